@@ -1,0 +1,37 @@
+// Expected<T>: a value or the diagnostics that say why there is none. libstdc++ 12 has no std::expected.
+#pragma once
+
+#include <utility>
+#include <variant>
+
+#include "ptx/base/check.h"
+#include "ptx/base/diagnostic.h"
+
+namespace ptx {
+
+template <class T>
+class [[nodiscard]] Expected {
+ public:
+  Expected(T value) : state_(std::move(value)) {}
+  Expected(Diagnostic why) : state_(Diagnostics{std::move(why)}) {}
+  Expected(Diagnostics why) : state_(std::move(why)) {}
+
+  explicit operator bool() const { return state_.index() == 0; }
+  T& value() & { return check(), std::get<0>(state_); }
+  const T& value() const& { return check(), std::get<0>(state_); }
+  T&& value() && { return check(), std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const Diagnostics& why() const { return std::get<1>(state_); }
+
+ private:
+  void check() const { PTX_CHECK(state_.index() == 0, state_.index() ? why().front().message : std::string()); }
+  std::variant<T, Diagnostics> state_;
+};
+
+// Nothing to return but the reasons for a refusal: Expected<Done>.
+struct Done {};
+
+}  // namespace ptx

@@ -1,0 +1,37 @@
+// The one interface that both the driver and the simulator implement. `interop` picks by the tensors' device.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "ptx/base/expected.h"
+#include "ptx/launch/record.h"
+
+namespace ptx::launch {
+
+// A kernel made ready on one executor. Immutable; calls from several threads are safe.
+class Program {
+ public:
+  virtual ~Program() = default;
+
+  // Runs the kernel once. `parameters` is the filled parameter block (Record::parameter_bytes, tensor maps encoded in
+  // place). `buffers` are the tensors behind its pointers, in the order of Record::tensors; an executor that checks
+  // bounds takes them from here. `stream` is a CUstream, ignored by the simulator. Asynchronous on the driver.
+  virtual Expected<Done> run(const Record& record, std::span<const std::byte> parameters,
+                             std::span<const Buffer> buffers, void* stream) = 0;
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual std::string_view name() const = 0;  // "cuda:0", "simulator"
+  // Prepares `record.entry` of this PTX text. Diagnostics carry lines of the text.
+  virtual Expected<std::shared_ptr<Program>> prepare(std::string_view ptx, const Record& record) = 0;
+  // Writes the 128 bytes of a tensor map for one buffer. `out` is 64-byte aligned.
+  virtual Expected<Done> encode(const TensorMapRecipe& recipe, Element element, const Buffer& buffer,
+                                std::span<std::byte, 128> out) = 0;
+};
+
+}  // namespace ptx::launch

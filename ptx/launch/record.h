@@ -1,0 +1,86 @@
+// What a launch is, as plain data: the shape of the grid, the layout of the parameter block, the recipes of the tensor
+// maps. Made once a specialisation by the author's side; read by every executor (the driver and the simulator).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptx::launch {
+
+struct Dim3 {
+  std::uint32_t x = 1, y = 1, z = 1;
+  std::uint64_t count() const { return std::uint64_t{x} * y * z; }
+  friend bool operator==(const Dim3&, const Dim3&) = default;
+};
+
+// Element types of tensors, by what the bits mean at the boundary.
+enum class Element : std::uint8_t {
+  u8, u16, u32, u64, s8, s16, s32, s64, f16, bf16, f32, f64, e4m3, e5m2, boolean,
+};
+std::uint32_t bytes(Element element);
+std::string_view name(Element element);
+
+// A dimension of a tensor argument: a fixed size or a symbol that the call binds.
+struct Dimension {
+  std::int64_t size = -1;   // -1: symbolic
+  std::string symbol;
+};
+
+struct TensorArgument {
+  std::string name;
+  Element element = Element::f32;
+  std::vector<Dimension> shape;
+  std::uint32_t alignment = 1;   // bytes that the data pointer must be a multiple of
+  bool output = false;           // allocated by the call
+};
+
+// How cuTensorMapEncodeTiled is called for one tensor argument (driver API, "Tensor Map Object Management").
+struct TensorMapRecipe {
+  enum class Swizzle : std::uint8_t { none, b32, b64, b128 };
+  std::uint32_t tensor = 0;                       // index into Record::tensors
+  std::uint32_t rank = 2;
+  std::array<std::uint32_t, 5> box{1, 1, 1, 1, 1};  // elements, innermost dimension first
+  Swizzle swizzle = Swizzle::none;
+  bool column_blocks = false;                     // rank 3 view {64, rows, cols/64} of a row-major matrix
+  bool padding = false;                           // with column_blocks: inner box 72
+};
+
+// One kernel parameter: where its bytes lie in the parameter block and where they come from.
+struct Parameter {
+  enum class Kind : std::uint8_t { tensor, scalar, tensor_map };
+  Kind kind = Kind::tensor;
+  std::string name;
+  std::uint32_t offset = 0;   // bytes from the start of the parameter block
+  std::uint32_t size = 8;     // bytes; 128 for a tensor map
+  std::uint32_t source = 0;   // index into tensors, scalars or tensor_maps
+};
+
+struct ScalarArgument {
+  std::string name;
+  std::string type;   // PTX type, "u32"
+};
+
+struct Record {
+  std::string entry;                 // name of the .entry
+  std::string target;                // "sm_90a"
+  Dim3 grid, block, cluster;
+  std::uint32_t dynamic_shared = 0;  // bytes
+  std::vector<TensorArgument> tensors;
+  std::vector<ScalarArgument> scalars;
+  std::vector<TensorMapRecipe> tensor_maps;
+  std::vector<Parameter> parameters;
+  std::uint32_t parameter_bytes = 0;
+};
+
+// One strided buffer at call time. Strides in elements; bytes of the allocation bound what a kernel may touch.
+struct Buffer {
+  void* data = nullptr;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+  std::uint64_t bytes = 0;
+};
+
+}  // namespace ptx::launch
