@@ -1,0 +1,63 @@
+# make demo | test | bench | lint | corpus | fuzz | san | wheel.  Each target sets up what it needs; a second call is quick.
+VENV   := .venv
+PY     := $(VENV)/bin/python
+BUILD  := build/release
+SOURCES := $(shell find ptx python/src python/pyptx tests/*/*.cpp bench examples -type f \
+             \( -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt \) 2>/dev/null)
+
+.PHONY: demo test bench lint corpus corpus-part fuzz san wheel clean
+.DEFAULT_GOAL := demo
+
+# System packages, the virtual environment, and what pip needs in it.
+$(VENV)/.ready: tools/setup tools/requirements.txt
+	tools/setup $(VENV)
+	@touch $@
+
+# The library, its tests, benchmarks and examples, and the Python package, in one CMake build.
+$(VENV)/.installed: $(VENV)/.ready pyproject.toml CMakeLists.txt $(SOURCES)
+	$(PY) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall . \
+	    -C build-dir=$(BUILD) -C cmake.define.PTX_TESTS=ON -C cmake.define.PTX_BENCH=ON
+	@touch $@
+
+demo: $(VENV)/.installed
+	$(PY) tools/demo.py --build $(BUILD)
+
+test: $(VENV)/.installed
+	ctest --test-dir $(BUILD) --output-on-failure
+	$(PY) -m pytest -q python/tests tests
+
+bench: $(VENV)/.installed
+	$(PY) bench/run.py --build $(BUILD)
+
+lint: $(VENV)/.ready
+	git ls-files '*.h' '*.cpp' | xargs clang-format-19 --dry-run --Werror
+	$(PY) -m ruff check python tools tests bench examples
+	$(PY) -m ruff format --check python tools tests bench examples
+
+corpus: $(VENV)/.installed
+	$(PY) tools/corpus build
+	$(PY) tools/corpus check
+
+corpus-part: $(VENV)/.installed
+	$(PY) tools/corpus build --part
+	$(PY) tools/corpus check --part
+
+# Each fuzz target for SECONDS (60).
+SECONDS_PER_TARGET ?= 60
+fuzz: $(VENV)/.ready
+	cmake --preset fuzz > build/fuzz.log 2>&1 || (cat build/fuzz.log; false)
+	cmake --build --preset fuzz
+	for target in build/fuzz/fuzz/fuzz_*; do [ -x $$target -a -f $$target ] || continue; \
+	  mkdir -p build/fuzz/corpus/$$(basename $$target); \
+	  $$target -max_total_time=$(SECONDS_PER_TARGET) -print_final_stats=0 -verbosity=0 -rss_limit_mb=4096 \
+	    build/fuzz/corpus/$$(basename $$target) tests/fixtures/syntax tests/fixtures/run || exit 1; done
+
+# The C++ tests under address and undefined-behaviour sanitizers, and the simulator's under the thread sanitizer.
+san: $(VENV)/.ready
+	cmake --preset san && cmake --build --preset san && ctest --preset san
+
+wheel: $(VENV)/.ready
+	$(PY) -m build --wheel --outdir dist .
+
+clean:
+	rm -rf build $(VENV) dist
