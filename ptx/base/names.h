@@ -10,9 +10,9 @@ namespace ptx {
 
 class Name {
  public:
-  constexpr Name() = default;                  // the empty name
-  explicit Name(std::string_view text);        // interns; thread-safe
-  std::string_view view() const;               // valid for the process
+  constexpr Name() = default;            // the empty name
+  explicit Name(std::string_view text);  // interns; thread-safe
+  std::string_view view() const;         // valid for the process
   bool empty() const { return id_ == 0; }
   std::uint32_t id() const { return id_; }
   friend auto operator<=>(Name, Name) = default;
