@@ -11,7 +11,7 @@ namespace ptx {
 
 }  // namespace ptx
 
-#define PTX_CHECK(condition, facts)                       \
-  do {                                                    \
+#define PTX_CHECK(condition, facts)                         \
+  do {                                                      \
     if (!(condition)) ::ptx::fail_check(#condition, facts); \
   } while (false)

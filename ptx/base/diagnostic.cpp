@@ -37,7 +37,8 @@ std::string to_string(const Diagnostic& diagnostic) {
     text << ' ';
   }
   text << "PTX" << static_cast<int>(diagnostic.code) << ' ';
-  if (diagnostic.severity != Severity::error) text << (diagnostic.severity == Severity::warning ? "warning: " : "note: ");
+  if (diagnostic.severity != Severity::error)
+    text << (diagnostic.severity == Severity::warning ? "warning: " : "note: ");
   text << diagnostic.message;
   if (!diagnostic.section.empty()) text << "  [PTX ISA " << diagnostic.section << ']';
   for (const std::string& note : diagnostic.notes) text << "\n    " << note;

@@ -32,11 +32,11 @@ const std::vector<CodeInfo>& all_codes();
 struct Diagnostic {
   Code code;
   Severity severity;
-  Place place;              // the author's line (Python, C++ or PTX)
-  Span span;                // bytes in the PTX text, where there is one
-  std::string message;      // what was written and what is legal there
+  Place place;          // the author's line (Python, C++ or PTX)
+  Span span;            // bytes in the PTX text, where there is one
+  std::string message;  // what was written and what is legal there
   std::vector<std::string> notes;
-  std::string section;      // of the PTX ISA manual, "9.7.1.1"; may be empty
+  std::string section;  // of the PTX ISA manual, "9.7.1.1"; may be empty
 
   Diagnostic(Code code, Place place, std::string message)
       : code(code), severity(info(code).severity), place(place), message(std::move(message)) {}

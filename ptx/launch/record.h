@@ -18,14 +18,28 @@ struct Dim3 {
 
 // Element types of tensors, by what the bits mean at the boundary.
 enum class Element : std::uint8_t {
-  u8, u16, u32, u64, s8, s16, s32, s64, f16, bf16, f32, f64, e4m3, e5m2, boolean,
+  u8,
+  u16,
+  u32,
+  u64,
+  s8,
+  s16,
+  s32,
+  s64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  e4m3,
+  e5m2,
+  boolean,
 };
 std::uint32_t bytes(Element element);
 std::string_view name(Element element);
 
 // A dimension of a tensor argument: a fixed size or a symbol that the call binds.
 struct Dimension {
-  std::int64_t size = -1;   // -1: symbolic
+  std::int64_t size = -1;  // -1: symbolic
   std::string symbol;
 };
 
@@ -33,19 +47,19 @@ struct TensorArgument {
   std::string name;
   Element element = Element::f32;
   std::vector<Dimension> shape;
-  std::uint32_t alignment = 1;   // bytes that the data pointer must be a multiple of
-  bool output = false;           // allocated by the call
+  std::uint32_t alignment = 1;  // bytes that the data pointer must be a multiple of
+  bool output = false;          // allocated by the call
 };
 
 // How cuTensorMapEncodeTiled is called for one tensor argument (driver API, "Tensor Map Object Management").
 struct TensorMapRecipe {
   enum class Swizzle : std::uint8_t { none, b32, b64, b128 };
-  std::uint32_t tensor = 0;                       // index into Record::tensors
+  std::uint32_t tensor = 0;  // index into Record::tensors
   std::uint32_t rank = 2;
   std::array<std::uint32_t, 5> box{1, 1, 1, 1, 1};  // elements, innermost dimension first
   Swizzle swizzle = Swizzle::none;
-  bool column_blocks = false;                     // rank 3 view {64, rows, cols/64} of a row-major matrix
-  bool padding = false;                           // with column_blocks: inner box 72
+  bool column_blocks = false;  // rank 3 view {64, rows, cols/64} of a row-major matrix
+  bool padding = false;        // with column_blocks: inner box 72
 };
 
 // One kernel parameter: where its bytes lie in the parameter block and where they come from.
@@ -53,19 +67,19 @@ struct Parameter {
   enum class Kind : std::uint8_t { tensor, scalar, tensor_map };
   Kind kind = Kind::tensor;
   std::string name;
-  std::uint32_t offset = 0;   // bytes from the start of the parameter block
-  std::uint32_t size = 8;     // bytes; 128 for a tensor map
-  std::uint32_t source = 0;   // index into tensors, scalars or tensor_maps
+  std::uint32_t offset = 0;  // bytes from the start of the parameter block
+  std::uint32_t size = 8;    // bytes; 128 for a tensor map
+  std::uint32_t source = 0;  // index into tensors, scalars or tensor_maps
 };
 
 struct ScalarArgument {
   std::string name;
-  std::string type;   // PTX type, "u32"
+  std::string type;  // PTX type, "u32"
 };
 
 struct Record {
-  std::string entry;                 // name of the .entry
-  std::string target;                // "sm_90a"
+  std::string entry;   // name of the .entry
+  std::string target;  // "sm_90a"
   Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0;  // bytes
   std::vector<TensorArgument> tensors;
