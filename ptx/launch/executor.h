@@ -21,6 +21,8 @@ class Program {
   // bounds takes them from here. `stream` is a CUstream, ignored by the simulator. Asynchronous on the driver.
   virtual Expected<Done> run(const Record& record, std::span<const std::byte> parameters,
                              std::span<const Buffer> buffers, void* stream) = 0;
+  // False where `run` never looks at `buffers`: callers on the hot path then pass none.
+  virtual bool needs_buffers() const { return true; }
 };
 
 class Executor {

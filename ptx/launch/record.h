@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ptx/base/place.h"
+
 namespace ptx::launch {
 
 struct Dim3 {
@@ -87,6 +89,7 @@ struct Record {
   std::vector<TensorMapRecipe> tensor_maps;
   std::vector<Parameter> parameters;
   std::uint32_t parameter_bytes = 0;
+  std::vector<Place> lines;          // the author's place of each line of the PTX text (entry 0: line 1); may be empty
 };
 
 // One strided buffer at call time. Strides in elements; bytes of the allocation bound what a kernel may touch.
