@@ -1,0 +1,311 @@
+#include "ptx/cuda/executor.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "ptx/base/text.h"
+#include "ptx/launch/tensor_map.h"
+
+namespace ptx::cuda {
+namespace {
+
+using launch::Record;
+
+// Makes a context current for a scope; free where it already is, the usual case under a framework.
+class Current {
+ public:
+  Current(const Driver& driver, CUcontext context) : driver_(driver) {
+    CUcontext now = nullptr;
+    result_ = driver.cuCtxGetCurrent(&now);
+    if (result_ != cuda_success || now == context) return;
+    result_ = driver.cuCtxPushCurrent(context);
+    pushed_ = result_ == cuda_success;
+  }
+  ~Current() {
+    CUcontext popped = nullptr;
+    if (pushed_) driver_.cuCtxPopCurrent(&popped);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  CUresult result() const { return result_; }
+
+ private:
+  const Driver& driver_;
+  CUresult result_;
+  bool pushed_ = false;
+};
+
+class DriverProgram final : public launch::Program {
+ public:
+  DriverProgram(const Driver& driver, CUcontext context, CUfunction function, const Record& record)
+      : driver_(driver), context_(context), function_(function), name_(record.entry) {
+    config_.grid_x = record.grid.x, config_.grid_y = record.grid.y, config_.grid_z = record.grid.z;
+    config_.block_x = record.block.x, config_.block_y = record.block.y, config_.block_z = record.block.z;
+    config_.shared_bytes = record.dynamic_shared;
+    if (record.cluster.count() == 1) return;
+    cluster_.id = CUlaunchAttribute::cluster_dimension;
+    cluster_.cluster = {record.cluster.x, record.cluster.y, record.cluster.z};
+    config_.attributes = &cluster_;
+    config_.attribute_count = 1;
+  }
+
+  bool needs_buffers() const override { return false; }
+
+  Expected<Done> run(const Record&, std::span<const std::byte> parameters, std::span<const launch::Buffer>,
+                     void* stream) override {
+    if (config_.grid_x == 0 || config_.grid_y == 0 || config_.grid_z == 0) return Done{};
+    // One block of bytes instead of a pointer a parameter: the driver copies it once and does not look up the layout.
+    enum : std::uintptr_t { end = 0, pointer = 1, bytes = 2 };
+    std::size_t size = parameters.size();
+    void* extra[] = {reinterpret_cast<void*>(pointer), const_cast<std::byte*>(parameters.data()),
+                     reinterpret_cast<void*>(bytes), &size, reinterpret_cast<void*>(end)};
+    const Current current(driver_, context_);
+    if (current.result() != cuda_success) return failed(current.result(), "cuCtxPushCurrent");
+    CUlaunchConfig config = config_;
+    config.stream = static_cast<CUstream>(stream);
+    const CUresult result = driver_.cuLaunchKernelEx(&config, function_, nullptr, size == 0 ? nullptr : extra);
+    if (result != cuda_success) return failed(result, "cuLaunchKernelEx");
+    return Done{};
+  }
+
+ private:
+  Diagnostic failed(CUresult result, std::string_view call) const {
+    Diagnostic why = driver_.check(result, cat(name_, ": ", call)).why().front();
+    if (result != 1)  // anything but a bad argument may be the echo of an earlier fault
+      why.notes.emplace_back("Kernels run asynchronously: the fault may be an earlier launch's.");
+    return why;
+  }
+
+  const Driver& driver_;
+  CUcontext context_;
+  CUfunction function_;
+  std::string name_;
+  CUlaunchConfig config_;
+  CUlaunchAttribute cluster_;
+};
+
+// Cubins of this process by target and text: two devices, or two kernels with equal text, assemble once.
+class Cubins {
+ public:
+  Expected<std::shared_ptr<const Cubin>> assemble(const Assembler& assembler, std::string_view ptx,
+                                                  std::string_view target, const AssembleOptions& options) {
+    const std::string key = cat(target, "\n", ptx);
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto found = made_.find(key); found != made_.end()) return found->second;
+    }
+    auto cubin = assembler.assemble(ptx, target, options);
+    if (!cubin) return cubin.why();
+    auto shared = std::make_shared<const Cubin>(std::move(cubin).value());
+    std::lock_guard lock(mutex_);
+    return made_.emplace(key, std::move(shared)).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const Cubin>> made_;
+};
+
+Cubins& cubins() {
+  static Cubins& instance = *new Cubins;
+  return instance;
+}
+
+// CUtensorMapDataType of each launch::Element. Types that the copy engine does not know travel as bits of their size.
+int map_type(launch::Element element) {
+  enum : int { u8 = 0, u16 = 1, u32 = 2, s32 = 3, u64 = 4, s64 = 5, f16 = 6, f32 = 7, f64 = 8, bf16 = 9 };
+  using E = launch::Element;
+  switch (element) {
+    case E::u16:
+    case E::s16: return u16;
+    case E::u32: return u32;
+    case E::s32: return s32;
+    case E::u64: return u64;
+    case E::s64: return s64;
+    case E::f16: return f16;
+    case E::bf16: return bf16;
+    case E::f32: return f32;
+    case E::f64: return f64;
+    case E::u8:
+    case E::s8:
+    case E::e4m3:
+    case E::e5m2:
+    case E::boolean: return u8;
+  }
+  return u8;
+}
+
+class DriverExecutor final : public launch::Executor {
+ public:
+  DriverExecutor(const Driver& driver, int device, const Assembler* assembler)
+      : driver_(driver), assembler_(assembler), name_(cat("cuda:", device)) {}
+
+  Expected<Done> open(int ordinal) {
+    CUdevice device = 0;
+    if (auto done = driver_.check(driver_.cuDeviceGet(&device, ordinal), "cuDeviceGet"); !done) return done;
+    if (auto done = driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain");
+        !done)
+      return done;
+    const auto attribute = [&](DeviceAttribute which) {
+      int value = 0;
+      driver_.cuDeviceGetAttribute(&value, which, device);
+      return value;
+    };
+    const auto size = [&](DeviceAttribute which) { return static_cast<std::uint32_t>(attribute(which)); };
+    major_ = attribute(compute_major), minor_ = attribute(compute_minor);
+    limits_.threads = size(max_threads_per_block);
+    limits_.block = {size(max_block_x), size(max_block_y), size(max_block_z)};
+    limits_.grid = {size(max_grid_x), size(max_grid_y), size(max_grid_z)};
+    limits_.shared = size(max_shared_optin);
+    limits_.cluster = major_ >= 9 ? 16 : 1;
+    return Done{};
+  }
+
+  std::string_view name() const override { return name_; }
+
+  Expected<std::shared_ptr<launch::Program>> prepare(std::string_view ptx, const Record& record) override {
+    if (auto fits = check(record, limits_); !fits) return fits.why();
+    const auto target = architecture(record.target, major_, minor_);
+    if (!target) return target.why();
+    const Current current(driver_, context_);
+    if (auto done = driver_.check(current.result(), "cuCtxPushCurrent"); !done) return done.why();
+    const AssembleOptions options{record.lines, record.entry, false};
+    std::lock_guard lock(mutex_);
+    if (assembler_ == nullptr) {
+      const auto& chosen = assembler();
+      if (!chosen) return chosen.why();
+      assembler_ = chosen->get();
+    }
+    const auto module = load(ptx, *target, options);
+    if (!module) return module.why();
+    const auto function = find(*module, record);
+    if (!function) return function.why();
+    return std::shared_ptr<launch::Program>(new DriverProgram(driver_, context_, *function, record));
+  }
+
+  Expected<Done> encode(const launch::TensorMapRecipe& recipe, launch::Element element, const launch::Buffer& buffer,
+                        std::span<std::byte, 128> out) override {
+    const auto map = launch::geometry(recipe, element, buffer);
+    if (!map) return map.why();
+    constexpr std::uint32_t every[5] = {1, 1, 1, 1, 1};
+    constexpr int no_interleave = 0, l2_128_bytes = 2, fill_zeros = 0;
+    return driver_.check(
+        driver_.cuTensorMapEncodeTiled(out.data(), map_type(element), map->rank, buffer.data, map->dimensions.data(),
+                                       map->strides.data() + 1, map->box.data(), every, no_interleave,
+                                       static_cast<int>(recipe.swizzle), l2_128_bytes, fill_zeros),
+        "cuTensorMapEncodeTiled");
+  }
+
+ private:
+  // Modules stay loaded for the process: a captured graph may replay a kernel long after its owner is gone.
+  Expected<CUmodule> load(std::string_view ptx, const std::string& target, const AssembleOptions& options) {
+    std::string key = cat(target, "\n", ptx);
+    if (const auto found = modules_.find(key); found != modules_.end()) return found->second;
+    const auto cubin = cubins().assemble(*assembler_, ptx, target, options);
+    if (!cubin) return cubin.why();
+    CUmodule module = nullptr;
+    auto loaded = driver_.check(driver_.cuModuleLoadData(&module, (*cubin)->bytes.data()),
+                                cat(options.name, ": cuModuleLoadData"));
+    if (!loaded) return loaded.why();
+    modules_.emplace(std::move(key), module);
+    return module;
+  }
+
+  // The entry, allowed the dynamic shared memory and the cluster that the record asks for. Functions are shared by all
+  // records of one text, so the allowance is only ever raised.
+  Expected<CUfunction> find(CUmodule module, const Record& record) {
+    CUfunction function = nullptr;
+    const auto call = [&](std::string_view what) { return cat(record.entry, ": ", what); };
+    if (auto done = driver_.check(driver_.cuModuleGetFunction(&function, module, record.entry.c_str()),
+                                  call("cuModuleGetFunction"));
+        !done)
+      return done.why();
+    int fixed = 0, allowed = 0;
+    driver_.cuFuncGetAttribute(&fixed, function_static_shared, function);
+    driver_.cuFuncGetAttribute(&allowed, function_max_dynamic_shared, function);
+    const auto asked = static_cast<std::int64_t>(record.dynamic_shared);
+    if (fixed + asked > limits_.shared)
+      return Diagnostic(Code::launch_limits, Place{},
+                        cat(record.entry, ": ", fixed, " bytes of static and ", asked,
+                            " of dynamic shared memory; a block may have ", limits_.shared, " together"));
+    if (asked > allowed) {
+      const CUresult result =
+          driver_.cuFuncSetAttribute(function, function_max_dynamic_shared, static_cast<int>(asked));
+      if (auto done = driver_.check(result, call("dynamic shared memory: cuFuncSetAttribute")); !done)
+        return done.why();
+    }
+    if (record.cluster.count() > 8) {
+      const CUresult result = driver_.cuFuncSetAttribute(function, function_nonportable_cluster, 1);
+      if (auto done = driver_.check(result, call("cluster of more than 8: cuFuncSetAttribute")); !done)
+        return done.why();
+    }
+    return function;
+  }
+
+  const Driver& driver_;
+  const Assembler* assembler_;  // null until the first kernel: then the process' own
+  std::string name_;
+  CUcontext context_ = nullptr;
+  int major_ = 0, minor_ = 0;
+  Limits limits_;
+  std::mutex mutex_;  // over loading; launches take no lock
+  std::unordered_map<std::string, CUmodule> modules_;
+};
+
+Expected<std::unique_ptr<DriverExecutor>> open(const Driver& driver, int device, const Assembler* assembler) {
+  int count = 0;
+  const CUresult result = driver.cuDeviceGetCount(&count);
+  if (result != cuda_success && result != cuda_error_no_device) return driver.check(result, "cuDeviceGetCount").why();
+  if (device < 0 || device >= count)
+    return Diagnostic(Code::no_device, Place{}, cat("there is no device cuda:", device, "; the driver shows ", count));
+  auto made = std::make_unique<DriverExecutor>(driver, device, assembler);
+  if (auto done = made->open(device); !done) return done.why();
+  return made;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<launch::Executor>> make_executor(const Driver& driver, int device,
+                                                          const Assembler& assembler) {
+  auto made = open(driver, device, &assembler);
+  if (!made) return made.why();
+  return std::unique_ptr<launch::Executor>(std::move(made).value());
+}
+
+Expected<launch::Executor*> executor(int device) {
+  static std::mutex mutex;
+  static auto& executors = *new std::unordered_map<int, std::unique_ptr<DriverExecutor>>;
+  const auto& opened = driver();
+  if (!opened) return opened.why();
+  std::lock_guard lock(mutex);
+  if (const auto found = executors.find(device); found != executors.end()) return found->second.get();
+  auto made = open(opened.value(), device, nullptr);
+  if (!made) return made.why();
+  return executors.emplace(device, std::move(made).value()).first->second.get();
+}
+
+int device_count() {
+  const auto& opened = driver();
+  int count = 0;
+  if (opened) opened->cuDeviceGetCount(&count);
+  return count;
+}
+
+Expected<DeviceFacts> device_facts(int device) {
+  const auto& opened = driver();
+  if (!opened) return opened.why();
+  if (device < 0 || device >= device_count())
+    return Diagnostic(Code::no_device, Place{},
+                      cat("there is no device cuda:", device, "; the driver shows ", device_count()));
+  char name[256] = {};
+  DeviceFacts facts;
+  opened->cuDeviceGetName(name, sizeof name - 1, device);
+  opened->cuDeviceGetAttribute(&facts.major, compute_major, device);
+  opened->cuDeviceGetAttribute(&facts.minor, compute_minor, device);
+  facts.name = name;
+  // Architecture-specific targets exist from Hopper on.
+  facts.target = cat("sm_", facts.major, facts.minor, facts.major >= 9 ? "a" : "");
+  return facts;
+}
+
+}  // namespace ptx::cuda

@@ -1,0 +1,46 @@
+// Kernels on GPUs through the driver. One executor a device; it lives for the process and works in the device's primary
+// context, the one that PyTorch, JAX and the CUDA runtime use.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ptx/cuda/assembler.h"
+#include "ptx/cuda/driver.h"
+#include "ptx/launch/executor.h"
+
+namespace ptx::cuda {
+
+struct Limits {
+  std::uint32_t threads = 1024;  // of a block
+  launch::Dim3 block{1024, 1024, 64};
+  launch::Dim3 grid{2147483647, 65535, 65535};
+  std::uint32_t shared = 232448;  // bytes of dynamic shared memory that a block may ask for
+  std::uint32_t cluster = 16;     // blocks
+};
+
+// launch_limits, naming the member and both numbers, where the record's shape is beyond the limits.
+Expected<Done> check(const launch::Record& record, const Limits& limits);
+
+// What -arch the assembler is given for a kernel of this .target, to run on a device of this compute capability: the
+// target itself where it is family- or architecture-specific ("sm_90a"), else the device's own. target_mismatch where
+// the device cannot run the kernel.
+Expected<std::string> architecture(std::string_view target, int major, int minor);
+
+// The executor of a device; the same object at every call. no_driver, no_device or driver_error where it cannot be.
+// `device` counts as the driver does (CUDA_VISIBLE_DEVICES applied).
+Expected<launch::Executor*> executor(int device);
+
+// The same over a given driver and assembler, for tests. Both outlive the executor.
+Expected<std::unique_ptr<launch::Executor>> make_executor(const Driver& driver, int device, const Assembler& assembler);
+
+int device_count();  // that the driver shows; 0 without a driver
+
+struct DeviceFacts {
+  std::string name;    // "NVIDIA H200"
+  std::string target;  // "sm_90a": the most specific that the device runs
+  int major = 0, minor = 0;
+};
+Expected<DeviceFacts> device_facts(int device);
+
+}  // namespace ptx::cuda

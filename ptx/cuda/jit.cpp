@@ -1,0 +1,64 @@
+// Assembling with the driver's own JIT: always beside a GPU, but it knows only PTX of the driver's age.
+#include "ptx/base/text.h"
+#include "ptx/cuda/assembler.h"
+#include "ptx/cuda/driver.h"
+
+namespace ptx::cuda {
+namespace {
+
+enum JitOption : int { info_log = 3, info_log_bytes = 4, error_log = 5, error_log_bytes = 6, generate_line_info = 13 };
+constexpr int jit_input_ptx = 1;
+
+class DriverJit final : public Assembler {
+ public:
+  explicit DriverJit(const Driver& driver)
+      : driver_(driver), version_(cat(driver.version / 1000, ".", driver.version % 1000 / 10)) {}
+
+  Kind kind() const override { return Kind::driver; }
+  const std::string& path() const override { return path_; }
+  const std::string& version() const override { return version_; }
+
+  // The JIT assembles for the device of the current context (the executor has made it current), whatever `target`.
+  Expected<Cubin> assemble(std::string_view ptx, std::string_view, const AssembleOptions& options) const override {
+    std::string infos(16384, '\0'), errors(65536, '\0');
+    const auto number = [](std::size_t value) { return reinterpret_cast<void*>(value); };
+    int names[] = {info_log, info_log_bytes, error_log, error_log_bytes, generate_line_info};
+    void* values[] = {infos.data(), number(infos.size()), errors.data(), number(errors.size()),
+                      number(options.line_info)};
+    CUlinkState link = nullptr;
+    if (auto made = driver_.check(driver_.cuLinkCreate(5, names, values, &link), "cuLinkCreate"); !made)
+      return made.why();
+    std::string text(ptx);
+    void* image = nullptr;
+    std::size_t bytes = 0;
+    CUresult result = driver_.cuLinkAddData(link, jit_input_ptx, text.data(), text.size() + 1, options.name.c_str(), 0,
+                                            nullptr, nullptr);
+    if (result == cuda_success) result = driver_.cuLinkComplete(link, &image, &bytes);
+    Cubin cubin;
+    if (result == cuda_success)
+      cubin.bytes.assign(static_cast<const std::byte*>(image), static_cast<const std::byte*>(image) + bytes);
+    driver_.cuLinkDestroy(link);  // owns the image, and writes to the logs until here
+    Diagnostics said = read_log(errors.c_str(), ptx, options);
+    for (Diagnostic& remark : read_log(infos.c_str(), ptx, options)) said.push_back(std::move(remark));
+    if (result != cuda_success) {
+      if (!has_error(said)) said.push_back(driver_.check(result, "cuLinkComplete").why().front());
+      return said;
+    }
+    cubin.remarks = std::move(said);
+    return cubin;
+  }
+
+ private:
+  const Driver& driver_;
+  std::string path_ = "libcuda.so.1", version_;
+};
+
+}  // namespace
+
+AssemblerResult find_driver_jit() {
+  const auto& opened = driver();
+  if (!opened) return opened.why();
+  return std::shared_ptr<const Assembler>(new DriverJit(opened.value()));
+}
+
+}  // namespace ptx::cuda

@@ -1,0 +1,72 @@
+// What a launch may ask of a device, and which code a device runs.
+#include <charconv>
+
+#include "ptx/base/text.h"
+#include "ptx/cuda/executor.h"
+
+namespace ptx::cuda {
+namespace {
+
+Diagnostic beyond(std::string message) { return Diagnostic(Code::launch_limits, Place{}, std::move(message)); }
+
+std::string spell(const launch::Dim3& size) { return cat("(", size.x, ", ", size.y, ", ", size.z, ")"); }
+
+Expected<Done> within(std::string_view what, const launch::Dim3& asked, const launch::Dim3& most) {
+  if (asked.x == 0 || asked.y == 0 || asked.z == 0) return beyond(cat(what, " ", spell(asked), " has a zero"));
+  if (asked.x > most.x || asked.y > most.y || asked.z > most.z)
+    return beyond(cat(what, " ", spell(asked), " is beyond ", spell(most), ", the most that the device takes"));
+  return Done{};
+}
+
+Expected<Done> check_shape(const launch::Record& record, const Limits& limits) {
+  if (auto fits = within("block", record.block, limits.block); !fits) return fits;
+  if (record.block.count() > limits.threads)
+    return beyond(cat("block ", spell(record.block), " has ", record.block.count(), " threads; the device takes ",
+                      limits.threads));
+  if (record.grid.count() != 0)  // an empty grid is a launch of nothing, not an error
+    if (auto fits = within("grid", record.grid, limits.grid); !fits) return fits;
+  if (record.dynamic_shared > limits.shared)
+    return beyond(
+        cat("smem: ", record.dynamic_shared, " bytes of dynamic shared memory; a block may have ", limits.shared));
+  const launch::Dim3 &cluster = record.cluster, &grid = record.grid;
+  if (cluster.count() == 0 || cluster.count() > limits.cluster)
+    return beyond(
+        cat("cluster ", spell(cluster), " has ", cluster.count(), " blocks; the device takes 1 to ", limits.cluster));
+  if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0)
+    return beyond(cat("grid ", spell(grid), " is not a multiple of the cluster ", spell(cluster)));
+  return Done{};
+}
+
+}  // namespace
+
+Expected<Done> check(const launch::Record& record, const Limits& limits) {
+  auto fits = check_shape(record, limits);
+  if (fits) return fits;
+  Diagnostic why = fits.why().front();
+  why.message = cat(record.entry, ": ", why.message);
+  return why;
+}
+
+Expected<std::string> architecture(std::string_view target, int major, int minor) {
+  const std::string own = cat("sm_", major, minor);
+  const auto mismatch = [&](std::string_view why) {
+    return Diagnostic(Code::target_mismatch, Place{},
+                      cat("a kernel for ", target, " does not run on this device, which is ", own, why));
+  };
+  int number = 0;
+  const auto read = target.starts_with("sm_")
+                        ? std::from_chars(target.data() + 3, target.data() + target.size(), number)
+                        : std::from_chars_result{target.data(), std::errc::invalid_argument};
+  const std::string_view suffix = target.substr(static_cast<std::size_t>(read.ptr - target.data()));
+  if (read.ec != std::errc() || !(suffix.empty() || suffix == "a" || suffix == "f"))
+    return Diagnostic(Code::target_mismatch, Place{}, cat("`", target, "` is not a target such as sm_90a"));
+  const int device = major * 10 + minor;
+  if (suffix == "a" && number != device)
+    return mismatch("; targets that end in `a` run on their own architecture alone");
+  if (suffix == "f" && (number / 10 != major || number > device))
+    return mismatch("; targets that end in `f` run on their own family");
+  if (number > device) return mismatch("");
+  return suffix.empty() ? own : std::string(target);
+}
+
+}  // namespace ptx::cuda

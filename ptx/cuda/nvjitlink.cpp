@@ -1,0 +1,131 @@
+// Assembling in the process through libnvJitLink: the library that lies beside every CUDA build of torch.
+#include <dlfcn.h>
+
+#include "ptx/base/text.h"
+#include "ptx/cuda/tools.h"
+
+namespace ptx::cuda {
+namespace {
+
+using Handle = struct nvJitLink*;
+constexpr int input_ptx = 2;
+
+// The entry points carry the library's version in their names; a library of 13.5 has those of 13.0 too.
+#define PTX_NVJITLINK(ROW)                                                               \
+  ROW(Create, (Handle*, std::uint32_t count, const char* const* options))                \
+  ROW(Destroy, (Handle*))                                                                \
+  ROW(AddData, (Handle, int kind, const void* data, std::size_t size, const char* name)) \
+  ROW(Complete, (Handle))                                                                \
+  ROW(GetLinkedCubinSize, (Handle, std::size_t* size))                                   \
+  ROW(GetLinkedCubin, (Handle, void* cubin))                                             \
+  ROW(GetErrorLogSize, (Handle, std::size_t* size))                                      \
+  ROW(GetErrorLog, (Handle, char* log))                                                  \
+  ROW(GetInfoLogSize, (Handle, std::size_t* size))                                       \
+  ROW(GetInfoLog, (Handle, char* log))
+
+struct Library {
+#define ROW(name, parameters) int(*name) parameters = nullptr;
+  PTX_NVJITLINK(ROW)
+#undef ROW
+};
+
+bool resolve(void* handle, unsigned major, Library& library) {
+#define ROW(name, parameters)                                                                                \
+  library.name =                                                                                             \
+      reinterpret_cast<int(*) parameters>(dlsym(handle, cat("__nvJitLink" #name "_", major, "_0").c_str())); \
+  if (library.name == nullptr) return false;
+  PTX_NVJITLINK(ROW)
+#undef ROW
+  return true;
+}
+#undef PTX_NVJITLINK
+
+class NvJitLink final : public Assembler {
+ public:
+  NvJitLink(Library library, std::string path, std::string version)
+      : library_(library), path_(std::move(path)), version_(std::move(version)) {}
+
+  Kind kind() const override { return Kind::nvjitlink; }
+  const std::string& path() const override { return path_; }
+  const std::string& version() const override { return version_; }
+
+  Expected<Cubin> assemble(std::string_view ptx, std::string_view target,
+                           const AssembleOptions& options) const override {
+    const std::string arch = cat("-arch=", target);
+    const char* flags[] = {arch.c_str(), "-lineinfo"};
+    Handle link = nullptr;
+    if (const int result = library_.Create(&link, options.line_info ? 2 : 1, flags); result != 0)
+      return Diagnostic(Code::assembler_failed, Place{},
+                        cat("nvJitLink ", version_, " does not take ", arch, " (error ", result, ")"));
+    Expected<Cubin> cubin = assemble(link, ptx, options);
+    library_.Destroy(&link);
+    return cubin;
+  }
+
+ private:
+  using Size = int (*)(Handle, std::size_t*);
+  using Read = int (*)(Handle, char*);
+
+  static std::string log(Handle link, Size size, Read read) {
+    std::size_t bytes = 0;
+    if (size(link, &bytes) != 0 || bytes == 0) return {};
+    std::string text(bytes, '\0');
+    if (read(link, text.data()) != 0) return {};
+    return text.substr(0, text.find('\0'));
+  }
+
+  Expected<Cubin> assemble(Handle link, std::string_view ptx, const AssembleOptions& options) const {
+    const std::string name = options.name + ".ptx", terminated(ptx);
+    int result = library_.AddData(link, input_ptx, terminated.c_str(), terminated.size() + 1, name.c_str());
+    if (result == 0) result = library_.Complete(link);
+    const std::string errors = log(link, library_.GetErrorLogSize, library_.GetErrorLog);
+    const std::string infos = log(link, library_.GetInfoLogSize, library_.GetInfoLog);
+    Diagnostics said = read_log(errors, ptx, options);
+    for (Diagnostic& remark : read_log(infos, ptx, options)) said.push_back(std::move(remark));
+    Cubin cubin;
+    std::size_t bytes = 0;
+    if (result == 0) result = library_.GetLinkedCubinSize(link, &bytes);
+    cubin.bytes.resize(bytes);
+    if (result == 0) result = library_.GetLinkedCubin(link, cubin.bytes.data());
+    if (result == 0) {
+      cubin.remarks = std::move(said);
+      return cubin;
+    }
+    if (!has_error(said))
+      said.emplace_back(Code::assembler_failed, Place{}, cat("nvJitLink error ", result, ": ", errors));
+    return said;
+  }
+
+  Library library_;
+  std::string path_, version_;
+};
+
+std::string version_of(void* handle, unsigned major) {
+  unsigned found_major = major, minor = 0;
+  using Version = int (*)(unsigned*, unsigned*);
+  const auto version = reinterpret_cast<Version>(dlsym(handle, "nvJitLinkVersion"));
+  if (version == nullptr || version(&found_major, &minor) != 0) return cat(major);
+  return cat(found_major, ".", minor);
+}
+
+}  // namespace
+
+AssemblerResult find_nvjitlink(const Search& search) {
+  Diagnostic why(Code::no_assembler, Place{}, "nvJitLink was not found");
+  for (const unsigned major : {13u, 12u}) {
+    const std::string name = cat("libnvJitLink.so.", major);
+    std::vector<std::string> candidates = find_files(search, name, false);
+    candidates.push_back(name);  // wherever the loader finds it
+    for (const std::string& path : candidates) {
+      void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle == nullptr) continue;
+      Library library;
+      if (resolve(handle, major, library))
+        return std::shared_ptr<const Assembler>(new NvJitLink(library, path, version_of(handle, major)));
+      why.notes.push_back(cat(path, " lacks entry points of CUDA ", major, ".0"));
+    }
+  }
+  return why;
+}
+
+}  // namespace ptx::cuda
