@@ -1,0 +1,6 @@
+// The areas of the extension module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
