@@ -54,6 +54,8 @@ class NvJitLink final : public Assembler {
     const std::string arch = cat("-arch=", target);
     const char* flags[] = {arch.c_str(), "-lineinfo"};
     Handle link = nullptr;
+    if (target.size() < 5)  // the library itself does not survive "sm_9"
+      return Diagnostic(Code::assembler_failed, Place{}, cat("`", target, "` is not a target such as sm_90a"));
     if (const int result = library_.Create(&link, options.line_info ? 2 : 1, flags); result != 0)
       return Diagnostic(Code::assembler_failed, Place{},
                         cat("nvJitLink ", version_, " does not take ", arch, " (error ", result, ")"));

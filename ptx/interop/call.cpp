@@ -1,0 +1,145 @@
+// The hot path: one pass over the tensors, one launch. Nothing here allocates on the way to the driver but the
+// framework.
+#include "ptx/interop/call.h"
+
+#include <cstring>
+
+#include "ptx/base/text.h"
+
+namespace ptx::interop {
+namespace {
+
+bool contiguous(const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  std::int64_t expected = 1;
+  bool dense = true;
+  for (std::int32_t i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] == 0) return true;  // nothing to read
+    dense &= tensor.shape[i] == 1 || tensor.strides[i] == expected;
+    expected *= tensor.shape[i];
+  }
+  return dense;
+}
+
+std::byte* data(const DLTensor& tensor) { return static_cast<std::byte*>(tensor.data) + tensor.byte_offset; }
+
+void describe(const DLTensor& tensor, launch::Buffer& buffer) {
+  const auto rank = static_cast<std::size_t>(tensor.ndim);
+  buffer.data = data(tensor);
+  buffer.shape.assign(tensor.shape, tensor.shape + rank);
+  buffer.strides.resize(rank);
+  std::int64_t elements = 1;
+  for (std::size_t i = rank; i-- > 0; elements *= tensor.shape[i]) buffer.strides[i] = elements;
+  buffer.bytes = static_cast<std::uint64_t>(elements) * tensor.dtype.bits / 8;
+}
+
+}  // namespace
+
+struct Plan::Call {
+  Call(std::span<const DLTensor> inputs, std::span<const std::uint64_t> scalars, const Framework& framework)
+      : inputs(inputs), scalars(scalars), framework(framework) {}  // `shapes` stays as it lies: it is large
+
+  std::span<const DLTensor> inputs;
+  std::span<const std::uint64_t> scalars;
+  const Framework& framework;
+  std::byte* parameters = nullptr;
+  DLTensor outputs[max_outputs];
+  std::int64_t shapes[max_outputs][max_rank];  // of the outputs
+
+  const DLTensor& tensor(std::size_t index) const {
+    return index < inputs.size() ? inputs[index] : outputs[index - inputs.size()];
+  }
+};
+
+bool Plan::matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symbols) const {
+  if (got.dtype != wanted.dtype || normal(got.device) != device_ || static_cast<std::uint32_t>(got.ndim) != wanted.rank)
+    return false;
+  for (std::uint32_t i = 0; i < wanted.rank; ++i) {
+    const Size& size = sizes_[wanted.first + i];
+    if (size.from == Size::From::binds)
+      symbols[size.symbol] = got.shape[i];
+    else if (got.shape[i] != (size.from == Size::From::fixed ? size.size : symbols[size.symbol]))
+      return false;
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(got.data) + got.byte_offset;
+  return (address & wanted.alignment_mask) == 0 && contiguous(got);
+}
+
+Expected<Done> Plan::call(std::span<const DLTensor> inputs, std::span<const std::uint64_t> scalars,
+                          const Framework& framework) const {
+  std::int64_t symbols[max_symbols];
+  Call call(inputs, scalars, framework);
+  bool fits = inputs.size() == inputs_;
+  for (std::size_t i = 0; fits && i < inputs_; ++i) fits = matches(tensors_[i], inputs[i], symbols);
+  if (!fits) return refusals(inputs);
+  if (scalars.size() != record_.scalars.size())
+    return Diagnostic(Code::argument_count, Place{},
+                      cat(record_.entry, ": expected ", record_.scalars.size(), " scalars, got ", scalars.size()));
+  if (auto done = allocate(call, symbols); !done) return done;
+  alignas(64) std::byte usual[usual_parameter_bytes];
+  if (record_.parameter_bytes <= sizeof usual) {
+    call.parameters = usual;
+    return fill_and_run(call);
+  }
+  std::vector<std::byte> large(record_.parameter_bytes + 63);
+  call.parameters = large.data() + (-reinterpret_cast<std::uintptr_t>(large.data()) & 63);
+  return fill_and_run(call);
+}
+
+Expected<Done> Plan::allocate(Call& call, const std::int64_t* symbols) const {
+  for (std::size_t i = 0; i < outputs(); ++i) {
+    const Tensor& wanted = tensors_[inputs_ + i];
+    DLTensor& output = call.outputs[i];
+    output.shape = call.shapes[i];
+    for (std::uint32_t d = 0; d < wanted.rank; ++d) {
+      const Size& size = sizes_[wanted.first + d];
+      output.shape[d] = size.from == Size::From::fixed ? size.size : symbols[size.symbol];
+    }
+    output.device = device_;
+    output.dtype = wanted.dtype;
+    output.ndim = static_cast<std::int32_t>(wanted.rank);
+    const std::string& name = record_.tensors[inputs_ + i].name;
+    if (!call.framework.allocate(call.framework.context, i, output))
+      return about(Code::allocation_failed, name, "the framework could not allocate this output");
+    if ((reinterpret_cast<std::uintptr_t>(data(output)) & wanted.alignment_mask) != 0)
+      return about(Code::misaligned_tensor, name,
+                   cat("the framework allocated it at less than ", wanted.alignment_mask + 1, " bytes of alignment"));
+  }
+  return Done{};
+}
+
+Expected<Done> Plan::fill_and_run(Call& call) const {
+  std::memset(call.parameters, 0, record_.parameter_bytes);
+  for (const launch::Parameter& parameter : record_.parameters) {
+    std::byte* const at = call.parameters + parameter.offset;
+    if (parameter.kind == launch::Parameter::Kind::tensor) {
+      const std::byte* const address = data(call.tensor(parameter.source));
+      std::memcpy(at, &address, sizeof address);
+    } else if (parameter.kind == launch::Parameter::Kind::scalar) {
+      std::memcpy(at, &call.scalars[parameter.source], parameter.size);
+    }
+  }
+  if (!record_.tensor_maps.empty())
+    if (auto done = encode_maps(call); !done) return done;
+  const std::span<const std::byte> parameters(call.parameters, record_.parameter_bytes);
+  if (!program_->needs_buffers()) return program_->run(record_, parameters, {}, call.framework.stream);
+  std::vector<launch::Buffer> buffers(tensors_.size());
+  for (std::size_t i = 0; i < buffers.size(); ++i) describe(call.tensor(i), buffers[i]);
+  return program_->run(record_, parameters, buffers, call.framework.stream);
+}
+
+Expected<Done> Plan::encode_maps(Call& call) const {
+  static thread_local launch::Buffer buffer;  // its vectors keep their room from call to call
+  for (const launch::Parameter& parameter : record_.parameters) {
+    if (parameter.kind != launch::Parameter::Kind::tensor_map) continue;
+    const launch::TensorMapRecipe& recipe = record_.tensor_maps[parameter.source];
+    const launch::TensorArgument& argument = record_.tensors[recipe.tensor];
+    describe(call.tensor(recipe.tensor), buffer);
+    const std::span<std::byte, 128> out(call.parameters + parameter.offset, 128);
+    if (auto done = executor_->encode(recipe, argument.element, buffer, out); !done)
+      return about(done.why().front().code, argument.name, done.why().front().message);
+  }
+  return Done{};
+}
+
+}  // namespace ptx::interop

@@ -1,0 +1,17 @@
+// Bounds of a call, so that the hot path keeps everything on its stack. Internal to this room.
+#pragma once
+
+#include "ptx/interop/plan.h"
+
+namespace ptx::interop {
+
+constexpr std::size_t max_outputs = 16;
+constexpr std::size_t max_rank = 32;
+constexpr std::size_t max_symbols = 64;
+constexpr std::size_t max_parameter_bytes = 32764;  // PTX ISA 5.2.x: .param space of an entry, sm_70 and later
+constexpr std::size_t usual_parameter_bytes = 1024;
+
+// The device whose executor runs a tensor: managed memory is CUDA's, pinned memory the host's.
+DLDevice normal(DLDevice device);
+
+}  // namespace ptx::interop

@@ -1,0 +1,163 @@
+// Making a plan, and saying why a call does not fit it. The call itself is in call.cpp.
+#include "ptx/interop/plan.h"
+
+#include <algorithm>
+
+#include "ptx/base/text.h"
+#include "ptx/interop/call.h"
+
+namespace ptx::interop {
+
+Diagnostic Plan::about(Code code, std::string_view argument, std::string_view message) const {
+  return Diagnostic(code, Place{}, cat(record_.entry, ": argument `", argument, "`: ", message));
+}
+
+Expected<std::unique_ptr<Plan>> Plan::make(DLDevice device, std::string_view ptx, launch::Record record) {
+  const auto runs = executor(device);
+  if (!runs) return runs.why();
+  return make(**runs, device, ptx, std::move(record));
+}
+
+Expected<std::unique_ptr<Plan>> Plan::make(launch::Executor& executor, DLDevice device, std::string_view ptx,
+                                           launch::Record record) {
+  std::unique_ptr<Plan> plan(new Plan(std::move(record), normal(device)));
+  plan->executor_ = &executor;
+  if (auto done = plan->lay_out(); !done) return done.why();
+  if (auto done = plan->check_parameters(); !done) return done.why();
+  auto program = executor.prepare(ptx, plan->record_);
+  if (!program) return program.why();
+  plan->program_ = std::move(program).value();
+  return plan;
+}
+
+Expected<Done> Plan::lay_out() {
+  for (const launch::TensorArgument& argument : record_.tensors) {
+    const bool late = argument.output == false && inputs_ != tensors_.size();
+    if (late) return about(Code::parameter_layout, argument.name, "an input stands behind an output");
+    if (!argument.output) ++inputs_;
+    const std::uint32_t alignment = std::max(argument.alignment, launch::bytes(argument.element));
+    if ((alignment & (alignment - 1)) != 0)
+      return about(Code::parameter_layout, argument.name, cat("alignment ", alignment, " is not a power of two"));
+    tensors_.push_back({spell(argument.element), alignment - 1, static_cast<std::uint32_t>(sizes_.size()),
+                        static_cast<std::uint32_t>(argument.shape.size())});
+    for (const launch::Dimension& dimension : argument.shape) {
+      if (dimension.size >= 0) {
+        sizes_.push_back({Size::From::fixed, 0, dimension.size});
+        continue;
+      }
+      const auto known = std::find(symbols_.begin(), symbols_.end(), dimension.symbol);
+      const auto symbol = static_cast<std::uint32_t>(known - symbols_.begin());
+      if (known == symbols_.end() && argument.output)
+        return about(Code::unbound_dimension, argument.name,
+                     cat("dimension `", dimension.symbol, "` is a dimension of no input"));
+      sizes_.push_back({known == symbols_.end() ? Size::From::binds : Size::From::bound, symbol, 0});
+      if (known == symbols_.end()) symbols_.push_back(dimension.symbol);
+    }
+    if (argument.shape.size() > max_rank)
+      return about(Code::parameter_layout, argument.name, cat("rank ", argument.shape.size(), " is beyond ", max_rank));
+  }
+  if (outputs() > max_outputs || symbols_.size() > max_symbols)
+    return Diagnostic(
+        Code::parameter_layout, Place{},
+        cat(record_.entry, ": at most ", max_outputs, " outputs and ", max_symbols, " symbolic dimensions"));
+  return Done{};
+}
+
+Expected<Done> Plan::check_parameters() const {
+  const auto refuse = [&](const launch::Parameter& parameter, std::string_view message) {
+    return Diagnostic(Code::parameter_layout, Place{},
+                      cat(record_.entry, ": parameter `", parameter.name, "`: ", message));
+  };
+  for (const launch::Parameter& parameter : record_.parameters) {
+    using Kind = launch::Parameter::Kind;
+    const std::size_t sources = parameter.kind == Kind::tensor   ? record_.tensors.size()
+                                : parameter.kind == Kind::scalar ? record_.scalars.size()
+                                                                 : record_.tensor_maps.size();
+    if (parameter.source >= sources) return refuse(parameter, "it names no argument");
+    if (std::uint64_t{parameter.offset} + parameter.size > record_.parameter_bytes)
+      return refuse(parameter, "it lies beyond the parameter block");
+    if (parameter.kind == Kind::tensor && parameter.size != 8) return refuse(parameter, "an address has 8 bytes");
+    if (parameter.kind == Kind::scalar && (parameter.size == 0 || parameter.size > 8))
+      return refuse(parameter, "a scalar has 1 to 8 bytes");
+    if (parameter.kind != Kind::tensor_map) continue;
+    if (parameter.size != 128 || parameter.offset % 64 != 0)
+      return refuse(parameter, "a tensor map has 128 bytes, aligned to 64");
+    if (record_.tensor_maps[parameter.source].tensor >= record_.tensors.size())
+      return refuse(parameter, "its tensor map is of no tensor");
+  }
+  if (record_.parameter_bytes > max_parameter_bytes)
+    return Diagnostic(Code::parameter_layout, Place{},
+                      cat(record_.entry, ": ", record_.parameter_bytes, " bytes of parameters; a kernel has at most ",
+                          max_parameter_bytes));
+  return Done{};
+}
+
+bool Plan::takes(std::span<const DLTensor> inputs) const {
+  std::int64_t symbols[max_symbols];
+  if (inputs.size() != inputs_) return false;
+  for (std::size_t i = 0; i < inputs_; ++i)
+    if (!matches(tensors_[i], inputs[i], symbols)) return false;
+  return true;
+}
+
+Diagnostics Plan::refusals(std::span<const DLTensor> inputs) const {
+  Diagnostics list;
+  if (inputs.size() != inputs_) {
+    list.emplace_back(Code::argument_count, Place{},
+                      cat(record_.entry, ": expected ", inputs_, " input arrays, got ", inputs.size()));
+    return list;
+  }
+  std::int64_t symbols[max_symbols];
+  std::fill(std::begin(symbols), std::end(symbols), -1);
+  for (std::size_t i = 0; i < inputs_; ++i)
+    if (!matches(tensors_[i], inputs[i], symbols)) list.push_back(refusal(i, inputs[i], symbols));
+  return list;
+}
+
+namespace {
+
+std::string spell(const std::int64_t* values, std::int32_t count) {
+  Text text;
+  text << '(';
+  for (std::int32_t i = 0; i < count; ++i) text << (i == 0 ? "" : ", ") << values[i];
+  return (text << (count == 1 ? ",)" : ")")).take();
+}
+
+}  // namespace
+
+// The first reason, in the order in which a reader would look: device, type, rank, sizes, strides, alignment.
+Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, std::int64_t* symbols) const {
+  const launch::TensorArgument& argument = record_.tensors[index];
+  const Tensor& wanted = tensors_[index];
+  const auto say = [&](Code code, std::string_view message) { return about(code, argument.name, message); };
+  if (normal(got.device) != device_)
+    return say(Code::wrong_device, cat("it is on ", name(got.device), ", the call is on ", name(device_)));
+  if (got.dtype != wanted.dtype)
+    return say(Code::wrong_element,
+               cat("its dtype is ", name(got.dtype), ", the kernel takes ", launch::name(argument.element)));
+  if (static_cast<std::uint32_t>(got.ndim) != wanted.rank)
+    return say(Code::wrong_rank, cat("its rank is ", got.ndim, " (shape ", spell(got.shape, got.ndim),
+                                     "), the kernel takes rank ", wanted.rank));
+  for (std::uint32_t i = 0; i < wanted.rank; ++i) {
+    const Size& size = sizes_[wanted.first + i];
+    const std::string where = cat("dimension ", i, " of shape ", spell(got.shape, got.ndim));
+    if (size.from == Size::From::fixed && got.shape[i] != size.size)
+      return say(Code::wrong_dimension,
+                 cat(where, " is ", got.shape[i], ", the kernel takes ", size.size, " (dim mismatch)"));
+    // A symbol may be unset here where the argument that binds it was itself refused.
+    if (size.from == Size::From::bound && symbols[size.symbol] >= 0 && got.shape[i] != symbols[size.symbol])
+      return say(Code::conflicting_dimension,
+                 cat(where, ", `", symbols_[size.symbol], "`, is ", got.shape[i], ", an argument before it has ",
+                     symbols[size.symbol], " (conflicting sizes)"));
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(got.data) + got.byte_offset;
+  if ((address & wanted.alignment_mask) != 0)
+    return say(Code::misaligned_tensor,
+               cat("its data start at an address that is a multiple of ", address & (~address + 1),
+                   " bytes, the kernel needs ", wanted.alignment_mask + 1));
+  return say(Code::not_contiguous,
+             cat("its strides are ", spell(got.strides, got.ndim), " for shape ", spell(got.shape, got.ndim),
+                 "; the kernel takes contiguous row-major tensors (call .contiguous())"));
+}
+
+}  // namespace ptx::interop

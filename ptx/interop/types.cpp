@@ -1,0 +1,162 @@
+// Element types and devices as DLPack spells them, and scalars as the bits of a kernel parameter.
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "ptx/base/text.h"
+#include "ptx/cuda/executor.h"
+#include "ptx/interop/plan.h"
+#if __has_include("ptx/sim/executor.h")
+#include "ptx/sim/executor.h"
+#define PTX_HAS_SIM 1
+#endif
+
+namespace ptx::interop {
+namespace {
+
+using launch::Element;
+using Code = DLDataType;
+
+struct Row {
+  Element element;
+  DLDataType dtype;
+};
+
+constexpr Row rows[] = {
+    {Element::u8, {Code::unsigned_integer, 8}},
+    {Element::u16, {Code::unsigned_integer, 16}},
+    {Element::u32, {Code::unsigned_integer, 32}},
+    {Element::u64, {Code::unsigned_integer, 64}},
+    {Element::s8, {Code::integer, 8}},
+    {Element::s16, {Code::integer, 16}},
+    {Element::s32, {Code::integer, 32}},
+    {Element::s64, {Code::integer, 64}},
+    {Element::f16, {Code::floating, 16}},
+    {Element::bf16, {Code::bfloat, 16}},
+    {Element::f32, {Code::floating, 32}},
+    {Element::f64, {Code::floating, 64}},
+    {Element::e4m3, {Code::e4m3fn, 8}},
+    {Element::e5m2, {Code::e5m2, 8}},
+    {Element::boolean, {Code::boolean, 8}},
+};
+
+// What a PTX scalar type holds: its class ('u', 's', 'b', 'f', 'h' for f16, 'x' for bf16) and its width in bits.
+struct Scalar {
+  char kind = 0;
+  int bits = 0;
+};
+
+Scalar scalar(std::string_view type) {
+  if (type == "f16") return {'h', 16};
+  if (type == "bf16") return {'x', 16};
+  if (type == "pred") return {'b', 1};
+  if (type.size() < 2 || type.size() > 3 || std::string_view("usbf").find(type[0]) == std::string_view::npos) return {};
+  for (const int bits : {8, 16, 32, 64})
+    if (type.substr(1) == cat(bits)) return type[0] == 'f' && bits < 32 ? Scalar{} : Scalar{type[0], bits};
+  return {};
+}
+
+Diagnostic misfit(const launch::ScalarArgument& argument, std::string_view value) {
+  return Diagnostic(
+      ptx::Code::wrong_scalar, Place{},
+      cat("argument `", argument.name, "`: ", value, " does not fit a parameter of type ", argument.type));
+}
+
+// Rounds to nearest even into a format of `mantissa` stored bits and `exponent` bits; infinities and NaNs stay what
+// they are.
+std::uint64_t narrow(double value, int exponent, int mantissa) {
+  const std::uint64_t sign = std::signbit(value) ? std::uint64_t{1} << (exponent + mantissa) : 0;
+  const std::uint64_t infinity = ((std::uint64_t{1} << exponent) - 1) << mantissa;
+  if (std::isnan(value)) return sign | infinity | (std::uint64_t{1} << (mantissa - 1));
+  if (std::isinf(value)) return sign | infinity;
+  const int bias = (1 << (exponent - 1)) - 1;
+  const double magnitude = std::fabs(value);
+  const int power = magnitude == 0 ? 1 - bias : std::max(std::ilogb(magnitude), 1 - bias);
+  // The value in units of its last place; rounding up to the next power of two carries into the exponent by itself.
+  const auto units = static_cast<std::uint64_t>(std::nearbyint(std::ldexp(magnitude, mantissa - power)));
+  const std::uint64_t hidden = std::uint64_t{1} << mantissa;
+  const std::uint64_t encoded =
+      units < hidden ? units : units - hidden + (static_cast<std::uint64_t>(power + bias) << mantissa);
+  return sign | std::min(encoded, infinity);
+}
+
+std::uint64_t pack_real(const Scalar& type, double value) {
+  if (type.kind == 'h') return narrow(value, 5, 10);
+  if (type.kind == 'x') return narrow(value, 8, 7);
+  if (type.bits == 32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return std::bit_cast<std::uint64_t>(value);
+}
+
+bool is_real(const Scalar& type) { return type.kind == 'h' || type.kind == 'x' || type.kind == 'f'; }
+
+}  // namespace
+
+DLDataType spell(Element element) { return rows[static_cast<int>(element)].dtype; }
+
+bool read(DLDataType type, Element& element) {
+  for (const Row& row : rows)
+    if (row.dtype == type) return element = row.element, true;
+  return false;
+}
+
+std::string name(DLDataType type) {
+  if (Element element; read(type, element)) return std::string(launch::name(element));
+  constexpr std::string_view codes[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
+  const std::string lanes = type.lanes == 1 ? "" : cat("x", type.lanes);
+  if (type.code < std::size(codes)) return cat(codes[type.code], static_cast<int>(type.bits), lanes);
+  return cat("DLPack type ", static_cast<int>(type.code), " of ", static_cast<int>(type.bits), " bits", lanes);
+}
+
+std::string name(DLDevice device) {
+  switch (device.type) {
+    case DeviceType::cpu: return "cpu";
+    case DeviceType::cuda: return cat("cuda:", device.id);
+    case DeviceType::cuda_host: return "cpu (pinned)";
+    case DeviceType::cuda_managed: return cat("cuda:", device.id, " (managed)");
+  }
+  return cat("DLPack device ", static_cast<std::int32_t>(device.type), ":", device.id);
+}
+
+DLDevice normal(DLDevice device) {
+  if (device.type == DeviceType::cuda_managed) return {DeviceType::cuda, device.id};
+  if (device.type == DeviceType::cuda_host || device.type == DeviceType::cpu) return {DeviceType::cpu, 0};
+  return device;
+}
+
+Expected<launch::Executor*> executor(DLDevice device) {
+  device = normal(device);
+  if (device.type == DeviceType::cuda) return cuda::executor(device.id);
+#ifdef PTX_HAS_SIM
+  if (device.type == DeviceType::cpu) return &sim::executor();
+#endif
+  return Diagnostic(
+      ptx::Code::unsupported_device, Place{},
+      cat("tensors on ", name(device), " run nowhere: kernels take CUDA tensors, and CPU tensors for the simulator"));
+}
+
+Expected<std::uint64_t> pack(const launch::ScalarArgument& argument, std::uint64_t value) {
+  const Scalar type = scalar(argument.type);
+  if (is_real(type)) return pack_real(type, static_cast<double>(value));
+  if (type.kind == 0) return misfit(argument, cat(value));
+  const int usable = type.kind == 's' ? type.bits - 1 : type.bits;
+  if (usable < 64 && (value >> usable) != 0) return misfit(argument, cat(value));
+  return value;
+}
+
+Expected<std::uint64_t> pack(const launch::ScalarArgument& argument, std::int64_t value) {
+  if (value >= 0) return pack(argument, static_cast<std::uint64_t>(value));
+  const Scalar type = scalar(argument.type);
+  if (is_real(type)) return pack_real(type, static_cast<double>(value));
+  if ((type.kind != 's' && type.kind != 'b') || type.bits == 1) return misfit(argument, cat(value));
+  if (type.bits < 64 && value < -(std::int64_t{1} << (type.bits - 1))) return misfit(argument, cat(value));
+  return type.bits == 64 ? static_cast<std::uint64_t>(value)
+                         : static_cast<std::uint64_t>(value) & ((std::uint64_t{1} << type.bits) - 1);
+}
+
+Expected<std::uint64_t> pack(const launch::ScalarArgument& argument, double value) {
+  const Scalar type = scalar(argument.type);
+  if (is_real(type)) return pack_real(type, value);
+  return misfit(argument, Text().real(value).view());
+}
+
+}  // namespace ptx::interop

@@ -1,0 +1,116 @@
+#include "ptx/cuda/assembler.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "tests/cuda/tools.h"
+
+using namespace ptx;
+using namespace ptx::cuda;
+
+namespace {
+
+void assembles(const Assembler& assembler) {
+  MESSAGE("with ", describe(assembler));
+  const auto cubin = assembler.assemble(good_ptx, "sm_90", {});
+  REQUIRE_MESSAGE(cubin, to_string(cubin ? Diagnostics{} : cubin.why()));
+  REQUIRE(cubin->bytes.size() > 64);
+  CHECK(std::memcmp(cubin->bytes.data(), "\177ELF", 4) == 0);
+
+  // Each bad line is named, once, at the place where its author wrote it.
+  std::vector<Place> lines(9);
+  lines[7] = {Name("kernel.py"), 41, 5};
+  const auto refused = assembler.assemble(bad_ptx, "sm_90", {lines, "bad", false});
+  REQUIRE_FALSE(refused);
+  REQUIRE(refused.why().size() == 2);
+  const Diagnostic &first = refused.why()[0], &second = refused.why()[1];
+  CHECK(first.code == Code::assembler_error);
+  CHECK(first.place == Place{Name("kernel.py"), 41, 5});
+  CHECK(first.message.find("Arguments mismatch for instruction 'add'") != std::string::npos);
+  CHECK(first.notes == std::vector<std::string>{"PTX line 8: add.f32 %f1, %f2;"});
+  CHECK(second.place == Place{Name("bad.ptx"), 10, 0});
+  CHECK(second.message.find("foo") != std::string::npos);
+  CHECK(second.notes == std::vector<std::string>{"foo.u32 %r1, %r2;"});
+
+  // A target that no assembler knows fails without naming a line.
+  const auto unknown = assembler.assemble(good_ptx, "sm_9", {});
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.why().front().code == Code::assembler_failed);
+}
+
+}  // namespace
+
+TEST_CASE("nvJitLink assembles and names every bad line") {
+  const auto found = find_nvjitlink(test_search());
+  if (!found) {
+    MESSAGE("skipped: no nvJitLink");
+    return;
+  }
+  assembles(**found);
+}
+
+TEST_CASE("ptxas assembles and names every bad line") {
+  const auto found = find_ptxas(test_search());
+  if (!found) {
+    MESSAGE("skipped: no ptxas");
+    return;
+  }
+  assembles(**found);
+}
+
+TEST_CASE("a cubin disassembles") {
+  const auto found = choose_assembler(test_search());
+  if (!found) {
+    MESSAGE("skipped: no assembler");
+    return;
+  }
+  const auto cubin = (*found)->assemble(good_ptx, "sm_90", {});
+  REQUIRE(cubin);
+  const auto text = disassemble(cubin->bytes, test_search());
+  if (!text && text.why().front().code == Code::no_disassembler) {
+    MESSAGE("skipped: no nvdisasm, no cuobjdump");
+    return;
+  }
+  REQUIRE_MESSAGE(text, to_string(text ? Diagnostics{} : text.why()));
+  CHECK(text->find("EXIT") != std::string::npos);
+  const auto garbage = disassemble(std::as_bytes(std::span("not a cubin")), test_search());
+  REQUIRE_FALSE(garbage);
+  CHECK(garbage.why().front().code == Code::disassembler_failed);
+}
+
+TEST_CASE("without any assembler, the refusal says what was looked for") {
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", "", 1);
+  const auto ptxas = find_ptxas({});
+  const auto tool = disassemble({}, {});
+  setenv("PATH", path.c_str(), 1);
+  if (!ptxas) CHECK(ptxas.why().front().code == Code::no_assembler);
+  if (!tool && tool.why().front().code != Code::disassembler_failed)
+    CHECK(tool.why().front().code == Code::no_disassembler);
+}
+
+TEST_CASE("the log of every assembler is read") {
+  const std::string_view log =
+      "ptxas application ptx input, line 2; error   : Unknown symbol 'x'\n"
+      "ptxas /tmp/a.ptx, line 3; warning : Instruction 'vote' without '.sync' is deprecated\n"
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+      "ill formed pipeline stage in function 'k'\n"
+      "ptxas error   : Entry function 'k' uses too much shared data (0x40000 bytes, 0x38c00 max)\n"
+      "ptxas fatal   : Ptx assembly aborted due to errors\n";
+  const Diagnostics said = read_log(log, "one\n  two\nthree", {});
+  REQUIRE(said.size() == 4);
+  CHECK(said[0].code == Code::assembler_error);
+  CHECK(said[0].place == Place{Name("kernel.ptx"), 2, 0});
+  CHECK(said[0].notes == std::vector<std::string>{"two"});
+  CHECK(said[1].code == Code::assembler_warning);
+  CHECK(said[1].severity == Severity::warning);
+  CHECK(said[1].notes == std::vector<std::string>{"three"});
+  CHECK(said[2].code == Code::assembler_advice);
+  CHECK(said[3].code == Code::assembler_failed);
+  CHECK(said[3].message == "Entry function 'k' uses too much shared data (0x40000 bytes, 0x38c00 max)");
+  CHECK(read_log("", "", {}).empty());
+  CHECK(read_log("error", "", {}).empty());
+  CHECK(read_log("x, line 99; error : past the end", "one", {}).front().place.line == 99);
+}

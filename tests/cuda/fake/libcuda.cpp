@@ -1,0 +1,126 @@
+// A libcuda of one invented device (compute capability 9.0), which records what it is asked. Built as a shared library,
+// so that the tests open it as they would the real one.
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#define PTX_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+std::string& journal() {
+  static std::string text;
+  return text;
+}
+
+void note(const char* call, long long value) {
+  char line[160];
+  std::snprintf(line, sizeof line, "%s %lld\n", call, value);
+  journal() += line;
+}
+
+int next_error = 0;       // of cuLaunchKernelEx
+void* current = nullptr;  // context
+unsigned char parameters[4096];
+char primary;
+
+struct Config {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  struct Attribute {
+    int id;
+    char pad[4];
+    unsigned cluster[3];
+  }* attributes;
+  unsigned count;
+};
+
+}  // namespace
+
+PTX_EXPORT const char* fake_journal() {
+  static std::string copy;
+  copy = journal();
+  journal().clear();
+  return copy.c_str();
+}
+PTX_EXPORT void fake_fail_next_launch(int error) { next_error = error; }
+PTX_EXPORT const void* fake_parameters() { return parameters; }
+
+PTX_EXPORT int cuInit(unsigned) { return 0; }
+PTX_EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+PTX_EXPORT int cuGetErrorName(int error, const char** text) {
+  *text = error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_INVALID_VALUE";
+  return 0;
+}
+PTX_EXPORT int cuGetErrorString(int, const char** text) { return *text = "as the test asked", 0; }
+PTX_EXPORT int cuDeviceGetCount(int* count) { return *count = 1, 0; }
+PTX_EXPORT int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
+PTX_EXPORT int cuDeviceGetName(char* text, int size, int) {
+  return std::snprintf(text, static_cast<std::size_t>(size), "Fake"), 0;
+}
+PTX_EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
+  switch (attribute) {
+    case 1:
+    case 2:
+    case 3: return *value = 1024, 0;
+    case 4: return *value = 64, 0;
+    case 5: return *value = 2147483647, 0;
+    case 6:
+    case 7: return *value = 65535, 0;
+    case 75: return *value = 9, 0;
+    case 97: return *value = 232448, 0;
+    default: return *value = 0, 0;
+  }
+}
+PTX_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &primary, 0; }
+PTX_EXPORT int cuCtxGetCurrent(void** context) { return *context = current, 0; }
+PTX_EXPORT int cuCtxPushCurrent(void* context) { return current = context, note("push", context == &primary), 0; }
+PTX_EXPORT int cuCtxPopCurrent(void** context) { return *context = current, current = nullptr, note("pop", 0), 0; }
+PTX_EXPORT int cuModuleLoadData(void** module, const void* image) {
+  note("load", *static_cast<const unsigned char*>(image));
+  return *module = &journal(), 0;
+}
+PTX_EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
+  note(name, 0);
+  return *function = &parameters, std::strcmp(name, "missing") == 0 ? 500 : 0;
+}
+PTX_EXPORT int cuFuncGetAttribute(int* value, int attribute, void*) {
+  return *value = attribute == 8 ? 49152 : 1024, 0;
+}
+PTX_EXPORT int cuFuncSetAttribute(void*, int attribute, int value) {
+  note(attribute == 8 ? "dynamic shared" : attribute == 14 ? "nonportable cluster" : "attribute", value);
+  return 0;
+}
+PTX_EXPORT int cuLaunchKernelEx(const Config* config, void*, void**, void** extra) {
+  note("launch", config->grid[0]);
+  note("shared", config->shared);
+  note("stream", static_cast<long long>(reinterpret_cast<std::intptr_t>(config->stream)));
+  if (config->count != 0) note("cluster", config->attributes->id * 1000 + config->attributes->cluster[0]);
+  const std::size_t size = extra != nullptr ? *static_cast<std::size_t*>(extra[3]) : 0;
+  note("bytes", static_cast<long long>(size));
+  if (size != 0 && size <= sizeof parameters) std::memcpy(parameters, extra[1], size);
+  const int error = next_error;
+  next_error = 0;
+  return error;
+}
+PTX_EXPORT int cuTensorMapEncodeTiled(void* map, int element, std::uint32_t rank, void*, const std::uint64_t*,
+                                      const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int,
+                                      int swizzle, int, int) {
+  note("map", element * 100 + static_cast<int>(rank) * 10 + swizzle);
+  std::memset(map, 0x5A, 128);
+  return 0;
+}
+PTX_EXPORT int cuLinkCreate(unsigned, int*, void**, void** state) { return *state = nullptr, 0; }
+PTX_EXPORT int cuLinkAddData(void*, int, void*, std::size_t, const char*, unsigned, int*, void**) { return 1; }
+PTX_EXPORT int cuLinkComplete(void*, void**, std::size_t*) { return 1; }
+PTX_EXPORT int cuLinkDestroy(void*) { return 0; }
+
+PTX_EXPORT int cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t, int*) {
+  if (version < 2000) return 1;
+#define DRIVER(name, version, parameters) \
+  if (std::strcmp(symbol, #name) == 0) return *function = reinterpret_cast<void*>(&name), 0;
+#include "ptx/cuda/driver.def"
+#undef DRIVER
+  return 500;
+}
