@@ -1,7 +1,9 @@
 // Fundamental types and state spaces, spelled as in PTX (manual 5.1, 5.2).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -18,14 +20,28 @@ enum class Type : std::uint8_t {
 enum class TypeKind : std::uint8_t { bits, unsigned_, signed_, floating, packed, alternate, predicate };
 
 struct TypeInfo {
-  std::string_view name;   // without the dot
+  std::string_view name;  // without the dot
   std::uint16_t bits;
   TypeKind kind;
-  bool declarable;         // may stand in a .reg declaration
+  bool declarable;  // may stand in a .reg declaration
 };
 
-const TypeInfo& info(Type type);
-std::optional<Type> type_named(std::string_view name);   // "f32", without the dot
+inline constexpr TypeInfo type_table[] = {
+    {"", 0, TypeKind::bits, false},
+#define TYPE(name, bits, kind, declarable) {#name, bits, TypeKind::kind, declarable},
+#include "ptx/isa/types.def"
+#undef TYPE
+};
+
+constexpr const TypeInfo& info(Type type) { return type_table[static_cast<std::size_t>(type)]; }
+
+// "f32", without the dot.
+constexpr std::optional<Type> type_named(std::string_view name) {
+  for (std::size_t i = 1; i < std::size(type_table); ++i) {
+    if (type_table[i].name == name) return static_cast<Type>(i);
+  }
+  return std::nullopt;
+}
 
 enum class Space : std::uint8_t {
   generic,
@@ -33,7 +49,7 @@ enum class Space : std::uint8_t {
 #include "ptx/isa/spaces.def"
 #undef SPACE
 };
-std::string_view name(Space space);                      // "shared::cta", without the dot; "" for generic
+std::string_view name(Space space);  // "shared::cta", without the dot; "" for generic
 std::optional<Space> space_named(std::string_view name);
 
 }  // namespace ptx::isa

@@ -1,0 +1,37 @@
+// Compiles the rows of one chapter; included once by each forms/<chapter>.cpp, after it has defined PTX_CHAPTER (the
+// name of its function) and PTX_ROWS (the file). A row that does not parse is an error here that names the row as
+// row_<id>.
+#include "ptx/isa/form_table.h"
+
+namespace ptx::isa {
+
+namespace {
+
+using namespace parsing;
+using enum Rule;
+
+#define OPCODE(name)
+#define SECTION(number, title)
+#define FORM(id, syntax, sets, since, ...)                      \
+  constexpr Draft row_##id = parse(syntax, sets, since);        \
+  constexpr auto packed_##id = pack<sizes(row_##id)>(row_##id); \
+  constexpr Rule rules_##id[] = {__VA_ARGS__};
+#include PTX_ROWS
+#undef SECTION
+#undef FORM
+
+constexpr Entry entries[] = {
+    Entry("", ""),  // a chapter may still be empty
+#define SECTION(number, title) Entry(number, title),
+#define FORM(id, syntax, sets, since, ...) Entry(form_of(#id, syntax, sets, row_##id.opcode, packed_##id, rules_##id)),
+#include PTX_ROWS
+#undef SECTION
+#undef FORM
+#undef OPCODE
+};
+
+}  // namespace
+
+std::span<const Entry> PTX_CHAPTER() { return entries; }
+
+}  // namespace ptx::isa

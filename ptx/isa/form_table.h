@@ -1,0 +1,709 @@
+// A parsed row of forms/*.def, and the constexpr parser and matcher behind it. form.h explains the notation.
+// Words are offsets into the row's own text, so a row is a few hundred read-only bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ptx/isa/target.h"
+#include "ptx/isa/types.h"
+
+namespace ptx::isa {
+
+enum class Rule : std::uint8_t {
+  none,
+#define SLOT_RULE(name, legal) name,
+#define OPERAND_RULE(name) name,
+#define COUNT(name)
+#include "ptx/isa/rules.def"
+#undef SLOT_RULE
+#undef OPERAND_RULE
+#undef COUNT
+};
+
+enum class Count : std::uint8_t {
+  none,
+#define SLOT_RULE(name, legal)
+#define OPERAND_RULE(name)
+#define COUNT(name) name,
+#include "ptx/isa/rules.def"
+#undef SLOT_RULE
+#undef OPERAND_RULE
+#undef COUNT
+};
+
+struct Word {
+  std::uint16_t at = 0, size = 0;
+};
+
+struct Value {  // one value of a slot
+  Word word;
+  std::uint8_t need = 0;  // index into Form::needs; 0: nothing more than the form
+};
+
+struct Slot {  // a set; an optional literal such as {.ftz} is a slot of its own name with one value
+  Word name;
+  std::uint8_t first = 0, count = 0;  // values
+};
+
+struct Modifier {
+  static constexpr std::uint8_t literal = 0xff;
+  Word word;  // of a literal
+  std::uint8_t slot = literal;
+  std::uint8_t group = 0;  // 0: required; else the modifiers of one pair of braces, all or none
+  bool fixed = false;
+};
+
+enum class OperandKind : std::uint8_t { value, address, immediate, label, function, symbol, prototype, arguments, any };
+
+// The type of an operand as the row says it.
+struct TypeRule {
+  enum class Source : std::uint8_t { none, literal, slot };
+  enum class Scale : std::uint8_t { same, wide, half, quarter };
+  Source source = Source::none;
+  Scale scale = Scale::same;
+  std::uint8_t index = 0;  // Type, or slot
+};
+
+struct OperandRow {
+  Word name;
+  OperandKind kind = OperandKind::value;
+  TypeRule type;
+  Word space;  // of an address: a space word or a slot; empty: slot `space` or `ss`, or the form's space word
+  std::int64_t low = 0, high = -1;  // range of an immediate; low > high: any
+  std::uint8_t length = 0;          // list(T,n)
+  Count count = Count::none;        // list(T,name)
+  bool list = false;                // {..}
+  bool vector = false;              // vec(T)
+  bool destination = false, sink = false, register_only = false, negatable = false;
+  bool pair = false;           // the next row is the part behind `|`
+  bool pair_optional = false;  // and may be left out
+  bool coordinates = false;    // the next row stands inside the same brackets
+  std::uint8_t group = 0;      // 0: required; else the operands of one pair of braces, all or none
+  Word condition;              // of a group: present exactly if this modifier is
+};
+
+// A row. Everything lives for the process.
+struct Form {
+  std::string_view id;       // "add_int"
+  std::string_view section;  // "9.7.1.1"
+  std::string_view title;
+  std::string_view syntax, sets;  // as the row has them
+  const char* text = nullptr;     // of words
+  Word opcode;
+  std::span<const Modifier> modifiers;
+  std::span<const Slot> slots;
+  std::span<const Value> values;
+  std::span<const OperandRow> operands;
+  std::span<const Requirement> needs;  // [0]: the form itself
+  std::span<const Rule> rules;
+
+  constexpr std::string_view word(Word w) const { return {text + w.at, w.size}; }
+  constexpr const Requirement& since() const { return needs[0]; }
+};
+
+namespace parsing {
+
+// A row while it is read: room for the largest. Too small a room is a compile error as well.
+struct Draft {
+  char text[1600] = {};
+  Modifier modifiers[32] = {};
+  Slot slots[16] = {};
+  Value values[200] = {};
+  OperandRow operands[24] = {};
+  Requirement needs[12] = {};
+  int text_size = 0, modifier_count = 0, slot_count = 0, value_count = 0, operand_count = 0, need_count = 0;
+  Word opcode;
+  int optional_groups = 0, operand_groups = 0;
+
+  constexpr std::string_view word(Word w) const { return {text + w.at, w.size}; }
+};
+
+// What SLOT(name, "values") rows of slots.def say of `name`; empty if there is none.
+constexpr std::string_view shared_set(std::string_view name) {
+#define SLOT(set, values) \
+  if (name == #set) return values;
+#include "ptx/isa/slots.def"
+#undef SLOT
+  return {};
+}
+
+// A cursor over text. Errors throw: in a constant expression that is the compile error, with the reason in the source
+// line.
+struct Reader {
+  std::string_view text;
+  std::size_t at = 0;
+
+  constexpr bool done() {
+    skip();
+    return at == text.size();
+  }
+  constexpr void skip() {
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\n')) ++at;
+  }
+  constexpr char peek() {
+    skip();
+    return at < text.size() ? text[at] : '\0';
+  }
+  constexpr bool take(char c) {
+    if (peek() != c) return false;
+    ++at;
+    return true;
+  }
+  constexpr void expect(char c) {
+    if (!take(c)) throw "row: another character was expected here";
+  }
+  static constexpr bool of_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':';
+  }
+  // Letters, digits, `_` and `::`; a single `:` ends it.
+  constexpr std::string_view word() {
+    skip();
+    const std::size_t begin = at;
+    while (at < text.size() && of_word(text[at])) {
+      if (text[at] == ':') {
+        if (at + 1 >= text.size() || text[at + 1] != ':') break;
+        ++at;
+      }
+      ++at;
+    }
+    return text.substr(begin, at - begin);
+  }
+  constexpr bool number(std::int64_t& value) {
+    skip();
+    const bool negative = at < text.size() && text[at] == '-';
+    std::size_t p = at + negative;
+    if (p >= text.size() || text[p] < '0' || text[p] > '9') return false;
+    value = 0;
+    while (p < text.size() && text[p] >= '0' && text[p] <= '9') value = value * 10 + (text[p++] - '0');
+    if (negative) value = -value;
+    at = p;
+    return true;
+  }
+};
+
+constexpr Word keep(Draft& d, std::string_view text) {
+  if (d.text_size + text.size() > sizeof d.text) throw "row: too much text";
+  const Word word{static_cast<std::uint16_t>(d.text_size), static_cast<std::uint16_t>(text.size())};
+  for (char c : text) d.text[d.text_size++] = c;
+  return word;
+}
+
+constexpr int slot_named(const Draft& d, std::string_view name) {
+  for (int i = 0; i < d.slot_count; ++i) {
+    if (d.word(d.slots[i].name) == name) return i;
+  }
+  return -1;
+}
+
+// "7.8 sm_90", "8.6 sm_100f sm_120a", "sm_90" (of a value: the version of the form).
+constexpr Requirement requirement(std::string_view text) {
+  Reader r{text};
+  Requirement need{};
+  std::int64_t n = 0;
+  if (r.number(n)) {
+    need.version.major = static_cast<std::uint8_t>(n);
+    r.expect('.');
+    if (!r.number(n)) throw "row: a version is major.minor";
+    need.version.minor = static_cast<std::uint8_t>(n);
+  }
+  int count = 0;
+  while (!r.done()) {
+    for (char c : {'s', 'm', '_'}) r.expect(c);
+    if (!r.number(n) || count == 6) throw "row: not a target, or too many";
+    Target target{static_cast<std::uint16_t>(n), 0};
+    if (r.at < text.size() && (text[r.at] == 'a' || text[r.at] == 'f')) target.suffix = text[r.at++];
+    need.targets[count++] = target;
+  }
+  return need;
+}
+
+constexpr std::uint8_t add_need(Draft& d, std::string_view text) {
+  if (d.need_count == 12) throw "row: too many requirements";
+  d.needs[d.need_count] = requirement(text);
+  return static_cast<std::uint8_t>(d.need_count++);
+}
+
+constexpr void add_value(Draft& d, std::string_view text, std::uint8_t need) {
+  if (d.value_count == 200) throw "row: too many values";
+  d.values[d.value_count++] = {keep(d, text), need};
+}
+
+// m64n(8..256/8)k16: one value for each number.
+constexpr void add_family(Draft& d, std::string_view head, Reader& r, std::uint8_t need) {
+  std::int64_t low = 0, high = 0, step = 1;
+  r.expect('(');
+  if (!r.number(low)) throw "row: a family is (low..high/step)";
+  r.expect('.'), r.expect('.');
+  if (!r.number(high)) throw "row: a family is (low..high/step)";
+  if (r.take('/') && !r.number(step)) throw "row: a family is (low..high/step)";
+  r.expect(')');
+  const std::string_view tail = r.at < r.text.size() && Reader::of_word(r.text[r.at]) ? r.word() : std::string_view{};
+  for (std::int64_t n = low; n <= high; n += step) {
+    char text[64] = {};
+    std::size_t size = 0;
+    for (char c : head) text[size++] = c;
+    for (std::int64_t ten = 1000, begun = 0; ten; ten /= 10) {
+      if (n / ten || begun || ten == 1) text[size++] = static_cast<char>('0' + n / ten % 10), begun = 1;
+    }
+    for (char c : tail) text[size++] = c;
+    add_value(d, {text, size}, need);
+  }
+}
+
+// The values up to the next `;`. A value with a dot in front is a shared set.
+constexpr void add_values(Draft& d, Reader& r) {
+  while (!r.done() && r.peek() != ';') {
+    if (r.take('.')) {
+      Reader shared{shared_set(r.word())};
+      if (shared.text.empty()) throw "row: no such set in slots.def";
+      add_values(d, shared);
+      continue;
+    }
+    const std::string_view value = r.word();
+    if (value.empty()) throw "row: a value was expected";
+    if (r.at < r.text.size() && r.text[r.at] == '(') {
+      add_family(d, value, r, 0);
+      continue;
+    }
+    std::uint8_t need = 0;
+    if (r.at < r.text.size() && r.text[r.at] == '[') {
+      const std::size_t begin = ++r.at;
+      while (r.at < r.text.size() && r.text[r.at] != ']') ++r.at;
+      need = add_need(d, r.text.substr(begin, r.at - begin));
+      r.expect(']');
+    }
+    add_value(d, value, need);
+  }
+}
+
+constexpr int add_slot(Draft& d, std::string_view name) {
+  if (d.slot_count == 16) throw "row: more than 16 slots";
+  d.slots[d.slot_count].name = keep(d, name);
+  d.slots[d.slot_count].first = static_cast<std::uint8_t>(d.value_count);
+  return d.slot_count++;
+}
+
+constexpr void close_slot(Draft& d, int slot) {
+  d.slots[slot].count = static_cast<std::uint8_t>(d.value_count - d.slots[slot].first);
+  if (d.slots[slot].count == 0) throw "row: an empty set";
+}
+
+constexpr void parse_sets(Draft& d, std::string_view sets) {
+  Reader r{sets};
+  while (!r.done()) {
+    r.take('.');
+    const std::string_view name = r.word();
+    if (name.empty()) throw "row: the name of a set was expected";
+    const int slot = add_slot(d, name);
+    if (r.take('=')) {
+      add_values(d, r);
+    } else {
+      Reader shared{shared_set(name)};
+      if (shared.text.empty()) throw "row: no such set in slots.def";
+      add_values(d, shared);
+    }
+    close_slot(d, slot);
+    if (!r.done()) r.expect(';');
+  }
+}
+
+constexpr void add_modifier(Draft& d, std::string_view word, int group, bool fixed) {
+  if (d.modifier_count == 32) throw "row: too many modifiers";
+  Modifier& m = d.modifiers[d.modifier_count++];
+  m.group = static_cast<std::uint8_t>(group);
+  m.fixed = fixed;
+  int slot = slot_named(d, word);
+  if (slot < 0 && group != 0) {
+    slot = add_slot(d, word);
+    add_value(d, word, 0);
+    close_slot(d, slot);
+  }
+  if (slot < 0) {
+    m.word = keep(d, word);
+  } else {
+    m.slot = static_cast<std::uint8_t>(slot);
+  }
+}
+
+// Modifiers follow the opcode without blanks.
+constexpr void parse_modifiers(Draft& d, Reader& r) {
+  d.opcode = keep(d, r.word());
+  if (d.opcode.size == 0) throw "row: an opcode was expected";
+  int group = 0;
+  for (; r.at < r.text.size();) {
+    const char c = r.text[r.at];
+    if (c == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '.') {
+      if (group) throw "row: braces in braces";
+      group = ++d.optional_groups;
+      ++r.at;
+    } else if (c == '}' && group) {
+      group = 0;
+      ++r.at;
+    } else if (c == '.') {
+      ++r.at;
+      const std::string_view word = r.word();
+      if (word.empty()) throw "row: a modifier was expected after the dot";
+      const bool fixed = r.at < r.text.size() && r.text[r.at] == '!';
+      if (fixed) ++r.at;
+      add_modifier(d, word, group, fixed);
+    } else {
+      break;
+    }
+  }
+  if (group) throw "row: a brace is not closed";
+}
+
+constexpr bool is_destination(std::string_view name) {
+  if (name == "p" || name == "q" || name == "r" || name == "state") return true;
+  if (name.empty() || name[0] != 'd') return false;
+  for (char c : name.substr(1)) {
+    if (c < '0' || c > '9') return false;
+  }
+  return true;
+}
+
+constexpr TypeRule slot_type(int slot) {
+  return {TypeRule::Source::slot, TypeRule::Scale::same, static_cast<std::uint8_t>(slot)};
+}
+constexpr TypeRule literal_type(Type type) {
+  return {TypeRule::Source::literal, TypeRule::Scale::same, static_cast<std::uint8_t>(type)};
+}
+
+// The type of an operand that names none.
+constexpr TypeRule default_type(const Draft& d, std::string_view name) {
+  if (name == "p" || name == "q") return literal_type(Type::pred);
+  if (name == "a" || name == "b" || name == "c" || name == "d") {
+    const char own[] = {name[0], 't', 'y', 'p', 'e'};
+    if (const int slot = slot_named(d, {own, 5}); slot >= 0) return slot_type(slot);
+  }
+  if (const int slot = slot_named(d, "type"); slot >= 0) return slot_type(slot);
+  TypeRule found{};
+  for (int i = 0; i < d.modifier_count; ++i) {
+    if (d.modifiers[i].slot != Modifier::literal) continue;
+    if (const auto type = type_named(d.word(d.modifiers[i].word))) {
+      if (found.source != TypeRule::Source::none) throw "row: two literal types, so an operand has to name its own";
+      found = literal_type(*type);
+    }
+  }
+  if (found.source == TypeRule::Source::none) throw "row: an operand has no type";
+  return found;
+}
+
+constexpr TypeRule parse_plain_type(const Draft& d, std::string_view name) {
+  if (const int slot = slot_named(d, name); slot >= 0) return slot_type(slot);
+  if (const auto type = type_named(name)) return literal_type(*type);
+  TypeRule type = name == "pred" ? literal_type(Type::pred) : default_type(d, "type");
+  if (name == "wide") {
+    type.scale = TypeRule::Scale::wide;
+  } else if (name == "half") {
+    type.scale = TypeRule::Scale::half;
+  } else if (name == "quarter") {
+    type.scale = TypeRule::Scale::quarter;
+  } else {
+    throw "row: neither a type nor a slot";
+  }
+  return type;
+}
+
+constexpr Count count_named(std::string_view name) {
+#define SLOT_RULE(rule, legal)
+#define OPERAND_RULE(rule)
+#define COUNT(rule) \
+  if (name == #rule) return Count::rule;
+#include "ptx/isa/rules.def"
+#undef SLOT_RULE
+#undef OPERAND_RULE
+#undef COUNT
+  throw "row: no such count in rules.def";
+}
+
+constexpr void parse_range(Reader& r, OperandRow& o) {
+  if (!r.take('(')) return;
+  if (!r.number(o.low)) throw "row: a range is (low..high)";
+  r.expect('.'), r.expect('.');
+  if (!r.number(o.high)) throw "row: a range is (low..high)";
+  r.expect(')');
+}
+
+// TYPE behind the colon.
+constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
+  const std::string_view word = r.word();
+  if (o.kind == OperandKind::address) {
+    o.space = keep(d, word);
+  } else if (word == "vec") {
+    o.vector = true;
+    r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(')');
+  } else if (word == "list") {
+    o.list = true;
+    r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(',');
+    std::int64_t length = 0;
+    if (r.number(length)) {
+      o.length = static_cast<std::uint8_t>(length);
+    } else {
+      o.count = count_named(r.word());
+    }
+    r.expect(')');
+  } else if (word == "imm") {
+    o.kind = OperandKind::immediate;
+    parse_range(r, o);
+  } else if (word == "label") {
+    o.kind = OperandKind::label;
+  } else if (word == "func") {
+    o.kind = OperandKind::function;
+  } else if (word == "sym") {
+    o.kind = OperandKind::symbol;
+  } else if (word == "proto") {
+    o.kind = OperandKind::prototype;
+  } else if (word == "any") {
+    o.kind = OperandKind::any;
+  } else {
+    o.type = parse_plain_type(d, word);
+    if (r.peek() == '(') parse_range(r, o);
+  }
+}
+
+constexpr OperandRow& new_operand(Draft& d, int group, Word condition) {
+  if (d.operand_count == 24) throw "row: too many operands";
+  OperandRow& o = d.operands[d.operand_count++];
+  o.group = static_cast<std::uint8_t>(group);
+  o.condition = condition;
+  return o;
+}
+
+// name{:TYPE}{/_}{/r}
+constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
+  const std::string_view name = r.word();
+  if (name.empty()) throw "row: the name of an operand was expected";
+  o.name = keep(d, name);
+  o.destination = o.kind == OperandKind::value && is_destination(name);
+  if (r.take(':')) {
+    parse_type(d, r, o);
+  } else if (o.kind == OperandKind::value) {
+    o.type = default_type(d, name);
+  }
+  while (r.take('/')) {
+    if (r.take('_')) {
+      o.sink = true;
+    } else if (r.take('r')) {
+      o.register_only = true;
+    } else if (r.take('w')) {
+      o.destination = true;
+    } else {
+      throw "row: /_ /r or /w was expected";
+    }
+  }
+}
+
+constexpr void parse_operand(Draft& d, Reader& r, int group, Word condition) {
+  OperandRow& o = new_operand(d, group, condition);
+  if (r.take('[')) {
+    o.kind = OperandKind::address;
+    parse_named(d, r, o);
+    if (r.take(',')) {
+      o.coordinates = true;
+      parse_named(d, r, new_operand(d, group, condition));
+    }
+    r.expect(']');
+    if (r.take(':')) parse_type(d, r, o);
+    return;
+  }
+  if (r.take('(')) {
+    o.kind = OperandKind::arguments;
+    o.name = keep(d, r.word());
+    o.destination = is_destination(d.word(o.name));
+    r.expect(')');
+    return;
+  }
+  if (r.take('{')) {
+    r.expect('!'), r.expect('}');
+    o.negatable = true;
+  }
+  parse_named(d, r, o);
+  const bool optional = r.peek() == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '|';
+  if (optional) r.expect('{');
+  if (r.take('|')) {
+    o.pair = true;
+    o.pair_optional = optional;
+    parse_named(d, r, new_operand(d, group, condition));
+    if (optional) r.expect('}');
+  }
+}
+
+// Operands, separated by commas; {, b} and {, b ?word}.
+constexpr void parse_operands(Draft& d, Reader& r) {
+  if (r.done()) return;
+  parse_operand(d, r, 0, {});
+  while (!r.done()) {
+    if (!r.take('{')) {
+      r.expect(',');
+      parse_operand(d, r, 0, {});
+      continue;
+    }
+    const int group = ++d.operand_groups, first = d.operand_count;
+    while (r.take(',')) parse_operand(d, r, group, {});
+    if (d.operand_count == first) throw "row: an optional operand begins with a comma";
+    if (r.take('?')) {
+      const Word condition = keep(d, r.word());
+      for (int i = first; i < d.operand_count; ++i) d.operands[i].condition = condition;
+    }
+    r.expect('}');
+  }
+}
+
+constexpr Draft parse(std::string_view syntax, std::string_view sets, std::string_view since) {
+  Draft d{};
+  add_need(d, since);
+  parse_sets(d, sets);
+  Reader r{syntax};
+  parse_modifiers(d, r);
+  parse_operands(d, r);
+  for (int i = 0; i < d.slot_count; ++i) {
+    bool used = false;
+    for (int m = 0; m < d.modifier_count; ++m) used = used || d.modifiers[m].slot == i;
+    if (!used) throw "row: a set is not used in the syntax";
+  }
+  return d;
+}
+
+struct Sizes {
+  int text, modifiers, slots, values, operands, needs;
+};
+constexpr Sizes sizes(const Draft& d) {
+  return {d.text_size, d.modifier_count, d.slot_count, d.value_count, d.operand_count, d.need_count};
+}
+
+// A row in exactly the room it takes.
+template <Sizes S>
+struct Packed {
+  std::array<Modifier, S.modifiers> modifiers{};
+  std::array<Slot, S.slots> slots{};
+  std::array<Value, S.values> values{};
+  std::array<OperandRow, S.operands> operands{};
+  std::array<Requirement, S.needs> needs{};
+  std::array<char, S.text> text{};
+};
+
+template <Sizes S>
+constexpr Packed<S> pack(const Draft& d) {
+  Packed<S> p;
+  const auto copy = [](auto& to, const auto& from) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = from[i];
+  };
+  copy(p.modifiers, d.modifiers), copy(p.slots, d.slots), copy(p.values, d.values);
+  copy(p.operands, d.operands), copy(p.needs, d.needs), copy(p.text, d.text);
+  return p;
+}
+
+// Works on a Draft as well, for look-ups at compile time.
+constexpr Form form_of(const Draft& d) {
+  Form form;
+  form.text = d.text;
+  form.opcode = d.opcode;
+  const auto span = [](const auto& array, int n) { return std::span(array).first(static_cast<std::size_t>(n)); };
+  form.modifiers = span(d.modifiers, d.modifier_count), form.slots = span(d.slots, d.slot_count);
+  form.values = span(d.values, d.value_count), form.operands = span(d.operands, d.operand_count);
+  form.needs = span(d.needs, d.need_count);
+  return form;
+}
+
+template <Sizes S>
+constexpr Form form_of(std::string_view id, std::string_view syntax, std::string_view sets, Word opcode,
+                       const Packed<S>& p, std::span<const Rule> rules) {
+  Form form;
+  form.id = id, form.syntax = syntax, form.sets = sets, form.rules = rules;
+  form.text = p.text.data();
+  form.opcode = opcode;
+  form.modifiers = p.modifiers, form.slots = p.slots, form.values = p.values, form.operands = p.operands,
+  form.needs = p.needs;
+  return form;
+}
+
+// A chapter is a list of sections and rows; the section holds for the rows behind it.
+struct Entry {
+  std::string_view section, title;
+  Form form;
+  constexpr Entry(std::string_view section, std::string_view title) : section(section), title(title) {}
+  constexpr Entry(const Form& form) : form(form) {}
+};
+
+}  // namespace parsing
+
+// How the written modifiers fill a form.
+struct Fit {
+  static constexpr int max_words = 24;
+  bool fits = false, in_order = true;
+  int words = 0;
+  std::uint8_t element[max_words] = {};  // of each word: index into Form::modifiers
+  std::uint8_t value[max_words] = {};    // of each word: index into Form::values, 0xff for a literal
+};
+
+namespace matching {
+
+constexpr int value_of(const Form& form, const Modifier& m, std::string_view word) {
+  const Slot& slot = form.slots[m.slot];
+  for (int v = slot.first; v < slot.first + slot.count; ++v) {
+    if (form.word(form.values[static_cast<std::size_t>(v)].word) == word) return v;
+  }
+  return -1;
+}
+
+// Whether word i may fill element e, given the words before it: an inversion must touch nothing fixed and not be of two
+// types.
+constexpr bool may_follow(const Form& form, std::span<const std::string_view> words, const Fit& fit, std::size_t i,
+                          std::size_t e) {
+  for (std::size_t j = 0; j < i; ++j) {
+    if (fit.element[j] == e) return false;
+    if (fit.element[j] < e) continue;
+    if (form.modifiers[e].fixed || form.modifiers[fit.element[j]].fixed) return false;
+    if (type_named(words[i]) && type_named(words[j])) return false;
+  }
+  return true;
+}
+
+constexpr bool complete(const Form& form, std::size_t words, const Fit& fit) {
+  std::uint32_t filled = 0, begun = 0;
+  for (std::size_t i = 0; i < words; ++i) {
+    filled |= 1u << fit.element[i];
+    begun |= 1u << form.modifiers[fit.element[i]].group;
+  }
+  for (std::size_t e = 0; e < form.modifiers.size(); ++e) {
+    const int group = form.modifiers[e].group;
+    if ((filled >> e & 1) == 0 && (group == 0 || (begun >> group & 1))) return false;
+  }
+  return true;
+}
+
+// Tries elements in the row's order, so that a reading in order is found first. With `partial`, required ones may be
+// missing.
+constexpr bool assign(const Form& form, std::span<const std::string_view> words, Fit& fit, std::size_t i,
+                      bool partial) {
+  if (i == words.size()) return partial || complete(form, words.size(), fit);
+  for (std::size_t e = 0; e < form.modifiers.size(); ++e) {
+    const Modifier& m = form.modifiers[e];
+    const bool literal = m.slot == Modifier::literal;
+    const int value = literal ? (form.word(m.word) == words[i] ? 0xff : -1) : value_of(form, m, words[i]);
+    if (value < 0 || !may_follow(form, words, fit, i, e)) continue;
+    fit.element[i] = static_cast<std::uint8_t>(e);
+    fit.value[i] = static_cast<std::uint8_t>(value);
+    if (assign(form, words, fit, i + 1, partial)) return true;
+  }
+  return false;
+}
+
+constexpr Fit fit(const Form& form, std::span<const std::string_view> words, bool partial = false) {
+  Fit fit;
+  if (words.size() > form.modifiers.size() || words.size() > Fit::max_words) return fit;
+  fit.words = static_cast<int>(words.size());
+  fit.fits = assign(form, words, fit, 0, partial);
+  for (std::size_t i = 1; fit.fits && i < words.size(); ++i)
+    fit.in_order = fit.in_order && fit.element[i - 1] < fit.element[i];
+  return fit;
+}
+
+}  // namespace matching
+
+}  // namespace ptx::isa

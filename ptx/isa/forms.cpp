@@ -1,0 +1,69 @@
+// The rows of all chapters as one table, and the look-up of an opcode's rows.
+#include "ptx/isa/forms.h"
+
+#include <unordered_map>
+
+#include "ptx/base/check.h"
+#include "ptx/isa/form_ids.h"
+
+namespace ptx::isa {
+
+#define CHAPTER(name) std::span<const parsing::Entry> chapter_##name();
+#include "ptx/isa/chapters.def"
+#undef CHAPTER
+
+namespace {
+
+void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
+  std::string_view section, title;
+  for (const parsing::Entry& entry : chapter) {
+    if (entry.form.text == nullptr) {
+      section = entry.section, title = entry.title;
+      continue;
+    }
+    forms.push_back(entry.form);
+    forms.back().section = section;
+    forms.back().title = title;
+  }
+}
+
+std::vector<Form> all_forms() {
+  std::vector<Form> forms;
+#define CHAPTER(name) append(forms, chapter_##name());
+#include "ptx/isa/chapters.def"
+#undef CHAPTER
+  PTX_CHECK(forms.size() == form_count, "chapters.def and all.def list the same files in the same order");
+  return forms;
+}
+
+}  // namespace
+
+std::span<const Form> forms() {
+  static const std::vector<Form> table = all_forms();
+  return table;
+}
+
+std::span<const std::string_view> opcodes() {
+  static constexpr std::string_view names[] = {
+#define OPCODE(name) #name,
+#define SECTION(number, title)
+#define FORM(id, syntax, sets, since, ...)
+#include "ptx/isa/forms/all.def"
+#undef OPCODE
+#undef SECTION
+#undef FORM
+  };
+  return names;
+}
+
+std::span<const FormId> forms_of(std::string_view opcode) {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, std::vector<FormId>> ids;
+    for (FormId id = 0; const Form& form : forms()) ids[form.word(form.opcode)].push_back(id++);
+    return ids;
+  }();
+  const auto found = table.find(opcode);
+  return found == table.end() ? std::span<const FormId>{} : std::span<const FormId>(found->second);
+}
+
+}  // namespace ptx::isa

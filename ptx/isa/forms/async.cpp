@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_async
+#define PTX_ROWS "ptx/isa/forms/async.def"
+#include "ptx/isa/chapter.h"

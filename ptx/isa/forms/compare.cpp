@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_compare
+#define PTX_ROWS "ptx/isa/forms/compare.def"
+#include "ptx/isa/chapter.h"

@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_convert
+#define PTX_ROWS "ptx/isa/forms/convert.def"
+#include "ptx/isa/chapter.h"

@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_half
+#define PTX_ROWS "ptx/isa/forms/half.def"
+#include "ptx/isa/chapter.h"

@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_matrix
+#define PTX_ROWS "ptx/isa/forms/matrix.def"
+#include "ptx/isa/chapter.h"

@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_misc
+#define PTX_ROWS "ptx/isa/forms/misc.def"
+#include "ptx/isa/chapter.h"

@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_mixed
+#define PTX_ROWS "ptx/isa/forms/mixed.def"
+#include "ptx/isa/chapter.h"

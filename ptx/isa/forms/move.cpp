@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_move
+#define PTX_ROWS "ptx/isa/forms/move.def"
+#include "ptx/isa/chapter.h"

@@ -1,0 +1,165 @@
+// Matches: from the modifiers of a mnemonic to slots, operand patterns and requirements.
+#include <algorithm>
+#include <charconv>
+
+#include "ptx/isa/forms.h"
+#include "ptx/isa/rules.h"
+
+namespace ptx::isa {
+
+namespace {
+
+int number_in(std::string_view text) {  // "v4" -> 4
+  int n = 0;
+  std::from_chars(text.data() + 1, text.data() + text.size(), n);
+  return n;
+}
+
+Type scaled(Type type, TypeRule::Scale scale) {
+  if (scale == TypeRule::Scale::same || type == Type::none) return type;
+  const TypeInfo& from = info(type);
+  const bool wide = scale == TypeRule::Scale::wide;
+  const int bits = wide ? from.bits * 2 : scale == TypeRule::Scale::half ? from.bits / 2 : from.bits / 4;
+  const TypeKind kind = wide ? from.kind : TypeKind::bits;
+  for (std::size_t i = 1; i < std::size(type_table); ++i) {
+    if (type_table[i].bits == bits && type_table[i].kind == kind && type_table[i].declarable)
+      return static_cast<Type>(i);
+  }
+  return Type::none;
+}
+
+Type type_of(const Match& match, TypeRule rule) {
+  Type type = Type::none;
+  if (rule.source == TypeRule::Source::literal) type = static_cast<Type>(rule.index);
+  if (rule.source == TypeRule::Source::slot && match.values[rule.index] != Match::absent) {
+    type = type_named(match.form->word(match.form->values[match.values[rule.index]].word)).value_or(Type::none);
+  }
+  return scaled(type, rule.scale);
+}
+
+Space space_of(const Match& match, const OperandRow& row) {
+  const std::string_view word = match.form->word(row.space);
+  if (word.empty()) return match.space();
+  if (const auto space = space_named(word)) return *space;
+  return space_named(match.value(word)).value_or(Space::generic);
+}
+
+Pattern pattern(const Match& match, const OperandRow& row) {
+  Pattern p;
+  p.row = &row;
+  p.kind = row.kind;
+  p.type = type_of(match, row.type);
+  p.group = row.group;
+  if (row.kind == OperandKind::address) p.space = space_of(match, row);
+  if (row.list) p.length = static_cast<std::uint8_t>(row.count == Count::none ? row.length : count(row.count, match));
+  if (row.vector && !match.value("vec").empty()) p.length = static_cast<std::uint8_t>(number_in(match.value("vec")));
+  return p;
+}
+
+}  // namespace
+
+std::string_view Match::value(std::string_view slot) const {
+  for (std::size_t i = 0; i < form->slots.size(); ++i) {
+    if (form->word(form->slots[i].name) != slot) continue;
+    return values[i] == absent ? std::string_view{} : form->word(form->values[values[i]].word);
+  }
+  return {};
+}
+
+bool Match::has(std::string_view word) const {
+  for (const Modifier& m : form->modifiers) {
+    if (m.slot == Modifier::literal) {
+      if (form->word(m.word) == word) return true;
+    } else if (values[m.slot] != absent && form->word(form->values[values[m.slot]].word) == word) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Type Match::type(std::string_view slot) const { return type_named(value(slot)).value_or(Type::none); }
+
+Space Match::space() const {
+  for (const std::string_view slot : {"space", "ss"}) {
+    if (const auto space = space_named(value(slot))) return *space;
+  }
+  for (const Modifier& m : form->modifiers) {
+    if (m.slot != Modifier::literal) continue;
+    if (const auto space = space_named(form->word(m.word))) return *space;
+  }
+  return Space::generic;
+}
+
+Requirement Match::needs() const {
+  Requirement need = form->since();
+  for (std::size_t i = 0; i < form->slots.size(); ++i) {
+    if (values[i] != absent) need.version = std::max(need.version, form->needs[form->values[values[i]].need].version);
+  }
+  return need;
+}
+
+bool Match::runs_on(Target target) const {
+  if (!meets(target, form->since())) return false;
+  for (std::size_t i = 0; i < form->slots.size(); ++i) {
+    if (values[i] != absent && !meets(target, form->needs[form->values[values[i]].need])) return false;
+  }
+  return true;
+}
+
+Match make_match(FormId id, const Fit& fit) {
+  Match match;
+  match.form = &forms()[id];
+  match.id = id;
+  match.in_order = fit.in_order;
+  std::fill(std::begin(match.values), std::end(match.values), Match::absent);
+  for (int i = 0; i < fit.words; ++i) {
+    const Modifier& m = match.form->modifiers[fit.element[i]];
+    if (m.slot != Modifier::literal) match.values[m.slot] = fit.value[i];
+  }
+  for (const OperandRow& row : match.form->operands) {
+    Pattern p = pattern(match, row);
+    if (const std::string_view condition = match.form->word(row.condition); !condition.empty()) {
+      if (!match.has(condition) && match.value(condition).empty()) continue;
+      p.group = 0;
+    }
+    match.operands.push_back(p);
+  }
+  return match;
+}
+
+std::string_view broken_rule(const Match& match) {
+  for (const Rule rule : match.form->rules) {
+    switch (rule) {
+#define SLOT_RULE(name, legal)             \
+  case Rule::name:                         \
+    if (!rules::name(match)) return legal; \
+    break;
+#define OPERAND_RULE(name) \
+  case Rule::name: break;
+#define COUNT(name)
+#include "ptx/isa/rules.def"
+#undef SLOT_RULE
+#undef OPERAND_RULE
+#undef COUNT
+      case Rule::none: break;
+    }
+  }
+  return {};
+}
+
+int count(Count which, const Match& match) {
+  switch (which) {
+#define SLOT_RULE(name, legal)
+#define OPERAND_RULE(name)
+#define COUNT(name) \
+  case Count::name: return rules::name(match);
+#include "ptx/isa/rules.def"
+#undef SLOT_RULE
+#undef OPERAND_RULE
+#undef COUNT
+    case Count::none: break;
+  }
+  return 0;
+}
+
+}  // namespace ptx::isa

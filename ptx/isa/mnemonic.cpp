@@ -1,0 +1,186 @@
+// Mnemonics: resolved once for the process, and what to say about those that match nothing.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "ptx/base/text.h"
+#include "ptx/isa/forms.h"
+
+namespace ptx::isa {
+
+std::vector<std::string_view> split(std::string_view mnemonic) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t dot = mnemonic.find('.', begin);
+    parts.push_back(mnemonic.substr(begin, dot - begin));
+    if (dot == mnemonic.npos) return parts;
+    begin = dot + 1;
+  }
+}
+
+namespace {
+
+std::string canonical(const Mnemonic& mnemonic, const Fit& fit) {
+  std::vector<int> order(mnemonic.modifiers.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return fit.element[a] < fit.element[b]; });
+  std::string text(mnemonic.opcode);
+  for (int i : order) text += cat('.', mnemonic.modifiers[static_cast<std::size_t>(i)]);
+  return text;
+}
+
+std::unique_ptr<Mnemonic> make(std::string_view text) {
+  auto made = std::make_unique<Mnemonic>();
+  Mnemonic& m = *made;
+  m.text = m.canonical = text;
+  m.modifiers = split(m.text);
+  m.opcode = m.modifiers.front();
+  m.modifiers.erase(m.modifiers.begin());
+  const auto candidates = forms_of(m.opcode);
+  m.known_opcode = !candidates.empty();
+  for (const FormId id : candidates) {
+    const Fit fit = matching::fit(forms()[id], m.modifiers);
+    if (!fit.fits) continue;
+    Match match = make_match(id, fit);
+    if (!broken_rule(match).empty()) continue;
+    if (m.matches.empty()) m.canonical = canonical(m, fit);
+    m.matches.push_back(std::move(match));
+  }
+  return made;
+}
+
+// Keys are views of the values' own text.
+struct Cache {
+  std::shared_mutex mutex;
+  std::unordered_map<std::string_view, std::unique_ptr<Mnemonic>> mnemonics;
+};
+
+Cache& cache() {
+  static Cache& shared = *new Cache;  // never destroyed: instructions of static modules point into it
+  return shared;
+}
+
+bool fits_partly(std::string_view opcode, std::span<const std::string_view> words) {
+  for (const FormId id : forms_of(opcode)) {
+    if (matching::fit(forms()[id], words, true).fits) return true;
+  }
+  return false;
+}
+
+// Words that may stand behind `words` in one form.
+void add_next(const Form& form, std::vector<std::string_view> words, std::vector<std::string_view>& next) {
+  if (!matching::fit(form, words, true).fits) return;
+  const auto consider = [&](std::string_view word) {
+    words.push_back(word);
+    if (matching::fit(form, words, true).fits && std::find(next.begin(), next.end(), word) == next.end())
+      next.push_back(word);
+    words.pop_back();
+  };
+  for (const Modifier& m : form.modifiers) {
+    if (m.slot == Modifier::literal) {
+      consider(form.word(m.word));
+      continue;
+    }
+    const Slot& slot = form.slots[m.slot];
+    for (const Value& value : form.values.subspan(slot.first, slot.count)) consider(form.word(value.word));
+  }
+}
+
+std::vector<std::string_view> next_words(std::string_view opcode, const std::vector<std::string_view>& words) {
+  std::vector<std::string_view> next;
+  for (const FormId id : forms_of(opcode)) add_next(forms()[id], words, next);
+  return next;
+}
+
+int distance(std::string_view a, std::string_view b) {  // Levenshtein
+  std::vector<int> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    int corner = row[0];
+    row[0] = static_cast<int>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const int above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1])});
+      corner = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// "; did you mean `x`?", or nothing if no word is near.
+std::string nearest(std::string_view word, std::span<const std::string_view> words) {
+  int best = std::max<int>(1, static_cast<int>(word.size()) / 3) + 1;
+  std::string_view found;
+  for (const std::string_view candidate : words) {
+    const int d = distance(word, candidate);
+    if (d < best) best = d, found = candidate;
+  }
+  return found.empty() ? std::string() : cat("; did you mean `", found, "`?");
+}
+
+std::string list(std::span<const std::string_view> words) {
+  constexpr std::size_t shown = 24;
+  std::string text;
+  for (std::size_t i = 0; i < words.size() && i < shown; ++i) text += cat(i ? " ." : ".", words[i]);
+  if (words.size() > shown) text += cat(" and ", words.size() - shown, " more");
+  return text;
+}
+
+std::string joined(std::string_view opcode, std::span<const std::string_view> words) {
+  std::string text(opcode);
+  for (const std::string_view word : words) text += cat('.', word);
+  return text;
+}
+
+// All modifiers are known together, yet no row takes exactly them.
+std::string explain_whole(std::string_view opcode, const std::vector<std::string_view>& words) {
+  for (const FormId id : forms_of(opcode)) {
+    const Fit fit = matching::fit(forms()[id], words);
+    if (!fit.fits) continue;
+    const std::string_view legal = broken_rule(make_match(id, fit));
+    if (!legal.empty()) return cat('`', joined(opcode, words), "`: ", legal);
+  }
+  const auto next = next_words(opcode, words);
+  if (next.empty()) return cat('`', joined(opcode, words), "` is no form of `", opcode, '`');
+  return cat('`', joined(opcode, words), "` is not complete; it may go on with ", list(next));
+}
+
+}  // namespace
+
+const Mnemonic* resolve(std::string_view text) {
+  Cache& c = cache();
+  {
+    std::shared_lock lock(c.mutex);
+    if (const auto found = c.mnemonics.find(text); found != c.mnemonics.end()) return found->second.get();
+  }
+  auto made = make(text);
+  std::unique_lock lock(c.mutex);
+  const std::string_view key = made->text;
+  return c.mnemonics.try_emplace(key, std::move(made)).first->second.get();
+}
+
+std::vector<std::string_view> next_modifiers(std::string_view partial) {
+  auto words = split(partial);
+  const std::string_view opcode = words.front();
+  words.erase(words.begin());
+  return next_words(opcode, words);
+}
+
+std::string explain(std::string_view mnemonic) {
+  auto words = split(mnemonic);
+  const std::string_view opcode = words.front();
+  words.erase(words.begin());
+  if (forms_of(opcode).empty()) return cat("no instruction is called `", opcode, '`', nearest(opcode, opcodes()));
+  std::size_t good = 0;
+  while (good < words.size() && fits_partly(opcode, std::span(words).first(good + 1))) ++good;
+  if (good == words.size()) return explain_whole(opcode, words);
+  const std::string_view wrong = words[good];
+  const auto next = next_words(opcode, {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(good)});
+  const std::string before = joined(opcode, std::span(words).first(good));
+  if (next.empty()) return cat("`.", wrong, "` cannot follow `", before, "`, which takes no further modifier");
+  return cat("`.", wrong, "` cannot follow `", before, "`; legal there: ", list(next), nearest(wrong, next));
+}
+
+}  // namespace ptx::isa
