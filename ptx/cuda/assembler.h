@@ -19,7 +19,7 @@ struct Cubin {
 };
 
 struct AssembleOptions {
-  std::span<const Place> lines;  // the author's place of each PTX line (entry 0: line 1); may be shorter than the text
+  std::span<const Place> lines;  // the author's place of PTX line i ([0] unused); may be shorter than the text
   std::string name = "kernel";   // of the text, where a line has no author's place: "kernel.ptx:12"
   bool line_info = false;        // keep .loc lines for profilers and debuggers
 };

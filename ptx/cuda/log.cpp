@@ -60,8 +60,8 @@ Diagnostic diagnose(Code code, const Entry& entry, std::string_view ptx, const A
   Diagnostic said(code, Place{}, std::string(entry.message));
   if (entry.line == 0) return said;
   const std::string_view written = line_of(ptx, entry.line);
-  const bool known = entry.line <= options.lines.size() && options.lines[entry.line - 1].line != 0;
-  said.place = known ? options.lines[entry.line - 1] : Place{Name(cat(options.name, ".ptx")), entry.line, 0};
+  const bool known = entry.line < options.lines.size() && options.lines[entry.line].line != 0;
+  said.place = known ? options.lines[entry.line] : Place{Name(cat(options.name, ".ptx")), entry.line, 0};
   said.notes.push_back(known ? cat("PTX line ", entry.line, ": ", written) : std::string(written));
   return said;
 }

@@ -121,6 +121,7 @@ Expected<Done> Plan::fill_and_run(Call& call) const {
   }
   if (!record_.tensor_maps.empty())
     if (auto done = encode_maps(call); !done) return done;
+  if (call.framework.ready != nullptr) call.framework.ready(call.framework.context);
   const std::span<const std::byte> parameters(call.parameters, record_.parameter_bytes);
   if (!program_->needs_buffers()) return program_->run(record_, parameters, {}, call.framework.stream);
   std::vector<launch::Buffer> buffers(tensors_.size());

@@ -21,6 +21,8 @@ struct Framework {
   // Allocates output `index` like `prototype` (shape, type, device; data null) and writes its data pointer to
   // prototype.data. False where it could not; the framework keeps its own error.
   bool (*allocate)(void* context, std::size_t index, DLTensor& prototype) = nullptr;
+  // Called, if given, once the outputs are there and the program is about to run: a face may let other threads go.
+  void (*ready)(void* context) = nullptr;
   void* stream = nullptr;  // CUstream
 };
 

@@ -89,8 +89,12 @@ struct Record {
   std::vector<TensorMapRecipe> tensor_maps;
   std::vector<Parameter> parameters;
   std::uint32_t parameter_bytes = 0;
-  std::vector<Place> lines;          // the author's place of each line of the PTX text (entry 0: line 1); may be empty
+  std::vector<Place> lines;  // the author's place of line i of the PTX text ([0] unused, as ir::emit gives them)
 };
+
+// Lays the parameters out in their order, as PTX does: each at the next multiple of its size (tensor maps: 64). Sets
+// `offset` of each and `parameter_bytes`.
+void lay_out(Record& record);
 
 // One strided buffer at call time. Strides in elements; bytes of the allocation bound what a kernel may touch.
 struct Buffer {

@@ -20,7 +20,7 @@ void assembles(const Assembler& assembler) {
 
   // Each bad line is named, once, at the place where its author wrote it.
   std::vector<Place> lines(9);
-  lines[7] = {Name("kernel.py"), 41, 5};
+  lines[8] = {Name("kernel.py"), 41, 5};
   const auto refused = assembler.assemble(bad_ptx, "sm_90", {lines, "bad", false});
   REQUIRE_FALSE(refused);
   REQUIRE(refused.why().size() == 2);
