@@ -1,42 +1,45 @@
 // Instruction forms. forms/*.def holds one row a form in the manual's notation; a constexpr parser turns each row into
 // a Form, so a malformed row does not compile. This page is the notation's reference.
 //
-//   OPCODE(add)                                   the first row of an opcode is preceded by its name (once in all
-//   files) SECTION("9.7.1.1", "Integer Arithmetic Instructions: add")            holds for the rows below it
+// clang-format off
+//   OPCODE(add)                          the first row of an opcode is preceded by its name (once in all files)
+//   SECTION("9.7.1.1", "Integer Arithmetic Instructions: add")                   holds for the rows below it
 //   FORM(add_int, "add.type  d, a, b", ".type = u16 u32 u64 s16 s32 s64", "1.0", none)
 //   FORM(id,      syntax,              sets,                              since, rule...)
 //
 // Syntax: opcode and modifiers without blanks, then operands.
 //   .word        this modifier, literally             .slot       one of the set named `slot` in the sets column
 //   {.slot}      may be left out; {.a.b}: both or none; an optional literal {.ftz} is a slot named `ftz` with one value
-//   .word!       stays in this place; the others may come in any order (types among themselves always keep their order)
+//   .word!       stays in this place; the others may come in any order (types among themselves always keep theirs)
 // Operands, separated by commas:
 //   d            destination: names d, d0.., p, q, r, state (and whatever has /w); all others are sources
 //   a            source: register, immediate or constant expression of the operand's type
-//   [a]          address; in the space of the slot `.space` or `.ss`, or of the literal space word of the form; else
-//   generic.
+//   [a]          address; in the space of the slot `.space` or `.ss`, or of the form's literal space word; else generic.
 //                [a:shared::cta] names the space, [a:slot] the slot that holds it
+//   [a]{.unified}  the address may be followed by .unified
 //   [a, c:T]     address with a coordinate vector (tensor copies)
-//   {, b}        may be left out; {, b ?word} is there exactly if the modifier `word` is (a literal, or the name of a
-//   slot) d{|p}        the second part may be left out          d|p   a pair          {!}c   may be negated (a)
-//   parenthesised list of a call name:TYPE    what the operand is; without it the type is pred for p and q; else that
-//   of the slot named for it: d -> .dtype,
-//                a -> .atype, b -> .btype, c -> .ctype; else .type; else the one literal type word of the form. TYPE is
-//                one of
-//                  u32 ... pred        a type          slot        the type chosen for that slot ("a:stype")
-//                  wide half quarter   twice, half, a quarter of the width of .type (mul.wide; mov packs:
-//                  "a:list(half,2)") vec(T)         a vector if the slot .vec (v2 v4 ...) is given, its length from it;
-//                  T as above list(T,n)      {..} of n registers, n a number or a COUNT of rules.def
-//                  ("list(dtype,wgmma_d)") imm            an integer immediate; imm(0..255) with its range; u32(0..15)
-//                  a range for immediates only label func sym proto   a label, a function, a variable, a call prototype
-//                  or table of targets any            checked by the form's rules alone
-//   name:TYPE/_  a destination that may be the sink `_`;  /r  register only (no immediate);  /w  a destination by
-//   another name
+//   {, b}        may be left out; {, b ?word} is there exactly if the modifier `word` is (a literal, or a slot's name)
+//   d{|p}        the second part may be left out          d|p   a pair          {!}c   may be negated
+//   (a)          parenthesised list of a call
+//   name:TYPE    what the operand is; without it the type is pred for p and q; else that of the slot named for it:
+//                d -> .dtype, a -> .atype, b -> .btype, c -> .ctype; else .type; else the one literal type word of the
+//                form. TYPE is one of
+//                  u32 ... pred        a type
+//                  slot                the type chosen for that slot ("a:stype")
+//                  wide half quarter   twice, half, a quarter of the width of .type (mul.wide)
+//                  vec(T)              a vector if the slot .vec (v2 v4 ...) is given, its length from it; T as above
+//                  pack(T)             {..} of 2 or 4 registers of equal width that together are as wide as T
+//                  list(T,n)           {..} of n registers, n a number or a COUNT of rules.def ("list(dtype,wgmma_d)")
+//                  imm imm(0..255)     an integer immediate, its range; u32(0..15): a range for immediates only
+//                  label func sym proto     a label, a function, a variable, a call prototype or table of targets
+//                  any                 checked by the form's rules alone
+//   name:TYPE/_  a destination that may be the sink `_`;  /r register only, no immediate;  /w a destination
 // Sets: "slot = value value ...; slot2 = ...". A set may come from slots.def by name alone: ".rnd; .type = f32 f64"; a
 // value with a dot is all the values of a shared set: "type = .memtype f16x2".
 //   value[7.8 sm_90]    this value needs more than the form                m64n(8..256/8)k16   a family of shapes
 // Since: "PTX-version targets", "7.8 sm_90", "8.0 sm_90a", "8.6 sm_100f sm_120a"; "1.0" alone = all targets.
 // Rules: names of rules.def for what slots and operands demand of each other; none = nothing.
+// clang-format on
 #pragma once
 
 #include <cstdint>

@@ -78,6 +78,8 @@ struct OperandRow {
   Count count = Count::none;        // list(T,name)
   bool list = false;                // {..}
   bool vector = false;              // vec(T)
+  bool pack = false;                // pack(T)
+  bool unified = false;             // may have .unified behind it
   bool destination = false, sink = false, register_only = false, negatable = false;
   bool pair = false;           // the next row is the part behind `|`
   bool pair_optional = false;  // and may be left out
@@ -437,6 +439,9 @@ constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
   } else if (word == "vec") {
     o.vector = true;
     r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(')');
+  } else if (word == "pack") {
+    o.pack = true;
+    r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(')');
   } else if (word == "list") {
     o.list = true;
     r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(',');
@@ -509,6 +514,12 @@ constexpr void parse_operand(Draft& d, Reader& r, int group, Word condition) {
     }
     r.expect(']');
     if (r.take(':')) parse_type(d, r, o);
+    if (r.peek() == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '.') {
+      r.expect('{'), r.expect('.');
+      if (r.word() != "unified") throw "row: only .unified stands behind an address";
+      r.expect('}');
+      o.unified = true;
+    }
     return;
   }
   if (r.take('(')) {
