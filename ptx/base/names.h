@@ -15,6 +15,10 @@ class Name {
   std::string_view view() const;         // valid for the process
   bool empty() const { return id_ == 0; }
   std::uint32_t id() const { return id_; }
+  static Name from_id(std::uint32_t id) {  // of a Name that exists
+    Name name;
+    return name.id_ = id, name;
+  }
   friend auto operator<=>(Name, Name) = default;
 
  private:

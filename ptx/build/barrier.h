@@ -9,7 +9,7 @@ namespace ptx::build::mbarrier {
 
 void init(const Address& bar, const Operand& count, ir::Guard guard = {});
 void inval(const Address& bar, ir::Guard guard = {});
-Reg arrive(const Address& bar, ir::Guard guard = {});                   // the state, b64; 0 where the guard is false
+Reg arrive(const Address& bar, ir::Guard guard = {});  // the state, b64; 0 where the guard is false
 Reg arrive_expect_tx(const Address& bar, const Operand& bytes, ir::Guard guard = {});
 void expect_tx(const Address& bar, const Operand& bytes, ir::Guard guard = {});
 Reg try_wait(const Address& bar, const Operand& phase, bool parity = true);
@@ -23,9 +23,9 @@ class Slot {
   Builder& builder() const { return *builder_; }
   std::int64_t offset() const { return offset_; }
   bool moving() const { return stage_.has_value(); }
-  Address address();          // [base+offset]; a moving one forms its register first
-  Reg address_register();     // formed once for as long as the place where it was formed is certain to have run
-  void init(const Operand& count);            // not for a moving one
+  Address address();                // [base+offset]; a moving one forms its register first
+  Reg address_register();           // formed once for as long as the place where it was formed is certain to have run
+  void init(const Operand& count);  // not for a moving one
   void wait(const Operand& phase);
   Reg arrive();
   Reg arrive_expect_tx(const Operand& bytes);
@@ -46,7 +46,7 @@ struct Array {
   Operand base;
   std::int64_t offset = 0;
   std::uint32_t count = 0;
-  Slot operator[](std::int64_t i) const;      // refused (index_range)
+  Slot operator[](std::int64_t i) const;  // refused (index_range)
   Slot at(const Reg& stage) const;
   void init_all(const Operand& count) const;
   void arrive_remote_all(const Operand& cta, const Operand& count = 1) const;

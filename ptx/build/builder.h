@@ -1,7 +1,8 @@
-// The Builder: one kernel while it is written. Each call appends one whole instruction with the author's place, checked, or
-// throws Refused and appends nothing. What belongs to one kind of value or statement is in its own header: expression.h
-// (operators), control.h (if, loops, scopes), shared.h (shared memory), barrier.h, copy.h, matrix.h, warp.h (families of
-// instructions), kernel.h (the C++ face: one method a mnemonic). Nothing here knows Python or launches.
+// The Builder: one kernel while it is written. Each call appends one whole instruction with the author's place,
+// checked, or throws Refused and appends nothing. What belongs to one kind of value or statement is in its own header:
+// expression.h (operators), control.h (if, loops, scopes), shared.h (shared memory), barrier.h, copy.h, matrix.h,
+// warp.h (families of instructions), kernel.h (the C++ face: one method a mnemonic). Nothing here knows Python or
+// launches.
 //
 // Names depend on the kernel alone: one counter a prefix, one for labels. A Builder is used by one thread at a time.
 #pragma once
@@ -26,17 +27,17 @@ namespace ptx::build {
 struct Options {
   std::string name = "kernel";
   std::string target = "sm_90a";
-  isa::Version version;                  // {0, 0}: the smallest that target and instructions need
-  std::vector<std::string> directives;   // ".maxntid 384, 1, 1"
-  std::string extern_shared;             // symbol of the author's own dynamic shared memory; "": none
-  std::uint32_t dynamic_shared = 0;      // bytes of it
-  Place place;                           // of the kernel's definition
+  isa::Version version;                 // {0, 0}: the smallest that target and instructions need
+  std::vector<std::string> directives;  // ".maxntid 384, 1, 1"
+  std::string extern_shared;            // symbol of the author's own dynamic shared memory; "": none
+  std::uint32_t dynamic_shared = 0;     // bytes of it
+  Place place;                          // of the kernel's definition
 };
 
 // What finish() made. The module holds one entry.
 struct Built {
   ir::Module module;
-  std::uint32_t dynamic_shared = 0;      // bytes that a launch has to give
+  std::uint32_t dynamic_shared = 0;  // bytes that a launch has to give
   std::uint32_t static_shared = 0;
   std::vector<std::string> tensor_maps;  // tensors whose map became a parameter, in parameter order
   Diagnostics notes;                     // warnings of the whole-function check
@@ -56,29 +57,30 @@ class Builder {
   const Place& place() const { return place_; }
 
   // Parameters, in this order: positional(...), raw(...), then the tensor maps in the order of their first use.
-  void add_pointer(std::string_view name);                                // .param .u64 name
-  void add_raw(std::string_view type, std::string_view name);             // "u32", "u64.ptr.global.palign16", "b8.align64.array128"
+  void add_pointer(std::string_view name);  // .param .u64 name
+  void add_raw(std::string_view type,
+               std::string_view name);  // "u32", "u64.ptr.global.palign16", "b8.align64.array128"
 
   // Registers. `name`: "" takes the next of the type's prefix.
   Reg scalar(isa::Type type, std::string_view name = {});
-  Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});   // and a mov
+  Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});  // and a mov
   RegArray array(isa::Type type, std::uint32_t count, std::string_view name = {});
-  Reg alloc(isa::Type type);                                              // the other family of prefixes, %af0
+  Reg alloc(isa::Type type);  // the other family of prefixes, %af0
   RegArray alloc_array(isa::Type type, std::uint32_t count);
-  Reg from(const Operand& value, isa::Type type);                         // a new register and a mov
-  Reg special(std::string_view name, isa::Type type = isa::Type::none);   // "%tid.x"; appends nothing
-  std::optional<Reg> named(std::string_view name) const;                  // a register of this kernel by its text
+  Reg from(const Operand& value, isa::Type type);                        // a new register and a mov
+  Reg special(std::string_view name, isa::Type type = isa::Type::none);  // "%tid.x"; appends nothing
+  std::optional<Reg> named(std::string_view name) const;                 // a register of this kernel by its text
   std::string name(const Reg& reg) const;
 
   // Operands with children.
-  Operand vector(std::span<const Operand> elements);                      // {a, b}
-  Operand list(std::span<const Operand> elements);                        // (a, b)
+  Operand vector(std::span<const Operand> elements);  // {a, b}
+  Operand list(std::span<const Operand> elements);    // (a, b)
   Operand vector(std::initializer_list<Operand> elements) { return vector({elements.begin(), elements.size()}); }
   Operand list(std::initializer_list<Operand> elements) { return list({elements.begin(), elements.size()}); }
   Operand vector(const RegArray& registers);
   Operand coordinates(const Address& base, std::span<const Operand> at);  // [base, {x, y}]
   Address address(const Operand& base, std::int64_t offset = 0);          // of a register, symbol or address
-  Address address(const Operand& base, const Reg& offset);                // one addition, by the offset's sign and width
+  Address address(const Operand& base, const Reg& offset);  // one addition, by the offset's sign and width
   ir::Guard guard(const Reg& predicate) const;
   ir::Guard guard(const Not& predicate) const;
 
@@ -89,15 +91,15 @@ class Builder {
   }
 
   // Statements that are no instructions.
-  void label(std::string_view name);                                      // refused (duplicate_label) if it stands already
-  std::string fresh_label(std::string_view prefix);                       // "$_else_0", one counter for all prefixes
-  std::string loop_label(std::string_view wanted);                        // `wanted`, or `wanted_1` ... if that stands already
-  std::string label_name(std::string_view written) const;                 // what `written` means here: of the innermost open loop
-  void comment(std::string_view text);                                    // "BEGIN name"
-  void directive(std::string_view text);                                  // ".pragma \"nounroll\";", as written
-  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);   // .loc
-  void file(std::uint32_t index, std::string_view name);                  // .file, before the kernel
-  void variable(ir::Variable declared, bool in_module);                   // of the body, or of the module
+  void label(std::string_view name);                       // refused (duplicate_label) if it stands already
+  std::string fresh_label(std::string_view prefix);        // "$_else_0", one counter for all prefixes
+  std::string loop_label(std::string_view wanted);         // `wanted`, or `wanted_1` ... if that stands already
+  std::string label_name(std::string_view written) const;  // what `written` means here: of the innermost open loop
+  void comment(std::string_view text);                     // "BEGIN name"
+  void directive(std::string_view text);                   // ".pragma \"nounroll\";", as written
+  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);  // .loc
+  void file(std::uint32_t index, std::string_view name);                        // .file, before the kernel
+  void variable(ir::Variable declared, bool in_module);                         // of the body, or of the module
 
   // { }: registers declared inside are local to it (unnamed predicates are not).
   void open_scope();
@@ -105,13 +107,13 @@ class Builder {
 
   // ld.param of a scalar, mov of an array.
   Reg param(isa::Type type, std::string_view name, std::optional<Reg> into = {});
-  std::vector<Reg> global_pointers(std::span<const std::string> names);   // ld.param.u64, cvta.to.global.u64
-  // The address of the tensor map of `tensor`, a parameter `tensor_tma_desc` of 128 bytes by value. The same register each
-  // time; formed at the first call, or at the start of the kernel if that call may be jumped over.
+  std::vector<Reg> global_pointers(std::span<const std::string> names);  // ld.param.u64, cvta.to.global.u64
+  // The address of the tensor map of `tensor`, a parameter `tensor_tma_desc` of 128 bytes by value. The same register
+  // each time; formed at the first call, or at the start of the kernel if that call may be jumped over.
   Reg tensor_map(std::string_view tensor);
 
-  // Ends the kernel: settles what could not be known before (see settle.cpp), checks the whole function, and gives the module
-  // away. Refused if a block is open or the check has errors. Nothing else may be called afterwards but name().
+  // Ends the kernel: settles what could not be known before (see settle.cpp), checks the whole function, and gives the
+  // module away. Refused if a block is open or the check has errors. Nothing else may be called afterwards but name().
   Built finish();
 
   // For the other files of this room.

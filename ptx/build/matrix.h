@@ -20,26 +20,28 @@ void commit_group(Builder& builder);
 void wait_group(Builder& builder, std::int64_t pending);
 
 // Bits of a descriptor that do not depend on the address. Refused (bad_argument) where a field does not hold its value.
-std::uint64_t descriptor_bits(Builder& builder, std::int64_t leading, std::int64_t stride, int swizzle, int base_offset);
+std::uint64_t descriptor_bits(Builder& builder, std::int64_t leading, std::int64_t stride, int swizzle,
+                              int base_offset);
 // `start`: a 32- or 64-bit register, or a shared symbol.
 Reg make_descriptor(Builder& builder, const Operand& start, std::uint64_t bits, std::int64_t offset = 0);
 Reg masked_descriptor(Builder& builder, const Operand& start, std::int64_t offset = 0, std::uint64_t mask = 0x3FF80,
                       std::uint64_t bits = masked_desc_b128);
-Reg tile_descriptor(const Shared& tile, std::int64_t offset = 0);       // of wgmma_tile; also of a stage
+Reg tile_descriptor(const Shared& tile, std::int64_t offset = 0);  // of wgmma_tile; also of a stage
 
 struct Mma {
   std::array<std::uint32_t, 3> shape{64, 8, 16};
-  std::string d_type, a_type, b_type;                                   // "f32", "bf16", "e4m3"
+  std::string d_type, a_type, b_type;  // "f32", "bf16", "e4m3"
   std::vector<Operand> d;
-  std::variant<Operand, Shared, std::vector<Operand>> a;                // descriptor, tile, or registers
+  std::variant<Operand, Shared, std::vector<Operand>> a;  // descriptor, tile, or registers
   std::variant<Operand, Shared> b;
-  Operand scale_d = 0;                                                  // predicate, or a number: staged by setp
+  Operand scale_d = 0;  // predicate, or a number: staged by setp
   int scale_a = 1, scale_b = 1, trans_a = 0, trans_b = 0;
-  std::int64_t a_offset = 0, b_offset = 0;                              // bytes into a tile
-  bool saturate = false;                                                // .satfinite, integers
+  std::int64_t a_offset = 0, b_offset = 0;  // bytes into a tile
+  bool saturate = false;                    // .satfinite, integers
   ir::Guard guard;
 };
-// The immediates that the types have: scale for f16 bf16 tf32 fp8, transposition for f16 and bf16 (of a only from shared memory).
+// The immediates that the types have: scale for f16 bf16 tf32 fp8, transposition for f16 and bf16 (of a only from
+// shared memory).
 void mma_async(Builder& builder, const Mma& what);
 
 }  // namespace wgmma

@@ -1,4 +1,5 @@
-// tcgen05 (Blackwell tensor memory). Text only until the rows of the chapter exist: instructions without a row are not checked.
+// tcgen05 (Blackwell tensor memory). Text only until the rows of the chapter exist: instructions without a row are not
+// checked.
 #pragma once
 
 #include <optional>
@@ -17,16 +18,16 @@ void dealloc(Builder& builder, const Operand& taddr, const Operand& columns, int
 void relinquish_alloc_permit(Builder& builder, int cta_group = 1);
 
 struct Mma {
-  Operand d;                               // tensor memory address
+  Operand d;  // tensor memory address
   Operand a, b, idesc;
   bool a_is_tmem = false;
   int cta_group = 1;
   std::string kind = "f16", collector_a;
   bool sparse = false, ashift = false;
   std::optional<Operand> sparse_metadata;
-  std::optional<Operand> scale_a, scale_b; // tensor memory addresses, of the mx kinds
-  Operand enable_d = 1;                    // predicate register, another register, or a number
-  std::optional<Operand> scale_d;          // shift of D's exponent
+  std::optional<Operand> scale_a, scale_b;  // tensor memory addresses, of the mx kinds
+  Operand enable_d = 1;                     // predicate register, another register, or a number
+  std::optional<Operand> scale_d;           // shift of D's exponent
   ir::Guard guard;
 };
 void mma(Builder& builder, const Mma& what);
@@ -52,14 +53,14 @@ struct InstructionDescriptor {
   bool saturate = false, sparse = false;
   int max_shift = 0;
 };
-std::uint32_t instruction_descriptor(const InstructionDescriptor& of);   // throws Refused (bad_argument)
+std::uint32_t instruction_descriptor(const InstructionDescriptor& of);  // throws Refused (bad_argument)
 
 struct Descriptor {
   std::int64_t offset = 0, stride = 1024, leading = 16;
   std::string_view swizzle = "128B";
   int version = 1, base_offset = 0, lbo_mode = 0;
 };
-Reg descriptor(Builder& builder, const Operand& start, const Descriptor& of);       // b64
+Reg descriptor(Builder& builder, const Operand& start, const Descriptor& of);  // b64
 Reg masked_descriptor(Builder& builder, const Operand& start, std::int64_t offset = 0, std::uint64_t mask = 0x3FFF0,
                       std::uint64_t bits = masked_desc_b128);
 

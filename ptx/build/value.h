@@ -1,5 +1,6 @@
-// What authors put into an instruction: registers, predicates, pairs, numbers, symbols, addresses. All are small values;
-// the registers, and the children of compound operands, live in the Builder that they point to and are valid as long as it.
+// What authors put into an instruction: registers, predicates, pairs, numbers, symbols, addresses. All are small
+// values; the registers, and the children of compound operands, live in the Builder that they point to and are valid as
+// long as it.
 #pragma once
 
 #include <concepts>
@@ -38,7 +39,9 @@ struct Reg {
   bool special = false;
 
   std::string name() const;  // "%r3", "%tid.x"
-  friend bool same(const Reg& a, const Reg& b) { return a.builder == b.builder && a.id == b.id && a.special == b.special; }
+  friend bool same(const Reg& a, const Reg& b) {
+    return a.builder == b.builder && a.id == b.id && a.special == b.special;
+  }
 };
 
 // !p, as an operand or a guard.
@@ -58,9 +61,10 @@ struct RegArray {
   std::uint32_t count = 0;
   isa::Type type = isa::Type::none;
 
-  Reg operator[](std::uint32_t i) const;             // refused (index_range) unless i < count
-  void set(std::uint32_t i, const Reg& value) const; // a mov, which Builder::finish folds into the value's own instruction
-  std::string base() const;                          // "%f"
+  Reg operator[](std::uint32_t i) const;  // refused (index_range) unless i < count
+  void set(std::uint32_t i,
+           const Reg& value) const;  // a mov, which Builder::finish folds into the value's own instruction
+  std::string base() const;          // "%f"
 };
 
 // One operand. A number is spelled when the instruction is known: 1.5 becomes 0f3FC00000 in an .f32 instruction.
@@ -77,11 +81,13 @@ struct Operand {
   Operand(const Not& negated);
   Operand(const Pair& pair);
   Operand(const Address& address);
-  Operand(const Shared& shared);    // its symbol: `mov.u32 %r0, smem_0`
+  Operand(const Shared& shared);  // its symbol: `mov.u32 %r0, smem_0`
   Operand(const Barrier& barrier);
-  Operand(bool value) : Operand(static_cast<std::int64_t>(value)) {}
+  Operand(std::same_as<bool> auto value) { set_integer(value, false); }  // a template: no pointer becomes a bool
   Operand(std::signed_integral auto value) { set_integer(value, false); }
-  Operand(std::unsigned_integral auto value) {
+  Operand(std::unsigned_integral auto value)
+    requires(!std::same_as<decltype(value), bool>)
+  {
     set_integer(static_cast<std::int64_t>(value), static_cast<std::uint64_t>(value) >> 63);
   }
   Operand(std::floating_point auto value) : literal(Literal::real), real(static_cast<double>(value)) {
@@ -111,7 +117,7 @@ Operand sink();
 // [base + offset]. A register offset makes an addition when the address is formed.
 struct Address {
   Builder* builder = nullptr;
-  ir::Operand base;          // register or symbol
+  ir::Operand base;  // register or symbol
   isa::Type type = isa::Type::none;
   std::int64_t offset = 0;
 

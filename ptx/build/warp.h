@@ -8,7 +8,8 @@
 namespace ptx::build {
 
 enum class Reduce : std::uint8_t { sum, max, min };
-// In place, over groups of `width` lanes (2 4 8 16 32), by shfl.sync.bfly; every lane ends with the result. Type b32 u32 s32 f32.
+// In place, over groups of `width` lanes (2 4 8 16 32), by shfl.sync.bfly; every lane ends with the result. Type b32
+// u32 s32 f32.
 void reduce(Reduce op, const Reg& value, std::uint32_t width = 32);
 
 void bar_sync(Builder& builder, const Operand& barrier = 0, const std::optional<Operand>& threads = {},
@@ -26,8 +27,8 @@ void mbarrier_init(Builder& builder);
 namespace cluster {
 void arrive(Builder& builder, bool aligned = false);
 void wait(Builder& builder, bool aligned = false);
-Reg rank_is(Builder& builder, const Operand& rank);                       // a predicate
-Reg map_shared(const Operand& address, const Operand& cta, Builder& builder, ir::Guard guard = {});   // b32
+Reg rank_is(Builder& builder, const Operand& rank);                                                  // a predicate
+Reg map_shared(const Operand& address, const Operand& cta, Builder& builder, ir::Guard guard = {});  // b32
 // { .reg .b32 remAddr32; mapa; mbarrier.arrive }
 void arrive_remote(Builder& builder, const Operand& address, const Operand& cta, const Operand& count = 1,
                    ir::Guard guard = {});

@@ -35,7 +35,7 @@ struct Operand {
     special,      // id = Name of the special register, "%tid.x"
     integer,      // value; `wide` marks a U suffix or a value above 2^63
     f32, f64,     // bits in value: 0f3F800000, 0d...
-    symbol,       // id = Name: variable, function, label, parameter
+    symbol,       // id = Name: variable, function, label, parameter; value = byte offset (name+4)
     address,      // children: base [, coordinates]; value = byte offset
     vector,       // {a, b}: children
     list,         // (a, b): children of a call
