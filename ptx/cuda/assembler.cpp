@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "ptx/base/text.h"
+#include "ptx/cuda/tools.h"
 
 namespace ptx::cuda {
 namespace {
@@ -58,6 +59,12 @@ void use(Search search) {
 const AssemblerResult& assembler() {
   static const AssemblerResult& chosen = *new AssemblerResult(choose_assembler(chosen_search()));
   return chosen;
+}
+
+std::optional<std::string> disassembler_path() {
+  for (const std::string_view name : {"nvdisasm", "cuobjdump"})
+    if (auto found = find_files(chosen_search(), name, true); !found.empty()) return found.front();
+  return std::nullopt;
 }
 
 Expected<std::string> disassemble(std::span<const std::byte> cubin) { return disassemble(cubin, chosen_search()); }

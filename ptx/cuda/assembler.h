@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,6 +61,8 @@ const AssemblerResult& assembler();
 // SASS text of a cubin by nvdisasm or cuobjdump, found as above.
 Expected<std::string> disassemble(std::span<const std::byte> cubin, const Search& search);
 Expected<std::string> disassemble(std::span<const std::byte> cubin);  // where `use` said
+
+std::optional<std::string> disassembler_path();  // that would be used first; where `use` said
 
 // The diagnostics of an assembler's log. Lines that carry no fact ("aborted due to errors") are dropped.
 Diagnostics read_log(std::string_view log, std::string_view ptx, const AssembleOptions& options);

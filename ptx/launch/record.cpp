@@ -19,14 +19,11 @@ constexpr Row rows[] = {{"u8", 1},  {"u16", 2}, {"u32", 4},  {"u64", 8},  {"s8",
 std::uint32_t bytes(Element element) { return rows[static_cast<int>(element)].bytes; }
 std::string_view name(Element element) { return rows[static_cast<int>(element)].name; }
 
-void lay_out(Record& record) {
-  std::uint32_t end = 0;
-  for (Parameter& parameter : record.parameters) {
-    const std::uint32_t alignment = parameter.kind == Parameter::Kind::tensor_map ? 64 : parameter.size;
-    parameter.offset = (end + alignment - 1) / alignment * alignment;
-    end = parameter.offset + parameter.size;
-  }
-  record.parameter_bytes = end;
+void append(Record& record, Parameter parameter, std::uint32_t alignment) {
+  if (alignment == 0) alignment = parameter.kind == Parameter::Kind::tensor_map ? 64 : parameter.size;
+  parameter.offset = (record.parameter_bytes + alignment - 1) / alignment * alignment;
+  record.parameter_bytes = parameter.offset + parameter.size;
+  record.parameters.push_back(std::move(parameter));
 }
 
 }  // namespace ptx::launch

@@ -1,0 +1,131 @@
+"""From a call to a plan, where `Launcher` has not seen such arguments before.
+
+A plan is one specialisation on one device.  What is done here is done once for each signature of arguments; afterwards
+the call goes through C++ alone (python/src/launch.cpp).
+"""
+
+from __future__ import annotations
+
+import site
+import sys
+import sysconfig
+from typing import Any
+
+from pyptx import _core
+from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.specs import Layout, Tile, unify_envs
+
+__all__ = ["call", "record"]
+
+# Tiles of untyped bits hold the unsigned integers of their width.
+_ELEMENTS = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "pred": "bool", "tf32": "f32"}
+
+
+def package_folders() -> list[str]:
+    """Where assemblers may lie: beside the torch that is loaded, then in every folder of packages."""
+    torch = sys.modules.get("torch")
+    beside = [torch.__file__.rpartition("/torch/")[0]] if torch is not None and torch.__file__ else []
+    paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages(), site.getusersitepackages()]
+    return list(dict.fromkeys(path for path in beside + paths if path))
+
+
+def _box(tile: Tile, shape: tuple[int, ...], env: dict[str, int]) -> tuple[int, ...]:
+    """The box of a tile's tensor map, innermost dimension first."""
+    width = 8 * (tile.layout.swizzle_bytes or 128) // tile.dtype.bits
+    if tile.tma_rank == 3:
+        if tile.tma_box is None:
+            raise ValueError("a Tile with tma_rank=3 needs tma_box=(rows, columns)")
+        rows, columns = (env[size] if isinstance(size, str) else size for size in tile.tma_box)
+        return 64, rows, columns // 64
+    if tile.tma_box is not None:
+        return tuple(env[size] if isinstance(size, str) else size for size in reversed(tile.tma_box))
+    return tuple(min(size, most) for size, most in zip(reversed(shape), (width, *(128,) * len(shape)), strict=False))
+
+
+def _add_map(made, name: str, tile: Tile, env: dict[str, int]):
+    if tile.layout in (Layout.COL, Layout.INTERLEAVED):
+        raise ValueError(f"{name}: no tensor map of a tensor with {tile.layout}; layouts with maps are ROW and TMA_*")
+    shape = tile.resolve_shape(env)
+    columns = tile.tma_rank == 3
+    made.tensor_map(name, _box(tile, shape, env), tile.layout.swizzle_bytes, columns, columns and tile.tma_padding)
+
+
+def record(kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared: int, tensor_maps: list[str]):
+    """The launch of one specialisation; arguments in the order of the .entry's parameters."""
+    block, cluster = (_three(getattr(kernel, f"_{name}")) for name in ("block", "cluster"))
+    made = _core.Record(
+        kernel.__name__, kernel.arch, kernel._grid_of(env, template), block, cluster, max(kernel.smem, dynamic_shared)
+    )
+    inputs = len(kernel.in_specs)
+    for index, name in enumerate(kernel._tensors):
+        tile = kernel._specs.get(name)
+        if tile is None:
+            raise TypeError(f"kernel {kernel.__name__}: no Tile in in_specs or out_specs says what {name} is")
+        element = _ELEMENTS.get(tile.dtype.name, tile.dtype.name)
+        made.tensor(name, element, tile.resolve_shape(env), output=index >= inputs)
+    for raw in kernel._raw:
+        if raw.pointer or raw.array is not None:
+            raise NotImplementedError(f"kernel {kernel.__name__}: only scalars among raw_params can be given in a call, not {raw.name}")
+        made.scalar(raw.name, raw.type.name, raw.alignment)
+    for name in tensor_maps:
+        _add_map(made, name, kernel._specs[name], env)
+    return made
+
+
+def _three(value) -> tuple[int, int, int]:
+    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return parts + (1,) * (3 - len(parts))
+
+
+def _sizes(kernel, shapes) -> dict[str, int]:
+    envs = []
+    for name, tile, shape in zip(kernel._tensors, kernel.in_specs, shapes, strict=False):
+        try:
+            envs.append(tile.extract_env(shape))
+        except ValueError as error:
+            raise LaunchValueError(f"{kernel.__name__}: argument `{name}`: {error}") from None
+    try:
+        return unify_envs(envs)
+    except ValueError as error:
+        raise LaunchValueError(f"{kernel.__name__}: {error}") from None
+
+
+def _scalar_values(kernel, given: dict[str, Any], env: dict[str, int], template: dict[str, Any]) -> list[Any]:
+    values = []
+    for raw in kernel._raw:
+        for source in (given, env, template):
+            if source.get(raw.name) is not None:
+                values.append(source[raw.name])
+                break
+        else:
+            raise LaunchTypeError(f"{kernel.__name__}: argument `{raw.name}` ({raw.spelled}) is not given: pass {raw.name}=...")
+    return values
+
+
+def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
+    """Specialises for these arguments, remembers the plan, and calls it."""
+    if not kernel._callable:
+        raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
+    expected = len(kernel.in_specs)
+    if len(arrays) != expected:
+        raise LaunchTypeError(f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}")
+    template, env, scalars = kernel._split(kwargs)
+    described = [_core.describe(array) for array in arrays]
+    env |= unify_envs([_sizes(kernel, [shape for shape, _, _ in described]), env])
+    found = kernel._find(template, env)
+    # The device of the first CUDA tensor; a plan refuses tensors elsewhere by name. 1 is the host, 3 its pinned memory.
+    devices = [device for _, _, device in described]
+    device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
+    plan = found.plans.get(device)
+    if plan is None:
+        plan = _core.Plan.make(found.text(False), found.record, device)
+        found.plans[device] = plan
+    # Scalars that choose nothing may change from call to call; all else must be the same to reach this plan again.
+    free = [raw.name for raw in kernel._raw if raw.name in kwargs and raw.name not in template and raw.name not in env]
+    if len(free) == len(kernel._raw):
+        fixed = {name: value for name, value in kwargs.items() if name not in free}
+        _core.remember(kernel, arrays, fixed, plan, free)
+    return plan(arrays, tuple(_scalar_values(kernel, scalars, env, template)))
+
+
+_core.use_packages(package_folders())
