@@ -32,6 +32,7 @@
 //                  list(T,n)           {..} of n registers, n a number or a COUNT of rules.def ("list(dtype,wgmma_d)")
 //                  imm imm(0..255)     an integer immediate, its range; u32(0..15): a range for immediates only
 //                  label func sym proto     a label, a function, a variable, a call prototype or table of targets
+//                  sink                nothing but `_`
 //                  any                 checked by the form's rules alone
 //   name:TYPE/_  a destination that may be the sink `_`;  /r register only, no immediate;  /w a destination
 // Sets: "slot = value value ...; slot2 = ...". A set may come from slots.def by name alone: ".rnd; .type = f32 f64"; a

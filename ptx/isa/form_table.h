@@ -57,7 +57,18 @@ struct Modifier {
   bool fixed = false;
 };
 
-enum class OperandKind : std::uint8_t { value, address, immediate, label, function, symbol, prototype, arguments, any };
+enum class OperandKind : std::uint8_t {
+  value,
+  sink,
+  address,
+  immediate,
+  label,
+  function,
+  symbol,
+  prototype,
+  arguments,
+  any
+};
 
 // The type of an operand as the row says it.
 struct TypeRule {
@@ -223,9 +234,19 @@ constexpr Requirement requirement(std::string_view text) {
   return need;
 }
 
+constexpr bool same(const Requirement& a, const Requirement& b) {
+  bool same = a.version == b.version;
+  for (int i = 0; i < 6; ++i) same = same && a.targets[i] == b.targets[i];
+  return same;
+}
+
 constexpr std::uint8_t add_need(Draft& d, std::string_view text) {
+  const Requirement need = requirement(text);
+  for (int i = 1; i < d.need_count; ++i) {
+    if (same(d.needs[i], need)) return static_cast<std::uint8_t>(i);
+  }
   if (d.need_count == 12) throw "row: too many requirements";
-  d.needs[d.need_count] = requirement(text);
+  d.needs[d.need_count] = need;
   return static_cast<std::uint8_t>(d.need_count++);
 }
 
@@ -463,6 +484,8 @@ constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
     o.kind = OperandKind::symbol;
   } else if (word == "proto") {
     o.kind = OperandKind::prototype;
+  } else if (word == "sink") {
+    o.kind = OperandKind::sink;
   } else if (word == "any") {
     o.kind = OperandKind::any;
   } else {

@@ -3,7 +3,8 @@
 
 namespace ptx::isa::rules {
 
-// 9.3.1.1: bit types compare with eq and ne; lo, ls, hi, hs are for unsigned integers (and, as the assembler has it, for bit types).
+// 9.3.1.1: bit types compare with eq and ne; lo, ls, hi, hs are for unsigned integers (and, as the assembler has it,
+// for bit types).
 bool compare_int(const Match& match) {
   const std::string_view op = match.value("cmpop");
   if (op == "eq" || op == "ne") return true;
@@ -21,7 +22,7 @@ int vector_bits(const Match& match) {
   return (vec.empty() ? 1 : vec[1] - '0') * info(match.type()).bits;
 }
 
-struct Range {   // of an integer type: a sign bit, and bits of magnitude
+struct Range {  // of an integer type: a sign bit, and bits of magnitude
   bool negative;
   int bits;
 };
