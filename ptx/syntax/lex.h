@@ -1,0 +1,19 @@
+// Bytes to tokens, in one pass. Internal to the room.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ptx/syntax/token.h"
+
+namespace ptx::syntax {
+
+struct Lexed {
+  std::vector<Token> tokens;                // the last one is `end`
+  std::uint32_t open_comment = no_comment;  // offset of a /* that never ends
+  static constexpr std::uint32_t no_comment = 0xffffffff;
+};
+
+Lexed lex(const std::string& text);
+
+}  // namespace ptx::syntax
