@@ -118,6 +118,8 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
     plan = found.plans.get(device)
     if plan is None:
+        if found.record is None:
+            found.record = record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
         plan = _core.Plan.make(found.text(False), found.record, device)
         found.plans[device] = plan
     # Scalars that choose nothing may change from call to call; all else must be the same to reach this plan again.
