@@ -25,7 +25,12 @@ def package_folders() -> list[str]:
     """Where assemblers may lie: beside the torch that is loaded, then in every folder of packages."""
     torch = sys.modules.get("torch")
     beside = [torch.__file__.rpartition("/torch/")[0]] if torch is not None and torch.__file__ else []
-    paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages(), site.getusersitepackages()]
+    paths = [
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+    ]
     return list(dict.fromkeys(path for path in beside + paths if path))
 
 
@@ -65,7 +70,9 @@ def record(kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared
         made.tensor(name, element, tile.resolve_shape(env), output=index >= inputs)
     for raw in kernel._raw:
         if raw.pointer or raw.array is not None:
-            raise NotImplementedError(f"kernel {kernel.__name__}: only scalars among raw_params can be given in a call, not {raw.name}")
+            raise NotImplementedError(
+                f"kernel {kernel.__name__}: only scalars among raw_params can be given in a call, not {raw.name}"
+            )
         made.scalar(raw.name, raw.type.name, raw.alignment)
     for name in tensor_maps:
         _add_map(made, name, kernel._specs[name], env)
@@ -98,7 +105,9 @@ def _scalar_values(kernel, given: dict[str, Any], env: dict[str, int], template:
                 values.append(source[raw.name])
                 break
         else:
-            raise LaunchTypeError(f"{kernel.__name__}: argument `{raw.name}` ({raw.spelled}) is not given: pass {raw.name}=...")
+            raise LaunchTypeError(
+                f"{kernel.__name__}: argument `{raw.name}` ({raw.spelled}) is not given: pass {raw.name}=..."
+            )
     return values
 
 

@@ -478,6 +478,13 @@ std::string sass(const std::string& ptx, const std::string& target, const launch
   return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes); }));
 }
 
+// With the driver's JIT whatever assembler was chosen: for the current context's device.
+nb::bytes assemble_with_driver(const std::string& ptx, const std::string& target) {
+  const auto jit = value_or_raise(cuda::find_driver_jit());
+  const auto cubin = value_or_raise(unlocked([&] { return jit->assemble(ptx, target, {}); }));
+  return nb::bytes(reinterpret_cast<const char*>(cubin.bytes.data()), cubin.bytes.size());
+}
+
 void init_machine(nb::module_& m) {
   m.def(
       "use_packages", [](std::vector<std::string> folders) { cuda::use({std::move(folders)}); }, nb::arg("folders"),
@@ -488,6 +495,7 @@ void init_machine(nb::module_& m) {
     return cuda::disassembler_path().value_or("none");
   });
   m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("record").none() = nb::none());
+  m.def("assemble_with_driver", &assemble_with_driver, nb::arg("ptx"), nb::arg("target"));
   m.def("driver_version", []() -> std::optional<std::string> {
     const auto& driver = cuda::driver();
     if (!driver) return std::nullopt;

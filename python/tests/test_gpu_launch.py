@@ -1,0 +1,254 @@
+"""Launches on a real GPU.  Skipped without a CUDA build of torch and a device."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+if not torch.cuda.is_available():
+    pytest.skip("skipped: no CUDA device", allow_module_level=True)
+
+from pyptx import Layout, Tile, _core, kernel, ptx, reg, smem  # noqa: E402
+from pyptx.errors import LaunchTypeError, LaunchValueError, PtxError  # noqa: E402
+from pyptx.types import b64, bf16, f32, s32, u32, u64  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+ARCH = "sm_{}{}".format(*torch.cuda.get_device_capability())
+
+
+def scale_kernel(**options):
+    """Y = 2 * X, one thread an element."""
+
+    @kernel(
+        in_specs=(Tile("N", f32),),
+        out_specs=(Tile("N", f32),),
+        grid=lambda N: (N // 32,),
+        block=(32, 1, 1),
+        arch=ARCH,
+        **options,
+    )
+    def scale(X, Y):
+        px, py = ptx.global_ptrs(X, Y)
+        index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px + index * 4))
+        ptx.inst.add.f32(value, value, value)
+        ptx.inst.st.global_.f32(ptx.addr(py + index * 4), value)
+        ptx.ret()
+
+    return scale
+
+
+def test_equals_torch_for_many_shapes_in_turn():
+    scale = scale_kernel()
+    inputs = [torch.randn(n, device="cuda") for n in (32, 64, 4096)]
+    for _ in range(3):
+        for x in inputs:
+            y = scale(x)
+            assert y.device == x.device and y.dtype == x.dtype
+            assert torch.equal(y, x + x)
+
+
+def test_runs_on_the_current_stream():
+    scale = scale_kernel()
+    x = torch.ones(1 << 16, device="cuda")
+    scale(x)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)  # work on the side stream keeps what follows there waiting
+        late = torch.full_like(x, 3.0)
+        y = scale(late)
+        assert not side.query(), "the side stream should still be busy"
+    torch.cuda.current_stream().wait_stream(side)
+    assert torch.equal(y, torch.full_like(x, 6.0))
+
+
+def test_every_device_gets_its_own_module():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("skipped: one CUDA device")
+    scale = scale_kernel()
+    for device in (1, 0, 1):
+        x = torch.randn(64, device=f"cuda:{device}")
+        y = scale(x)  # the current device stays 0
+        assert y.device == x.device and torch.equal(y, x + x)
+
+
+def test_threads_launch_at_once():
+    scale = scale_kernel()
+    failures = []
+
+    def work(seed):
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                x = torch.full((1024,), float(seed), device="cuda")
+                for _ in range(200):
+                    if not torch.equal(scale(x), x + x):
+                        raise AssertionError(seed)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_captured_graphs_replay():
+    scale = scale_kernel()
+    x = torch.randn(256, device="cuda")
+    scale(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = scale(x)
+    x.copy_(torch.randn(256, device="cuda"))
+    del scale  # the graph outlives the kernel
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y, x + x)
+
+
+def test_an_empty_tensor_launches_nothing():
+    scale = scale_kernel()
+    assert scale(torch.empty(0, device="cuda")).shape == (0,)
+
+
+def test_two_outputs_and_runtime_scalars():
+    @kernel(
+        in_specs=(Tile("N", s32),), out_specs=(Tile("N", s32), Tile("N", s32)), raw_params=[("s32", "n"), ("u64", "m")],
+        grid=(1,), block=(32, 1, 1), arch=ARCH,
+    )  # fmt: skip
+    def both(X, Y, Z):
+        px, py, pz = ptx.global_ptrs(X, Y, Z)
+        n, m = ptx.param(s32, "n"), ptx.param(u64, "m")
+        offset = reg.from_(ptx.special.tid.x(), u32) * 4
+        value, low = reg.scalar(s32), reg.scalar(s32)
+        ptx.inst.ld.global_.s32(value, ptx.addr(px + offset))
+        ptx.inst.add.s32(value, value, n)
+        ptx.inst.st.global_.s32(ptx.addr(py + offset), value)
+        ptx.inst.cvt.s32.u64(low, m)
+        ptx.inst.add.s32(value, value, low)
+        ptx.inst.st.global_.s32(ptx.addr(pz + offset), value)
+        ptx.ret()
+
+    x = torch.arange(32, dtype=torch.int32, device="cuda")
+    for n, m in ((5, 7), (-3, 1), (5, 7)):
+        y, z = both(x, n=n, m=m)
+        assert torch.equal(y, x + n) and torch.equal(z, x + n + m)
+    with pytest.raises(LaunchTypeError, match="`m`"):
+        both(x, n=1, m=-1)
+
+
+def test_large_dynamic_shared_memory():
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, f32),), block=(32, 1, 1), arch=ARCH)
+    def through_shared(X, Y):
+        px, py = ptx.global_ptrs(X, Y)
+        smem.alloc(f32, (14000,))
+        last = smem.alloc(f32, (1, 32))  # past 48 KiB
+        lane = reg.from_(ptx.special.tid.x(), u32)
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px + lane * 4))
+        last[0, lane] = value
+        ptx.inst.bar.sync(0)
+        ptx.inst.st.global_.f32(ptx.addr(py + lane * 4), last[0, lane])
+        ptx.ret()
+
+    x = torch.randn(32, device="cuda")
+    assert torch.equal(through_shared(x), x)
+
+
+@pytest.mark.skipif(torch.cuda.get_device_capability()[0] < 9, reason="skipped: no tensor maps before sm_90")
+def test_a_tensor_map_by_value_follows_its_tensor():
+    """Loads box after box of a bf16 matrix through a map; different tensors on two streams must not mix."""
+    rows, columns = 8, 64
+
+    @kernel(
+        in_specs=(Tile("R", 64, bf16, layout=Layout.ROW, tma_box=(rows, columns)),), out_specs=(Tile("R", 64, bf16),),
+        grid=lambda R: (R // rows,), block=(128, 1, 1), arch="sm_90a",
+    )  # fmt: skip
+    def copy(X, Y):
+        tile = smem.alloc(bf16, (rows, columns))
+        full = smem.mbarrier(1)
+        lane = reg.from_(ptx.special.tid.x(), u32)
+        block = reg.from_(ptx.special.ctaid.x(), u32)
+        with ptx.if_(lane == 0):
+            ptx.mbarrier.init(full[0], 1)
+            ptx.fence.proxy_async()
+            ptx.mbarrier.arrive_expect_tx(full[0], rows * columns * 2)
+            ptx.cp.async_.bulk.tensor_2d(dst=tile[0], src=X.tma_desc(), coord=(0, block * rows), mbar=full[0])
+        ptx.inst.bar.sync(0)
+        ptx.mbarrier.wait(full[0], 0)
+        (py,) = ptx.global_ptrs(Y)
+        value = reg.scalar(b64)
+        ptx.inst.ld.shared.b64(value, ptx.addr(smem.base(tile.name) + lane * 8))
+        ptx.inst.st.global_.b64(ptx.addr(py + (block * (rows * columns * 2) + lane * 8)), value)
+        ptx.ret()
+
+    tensors = [torch.randn(64, 64, device="cuda", dtype=torch.bfloat16) for _ in range(8)]
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    for _ in range(20):
+        results = []
+        for index, x in enumerate(tensors):
+            with torch.cuda.stream(streams[index % 2]):
+                results.append(copy(x))
+        torch.cuda.synchronize()
+        assert all(torch.equal(x, y) for x, y in zip(tensors, results, strict=True))
+    with pytest.raises(LaunchValueError, match="`X`"):
+        copy(torch.randn(64 * 64 + 1, device="cuda", dtype=torch.bfloat16)[1:].view(64, 64))  # 2 bytes off
+
+
+def test_mixed_and_wrong_devices_are_refused():
+    @kernel(in_specs=(Tile(32, f32), Tile(32, f32)), out_specs=(Tile(32, f32),), block=(32, 1, 1), arch=ARCH)
+    def first(A, B, C):
+        pa, pc = ptx.global_ptrs(A, C)
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(pa))
+        ptx.inst.st.global_.f32(ptx.addr(pc), value)
+        ptx.ret()
+
+    here, there = torch.randn(32, device="cuda"), torch.randn(32)
+    first(here, here)
+    for arguments in ((here, there), (there, here)):
+        with pytest.raises(LaunchValueError, match=r"it is on cpu, the call is on cuda:0"):
+            first(*arguments)
+
+
+def test_a_kernel_for_another_architecture_is_refused():
+    other = "sm_100a" if ARCH != "sm_100" else "sm_90a"
+
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, f32),), block=(32, 1, 1), arch=other)
+    def elsewhere(X, Y):
+        ptx.ret()
+
+    with pytest.raises(PtxError, match=f"{other} does not run on this device, which is {ARCH}"):
+        elsewhere(torch.randn(32, device="cuda"))
+
+
+def test_a_block_beyond_the_device_is_refused():
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, f32),), block=(2048, 1, 1), arch=ARCH)
+    def wide(X, Y):
+        ptx.ret()
+
+    with pytest.raises(LaunchValueError, match=r"wide: block \(2048, 1, 1\)"):
+        wide(torch.randn(32, device="cuda"))
+
+
+def test_the_assembler_was_chosen_and_says_so():
+    description = _core.assembler_description()
+    assert description.startswith(("nvJitLink", "ptxas", "the driver"))
+    if torch.version.cuda and "nvidia" in str(getattr(torch, "__path__", "")):
+        assert "nvJitLink" in description
+
+
+def test_the_drivers_jit_maps_errors_too():
+    """The third way to assemble, which other machines rarely reach: refused lines come back with their numbers."""
+    text = f".version 8.0\n.target {ARCH}\n.address_size 64\n.visible .entry k()\n{{\n\tfoo.u32 1;\n\tret;\n}}\n"
+    cubin = _core.assemble_with_driver(text.replace("\tfoo.u32 1;\n", ""), ARCH)
+    assert cubin[:4] == b"\x7fELF"
+    with pytest.raises(PtxError, match=r"kernel\.ptx:6: PTX4011"):
+        _core.assemble_with_driver(text, ARCH)
