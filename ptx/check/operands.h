@@ -1,0 +1,35 @@
+// Operands against the patterns of a match.
+#pragma once
+
+#include "ptx/base/diagnostic.h"
+#include "ptx/check/check.h"
+#include "ptx/check/symbols.h"
+
+namespace ptx::check {
+
+// What an instruction is seen from.
+struct View {
+  const Goal& goal;
+  const ir::Function& function;
+  const Symbols* symbols;   // may be missing: names are then taken as they are
+  std::uint32_t block;
+};
+
+// Why operands do not fit a match; code 0: they do. Texts are made only for the problem that is reported.
+struct Problem {
+  Code code{};
+  int operand = -1;                         // from 0; which one of the instruction's
+  const isa::Pattern* pattern = nullptr;
+  const ir::Operand* given = nullptr;
+  explicit operator bool() const { return code != Code{}; }
+};
+
+Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction);
+
+// The message of a problem, with what was written and what is legal.
+std::string describe(const View& view, const isa::Match& match, const ir::Instruction& instruction, const Problem& problem);
+
+// Whether a register of type `have` may stand where an instruction wants `want` (manual 9.4).
+bool agrees(isa::Type want, isa::Type have, bool wider);
+
+}  // namespace ptx::check
