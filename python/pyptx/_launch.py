@@ -129,14 +129,17 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     if plan is None:
         if found.record is None:
             found.record = record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
+            found.record.lines(found.module.lines)
         plan = _core.Plan.make(found.text(False), found.record, device)
         found.plans[device] = plan
+    values = _scalar_values(kernel, scalars, env, template)
+    result = plan(arrays, tuple(values))
     # Scalars that choose nothing may change from call to call; all else must be the same to reach this plan again.
     free = [raw.name for raw in kernel._raw if raw.name in kwargs and raw.name not in template and raw.name not in env]
-    if len(free) == len(kernel._raw):
-        fixed = {name: value for name, value in kwargs.items() if name not in free}
-        _core.remember(kernel, arrays, fixed, plan, free)
-    return plan(arrays, tuple(_scalar_values(kernel, scalars, env, template)))
+    fixed = {name: value for name, value in kwargs.items() if name not in free}
+    known = [raw.name if raw.name in free else value for raw, value in zip(kernel._raw, values, strict=True)]
+    _core.remember(kernel, arrays, fixed, plan, known)
+    return result
 
 
 _core.use_packages(package_folders())

@@ -134,7 +134,9 @@ struct Entry {
   nb::object plan_object;
   const Plan* plan;
   std::vector<std::pair<nb::object, nb::object>> fixed;  // name (interned) and value
-  std::vector<nb::object> scalars;                       // names, in the order of Record::scalars
+  std::vector<nb::object> scalars;                       // as Record::scalars: a name, or none for one that is known
+  std::vector<std::uint64_t> bits;                       // of those that are known
+  std::size_t named = 0;                                 // of the scalars
 };
 
 struct Known {
@@ -178,14 +180,16 @@ bool find(PyObject* keywords, PyObject* name, Py_ssize_t& at) {
   return false;
 }
 
-// True where the keyword arguments choose this entry; `values` gets its scalars.
+// True where the keyword arguments choose this entry; `values` gets its scalars, null for those that are known.
 bool matches(const Entry& entry, PyObject* const* keyword_values, PyObject* keywords, PyObject** values) {
   const Py_ssize_t given = keywords == nullptr ? 0 : PyTuple_Size(keywords);
-  if (static_cast<std::size_t>(given) != entry.fixed.size() + entry.scalars.size()) return false;
+  if (static_cast<std::size_t>(given) != entry.fixed.size() + entry.named) return false;
   Py_ssize_t at = 0;
   for (const auto& [name, value] : entry.fixed)
     if (!find(keywords, name.ptr(), at) || !same(keyword_values[at], value.ptr())) return false;
   for (std::size_t i = 0; i < entry.scalars.size(); ++i) {
+    values[i] = nullptr;
+    if (entry.scalars[i].is_none()) continue;
     if (!find(keywords, entry.scalars[i].ptr(), at)) return false;
     values[i] = keyword_values[at];
   }
@@ -194,10 +198,11 @@ bool matches(const Entry& entry, PyObject* const* keyword_values, PyObject* keyw
 
 constexpr std::size_t most_scalars = 64;
 
+// Packs the scalars that are given; `bits` holds the known ones already.
 bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits) {
   const auto& scalars = plan.record().scalars;
   for (std::size_t i = 0; i < scalars.size(); ++i)
-    if (!pack(scalars[i], values[i], bits[i])) return false;
+    if (values[i] != nullptr && !pack(scalars[i], values[i], bits[i])) return false;
   return true;
 }
 
@@ -228,6 +233,7 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged,
         if (!matches(entry, args + count, keywords, values)) continue;
         const nb::object alive = entry.plan_object;  // another thread may forget the entry while the simulator runs
         std::uint64_t bits[most_scalars];
+        std::copy(entry.bits.begin(), entry.bits.end(), bits);
         if (!pack_all(*entry.plan, values, bits)) return nullptr;
         return run(*entry.plan, inputs, {bits, entry.plan->record().scalars.size()});
       }
@@ -288,24 +294,32 @@ PyTypeObject* make_launcher() {
   return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
-// Remembers that such arrays, with these keyword arguments beside the scalars, are a call of this plan.
-void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object plan,
-              const std::vector<std::string>& scalars) {
+// Remembers that such arrays, with these keyword arguments beside the scalars, are a call of this plan. `scalars`: for
+// each of the record's, the name under which a call gives it, or its value.
+void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object plan, nb::list scalars) {
   constexpr std::size_t most = 1024;  // shapes that never repeat must not grow without bound
   Known& known = *cast(launcher.ptr())->known;
   std::vector<PyObject*> objects;
   for (nb::handle array : arrays) objects.push_back(array.ptr());
   Inputs inputs;
   if (!inputs.read(objects.data(), objects.size())) throw nb::python_error();
-  Entry entry{plan, nb::cast<const Plan*>(plan), {}, {}};
+  Entry entry{plan, nb::cast<const Plan*>(plan), {}, {}, {}};
   const auto intern = [](nb::handle name) {
     PyObject* interned = name.inc_ref().ptr();
     PyUnicode_InternInPlace(&interned);
     return nb::steal(interned);
   };
   for (const auto& [name, value] : fixed) entry.fixed.emplace_back(intern(name), nb::borrow(value));
-  for (const std::string& name : scalars) entry.scalars.push_back(intern(nb::str(name.c_str())));
-  if (scalars.size() != entry.plan->record().scalars.size() || scalars.size() > most_scalars) return;
+  const auto& arguments = entry.plan->record().scalars;
+  if (scalars.size() != arguments.size() || scalars.size() > most_scalars) return;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const nb::object scalar = scalars[i];
+    const bool named = nb::isinstance<nb::str>(scalar);
+    entry.scalars.push_back(named ? intern(scalar) : nb::none());
+    entry.bits.push_back(0);
+    entry.named += named;
+    if (!named && !pack(arguments[i], scalar.ptr(), entry.bits.back())) throw nb::python_error();
+  }
   if (known.count++ >= most) known = Known{};
   known.entries[hash_of(inputs.views())].push_back(std::move(entry));
 }

@@ -47,8 +47,8 @@ bool type_of(const char* format, Py_ssize_t size, DLDataType& type) {
 }
 
 bool no_tensor(PyObject* object, const std::string& why) {
-  PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors and NumPy arrays, not %R%s", Py_TYPE(object),
-               why.c_str());
+  PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors and NumPy arrays, not %R%s",
+               reinterpret_cast<PyObject*>(Py_TYPE(object)), why.c_str());
   return false;
 }
 
