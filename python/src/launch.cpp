@@ -252,7 +252,7 @@ PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(reinterpret_cast<PyObject*>(Py_TYPE(self)));
   if (cast(self)->known == nullptr) return 0;
   for (const auto& [hash, entries] : cast(self)->known->entries)
     for (const Entry& entry : entries) {
@@ -272,7 +272,7 @@ void destroy(PyObject* self) {
   PyObject_GC_UnTrack(self);
   delete std::exchange(cast(self)->known, nullptr);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(type);
+  Py_DECREF(reinterpret_cast<PyObject*>(type));
 }
 
 PyTypeObject* make_launcher() {

@@ -62,7 +62,7 @@ const DLPackExchangeAPI* exchange_of(PyTypeObject* type) {
   static std::vector<Known> known;  // a handful: Tensor, Parameter, subclasses; guarded by the GIL
   for (const Known& row : known)
     if (row.type == type) return row.api;
-  Py_INCREF(type);  // so that no other type takes its address
+  Py_INCREF(reinterpret_cast<PyObject*>(type));  // so that no other type takes its address
   known.push_back({type, table_of(type)});
   return known.back().api;
 }
