@@ -109,10 +109,12 @@ class Parser {
     const char* const from = tree_.source_->data() + tokens_[id - 1].end;
     return std::memchr(from, '\n', tokens_[id].begin - tokens_[id - 1].end) != nullptr;
   }
-  // Whether a word with a dot belongs to the word before it: `%tid.x`, `add .s32`, but not `.loc` on the next line.
+  // Whether a word with a dot belongs to the word before it: `%tid.x`, in an instruction also `add .s32`, but neither
+  // `.loc` on the next line nor the second directive of `.target sm_90 .address_size 64`.
   bool extends_word() const {
-    return kind() == TokenKind::dot_word &&
-           (tokens_[position_].begin == tokens_[position_ - 1].end || !begins_line(position_));
+    if (kind() != TokenKind::dot_word) return false;
+    if (tokens_[position_].begin == tokens_[position_ - 1].end) return true;
+    return in_instruction_ && !(begins_line(position_) && find_directive(text(position_)));
   }
 
   // ---- diagnostics and recovery
@@ -153,13 +155,21 @@ class Parser {
     return refuse(Code::bad_byte, position_, cat("no token of PTX begins like this: ", found()));
   }
 
-  // Goes on at the next statement: after a `;`, or at a brace or a directive that can begin one.
-  void recover() {
+  // Goes on at the next statement: after a `;`, or at a brace or a directive that can begin one. `first` is the first
+  // token of the statement that went wrong: braces that it opened are its own.
+  void recover(TokenId first) {
+    int open = 0;
+    for (TokenId id = first; id != position_; ++id) {
+      if (tokens_[id].kind == TokenKind::left_brace) ++open;
+      if (tokens_[id].kind == TokenKind::right_brace) --open;
+    }
     for (;; ++position_) {
       switch (kind()) {
-        case TokenKind::end:
-        case TokenKind::right_brace: return;
+        case TokenKind::end: return;
         case TokenKind::semicolon: ++position_; return;
+        case TokenKind::right_brace:
+          if (open-- <= 0) return;
+          break;
         case TokenKind::left_brace:
           if (!skip_vector()) return;
           break;
@@ -184,7 +194,7 @@ class Parser {
     if (good && !accept(TokenKind::semicolon)) {
       good = missing_semicolon();
     }
-    if (!good) recover();
+    if (!good) recover(tree_.nodes_[id].first);
     close(id);
   }
   bool missing_semicolon() {
@@ -227,7 +237,7 @@ class Parser {
     const NodeId id = open(NodeKind::error);
     expected("a statement");
     const TokenId first = position_;
-    recover();
+    recover(first);
     if (position_ == first) ++position_;
     close(id);
   }
@@ -236,7 +246,9 @@ class Parser {
   void place(Where where, std::string_view what) {
     if (where == Where::body && blocks_.empty() && !said_misplaced_) {
       said_misplaced_ = true;
-      refuse(Code::misplaced_statement, position_, cat(what, " stands in a function, and this is outside of any"));
+      const std::string_view quote = kind() == TokenKind::dot_word ? "`" : "";
+      refuse(Code::misplaced_statement, position_,
+             cat(quote, what, quote, " stands in a function, and this is outside of any"));
     } else if (where == Where::module && !blocks_.empty()) {
       refuse(Code::misplaced_statement, position_, cat("`", what, "` stands outside of functions"));
     } else if (where == Where::header) {
@@ -264,7 +276,11 @@ class Parser {
 
   void instruction() {
     const NodeId id = open(NodeKind::instruction);
-    finish(id, (kind() != TokenKind::at || guard()) && mnemonic() && (kind() == TokenKind::semicolon || operands()));
+    in_instruction_ = true;
+    const bool good =
+        (kind() != TokenKind::at || guard()) && mnemonic() && (kind() == TokenKind::semicolon || operands());
+    in_instruction_ = in_vector_ = false;
+    finish(id, good);
   }
   bool guard() {
     const NodeId id = open(NodeKind::guard);
@@ -286,7 +302,7 @@ class Parser {
       refuse(Code::unknown_directive, position_, cat("no directive of PTX: ", found()));
       const NodeId id = open(NodeKind::error);
       ++position_;
-      recover();
+      recover(position_);
       return close(id);
     }
     switch (row->shape) {
@@ -310,7 +326,7 @@ class Parser {
   }
   // A directive without `;`.
   void undelimited(NodeId id, bool good) {
-    if (!good) recover();
+    if (!good) recover(tree_.nodes_[id].first);
     close(id);
   }
 
@@ -359,7 +375,7 @@ class Parser {
             kind() == TokenKind::end ? refuse(Code::open_brace, brace, "this `{` has no `}`") : expected("data or `}`");
       }
     }
-    if (!good) recover();
+    if (!good) recover(position_);
     accept(TokenKind::right_brace);
     close(id);
   }
@@ -408,11 +424,11 @@ class Parser {
     return true;
   }
 
-  bool declarator() {
+  bool declarator(bool parameter = false) {
     const NodeId id = open(NodeKind::declarator);
-    if (!accept(TokenKind::word) && !accept(TokenKind::underscore)) return closed(id, expected("a name"));
-    bool good = true;
-    if (kind() == TokenKind::less) good = range();
+    bool good = accept(TokenKind::word) || (parameter && accept(TokenKind::underscore)) || expected("a name");
+    if (!good) return closed(id, good);
+    if (kind() == TokenKind::less) return closed(id, range());  // neither dimensions nor a value
     while (good && kind() == TokenKind::left_bracket) {
       const NodeId dimension = open(NodeKind::dimension);
       ++position_;
@@ -477,7 +493,7 @@ class Parser {
     if (kind() != TokenKind::right_paren) {
       do {
         const NodeId parameter = open(NodeKind::variable);
-        good = kind() == TokenKind::dot_word ? specifiers() && declarator() : expected("a parameter");
+        good = kind() == TokenKind::dot_word ? specifiers() && declarator(true) : expected("a parameter");
         close(parameter);
       } while (good && accept(TokenKind::comma));
     }
@@ -511,18 +527,24 @@ class Parser {
   bool operand() {
     const NodeId id = static_cast<NodeId>(tree_.nodes_.size());
     if (!term()) return false;
-    return !is_operator(kind()) || expression(id);
+    return !is_operator(kind()) || kind() == TokenKind::colon || expression(id);
   }
 
-  // a|b, or terms with operators between; the first term is there.
+  // a|b, or terms with operators between; the first term is there. In an instruction only that one may be a name.
   bool expression(NodeId id) {
     wrap(id, NodeKind::expression);
     const bool bar = kind() == TokenKind::bar;
-    int terms = 1;
+    if (in_instruction_ && kind() == TokenKind::minus && tokens_[position_ - 1].kind == TokenKind::word) {
+      refuse(Code::syntax_error, position_, cat("a negative offset is written `", text(position_ - 1), "+-`"));
+    }
+    int terms = 1, open_questions = 0;
     bool good = true;
     for (; good && is_operator(kind()); ++terms) {
+      if (kind() == TokenKind::question) ++open_questions;
+      if (kind() == TokenKind::colon && open_questions-- == 0) break;
       ++position_;
-      good = term();
+      const bool name = kind() == TokenKind::word && text(position_) != "WARP_SZ";
+      good = name && in_instruction_ && !(bar && terms == 1) ? expected("a constant") : term();
     }
     if (bar && terms == 2 && !is_number(tokens_[tree_.nodes_[id].first].kind)) tree_.nodes_[id].kind = NodeKind::pair;
     return closed(id, good);
@@ -545,11 +567,10 @@ class Parser {
       case TokenKind::real:
       case TokenKind::f32_bits:
       case TokenKind::f64_bits: return leaf(NodeKind::literal), true;
-      case TokenKind::string: return leaf(NodeKind::string), true;
+      case TokenKind::string: return in_instruction_ ? expected("an operand") : (leaf(NodeKind::string), true);
       case TokenKind::underscore: return leaf(NodeKind::sink), true;
       case TokenKind::dot_word: return leaf(NodeKind::name), true;  // a section's name, among its data
-      case TokenKind::left_brace:
-        return group(NodeKind::vector, TokenKind::right_brace, "after the elements of a vector");
+      case TokenKind::left_brace: return vector();
       case TokenKind::left_bracket: return address();
       case TokenKind::left_paren: return parenthesised();
       case TokenKind::bang:
@@ -558,7 +579,7 @@ class Parser {
       case TokenKind::minus: {
         const NodeId id = open(NodeKind::unary);
         ++position_;
-        return closed(id, term());
+        return closed(id, kind() == TokenKind::f32_bits ? expected("another number") : term());
       }
       default: return expected("an operand");
     }
@@ -568,8 +589,8 @@ class Parser {
   bool named() {
     if (in_initializer_ && kind(1) == TokenKind::left_paren) return apply(NodeKind::name);
     const NodeId id = open(NodeKind::name);
-    do ++position_;
-    while (extends_word());
+    ++position_;
+    if (extends_word()) ++position_;
     close(id);
     if (kind() == TokenKind::left_bracket) {
       wrap(id, NodeKind::index);
@@ -594,9 +615,6 @@ class Parser {
   bool address() {
     const NodeId id = open(NodeKind::address);
     ++position_;
-    if (kind() == TokenKind::word && kind(1) == TokenKind::minus) {
-      refuse(Code::syntax_error, position_ + 1, cat("a negative offset is written `", text(position_), "+-`"));
-    }
     bool good = operands() && expect(TokenKind::right_bracket, "after an address");
     while (good && extends_word()) ++position_;
     return closed(id, good);
@@ -614,10 +632,14 @@ class Parser {
     return closed(id, operands() && expect(TokenKind::right_paren, "after `(`"));
   }
 
-  bool group(NodeKind node, TokenKind closing, std::string_view after) {
-    const NodeId id = open(node);
+  bool vector() {
+    if (in_vector_) return expected("an element of a vector");
+    in_vector_ = in_instruction_;
+    const NodeId id = open(NodeKind::vector);
     ++position_;
-    return closed(id, operands() && expect(closing, after));
+    const bool good = operands() && expect(TokenKind::right_brace, "after the elements of a vector");
+    in_vector_ = false;
+    return closed(id, good);
   }
 
   Tree tree_;
@@ -625,7 +647,9 @@ class Parser {
   TokenId position_ = 0;
   std::vector<Block> blocks_;
   int depth_ = 0;
+  bool in_instruction_ = false;
   bool in_initializer_ = false;
+  bool in_vector_ = false;  // of an instruction, which has no vectors of vectors
   bool said_misplaced_ = false;
   Diagnostics diagnostics_;
   std::vector<Lines> lines_;  // made for the first diagnostic

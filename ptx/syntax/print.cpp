@@ -25,9 +25,13 @@ class Printer {
  private:
   void edited(const Tree::Edit& edit, std::string_view trivia, std::string_view text) {
     using Trivia = Tree::Edit::Trivia;
-    if (edit.trivia == Trivia::without_last_line) trivia = trivia.substr(0, last_line(trivia));
+    std::string_view before = edit.before;
+    if (edit.trivia == Trivia::without_last_line) {
+      if (before.empty()) trivia = trivia.substr(0, last_line(trivia));
+      before.remove_suffix(edit.separator);
+    }
     if (edit.trivia != Trivia::none) out_.append(trivia);
-    out_.append(edit.before).append(text).append(edit.after);
+    out_.append(before).append(text).append(edit.after);
   }
 
   // Where the last line of a trivia begins, its line break included.

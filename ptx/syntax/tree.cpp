@@ -68,7 +68,9 @@ std::string_view Tree::indentation(NodeId statement) const {
 
 void Tree::insert_before(NodeId statement, std::string_view text) {
   Edit& change = edit(nodes_[statement].first);
-  change.before.append(text).append(indentation(statement));
+  const std::string_view separator = indentation(statement);
+  change.before.append(text).append(separator);
+  change.separator = separator.size();
 }
 
 void Tree::insert_after(NodeId statement, std::string_view text) {

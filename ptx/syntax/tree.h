@@ -125,6 +125,7 @@ class Tree {
     enum class Trivia : std::uint8_t { all, without_last_line, none } trivia = Trivia::all;  // what stays of it
     bool replaced = false;                                                                   // by `text`
     std::string before, text, after;
+    std::size_t separator = 0;  // bytes at the end of `before` that set it off from the statement
   };
   Edit& edit(TokenId id);
   std::string_view indentation(NodeId statement) const;
