@@ -1,6 +1,21 @@
 // pyptx._core: what the Python face is made of. One init_x per area; each binds what the library does and adds no logic.
 #include "python/src/module.h"
 
+#include "python/src/built.h"
+#include "python/src/trace.h"
+
 NB_MODULE(_core, m) {
+  using namespace ptx::python;
   m.doc() = "The C++ library behind pyptx";
+  init_diagnostics(m);
+  init_launch(m);
+  init_place(m);
+  init_types(m);
+  init_values(m);
+  init_inst(m);
+  init_built(m);
+  init_trace(m);
+  init_control(m);
+  init_shared(m);
+  init_families(m);
 }

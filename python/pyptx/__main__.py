@@ -1,0 +1,160 @@
+"""The command `pyptx`: check, parse, run, doctor.  Each is a thin shell over functions that Python users have too."""
+
+from __future__ import annotations
+
+import argparse
+import struct
+import sys
+from pathlib import Path
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.command(arguments)
+    except OSError as error:
+        print(f"pyptx: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pyptx", description="Reads, checks and runs PTX text.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    check = commands.add_parser("check", help="is this legal PTX? prints file:line:col: code message")
+    check.add_argument("files", nargs="+", metavar="FILE")
+    check.add_argument("--target", help="judge as if .target were this, for example sm_100a")
+    check.set_defaults(command=_check)
+
+    parse = commands.add_parser("parse", help="print a file back from its lossless tree")
+    parse.add_argument("file", metavar="FILE")
+    parse.set_defaults(command=_parse)
+
+    run = commands.add_parser("run", help="run a PTX file on the simulator")
+    run.add_argument("file", metavar="FILE")
+    run.add_argument("--entry", help="name of the .entry; may be left out where there is one")
+    run.add_argument("--grid", type=_three, default=(1, 1, 1), metavar="X,Y,Z")
+    run.add_argument("--block", type=_three, default=(1, 1, 1), metavar="X,Y,Z")
+    run.add_argument("--cluster", type=_three, default=(1, 1, 1), metavar="X,Y,Z")
+    run.add_argument("--smem", type=int, default=0, metavar="N", help="bytes of dynamic shared memory")
+    run.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        dest="args",
+        type=_argument,
+        metavar="ARG",
+        help="i32:5, f32:1.5 and the like; in:HEX, a buffer with these bytes; out:N, a buffer of N zero bytes that is "
+        "printed at the end; or an .npy file",
+    )
+    run.set_defaults(command=_run)
+
+    doctor = commands.add_parser("doctor", help="what is installed, which assembler, which GPU, what runs where")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+def _check(arguments) -> int:
+    from pyptx import parser
+
+    legal = True
+    for file in arguments.files:
+        found = parser.check(Path(file).read_bytes(), file=file, target=arguments.target)
+        for diagnostic in found:
+            print(diagnostic)
+        legal = legal and not any(d.severity == "error" for d in found)
+    return 0 if legal else 1
+
+
+def _parse(arguments) -> int:
+    from pyptx import _core
+
+    sys.stdout.buffer.write(_core.print_back(Path(arguments.file).read_bytes()))
+    return 0
+
+
+def _run(arguments) -> int:
+    from pyptx import _core
+    from pyptx.errors import PtxError
+
+    try:
+        _core.run_text(
+            Path(arguments.file).read_bytes(),
+            arguments.file,
+            arguments.entry or "",
+            arguments.grid,
+            arguments.block,
+            arguments.cluster,
+            arguments.smem,
+            [argument.value for argument in arguments.args],
+        )
+    except PtxError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for argument in arguments.args:
+        if argument.printed:
+            print(argument.value.hex())
+    return 0
+
+
+def _doctor(arguments) -> int:
+    from pyptx import _doctor
+
+    print(_doctor.report())
+    return 0
+
+
+def _three(text: str) -> tuple[int, int, int]:
+    sizes = [int(part) for part in text.split(",")]
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one to three positive sizes")
+    return (*sizes, 1, 1)[:3]
+
+
+class _Argument:
+    """One kernel argument: `value` is bytes for a scalar, a bytearray for a buffer."""
+
+    def __init__(self, value: bytes | bytearray, printed: bool = False):
+        self.value = value
+        self.printed = printed
+
+
+_SCALARS = {
+    **{f"{sign}{8 << n}": code for n, code in enumerate("bhiq") for sign in "is"},
+    **{f"{sign}{8 << n}": code for n, code in enumerate("BHIQ") for sign in "ub"},
+    "f16": "e",
+    "f32": "f",
+    "f64": "d",
+}
+
+
+def _argument(text: str) -> _Argument:
+    kind, colon, value = text.partition(":")
+    try:
+        if colon and kind == "in":
+            return _Argument(bytearray.fromhex(value))
+        if colon and kind == "out":
+            return _Argument(bytearray(int(value, 0)), printed=True)
+        if colon and kind in _SCALARS:
+            number = float(value) if kind.startswith("f") else int(value, 0)
+            return _Argument(struct.pack("<" + _SCALARS[kind], number))
+        if text.endswith(".npy"):
+            return _Argument(bytearray(_npy(Path(text))))
+    except (ValueError, struct.error, OSError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    raise argparse.ArgumentTypeError(f"{text!r} is not TYPE:VALUE, in:HEX, out:N or a .npy file")
+
+
+def _npy(path: Path) -> bytes:
+    """The data bytes of an .npy file.  Its header needs no reading: the kernel sees bytes."""
+    content = path.read_bytes()
+    if content[:6] != b"\x93NUMPY":
+        raise ValueError("not an .npy file")
+    size, start = (2, 10) if content[6] == 1 else (4, 12)
+    return content[start + int.from_bytes(content[8 : 8 + size], "little") :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

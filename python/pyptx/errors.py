@@ -1,0 +1,71 @@
+"""What goes wrong, one exception type a phase.  Each carries the library's diagnostics.
+
+Where earlier releases raised ValueError, TypeError, IndexError or RuntimeError, these derive from it too.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AssemblerError",
+    "AuthoringError",
+    "AuthoringIndexError",
+    "AuthoringRuntimeError",
+    "AuthoringTypeError",
+    "AuthoringValueError",
+    "LaunchError",
+    "ParseError",
+    "PtxError",
+    "SimulationError",
+]
+
+
+class PtxError(Exception):
+    """Base of all.  `diagnostics`: list of `Diagnostic` (code, name, severity, file, line, column, message, notes, section)."""
+
+    def __init__(self, message, diagnostics=()):
+        super().__init__(message)
+        self.diagnostics = list(diagnostics)
+
+
+class ParseError(PtxError, ValueError):
+    """PTX text that cannot be read."""
+
+
+class AuthoringError(PtxError):
+    """A call in a kernel's body that stands for no legal PTX, or a whole kernel that is not legal."""
+
+
+class AuthoringTypeError(AuthoringError, TypeError):
+    """The same, where an argument is of the wrong kind."""
+
+
+class AuthoringValueError(AuthoringError, ValueError):
+    """The same, where an argument has the wrong value."""
+
+
+class AuthoringIndexError(AuthoringError, IndexError):
+    """The same, where an index is out of range."""
+
+
+class AuthoringRuntimeError(AuthoringError, RuntimeError):
+    """The same, where a call does not fit what came before it."""
+
+
+class AssemblerError(PtxError, RuntimeError):
+    """The assembler refused the text, or there is none."""
+
+
+class LaunchError(PtxError, RuntimeError):
+    """A call of a kernel that cannot be made."""
+
+
+class LaunchTypeError(LaunchError, TypeError):
+    """The same, where an argument is of the wrong kind."""
+
+
+class LaunchValueError(LaunchError, ValueError):
+    """The same, where an argument has the wrong shape, layout or value."""
+
+
+class SimulationError(PtxError, RuntimeError):
+    """The simulated machine stopped: an access out of bounds, a deadlock, a budget that ran out."""

@@ -1,0 +1,394 @@
+"""The decorator `@kernel` and what it makes: a function that is PTX.
+
+A `Kernel` traces its body once a specialisation (template values, sizes of symbolic dimensions, target, PTX version) and
+keeps the result.  Everything done per instruction or per call is C++; this file knows the author's signature and nothing
+of PTX.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyptx import _core
+from pyptx._arch import detect_arch
+from pyptx.errors import AuthoringValueError
+from pyptx.specs import Layout, Tile
+from pyptx.types import from_name
+
+__all__ = ["Kernel", "TensorSpec", "TmaDescriptorHandle", "kernel"]
+
+_KEPT = 128  # specialisations of one kernel that are kept; the least recently used goes first
+
+
+class TmaDescriptorHandle:
+    """`tensor.tma_desc()` outside a kernel: a name that stands for the tensor map."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: TensorSpec):
+        self.tensor = tensor
+
+    @property
+    def name(self) -> str:
+        return f"{self.tensor.name}_tma_desc"
+
+    def __repr__(self):
+        return f"TmaDescriptorHandle({self.name})"
+
+
+class TensorSpec:
+    """A tensor argument inside the body: its name and, where the kernel's specs say so, shape, dtype and layout."""
+
+    __slots__ = ("_unbound", "dtype", "layout", "name", "_shape")
+
+    def __init__(self, name: str, shape: tuple[int, ...] | None = None, dtype: Any = None, layout: Layout | None = None):
+        self.name = name
+        self._shape = shape
+        self.dtype = dtype
+        self.layout = layout
+        self._unbound: str | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        if self._unbound is not None:
+            raise AuthoringValueError(self._unbound)
+        return self._shape
+
+    def tma_desc(self):
+        """The tensor's map: a register with its address inside a kernel, a symbolic handle outside."""
+        trace = _core.current_trace()
+        return TmaDescriptorHandle(self) if trace is None else trace.tma_desc(self.name)
+
+    def __repr__(self):
+        shape = "?" if self._unbound is not None else self._shape
+        return f"TensorSpec({self.name!r}, shape={shape}, dtype={self.dtype})"
+
+
+class _Specialisation:
+    """One traced body: the module, its text, and what the first call of it adds: the launch record, a plan a device."""
+
+    def __init__(self, module):
+        self.module = module
+        self.record = None
+        self.plans: dict[Any, Any] = {}
+        self._texts: dict[bool, str] = {}
+
+    def text(self, lineinfo: bool) -> str:
+        found = self._texts.get(lineinfo)
+        if found is None:
+            found = self._texts.setdefault(lineinfo, self.module.emit(lineinfo=lineinfo))
+        return found
+
+
+def _frozen(value):
+    """A hashable stand-in that is equal for equal values of one type only: 1, 1.0 and True make three kernels."""
+    if isinstance(value, float):
+        return float, value.hex()
+    if isinstance(value, tuple):
+        return tuple, tuple(_frozen(item) for item in value)
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), pickle.dumps(value)
+    return type(value), value
+
+
+class _RawParam:
+    """One entry of raw_params: ("u64.ptr.global.palign16", "x")."""
+
+    def __init__(self, spelled: str, name: str):
+        base, *rest = spelled.removeprefix(".").split(".")
+        self.spelled, self.name, self.type = spelled, name, from_name(base)
+        self.pointer = False
+        self.space = ""
+        self.alignment = self.pointer_alignment = 0
+        self.array: int | None = None
+        for part in rest:
+            if part == "ptr":
+                self.pointer = True
+            elif part in ("global", "shared", "local", "const", "param"):
+                self.space = part
+            else:
+                self._number(part)
+
+    def _number(self, part: str):
+        for prefix, field in (("align", "alignment"), ("palign", "pointer_alignment"), ("array", "array")):
+            digits = part.removeprefix(prefix)
+            if digits != part and digits.isdecimal():
+                setattr(self, field, int(digits))
+                return
+        raise ValueError(
+            f"raw_params: {self.spelled!r} of {self.name!r} is not type[.ptr][.space][.alignN][.palignN][.arrayN]"
+        )
+
+
+class Kernel(_core.Launcher):
+    """A Python function whose body is PTX.  Made by `@kernel`."""
+
+    def __init__(
+        self,
+        fn: Callable,
+        arch: str = "sm_90a",
+        version: tuple[int, int] | None = None,
+        in_specs: Sequence[Tile] | None = None,
+        out_specs: Sequence[Tile] | None = None,
+        grid: Any = None,
+        block: tuple[int, int, int] = (1, 1, 1),
+        cluster: tuple[int, int, int] = (1, 1, 1),
+        smem: int = 0,
+        raw_params: Sequence[tuple[str, str]] | None = None,
+        extern_smem: bool | str = False,
+        reqntid: tuple[int, ...] | None = None,
+        raw_directives: Sequence[tuple[str, tuple]] | None = None,
+    ):
+        self._fn = fn
+        self._arch = detect_arch() if arch == "auto" else arch
+        self._version = None if version is None else tuple(version)
+        self._in_specs = tuple(in_specs or ())
+        self._out_specs = tuple(out_specs or ())
+        self._has_specs = in_specs is not None or out_specs is not None
+        self._callable = in_specs is not None
+        self._grid = grid
+        self._block = block
+        self._cluster = cluster
+        self._smem = smem
+        self._raw = [_RawParam(spelled, name) for spelled, name in raw_params or ()]
+        self._extern_smem = "global_smem" if extern_smem is True else extern_smem or ""
+        self._directives = self._spell_directives(reqntid, raw_directives)
+        self._read_signature()
+        self._kept: OrderedDict[Any, _Specialisation] = OrderedDict()
+        self._lock = threading.Lock()
+        functools.update_wrapper(self, fn)
+
+    # What the author gave.
+
+    @property
+    def in_specs(self):
+        """Tiles of the inputs."""
+        return self._in_specs
+
+    @property
+    def out_specs(self):
+        """Tiles of the outputs."""
+        return self._out_specs
+
+    @property
+    def grid(self):
+        """The grid, or the function that makes it of the symbolic dimensions."""
+        return self._grid
+
+    @property
+    def block(self):
+        """Threads of a CTA."""
+        return self._block
+
+    @property
+    def cluster(self):
+        """CTAs of a cluster."""
+        return self._cluster
+
+    @property
+    def smem(self):
+        """Bytes of dynamic shared memory that the author asked for."""
+        return self._smem
+
+    @property
+    def arch(self) -> str:
+        """The target, for example sm_90a."""
+        return self._arch
+
+    @property
+    def template_params(self) -> dict[str, Any]:
+        """Keyword-only parameters of the function and their defaults."""
+        return dict(self._template)
+
+    def __repr__(self):
+        return f"Kernel({self._fn.__name__}, arch={self._arch!r})"
+
+    # What it makes of it.
+
+    def ptx(self, /, **kwargs) -> str:
+        """The PTX text of one specialisation: kernel.ptx(M=4096, BM=128).
+
+        `lineinfo=True` adds .file and .loc lines that lead back to the author's source.
+        """
+        lineinfo = bool(kwargs.pop("lineinfo", False)) if "lineinfo" not in self._known else False
+        return self._specialise(kwargs).text(lineinfo)
+
+    def module(self, /, **kwargs):
+        """The ir module of one specialisation; the same object for the same arguments."""
+        return self._specialise(kwargs).module
+
+    def sass(self, /, **kwargs) -> str:
+        """What the machine executes: the text assembled and disassembled."""
+        return _core.sass(self._specialise(kwargs).text(False), self._arch)
+
+    # A call is `Launcher.__call__`, in C++: CUDA tensors run on their device, CPU tensors and arrays on the simulator. It comes
+    # here with arguments that it has not seen.
+    def _slow_call(self, arrays, kwargs):
+        from pyptx import _launch
+
+        return _launch.call(self, arrays, kwargs)
+
+    # How.
+
+    @staticmethod
+    def _spell_directives(reqntid, raw_directives) -> list[str]:
+        rows = [("reqntid", reqntid)] if reqntid is not None and not raw_directives else raw_directives or ()
+        return [f".{name} {', '.join(str(value) for value in values)}".rstrip() for name, values in rows]
+
+    def _read_signature(self):
+        self._tensors: list[str] = []
+        self._template: dict[str, Any] = {}
+        for parameter in inspect.signature(self._fn).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                default = parameter.default
+                self._template[parameter.name] = None if default is parameter.empty else default
+            elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                self._tensors.append(parameter.name)
+            else:
+                raise TypeError(f"kernel {self._fn.__name__}: *{parameter.name} can be neither a tensor nor a template value")
+        specs = self._in_specs + self._out_specs
+        if self._has_specs and len(specs) > len(self._tensors):
+            raise TypeError(
+                f"kernel {self._fn.__name__} takes {len(self._tensors)} tensors but has specs for {len(specs)}"
+            )
+        self._specs = dict(zip(self._tensors, specs, strict=False))
+        self._symbols = list(dict.fromkeys(name for tile in specs for name in tile.symbolic_dims))
+        self._known = {*self._template, *self._symbols, *(raw.name for raw in self._raw)}
+
+    def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
+        """Keyword arguments as (template values, sizes of symbols, raw scalars)."""
+        template, env, scalars = dict(self._template), {}, {}
+        raw = {param.name for param in self._raw}
+        for name, value in kwargs.items():
+            if name not in self._known:
+                raise TypeError(
+                    f"kernel {self._fn.__name__} has no template parameter {name!r}; template parameters: "
+                    f"{sorted(self._template)}, dimensions: {sorted(self._symbols)}, raw parameters: {sorted(raw)}"
+                )
+            if name in self._symbols:
+                if isinstance(value, bool) or not hasattr(value, "__index__"):
+                    raise TypeError(f"dimension {name!r} of kernel {self._fn.__name__} is an int, not {value!r}")
+                env[name] = value.__index__()
+            elif name in self._template:
+                template[name] = value
+            if name in raw:
+                scalars[name] = value
+        for name in self._symbols:  # a template value may size a tensor
+            if name not in env and type(template.get(name)) is int:
+                env[name] = template[name]
+        return template, env, scalars
+
+    def _specialise(self, kwargs: dict[str, Any]) -> _Specialisation:
+        template, env, _ = self._split(kwargs)
+        return self._find(template, env)
+
+    def _find(self, template: dict[str, Any], env: dict[str, int]) -> _Specialisation:
+        key = (
+            self._arch,
+            self._version,
+            tuple((name, _frozen(value)) for name, value in template.items()),
+            tuple(sorted(env.items())),
+        )
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        made = self._trace(template, env)  # unlocked: the body is the author's code and may take long
+        with self._lock:
+            found = self._kept.setdefault(key, made)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _tensor_spec(self, name: str, env: dict[str, int]) -> TensorSpec:
+        tile = self._specs.get(name)
+        if tile is None:
+            return TensorSpec(name)
+        missing = [symbol for symbol in tile.symbolic_dims if symbol not in env]
+        spec = TensorSpec(name, None if missing else tile.resolve_shape(env), tile.dtype, tile.layout)
+        if missing:
+            given = ", ".join(f"{symbol}=..." for symbol in missing)
+            spec._unbound = (
+                f"the shape of {name} in kernel {self._fn.__name__} is not known: give {given}, "
+                f"as in {self._fn.__name__}.ptx({given}), or call the kernel with tensors"
+            )
+        return spec
+
+    def _trace(self, template: dict[str, Any], env: dict[str, int]) -> _Specialisation:
+        trace = _core.Trace(
+            self._fn.__name__, self._arch, self._version, self._extern_smem, self._smem, self._directives
+        )
+        if self._has_specs:
+            for name in self._tensors:
+                trace.add_pointer(name)
+        for raw in self._raw:
+            trace.add_raw(raw.spelled, raw.name)
+        with trace:
+            self._fn(*(self._tensor_spec(name, env) for name in self._tensors), **template)
+        return _Specialisation(trace.finish())
+
+    def _grid_of(self, env: dict[str, int], template: dict[str, Any]) -> tuple[int, int, int]:
+        grid = self._grid
+        if callable(grid):
+            grid = self._call_grid(grid, {**template, **env}, list(env.values()))
+        return _three(grid, "grid")
+
+    def _call_grid(self, grid, known: dict[str, Any], sizes: list[int]):
+        # Which way to call it is read off its signature: an error inside it must reach the author as it is.
+        parameters = inspect.signature(grid).parameters.values()
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return grid(**{name: known[name] for name in self._symbols if name in known})
+        named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        missing = [p.name for p in named if p.name not in known and p.default is p.empty]
+        if not missing and len(named) == len(parameters):
+            return grid(**{p.name: known[p.name] for p in named if p.name in known})
+        if len(parameters) == len(sizes):
+            return grid(*sizes)
+        raise TypeError(
+            f"grid of kernel {self._fn.__name__} asks for {', '.join(missing)}; the kernel's dimensions are "
+            f"{', '.join(self._symbols) or 'none'}"
+        )
+
+
+def _three(value, what: str) -> tuple[int, int, int]:
+    if value is None:
+        return (1, 1, 1)
+    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"{what} has one to three sizes, not {value!r}")
+    return tuple(part.__index__() for part in parts) + (1,) * (3 - len(parts))
+
+
+def kernel(
+    fn: Callable | None = None,
+    *,
+    arch: str = "sm_90a",
+    version: tuple[int, int] | None = None,
+    in_specs: Sequence[Tile] | None = None,
+    out_specs: Sequence[Tile] | None = None,
+    grid: Any = None,
+    block: tuple[int, int, int] = (1, 1, 1),
+    cluster: tuple[int, int, int] = (1, 1, 1),
+    smem: int = 0,
+    raw_params: Sequence[tuple[str, str]] | None = None,
+    extern_smem: bool | str = False,
+    reqntid: tuple[int, ...] | None = None,
+    raw_directives: Sequence[tuple[str, tuple]] | None = None,
+) -> Any:
+    """Makes a `Kernel` of a function; usable bare (`@kernel`) or with arguments (`@kernel(arch="sm_100a")`)."""
+
+    def make(function: Callable) -> Kernel:
+        return Kernel(
+            function, arch, version, in_specs, out_specs, grid, block, cluster, smem, raw_params, extern_smem, reqntid, raw_directives
+        )  # fmt: skip
+
+    return make if fn is None else make(fn)

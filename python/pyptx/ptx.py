@@ -1,0 +1,423 @@
+"""Instructions.  `ptx.inst` spells any of them; the rest are names for common ones and for control flow.
+
+    ptx.inst.fma.rn.f32(d, a, b, c)            one instruction, modifiers as PTX writes them
+    with ptx.if_(x < 5): ...                   labels and branches
+    ptx.ld(f32, d, address, space="shared")    a typed wrapper
+
+`::` is spelled `__`, a modifier that starts with a digit gets a leading `_`, a Python keyword a trailing `_`.
+"""
+
+from __future__ import annotations
+
+from pyptx import _core, reg
+from pyptx._core import (
+    PipelineState,
+    addr,
+    bra,
+    cluster,
+    elect_sync,
+    else_,
+    expr,
+    fence,
+    file_,
+    global_ptrs,
+    if_,
+    inst,
+    kloop,
+    label,
+    ldmatrix,
+    loc,
+    loop,
+    mbarrier,
+    param,
+    pipeline,
+    range_,
+    ret,
+    scope,
+    setmaxnreg,
+    sreg,
+    stmatrix,
+    stmatrix_x4_trans_f32_bf16,
+    var,
+    warp,
+    wgmma,
+)
+from pyptx.errors import AuthoringTypeError, AuthoringValueError
+from pyptx.types import b64, s32, s64, u32, u64
+
+__all__ = [
+    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "bra", "cluster", "cp", "ctaid_x", "ctaid_y", "cvt",
+    "cvta", "elect_sync", "else_", "expr", "fence", "file_", "global_ptrs", "if_", "inst", "kloop", "label", "ld",
+    "ldmatrix", "loc", "loop", "mad", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "or_", "param", "pipe",
+    "pipeline", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc",
+    "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tma", "var", "warp",
+    "wgmma", "xor_",
+]  # fmt: skip
+
+_emit = _core.emit
+
+
+# Special registers.
+
+
+class _Axes:
+    """The three registers of %tid and its like."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def x(self):
+        return sreg(f"%{self._name}.x")
+
+    def y(self):
+        return sreg(f"%{self._name}.y")
+
+    def z(self):
+        return sreg(f"%{self._name}.z")
+
+
+class _Special:
+    """Special registers by name: `special.tid.x()`, `special.laneid()`.  Each is a register; nothing is written."""
+
+    tid, ntid, ctaid, nctaid = (_Axes(name) for name in ("tid", "ntid", "ctaid", "nctaid"))
+    clusterid, nclusterid = _Axes("clusterid"), _Axes("nclusterid")
+    cluster_ctaid, cluster_nctaid = _Axes("cluster_ctaid"), _Axes("cluster_nctaid")
+
+    def __getattr__(self, name: str):
+        if name.startswith("_") or not _core.is_special_register(f"%{name}"):
+            raise AttributeError(f"PTX has no special register %{name}")
+        return lambda: sreg(f"%{name}")
+
+    def __dir__(self):
+        return [*super().__dir__(), *(name[1:] for name in _core.special_registers() if "." not in name)]
+
+
+special = _Special()
+
+
+def ctaid_x():
+    return sreg("%ctaid.x")
+
+
+def ctaid_y():
+    return sreg("%ctaid.y")
+
+
+# Declarations and text.
+
+
+def pragma(value: str):
+    """.pragma "value";"""
+    _core.directive(f'.pragma "{value}";')
+
+
+def raw(text: str):
+    """PTX statements as text."""
+    inst._raw_emit(text)
+
+
+class _Pipe:
+    """`pipe(a).add.u32(b, 3).shl.b32(c, 2)`: each call takes the register before as its first source."""
+
+    def __init__(self, source, node=inst):
+        self._source = source
+        self._node = node
+
+    def __getattr__(self, name: str):
+        return _Pipe(self._source, getattr(self._node, name))
+
+    def __call__(self, dst, *more, pred=None):
+        self._node(dst, self._source, *more, pred=pred)
+        return _Pipe(dst)
+
+
+def pipe(src) -> _Pipe:
+    return _Pipe(src)
+
+
+# Typed wrappers: one instruction each.
+
+
+def _one_of(what: str, value, known):
+    if value not in known:
+        raise AuthoringValueError(f"{what} is one of {', '.join(map(str, known))}, not {value!r}")
+
+
+def mov(dtype, dst, src, *, pred=None):
+    return _emit(f"mov.{dtype.name}", dst, src, pred=pred)
+
+
+def add(dtype, dst, a, b, *, pred=None):
+    return _emit(f"add.{dtype.name}", dst, a, b, pred=pred)
+
+
+def sub(dtype, dst, a, b, *, pred=None):
+    return _emit(f"sub.{dtype.name}", dst, a, b, pred=pred)
+
+
+def mul(dtype, dst, a, b, *, mode=None, pred=None):
+    _one_of("mode", mode, (None, "lo", "hi", "wide"))
+    return _emit(f"mul.{mode}.{dtype.name}" if mode else f"mul.{dtype.name}", dst, a, b, pred=pred)
+
+
+def mad(*operands, mode="lo", pred=None):
+    """mad(dtype, dst, a, b, c), or mad(a, b, c), which returns a new register."""
+    _one_of("mode", mode, ("lo", "hi", "wide"))
+    if len(operands) == 5:
+        dtype, *rest = operands
+        return _emit(f"mad.{mode}.{dtype.name}", *rest, pred=pred)
+    if len(operands) != 3:
+        raise AuthoringTypeError("mad takes (dtype, dst, a, b, c) or (a, b, c)")
+    source = next((each.dtype for each in operands if isinstance(each, reg.Reg)), None)
+    if source is None:
+        raise AuthoringTypeError("mad(a, b, c) needs a register among its sources")
+    if source.name.startswith("f"):
+        return _emit(f"mad.rn.{source.name}", reg.scalar(source), *operands, pred=pred)
+    if mode == "wide":
+        return _emit(f"mad.wide.{source.name}", reg.scalar(_WIDE[source.name]), *operands, pred=pred)
+    signed = "s32" if source.bits == 32 else source.name  # the low half of a product is the same for both signs
+    return _emit(f"mad.{mode}.{signed if mode == 'lo' else source.name}", reg.scalar(source), *operands, pred=pred)
+
+
+_WIDE = {"u16": u32, "s16": s32, "u32": u64, "s32": s64}
+
+
+def shl(dtype, dst, a, b, *, pred=None):
+    return _emit(f"shl.{dtype.name}", dst, a, b, pred=pred)
+
+
+def shr(dtype, dst, a, b, *, pred=None):
+    return _emit(f"shr.{dtype.name}", dst, a, b, pred=pred)
+
+
+def and_(dtype, dst, a, b, *, pred=None):
+    return _emit(f"and.{dtype.name}", dst, a, b, pred=pred)
+
+
+def or_(dtype, dst, a, b, *, pred=None):
+    return _emit(f"or.{dtype.name}", dst, a, b, pred=pred)
+
+
+def xor_(dtype, dst, a, b, *, pred=None):
+    return _emit(f"xor.{dtype.name}", dst, a, b, pred=pred)
+
+
+def not_(dtype, dst, src, *, pred=None):
+    return _emit(f"not.{dtype.name}", dst, src, pred=pred)
+
+
+def setp(cmp_op, dtype, pred_out, a, b, *, pred_negate=None, pred=None):
+    """setp.cmp.type.  `pred_negate` is an old name of `pred`."""
+    _one_of("cmp_op", cmp_op, ("lt", "le", "gt", "ge", "eq", "ne", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"))  # fmt: skip
+    return _emit(f"setp.{cmp_op}.{dtype.name}", pred_out, a, b, pred=pred if pred is not None else pred_negate)
+
+
+def selp(dtype, dst, t, f, pred_reg, *, pred=None):
+    return _emit(f"selp.{dtype.name}", dst, t, f, pred_reg, pred=pred)
+
+
+def cvt(dst_type, src_type, dst, src, *, rounding=None, ftz=False, sat=False, pred=None):
+    words = ["cvt", rounding, "ftz" if ftz else None, "sat" if sat else None, dst_type.name, src_type.name]
+    return _emit(".".join(word for word in words if word), dst, src, pred=pred)
+
+
+_SPACES = ("global", "shared", "local", "param", "const", "generic", "shared::cta", "shared::cluster")
+
+
+def _memory(opcode: str, dtype, space: str, cache: str | None) -> str:
+    _one_of("space", space, _SPACES)
+    words = [opcode, None if space == "generic" else space, cache, dtype.name]
+    return ".".join(word for word in words if word)
+
+
+def ld(dtype, dst, address, *, space="global", cache=None, pred=None):
+    return _emit(_memory("ld", dtype, space, cache), dst, addr(address), pred=pred)
+
+
+def st(dtype, address, src, *, space="global", cache=None, pred=None):
+    return _emit(_memory("st", dtype, space, cache), addr(address), src, pred=pred)
+
+
+class _Cvta:
+    """cvta between generic addresses and those of a state space; returns the destination."""
+
+    def param(self, src, dst=None):
+        dst = reg.scalar(b64) if dst is None else dst
+        return _emit("cvta.param.u64", dst, src)
+
+    def to_global(self, src, dst=None):
+        dst = reg.scalar(b64) if dst is None else dst
+        return _emit("cvta.to.global.u64", dst, src)
+
+
+cvta = _Cvta()
+
+
+# Barriers and register budgets.
+
+
+class _Bar:
+    """bar.sync"""
+
+    sync = staticmethod(_core.bar_sync)
+
+
+bar = _Bar()
+
+
+class NamedBarrier:
+    """A barrier of a CTA by its number, and how many threads it waits for."""
+
+    def __init__(self, barrier_id, count=None):
+        self.barrier_id = barrier_id
+        self.count = count
+
+    def sync(self, *, pred=None):
+        bar.sync(self.barrier_id, self.count, pred=pred)
+
+
+def named_barrier(barrier_id, *, count=None) -> NamedBarrier:
+    return NamedBarrier(barrier_id, count)
+
+
+def setmaxnreg_inc(n: int):
+    setmaxnreg(n, inc=True)
+
+
+def setmaxnreg_dec(n: int):
+    setmaxnreg(n, inc=False)
+
+
+# Matrices.
+
+
+class _Mma:
+    """mma.sync"""
+
+    sync = staticmethod(_core.mma_sync)
+
+
+mma = _Mma()
+
+
+# Copies.
+
+
+class _TensorCopy:
+    """cp.async.bulk.tensor of one rank: a load when called, `.store`, and the load into this CTA's shared memory."""
+
+    def __init__(self, rank: int):
+        self._rank = rank
+
+    def _coordinates(self, coord):
+        if coord is None:
+            raise AuthoringValueError(f"tensor_{self._rank}d needs coord=, {self._rank} coordinates, innermost first")
+        if len(coord) != self._rank:
+            raise AuthoringValueError(f"tensor_{self._rank}d takes {self._rank} coordinates, got {len(coord)}")
+        return coord
+
+    def __call__(self, *, dst, src, coord=None, mbar=None, cta_group=1, multicast_mask=None, cache_hint=None, pred=None):
+        if mbar is None:
+            raise AuthoringValueError("a tensor load needs mbar=, the barrier that its bytes complete")
+        _core.cp_async.tensor_load(
+            dst, src, self._coordinates(coord), mbar, multicast_mask, cache_hint, cta_group, pred=pred
+        )
+
+    def store(self, *, dst, src, coord, cache_hint=None, pred=None):
+        _core.cp_async.tensor_store(dst, self._coordinates(coord), src, cache_hint, pred=pred)
+
+    def shared_cta_global_tile(self, *, dst, src, coord, mbar, cta_group=1, pred=None):
+        _core.cp_async.tensor_load(
+            dst, src, self._coordinates(coord), mbar, cta_group=cta_group, mode="tile", to_cta=True, pred=pred
+        )
+
+
+class _Tensor:
+    """Tensor copies by rank and mode."""
+
+    tensor_1d, tensor_2d, tensor_3d, tensor_4d, tensor_5d = (_TensorCopy(rank) for rank in range(1, 6))
+
+
+def _positional(rank: int, mode: str):
+    def load(dst, src, coord, *, mbar=None, cache_hint=None, multicast_mask=None, cta_group=1, pred=None):
+        if mbar is None:
+            raise AuthoringValueError("a tensor load needs mbar=, the barrier that its bytes complete")
+        coordinates = _TensorCopy(5 if mode == "gather4" else rank)._coordinates(coord)
+        _core.cp_async.tensor_load(
+            dst, src, coordinates, mbar, multicast_mask, cache_hint, cta_group, mode=mode, pred=pred
+        )
+
+    return staticmethod(load)
+
+
+def _positional_store(rank: int):
+    def store(dst, src, coord, *, cache_hint=None, pred=None):
+        _core.cp_async.tensor_store(dst, _TensorCopy(rank)._coordinates(coord), src, cache_hint, pred=pred)
+
+    return staticmethod(store)
+
+
+for _rank in range(1, 6):
+    setattr(_Tensor, f"tile_{_rank}d", _positional(_rank, "tile"))
+    setattr(_Tensor, f"store_{_rank}d", _positional_store(_rank))
+del _rank
+
+
+class _Bulk(_Tensor):
+    """Bulk copies and their groups."""
+
+    tensor = _Tensor()
+    commit_group = staticmethod(_core.cp_async.bulk_commit_group)
+    wait_group = staticmethod(_core.cp_async.bulk_wait_group)
+
+
+class _Async:
+    """cp.async"""
+
+    cg = staticmethod(_core.cp_async.cg)
+    ca = staticmethod(_core.cp_async.ca)
+    commit_group = staticmethod(_core.cp_async.commit_group)
+    wait_group = staticmethod(_core.cp_async.wait_group)
+    wait_all = staticmethod(_core.cp_async.wait_all)
+    bulk = _Bulk()
+
+
+class _Cp:
+    """Asynchronous copies."""
+
+    async_ = _Async()
+    async_bulk = async_.bulk
+
+
+cp = _Cp()
+
+
+class _Tma:
+    """Rank 3 tensor copies by (row, column) of a matrix seen as blocks of 64 columns."""
+
+    @staticmethod
+    def _at(row, col, coords):
+        if coords is not None:
+            return coords
+        if row is None or col is None:
+            raise AuthoringTypeError("give row and col, or coords")
+        return _core.cp_async.column_block(row, col)
+
+    def load_3d(self, dst, src, row=None, col=None, mbar=None, coords=None, *, pred=None):
+        _core.cp_async.tensor_load(dst, src, self._at(row, col, coords), mbar, mode="tile", pred=pred)
+
+    def load_3d_multicast(
+        self, dst, src, row=None, col=None, mbar=None, mask=None, coords=None, *, issuer=None, pred=None
+    ):
+        if issuer is not None and pred is not None:
+            raise AuthoringValueError("issuer= and pred= both say who copies; give one")
+        at = self._at(row, col, coords)
+        if isinstance(issuer, int):
+            issuer = cluster.rank(issuer)
+        _core.cp_async.tensor_load(dst, src, at, mbar, mask, mode="tile", pred=pred if issuer is None else issuer)
+
+    def store_3d(self, dst, src, row=None, col=None, coords=None, *, pred=None):
+        _core.cp_async.tensor_store(dst, self._at(row, col, coords), src, mode="tile", pred=pred)
+
+
+tma = _Tma()

@@ -1,0 +1,16 @@
+"""Registers: `scalar`, `array`, `from_`.  Operators on a `Reg` write one instruction each."""
+
+from __future__ import annotations
+
+from pyptx._core import NegPred, PipeRef, Reg, RegArray, alloc, alloc_array, array, from_, scalar
+from pyptx.errors import AuthoringValueError
+from pyptx.types import PtxType
+
+__all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar", "wgmma_frag"]
+
+
+def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None) -> RegArray:
+    """One thread's registers of an (m, n) accumulator that a warpgroup shares."""
+    if m * n == 0 or m * n % 128:
+        raise AuthoringValueError(f"an accumulator of {m} x {n} does not divide among the 128 threads of a warpgroup")
+    return array(dtype, m * n // 128, name)

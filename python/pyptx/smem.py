@@ -1,0 +1,51 @@
+"""Shared memory: allocations, tiles for wgmma, mbarrier objects.
+
+Where all allocations of a kernel together pass 48 KiB they become dynamic shared memory; nothing changes for the author.
+"""
+
+from __future__ import annotations
+
+from pyptx._core import MbarrierArray, MbarrierRef, SharedAlloc
+from pyptx._core import smem_alloc as alloc
+from pyptx._core import smem_apply_swizzle as apply_swizzle
+from pyptx._core import smem_base as base
+from pyptx._core import smem_load as load
+from pyptx._core import smem_mbarrier as mbarrier
+from pyptx._core import smem_store as store
+from pyptx._core import smem_wgmma_tile as _wgmma_tile
+from pyptx.wgmma_layout import GmmaLayout, Major, pick_gmma_layout
+
+__all__ = [
+    "MbarrierArray",
+    "MbarrierRef",
+    "SharedAlloc",
+    "SharedSlice",
+    "alloc",
+    "alloc_with_layout",
+    "apply_swizzle",
+    "base",
+    "load",
+    "mbarrier",
+    "store",
+    "wgmma_tile",
+]
+
+SharedSlice = SharedAlloc  # a stage of an allocation is an allocation with an offset
+
+
+def alloc_with_layout(
+    dtype, shape, swizzle=None, align=None, name=None, *, gmma_layout: GmmaLayout | None = None, gmma_major=None
+) -> SharedAlloc:
+    """`alloc`, with the layout that a descriptor of it shall have."""
+    made = alloc(dtype, shape, swizzle, align, name)
+    made.gmma_layout, made.gmma_major = gmma_layout, gmma_major
+    return made
+
+
+def wgmma_tile(dtype, shape, major="K", *, align=None, name=None) -> SharedAlloc:
+    """A tile that a wgmma descriptor can name: (M, K) for major "K", (K, N) for "MN"; the last dimension is contiguous."""
+    made = _wgmma_tile(dtype, shape, major, align=align, name=name)
+    made.gmma_major = Major[major] if isinstance(major, str) else Major(major)
+    mn, k = shape if made.gmma_major is Major.K else reversed(shape)
+    made.gmma_layout = pick_gmma_layout(elem_bytes=dtype.bits // 8, m_or_n=mn, k=k, major=made.gmma_major)
+    return made

@@ -1,0 +1,79 @@
+// The author's line. Reading a line number from a code object walks its line table, so lines are kept per (code, offset).
+#include <unordered_map>
+#include <vector>
+
+#include "python/src/module.h"
+
+namespace ptx::python {
+namespace {
+
+struct Code {
+  nb::object keep_alive;  // a freed code object's address could come back as another's
+  Name file;
+  bool ours = false;
+  std::vector<std::uint32_t> lines;  // by instruction, 0: not read yet
+};
+
+std::string& package_folder() {
+  static std::string folder;
+  return folder;
+}
+
+std::unordered_map<PyCodeObject*, Code>& codes() {
+  static auto* map = new std::unordered_map<PyCodeObject*, Code>;  // outlives the interpreter on purpose
+  return *map;
+}
+
+Code& code_of(PyFrameObject* frame) {
+  constexpr std::size_t most = 20'000;  // programs that exec() without end
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const nb::object owned = nb::steal(reinterpret_cast<PyObject*>(code));
+  auto& map = codes();
+  if (const auto found = map.find(code); found != map.end()) return found->second;
+  if (map.size() >= most) map.clear();
+  const std::string file = nb::cast<std::string>(nb::str(owned.attr("co_filename")));
+  const bool ours = !package_folder().empty() && file.starts_with(package_folder());
+  return map.emplace(code, Code{owned, Name(file), ours, {}}).first->second;
+}
+
+std::uint32_t line_of(PyFrameObject* frame, Code& code) {
+  static PyObject* const name = PyUnicode_InternFromString("f_lasti");
+  const nb::object offset = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), name));
+  const long value = offset.is_valid() ? PyLong_AsLong(offset.ptr()) : -1;
+  if (value < 0) {
+    PyErr_Clear();
+    return static_cast<std::uint32_t>(PyFrame_GetLineNumber(frame));
+  }
+  const auto index = static_cast<std::size_t>(value) / 2;
+  if (index >= code.lines.size()) code.lines.resize(index + 1);
+  std::uint32_t& line = code.lines[index];
+  if (line == 0) line = static_cast<std::uint32_t>(PyFrame_GetLineNumber(frame));
+  return line;
+}
+
+}  // namespace
+
+Place author_place() {
+  PyFrameObject* frame = PyEval_GetFrame();
+  nb::object owner;
+  while (frame) {
+    Code& code = code_of(frame);
+    if (!code.ours) return Place{code.file, line_of(frame, code), 0};
+    owner = nb::getattr(nb::handle(reinterpret_cast<PyObject*>(frame)), "f_back");
+    frame = owner.is_none() ? nullptr : reinterpret_cast<PyFrameObject*>(owner.ptr());
+  }
+  return {};
+}
+
+void init_place(nb::module_& m) {
+  m.def("set_package_folder", [](std::string folder) {
+    package_folder() = std::move(folder);
+    codes().clear();
+  });
+  m.def("author_place", [] {
+    const Place place = author_place();
+    return nb::make_tuple(std::string(place.file.view()), place.line);
+  });
+}
+
+}  // namespace ptx::python

@@ -1,0 +1,253 @@
+// The trace that a thread is in; what Python values mean as operands; the one way to emit an instruction.
+#include "python/src/trace.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <optional>
+
+#include "python/src/built.h"
+
+namespace ptx::python {
+namespace {
+
+struct Trace {
+  explicit Trace(build::Options options) : builder(std::move(options)) {}
+  build::Builder builder;
+  PyObject* outer = nullptr;  // the trace that was active when this one was entered
+};
+
+thread_local Trace* current = nullptr;
+thread_local PyObject* current_owner = nullptr;
+
+void enter(nb::handle self) {
+  Trace& trace = nb::cast<Trace&>(self);
+  trace.outer = current_owner;
+  current = &trace;
+  current_owner = self.inc_ref().ptr();
+}
+
+void leave(nb::handle self) {
+  Trace& trace = nb::cast<Trace&>(self);
+  current_owner = trace.outer;
+  current = current_owner ? &nb::cast<Trace&>(nb::handle(current_owner)) : nullptr;
+  self.dec_ref();
+}
+
+[[noreturn]] void not_convertible(nb::handle value) {
+  throw nb::type_error(cat("Cannot convert ", shown(value), " to PTX operand").c_str());
+}
+
+build::Operand integer(PyObject* value) {
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow == 0) return build::Operand(static_cast<std::int64_t>(number));
+  const unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(value) : 0;
+  if (overflow < 0 || PyErr_Occurred()) {
+    PyErr_Clear();
+    throw nb::value_error(cat(shown(value), " does not fit into 64 bits").c_str());
+  }
+  return build::Operand(static_cast<std::uint64_t>(large));
+}
+
+// Numbers of other libraries: NumPy's, torch's.
+std::optional<build::Operand> foreign_number(PyObject* value) {
+  if (PyIndex_Check(value)) {
+    const nb::object index = nb::steal(PyNumber_Index(value));
+    if (index.is_valid()) return integer(index.ptr());
+    PyErr_Clear();
+  }
+  if (!PyObject_HasAttrString(value, "__float__")) return {};
+  const double real = PyFloat_AsDouble(value);
+  if (real == -1.0 && PyErr_Occurred()) throw nb::python_error();
+  return build::Operand(real);
+}
+
+const build::Reg& mine(const build::Reg& reg, build::Builder& builder) {
+  if (reg.builder == &builder) return reg;
+  throw build::Refused({Diagnostic(Code::foreign_register, builder.place(),
+                                   cat("register ", reg.name(), " belongs to another kernel than the one being traced"))});
+}
+
+build::Operand text_operand(PyObject* value) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(value, &size);
+  if (!data) throw nb::python_error();
+  return build::Operand(std::string_view(data, static_cast<std::size_t>(size)));
+}
+
+build::Operand rare(nb::handle value, build::Builder& builder) {
+  if (const auto* negated = as_not(value)) return mine(negated->reg, builder), build::Operand(*negated);
+  if (const auto* pair = as_pair(value)) return mine(pair->left, builder), build::Operand(*pair);
+  build::Operand found;
+  if (shared_operand(value, found)) return found;
+  if (auto number = foreign_number(value.ptr())) return *number;
+  if (nb::hasattr(value, "address_operand")) return operand(value.attr("address_operand")(), builder);
+  if (nb::hasattr(value, "name")) return build::Operand(nb::cast<std::string>(value.attr("name")));
+  not_convertible(value);
+}
+
+ir::Guard guard_of(PyObject* names, PyObject* const* values, build::Builder& builder) {
+  if (!names) return {};
+  const Py_ssize_t count = PyTuple_Size(names);
+  ir::Guard found;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* name = PyTuple_GetItem(names, i);
+    if (PyUnicode_CompareWithASCIIString(name, "pred") != 0)
+      throw nb::type_error(cat("an instruction takes pred= and no ", shown(name)).c_str());
+    found = guard(values[i], builder);
+  }
+  return found;
+}
+
+build::Options options_of(std::string name, std::string target, std::optional<std::pair<int, int>> version,
+                          std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives) {
+  build::Options options;
+  options.name = std::move(name);
+  options.target = std::move(target);
+  if (version) options.version = {static_cast<std::uint8_t>(version->first), static_cast<std::uint8_t>(version->second)};
+  options.extern_shared = std::move(extern_shared);
+  options.dynamic_shared = dynamic_shared;
+  options.directives = std::move(directives);
+  options.place = author_place();
+  return options;
+}
+
+}  // namespace
+
+std::string shown(nb::handle value) {
+  std::string text = nb::cast<std::string>(nb::repr(value));
+  if (text.size() > 80) text = text.substr(0, 77) + "...";
+  return text;
+}
+
+build::Builder* active_or_null() { return current ? &current->builder : nullptr; }
+PyObject* active_owner() { return current_owner; }
+
+build::Builder& active() {
+  if (!current) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "No active kernel trace. Instructions are written inside a function decorated with @kernel.");
+    throw nb::python_error();
+  }
+  current->builder.set_place(author_place());
+  return current->builder;
+}
+
+build::Operand operand(nb::handle value, build::Builder& builder) {
+  PyObject* object = value.ptr();
+  if (const auto* reg = as_reg(value)) return build::Operand(mine(*reg, builder));
+  if (PyLong_Check(object)) return integer(object);
+  if (PyFloat_Check(object)) return build::Operand(PyFloat_AsDouble(object));
+  if (const auto* address = as_address(value)) return build::Operand(*address);
+  if (PyUnicode_Check(object)) return text_operand(object);
+  if (const auto* array = as_array(value)) return builder.vector(*array);
+  if (PyList_Check(object)) return builder.vector(operands(value, builder));
+  if (PyTuple_Check(object)) return builder.list(operands(value, builder));
+  return rare(value, builder);
+}
+
+std::vector<build::Operand> operands(nb::handle sequence, build::Builder& builder) {
+  std::vector<build::Operand> list;
+  for (nb::handle item : sequence) list.push_back(operand(item, builder));
+  return list;
+}
+
+build::Address address(nb::handle value, build::Builder& builder) {
+  if (const auto* address = as_address(value)) return *address;
+  if (const auto* reg = as_reg(value)) return builder.address(mine(*reg, builder));
+  build::Address found;
+  if (shared_address(value, found)) return found;
+  if (PyUnicode_Check(value.ptr())) return builder.address(text_operand(value.ptr()));
+  if (nb::hasattr(value, "address_operand")) return address(value.attr("address_operand")(), builder);
+  if (nb::hasattr(value, "name")) return builder.address(nb::cast<std::string>(value.attr("name")));
+  throw nb::type_error(cat("Cannot convert ", shown(value), " to a PTX address").c_str());
+}
+
+ir::Guard guard(nb::handle predicate, build::Builder& builder) {
+  if (predicate.is_none()) return {};
+  if (const auto* reg = as_reg(predicate)) return builder.guard(mine(*reg, builder));
+  if (const auto* negated = as_not(predicate)) return mine(negated->reg, builder), builder.guard(*negated);
+  throw nb::type_error(cat("pred= is a predicate register or ~register, not ", shown(predicate)).c_str());
+}
+
+std::string name_argument(nb::handle value) {
+  if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
+  if (nb::hasattr(value, "name")) return nb::cast<std::string>(value.attr("name"));
+  throw nb::type_error(cat("a name, or something with one, is expected, not ", shown(value)).c_str());
+}
+
+PyObject* raw_emit(PyObject*, PyObject* text) {
+  return caught([&]() -> PyObject* {
+    active().directive(nb::cast<std::string>(nb::handle(text)));
+    Py_RETURN_NONE;
+  }, nullptr);
+}
+
+PyObject* emit(const isa::Mnemonic& mnemonic, PyObject* const* args, std::size_t count, PyObject* names) {
+  return caught([&] {
+    build::Builder& builder = active();
+    const ir::Guard guarded = guard_of(names, args + count, builder);
+    std::array<build::Operand, 8> few;
+    std::vector<build::Operand> many(count > few.size() ? count : 0);
+    build::Operand* list = count > few.size() ? many.data() : few.data();
+    for (std::size_t i = 0; i < count; ++i) list[i] = operand(args[i], builder);
+    builder.emit(&mnemonic, {list, count}, guarded);
+    PyObject* result = count != 0 && as_reg(args[0]) ? args[0] : Py_None;
+    Py_INCREF(result);
+    return result;
+  }, nullptr);
+}
+
+void init_trace(nb::module_& m) {
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const build::Refused& refused) {
+      set_error(Phase::authoring, refused.why());
+    }
+  });
+  nb::class_<Trace>(m, "Trace", "One kernel while its body runs")
+      .def("__init__",
+           [](Trace* self, std::string name, std::string target, std::optional<std::pair<int, int>> version,
+              std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives) {
+             new (self) Trace(options_of(std::move(name), std::move(target), version, std::move(extern_shared),
+                                         dynamic_shared, std::move(directives)));
+           },
+           nb::arg("name"), nb::arg("target"), nb::arg("version") = nb::none(), nb::arg("extern_smem") = "",
+           nb::arg("smem") = 0, nb::arg("directives") = std::vector<std::string>{})
+      .def("add_pointer", [](Trace& t, const std::string& name) { t.builder.add_pointer(name); })
+      .def("add_raw", [](Trace& t, const std::string& type, const std::string& name) { t.builder.add_raw(type, name); })
+      .def("__enter__", [](nb::object self) { return enter(self), self; })
+      .def("__exit__", [](nb::object self, nb::args) { leave(self); })
+      .def("tma_desc", [](Trace& t, const std::string& tensor) {
+        t.builder.set_place(author_place());
+        return make(t.builder.tensor_map(tensor));
+      })
+      .def_prop_ro("ptx_version", [](const Trace& t) {
+        const isa::Version version = t.builder.options().version;
+        return nb::make_tuple(version.major, version.minor);
+      })
+      .def("finish", [](Trace& t) { return BuiltModule(t.builder.finish()); });
+  m.def("current_trace", [] { return current_owner ? nb::borrow(current_owner) : nb::none(); });
+  m.def("is_special_register", [](const std::string& name) { return isa::special_register(name) != nullptr; });
+  m.def("special_registers", [] {
+    nb::list names;
+    for (const auto& row : isa::special_registers()) names.append(std::string(row.name));
+    return names;
+  });
+  m.def("emit", [](const std::string& mnemonic, nb::args args, nb::kwargs kwargs) {
+    build::Builder& builder = active();
+    ir::Guard guarded;
+    for (auto [name, value] : kwargs) {
+      if (nb::cast<std::string>(name) != "pred") throw nb::type_error("an instruction takes pred= and no other name");
+      guarded = guard(value, builder);
+    }
+    builder.emit(isa::resolve(mnemonic), operands(args, builder), guarded);
+    return args.size() != 0 && as_reg(args[0]) ? nb::object(args[0]) : nb::none();
+  }, "Emits the instruction of this mnemonic with these operands.");
+}
+
+}  // namespace ptx::python

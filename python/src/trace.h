@@ -1,0 +1,83 @@
+// The trace in progress, and the Python values that stand for its operands.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ptx/base/text.h"
+#include "ptx/build/builder.h"
+#include "python/src/module.h"
+
+namespace ptx::python {
+
+void init_types(nb::module_& m);
+void init_values(nb::module_& m);
+void init_inst(nb::module_& m);
+void init_trace(nb::module_& m);
+void init_control(nb::module_& m);
+void init_shared(nb::module_& m);
+void init_families(nb::module_& m);
+
+// Types.
+struct PtxType {
+  std::string name;
+  int bits = 0;
+  isa::Type type = isa::Type::none;  // none: the library has no such type
+};
+const PtxType* as_type(nb::handle value);   // null: something else
+isa::Type type_argument(nb::handle value);  // TypeError for something else
+nb::object type_object(isa::Type type);     // the singleton of pyptx.types
+std::string shown(nb::handle value);        // repr()
+
+// The trace that the calling thread is in, its builder told the author's place; RuntimeError outside of one.
+build::Builder& active();
+build::Builder* active_or_null();
+PyObject* active_owner();  // borrowed: the Trace object, which keeps the builder alive
+
+// Values, each a raw Python type with the library's value in it. They keep the trace that made them alive.
+nb::object make(const build::Reg& reg);
+nb::object make(const build::RegArray& array);
+nb::object make(const build::Not& negated);
+nb::object make(const build::Pair& pair);
+nb::object make(const build::Address& address);
+const build::Reg* as_reg(nb::handle value);  // null: something else; so below
+const build::RegArray* as_array(nb::handle value);
+const build::Not* as_not(nb::handle value);
+const build::Pair* as_pair(nb::handle value);
+const build::Address* as_address(nb::handle value);
+const build::Reg& reg_argument(nb::handle value, const char* what);  // TypeError for something else
+
+// What a Python value means as an operand. TypeError "Cannot convert ... to PTX operand".
+build::Operand operand(nb::handle value, build::Builder& builder);
+std::vector<build::Operand> operands(nb::handle sequence, build::Builder& builder);
+// The address that a value stands for: an address, a register or symbol in brackets, a shared object.
+build::Address address(nb::handle value, build::Builder& builder);
+bool shared_address(nb::handle value, build::Address& out);     // of the objects of shared.cpp; false: none of them
+bool shared_operand(nb::handle value, build::Operand& out);
+ir::Guard guard(nb::handle predicate, build::Builder& builder);  // None: unconditional
+std::string name_argument(nb::handle value);                     // a str, or the name of something with one
+
+// Emits one instruction: the Python arguments are its operands, `pred=` (in `names`) its guard. Returns operand 0 if it
+// is a register, else None.
+PyObject* emit(const isa::Mnemonic& mnemonic, PyObject* const* args, std::size_t count, PyObject* names);
+PyObject* raw_emit(PyObject* self, PyObject* text);
+
+// Runs `body`, turning what the library refuses into a Python exception; for slots of raw types.
+template <class Body>
+auto caught(Body&& body, decltype(body()) failed) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (const build::Refused& refused) {
+    set_error(Phase::authoring, refused.why());
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const nb::builtin_exception& error) {
+    PyErr_SetString(error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_RuntimeError, error.what());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return failed;
+}
+
+}  // namespace ptx::python

@@ -1,0 +1,363 @@
+// Reg, RegArray, NegPred, PipeRef, AddressOperand: raw Python types around the library's values. Raw, because operators and
+// operands are the hot path of tracing; each slot converts, calls the library, and wraps what comes back.
+#include <type_traits>
+
+#include "ptx/build/expression.h"
+#include "python/src/trace.h"
+
+namespace ptx::python {
+namespace {
+
+template <class Value>
+struct Box {
+  PyObject_HEAD
+  PyObject* owner;  // the Trace whose builder the value points to
+  Value value;
+};
+template <class Value>
+PyTypeObject* type_of = nullptr;
+
+template <class Value>
+const Value* unbox(PyObject* object) {
+  return Py_TYPE(object) == type_of<Value> ? &reinterpret_cast<Box<Value>*>(object)->value : nullptr;
+}
+template <class Value>
+const Value& self_of(PyObject* object) {
+  return reinterpret_cast<Box<Value>*>(object)->value;
+}
+
+template <class Value>
+PyObject* box(const Value& value, PyObject* owner = active_owner()) {
+  static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>);
+  auto* made = PyObject_New(Box<Value>, type_of<Value>);
+  if (!made) return nullptr;
+  Py_XINCREF(owner);
+  made->owner = owner;
+  new (&made->value) Value(value);
+  return reinterpret_cast<PyObject*>(made);
+}
+template <class Value>
+PyObject* owner_of(PyObject* object) {
+  return reinterpret_cast<Box<Value>*>(object)->owner;
+}
+
+template <class Value>
+void dealloc(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  Py_XDECREF(owner_of<Value>(object));
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+PyObject* text(std::string_view view) { return PyUnicode_FromStringAndSize(view.data(), static_cast<Py_ssize_t>(view.size())); }
+
+bool number_like(PyObject* value) {
+  return unbox<build::Reg>(value) || PyLong_Check(value) || PyFloat_Check(value) || PyIndex_Check(value) ||
+         PyObject_HasAttrString(value, "__float__");
+}
+
+// Operators -------------------------------------------------------------------------------------------------------
+
+using Binary = build::Reg (*)(const build::Operand&, const build::Operand&);
+
+PyObject* binary(PyObject* a, PyObject* b, Binary operation) {
+  if (!number_like(a) || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
+  return caught([&] {
+    build::Builder& builder = active();
+    return box(operation(operand(a, builder), operand(b, builder)));
+  }, nullptr);
+}
+
+// A shift's left side is a register.
+using Shift = build::Reg (*)(const build::Reg&, const build::Operand&);
+PyObject* shift(PyObject* a, PyObject* b, Shift operation) {
+  const auto* left = unbox<build::Reg>(a);
+  if (!left || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
+  return caught([&] {
+    build::Builder& builder = active();
+    return box(operation(*left, operand(b, builder)));
+  }, nullptr);
+}
+
+template <char op>
+PyObject* in_place(PyObject* a, PyObject* b) {
+  if (!number_like(b)) Py_RETURN_NOTIMPLEMENTED;
+  return caught([&] {
+    build::Builder& builder = active();
+    build::assign(op, self_of<build::Reg>(a), operand(b, builder));
+    Py_INCREF(a);
+    return a;
+  }, nullptr);
+}
+
+PyObject* add(PyObject* a, PyObject* b) { return binary(a, b, build::add); }
+PyObject* subtract(PyObject* a, PyObject* b) { return binary(a, b, build::sub); }
+PyObject* multiply(PyObject* a, PyObject* b) { return binary(a, b, build::mul); }
+PyObject* bit_and(PyObject* a, PyObject* b) { return binary(a, b, build::and_); }
+PyObject* bit_xor(PyObject* a, PyObject* b) { return binary(a, b, build::xor_); }
+PyObject* left_shift(PyObject* a, PyObject* b) { return shift(a, b, build::shl); }
+PyObject* right_shift(PyObject* a, PyObject* b) { return shift(a, b, build::shr); }
+
+bool is_predicate(const build::Reg* reg) { return reg && reg->type == isa::Type::pred; }
+
+// `p | q`, `d | p`: the two destinations of setp and elect. Between integers it is the operator.
+PyObject* bit_or(PyObject* a, PyObject* b) {
+  const auto* left = unbox<build::Reg>(a);
+  const auto* right = unbox<build::Reg>(b);
+  if (left && right && (is_predicate(left) || is_predicate(right))) return box(build::Pair{*left, *right});
+  return binary(a, b, build::or_);
+}
+
+PyObject* in_place_or(PyObject* a, PyObject* b) {
+  if (is_predicate(unbox<build::Reg>(a)) || is_predicate(unbox<build::Reg>(b))) return bit_or(a, b);
+  return in_place<'|'>(a, b);
+}
+
+PyObject* invert(PyObject* a) {
+  const build::Reg& reg = self_of<build::Reg>(a);
+  if (is_predicate(&reg)) return box(build::Not{reg}, owner_of<build::Reg>(a));
+  return caught([&] { return active(), box(build::not_(reg)); }, nullptr);
+}
+
+PyObject* negative(PyObject* a) {
+  return caught([&] { return active(), box(build::neg(self_of<build::Reg>(a))); }, nullptr);
+}
+
+PyObject* compare(PyObject* a, PyObject* b, int operation) {
+  using enum build::Compare;
+  constexpr build::Compare operations[] = {lt, le, eq, ne, gt, ge};  // Py_LT, Py_LE, Py_EQ, Py_NE, Py_GT, Py_GE
+  if (!number_like(b)) Py_RETURN_NOTIMPLEMENTED;
+  return caught([&] {
+    build::Builder& builder = active();
+    return box(build::compare(operations[operation], operand(a, builder), operand(b, builder)));
+  }, nullptr);
+}
+
+int truth(PyObject* a) {
+  return caught([&]() -> int {
+    const build::Reg& reg = self_of<build::Reg>(a);
+    throw build::Refused({Diagnostic(Code::truth_of_register, author_place(),
+                                     cat("register ", reg.name(),
+                                         " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
+  }, -1);
+}
+
+// Reg --------------------------------------------------------------------------------------------------------------
+
+PyObject* reg_name(PyObject* self, void*) {
+  return caught([&] { return text(self_of<build::Reg>(self).name()); }, nullptr);
+}
+PyObject* reg_dtype(PyObject* self, void*) {
+  return caught([&] { return type_object(self_of<build::Reg>(self).type).release().ptr(); }, nullptr);
+}
+PyObject* reg_repr(PyObject* self) {
+  return caught([&] {
+    const build::Reg& reg = self_of<build::Reg>(self);
+    return text(cat("Reg(", reg.name(), ", ", info(reg.type).name, ")"));
+  }, nullptr);
+}
+Py_hash_t reg_hash(PyObject* self) {
+  const build::Reg& reg = self_of<build::Reg>(self);
+  return static_cast<Py_hash_t>((std::uint64_t{reg.id} << 1 | reg.special) * 0x9E3779B97F4A7C15ull >> 2);
+}
+
+template <build::Reg (*operation)(const build::Reg&, const build::Operand&)>
+PyObject* method(PyObject* self, PyObject* other) {
+  return caught([&] {
+    build::Builder& builder = active();
+    return box(operation(self_of<build::Reg>(self), operand(other, builder)));
+  }, nullptr);
+}
+
+PyGetSetDef reg_fields[] = {{"name", reg_name, nullptr, "Its name in the text.", nullptr},
+                            {"dtype", reg_dtype, nullptr, "Its type.", nullptr},
+                            {}};
+PyMethodDef reg_methods[] = {{"max", method<build::max>, METH_O, "The larger of this and a register or number."},
+                             {"min", method<build::min>, METH_O, "The smaller of this and a register or number."},
+                             {}};
+#define PTX_SLOT(slot, function) {slot, reinterpret_cast<void*>(function)}
+PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Reg>),
+                           PTX_SLOT(Py_tp_repr, reg_repr),
+                           PTX_SLOT(Py_tp_hash, reg_hash),
+                           PTX_SLOT(Py_tp_richcompare, compare),
+                           {Py_tp_getset, reg_fields},
+                           {Py_tp_methods, reg_methods},
+                           PTX_SLOT(Py_nb_bool, truth),
+                           PTX_SLOT(Py_nb_add, add),
+                           PTX_SLOT(Py_nb_subtract, subtract),
+                           PTX_SLOT(Py_nb_multiply, multiply),
+                           PTX_SLOT(Py_nb_lshift, left_shift),
+                           PTX_SLOT(Py_nb_rshift, right_shift),
+                           PTX_SLOT(Py_nb_and, bit_and),
+                           PTX_SLOT(Py_nb_or, bit_or),
+                           PTX_SLOT(Py_nb_xor, bit_xor),
+                           PTX_SLOT(Py_nb_invert, invert),
+                           PTX_SLOT(Py_nb_negative, negative),
+                           PTX_SLOT(Py_nb_inplace_add, in_place<'+'>),
+                           PTX_SLOT(Py_nb_inplace_subtract, in_place<'-'>),
+                           PTX_SLOT(Py_nb_inplace_multiply, in_place<'*'>),
+                           PTX_SLOT(Py_nb_inplace_lshift, in_place<'<'>),
+                           PTX_SLOT(Py_nb_inplace_rshift, in_place<'>'>),
+                           PTX_SLOT(Py_nb_inplace_and, in_place<'&'>),
+                           PTX_SLOT(Py_nb_inplace_or, in_place_or),
+                           PTX_SLOT(Py_nb_inplace_xor, in_place<'^'>),
+                           {0, nullptr}};
+
+// RegArray ---------------------------------------------------------------------------------------------------------
+
+PyObject* array_item(PyObject* self, Py_ssize_t i) {
+  return caught([&]() -> PyObject* {
+    const build::RegArray& array = self_of<build::RegArray>(self);
+    if (i >= 0 && static_cast<std::uint64_t>(i) < array.count)
+      return box(array[static_cast<std::uint32_t>(i)], owner_of<build::RegArray>(self));
+    throw build::Refused({Diagnostic(Code::index_range, author_place(),
+                                     cat("index ", i, " of ", array.base(), "<", array.count, "> is not in 0..", array.count - 1))});
+  }, nullptr);
+}
+
+bool index_of(PyObject* key, Py_ssize_t& index) {
+  if (!PyIndex_Check(key)) {
+    PyErr_SetString(PyExc_TypeError, cat("a register array is indexed by an int, not ", shown(key)).c_str());
+    return false;
+  }
+  index = PyNumber_AsSsize_t(key, PyExc_IndexError);
+  return index != -1 || !PyErr_Occurred();
+}
+
+PyObject* array_subscript(PyObject* self, PyObject* key) {
+  Py_ssize_t index = 0;
+  return index_of(key, index) ? array_item(self, index) : nullptr;
+}
+
+int array_assign(PyObject* self, PyObject* key, PyObject* value) {
+  Py_ssize_t index = 0;
+  if (!index_of(key, index)) return -1;
+  return caught([&] {
+    active();
+    if (!value) throw nb::type_error("registers of an array cannot be deleted");
+    const build::Reg& reg = reg_argument(value, "the value of a register array's element");
+    const build::RegArray& array = self_of<build::RegArray>(self);
+    array.set(index < 0 ? array.count : static_cast<std::uint32_t>(index), reg);
+    return 0;
+  }, -1);
+}
+
+Py_ssize_t array_length(PyObject* self) { return static_cast<Py_ssize_t>(self_of<build::RegArray>(self).count); }
+
+PyObject* array_regs(PyObject* self, PyObject*) { return PySequence_List(self); }
+
+PyObject* array_hw_order(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (PyTuple_Size(args) != 0) return PyErr_SetString(PyExc_TypeError, "hw_order takes reverse= alone"), nullptr;
+  PyObject* list = PySequence_List(self);
+  PyObject* reverse = kwargs ? PyDict_GetItemString(kwargs, "reverse") : nullptr;
+  if (list && reverse && PyObject_IsTrue(reverse) && PyList_Reverse(list) < 0) Py_CLEAR(list);
+  return list;
+}
+
+PyObject* array_base(PyObject* self, void*) {
+  return caught([&] { return text(self_of<build::RegArray>(self).base()); }, nullptr);
+}
+PyObject* array_count(PyObject* self, void*) { return PyLong_FromSsize_t(array_length(self)); }
+PyObject* array_dtype(PyObject* self, void*) {
+  return caught([&] { return type_object(self_of<build::RegArray>(self).type).release().ptr(); }, nullptr);
+}
+PyObject* array_repr(PyObject* self) {
+  return caught([&] {
+    const build::RegArray& array = self_of<build::RegArray>(self);
+    return text(cat("RegArray(", array.base(), "<", array.count, ">, ", info(array.type).name, ")"));
+  }, nullptr);
+}
+
+PyGetSetDef array_fields[] = {{"base", array_base, nullptr, "The name that its registers share.", nullptr},
+                              {"count", array_count, nullptr, "How many registers.", nullptr},
+                              {"dtype", array_dtype, nullptr, "Their type.", nullptr},
+                              {}};
+PyMethodDef array_methods[] = {
+    {"regs", array_regs, METH_NOARGS, "Its registers as a list."},
+    {"hw_order", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_hw_order)), METH_VARARGS | METH_KEYWORDS,
+     "Its registers as a list, last first with reverse=True."},
+    {}};
+PyType_Slot array_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::RegArray>),
+                             PTX_SLOT(Py_tp_repr, array_repr),
+                             {Py_tp_getset, array_fields},
+                             {Py_tp_methods, array_methods},
+                             PTX_SLOT(Py_sq_item, array_item),
+                             PTX_SLOT(Py_sq_length, array_length),
+                             PTX_SLOT(Py_mp_length, array_length),
+                             PTX_SLOT(Py_mp_subscript, array_subscript),
+                             PTX_SLOT(Py_mp_ass_subscript, array_assign),
+                             {0, nullptr}};
+
+// NegPred, PipeRef, AddressOperand ---------------------------------------------------------------------------------
+
+PyObject* not_reg(PyObject* self, void*) { return box(self_of<build::Not>(self).reg, owner_of<build::Not>(self)); }
+PyObject* not_invert(PyObject* self) { return not_reg(self, nullptr); }
+PyObject* not_repr(PyObject* self) {
+  return caught([&] { return text(cat("NegPred(", self_of<build::Not>(self).reg.name(), ")")); }, nullptr);
+}
+int not_truth(PyObject* self) {
+  return caught([&]() -> int {
+    throw build::Refused({Diagnostic(Code::truth_of_register, author_place(),
+                                     cat("predicate !", self_of<build::Not>(self).reg.name(),
+                                         " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
+  }, -1);
+}
+PyGetSetDef not_fields[] = {{"reg", not_reg, nullptr, "The predicate that is negated.", nullptr}, {}};
+PyType_Slot not_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Not>), PTX_SLOT(Py_tp_repr, not_repr),
+                           PTX_SLOT(Py_nb_invert, not_invert),           PTX_SLOT(Py_nb_bool, not_truth),
+                           {Py_tp_getset, not_fields},                   {0, nullptr}};
+
+PyObject* pair_left(PyObject* self, void*) { return box(self_of<build::Pair>(self).left, owner_of<build::Pair>(self)); }
+PyObject* pair_right(PyObject* self, void*) { return box(self_of<build::Pair>(self).right, owner_of<build::Pair>(self)); }
+PyGetSetDef pair_fields[] = {{"left", pair_left, nullptr, "The first destination.", nullptr},
+                             {"right", pair_right, nullptr, "The second destination.", nullptr},
+                             {}};
+PyType_Slot pair_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Pair>), {Py_tp_getset, pair_fields}, {0, nullptr}};
+
+PyObject* address_offset(PyObject* self, void*) { return PyLong_FromLongLong(self_of<build::Address>(self).offset); }
+PyGetSetDef address_fields[] = {{"offset", address_offset, nullptr, "Bytes from the base.", nullptr}, {}};
+PyType_Slot address_slots[] = {
+    PTX_SLOT(Py_tp_dealloc, dealloc<build::Address>), {Py_tp_getset, address_fields}, {0, nullptr}};
+
+template <class Value>
+void add_type(nb::module_& m, const char* name, const char* qualified, PyType_Slot* slots) {
+  PyType_Spec spec = {qualified, sizeof(Box<Value>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  type_of<Value> = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!type_of<Value>) throw nb::python_error();
+  m.attr(name) = nb::handle(reinterpret_cast<PyObject*>(type_of<Value>));
+}
+
+template <class Value>
+nb::object checked(const Value& value) {
+  PyObject* made = box(value);
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
+}  // namespace
+
+nb::object make(const build::Reg& reg) { return checked(reg); }
+nb::object make(const build::RegArray& array) { return checked(array); }
+nb::object make(const build::Not& negated) { return checked(negated); }
+nb::object make(const build::Pair& pair) { return checked(pair); }
+nb::object make(const build::Address& address) { return checked(address); }
+const build::Reg* as_reg(nb::handle value) { return unbox<build::Reg>(value.ptr()); }
+const build::RegArray* as_array(nb::handle value) { return unbox<build::RegArray>(value.ptr()); }
+const build::Not* as_not(nb::handle value) { return unbox<build::Not>(value.ptr()); }
+const build::Pair* as_pair(nb::handle value) { return unbox<build::Pair>(value.ptr()); }
+const build::Address* as_address(nb::handle value) { return unbox<build::Address>(value.ptr()); }
+
+const build::Reg& reg_argument(nb::handle value, const char* what) {
+  if (const build::Reg* reg = as_reg(value)) return *reg;
+  throw nb::type_error(cat(what, " is a register, not ", shown(value)).c_str());
+}
+
+void init_values(nb::module_& m) {
+  add_type<build::Reg>(m, "Reg", "pyptx._core.Reg", reg_slots);
+  add_type<build::RegArray>(m, "RegArray", "pyptx._core.RegArray", array_slots);
+  add_type<build::Not>(m, "NegPred", "pyptx._core.NegPred", not_slots);
+  add_type<build::Pair>(m, "PipeRef", "pyptx._core.PipeRef", pair_slots);
+  add_type<build::Address>(m, "AddressOperand", "pyptx._core.AddressOperand", address_slots);
+}
+
+}  // namespace ptx::python
