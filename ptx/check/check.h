@@ -1,5 +1,5 @@
-// Whether a program is legal PTX: one instruction as it is written, or a whole module. It reads ir and the rows of isa, sets
-// Instruction::match, and says what is wrong and what is legal instead. It changes nothing else and never prints.
+// Whether a program is legal PTX: one instruction as it is written, or a whole module. It reads ir and the rows of isa,
+// sets Instruction::match, and says what is wrong and what is legal instead. It changes nothing else and never prints.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace ptx::check {
 
 // What instructions are judged for. Version {0, 0} is any: emission then takes the smallest that serves.
 struct Goal {
-  isa::Target target;   // number 0: any
+  isa::Target target;  // number 0: any
   isa::Version version;
 };
 
@@ -20,10 +20,12 @@ Goal goal_of(const ir::Module& module);
 
 class Symbols;
 
-// Judges `instruction` of `function` and sets its match. Nothing means legal. Without `symbols` the names of variables, labels and
-// functions are taken as they are: that is how a builder checks what it has just emitted. About 0.1 us for a legal instruction.
-std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function, ir::Instruction& instruction,
-                                            const Place& place = {}, const Symbols* symbols = nullptr, std::uint32_t block = 0);
+// Judges `instruction` of `function` and sets its match. Nothing means legal. Without `symbols` the names of variables,
+// labels and functions are taken as they are: that is how a builder checks what it has just emitted. About 0.1 us for a
+// legal instruction.
+std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
+                                            ir::Instruction& instruction, const Place& place = {},
+                                            const Symbols* symbols = nullptr, std::uint32_t block = 0);
 
 // Everything: instructions, names and labels, registers, directives, target and version.
 Diagnostics check(ir::Module& module);

@@ -11,14 +11,14 @@ namespace ptx::check {
 struct View {
   const Goal& goal;
   const ir::Function& function;
-  const Symbols* symbols;   // may be missing: names are then taken as they are
+  const Symbols* symbols;  // may be missing: names are then taken as they are
   std::uint32_t block;
 };
 
 // Why operands do not fit a match; code 0: they do. Texts are made only for the problem that is reported.
 struct Problem {
   Code code{};
-  int operand = -1;                         // from 0; which one of the instruction's
+  int operand = -1;  // from 0; which one of the instruction's
   const isa::Pattern* pattern = nullptr;
   const ir::Operand* given = nullptr;
   explicit operator bool() const { return code != Code{}; }
@@ -27,7 +27,8 @@ struct Problem {
 Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction);
 
 // The message of a problem, with what was written and what is legal.
-std::string describe(const View& view, const isa::Match& match, const ir::Instruction& instruction, const Problem& problem);
+std::string describe(const View& view, const isa::Match& match, const ir::Instruction& instruction,
+                     const Problem& problem);
 
 // Whether a register of type `have` may stand where an instruction wants `want` (manual 9.4).
 bool agrees(isa::Type want, isa::Type have, bool wider);

@@ -113,6 +113,7 @@ struct Form {
   std::span<const OperandRow> operands;
   std::span<const Requirement> needs;  // [0]: the form itself
   std::span<const Rule> rules;
+  bool relaxed = false;  // ld, st, cvt and their kin: registers may be wider than the type
 
   constexpr std::string_view word(Word w) const { return {text + w.at, w.size}; }
   constexpr const Requirement& since() const { return needs[0]; }

@@ -14,6 +14,11 @@ namespace ptx::isa {
 
 namespace {
 
+// Manual 9.4.1, operand size exceeding instruction-type size.
+bool is_relaxed(std::string_view opcode) {
+  return opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "cvt";
+}
+
 void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
   std::string_view section, title;
   for (const parsing::Entry& entry : chapter) {
@@ -24,6 +29,7 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.push_back(entry.form);
     forms.back().section = section;
     forms.back().title = title;
+    forms.back().relaxed = is_relaxed(entry.form.word(entry.form.opcode));
   }
 }
 

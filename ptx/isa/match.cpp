@@ -50,6 +50,7 @@ Pattern pattern(const Match& match, const OperandRow& row) {
   p.kind = row.kind;
   p.type = type_of(match, row.type);
   p.group = row.group;
+  p.wider = match.form->relaxed && row.type.source == TypeRule::Source::slot;
   if (row.kind == OperandKind::address) p.space = space_of(match, row);
   if (row.list) p.length = static_cast<std::uint8_t>(row.count == Count::none ? row.length : count(row.count, match));
   if (row.vector && !match.value("vec").empty()) p.length = static_cast<std::uint8_t>(number_in(match.value("vec")));

@@ -1,0 +1,95 @@
+// Messages of operand problems: what was written, and what is legal there.
+#include "ptx/base/text.h"
+#include "ptx/check/operands.h"
+
+namespace ptx::check {
+
+namespace {
+
+using ir::Operand;
+using isa::OperandKind;
+using isa::Pattern;
+
+std::string dotted(isa::Type type) { return cat('.', isa::info(type).name); }
+
+std::string written(const View& view, const Operand& o) { return ir::to_string(view.function, o); }
+
+// "a .f32 register `%f1`"
+std::string given(const View& view, const Operand& o) {
+  switch (o.kind) {
+    case Operand::Kind::reg: {
+      const ir::Register& reg = view.function.registers[o.id];
+      return cat("the ", dotted(reg.type), " register `", written(view, o), '`');
+    }
+    case Operand::Kind::sink: return "the sink `_`";
+    case Operand::Kind::integer:
+    case Operand::Kind::f32:
+    case Operand::Kind::f64: return cat("the number `", written(view, o), '`');
+    case Operand::Kind::vector: return cat("the vector `", written(view, o), '`');
+    case Operand::Kind::address: return cat("the address `", written(view, o), '`');
+    default: return cat('`', written(view, o), '`');
+  }
+}
+
+std::string wanted(const isa::Match& match, const Pattern& p) {
+  switch (p.kind) {
+    case OperandKind::sink: return "the sink `_`";
+    case OperandKind::address: return "an address in brackets";
+    case OperandKind::immediate: return "an integer constant";
+    case OperandKind::label: return "a label";
+    case OperandKind::function: return "a function, or a register that holds its address";
+    case OperandKind::symbol: return "the name of a variable";
+    case OperandKind::prototype: return "the label of a prototype or a table of targets";
+    case OperandKind::arguments: return "a list in parentheses";
+    case OperandKind::any: return "another operand";
+    case OperandKind::value: break;
+  }
+  const std::string type = p.type == isa::Type::none ? std::string() : cat(dotted(p.type), ' ');
+  if (p.row->pack) return cat("a vector of 2 or 4 registers that together are ", type, "wide");
+  if (p.length) return cat("a vector of ", static_cast<int>(p.length), ' ', type, "registers");
+  if (p.row->pair && !p.row->pair_optional) return cat("a pair `", match.form->word(p.row->name), "|p`");
+  return cat("a ", type, p.row->destination || p.row->register_only ? "register" : "register or constant");
+}
+
+std::string counts(const isa::Match& match) { return cat("the form is `", match.form->syntax, '`'); }
+
+}  // namespace
+
+std::string describe(const View& view, const isa::Match& match, const ir::Instruction& instruction,
+                     const Problem& problem) {
+  const std::string head = cat('`', instruction.mnemonic->text, "`: ");
+  if (problem.code == Code::operand_count) {
+    return cat(head, static_cast<int>(instruction.count), " operands do not fit; ", counts(match));
+  }
+  const Pattern& p = *problem.pattern;
+  const Operand& o = *problem.given;
+  const std::string where = cat("operand ", problem.operand + 1, " (", match.form->word(p.row->name), ") ");
+  const std::string got = given(view, o);
+  switch (problem.code) {
+    case Code::operand_type: {
+      const char* note = p.kind == OperandKind::value && p.wider ? " or a wider one" : "";
+      return cat(head, where, "is ", got, "; it must be ", wanted(match, p), note);
+    }
+    case Code::vector_length: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
+    case Code::immediate_range: return cat(head, where, "is ", got, "; it must be in ", p.row->low, "..", p.row->high);
+    case Code::immediate_kind:
+      return cat(head, where, "is ", got, ", which is not written as a ", dotted(p.type),
+                 " constant; floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`, half types none");
+    case Code::state_space: {
+      const std::string_view space = isa::name(p.space);
+      return cat(head, where, "is ", got, ", a variable outside ",
+                 space.empty() ? "the generic window" : cat('.', space));
+    }
+    case Code::sink_operand: return cat(head, where, "is the sink `_`, but the result must go to a register");
+    case Code::special_operand:
+      return cat(head, where, "is ", got, "; read special registers by mov into a register first");
+    case Code::negated_operand: return cat(head, where, "is ", got, ", which this instruction does not negate");
+    case Code::address_register:
+      return cat(head, where, "is ", got,
+                 "; the base of an address is a variable or an integer register of at most 64 bits");
+    case Code::undefined_name: return cat(head, got, " is not declared");
+    default: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
+  }
+}
+
+}  // namespace ptx::check

@@ -1,0 +1,188 @@
+// What a function owes beside its instructions: header, registers, calls, reachable statements.
+#include <algorithm>
+#include <charconv>
+#include <unordered_set>
+
+#include "ptx/base/text.h"
+#include "ptx/check/module.h"
+
+namespace ptx::check {
+
+using ir::Operand;
+using ir::Statement;
+
+namespace {
+
+// ".maxntid 384, 1, 1" -> ".maxntid", {384, 1, 1}. Anything but whole numbers makes `values` unreadable.
+struct Directive {
+  std::string_view name;
+  std::vector<std::int64_t> values;
+  bool readable = true;
+};
+
+Directive read(std::string_view text) {
+  Directive d;
+  const std::size_t space = text.find_first_of(" \t");
+  d.name = text.substr(0, space);
+  for (std::size_t at = space; at < text.size();) {
+    at = text.find_first_not_of(" \t,", at);
+    if (at >= text.size()) break;
+    const std::size_t end = std::min(text.find_first_of(" \t,", at), text.size());
+    std::string_view digits = text.substr(at, end - at);
+    const int base = digits.starts_with("0x") ? 16 : 10;
+    if (base == 16) digits.remove_prefix(2);
+    std::int64_t value = 0;
+    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+    d.readable = d.readable && result.ec == std::errc() && result.ptr == digits.data() + digits.size();
+    d.values.push_back(value);
+    at = end;
+  }
+  return d;
+}
+
+// How many positive numbers a directive takes at most; 0: it is not one of these.
+std::size_t most_values(std::string_view name) {
+  if (name == ".maxntid" || name == ".reqntid" || name == ".reqnctapercluster") return 3;
+  if (name == ".maxnreg" || name == ".minnctapersm" || name == ".maxclusterrank") return 1;
+  return 0;
+}
+
+void check_directive(const Directive& d, const Place& place, Diagnostics& found) {
+  const std::size_t most = most_values(d.name);
+  if (most == 0) return;
+  const bool positive = std::all_of(d.values.begin(), d.values.end(), [](std::int64_t v) { return v > 0; });
+  if (d.readable && positive && !d.values.empty() && d.values.size() <= most) return;
+  found.emplace_back(Code::directive_value, place,
+                     cat('`', d.name, "` takes ", most == 1 ? "one positive number" : "one to three positive numbers"));
+}
+
+bool declares(const std::vector<std::string>& directives, std::string_view name) {
+  return std::any_of(directives.begin(), directives.end(),
+                     [&](const std::string& text) { return read(text).name == name; });
+}
+
+}  // namespace
+
+void check_header(const ir::Function& function, Diagnostics& found) {
+  std::unordered_set<Name> names;
+  for (const auto* list : {&function.returns, &function.parameters}) {
+    for (const ir::Variable& v : *list) {
+      if (v.name.empty() || v.name.view() == "_" || names.insert(v.name).second) continue;
+      found.emplace_back(Code::redeclared_name, function.place,
+                         cat("parameter `", v.name.view(), "` is declared twice"));
+    }
+  }
+  for (const std::string& text : function.directives) check_directive(read(text), function.place, found);
+  constexpr std::string_view exclusive[][2] = {{".maxntid", ".reqntid"}, {".reqnctapercluster", ".maxclusterrank"}};
+  for (const auto& [one, other] : exclusive) {
+    if (!declares(function.directives, one) || !declares(function.directives, other)) continue;
+    found.emplace_back(Code::directive_value, function.place, cat('`', one, "` and `", other, "` exclude each other"));
+  }
+}
+
+void check_registers(const ir::Function& function, const Symbols& symbols, Diagnostics& found) {
+  std::unordered_set<std::string> names;  // of single registers and ranges, with their block
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    const Statement& s = function.body[i];
+    if (s.kind != Statement::Kind::registers) continue;
+    const ir::RegisterDeclaration& declaration = function.declarations[s.index];
+    if (declaration.count == 0) continue;
+    const ir::Register& first = function.registers[declaration.first];
+    const std::string_view type = isa::info(first.type).name;
+    if (!isa::info(first.type).declarable) {
+      found.emplace_back(Code::register_type, s.place,
+                         cat("no register is declared .", type, "; instructions on it take bit registers of its size"));
+    }
+    if (isa::info(first.type).bits * first.vector > 128) {
+      found.emplace_back(Code::register_type, s.place,
+                         cat("a vector of ", static_cast<int>(first.vector), " .", type, " is more than 128 bits"));
+    }
+    for (std::uint32_t r = 0; r < (declaration.range ? 1 : declaration.count); ++r) {
+      const ir::Register& reg = function.registers[declaration.first + r];
+      const std::string name = declaration.range ? cat(reg.base.view(), '<') : ir::name(reg);
+      const bool fresh = names.insert(cat(symbols.block_of(i), ' ', name)).second;
+      const Symbol* other = declaration.range ? nullptr : symbols.find(Name(name).id(), symbols.block_of(i));
+      const bool clash = other && other->statement != 0 && symbols.block_of(other->statement) == symbols.block_of(i);
+      if (fresh && !clash) continue;
+      found.emplace_back(Code::redeclared_name, s.place,
+                         cat('`', name, declaration.range ? "..>" : "", "` is declared twice in one block"));
+    }
+  }
+}
+
+void check_calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found) {
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    const Statement& s = function.body[i];
+    if (s.kind != Statement::Kind::instruction) continue;
+    const ir::Instruction& instruction = function.instructions[s.index];
+    if (!instruction.match || instruction.mnemonic->opcode != "call") continue;
+    std::size_t returns = 0, arguments = 0;
+    const ir::Function* callee = nullptr;
+    bool entry = false;
+    for (const Operand& o : function.operands_of(instruction)) {
+      if (o.kind == Operand::Kind::list) (callee ? arguments : returns) = o.child_count;
+      if (o.kind != Operand::Kind::symbol || callee) continue;
+      const Symbol* symbol = symbols.find(o.id, symbols.block_of(i));
+      callee = symbol ? symbol->function : nullptr;
+      if (!callee) break;
+      entry = callee->entry;
+    }
+    if (!callee) continue;
+    const std::string name = cat("`call ", callee->name.view(), '`');
+    if (entry) {
+      found.emplace_back(Code::wrong_arguments, s.place, cat(name, ": an .entry cannot be called, only a .func"));
+    } else if (returns != callee->returns.size() || arguments != callee->parameters.size()) {
+      found.emplace_back(Code::wrong_arguments, s.place,
+                         cat(name, " has ", returns, " results and ", arguments, " arguments; the function has ",
+                             callee->returns.size(), " and ", callee->parameters.size()));
+    }
+  }
+}
+
+namespace {
+
+bool ends_path(const ir::Instruction& i) {
+  if (i.guard.reg != ir::no_id) return false;
+  const std::string_view op = i.mnemonic->opcode;
+  return op == "bra" || op == "brx" || op == "ret" || op == "exit" || op == "trap";
+}
+
+// Names of labels that something mentions: operands, and tables of targets kept as text.
+std::unordered_set<std::uint32_t> mentioned(const ir::Function& function) {
+  std::unordered_set<std::uint32_t> names;
+  for (const Operand& o : function.operands) {
+    if (o.kind == Operand::Kind::symbol) names.insert(o.id);
+  }
+  for (const Statement& s : function.body) {
+    if (s.kind != Statement::Kind::directive) continue;
+    const std::string_view text = function.texts[s.index];
+    constexpr std::string_view gaps = " \t,;:";
+    for (std::size_t at = 0; (at = text.find_first_not_of(gaps, at)) != text.npos;) {
+      const std::size_t end = std::min(text.find_first_of(gaps, at), text.size());
+      names.insert(Name(text.substr(at, end - at)).id());
+      at = end;
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+void check_flow(const ir::Function& function, Diagnostics& found) {
+  const auto labels = mentioned(function);
+  bool dead = false, told = false;
+  for (const Statement& s : function.body) {
+    if (s.kind == Statement::Kind::label && labels.contains(s.index)) dead = told = false;
+    if (s.kind != Statement::Kind::instruction) continue;
+    const ir::Instruction& i = function.instructions[s.index];
+    if (dead && !told && !ends_path(i)) {
+      found.emplace_back(Code::unreachable_code, s.place,
+                         cat("nothing leads to this `", i.mnemonic->text,
+                             "`: the path before it ends, and no branch names a label in between"));
+      told = true;
+    }
+    dead = dead || ends_path(i);
+  }
+}
+
+}  // namespace ptx::check

@@ -1,0 +1,113 @@
+// One instruction: its forms in turn, then target and version, then the form's rules.
+#include "ptx/base/text.h"
+#include "ptx/check/check.h"
+#include "ptx/check/operands.h"
+#include "ptx/check/rules.h"
+
+namespace ptx::check {
+
+namespace {
+
+Diagnostic say(Code code, const Place& place, std::string message, const isa::Form* form) {
+  Diagnostic d(code, place, std::move(message));
+  if (form) d.section = form->section;
+  return d;
+}
+
+Code gate(const Goal& goal, const isa::Match& match) {
+  if (goal.target.number != 0 && !match.runs_on(goal.target)) return Code::needs_target;
+  if (goal.version != isa::Version{} && goal.version < match.needs().version) return Code::needs_version;
+  return {};
+}
+
+// What a target or a version lacks: the form, or one of its modifiers.
+std::string describe_gate(const Goal& goal, const isa::Mnemonic& mnemonic, const isa::Match& match, Code code) {
+  const isa::Form& form = *match.form;
+  std::string what = cat('`', mnemonic.text, '`');
+  isa::Requirement need = form.since();
+  for (std::size_t i = 0; i < form.slots.size(); ++i) {
+    if (match.values[i] == isa::Match::absent) continue;
+    const isa::Value& value = form.values[match.values[i]];
+    const isa::Requirement& own = form.needs[value.need];
+    const bool lacks = code == Code::needs_target ? isa::meets(goal.target, need) && !isa::meets(goal.target, own)
+                                                  : need.version <= goal.version && own.version > goal.version;
+    if (!lacks) continue;
+    what = cat('`', mnemonic.text, "`: `.", form.word(value.word), '`');
+    need = own;
+  }
+  return code == Code::needs_target
+             ? cat(what, " needs ", isa::to_string(need), ", the target is ", isa::to_string(goal.target))
+             : cat(what, " needs ", isa::to_string(need), ", the module is .version ", isa::to_string(goal.version));
+}
+
+rules::Broken broken_rule(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  for (const isa::Rule rule : match.form->rules) {
+    rules::Broken broken;
+    switch (rule) {
+#define SLOT_RULE(name, legal) \
+  case isa::Rule::name: break;
+#define OPERAND_RULE(name) \
+  case isa::Rule::name: broken = rules::name(view, match, instruction); break;
+#define COUNT(name)
+#include "ptx/isa/rules.def"
+#undef SLOT_RULE
+#undef OPERAND_RULE
+#undef COUNT
+      case isa::Rule::none: break;
+    }
+    if (broken) return broken;
+  }
+  return {};
+}
+
+std::optional<Diagnostic> bad_guard(const View& view, const ir::Instruction& instruction, const Place& place) {
+  if (instruction.guard.reg == ir::no_id) return std::nullopt;
+  const ir::Register& reg = view.function.registers[instruction.guard.reg];
+  if (reg.type == isa::Type::pred) return std::nullopt;
+  return say(Code::guard_type, place,
+             cat("`@", ir::name(reg), "`: a guard is a .pred register, this one is .", isa::info(reg.type).name),
+             nullptr);
+}
+
+// Later stages of refusal are nearer to what the author meant.
+int progress(const Problem& problem) { return problem.code == Code::operand_count ? -1 : problem.operand; }
+
+std::optional<Diagnostic> no_form(const isa::Mnemonic& mnemonic, const Place& place) {
+  return say(mnemonic.known_opcode ? Code::illegal_modifiers : Code::unknown_instruction, place,
+             isa::explain(mnemonic.text), nullptr);
+}
+
+}  // namespace
+
+std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
+                                            ir::Instruction& instruction, const Place& place, const Symbols* symbols,
+                                            std::uint32_t block) {
+  const isa::Mnemonic& mnemonic = *instruction.mnemonic;
+  const View view{goal, function, symbols, block};
+  instruction.match = nullptr;
+  if (mnemonic.matches.empty()) return no_form(mnemonic, place);
+
+  const isa::Match *nearest = nullptr, *barred = nullptr;
+  Problem problem;
+  Code barrier{};
+  for (const isa::Match& match : mnemonic.matches) {
+    const Problem misfit = fit_operands(view, match, instruction);
+    if (misfit) {
+      if (!nearest || progress(misfit) > progress(problem)) nearest = &match, problem = misfit;
+      continue;
+    }
+    if (const Code code = gate(goal, match); code != Code{}) {
+      if (!barred) barred = &match, barrier = code;
+      continue;
+    }
+    if (auto broken = broken_rule(view, match, instruction)) {
+      return say(broken.code, place, cat('`', mnemonic.text, "`: ", broken.message), match.form);
+    }
+    instruction.match = &match;
+    return bad_guard(view, instruction, place);
+  }
+  if (barred) return say(barrier, place, describe_gate(goal, mnemonic, *barred, barrier), barred->form);
+  return say(problem.code, place, describe(view, *nearest, instruction, problem), nearest->form);
+}
+
+}  // namespace ptx::check

@@ -1,0 +1,312 @@
+#include "ptx/check/operands.h"
+
+#include "ptx/base/text.h"
+
+namespace ptx::check {
+
+using ir::Operand;
+using isa::OperandKind;
+using isa::Pattern;
+using isa::Space;
+using isa::Type;
+using isa::TypeKind;
+
+bool agrees(Type want, Type have, bool wider) {
+  if (want == Type::none) return true;
+  const isa::TypeInfo &w = isa::info(want), &h = isa::info(have);
+  if (h.bits < w.bits || (h.bits > w.bits && !wider)) return false;
+  const bool bits = h.kind == TypeKind::bits, equal = h.bits == w.bits;
+  switch (w.kind) {
+    case TypeKind::predicate: return h.kind == TypeKind::predicate;
+    case TypeKind::bits: return h.kind != TypeKind::predicate;
+    case TypeKind::unsigned_:
+    case TypeKind::signed_:  // f16x2 registers pass for 32 bits, as in the assembler
+      return bits || h.kind == TypeKind::unsigned_ || h.kind == TypeKind::signed_ || have == Type::f16x2;
+    case TypeKind::floating: return bits || (h.kind == TypeKind::floating && equal);
+    case TypeKind::packed: {
+      const bool sixteen = want == Type::f16x2 || want == Type::u16x2 || want == Type::s16x2;
+      return equal && (bits || (sixteen && have == Type::f16x2));
+    }
+    case TypeKind::alternate: return bits && equal;
+  }
+  return false;
+}
+
+namespace {
+
+bool is_integer(TypeKind kind) {
+  return kind == TypeKind::bits || kind == TypeKind::unsigned_ || kind == TypeKind::signed_;
+}
+
+// Whether a number written as `kind` may stand for a value of `type`.
+bool number_agrees(Type type, Operand::Kind kind) {
+  if (type == Type::none) return true;
+  const isa::TypeInfo& t = isa::info(type);
+  if (kind == Operand::Kind::integer) return is_integer(t.kind) || t.kind == TypeKind::predicate;
+  if (type == Type::f32 || type == Type::f64) return true;
+  return type == (kind == Operand::Kind::f32 ? Type::b32 : Type::b64);
+}
+
+// Special registers are read by mov and cvt; 16-bit reads of 32 bits and 32-bit reads of %gridid are old code's.
+bool special_agrees(Type want, const isa::SpecialRegister& have) {
+  const int bits = isa::info(want).bits;
+  if (want == Type::none || agrees(want, have.type, false)) return true;
+  if (!is_integer(isa::info(want).kind)) return false;
+  return (bits == 16 && have.type == Type::u32) || (bits == 32 && have.name == "%gridid");
+}
+
+bool is_shared(Space space) {
+  return space == Space::shared || space == Space::shared_cta || space == Space::shared_cluster;
+}
+bool is_param(Space space) {
+  return space == Space::param || space == Space::param_entry || space == Space::param_func;
+}
+
+// Whether an instruction that addresses `want` may name a variable of `have`.
+bool spaces_agree(Space want, Space have) {
+  if (want == have || (is_shared(want) && is_shared(have)) || (is_param(want) && is_param(have))) return true;
+  return want == Space::generic &&
+         (have == Space::global || is_shared(have) || have == Space::local || have == Space::const_);
+}
+
+// One operand against one pattern.
+class Judge {
+ public:
+  Judge(const View& view, const isa::Match& match, bool may_read_special, bool may_name)
+      : view_(view), match_(match), may_read_special_(may_read_special), may_name_(may_name) {}
+
+  Code operand(const Pattern& p, const Operand& o) const {
+    if (o.negated && !p.row->negatable) return Code::negated_operand;
+    switch (p.kind) {
+      case OperandKind::value: return value(p, o);
+      case OperandKind::sink: return o.kind == Operand::Kind::sink ? Code{} : Code::operand_kind;
+      case OperandKind::address: return address(p, o);
+      case OperandKind::immediate: return immediate(p, o);
+      case OperandKind::label: return name(o, Symbol::Kind::label);
+      case OperandKind::function: return function(o);
+      case OperandKind::symbol: return o.kind == Operand::Kind::symbol ? known(o) : Code::operand_kind;
+      case OperandKind::prototype: return o.kind == Operand::Kind::symbol ? known(o) : Code::operand_kind;
+      case OperandKind::arguments: return o.kind == Operand::Kind::list ? Code{} : Code::operand_kind;
+      case OperandKind::any: return {};
+    }
+    return {};
+  }
+
+  // The coordinates in the brackets of an address.
+  Code coordinates(const Pattern& p, const Operand& address) const {
+    if (address.kind != Operand::Kind::address || address.child_count < 2) return Code::operand_kind;
+    return operand(p, view_.function.children(address)[1]);
+  }
+
+ private:
+  const Symbol* find(const Operand& o) const { return view_.symbols->find(o.id, view_.block); }
+  Code known(const Operand& o) const { return view_.symbols && !find(o) ? Code::undefined_name : Code{}; }
+
+  Code name(const Operand& o, Symbol::Kind kind) const {
+    if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
+    if (!view_.symbols) return {};
+    const Symbol* symbol = find(o);
+    if (!symbol) return Code::undefined_name;
+    return symbol->kind == kind ? Code{} : Code::operand_kind;
+  }
+
+  Code function(const Operand& o) const {
+    if (o.kind == Operand::Kind::reg) {
+      return agrees(Type::u64, type_of(o), false) || agrees(Type::u32, type_of(o), false) ? Code{} : Code::operand_type;
+    }
+    return name(o, Symbol::Kind::function);
+  }
+
+  Type type_of(const Operand& reg) const { return view_.function.registers[reg.id].type; }
+
+  // The number of elements of an operand; 0: not a vector.
+  std::uint32_t length(const Operand& o) const {
+    if (o.kind == Operand::Kind::vector) return o.child_count;
+    if (o.kind == Operand::Kind::reg && o.component == 0xff) {
+      const std::uint8_t n = view_.function.registers[o.id].vector;
+      return n > 1 ? n : 0;
+    }
+    if (o.kind == Operand::Kind::special) {
+      const auto* special = isa::special_register(Name::from_id(o.id).view());
+      return special && special->vector > 1 ? special->vector : 0;
+    }
+    return 0;
+  }
+
+  Code value(const Pattern& p, const Operand& o) const {
+    const std::uint32_t n = length(o);
+    if (p.row->pack) return pack(p, o, n);
+    if (p.length == 0 && n == 0) return scalar(p, o);
+    if (p.length != n) return p.length == 0 ? Code::operand_kind : Code::vector_length;
+    if (o.kind == Operand::Kind::vector) {
+      for (const Operand& element : view_.function.children(o)) {
+        if (element.kind == Operand::Kind::sink && p.row->destination) continue;
+        if (const Code code = length(element) ? Code::operand_kind : scalar(p, element); code != Code{}) return code;
+      }
+      return {};
+    }
+    return scalar(p, o);
+  }
+
+  // {a, b}: registers that together are as wide as the type.
+  Code pack(const Pattern& p, const Operand& o, std::uint32_t n) const {
+    if (n != 2 && n != 4) return n == 0 ? Code::operand_kind : Code::vector_length;
+    const unsigned bits = isa::info(p.type).bits / n;
+    if (o.kind != Operand::Kind::vector) return isa::info(type_of(o)).bits == bits ? Code{} : Code::operand_type;
+    for (const Operand& element : view_.function.children(o)) {
+      if (element.kind == Operand::Kind::reg) {
+        const isa::TypeInfo& t = isa::info(type_of(element));
+        if (t.bits != bits || t.kind == TypeKind::predicate) return Code::operand_type;
+      } else if (element.kind == Operand::Kind::sink ? !p.row->destination : element.kind != Operand::Kind::integer) {
+        return Code::operand_kind;
+      }
+    }
+    return {};
+  }
+
+  Code scalar(const Pattern& p, const Operand& o) const {
+    switch (o.kind) {
+      case Operand::Kind::reg: return agrees(p.type, type_of(o), p.wider) ? Code{} : Code::operand_type;
+      case Operand::Kind::sink: return p.row->sink ? Code{} : Code::sink_operand;
+      case Operand::Kind::special: return special(p, o);
+      case Operand::Kind::integer:
+      case Operand::Kind::f32:
+      case Operand::Kind::f64: return number(p, o);
+      case Operand::Kind::text: return p.row->destination || p.row->register_only ? Code::operand_kind : Code{};
+      case Operand::Kind::symbol: return symbol(p, o);
+      default: return Code::operand_kind;
+    }
+  }
+
+  Code special(const Pattern& p, const Operand& o) const {
+    if (p.row->destination) return Code::operand_kind;
+    if (!may_read_special_) return Code::special_operand;
+    const auto* known = isa::special_register(Name::from_id(o.id).view());
+    if (!known) return Code::undefined_name;
+    return special_agrees(p.type, *known) ? Code{} : Code::operand_type;
+  }
+
+  Code number(const Pattern& p, const Operand& o) const {
+    if (p.row->destination || p.row->register_only) return Code::operand_kind;
+    if (!number_agrees(p.type, o.kind)) return Code::immediate_kind;
+    return in_range(p, o) ? Code{} : Code::immediate_range;
+  }
+
+  static bool in_range(const Pattern& p, const Operand& o) {
+    if (p.row->low > p.row->high || o.kind != Operand::Kind::integer) return true;
+    return o.value >= p.row->low && o.value <= p.row->high && !(o.wide && o.value < 0);
+  }
+
+  // The address of a variable as a value: mov and its kin. WARP_SZ is a number.
+  Code symbol(const Pattern& p, const Operand& o) const {
+    if (p.row->destination) return Code::operand_kind;
+    if (Name::from_id(o.id).view() == "WARP_SZ") return p.row->register_only ? Code::operand_kind : Code{};
+    if (!may_name_) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
+    if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
+    return known(o);
+  }
+
+  Code immediate(const Pattern& p, const Operand& o) const {
+    if (o.kind == Operand::Kind::text) return {};
+    if (o.kind == Operand::Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ") return {};
+    if (o.kind != Operand::Kind::integer) return Code::operand_kind;
+    return in_range(p, o) ? Code{} : Code::immediate_range;
+  }
+
+  Code address(const Pattern& p, const Operand& o) const {
+    if (o.kind != Operand::Kind::address) return Code::operand_kind;
+    if ((o.child_count > 1) != p.row->coordinates) return Code::operand_kind;
+    if (o.child_count == 0) return p.space == Space::local ? Code{} : Code::address_register;
+    const Operand& base = view_.function.children(o)[0];
+    switch (base.kind) {
+      case Operand::Kind::reg: {
+        const isa::TypeInfo& t = isa::info(type_of(base));
+        return is_integer(t.kind) && t.bits <= 64 && !length(base) ? Code{} : Code::address_register;
+      }
+      case Operand::Kind::symbol: return variable(p, base);
+      case Operand::Kind::integer: return p.space == Space::local ? Code{} : Code::address_register;
+      case Operand::Kind::text: return {};
+      default: return Code::address_register;
+    }
+  }
+
+  Code variable(const Pattern& p, const Operand& base) const {
+    if (!view_.symbols) return {};
+    const Symbol* symbol = find(base);
+    if (!symbol) return Code::undefined_name;
+    if (!symbol->variable) return Code::operand_kind;
+    return spaces_agree(p.space, symbol->variable->space) ? Code{} : Code::state_space;
+  }
+
+  const View& view_;
+  const isa::Match& match_;
+  bool may_read_special_, may_name_;
+};
+
+// Which patterns the operands are for: one bit a group of optional ones.
+struct Choice {
+  unsigned groups = 0;
+  bool found = false;
+};
+
+int operands_of(const isa::Match& match, unsigned groups) {
+  int n = 0;
+  for (std::size_t i = 0; i < match.operands.size(); ++i) {
+    const Pattern& p = match.operands[i];
+    if (p.group != 0 && (groups >> p.group & 1) == 0) continue;
+    ++n;
+    if (p.row->pair || p.row->coordinates) ++i;
+  }
+  return n;
+}
+
+Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match, const ir::Instruction& instruction,
+                   unsigned groups) {
+  const auto operands = view.function.operands_of(instruction);
+  int at = 0;
+  for (std::size_t i = 0; i < match.operands.size(); ++i) {
+    const Pattern& p = match.operands[i];
+    const bool two = p.row->pair || p.row->coordinates;
+    if (p.group != 0 && (groups >> p.group & 1) == 0) {
+      i += two;
+      continue;
+    }
+    const Operand& o = operands[static_cast<std::size_t>(at)];
+    Problem problem{Code{}, at++, &p, &o};
+    if (p.row->pair) {
+      const bool pair = o.kind == Operand::Kind::pair;
+      if (!pair && !p.row->pair_optional) return problem.code = Code::operand_kind, problem;
+      problem.code = judge.operand(p, pair ? view.function.children(o)[0] : o);
+      if (problem.code == Code{} && pair)
+        problem.code = judge.operand(match.operands[i + 1], view.function.children(o)[1]);
+    } else {
+      problem.code = judge.operand(p, o);
+      if (problem.code == Code{} && p.row->coordinates) problem.code = judge.coordinates(match.operands[i + 1], o);
+    }
+    if (problem.code != Code{}) return problem;
+    i += two;
+  }
+  return {};
+}
+
+}  // namespace
+
+Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const std::string_view opcode = instruction.mnemonic->opcode;
+  const bool mov = opcode == "mov";
+  const Judge judge(view, match, mov || opcode == "cvt", mov || opcode == "cvta" || opcode == "mapa");
+  unsigned all = 1;
+  for (const Pattern& p : match.operands) all |= 1u << p.group;
+  const int given = static_cast<int>(instruction.count);
+  Problem first{Code::operand_count, -1, nullptr, nullptr};
+  for (unsigned groups = all;; groups = (groups - 1) & all) {
+    if ((groups & 1) == 1 && operands_of(match, groups) == given) {
+      const Problem problem = fit_choice(judge, view, match, instruction, groups);
+      if (!problem) return problem;
+      if (first.code == Code::operand_count || problem.operand > first.operand) first = problem;
+    }
+    if (groups == 0) return first;
+  }
+}
+
+}  // namespace ptx::check

@@ -1,0 +1,32 @@
+// Rules of the chapters on synchronization and miscellaneous instructions.
+#include "ptx/base/text.h"
+#include "ptx/check/rules.h"
+
+namespace ptx::check::rules {
+
+using ir::Operand;
+
+// 9.7.13.1: the number of threads, where it is a constant. Forms: [d,] a{, b}[, c].
+Broken whole_warps(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const bool reduces = match.operands.front().row->destination;
+  if (instruction.count != (reduces ? 4 : 2)) return {};
+  const Operand& threads = view.function.operands_of(instruction)[reduces ? 2 : 1];
+  if (threads.kind != Operand::Kind::integer || threads.value % 32 == 0) return {};
+  return {Code::whole_warps, cat(threads.value, " threads; a barrier takes a multiple of 32")};
+}
+
+// 9.7.19.5.
+Broken multiple_of_8(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const Operand& count = view.function.operands_of(instruction)[0];
+  if (count.kind != Operand::Kind::integer || count.value % 8 == 0) return {};
+  return {Code::multiple_of_8, cat(count.value, " is not a multiple of 8 (24..256)")};
+}
+
+// 9.7.13.8, 9.7.9.5.
+Broken before_independent_threads(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  if (view.goal.target.number < 70 || view.goal.version < isa::Version{6, 4}) return {};
+  return {Code::before_independent_threads, cat("removed in PTX 6.4 for sm_70 and later; write `",
+                                                instruction.mnemonic->opcode, ".sync` with a member mask")};
+}
+
+}  // namespace ptx::check::rules
