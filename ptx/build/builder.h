@@ -64,6 +64,7 @@ class Builder {
   // Registers. `name`: "" takes the next of the type's prefix.
   Reg scalar(isa::Type type, std::string_view name = {});
   Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});  // and a mov
+  Reg scalar(isa::Type type, std::same_as<int> auto init) { return scalar(type, Operand(init)); }  // 0 is no name
   RegArray array(isa::Type type, std::uint32_t count, std::string_view name = {});
   Reg alloc(isa::Type type);  // the other family of prefixes, %af0
   RegArray alloc_array(isa::Type type, std::uint32_t count);
@@ -122,6 +123,10 @@ class Builder {
   [[noreturn]] void refuse(Code code, std::string message) const;
 
  private:
+  void add_parameter(ir::Variable parameter);
+  bool resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::size_t i, std::size_t count);
+  [[noreturn]] void refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const Operand& number) const;
+
   Options options_;
   Place place_;
   std::unique_ptr<State> state_;

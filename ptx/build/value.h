@@ -3,6 +3,7 @@
 // long as it.
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <exception>
@@ -72,9 +73,10 @@ struct Operand {
   enum class Literal : std::uint8_t { none, integer, real };
 
   ir::Operand ir;
+  Builder* builder = nullptr;        // of a register or what holds registers: where it belongs
   isa::Type type = isa::Type::none;  // of a register
-  Literal literal = Literal::none;   // a number that the instruction's type has yet to spell
-  double real = 0;
+  Literal literal =
+      Literal::none;  // a number that the instruction's type has yet to spell; a real one as the bits of a double
 
   Operand() = default;
   Operand(const Reg& reg);
@@ -90,8 +92,9 @@ struct Operand {
   {
     set_integer(static_cast<std::int64_t>(value), static_cast<std::uint64_t>(value) >> 63);
   }
-  Operand(std::floating_point auto value) : literal(Literal::real), real(static_cast<double>(value)) {
+  Operand(std::floating_point auto value) : literal(Literal::real) {
     ir.kind = ir::Operand::Kind::f64;
+    ir.bits = std::bit_cast<std::uint64_t>(static_cast<double>(value));
   }
   // A symbol, a special register ("%tid.x"), or, if it starts with a digit or a minus sign, a number as PTX writes it.
   Operand(std::string_view text);
