@@ -32,7 +32,7 @@ std::string describe(const Assembler& assembler) {
 
 AssemblerResult choose_assembler(const Search& search) {
   Diagnostic why(Code::no_assembler, Place{},
-                 "no PTX assembler was found: install the Python package nvidia-nvjitlink");
+                 "no PTX assembler was found: install the Python package nvidia-nvjitlink, or the CUDA toolkit");
   const auto note = [&](const AssemblerResult& missing) {
     for (const Diagnostic& reason : missing.why()) {
       why.notes.push_back(reason.message);

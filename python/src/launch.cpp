@@ -385,6 +385,14 @@ void add_tensor_map(launch::Record& record, const std::string& tensor, const std
   add_parameter(record, launch::Parameter::Kind::tensor_map, tensor + "_tma_desc", 128, record.tensor_maps.size() - 1);
 }
 
+using Lines = std::vector<std::tuple<std::string, std::uint32_t>>;
+
+std::vector<Place> places(const Lines& lines) {
+  std::vector<Place> list;
+  for (const auto& [file, line] : lines) list.push_back({Name(file), line, 0});
+  return list;
+}
+
 void init_record(nb::module_& m) {
   using launch::Record;
   using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
@@ -417,12 +425,8 @@ void init_record(nb::module_& m) {
            nb::arg("column_blocks") = false, nb::arg("padding") = false,
            "A map of a tensor, by value: box innermost dimension first, swizzle in bytes")
       .def(
-          "lines",
-          [](Record& self, const std::vector<std::tuple<std::string, std::uint32_t>>& lines) {
-            self.lines.clear();
-            for (const auto& [file, line] : lines) self.lines.push_back({Name(file), line, 0});
-          },
-          nb::arg("lines"), "The author's (file, line) of each line of the PTX text; entry 0 is not used")
+          "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
+          "The author's (file, line) of each line of the PTX text; entry 0 is not used")
       .def_ro("entry", &Record::entry)
       .def_ro("target", &Record::target)
       .def_ro("dynamic_shared", &Record::dynamic_shared)
@@ -483,11 +487,11 @@ std::string assembler_description() {
   return chosen ? cuda::describe(**chosen) : to_string(chosen.why());
 }
 
-std::string sass(const std::string& ptx, const std::string& target, const launch::Record* record) {
+std::string sass(const std::string& ptx, const std::string& target, const std::string& name, const Lines& lines) {
   const auto& chosen = assembler();
   if (!chosen) raise_launch(chosen.why());
-  cuda::AssembleOptions options;
-  if (record != nullptr) options.lines = record->lines, options.name = record->entry;
+  const std::vector<Place> author = places(lines);
+  const cuda::AssembleOptions options{author, name, false};
   const auto cubin = value_or_raise(unlocked([&] { return (*chosen)->assemble(ptx, target, options); }));
   return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes); }));
 }
@@ -508,7 +512,7 @@ void init_machine(nb::module_& m) {
     nb::module_::import_("pyptx._launch");
     return cuda::disassembler_path().value_or("none");
   });
-  m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("record").none() = nb::none());
+  m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{});
   m.def("assemble_with_driver", &assemble_with_driver, nb::arg("ptx"), nb::arg("target"));
   m.def("driver_version", []() -> std::optional<std::string> {
     const auto& driver = cuda::driver();

@@ -17,13 +17,15 @@ class FakeAssembler final : public Assembler {
   Kind kind() const override { return Kind::ptxas; }
   const std::string& path() const override { return nothing_; }
   const std::string& version() const override { return nothing_; }
-  Expected<Cubin> assemble(std::string_view, std::string_view target, const AssembleOptions&) const override {
+  Expected<Cubin> assemble(std::string_view, std::string_view target, const AssembleOptions& options) const override {
     ++count;
     last_target = target;
+    last_lines.assign(options.lines.begin(), options.lines.end());
     return Cubin{{std::byte{42}}, {}};
   }
   mutable int count = 0;
   mutable std::string last_target;
+  mutable std::vector<Place> last_lines;
 
  private:
   std::string nothing_ = "fake";
@@ -103,7 +105,10 @@ TEST_CASE("a text is assembled and loaded once; an empty grid launches nothing")
   Fake fake;
   launch::Record empty = record();
   empty.grid.y = 0;
-  REQUIRE(fake.executor->prepare("text 3", record()));
+  launch::Record written = record();
+  written.lines = {{}, {Name("k.py"), 7, 0}};
+  REQUIRE(fake.executor->prepare("text 3", written));
+  CHECK(fake.assembler.last_lines == written.lines);
   auto program = fake.executor->prepare("text 3", empty);
   REQUIRE(program);
   CHECK(fake.assembler.count == 1);
