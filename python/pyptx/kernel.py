@@ -227,7 +227,8 @@ class Kernel(_core.Launcher):
 
     def sass(self, /, **kwargs) -> str:
         """What the machine executes: the text assembled and disassembled."""
-        return _core.sass(self._specialise(kwargs).text(False), self._arch)
+        found = self._specialise(kwargs)
+        return _core.sass(found.text(False), self._arch, self._fn.__name__, found.module.lines)
 
     # A call is `Launcher.__call__`, in C++: CUDA tensors run on their device, CPU tensors and arrays on the simulator. It comes
     # here with arguments that it has not seen.
