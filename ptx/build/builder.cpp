@@ -91,6 +91,20 @@ bool spell(ir::Operand& number, isa::Type type) {
   return in_range(number, type);
 }
 
+bool without_row(const isa::Mnemonic& mnemonic) {
+  if (!mnemonic.matches.empty()) return false;
+  constexpr std::string_view prefixes[] = {
+#define UNCHECKED(prefix, example) prefix,
+#include "ptx/build/unchecked.def"
+#undef UNCHECKED
+  };
+  const std::string_view text = mnemonic.text;
+  for (const std::string_view p : prefixes) {
+    if (text.starts_with(p) && (text.size() == p.size() || text[p.size()] == '.')) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard) {
@@ -119,7 +133,12 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   }
   ir::Instruction made{mnemonic, nullptr, static_cast<std::uint32_t>(first),
                        static_cast<std::uint32_t>(operands.size()), guard};
-  check(made);
+  if (!without_row(*mnemonic)) {
+    if (auto wrong = check::check_instruction(s.goal, f, made, place_)) {
+      undo();
+      throw Refused(Diagnostics{std::move(*wrong)});
+    }
+  }
   s.statement(ir::Statement::Kind::instruction, static_cast<std::uint32_t>(f.instructions.size()), place_);
   f.instructions.push_back(made);
   if (mnemonic->opcode == "bra") s.branched = true;
