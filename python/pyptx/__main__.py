@@ -71,7 +71,7 @@ def _check(arguments) -> int:
 def _parse(arguments) -> int:
     from pyptx import _core
 
-    sys.stdout.buffer.write(_core.print_back(Path(arguments.file).read_bytes()))
+    sys.stdout.buffer.write(bytes(_core.parse(Path(arguments.file).read_bytes(), arguments.file)))
     return 0
 
 

@@ -18,4 +18,5 @@ NB_MODULE(_core, m) {
   init_control(m);
   init_shared(m);
   init_families(m);
+  init_text(m);
 }

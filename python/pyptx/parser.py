@@ -1,0 +1,25 @@
+"""PTX text to a lossless tree, and the check's verdict on it."""
+
+from __future__ import annotations
+
+from pyptx import _core
+from pyptx._core import Diagnostic, Tree
+
+__all__ = ["Tree", "check", "parse"]
+
+
+def _bytes(source: str | bytes) -> bytes:
+    return source if isinstance(source, bytes) else source.encode("utf-8", "surrogateescape")
+
+
+def parse(source: str | bytes, *, file: str = "") -> Tree:
+    """The tree of any text; never fails.  `tree.diagnostics` says where the text is no PTX.
+
+    `pyptx.emitter.emit` gives the text back, byte for byte.
+    """
+    return _core.parse(_bytes(source), file)
+
+
+def check(source: str | bytes, *, file: str = "", target: str | None = None) -> list[Diagnostic]:
+    """Everything that is not legal PTX in a text, in its order; judged for `target` if given, else for its .target."""
+    return _core.check_text(_bytes(source), file, target)

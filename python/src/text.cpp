@@ -1,0 +1,39 @@
+// PTX text: its tree, its text again, and the check's verdict.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "ptx/syntax/parse.h"
+#include "ptx/syntax/print.h"
+#include "python/src/module.h"
+
+namespace ptx::python {
+namespace {
+
+std::string bytes_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+syntax::Parsed parse(const nb::bytes& text, const std::string& file) {
+  std::string copy = bytes_of(text);
+  const nb::gil_scoped_release release;
+  return syntax::parse(std::move(copy), Name(file));
+}
+
+nb::bytes print(const syntax::Parsed& parsed) {
+  const std::string text = syntax::print(parsed.tree);
+  return nb::bytes(text.data(), text.size());
+}
+
+}  // namespace
+
+void init_text(nb::module_& m) {
+  nb::class_<syntax::Parsed>(m, "Tree", "A lossless tree of PTX text; `diagnostics` say where it is no PTX")
+      .def_prop_ro("diagnostics", [](const syntax::Parsed& parsed) { return parsed.diagnostics; })
+      .def("__bytes__", print)
+      .def("__len__", [](const syntax::Parsed& parsed) { return parsed.tree.nodes().size(); });
+  m.def("parse", parse, nb::arg("text"), nb::arg("file") = "");
+  m.def("print_tree", print);
+}
+
+}  // namespace ptx::python
