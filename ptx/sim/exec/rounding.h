@@ -1,15 +1,17 @@
-// Exact rounding. A result of two or three operands is first brought to a double that is exact or odd: an inexact result ends in a
-// one bit, so the second rounding, to f32 or narrower and in any direction, is the only one that counts. For f64, where there is
-// no wider type, directed rounding uses the machine's own mode. Nothing here knows PTX modifiers beyond the rounding.
+// Exact rounding. A result of two or three operands is first brought to a double that is exact or odd: an inexact
+// result ends in a one bit, so the second rounding, to f32 or narrower and in any direction, is the only one that
+// counts. For f64, where there is no wider type, directed rounding uses the machine's own mode. Nothing here knows PTX
+// modifiers beyond the rounding.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-namespace ptx::sim::exec {
+namespace ptx::sim {
 
 enum class Rounding : std::uint8_t { rn, rz, rm, rp, rna, rs };
 
@@ -31,7 +33,7 @@ inline double fma_odd(double a, double b, double c) { return add_odd(a * b, c); 
 inline double div_odd(double a, double b) {
   const double quotient = a / b;
   if (!std::isfinite(quotient) || quotient == 0) return quotient;
-  const double rest = std::fma(-quotient, b, a);   // its sign is that of the error times b
+  const double rest = std::fma(-quotient, b, a);  // its sign is that of the error times b
   return odd(quotient, b > 0 ? rest : -rest);
 }
 
@@ -42,9 +44,7 @@ inline double sqrt_odd(double a) {
 }
 
 // One ulp away from or towards zero.
-inline float step(float x, int by) {
-  return std::bit_cast<float>(std::bit_cast<std::int32_t>(x) + by);
-}
+inline float step(float x, int by) { return std::bit_cast<float>(std::bit_cast<std::int32_t>(x) + by); }
 
 template <Rounding R>
 float to_f32(double x) {
@@ -61,53 +61,52 @@ float to_f32(double x) {
 }
 
 // An exact sum of zero is negative towards minus infinity, unless both parts are +0.
-template <Rounding R>
-double zero_sum(double sum, double a, double b) {
-  if constexpr (R == Rounding::rm) {
-    if (sum == 0 && (std::signbit(a) || std::signbit(b))) return -0.0;
-  }
-  return sum;
+inline double zero_sum(double sum, double a, double b, Rounding r) {
+  return r == Rounding::rm && sum == 0 && (std::signbit(a) || std::signbit(b)) ? -0.0 : sum;
 }
 
 // f64 in a direction: the operands must not be folded before the mode is set.
-template <Rounding R, class F>
-[[gnu::noinline]] double directed(F operation, volatile double a, volatile double b, volatile double c) {
-  constexpr int mode = R == Rounding::rz ? FE_TOWARDZERO : R == Rounding::rm ? FE_DOWNWARD : FE_UPWARD;
+template <class F>
+[[gnu::noinline]] double directed(F operation, int mode, double a, double b, double c) {
   const int before = std::fegetround();
   std::fesetround(mode);
-  volatile double result = operation(a, b, c);
+  const volatile double x = a, y = b, z = c;
+  const volatile double result = operation(x, y, z);
   std::fesetround(before);
   return result;
 }
 
-template <Rounding R, class F>
-double in_f64(F operation, double a, double b = 0, double c = 0) {
-  if constexpr (R == Rounding::rn) return operation(a, b, c);
-  return directed<R>(operation, a, b, c);
+template <class F>
+double in_f64(F operation, Rounding r, double a, double b = 0, double c = 0) {
+  if (r == Rounding::rn) return operation(a, b, c);
+  return directed(operation, r == Rounding::rz ? FE_TOWARDZERO : r == Rounding::rm ? FE_DOWNWARD : FE_UPWARD, a, b, c);
 }
 
-// A magnitude with its fraction, to an integer. `random` of `random_bits` bits is for stochastic rounding.
-inline double round_magnitude(double x, bool negative, Rounding r, std::uint32_t random = 0, int random_bits = 0) {
-  const double whole = x < 4503599627370496.0 ? static_cast<double>(static_cast<std::int64_t>(x)) : x;
-  const double rest = x - whole;
-  bool up = false;
+// How far `rest` of 2^bits (0 <= rest < 2^bits) rounds a magnitude up. `random` of `random_bits` bits is for stochastic
+// rounding.
+constexpr bool rounds_up(Rounding r, bool negative, bool is_odd, std::uint64_t rest, int bits, std::uint32_t random,
+                         int random_bits) {
+  if (rest == 0) return false;
+  const std::uint64_t half = std::uint64_t{1} << (bits - 1);
   switch (r) {
-    case Rounding::rn: up = rest > 0.5 || (rest == 0.5 && std::fmod(whole, 2) != 0); break;
-    case Rounding::rna: up = rest >= 0.5; break;
-    case Rounding::rz: break;
-    case Rounding::rm: up = negative && rest > 0; break;
-    case Rounding::rp: up = !negative && rest > 0; break;
-    case Rounding::rs: up = std::floor(std::ldexp(rest, random_bits)) + random >= std::ldexp(1, random_bits); break;
+    case Rounding::rn: return rest > half || (rest == half && is_odd);
+    case Rounding::rna: return rest >= half;
+    case Rounding::rz: return false;
+    case Rounding::rm: return negative;
+    case Rounding::rp: return !negative;
+    case Rounding::rs:
+      return ((bits > random_bits ? rest >> (bits - random_bits) : rest << (random_bits - bits)) + random) >>
+             random_bits;
   }
-  return whole + (up ? 1 : 0);
+  return false;
 }
 
 // A float of fewer bits than f32: sign, exponent, mantissa.
 struct Format {
   int exponent, mantissa, bias;
-  std::uint32_t largest;      // bits of the largest finite magnitude (MAX_NORM)
-  std::uint32_t infinity;     // bits of +infinity; 0: there is none
-  std::uint32_t nan;          // bits of the canonical NaN; 0: there is none
+  std::uint32_t largest;   // bits of the largest finite magnitude (MAX_NORM)
+  std::uint32_t infinity;  // bits of +infinity; 0: there is none
+  std::uint32_t nan;       // bits of the canonical NaN; 0: there is none
   bool has_sign = true;
   constexpr int sign_bit() const { return exponent + mantissa; }
 };
@@ -115,7 +114,7 @@ struct Format {
 namespace format {
 inline constexpr Format f16{5, 10, 15, 0x7bff, 0x7c00, 0x7fff};
 inline constexpr Format bf16{8, 7, 127, 0x7f7f, 0x7f80, 0x7fff};
-inline constexpr Format tf32{8, 10, 127, 0x3fbff, 0x3fc00, 0x3ffff};   // without the 13 low bits of its register
+inline constexpr Format tf32{8, 10, 127, 0x3fbff, 0x3fc00, 0x3ffff};  // without the 13 low bits of its register
 inline constexpr Format e4m3{4, 3, 7, 0x7e, 0, 0x7f};
 inline constexpr Format e5m2{5, 2, 15, 0x7b, 0x7c, 0x7f};
 inline constexpr Format e2m3{2, 3, 1, 0x1f, 0, 0};
@@ -124,39 +123,45 @@ inline constexpr Format e2m1{2, 1, 1, 0x7, 0, 0};
 inline constexpr Format ue5m3{5, 3, 15, 0xfe, 0, 0xff, false};
 }  // namespace format
 
-// x to a narrow format; x is exact or odd. Beyond the largest: with `finite` the largest, else infinity (NaN where there is none)
-// or, where the direction says so, the largest.
-inline std::uint32_t narrow(const Format& f, double x, Rounding r, bool finite, std::uint32_t random = 0, int random_bits = 0) {
-  const bool negative = std::signbit(x);
-  const std::uint32_t sign = negative && f.has_sign ? 1u << f.sign_bit() : 0;
-  if (std::isnan(x)) return f.nan ? f.nan : f.largest;
+// x to a narrow format; x is exact or odd. Beyond the largest: with `finite` the largest, else infinity (NaN where
+// there is none) or, where the direction says so, the largest.
+constexpr std::uint32_t narrow(const Format& f, double x, Rounding r, bool finite, std::uint32_t random = 0,
+                               int random_bits = 0) {
+  const auto bits = std::bit_cast<std::uint64_t>(x), magnitude = bits & ~(std::uint64_t{1} << 63);
+  constexpr std::uint64_t infinity = std::uint64_t{0x7ff} << 52;
+  if (magnitude > infinity) return f.nan ? f.nan : f.largest;
+  const bool negative = bits >> 63;
   if (negative && !f.has_sign) return 0;
-  const bool inward = r == Rounding::rz || r == Rounding::rs || (r == Rounding::rm && !negative) || (r == Rounding::rp && negative);
-  const std::uint32_t beyond = sign | (finite || (f.infinity == 0 && f.nan == 0) ? f.largest : f.infinity ? f.infinity : f.nan);
-  if (std::isinf(x)) return beyond;
-  if (x == 0) return sign;
-  const int least = 1 - f.bias - f.mantissa;   // exponent of the smallest subnormal
-  const int quantum = std::max(std::ilogb(x) - f.mantissa, least);
-  if (quantum - least > 1 << f.exponent) return inward && f.infinity ? sign | f.largest : beyond;
-  const double magnitude = round_magnitude(std::ldexp(std::fabs(x), -quantum), negative, r, random, random_bits);
-  const std::uint32_t bits = static_cast<std::uint32_t>(magnitude) + (static_cast<std::uint32_t>(quantum - least) << f.mantissa);
-  if (bits > f.largest) return inward && f.infinity ? sign | f.largest : beyond;
-  return sign | bits;
-}
-
-inline double widen(const Format& f, std::uint32_t bits) {
-  const std::uint32_t magnitude = bits & ((1u << f.sign_bit()) - 1);
-  const bool negative = f.has_sign && (bits >> f.sign_bit() & 1);
-  double x;
-  if (f.infinity && magnitude == f.infinity) {
-    x = std::numeric_limits<double>::infinity();
-  } else if (magnitude > f.largest) {
-    x = std::numeric_limits<double>::quiet_NaN();
-  } else {
-    const std::uint32_t field = magnitude >> f.mantissa, rest = magnitude & ((1u << f.mantissa) - 1);
-    x = std::ldexp(field ? rest + (1u << f.mantissa) : rest, static_cast<int>(field ? field - 1 : 0) + 1 - f.bias - f.mantissa);
+  const std::uint32_t sign = negative ? 1u << f.sign_bit() : 0;
+  const std::uint32_t beyond = sign | (finite || (f.infinity == 0 && f.nan == 0) ? f.largest
+                                       : f.infinity                              ? f.infinity
+                                                                                 : f.nan);
+  if (magnitude == infinity) return beyond;
+  if (magnitude >> 52 == 0) {  // zero, or too small for any of the formats to see more than that it is not zero
+    return sign | (rounds_up(r, negative, false, magnitude ? 1 : 0, 60, 0, 0) ? 1 : 0);
   }
-  return negative ? -x : x;
+  const int exponent = static_cast<int>(magnitude >> 52) - 1023, least = 1 - f.bias;
+  const int above = std::max(exponent - least, 0);
+  const int shift = std::min(52 - f.mantissa + std::max(least - exponent, 0), 62);
+  const std::uint64_t all = (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
+  const std::uint64_t kept = all >> shift, rest = all & ((std::uint64_t{1} << shift) - 1);
+  const std::uint64_t result = kept + (static_cast<std::uint64_t>(above) << f.mantissa) +
+                               rounds_up(r, negative, kept & 1, rest, shift, random, random_bits);
+  if (result <= f.largest) return sign | static_cast<std::uint32_t>(result);
+  const bool inward =
+      r == Rounding::rz || r == Rounding::rs || (r == Rounding::rm && !negative) || (r == Rounding::rp && negative);
+  return inward && f.infinity ? sign | f.largest : beyond;
 }
 
-}  // namespace ptx::sim::exec
+constexpr double widen(const Format& f, std::uint32_t bits) {
+  const std::uint32_t magnitude = bits & ((1u << f.sign_bit()) - 1);
+  const std::uint64_t sign = f.has_sign ? static_cast<std::uint64_t>(bits >> f.sign_bit() & 1) << 63 : 0;
+  if (f.infinity && magnitude == f.infinity) return std::bit_cast<double>(sign | std::uint64_t{0x7ff} << 52);
+  if (magnitude > f.largest) return std::numeric_limits<double>::quiet_NaN();
+  const std::uint64_t field = magnitude >> f.mantissa, rest = magnitude & ((1u << f.mantissa) - 1);
+  if (field) return std::bit_cast<double>(sign | (field - f.bias + 1023) << 52 | rest << (52 - f.mantissa));
+  const double unit = std::bit_cast<double>(static_cast<std::uint64_t>(1023 + 1 - f.bias - f.mantissa) << 52);
+  return sign ? -(static_cast<double>(rest) * unit) : static_cast<double>(rest) * unit;
+}
+
+}  // namespace ptx::sim

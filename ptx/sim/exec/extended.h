@@ -1,0 +1,60 @@
+// Manual 9.7.2: carry chains. Behaviour is the same for signed and unsigned operands.
+#pragma once
+
+#include "ptx/sim/exec/integer.h"
+
+namespace ptx::sim {
+
+template <class T>
+concept Chained = OneOf<T, u32, s32, u64, s64>;
+
+template <Chained T>
+constexpr T add_with(T a, T b, bool carry, bool& out) {
+  using U = unsigned_t<T>;
+  const U sum = static_cast<U>(a) + static_cast<U>(b), d = sum + carry;
+  out = sum < static_cast<U>(a) || d < sum;
+  return static_cast<T>(d);
+}
+template <Chained T>
+constexpr T sub_with(T a, T b, bool borrow, bool& out) {
+  using U = unsigned_t<T>;
+  out = static_cast<U>(a) < static_cast<U>(b) || (borrow && a == b);
+  return static_cast<T>(static_cast<U>(a) - static_cast<U>(b) - borrow);
+}
+
+// 9.7.2.1  add.cc
+constexpr auto sem_add_cc = []<Chained T>(T a, T b, Carry& cc) -> T { return add_with(a, b, false, cc.flag); };
+
+// 9.7.2.2  addc
+constexpr auto sem_addc = []<Chained T>(T a, T b, Carry& cc, Mods m) -> T {
+  bool out;
+  const T d = add_with(a, b, cc.flag, out);
+  if (m.cc) cc.flag = out;
+  return d;
+};
+
+// 9.7.2.3  sub.cc: the flag is the borrow
+constexpr auto sem_sub_cc = []<Chained T>(T a, T b, Carry& cc) -> T { return sub_with(a, b, false, cc.flag); };
+
+// 9.7.2.4  subc
+constexpr auto sem_subc = []<Chained T>(T a, T b, Carry& cc, Mods m) -> T {
+  bool out;
+  const T d = sub_with(a, b, cc.flag, out);
+  if (m.cc) cc.flag = out;
+  return d;
+};
+
+// 9.7.2.5  mad.cc
+constexpr auto sem_mad_cc = []<Chained T>(T a, T b, T c, Carry& cc, Mods m) -> T {
+  return add_with(half_of<T>(full_product(a, b), m.hi), c, false, cc.flag);
+};
+
+// 9.7.2.6  madc
+constexpr auto sem_madc = []<Chained T>(T a, T b, T c, Carry& cc, Mods m) -> T {
+  bool out;
+  const T d = add_with(half_of<T>(full_product(a, b), m.hi), c, cc.flag, out);
+  if (m.cc) cc.flag = out;
+  return d;
+};
+
+}  // namespace ptx::sim

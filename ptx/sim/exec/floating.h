@@ -1,0 +1,156 @@
+// Manual 9.7.3: f32 and f64. What is marked .approx or .full is the exact result rounded to nearest, which lies within
+// the manual's bounds but need not have the bits of the hardware's tables.
+#pragma once
+
+#include <cmath>
+
+#include "ptx/sim/exec/numeric.h"
+
+namespace ptx::sim {
+
+// 9.7.3.1  testp: zeros count as normal
+constexpr auto sem_testp = []<Real T>(T a, Mods m) -> bool {
+  if (m.finite) return !is_nan(a) && !is_infinite(a);
+  if (m.infinite) return is_infinite(a);
+  if (m.number) return !is_nan(a);
+  if (m.notanumber) return is_nan(a);
+  if (m.normal) return !is_nan(a) && !is_infinite(a) && !is_subnormal(a);
+  return is_subnormal(a);
+};
+
+// 9.7.3.2  copysign: the sign of a, the value of b
+constexpr auto sem_copysign = []<Real T>(T a, T b) -> T {
+  return from_bits<T>(bits_of(magnitude(b)) | bits_of(signed_zero(a)));
+};
+
+// 9.7.3.3  add
+constexpr auto add_f32 = [](f32 a, f32 b, Mods m) -> f32 {
+  return finish(add(flush(a, m.ftz), flush(b, m.ftz), rounding(m)), m);
+};
+
+constexpr auto sem_add_f32 = add_f32;
+constexpr auto sem_add_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Mods m) -> Pack<f32, 2> {
+  return each<f32>([m](f32 x, f32 y) { return add_f32(x, y, m); }, a, b);
+};
+constexpr auto sem_add_f64 = [](f64 a, f64 b, Mods m) -> f64 { return add(a, b, rounding(m)); };
+
+// 9.7.3.4  sub
+constexpr auto sem_sub_f32 = [](f32 a, f32 b, Mods m) -> f32 { return add_f32(a, negate(b), m); };
+constexpr auto sem_sub_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Mods m) -> Pack<f32, 2> {
+  return each<f32>([m](f32 x, f32 y) { return add_f32(x, negate(y), m); }, a, b);
+};
+constexpr auto sem_sub_f64 = [](f64 a, f64 b, Mods m) -> f64 { return add(a, is_nan(b) ? b : -b, rounding(m)); };
+
+// 9.7.3.5  mul
+constexpr auto mul_f32 = [](f32 a, f32 b, Mods m) -> f32 {
+  return finish(mul(flush(a, m.ftz), flush(b, m.ftz), rounding(m)), m);
+};
+
+constexpr auto sem_mul_f32 = mul_f32;
+constexpr auto sem_mul_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Mods m) -> Pack<f32, 2> {
+  return each<f32>([m](f32 x, f32 y) { return mul_f32(x, y, m); }, a, b);
+};
+constexpr auto sem_mul_f64 = [](f64 a, f64 b, Mods m) -> f64 { return mul(a, b, rounding(m)); };
+
+// 9.7.3.6  fma
+constexpr auto fma_f32 = [](f32 a, f32 b, f32 c, Mods m) -> f32 {
+  return finish(fma(flush(a, m.ftz), flush(b, m.ftz), flush(c, m.ftz), rounding(m)), m);
+};
+
+constexpr auto sem_fma_f32 = fma_f32;
+constexpr auto sem_fma_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Pack<f32, 2> c, Mods m) -> Pack<f32, 2> {
+  return each<f32>([m](f32 x, f32 y, f32 z) { return fma_f32(x, y, z, m); }, a, b, c);
+};
+constexpr auto sem_fma_f64 = [](f64 a, f64 b, f64 c, Mods m) -> f64 { return fma(a, b, c, rounding(m)); };
+
+// 9.7.3.7  mad: from sm_20 on it is fma
+constexpr auto sem_mad_f32 = sem_fma_f32;
+constexpr auto sem_mad_f64 = sem_fma_f64;
+
+// 9.7.3.8  div
+constexpr auto div_f32 = [](f32 a, f32 b, Mods m) -> f32 {
+  return finish(div(flush(a, m.ftz), flush(b, m.ftz), rounding(m)), m);
+};
+
+constexpr auto sem_div_approx = [](f32 a, f32 b, Mods m) -> f32 {  // a * (1 / b), and 1 / b is 0 beyond 2^126
+  if (std::fabs(b) > 0x1p126f && !is_nan(b))
+    return finish(is_infinite(a) ? canonical_nan<f32>() : a * std::copysign(0.0f, b), m);
+  return div_f32(a, b, m);
+};
+constexpr auto sem_div_full = div_f32;
+constexpr auto sem_div_f32 = div_f32;
+constexpr auto sem_div_f64 = [](f64 a, f64 b, Mods m) -> f64 { return div(a, b, rounding(m)); };
+
+// 9.7.3.9  abs: the payload of a f64 passes
+constexpr auto sem_abs_f32 = [](f32 a, Mods m) -> f32 { return finish(magnitude(a), m); };
+constexpr auto sem_abs_f64 = [](f64 a) -> f64 { return magnitude(a); };
+
+// 9.7.3.10  neg
+constexpr auto sem_neg_f32 = [](f32 a, Mods m) -> f32 { return finish(negate(a), m); };
+constexpr auto sem_neg_f64 = [](f64 a) -> f64 { return negate(a); };
+
+// 9.7.3.11  min
+constexpr auto sem_min_f32 = [](f32 a, f32 b, Mods m) -> f32 { return extreme(a, b, true, m); };
+constexpr auto sem_min_f32_xorsign = sem_min_f32;
+constexpr auto sem_min_f32_3 = [](f32 a, f32 b, f32 c, Mods m) -> f32 {
+  return extreme(extreme(a, b, true, m), c, true, m);
+};
+constexpr auto sem_min_f64 = [](f64 a, f64 b, Mods m) -> f64 { return extreme(a, b, true, m); };
+
+// 9.7.3.12  max
+constexpr auto sem_max_f32 = [](f32 a, f32 b, Mods m) -> f32 { return extreme(a, b, false, m); };
+constexpr auto sem_max_f32_xorsign = sem_max_f32;
+constexpr auto sem_max_f32_3 = [](f32 a, f32 b, f32 c, Mods m) -> f32 {
+  return extreme(extreme(a, b, false, m), c, false, m);
+};
+constexpr auto sem_max_f64 = [](f64 a, f64 b, Mods m) -> f64 { return extreme(a, b, false, m); };
+
+// 9.7.3.13  rcp
+constexpr auto sem_rcp_f32 = [](f32 a, Mods m) -> f32 { return div_f32(1.0f, a, m); };
+constexpr auto sem_rcp_approx = sem_rcp_f32;
+constexpr auto sem_rcp_f64 = [](f64 a, Mods m) -> f64 { return div(1.0, a, rounding(m)); };
+
+// 9.7.3.14  rcp.approx.ftz.f64: the upper words only
+constexpr f64 upper_word(f64 x) { return from_bits<f64>(bits_of(x) & 0xffffffff00000000); }
+inline f64 gross(f64 x) { return is_nan(x) ? from_bits<f64>(0x7fffffff00000000) : upper_word(flush(x, true)); }
+
+constexpr auto sem_rcp_approx_f64 = [](f64 a) -> f64 { return gross(1.0 / flush(upper_word(a), true)); };
+
+// 9.7.3.15  sqrt
+constexpr auto sem_sqrt_f32 = [](f32 a, Mods m) -> f32 { return finish(sqrt(flush(a, m.ftz), rounding(m)), m); };
+constexpr auto sem_sqrt_approx = sem_sqrt_f32;
+constexpr auto sem_sqrt_f64 = [](f64 a, Mods m) -> f64 { return sqrt(a, rounding(m)); };
+
+// The functions of one argument that have no exact form: computed in f64.
+template <Floating T, class F>
+T approximate(F f, T a, Mods m) {
+  return finish(rounded<T>(f(value(flush(a, m.ftz)))), m);
+}
+
+// 9.7.3.16  rsqrt
+constexpr auto sem_rsqrt_f32 = [](f32 a, Mods m) -> f32 {
+  return approximate([](f64 x) { return 1.0 / std::sqrt(x); }, a, m);
+};
+constexpr auto sem_rsqrt_f64 = [](f64 a) -> f64 { return 1.0 / std::sqrt(a); };
+
+// 9.7.3.17  rsqrt.approx.ftz.f64
+constexpr auto sem_rsqrt_approx_f64 = [](f64 a) -> f64 { return gross(1.0 / std::sqrt(flush(upper_word(a), true))); };
+
+// 9.7.3.18  sin
+constexpr auto sem_sin = [](f32 a, Mods m) -> f32 { return approximate([](f64 x) { return std::sin(x); }, a, m); };
+
+// 9.7.3.19  cos
+constexpr auto sem_cos = [](f32 a, Mods m) -> f32 { return approximate([](f64 x) { return std::cos(x); }, a, m); };
+
+// 9.7.3.20  lg2
+constexpr auto sem_lg2 = [](f32 a, Mods m) -> f32 { return approximate([](f64 x) { return std::log2(x); }, a, m); };
+
+// 9.7.3.21  ex2
+constexpr auto sem_ex2_f32 = [](f32 a, Mods m) -> f32 { return approximate([](f64 x) { return std::exp2(x); }, a, m); };
+
+// 9.7.3.22  tanh
+constexpr auto sem_tanh_f32 = [](f32 a, Mods m) -> f32 {
+  return approximate([](f64 x) { return std::tanh(x); }, a, m);
+};
+
+}  // namespace ptx::sim

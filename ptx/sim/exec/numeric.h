@@ -1,0 +1,256 @@
+// Arithmetic that several chapters share: floats by their bits, ftz, sat and relu, the exact operations, comparison.
+// NaNs are those that the hardware makes: 0x7fffffff, 0x7fff; f64 keeps payloads.
+#pragma once
+
+#include <bit>
+#include <cmath>
+
+#include "ptx/sim/exec/lane.h"
+#include "ptx/sim/exec/rounding.h"
+
+namespace ptx::sim {
+
+template <class T>
+concept HalfElement = OneOf<T, f16, bf16>;
+template <class T>
+concept Floating = Real<T> || HalfElement<T>;
+
+inline Rounding rounding(Mods m) {
+  return m.rz || m.rzi   ? Rounding::rz
+         : m.rm || m.rmi ? Rounding::rm
+         : m.rp || m.rpi ? Rounding::rp
+         : m.rna         ? Rounding::rna
+                         : Rounding::rn;
+}
+
+template <class T>
+inline constexpr Format format_of{};
+// clang-format off
+template <> inline constexpr Format format_of<f16> = format::f16;
+template <> inline constexpr Format format_of<bf16> = format::bf16;
+template <> inline constexpr Format format_of<e4m3> = format::e4m3;
+template <> inline constexpr Format format_of<e5m2> = format::e5m2;
+template <> inline constexpr Format format_of<e3m2> = format::e3m2;
+template <> inline constexpr Format format_of<e2m3> = format::e2m3;
+// clang-format on
+
+// Floats by their bits.
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 8, u64, std::conditional_t<sizeof(T) == 4, u32, u16>>;
+template <Floating T>
+constexpr Bits<T> bits_of(T x) {
+  return std::bit_cast<Bits<T>>(x);
+}
+template <Floating T>
+constexpr T from_bits(u64 bits) {
+  return std::bit_cast<T>(static_cast<Bits<T>>(bits));
+}
+template <Floating T>
+inline constexpr Bits<T> sign_bit = static_cast<Bits<T>>(u64{1} << (sizeof(T) * 8 - 1));
+template <Floating T>
+inline constexpr Bits<T> infinity_bits = static_cast<Bits<T>>(OneOf<T, f64>   ? 0x7ff0000000000000
+                                                              : OneOf<T, f32> ? 0x7f800000
+                                                              : OneOf<T, f16> ? 0x7c00
+                                                                              : 0x7f80);
+template <Floating T>
+inline constexpr Bits<T> smallest_normal =
+    static_cast<Bits<T>>(infinity_bits<T> & (~infinity_bits<T> + 1));  // the exponent's lowest bit
+template <Floating T>
+inline constexpr Bits<T> nan_bits = static_cast<Bits<T>>(OneOf<T, f64> ? 0xfff8000000000000 : sign_bit<T> - 1);
+
+template <Floating T>
+constexpr T magnitude(T x) {
+  return from_bits<T>(bits_of(x) & ~u64{sign_bit<T>});
+}
+template <Floating T>
+constexpr T negate(T x) {
+  return from_bits<T>(bits_of(x) ^ sign_bit<T>);
+}
+template <Floating T>
+constexpr bool is_negative(T x) {
+  return (bits_of(x) & sign_bit<T>) != 0;
+}
+template <Floating T>
+constexpr bool is_nan(T x) {
+  return bits_of(magnitude(x)) > infinity_bits<T>;
+}
+template <Floating T>
+constexpr bool is_infinite(T x) {
+  return bits_of(magnitude(x)) == infinity_bits<T>;
+}
+template <Floating T>
+constexpr bool is_subnormal(T x) {
+  return bits_of(magnitude(x)) != 0 && bits_of(magnitude(x)) < smallest_normal<T>;
+}
+template <Floating T>
+constexpr T signed_zero(T x) {
+  return from_bits<T>(bits_of(x) & sign_bit<T>);
+}
+template <Floating T>
+constexpr T canonical_nan() {
+  return from_bits<T>(nan_bits<T>);
+}
+template <Floating T>
+constexpr T one() {
+  return from_bits<T>(OneOf<T, f64>   ? 0x3ff0000000000000
+                      : OneOf<T, f32> ? 0x3f800000
+                      : OneOf<T, f16> ? 0x3c00
+                                      : 0x3f80);
+}
+
+// .ftz: subnormals to zero of their sign.
+template <Floating T>
+constexpr T flush(T x, bool ftz) {
+  return ftz && bits_of(magnitude(x)) < smallest_normal<T> ? signed_zero(x) : x;
+}
+
+template <Floating T>
+constexpr f64 value(T x) {
+  if constexpr (HalfElement<T>) {
+    return widen(format_of<T>, x.bits);
+  } else {
+    return static_cast<f64>(x);
+  }
+}
+
+// An exact or odd f64, rounded.
+template <Floating T>
+T rounded(f64 x, Rounding r = Rounding::rn) {
+  if constexpr (HalfElement<T>) {
+    return T{static_cast<u16>(narrow(format_of<T>, x, r, false))};
+  } else if constexpr (OneOf<T, f64>) {
+    return x;
+  } else {
+    switch (r) {
+      case Rounding::rz: return to_f32<Rounding::rz>(x);
+      case Rounding::rm: return to_f32<Rounding::rm>(x);
+      case Rounding::rp: return to_f32<Rounding::rp>(x);
+      default: return to_f32<Rounding::rn>(x);
+    }
+  }
+}
+
+// What becomes of a result: .ftz, .sat to 0..1 with NaN to +0, .relu, and the NaN that the hardware writes.
+template <Floating T>
+T finish(T d, Mods m) {
+  if (is_nan(d)) return m.sat ? from_bits<T>(0) : OneOf<T, f64> ? d : canonical_nan<T>();
+  d = flush(d, m.ftz);
+  if ((m.sat || m.relu) && is_negative(d)) return from_bits<T>(0);
+  return m.sat && bits_of(d) > bits_of(one<T>()) ? one<T>() : d;
+}
+
+// The exact operations, rounded once. f32 to nearest is what the machine does; the rest goes by way of an odd f64.
+template <Floating T>
+T add(T a, T b, Rounding r) {
+  if constexpr (OneOf<T, f64>) {
+    return in_f64([](f64 x, f64 y, f64) { return x + y; }, r, a, b);
+  } else {
+    if constexpr (OneOf<T, f32>) {
+      if (r == Rounding::rn) return a + b;
+    }
+    return rounded<T>(zero_sum(add_odd(value(a), value(b)), value(a), value(b), r), r);
+  }
+}
+template <Floating T>
+T mul(T a, T b, Rounding r) {
+  if constexpr (OneOf<T, f64>) {
+    return in_f64([](f64 x, f64 y, f64) { return x * y; }, r, a, b);
+  } else {
+    if constexpr (OneOf<T, f32>) {
+      if (r == Rounding::rn) return a * b;
+    }
+    return rounded<T>(value(a) * value(b), r);
+  }
+}
+// a and b of T or narrower than c.
+template <Floating T, Floating A = T>
+T fma(A a, A b, T c, Rounding r) {
+  if constexpr (OneOf<T, f64>) {
+    return in_f64([](f64 x, f64 y, f64 z) { return std::fma(x, y, z); }, r, a, b, c);
+  } else {
+    const f64 product = value(a) * value(b);
+    return rounded<T>(zero_sum(add_odd(product, value(c)), product, value(c), r), r);
+  }
+}
+template <Real T>
+T div(T a, T b, Rounding r) {
+  if constexpr (OneOf<T, f64>) return in_f64([](f64 x, f64 y, f64) { return x / y; }, r, a, b);
+  return rounded<T>(div_odd(a, b), r);
+}
+template <Real T>
+T sqrt(T a, Rounding r) {
+  if constexpr (OneOf<T, f64>) return in_f64([](f64 x, f64, f64) { return std::sqrt(x); }, r, a);
+  return rounded<T>(sqrt_odd(a), r);
+}
+
+// min and max (9.7.3.11): -0 < +0; one NaN gives the other operand, with .NaN and for two of them NaN.
+template <Floating T>
+constexpr bool less(T a, T b) {
+  const auto key = [](T x) {
+    return is_negative(x) ? static_cast<Bits<T>>(~bits_of(x)) : static_cast<Bits<T>>(bits_of(x) | sign_bit<T>);
+  };
+  return key(a) < key(b);
+}
+template <Floating T>
+T extreme(T a, T b, bool least, Mods m) {
+  a = flush(a, m.ftz), b = flush(b, m.ftz);
+  const bool sign = is_negative(a) != is_negative(b);
+  if (m.abs) a = magnitude(a), b = magnitude(b);
+  if (is_nan(a) && is_nan(b)) return canonical_nan<T>();
+  if (is_nan(a) || is_nan(b)) {
+    if (m.NaN) return canonical_nan<T>();
+    a = b = is_nan(a) ? b : a;
+  }
+  const T d = less(a, b) == least ? a : b;
+  return m.xorsign ? from_bits<T>(bits_of(magnitude(d)) | (sign ? sign_bit<T> : 0)) : d;
+}
+
+// Comparison (9.3.1). Ordered comparisons with NaN are false, unordered ones true.
+enum class Relation : u8 { eq, ne, lt, le, gt, ge, num, nan };
+struct Comparison {
+  Relation relation;
+  bool unordered;
+};
+inline Comparison comparison(Mods m) {
+  const bool u = m.equ || m.neu || m.ltu || m.leu || m.gtu || m.geu;
+  return {m.eq || m.equ           ? Relation::eq
+          : m.ne || m.neu         ? Relation::ne
+          : m.lt || m.ltu || m.lo ? Relation::lt
+          : m.le || m.leu || m.ls ? Relation::le
+          : m.gt || m.gtu || m.hi ? Relation::gt
+          : m.ge || m.geu || m.hs ? Relation::ge
+          : m.num                 ? Relation::num
+                                  : Relation::nan,
+          u};
+}
+template <class T>
+constexpr bool holds(Relation relation, T a, T b) {
+  switch (relation) {
+    case Relation::eq: return a == b;
+    case Relation::ne: return a != b;
+    case Relation::lt: return a < b;
+    case Relation::le: return a <= b;
+    case Relation::gt: return a > b;
+    case Relation::ge: return a >= b;
+    default: return false;
+  }
+}
+template <class T>
+bool compare(T a, T b, Mods m) {
+  const Comparison c = comparison(m);
+  if constexpr (Floating<T>) {
+    a = flush(a, m.ftz), b = flush(b, m.ftz);
+    const bool ordered = !is_nan(a) && !is_nan(b);
+    if (c.relation == Relation::num) return ordered;
+    if (c.relation == Relation::nan) return !ordered;
+    if constexpr (HalfElement<T>)
+      return ordered ? holds(c.relation, value(a), value(b)) : c.unordered;
+    else
+      return ordered ? holds(c.relation, a, b) : c.unordered;
+  } else {
+    return holds(c.relation, a, b);
+  }
+}
+inline bool combine(bool t, bool c, Mods m) { return m.and_ ? t && c : m.or_ ? t || c : m.xor_ ? t != c : t; }
+
+}  // namespace ptx::sim
