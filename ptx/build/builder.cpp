@@ -262,6 +262,7 @@ Address Builder::address(const Operand& base, std::int64_t offset) {
     }
     case Kind::address: {
       made.base = state_->function.operands[base.ir.id];
+      made.type = made.base.kind == Kind::reg ? state_->function.registers[made.base.id].type : isa::Type::none;
       made.offset += base.ir.value;
       break;
     }

@@ -63,7 +63,8 @@ class Builder {
 
   // Registers. `name`: "" takes the next of the type's prefix.
   Reg scalar(isa::Type type, std::string_view name = {});
-  Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});  // and a mov
+  Reg scalar(isa::Type type, const char* name) { return scalar(type, std::string_view(name)); }
+  Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});                     // and a mov
   Reg scalar(isa::Type type, std::same_as<int> auto init) { return scalar(type, Operand(init)); }  // 0 is no name
   RegArray array(isa::Type type, std::uint32_t count, std::string_view name = {});
   Reg alloc(isa::Type type);  // the other family of prefixes, %af0

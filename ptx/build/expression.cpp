@@ -233,4 +233,17 @@ void assign(char op, const Reg& a, const Operand& b) {
   binary(op, a, b, &a);
 }
 
+Address Builder::address(const Operand& base, const Reg& offset) {
+  if (base.ir.kind == ir::Operand::Kind::symbol) {
+    const Reg start = scalar(integer_bits(offset.type) == 64 ? Type::u64 : Type::u32);
+    emit(mnemonic("mov", start.type), std::array{Operand(start), base});
+    return address(add(start, offset));
+  }
+  if (base.ir.kind == ir::Operand::Kind::address) {
+    const Address start = address(base);
+    return address(Operand(start.base, this, start.type), offset) + start.offset;
+  }
+  return address(add(base, offset));
+}
+
 }  // namespace ptx::build

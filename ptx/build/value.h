@@ -100,7 +100,8 @@ struct Operand {
   Operand(std::string_view text);
   Operand(const char* text) : Operand(std::string_view(text)) {}
   Operand(const std::string& text) : Operand(std::string_view(text)) {}
-  explicit Operand(const ir::Operand& written) : ir(written) {}
+  explicit Operand(const ir::Operand& written, Builder* owner = nullptr, isa::Type of = isa::Type::none)
+      : ir(written), builder(owner), type(of) {}
 
   bool is_register() const { return ir.kind == ir::Operand::Kind::reg; }
   bool is_integer() const { return ir.kind == ir::Operand::Kind::integer; }
