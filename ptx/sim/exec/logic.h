@@ -21,8 +21,11 @@ constexpr auto sem_xor_ = []<Logical T>(T a, T b) -> T { return static_cast<T>(a
 
 // 9.7.8.4  not
 constexpr auto sem_not_ = []<Logical T>(T a) -> T {
-  if constexpr (OneOf<T, bool>) return !a;
-  return static_cast<T>(~a);
+  if constexpr (OneOf<T, bool>) {
+    return !a;
+  } else {
+    return static_cast<T>(~a);
+  }
 };
 
 // 9.7.8.5  cnot
