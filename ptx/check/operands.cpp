@@ -139,13 +139,27 @@ class Judge {
     if (p.length == 0 && n == 0) return scalar(p, o);
     if (p.length != n) return p.length == 0 ? Code::operand_kind : Code::vector_length;
     if (o.kind == Operand::Kind::vector) {
+      unsigned bits = 0;
       for (const Operand& element : view_.function.children(o)) {
-        if (element.kind == Operand::Kind::sink && p.row->destination) continue;
-        if (const Code code = length(element) ? Code::operand_kind : scalar(p, element); code != Code{}) return code;
+        if (const Code code = this->element(p, element, bits); code != Code{}) return code;
       }
       return {};
     }
     return scalar(p, o);
+  }
+
+  // One element of a vector. All have one width; an integer register of the right width passes for a float, as in the
+  // assembler.
+  Code element(const Pattern& p, const Operand& o, unsigned& bits) const {
+    if (o.kind == Operand::Kind::sink && p.row->destination) return {};
+    if (length(o)) return Code::operand_kind;
+    if (o.kind != Operand::Kind::reg) return scalar(p, o);
+    const isa::TypeInfo& have = isa::info(type_of(o));
+    if (bits != 0 && have.bits != bits) return Code::operand_type;
+    bits = have.bits;
+    const bool same_width =
+        isa::info(p.type).kind == TypeKind::floating && is_integer(have.kind) && have.bits == isa::info(p.type).bits;
+    return same_width ? Code{} : scalar(p, o);
   }
 
   // {a, b}: registers that together are as wide as the type.
@@ -166,7 +180,11 @@ class Judge {
 
   Code scalar(const Pattern& p, const Operand& o) const {
     switch (o.kind) {
-      case Operand::Kind::reg: return agrees(p.type, type_of(o), p.wider) ? Code{} : Code::operand_type;
+      case Operand::Kind::reg: {
+        const Type have = type_of(o);
+        const bool packed = p.exact && have == Type::f16x2 && is_integer(isa::info(p.type).kind);
+        return !packed && agrees(p.type, have, p.wider) ? Code{} : Code::operand_type;
+      }
       case Operand::Kind::sink: return p.row->sink ? Code{} : Code::sink_operand;
       case Operand::Kind::special: return special(p, o);
       case Operand::Kind::integer:

@@ -77,6 +77,7 @@ struct TypeRule {
   Source source = Source::none;
   Scale scale = Scale::same;
   std::uint8_t index = 0;  // Type, or slot
+  bool named = false;      // a type behind the operand's colon
 };
 
 struct OperandRow {
@@ -391,10 +392,10 @@ constexpr bool is_destination(std::string_view name) {
 }
 
 constexpr TypeRule slot_type(int slot) {
-  return {TypeRule::Source::slot, TypeRule::Scale::same, static_cast<std::uint8_t>(slot)};
+  return {TypeRule::Source::slot, TypeRule::Scale::same, static_cast<std::uint8_t>(slot), false};
 }
 constexpr TypeRule literal_type(Type type) {
-  return {TypeRule::Source::literal, TypeRule::Scale::same, static_cast<std::uint8_t>(type)};
+  return {TypeRule::Source::literal, TypeRule::Scale::same, static_cast<std::uint8_t>(type), false};
 }
 
 // The type of an operand that names none.
@@ -419,7 +420,10 @@ constexpr TypeRule default_type(const Draft& d, std::string_view name) {
 
 constexpr TypeRule parse_plain_type(const Draft& d, std::string_view name) {
   if (const int slot = slot_named(d, name); slot >= 0) return slot_type(slot);
-  if (const auto type = type_named(name)) return literal_type(*type);
+  if (const auto type = type_named(name)) {
+    TypeRule rule = literal_type(*type);
+    return rule.named = true, rule;
+  }
   TypeRule type = name == "pred" ? literal_type(Type::pred) : default_type(d, "type");
   if (name == "wide") {
     type.scale = TypeRule::Scale::wide;

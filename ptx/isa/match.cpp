@@ -49,6 +49,7 @@ Pattern pattern(const Match& match, const OperandRow& row) {
   p.row = &row;
   p.kind = row.kind;
   p.type = type_of(match, row.type);
+  p.exact = row.type.named;
   p.group = row.group;
   p.wider = match.form->relaxed && row.type.source == TypeRule::Source::slot;
   if (row.kind == OperandKind::address) p.space = space_of(match, row);
@@ -80,13 +81,16 @@ bool Match::has(std::string_view word) const {
 
 Type Match::type(std::string_view slot) const { return type_named(value(slot)).value_or(Type::none); }
 
+// The slot of spaces, else a space word of the form: {.global} counts only where it is written.
 Space Match::space() const {
   for (const std::string_view slot : {"space", "ss"}) {
     if (const auto space = space_named(value(slot))) return *space;
   }
   for (const Modifier& m : form->modifiers) {
-    if (m.slot != Modifier::literal) continue;
-    if (const auto space = space_named(form->word(m.word))) return *space;
+    const bool literal = m.slot == Modifier::literal;
+    if (!literal && (values[m.slot] == absent || form->slots[m.slot].count != 1)) continue;
+    const Word word = literal ? m.word : form->values[values[m.slot]].word;
+    if (const auto space = space_named(form->word(word))) return *space;
   }
   return Space::generic;
 }
