@@ -40,10 +40,11 @@ class Assembler {
 };
 std::string describe(const Assembler& assembler);  // "nvJitLink 13.5 (/path/libnvJitLink.so.13)"
 
-// Where to look: folders that hold Python packages (site-packages), in order of preference; then PATH and
-// /usr/local/cuda.
+// Where to look: folders that hold Python packages (site-packages), in order of preference; then PATH, the loader's
+// folders and /usr/local/cuda, unless `system` is false.
 struct Search {
   std::vector<std::string> packages;
+  bool system = true;
 };
 
 using AssemblerResult = Expected<std::shared_ptr<const Assembler>>;

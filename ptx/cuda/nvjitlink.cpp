@@ -117,7 +117,7 @@ AssemblerResult find_nvjitlink(const Search& search) {
   for (const unsigned major : {13u, 12u}) {
     const std::string name = cat("libnvJitLink.so.", major);
     std::vector<std::string> candidates = find_files(search, name, false);
-    candidates.push_back(name);  // wherever the loader finds it
+    if (search.system) candidates.push_back(name);  // wherever the loader finds it
     for (const std::string& path : candidates) {
       void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
       if (handle == nullptr) continue;

@@ -41,6 +41,7 @@ std::vector<std::string> find_files(const Search& search, std::string_view name,
     else
       for (const std::string_view folder : library_folders) add_if_there(found, root / folder / name);
   }
+  if (!search.system) return found;
   if (program) {
     const char* path = std::getenv("PATH");
     for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {

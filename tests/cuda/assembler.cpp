@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/cuda/tools.h"
 
@@ -80,14 +82,55 @@ TEST_CASE("a cubin disassembles") {
 }
 
 TEST_CASE("without any assembler, the refusal says what was looked for") {
-  const std::string path = std::getenv("PATH");
-  setenv("PATH", "", 1);
-  const auto ptxas = find_ptxas({});
-  const auto tool = disassemble({}, {});
-  setenv("PATH", path.c_str(), 1);
-  if (!ptxas) CHECK(ptxas.why().front().code == Code::no_assembler);
-  if (!tool && tool.why().front().code != Code::disassembler_failed)
-    CHECK(tool.why().front().code == Code::no_disassembler);
+  const Search nowhere{{"/nonexistent"}, false};
+  for (const auto& missing : {find_nvjitlink(nowhere), find_ptxas(nowhere)}) {
+    REQUIRE_FALSE(missing);
+    CHECK(missing.why().front().code == Code::no_assembler);
+  }
+  const auto left = choose_assembler(nowhere);
+  if (left) {
+    CHECK((*left)->kind() == Assembler::Kind::driver);  // a machine with a GPU
+  } else {
+    CHECK(left.why().front().code == Code::no_assembler);
+    const auto& notes = left.why().front().notes;
+    REQUIRE(notes.size() >= 3);
+    CHECK(notes[0] == "nvJitLink was not found");
+    CHECK(notes[1] == "ptxas was not found");
+    CHECK(notes[2].find("no CUDA driver") != std::string::npos);
+  }
+  const auto tool = disassemble({}, nowhere);
+  REQUIRE_FALSE(tool);
+  CHECK(tool.why().front().code == Code::no_disassembler);
+}
+
+TEST_CASE("what is no tool is passed over, and said") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / "pyptx-test-tools";
+  const fs::path program = root / "nvidia/cu13/bin/ptxas", library = root / "nvidia/cu13/lib/libnvJitLink.so.13";
+  fs::create_directories(program.parent_path());
+  fs::create_directories(library.parent_path());
+  std::ofstream(program) << "#!/bin/sh\nexit 3\n";
+  std::ofstream(library) << "not a library";
+  const Search only{{root.string()}, false};
+  const auto refused = find_ptxas(only);  // not executable
+  REQUIRE_FALSE(refused);
+  REQUIRE(refused.why().front().notes.size() == 1);
+  CHECK(refused.why().front().notes[0].find("does not start") != std::string::npos);
+  fs::permissions(program, fs::perms::owner_all);
+  const auto broken = find_ptxas(only);
+  REQUIRE_FALSE(broken);
+  CHECK(broken.why().front().notes.front() == program.string() + " --version ended with 3");
+  CHECK_FALSE(find_nvjitlink(only));
+  std::ofstream(program)
+      << "#!/bin/sh\n[ $1 = --version ] && echo release 1.2, V1.2.3 && exit 0\necho oops; kill -9 $$\n";
+  const auto odd = find_ptxas(only);
+  REQUIRE(odd);
+  CHECK((*odd)->version() == "1.2.3");
+  const auto died = (*odd)->assemble(good_ptx, "sm_90", {});
+  REQUIRE_FALSE(died);
+  CHECK(died.why().front().code == Code::assembler_failed);
+  CHECK(died.why().front().message.find("ended with 137: oops") != std::string::npos);
+  fs::remove_all(root);
 }
 
 TEST_CASE("the log of every assembler is read") {
