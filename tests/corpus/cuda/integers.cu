@@ -59,3 +59,8 @@ extern "C" __global__ void carries(uint32_t* p, const uint32_t* a, const uint32_
     asm("mad.lo.cc.u64 %0, %0, %1, %0; madc.hi.u64 %0, %0, %1, 7;" : "+l"(q) : "l"(uint64_t(b[5])));
     p[5] = q;
 }
+extern "C" __global__ void found(unsigned* u, int* i, unsigned long long* ul, long long* l) {
+    asm("bfind.u32 %0, %1;" : "=r"(u[0]) : "r"(u[1])); asm("bfind.s32 %0, %1;" : "=r"(u[2]) : "r"(i[1])); asm("bfind.u64 %0, %1;" : "=r"(u[3]) : "l"(ul[1])); asm("bfind.s64 %0, %1;" : "=r"(u[4]) : "l"(l[1]));
+    asm("bfind.shiftamt.u64 %0, %1;" : "=r"(u[5]) : "l"(ul[1])); asm("bfind.shiftamt.s64 %0, %1;" : "=r"(u[6]) : "l"(l[1]));
+    i[2] = short(i[3]) % short(i[4]); l[3] = l[4] % l[5]; ul[3] = ul[4] % ul[5];
+}

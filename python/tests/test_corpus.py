@@ -1,0 +1,136 @@
+"""Every text of the corpus prints back; check says of it what ptxas says; every kernel of zluda gives its bytes.
+
+The texts: the cache that `make corpus` fills (tests/corpus/README.md), and `shared/corpus` beside the checkout.  What is
+absent is skipped with that reason.  The assembler is not asked here: its answers stand in the two tables.
+"""
+
+import csv
+import hashlib
+import os
+import pathlib
+import re
+
+import pytest
+
+parser = pytest.importorskip("pyptx.parser")
+emitter = pytest.importorskip("pyptx.emitter")
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+CACHE = pathlib.Path(os.environ.get("PYPTX_CORPUS") or pathlib.Path.home() / ".cache/pyptx/corpus") / "ptx"
+SHARED = REPO.parent / "shared" / "corpus"
+
+
+def table(path):
+    if not path.exists():
+        return []
+    with path.open(newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+COMPILED = {row["name"]: row for row in table(REPO / "tests/corpus/manifest.tsv")}
+COLLECTED = {row["file"]: row for row in table(SHARED / "ptx_verdicts.tsv")}
+KERNELS = {row["file"]: row for row in table(SHARED / "zluda/expected.tsv")}
+
+# Opcodes and prefixes of the chapters that the rows of ptx/isa do not hold yet: a text with one of them is only printed.
+OTHER_CHAPTERS = re.compile(
+    r"""(?:tex|tld4|txq|suld|sust|sured|suq|istypep                           # textures and surfaces
+    |v(?:add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?                   # video
+    |wmma|mma|ldmatrix|stmatrix|movmatrix|wgmma|tcgen05                       # matrices, tensor memory
+    |cp|mbarrier|st\.async|st\.bulk|red\.async|multimem|tensormap|clusterlaunchcontrol   # asynchronous copies
+    |applypriority\.async|prefetch\.tensormap|fabric|spcompress|spdecompress|bulk
+    |alloca|stacksave|stackrestore)(?![\w])""",
+    re.VERBOSE,
+)
+STATEMENT = re.compile(r"(?:^|[;{}:])\s*(?:@!?[%$\w]+\s+)?([a-z][\w.:]*[\w])(?=[\s;])", re.MULTILINE)
+
+# Where check and the assembler differ for good, with the reason.  An entry that no longer differs fails.
+DIFFERS: dict[str, str] = {}
+
+
+def other_chapters(text):
+    bare = re.sub(rb"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", b" ", text, flags=re.DOTALL).decode("latin-1")
+    return {m for m in set(STATEMENT.findall(bare)) if OTHER_CHAPTERS.match(m)}
+
+
+def compiled(name):
+    path = CACHE / name
+    if not path.exists():
+        pytest.skip("skipped: not in the cache (make corpus)")
+    text = path.read_bytes()
+    assert hashlib.sha256(text).hexdigest() == COMPILED[name]["sha256"], "not the text of the manifest: make corpus"
+    return text
+
+
+def agree(name, text, answer):
+    others = other_chapters(text)
+    if others:
+        pytest.skip(f"skipped: of other chapters: {', '.join(sorted(others)[:4])}")
+    # Warp's texts end in the NUL that the driver wants and ptxas does not; the manifest's verdict is without it.
+    errors = [d for d in parser.check(text.rstrip(b"\0"), file=name) if d.severity == "error"]
+    same = (not errors) == (answer == "ok")
+    line = re.match(r"line (\d+);", answer)
+    if same and line:
+        same = int(line[1]) in {d.line for d in errors}
+    report = "\n".join(str(d) for d in errors[:8]) or "nothing"
+    if name in DIFFERS:
+        assert not same, f"{name} is in DIFFERS ({DIFFERS[name]}) and does not differ any more"
+    else:
+        assert same, f"ptxas 13.5: {answer}\ncheck: {report}"
+
+
+def test_tables():
+    assert len(COMPILED) >= 150
+    assert sum(int(row["bytes"]) for row in COMPILED.values()) >= 10_000_000
+    assert set(DIFFERS) <= set(COMPILED) | set(COLLECTED)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_prints_back(name):
+    text = compiled(name)
+    assert emitter.emit(parser.parse(text, file=name)).encode("utf-8", "surrogateescape") == text
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_parses(name):
+    """What ptxas accepts, the parser has nothing to say about, in every chapter."""
+    text = compiled(name)
+    if COMPILED[name]["ptxas 13.5"] == "ok":
+        tree = parser.parse(text.rstrip(b"\0"), file=name)
+        assert [str(d) for d in tree.diagnostics][:8] == []
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_verdict(name):
+    agree(name, compiled(name), COMPILED[name]["ptxas 13.5"])
+
+
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="skipped: no shared/corpus")
+
+
+@needs_shared
+@pytest.mark.parametrize("path", sorted(SHARED.glob("*/*.ptx")), ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_collected_prints_back(path):
+    text = path.read_bytes()
+    assert emitter.emit(parser.parse(text, file=path.name)).encode("utf-8", "surrogateescape") == text
+
+
+@needs_shared
+@pytest.mark.parametrize("name", COLLECTED)
+def test_collected_verdict(name):
+    agree(name, (SHARED / "ptx" / name).read_bytes(), COLLECTED[name]["ptxas 13.5"])
+
+
+@needs_shared
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernel_gives_its_bytes(name, capsys):
+    from pyptx.__main__ import main
+
+    row, path = KERNELS[name], SHARED / "zluda" / name
+    others = other_chapters(path.read_bytes())
+    if others:
+        pytest.skip(f"skipped: of other chapters: {', '.join(sorted(others))}")
+    buffers = ["--arg", f"in:{row['input_bytes']}", "--arg", f"out:{len(row['output_bytes']) // 2}"]
+    status = main(["run", str(path), "--smem", "1024", *buffers])
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    assert said.out.split() == [row["output_bytes"]]
