@@ -3,8 +3,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
+#include "ptx/check/check.h"
+#include "ptx/ir/lower.h"
 #include "ptx/syntax/parse.h"
 #include "ptx/syntax/print.h"
 #include "python/src/module.h"
@@ -25,6 +29,21 @@ nb::bytes print(const syntax::Parsed& parsed) {
   return nb::bytes(text.data(), text.size());
 }
 
+// Reading, lowering and checking say what they have to say in this order; together it is the order of the lines.
+Diagnostics check(const nb::bytes& text, const std::string& file, const std::optional<std::string>& target) {
+  std::string copy = bytes_of(text);
+  const nb::gil_scoped_release release;
+  syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
+  ir::Lowered lowered = ir::lower(parsed.tree);
+  if (target) lowered.module.target = *target;
+  Diagnostics all = std::move(parsed.diagnostics);
+  for (Diagnostics list : {std::move(lowered.diagnostics), check::check(lowered.module)})
+    all.insert(all.end(), std::make_move_iterator(list.begin()), std::make_move_iterator(list.end()));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Diagnostic& a, const Diagnostic& b) { return a.place.line < b.place.line; });
+  return all;
+}
+
 }  // namespace
 
 void init_text(nb::module_& m) {
@@ -33,7 +52,7 @@ void init_text(nb::module_& m) {
       .def("__bytes__", print)
       .def("__len__", [](const syntax::Parsed& parsed) { return parsed.tree.nodes().size(); });
   m.def("parse", parse, nb::arg("text"), nb::arg("file") = "");
-  m.def("print_tree", print);
+  m.def("check_text", check, nb::arg("text"), nb::arg("file") = "", nb::arg("target") = nb::none());
 }
 
 }  // namespace ptx::python

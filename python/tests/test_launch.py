@@ -1,0 +1,324 @@
+"""Calling kernels: arrays in, arrays out, on the simulator; and every way in which a call is refused."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="skipped: no numpy")
+
+from pyptx import Tile, _core, kernel, ptx, reg  # noqa: E402
+from pyptx.errors import AssemblerError, LaunchError, LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.types import bf16, f32, s32, u32, u64  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+needs_torch = pytest.mark.skipif(torch is None, reason="skipped: no torch")
+
+
+def make_scale(traces=None, **options):
+    """Y = factor * X, a thread an element; `traces` gets an entry each time the body runs."""
+
+    @kernel(
+        in_specs=(Tile("N", f32),),
+        out_specs=(Tile("N", f32),),
+        grid=lambda N: (N // 32,),
+        block=(32, 1, 1),
+        **options,
+    )
+    def scale(X, Y, *, factor=2.0):
+        if traces is not None:
+            traces.append((X.shape, factor))
+        px, py = ptx.global_ptrs(X, Y)
+        index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px + index * 4))
+        ptx.inst.mul.f32(value, value, reg.scalar(f32, init=float(factor)))
+        ptx.inst.st.global_.f32(ptx.addr(py + index * 4), value)
+        ptx.ret()
+
+    return scale
+
+
+def make_add():
+    """Z = X + n, with n a runtime scalar."""
+
+    @kernel(
+        in_specs=(Tile(32, s32),),
+        out_specs=(Tile(32, s32),),
+        raw_params=[("s32", "n")],
+        grid=(1,),
+        block=(32, 1, 1),
+    )
+    def add(X, Z):
+        px, pz = ptx.global_ptrs(X, Z)
+        n = ptx.param(s32, "n")
+        offset = reg.from_(ptx.special.tid.x(), u32) * 4
+        value = reg.scalar(s32)
+        ptx.inst.ld.global_.s32(value, ptx.addr(px + offset))
+        ptx.inst.add.s32(value, value, n)
+        ptx.inst.st.global_.s32(ptx.addr(pz + offset), value)
+        ptx.ret()
+
+    return add
+
+
+def random(n):
+    return np.random.default_rng(n).standard_normal(n, dtype=np.float32)
+
+
+def test_numpy_arrays_run_on_the_simulator():
+    x = random(64)
+    y = make_scale()(x)
+    assert isinstance(y, np.ndarray) and y.dtype == np.float32
+    np.testing.assert_array_equal(y, x * 2)
+
+
+@needs_torch
+def test_torch_tensors_come_back_as_torch_tensors():
+    x = torch.randn(64)
+    y = make_scale()(x)
+    assert isinstance(y, torch.Tensor) and y.device.type == "cpu"
+    assert torch.equal(y, x * 2)
+    assert not make_scale()(torch.nn.Parameter(x)).requires_grad
+
+
+def test_each_shape_and_template_value_is_traced_once():
+    traces = []
+    scale = make_scale(traces)
+    for _ in range(3):
+        for n in (32, 96):
+            x = random(n)
+            np.testing.assert_array_equal(scale(x), x * 2)
+            np.testing.assert_array_equal(scale(x, factor=3.0), x * 3)
+            np.testing.assert_array_equal(scale(x), x * 2)  # a tuned call does not change the plain one
+    assert sorted(traces) == [((32,), 2.0), ((32,), 3.0), ((96,), 2.0), ((96,), 3.0)]
+    scale(random(32), factor=3)  # an int is another value than a float that is equal to it
+    assert len(traces) == 5
+
+
+def test_a_runtime_scalar_is_an_argument_not_a_specialisation():
+    add = make_add()
+    x = np.arange(32, dtype=np.int32)
+    for n in (5, -7, np.int64(9), True, 5):
+        np.testing.assert_array_equal(add(x, n=n), x + int(n))
+    for n, message in ((1 << 31, "2147483648"), (-(1 << 31) - 1, "-2147483649"), (1 << 80, "64 bits"), (0.5, "0.5")):
+        with pytest.raises(LaunchTypeError, match=f"argument `n`.*{message}"):
+            add(x, n=n)
+    with pytest.raises(TypeError, match="real number"):
+        add(x, n="5")
+    with pytest.raises(LaunchTypeError, match=r"`n` \(s32\) is not given"):
+        add(x)
+    with pytest.raises(TypeError, match="no template parameter 'm'"):
+        add(x, n=1, m=2)
+
+
+def test_a_scalar_may_be_the_size_of_a_dimension():
+    @kernel(
+        in_specs=(Tile("N", u32),),
+        out_specs=(Tile("N", u32),),
+        raw_params=[("u32", "N")],
+        grid=lambda N: (N // 32,),
+        block=(32, 1, 1),
+    )
+    def sizes(X, Y):
+        (py,) = ptx.global_ptrs(Y)
+        index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
+        ptx.inst.st.global_.u32(ptx.addr(py + index * 4), ptx.param(u32, "N"))
+        ptx.ret()
+
+    for n in (32, 64, 32):
+        np.testing.assert_array_equal(sizes(np.zeros(n, np.uint32)), np.full(n, n, np.uint32))
+
+
+def test_several_outputs_are_a_tuple():
+    @kernel(in_specs=(Tile(32, u64),), out_specs=(Tile(32, u64), Tile(1, u32)), block=(32, 1, 1))
+    def two(X, Y, Z):
+        px, py, pz = ptx.global_ptrs(X, Y, Z)
+        lane = reg.from_(ptx.special.tid.x(), u32)
+        value = reg.scalar(u64)
+        ptx.inst.ld.global_.u64(value, ptx.addr(px + lane * 8))
+        ptx.inst.st.global_.u64(ptx.addr(py + lane * 8), value)
+        with ptx.if_(lane == 0):
+            ptx.inst.st.global_.u32(ptx.addr(pz), reg.scalar(u32, init=7))
+        ptx.ret()
+
+    x = np.arange(32, dtype=np.uint64) << 40
+    y, z = two(x)
+    np.testing.assert_array_equal(y, x)
+    assert z.tolist() == [7]
+
+
+def test_an_array_without_elements_launches_nothing():
+    assert make_scale()(np.empty(0, np.float32)).shape == (0,)
+
+
+def transposed_view():
+    return random(64 * 2).reshape(64, 2)[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "message"),
+    [
+        (lambda: random(64).astype(np.float64), LaunchTypeError, "its dtype is f64, the kernel takes f32"),
+        (lambda: random(64).view(np.int32), LaunchTypeError, "its dtype is s32, the kernel takes f32"),
+        (lambda: random(64).reshape(2, 32), LaunchValueError, "rank"),
+        (transposed_view, LaunchValueError, r"its strides are \(2,\) for shape \(64,\).*contiguous"),
+        (lambda: random(65)[1:].view(np.uint8)[1:-3].view(np.float32), LaunchValueError, "multiple of 1 bytes"),
+    ],
+)
+def test_what_a_kernel_does_not_take_is_refused_by_name(argument, error, message):
+    scale = make_scale()
+    for warm in (False, True):  # before and after the kernel has run with good arguments
+        with pytest.raises(error, match=rf"scale: argument `X`: .*{message}"):
+            scale(argument())
+        if not warm:
+            scale(random(64))
+            scale(random(63 + 1))
+
+
+def test_fixed_sizes_and_shared_symbols_are_refused_by_name():
+    @kernel(in_specs=(Tile("M", 32, f32), Tile("M", f32)), out_specs=(Tile("M", f32),), block=(1, 1, 1))
+    def rows(A, B, C):
+        ptx.ret()
+
+    with pytest.raises(LaunchValueError, match=r"rows: argument `A`: dim mismatch.*is 32, the array has 31"):
+        rows(np.zeros((4, 31), np.float32), np.zeros(4, np.float32))
+    with pytest.raises(LaunchValueError, match=r"rows: .*conflicting"):
+        rows(np.zeros((4, 32), np.float32), np.zeros(5, np.float32))
+
+
+def test_things_that_are_no_arrays_are_refused():
+    scale = make_scale()
+    for thing in ([1.0], 3, None, "text", np.zeros(32, ">f4"), np.zeros(32, "f4,f4")):
+        with pytest.raises(TypeError, match="takes PyTorch tensors and NumPy arrays, not"):
+            scale(thing)
+    for arguments in ((), (random(32), random(32))):
+        with pytest.raises(LaunchTypeError, match="scale: expected 1 input arrays, got"):
+            scale(*arguments)
+    scale(random(32))
+    with pytest.raises(LaunchTypeError, match="expected 1 input arrays, got 2"):
+        scale(random(32), random(32))
+
+
+def test_a_kernel_without_specs_is_not_called():
+    @kernel
+    def bare(X):
+        ptx.ret()
+
+    with pytest.raises(NotImplementedError, match="in_specs"):
+        bare(random(32))
+
+
+def test_pointers_among_raw_params_are_not_given_in_a_call():
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(), raw_params=[("u64.ptr.global", "p")])
+    def pointer(X):
+        ptx.ret()
+
+    with pytest.raises(NotImplementedError, match="scalars among raw_params"):
+        pointer(random(32), p=0)
+
+
+def test_numpy_has_no_bfloat16():
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, bf16),))
+    def narrow(X, Y):
+        ptx.ret()
+
+    with pytest.raises(TypeError, match=r"no element type bf16.*PyTorch"):
+        narrow(random(32))
+
+
+@needs_torch
+def test_torch_types_come_back_as_they_are():
+    for dtype, tile in ((torch.bfloat16, bf16), (torch.uint32, u32), (torch.int32, s32), (torch.uint64, u64)):
+
+        @kernel(in_specs=(Tile(32, tile),), out_specs=(Tile(32, tile),), block=(32, 1, 1))
+        def same(X, Y, *, size=tile.bits // 8):
+            px, py = ptx.global_ptrs(X, Y)
+            offset = reg.from_(ptx.special.tid.x(), u32) * size
+            plain = {2: "b16", 4: "b32", 8: "b64"}[size]
+            value = reg.scalar(getattr(__import__("pyptx.types").types, plain))
+            getattr(ptx.inst.ld.global_, plain)(value, ptx.addr(px + offset))
+            getattr(ptx.inst.st.global_, plain)(ptx.addr(py + offset), value)
+            ptx.ret()
+
+        x = torch.arange(32).to(dtype)
+        y = same(x)
+        assert y.dtype == dtype and y.tolist() == x.tolist()
+
+
+@needs_torch
+def test_tensors_elsewhere_are_refused():
+    with pytest.raises(Exception, match="meta"):
+        make_scale()(torch.empty(32, device="meta"))
+
+
+def test_a_call_keeps_nothing_of_its_arguments():
+    scale = make_scale()
+    x = random(64)
+    scale(x)
+    before = sys.getrefcount(x)
+    for _ in range(5):
+        scale(x)
+        with pytest.raises(LaunchError):
+            scale(x[::2])
+    gc.collect()
+    assert sys.getrefcount(x) == before
+
+
+def test_a_kernel_that_was_called_can_be_collected():
+    scale = make_scale()
+    scale(random(32))
+    alive = weakref.ref(scale)
+    del scale
+    gc.collect()
+    assert alive() is None
+
+
+def test_threads_call_one_kernel_at_once():
+    scale = make_scale()
+    failures = []
+
+    def work(seed):
+        try:
+            for turn in range(20):
+                x = random(32 * (1 + (seed + turn) % 3))
+                np.testing.assert_array_equal(scale(x), x * 2)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_kernels_keep_the_manners_of_functions():
+    scale = make_scale()
+    assert callable(scale) and scale.__name__ == "scale" and scale.__wrapped__ is not None
+    assert repr(scale) == "Kernel(scale, arch='sm_90a')"
+
+
+@pytest.mark.skipif(bool(_core.devices()), reason="skipped: there is a CUDA device")
+def test_without_a_driver_the_way_out_is_named():
+    with pytest.raises(LaunchError, match=r"no CUDA driver[\s\S]*simulator[\s\S]*CPU tensors"):
+        _core.assemble_with_driver(".version 8.0\n.target sm_90\n", "sm_90")
+
+
+def test_sass_or_the_reason_why_not():
+    scale = make_scale()
+    try:
+        text = scale.sass(N=32)
+    except AssemblerError as error:
+        assert "CUDA toolkit" in str(error)
+        pytest.skip("skipped: no assembler or no disassembler")
+    assert "STG" in text and "FMUL" in text
