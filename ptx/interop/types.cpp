@@ -6,8 +6,8 @@
 #include "ptx/base/text.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/interop/plan.h"
-#if __has_include("ptx/sim/executor.h")
-#include "ptx/sim/executor.h"
+#if __has_include("ptx/sim/simulator.cpp")  // until it is there
+#include "ptx/sim/simulator.h"
 #define PTX_HAS_SIM 1
 #endif
 
@@ -127,7 +127,10 @@ Expected<launch::Executor*> executor(DLDevice device) {
   device = normal(device);
   if (device.type == DeviceType::cuda) return cuda::executor(device.id);
 #ifdef PTX_HAS_SIM
-  if (device.type == DeviceType::cpu) return &sim::executor();
+  if (device.type == DeviceType::cpu) {
+    static sim::Simulator simulator;
+    return &simulator;
+  }
 #endif
   return Diagnostic(
       ptx::Code::unsupported_device, Place{},
