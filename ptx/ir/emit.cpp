@@ -237,6 +237,7 @@ class Emitter {
     end_line();
     if (!f.linking.empty()) out_ << '.' << f.linking << ' ';
     out_ << (f.entry ? ".entry " : ".func ");
+    if (!f.attributes.empty()) out_ << ".attribute(" << f.attributes << ") ";
     if (!f.returns.empty()) {
       out_ << '(';
       for (std::size_t i = 0; i < f.returns.size(); ++i) {

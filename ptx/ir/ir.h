@@ -119,6 +119,7 @@ struct Function {
   bool entry = true;
   bool declaration = false;       // no body: a prototype
   std::string linking;            // "visible", "extern", "weak" or ""
+  std::string attributes;         // text inside .attribute(...), or ""
   std::vector<Variable> parameters;
   std::vector<Variable> returns;
   std::vector<std::string> directives;    // between signature and body, as printed: ".maxntid 384, 1, 1"

@@ -189,12 +189,19 @@ class Parser {
     }
   }
 
+  // What was read of a declaration still declares; half an instruction means nothing.
+  void give_up(NodeId id) {
+    Node& node = tree_.nodes_[id];
+    if (node.kind == NodeKind::instruction || node.kind == NodeKind::directive) node.kind = NodeKind::error;
+    recover(node.first);
+  }
+
   // The end of a statement. A missing `;` before a line break costs nothing but the diagnostic.
   void finish(NodeId id, bool good) {
     if (good && !accept(TokenKind::semicolon)) {
       good = missing_semicolon();
     }
-    if (!good) recover(tree_.nodes_[id].first);
+    if (!good) give_up(id);
     close(id);
   }
   bool missing_semicolon() {
@@ -326,7 +333,7 @@ class Parser {
   }
   // A directive without `;`.
   void undelimited(NodeId id, bool good) {
-    if (!good) recover(tree_.nodes_[id].first);
+    if (!good) give_up(id);
     close(id);
   }
 
@@ -546,7 +553,9 @@ class Parser {
       const bool name = kind() == TokenKind::word && text(position_) != "WARP_SZ";
       good = name && in_instruction_ && !(bar && terms == 1) ? expected("a constant") : term();
     }
-    if (bar && terms == 2 && !is_number(tokens_[tree_.nodes_[id].first].kind)) tree_.nodes_[id].kind = NodeKind::pair;
+    const NodeKind first = tree_.nodes_[id + 1].kind;
+    if (bar && terms == 2 && (first == NodeKind::name || first == NodeKind::sink))
+      tree_.nodes_[id].kind = NodeKind::pair;
     return closed(id, good);
   }
 

@@ -30,7 +30,7 @@ enum class NodeKind : std::uint8_t {
   data,         // .b32 operand, operand...  in a section
   directive,    // any other: .version .target .file .loc .pragma .maxntid ...; children are its operands.
                 // .callprototype has those of a function
-  error,        // tokens that begin no statement
+  error,        // tokens that begin no statement; an instruction or directive with a mistake in it
   // Parts of statements
   guard,        // @p  @!p
   mnemonic,     // opcode and modifiers: ld.global.v4.u32
@@ -109,6 +109,8 @@ class Tree {
   std::string_view trivia(TokenId id) const;
   // Bytes of a node in the source, from its first token to its last, without the trivia before.
   Span span(NodeId id) const;
+
+  bool edited() const { return !edits_.empty(); }
 
   // Edits. The nodes stay as they were parsed: parse the printed text to see what an edit means.
   void replace(TokenId id, std::string text);

@@ -81,6 +81,8 @@ TEST_CASE("instructions") {
         "(instruction mnemonic:call (list name:r) name:f (list name:a literal:1) name:p)");
   CHECK(body("mov.u32 a, 1<<3|4;") ==
         "(instruction mnemonic:mov.u32 name:a (expression literal:1 literal:3 literal:4))");
+  CHECK(body("mov.u32 a, (1)|4;") ==
+        "(instruction mnemonic:mov.u32 name:a (expression (list literal:1) literal:4))");
   CHECK(body("mov.u32 a, 1|4;") == "(instruction mnemonic:mov.u32 name:a (expression literal:1 literal:4))");
   CHECK(body("mov.u32 a, b[4];") == "(instruction mnemonic:mov.u32 name:a (index name:b literal:4))");
   CHECK(body("mov.s64 a, (.s64)5U;") == "(instruction mnemonic:mov.s64 name:a (unary literal:5U))");

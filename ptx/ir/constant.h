@@ -1,0 +1,28 @@
+// Constant expressions of the tree, by the manual's rules (4.5.4 to 4.5.6): 64-bit integers, signed unless one operand
+// is unsigned, and doubles; the two do not mix.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ptx/syntax/tree.h"
+
+namespace ptx::ir {
+
+struct Constant {
+  enum class Kind : std::uint8_t { signed_, unsigned_, real } kind = Kind::signed_;
+  std::int64_t integer = 0;  // also the bits of an unsigned one
+  double real = 0;
+};
+
+// The value of a literal, a unary or an expression; nothing if it is no constant (a name stands in it, an exact
+// single-precision literal, a division by zero) or an integer literal does not fit 64 bits.
+std::optional<Constant> constant(const syntax::Tree& tree, syntax::NodeId node);
+
+// Of an expression that begins with a name and a `+`: the value of what is added to the name.
+std::optional<Constant> constant_offset(const syntax::Tree& tree, syntax::NodeId expression);
+
+// The value of an integer literal, "0x1FU"; nothing if it does not fit 64 bits.
+std::optional<std::uint64_t> integer(std::string_view literal);
+
+}  // namespace ptx::ir

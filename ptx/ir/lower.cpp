@@ -1,0 +1,378 @@
+// Lowering: one pass over the nodes of a tree. Operands are in lower_operands.cpp, constants in constant.cpp.
+#include "ptx/ir/lower.h"
+
+#include <charconv>
+
+#include "ptx/base/text.h"
+#include "ptx/ir/lower_operands.h"
+#include "ptx/syntax/parse.h"
+#include "ptx/syntax/print.h"
+
+namespace ptx::ir {
+namespace {
+
+using syntax::NodeId;
+using syntax::NodeKind;
+using syntax::TokenId;
+using syntax::TokenKind;
+
+// A declaration of registers is as long as its number says; this bounds what a few bytes of text can ask for.
+constexpr std::uint32_t max_registers = 1u << 22;
+
+// What the words before a declarator say.
+struct Specifiers {
+  Variable variable;
+  bool space = false, type = false;
+};
+
+class Lowering {
+ public:
+  explicit Lowering(const syntax::Tree& tree) : tree_(tree), lines_(tree.source(), tree.file()) {}
+
+  Lowered run() {
+    module_.target.clear();
+    module_.address_size = 0;
+    for (const NodeId id : tree_.children(0)) top_level(id);
+    if (module_.version == isa::Version{}) refuse(Code::module_header, 0, "the module has no .version");
+    if (module_.target.empty()) {
+      refuse(Code::module_header, 0, "the module has no .target");
+      module_.target = Module{}.target;
+    }
+    return {std::move(module_), std::move(diagnostics_)};
+  }
+
+ private:
+  void refuse(Code code, NodeId id, std::string message) {
+    const Span span = id == 0 ? Span{} : tree_.span(id);
+    diagnostics_.emplace_back(code, lines_.place(span.begin), std::move(message));
+    diagnostics_.back().span = span;
+  }
+  Place place(TokenId token) const { return lines_.place(tree_.token(token).begin); }
+  std::string_view first_text(NodeId id) const { return tree_.text(tree_.node(id).first); }
+
+  // Tokens as they are written, comments and the breaks of lines left out unless `breaks`.
+  std::string words(TokenId first, TokenId last, bool breaks = false) const {
+    std::string out;
+    for (TokenId id = first; id != last; ++id) {
+      const std::string_view trivia = tree_.trivia(id);
+      if (id != first && !trivia.empty()) out += breaks && trivia.find('\n') != trivia.npos ? '\n' : ' ';
+      out += tree_.text(id);
+    }
+    return out;
+  }
+  std::string words(NodeId id, bool breaks = false) const {
+    return words(tree_.node(id).first, tree_.node(id).last, breaks);
+  }
+
+  // ---- the module
+
+  void top_level(NodeId id) {
+    switch (tree_.node(id).kind) {
+      case NodeKind::directive: return module_directive(id);
+      case NodeKind::section: return module_text(words(id, true));
+      case NodeKind::function: return function(id);
+      case NodeKind::variable:
+        variables(id, [&](Variable v) {
+          module_.items.push_back({Module::Item::Kind::variable, static_cast<std::uint32_t>(module_.variables.size())});
+          module_.variables.push_back(std::move(v));
+        });
+        return;
+      default: return;  // out of place, and reported so
+    }
+  }
+  void module_text(std::string text) {
+    module_.items.push_back({Module::Item::Kind::directive, static_cast<std::uint32_t>(module_.texts.size())});
+    module_.texts.push_back(std::move(text));
+  }
+
+  void module_directive(NodeId id) {
+    const std::string_view word = first_text(id);
+    if (word == ".version") return version(id);
+    if (word == ".target") return target(id);
+    if (word == ".address_size") return address_size(id);
+    module_text(words(id));
+  }
+  void version(NodeId id) {
+    const std::string text = words(tree_.node(id).first + 1, tree_.node(id).last);
+    const char* const end = text.data() + text.size();
+    isa::Version version;
+    const auto major = std::from_chars(text.data(), end, version.major);
+    const bool dot = major.ec == std::errc() && major.ptr != end && *major.ptr == '.';
+    const auto minor = dot ? std::from_chars(major.ptr + 1, end, version.minor) : major;
+    if (!dot || minor.ec != std::errc() || minor.ptr != end || version.major == 0) {
+      return refuse(Code::module_header, id, cat("`", text, "` is no version of PTX; a version reads 8.5"));
+    }
+    if (module_.version != isa::Version{}) return refuse(Code::module_header, id, "the module has a .version already");
+    module_.version = version;
+  }
+  void target(NodeId id) {
+    std::string list;
+    for (const NodeId name : tree_.children(id)) list += list.empty() ? words(name) : ", " + words(name);
+    // Several .target directives are legal: each adds to what the module may use.
+    module_.target += module_.target.empty() ? list : ", " + list;
+  }
+  void address_size(NodeId id) {
+    const std::string text = words(tree_.node(id).first + 1, tree_.node(id).last);
+    if (text != "32" && text != "64") {
+      return refuse(Code::module_header, id, cat("an address has 32 or 64 bits, not `", text, "`"));
+    }
+    module_.address_size = text == "32" ? 32 : 64;
+  }
+
+  // ---- variables
+
+  // Calls `take` with each variable of a declaration; a declaration that says too little is reported.
+  template <class Take>
+  void variables(NodeId id, Take take) {
+    const Specifiers all = specifiers(id);
+    if (!all.space || !all.type) {
+      return refuse(Code::bad_declaration, id,
+                    all.space ? "a declaration names no type" : "a declaration names no state space");
+    }
+    for (const NodeId declarator : tree_.children(id)) take(declared(all.variable, declarator));
+  }
+
+  Specifiers specifiers(NodeId id) {
+    const syntax::Node& node = tree_.node(id);
+    const TokenId last = id + 1 == node.end ? node.last : tree_.node(id + 1).first;
+    Specifiers result;
+    Variable& v = result.variable;
+    for (TokenId token = node.first; token != last; ++token) {
+      if (tree_.token(token).kind != TokenKind::dot_word) continue;
+      const std::string_view word = tree_.text(token).substr(1);
+      const bool pointed = !v.pointer.empty();
+      if (word == "align" && token + 1 != last) {
+        const std::string_view bytes = tree_.text(++token);
+        if (pointed)
+          v.pointer.append(" .align ").append(bytes);
+        else
+          v.alignment = static_cast<std::uint32_t>(integer(bytes).value_or(0));
+      } else if (word == "attribute") {
+        v.attributes = attributes(token, last);
+      } else if (word == "ptr") {
+        v.pointer = ".ptr";
+      } else if (const auto space = isa::space_named(word)) {
+        if (pointed)
+          v.pointer.append(" .").append(word);
+        else
+          v.space = *space, result.space = true;
+      } else {
+        result.type = type_word(v, word) || result.type;
+      }
+    }
+    return result;
+  }
+  // Whether the word says the type. Others are the vector length and the linking.
+  static bool type_word(Variable& v, std::string_view word) {
+    if (const auto type = isa::type_named(word)) return v.type = *type, true;
+    if (word == "texref" || word == "samplerref" || word == "surfref") return v.opaque = word, true;
+    if (word == "v2" || word == "v4" || word == "v8") return v.vector = static_cast<std::uint8_t>(word[1] - '0'), false;
+    if (!v.linking.empty()) v.linking += " .";
+    v.linking += word;
+    return false;
+  }
+  // At `.attribute`: the text between its parentheses. Leaves the token on the last of them.
+  std::string attributes(TokenId& token, TokenId last) const {
+    const TokenId first = token + 2;
+    int depth = 0;
+    while (token + 1 < last) {
+      const TokenKind kind = tree_.token(++token).kind;
+      if (kind == TokenKind::left_paren) ++depth;
+      if (kind == TokenKind::right_paren && --depth == 0) return words(first, token);
+    }
+    return {};
+  }
+
+  Variable declared(Variable v, NodeId declarator) {
+    const syntax::Node& node = tree_.node(declarator);
+    v.name = Name(node.first == node.last ? std::string_view() : first_text(declarator));
+    for (const NodeId part : tree_.children(declarator)) {
+      const bool empty = part + 1 == tree_.node(part).end;
+      switch (tree_.node(part).kind) {
+        case NodeKind::range: v.count = static_cast<std::int32_t>(count(part)); break;
+        case NodeKind::dimension: v.dims.push_back(empty ? -1 : dimension(part)); break;
+        case NodeKind::initializer: v.initializer = words(tree_.node(part).first + 1, tree_.node(part).last); break;
+        default: break;
+      }
+    }
+    return v;
+  }
+  std::int64_t dimension(NodeId part) {
+    const auto size = constant(tree_, part + 1);
+    if (size && size->kind != Constant::Kind::real && size->integer >= 0) return size->integer;
+    refuse(Code::bad_declaration, part, cat("`", words(part), "` is no size of an array"));
+    return 0;
+  }
+  // The number in `<n>`, at most as many as there may be registers.
+  std::uint32_t count(NodeId range) {
+    const auto number =
+        range + 1 == tree_.node(range).end ? std::optional<std::uint64_t>(0) : integer(first_text(range + 1));
+    if (number && *number > 0 && *number <= max_registers) return static_cast<std::uint32_t>(*number);
+    refuse(Code::bad_declaration, range,
+           cat("`", words(range), "`: a declaration makes 1 to ", max_registers, " names"));
+    return 1;
+  }
+
+  // ---- functions
+
+  void function(NodeId id) {
+    module_.items.push_back({Module::Item::Kind::function, static_cast<std::uint32_t>(module_.functions.size())});
+    Function f;
+    Scope scope;
+    OperandLowering operands(tree_, f, scope, diagnostics_, lines_);
+    f.place = place(tree_.node(id).first);
+    head(f, id);
+    f.declaration = true;
+    bool named = false;
+    for (const NodeId part : tree_.children(id)) {
+      switch (tree_.node(part).kind) {
+        case NodeKind::name: f.name = Name(first_text(part)), named = true; break;
+        case NodeKind::parameters: parameters(f, scope, part, named ? f.parameters : f.returns); break;
+        case NodeKind::directive:
+        case NodeKind::error: f.directives.push_back(words(part)); break;
+        case NodeKind::block:
+          f.declaration = false;
+          body(f, scope, operands, part);
+          break;
+        default: break;
+      }
+    }
+    module_.functions.push_back(std::move(f));
+  }
+
+  // [linkage] .entry|.func [.attribute(..)]
+  void head(Function& f, NodeId id) {
+    const syntax::Node& node = tree_.node(id);
+    const TokenId last = id + 1 == node.end ? node.last : tree_.node(id + 1).first;
+    for (TokenId token = node.first; token != last; ++token) {
+      const std::string_view word = tree_.text(token);
+      if (word == ".entry" || word == ".func")
+        f.entry = word == ".entry";
+      else if (word == ".attribute")
+        f.attributes = attributes(token, last);
+      else if (tree_.token(token).kind == TokenKind::dot_word)
+        f.linking += cat(f.linking.empty() ? "" : " .", word.substr(1));
+    }
+  }
+
+  // Parameters in registers are registers of the body that no statement declares.
+  void parameters(Function& f, Scope& scope, NodeId id, std::vector<Variable>& list) {
+    for (const NodeId parameter : tree_.children(id)) {
+      variables(parameter, [&](Variable v) {
+        if (v.space == isa::Space::reg) {
+          scope.declare(v.name.view(), static_cast<RegisterId>(f.registers.size()));
+          f.registers.push_back({v.type, v.vector, v.name, -1});
+        }
+        list.push_back(std::move(v));
+      });
+    }
+  }
+
+  // ---- bodies
+
+  static Statement& add(Function& f, Statement::Kind kind, std::size_t index, Place place) {
+    return f.body.push_back({kind, static_cast<std::uint32_t>(index), place}), f.body.back();
+  }
+
+  // A block's statements; blocks in it by a walk, not by recursion, as they nest as deep as a text likes.
+  void body(Function& f, Scope& scope, OperandLowering& operands, NodeId block) {
+    std::vector<NodeId> open;
+    for (NodeId id = block + 1;;) {
+      while (!open.empty() && id == tree_.node(open.back()).end) {
+        add(f, Statement::Kind::close, 0, place(tree_.node(open.back()).last - 1));
+        scope.close();
+        open.pop_back();
+      }
+      if (id == tree_.node(block).end) return;
+      if (tree_.node(id).kind == NodeKind::block) {
+        add(f, Statement::Kind::open, 0, place(tree_.node(id).first));
+        scope.open();
+        open.push_back(id++);
+        continue;
+      }
+      statement(f, scope, operands, id);
+      id = tree_.node(id).end;
+    }
+  }
+
+  void statement(Function& f, Scope& scope, OperandLowering& operands, NodeId id) {
+    const Place where = place(tree_.node(id).first);
+    switch (tree_.node(id).kind) {
+      case NodeKind::instruction:
+        if (operands.instruction(id)) add(f, Statement::Kind::instruction, f.instructions.size() - 1, where);
+        break;
+      case NodeKind::label: add(f, Statement::Kind::label, Name(first_text(id)).id(), where); break;
+      case NodeKind::variable: declaration(f, scope, id, where); break;
+      case NodeKind::section: module_text(words(id, true)); break;
+      case NodeKind::directive: directive(f, id, where); break;
+      default: break;
+    }
+  }
+
+  void declaration(Function& f, Scope& scope, NodeId id, Place where) {
+    bool joins = false;  // a, b of one declaration; ranges have one of their own
+    variables(id, [&](Variable v) {
+      if (v.space != isa::Space::reg) {
+        add(f, Statement::Kind::variable, f.variables.size(), where);
+        f.variables.push_back(std::move(v));
+        return;
+      }
+      const bool range = v.count >= 0;
+      const std::uint32_t count = range ? static_cast<std::uint32_t>(v.count) : 1;
+      if (f.registers.size() + count > max_registers) {
+        return refuse(Code::bad_declaration, id, cat("a function declares at most ", max_registers, " registers"));
+      }
+      const auto first = static_cast<RegisterId>(f.registers.size());
+      if (joins && !range) {
+        ++f.declarations.back().count;
+      } else {
+        add(f, Statement::Kind::registers, f.declarations.size(), where);
+        f.declarations.push_back({first, count, range});
+      }
+      joins = !range;
+      for (std::uint32_t i = 0; i < count; ++i) {
+        f.registers.push_back({v.type, v.vector, v.name, range ? static_cast<std::int32_t>(i) : -1});
+      }
+      range ? scope.declare_range(v.name.view(), first, count) : scope.declare(v.name.view(), first);
+    });
+  }
+
+  void directive(Function& f, NodeId id, Place where) {
+    if (first_text(id) == ".loc") {
+      add(f, Statement::Kind::location, f.locations.size(), where);
+      f.locations.push_back(location(id));
+    } else if (first_text(id) == ".file") {
+      module_text(words(id));
+    } else {
+      add(f, Statement::Kind::directive, f.texts.size(), where);
+      f.texts.push_back(words(id));
+    }
+  }
+  Location location(NodeId id) const {
+    Location at;
+    std::uint32_t* const numbers[] = {&at.file, &at.line, &at.column};
+    int n = 0;
+    TokenId rest = tree_.node(id).first + 1;
+    for (const NodeId part : tree_.children(id)) {
+      if (n == 3) break;
+      *numbers[n++] = static_cast<std::uint32_t>(integer(first_text(part)).value_or(0));
+      rest = tree_.node(part).last;
+    }
+    at.inlined = words(rest, tree_.node(id).last);
+    return at;
+  }
+
+  const syntax::Tree& tree_;
+  const syntax::Lines lines_;
+  Module module_;
+  Diagnostics diagnostics_;
+};
+
+}  // namespace
+
+Lowered lower(const syntax::Tree& tree) {
+  if (tree.edited()) return lower(syntax::parse(syntax::print(tree), tree.file()).tree);
+  return Lowering(tree).run();
+}
+
+}  // namespace ptx::ir
