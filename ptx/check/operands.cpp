@@ -72,8 +72,8 @@ bool spaces_agree(Space want, Space have) {
 // One operand against one pattern.
 class Judge {
  public:
-  Judge(const View& view, const isa::Match& match, bool may_read_special, bool may_name)
-      : view_(view), match_(match), may_read_special_(may_read_special), may_name_(may_name) {}
+  Judge(const View& view, const isa::Match& match, bool may_read_special, bool may_name, bool may_brace)
+      : view_(view), match_(match), may_read_special_(may_read_special), may_name_(may_name), may_brace_(may_brace) {}
 
   Code operand(const Pattern& p, const Operand& o) const {
     if (o.negated && !p.row->negatable) return Code::negated_operand;
@@ -137,6 +137,7 @@ class Judge {
     const std::uint32_t n = length(o);
     if (p.row->pack) return pack(p, o, n);
     if (p.length == 0 && n == 0) return scalar(p, o);
+    if (p.length == 0 && n == 1 && may_brace_) return scalar(p, view_.function.children(o)[0]);
     if (p.length != n) return p.length == 0 ? Code::operand_kind : Code::vector_length;
     if (o.kind == Operand::Kind::vector) {
       unsigned bits = 0;
@@ -259,6 +260,7 @@ class Judge {
   const View& view_;
   const isa::Match& match_;
   bool may_read_special_, may_name_;
+  bool may_brace_;  // a scalar may be written {a}, as Triton does
 };
 
 // Which patterns the operands are for: one bit a group of optional ones.
@@ -312,7 +314,8 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
 Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
   const std::string_view opcode = instruction.mnemonic->opcode;
   const bool mov = opcode == "mov";
-  const Judge judge(view, match, mov || opcode == "cvt", mov || opcode == "cvta" || opcode == "mapa");
+  const Judge judge(view, match, mov || opcode == "cvt", mov || opcode == "cvta" || opcode == "mapa",
+                    mov || opcode == "ld" || opcode == "ldu" || opcode == "st");
   unsigned all = 1;
   for (const Pattern& p : match.operands) all |= 1u << p.group;
   const int given = static_cast<int>(instruction.count);
