@@ -253,7 +253,7 @@ Address Builder::address(const Operand& base, std::int64_t offset) {
   Address made{this, base.ir, base.type, offset};
   switch (base.ir.kind) {
     case Kind::reg:
-      if (base.builder != this) refuse(Code::foreign_register, "an address in a register of another kernel");
+      if (base.builder && base.builder != this) refuse(Code::foreign_register, "an address in a register of another kernel");
       break;
     case Kind::special: {
       const Reg copy = from(base, base.type);
