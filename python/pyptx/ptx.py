@@ -38,6 +38,7 @@ from pyptx._core import (
     sreg,
     stmatrix,
     stmatrix_x4_trans_f32_bf16,
+    tcgen05,
     var,
     warp,
     wgmma,
@@ -50,7 +51,7 @@ __all__ = [
     "cvta", "elect_sync", "else_", "expr", "fence", "file_", "global_ptrs", "if_", "inst", "kloop", "label", "ld",
     "ldmatrix", "loc", "loop", "mad", "mbarrier", "mma", "mov", "mul", "named_barrier", "not_", "or_", "param", "pipe",
     "pipeline", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc",
-    "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tma", "var", "warp",
+    "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tma", "var", "warp",
     "wgmma", "xor_",
 ]  # fmt: skip
 

@@ -1,6 +1,7 @@
 // Families of instructions with an object of their own in pyptx.ptx: mbarrier, wgmma, cp.async and tensor copies, mma, warps,
 // fences, clusters. Each function turns Python values into the library's and calls it.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
@@ -165,6 +166,13 @@ void init_wgmma(nb::module_ m) {
     return make(make_descriptor(start, leading, stride, swizzle, base_offset, offset));
   }, nb::arg("smem_base"), nb::kw_only(), nb::arg("leading_byte_offset"), nb::arg("stride_byte_offset"),
         nb::arg("swizzle") = 0, nb::arg("base_offset") = 0, nb::arg("addr_byte_offset") = 0);
+  m.def("auto_descriptor", [](nb::handle start, nb::handle type, const std::pair<std::int64_t, std::int64_t>& shape,
+                              nb::handle major) {
+    Builder& builder = active();
+    const auto layout = build::tile_layout(builder, type_argument(type), shape.first, shape.second, mn_major(builder, major));
+    constexpr int codes[] = {0, 3, 2, 1};  // none 32B 64B 128B as a descriptor numbers them
+    return make(make_descriptor(start, layout.leading, layout.stride, codes[static_cast<int>(layout.swizzle)], 0, 0));
+  }, nb::arg("smem_base"), nb::kw_only(), nb::arg("dtype"), nb::arg("shape"), nb::arg("major"));
   m.def("masked_descriptor", [](nb::handle start, std::int64_t offset, std::uint64_t mask, std::uint64_t bits) {
     Builder& builder = active();
     return make(wgmma::masked_descriptor(builder, operand(start, builder), offset, mask, bits));
@@ -351,6 +359,7 @@ void init_families(nb::module_& m) {
   init_copy(m.def_submodule("cp_async"));
   init_fence(m.def_submodule("fence"));
   init_cluster(m.def_submodule("cluster"));
+  init_tcgen05(m.def_submodule("tcgen05"));
   init_matrix(m);
   init_warp(m);
 }

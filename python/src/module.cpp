@@ -6,6 +6,7 @@
 
 NB_MODULE(_core, m) {
   using namespace ptx::python;
+  nb::set_leak_warnings(false);  // types and singletons of pyptx.types are kept for the process
   m.doc() = "The C++ library behind pyptx";
   init_diagnostics(m);
   init_launch(m);

@@ -71,14 +71,6 @@ nb::object alloc(nb::handle type, nb::handle shape, const std::optional<std::str
                                      swizzle_argument(builder, swizzle), align.value_or(0), name.value_or(""))));
 }
 
-// major: "K" or "MN", or wgmma_layout.Major.
-bool mn_major(build::Builder& builder, nb::handle major) {
-  const std::string text = nb::hasattr(major, "name") ? nb::cast<std::string>(major.attr("name")) : nb::cast<std::string>(nb::str(major));
-  if (text == "MN" || text == "1") return true;
-  if (text == "K" || text == "0") return false;
-  builder.refuse(Code::bad_argument, cat("major is \"K\" or \"MN\", not ", shown(major)));
-}
-
 nb::object wgmma_tile(nb::handle type, nb::handle shape, nb::handle major, std::optional<std::uint32_t> align,
                       const std::optional<std::string>& name) {
   build::Builder& builder = active();
@@ -129,6 +121,13 @@ void init_classes(nb::module_& m) {
 }
 
 }  // namespace
+
+bool mn_major(build::Builder& builder, nb::handle major) {
+  const std::string text = nb::hasattr(major, "name") ? nb::cast<std::string>(major.attr("name")) : nb::cast<std::string>(nb::str(major));
+  if (text == "MN" || text == "1") return true;
+  if (text == "K" || text == "0") return false;
+  builder.refuse(Code::bad_argument, cat("major is \"K\" or \"MN\", not ", shown(major)));
+}
 
 bool shared_address(nb::handle value, build::Address& out) {
   if (const auto* shared = instance<SharedAlloc>(value, shared_class)) return out = shared->shared.address(), true;

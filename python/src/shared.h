@@ -22,6 +22,7 @@ struct BarrierRef {
   nb::object array, index;
 };
 
+bool mn_major(build::Builder& builder, nb::handle major);     // "K" or "MN", or wgmma_layout.Major
 const build::Shared* as_shared(nb::handle value);             // null: something else
 bool slot_address(nb::handle value, build::Address& out);     // of a slot of mbarrier.array (families.cpp)
 

@@ -18,6 +18,7 @@ void init_trace(nb::module_& m);
 void init_control(nb::module_& m);
 void init_shared(nb::module_& m);
 void init_families(nb::module_& m);
+void init_tcgen05(nb::module_ m);
 
 // Types.
 struct PtxType {
