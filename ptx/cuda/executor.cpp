@@ -303,8 +303,6 @@ Expected<DeviceFacts> device_facts(int device) {
   opened->cuDeviceGetAttribute(&facts.major, compute_major, device);
   opened->cuDeviceGetAttribute(&facts.minor, compute_minor, device);
   facts.name = name;
-  // Architecture-specific targets exist from Hopper on.
-  facts.target = cat("sm_", facts.major, facts.minor, facts.major >= 9 ? "a" : "");
   return facts;
 }
 

@@ -37,9 +37,8 @@ Expected<std::unique_ptr<launch::Executor>> make_executor(const Driver& driver, 
 int device_count();  // that the driver shows; 0 without a driver
 
 struct DeviceFacts {
-  std::string name;    // "NVIDIA H200"
-  std::string target;  // "sm_90a": the most specific that the device runs
-  int major = 0, minor = 0;
+  std::string name;          // "NVIDIA H200"
+  int major = 0, minor = 0;  // compute capability
 };
 Expected<DeviceFacts> device_facts(int device);
 

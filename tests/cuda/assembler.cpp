@@ -153,6 +153,10 @@ TEST_CASE("the log of every assembler is read") {
   CHECK(said[2].code == Code::assembler_advice);
   CHECK(said[3].code == Code::assembler_failed);
   CHECK(said[3].message == "Entry function 'k' uses too much shared data (0x40000 bytes, 0x38c00 max)");
+  const auto trimmed = read_log("a, line 2; warning :  two words \r\nnext", "one\n\t two \t\n", {});
+  REQUIRE(trimmed.size() == 1);
+  CHECK(trimmed[0].message == "two words");
+  CHECK(trimmed[0].notes == std::vector<std::string>{"two"});
   CHECK(read_log("", "", {}).empty());
   CHECK(read_log("error", "", {}).empty());
   CHECK(read_log("x, line 99; error : past the end", "one", {}).front().place.line == 99);

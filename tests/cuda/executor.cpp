@@ -95,6 +95,10 @@ TEST_CASE("dynamic shared memory and clusters are allowed before the launch") {
   CHECK(fake.journal() == "push 1\nload 42\nk 0\ndynamic shared 200000\nnonportable cluster 1\npop 0\n");
   REQUIRE((*program)->run(large, {}, {}, nullptr));
   CHECK(fake.journal() == "push 1\nlaunch 16\nshared 200000\nstream 0\ncluster 4016\nbytes 0\npop 0\n");
+  large.cluster = {8, 1, 1};  // portable
+  large.dynamic_shared = 231424;
+  REQUIRE(fake.executor->prepare("text 2", large));
+  CHECK(fake.journal() == "push 1\nk 0\ndynamic shared 231424\npop 0\n");
   large.dynamic_shared = 232448;  // with the 1,024 static bytes that the fake reports, too many
   const auto refused = fake.executor->prepare("text 2", large);
   REQUIRE_FALSE(refused);
@@ -128,6 +132,11 @@ TEST_CASE("errors of the driver carry its own name and words") {
   CHECK(failed.why().front().code == Code::driver_error);
   CHECK(failed.why().front().message ==
         "k: cuLaunchKernelEx failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), as the test asked");
+  CHECK(failed.why().front().notes.size() == 1);  // it may be an earlier launch's fault
+  fake.symbol<void (*)(int)>("fake_fail_next_launch")(1);
+  const auto own = (*program)->run(record(), {}, {}, nullptr);
+  REQUIRE_FALSE(own);
+  CHECK(own.why().front().notes.empty());
   launch::Record missing = record();
   missing.entry = "missing";
   const auto none = fake.executor->prepare("text 4", missing);
@@ -168,6 +177,14 @@ TEST_CASE("tensor maps are encoded by the driver, after our rules") {
 
 TEST_CASE("the shape of a launch is held against the device") {
   CHECK(check(record(), {}));
+  launch::Record most = record();
+  most.grid = {2147483632, 65535, 65535};
+  most.block = {1, 1, 64};
+  most.cluster = {16, 1, 1};
+  most.dynamic_shared = 232448;
+  CHECK(check(most, {}));
+  most.block = {32, 32, 1};
+  CHECK(check(most, {}));
   launch::Record bad = record();
   bad.block = {1025, 1, 1};
   CHECK(refusal(bad) == Code::launch_limits);

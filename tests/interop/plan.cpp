@@ -264,7 +264,11 @@ TEST_CASE("records that do not hold together make no plan") {
   CHECK(broken([](R& r) { r.tensors[0].alignment = 24; }) == Code::parameter_layout);
   CHECK(broken([](R& r) { r.tensors[0].output = true; }) == Code::parameter_layout);
   CHECK(broken([](R& r) { r.tensors[0].shape.resize(33); }) == Code::parameter_layout);
-  CHECK(broken([](R& r) { r.tensors.resize(20, r.tensors.back()); }) == Code::parameter_layout);
+  launch::Record many = record();
+  many.tensors.resize(18, many.tensors.back());  // 16 outputs
+  Recorder executor;
+  CHECK(Plan::make(executor, {DeviceType::cpu, 0}, "text", many));
+  CHECK(broken([](R& r) { r.tensors.resize(19, r.tensors.back()); }) == Code::parameter_layout);
 }
 
 TEST_CASE("large parameter blocks are aligned too") {
@@ -334,6 +338,7 @@ TEST_CASE("types read back as they are spelled") {
     CHECK(name(spell(element)) == launch::name(element));
     CHECK(spell(element).bits == launch::bytes(element) * 8);
   }
+  CHECK(name(DLDataType{7, 8, 1}) == "DLPack type 7 of 8 bits");
   CHECK(name(DLDataType{17, 4, 2}) == "DLPack type 17 of 4 bitsx2");
 }
 

@@ -49,9 +49,16 @@ TEST_CASE("column blocks make a rank 3 view of a matrix") {
   REQUIRE(map);
   CHECK(map->dimensions == std::array<std::uint64_t, 5>{64, 1024, 4, 1, 1});
   CHECK(map->strides == std::array<std::uint64_t, 5>{2, 512, 128, 0, 0});
+  CHECK(map->box[0] == 64);
   how.padding = true;
   CHECK(geometry(how, Element::bf16, matrix(1024, 256))->box[0] == 72);
   CHECK(says(refusal(how, Element::bf16, matrix(1024, 100)), "multiple of 64 columns, not 100"));
+}
+
+TEST_CASE("padding is of column blocks alone") {
+  TensorMapRecipe how = recipe(64, 8);
+  how.padding = true;
+  CHECK(geometry(how, Element::bf16, matrix(64, 64))->box[0] == 64);
 }
 
 TEST_CASE("every rule of the copy engine is checked") {
