@@ -15,7 +15,7 @@
 
 namespace ptx::interop {
 
-// Which framework calls this is, as C functions, so that a call needs neither Python.h nor a virtual class.
+// Which framework calls this is, as C functions, so that a call needs no header of a language or framework.
 struct Framework {
   void* context = nullptr;
   // Allocates output `index` like `prototype` (shape, type, device; data null) and writes its data pointer to
