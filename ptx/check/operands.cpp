@@ -172,7 +172,7 @@ class Judge {
       if (element.kind == Operand::Kind::reg) {
         const isa::TypeInfo& t = isa::info(type_of(element));
         if (t.bits != bits || t.kind == TypeKind::predicate) return Code::operand_type;
-      } else if (element.kind == Operand::Kind::sink ? !p.row->destination : element.kind != Operand::Kind::integer) {
+      } else if (element.kind != (p.row->destination ? Operand::Kind::sink : Operand::Kind::integer)) {
         return Code::operand_kind;
       }
     }

@@ -15,6 +15,21 @@ Broken whole_warps(const View& view, const isa::Match& match, const ir::Instruct
   return {Code::whole_warps, cat(threads.value, " threads; a barrier takes a multiple of 32")};
 }
 
+// 9.7.13.15: also where the address is generic.
+Broken shared_variable(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  if (!view.symbols) return {};
+  for (const Operand& o : view.function.operands_of(instruction)) {
+    if (o.kind != Operand::Kind::address || o.child_count == 0) continue;
+    const Operand& base = view.function.children(o)[0];
+    const Symbol* symbol = base.kind == Operand::Kind::symbol ? view.symbols->find(base.id, view.block) : nullptr;
+    if (!symbol || !symbol->variable || isa::name(symbol->variable->space).starts_with("shared")) continue;
+    return {Code::shared_variable,
+            cat('`', symbol->variable->name.view(), "` is in .", isa::name(symbol->variable->space),
+                "; an mbarrier object lies in .shared memory")};
+  }
+  return {};
+}
+
 // 9.7.19.5.
 Broken multiple_of_8(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& count = view.function.operands_of(instruction)[0];

@@ -1,0 +1,34 @@
+// Rules of asynchronous copies and of wgmma.
+#include "ptx/base/text.h"
+#include "ptx/check/rules.h"
+
+namespace ptx::check::rules {
+
+using ir::Operand;
+
+// 9.7.9.25.3.1.
+Broken copy_size(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const Operand& size = view.function.operands_of(instruction)[2];
+  if (size.kind != Operand::Kind::integer || size.value == 4 || size.value == 8 || size.value == 16) return {};
+  return {Code::copy_size, cat(size.value, " bytes; a copy has 4, 8 or 16")};
+}
+
+// 9.7.9.25.4.1.
+Broken multiple_of_16(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const Operand& size = view.function.operands_of(instruction)[2];
+  if (size.kind != Operand::Kind::integer || size.value % 16 == 0) return {};
+  return {Code::multiple_of_16, cat(size.value, " bytes; a bulk copy has a multiple of 16")};
+}
+
+// 9.7.15.5.2: the two scales behind scale-d.
+Broken wgmma_scale(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const auto operands = view.function.operands_of(instruction);
+  for (const std::size_t at : {4, 5}) {
+    if (operands[at].kind == Operand::Kind::integer && operands[at].value == 0) {
+      return {Code::wgmma_scale, "a scale of 0; operands are scaled by 1 or -1"};
+    }
+  }
+  return {};
+}
+
+}  // namespace ptx::check::rules
