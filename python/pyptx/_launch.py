@@ -97,6 +97,14 @@ def _sizes(kernel, shapes) -> dict[str, int]:
         raise LaunchValueError(f"{kernel.__name__}: {error}") from None
 
 
+def _describe(kernel, name: str, array):
+    try:
+        return _core.describe(array)
+    except Exception as error:  # whatever the framework raises; torch adds pages of C++ frames
+        reason = str(error).partition("\n")[0]
+        raise LaunchTypeError(f"{kernel.__name__}: argument `{name}`: {reason}") from error
+
+
 def _scalar_values(kernel, given: dict[str, Any], env: dict[str, int], template: dict[str, Any]) -> list[Any]:
     values = []
     for raw in kernel._raw:
@@ -119,7 +127,7 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     if len(arrays) != expected:
         raise LaunchTypeError(f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}")
     template, env, scalars = kernel._split(kwargs)
-    described = [_core.describe(array) for array in arrays]
+    described = [_describe(kernel, name, array) for name, array in zip(kernel._tensors, arrays, strict=False)]
     env |= unify_envs([_sizes(kernel, [shape for shape, _, _ in described]), env])
     found = kernel._find(template, env)
     # The device of the first CUDA tensor; a plan refuses tensors elsewhere by name. 1 is the host, 3 its pinned memory.

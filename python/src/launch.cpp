@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <unordered_map>
 
@@ -169,11 +170,14 @@ std::uint64_t hash_of(std::span<const interop::DLTensor> inputs) {
 // The same object, or equal values of one of the plain types. Others are compared by the slow path, which freezes them.
 bool same(PyObject* left, PyObject* right) {
   if (left == right) return true;
-  if (Py_TYPE(left) != Py_TYPE(right) || !(PyLong_CheckExact(left) || PyUnicode_CheckExact(left))) return false;
-  return PyObject_RichCompareBool(left, right, Py_EQ) == 1;
+  if (Py_TYPE(left) != Py_TYPE(right)) return false;
+  if (PyFloat_CheckExact(left))  // by bits: 0.0 and -0.0 make two kernels
+    return std::bit_cast<std::uint64_t>(PyFloat_AsDouble(left)) ==
+           std::bit_cast<std::uint64_t>(PyFloat_AsDouble(right));
+  return (PyLong_CheckExact(left) || PyUnicode_CheckExact(left)) && PyObject_RichCompareBool(left, right, Py_EQ) == 1;
 }
 
-// How many entries of `names` name a keyword; its index through `at`.
+// Whether a keyword of this (interned) name is given; its index through `at`.
 bool find(PyObject* keywords, PyObject* name, Py_ssize_t& at) {
   for (at = 0; at < PyTuple_Size(keywords); ++at)
     if (PyTuple_GetItem(keywords, at) == name) return true;
@@ -224,20 +228,23 @@ PyObject* slow_call(PyObject* self, PyObject* const* args, Py_ssize_t count, PyO
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   const Known& known = *cast(self)->known;
-  if (!known.entries.empty()) {
-    Inputs inputs;
-    if (!inputs.read(args, static_cast<std::size_t>(count))) return nullptr;
-    if (const auto found = known.entries.find(hash_of(inputs.views())); found != known.entries.end()) {
-      PyObject* values[most_scalars];
-      for (const Entry& entry : found->second) {
-        if (!matches(entry, args + count, keywords, values)) continue;
-        const nb::object alive = entry.plan_object;  // another thread may forget the entry while the simulator runs
-        std::uint64_t bits[most_scalars];
-        std::copy(entry.bits.begin(), entry.bits.end(), bits);
-        if (!pack_all(*entry.plan, values, bits)) return nullptr;
-        return run(*entry.plan, inputs, {bits, entry.plan->record().scalars.size()});
-      }
-    }
+  if (known.entries.empty()) return slow_call(self, args, count, keywords);
+  Inputs inputs;
+  if (!inputs.read(args, static_cast<std::size_t>(count))) {
+    PyErr_Clear();  // the slow path says it again, with the argument's name
+    return slow_call(self, args, count, keywords);
+  }
+  const auto found = known.entries.find(hash_of(inputs.views()));
+  if (found == known.entries.end()) return slow_call(self, args, count, keywords);
+  PyObject* values[most_scalars];
+  for (const Entry& entry : found->second) {
+    if (!matches(entry, args + count, keywords, values)) continue;
+    const nb::object alive = entry.plan_object;  // another thread may forget the entry while the simulator runs
+    const Plan& plan = *entry.plan;
+    std::uint64_t bits[most_scalars];
+    std::copy(entry.bits.begin(), entry.bits.end(), bits);
+    if (!pack_all(plan, values, bits)) return nullptr;
+    return run(plan, inputs, {bits, plan.record().scalars.size()});
   }
   return slow_call(self, args, count, keywords);
 }
