@@ -1,5 +1,7 @@
-// Calling kernels: launch records and plans as Python values, and `Launcher`, the base of `Kernel` whose call goes from
+// Calling kernels: plans as Python values, and `Launcher`, the base of `Kernel` whose call goes from
 // the arguments to the launch without a line of Python where it has seen such arguments before.
+#include "python/src/launch.h"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -11,9 +13,7 @@
 #include <unordered_map>
 
 #include "ptx/base/text.h"
-#include "ptx/cuda/executor.h"
 #include "ptx/interop/plan.h"
-#include "python/src/module.h"
 #include "python/src/tensors.h"
 
 namespace ptx::python {
@@ -22,60 +22,6 @@ namespace {
 using interop::DeviceType;
 using interop::DLDevice;
 using interop::Plan;
-
-// The exception of pyptx.errors that says what kind of mistake a diagnostic is.
-const char* exception_of(Code code) {
-  const int number = static_cast<int>(code);
-  if (number >= 5000) return "SimulationError";
-  switch (code) {
-    case Code::no_assembler:
-    case Code::assembler_error:
-    case Code::assembler_failed:
-    case Code::no_disassembler:
-    case Code::disassembler_failed: return "AssemblerError";
-    case Code::argument_count:
-    case Code::wrong_element:
-    case Code::wrong_scalar: return "LaunchTypeError";
-    case Code::wrong_rank:
-    case Code::wrong_dimension:
-    case Code::conflicting_dimension:
-    case Code::not_contiguous:
-    case Code::misaligned_tensor:
-    case Code::wrong_device:
-    case Code::tensor_map_rule:
-    case Code::launch_limits: return "LaunchValueError";
-    default: return "LaunchError";
-  }
-}
-
-// Sets the Python error; for code that Python calls directly and that must not throw.
-void set_error(const Diagnostics& why) {
-  try {
-    const nb::object type = nb::module_::import_("pyptx.errors").attr(exception_of(why.front().code));
-    const nb::object error = type(to_string(why), nb::cast(why));
-    PyErr_SetObject(type.ptr(), error.ptr());
-  } catch (nb::python_error& error) {
-    error.restore();
-  }
-}
-
-[[noreturn]] void raise_launch(const Diagnostics& why) {
-  set_error(why);
-  throw nb::python_error();
-}
-
-template <class T>
-T value_or_raise(Expected<T> result) {
-  if (!result) raise_launch(result.why());
-  return std::move(result).value();
-}
-
-// Work of the library that needs no Python and may take long.
-template <class F>
-auto unlocked(F work) {
-  const nb::gil_scoped_release release;
-  return work();
-}
 
 // A Python number as the bits of a scalar parameter. False with a Python error set.
 bool pack(const launch::ScalarArgument& argument, PyObject* number, std::uint64_t& bits) {
@@ -335,115 +281,6 @@ DLDevice device_of(std::tuple<int, int> device) {
   return {static_cast<DeviceType>(std::get<0>(device)), std::get<1>(device)};
 }
 
-launch::Dim3 three(std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> size) {
-  return {std::get<0>(size), std::get<1>(size), std::get<2>(size)};
-}
-
-launch::Element element_named(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(launch::Element::boolean); ++i)
-    if (const auto element = static_cast<launch::Element>(i); launch::name(element) == name) return element;
-  throw nb::value_error(cat("`", name, "` is no element type of tensors").c_str());
-}
-
-std::uint32_t scalar_bytes(const std::string& type) {
-  if (type == "pred") return 1;
-  if (type == "bf16") return 2;
-  const std::string digits = type.substr(std::min<std::size_t>(1, type.size()));
-  for (const std::uint32_t bits : {8u, 16u, 32u, 64u})
-    if (digits == cat(bits)) return bits / 8;
-  throw nb::value_error(cat("`", type, "` is no type of a scalar parameter").c_str());
-}
-
-void add_parameter(launch::Record& record, launch::Parameter::Kind kind, const std::string& name, std::uint32_t size,
-                   std::size_t source, std::uint32_t alignment = 0) {
-  launch::append(record, {kind, name, 0, size, static_cast<std::uint32_t>(source)}, alignment);
-}
-
-void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype,
-                const std::vector<std::int64_t>& shape, bool output, bool parameter) {
-  launch::TensorArgument tensor;
-  tensor.name = name;
-  tensor.element = element_named(dtype);
-  tensor.output = output;
-  for (const std::int64_t size : shape) tensor.shape.push_back({size, {}});
-  record.tensors.push_back(std::move(tensor));
-  if (parameter) add_parameter(record, launch::Parameter::Kind::tensor, name, 8, record.tensors.size() - 1);
-}
-
-void add_tensor_map(launch::Record& record, const std::string& tensor, const std::vector<std::uint32_t>& box,
-                    std::uint32_t swizzle, bool column_blocks, bool padding) {
-  launch::TensorMapRecipe recipe;
-  const auto is_it = [&](const launch::TensorArgument& argument) { return argument.name == tensor; };
-  const auto found = std::find_if(record.tensors.begin(), record.tensors.end(), is_it);
-  if (found == record.tensors.end()) throw nb::value_error(cat("no tensor `", tensor, "` to make a map of").c_str());
-  if (box.empty() || box.size() > recipe.box.size()) throw nb::value_error("a tensor map has rank 1 to 5");
-  recipe.tensor = static_cast<std::uint32_t>(found - record.tensors.begin());
-  recipe.rank = static_cast<std::uint32_t>(box.size());
-  std::copy(box.begin(), box.end(), recipe.box.begin());
-  using Swizzle = launch::TensorMapRecipe::Swizzle;
-  recipe.swizzle = swizzle == 128  ? Swizzle::b128
-                   : swizzle == 64 ? Swizzle::b64
-                   : swizzle == 32 ? Swizzle::b32
-                                   : Swizzle::none;
-  recipe.column_blocks = column_blocks;
-  recipe.padding = padding;
-  found->alignment = 16;
-  record.tensor_maps.push_back(recipe);
-  add_parameter(record, launch::Parameter::Kind::tensor_map, tensor + "_tma_desc", 128, record.tensor_maps.size() - 1);
-}
-
-using Lines = std::vector<std::tuple<std::string, std::uint32_t>>;
-
-std::vector<Place> places(const Lines& lines) {
-  std::vector<Place> list;
-  for (const auto& [file, line] : lines) list.push_back({Name(file), line, 0});
-  return list;
-}
-
-void init_record(nb::module_& m) {
-  using launch::Record;
-  using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
-  nb::class_<Record>(m, "Record",
-                     "What a launch is: shape of the grid, arguments in the order of the .entry's parameters")
-      .def(
-          "__init__",
-          [](Record* self, std::string entry, std::string target, Three grid, Three block, Three cluster,
-             std::uint32_t dynamic_shared) {
-            new (self) Record;
-            self->entry = std::move(entry);
-            self->target = std::move(target);
-            self->grid = three(grid), self->block = three(block), self->cluster = three(cluster);
-            self->dynamic_shared = dynamic_shared;
-          },
-          nb::arg("entry"), nb::arg("target"), nb::arg("grid"), nb::arg("block"), nb::arg("cluster") = Three{1, 1, 1},
-          nb::arg("dynamic_shared") = 0)
-      .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
-           nb::arg("parameter") = true,
-           "Inputs first, then outputs. Adds the pointer's parameter unless told otherwise")
-      .def(
-          "scalar",
-          [](Record& self, const std::string& name, const std::string& type, std::uint32_t alignment) {
-            self.scalars.push_back({name, type});
-            add_parameter(self, launch::Parameter::Kind::scalar, name, scalar_bytes(type), self.scalars.size() - 1,
-                          alignment);
-          },
-          nb::arg("name"), nb::arg("type"), nb::arg("alignment") = 0)
-      .def("tensor_map", &add_tensor_map, nb::arg("tensor"), nb::arg("box"), nb::arg("swizzle") = 0,
-           nb::arg("column_blocks") = false, nb::arg("padding") = false,
-           "A map of a tensor, by value: box innermost dimension first, swizzle in bytes")
-      .def(
-          "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
-          "The author's (file, line) of each line of the PTX text; entry 0 is not used")
-      .def_ro("entry", &Record::entry)
-      .def_ro("target", &Record::target)
-      .def_ro("dynamic_shared", &Record::dynamic_shared)
-      .def_prop_ro("parameters", [](const Record& self) {
-        nb::list rows;
-        for (const auto& row : self.parameters) rows.append(nb::make_tuple(row.name, row.offset, row.size));
-        return rows;
-      });
-}
-
 void init_plan(nb::module_& m) {
   nb::class_<Plan>(m, "Plan", "One specialisation of a kernel, ready to run on one device")
       .def_static(
@@ -481,63 +318,6 @@ nb::tuple describe(nb::handle array) {
   for (std::int32_t i = 0; i < tensor.ndim; ++i) shape.append(tensor.shape[i]);
   return nb::make_tuple(nb::tuple(shape), interop::name(tensor.dtype),
                         nb::make_tuple(static_cast<int>(tensor.device.type), tensor.device.id));
-}
-
-// The process' assembler. The face knows where packages lie, and says so when it is imported.
-const cuda::AssemblerResult& assembler() {
-  nb::module_::import_("pyptx._launch");
-  return cuda::assembler();
-}
-
-std::string assembler_description() {
-  const auto& chosen = assembler();
-  return chosen ? cuda::describe(**chosen) : to_string(chosen.why());
-}
-
-std::string sass(const std::string& ptx, const std::string& target, const std::string& name, const Lines& lines) {
-  const auto& chosen = assembler();
-  if (!chosen) raise_launch(chosen.why());
-  const std::vector<Place> author = places(lines);
-  const cuda::AssembleOptions options{author, name, false};
-  const auto cubin = value_or_raise(unlocked([&] { return (*chosen)->assemble(ptx, target, options); }));
-  return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes); }));
-}
-
-// With the driver's JIT whatever assembler was chosen: for the current context's device.
-nb::bytes assemble_with_driver(const std::string& ptx, const std::string& target) {
-  const auto jit = value_or_raise(cuda::find_driver_jit());
-  const auto cubin = value_or_raise(unlocked([&] { return jit->assemble(ptx, target, {}); }));
-  return nb::bytes(reinterpret_cast<const char*>(cubin.bytes.data()), cubin.bytes.size());
-}
-
-void init_machine(nb::module_& m) {
-  m.def(
-      "use_packages", [](std::vector<std::string> folders) { cuda::use({std::move(folders)}); }, nb::arg("folders"),
-      "Folders with Python packages in which assemblers are looked for, before the first is needed");
-  m.def("assembler_description", &assembler_description);
-  m.def("disassembler_description", [] {
-    nb::module_::import_("pyptx._launch");
-    return cuda::disassembler_path().value_or("none");
-  });
-  m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{});
-  m.def("assemble_with_driver", &assemble_with_driver, nb::arg("ptx"), nb::arg("target"));
-  m.def("driver_version", []() -> std::optional<std::string> {
-    const auto& driver = cuda::driver();
-    if (!driver) return std::nullopt;
-    return cat("CUDA ", driver->version / 1000, ".", driver->version % 1000 / 10);
-  });
-  m.def("devices", [] {
-    nb::list rows;
-    for (int i = 0; i < cuda::device_count(); ++i)
-      if (const auto facts = cuda::device_facts(i); facts)
-        rows.append(nb::make_tuple(facts->name, facts->major, facts->minor));
-    return rows;
-  });
-  m.def("device_capability", [](int device) -> std::optional<std::tuple<int, int>> {
-    const auto facts = cuda::device_facts(device);
-    if (!facts) return std::nullopt;
-    return std::tuple(facts->major, facts->minor);
-  });
 }
 
 }  // namespace

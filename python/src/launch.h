@@ -1,0 +1,38 @@
+// What the areas of launching share: diagnostics as exceptions, work without Python's lock, tables of lines.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ptx/base/expected.h"
+#include "python/src/module.h"
+
+namespace ptx::python {
+
+void init_machine(nb::module_& m);  // assemblers, devices
+void init_record(nb::module_& m);
+
+// Sets the Python error that the first diagnostic stands for; for code that Python calls directly and that must not
+// throw.
+void set_error(const Diagnostics& why);
+[[noreturn]] void raise_launch(const Diagnostics& why);
+
+template <class T>
+T value_or_raise(Expected<T> result) {
+  if (!result) raise_launch(result.why());
+  return std::move(result).value();
+}
+
+// Work of the library that needs no Python and may take long.
+template <class F>
+auto unlocked(F work) {
+  const nb::gil_scoped_release release;
+  return work();
+}
+
+// The author's (file, line) of each line of a PTX text; entry 0 is not used.
+using Lines = std::vector<std::tuple<std::string, std::uint32_t>>;
+std::vector<Place> places(const Lines& lines);
+
+}  // namespace ptx::python

@@ -1,0 +1,113 @@
+// What this machine can do: its assembler, disassembler and devices; and the exceptions of everything that launches.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "ptx/base/text.h"
+#include "ptx/cuda/executor.h"
+#include "python/src/launch.h"
+
+namespace ptx::python {
+namespace {
+
+// The exception of pyptx.errors that says what kind of mistake a diagnostic is.
+const char* exception_of(Code code) {
+  const int number = static_cast<int>(code);
+  if (number >= 5000) return "SimulationError";
+  switch (code) {
+    case Code::no_assembler:
+    case Code::assembler_error:
+    case Code::assembler_failed:
+    case Code::no_disassembler:
+    case Code::disassembler_failed: return "AssemblerError";
+    case Code::argument_count:
+    case Code::wrong_element:
+    case Code::wrong_scalar: return "LaunchTypeError";
+    case Code::wrong_rank:
+    case Code::wrong_dimension:
+    case Code::conflicting_dimension:
+    case Code::not_contiguous:
+    case Code::misaligned_tensor:
+    case Code::wrong_device:
+    case Code::tensor_map_rule:
+    case Code::launch_limits: return "LaunchValueError";
+    default: return "LaunchError";
+  }
+}
+
+// The process' assembler. The face knows where packages lie, and says so when it is imported.
+const cuda::AssemblerResult& assembler() {
+  nb::module_::import_("pyptx._launch");
+  return cuda::assembler();
+}
+
+std::string assembler_description() {
+  const auto& chosen = assembler();
+  return chosen ? cuda::describe(**chosen) : to_string(chosen.why());
+}
+
+std::string sass(const std::string& ptx, const std::string& target, const std::string& name, const Lines& lines) {
+  const auto& chosen = assembler();
+  if (!chosen) raise_launch(chosen.why());
+  const std::vector<Place> author = places(lines);
+  const cuda::AssembleOptions options{author, name, false};
+  const auto cubin = value_or_raise(unlocked([&] { return (*chosen)->assemble(ptx, target, options); }));
+  return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes); }));
+}
+
+// With the driver's JIT whatever assembler was chosen: for the current context's device.
+nb::bytes assemble_with_driver(const std::string& ptx, const std::string& target) {
+  const auto jit = value_or_raise(cuda::find_driver_jit());
+  const auto cubin = value_or_raise(unlocked([&] { return jit->assemble(ptx, target, {}); }));
+  return nb::bytes(reinterpret_cast<const char*>(cubin.bytes.data()), cubin.bytes.size());
+}
+
+}  // namespace
+
+void set_error(const Diagnostics& why) {
+  try {
+    const nb::object type = nb::module_::import_("pyptx.errors").attr(exception_of(why.front().code));
+    const nb::object error = type(to_string(why), nb::cast(why));
+    PyErr_SetObject(type.ptr(), error.ptr());
+  } catch (nb::python_error& error) {
+    error.restore();
+  }
+}
+
+[[noreturn]] void raise_launch(const Diagnostics& why) {
+  set_error(why);
+  throw nb::python_error();
+}
+
+void init_machine(nb::module_& m) {
+  m.def(
+      "use_packages", [](std::vector<std::string> folders) { cuda::use({std::move(folders)}); }, nb::arg("folders"),
+      "Folders with Python packages in which assemblers are looked for, before the first is needed");
+  m.def("assembler_description", &assembler_description);
+  m.def("disassembler_description", [] {
+    nb::module_::import_("pyptx._launch");
+    return cuda::disassembler_path().value_or("none");
+  });
+  m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{});
+  m.def("assemble_with_driver", &assemble_with_driver, nb::arg("ptx"), nb::arg("target"));
+  m.def("driver_version", []() -> std::optional<std::string> {
+    const auto& driver = cuda::driver();
+    if (!driver) return std::nullopt;
+    return cat("CUDA ", driver->version / 1000, ".", driver->version % 1000 / 10);
+  });
+  m.def("devices", [] {
+    nb::list rows;
+    for (int i = 0; i < cuda::device_count(); ++i)
+      if (const auto facts = cuda::device_facts(i); facts)
+        rows.append(nb::make_tuple(facts->name, facts->major, facts->minor));
+    return rows;
+  });
+  m.def("device_capability", [](int device) -> std::optional<std::tuple<int, int>> {
+    const auto facts = cuda::device_facts(device);
+    if (!facts) return std::nullopt;
+    return std::tuple(facts->major, facts->minor);
+  });
+}
+
+}  // namespace ptx::python

@@ -1,0 +1,125 @@
+// Launch records as Python values: the face appends the arguments in the order of the .entry's parameters.
+#include "ptx/launch/record.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "ptx/base/text.h"
+#include "python/src/launch.h"
+
+namespace ptx::python {
+namespace {
+
+launch::Dim3 three(std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> size) {
+  return {std::get<0>(size), std::get<1>(size), std::get<2>(size)};
+}
+
+launch::Element element_named(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(launch::Element::boolean); ++i)
+    if (const auto element = static_cast<launch::Element>(i); launch::name(element) == name) return element;
+  throw nb::value_error(cat("`", name, "` is no element type of tensors").c_str());
+}
+
+std::uint32_t scalar_bytes(const std::string& type) {
+  if (type == "pred") return 1;
+  if (type == "bf16") return 2;
+  const std::string digits = type.substr(std::min<std::size_t>(1, type.size()));
+  for (const std::uint32_t bits : {8u, 16u, 32u, 64u})
+    if (digits == cat(bits)) return bits / 8;
+  throw nb::value_error(cat("`", type, "` is no type of a scalar parameter").c_str());
+}
+
+void add_parameter(launch::Record& record, launch::Parameter::Kind kind, const std::string& name, std::uint32_t size,
+                   std::size_t source, std::uint32_t alignment = 0) {
+  launch::append(record, {kind, name, 0, size, static_cast<std::uint32_t>(source)}, alignment);
+}
+
+void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype,
+                const std::vector<std::int64_t>& shape, bool output, bool parameter) {
+  launch::TensorArgument tensor;
+  tensor.name = name;
+  tensor.element = element_named(dtype);
+  tensor.output = output;
+  for (const std::int64_t size : shape) tensor.shape.push_back({size, {}});
+  record.tensors.push_back(std::move(tensor));
+  if (parameter) add_parameter(record, launch::Parameter::Kind::tensor, name, 8, record.tensors.size() - 1);
+}
+
+void add_tensor_map(launch::Record& record, const std::string& tensor, const std::vector<std::uint32_t>& box,
+                    std::uint32_t swizzle, bool column_blocks, bool padding) {
+  launch::TensorMapRecipe recipe;
+  const auto is_it = [&](const launch::TensorArgument& argument) { return argument.name == tensor; };
+  const auto found = std::find_if(record.tensors.begin(), record.tensors.end(), is_it);
+  if (found == record.tensors.end()) throw nb::value_error(cat("no tensor `", tensor, "` to make a map of").c_str());
+  if (box.empty() || box.size() > recipe.box.size()) throw nb::value_error("a tensor map has rank 1 to 5");
+  recipe.tensor = static_cast<std::uint32_t>(found - record.tensors.begin());
+  recipe.rank = static_cast<std::uint32_t>(box.size());
+  std::copy(box.begin(), box.end(), recipe.box.begin());
+  using Swizzle = launch::TensorMapRecipe::Swizzle;
+  recipe.swizzle = swizzle == 128  ? Swizzle::b128
+                   : swizzle == 64 ? Swizzle::b64
+                   : swizzle == 32 ? Swizzle::b32
+                                   : Swizzle::none;
+  recipe.column_blocks = column_blocks;
+  recipe.padding = padding;
+  found->alignment = 16;
+  record.tensor_maps.push_back(recipe);
+  add_parameter(record, launch::Parameter::Kind::tensor_map, tensor + "_tma_desc", 128, record.tensor_maps.size() - 1);
+}
+
+}  // namespace
+
+std::vector<Place> places(const Lines& lines) {
+  std::vector<Place> list;
+  for (const auto& [file, line] : lines) list.push_back({Name(file), line, 0});
+  return list;
+}
+
+void init_record(nb::module_& m) {
+  using launch::Record;
+  using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+  nb::class_<Record>(m, "Record",
+                     "What a launch is: shape of the grid, arguments in the order of the .entry's parameters")
+      .def(
+          "__init__",
+          [](Record* self, std::string entry, std::string target, Three grid, Three block, Three cluster,
+             std::uint32_t dynamic_shared) {
+            new (self) Record;
+            self->entry = std::move(entry);
+            self->target = std::move(target);
+            self->grid = three(grid), self->block = three(block), self->cluster = three(cluster);
+            self->dynamic_shared = dynamic_shared;
+          },
+          nb::arg("entry"), nb::arg("target"), nb::arg("grid"), nb::arg("block"), nb::arg("cluster") = Three{1, 1, 1},
+          nb::arg("dynamic_shared") = 0)
+      .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
+           nb::arg("parameter") = true,
+           "Inputs first, then outputs. Adds the pointer's parameter unless told otherwise")
+      .def(
+          "scalar",
+          [](Record& self, const std::string& name, const std::string& type, std::uint32_t alignment) {
+            self.scalars.push_back({name, type});
+            add_parameter(self, launch::Parameter::Kind::scalar, name, scalar_bytes(type), self.scalars.size() - 1,
+                          alignment);
+          },
+          nb::arg("name"), nb::arg("type"), nb::arg("alignment") = 0)
+      .def("tensor_map", &add_tensor_map, nb::arg("tensor"), nb::arg("box"), nb::arg("swizzle") = 0,
+           nb::arg("column_blocks") = false, nb::arg("padding") = false,
+           "A map of a tensor, by value: box innermost dimension first, swizzle in bytes")
+      .def(
+          "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
+          "The author's (file, line) of each line of the PTX text; entry 0 is not used")
+      .def_ro("entry", &Record::entry)
+      .def_ro("target", &Record::target)
+      .def_ro("dynamic_shared", &Record::dynamic_shared)
+      .def_prop_ro("parameters", [](const Record& self) {
+        nb::list rows;
+        for (const auto& row : self.parameters) rows.append(nb::make_tuple(row.name, row.offset, row.size));
+        return rows;
+      });
+}
+
+}  // namespace ptx::python
