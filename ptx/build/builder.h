@@ -27,11 +27,11 @@ namespace ptx::build {
 struct Options {
   std::string name = "kernel";
   std::string target = "sm_90a";
-  isa::Version version;                 // {0, 0}: the smallest that target and instructions need
-  std::vector<std::string> directives;  // ".maxntid 384, 1, 1"
-  std::string extern_shared;            // symbol of the author's own dynamic shared memory; "": none
-  std::uint32_t dynamic_shared = 0;     // bytes of it
-  Place place;                          // of the kernel's definition
+  isa::Version version{};                 // {0, 0}: the smallest that target and instructions need
+  std::vector<std::string> directives{};  // ".maxntid 384, 1, 1"
+  std::string extern_shared{};            // symbol of the author's own dynamic shared memory; "": none
+  std::uint32_t dynamic_shared = 0;       // bytes of it
+  Place place{};                          // of the kernel's definition
 };
 
 // What finish() made. The module holds one entry.
@@ -39,8 +39,8 @@ struct Built {
   ir::Module module;
   std::uint32_t dynamic_shared = 0;  // bytes that a launch has to give
   std::uint32_t static_shared = 0;
-  std::vector<std::string> tensor_maps;  // tensors whose map became a parameter, in parameter order
-  Diagnostics notes;                     // warnings of the whole-function check
+  std::vector<std::string> tensor_maps{};  // tensors whose map became a parameter, in parameter order
+  Diagnostics notes;                       // warnings of the whole-function check
 };
 
 class Builder {
@@ -129,7 +129,7 @@ class Builder {
   [[noreturn]] void refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const Operand& number) const;
 
   Options options_;
-  Place place_;
+  Place place_{};
   std::unique_ptr<State> state_;
 };
 

@@ -22,27 +22,27 @@ void bulk_wait_group(Builder& builder, std::int64_t pending, bool read = false);
 namespace tensor {
 
 struct Load {
-  Address to;                         // shared
-  Operand map;                        // register of the tensor map
-  std::vector<Operand> at;            // coordinates, innermost first; their number is the rank 1..5
-  Address bar;                        // mbarrier that the bytes complete
-  std::optional<Operand> multicast;   // mask of CTAs
-  std::optional<Operand> cache_hint;  // 64-bit policy
+  Address to{};                         // shared
+  Operand map{};                        // register of the tensor map
+  std::vector<Operand> at{};            // coordinates, innermost first; their number is the rank 1..5
+  Address bar{};                        // mbarrier that the bytes complete
+  std::optional<Operand> multicast{};   // mask of CTAs
+  std::optional<Operand> cache_hint{};  // 64-bit policy
   int cta_group = 1;
   enum class Mode : std::uint8_t { none, tile, im2col, gather4 } mode = Mode::none;  // none: the word is left out
-  std::vector<Operand> im2col_offsets;
+  std::vector<Operand> im2col_offsets{};
   bool to_cta = false;  // .shared::cta instead of .shared::cluster
-  ir::Guard guard;
+  ir::Guard guard{};
 };
 void load(Builder& builder, const Load& what);
 
 struct Store {
-  Operand map;
-  std::vector<Operand> at;
-  Address from;  // shared
-  std::optional<Operand> cache_hint;
+  Operand map{};
+  std::vector<Operand> at{};
+  Address from{};  // shared
+  std::optional<Operand> cache_hint{};
   Load::Mode mode = Load::Mode::none;  // gather4 stands for scatter4
-  ir::Guard guard;
+  ir::Guard guard{};
 };
 void store(Builder& builder, const Store& what);
 

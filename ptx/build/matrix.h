@@ -30,15 +30,15 @@ Reg tile_descriptor(const Shared& tile, std::int64_t offset = 0);  // of wgmma_t
 
 struct Mma {
   std::array<std::uint32_t, 3> shape{64, 8, 16};
-  std::string d_type, a_type, b_type;  // "f32", "bf16", "e4m3"
-  std::vector<Operand> d;
-  std::variant<Operand, Shared, std::vector<Operand>> a;  // descriptor, tile, or registers
-  std::variant<Operand, Shared> b;
+  std::string d_type{}, a_type{}, b_type{};  // "f32", "bf16", "e4m3"
+  std::vector<Operand> d{};
+  std::variant<Operand, Shared, std::vector<Operand>> a{};  // descriptor, tile, or registers
+  std::variant<Operand, Shared> b{};
   Operand scale_d = 0;  // predicate, or a number: staged by setp
   int scale_a = 1, scale_b = 1, trans_a = 0, trans_b = 0;
   std::int64_t a_offset = 0, b_offset = 0;  // bytes into a tile
   bool saturate = false;                    // .satfinite, integers
-  ir::Guard guard;
+  ir::Guard guard{};
 };
 // The immediates that the types have: scale for f16 bf16 tf32 fp8, transposition for f16 and bf16 (of a only from
 // shared memory).
@@ -48,10 +48,10 @@ void mma_async(Builder& builder, const Mma& what);
 
 struct MmaSync {
   std::array<std::uint32_t, 3> shape{16, 8, 16};
-  std::string d_type, a_type, b_type, c_type;
-  std::vector<Operand> d, a, b, c;
+  std::string d_type{}, a_type{}, b_type{}, c_type{};
+  std::vector<Operand> d{}, a{}, b{}, c{};
   std::string a_layout = "row", b_layout = "col";
-  ir::Guard guard;
+  ir::Guard guard{};
 };
 void mma_sync(Builder& builder, const MmaSync& what);
 

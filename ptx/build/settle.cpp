@@ -5,6 +5,7 @@
 // Each is decided by counting, in passes over the operands; nothing is moved past another instruction.
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "ptx/base/text.h"
 #include "ptx/build/state.h"
@@ -222,12 +223,18 @@ void move_into(Builder::State& s, Name array, std::uint64_t base) {
     at[s.function.variables[a.variable].name.id()] = base + a.offset;
     moved[a.variable] = true;
   }
-  for (ir::Operand& o : s.function.operands) {
-    if (o.kind != Kind::symbol) continue;
-    const auto found = at.find(o.id);
-    if (found == at.end()) continue;
+  const auto move = [&](ir::Operand& o) {
+    const auto found = o.kind == Kind::symbol ? at.find(o.id) : at.end();
+    if (found == at.end()) return;
     o.id = array.id();
     o.value += static_cast<std::int64_t>(found->second);
+  };
+  for (ir::Operand& o : s.function.operands) {
+    move(o);
+    if (o.kind != Kind::address) continue;
+    ir::Operand& base = s.function.operands[o.id];  // [array+1+2] is written [array+3]
+    move(base);
+    if (base.kind == Kind::symbol) o.value += std::exchange(base.value, 0);
   }
   std::vector<ir::Variable> kept;
   for (std::size_t i = 0; i < moved.size(); ++i) {

@@ -18,17 +18,17 @@ void dealloc(Builder& builder, const Operand& taddr, const Operand& columns, int
 void relinquish_alloc_permit(Builder& builder, int cta_group = 1);
 
 struct Mma {
-  Operand d;  // tensor memory address
-  Operand a, b, idesc;
+  Operand d{};  // tensor memory address
+  Operand a{}, b{}, idesc{};
   bool a_is_tmem = false;
   int cta_group = 1;
-  std::string kind = "f16", collector_a;
+  std::string kind = "f16", collector_a{};
   bool sparse = false, ashift = false;
-  std::optional<Operand> sparse_metadata;
-  std::optional<Operand> scale_a, scale_b;  // tensor memory addresses, of the mx kinds
-  Operand enable_d = 1;                     // predicate register, another register, or a number
-  std::optional<Operand> scale_d;           // shift of D's exponent
-  ir::Guard guard;
+  std::optional<Operand> sparse_metadata{};
+  std::optional<Operand> scale_a{}, scale_b{};  // tensor memory addresses, of the mx kinds
+  Operand enable_d = 1;                         // predicate register, another register, or a number
+  std::optional<Operand> scale_d{};             // shift of D's exponent
+  ir::Guard guard{};
 };
 void mma(Builder& builder, const Mma& what);
 
