@@ -1,7 +1,8 @@
-// Any bytes: the tree prints them back; removing and replacing keep the rest.
+// Any bytes: the tree prints them back and holds together; it lowers, and what it emits is read as the same text.
 #include <cstdint>
 #include <cstdlib>
 
+#include "ptx/ir/lower.h"
 #include "ptx/syntax/parse.h"
 #include "ptx/syntax/print.h"
 
@@ -18,6 +19,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto child : tree.children(id)) {
       if (nodes[child].first < node.first || nodes[child].last > node.last || nodes[child].end > node.end) std::abort();
     }
+  }
+  if (parsed.diagnostics.empty()) {
+    const auto lowered = ptx::ir::lower(tree);
+    const std::string emitted = ptx::ir::emit(lowered.module);
+    const auto again = ptx::ir::lower(ptx::syntax::parse(emitted).tree);
+    if (lowered.diagnostics.empty() && ptx::ir::emit(again.module) != emitted) std::abort();
+  } else {
+    (void)ptx::ir::emit(ptx::ir::lower(tree).module);
   }
   for (const auto statement : tree.children(0)) {
     tree.insert_before(statement, "ret;");

@@ -23,6 +23,7 @@ constexpr std::uint32_t max_registers = 1u << 22;
 struct Specifiers {
   Variable variable;
   bool space = false, type = false;
+  bool known = true;  // all of its words
 };
 
 class Lowering {
@@ -125,6 +126,7 @@ class Lowering {
   template <class Take>
   void variables(NodeId id, Take take) {
     const Specifiers all = specifiers(id);
+    if (!all.known) return;
     if (!all.space || !all.type) {
       return refuse(Code::bad_declaration, id,
                     all.space ? "a declaration names no type" : "a declaration names no state space");
@@ -157,19 +159,28 @@ class Lowering {
         else
           v.space = *space, result.space = true;
       } else {
-        result.type = type_word(v, word) || result.type;
+        const bool type = type_word(v, word);
+        if (!type && !other_word(v, word)) {
+          result.known = false;
+          refuse(Code::bad_declaration, id, cat("`.", word, "` is no word of a declaration"));
+        }
+        result.type = result.type || type;
       }
     }
     return result;
   }
-  // Whether the word says the type. Others are the vector length and the linking.
   static bool type_word(Variable& v, std::string_view word) {
     if (const auto type = isa::type_named(word)) return v.type = *type, true;
     if (word == "texref" || word == "samplerref" || word == "surfref") return v.opaque = word, true;
-    if (word == "v2" || word == "v4" || word == "v8") return v.vector = static_cast<std::uint8_t>(word[1] - '0'), false;
+    return false;
+  }
+  // The length of a vector, or the linking.
+  static bool other_word(Variable& v, std::string_view word) {
+    if (word == "v2" || word == "v4" || word == "v8") return v.vector = static_cast<std::uint8_t>(word[1] - '0'), true;
+    if (word != "extern" && word != "visible" && word != "weak" && word != "common") return false;
     if (!v.linking.empty()) v.linking += " .";
     v.linking += word;
-    return false;
+    return true;
   }
   // At `.attribute`: the text between its parentheses. Leaves the token on the last of them.
   std::string attributes(TokenId& token, TokenId last) const {

@@ -62,8 +62,9 @@ class Parser {
     while (!blocks_.empty()) report_open(blocks_.back().node), close_block();
     ++position_;
     close(root);
-    std::stable_sort(diagnostics_.begin(), diagnostics_.end(),
-                     [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
+    std::sort(diagnostics_.begin(), diagnostics_.end(), [](const Diagnostic& a, const Diagnostic& b) {
+      return a.span.begin != b.span.begin ? a.span.begin < b.span.begin : a.code < b.code;
+    });
     return {std::move(tree_), std::move(diagnostics_)};
   }
 

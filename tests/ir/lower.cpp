@@ -280,6 +280,7 @@ TEST_CASE("Code::undeclared_guard, Code::integer_overflow") {
 
 TEST_CASE("Code::bad_declaration") {
   CHECK(refusals(cat(header, ".global x;")) == "bad_declaration 4:1 a declaration names no type");
+  CHECK(refusals(cat(header, ".global .foo .b32 x;")) == "bad_declaration 4:1 `.foo` is no word of a declaration");
   CHECK(refusals(cat(header, ".align 8 .b32 x;")) == "bad_declaration 4:1 a declaration names no state space");
   CHECK(refusals(cat(header, ".global .b32 x[-1];")) == "bad_declaration 4:15 `[-1]` is no size of an array");
   CHECK(refusals(cat(header, ".entry k() { .reg .b32 r<4000000000>; }")) ==
