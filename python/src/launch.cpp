@@ -331,7 +331,7 @@ void init_launch(nb::module_& m) {
   m.attr("Launcher") = nb::steal(reinterpret_cast<PyObject*>(launcher));
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
         nb::arg("scalars"));
-  m.def("describe", &describe, nb::arg("array"));
+  m.def("describe", &describe, nb::arg("array").none());
 }
 
 }  // namespace ptx::python
