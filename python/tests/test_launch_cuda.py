@@ -1,0 +1,135 @@
+"""The CUDA path without a GPU: an invented libcuda (tests/cuda/fake), an invented tensor type with DLPack's exchange API."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+
+PROGRAM = r'''
+import ctypes as c, struct, sys
+
+class Device(c.Structure):
+    _fields_ = [("type", c.c_int32), ("id", c.c_int32)]
+class Type(c.Structure):
+    _fields_ = [("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16)]
+class DLTensor(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("device", Device), ("ndim", c.c_int32), ("dtype", Type),
+                ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64)]
+class Managed(c.Structure):
+    _fields_ = [("major", c.c_uint32), ("minor", c.c_uint32), ("context", c.c_void_p), ("deleter", c.c_void_p),
+                ("flags", c.c_uint64), ("tensor", DLTensor)]
+
+class Tensor:
+    """On device `cuda:device`; `address` is all there is of its memory."""
+    def __init__(self, address, shape, device=0):
+        self.address, self.shape, self.device = address, shape, device
+        self.sizes = (c.c_int64 * len(shape))(*shape)
+
+kept = []
+
+@c.PYFUNCTYPE(c.c_int, c.POINTER(DLTensor), c.POINTER(c.POINTER(Managed)), c.c_void_p, c.c_void_p)
+def allocate(prototype, out, context, set_error):
+    wanted = prototype.contents
+    managed = Managed(1, 3, None, None, 0, wanted)
+    managed.tensor.data = 0xABCD00
+    kept.append(managed)
+    kept.append(Tensor(0xABCD00, tuple(wanted.shape[: wanted.ndim]), wanted.device.id))
+    out[0] = c.pointer(managed)
+    return 0
+
+@c.PYFUNCTYPE(c.c_int, c.POINTER(Managed), c.POINTER(c.py_object))
+def to_object(managed, out):
+    c.pythonapi.Py_IncRef(c.py_object(kept[-1]))
+    out[0] = kept[-1]
+    return 0
+
+@c.PYFUNCTYPE(c.c_int, c.py_object, c.POINTER(DLTensor))
+def from_object(tensor, out):
+    device, rank = Device(2, tensor.device), len(tensor.shape)
+    out[0] = DLTensor(tensor.address, device, rank, Type(2, 32, 1), tensor.sizes, None, 0)
+    return 0
+
+@c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_p))
+def current_stream(kind, device, out):
+    out[0] = 0x5000 + 16 * kind + device
+    return 0
+
+address = lambda function: c.cast(function, c.c_void_p).value
+functions = [address(function) for function in (allocate, to_object, from_object, current_stream)]
+table = (c.c_uint64 * 7)(1 | 3 << 32, 0, functions[0], 0, *functions[1:])
+make = c.pythonapi.PyCapsule_New
+make.restype, make.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+Tensor.__dlpack_c_exchange_api__ = make(c.addressof(table), b"dlpack_exchange_api", None)
+
+fake = c.CDLL(sys.argv[1])
+fake.fake_journal.restype = c.c_char_p
+fake.fake_parameters.restype = c.c_void_p
+journal = lambda: fake.fake_journal().decode().split("\n")[:-1]
+parameters = lambda form: struct.unpack(form, c.string_at(fake.fake_parameters(), struct.calcsize(form)))
+
+from pyptx import Tile, _core, kernel, ptx
+from pyptx.errors import LaunchError, LaunchValueError
+from pyptx.types import f32
+
+matrix = Tile("B", 8, f32)
+
+@kernel(in_specs=(matrix,), out_specs=(matrix,), raw_params=[("s32", "n")], grid=lambda B: (B,), block=(32, 1, 1))
+def passes(X, Y):
+    ptx.ret()
+
+assert _core.devices() == [("Fake", 9, 0)], _core.devices()
+for turn in range(3):
+    result = passes(Tensor(0x1000 + 256 * turn, (4, 8)), n=-turn)
+    assert result.shape == (4, 8) and result.address == 0xABCD00
+    calls = journal()
+    launch = ["push 1", "launch 4", "shared 0", f"stream {0x5020}", "bytes 20", "pop 0"]
+    assert calls[-6:] == launch, calls
+    assert len(calls) == (10 if turn == 0 else 6), calls  # module and function are loaded once
+    assert parameters("<QQi") == (0x1000 + 256 * turn, 0xABCD00, -turn)
+passes(Tensor(0x1000, (6, 8)), n=1)
+assert "launch 6" in journal()
+
+fake.fake_fail_next_launch(700)
+try:
+    passes(Tensor(0x1000, (4, 8)), n=1)
+    raise SystemExit("not refused")
+except LaunchError as error:
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in str(error) and "passes" in str(error), error
+for wrong, message in ((Tensor(0x1002, (4, 8)), "multiple of 2 bytes"), (Tensor(0x1000, (4, 9)), "dim mismatch")):
+    try:
+        passes(wrong, n=1)
+        raise SystemExit("not refused")
+    except LaunchValueError as error:
+        assert "passes: argument `X`" in str(error) and message in str(error), error
+try:
+    passes(Tensor(0x1000, (4, 8), device=1), n=1)
+    raise SystemExit("not refused")
+except LaunchError as error:
+    assert "no device cuda:1" in str(error), error
+print("done", _core.assembler_description())
+'''
+
+
+@pytest.mark.skipif(COMPILER is None, reason="skipped: no C++ compiler")
+def test_a_call_on_cuda_tensors_is_one_launch(tmp_path):
+    library = tmp_path / "libcuda.so"
+    source = ROOT / "tests/cuda/fake/libcuda.cpp"
+    subprocess.run([COMPILER, "-std=c++20", "-shared", "-fPIC", "-I", ROOT, source, "-o", library], check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, library],
+        env={**os.environ, "PYPTX_LIBCUDA": str(library)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if "PTX4010" in ran.stderr:
+        pytest.skip("skipped: no assembler")
+    assert ran.returncode == 0 and ran.stdout.startswith("done"), ran.stdout + ran.stderr
