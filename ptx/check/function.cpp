@@ -40,20 +40,65 @@ Directive read(std::string_view text) {
   return d;
 }
 
-// How many positive numbers a directive takes at most; 0: it is not one of these.
-std::size_t most_values(std::string_view name) {
-  if (name == ".maxntid" || name == ".reqntid" || name == ".reqnctapercluster") return 3;
-  if (name == ".maxnreg" || name == ".minnctapersm" || name == ".maxclusterrank") return 1;
-  return 0;
+enum class On : std::uint8_t { entry, func, both };
+
+// A directive of a function: what may carry it, how many positive numbers it takes at most (0: not looked at), and what
+// it needs.
+struct KnownDirective {
+  std::string_view name;
+  On on;
+  std::size_t most;
+  isa::Requirement need;
+};
+constexpr KnownDirective known_directives[] = {
+    {".maxntid", On::entry, 3, {}},
+    {".reqntid", On::entry, 3, {}},
+    {".maxnreg", On::entry, 1, {}},
+    {".minnctapersm", On::entry, 1, {}},
+    {".noreturn", On::func, 0, {{6, 4}}},
+    {".explicitcluster", On::entry, 0, {{7, 8}, {{90}}}},
+    {".reqnctapercluster", On::entry, 3, {{7, 8}, {{90}}}},
+    {".maxclusterrank", On::entry, 1, {{7, 8}, {{90}}}},
+    {".local_maxnreg", On::both, 1, {{8, 8}}},
+    {".blocksareclusters", On::entry, 0, {{9, 0}, {{90}}}},
+    {".abi_preserve", On::func, 0, {{9, 0}, {{80}}}},
+    {".abi_preserve_control", On::func, 0, {{9, 0}, {{80}}}},
+};
+
+const KnownDirective* known_directive(std::string_view name) {
+  const auto* at = std::find_if(std::begin(known_directives), std::end(known_directives),
+                                [&](const KnownDirective& d) { return d.name == name; });
+  return at == std::end(known_directives) ? nullptr : at;
 }
 
-void check_directive(const Directive& d, const Place& place, Diagnostics& found) {
-  const std::size_t most = most_values(d.name);
-  if (most == 0) return;
+void check_gate(const Goal& goal, const KnownDirective& d, const Place& place, Diagnostics& found) {
+  if (goal.target.number != 0 && !isa::meets(goal.target, d.need)) {
+    found.emplace_back(
+        Code::needs_target, place,
+        cat('`', d.name, "` needs ", isa::to_string(d.need), ", the target is ", isa::to_string(goal.target)));
+  } else if (goal.version != isa::Version{} && goal.version < d.need.version) {
+    found.emplace_back(Code::needs_version, place,
+                       cat('`', d.name, "` needs ", isa::to_string(d.need), ", the module is .version ",
+                           isa::to_string(goal.version)));
+  }
+}
+
+void check_directive(const Goal& goal, const Directive& d, const ir::Function& function, Diagnostics& found) {
+  const KnownDirective* known = known_directive(d.name);
+  if (!known) return;
+  const Place& place = function.place;
+  if (known->on != On::both && (known->on == On::entry) != function.entry) {
+    found.emplace_back(Code::directive_value, place,
+                       cat('`', d.name, "` is for ", known->on == On::entry ? "an .entry" : "a .func"));
+    return;
+  }
+  check_gate(goal, *known, place, found);
+  if (known->most == 0) return;
   const bool positive = std::all_of(d.values.begin(), d.values.end(), [](std::int64_t v) { return v > 0; });
-  if (d.readable && positive && !d.values.empty() && d.values.size() <= most) return;
-  found.emplace_back(Code::directive_value, place,
-                     cat('`', d.name, "` takes ", most == 1 ? "one positive number" : "one to three positive numbers"));
+  if (d.readable && positive && !d.values.empty() && d.values.size() <= known->most) return;
+  found.emplace_back(
+      Code::directive_value, place,
+      cat('`', d.name, "` takes ", known->most == 1 ? "one positive number" : "one to three positive numbers"));
 }
 
 bool declares(const std::vector<std::string>& directives, std::string_view name) {
@@ -63,7 +108,7 @@ bool declares(const std::vector<std::string>& directives, std::string_view name)
 
 }  // namespace
 
-void check_header(const ir::Function& function, Diagnostics& found) {
+void check_header(const Goal& goal, const ir::Function& function, Diagnostics& found) {
   std::unordered_set<Name> names;
   for (const auto* list : {&function.returns, &function.parameters}) {
     for (const ir::Variable& v : *list) {
@@ -72,11 +117,17 @@ void check_header(const ir::Function& function, Diagnostics& found) {
                          cat("parameter `", v.name.view(), "` is declared twice"));
     }
   }
-  for (const std::string& text : function.directives) check_directive(read(text), function.place, found);
+  for (const std::string& text : function.directives) check_directive(goal, read(text), function, found);
   constexpr std::string_view exclusive[][2] = {{".maxntid", ".reqntid"}, {".reqnctapercluster", ".maxclusterrank"}};
   for (const auto& [one, other] : exclusive) {
     if (!declares(function.directives, one) || !declares(function.directives, other)) continue;
     found.emplace_back(Code::directive_value, function.place, cat('`', one, "` and `", other, "` exclude each other"));
+  }
+  if (!declares(function.directives, ".blocksareclusters")) return;
+  for (const std::string_view other : {".reqntid", ".reqnctapercluster"}) {
+    if (declares(function.directives, other)) continue;
+    found.emplace_back(Code::directive_value, function.place,
+                       cat("`.blocksareclusters` needs `", other, "` beside it"));
   }
 }
 
@@ -147,6 +198,17 @@ bool ends_path(const ir::Instruction& i) {
   return op == "bra" || op == "brx" || op == "ret" || op == "exit" || op == "trap";
 }
 
+// The words of a directive kept as text.
+template <class Take>
+void each_word(std::string_view text, Take take) {
+  constexpr std::string_view gaps = " \t,;:";
+  for (std::size_t at = 0; (at = text.find_first_not_of(gaps, at)) != text.npos;) {
+    const std::size_t end = std::min(text.find_first_of(gaps, at), text.size());
+    take(text.substr(at, end - at));
+    at = end;
+  }
+}
+
 // Names of labels that something mentions: operands, and tables of targets kept as text.
 std::unordered_set<std::uint32_t> mentioned(const ir::Function& function) {
   std::unordered_set<std::uint32_t> names;
@@ -155,18 +217,21 @@ std::unordered_set<std::uint32_t> mentioned(const ir::Function& function) {
   }
   for (const Statement& s : function.body) {
     if (s.kind != Statement::Kind::directive) continue;
-    const std::string_view text = function.texts[s.index];
-    constexpr std::string_view gaps = " \t,;:";
-    for (std::size_t at = 0; (at = text.find_first_not_of(gaps, at)) != text.npos;) {
-      const std::size_t end = std::min(text.find_first_of(gaps, at), text.size());
-      names.insert(Name(text.substr(at, end - at)).id());
-      at = end;
-    }
+    each_word(function.texts[s.index], [&](std::string_view word) { names.insert(Name(word).id()); });
   }
   return names;
 }
 
 }  // namespace
+
+void check_prototypes(const Goal& goal, const ir::Function& function, Diagnostics& found) {
+  for (const Statement& s : function.body) {
+    if (s.kind != Statement::Kind::directive) continue;
+    each_word(function.texts[s.index], [&](std::string_view word) {
+      if (const KnownDirective* known = known_directive(word)) check_gate(goal, *known, s.place, found);
+    });
+  }
+}
 
 void check_flow(const ir::Function& function, Diagnostics& found) {
   const auto labels = mentioned(function);

@@ -35,6 +35,7 @@ void check_body(const ir::Module& module, const Goal& goal, ir::Function& functi
   }
   check_registers(function, symbols, found);
   check_calls(function, symbols, found);
+  check_prototypes(goal, function, found);
   check_flow(function, found);
 }
 
@@ -101,7 +102,7 @@ Diagnostics check(ir::Module& module) {
   const Goal goal = goal_of(module);
   for (const ir::Variable& v : module.variables) check_variable(v, Place{}, found);
   for (ir::Function& function : module.functions) {
-    check_header(function, found);
+    check_header(goal, function, found);
     if (!function.declaration) check_body(module, goal, function, found);
   }
   return found;

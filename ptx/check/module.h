@@ -7,8 +7,9 @@
 namespace ptx::check {
 
 void check_target(const ir::Module& module, Diagnostics& found);
-void check_names(const ir::Module& module, Diagnostics& found);       // of the module
-void check_header(const ir::Function& function, Diagnostics& found);  // parameters and directives
+void check_names(const ir::Module& module, Diagnostics& found);                         // of the module
+void check_header(const Goal& goal, const ir::Function& function, Diagnostics& found);  // parameters, directives
+void check_prototypes(const Goal& goal, const ir::Function& function, Diagnostics& found);
 void check_variable(const ir::Variable& variable, const Place& place, Diagnostics& found);
 void check_registers(const ir::Function& function, const Symbols& symbols, Diagnostics& found);
 void check_calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found);
