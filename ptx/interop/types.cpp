@@ -6,10 +6,7 @@
 #include "ptx/base/text.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/interop/plan.h"
-#if __has_include("ptx/sim/simulator.cpp")  // until it is there
 #include "ptx/sim/simulator.h"
-#define PTX_HAS_SIM 1
-#endif
 
 namespace ptx::interop {
 namespace {
@@ -126,12 +123,10 @@ DLDevice normal(DLDevice device) {
 Expected<launch::Executor*> executor(DLDevice device) {
   device = normal(device);
   if (device.type == DeviceType::cuda) return cuda::executor(device.id);
-#ifdef PTX_HAS_SIM
   if (device.type == DeviceType::cpu) {
     static sim::Simulator simulator;
     return &simulator;
   }
-#endif
   return Diagnostic(
       ptx::Code::unsupported_device, Place{},
       cat("tensors on ", name(device), " run nowhere: kernels take CUDA tensors, and CPU tensors for the simulator"));

@@ -1,4 +1,4 @@
-"""The CUDA path without a GPU: an invented libcuda (tests/cuda/fake), an invented tensor type with DLPack's exchange API."""
+"""The CUDA path without a GPU: an invented libcuda (tests/cuda/fake), an invented tensor type with the exchange API."""
 
 from __future__ import annotations
 
