@@ -78,8 +78,8 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
     auto* const tensor = new (storage_ + count_ * sizeof(DLTensor)) DLTensor;
     if (const DLPackExchangeAPI* api = exchange_of(Py_TYPE(object))) {
       if (api->tensor_from_object(object, tensor) != 0) return false;
-      const bool first_on_gpu = tensor->device.type == DeviceType::cuda && views()[0].device.type != DeviceType::cuda;
-      if (api_ == nullptr || first_on_gpu) api_ = api;
+      if (api_ == nullptr || (tensor->device.type == DeviceType::cuda && !on_gpu_)) api_ = api;
+      on_gpu_ |= tensor->device.type == DeviceType::cuda;
     } else if (!read_buffer(object, *tensor)) {
       return false;
     }

@@ -42,6 +42,7 @@ class Inputs {
   alignas(interop::DLTensor) std::byte storage_[most * sizeof(interop::DLTensor)];
   std::size_t count_ = 0;
   const interop::DLPackExchangeAPI* api_ = nullptr;
+  bool on_gpu_ = false;  // a CUDA tensor was read
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import threading
 
 import pytest
@@ -238,11 +239,17 @@ def test_a_block_beyond_the_device_is_refused():
         wide(torch.randn(32, device="cuda"))
 
 
-def test_the_assembler_was_chosen_and_says_so():
+def test_the_assembler_beside_torch_is_chosen():
+    from pyptx._launch import package_folders
+
     description = _core.assembler_description()
-    assert description.startswith(("nvJitLink", "ptxas", "the driver"))
-    if torch.version.cuda and "nvidia" in str(getattr(torch, "__path__", "")):
-        assert "nvJitLink" in description
+    beside = [
+        path for folder in package_folders() for path in pathlib.Path(folder).glob("nvidia/*/lib/libnvJitLink.so.1?")
+    ]
+    if beside:
+        assert description.startswith("nvJitLink") and str(beside[0]) in description
+    else:
+        assert description.startswith(("nvJitLink", "ptxas", "the driver"))
 
 
 def test_the_drivers_jit_maps_errors_too():
