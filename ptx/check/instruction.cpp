@@ -100,7 +100,7 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
       if (!barred) barred = &match, barrier = code;
       continue;
     }
-    if (auto broken = broken_rule(view, match, instruction)) {
+    if (const auto broken = broken_rule(view, match, instruction)) {
       return say(broken.code, place, cat('`', mnemonic.text, "`: ", broken.message), match.form);
     }
     instruction.match = &match;

@@ -158,8 +158,8 @@ class Judge {
     const isa::TypeInfo& have = isa::info(type_of(o));
     if (bits != 0 && have.bits != bits) return Code::operand_type;
     bits = have.bits;
-    const bool same_width =
-        isa::info(p.type).kind == TypeKind::floating && is_integer(have.kind) && have.bits == isa::info(p.type).bits;
+    const bool same_width = p.row->vector && isa::info(p.type).kind == TypeKind::floating && is_integer(have.kind) &&
+                            have.bits == isa::info(p.type).bits;
     return same_width ? Code{} : scalar(p, o);
   }
 

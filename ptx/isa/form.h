@@ -10,7 +10,7 @@
 // Syntax: opcode and modifiers without blanks, then operands.
 //   .word        this modifier, literally             .slot       one of the set named `slot` in the sets column
 //   {.slot}      may be left out; {.a.b}: both or none; an optional literal {.ftz} is a slot named `ftz` with one value
-//   .word!       stays in this place; the others may come in any order (types among themselves always keep theirs)
+//   .word!       stays in this place; the others may come in any order (types, and state spaces, always keep theirs)
 // Operands, separated by commas:
 //   d            destination: names d, d0.., p, q, r, state (and whatever has /w); all others are sources
 //   a            source: register, immediate or constant expression of the operand's type

@@ -690,15 +690,19 @@ constexpr int value_of(const Form& form, const Modifier& m, std::string_view wor
   return -1;
 }
 
-// Whether word i may fill element e, given the words before it: an inversion must touch nothing fixed and not be of two
-// types.
+// Types keep their order among themselves, and so do state spaces.
+constexpr bool ordered(std::string_view a, std::string_view b) {
+  return (type_named(a) && type_named(b)) || (space_named(a) && space_named(b));
+}
+
+// Whether word i may fill element e, given the words before it: an inversion must touch nothing fixed or ordered.
 constexpr bool may_follow(const Form& form, std::span<const std::string_view> words, const Fit& fit, std::size_t i,
                           std::size_t e) {
   for (std::size_t j = 0; j < i; ++j) {
     if (fit.element[j] == e) return false;
     if (fit.element[j] < e) continue;
     if (form.modifiers[e].fixed || form.modifiers[fit.element[j]].fixed) return false;
-    if (type_named(words[i]) && type_named(words[j])) return false;
+    if (ordered(words[i], words[j])) return false;
   }
   return true;
 }

@@ -49,7 +49,22 @@ enum class Space : std::uint8_t {
 #include "ptx/isa/spaces.def"
 #undef SPACE
 };
-std::string_view name(Space space);  // "shared::cta", without the dot; "" for generic
-std::optional<Space> space_named(std::string_view name);
+inline constexpr std::string_view space_names[] = {
+    "",
+#define SPACE(name, text) text,
+#include "ptx/isa/spaces.def"
+#undef SPACE
+};
+
+constexpr std::string_view name(Space space) {  // "shared::cta", without the dot; "" for generic
+  return space_names[static_cast<std::size_t>(space)];
+}
+
+constexpr std::optional<Space> space_named(std::string_view name) {
+  for (std::size_t i = 1; i < std::size(space_names); ++i) {
+    if (space_names[i] == name) return static_cast<Space>(i);
+  }
+  return std::nullopt;
+}
 
 }  // namespace ptx::isa

@@ -67,21 +67,30 @@ def module(target: str, version: str, lines: list[str]) -> tuple[str, int]:
 
 
 def verdicts(ptxas: str, target: str, version: str, lines: list[str]) -> dict[int, str]:
-    """Index -> error. Refused lines are taken out and the rest is asked again, as later stages see only clean text."""
+    """Index -> error. Refused lines are taken out and the rest is asked again, as some errors hide others.
+
+    The last line is always wrong, so that the assembler stops before it generates code."""
     bad: dict[int, str] = {}
     live = list(range(len(lines)))
-    while True:
-        text, before = module(target, version, [lines[i] for i in live])
+    while live:
+        text, before = module(target, version, [lines[i] for i in live] + ["bra no_such_label"])
         errors = assemble(ptxas, target, text)
+        if 0 in errors:  # it crashed: ask in halves
+            if len(live) == 1:
+                return bad | {live[0]: errors[0]}
+            middle = len(live) // 2
+            for half in (live[:middle], live[middle:]):
+                found = verdicts(ptxas, target, version, [lines[i] for i in half])
+                bad.update({half[i]: error for i, error in found.items()})
+            return bad
         hit = {live[n - before - 1]: e for n, e in errors.items() if 0 <= n - before - 1 < len(live)}
-        if not hit:  # what remains has no line: nothing that a single instruction is to blame for
-            for n, error in errors.items():
-                fatal = [line for line in error.splitlines() if "warning" not in line]
-                if fatal:
-                    print(f"note: {target} {version}, line {n}: {fatal[0]}")
+        if not hit:
+            if before + len(live) + 1 not in errors:
+                raise RuntimeError(f"{target} {version}: {errors}")
             return bad
         bad.update(hit)
         live = [i for i in live if i not in bad]
+    return bad
 
 
 def compare(arguments, goal: str, known) -> collections.Counter:
