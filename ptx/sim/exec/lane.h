@@ -1,5 +1,6 @@
-// What the bodies of exec/*.h are written in: the C++ type of one lane for each PTX type, the modifiers of an instruction,
-// and the few shapes a body may take and return. exec/README.md is the convention; nothing here knows warps or memory.
+// What the bodies of exec/*.h are written in: the C++ type of one lane for each PTX type, the modifiers of an
+// instruction, and the few shapes a body may take and return. exec/README.md is the convention; nothing here knows
+// warps or memory.
 #pragma once
 
 #include <bit>
@@ -108,6 +109,7 @@ struct Mods {
 #define MOD(name, word) bool name : 1 = false;
 #include "ptx/sim/exec/mods.def"
 #undef MOD
+  bool modified : 1 = false;  // one of them changes the result; .rn, .approx and .full do not, bodies take them for granted
 };
 Mods mods(const isa::Match& match);
 

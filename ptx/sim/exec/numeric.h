@@ -205,52 +205,32 @@ T extreme(T a, T b, bool least, Mods m) {
   return m.xorsign ? from_bits<T>(bits_of(magnitude(d)) | (sign ? sign_bit<T> : 0)) : d;
 }
 
-// Comparison (9.3.1). Ordered comparisons with NaN are false, unordered ones true.
-enum class Relation : u8 { eq, ne, lt, le, gt, ge, num, nan };
-struct Comparison {
-  Relation relation;
-  bool unordered;
+// Comparison (9.3.1): which of less, equal, greater and unordered (a NaN) make it true. There is no branch on the
+// modifiers here, so that 32 lanes become vector code.
+struct Accepted {
+  bool less, equal, greater, unordered;
 };
-inline Comparison comparison(Mods m) {
-  const bool u = m.equ || m.neu || m.ltu || m.leu || m.gtu || m.geu;
-  return {m.eq || m.equ           ? Relation::eq
-          : m.ne || m.neu         ? Relation::ne
-          : m.lt || m.ltu || m.lo ? Relation::lt
-          : m.le || m.leu || m.ls ? Relation::le
-          : m.gt || m.gtu || m.hi ? Relation::gt
-          : m.ge || m.geu || m.hs ? Relation::ge
-          : m.num                 ? Relation::num
-                                  : Relation::nan,
-          u};
-}
-template <class T>
-constexpr bool holds(Relation relation, T a, T b) {
-  switch (relation) {
-    case Relation::eq: return a == b;
-    case Relation::ne: return a != b;
-    case Relation::lt: return a < b;
-    case Relation::le: return a <= b;
-    case Relation::gt: return a > b;
-    case Relation::ge: return a >= b;
-    default: return false;
-  }
+inline Accepted accepted(Mods m) {
+  const bool lt = m.lt | m.ltu | m.lo, gt = m.gt | m.gtu | m.hi, ne = m.ne | m.neu;
+  const bool le = m.le | m.leu | m.ls, ge = m.ge | m.geu | m.hs, eq = m.eq | m.equ;
+  const bool unordered = m.equ | m.neu | m.ltu | m.leu | m.gtu | m.geu | m.nan;
+  return {bool(lt | le | ne | m.num), bool(eq | le | ge | m.num), bool(gt | ge | ne | m.num), unordered};
 }
 template <class T>
 bool compare(T a, T b, Mods m) {
-  const Comparison c = comparison(m);
-  if constexpr (Floating<T>) {
-    a = flush(a, m.ftz), b = flush(b, m.ftz);
-    const bool ordered = !is_nan(a) && !is_nan(b);
-    if (c.relation == Relation::num) return ordered;
-    if (c.relation == Relation::nan) return !ordered;
-    if constexpr (HalfElement<T>)
-      return ordered ? holds(c.relation, value(a), value(b)) : c.unordered;
-    else
-      return ordered ? holds(c.relation, a, b) : c.unordered;
+  const Accepted want = accepted(m);
+  if constexpr (HalfElement<T>) {
+    const f64 x = value(flush(a, m.ftz)), y = value(flush(b, m.ftz));
+    return (x < y && want.less) | (x == y && want.equal) | (x > y && want.greater) |
+           ((x != x || y != y) && want.unordered);
+  } else if constexpr (Floating<T>) {
+    const T x = flush(a, m.ftz), y = flush(b, m.ftz);
+    return ((x < y) & want.less) | ((x == y) & want.equal) | ((x > y) & want.greater) |
+           (((x != x) | (y != y)) & want.unordered);
   } else {
-    return holds(c.relation, a, b);
+    return ((a < b) & want.less) | ((a == b) & want.equal) | ((a > b) & want.greater);
   }
 }
-inline bool combine(bool t, bool c, Mods m) { return m.and_ ? t && c : m.or_ ? t || c : m.xor_ ? t != c : t; }
+inline bool combine(bool t, bool c, Mods m) { return ((t & (c | !m.and_)) | (c & m.or_)) ^ (c & m.xor_); }
 
 }  // namespace ptx::sim
