@@ -109,7 +109,7 @@ struct Mods {
 #define MOD(name, word) bool name : 1 = false;
 #include "ptx/sim/exec/mods.def"
 #undef MOD
-  bool modified : 1 = false;  // one of them changes the result; .rn, .approx and .full do not, bodies take them for granted
+  bool modified : 1 = false;  // one changes the result; .rn, .approx, .full are taken for granted
 };
 Mods mods(const isa::Match& match);
 
