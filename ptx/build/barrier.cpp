@@ -63,7 +63,8 @@ void spin(Builder& b, const Operand& phase, ir::Guard guard, F address) {
   }
   const std::string top = b.fresh_label("mbar_wait");
   b.label(top);
-  const Reg done = try_wait(address(), phase);
+  const Reg done = b.scalar(Type::pred);
+  b.emit("mbarrier.try_wait.parity.shared.b64", {done, address(), phase});
   b.emit("bra", {Operand(top)}, {done.id, true});
   if (!skip.empty()) b.label(skip);
 }

@@ -253,7 +253,8 @@ Address Builder::address(const Operand& base, std::int64_t offset) {
   Address made{this, base.ir, base.type, offset};
   switch (base.ir.kind) {
     case Kind::reg:
-      if (base.builder && base.builder != this) refuse(Code::foreign_register, "an address in a register of another kernel");
+      if (base.builder && base.builder != this)
+        refuse(Code::foreign_register, "an address in a register of another kernel");
       break;
     case Kind::special: {
       const Reg copy = from(base, base.type);
@@ -361,7 +362,8 @@ void Builder::close_scope() {
 Built Builder::finish() {
   State& s = *state_;
   if (s.finished) refuse(Code::open_block, "the kernel is finished already");
-  if (!s.regions.empty()) refuse(Code::open_block, cat(s.regions.size(), " block(s) of the kernel are still open"));
+  if (!s.regions.empty()) refuse(Code::open_block, cat(s.regions.size(), " block(s) of the kernel are still open",
+                                 s.regions.back().what == State::Open::range ? "; a range_ loop is not left by break" : ""));
   Built built;
   settle(s, options_, built);
   s.finished = true;

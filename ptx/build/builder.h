@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,10 @@ class Builder {
 
   // The author's line for everything appended until the next call.
   void set_place(const Place& place) { place_ = place; }
+  void set_place(const std::source_location& at) {
+    if (at.file_name() != file_text_) file_text_ = at.file_name(), file_ = Name(file_text_);
+    place_ = {file_, at.line(), at.column()};
+  }
   const Place& place() const { return place_; }
 
   // Parameters, in this order: positional(...), raw(...), then the tensor maps in the order of their first use.
@@ -130,6 +135,8 @@ class Builder {
 
   Options options_;
   Place place_{};
+  const char* file_text_ = nullptr;  // the last file of set_place(source_location), interned once
+  Name file_;
   std::unique_ptr<State> state_;
 };
 

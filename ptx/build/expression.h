@@ -1,5 +1,6 @@
-// Operators on registers, as functions for every face. Each appends one instruction, and first the conversions that its
-// widths ask for; the result is a new register, allocated before the temporaries.
+// Operators on registers, as functions for every face (kernel.h spells them + - * for C++). Each appends one
+// instruction, and first the conversions that its widths ask for; the result is a new register, allocated before the
+// temporaries.
 //
 // Width and sign. The left operand's type decides; a 32-bit register beside a 64-bit one is widened by its own sign
 // (cvt). A 32-bit *product* that meets a 64-bit register is not computed modulo 2^32 and then widened: where `row * c`
@@ -33,17 +34,5 @@ void assign(char op, const Reg& a, const Operand& b);
 
 Reg widen(const Reg& a);   // 64 bits, by its sign; 64-bit registers as they are
 Reg staged(const Reg& a);  // a special register in an ordinary one; others as they are
-
-inline namespace operators {
-inline Reg operator+(const Reg& a, const Operand& b) { return add(a, b); }
-inline Reg operator-(const Reg& a, const Operand& b) { return sub(a, b); }
-inline Reg operator*(const Reg& a, const Operand& b) { return mul(a, b); }
-inline Reg operator<<(const Reg& a, const Operand& b) { return shl(a, b); }
-inline Reg operator>>(const Reg& a, const Operand& b) { return shr(a, b); }
-inline Reg operator&(const Reg& a, const Operand& b) { return and_(a, b); }
-inline Reg operator^(const Reg& a, const Operand& b) { return xor_(a, b); }
-inline Reg operator|(const Reg& a, std::integral auto b) { return or_(a, b); }
-inline Not operator!(const Reg& p) { return Not{p}; }
-}  // namespace operators
 
 }  // namespace ptx::build

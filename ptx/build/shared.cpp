@@ -217,10 +217,11 @@ TileLayout tile_layout(Builder& b, Type type, std::int64_t rows, std::int64_t co
   return made;
 }
 
-Shared wgmma_tile(Builder& b, Type type, std::int64_t rows, std::int64_t columns, bool mn_major, std::uint32_t align,
+Shared wgmma_tile(Builder& b, Type type, std::vector<std::int64_t> shape, bool mn_major, std::uint32_t align,
                   std::string_view name) {
-  const TileLayout layout = tile_layout(b, type, rows, columns, mn_major);
-  Shared made = shared(b, type, {rows, columns}, layout.swizzle, align, name);
+  if (shape.size() < 2) b.refuse(Code::bad_argument, "a wgmma tile has two dimensions, and before them stages");
+  const TileLayout layout = tile_layout(b, type, shape[shape.size() - 2], shape.back(), mn_major);
+  Shared made = shared(b, type, std::move(shape), layout.swizzle, align, name);
   made.tile = layout;
   return made;
 }

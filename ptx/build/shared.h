@@ -45,9 +45,14 @@ struct Shared {
 // align 0: 128, or 1024 / 512 / 256 where the swizzle needs it.
 Shared shared(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, Swizzle swizzle = Swizzle::none,
               std::uint32_t align = 0, std::string_view name = {});
-// A tile that a wgmma descriptor can name: K: (M, K), MN: (K, N), the last contiguous.
-Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major,
+// A tile that a wgmma descriptor can name. Its last two dimensions are (M, K), or (K, N) if mn_major, the last
+// contiguous; a dimension before them counts stages, which [stage] chooses.
+Shared wgmma_tile(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, bool mn_major,
                   std::uint32_t align = 0, std::string_view name = {});
+inline Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major,
+                         std::uint32_t align = 0, std::string_view name = {}) {
+  return wgmma_tile(builder, type, {rows, columns}, mn_major, align, name);
+}
 TileLayout tile_layout(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major);
 
 // mbarrier objects: .shared .align 8 .b64 mbar_0[count];

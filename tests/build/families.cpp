@@ -4,6 +4,7 @@
 #include "ptx/build/control.h"
 #include "ptx/build/copy.h"
 #include "ptx/build/expression.h"
+#include "ptx/build/kernel.h"
 #include "ptx/build/matrix.h"
 #include "ptx/build/shared.h"
 #include "ptx/build/tcgen05.h"
@@ -112,7 +113,7 @@ TEST_CASE("copies") {
 
 TEST_CASE("matrices") {
   golden("wgmma_descriptor_builders", [](Builder& b) {
-    const Shared s = wgmma_tile(b, bf16, 64, 64, false);
+    const Shared s = wgmma_tile(b, bf16, {64, 64}, false);
     const Reg a = b.scalar(u32);
     wgmma::make_descriptor(b, s, wgmma::descriptor_bits(b, 16, 1024, 1, 0), 32);
     wgmma::masked_descriptor(b, a, 64);
@@ -120,7 +121,7 @@ TEST_CASE("matrices") {
     wgmma::make_descriptor(b, a, wgmma::descriptor_bits(b, layout.leading, layout.stride, 3, 0));
   });
   golden("wgmma_mma_async_with_tiles", [](Builder& b) {
-    const Shared sa = wgmma_tile(b, bf16, 64, 16, false), sb = wgmma_tile(b, bf16, 16, 8, true);
+    const Shared sa = wgmma_tile(b, bf16, {64, 16}, false), sb = wgmma_tile(b, bf16, {16, 8}, true);
     const RegArray acc = b.array(f32, 4);
     wgmma::fence(b);
     wgmma::Mma mma{

@@ -4,6 +4,7 @@
 #include "ptx/build/control.h"
 #include "ptx/build/copy.h"
 #include "ptx/build/expression.h"
+#include "ptx/build/kernel.h"
 #include "ptx/build/matrix.h"
 #include "ptx/build/shared.h"
 #include "ptx/build/tcgen05.h"

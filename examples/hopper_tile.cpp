@@ -1,0 +1,90 @@
+// One tile of a Hopper matrix product: C(64, 128) = A(64, K) @ B(K, 128), bf16 in, f32 out. One warpgroup; tensor
+// copies fill a ring of stages in 128-byte-swizzled shared memory, an mbarrier a stage tells when its bytes are there,
+// wgmma reads them. Prints the PTX: the same bytes as examples/hopper_tile.py.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "ptx/build/barrier.h"
+#include "ptx/build/copy.h"
+#include "ptx/build/kernel.h"
+#include "ptx/build/matrix.h"
+#include "ptx/build/warp.h"
+
+using namespace ptx::words;
+namespace build = ptx::build;
+using build::Barriers, build::Kernel, build::Operand, build::Reg, build::RegArray, build::Shared;
+
+constexpr int M = 64, N = 128, tile_k = 64, stages = 3;
+constexpr int stage_bytes = (M + N) * tile_k * 2;
+
+std::string hopper_tile(int K) {
+  const auto built = build::kernel({.name = "hopper_tile", .target = "sm_90a"}, [&](Kernel& k) {
+    for (const char* tensor : {"A", "B", "C"}) k.add_pointer(tensor);
+    const Reg map_a = k.tensor_map("A"), map_b = k.tensor_map("B");
+    const std::string outputs[] = {"C"};
+    const Reg pc = k.global_pointers(outputs)[0];
+    const Shared sa = build::wgmma_tile(k, bf16, {stages, M, tile_k}, false);
+    const Shared sb = build::wgmma_tile(k, bf16, {stages, tile_k, N}, true);
+    const Barriers full = build::barriers(k, stages);
+
+    const Reg tid = k.from(k.tid_x(), u32);
+    const Reg leader = tid == 0;
+    k.if_(leader, [&] {
+      for (int s = 0; s < stages; ++s) build::mbarrier::init(full[s].where, 1);
+      build::fence::proxy_async_shared_cta(k);
+    });
+    build::bar_sync(k);
+
+    // A's box is 64 x 64. B's is 64 x 128, as two blocks of 64 columns (128 bytes) behind each other: a map of rank 3.
+    const auto fetch = [&](const Shared& a, const Shared& b, const build::Address& bar, const Operand& at) {
+      build::mbarrier::arrive_expect_tx(bar, stage_bytes);
+      build::tensor::load(k, {.to = a.address(), .map = map_a, .at = {at, 0}, .bar = bar});
+      build::tensor::load(k, {.to = b.address(), .map = map_b, .at = {0, at, 0}, .bar = bar});
+    };
+    k.if_(leader, [&] {
+      for (int s = 0; s < std::min(stages, K / tile_k); ++s) fetch(sa[s], sb[s], full[s].where, s * tile_k);
+    });
+
+    const RegArray acc = k.array(f32, M * N / 128);
+    const build::Pipeline ring = build::pipeline(k, stages);
+    k.range(0, K, tile_k, [&](const Reg& at) {
+      const auto [stage, phase] = ring.advance();
+      const Shared a = sa[stage], b = sb[stage];
+      const build::Address bar = full[stage].where;
+      build::mbarrier::wait(bar, phase);
+      build::wgmma::fence(k);
+      const Reg later = at != 0;
+      for (int step = 0; step < tile_k / 16; ++step) {
+        build::wgmma::Mma mma{.shape = {M, N, 16}, .d_type = "f32", .a_type = "bf16", .b_type = "bf16", .a = a, .b = b};
+        for (unsigned i = 0; i < acc.count; ++i) mma.d.push_back(acc[i]);
+        mma.scale_d = step == 0 ? Operand(later) : Operand(1);
+        mma.trans_b = 1;
+        mma.a_offset = step * 16 * 2;    // 16 elements along a row of A
+        mma.b_offset = step * 16 * 128;  // 16 rows of B
+        build::wgmma::mma_async(k, mma);
+      }
+      build::wgmma::commit_group(k);
+      build::wgmma::wait_group(k, 0);
+      build::bar_sync(k);  // every warp has read the stage
+      const Reg next = at + stages * tile_k;
+      k.if_(leader, [&] { k.if_(next < K, [&] { fetch(a, b, bar, next); }); });
+    });
+
+    // The accumulator: registers 4j, 4j+1 are row r, columns c + 8j and the next; 4j+2, 4j+3 are row r + 8.
+    const Reg row = (tid >> 5) * 16 + ((tid & 31) >> 2);
+    const Reg p = pc + row * (N * 4);
+    p += (tid & 3) * 8;
+    for (unsigned j = 0; j < N / 8; ++j) {
+      k.st(global, v2, f32, k.at(p, 32 * j), k.vector({acc[4 * j], acc[4 * j + 1]}));
+      k.st(global, v2, f32, k.at(p, 32 * j + 8 * N * 4), k.vector({acc[4 * j + 2], acc[4 * j + 3]}));
+    }
+    k.ret();
+  });
+  return ptx::ir::emit(built.module);
+}
+
+int main(int argc, char** argv) {
+  const int K = argc > 1 ? std::stoi(argv[1]) : 256;
+  std::fputs(hopper_tile(K).c_str(), stdout);
+}

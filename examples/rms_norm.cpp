@@ -1,0 +1,60 @@
+// RMSNorm, one warp a row: y = x * rsqrt(mean(x * x) + eps) * w. Prints the PTX: the same bytes as
+// examples/rms_norm.py.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "ptx/build/kernel.h"
+#include "ptx/build/literal.h"
+#include "ptx/build/warp.h"
+
+using namespace ptx::words;
+using namespace ptx::build::literals;
+using ptx::build::Kernel, ptx::build::Reg, ptx::build::RegArray;
+
+constexpr int warp_size = 32;
+
+std::string rms_norm(int N, double eps = 1e-6) {
+  const int items = N / warp_size;
+  const auto built = ptx::build::kernel({.name = "rms_norm", .target = "sm_90a"}, [&](Kernel& k) {
+    auto [px, pw, py] = k.pointers({"X", "W", "Y"});
+    const Reg row = k.from(k.ctaid_x(), u32);
+    const Reg row_offset = row * (N * 4);
+    px += row_offset;
+    py += row_offset;
+
+    const Reg tid = k.from(k.tid_x(), u32);
+    const Reg sum = k.scalar(f32, 0.0);
+    const RegArray x = k.array(f32, static_cast<unsigned>(items));
+    for (int i = 0; i < items; ++i) {
+      const Reg index = tid + i * warp_size;
+      const Reg address = px + index * 4;
+      k.ld(global, f32, x[i], k.at(address));
+      k.fma(rn, f32, sum, x[i], x[i], sum);
+    }
+
+    reduce(ptx::build::Reduce::sum, sum);
+    const Reg mean = k.scalar(f32);
+    const Reg inverse = k.scalar(f32, 1.0 / N), epsilon = k.scalar(f32, eps), rstd = k.scalar(f32);
+    k.mul(f32, mean, sum, inverse);
+    k.add(f32, mean, mean, epsilon);
+    k.rsqrt(approx, f32, rstd, mean);
+
+    for (int i = 0; i < items; ++i) {
+      const Reg index = tid + i * warp_size;
+      const Reg offset = index * 4;
+      const Reg weight = k.scalar(f32), y = k.scalar(f32);
+      k.ld(global, f32, weight, k.at(pw + offset));
+      "mul.f32"_ptx(y, x[i], rstd);
+      "mul.f32"_ptx(y, y, weight);
+      k.st(global, f32, k.at(py + offset), y);
+    }
+    k.ret();
+  });
+  return ptx::ir::emit(built.module);
+}
+
+int main(int argc, char** argv) {
+  const int N = argc > 1 ? std::stoi(argv[1]) : 512;
+  std::fputs(rms_norm(N).c_str(), stdout);
+}

@@ -1,0 +1,49 @@
+// The C++ face: mnemonics from words, and the kernel that a thread is writing.
+#include "ptx/build/kernel.h"
+
+#include "ptx/base/text.h"
+
+namespace ptx::build {
+namespace {
+
+thread_local Kernel* writing = nullptr;
+
+}  // namespace
+
+Kernel& Kernel::current() {
+  if (!writing)
+    throw Refused(Diagnostics{Diagnostic(Code::no_kernel, {}, "no kernel is being written in this thread")});
+  return *writing;
+}
+
+const isa::Mnemonic* Kernel::mnemonic(const char* opcode, std::span<const Word> words) {
+  Known key;
+  key.opcode = opcode;
+  std::size_t slot = reinterpret_cast<std::uintptr_t>(opcode) / 8;
+  for (std::size_t i = 0; i < words.size() && i < key.words.size(); ++i) {
+    key.words[i] = static_cast<std::uint16_t>(words[i].id + 1);
+    slot = slot * 31 + words[i].id;
+  }
+  Known& known = known_[slot % known_.size()];
+  if (known.opcode == opcode && known.words == key.words) return known.mnemonic;
+  Text text;
+  text << opcode;
+  for (const Word& word : words) text << '.' << word.text;
+  key.mnemonic = isa::resolve(text.view());
+  if (words.size() <= key.words.size()) known = key;
+  return key.mnemonic;
+}
+
+Built kernel(Options options, const std::function<void(Kernel&)>& body, std::source_location at) {
+  options.place = Place{Name(at.file_name()), at.line(), at.column()};
+  Kernel made(std::move(options));
+  Kernel* const outer = std::exchange(writing, &made);
+  struct Restore {
+    Kernel* outer;
+    ~Restore() { writing = outer; }
+  } restore{outer};
+  body(made);
+  return made.finish();
+}
+
+}  // namespace ptx::build
