@@ -183,7 +183,8 @@ class Judge {
     switch (o.kind) {
       case Operand::Kind::reg: {
         const Type have = type_of(o);
-        const bool packed = p.exact && have == Type::f16x2 && is_integer(isa::info(p.type).kind);
+        const TypeKind kind = isa::info(p.type).kind;
+        const bool packed = p.exact && have == Type::f16x2 && is_integer(kind) && kind != TypeKind::bits;
         return !packed && agrees(p.type, have, p.wider) ? Code{} : Code::operand_type;
       }
       case Operand::Kind::sink: return p.row->sink ? Code{} : Code::sink_operand;

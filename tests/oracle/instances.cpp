@@ -272,6 +272,10 @@ class Writer {
     switch (change) {
       case 1: element = pool_.types[roll(pool_.types.size())]; break;  // another type
       case 2:                                                          // a number
+        if (n == 0 && type == Type::pred && roll(2)) {
+          ir::Operand negated = fresh(type);
+          return negated.negated = true, negated;
+        }
         if (n == 0) return constant(type);
         n += 1;
         break;

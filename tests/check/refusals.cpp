@@ -1,0 +1,195 @@
+// One program a code that check refuses, and its nearest legal neighbour.
+#include <doctest/doctest.h>
+
+#include "ptx/base/text.h"
+#include "ptx/check/check.h"
+#include "ptx/ir/lower.h"
+#include "ptx/syntax/parse.h"
+
+namespace {
+
+using ptx::Code;
+
+ptx::Diagnostics diagnose(std::string_view text) {
+  const ptx::syntax::Parsed parsed = ptx::syntax::parse(std::string(text));
+  REQUIRE(parsed.diagnostics.empty());
+  ptx::ir::Lowered lowered = ptx::ir::lower(parsed.tree);
+  REQUIRE(lowered.diagnostics.empty());
+  return ptx::check::check(lowered.module);
+}
+
+Code first(const ptx::Diagnostics& found) { return found.empty() ? Code{} : found[0].code; }
+
+std::string kernel(std::string_view body, std::string_view version = "9.0", std::string_view target = "sm_90a") {
+  return ptx::cat(
+      ".version ", version, "\n.target ", target, "\n.address_size 64\n",
+      ".global .b8 gv[256]; .shared .b8 sv[256]; .func f(.param .b32 a) { ret; }\n"
+      ".visible .entry k(.param .b64 pv)\n{\n.reg .pred p<4>; .reg .b16 h<4>; .reg .b32 r<8>; .reg .f32 f<4>; "
+      ".reg .b64 l<4>; .reg .u64 u<4>; .reg .b128 q<2>;\n",
+      body, "\nret;\n}\n");
+}
+
+Code code(std::string_view body) { return first(diagnose(kernel(body))); }
+Code code(std::string_view body, std::string_view version, std::string_view target) {
+  return first(diagnose(kernel(body, version, target)));
+}
+
+}  // namespace
+
+TEST_CASE("unknown_instruction, illegal_modifiers") {
+  CHECK(code("frobnicate.b32 r0, r1;") == Code::unknown_instruction);
+  CHECK(code("add.x32 r0, r1, r2;") == Code::illegal_modifiers);
+  CHECK(code("add.s32 r0, r1, r2;") == Code{});
+}
+
+TEST_CASE("operand_count") {
+  CHECK(code("add.s32 r0, r1;") == Code::operand_count);
+  CHECK(code("exit r0;") == Code::operand_count);
+  CHECK(code("bar.sync 0, 64;") == Code{});
+  CHECK(code("bar.sync 0, 64, 1;") == Code::operand_count);
+}
+
+TEST_CASE("operand_kind") {
+  CHECK(code("add.s32 1, r1, r2;") == Code::operand_kind);
+  CHECK(code("ld.global.b32 r0, l0;") == Code::operand_kind);
+  CHECK(code("bra r0;") == Code::operand_kind);
+  CHECK(code("setmaxnreg.inc.sync.aligned.u32 r0;") == Code::operand_kind);
+  CHECK(code("add.s32 r0, {r1, r2}, r3;") == Code::operand_kind);
+  CHECK(code("elect.sync r0, r1;") == Code::operand_kind);
+  CHECK(code("elect.sync r0|p0, r1;") == Code{});
+}
+
+TEST_CASE("operand_type: the manual's table of agreement") {
+  CHECK(code("add.s32 r0, r1, f0;") == Code::operand_type);
+  CHECK(code("add.s32 r0, r1, l0;") == Code::operand_type);
+  CHECK(code("add.f32 f0, f1, r1;") == Code{});
+  CHECK(code("and.b32 r0, f1, r1;") == Code{});
+  CHECK(code("ld.global.u16 l1, [l0];") == Code{});
+  CHECK(code("ld.global.u32 h0, [l0];") == Code::operand_type);
+  CHECK(code("vote.sync.all.pred r0, p1, r1;") == Code::operand_type);
+}
+
+TEST_CASE("vector_length") {
+  CHECK(code("ld.global.v4.b32 {r0, r1, r2}, [l0];") == Code::vector_length);
+  CHECK(code("ld.global.v4.b32 {r0, r1, r2, r3}, [l0];") == Code{});
+  CHECK(code("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [sv], [l0, {r0, r1, r2}], "
+             "[sv];") == Code::vector_length);
+  CHECK(
+      code("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [sv], [l0, {r0, r1}], [sv];") ==
+      Code{});
+  CHECK(code("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {f0, f1}, l0, l1, p0, 1, 1, 0, 0;") ==
+        Code::vector_length);
+  CHECK(code("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {f0, f1, f2, f3}, l0, l1, p0, 1, 1, 0, 0;") ==
+        Code{});
+}
+
+TEST_CASE("immediate_range, immediate_kind") {
+  CHECK(code("bar.sync 16;") == Code::immediate_range);
+  CHECK(code("bar.sync 15;") == Code{});
+  CHECK(code("pmevent 16;") == Code::immediate_range);
+  CHECK(code("add.f32 f0, f1, 1;") == Code::immediate_kind);
+  CHECK(code("add.f32 f0, f1, 1.0;") == Code{});
+  CHECK(code("add.s32 r0, r1, 1.0;") == Code::immediate_kind);
+}
+
+TEST_CASE("state_space, shared_variable") {
+  CHECK(code("ld.shared.b32 r0, [gv];") == Code::state_space);
+  CHECK(code("ld.shared.b32 r0, [sv];") == Code{});
+  CHECK(code("ld.b32 r0, [gv];") == Code{});
+  CHECK(code("mbarrier.init.b64 [gv], 1;") == Code::shared_variable);
+  CHECK(code("mbarrier.init.b64 [sv], 1;") == Code{});
+}
+
+TEST_CASE("sink_operand, special_operand, negated_operand") {
+  CHECK(code("add.s32 _, r1, r2;") == Code::sink_operand);
+  CHECK(code("atom.global.add.u32 _, [l0], 1;") == Code{});
+  CHECK(code("add.u32 r0, r1, %tid.x;") == Code::special_operand);
+  CHECK(code("mov.u32 r0, %tid.x;") == Code{});
+  CHECK(code("selp.b32 r0, r1, r2, !p0;") == Code{});
+  CHECK(code("vote.sync.all.pred p0, !p1, r1;") == Code{});
+  CHECK(code("setp.eq.s32 p0, !r1, r2;") == Code::negated_operand);
+}
+
+TEST_CASE("address_register, undefined_name, guard_type") {
+  CHECK(code("ld.global.b32 r0, [f0];") == Code::address_register);
+  CHECK(code("ld.global.b32 r0, [q0];") == Code::address_register);
+  CHECK(code("ld.global.b32 r0, [nothing];") == Code::undefined_name);
+  CHECK(code("bra nowhere;") == Code::undefined_name);
+  CHECK(code("{ inner: ret; } bra inner;") == Code::undefined_name);
+  CHECK(code("@r0 bra out; out:") == Code::guard_type);
+  CHECK(code("@p0 bra out; out:") == Code{});
+}
+
+TEST_CASE("needs_version, needs_target") {
+  CHECK(code("mov.u32 r0, 1; elect.sync r0|p0, r1;", "7.8", "sm_90") == Code::needs_version);
+  CHECK(code("elect.sync r0|p0, r1;", "8.0", "sm_90") == Code{});
+  CHECK(code("elect.sync r0|p0, r1;", "8.0", "sm_89") == Code::needs_target);
+  CHECK(code("setmaxnreg.inc.sync.aligned.u32 64;", "8.0", "sm_90") == Code::needs_target);
+  CHECK(code("setmaxnreg.inc.sync.aligned.u32 64;", "8.0", "sm_90a") == Code{});
+  CHECK(code("fence.acq_rel.cluster;", "7.8", "sm_80") == Code::needs_target);  // the value, not the form
+}
+
+TEST_CASE("named rules") {
+  CHECK(code("bar.sync 0, 33;") == Code::whole_warps);
+  CHECK(code("barrier.red.popc.u32 r0, 1, 31, p0;") == Code::whole_warps);
+  CHECK(code("setmaxnreg.inc.sync.aligned.u32 25;") == Code::multiple_of_8);
+  CHECK(code("vote.all.pred p0, p1;") == Code::before_independent_threads);
+  CHECK(code("vote.all.pred p0, p1;", "6.3", "sm_75") == Code{});
+  CHECK(code("cp.async.ca.shared.global [sv], [l0], 5;") == Code::copy_size);
+  CHECK(code("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sv], [l0], 17, [sv];") ==
+        Code::multiple_of_16);
+  CHECK(code("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {f0, f1, f2, f3}, l0, l1, p0, 0, 1, 0, 0;") ==
+        Code::wgmma_scale);
+}
+
+TEST_CASE("redeclared_name") {
+  CHECK(code(".reg .b32 x; .reg .b32 x;") == Code::redeclared_name);
+  CHECK(code(".reg .b32 x; { .reg .b32 x; }") == Code{});
+  CHECK(code("twice: twice:") == Code::redeclared_name);
+  CHECK(code(".shared .b32 s; .shared .b32 s;") == Code::redeclared_name);
+  CHECK(first(diagnose(".version 9.0\n.target sm_90\n.global .b32 g; .global .b32 g;")) == Code::redeclared_name);
+  CHECK(first(diagnose(".version 9.0\n.target sm_90\n.entry k(.param .b32 a, .param .b32 a) { ret; }")) ==
+        Code::redeclared_name);
+}
+
+TEST_CASE("unreachable_code is a warning") {
+  const auto found = diagnose(kernel("ret; add.s32 r0, r1, r2;"));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].code == Code::unreachable_code);
+  CHECK_FALSE(ptx::has_error(found));
+  CHECK(code("bra on; on: add.s32 r0, r1, r2;") == Code{});
+  CHECK(code("ret; lonely: add.s32 r0, r1, r2;") == Code::unreachable_code);
+}
+
+TEST_CASE("wrong_arguments") {
+  CHECK(code("call f, (r0, r1);") == Code::wrong_arguments);
+  CHECK(code("call f, (r0);") == Code{});
+  CHECK(code("call k, (l0);") == Code::wrong_arguments);
+}
+
+TEST_CASE("unknown_target, target_version") {
+  CHECK(first(diagnose(".version 9.0\n.target sm_91\n")) == Code::unknown_target);
+  CHECK(first(diagnose(".version 7.8\n.target sm_90a\n")) == Code::target_version);
+  CHECK(first(diagnose(".version 8.0\n.target sm_90a, debug\n")) == Code{});
+}
+
+TEST_CASE("directive_value, register_type") {
+  CHECK(first(diagnose(".version 9.0\n.target sm_90\n.entry k() .maxntid 0 { ret; }")) == Code::directive_value);
+  CHECK(first(diagnose(".version 9.0\n.target sm_90\n.entry k() .maxntid 32 .reqntid 32 { ret; }")) ==
+        Code::directive_value);
+  CHECK(first(diagnose(".version 9.0\n.target sm_90\n.shared .align 3 .b32 s;")) == Code::directive_value);
+  CHECK(first(diagnose(".version 9.0\n.target sm_90\n.shared .b32 s[];")) == Code::directive_value);
+  CHECK(code(".reg .bf16 x;") == Code::register_type);
+  CHECK(code(".reg .v2 .b128 x;") == Code::register_type);
+}
+
+TEST_CASE("messages say what was written, what is legal, and where the manual says so") {
+  const auto found = diagnose(kernel("add.s32 r0, r1, f0;"));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].message ==
+        "`add.s32`: operand 3 (b) is the .f32 register `f0`; it must be a .s32 register or constant");
+  CHECK(found[0].section == "9.7.1.1");
+  const auto gate = diagnose(kernel("fence.acq_rel.cluster;", "7.8", "sm_80"));
+  REQUIRE(gate.size() == 1);
+  CHECK(gate[0].message == "`fence.acq_rel.cluster`: `.cluster` needs PTX 7.8 and sm_90, the target is sm_80");
+}
