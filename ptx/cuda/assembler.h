@@ -14,6 +14,8 @@
 
 namespace ptx::cuda {
 
+struct Driver;
+
 struct Cubin {
   std::vector<std::byte> bytes;
   Diagnostics remarks;  // warnings, and advice such as "wgmma instructions are serialized"
@@ -51,6 +53,7 @@ using AssemblerResult = Expected<std::shared_ptr<const Assembler>>;
 AssemblerResult find_nvjitlink(const Search& search);
 AssemblerResult find_ptxas(const Search& search);
 AssemblerResult find_driver_jit();
+std::shared_ptr<const Assembler> driver_jit(const Driver& driver);  // which outlives it
 
 // The first of the three that this machine has; no_assembler, with a note for each one missing, if there is none.
 AssemblerResult choose_assembler(const Search& search);

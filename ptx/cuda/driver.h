@@ -19,7 +19,7 @@ using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUlinkState = struct CUlinkState_st*;
 
-enum : CUresult { cuda_success = 0, cuda_error_no_device = 100 };
+enum : CUresult { cuda_success = 0, cuda_error_no_device = 100, cuda_error_unsupported_ptx_version = 222 };
 
 enum DeviceAttribute : int {
   max_threads_per_block = 1,

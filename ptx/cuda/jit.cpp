@@ -42,6 +42,9 @@ class DriverJit final : public Assembler {
     for (Diagnostic& remark : read_log(infos.c_str(), ptx, options)) said.push_back(std::move(remark));
     if (result != cuda_success) {
       if (!has_error(said)) said.push_back(driver_.check(result, "cuLinkComplete").why().front());
+      if (result == cuda_error_unsupported_ptx_version)
+        said.back().notes.push_back(cat("the driver's JIT knows PTX of CUDA ", version_,
+                                        " and older: for newer PTX install the Python package nvidia-nvjitlink"));
       return said;
     }
     cubin.remarks = std::move(said);
@@ -55,10 +58,12 @@ class DriverJit final : public Assembler {
 
 }  // namespace
 
+std::shared_ptr<const Assembler> driver_jit(const Driver& driver) { return std::make_shared<DriverJit>(driver); }
+
 AssemblerResult find_driver_jit() {
   const auto& opened = driver();
   if (!opened) return opened.why();
-  return std::shared_ptr<const Assembler>(new DriverJit(opened.value()));
+  return driver_jit(opened.value());
 }
 
 }  // namespace ptx::cuda

@@ -175,6 +175,25 @@ TEST_CASE("tensor maps are encoded by the driver, after our rules") {
   CHECK(wide.why().front().code == Code::tensor_map_rule);
 }
 
+TEST_CASE("the driver's JIT assembles, names bad lines, and says what it is too old for") {
+  Fake fake;
+  const auto jit = driver_jit(fake.driver.value());
+  CHECK(describe(*jit) == "the driver's JIT 13.0 (libcuda.so.1)");
+  const auto cubin = jit->assemble("fine", "sm_90", {});
+  REQUIRE(cubin);
+  CHECK(std::memcmp(cubin->bytes.data(), "\177ELF of the fake", 17) == 0);  // copied before the linker died
+  const auto refused = jit->assemble("one\n bad", "sm_90", {});
+  REQUIRE_FALSE(refused);
+  REQUIRE(refused.why().size() == 1);
+  CHECK(refused.why()[0].code == Code::assembler_error);
+  CHECK(refused.why()[0].place == Place{Name("kernel.ptx"), 2, 0});
+  const auto older = jit->assemble("newer", "sm_90", {});
+  REQUIRE_FALSE(older);
+  CHECK(older.why()[0].code == Code::driver_error);
+  REQUIRE(older.why()[0].notes.size() == 1);
+  CHECK(older.why()[0].notes[0].find("nvidia-nvjitlink") != std::string::npos);
+}
+
 TEST_CASE("the shape of a launch is held against the device") {
   CHECK(check(record(), {}));
   launch::Record most = record();

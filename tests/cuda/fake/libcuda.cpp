@@ -111,10 +111,28 @@ PTX_EXPORT int cuTensorMapEncodeTiled(void* map, int element, std::uint32_t rank
   std::memset(map, 0x5A, 128);
   return 0;
 }
-PTX_EXPORT int cuLinkCreate(unsigned, int*, void**, void** state) { return *state = nullptr, 0; }
-PTX_EXPORT int cuLinkAddData(void*, int, void*, std::size_t, const char*, unsigned, int*, void**) { return 1; }
-PTX_EXPORT int cuLinkComplete(void*, void**, std::size_t*) { return 1; }
-PTX_EXPORT int cuLinkDestroy(void*) { return 0; }
+// The linker: text with "newer" in it is of a version that it does not know, "bad" is refused at line 2, the rest
+// links.
+namespace {
+char* error_log = nullptr;
+char image[] = "\177ELF of the fake";
+}  // namespace
+PTX_EXPORT int cuLinkCreate(unsigned count, int* options, void** values, void** state) {
+  for (unsigned i = 0; i < count; ++i)
+    if (options[i] == 5) error_log = static_cast<char*>(values[i]);
+  return *state = nullptr, 0;
+}
+PTX_EXPORT int cuLinkAddData(void*, int, void* data, std::size_t, const char*, unsigned, int*, void**) {
+  const std::string text = static_cast<const char*>(data);
+  if (text.find("newer") != text.npos) return 222;
+  if (text.find("bad") == text.npos) return 0;
+  std::strcpy(error_log, "ptxas application ptx input, line 2; error   : Not a name of any known instruction: 'bad'\n");
+  return 218;
+}
+PTX_EXPORT int cuLinkComplete(void*, void** cubin, std::size_t* size) {
+  return *cubin = image, *size = sizeof image, 0;
+}
+PTX_EXPORT int cuLinkDestroy(void*) { return std::memset(image, 0, sizeof image), 0; }  // it owns the image
 
 PTX_EXPORT int cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t, int*) {
   if (version < 2000) return 1;
