@@ -187,6 +187,8 @@ class DriverExecutor final : public launch::Executor {
                         std::span<std::byte, 128> out) override {
     const auto map = launch::geometry(recipe, element, buffer);
     if (!map) return map.why();
+    const Current current(driver_, context_);  // the driver asks for one
+    if (auto done = driver_.check(current.result(), "cuCtxPushCurrent"); !done) return done;
     constexpr std::uint32_t every[5] = {1, 1, 1, 1, 1};
     constexpr int no_interleave = 0, l2_128_bytes = 2, fill_zeros = 0;
     return driver_.check(

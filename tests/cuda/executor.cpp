@@ -167,7 +167,7 @@ TEST_CASE("tensor maps are encoded by the driver, after our rules") {
   recipe.swizzle = launch::TensorMapRecipe::Swizzle::b128;
   launch::Buffer buffer{data, {64, 256}, {256, 1}, 0};
   REQUIRE(fake.executor->encode(recipe, launch::Element::bf16, buffer, map));
-  CHECK(fake.journal() == "map 923\n");  // bf16 = 9, rank 2, 128-byte swizzle = 3
+  CHECK(fake.journal() == "push 1\nmap 923\npop 0\n");  // bf16 = 9, rank 2, 128-byte swizzle = 3
   CHECK(map[127] == std::byte{0x5A});
   recipe.box[0] = 128;
   const auto wide = fake.executor->encode(recipe, launch::Element::bf16, buffer, map);
