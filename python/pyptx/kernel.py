@@ -278,7 +278,7 @@ class Kernel(_core.Launcher):
                 if isinstance(value, bool) or not hasattr(value, "__index__"):
                     raise TypeError(f"dimension {name!r} of kernel {self._fn.__name__} is an int, not {value!r}")
                 env[name] = value.__index__()
-            elif name in self._template:
+            if name in self._template:
                 template[name] = value
             if name in raw:
                 scalars[name] = value

@@ -43,9 +43,12 @@ def alloc_with_layout(
 
 
 def wgmma_tile(dtype, shape, major="K", *, align=None, name=None) -> SharedAlloc:
-    """A tile that a wgmma descriptor can name: (M, K) for major "K", (K, N) for "MN"; the last dimension is contiguous."""
+    """A tile that a wgmma descriptor can name: (M, K) for major "K", (K, N) for "MN"; the last dimension is contiguous.
+
+    A dimension before them counts stages, which `tile[stage]` chooses.
+    """
     made = _wgmma_tile(dtype, shape, major, align=align, name=name)
     made.gmma_major = Major[major] if isinstance(major, str) else Major(major)
-    mn, k = shape if made.gmma_major is Major.K else reversed(shape)
+    mn, k = shape[-2:] if made.gmma_major is Major.K else reversed(shape[-2:])
     made.gmma_layout = pick_gmma_layout(elem_bytes=dtype.bits // 8, m_or_n=mn, k=k, major=made.gmma_major)
     return made

@@ -74,9 +74,7 @@ nb::object alloc(nb::handle type, nb::handle shape, const std::optional<std::str
 nb::object wgmma_tile(nb::handle type, nb::handle shape, nb::handle major, std::optional<std::uint32_t> align,
                       const std::optional<std::string>& name) {
   build::Builder& builder = active();
-  const auto sizes = shape_argument(shape);
-  if (sizes.size() != 2) builder.refuse(Code::bad_argument, "a wgmma tile has two dimensions");
-  return nb::cast(kept(build::wgmma_tile(builder, type_argument(type), sizes[0], sizes[1], mn_major(builder, major),
+  return nb::cast(kept(build::wgmma_tile(builder, type_argument(type), shape_argument(shape), mn_major(builder, major),
                                          align.value_or(0), name.value_or(""))));
 }
 

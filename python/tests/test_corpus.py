@@ -1,7 +1,7 @@
 """Every text of the corpus prints back; check says of it what ptxas says; every kernel of zluda gives its bytes.
 
-The texts: the cache that `make corpus` fills (tests/corpus/README.md), and `shared/corpus` beside the checkout.  What is
-absent is skipped with that reason.  The assembler is not asked here: its answers stand in the two tables.
+The texts: the cache that `make corpus` fills (tests/corpus/README.md), and `shared/corpus` beside the checkout.  What
+is absent is skipped with that reason.  The assembler is not asked here: its answers stand in the two tables.
 """
 
 import csv
@@ -31,12 +31,13 @@ COMPILED = {row["name"]: row for row in table(REPO / "tests/corpus/manifest.tsv"
 COLLECTED = {row["file"]: row for row in table(SHARED / "ptx_verdicts.tsv")}
 KERNELS = {row["file"]: row for row in table(SHARED / "zluda/expected.tsv")}
 
-# Opcodes and prefixes of the chapters that the rows of ptx/isa do not hold yet: a text with one of them is only printed.
+# Opcodes and prefixes of chapters whose rows ptx/isa does not hold in full: a text with one of them is only printed.
 OTHER_CHAPTERS = re.compile(
     r"""(?:tex|tld4|txq|suld|sust|sured|suq|istypep                           # textures and surfaces
     |v(?:add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?                   # video
     |wmma|mma|ldmatrix|stmatrix|movmatrix|wgmma|tcgen05                       # matrices, tensor memory
-    |cp|mbarrier|st\.async|st\.bulk|red\.async|multimem|tensormap|clusterlaunchcontrol   # asynchronous copies
+    |cp|mbarrier|st\.async|st\.bulk|red\.async|multimem|tensormap             # asynchronous copies
+    |clusterlaunchcontrol
     |applypriority\.async|prefetch\.tensormap|fabric|spcompress|spdecompress|bulk
     |alloca|stacksave|stackrestore)(?![\w])""",
     re.VERBOSE,

@@ -1,0 +1,453 @@
+"""The decorator and the Kernel object: signatures, specialisation, caches, what `.ptx()` takes and prints."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pyptx import Layout, Tile, intrinsic, kernel, ptx, reg, smem
+from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError, PtxError
+from pyptx.kernel import Kernel, TensorSpec, TmaDescriptorHandle
+from pyptx.types import bf16, f32, pred, u32, u64
+
+
+@kernel
+def empty():
+    ptx.ret()
+
+
+def scale_kernel(**options):
+    @kernel(in_specs=(Tile("M", "N", f32),), out_specs=(Tile("M", "N", f32),), grid=lambda M, N: (M, N), **options)
+    def scale(X, Y, *, factor=2.0, lanes=32):
+        """Scales."""
+        px, py = ptx.global_ptrs(X, Y)
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px, X.shape[1] * 4))
+        ptx.inst.mul.f32(value, value, factor)
+        ptx.inst.st.global_.f32(ptx.addr(py), value)
+        ptx.ret()
+
+    return scale
+
+
+def test_bare_and_with_arguments():
+    assert isinstance(empty, Kernel)
+    assert ".visible .entry empty()" in empty.ptx()
+    assert ".target sm_80" in kernel(arch="sm_80")(empty._fn).ptx()
+
+
+def test_what_the_author_gave():
+    scale = scale_kernel(block=(64, 1, 1), smem=16)
+    assert scale.in_specs == (Tile("M", "N", f32),) == scale.out_specs
+    assert (scale.block, scale.cluster, scale.smem, scale.arch) == ((64, 1, 1), (1, 1, 1), 16, "sm_90a")
+    assert scale.grid(3, 4) == (3, 4)
+    assert repr(scale) == "Kernel(scale, arch='sm_90a')"
+    assert (scale.__name__, scale.__doc__, scale.__wrapped__) == ("scale", "Scales.", scale._fn)
+    given = scale.template_params
+    assert given == {"factor": 2.0, "lanes": 32}
+    given["factor"] = 0
+    assert scale.template_params["factor"] == 2.0
+
+
+def test_template_values_and_sizes_choose_the_text():
+    scale = scale_kernel()
+    text = scale.ptx(M=2, N=8)
+    assert "[%rd0+32]" in text and "0f40000000" in text
+    assert "0f3F000000" in scale.ptx(M=2, N=8, factor=0.5)
+    assert "[%rd0+64]" in scale.ptx(M=2, N=16)
+
+
+def test_a_call_with_template_values_does_not_reach_calls_without():
+    scale = scale_kernel()
+    before = scale.ptx(M=2, N=8)
+    scale.ptx(M=2, N=8, factor=0.5)
+    assert scale.ptx(M=2, N=8) == before
+
+
+def test_equal_values_of_other_types_make_other_kernels():
+    seen = []
+
+    @kernel
+    def typed(*, value=None):
+        seen.append(value)
+        ptx.ret()
+
+    for value in (1, 1.0, True, 0.0, -0.0, (1,), (1.0,)):
+        typed.ptx(value=value)
+    assert len(seen) == 7
+
+
+def test_unhashable_template_values():
+    seen = []
+
+    @kernel
+    def listed(*, values=()):
+        seen.append(list(values))
+        for value in values:
+            reg.scalar(u32, init=value)
+        ptx.ret()
+
+    assert listed.ptx(values=[1, 2]) == listed.ptx(values=[1, 2])
+    assert listed.ptx(values=[1, 2]) != listed.ptx(values=[1, 3])
+    assert seen == [[1, 2], [1, 3]]
+
+
+def test_the_same_module_for_the_same_arguments():
+    scale = scale_kernel()
+    assert scale.module(M=2, N=8) is scale.module(N=8, M=2)
+    assert scale.module(M=2, N=8) is not scale.module(M=2, N=16)
+
+
+def test_what_is_kept_is_bounded():
+    @kernel
+    def numbered(*, n=0):
+        reg.scalar(u32, init=n)
+        ptx.ret()
+
+    for n in range(1000):
+        numbered.ptx(n=n)
+    assert len(numbered._kept) <= 128
+
+
+def test_unknown_keyword():
+    with pytest.raises(TypeError, match="no template parameter 'nope'.*factor.*lanes.*M.*N"):
+        scale_kernel().ptx(nope=1)
+
+
+def test_dimensions_are_ints():
+    with pytest.raises(TypeError, match="'M'.*is an int"):
+        scale_kernel().ptx(M=1.5, N=4)
+
+
+def test_a_shape_that_is_not_known_says_how_to_give_it():
+    with pytest.raises(AuthoringValueError, match=r"scale\.ptx\(M=\.\.\., N=\.\.\.\)"):
+        scale_kernel().ptx()
+
+
+def test_a_body_that_reads_no_shape_needs_no_sizes():
+    @kernel(in_specs=(Tile("M", bf16, Layout.TMA_128B, tma_box=(64,)),))
+    def k(A):
+        ptx.global_ptrs(A)
+        ptx.ret()
+
+    assert ".entry k" in k.ptx()
+
+
+def test_template_ints_size_tensors():
+    @kernel(in_specs=(Tile("BM", f32),))
+    def k(A, *, BM=16):
+        assert A.shape == (BM,)
+        ptx.ret()
+
+    k.ptx()
+    k.ptx(BM=8)
+
+
+def test_names_do_not_depend_on_other_kernels():
+    def body():
+        smem.alloc(f32, 4)
+        smem.mbarrier(1)
+        ptx.ret()
+
+    first = kernel(body).ptx()
+    kernel(body).ptx()
+    assert kernel(body).ptx() == first
+
+
+def test_threads_trace_at_the_same_time():
+    def body(*, n=0):
+        for _ in range(50):
+            reg.scalar(u32, init=n) + n
+        ptx.ret()
+
+    expected = [kernel(body).ptx(n=n) for n in range(8)]
+    shared, found = kernel(body), [None] * 8
+
+    def work(n):
+        found[n] = shared.ptx(n=n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected
+
+
+def test_line_info_leads_to_this_file():
+    text = scale_kernel().ptx(M=1, N=1, lineinfo=True)
+    assert f'"{__file__}"' in text
+    assert "\t.loc 1 " in text
+    assert ".loc" not in scale_kernel().ptx(M=1, N=1)
+
+
+def test_a_template_parameter_may_be_called_lineinfo():
+    @kernel
+    def k(*, lineinfo=3):
+        reg.scalar(u32, init=lineinfo)
+        ptx.ret()
+
+    assert "mov.u32 %r0, 7;" in k.ptx(lineinfo=7)
+
+
+def test_author_lines_of_the_text():
+    @kernel
+    def k():
+        x = reg.scalar(u32, init=1)
+        x + 1
+        ptx.ret()
+
+    text, lines = k.ptx().splitlines(), k.module().lines
+    first = k._fn.__code__.co_firstlineno + 2
+    found = {text[i - 1].strip(): lines[i] for i in range(1, len(lines)) if lines[i][1]}
+    assert found["mov.u32 %r0, 1;"] == (__file__, first)
+    assert found["add.u32 %r1, %r0, 1;"] == (__file__, first + 1)
+    assert found["ret;"] == (__file__, first + 2)
+
+
+def test_outside_of_a_kernel():
+    with pytest.raises(RuntimeError, match="No active kernel trace"):
+        reg.scalar(u32)
+    with pytest.raises(RuntimeError, match="No active kernel trace"):
+        ptx.inst.ret()
+    handle = TensorSpec("A").tma_desc()
+    assert isinstance(handle, TmaDescriptorHandle) and handle.name == "A_tma_desc"
+
+
+def test_errors_in_a_body_leave_no_trace_behind():
+    @kernel
+    def k():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        k.ptx()
+    with pytest.raises(RuntimeError, match="No active kernel trace"):
+        reg.scalar(u32)
+
+
+def test_kernels_trace_inside_kernels():
+    @kernel
+    def outer():
+        x = reg.scalar(u32, init=1)
+        assert "add.u32" not in empty.ptx()
+        x + 1
+        ptx.ret()
+
+    assert "add.u32" in outer.ptx()
+
+
+def test_directives():
+    text = kernel(reqntid=(128, 1, 1))(empty._fn).ptx()
+    assert ")\n.reqntid 128, 1, 1\n{" in text
+    text = kernel(raw_directives=[("maxntid", (384, 1, 1)), ("explicitcluster", ())], reqntid=(1,))(empty._fn).ptx()
+    assert ")\n.maxntid 384, 1, 1\n.explicitcluster" in text and "reqntid" not in text
+
+
+def test_raw_params_are_checked():
+    with pytest.raises(ValueError, match=r"u32\.sideways"):
+        kernel(raw_params=[("u32.sideways", "n")])(empty._fn)
+
+
+def test_a_signature_with_stars():
+    with pytest.raises(TypeError, match=r"\*rest"):
+
+        @kernel
+        def k(*rest):
+            pass
+
+
+def test_grid_functions_fail_with_their_own_error():
+    scale = scale_kernel()
+    scale._grid = lambda M, N: M + "x"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        scale._grid_of({"M": 1, "N": 2}, {})
+    scale._grid = lambda Q: Q
+    with pytest.raises(TypeError, match="asks for Q.*M, N"):
+        scale._grid_of({"M": 1, "N": 2}, {})
+
+
+@pytest.mark.parametrize(
+    ("grid", "expected"),
+    [
+        (None, (1, 1, 1)),
+        (5, (5, 1, 1)),
+        ((5, 6), (5, 6, 1)),
+        (lambda M, N: (N, M), (2, 1, 1)),
+        (lambda N: N, (2, 1, 1)),
+        (lambda a, b: (a, b), (1, 2, 1)),
+        (lambda **sizes: sizes["N"], (2, 1, 1)),
+    ],
+)
+def test_grids(grid, expected):
+    scale = scale_kernel()
+    scale._grid = grid
+    assert scale._grid_of({"M": 1, "N": 2}, scale.template_params) == expected
+
+
+def test_kernels_without_specs_cannot_be_called():
+    with pytest.raises(NotImplementedError, match="in_specs"):
+        empty()
+
+
+def test_intrinsics_nest_and_return():
+    @intrinsic
+    def inner(x):
+        return x + 1
+
+    @intrinsic
+    def outer(x, *, times=2):
+        for _ in range(times):
+            x = inner(x)
+        return x
+
+    @kernel
+    def k():
+        outer(reg.scalar(u32, init=0), times=1)
+        ptx.ret()
+
+    text = k.ptx()
+    assert "// BEGIN outer(%r0, times=1)" in text and "// BEGIN inner(%r0)" in text and text.count("// END") == 2
+    assert outer.__is_ptx_intrinsic__ and inner(1) == 2
+    with pytest.raises(RuntimeError, match="No active"):
+        intrinsic(lambda: reg.scalar(u32))()
+
+
+def test_diagnostics_travel_with_the_exception():
+    @kernel
+    def k():
+        x = reg.scalar(u32)
+        ptx.inst.add.f32(x, x, x)
+
+    with pytest.raises(AuthoringError) as caught:
+        k.ptx()
+    (found,) = caught.value.diagnostics
+    assert found.file == __file__ and found.line == k._fn.__code__.co_firstlineno + 3
+    assert 2000 < found.code < 3000 and found.severity == "error" and "add.f32" in found.message
+    assert isinstance(caught.value, PtxError)
+
+
+def test_if_of_a_register_is_refused():
+    @kernel
+    def k():
+        x = reg.scalar(u32, init=0)
+        if x == 0:
+            ptx.ret()
+
+    with pytest.raises(AuthoringTypeError, match=r"ptx\.if_") as caught:
+        k.ptx()
+    assert caught.value.diagnostics[0].name == "truth_of_register"
+
+
+def test_registers_of_another_kernel_are_refused():
+    kept = []
+
+    @kernel
+    def first():
+        kept.append(reg.scalar(u32, init=0))
+        ptx.ret()
+
+    @kernel
+    def second():
+        ptx.inst.mov.u32(kept[0], 1)
+
+    first.ptx()
+    with pytest.raises(RuntimeError, match="another kernel") as caught:
+        second.ptx()
+    assert caught.value.diagnostics[0].name == "foreign_register"
+
+
+def test_a_loop_left_by_break_is_refused():
+    @kernel
+    def k():
+        for _ in ptx.range_(0, 4):
+            break
+        ptx.ret()
+
+    with pytest.raises(AuthoringError, match="range_|loop"):
+        k.ptx()
+
+
+def test_the_impossible_says_what_is_possible():
+    @kernel
+    def k():
+        p = reg.scalar(pred)
+        with pytest.raises(AttributeError, match="legal next.*ftz"):
+            ptx.inst.add.rn.wide  # noqa: B018
+        with pytest.raises(TypeError, match="Cannot convert"):
+            ptx.inst.mov.u32(reg.scalar(u32), object())
+        with pytest.raises(TypeError, match="pred="):
+            ptx.inst.mov.u32(reg.scalar(u32), 1, pred=3)
+        with pytest.raises(TypeError, match="pred="):
+            ptx.inst.mov.u32(reg.scalar(u32), 1, guard=p)
+        with pytest.raises(IndexError):
+            reg.array(f32, 2)[2]
+        with pytest.raises(IndexError):
+            reg.array(f32, 2)[-1]
+        with pytest.raises(TypeError):
+            reg.array(f32, 2)[0:1]
+        with pytest.raises(RuntimeError, match="must follow an if_"), ptx.else_():
+            pass
+        with pytest.raises(ValueError, match="Unknown swizzle mode"):
+            smem.apply_swizzle(reg.scalar(u32), "12B")
+        with pytest.raises(ValueError, match="128"):
+            reg.wgmma_frag(m=64, n=1, dtype=f32)
+        with pytest.raises(ValueError, match="power of two"):
+            ptx.kloop(reg.scalar(u32), unroll=3, body=lambda: None)
+        with pytest.raises(AttributeError, match="special register"):
+            ptx.special.nothing()
+        ptx.ret()
+
+    k.ptx()
+
+
+def test_completion():
+    assert {"add", "ld", "and_"} <= set(dir(ptx.inst))
+    assert "global_" in dir(ptx.inst.ld) and "f32" in dir(ptx.inst.add.rn)
+
+
+def test_numbers_of_numpy():
+    numpy = pytest.importorskip("numpy", reason="skipped: no numpy")
+
+    @kernel
+    def k():
+        reg.scalar(u32, init=numpy.uint32(7))
+        reg.scalar(f32, init=numpy.float32(0.5))
+        reg.scalar(u64, init=numpy.uint64(2**64 - 1))
+        ptx.ret()
+
+    text = k.ptx()
+    assert "mov.u32 %r0, 7;" in text and "mov.f32 %f0, 0f3F000000;" in text and "18446744073709551615" in text
+
+
+def test_in_place_operators_keep_the_register():
+    @kernel
+    def k():
+        x = reg.scalar(u32, init=1)
+        y = x
+        y |= 2
+        y += 3
+        assert y is x
+        ptx.ret()
+
+    assert "or.b32 %r0, %r0, 2;" in k.ptx()
+
+
+def test_outputs_and_arrays_as_values():
+    @kernel
+    def k():
+        values = reg.array(f32, 4)
+        assert (len(values), values.count, values.base, values.dtype) == (4, 4, "%f", f32)
+        assert [r.name for r in values.hw_order(reverse=True)] == ["%f3", "%f2", "%f1", "%f0"]
+        assert [r.name for r in values] == [r.name for r in values.regs()]
+        x = values[0]
+        assert (x.name, x.dtype, repr(x)) == ("%f0", f32, "Reg(%f0, f32)")
+        assert hash(values[0]) == hash(x) and not (x is None)
+        p = reg.scalar(pred)
+        assert (~p).reg.name == p.name and (~~p).name == p.name
+        assert ((x | p).left.name, (x | p).right.name) == (x.name, p.name)
+        assert ptx.inst.mov.f32(x, 1.0) is x
+        assert ptx.inst.bar.sync(0) is None
+        ptx.ret()
+
+    k.ptx()
