@@ -5,8 +5,7 @@
 Needs a CUDA device.  Columns, in microseconds a call, median of the rounds (every round times all columns one after the
 other, so that a clock that drifts drifts for all; the device is idle when a column starts and is waited for after it,
 outside the time):
-  kernel      the RMSNorm kernel, called with the same two tensors
-  two shapes  the same kernel function called by turns with tensors of two shapes (two specialisations)
+  kernel      examples/rms_norm.py, called with the same two tensors
   add         torch.add(a, b), which the target compares with
   empty_like  torch.empty_like(a): the allocation that every one of these calls contains
 ratio is the median over the rounds of kernel / add; the target is 0.80 or less.
@@ -15,50 +14,14 @@ ratio is the median over the rounds of kernel / add; the target is 0.80 or less.
 from __future__ import annotations
 
 import argparse
+import pathlib
 import statistics
 import sys
 import time
 
-ROWS, COLUMNS, WARP = 16, 512, 32
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "examples"))
 
-
-def rms_norm():
-    from pyptx import Tile, kernel, ptx, reg
-    from pyptx.types import f32, u32
-
-    @kernel(
-        in_specs=(Tile("B", "N", f32), Tile("N", f32)),
-        out_specs=(Tile("B", "N", f32),),
-        grid=lambda B, N: (B, 1, 1),
-        block=(WARP, 1, 1),
-        arch="sm_90a",
-    )
-    def norm(X, W, Y):
-        columns = X.shape[1]
-        px, pw, py = ptx.global_ptrs(X, W, Y)
-        row = reg.from_(ptx.special.ctaid.x(), u32)
-        px += row * (columns * 4)
-        py += row * (columns * 4)
-        lane = reg.from_(ptx.special.tid.x(), u32)
-        total = reg.scalar(f32, init=0.0)
-        values = reg.array(f32, columns // WARP)
-        for i in range(columns // WARP):
-            ptx.inst.ld.global_.f32(values[i], ptx.addr(px + (lane + i * WARP) * 4))
-            ptx.inst.fma.rn.f32(total, values[i], values[i], total)
-        ptx.warp.reduce_sum(total)
-        scale = reg.scalar(f32)
-        ptx.inst.fma.rn.f32(scale, total, reg.scalar(f32, init=1.0 / columns), reg.scalar(f32, init=1e-6))
-        ptx.inst.rsqrt.approx.f32(scale, scale)
-        for i in range(columns // WARP):
-            offset = (lane + i * WARP) * 4
-            weight = reg.scalar(f32)
-            ptx.inst.ld.global_.f32(weight, ptx.addr(pw + offset))
-            ptx.inst.mul.f32(weight, weight, values[i])
-            ptx.inst.mul.f32(weight, weight, scale)
-            ptx.inst.st.global_.f32(ptx.addr(py + offset), weight)
-        ptx.ret()
-
-    return norm
+ROWS, COLUMNS = 16, 512
 
 
 def main() -> int:
@@ -75,17 +38,13 @@ def main() -> int:
         print("skipped: no CUDA device")
         return 0
 
-    norm = rms_norm()
+    from rms_norm import build_rms_norm
+
+    norm = build_rms_norm(ROWS, COLUMNS)
     x, w = torch.randn(ROWS, COLUMNS, device="cuda"), torch.randn(COLUMNS, device="cuda")
-    other = torch.randn(2 * ROWS, COLUMNS, device="cuda")
     b = torch.randn_like(x)
     expected = torch.nn.functional.rms_norm(x, (COLUMNS,), w, 1e-6)
     torch.testing.assert_close(norm(x, w), expected, rtol=1e-4, atol=1e-5)
-
-    def two_shapes(calls):
-        for _ in range(calls // 2):
-            norm(x, w)
-            norm(other, w)
 
     def kernel(calls):
         for _ in range(calls):
@@ -99,7 +58,7 @@ def main() -> int:
         for _ in range(calls):
             empty_like(x)
 
-    columns = {"kernel": kernel, "add": add, "two shapes": two_shapes, "empty_like": empty_like}
+    columns = {"kernel": kernel, "add": add, "empty_like": empty_like}
     times: dict[str, list[float]] = {name: [] for name in columns}
     for round_ in range(given.rounds + 3):
         for name, column in columns.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 import threading
 
 import pytest
@@ -16,6 +17,7 @@ from pyptx.errors import LaunchTypeError, LaunchValueError, PtxError  # noqa: E4
 from pyptx.types import b64, bf16, f32, s32, u32, u64  # noqa: E402
 
 pytestmark = pytest.mark.gpu
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
 
 ARCH = "sm_{}{}".format(*torch.cuda.get_device_capability())
 
@@ -41,6 +43,25 @@ def scale_kernel(**options):
         ptx.ret()
 
     return scale
+
+
+def test_the_rms_norm_example():
+    from rms_norm import build_rms_norm, rms_norm_reference
+
+    x, w = torch.randn(16, 512, device="cuda") * 0.3, torch.randn(512, device="cuda") * 0.1 + 1.0
+    torch.testing.assert_close(build_rms_norm(16, 512)(x, w), rms_norm_reference(x, w), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(torch.cuda.get_device_capability()[0] != 9, reason="skipped: wgmma is Hopper's")
+@pytest.mark.parametrize("depth", [64, 128, 192, 256, 1024, 4096])
+def test_the_hopper_tile_example(depth):
+    from hopper_tile import M, N, build_hopper_tile
+
+    a = torch.randn(M, depth, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(depth, N, device="cuda", dtype=torch.bfloat16)
+    tile = build_hopper_tile(depth)
+    for _ in range(3):
+        torch.testing.assert_close(tile(a, b), a.float() @ b.float(), rtol=1e-4, atol=1e-3 * depth**0.5)
 
 
 def test_equals_torch_for_many_shapes_in_turn():
