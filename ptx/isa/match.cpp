@@ -44,14 +44,33 @@ Space space_of(const Match& match, const OperandRow& row) {
   return space_named(match.value(word)).value_or(Space::generic);
 }
 
-Pattern pattern(const Match& match, const OperandRow& row) {
+// Manual 9.4.1: ld, st and cvt take registers wider than their types; not cvt between the small and packed formats.
+bool is_relaxed(const Match& match) {
+  if (!match.form->relaxed) return false;
+  const auto is_small = [&](Word word) {
+    const auto type = type_named(match.form->word(word));
+    if (!type) return false;
+    const TypeKind kind = info(*type).kind;
+    return kind == TypeKind::alternate || kind == TypeKind::packed;
+  };
+  for (const Modifier& m : match.form->modifiers) {
+    if (m.slot == Modifier::literal
+            ? is_small(m.word)
+            : match.values[m.slot] != Match::absent && is_small(match.form->values[match.values[m.slot]].word)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Pattern pattern(const Match& match, const OperandRow& row, bool relaxed) {
   Pattern p;
   p.row = &row;
   p.kind = row.kind;
   p.type = type_of(match, row.type);
   p.exact = row.type.named;
   p.group = row.group;
-  p.wider = match.form->relaxed && row.type.source == TypeRule::Source::slot;
+  p.wider = relaxed && (!row.type.named || &row == &match.form->operands[0] || &row == &match.form->operands[1]);
   if (row.kind == OperandKind::address) p.space = space_of(match, row);
   if (row.list) p.length = static_cast<std::uint8_t>(row.count == Count::none ? row.length : count(row.count, match));
   if (row.vector && !match.value("vec").empty()) p.length = static_cast<std::uint8_t>(number_in(match.value("vec")));
@@ -121,8 +140,9 @@ Match make_match(FormId id, const Fit& fit) {
     const Modifier& m = match.form->modifiers[fit.element[i]];
     if (m.slot != Modifier::literal) match.values[m.slot] = fit.value[i];
   }
+  const bool relaxed = is_relaxed(match);
   for (const OperandRow& row : match.form->operands) {
-    Pattern p = pattern(match, row);
+    Pattern p = pattern(match, row, relaxed);
     if (const std::string_view condition = match.form->word(row.condition); !condition.empty()) {
       if (!match.has(condition) && match.value(condition).empty()) continue;
       p.group = 0;
