@@ -20,6 +20,11 @@ constexpr std::array<std::uint8_t, 256> make_classes() {
 }
 constexpr auto classes = make_classes();
 bool is(char c, int mask) { return classes[static_cast<unsigned char>(c)] & mask; }
+// A loop over a local: one over a member would store it at every character.
+const char* skip(const char* p, int mask) {
+  while (is(*p, mask)) ++p;
+  return p;
+}
 bool is_hex(char c) { return is(c, digit) || (static_cast<unsigned char>((c | 32) - 'a') < 6); }
 
 struct Punctuation {
@@ -42,11 +47,28 @@ constexpr std::array<TokenKind, 256> make_marks(std::size_t length) {
 }
 constexpr auto singles = make_marks(1), pairs = make_marks(2);
 
+// What the first character of a token decides.
+enum class First : std::uint8_t { strange, word, percent, dot, digit, quote, mark, mark_or_two };
+constexpr std::array<First, 256> make_firsts() {
+  std::array<First, 256> table{};
+  for (int c = 0; c < 256; ++c) {
+    if (classes[c] & start) table[c] = First::word;
+    if (classes[c] & digit) table[c] = First::digit;
+    if (singles[c] != TokenKind::bad) table[c] = First::mark;
+    if (pairs[c] != TokenKind::bad) table[c] = First::mark_or_two;
+  }
+  table['%'] = First::percent;
+  table['.'] = First::dot;
+  table['"'] = First::quote;
+  return table;
+}
+constexpr auto firsts = make_firsts();
+
 // Reads one text. The text ends in a NUL that is not part of it, so looking one byte ahead is always allowed.
 class Lexer {
  public:
   explicit Lexer(const std::string& text) : begin_(text.data()), p_(begin_), end_(begin_ + text.size()) {
-    lexed_.tokens.reserve(text.size() / 4 + 16);
+    lexed_.tokens.reserve(text.size() / 3 + 16);
   }
 
   Lexed run() {
@@ -67,7 +89,7 @@ class Lexer {
 
   void trivia() {
     for (;;) {
-      while (is(*p_, space)) ++p_;
+      p_ = skip(p_, space);
       if (*p_ == '/' && p_[1] == '/') {
         const void* newline = std::memchr(p_, '\n', end_ - p_);
         p_ = newline ? static_cast<const char*>(newline) : end_;
@@ -112,15 +134,24 @@ class Lexer {
 
   TokenKind token() {
     const char c = *p_++;
-    if (is(c, start) || (c == '%' && is(*p_, follow))) {
-      const bool alone = c == '_' && !is(*p_, follow);
-      while (is(*p_, follow)) ++p_;
-      return alone ? TokenKind::underscore : TokenKind::word;
+    switch (firsts[static_cast<unsigned char>(c)]) {
+      case First::word: return word(c == '_');
+      case First::percent: return is(*p_, follow) ? word(false) : TokenKind::percent;
+      case First::dot: return dot();
+      case First::digit: return number(c);
+      case First::quote: return string();
+      case First::mark: return singles[static_cast<unsigned char>(c)];
+      case First::mark_or_two: return mark_or_two(c);
+      case First::strange: break;
     }
-    if (c == '.') return dot();
-    if (is(c, digit)) return number(c);
-    if (c == '"') return string();
-    return punctuation(c);
+    while (p_ != end_ && !is(*p_, space) && firsts[static_cast<unsigned char>(*p_)] == First::strange) ++p_;
+    return TokenKind::bad;  // a run of strange bytes
+  }
+
+  TokenKind word(bool underscore) {
+    const char* const second = p_;
+    p_ = skip(p_, follow);
+    return underscore && p_ == second ? TokenKind::underscore : TokenKind::word;
   }
 
   // `.b32`, `.shared::cta`; after a digit a modifier (`.2d`, `.16x256b`) unless it reads as a number (`.5`, `.5e3`).
@@ -128,11 +159,11 @@ class Lexer {
     if (!is(*p_, follow)) return TokenKind::bad;
     if (is(*p_, digit)) {
       const char* p = p_;
-      while (is(*p, digit)) ++p;
+      p = skip(p, digit);
       if (!is(*p, follow) || exponent(p)) return fraction();
     }
     for (;;) {
-      while (is(*p_, follow)) ++p_;
+      p_ = skip(p_, follow);
       if (!(*p_ == ':' && p_[1] == ':' && is(p_[2], follow))) return TokenKind::dot_word;
       p_ += 2;
     }
@@ -146,10 +177,10 @@ class Lexer {
 
   // What follows the point, or the digits, of a real.
   TokenKind fraction() {
-    while (is(*p_, digit)) ++p_;
+    p_ = skip(p_, digit);
     if (exponent(p_)) {
       p_ += 2;
-      while (is(*p_, digit)) ++p_;
+      p_ = skip(p_, digit);
     }
     return whole(TokenKind::real);
   }
@@ -157,7 +188,7 @@ class Lexer {
   // Characters that stick to a number make it malformed: `1a`, `08`, `1.0f`.
   TokenKind whole(TokenKind kind) {
     if (!is(*p_, follow)) return kind;
-    while (is(*p_, follow)) ++p_;
+    p_ = skip(p_, follow);
     return TokenKind::bad;
   }
 
@@ -203,18 +234,11 @@ class Lexer {
     return TokenKind::string;
   }
 
-  TokenKind punctuation(char c) {
-    if (const TokenKind two = pairs[static_cast<unsigned char>(c)]; two != TokenKind::bad) {
-      for (const Punctuation& mark : marks) {
-        if (mark.text.size() == 2 && mark.text[0] == c && mark.text[1] == *p_) return ++p_, mark.kind;
-      }
+  TokenKind mark_or_two(char c) {
+    for (const Punctuation& mark : marks) {
+      if (mark.text.size() == 2 && mark.text[0] == c && mark.text[1] == *p_) return ++p_, mark.kind;
     }
-    if (const TokenKind one = singles[static_cast<unsigned char>(c)]; one != TokenKind::bad) return one;
-    while (p_ != end_ && !is(*p_, space | follow) && singles[static_cast<unsigned char>(*p_)] == TokenKind::bad &&
-           *p_ != '.' && *p_ != '"') {
-      ++p_;  // a run of strange bytes is one token
-    }
-    return TokenKind::bad;
+    return singles[static_cast<unsigned char>(c)];
   }
 
   const char* const begin_;
