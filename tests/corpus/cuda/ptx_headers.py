@@ -3,6 +3,7 @@
 The toolkit documents the targets above each function and asserts the legal tags inside it, so both are read from there.
 tools/corpus uses this; `python3 ptx_headers.py INCLUDE sm_90a ld st` prints one.
 """
+
 import itertools
 import pathlib
 import re
@@ -14,14 +15,32 @@ extern __shared__ char memory[];
 // Arguments come out of memory and results go there, so that no call is folded away.
 template <class T> __device__ T& arg(int at) { return *reinterpret_cast<T*>(memory + 32 * at); }
 template <class F> __device__ void call(F f) {
-    if constexpr (cuda::std::is_void_v<decltype(f())>) f(); else { auto r = f(); *reinterpret_cast<decltype(r)*>(memory) = r; }
+    if constexpr (cuda::std::is_void_v<decltype(f())>) f();
+    else { auto r = f(); *reinterpret_cast<decltype(r)*>(memory) = r; }
 }
 """
-BITS = {"_B8": "unsigned char", "_B16": "unsigned short", "_B32": "unsigned", "_B64": "unsigned long long", "_B128": "int4", "_B256": "Wide",
-        "_U32": "unsigned", "_U64": "unsigned long long", "_S32": "int", "_S64": "long long", "_Type": "unsigned long long"}
+BITS = {
+    "_B8": "unsigned char",
+    "_B16": "unsigned short",
+    "_B32": "unsigned",
+    "_B64": "unsigned long long",
+    "_B128": "int4",
+    "_B256": "Wide",
+    "_U32": "unsigned",
+    "_U64": "unsigned long long",
+    "_S32": "int",
+    "_S64": "long long",
+    "_Type": "unsigned long long",
+}
 
 # Immediates that ptxas holds to a value; any other is 1.
-IMMEDIATES = {"fence_proxy_tensormap_generic": 128, "tensormap_cp_fenceproxy": 128, "st_bulk": 0, "setmaxnreg_inc": 64, "setmaxnreg_dec": 64}
+IMMEDIATES = {
+    "fence_proxy_tensormap_generic": 128,
+    "tensormap_cp_fenceproxy": 128,
+    "st_bulk": 0,
+    "setmaxnreg_inc": 64,
+    "setmaxnreg_dec": 64,
+}
 
 
 def split(text):
@@ -81,11 +100,16 @@ def calls(text, target):
             line = re.sub(rf"\b{name}\b", kind, line)
         name, parameters = re.fullmatch(r".*?\b(\w+) ?\((.*)\)", line).groups()
         spelled = [argument(name, p, code, i + 1) for i, p in enumerate(split(parameters))]
-        types = re.findall(r"typename (_\w+)", code[:head.start(1)])
-        deduced = all(re.search(rf"\b{t}\b", head[1][head[1].index("("):]) for t in types)
+        types = re.findall(r"typename (_\w+)", code[: head.start(1)])
+        deduced = all(re.search(rf"\b{t}\b", head[1][head[1].index("(") :]) for t in types)
         ways = "" if deduced else f"<{', true, '.join(BITS[t] for t in types)}>"
         for choice in itertools.product(*(s for s in spelled if s)):
             yield f"    call([&] {{ return cuda::ptx::{name}{ways}({', '.join(choice)}); }});"
+
+
+def overload(line):
+    """What calls of one function with other kinds have in common."""
+    return re.sub(r"kind_\w+", "kind", line)
 
 
 def source(include, target, headers):
@@ -94,14 +118,14 @@ def source(include, target, headers):
     for header in headers:
         lines = list(calls((folder / f"{header}.h").read_text(), target))
         # A call that another one equals but for its last argument, which has a default, is ambiguous in C++.
-        overload = lambda line: re.sub(r"kind_\w+", "kind", line)
         longer = {overload(line.replace(", cuda::ptx::n32_t<1>{}", "")) for line in lines if "n32_t<1>" in line}
         lines = [line for line in lines if overload(line) not in longer]
         # One function may not use both sizes of CTA group.
-        for group, some in enumerate([[n for n in lines if "cta_group_2" not in n], [n for n in lines if "cta_group_2" in n]]):
+        for group in (0, 1):
+            some = [line for line in lines if ("cta_group_2" in line) == bool(group)]
             for start in range(0, len(some), 100):
                 out.append(f'extern "C" __global__ void {header}_{group}_{start}() {{')
-                out += some[start:start + 100]
+                out += some[start : start + 100]
                 out.append("}")
     return "\n".join(out) + "\n"
 

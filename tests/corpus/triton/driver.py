@@ -3,6 +3,7 @@
 No GPU and no torch: triton.compile takes the target as a value.  A module's options are the kernel's name in kernels.py
 and num_warps=N, num_stages=N.
 """
+
 import json
 import os
 import sys
@@ -26,7 +27,7 @@ def compile_one(job):
     name, *settings = job["options"]
     fn, types, constants = KERNELS[name]
     names = fn.arg_names
-    signature = dict(zip(names, types.split())) | {n: "constexpr" for n in constants}
+    signature = dict(zip(names, types.split(), strict=False)) | {n: "constexpr" for n in constants}
     whole = [i for i, n in enumerate(names) if signature[n].startswith(("*", "i"))]
     attrs = {(i,): [["tt.divisibility", 16]] for i in whole}
     source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attrs)

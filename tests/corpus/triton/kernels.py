@@ -1,4 +1,5 @@
 """Triton kernels of the usual kinds; driver.py compiles each for a target with the signature in KERNELS."""
+
 import triton
 import triton.language as tl
 
@@ -87,7 +88,8 @@ def attention(q, k, v, o, n, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.co
 def atomics(p, f, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(p + i)
-    r = tl.atomic_add(p + i, v, sem="release", scope="cta") + tl.atomic_max(p + i, v) + tl.atomic_and(p + i, v, scope="sys")
+    r = tl.atomic_add(p + i, v, sem="release", scope="cta") + tl.atomic_max(p + i, v)
+    r += tl.atomic_and(p + i, v, scope="sys")
     r += tl.atomic_cas(p + n, 1, 2) + tl.atomic_xchg(p + i, v, sem="acquire")
     tl.atomic_add(f + i, v.to(tl.float32), mask=i < n, sem="relaxed")
     tl.store(o + i, r)
@@ -113,10 +115,14 @@ def elementwise(x, h, o, seed, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     v = tl.load(x + i, mask=i < n, cache_modifier=".cg")
     w = tl.load(h + i, mask=i < n, volatile=True).to(tl.float32)
-    r = tl.sin(v) + tl.cos(w) + tl.log(v) + tl.sqrt(w) + tl.erf(v) + tl.floor(w) + tl.abs(v) + tl.fma(v, w, v) + tl.sigmoid(w)
+    r = tl.sin(v) + tl.cos(w) + tl.log(v) + tl.sqrt(w) + tl.erf(v)
+    r += tl.floor(w) + tl.abs(v) + tl.fma(v, w, v) + tl.sigmoid(w)
     r += tl.rand(seed, i) + tl.randn(seed, i) + tl.div_rn(v, w) + tl.sqrt_rn(v)
     j = tl.umulhi(i.to(tl.uint32), 0x12345) % 7
-    r += tl.inline_asm_elementwise("shf.l.wrap.b32 $0, $1, $2, 5;", "=r,r,r", [j, i], dtype=tl.int32, is_pure=True, pack=1).to(tl.float32)
+    shifted = tl.inline_asm_elementwise(
+        "shf.l.wrap.b32 $0, $1, $2, 5;", "=r,r,r", [j, i], tl.int32, is_pure=True, pack=1
+    )
+    r += shifted.to(tl.float32)
     tl.store(o + i, r.to(o.dtype.element_ty), mask=i < n, cache_modifier=".wt")
 
 

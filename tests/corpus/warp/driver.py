@@ -3,6 +3,7 @@
 The sources are examples and tests in the package itself; Warp turns their kernels into CUDA and its own NVRTC into PTX,
 which needs neither GPU nor driver.
 """
+
 import importlib
 import json
 import os
