@@ -367,6 +367,13 @@ Built Builder::finish() {
   Built built;
   settle(s, options_, built);
   s.finished = true;
+  // Names, labels, flow. Instructions without a row are unknown to the check; every other was known when it was emitted.
+  Diagnostics found = check::check(built.module);
+  std::erase_if(found, [](const Diagnostic& d) {
+    return d.code == Code::unknown_instruction || d.code == Code::illegal_modifiers;
+  });
+  if (has_error(found)) throw Refused(std::move(found));
+  built.notes = std::move(found);
   return built;
 }
 

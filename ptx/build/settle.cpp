@@ -47,6 +47,8 @@ class Settling {
     dead_.resize(f_.registers.size());
     gone_.resize(f_.instructions.size());
     if (s_.widenings.empty() && s_.folds.empty()) return;
+    local_.resize(f_.registers.size());
+    for (const auto& d : f_.declarations) local_[d.first] = true;
     Uses uses(f_);
     for (const auto& w : s_.widenings) widen(w, uses);
     for (const RegisterId source : order_) place_product(source, wide_.at(source), uses);
@@ -117,9 +119,7 @@ class Settling {
   // A register that was declared in a block is declared before the body instead: its product may stand outside the
   // block.
   void hoist(RegisterId id) {
-    for (const auto& d : s_.hoisted) {
-      if (d.first <= id && id < d.first + d.count) return;
-    }
+    if (!local_[id]) return;
     for (auto& d : f_.declarations) {
       if (d.first != id) continue;
       s_.hoisted.push_back(d);
@@ -194,7 +194,7 @@ class Settling {
   Builder::State& s_;
   ir::Function& f_;
   std::vector<RegisterId> renamed_, moved_;
-  std::vector<bool> dead_, gone_;
+  std::vector<bool> dead_, gone_, local_;  // local: declared in a block
   std::unordered_map<RegisterId, RegisterId> wide_;  // product -> its 64-bit register
   std::vector<RegisterId> order_;
   std::unordered_map<std::uint32_t, std::uint32_t> beside_;  // mul.lo -> the mul.wide behind it

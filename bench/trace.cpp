@@ -1,0 +1,64 @@
+// Trace and emission from C++: nanoseconds an instruction, for kernels of growing size (it should not grow with them).
+// Columns: instructions of the kernel; building (one method call an instruction, checked, with source lines); finishing
+// (what is settled at the end, check of the whole function); emitting the text; all together. Best of several runs, one
+// thread.
+#include <chrono>
+#include <cstdio>
+
+#include "ptx/build/kernel.h"
+
+using namespace ptx::words;
+using ptx::build::Kernel, ptx::build::Reg;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+struct Times {
+  double build = 1e9, finish = 1e9, emit = 1e9;
+};
+
+// A body like the examples': address arithmetic, loads, fma, stores; 8 instructions a turn.
+void body(Kernel& k, const Reg& x, const Reg& tid, const Reg& sum, int turns) {
+  const Reg w = k.scalar(f32), y = k.scalar(f32);
+  for (int i = 0; i < turns; ++i) {
+    const Reg index = tid + i;
+    const Reg p = x + index * 4;
+    k.ld(global, f32, w, k.at(p));
+    k.fma(rn, f32, sum, w, w, sum);
+    k.mul(f32, y, w, 0.5);
+    k.st(global, f32, k.at(p, 128), y);
+  }
+}
+
+Times measure(int turns, std::size_t& instructions) {
+  Times best;
+  for (int run = 0; run < 5; ++run) {
+    const auto t0 = Clock::now();
+    Kernel k({.name = "bench"});
+    const auto [x] = k.pointers({"X"});
+    const Reg tid = k.from(k.tid_x(), u32), sum = k.scalar(f32, 0.0);
+    body(k, x, tid, sum, turns);
+    const auto t1 = Clock::now();
+    const auto built = k.finish();
+    const auto t2 = Clock::now();
+    const std::string text = ptx::ir::emit(built.module);
+    const auto t3 = Clock::now();
+    instructions = built.module.functions[0].instructions.size();
+    const double n = static_cast<double>(instructions);
+    const auto ns = [&](auto a, auto b) { return std::chrono::duration<double, std::nano>(b - a).count() / n; };
+    best = {std::min(best.build, ns(t0, t1)), std::min(best.finish, ns(t1, t2)), std::min(best.emit, ns(t2, t3))};
+  }
+  return best;
+}
+
+}  // namespace
+
+int main() {
+  std::printf("%12s %10s %10s %10s %10s   ns an instruction\n", "instructions", "build", "finish", "emit", "all");
+  for (const int turns : {100, 1000, 10000, 100000}) {
+    std::size_t instructions = 0;
+    const Times t = measure(turns, instructions);
+    std::printf("%12zu %10.1f %10.1f %10.1f %10.1f\n", instructions, t.build, t.finish, t.emit,
+                t.build + t.finish + t.emit);
+  }
+}
