@@ -230,7 +230,7 @@ class Lowering {
     module_.items.push_back({Module::Item::Kind::function, static_cast<std::uint32_t>(module_.functions.size())});
     Function f;
     Scope scope;
-    OperandLowering operands(tree_, f, scope, diagnostics_, lines_);
+    OperandLowering operands(tree_, module_, f, scope, diagnostics_, lines_);
     f.place = place(tree_.node(id).first);
     head(f, id);
     f.declaration = true;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include "ptx/base/text.h"
 
@@ -70,6 +71,7 @@ bool OperandLowering::instruction(NodeId id) {
       case NodeKind::mnemonic:
         i.mnemonic = isa::resolve(mnemonic(part));
         call_ = i.mnemonic->opcode == "call";
+        value_ = i.mnemonic->opcode == "mov" || i.mnemonic->opcode == "cvta";
         break;
       default: stack_.push_back(operand(part)); break;
     }
@@ -124,6 +126,7 @@ Operand OperandLowering::operand(NodeId id) {
     case NodeKind::pair: return group(Operand::Kind::pair, id);
     case NodeKind::unary: return unary(id);
     case NodeKind::expression: return based(id);
+    case NodeKind::index: return index(id);
     case NodeKind::list:
       if (!call_ && constant(tree_, id)) return folded(id);
       return group(Operand::Kind::list, id);
@@ -207,6 +210,36 @@ Operand OperandLowering::based(NodeId id) {
     if (o.kind == Operand::Kind::symbol && offset(id, o.value)) return o;
   }
   return folded(id);
+}
+
+const Variable* OperandLowering::variable(std::string_view name) const {
+  for (const std::vector<Variable>* list :
+       {&std::as_const(function_.variables), &std::as_const(function_.parameters), &module_.variables}) {
+    for (auto v = list->rbegin(); v != list->rend(); ++v) {
+      if (v->name.view() == name) return &*v;
+    }
+  }
+  return nullptr;
+}
+
+// An element of an array, a[4], as a + 4 elements; ptxas scales so. An index in a register would take an instruction:
+// it stays text.
+Operand OperandLowering::index(NodeId id) {
+  const auto at = constant(tree_, tree_.node(id + 1).end);
+  const Variable* array = variable(tree_.text(tree_.node(id).first));
+  if (!at || at->kind == Constant::Kind::real || !array || array->dims.size() != 1 || !array->opaque.empty()) {
+    return text(id);
+  }
+  Operand o = symbol(array->name);
+  const std::int64_t offset = static_cast<std::int64_t>(static_cast<std::uint64_t>(at->integer) *
+                                                        (isa::info(array->type).bits / 8 * array->vector));
+  if (value_) return o.value = offset, o;
+  Operand place;
+  place.kind = Operand::Kind::address;
+  place.value = offset;
+  place.child_count = 1;
+  place.id = append({&o, 1});
+  return place;
 }
 
 Operand OperandLowering::address(NodeId id) {

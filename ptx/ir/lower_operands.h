@@ -11,9 +11,9 @@ namespace ptx::ir {
 
 class OperandLowering {
  public:
-  OperandLowering(const syntax::Tree& tree, Function& function, const Scope& scope, Diagnostics& diagnostics,
-                  const syntax::Lines& lines)
-      : tree_(tree), function_(function), scope_(scope), diagnostics_(diagnostics), lines_(lines) {}
+  OperandLowering(const syntax::Tree& tree, const Module& module, Function& function, const Scope& scope,
+                  Diagnostics& diagnostics, const syntax::Lines& lines)
+      : tree_(tree), module_(module), function_(function), scope_(scope), diagnostics_(diagnostics), lines_(lines) {}
 
   // Appends the instruction to the function; false: it cannot stand (its guard is no register), and was reported.
   bool instruction(syntax::NodeId id);
@@ -27,6 +27,8 @@ class OperandLowering {
   Operand unary(syntax::NodeId id);
   Operand folded(syntax::NodeId id);
   Operand based(syntax::NodeId id);
+  Operand index(syntax::NodeId id);
+  const Variable* variable(std::string_view name) const;
   Operand address(syntax::NodeId id);
   Operand group(Operand::Kind kind, syntax::NodeId id);
   Operand text(syntax::NodeId id);
@@ -36,6 +38,7 @@ class OperandLowering {
   std::string words(syntax::NodeId id) const;
 
   const syntax::Tree& tree_;
+  const Module& module_;
   Function& function_;
   const Scope& scope_;
   Diagnostics& diagnostics_;
@@ -43,6 +46,7 @@ class OperandLowering {
   std::vector<Operand> stack_;  // operands whose siblings are not all known yet
   std::string spelled_;         // a mnemonic with space in it
   bool call_ = false;           // `(a)` is a list, not an expression
+  bool value_ = false;          // `a[4]` is the address of the element, not the element
 };
 
 }  // namespace ptx::ir

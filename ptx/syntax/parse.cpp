@@ -74,6 +74,7 @@ class Parser {
     NodeId function;  // the function that the block is the body of, or no_node
   };
   static constexpr NodeId no_node = 0xffffffff;
+  static constexpr std::size_t max_diagnostics = 1000;
   static constexpr int max_depth = 200;  // of nested operands; the deepest of a compiler is 3
 
   // ---- nodes and tokens
@@ -121,6 +122,7 @@ class Parser {
   // ---- diagnostics and recovery
 
   void report(Code code, Span span, std::string message) {
+    if (diagnostics_.size() == max_diagnostics) return;
     if (lines_.empty()) lines_.emplace_back(*tree_.source_, tree_.file_);
     Diagnostic diagnostic(code, lines_[0].place(span.begin), std::move(message));
     diagnostic.span = span;

@@ -11,7 +11,7 @@ namespace ptx::syntax {
 
 struct Parsed {
   Tree tree;
-  Diagnostics diagnostics;  // PTX1001..1099, in the order of the text
+  Diagnostics diagnostics;  // PTX1001..1099, in the order of the text; the first 1000 that were met
 };
 
 // `file` is what the diagnostics' places name. Texts are at most 4 GiB - 1 long; a longer one is one error node.

@@ -154,6 +154,9 @@ TEST_CASE("operands") {
   CHECK(operands("mov.f32 %f1, -0.0;") == "reg:%f1 f64:0d8000000000000000");
   CHECK(operands("mov.u32 %r1, WARP_SZ;") == "reg:%r1 symbol:WARP_SZ");
   CHECK(operands("mov.u64 %rd1, s+8;") == "reg:%rd1 symbol:s+8");
+  CHECK(operands("mov.u64 %rd1, s[2];") == "reg:%rd1 symbol:s+8");
+  CHECK(operands("ld.shared.b32 %r1, s[1+2];") == "reg:%r1 address:[s+12]");
+  CHECK(operands("ld.shared.b32 %r1, s[a];") == "reg:%r1 text:s[a]");
   CHECK(operands("ld.param.u64 %rd1, [p];") == "reg:%rd1 address:[p]");
   CHECK(operands("ld.global.u32 %r1, [%rd1+4*2];") == "reg:%r1 address:[%rd1+8]");
   CHECK(operands("ld.global.u32 %r1, [%rd1+-4];") == "reg:%r1 address:[%rd1+-4]");

@@ -81,8 +81,7 @@ TEST_CASE("instructions") {
         "(instruction mnemonic:call (list name:r) name:f (list name:a literal:1) name:p)");
   CHECK(body("mov.u32 a, 1<<3|4;") ==
         "(instruction mnemonic:mov.u32 name:a (expression literal:1 literal:3 literal:4))");
-  CHECK(body("mov.u32 a, (1)|4;") ==
-        "(instruction mnemonic:mov.u32 name:a (expression (list literal:1) literal:4))");
+  CHECK(body("mov.u32 a, (1)|4;") == "(instruction mnemonic:mov.u32 name:a (expression (list literal:1) literal:4))");
   CHECK(body("mov.u32 a, 1|4;") == "(instruction mnemonic:mov.u32 name:a (expression literal:1 literal:4))");
   CHECK(body("mov.u32 a, b[4];") == "(instruction mnemonic:mov.u32 name:a (index name:b literal:4))");
   CHECK(body("mov.s64 a, (.s64)5U;") == "(instruction mnemonic:mov.s64 name:a (unary literal:5U))");
@@ -137,6 +136,10 @@ TEST_CASE("Code::syntax_error: one message a statement, and the next statement i
   CHECK(refusals(".loc 1 2") ==
         "misplaced_statement 1:1 `.loc` stands in a function, and this is outside of any; "
         "syntax_error 1:9 expected a number, the text ends");
+}
+
+TEST_CASE("a text that is no PTX at all gives a thousand diagnostics, not a million") {
+  CHECK(syntax::parse(std::string(5000, ';')).diagnostics.size() == 1000);
 }
 
 TEST_CASE("Code::bad_number") {
