@@ -12,7 +12,7 @@ namespace ptx::interop {
 namespace {
 
 using launch::Element;
-using Code = DLDataType;
+using Type = DLDataType;
 
 struct Row {
   Element element;
@@ -20,21 +20,21 @@ struct Row {
 };
 
 constexpr Row rows[] = {
-    {Element::u8, {Code::unsigned_integer, 8}},
-    {Element::u16, {Code::unsigned_integer, 16}},
-    {Element::u32, {Code::unsigned_integer, 32}},
-    {Element::u64, {Code::unsigned_integer, 64}},
-    {Element::s8, {Code::integer, 8}},
-    {Element::s16, {Code::integer, 16}},
-    {Element::s32, {Code::integer, 32}},
-    {Element::s64, {Code::integer, 64}},
-    {Element::f16, {Code::floating, 16}},
-    {Element::bf16, {Code::bfloat, 16}},
-    {Element::f32, {Code::floating, 32}},
-    {Element::f64, {Code::floating, 64}},
-    {Element::e4m3, {Code::e4m3fn, 8}},
-    {Element::e5m2, {Code::e5m2, 8}},
-    {Element::boolean, {Code::boolean, 8}},
+    {Element::u8, {Type::unsigned_integer, 8}},
+    {Element::u16, {Type::unsigned_integer, 16}},
+    {Element::u32, {Type::unsigned_integer, 32}},
+    {Element::u64, {Type::unsigned_integer, 64}},
+    {Element::s8, {Type::integer, 8}},
+    {Element::s16, {Type::integer, 16}},
+    {Element::s32, {Type::integer, 32}},
+    {Element::s64, {Type::integer, 64}},
+    {Element::f16, {Type::floating, 16}},
+    {Element::bf16, {Type::bfloat, 16}},
+    {Element::f32, {Type::floating, 32}},
+    {Element::f64, {Type::floating, 64}},
+    {Element::e4m3, {Type::e4m3fn, 8}},
+    {Element::e5m2, {Type::e5m2, 8}},
+    {Element::boolean, {Type::boolean, 8}},
 };
 
 // What a PTX scalar type holds: its class ('u', 's', 'b', 'f', 'h' for f16, 'x' for bf16) and its width in bits.
@@ -55,7 +55,7 @@ Scalar scalar(std::string_view type) {
 
 Diagnostic misfit(const launch::ScalarArgument& argument, std::string_view value) {
   return Diagnostic(
-      ptx::Code::wrong_scalar, Place{},
+      Code::wrong_scalar, Place{},
       cat("argument `", argument.name, "`: ", value, " does not fit a parameter of type ", argument.type));
 }
 
@@ -128,7 +128,7 @@ Expected<launch::Executor*> executor(DLDevice device) {
     return &simulator;
   }
   return Diagnostic(
-      ptx::Code::unsupported_device, Place{},
+      Code::unsupported_device, Place{},
       cat("tensors on ", name(device), " run nowhere: kernels take CUDA tensors, and CPU tensors for the simulator"));
 }
 
