@@ -1,0 +1,190 @@
+// Bodies of ptx/isa/forms/atomic.def: each lane in turn reads, computes and writes. CTAs of a kernel with atomics on
+// global memory run in one order on one core, so no two of them meet.
+#pragma once
+
+#include "ptx/sim/exec/lanes.h"
+#include "ptx/sim/exec/numeric.h"
+#include "ptx/sim/memory/access.h"
+
+namespace ptx::sim {
+
+namespace atomic_detail {
+
+using lane_detail::from_cell;
+using lane_detail::to_cell;
+
+// The new value of one element. b is the operand, c the swap of cas.
+struct Exchange {
+  template <class T>
+  static T apply(T, T b, T, const Op&) {
+    return b;
+  }
+};
+struct CompareAndSwap {
+  template <class T>
+  static T apply(T old, T b, T c, const Op&) {
+    return std::memcmp(&old, &b, sizeof old) == 0 ? c : old;
+  }
+};
+struct Logic {
+  template <class T>
+  static T apply(T old, T b, T, const Op& op) {
+    return op.mods.and_ ? old & b : op.mods.or_ ? old | b : op.mods.xor_ ? old ^ b : b;
+  }
+};
+struct Extreme {
+  template <class T>
+  static T apply(T old, T b, T, const Op& op) {
+    if constexpr (Integer<T>) {
+      return (b < old) == op.mods.min ? b : old;
+    } else {
+      return extreme(old, b, op.mods.min, Mods{});
+    }
+  }
+};
+struct Count {
+  static u32 apply(u32 old, u32 b, u32, const Op& op) {
+    if (op.mods.inc) return old >= b ? 0 : old + 1;
+    return old == 0 || old > b ? b : old - 1;
+  }
+};
+struct Add {
+  template <class T>
+  static T apply(T old, T b, T, const Op& op) {
+    if constexpr (Integer<T>) {
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) + static_cast<std::make_unsigned_t<T>>(b));
+    } else if constexpr (std::is_same_v<T, f32>) {
+      // 9.7.13.5: in global memory subnormals are flushed, in shared memory they are not.
+      const bool ftz = !op.mods.noftz && op.space != isa::Space::shared && op.space != isa::Space::shared_cta &&
+                       op.space != isa::Space::shared_cluster;
+      return finish(add(flush(old, ftz), flush(b, ftz), Rounding::rn), Mods{.ftz = ftz});
+    } else {
+      return finish(add(old, b, Rounding::rn), Mods{});
+    }
+  }
+};
+
+template <class T, class F>
+T apply_each(T old, T b, T c, const Op& op) {
+  if constexpr (is_pack<T>) {
+    for (int i = 0; i < T::size; ++i) old.at[i] = F::apply(old.at[i], b.at[i], c.at[i], op);
+    return old;
+  } else {
+    return F::apply(old, b, c, op);
+  }
+}
+
+template <class T>
+T read_cell(Warp& w, const Operand& o, int lane) {
+  const std::byte* at = w.row(o) + lane * o.cell;
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+template <class T>
+void write_cell(Warp& w, const Operand& o, int lane, T value) {
+  const auto cell = to_cell(value);
+  if (o.cell == sizeof cell) {
+    std::memcpy(w.row_to_write(o) + lane * o.cell, &cell, sizeof cell);
+  } else if constexpr (sizeof cell <= 8) {
+    const u64 wide = cell;
+    std::memcpy(w.row_to_write(o) + lane * o.cell, &wide, o.cell);
+  }
+}
+
+// atom: d, [a], b{, c}. `returns` is false for red.
+template <class T, class F, bool returns>
+void update(Warp& w, const Op& op, Mask active) {
+  Where where;
+  const Operand* s = op.operands + op.destinations;
+  if (!locate(w, op, s[0], active, op.vector * sizeof(T), Access::update, where)) return;
+  const bool swaps = std::is_same_v<F, CompareAndSwap>;
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    for (int v = 0; v < op.vector; ++v) {
+      auto* at = reinterpret_cast<std::byte*>(where.at[lane]) + v * sizeof(T);
+      T old;
+      std::memcpy(&old, at, sizeof old);
+      const T b = read_cell<T>(w, s[1 + v], lane);
+      const T fresh = apply_each<T, F>(old, b, swaps ? read_cell<T>(w, s[2], lane) : b, op);
+      std::memcpy(at, &fresh, sizeof fresh);
+      if (returns && !op.operands[v].absent) write_cell(w, op.operands[v], lane, old);
+    }
+  }
+}
+
+template <class F, bool returns, class... Ts>
+Bound bind_types(const isa::Match& m) {
+  using namespace lane_detail;
+  Bound b = with_type(m.type(), []<class T>() -> Bound {
+    if constexpr (OneOf<T, Ts...>) return {.run = &update<T, F, returns>, .whole_warp = true};
+    return {};
+  });
+  const isa::Space space = m.space();
+  b.communicates = space != isa::Space::shared && space != isa::Space::shared_cta;
+  return b;
+}
+template <bool returns>
+Bound bits(const isa::Match& m) {
+  return bind_types<Logic, returns, u32, u64>(m);
+}
+template <bool returns>
+Bound integer(const isa::Match& m) {
+  return bind_types<Extreme, returns, u32, s32, u64, s64>(m);
+}
+template <bool returns>
+Bound add(const isa::Match& m) {
+  return bind_types<Add, returns, u32, s32, u64, s64, f32, f64, f16, bf16, Pack<f16, 2>, Pack<bf16, 2>>(m);
+}
+template <bool returns>
+Bound count(const isa::Match& m) {
+  return bind_types<Count, returns, u32>(m);
+}
+inline Bound swap(const isa::Match& m) { return bind_types<CompareAndSwap, true, u16, u32, u64, b128>(m); }
+inline Bound exchange(const isa::Match& m) { return bind_types<Exchange, true, b128>(m); }
+template <bool returns>
+Bound vector(const isa::Match& m) {
+  if (m.has("add")) return add<returns>(m);
+  return bind_types<Extreme, returns, f16, bf16, Pack<f16, 2>, Pack<bf16, 2>>(m);
+}
+
+}  // namespace atomic_detail
+
+// 9.7.13.5  atom
+constexpr WarpBody sem_atom_bits{atomic_detail::bits<true>};
+constexpr WarpBody sem_atom_int{atomic_detail::integer<true>};
+constexpr WarpBody sem_atom_add{atomic_detail::add<true>};
+constexpr WarpBody sem_atom_count{atomic_detail::count<true>};
+constexpr WarpBody sem_atom_cas{atomic_detail::swap};
+constexpr WarpBody sem_atom_exch_b128{atomic_detail::exchange};
+constexpr WarpBody sem_atom_add_half{atomic_detail::add<true>};
+constexpr WarpBody sem_atom_add_noftz{atomic_detail::add<true>};
+constexpr WarpBody sem_atom_bits_policy{atomic_detail::bits<true>};
+constexpr WarpBody sem_atom_int_policy{atomic_detail::integer<true>};
+constexpr WarpBody sem_atom_add_policy{atomic_detail::add<true>};
+constexpr WarpBody sem_atom_count_policy{atomic_detail::count<true>};
+constexpr WarpBody sem_atom_exch_b128_policy{atomic_detail::exchange};
+constexpr WarpBody sem_atom_add_half_policy{atomic_detail::add<true>};
+constexpr WarpBody sem_atom_add_noftz_policy{atomic_detail::add<true>};
+constexpr WarpBody sem_atom_vector_f32{atomic_detail::add<true>};
+constexpr WarpBody sem_atom_vector_half{atomic_detail::vector<true>};
+constexpr WarpBody sem_atom_vector_packed{atomic_detail::vector<true>};
+
+// 9.7.13.6  red
+constexpr WarpBody sem_red_bits{atomic_detail::bits<false>};
+constexpr WarpBody sem_red_int{atomic_detail::integer<false>};
+constexpr WarpBody sem_red_add{atomic_detail::add<false>};
+constexpr WarpBody sem_red_count{atomic_detail::count<false>};
+constexpr WarpBody sem_red_add_half{atomic_detail::add<false>};
+constexpr WarpBody sem_red_add_noftz{atomic_detail::add<false>};
+constexpr WarpBody sem_red_bits_policy{atomic_detail::bits<false>};
+constexpr WarpBody sem_red_int_policy{atomic_detail::integer<false>};
+constexpr WarpBody sem_red_add_policy{atomic_detail::add<false>};
+constexpr WarpBody sem_red_count_policy{atomic_detail::count<false>};
+constexpr WarpBody sem_red_add_half_policy{atomic_detail::add<false>};
+constexpr WarpBody sem_red_add_noftz_policy{atomic_detail::add<false>};
+constexpr WarpBody sem_red_vector_f32{atomic_detail::add<false>};
+constexpr WarpBody sem_red_vector_half{atomic_detail::vector<false>};
+constexpr WarpBody sem_red_vector_packed{atomic_detail::vector<false>};
+
+}  // namespace ptx::sim

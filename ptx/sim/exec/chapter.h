@@ -1,0 +1,26 @@
+// Compiles the bodies of one chapter: included once by each exec/<chapter>.cpp, after its bodies, with PTX_CHAPTER (the
+// name of its function) and PTX_ROWS (its rows) defined.
+#include "ptx/isa/form_ids.h"
+#include "ptx/sim/exec/table.h"
+
+namespace ptx::sim {
+
+#define UNSIMULATED(id, why) [[maybe_unused]] constexpr Unsimulated sem_##id{why};
+#include "ptx/sim/exec/unsimulated.def"
+#undef UNSIMULATED
+
+Bound PTX_CHAPTER([[maybe_unused]] const isa::Match& match) {
+  switch (match.id) {
+#define OPCODE(name)
+#define SECTION(number, title)
+#define FORM(id, syntax, ...) \
+  case isa::form_id::id: return bind_body<type_slots(syntax)>(sem_##id, match);
+#include PTX_ROWS
+#undef OPCODE
+#undef SECTION
+#undef FORM
+    default: return {};
+  }
+}
+
+}  // namespace ptx::sim

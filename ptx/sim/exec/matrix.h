@@ -1,0 +1,8 @@
+// Bodies of ptx/isa/forms/matrix.def.
+#pragma once
+
+#include "ptx/sim/exec/lane.h"
+
+namespace ptx::sim {
+
+}  // namespace ptx::sim

@@ -1,0 +1,16 @@
+// Steps that decode puts between instructions: rows of one width as rows of another, addresses that depend on the call.
+#pragma once
+
+#include "ptx/sim/machine/op.h"
+
+namespace ptx::sim {
+
+void narrow(Warp& w, const Op& op, Mask active);           // 64 -> 32 bits
+void extend_unsigned(Warp& w, const Op& op, Mask active);  // 32 -> 64 bits
+void extend_signed(Warp& w, const Op& op, Mask active);
+void add_offset(Warp& w, const Op& op, Mask active);  // Op::offset, 64 bits
+void frame_address_32(Warp& w, const Op& op, Mask active);
+void frame_address_64(Warp& w, const Op& op, Mask active);
+void return_from_function(Warp& w, const Op& op, Mask active);
+
+}  // namespace ptx::sim

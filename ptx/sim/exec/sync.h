@@ -1,0 +1,109 @@
+// Bodies of ptx/isa/forms/sync.def: barriers, fences, votes. Memory is one and in program order here, so fences have
+// nothing to do.
+#pragma once
+
+#include "ptx/base/text.h"
+#include "ptx/sim/exec/shuffle.h"
+#include "ptx/sim/machine/cta.h"
+
+namespace ptx::sim {
+
+namespace sync_detail {
+
+using namespace shuffle_detail;
+
+// bar: {d, }a{, b}{, c}. `arrives` does not wait, `reduces` has c.
+template <bool arrives, bool reduces>
+void barrier(Warp& w, const Op& op, Mask active) {
+  const Operand* s = op.operands + op.destinations;
+  const int first = std::countr_zero(active);
+  const u32 number = row32(w, s[0])[first], threads = s[1].absent ? 0 : row32(w, s[1])[first];
+  for (int i = first; i < lanes; ++i) {
+    if (!(active >> i & 1)) continue;
+    if (row32(w, s[0])[i] != number || (!s[1].absent && row32(w, s[1])[i] != threads)) {
+      return w.fault(Code::barrier_misuse, i, "names another barrier or count than the other threads of its warp");
+    }
+  }
+  if (number > 15)
+    return w.fault(Code::barrier_misuse, first, cat("uses barrier ", number, "; a CTA has barriers 0 to 15"));
+  if (threads % lanes != 0 || (!s[1].absent && threads == 0)) {
+    return w.fault(Code::barrier_misuse, first,
+                   cat("gives a count of ", threads, " threads, which is no multiple of the warp size"));
+  }
+  const Mask predicate = reduces ? w.predicate(s[2]) : 0;
+  if (!arrives) w.park(active, Fragment::State::barrier, static_cast<u8>(number));
+  w.cta.arrive(w, active, number, threads, reduces, predicate, first);
+}
+template <bool arrives, bool reduces>
+Bound bind_barrier(const isa::Match& m) {
+  const bool aligned = m.form->id.starts_with("bar_") || m.has("aligned");
+  return {.run = &barrier<arrives, reduces>, .whole_warp = true, .converge = aligned, .aligned = aligned};
+}
+
+inline void bar_warp(Warp& w, const Op& op, Mask active) {
+  for_groups(w, row32(w, op.operands[0]), active, [](Mask) {});
+}
+
+inline void cluster_arrive(Warp& w, const Op&, Mask active) { w.cta.cluster.cluster_arrive(active); }
+inline void cluster_wait(Warp& w, const Op&, Mask active) {
+  w.park(active, Fragment::State::cluster_barrier);
+  w.cta.cluster.settle_cluster_barrier();
+}
+
+template <Handler run, bool converge = false>
+Bound bind_as(const isa::Match&) {
+  return {.run = run, .whole_warp = true, .converge = converge};
+}
+inline void nothing(Warp&, const Op&, Mask) {}
+
+}  // namespace sync_detail
+
+// 9.7.13.1  bar, barrier
+constexpr WarpBody sem_bar_sync{sync_detail::bind_barrier<false, false>};
+constexpr WarpBody sem_bar_arrive{sync_detail::bind_barrier<true, false>};
+constexpr WarpBody sem_bar_red_popc{sync_detail::bind_barrier<false, true>};
+constexpr WarpBody sem_bar_red{sync_detail::bind_barrier<false, true>};
+constexpr WarpBody sem_barrier_sync{sync_detail::bind_barrier<false, false>};
+constexpr WarpBody sem_barrier_arrive{sync_detail::bind_barrier<true, false>};
+constexpr WarpBody sem_barrier_red_popc{sync_detail::bind_barrier<false, true>};
+constexpr WarpBody sem_barrier_red{sync_detail::bind_barrier<false, true>};
+
+// 9.7.13.2, 9.7.13.3  bar.warp.sync, barrier.cluster
+constexpr WarpBody sem_bar_warp_sync{sync_detail::bind_as<&sync_detail::bar_warp, true>};
+constexpr WarpBody sem_barrier_cluster_arrive{sync_detail::bind_as<&sync_detail::cluster_arrive>};
+constexpr WarpBody sem_barrier_cluster_wait{sync_detail::bind_as<&sync_detail::cluster_wait>};
+
+// 9.7.13.4  membar, fence
+constexpr WarpBody sem_membar{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_membar_proxy{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_acquire_restrict{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_release_restrict{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_mbarrier_init{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy_alias{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy_async{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy_release{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy_acquire{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy_acquire_restrict{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy_release_restrict{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy_release_read{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_fence_proxy_fabric{sync_detail::bind_as<&sync_detail::nothing>};
+
+// 9.7.13.8 to 9.7.13.10  vote, match
+constexpr WarpBody sem_vote{shuffle_detail::bind_vote<&shuffle_detail::vote<false>, false>};
+constexpr WarpBody sem_vote_ballot{shuffle_detail::bind_vote<&shuffle_detail::ballot<false>, false>};
+constexpr WarpBody sem_vote_sync{shuffle_detail::bind_vote<&shuffle_detail::vote<true>, true>};
+constexpr WarpBody sem_vote_sync_ballot{shuffle_detail::bind_vote<&shuffle_detail::ballot<true>, true>};
+constexpr WarpBody sem_match_any{shuffle_detail::bind_match_any};
+constexpr WarpBody sem_match_all{shuffle_detail::bind_match_all};
+
+// 9.7.13.11 to 9.7.13.14  activemask, redux, griddepcontrol, elect
+constexpr WarpBody sem_activemask{sync_detail::bind_as<&shuffle_detail::active_mask>};
+constexpr WarpBody sem_redux_int{shuffle_detail::bind_redux_int};
+constexpr WarpBody sem_redux_bits{shuffle_detail::bind_redux_int};
+constexpr WarpBody sem_redux_f32{shuffle_detail::bind_redux_float};
+constexpr WarpBody sem_griddepcontrol{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_elect_sync{sync_detail::bind_as<&shuffle_detail::elect, true>};
+
+}  // namespace ptx::sim

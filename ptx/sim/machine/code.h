@@ -1,0 +1,76 @@
+// A program as the warps run it: decoded instructions of an entry and of every function that it can reach, constant
+// rows, the layout of shared and local memory. Made by decode; immutable afterwards except for the bytes of module
+// variables.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ptx/base/expected.h"
+#include "ptx/ir/ir.h"
+#include "ptx/sim/machine/op.h"
+#include "ptx/sim/machine/warp.h"
+#include "ptx/sim/memory/memory.h"
+
+namespace ptx::sim {
+
+// A parameter or result, on either side of a call: a row of a register, or bytes of the frame's local memory.
+struct Passed {
+  bool in_register = false;
+  Operand row;
+  std::uint32_t local = 0, bytes = 0;
+};
+
+struct FunctionCode {
+  Name name;
+  bool entry = false, defined = false;
+  std::uint32_t index = 0;
+  std::uint32_t first = 0;           // pc
+  std::uint32_t register_bytes = 0;  // of a frame
+  std::uint32_t slots = 1;           // of initialised masks
+  std::uint32_t local_bytes = 0;     // a thread
+  std::vector<Passed> parameters, returns;
+  std::vector<ir::Register> slot_registers{1};  // by slot, for messages
+};
+
+struct CallPlan {
+  const FunctionCode* callee = nullptr;  // nullptr: the function whose address is in `pointer`
+  Operand pointer;
+  std::vector<Passed> results, arguments;
+};
+
+struct SpecialRow {
+  std::string_view name;  // "%tid.x"
+  std::uint32_t offset = 0;
+  std::uint8_t cell = 4;
+};
+
+struct ModuleVariable {
+  Name name;
+  isa::Space space = isa::Space::global;
+  std::uint64_t size = 0;
+  std::vector<std::uint64_t> storage;  // aligned by hand to 256 bytes
+  std::byte* data = nullptr;
+};
+
+struct Program {
+  std::vector<Op> ops;
+  std::vector<Place> places;                // of each op
+  std::vector<std::string_view> mnemonics;  // of each op, for messages; live for the process
+  std::vector<Operand> operands;
+  std::vector<Line> constants;
+  std::deque<FunctionCode> functions;  // [0]: the entry
+  std::deque<CallPlan> calls;
+  std::vector<std::vector<std::uint32_t>> tables;  // of brx.idx: pcs
+  std::vector<SpecialRow> specials;
+  std::uint32_t special_bytes = 64;
+  std::vector<NamedBytes> shared_variables;
+  std::uint32_t static_shared = 0;  // bytes; the dynamic part starts here
+  std::deque<ModuleVariable> variables;
+  bool communicates = false;  // CTAs may wait for each other or race on atomics: run them in one order
+};
+
+}  // namespace ptx::sim

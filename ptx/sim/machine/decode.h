@@ -1,0 +1,13 @@
+// From ir to a Program: an entry and every function that it can reach become instructions with bound handlers.
+#pragma once
+
+#include "ptx/sim/machine/code.h"
+
+namespace ptx::sim {
+
+// `lines[i]`, if there, is the author's place of line i of the text. Refuses (cannot_simulate, no_such_entry) what
+// cannot run.
+Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_view entry,
+                                          const std::vector<Place>& lines);
+
+}  // namespace ptx::sim

@@ -1,0 +1,536 @@
+#include "ptx/sim/machine/decode_function.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptx/base/text.h"
+#include "ptx/sim/exec/micro.h"
+#include "ptx/sim/machine/special.h"
+
+namespace ptx::sim {
+
+namespace {
+
+std::uint64_t key(std::uint32_t block, Name name) { return std::uint64_t{block} << 32 | name.id(); }
+
+std::uint8_t cell_of(isa::Type type) {
+  const isa::TypeInfo& info = isa::info(type);
+  if (info.kind == isa::TypeKind::predicate) return 0;
+  return info.bits <= 32 ? 4 : info.bits == 64 ? 8 : 16;
+}
+
+// The bits of a number as a value of `type`.
+std::uint64_t bits_of(const ir::Operand& o, isa::Type type) {
+  const bool f32 = type == isa::Type::f32, f64 = type == isa::Type::f64;
+  using Kind = ir::Operand::Kind;
+  if (o.kind == Kind::f32) {
+    const float value = std::bit_cast<float>(static_cast<std::uint32_t>(o.bits));
+    return f64 ? std::bit_cast<std::uint64_t>(static_cast<double>(value)) : o.bits;
+  }
+  if (o.kind == Kind::f64) {
+    const double value = std::bit_cast<double>(o.bits);
+    return f32 ? std::bit_cast<std::uint32_t>(static_cast<float>(value)) : o.bits;
+  }
+  if (f32) return std::bit_cast<std::uint32_t>(static_cast<float>(o.value));
+  if (f64) return std::bit_cast<std::uint64_t>(static_cast<double>(o.value));
+  return o.bits;
+}
+
+bool is_shared(isa::Space s) {
+  return s == isa::Space::shared || s == isa::Space::shared_cta || s == isa::Space::shared_cluster;
+}
+
+}  // namespace
+
+Operand Constants::row(std::uint64_t value, std::uint8_t cell) {
+  const int kind = cell == 0 ? 0 : cell == 4 ? 1 : cell == 8 ? 2 : 3;
+  if (cell == 4) value &= 0xffffffff;
+  if (cell == 0) value = value != 0;
+  const auto [found, fresh] =
+      rows_[kind].try_emplace(value, static_cast<std::uint32_t>(program_.constants.size() * 64));
+  if (fresh) {
+    const std::size_t first = program_.constants.size();
+    program_.constants.resize(first + (cell == 0 ? 1 : cell * lanes / 64));
+    std::byte* bytes = reinterpret_cast<std::byte*>(&program_.constants[first]);
+    if (cell == 0) {
+      const Mask mask = value ? full_mask : 0;
+      std::memcpy(bytes, &mask, sizeof mask);
+    }
+    for (int i = 0; i < lanes && cell; ++i) std::memcpy(bytes + i * cell, &value, std::min<int>(cell, 8));
+  }
+  return {.offset = found->second, .bank = Bank::constants, .cell = cell};
+}
+
+void FunctionDecoder::refuse(const Place& place, std::string message) {
+  diagnostics_.emplace_back(Code::cannot_simulate, place, std::move(message));
+}
+
+// ---- what a function holds
+
+void FunctionDecoder::lay_out_registers() {
+  std::uint32_t bytes = 0;
+  for (const ir::Register& r : f_.registers) {
+    const std::uint8_t cell = cell_of(r.type);
+    registers_.push_back({.offset = bytes, .slot = code_.slots, .bank = Bank::registers, .cell = cell});
+    code_.slots += r.vector;
+    code_.slot_registers.resize(code_.slots, r);
+    bytes += cell == 0 ? 64 : r.vector * cell * lanes;
+  }
+  scratch_base_ = bytes;
+  code_.register_bytes = bytes;
+}
+
+Passed FunctionDecoder::formal(const ir::Variable& v, ir::RegisterId& next) {
+  if (v.space == isa::Space::reg) {
+    const Operand row = registers_[next++];
+    return {true, row, 0, std::max<std::uint32_t>(1, isa::info(v.type).bits / 8)};
+  }
+  const std::uint32_t align = alignment(v);
+  const std::uint32_t at = (code_.local_bytes + align - 1) / align * align;
+  const auto size = static_cast<std::uint32_t>(ir::bytes(v));
+  code_.local_bytes = at + size;
+  names_[key(0, v.name)] = {Resolved::Kind::local, at, isa::Space::param};
+  return {false, {}, at, size};
+}
+
+void FunctionDecoder::signature() {
+  lay_out_registers();
+  if (f_.entry) {
+    std::uint64_t offset = 0;
+    for (const ir::Variable& v : f_.parameters) {
+      const std::uint32_t align = alignment(v);
+      offset = (offset + align - 1) / align * align;
+      names_[key(0, v.name)] = {Resolved::Kind::parameter, offset, isa::Space::param};
+      offset += v.opaque.empty() ? ir::bytes(v) : 8;
+    }
+    return;
+  }
+  ir::RegisterId next = 0;
+  for (const ir::Variable& v : f_.returns) code_.returns.push_back(formal(v, next));
+  for (const ir::Variable& v : f_.parameters) code_.parameters.push_back(formal(v, next));
+}
+
+// Blocks are numbered as they open; block 0 holds the parameters, block 1 is the body.
+void FunctionDecoder::find_blocks() {
+  std::uint32_t block = 1;
+  blocks_.parents = {0, 0};
+  for (std::uint32_t i = 0; i < f_.body.size(); ++i) {
+    const ir::Statement& s = f_.body[i];
+    if (s.kind == ir::Statement::Kind::open) {
+      blocks_.parents.push_back(block);
+      block = static_cast<std::uint32_t>(blocks_.parents.size() - 1);
+    } else if (s.kind == ir::Statement::Kind::close) {
+      block = blocks_.parents[block];
+    } else if (s.kind == ir::Statement::Kind::label) {
+      labels_[key(block, Name::from_id(s.index))] = 0;
+      if (i + 1 < f_.body.size() && f_.body[i + 1].kind == ir::Statement::Kind::directive) {
+        tables_[key(block, Name::from_id(s.index))] = f_.body[i + 1].index;
+      }
+    } else if (s.kind == ir::Statement::Kind::variable) {
+      const ir::Variable& v = f_.variables[s.index];
+      if (v.space == isa::Space::local || v.space == isa::Space::param) {
+        const std::uint32_t align = alignment(v);
+        const std::uint32_t at = (code_.local_bytes + align - 1) / align * align;
+        code_.local_bytes = at + static_cast<std::uint32_t>(std::min<std::uint64_t>(ir::bytes(v), 1u << 24));
+        names_[key(block, v.name)] = {Resolved::Kind::local, at, v.space};
+      } else {
+        names_[key(block, v.name)] = layout_.find(v);
+      }
+    }
+    blocks_.of.push_back(block);
+  }
+}
+
+Resolved FunctionDecoder::resolve(Name name, std::uint32_t block) const {
+  for (;; block = blocks_.parents[block]) {
+    if (const auto found = names_.find(key(block, name)); found != names_.end()) return found->second;
+    if (block == 0) return layout_.find(name);
+  }
+}
+
+std::uint32_t FunctionDecoder::label(Name name, std::uint32_t block) const {
+  for (;; block = blocks_.parents[block]) {
+    if (const auto found = labels_.find(key(block, name)); found != labels_.end()) return found->second;
+    if (block == 0) return 0xffffffff;
+  }
+}
+
+void FunctionDecoder::body() {
+  find_blocks();
+  code_.first = static_cast<std::uint32_t>(program_.ops.size());
+  for (std::uint32_t i = 0; i < f_.body.size(); ++i) {
+    const ir::Statement& s = f_.body[i];
+    if (s.kind == ir::Statement::Kind::label) {
+      labels_[key(blocks_.of[i], Name::from_id(s.index))] = static_cast<std::uint32_t>(program_.ops.size());
+    } else if (s.kind == ir::Statement::Kind::instruction) {
+      instruction(s, blocks_.of[i]);
+    }
+  }
+  // Running off the end is a return.
+  Use end{f_.instructions.empty() ? ir::Instruction{} : f_.instructions.back(), "ret", f_.place, 0, {}, false, 0};
+  emit(end, {.run = &return_from_function}, {}, {});
+  for (const Jump& jump : jumps_) {
+    const std::uint32_t target = label(jump.name, jump.block);
+    if (target == 0xffffffff) {
+      refuse(jump.place, cat("there is no label `", jump.name.view(), "` here"));
+    } else if (jump.table < 0) {
+      program_.ops[jump.op].target = target;
+    } else {
+      program_.tables[program_.ops[jump.op].target][static_cast<std::size_t>(jump.table)] = target;
+    }
+  }
+  code_.register_bytes = scratch_base_ + scratch_rows_ * 512;
+  code_.defined = true;
+}
+
+// ---- instructions
+
+Op& FunctionDecoder::emit(Use& use, Op op, const std::vector<Operand>& destinations,
+                          const std::vector<Operand>& sources) {
+  op.destinations = static_cast<std::uint8_t>(destinations.size());
+  op.sources = static_cast<std::uint8_t>(sources.size());
+  op.guarded = use.guarded;
+  op.guard = use.guard;
+  op.checked = use.guarded && use.guard.slot;
+  for (const Operand& o : sources) op.checked |= o.slot != 0;
+  for (const Operand& o : destinations) op.marked |= o.slot != 0;
+  // Indices for now: the vector still grows. decode() makes them pointers.
+  op.operands = reinterpret_cast<const Operand*>(program_.operands.size());
+  program_.operands.insert(program_.operands.end(), destinations.begin(), destinations.end());
+  program_.operands.insert(program_.operands.end(), sources.begin(), sources.end());
+  program_.ops.push_back(op);
+  program_.places.push_back(use.place);
+  program_.mnemonics.push_back(use.mnemonic);
+  return program_.ops.back();
+}
+
+void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t block) {
+  const ir::Instruction& i = f_.instructions[statement.index];
+  const std::uint32_t line = statement.place.line;
+  const bool mapped = line < lines_.size() && lines_[line].line != 0;
+  Use use{i, i.mnemonic->text, mapped ? lines_[line] : statement.place, block, {}, false, 0};
+  const Selection selection = select(f_, i);
+  if (!selection.match) return refuse(use.place, cat("`", i.mnemonic->text, "` is no instruction with these operands"));
+  const Bound bound = bind(*selection.match);
+  if (!bound.run) {
+    return refuse(use.place, cat("`", i.mnemonic->text, "` does not run on the simulator",
+                                 bound.why ? cat(": ", bound.why) : std::string()));
+  }
+  if (i.guard.reg != ir::no_id) {
+    use.guarded = true;
+    use.guard = registers_[i.guard.reg];
+    use.guard.flip = i.guard.negated;
+  }
+  Op op;
+  op.run = bound.run;
+  op.mods = mods(*selection.match);
+  op.converge = bound.converge;
+  op.aligned = bound.aligned;
+  op.type = selection.match->type();
+  op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
+  program_.communicates |= bound.communicates;
+  if (i.mnemonic->opcode == "bra" || i.mnemonic->opcode == "brx") return control_operands(use, selection, op);
+  if (i.mnemonic->opcode == "call") return call_operands(use, selection, op);
+  if (bound.whole_warp) return warp_operands(use, selection, op);
+  lane_operands(use, selection, bound, op);
+}
+
+void FunctionDecoder::lane_operands(Use& use, const Selection& selection, const Bound& bound, Op& op) {
+  std::vector<Operand> destinations, sources;
+  std::vector<Extension> extensions;
+  for (const Placed& p : selection.operands) {
+    const bool is_destination = p.pattern->row->destination;
+    std::vector<Operand>& list = is_destination ? destinations : sources;
+    if (list.size() == (is_destination ? bound.destinations : bound.sources)) continue;  // a cache policy, say
+    const Cell cell = bound.cells[is_destination ? list.size() : bound.destinations + list.size()];
+    if (is_destination) {
+      list.push_back(destination(use, p.operand, cell.bytes, cell.sign, &extensions));
+    } else {
+      list.push_back(p.operand ? source(use, *p.operand, p.pattern->type, cell.bytes) : constants_.row(0, cell.bytes));
+    }
+  }
+  if (destinations.size() != bound.destinations || sources.size() != bound.sources) {
+    return refuse(use.place, cat("`", use.mnemonic, "`: its body takes ", bound.sources, " sources, its row has ",
+                                 sources.size()));
+  }
+  emit(use, op, destinations, sources);
+  for (const Extension& e : extensions)
+    emit(use, {.run = e.sign ? &extend_signed : &extend_unsigned}, {e.to}, {e.from});
+}
+
+// Destinations, then sources, vectors spread out; an address is its base.
+void FunctionDecoder::warp_operands(Use& use, const Selection& selection, Op& op) {
+  std::vector<Operand> destinations, sources;
+  for (const Placed& p : selection.operands) {
+    const bool is_destination = p.pattern->row->destination;
+    const std::uint8_t cell = p.pattern->type == isa::Type::none ? 4 : cell_of(p.pattern->type);
+    if (p.pattern->kind == isa::OperandKind::address) {
+      sources.push_back(address(use, *p.operand, p.pattern->space, op));
+      continue;
+    }
+    auto one = [&](const ir::Operand* o) {
+      if (is_destination) {
+        destinations.push_back(destination(use, o, cell, false, nullptr));
+      } else if (!o) {
+        sources.push_back(constants_.row(0, cell));
+        sources.back().absent = true;
+      } else {
+        sources.push_back(source(use, *o, p.pattern->type, p.pattern->wider || p.pattern->row->pack ? 0xff : cell));
+      }
+    };
+    if (p.operand && p.operand->kind == ir::Operand::Kind::vector) {
+      op.vector = static_cast<std::uint8_t>(p.operand->child_count);
+      for (const ir::Operand& child : f_.children(*p.operand)) one(&child);
+    } else if (p.operand && (p.pattern->length > 1 || p.pattern->row->pack) &&
+               p.operand->kind != ir::Operand::Kind::sink) {
+      const bool is_register = p.operand->kind == ir::Operand::Kind::reg;
+      op.vector = is_register ? f_.registers[p.operand->id].vector : 4;
+      for (std::uint8_t c = 0; c < op.vector; ++c) {
+        ir::Operand component = *p.operand;
+        component.component = c;
+        one(&component);
+      }
+    } else {
+      one(p.operand);
+    }
+  }
+  emit(use, op, destinations, sources);
+}
+
+const ir::Operand* FunctionDecoder::find_operand(const Selection& selection, isa::OperandKind kind) const {
+  for (const Placed& p : selection.operands) {
+    if (p.pattern->kind == kind) return p.operand;
+  }
+  return nullptr;
+}
+
+void FunctionDecoder::control_operands(Use& use, const Selection& selection, Op& op) {
+  const auto at = [&] { return static_cast<std::uint32_t>(program_.ops.size()); };
+  if (const ir::Operand* target = find_operand(selection, isa::OperandKind::label)) {
+    jumps_.push_back({at(), Name::from_id(target->id), use.block, use.place, -1});
+    emit(use, op, {}, {});
+    return;
+  }
+  // brx.idx index, tlist: the table is a label in front of a .branchtargets directive.
+  const Name name = Name::from_id(find_operand(selection, isa::OperandKind::prototype)->id);
+  std::uint32_t block = use.block;
+  while (block && !tables_.contains(key(block, name))) block = blocks_.parents[block];
+  const auto table = tables_.find(key(block, name));
+  if (table == tables_.end()) return refuse(use.place, cat("`", name.view(), "` is no table of .branchtargets"));
+  const Operand index = source(use, *selection.operands[0].operand, isa::Type::u32, 4);
+  op.target = static_cast<std::uint32_t>(program_.tables.size());
+  std::vector<std::uint32_t>& targets = program_.tables.emplace_back();
+  const std::string& text = f_.texts[table->second];
+  for (std::size_t i = std::min(text.find(' '), text.size()); i < text.size();) {
+    const std::size_t begin = text.find_first_not_of(" ,;\t\n", i);
+    if (begin == text.npos) break;
+    i = std::min(text.find_first_of(" ,;\t\n", begin), text.size());
+    jumps_.push_back(
+        {at(), Name(text.substr(begin, i - begin)), block, use.place, static_cast<std::int32_t>(targets.size())});
+    targets.push_back(0);
+  }
+  emit(use, op, {}, {index});
+}
+
+std::vector<Passed> FunctionDecoder::passed(Use& use, const ir::Operand* list) {
+  std::vector<Passed> out;
+  if (!list || list->kind != ir::Operand::Kind::list) return out;
+  for (const ir::Operand& o : f_.children(*list)) {
+    if (o.kind == ir::Operand::Kind::reg) {
+      const Operand row = in_register(o);
+      out.push_back({true, row, 0, std::max<std::uint32_t>(1, isa::info(f_.registers[o.id].type).bits / 8)});
+    } else if (o.kind == ir::Operand::Kind::symbol) {
+      const Resolved r = resolve(Name::from_id(o.id), use.block);
+      if (r.kind != Resolved::Kind::local)
+        refuse(use.place, cat("`", Name::from_id(o.id).view(), "` cannot be passed to a function"));
+      out.push_back({false, {}, static_cast<std::uint32_t>(r.value), 0xffffffff});
+    } else if (o.kind == ir::Operand::Kind::sink) {
+      out.push_back({true, scratch(use, 8), 0, 8});
+    } else {
+      out.push_back({true, constants_.row(o.bits, 8), 0, 8});
+    }
+  }
+  return out;
+}
+
+void FunctionDecoder::call_operands(Use& use, const Selection& selection, Op& op) {
+  CallPlan& plan = program_.calls.emplace_back();
+  const ir::Operand* callee = find_operand(selection, isa::OperandKind::function);
+  bool results = true;  // lists before the function
+  for (const Placed& p : selection.operands) {
+    if (p.operand == callee) results = false;
+    if (p.pattern->kind == isa::OperandKind::arguments)
+      (results ? plan.results : plan.arguments) = passed(use, p.operand);
+  }
+  op.call = &plan;
+  std::vector<Operand> sources;
+  if (callee->kind == ir::Operand::Kind::reg) {
+    plan.pointer = in_register(*callee);
+    sources.push_back(plan.pointer);
+  } else {
+    const Resolved r = resolve(Name::from_id(callee->id), use.block);
+    if (r.kind != Resolved::Kind::function) {
+      return refuse(use.place,
+                    cat("the simulator has no body of the function `", Name::from_id(callee->id).view(), "`"));
+    }
+    plan.callee = &program_.functions[r.value - function_window];
+  }
+  for (const Passed& p : plan.arguments) {
+    if (p.in_register) sources.push_back(p.row);
+  }
+  emit(use, op, {}, sources);
+}
+
+// ---- operands
+
+Operand FunctionDecoder::in_register(const ir::Operand& o) const {
+  Operand row = registers_[o.id];
+  if (o.component != 0xff) {
+    row.offset += static_cast<std::uint32_t>(o.component) * row.cell * lanes;
+    row.slot += o.component;
+  }
+  return row;
+}
+
+Operand FunctionDecoder::scratch(Use& use, std::uint8_t cell) {
+  const Operand row{.offset = scratch_base_ + use.scratch * 512, .bank = Bank::registers, .cell = cell};
+  scratch_rows_ = std::max(scratch_rows_, ++use.scratch);
+  return row;
+}
+
+Operand FunctionDecoder::narrowed(Use& use, Operand from) {
+  const Operand to = scratch(use, 4);
+  emit(use, {.run = &narrow}, {to}, {from});
+  return to;
+}
+
+// `cell` 0xff: as wide as the register.
+Operand FunctionDecoder::source(Use& use, const ir::Operand& o, isa::Type type, std::uint8_t cell) {
+  using Kind = ir::Operand::Kind;
+  const std::uint8_t wanted = cell != 0xff ? cell : type == isa::Type::none ? 4 : cell_of(type);
+  switch (o.kind) {
+    case Kind::reg: {
+      Operand row = in_register(o);
+      row.flip = o.negated;
+      if (cell == 0xff || row.cell == cell) return row;
+      if (row.cell == 8 && cell == 4) return narrowed(use, row);
+      const Operand wide = scratch(use, 8);
+      emit(use, {.run = &extend_unsigned}, {wide}, {row});
+      return wide;
+    }
+    case Kind::special: {
+      std::string name(Name::from_id(o.id).view());
+      if (o.component != 0xff) name += cat(".", "xyzw"[o.component & 3]);
+      return special(use, name, wanted);
+    }
+    case Kind::integer:
+    case Kind::f32:
+    case Kind::f64: return constants_.row(bits_of(o, type), wanted);
+    case Kind::symbol: return symbol(use, Name::from_id(o.id), o.value, wanted);
+    case Kind::sink: {
+      Operand row = constants_.row(0, wanted);
+      row.absent = true;
+      return row;
+    }
+    default:
+      refuse(use.place,
+             cat("`", use.mnemonic, "`: the simulator cannot read the operand `", ir::to_string(f_, o), "`"));
+      return constants_.row(0, wanted);
+  }
+}
+
+Operand FunctionDecoder::destination(Use& use, const ir::Operand* o, std::uint8_t cell, bool sign,
+                                     std::vector<Extension>* extensions) {
+  if (!o || o->kind != ir::Operand::Kind::reg) {
+    Operand row = scratch(use, cell);
+    row.absent = true;
+    return row;
+  }
+  const Operand row = in_register(*o);
+  if (row.cell == cell || !extensions) return row;
+  const Operand narrow_row = scratch(use, cell);
+  extensions->push_back({narrow_row, row, sign});
+  return narrow_row;
+}
+
+Operand FunctionDecoder::special(Use& use, std::string_view name, std::uint8_t cell) {
+  const isa::SpecialRegister* known = isa::special_register(name);
+  if (!knows_special(name)) {
+    refuse(use.place, cat("the simulator has no value for `", name, "`"));
+    return constants_.row(0, cell);
+  }
+  const std::uint8_t have = known ? cell_of(known->type) : 8;
+  std::uint32_t index = 0;
+  while (index < program_.specials.size() && program_.specials[index].name != name) ++index;
+  if (index == program_.specials.size()) {
+    program_.specials.push_back({known ? known->name : "parameters", program_.special_bytes, have});
+    program_.special_bytes += have == 0 ? 64 : have * lanes;
+  }
+  const Operand row{.offset = program_.specials[index].offset, .bank = Bank::special, .cell = have};
+  if (is_volatile_special(name)) emit(use, {.run = &refresh_special, .target = index}, {row}, {});
+  if (have == cell) return row;
+  if (have == 8 && cell == 4) return narrowed(use, row);
+  const Operand wide = scratch(use, cell);
+  emit(use, {.run = &extend_unsigned}, {wide}, {row});
+  return wide;
+}
+
+// The address of a variable of this call's frame. An entry's frame is at 0.
+Operand FunctionDecoder::frame_address(Use& use, std::uint64_t offset, std::uint8_t cell) {
+  if (f_.entry) return constants_.row(offset, cell);
+  const Operand row = scratch(use, cell);
+  emit(use, {.run = cell == 8 ? &frame_address_64 : &frame_address_32, .offset = static_cast<std::int64_t>(offset)},
+       {row}, {});
+  return row;
+}
+
+// The address of a name as a value, in its own space.
+Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::uint8_t cell) {
+  if (name.view() == "WARP_SZ") return constants_.row(lanes, cell);
+  const Resolved r = resolve(name, use.block);
+  const std::uint64_t value = r.value + static_cast<std::uint64_t>(offset);
+  switch (r.kind) {
+    case Resolved::Kind::address:
+    case Resolved::Kind::function: return constants_.row(value, cell);
+    case Resolved::Kind::local:
+      return frame_address(use, value | (r.space == isa::Space::param ? local_window : 0), cell);
+    case Resolved::Kind::parameter: {
+      const Operand row = scratch(use, 8);
+      const Operand base = special(use, "parameters", 8);
+      emit(use, {.run = &add_offset, .offset = static_cast<std::int64_t>(value)}, {row}, {base});
+      return cell == 8 ? row : narrowed(use, row);
+    }
+    case Resolved::Kind::none: break;
+  }
+  refuse(use.place, cat("the simulator has no variable `", name.view(), "`"));
+  return constants_.row(0, cell);
+}
+
+Operand FunctionDecoder::address(Use& use, const ir::Operand& o, isa::Space space, Op& op) {
+  op.space = space;
+  op.offset = o.value;
+  if (o.child_count == 0) return constants_.row(0, 8);
+  const ir::Operand& base = f_.children(o)[0];
+  if (base.kind == ir::Operand::Kind::integer) return constants_.row(base.bits, 8);
+  if (base.kind != ir::Operand::Kind::symbol) {
+    // An address of a parameter that was taken is generic: it may be of the entry's block or of a frame.
+    if (space == isa::Space::param || space == isa::Space::param_entry || space == isa::Space::param_func) {
+      op.space = isa::Space::generic;
+    }
+    return source(use, base, isa::Type::none, 0xff);
+  }
+  const Resolved r = resolve(Name::from_id(base.id), use.block);
+  op.offset += base.value;
+  switch (r.kind) {
+    case Resolved::Kind::local: op.space = isa::Space::local; return frame_address(use, r.value, 8);
+    case Resolved::Kind::parameter:
+      op.space = isa::Space::param;
+      op.offset += static_cast<std::int64_t>(r.value);
+      return special(use, "parameters", 8);
+    default:
+      if (is_shared(r.space) && space == isa::Space::generic) op.space = r.space;
+      return symbol(use, Name::from_id(base.id), 0, 8);
+  }
+}
+
+}  // namespace ptx::sim

@@ -1,0 +1,311 @@
+#include "ptx/sim/machine/warp.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptx/sim/machine/code.h"
+#include "ptx/sim/machine/cta.h"
+#include "ptx/sim/machine/special.h"
+#include "ptx/sim/watch/report.h"
+
+namespace ptx::sim {
+
+namespace {
+
+constexpr std::uint32_t no_limit = 0xffffffff;
+constexpr std::uint64_t quantum = 4096;          // after which another fragment has its turn
+constexpr std::uint32_t max_depth = 4096;        // of calls
+constexpr std::uint32_t max_local = 512 * 1024;  // bytes a thread (CUDA Programming Guide, technical specifications)
+
+}  // namespace
+
+Frame::Frame(const FunctionCode& function, std::shared_ptr<Frame> parent)
+    : function(function),
+      parent(std::move(parent)),
+      registers((function.register_bytes + 63) / 64),
+      initialised(function.slots, 0) {
+  initialised[0] = full_mask;
+  if (this->parent) {
+    depth = this->parent->depth + 1;
+    local_base = this->parent->local_base + (this->parent->function.local_bytes + 15) / 16 * 16;
+  }
+}
+
+Warp::Warp(Cta& cta, std::uint32_t index, Mask present) : cta(cta), index(index), live(present) {
+  const Program& program = cta.launch.program;
+  special.resize((program.special_bytes + 63) / 64);
+  banks[static_cast<int>(Bank::constants)] =
+      const_cast<std::byte*>(reinterpret_cast<const std::byte*>(program.constants.data()));
+  banks[static_cast<int>(Bank::special)] = reinterpret_cast<std::byte*>(special.data());
+  fill_special_rows(*this);
+  const FunctionCode& entry = program.functions.front();
+  local.resize(entry.local_bytes);
+  others.push_back({entry.first, present, Fragment::State::ready, 0, 0, std::make_shared<Frame>(entry, nullptr)});
+}
+
+bool Warp::runnable() const {
+  if (event == Event::fault) return false;
+  if (current.mask) return true;
+  return std::any_of(others.begin(), others.end(), [](const Fragment& f) { return f.state == Fragment::State::ready; });
+}
+
+void Warp::adopt(std::size_t other) {
+  if (current.mask) {
+    current.pc = pc;
+    std::swap(current, others[other]);
+  } else {
+    current = std::move(others[other]);
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(other));
+  }
+  pc = current.pc;
+  banks[static_cast<int>(Bank::registers)] = reinterpret_cast<std::byte*>(current.frame->registers.data());
+}
+
+// Fragments that stand at one instruction of one call are one fragment.
+void Warp::merge() {
+  for (std::size_t i = 0; i < others.size();) {
+    Fragment& f = others[i];
+    if (f.state == Fragment::State::ready && f.pc == pc && f.frame == current.frame) {
+      current.mask |= f.mask;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+}
+
+// The deepest frame first, then the lowest pc; with `rotate`, whoever has waited longest, so that a fragment that spins
+// on another one's progress does not keep it from making any.
+bool Warp::pick(bool rotate) {
+  std::size_t best = others.size();
+  auto before = [&](const Fragment& a, std::uint32_t a_pc, const Fragment& b, std::uint32_t b_pc) {
+    if (rotate) return a.turn < b.turn;
+    if (a.frame->depth != b.frame->depth) return a.frame->depth > b.frame->depth;
+    return a_pc < b_pc;
+  };
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (others[i].state != Fragment::State::ready) continue;
+    if (best == others.size() || before(others[i], others[i].pc, others[best], others[best].pc)) best = i;
+  }
+  if (best != others.size() && (!current.mask || before(others[best], others[best].pc, current, pc))) adopt(best);
+  if (!current.mask) return false;
+  current.turn = ++turns_;
+  merge();
+  return true;
+}
+
+std::uint32_t Warp::limit() const {
+  std::uint32_t lowest = no_limit;
+  for (const Fragment& f : others) {
+    if (f.state == Fragment::State::ready && f.pc > pc && f.frame->depth == current.frame->depth) {
+      lowest = std::min(lowest, f.pc);
+    }
+  }
+  return lowest;
+}
+
+std::uint64_t Warp::run(std::uint64_t steps) {
+  std::uint64_t used = 0;
+  bool rotate = false;
+  while (used < steps && event != Event::fault && pick(rotate)) {
+    event = Event::none;
+    const std::uint64_t ran = run_fragment(std::min(steps - used, quantum));
+    rotate = ran == quantum || yields;
+    yields = false;
+    used += ran;
+  }
+  executed += used;
+  return used;
+}
+
+std::uint64_t Warp::run_fragment(std::uint64_t steps) {
+  const Op* const ops = cta.launch.program.ops.data();
+  const std::uint32_t end = limit();
+  const Mask mask = current.mask;
+  std::uint64_t ran = 0;
+  while (ran < steps && pc < end) {
+    const Op& op = ops[pc++];
+    ++ran;
+    Mask active = current.mask;
+    if (op.guarded) [[unlikely]] {
+      if (op.checked && !check_operand(op.guard, active)) break;
+      active &= predicate(op.guard);
+      if (!active) continue;
+    }
+    if (op.converge && !gather(op, active)) break;
+    if (op.checked && !check(op, active)) break;
+    op.run(*this, op, active);
+    if (op.marked) {
+      for (int i = 0; i < op.destinations; ++i) current.frame->initialised[op.operands[i].slot] |= active;
+    }
+    if (event != Event::none) break;
+  }
+  thread_instructions += ran * static_cast<std::uint64_t>(std::popcount(mask));
+  return ran;
+}
+
+bool Warp::check_operand(const Operand& o, Mask active) {
+  const Mask missing = active & ~current.frame->initialised[o.slot];
+  if (!missing) return true;
+  report_uninitialised_register(*this, o, std::countr_zero(missing));
+  return false;
+}
+
+bool Warp::check(const Op& op, Mask active) {
+  for (int i = 0; i < op.sources; ++i) {
+    if (!check_operand(op.operands[op.destinations + i], active)) return false;
+  }
+  return true;
+}
+
+// The lanes that an instruction names: of its last source, a membermask; of an aligned barrier, all that live.
+static Mask named_lanes(Warp& w, const Op& op, Mask active) {
+  if (op.aligned) return w.live;
+  const auto* masks = reinterpret_cast<const u32*>(w.row(op.operands[op.destinations + op.sources - 1]));
+  Mask named = 0;
+  for (int i = 0; i < lanes; ++i) {
+    if (active >> i & 1) named |= masks[i];
+  }
+  return named & w.live;
+}
+
+// True if every lane that the instruction names is here; else those that are here wait for the others. Lanes that wait
+// at this very instruction are taken in.
+bool Warp::gather(const Op& op, Mask& active) {
+  const std::uint32_t here = pc - 1;
+  if (op.checked && !check(op, active)) return false;
+  const Mask named = named_lanes(*this, op, active);
+  if ((named & ~active) == 0) return true;
+  Mask waiting = 0;
+  for (const Fragment& f : others) {
+    if (f.state == Fragment::State::converging && f.pc == here && f.frame == current.frame) waiting |= f.mask;
+  }
+  const Mask all = active | waiting;
+  if ((named_lanes(*this, op, all) & ~all) != 0) {
+    park(active, Fragment::State::converging);
+    return false;
+  }
+  std::erase_if(others, [&](const Fragment& f) {
+    return f.state == Fragment::State::converging && f.pc == here && f.frame == current.frame;
+  });
+  current.mask |= waiting;
+  active = all;
+  return true;
+}
+
+void Warp::park(Mask active, Fragment::State state, std::uint8_t barrier) {
+  const std::uint32_t at = state == Fragment::State::converging ? pc - 1 : pc;
+  others.push_back({at, active, state, barrier, current.turn, current.frame});
+  current.mask &= ~active;
+  event = Event::reschedule;
+}
+
+void Warp::branch(Mask taken, std::uint32_t target) {
+  if (taken != current.mask) {
+    others.push_back({pc, current.mask & ~taken, Fragment::State::ready, 0, current.turn, current.frame});
+    current.mask = taken;
+    event = Event::reschedule;
+  }
+  pc = target;
+}
+
+void Warp::exit(Mask leaving) {
+  live &= ~leaving;
+  current.mask &= ~leaving;
+  // Those who wait for lanes of their warp look again: the lanes that left are not waited for.
+  for (Fragment& f : others) {
+    if (f.state == Fragment::State::converging) f.state = Fragment::State::ready;
+  }
+  event = Event::reschedule;
+  cta.thread_exited(*this);
+}
+
+namespace {
+
+// Copies what a call passes between two frames of one warp.
+void pass(Warp& w, Frame& from_frame, const Passed& from, Frame& to_frame, const Passed& to, Mask active) {
+  auto row = [&](Frame& frame, const Passed& p) -> std::byte* {
+    if (p.row.bank != Bank::registers) return w.row_to_write(p.row);
+    return reinterpret_cast<std::byte*>(frame.registers.data()) + p.row.offset;
+  };
+  if (to.in_register && to.row.slot) to_frame.initialised[to.row.slot] |= active;
+  if (to.in_register && to.row.cell == 0) {
+    Mask& mask = *reinterpret_cast<Mask*>(row(to_frame, to));
+    const Mask source = *reinterpret_cast<Mask*>(row(from_frame, from));
+    mask = (mask & ~active) | (source & active);
+    return;
+  }
+  const std::uint32_t bytes = std::min(from.bytes, to.bytes);
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    const std::size_t local = static_cast<std::size_t>(lane) * w.local.stride;
+    const std::size_t source_at = local + from_frame.local_base + from.local;
+    const std::size_t target_at = local + to_frame.local_base + to.local;
+    const std::byte* source =
+        from.in_register ? row(from_frame, from) + lane * from.row.cell : w.local.bytes.data() + source_at;
+    std::byte* target = to.in_register ? row(to_frame, to) + lane * to.row.cell : w.local.bytes.data() + target_at;
+    std::memcpy(target, source, bytes);
+    if (to.in_register) continue;
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+      w.local.shadow[target_at + i] = from.in_register ? 1 : w.local.shadow[source_at + i];
+    }
+  }
+}
+
+}  // namespace
+
+void Warp::call(const Op& op, Mask active, const FunctionCode& function) {
+  const int first = std::countr_zero(active);
+  auto frame = std::make_shared<Frame>(function, current.frame);
+  frame->call = &op;
+  frame->return_pc = pc;
+  const std::uint32_t top = frame->local_base + function.local_bytes;
+  if (frame->depth > max_depth || top > max_local) {
+    return fault(Code::stack_overflow, first,
+                 cat("calls `", function.name.view(), "` ", frame->depth, " calls deep, with ", top,
+                     " bytes of local memory; at most ", max_local, " are there"));
+  }
+  const CallPlan& plan = *op.call;
+  if (plan.arguments.size() != function.parameters.size() || plan.results.size() != function.returns.size()) {
+    return fault(
+        Code::bad_call, first,
+        cat("calls `", function.name.view(), "` with ", plan.arguments.size(), " arguments and ", plan.results.size(),
+            " results; it has ", function.parameters.size(), " and ", function.returns.size()));
+  }
+  local.resize(top);
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    auto* shadow = local.shadow.data() + static_cast<std::size_t>(lane) * local.stride + frame->local_base;
+    std::fill_n(shadow, function.local_bytes, std::uint8_t{0});
+  }
+  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
+    pass(*this, *current.frame, plan.arguments[i], *frame, function.parameters[i], active);
+  }
+  if (active != current.mask) {
+    others.push_back({pc, current.mask & ~active, Fragment::State::ready, 0, current.turn, current.frame});
+    current.mask = active;
+  }
+  current.frame = std::move(frame);
+  banks[static_cast<int>(Bank::registers)] = reinterpret_cast<std::byte*>(current.frame->registers.data());
+  pc = function.first;
+  event = Event::reschedule;
+}
+
+void Warp::leave(Mask active) {
+  if (!current.frame->parent) return exit(active);
+  const std::shared_ptr<Frame> frame = current.frame;
+  const CallPlan& plan = *frame->call->call;
+  for (std::size_t i = 0; i < plan.results.size(); ++i) {
+    pass(*this, *frame, frame->function.returns[i], *frame->parent, plan.results[i], active);
+  }
+  others.push_back({frame->return_pc, active, Fragment::State::ready, 0, current.turn, frame->parent});
+  current.mask &= ~active;
+  event = Event::reschedule;
+}
+
+void Warp::fault(Code code, int lane, std::string what, std::vector<std::string> notes) {
+  event = Event::fault;
+  cta.launch.report(cta.cluster.index, describe_fault(*this, code, pc - 1, lane, std::move(what), std::move(notes)));
+}
+
+}  // namespace ptx::sim

@@ -1,0 +1,95 @@
+// A warp: 32 threads as fragments (pc, mask, frame) that are scheduled independently. The fragment with the deepest
+// frame and then the lowest pc runs first, so diverged threads meet again at the first instruction that both reach.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "ptx/base/diagnostic.h"
+#include "ptx/sim/machine/op.h"
+#include "ptx/sim/memory/memory.h"
+
+namespace ptx::sim {
+
+struct Cta;
+struct FunctionCode;
+
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+
+// The registers of one call of a function, for the lanes that made it together.
+struct Frame {
+  Frame(const FunctionCode& function, std::shared_ptr<Frame> parent);
+  const FunctionCode& function;
+  std::shared_ptr<Frame> parent;
+  const Op* call = nullptr;  // that made it
+  std::uint32_t return_pc = 0;
+  std::uint32_t local_base = 0;  // of this frame's variables in each thread's local memory
+  std::uint32_t depth = 0;
+  std::vector<Line> registers;
+  std::vector<Mask> initialised;  // by slot; [0] is full
+};
+
+struct Fragment {
+  enum class State : std::uint8_t { ready, converging, barrier, cluster_barrier };
+  std::uint32_t pc = 0;
+  Mask mask = 0;
+  State state = State::ready;
+  std::uint8_t barrier = 0;  // where it waits
+  std::uint64_t turn = 0;    // when it last ran
+  std::shared_ptr<Frame> frame;
+};
+
+enum class Event : std::uint8_t { none, reschedule, fault };
+
+struct Warp {
+  Warp(Cta& cta, std::uint32_t index, Mask lanes_present);
+
+  // Runs until it cannot go on, or `steps` instructions are used up. Returns how many it executed.
+  std::uint64_t run(std::uint64_t steps);
+  bool runnable() const;
+
+  // For handlers.
+  const std::byte* row(const Operand& o) const { return banks[static_cast<int>(o.bank)] + o.offset; }
+  std::byte* row_to_write(const Operand& o) { return banks[static_cast<int>(o.bank)] + o.offset; }
+  Mask predicate(const Operand& o) const { return *reinterpret_cast<const Mask*>(row(o)) ^ (o.flip ? full_mask : 0); }
+  void branch(Mask taken, std::uint32_t target);
+  void exit(Mask leaving);
+  void call(const Op& op, Mask active, const FunctionCode& function);
+  void leave(Mask active);  // ret
+  // Takes active lanes out of the running fragment; they wait at the next instruction until they are released.
+  void park(Mask active, Fragment::State state, std::uint8_t barrier = 0);
+  // Ends the launch. `what` follows the name of the thread: "reads 4 bytes ...".
+  void fault(Code code, int lane, std::string what, std::vector<std::string> notes = {});
+
+  Cta& cta;
+  std::uint32_t index;        // in the CTA
+  Mask live;                  // threads that have not exited
+  Mask carry = 0;             // CC.CF
+  std::uint32_t counted = 0;  // bit i: barrier i has counted this warp and is not complete
+  std::array<std::byte*, 3> banks{};
+  std::uint32_t pc = 0;  // the next instruction; handlers may change it
+  Event event = Event::none;
+  bool yields = false;  // the running fragment gives way
+  Fragment current;     // runs now, if its mask is not empty; its pc is stale meanwhile
+  std::vector<Fragment> others;
+  std::vector<Line> special;  // rows of the special registers
+  LocalMemory local;
+  const Range* recent = nullptr;  // global memory that was touched last
+  std::uint64_t executed = 0, thread_instructions = 0;
+
+ private:
+  bool pick(bool rotate);
+  void adopt(std::size_t other);
+  void merge();
+  std::uint32_t limit() const;
+  bool gather(const Op& op, Mask& active);
+  bool check(const Op& op, Mask active);
+  bool check_operand(const Operand& o, Mask active);
+  std::uint64_t run_fragment(std::uint64_t steps);
+  std::uint64_t turns_ = 0;
+};
+
+}  // namespace ptx::sim

@@ -1,0 +1,62 @@
+// The memories of a launch. Global, const and the parameter block are host memory, reached by host addresses and
+// bounded by ranges; shared and local memory live here. A shadow byte for each byte says whether it was written.
+// Generic addresses: host addresses as they are; shared and local memory have windows above every host address.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ptx::sim {
+
+inline constexpr std::uint64_t shared_window = 1ull << 56;
+inline constexpr std::uint64_t local_window = 2ull << 56;
+inline constexpr std::uint64_t function_window = 3ull << 56;  // addresses of functions: + index
+inline constexpr std::uint64_t window_mask = 0xffull << 56;
+// Inside the shared window: bits 24.. are 0 for the thread's own CTA, else the rank in the cluster + 1.
+inline constexpr std::uint64_t shared_rank_shift = 24;
+inline constexpr std::uint64_t shared_offset_mask = (1ull << shared_rank_shift) - 1;
+
+// A piece of host memory that a kernel may touch.
+struct Range {
+  std::uint64_t begin = 0, end = 0;
+  std::string name;                // of the argument or variable
+  std::uint8_t* shadow = nullptr;  // a byte for each byte, 0: never written; nullptr: all of it is initialised
+  bool writable = true;
+  bool constant = false, parameter = false;
+};
+
+class GlobalMemory {
+ public:
+  void add(Range range);
+  // The range that holds `address`; nullptr: none.
+  const Range* find(std::uint64_t address) const;
+  // For messages: the range that ends before or starts after the address most closely.
+  const Range* nearest(std::uint64_t address) const;
+
+ private:
+  std::vector<Range> ranges_;  // by address
+};
+
+struct NamedBytes {  // a variable in a memory, for messages
+  std::string name;
+  std::uint64_t begin = 0, end = 0;
+};
+
+struct SharedMemory {
+  explicit SharedMemory(std::size_t bytes) : bytes(bytes), shadow(bytes) {}
+  std::vector<std::byte> bytes;
+  std::vector<std::uint8_t> shadow;
+};
+
+// Of one warp: `stride` bytes a thread.
+struct LocalMemory {
+  void resize(std::size_t bytes_a_thread);
+  std::size_t stride = 0;
+  std::vector<std::byte> bytes;
+  std::vector<std::uint8_t> shadow;
+};
+
+}  // namespace ptx::sim

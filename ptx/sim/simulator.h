@@ -1,0 +1,40 @@
+// The simulator: an executor that runs kernels on this machine's cores, on the caller's own memory, and checks what
+// they do. It is exact where PTX defines the result, and deterministic: the same program, arguments and seed give the
+// same bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "ptx/launch/executor.h"
+
+namespace ptx::sim {
+
+struct Options {
+  std::uint32_t cores = 0;            // 0: all of the machine. CTAs that may talk to each other always run on one
+  std::uint64_t budget = 1ull << 27;  // instructions of warps that one cluster may execute
+  std::uint64_t seed = 0;             // other schedules of warps and fragments; 0: the plain one
+  bool uninitialised = true;          // report reads of registers and memory that nothing wrote
+};
+
+struct Statistics {
+  std::uint64_t warp_instructions = 0, thread_instructions = 0;
+};
+
+class Simulator final : public launch::Executor {
+ public:
+  explicit Simulator(Options options = {}) : options_(options) {}
+  std::string_view name() const override { return "simulator"; }
+  Expected<std::shared_ptr<launch::Program>> prepare(std::string_view ptx, const launch::Record& record) override;
+  // A form of our own: TensorMap of memory/tensor_map.h. It means nothing to a driver.
+  Expected<Done> encode(const launch::TensorMapRecipe& recipe, launch::Element element, const launch::Buffer& buffer,
+                        std::span<std::byte, 128> out) override;
+
+ private:
+  Options options_;
+};
+
+// How much the last run of a prepared program executed.
+Statistics statistics(const launch::Program& program);
+
+}  // namespace ptx::sim

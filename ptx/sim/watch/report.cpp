@@ -1,0 +1,90 @@
+#include "ptx/sim/watch/report.h"
+
+#include "ptx/sim/machine/code.h"
+#include "ptx/sim/machine/cta.h"
+
+namespace ptx::sim {
+
+namespace {
+
+std::string triple(const launch::Dim3& d) { return cat('(', d.x, ',', d.y, ',', d.z, ')'); }
+
+// "3", "0-31", "0, 4-7"
+std::string lane_list(Mask mask) {
+  std::string out;
+  for (int i = 0; i < lanes; ++i) {
+    if (!(mask >> i & 1)) continue;
+    int last = i;
+    while (last + 1 < lanes && (mask >> (last + 1) & 1)) ++last;
+    out += cat(out.empty() ? "" : ", ", i, last > i ? cat('-', last) : std::string());
+    i = last;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string thread_name(const Warp& warp, int lane) {
+  const launch::Dim3 block = warp.cta.launch.block;
+  const std::uint32_t linear = warp.index * lanes + static_cast<std::uint32_t>(lane);
+  const launch::Dim3 tid{linear % block.x, linear / block.x % block.y, linear / block.x / block.y};
+  return cat("thread ", triple(tid), " of CTA ", triple(warp.cta.id));
+}
+
+std::string place_name(const Warp& warp, std::uint32_t pc) {
+  const Program& program = warp.cta.launch.program;
+  const Place& place = program.places[pc];
+  return cat(place.file.empty() ? std::string_view("line ") : place.file.view(), place.file.empty() ? "" : ":",
+             place.line, " (`", program.mnemonics[pc], "`)");
+}
+
+Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lane, std::string what,
+                          std::vector<std::string> notes) {
+  const Program& program = warp.cta.launch.program;
+  Diagnostic d(code, program.places[pc], cat('`', program.mnemonics[pc], "`: ", thread_name(warp, lane), ' ', what));
+  d.notes = std::move(notes);
+  return d;
+}
+
+void report_uninitialised_register(Warp& warp, const Operand& operand, int lane) {
+  const ir::Register& r = warp.current.frame->function.slot_registers[operand.slot];
+  warp.fault(Code::uninitialised_register, lane, cat("reads `", ir::name(r), "`, which it never wrote"));
+}
+
+std::vector<std::string> where_warps_stand(const Cluster& cluster) {
+  std::vector<std::string> out;
+  constexpr std::size_t most = 16;
+  std::size_t more = 0;
+  for (const auto& cta : cluster.ctas) {
+    for (const auto& w : cta->warps) {
+      auto add = [&](const Fragment& f, std::uint32_t pc) {
+        if (out.size() == most) return void(++more);
+        const bool waits = f.state == Fragment::State::barrier || f.state == Fragment::State::cluster_barrier;
+        std::string line = cat("CTA ", triple(cta->id), ", warp ", w->index, ", lanes ", lane_list(f.mask), " at ",
+                               place_name(*w, waits ? pc - 1 : pc));
+        if (f.state == Fragment::State::barrier) {
+          const Barrier& b = cta->barriers[f.barrier];
+          line += cat(": waits at barrier ", f.barrier, ", ", b.arrived, " of ",
+                      b.expected ? b.expected : static_cast<std::uint32_t>(cta->warps.size() * lanes),
+                      " threads have come");
+        } else if (f.state == Fragment::State::converging) {
+          line += cat(": waits for other lanes of the warp; lanes ", lane_list(w->live & ~f.mask), " are not here");
+        } else if (f.state == Fragment::State::cluster_barrier) {
+          line += cat(": waits for the cluster, ", cluster.cluster_arrived, " threads have come");
+        }
+        out.push_back(std::move(line));
+      };
+      if (w->current.mask) add(w->current, w->pc);
+      for (const Fragment& f : w->others) add(f, f.pc);
+      if (const Mask gone = ~w->live; gone && w->live) {
+        if (out.size() < most)
+          out.push_back(cat("CTA ", triple(cta->id), ", warp ", w->index, ", lanes ", lane_list(gone),
+                            " have exited or are not there"));
+      }
+    }
+  }
+  if (more) out.push_back(cat("and ", more, " more"));
+  return out;
+}
+
+}  // namespace ptx::sim

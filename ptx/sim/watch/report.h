@@ -1,0 +1,24 @@
+// Words of the simulator's reports: which thread, at which line, did what. The numbers are PTX5001..5199.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ptx/base/diagnostic.h"
+#include "ptx/base/text.h"
+#include "ptx/sim/machine/warp.h"
+
+namespace ptx::sim {
+
+struct Cluster;
+
+Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lane, std::string what,
+                          std::vector<std::string> notes);
+void report_uninitialised_register(Warp& warp, const Operand& operand, int lane);
+
+std::string thread_name(const Warp& warp, int lane);         // "thread (3,0,0) of CTA (1,0,0)"
+std::string place_name(const Warp& warp, std::uint32_t pc);  // "a.py:41 (bar.sync)"
+// Where every fragment of a cluster's unfinished warps stands; at most 16 lines.
+std::vector<std::string> where_warps_stand(const Cluster& cluster);
+
+}  // namespace ptx::sim
