@@ -368,7 +368,7 @@ Built Builder::finish() {
   settle(s, options_, built);
   s.finished = true;
   // Names, labels, flow. Instructions without a row are unknown to the check; every other was known when it was emitted.
-  Diagnostics found = check::check(built.module);
+  Diagnostics found = check::check(built.module, true);
   std::erase_if(found, [](const Diagnostic& d) {
     return d.code == Code::unknown_instruction || d.code == Code::illegal_modifiers;
   });

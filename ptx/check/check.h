@@ -28,6 +28,8 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
                                             const Symbols* symbols = nullptr, std::uint32_t block = 0);
 
 // Everything: instructions, names and labels, registers, directives, target and version.
-Diagnostics check(ir::Module& module);
+// `judged`: each instruction with a match has passed check_instruction as it stands, and is judged again only where it
+// names something.
+Diagnostics check(ir::Module& module, bool judged = false);
 
 }  // namespace ptx::check

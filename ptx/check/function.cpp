@@ -131,8 +131,42 @@ void check_header(const Goal& goal, const ir::Function& function, Diagnostics& f
   }
 }
 
+namespace {
+
+// Which registers each block declares, without forming their names.
+class RegisterNames {
+ public:
+  static constexpr std::int32_t range = -2;  // for the index of base<count>
+
+  bool add(std::uint32_t block, Name base, std::int32_t index) {
+    if (block >= blocks_.size()) blocks_.resize(block + 1);
+    return blocks_[block].insert(key(base, index)).second;
+  }
+  // Whether a register of this block has this name, as a whole or as base and index.
+  bool holds(std::uint32_t block, std::string_view name) const {
+    if (block >= blocks_.size()) return false;
+    if (blocks_[block].contains(key(Name(name), -1))) return true;
+    const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+    std::int32_t index = -1;
+    const auto end = std::from_chars(name.data() + digits, name.data() + name.size(), index);
+    return digits < name.size() && end.ec == std::errc() &&
+           blocks_[block].contains(key(Name(name.substr(0, digits)), index));
+  }
+
+ private:
+  static std::uint64_t key(Name base, std::int32_t index) {
+    return std::uint64_t{base.id()} << 32 | static_cast<std::uint32_t>(index);
+  }
+  std::vector<std::unordered_set<std::uint64_t>> blocks_;
+};
+
+}  // namespace
+
 void check_registers(const ir::Function& function, const Symbols& symbols, Diagnostics& found) {
-  std::unordered_set<std::string> names;  // of single registers and ranges, with their block
+  RegisterNames names;
+  const auto redeclared = [&](const Place& place, const std::string& name) {
+    found.emplace_back(Code::redeclared_name, place, cat('`', name, "` is declared twice in one block"));
+  };
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const Statement& s = function.body[i];
     if (s.kind != Statement::Kind::registers) continue;
@@ -150,14 +184,15 @@ void check_registers(const ir::Function& function, const Symbols& symbols, Diagn
     }
     for (std::uint32_t r = 0; r < (declaration.range ? 1 : declaration.count); ++r) {
       const ir::Register& reg = function.registers[declaration.first + r];
-      const std::string name = declaration.range ? cat(reg.base.view(), '<') : ir::name(reg);
-      const bool fresh = names.insert(cat(symbols.block_of(i), ' ', name)).second;
-      const Symbol* other = declaration.range ? nullptr : symbols.find(Name(name).id(), symbols.block_of(i));
-      const bool clash = other && other->statement != 0 && symbols.block_of(other->statement) == symbols.block_of(i);
-      if (fresh && !clash) continue;
-      found.emplace_back(Code::redeclared_name, s.place,
-                         cat('`', name, declaration.range ? "..>" : "", "` is declared twice in one block"));
+      if (names.add(symbols.block_of(i), reg.base, declaration.range ? RegisterNames::range : reg.index)) continue;
+      redeclared(s.place, declaration.range ? cat(reg.base.view(), "<..>") : ir::name(reg));
     }
+  }
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    const Statement& s = function.body[i];
+    if (s.kind != Statement::Kind::label && s.kind != Statement::Kind::variable) continue;
+    const Name name = s.kind == Statement::Kind::label ? Name::from_id(s.index) : function.variables[s.index].name;
+    if (names.holds(symbols.block_of(i), name.view())) redeclared(s.place, std::string(name.view()));
   }
 }
 

@@ -17,7 +17,16 @@ std::string_view first_target(const ir::Module& module) {
 
 bool is_extern(const ir::Variable& v) { return v.linking == "extern"; }
 
-void check_body(const ir::Module& module, const Goal& goal, ir::Function& function, Diagnostics& found) {
+// Whether an operand, or a part of one, names a variable, a label or a function.
+bool mentions_name(const ir::Function& function, std::span<const ir::Operand> operands) {
+  for (const ir::Operand& o : operands) {
+    if (o.kind == ir::Operand::Kind::symbol) return true;
+    if (o.child_count && mentions_name(function, function.children(o))) return true;
+  }
+  return false;
+}
+
+void check_body(const ir::Module& module, const Goal& goal, ir::Function& function, bool judged, Diagnostics& found) {
   const Symbols symbols(module, function);
   for (const std::uint32_t at : symbols.duplicates()) {
     const ir::Statement& s = function.body[at];
@@ -29,8 +38,9 @@ void check_body(const ir::Module& module, const Goal& goal, ir::Function& functi
     const ir::Statement& s = function.body[i];
     if (s.kind == ir::Statement::Kind::variable) check_variable(function.variables[s.index], s.place, found);
     if (s.kind != ir::Statement::Kind::instruction) continue;
-    auto problem =
-        check_instruction(goal, function, function.instructions[s.index], s.place, &symbols, symbols.block_of(i));
+    ir::Instruction& instruction = function.instructions[s.index];
+    if (judged && instruction.match && !mentions_name(function, function.operands_of(instruction))) continue;
+    auto problem = check_instruction(goal, function, instruction, s.place, &symbols, symbols.block_of(i));
     if (problem) found.push_back(std::move(*problem));
   }
   check_registers(function, symbols, found);
@@ -95,7 +105,7 @@ void check_variable(const ir::Variable& v, const Place& place, Diagnostics& foun
   }
 }
 
-Diagnostics check(ir::Module& module) {
+Diagnostics check(ir::Module& module, bool judged) {
   Diagnostics found;
   check_target(module, found);
   check_names(module, found);
@@ -103,7 +113,7 @@ Diagnostics check(ir::Module& module) {
   for (const ir::Variable& v : module.variables) check_variable(v, Place{}, found);
   for (ir::Function& function : module.functions) {
     check_header(goal, function, found);
-    if (!function.declaration) check_body(module, goal, function, found);
+    if (!function.declaration) check_body(module, goal, function, judged, found);
   }
   return found;
 }
