@@ -35,10 +35,9 @@ KERNELS = {row["file"]: row for row in table(SHARED / "zluda/expected.tsv")}
 OTHER_CHAPTERS = re.compile(
     r"""(?:tex|tld4|txq|suld|sust|sured|suq|istypep                           # textures and surfaces
     |v(?:add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?                   # video
-    |wmma|mma|ldmatrix|stmatrix|movmatrix|wgmma|tcgen05                       # matrices, tensor memory
-    |cp|mbarrier|st\.async|st\.bulk|red\.async|multimem|tensormap             # asynchronous copies
-    |clusterlaunchcontrol
-    |applypriority\.async|prefetch\.tensormap|fabric|spcompress|spdecompress|bulk
+    |mma|wmma|wgmma\.mma_async\.sp|tcgen05                                    # matrices, tensor memory
+    |cp\.reduce|cp\.[\w.:]*ignore_oob|red\.async|multimem|tensormap           # asynchronous copies and reductions
+    |clusterlaunchcontrol|applypriority\.async|fabric|spcompress|spdecompress
     |alloca|stacksave|stackrestore)(?![\w])""",
     re.VERBOSE,
 )
