@@ -1,6 +1,7 @@
 // Lowering: one pass over the nodes of a tree. Operands are in lower_operands.cpp, constants in constant.cpp.
 #include "ptx/ir/lower.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "ptx/base/text.h"
@@ -67,12 +68,24 @@ class Lowering {
 
   // ---- the module
 
+  // A module begins with .version, then .target (each more of it adds features), then .address_size if any.
+  enum class Header : std::uint8_t { none, version, target, address_size, over };
+
+  void header_step(NodeId id, Header least, Header most, Header next) {
+    if (header_ < least || header_ > most) {
+      refuse(Code::module_header, id,
+             cat("`", first_text(id), "` stands out of order: a module begins with .version, .target, .address_size"));
+    }
+    header_ = std::max(header_, next);
+  }
+
   void top_level(NodeId id) {
     switch (tree_.node(id).kind) {
       case NodeKind::directive: return module_directive(id);
       case NodeKind::section: return module_text(words(id, true));
-      case NodeKind::function: return function(id);
+      case NodeKind::function: header_ = Header::over; return function(id);
       case NodeKind::variable:
+        header_ = Header::over;
         variables(id, [&](Variable v) {
           module_.items.push_back({Module::Item::Kind::variable, static_cast<std::uint32_t>(module_.variables.size())});
           module_.variables.push_back(std::move(v));
@@ -88,9 +101,12 @@ class Lowering {
 
   void module_directive(NodeId id) {
     const std::string_view word = first_text(id);
-    if (word == ".version") return version(id);
-    if (word == ".target") return target(id);
-    if (word == ".address_size") return address_size(id);
+    if (word == ".version") return header_step(id, Header::none, Header::none, Header::version), version(id);
+    if (word == ".target") return header_step(id, Header::version, Header::target, Header::target), target(id);
+    if (word == ".address_size") {
+      return header_step(id, Header::target, Header::target, Header::address_size), address_size(id);
+    }
+    header_ = Header::over;
     module_text(words(id));
   }
   void version(NodeId id) {
@@ -103,13 +119,11 @@ class Lowering {
     if (!dot || minor.ec != std::errc() || minor.ptr != end || version.major == 0) {
       return refuse(Code::module_header, id, cat("`", text, "` is no version of PTX; a version reads 8.5"));
     }
-    if (module_.version != isa::Version{}) return refuse(Code::module_header, id, "the module has a .version already");
-    module_.version = version;
+    if (module_.version == isa::Version{}) module_.version = version;
   }
   void target(NodeId id) {
     std::string list;
     for (const NodeId name : tree_.children(id)) list += list.empty() ? words(name) : ", " + words(name);
-    // Several .target directives are legal: each adds to what the module may use.
     module_.target += module_.target.empty() ? list : ", " + list;
   }
   void address_size(NodeId id) {
@@ -376,6 +390,7 @@ class Lowering {
   const syntax::Tree& tree_;
   const syntax::Lines lines_;
   Module module_;
+  Header header_ = Header::none;
   Diagnostics diagnostics_;
 };
 

@@ -271,7 +271,17 @@ TEST_CASE("Code::module_header") {
       "module_header 1:1 `8` is no version of PTX; a version reads 8.5; module_header 1:1 the module has no .version");
   CHECK(refusals(".version 8.5 .target sm_90 .address_size 16") ==
         "module_header 1:28 an address has 32 or 64 bits, not `16`");
-  CHECK(refusals(".version 8.5 .version 8.5 .target sm_90") == "module_header 1:14 the module has a .version already");
+  CHECK(refusals(cat(header, ".target sm_90")) ==
+        "module_header 4:1 `.target` stands out of order: a module begins with .version, .target, .address_size");
+  CHECK(refusals(".target sm_90 .version 8.5") ==
+        "module_header 1:1 `.target` stands out of order: a module begins with .version, .target, .address_size; "
+        "module_header 1:15 `.version` stands out of order: a module begins with .version, .target, .address_size");
+  CHECK(
+      refusals(cat(header, ".global .b32 x;.address_size 64")) ==
+      "module_header 4:16 `.address_size` stands out of order: a module begins with .version, .target, .address_size");
+  CHECK(refusals(".version 8.5 .target sm_90 .target debug") == "");
+  CHECK(refusals(".version 8.5 .version 8.5 .target sm_90") ==
+        "module_header 1:14 `.version` stands out of order: a module begins with .version, .target, .address_size");
 }
 
 TEST_CASE("Code::undeclared_guard, Code::integer_overflow") {
