@@ -71,6 +71,7 @@ bool OperandLowering::instruction(NodeId id) {
       case NodeKind::mnemonic:
         i.mnemonic = isa::resolve(mnemonic(part));
         call_ = i.mnemonic->opcode == "call";
+        vmad_ = i.mnemonic->opcode == "vmad";
         value_ = i.mnemonic->opcode == "mov" || i.mnemonic->opcode == "cvta";
         break;
       default: stack_.push_back(operand(part)); break;
@@ -192,6 +193,9 @@ Operand OperandLowering::unary(NodeId id) {
   if (bang && id + 1 != node.end && tree_.node(id + 1).kind == NodeKind::name) {
     Operand o = name(id + 1);
     if (o.kind == Operand::Kind::reg || o.kind == Operand::Kind::symbol) return o.negated = true, o;
+  }
+  if (!vmad_ && !constant(tree_, id)) {
+    refuse(Code::negated_operand, id, cat("`", words(id), "`: only vmad takes operands with a sign"));
   }
   return folded(id);
 }

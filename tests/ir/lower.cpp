@@ -291,6 +291,12 @@ TEST_CASE("Code::undeclared_guard, Code::integer_overflow") {
         "integer_overflow 4:38 `0x1FFFFFFFFFFFFFFFF` does not fit 64 bits");
 }
 
+TEST_CASE("Code::negated_operand: registers with a sign") {
+  CHECK(refusals(cat(header, ".entry k() { .reg .b32 a; neg.s32 a, -a; }")) ==
+        "negated_operand 4:38 `-a`: only vmad takes operands with a sign");
+  CHECK(operands("vmad.u32.u32.u32 %r1, a, b, -%r2;") == "reg:%r1 reg:a reg:b text:-%r2");
+}
+
 TEST_CASE("Code::bad_declaration") {
   CHECK(refusals(cat(header, ".global x;")) == "bad_declaration 4:1 a declaration names no type");
   CHECK(refusals(cat(header, ".global .foo .b32 x;")) == "bad_declaration 4:1 `.foo` is no word of a declaration");
