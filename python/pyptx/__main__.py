@@ -90,7 +90,7 @@ def _run(arguments) -> int:
             arguments.smem,
             [argument.value for argument in arguments.args],
         )
-    except PtxError as error:
+    except (PtxError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     for argument in arguments.args:

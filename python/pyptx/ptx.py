@@ -339,28 +339,43 @@ class _Tensor:
     tensor_1d, tensor_2d, tensor_3d, tensor_4d, tensor_5d = (_TensorCopy(rank) for rank in range(1, 6))
 
 
-def _positional(rank: int, mode: str):
-    def load(dst, src, coord, *, mbar=None, cache_hint=None, multicast_mask=None, cta_group=1, pred=None):
+def _positional(rank: int, mode: str, coordinates: int):
+    def load(dst, src, coord, *, mbar=None, offsets=(), cache_hint=None, multicast_mask=None, cta_group=1, pred=None):
         if mbar is None:
             raise AuthoringValueError("a tensor load needs mbar=, the barrier that its bytes complete")
-        coordinates = _TensorCopy(5 if mode == "gather4" else rank)._coordinates(coord)
         _core.cp_async.tensor_load(
-            dst, src, coordinates, mbar, multicast_mask, cache_hint, cta_group, mode=mode, pred=pred
+            dst,
+            src,
+            _TensorCopy(coordinates)._coordinates(coord),
+            mbar,
+            multicast_mask,
+            cache_hint,
+            cta_group,
+            mode=mode,
+            offsets=offsets,
+            pred=pred,
         )
 
+    load.__doc__ = f"A tensor load of rank {rank}, mode {mode}."
     return staticmethod(load)
 
 
-def _positional_store(rank: int):
+def _positional_store(rank: int, mode: str, coordinates: int):
     def store(dst, src, coord, *, cache_hint=None, pred=None):
-        _core.cp_async.tensor_store(dst, _TensorCopy(rank)._coordinates(coord), src, cache_hint, pred=pred)
+        at = _TensorCopy(coordinates)._coordinates(coord)
+        _core.cp_async.tensor_store(dst, at, src, cache_hint, mode=mode, pred=pred)
 
+    store.__doc__ = f"A tensor store of rank {rank}, mode {mode or 'tile'}."
     return staticmethod(store)
 
 
 for _rank in range(1, 6):
-    setattr(_Tensor, f"tile_{_rank}d", _positional(_rank, "tile"))
-    setattr(_Tensor, f"store_{_rank}d", _positional_store(_rank))
+    setattr(_Tensor, f"tile_{_rank}d", _positional(_rank, "tile", _rank))
+    setattr(_Tensor, f"store_{_rank}d", _positional_store(_rank, "", _rank))
+for _rank in range(3, 6):
+    setattr(_Tensor, f"im2col_{_rank}d", _positional(_rank, "im2col", _rank))
+_Tensor.gather4_2d = _positional(2, "gather4", 5)
+_Tensor.scatter4_2d = _positional_store(2, "scatter4", 5)
 del _rank
 
 

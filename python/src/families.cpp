@@ -249,7 +249,7 @@ void init_copy(nb::module_ m) {
   m.def("bulk_wait_group", [](std::int64_t pending, bool read) { cp::bulk_wait_group(active(), pending, read); },
         nb::arg("n"), nb::kw_only(), nb::arg("read") = false);
   m.def("tensor_load", [](nb::handle to, nb::handle map, nb::handle at, nb::handle bar, nb::handle multicast,
-                          nb::handle cache_hint, int cta_group, const std::string& mode, bool to_cta, nb::handle predicate) {
+                          nb::handle cache_hint, int cta_group, const std::string& mode, bool to_cta, nb::handle offsets, nb::handle predicate) {
     Builder& builder = active();
     build::tensor::Load load;
     load.to = address(to, builder);
@@ -261,11 +261,12 @@ void init_copy(nb::module_ m) {
     load.cta_group = cta_group;
     load.mode = mode_named(builder, mode);
     load.to_cta = to_cta;
+    load.im2col_offsets = operands(offsets, builder);
     load.guard = guard(predicate, builder);
     build::tensor::load(builder, load);
   }, nb::arg("to"), nb::arg("map"), nb::arg("at"), nb::arg("bar"), nb::arg("multicast") = nb::none(),
         nb::arg("cache_hint") = nb::none(), nb::arg("cta_group") = 1, nb::arg("mode") = "", nb::arg("to_cta") = false,
-        nb::arg("pred") = nb::none());
+        nb::arg("offsets") = nb::make_tuple(), nb::arg("pred") = nb::none());
   m.def("tensor_store", [](nb::handle map, nb::handle at, nb::handle from, nb::handle cache_hint, const std::string& mode,
                            nb::handle predicate) {
     Builder& builder = active();

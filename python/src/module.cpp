@@ -19,5 +19,6 @@ NB_MODULE(_core, m) {
   init_control(m);
   init_shared(m);
   init_families(m);
+  init_run(m);
   init_text(m);
 }

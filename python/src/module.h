@@ -20,6 +20,7 @@ namespace ptx::python {
 void init_diagnostics(nb::module_& m);
 void init_launch(nb::module_& m);
 void init_place(nb::module_& m);
+void init_run(nb::module_& m);
 void init_text(nb::module_& m);
 
 // The place of the Python line that called into the library: of the innermost frame outside the package.

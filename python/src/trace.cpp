@@ -6,9 +6,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
+#include "ptx/check/check.h"
+#include "ptx/ir/lower.h"
+#include "ptx/syntax/parse.h"
 #include "python/src/built.h"
 
 namespace ptx::python {
@@ -18,6 +22,7 @@ struct Trace {
   explicit Trace(build::Options options) : builder(std::move(options)) {}
   build::Builder builder;
   PyObject* outer = nullptr;  // the trace that was active when this one was entered
+  bool has_raw = false;       // text of the author's own, which the builder does not look into
 };
 
 thread_local Trace* current = nullptr;
@@ -103,6 +108,49 @@ ir::Guard guard_of(PyObject* names, PyObject* const* values, build::Builder& bui
   return found;
 }
 
+// What `text` is inside a body, or why it is nothing.
+syntax::Parsed parse_in_body(const std::string& text) {
+  return syntax::parse(cat(".version 8.0\n.target sm_90a\n.entry k()\n{\n", text, "\n}\n"));
+}
+
+// Statements as text: labels are the builder's too, the rest is printed as it stands, a line a line.
+void append_raw(const std::string& text) {
+  build::Builder& builder = active();
+  Diagnostics why = parse_in_body(text).diagnostics;
+  for (Diagnostic& diagnostic : why) diagnostic.place = builder.place();
+  if (has_error(why)) throw build::Refused(std::move(why));
+  current->has_raw = true;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    std::string_view line = std::string_view(text).substr(from, end - from);
+    from = end + 1;
+    const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+    while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
+    while (!line.empty() && is_space(line.back())) line.remove_suffix(1);
+    if (line.empty()) continue;
+    if (line.back() == ':' && line.find_first_of(" \t/;") == line.npos)
+      builder.label(line.substr(0, line.size() - 1));
+    else
+      builder.directive(line);
+  }
+}
+
+// A kernel with text of the author's own is judged as it is printed.
+void check_text(const ir::Module& module) {
+  std::vector<Place> lines;
+  ir::Lowered lowered = ir::lower(syntax::parse(ir::emit(module, {}, &lines)).tree);
+  Diagnostics why = check::check(lowered.module);
+  for (Diagnostic& diagnostic : why)
+    if (diagnostic.place.line < lines.size()) diagnostic.place = lines[diagnostic.place.line];
+  if (has_error(why)) throw build::Refused(std::move(why));
+}
+
+build::Built finish(Trace& trace) {
+  build::Built built = trace.builder.finish();
+  if (trace.has_raw) check_text(built.module);
+  return built;
+}
+
 build::Options options_of(std::string name, std::string target, std::optional<std::pair<int, int>> version,
                           std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives) {
   build::Options options;
@@ -182,7 +230,7 @@ std::string name_argument(nb::handle value) {
 
 PyObject* raw_emit(PyObject*, PyObject* text) {
   return caught([&]() -> PyObject* {
-    active().directive(nb::cast<std::string>(nb::handle(text)));
+    append_raw(nb::cast<std::string>(nb::handle(text)));
     Py_RETURN_NONE;
   }, nullptr);
 }
@@ -231,7 +279,7 @@ void init_trace(nb::module_& m) {
         const isa::Version version = t.builder.options().version;
         return nb::make_tuple(version.major, version.minor);
       })
-      .def("finish", [](Trace& t) { return BuiltModule(t.builder.finish()); });
+      .def("finish", [](Trace& t) { return BuiltModule(finish(t)); });
   m.def("current_trace", [] { return current_owner ? nb::borrow(current_owner) : nb::none(); });
   m.def("is_special_register", [](const std::string& name) { return isa::special_register(name) != nullptr; });
   m.def("special_registers", [] {

@@ -354,6 +354,7 @@ const build::Reg& reg_argument(nb::handle value, const char* what) {
 
 void init_values(nb::module_& m) {
   add_type<build::Reg>(m, "Reg", "pyptx._core.Reg", reg_slots);
+  m.attr("Reg").attr("__array_ufunc__") = nb::none();  // numpy.int64(3) + reg is ours, not an array of objects
   add_type<build::RegArray>(m, "RegArray", "pyptx._core.RegArray", array_slots);
   add_type<build::Not>(m, "NegPred", "pyptx._core.NegPred", not_slots);
   add_type<build::Pair>(m, "PipeRef", "pyptx._core.PipeRef", pair_slots);

@@ -414,6 +414,7 @@ def test_numbers_of_numpy():
         reg.scalar(u32, init=numpy.uint32(7))
         reg.scalar(f32, init=numpy.float32(0.5))
         reg.scalar(u64, init=numpy.uint64(2**64 - 1))
+        assert (numpy.int64(3) + reg.scalar(u32)).dtype == u32
         ptx.ret()
 
     text = k.ptx()
@@ -451,3 +452,33 @@ def test_outputs_and_arrays_as_values():
         ptx.ret()
 
     k.ptx()
+
+
+def test_raw_text():
+    @kernel
+    def k():
+        x = reg.scalar(u32, init=0)
+        ptx.raw("add.u32 %r0, %r0, 1; add.u32 %r0, %r0, 2;\n again:\n\tsetp.lt.u32 %p9, %r0, 9; // nine")
+        ptx.bra("again")
+
+    with pytest.raises(AuthoringError, match="%p9"):
+        k.ptx()
+
+    @kernel
+    def good():
+        x = reg.scalar(u32, init=0)
+        ptx.raw("add.u32 %r0, %r0, 1; add.u32 %r0, %r0, 2;\n again:\n")
+        with ptx.if_(x < 9):
+            ptx.bra("again")
+        ptx.ret()
+
+    text = good.ptx()
+    assert text.count("add.u32") == 2 and "\nagain:\n" in text
+
+    @kernel
+    def bad():
+        ptx.raw("add.u32 %r0 ]];")
+
+    with pytest.raises(AuthoringError) as caught:
+        bad.ptx()
+    assert caught.value.diagnostics[0].line == bad._fn.__code__.co_firstlineno + 2

@@ -1,0 +1,82 @@
+"""The package itself: names, imports, what it costs to import it."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import pyptx
+from pyptx import ptx, reg, smem, types
+
+
+def test_names():
+    assert pyptx.__version__ == "0.1.1"
+    names = ["kernel", "reg", "smem", "ptx", "intrinsic", "Tile", "Layout", "differentiable_kernel", "detect_arch"]
+    assert sorted(pyptx.__all__) == sorted(names)
+    for name in names:
+        assert getattr(pyptx, name) is not None
+
+
+@pytest.mark.parametrize("module", [ptx, reg, smem, types, pyptx])
+def test_all_names_are_there(module):
+    for name in module.__all__:
+        assert hasattr(module, name), name
+
+
+@pytest.mark.parametrize(
+    "name", ["types", "reg", "smem", "ptx", "specs", "kernel", "wgmma_layout", "parser", "emitter", "errors", "_trace", "_arch", "_intrinsic"]
+)
+def test_submodules(name):
+    assert importlib.import_module(f"pyptx.{name}").__doc__
+
+
+# Names of the contract: namespace, members.
+MEMBERS = {
+    "ptx": "inst special if_ else_ scope loop range_ kloop label bra ret expr pipeline addr param global_ptrs cvta var pragma loc "
+    "file_ raw pipe mov add sub mul mad shl shr setp selp cvt ld st and_ or_ xor_ not_ setmaxnreg setmaxnreg_inc setmaxnreg_dec "
+    "elect_sync bar named_barrier warp wgmma mma cp mbarrier fence stmatrix ldmatrix stmatrix_x4_trans_f32_bf16 tma cluster "
+    "tcgen05 sreg ctaid_x ctaid_y",
+    "ptx.warp": "reduce_sum reduce_max reduce_min",
+    "ptx.wgmma": "mma_async fence commit_group wait_group make_descriptor auto_descriptor masked_descriptor MASKED_DESC_B128 "
+    "SWIZZLE_NONE SWIZZLE_128B SWIZZLE_64B SWIZZLE_32B",
+    "ptx.cp.async_": "cg ca commit_group wait_group wait_all bulk",
+    "ptx.cp.async_.bulk": "commit_group wait_group tensor tensor_1d tensor_2d tensor_3d tensor_4d tensor_5d",
+    "ptx.cp.async_.bulk.tensor": "tile_1d tile_2d tile_3d tile_4d tile_5d store_1d store_2d store_3d store_4d store_5d tensor_2d",
+    "ptx.cp": "async_ async_bulk",
+    "ptx.mbarrier": "init inval arrive arrive_expect_tx expect_tx try_wait wait array",
+    "ptx.fence": "proxy_async proxy_async_shared_cta proxy_async_generic_acquire_shared_cluster mbarrier_init",
+    "ptx.tma": "load_3d load_3d_multicast store_3d",
+    "ptx.cluster": "arrive wait sync rank map_shared_u32 arrive_remote",
+    "ptx.special": "tid ntid ctaid nctaid laneid warpid clock clock64",
+    "ptx.tcgen05": "alloc dealloc relinquish_alloc_permit mma commit fence_before_thread_sync fence_after_thread_sync wait_ld "
+    "wait_st ld st cp shift make_instr_desc_f16bf16_f32 descriptor masked_descriptor BLACKWELL_MASKED_DESC_B128",
+    "reg": "array scalar from_ wgmma_frag alloc alloc_array",
+    "smem": "alloc alloc_with_layout wgmma_tile mbarrier base load store apply_swizzle",
+}
+
+
+@pytest.mark.parametrize("path", MEMBERS)
+def test_members(path):
+    found = pyptx
+    for part in path.split("."):
+        found = getattr(found, part)
+    missing = [name for name in MEMBERS[path].split() if not hasattr(found, name)]
+    assert not missing
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+def test_import_needs_nothing_else():
+    loaded = run("import sys; before = set(sys.modules); import pyptx; print(*sorted(set(sys.modules) - before))").split()
+    foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"pyptx", "nanobind"}
+    assert not foreign
+
+
+def test_import_is_quick():
+    code = "import time; start = time.process_time(); import pyptx; print(time.process_time() - start)"
+    assert min(float(run(code)) for _ in range(5)) < 0.1
