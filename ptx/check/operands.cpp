@@ -72,8 +72,7 @@ bool spaces_agree(Space want, Space have) {
 // One operand against one pattern.
 class Judge {
  public:
-  Judge(const View& view, const isa::Match& match, bool may_read_special, bool may_name, bool may_brace)
-      : view_(view), match_(match), may_read_special_(may_read_special), may_name_(may_name), may_brace_(may_brace) {}
+  Judge(const View& view, const isa::Form& form) : view_(view), form_(form) {}
 
   Code operand(const Pattern& p, const Operand& o) const {
     if (o.negated && !p.row->negatable) return Code::negated_operand;
@@ -137,7 +136,7 @@ class Judge {
     const std::uint32_t n = length(o);
     if (p.row->pack) return pack(p, o, n);
     if (p.length == 0 && n == 0) return scalar(p, o);
-    if (p.length == 0 && n == 1 && may_brace_) return scalar(p, view_.function.children(o)[0]);
+    if (p.length == 0 && n == 1 && form_.braces_scalars) return scalar(p, view_.function.children(o)[0]);
     if (p.length != n) return p.length == 0 ? Code::operand_kind : Code::vector_length;
     if (o.kind == Operand::Kind::vector) {
       unsigned bits = 0;
@@ -200,7 +199,7 @@ class Judge {
 
   Code special(const Pattern& p, const Operand& o) const {
     if (p.row->destination) return Code::operand_kind;
-    if (!may_read_special_) return Code::special_operand;
+    if (!form_.reads_special) return Code::special_operand;
     const auto* known = isa::special_register(Name::from_id(o.id).view());
     if (!known) return Code::undefined_name;
     return special_agrees(p.type, *known) ? Code{} : Code::operand_type;
@@ -221,7 +220,7 @@ class Judge {
   Code symbol(const Pattern& p, const Operand& o) const {
     if (p.row->destination) return Code::operand_kind;
     if (Name::from_id(o.id).view() == "WARP_SZ") return p.row->register_only ? Code::operand_kind : Code{};
-    if (!may_name_) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
+    if (!form_.names_variables) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
     return known(o);
   }
@@ -259,9 +258,7 @@ class Judge {
   }
 
   const View& view_;
-  const isa::Match& match_;
-  bool may_read_special_, may_name_;
-  bool may_brace_;  // a scalar may be written {a}, as Triton does
+  const isa::Form& form_;
 };
 
 // Which patterns the operands are for: one bit a group of optional ones.
@@ -313,10 +310,7 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
 }  // namespace
 
 Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
-  const std::string_view opcode = instruction.mnemonic->opcode;
-  const bool mov = opcode == "mov";
-  const Judge judge(view, match, mov || opcode == "cvt", mov || opcode == "cvta" || opcode == "mapa",
-                    mov || opcode == "ld" || opcode == "ldu" || opcode == "st");
+  const Judge judge(view, *match.form);
   unsigned all = 1;
   for (const Pattern& p : match.operands) all |= 1u << p.group;
   const int given = static_cast<int>(instruction.count);
@@ -327,7 +321,7 @@ Problem fit_operands(const View& view, const isa::Match& match, const ir::Instru
       if (!problem) return problem;
       if (first.code == Code::operand_count || problem.operand > first.operand) first = problem;
     }
-    if (groups == 0) return first;
+    if (groups <= 1) return first;
   }
 }
 

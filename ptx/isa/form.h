@@ -77,6 +77,7 @@ struct Match {
   FormId id = 0;
   bool in_order = true;            // written in the manual's order
   std::uint8_t values[max_slots];  // of each slot: index into Form::values, or absent
+  bool values_need = false;        // a chosen value needs more than the form
   std::vector<Pattern> operands;   // in the row's order, without those that the modifiers exclude
 
   std::string_view value(std::string_view slot) const;  // text of the chosen value, "" if absent or no such slot

@@ -29,7 +29,11 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.push_back(entry.form);
     forms.back().section = section;
     forms.back().title = title;
-    forms.back().relaxed = is_relaxed(entry.form.word(entry.form.opcode));
+    const std::string_view opcode = entry.form.word(entry.form.opcode);
+    forms.back().relaxed = is_relaxed(opcode);
+    forms.back().reads_special = opcode == "mov" || opcode == "cvt";
+    forms.back().braces_scalars = opcode == "mov" || opcode == "ld" || opcode == "ldu" || opcode == "st";
+    forms.back().names_variables = opcode == "mov" || opcode == "cvta" || opcode == "mapa";
   }
 }
 

@@ -116,6 +116,7 @@ Space Match::space() const {
 
 Requirement Match::needs() const {
   Requirement need = form->since();
+  if (!values_need) return need;
   for (std::size_t i = 0; i < form->slots.size(); ++i) {
     if (values[i] != absent) need.version = std::max(need.version, form->needs[form->values[values[i]].need].version);
   }
@@ -124,6 +125,7 @@ Requirement Match::needs() const {
 
 bool Match::runs_on(Target target) const {
   if (!meets(target, form->since())) return false;
+  if (!values_need) return true;
   for (std::size_t i = 0; i < form->slots.size(); ++i) {
     if (values[i] != absent && !meets(target, form->needs[form->values[values[i]].need])) return false;
   }
@@ -138,7 +140,9 @@ Match make_match(FormId id, const Fit& fit) {
   std::fill(std::begin(match.values), std::end(match.values), Match::absent);
   for (int i = 0; i < fit.words; ++i) {
     const Modifier& m = match.form->modifiers[fit.element[i]];
-    if (m.slot != Modifier::literal) match.values[m.slot] = fit.value[i];
+    if (m.slot == Modifier::literal) continue;
+    match.values[m.slot] = fit.value[i];
+    match.values_need = match.values_need || match.form->values[fit.value[i]].need != 0;
   }
   const bool relaxed = is_relaxed(match);
   for (const OperandRow& row : match.form->operands) {
