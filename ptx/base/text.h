@@ -17,7 +17,8 @@ class Text {
   Text& operator<<(std::integral auto value) {
     char digits[24];
     const auto result = std::to_chars(digits, digits + sizeof digits, value);
-    return buffer_.append(digits, result.ptr), *this;
+    // By length: g++ 12 takes the overload for iterators for an overlap (-Wrestrict).
+    return buffer_.append(digits, static_cast<std::size_t>(result.ptr - digits)), *this;
   }
   // Lower-case hexadecimal, padded with zeros to `width` digits.
   Text& hex(std::uint64_t value, int width = 0);
