@@ -80,17 +80,26 @@ void FunctionDecoder::lay_out_registers() {
   code_.register_bytes = bytes;
 }
 
-Passed FunctionDecoder::formal(const ir::Variable& v, ir::RegisterId& next) {
-  if (v.space == isa::Space::reg) {
-    const Operand row = registers_[next++];
-    return {true, row, 0, std::max<std::uint32_t>(1, isa::info(v.type).bits / 8)};
-  }
+void FunctionDecoder::formal(const ir::Variable& v, ir::RegisterId& next, std::vector<Passed>& list) {
+  if (v.space == isa::Space::reg) return pass_register(next++, 0xff, list);
   const std::uint32_t align = alignment(v);
   const std::uint32_t at = (code_.local_bytes + align - 1) / align * align;
   const auto size = static_cast<std::uint32_t>(ir::bytes(v));
   code_.local_bytes = at + size;
   names_[key(0, v.name)] = {Resolved::Kind::local, at, isa::Space::param};
-  return {false, {}, at, size};
+  list.push_back({false, {}, at, size});
+}
+
+// A register, or each component of a vector.
+void FunctionDecoder::pass_register(ir::RegisterId id, std::uint8_t component, std::vector<Passed>& list) const {
+  const ir::Register& r = f_.registers[id];
+  const std::uint32_t bytes = std::max<std::uint32_t>(1, isa::info(r.type).bits / 8);
+  const bool all = component == 0xff;
+  for (std::uint8_t c = all ? 0 : component; c < (all ? r.vector : component + 1); ++c) {
+    ir::Operand o;
+    o.id = id, o.component = c;
+    list.push_back({true, in_register(o), 0, bytes});
+  }
 }
 
 void FunctionDecoder::signature() {
@@ -106,8 +115,8 @@ void FunctionDecoder::signature() {
     return;
   }
   ir::RegisterId next = 0;
-  for (const ir::Variable& v : f_.returns) code_.returns.push_back(formal(v, next));
-  for (const ir::Variable& v : f_.parameters) code_.parameters.push_back(formal(v, next));
+  for (const ir::Variable& v : f_.returns) formal(v, next, code_.returns);
+  for (const ir::Variable& v : f_.parameters) formal(v, next, code_.parameters);
 }
 
 // Blocks are numbered as they open; block 0 holds the parameters, block 1 is the body.
@@ -249,9 +258,12 @@ void FunctionDecoder::lane_operands(Use& use, const Selection& selection, const 
       list.push_back(p.operand ? source(use, *p.operand, p.pattern->type, cell.bytes) : constants_.row(0, cell.bytes));
     }
   }
-  if (destinations.size() != bound.destinations || sources.size() != bound.sources) {
-    return refuse(use.place, cat("`", use.mnemonic, "`: its body takes ", bound.sources, " sources, its row has ",
-                                 sources.size()));
+  // What the modifiers leave out is zero to the body: setp without .and has no c.
+  while (sources.size() < bound.sources) {
+    sources.push_back(constants_.row(0, bound.cells[bound.destinations + sources.size()].bytes));
+  }
+  while (destinations.size() < bound.destinations) {
+    destinations.push_back(destination(use, nullptr, bound.cells[destinations.size()].bytes, false, nullptr));
   }
   emit(use, op, destinations, sources);
   for (const Extension& e : extensions)
@@ -337,8 +349,7 @@ std::vector<Passed> FunctionDecoder::passed(Use& use, const ir::Operand* list) {
   if (!list || list->kind != ir::Operand::Kind::list) return out;
   for (const ir::Operand& o : f_.children(*list)) {
     if (o.kind == ir::Operand::Kind::reg) {
-      const Operand row = in_register(o);
-      out.push_back({true, row, 0, std::max<std::uint32_t>(1, isa::info(f_.registers[o.id].type).bits / 8)});
+      pass_register(o.id, o.component, out);
     } else if (o.kind == ir::Operand::Kind::symbol) {
       const Resolved r = resolve(Name::from_id(o.id), use.block);
       if (r.kind != Resolved::Kind::local)

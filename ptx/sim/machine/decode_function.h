@@ -55,7 +55,8 @@ class FunctionDecoder {
   };
 
   void lay_out_registers();
-  Passed formal(const ir::Variable& v, ir::RegisterId& next);
+  void formal(const ir::Variable& v, ir::RegisterId& next, std::vector<Passed>& list);
+  void pass_register(ir::RegisterId id, std::uint8_t component, std::vector<Passed>& list) const;
   void find_blocks();
   void instruction(const ir::Statement& statement, std::uint32_t block);
   void lane_operands(Use& use, const Selection& selection, const Bound& bound, Op& op);

@@ -106,12 +106,14 @@ std::uint32_t Warp::limit() const {
 
 std::uint64_t Warp::run(std::uint64_t steps) {
   std::uint64_t used = 0;
-  bool rotate = false;
-  while (used < steps && event != Event::fault && pick(rotate)) {
-    event = Event::none;
-    const std::uint64_t ran = run_fragment(std::min(steps - used, quantum));
-    rotate = ran == quantum || yields;
+  while (used < steps && event != Event::fault) {
+    const bool rotate = since_turn_ >= quantum || yields;
+    if (rotate) since_turn_ = 0;
     yields = false;
+    if (!pick(rotate)) break;
+    event = Event::none;
+    const std::uint64_t ran = run_fragment(std::min(steps - used, quantum - since_turn_));
+    since_turn_ += ran;
     used += ran;
   }
   executed += used;

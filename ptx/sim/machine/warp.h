@@ -89,7 +89,7 @@ struct Warp {
   bool check(const Op& op, Mask active);
   bool check_operand(const Operand& o, Mask active);
   std::uint64_t run_fragment(std::uint64_t steps);
-  std::uint64_t turns_ = 0;
+  std::uint64_t turns_ = 0, since_turn_ = 0;
 };
 
 }  // namespace ptx::sim
