@@ -72,7 +72,8 @@ std::string hopper_tile(int K) {
     });
 
     // The accumulator: registers 4j, 4j+1 are row r, columns c + 8j and the next; 4j+2, 4j+3 are row r + 8.
-    const Reg row = (tid >> 5) * 16 + ((tid & 31) >> 2);
+    const Reg warp_row = (tid >> 5) * 16;  // a statement of its own: C++ does not order the two sides of a +
+    const Reg row = warp_row + ((tid & 31) >> 2);
     const Reg p = pc + row * (N * 4);
     p += (tid & 3) * 8;
     for (unsigned j = 0; j < N / 8; ++j) {
