@@ -41,7 +41,7 @@ struct Verdict {
 };
 
 // Operands of optional groups come and go together; a group with a condition is there exactly if its modifier is.
-consteval void add_counts(const isa::Form& form, const Words& words, Verdict& verdict) {
+consteval void add_counts(const isa::Form& form, const isa::Fit& fit, Verdict& verdict) {
   std::size_t required = 0, optional[8] = {}, groups = 0;
   bool joined = false;
   std::uint8_t last = 0;
@@ -53,7 +53,11 @@ consteval void add_counts(const isa::Form& form, const Words& words, Verdict& ve
     if (row.condition.size) {
       const std::string_view condition = form.word(row.condition);
       bool given = false;
-      for (std::size_t i = 1; i < words.count; ++i) given = given || words.all[i] == condition;
+      for (int i = 0; i < fit.words; ++i) {
+        const isa::Modifier& m = form.modifiers[fit.element[i]];
+        const bool literal = m.slot == isa::Modifier::literal;
+        given = given || form.word(literal ? m.word : form.slots[m.slot].name) == condition;
+      }
       if (!given) continue;
       present = true;
     }
@@ -79,9 +83,10 @@ consteval void judge_row(std::string_view syntax, std::string_view sets, std::st
   const isa::parsing::Draft draft = isa::parsing::parse(syntax, sets, since);
   const isa::Form form = isa::parsing::form_of(draft);
   const std::span<const std::string_view> modifiers(words.all.data() + 1, words.count - 1);
-  if (!isa::matching::fit(form, modifiers).fits) return;
+  const isa::Fit fit = isa::matching::fit(form, modifiers);
+  if (!fit.fits) return;
   verdict.modifiers = true;
-  add_counts(form, words, verdict);
+  add_counts(form, fit, verdict);
 }
 
 consteval Verdict judge(std::string_view text) {
