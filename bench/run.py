@@ -22,7 +22,9 @@ def processor() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", type=Path, default=HERE.parent / "build/release", help="where CMake built the programs")
+    parser.add_argument(
+        "--build", type=Path, default=HERE.parent / "build/release", help="where CMake built the programs"
+    )
     arguments = parser.parse_args()
 
     print(f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}")

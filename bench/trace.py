@@ -78,7 +78,9 @@ def whole(columns: int) -> float:
 
 def main() -> None:
     print(__doc__.strip().partition("\n\n")[2])
-    print(f"{'instructions':>12} {'trace':>7} {'finish':>7} {'emit':>7} {'.ptx()':>7} {'with .loc':>9}   us an instruction")
+    print(
+        f"{'instructions':>12} {'trace':>7} {'finish':>7} {'emit':>7} {'.ptx()':>7} {'with .loc':>9}   us an instruction"
+    )
     for columns in (512, 4096, 32768):
         runs = [measure(columns) for _ in range(7)]
         count = runs[0][-1]

@@ -4,9 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ptx/build/kernel.h"
-#include "ptx/build/literal.h"
-#include "ptx/build/warp.h"
+#include "ptx/ptx.h"
 
 using namespace ptx::words;
 using namespace ptx::build::literals;

@@ -48,13 +48,15 @@ def run(device: str, rows: int, columns: int) -> None:
         torch.cuda.synchronize()
     took = time.perf_counter() - start
     error = ((y - rms_norm_reference(x, w)).norm() / rms_norm_reference(x, w).norm()).item()
-    verdict(error < 1e-5, f"RMSNorm {rows}x{columns} against torch: relative error {error:.1e}, {took * 1e3:.2f} ms a call")
+    verdict(
+        error < 1e-5, f"RMSNorm {rows}x{columns} against torch: relative error {error:.1e}, {took * 1e3:.2f} ms a call"
+    )
 
 
 def show_text() -> None:
     text = build_rms_norm(16, 512).ptx()
     lines = text.splitlines()
-    for line in lines[:5] + ["  ..."] + [line for line in lines if "fma.rn" in line or "shfl" in line][:4]:
+    for line in [*lines[:5], "  ...", *[line for line in lines if "fma.rn" in line or "shfl" in line][:4]]:
         print("  " + line.expandtabs(2))
     print(f"  ({len(lines)} lines; each instruction is one call in examples/rms_norm.py)")
 

@@ -12,7 +12,9 @@ __all__ = ["TraceContext", "current", "get_ctx", "trace_scope"]
 
 
 @contextmanager
-def trace_scope(*, ptx_version: tuple[int, int] | None = None, name: str = "kernel", arch: str = "sm_90a") -> Iterator[TraceContext]:
+def trace_scope(
+    *, ptx_version: tuple[int, int] | None = None, name: str = "kernel", arch: str = "sm_90a"
+) -> Iterator[TraceContext]:
     """Traces what its body writes; `finish()` of what it yields gives the module."""
     trace = TraceContext(name, arch, ptx_version)
     with trace:

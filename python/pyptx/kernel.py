@@ -45,9 +45,11 @@ class TmaDescriptorHandle:
 class TensorSpec:
     """A tensor argument inside the body: its name and, where the kernel's specs say so, shape, dtype and layout."""
 
-    __slots__ = ("_unbound", "dtype", "layout", "name", "_shape")
+    __slots__ = ("_shape", "_unbound", "dtype", "layout", "name")
 
-    def __init__(self, name: str, shape: tuple[int, ...] | None = None, dtype: Any = None, layout: Layout | None = None):
+    def __init__(
+        self, name: str, shape: tuple[int, ...] | None = None, dtype: Any = None, layout: Layout | None = None
+    ):
         self.name = name
         self._shape = shape
         self.dtype = dtype
@@ -254,7 +256,9 @@ class Kernel(_core.Launcher):
             elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 self._tensors.append(parameter.name)
             else:
-                raise TypeError(f"kernel {self._fn.__name__}: *{parameter.name} can be neither a tensor nor a template value")
+                raise TypeError(
+                    f"kernel {self._fn.__name__}: *{parameter.name} can be neither a tensor nor a template value"
+                )
         specs = self._in_specs + self._out_specs
         if self._has_specs and len(specs) > len(self._tensors):
             raise TypeError(

@@ -317,7 +317,9 @@ class _TensorCopy:
             raise AuthoringValueError(f"tensor_{self._rank}d takes {self._rank} coordinates, got {len(coord)}")
         return coord
 
-    def __call__(self, *, dst, src, coord=None, mbar=None, cta_group=1, multicast_mask=None, cache_hint=None, pred=None):
+    def __call__(
+        self, *, dst, src, coord=None, mbar=None, cta_group=1, multicast_mask=None, cache_hint=None, pred=None
+    ):
         if mbar is None:
             raise AuthoringValueError("a tensor load needs mbar=, the barrier that its bytes complete")
         _core.cp_async.tensor_load(

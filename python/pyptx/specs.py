@@ -163,7 +163,9 @@ def _wgmma_layout(inner: int | str, dtype: PtxType) -> Layout:
     by_width = {64: Layout.TMA_64B, 32: Layout.TMA_32B, 16: Layout.ROW}
     layout = Layout.TMA_128B if width >= 128 else by_width.get(width)
     if layout is None:
-        raise ValueError(f"an inner width of {width} bytes fits no swizzle; it must be one of {{16, 32, 64, 128}} or more")
+        raise ValueError(
+            f"an inner width of {width} bytes fits no swizzle; it must be one of {{16, 32, 64, 128}} or more"
+        )
     return layout
 
 

@@ -15,7 +15,7 @@ pred = PtxType("pred", 1)
 
 _BY_NAME = {value.name: value for value in list(globals().values()) if isinstance(value, PtxType)}
 
-__all__ = ["PtxType", "from_name", *_BY_NAME]  # noqa: PLE0604
+__all__ = ["PtxType", "from_name", *_BY_NAME]
 
 
 def from_name(name: str) -> PtxType:

@@ -12,7 +12,8 @@
 namespace ptx::python {
 namespace {
 
-// A `with` block: what stands at its start and at its end. An exception inside leaves the end out: the trace is lost anyhow.
+// A `with` block: what stands at its start and at its end. An exception inside leaves the end out: the trace is lost
+// anyhow.
 struct Block {
   std::function<void(build::Builder&)> begin, end;
 };
@@ -102,67 +103,87 @@ void variable(const std::string& space, nb::handle type, const std::string& name
 
 void init_blocks(nb::module_& m) {
   nb::class_<Block>(m, "Block")
-      .def("__enter__", [](const Block& block) {
-        build::Builder& builder = active();
-        if (block.begin) block.begin(builder);
-      })
-      .def("__exit__", [](const Block& block, nb::handle type, nb::handle, nb::handle) {
-        if (type.is_none() && block.end) block.end(active());
-      }, nb::arg().none(), nb::arg().none(), nb::arg().none());
+      .def("__enter__",
+           [](const Block& block) {
+             build::Builder& builder = active();
+             if (block.begin) block.begin(builder);
+           })
+      .def(
+          "__exit__",
+          [](const Block& block, nb::handle type, nb::handle, nb::handle) {
+            if (type.is_none() && block.end) block.end(active());
+          },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
   m.def("if_", if_block, nb::arg("pred"), "The body runs in the threads whose predicate is true.");
-  m.def("else_", [] { return Block{build::begin_else, build::end_else}; },
-        "The other threads of the if_ block just before.");
+  m.def(
+      "else_", [] { return Block{build::begin_else, build::end_else}; },
+      "The other threads of the if_ block just before.");
   m.def("loop", loop_block, nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none(),
         "label: body @pred bra label.  The predicate is asked after the body.");
-  m.def("scope", [] {
-    return Block{[](build::Builder& b) { b.open_scope(); }, [](build::Builder& b) { b.close_scope(); }};
-  }, "{ }: registers declared inside are local to it.");
+  m.def(
+      "scope",
+      [] { return Block{[](build::Builder& b) { b.open_scope(); }, [](build::Builder& b) { b.close_scope(); }}; },
+      "{ }: registers declared inside are local to it.");
   m.def("expr", [] { return Block{}; }, "Groups the instructions of an expression for the reader; changes no text.");
   m.def("intrinsic_scope", [](std::string text) {
     return Block{[text](build::Builder& b) { build::begin_intrinsic(b, text); }, build::end_intrinsic};
   });
-  nb::class_<Range>(m, "Range")
-      .def("__iter__", [](nb::object self) { return self; })
-      .def("__next__", next);
+  nb::class_<Range>(m, "Range").def("__iter__", [](nb::object self) { return self; }).def("__next__", next);
   m.def("range_", range, nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1, nb::kw_only(),
         nb::arg("dtype") = nb::none(),
         "for k in range_(start, stop, step): a loop on the GPU.  The Python body runs once and writes it.");
-  m.def("kloop", [](nb::handle total, std::uint32_t unroll, nb::object body, const std::string& label) {
-    build::Builder& builder = active();
-    build::kloop(builder, operand(total, builder), unroll, [&] { body(); }, label);
-  }, nb::arg("total"), nb::kw_only(), nb::arg("unroll"), nb::arg("body"), nb::arg("loop_label") = "kloop",
-        "`body` total times, `unroll` a turn; the rest as a ladder of ifs.");
+  m.def(
+      "kloop",
+      [](nb::handle total, std::uint32_t unroll, nb::object body, const std::string& label) {
+        build::Builder& builder = active();
+        build::kloop(builder, operand(total, builder), unroll, [&] { body(); }, label);
+      },
+      nb::arg("total"), nb::kw_only(), nb::arg("unroll"), nb::arg("body"), nb::arg("loop_label") = "kloop",
+      "`body` total times, `unroll` a turn; the rest as a ladder of ifs.");
 }
 
 void init_statements(nb::module_& m) {
   m.def("label", [](const std::string& name) { build::label(active(), name); }, nb::arg("name"));
-  m.def("bra", [](const std::string& label, nb::object predicate) {
-    build::Builder& builder = active();
-    build::bra(builder, label, guard(predicate, builder));
-  }, nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none());
-  m.def("ret", [](nb::object predicate) {
-    build::Builder& builder = active();
-    build::ret(builder, guard(predicate, builder));
-  }, nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "bra",
+      [](const std::string& label, nb::object predicate) {
+        build::Builder& builder = active();
+        build::bra(builder, label, guard(predicate, builder));
+      },
+      nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "ret",
+      [](nb::object predicate) {
+        build::Builder& builder = active();
+        build::ret(builder, guard(predicate, builder));
+      },
+      nb::kw_only(), nb::arg("pred") = nb::none());
   m.def("fresh_label", [](const std::string& prefix) { return active().fresh_label(prefix); }, nb::arg("prefix") = "L");
   m.def("comment", [](const std::string& text) { active().comment(text); });
   m.def("directive", [](const std::string& text) { active().directive(text); });
-  m.def("loc", [](std::uint32_t file, std::uint32_t line, std::uint32_t column) { active().location(file, line, column); },
-        nb::arg("file"), nb::arg("line"), nb::arg("col") = 0, ".loc file line col");
-  m.def("file_", [](std::uint32_t index, const std::string& name) { active().file(index, name); }, nb::arg("idx"),
-        nb::arg("filename"), ".file idx \"filename\"");
-  m.def("var", [](const std::string& space, nb::handle type, const std::string& name, std::optional<std::int64_t> size,
-                  std::optional<std::uint32_t> align, std::optional<std::string> linking) {
-    variable(space, type, name, size, align.value_or(0), linking.value_or(""));
-    return name;
-  }, nb::arg("state_space"), nb::arg("dtype"), nb::arg("name"), nb::kw_only(), nb::arg("size") = nb::none(),
-        nb::arg("align") = nb::none(), nb::arg("linking") = nb::none(), "Declares a variable; returns its name.");
+  m.def(
+      "loc",
+      [](std::uint32_t file, std::uint32_t line, std::uint32_t column) { active().location(file, line, column); },
+      nb::arg("file"), nb::arg("line"), nb::arg("col") = 0, ".loc file line col");
+  m.def(
+      "file_", [](std::uint32_t index, const std::string& name) { active().file(index, name); }, nb::arg("idx"),
+      nb::arg("filename"), ".file idx \"filename\"");
+  m.def(
+      "var",
+      [](const std::string& space, nb::handle type, const std::string& name, std::optional<std::int64_t> size,
+         std::optional<std::uint32_t> align, std::optional<std::string> linking) {
+        variable(space, type, name, size, align.value_or(0), linking.value_or(""));
+        return name;
+      },
+      nb::arg("state_space"), nb::arg("dtype"), nb::arg("name"), nb::kw_only(), nb::arg("size") = nb::none(),
+      nb::arg("align") = nb::none(), nb::arg("linking") = nb::none(), "Declares a variable; returns its name.");
   m.def("param", param, nb::arg("dtype"), nb::arg("name"), nb::arg("dst") = nb::none(),
         "The value of a scalar parameter, or the address of an array parameter.");
   m.def("global_ptrs", global_pointers, "The global addresses of pointer parameters.");
   m.def("addr", address_of, nb::arg("base"), nb::arg("offset") = nb::none(), "[base + offset]");
-  m.def("sreg", [](const std::string& name) { return make(active().special(name)); }, nb::arg("name"),
-        "A special register by its name, \"%clusterid.x\".");
+  m.def(
+      "sreg", [](const std::string& name) { return make(active().special(name)); }, nb::arg("name"),
+      "A special register by its name, \"%clusterid.x\".");
 }
 
 void init_pipeline(nb::module_& m) {
@@ -174,44 +195,65 @@ void init_pipeline(nb::module_& m) {
       .def_prop_ro("n_stages", [](const Ring& ring) { return ring.pipeline.stages; })
       .def_prop_ro("cursor", [](const Ring& ring) { return make(ring.pipeline.cursor); })
       .def_prop_ro("phase", [](const Ring& ring) { return make(ring.pipeline.phase); })
-      .def("advance", [](const Ring& ring) {
-        active();
-        const auto position = ring.pipeline.advance();
-        return nb::make_tuple(make(position.stage), make(position.phase));
-      }, "(stage, phase) of the next slot.");
-  m.def("pipeline", [](std::uint32_t stages, nb::object cursor, nb::object phase) {
-    const auto given = [](nb::handle value, const char* what) {
-      return value.is_none() ? std::optional<build::Reg>{} : std::optional(reg_argument(value, what));
-    };
-    return Ring{build::pipeline(active(), stages, given(cursor, "cursor="), given(phase, "phase=")),
-                nb::borrow(active_owner())};
-  }, nb::arg("n_stages"), nb::kw_only(), nb::arg("cursor") = nb::none(), nb::arg("phase") = nb::none());
+      .def(
+          "advance",
+          [](const Ring& ring) {
+            active();
+            const auto position = ring.pipeline.advance();
+            return nb::make_tuple(make(position.stage), make(position.phase));
+          },
+          "(stage, phase) of the next slot.");
+  m.def(
+      "pipeline",
+      [](std::uint32_t stages, nb::object cursor, nb::object phase) {
+        const auto given = [](nb::handle value, const char* what) {
+          return value.is_none() ? std::optional<build::Reg>{} : std::optional(reg_argument(value, what));
+        };
+        return Ring{build::pipeline(active(), stages, given(cursor, "cursor="), given(phase, "phase=")),
+                    nb::borrow(active_owner())};
+      },
+      nb::arg("n_stages"), nb::kw_only(), nb::arg("cursor") = nb::none(), nb::arg("phase") = nb::none());
 }
 
 void init_registers(nb::module_& m) {
-  m.def("scalar", [](nb::handle type, nb::object init, std::optional<std::string> name) {
-    build::Builder& builder = active();
-    const isa::Type wanted = type_argument(type);
-    if (init.is_none()) return make(builder.scalar(wanted, std::string_view(name ? *name : "")));
-    return make(builder.scalar(wanted, operand(init, builder), name.value_or("")));
-  }, nb::arg("dtype"), nb::arg("init") = nb::none(), nb::arg("name") = nb::none(),
-        "A register; with `init`, and a mov into it.");
-  m.def("array", [](nb::handle type, std::int64_t count, std::optional<std::string> name) {
-    build::Builder& builder = active();
-    if (count < 1 || count > 1 << 20) builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
-    return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count), name.value_or("")));
-  }, nb::arg("dtype"), nb::arg("count"), nb::arg("name") = nb::none(), "Registers declared together.");
-  m.def("alloc", [](nb::handle type) { return make(active().alloc(type_argument(type))); }, nb::arg("dtype"),
-        "A register of the other family of names, %af0.");
-  m.def("alloc_array", [](nb::handle type, std::int64_t count) {
-    build::Builder& builder = active();
-    if (count < 1 || count > 1 << 20) builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
-    return make(builder.alloc_array(type_argument(type), static_cast<std::uint32_t>(count)));
-  }, nb::arg("dtype"), nb::arg("count"));
-  m.def("from_", [](nb::handle source, nb::handle type) {
-    build::Builder& builder = active();
-    return make(builder.from(operand(source, builder), type_argument(type)));
-  }, nb::arg("src"), nb::arg("dtype"), "A new register and a mov into it.");
+  m.def(
+      "scalar",
+      [](nb::handle type, nb::object init, std::optional<std::string> name) {
+        build::Builder& builder = active();
+        const isa::Type wanted = type_argument(type);
+        if (init.is_none()) return make(builder.scalar(wanted, std::string_view(name ? *name : "")));
+        return make(builder.scalar(wanted, operand(init, builder), name.value_or("")));
+      },
+      nb::arg("dtype"), nb::arg("init") = nb::none(), nb::arg("name") = nb::none(),
+      "A register; with `init`, and a mov into it.");
+  m.def(
+      "array",
+      [](nb::handle type, std::int64_t count, std::optional<std::string> name) {
+        build::Builder& builder = active();
+        if (count < 1 || count > 1 << 20)
+          builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
+        return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count), name.value_or("")));
+      },
+      nb::arg("dtype"), nb::arg("count"), nb::arg("name") = nb::none(), "Registers declared together.");
+  m.def(
+      "alloc", [](nb::handle type) { return make(active().alloc(type_argument(type))); }, nb::arg("dtype"),
+      "A register of the other family of names, %af0.");
+  m.def(
+      "alloc_array",
+      [](nb::handle type, std::int64_t count) {
+        build::Builder& builder = active();
+        if (count < 1 || count > 1 << 20)
+          builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
+        return make(builder.alloc_array(type_argument(type), static_cast<std::uint32_t>(count)));
+      },
+      nb::arg("dtype"), nb::arg("count"));
+  m.def(
+      "from_",
+      [](nb::handle source, nb::handle type) {
+        build::Builder& builder = active();
+        return make(builder.from(operand(source, builder), type_argument(type)));
+      },
+      nb::arg("src"), nb::arg("dtype"), "A new register and a mov into it.");
 }
 
 }  // namespace

@@ -24,20 +24,15 @@ const char* kind_of(Code code) {
     case Code::bad_operand:
     case Code::operator_type:
     case Code::literal_type:
-    case Code::truth_of_register:
-      return "Type";
+    case Code::truth_of_register: return "Type";
     case Code::bad_argument:
     case Code::duplicate_name:
     case Code::duplicate_label:
-    case Code::wrong_parameter:
-      return "Value";
-    case Code::index_range:
-      return "Index";
+    case Code::wrong_parameter: return "Value";
+    case Code::index_range: return "Index";
     case Code::else_without_if:
-    case Code::foreign_register:
-      return "Runtime";
-    default:
-      return "";
+    case Code::foreign_register: return "Runtime";
+    default: return "";
   }
 }
 

@@ -1,5 +1,5 @@
-// Families of instructions with an object of their own in pyptx.ptx: mbarrier, wgmma, cp.async and tensor copies, mma, warps,
-// fences, clusters. Each function turns Python values into the library's and calls it.
+// Families of instructions with an object of their own in pyptx.ptx: mbarrier, wgmma, cp.async and tensor copies, mma,
+// warps, fences, clusters. Each function turns Python values into the library's and calls it.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -54,16 +54,22 @@ void init_slots(nb::module_& m) {
       .def_prop_ro("byte_offset", [](const SlotValue& s) { return s.slot.offset(); })
       .def("address_operand", [](SlotValue& s) { return active(), make(s.slot.address()); })
       .def("addr_reg", [](SlotValue& s) { return active(), make(s.slot.address_register()); })
-      .def("init", [](SlotValue& s, nb::handle count) { s.slot.init(operand(count, active())); }, nb::arg("count"))
-      .def("wait", [](SlotValue& s, nb::handle phase) { s.slot.wait(operand(phase, active())); }, nb::arg("phase"))
+      .def(
+          "init", [](SlotValue& s, nb::handle count) { s.slot.init(operand(count, active())); }, nb::arg("count"))
+      .def(
+          "wait", [](SlotValue& s, nb::handle phase) { s.slot.wait(operand(phase, active())); }, nb::arg("phase"))
       .def("arrive", [](SlotValue& s) { return active(), make(s.slot.arrive()); })
-      .def("arrive_expect_tx",
-           [](SlotValue& s, nb::handle bytes) { return make(s.slot.arrive_expect_tx(operand(bytes, active()))); },
-           nb::arg("tx_count"))
-      .def("arrive_remote", [](SlotValue& s, nb::handle cta, nb::handle count, nb::handle predicate) {
-        Builder& builder = active();
-        s.slot.arrive_remote(operand(cta, builder), operand(count, builder), guard(predicate, builder));
-      }, nb::arg("cta_id"), nb::arg("count") = 1, nb::kw_only(), nb::arg("pred") = nb::none());
+      .def(
+          "arrive_expect_tx",
+          [](SlotValue& s, nb::handle bytes) { return make(s.slot.arrive_expect_tx(operand(bytes, active()))); },
+          nb::arg("tx_count"))
+      .def(
+          "arrive_remote",
+          [](SlotValue& s, nb::handle cta, nb::handle count, nb::handle predicate) {
+            Builder& builder = active();
+            s.slot.arrive_remote(operand(cta, builder), operand(count, builder), guard(predicate, builder));
+          },
+          nb::arg("cta_id"), nb::arg("count") = 1, nb::kw_only(), nb::arg("pred") = nb::none());
   struct ArrayValue {
     build::mbarrier::Array array;
     nb::object owner;
@@ -71,47 +77,69 @@ void init_slots(nb::module_& m) {
   nb::class_<ArrayValue>(m, "BarrierArray", "Barriers that lie side by side")
       .def("__getitem__", [](const ArrayValue& a, std::int64_t i) { return active(), SlotValue{a.array[i], a.owner}; })
       .def("__len__", [](const ArrayValue& a) { return a.array.count; })
-      .def("at", [](const ArrayValue& a, nb::handle stage) {
+      .def(
+          "at",
+          [](const ArrayValue& a, nb::handle stage) {
+            Builder& builder = active();
+            if (const auto* reg = as_reg(stage)) return SlotValue{a.array.at(*reg), a.owner};
+            const build::Operand index = operand(stage, builder);
+            if (!index.is_integer()) throw nb::type_error("a stage is a register or an int");
+            return SlotValue{a.array[index.ir.value], a.owner};
+          },
+          nb::arg("stage"))
+      .def(
+          "init_all", [](const ArrayValue& a, nb::handle count) { a.array.init_all(operand(count, active())); },
+          nb::arg("count"))
+      .def(
+          "arrive_remote_all",
+          [](const ArrayValue& a, nb::handle cta, nb::handle count) {
+            Builder& builder = active();
+            a.array.arrive_remote_all(operand(cta, builder), operand(count, builder));
+          },
+          nb::arg("cta_id"), nb::arg("count") = 1);
+  m.def(
+      "array",
+      [](nb::handle base, std::int64_t offset, std::uint32_t count) {
         Builder& builder = active();
-        if (const auto* reg = as_reg(stage)) return SlotValue{a.array.at(*reg), a.owner};
-        const build::Operand index = operand(stage, builder);
-        if (!index.is_integer()) throw nb::type_error("a stage is a register or an int");
-        return SlotValue{a.array[index.ir.value], a.owner};
-      }, nb::arg("stage"))
-      .def("init_all", [](const ArrayValue& a, nb::handle count) { a.array.init_all(operand(count, active())); },
-           nb::arg("count"))
-      .def("arrive_remote_all", [](const ArrayValue& a, nb::handle cta, nb::handle count) {
-        Builder& builder = active();
-        a.array.arrive_remote_all(operand(cta, builder), operand(count, builder));
-      }, nb::arg("cta_id"), nb::arg("count") = 1);
-  m.def("array", [](nb::handle base, std::int64_t offset, std::uint32_t count) {
-    Builder& builder = active();
-    return ArrayValue{{&builder, operand(base, builder), offset, count}, nb::borrow(active_owner())};
-  }, nb::arg("base"), nb::arg("byte_offset"), nb::arg("count"));
+        return ArrayValue{{&builder, operand(base, builder), offset, count}, nb::borrow(active_owner())};
+      },
+      nb::arg("base"), nb::arg("byte_offset"), nb::arg("count"));
 }
 
 void init_mbarrier(nb::module_ m) {
   using namespace build::mbarrier;
   m.def("init", with_number<build::mbarrier::init>, nb::arg("mbar"), nb::arg("count"), nb::kw_only(),
         nb::arg("pred") = nb::none());
-  m.def("inval", [](nb::handle bar, nb::handle predicate) {
-    Builder& builder = active();
-    inval(address(bar, builder), guard(predicate, builder));
-  }, nb::arg("mbar"), nb::kw_only(), nb::arg("pred") = nb::none());
-  m.def("arrive", [](nb::handle bar, nb::handle predicate) {
-    Builder& builder = active();
-    return make(arrive(address(bar, builder), guard(predicate, builder)));
-  }, nb::arg("mbar"), nb::kw_only(), nb::arg("pred") = nb::none());
-  m.def("arrive_expect_tx", [](nb::handle bar, nb::handle bytes, nb::handle predicate) {
-    Builder& builder = active();
-    return make(arrive_expect_tx(address(bar, builder), operand(bytes, builder), guard(predicate, builder)));
-  }, nb::arg("mbar"), nb::arg("tx_count"), nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "inval",
+      [](nb::handle bar, nb::handle predicate) {
+        Builder& builder = active();
+        inval(address(bar, builder), guard(predicate, builder));
+      },
+      nb::arg("mbar"), nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "arrive",
+      [](nb::handle bar, nb::handle predicate) {
+        Builder& builder = active();
+        return make(arrive(address(bar, builder), guard(predicate, builder)));
+      },
+      nb::arg("mbar"), nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "arrive_expect_tx",
+      [](nb::handle bar, nb::handle bytes, nb::handle predicate) {
+        Builder& builder = active();
+        return make(arrive_expect_tx(address(bar, builder), operand(bytes, builder), guard(predicate, builder)));
+      },
+      nb::arg("mbar"), nb::arg("tx_count"), nb::kw_only(), nb::arg("pred") = nb::none());
   m.def("expect_tx", with_number<expect_tx>, nb::arg("mbar"), nb::arg("tx_count"), nb::kw_only(),
         nb::arg("pred") = nb::none());
-  m.def("try_wait", [](nb::handle bar, nb::handle phase, bool parity) {
-    Builder& builder = active();
-    return make(try_wait(address(bar, builder), operand(phase, builder), parity));
-  }, nb::arg("mbar"), nb::arg("phase"), nb::kw_only(), nb::arg("parity") = true);
+  m.def(
+      "try_wait",
+      [](nb::handle bar, nb::handle phase, bool parity) {
+        Builder& builder = active();
+        return make(try_wait(address(bar, builder), operand(phase, builder), parity));
+      },
+      nb::arg("mbar"), nb::arg("phase"), nb::kw_only(), nb::arg("parity") = true);
   m.def("wait", with_number<wait>, nb::arg("mbar"), nb::arg("phase"), nb::kw_only(), nb::arg("pred") = nb::none());
   init_slots(m);
 }
@@ -125,8 +153,8 @@ build::Reg make_descriptor(nb::handle start, std::int64_t leading, std::int64_t 
   return build::wgmma::make_descriptor(builder, operand(start, builder), bits, offset);
 }
 
-void mma_async(const Shape& shape, nb::handle dtype_d, nb::handle dtype_a, nb::handle dtype_b, nb::handle d, nb::handle a,
-               nb::handle b, nb::handle scale_d, int scale_a, int scale_b, int trans_a, int trans_b,
+void mma_async(const Shape& shape, nb::handle dtype_d, nb::handle dtype_a, nb::handle dtype_b, nb::handle d,
+               nb::handle a, nb::handle b, nb::handle scale_d, int scale_a, int scale_b, int trans_a, int trans_b,
                std::int64_t a_offset, std::int64_t b_offset, bool saturate, nb::handle predicate) {
   Builder& builder = active();
   build::wgmma::Mma mma;
@@ -155,67 +183,91 @@ void init_wgmma(nb::module_ m) {
   m.attr("MASKED_DESC_B128") = wgmma::masked_desc_b128;
   m.attr("SWIZZLE_NONE") = 0, m.attr("SWIZZLE_128B") = 1, m.attr("SWIZZLE_64B") = 2, m.attr("SWIZZLE_32B") = 3;
   m.def("mma_async", mma_async, nb::kw_only(), nb::arg("shape"), nb::arg("dtype_d"), nb::arg("dtype_a"),
-        nb::arg("dtype_b"), nb::arg("d"), nb::arg("a"), nb::arg("b"), nb::arg("scale_d") = false, nb::arg("scale_a") = 1,
-        nb::arg("scale_b") = 1, nb::arg("trans_a") = 0, nb::arg("trans_b") = 0, nb::arg("a_k_offset") = 0,
-        nb::arg("b_k_offset") = 0, nb::arg("satfinite") = false, nb::arg("pred") = nb::none());
+        nb::arg("dtype_b"), nb::arg("d"), nb::arg("a"), nb::arg("b"), nb::arg("scale_d") = false,
+        nb::arg("scale_a") = 1, nb::arg("scale_b") = 1, nb::arg("trans_a") = 0, nb::arg("trans_b") = 0,
+        nb::arg("a_k_offset") = 0, nb::arg("b_k_offset") = 0, nb::arg("satfinite") = false,
+        nb::arg("pred") = nb::none());
   m.def("fence", [] { wgmma::fence(active()); });
   m.def("commit_group", [] { wgmma::commit_group(active()); });
   m.def("wait_group", [](std::int64_t pending) { wgmma::wait_group(active(), pending); }, nb::arg("n"));
-  m.def("make_descriptor", [](nb::handle start, std::int64_t leading, std::int64_t stride, int swizzle, int base_offset,
-                              std::int64_t offset) {
-    return make(make_descriptor(start, leading, stride, swizzle, base_offset, offset));
-  }, nb::arg("smem_base"), nb::kw_only(), nb::arg("leading_byte_offset"), nb::arg("stride_byte_offset"),
-        nb::arg("swizzle") = 0, nb::arg("base_offset") = 0, nb::arg("addr_byte_offset") = 0);
-  m.def("auto_descriptor", [](nb::handle start, nb::handle type, const std::pair<std::int64_t, std::int64_t>& shape,
-                              nb::handle major) {
-    Builder& builder = active();
-    const auto layout = build::tile_layout(builder, type_argument(type), shape.first, shape.second, mn_major(builder, major));
-    constexpr int codes[] = {0, 3, 2, 1};  // none 32B 64B 128B as a descriptor numbers them
-    return make(make_descriptor(start, layout.leading, layout.stride, codes[static_cast<int>(layout.swizzle)], 0, 0));
-  }, nb::arg("smem_base"), nb::kw_only(), nb::arg("dtype"), nb::arg("shape"), nb::arg("major"));
-  m.def("masked_descriptor", [](nb::handle start, std::int64_t offset, std::uint64_t mask, std::uint64_t bits) {
-    Builder& builder = active();
-    return make(wgmma::masked_descriptor(builder, operand(start, builder), offset, mask, bits));
-  }, nb::arg("smem_addr"), nb::kw_only(), nb::arg("byte_offset") = 0, nb::arg("mask") = 0x3FF80,
-        nb::arg("const_bits") = wgmma::masked_desc_b128);
+  m.def(
+      "make_descriptor",
+      [](nb::handle start, std::int64_t leading, std::int64_t stride, int swizzle, int base_offset,
+         std::int64_t offset) { return make(make_descriptor(start, leading, stride, swizzle, base_offset, offset)); },
+      nb::arg("smem_base"), nb::kw_only(), nb::arg("leading_byte_offset"), nb::arg("stride_byte_offset"),
+      nb::arg("swizzle") = 0, nb::arg("base_offset") = 0, nb::arg("addr_byte_offset") = 0);
+  m.def(
+      "auto_descriptor",
+      [](nb::handle start, nb::handle type, const std::pair<std::int64_t, std::int64_t>& shape, nb::handle major) {
+        Builder& builder = active();
+        const auto layout =
+            build::tile_layout(builder, type_argument(type), shape.first, shape.second, mn_major(builder, major));
+        constexpr int codes[] = {0, 3, 2, 1};  // none 32B 64B 128B as a descriptor numbers them
+        return make(
+            make_descriptor(start, layout.leading, layout.stride, codes[static_cast<int>(layout.swizzle)], 0, 0));
+      },
+      nb::arg("smem_base"), nb::kw_only(), nb::arg("dtype"), nb::arg("shape"), nb::arg("major"));
+  m.def(
+      "masked_descriptor",
+      [](nb::handle start, std::int64_t offset, std::uint64_t mask, std::uint64_t bits) {
+        Builder& builder = active();
+        return make(wgmma::masked_descriptor(builder, operand(start, builder), offset, mask, bits));
+      },
+      nb::arg("smem_addr"), nb::kw_only(), nb::arg("byte_offset") = 0, nb::arg("mask") = 0x3FF80,
+      nb::arg("const_bits") = wgmma::masked_desc_b128);
 }
 
 void init_matrix(nb::module_& m) {
-  m.def("mma_sync", [](const Shape& shape, nb::handle dtype_d, nb::handle dtype_a, nb::handle dtype_b, nb::handle dtype_c,
-                       nb::handle d, nb::handle a, nb::handle b, nb::handle c, const std::string& a_layout,
-                       const std::string& b_layout, nb::handle predicate) {
-    Builder& builder = active();
-    build::mma_sync(builder, {shape_of(shape), type_text(dtype_d), type_text(dtype_a), type_text(dtype_b),
-                              type_text(dtype_c), operands(d, builder), operands(a, builder), operands(b, builder),
-                              operands(c, builder), a_layout, b_layout, guard(predicate, builder)});
-  }, nb::kw_only(), nb::arg("shape"), nb::arg("dtype_d"), nb::arg("dtype_a"), nb::arg("dtype_b"), nb::arg("dtype_c"),
-        nb::arg("d"), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("a_layout") = "row", nb::arg("b_layout") = "col",
-        nb::arg("pred") = nb::none());
-  m.def("stmatrix", [](nb::handle to, nb::handle from, const std::string& layout, bool trans, const std::string& shape,
-                       nb::handle predicate) {
-    Builder& builder = active();
-    build::stmatrix(builder, address(to, builder), operands(from, builder), layout, trans, shape, guard(predicate, builder));
-  }, nb::kw_only(), nb::arg("smem"), nb::arg("regs"), nb::arg("layout") = "x4", nb::arg("trans") = false,
-        nb::arg("shape") = "m8n8", nb::arg("pred") = nb::none());
-  m.def("ldmatrix", [](nb::handle to, nb::handle from, const std::string& layout, bool trans, nb::handle predicate) {
-    Builder& builder = active();
-    build::ldmatrix(builder, operands(to, builder), address(from, builder), layout, trans, guard(predicate, builder));
-  }, nb::kw_only(), nb::arg("dst"), nb::arg("src"), nb::arg("layout") = "x4", nb::arg("trans") = false,
-        nb::arg("pred") = nb::none());
-  m.def("stmatrix_x4_trans_f32_bf16", [](nb::handle fragment, nb::handle base, nb::handle lane, nb::handle row_stride,
-                                         nb::handle bf16, nb::handle packed) {
-    Builder& builder = active();
-    const auto registers = [](nb::handle list, const char* what) {
-      std::vector<build::Reg> found;
-      if (!list.is_none())
-        for (nb::handle item : list) found.push_back(reg_argument(item, what));
-      return found;
-    };
-    build::stmatrix_x4_trans_f32_bf16(builder, registers(fragment, "an element of frag"), operand(base, builder),
-                                      reg_argument(lane, "lane"), operand(row_stride, builder),
-                                      registers(bf16, "an element of tmp_bf16"), registers(packed, "an element of tmp_pack"));
-  }, nb::kw_only(), nb::arg("frag"), nb::arg("smem_base"), nb::arg("lane"), nb::arg("row_stride"),
-        nb::arg("tmp_bf16") = nb::none(), nb::arg("tmp_pack") = nb::none());
+  m.def(
+      "mma_sync",
+      [](const Shape& shape, nb::handle dtype_d, nb::handle dtype_a, nb::handle dtype_b, nb::handle dtype_c,
+         nb::handle d, nb::handle a, nb::handle b, nb::handle c, const std::string& a_layout,
+         const std::string& b_layout, nb::handle predicate) {
+        Builder& builder = active();
+        build::mma_sync(builder, {shape_of(shape), type_text(dtype_d), type_text(dtype_a), type_text(dtype_b),
+                                  type_text(dtype_c), operands(d, builder), operands(a, builder), operands(b, builder),
+                                  operands(c, builder), a_layout, b_layout, guard(predicate, builder)});
+      },
+      nb::kw_only(), nb::arg("shape"), nb::arg("dtype_d"), nb::arg("dtype_a"), nb::arg("dtype_b"), nb::arg("dtype_c"),
+      nb::arg("d"), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("a_layout") = "row", nb::arg("b_layout") = "col",
+      nb::arg("pred") = nb::none());
+  m.def(
+      "stmatrix",
+      [](nb::handle to, nb::handle from, const std::string& layout, bool trans, const std::string& shape,
+         nb::handle predicate) {
+        Builder& builder = active();
+        build::stmatrix(builder, address(to, builder), operands(from, builder), layout, trans, shape,
+                        guard(predicate, builder));
+      },
+      nb::kw_only(), nb::arg("smem"), nb::arg("regs"), nb::arg("layout") = "x4", nb::arg("trans") = false,
+      nb::arg("shape") = "m8n8", nb::arg("pred") = nb::none());
+  m.def(
+      "ldmatrix",
+      [](nb::handle to, nb::handle from, const std::string& layout, bool trans, nb::handle predicate) {
+        Builder& builder = active();
+        build::ldmatrix(builder, operands(to, builder), address(from, builder), layout, trans,
+                        guard(predicate, builder));
+      },
+      nb::kw_only(), nb::arg("dst"), nb::arg("src"), nb::arg("layout") = "x4", nb::arg("trans") = false,
+      nb::arg("pred") = nb::none());
+  m.def(
+      "stmatrix_x4_trans_f32_bf16",
+      [](nb::handle fragment, nb::handle base, nb::handle lane, nb::handle row_stride, nb::handle bf16,
+         nb::handle packed) {
+        Builder& builder = active();
+        const auto registers = [](nb::handle list, const char* what) {
+          std::vector<build::Reg> found;
+          if (!list.is_none())
+            for (nb::handle item : list) found.push_back(reg_argument(item, what));
+          return found;
+        };
+        build::stmatrix_x4_trans_f32_bf16(builder, registers(fragment, "an element of frag"), operand(base, builder),
+                                          reg_argument(lane, "lane"), operand(row_stride, builder),
+                                          registers(bf16, "an element of tmp_bf16"),
+                                          registers(packed, "an element of tmp_pack"));
+      },
+      nb::kw_only(), nb::arg("frag"), nb::arg("smem_base"), nb::arg("lane"), nb::arg("row_stride"),
+      nb::arg("tmp_bf16") = nb::none(), nb::arg("tmp_pack") = nb::none());
 }
 
 // Copies -----------------------------------------------------------------------------------------------------------
@@ -231,13 +283,14 @@ build::tensor::Load::Mode mode_named(Builder& builder, const std::string& mode) 
 
 void init_copy(nb::module_ m) {
   namespace cp = build::cp_async;
-  const auto async = [](void (*function)(const build::Operand&, const build::Operand&, const build::Operand&, Builder&, ir::Guard)) {
-    return [function](nb::handle to, nb::handle from, nb::handle bytes, nb::handle predicate) {
-      Builder& builder = active();
-      function(build::Operand(address(to, builder)), build::Operand(address(from, builder)), operand(bytes, builder), builder,
-               guard(predicate, builder));
-    };
-  };
+  const auto async =
+      [](void (*function)(const build::Operand&, const build::Operand&, const build::Operand&, Builder&, ir::Guard)) {
+        return [function](nb::handle to, nb::handle from, nb::handle bytes, nb::handle predicate) {
+          Builder& builder = active();
+          function(build::Operand(address(to, builder)), build::Operand(address(from, builder)),
+                   operand(bytes, builder), builder, guard(predicate, builder));
+        };
+      };
   m.def("cg", async(cp::cg), nb::arg("smem_dst"), nb::arg("global_src"), nb::arg("byte_count"), nb::kw_only(),
         nb::arg("pred") = nb::none());
   m.def("ca", async(cp::ca), nb::arg("smem_dst"), nb::arg("global_src"), nb::arg("byte_count"), nb::kw_only(),
@@ -246,35 +299,42 @@ void init_copy(nb::module_ m) {
   m.def("wait_group", [](std::int64_t pending) { cp::wait_group(active(), pending); }, nb::arg("n"));
   m.def("wait_all", [] { cp::wait_all(active()); });
   m.def("bulk_commit_group", [] { cp::bulk_commit_group(active()); });
-  m.def("bulk_wait_group", [](std::int64_t pending, bool read) { cp::bulk_wait_group(active(), pending, read); },
-        nb::arg("n"), nb::kw_only(), nb::arg("read") = false);
-  m.def("tensor_load", [](nb::handle to, nb::handle map, nb::handle at, nb::handle bar, nb::handle multicast,
-                          nb::handle cache_hint, int cta_group, const std::string& mode, bool to_cta, nb::handle offsets, nb::handle predicate) {
-    Builder& builder = active();
-    build::tensor::Load load;
-    load.to = address(to, builder);
-    load.map = operand(map, builder);
-    load.at = operands(at, builder);
-    load.bar = address(bar, builder);
-    load.multicast = optional_operand(multicast, builder);
-    load.cache_hint = optional_operand(cache_hint, builder);
-    load.cta_group = cta_group;
-    load.mode = mode_named(builder, mode);
-    load.to_cta = to_cta;
-    load.im2col_offsets = operands(offsets, builder);
-    load.guard = guard(predicate, builder);
-    build::tensor::load(builder, load);
-  }, nb::arg("to"), nb::arg("map"), nb::arg("at"), nb::arg("bar"), nb::arg("multicast") = nb::none(),
-        nb::arg("cache_hint") = nb::none(), nb::arg("cta_group") = 1, nb::arg("mode") = "", nb::arg("to_cta") = false,
-        nb::arg("offsets") = nb::make_tuple(), nb::arg("pred") = nb::none());
-  m.def("tensor_store", [](nb::handle map, nb::handle at, nb::handle from, nb::handle cache_hint, const std::string& mode,
-                           nb::handle predicate) {
-    Builder& builder = active();
-    build::tensor::store(builder, {operand(map, builder), operands(at, builder), address(from, builder),
-                                   optional_operand(cache_hint, builder), mode_named(builder, mode),
-                                   guard(predicate, builder)});
-  }, nb::arg("map"), nb::arg("at"), nb::arg("from_"), nb::arg("cache_hint") = nb::none(), nb::arg("mode") = "",
-        nb::arg("pred") = nb::none());
+  m.def(
+      "bulk_wait_group", [](std::int64_t pending, bool read) { cp::bulk_wait_group(active(), pending, read); },
+      nb::arg("n"), nb::kw_only(), nb::arg("read") = false);
+  m.def(
+      "tensor_load",
+      [](nb::handle to, nb::handle map, nb::handle at, nb::handle bar, nb::handle multicast, nb::handle cache_hint,
+         int cta_group, const std::string& mode, bool to_cta, nb::handle offsets, nb::handle predicate) {
+        Builder& builder = active();
+        build::tensor::Load load;
+        load.to = address(to, builder);
+        load.map = operand(map, builder);
+        load.at = operands(at, builder);
+        load.bar = address(bar, builder);
+        load.multicast = optional_operand(multicast, builder);
+        load.cache_hint = optional_operand(cache_hint, builder);
+        load.cta_group = cta_group;
+        load.mode = mode_named(builder, mode);
+        load.to_cta = to_cta;
+        load.im2col_offsets = operands(offsets, builder);
+        load.guard = guard(predicate, builder);
+        build::tensor::load(builder, load);
+      },
+      nb::arg("to"), nb::arg("map"), nb::arg("at"), nb::arg("bar"), nb::arg("multicast") = nb::none(),
+      nb::arg("cache_hint") = nb::none(), nb::arg("cta_group") = 1, nb::arg("mode") = "", nb::arg("to_cta") = false,
+      nb::arg("offsets") = nb::make_tuple(), nb::arg("pred") = nb::none());
+  m.def(
+      "tensor_store",
+      [](nb::handle map, nb::handle at, nb::handle from, nb::handle cache_hint, const std::string& mode,
+         nb::handle predicate) {
+        Builder& builder = active();
+        build::tensor::store(
+            builder, {operand(map, builder), operands(at, builder), address(from, builder),
+                      optional_operand(cache_hint, builder), mode_named(builder, mode), guard(predicate, builder)});
+      },
+      nb::arg("map"), nb::arg("at"), nb::arg("from_"), nb::arg("cache_hint") = nb::none(), nb::arg("mode") = "",
+      nb::arg("pred") = nb::none());
   m.def("column_block", [](nb::handle row, nb::handle column) {
     // Numbers stay Python ints; what is a register was made by this call or given.
     Builder& builder = active();
@@ -300,16 +360,24 @@ void init_warp(nb::module_& m) {
   warp.def("reduce_sum", reduction(build::Reduce::sum), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
   warp.def("reduce_max", reduction(build::Reduce::max), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
   warp.def("reduce_min", reduction(build::Reduce::min), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
-  m.def("bar_sync", [](nb::handle barrier, nb::handle threads, nb::handle predicate) {
-    Builder& builder = active();
-    build::bar_sync(builder, operand(barrier, builder), optional_operand(threads, builder), guard(predicate, builder));
-  }, nb::arg("n") = 0, nb::arg("count") = nb::none(), nb::kw_only(), nb::arg("pred") = nb::none());
-  m.def("setmaxnreg", [](std::int64_t count, bool increase) { build::setmaxnreg(active(), count, increase); },
-        nb::arg("count"), nb::kw_only(), nb::arg("inc") = true);
-  m.def("elect_sync", [](nb::handle lane, nb::handle predicate, nb::handle mask) {
-    Builder& builder = active();
-    build::elect_sync(predicate_or(lane, "dst"), predicate_or(predicate, "pred_out"), operand(mask, builder));
-  }, nb::arg("dst"), nb::arg("pred_out"), nb::arg("membermask"));
+  m.def(
+      "bar_sync",
+      [](nb::handle barrier, nb::handle threads, nb::handle predicate) {
+        Builder& builder = active();
+        build::bar_sync(builder, operand(barrier, builder), optional_operand(threads, builder),
+                        guard(predicate, builder));
+      },
+      nb::arg("n") = 0, nb::arg("count") = nb::none(), nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "setmaxnreg", [](std::int64_t count, bool increase) { build::setmaxnreg(active(), count, increase); },
+      nb::arg("count"), nb::kw_only(), nb::arg("inc") = true);
+  m.def(
+      "elect_sync",
+      [](nb::handle lane, nb::handle predicate, nb::handle mask) {
+        Builder& builder = active();
+        build::elect_sync(predicate_or(lane, "dst"), predicate_or(predicate, "pred_out"), operand(mask, builder));
+      },
+      nb::arg("dst"), nb::arg("pred_out"), nb::arg("membermask"));
 }
 
 void init_fence(nb::module_ m) {
@@ -317,10 +385,13 @@ void init_fence(nb::module_ m) {
   m.def("proxy_async", [] { fence::proxy_async(active()); });
   m.def("proxy_async_shared_cta", [] { fence::proxy_async_shared_cta(active()); });
   m.def("mbarrier_init", [] { fence::mbarrier_init(active()); });
-  m.def("proxy_async_generic_acquire_shared_cluster", [](nb::handle predicate) {
-    Builder& builder = active();
-    fence::proxy_async_generic_acquire_shared_cluster(builder, guard(predicate, builder));
-  }, nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "proxy_async_generic_acquire_shared_cluster",
+      [](nb::handle predicate) {
+        Builder& builder = active();
+        fence::proxy_async_generic_acquire_shared_cluster(builder, guard(predicate, builder));
+      },
+      nb::kw_only(), nb::arg("pred") = nb::none());
 }
 
 void init_cluster(nb::module_ m) {
@@ -332,19 +403,29 @@ void init_cluster(nb::module_ m) {
     cluster::arrive(builder);
     cluster::wait(builder);
   });
-  m.def("rank", [](nb::handle rank) {
-    Builder& builder = active();
-    return make(cluster::rank_is(builder, operand(rank, builder)));
-  }, nb::arg("r"));
-  m.def("map_shared_u32", [](nb::handle where, nb::handle cta, nb::handle predicate) {
-    Builder& builder = active();
-    return make(cluster::map_shared(operand(where, builder), operand(cta, builder), builder, guard(predicate, builder)));
-  }, nb::arg("bar_addr"), nb::arg("cta_id"), nb::kw_only(), nb::arg("pred") = nb::none());
-  m.def("arrive_remote", [](nb::handle where, nb::handle cta, nb::handle count, nb::handle predicate) {
-    Builder& builder = active();
-    cluster::arrive_remote(builder, operand(where, builder), operand(cta, builder), operand(count, builder),
-                           guard(predicate, builder));
-  }, nb::arg("bar_addr"), nb::arg("cta_id"), nb::arg("count") = 1, nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "rank",
+      [](nb::handle rank) {
+        Builder& builder = active();
+        return make(cluster::rank_is(builder, operand(rank, builder)));
+      },
+      nb::arg("r"));
+  m.def(
+      "map_shared_u32",
+      [](nb::handle where, nb::handle cta, nb::handle predicate) {
+        Builder& builder = active();
+        return make(
+            cluster::map_shared(operand(where, builder), operand(cta, builder), builder, guard(predicate, builder)));
+      },
+      nb::arg("bar_addr"), nb::arg("cta_id"), nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def(
+      "arrive_remote",
+      [](nb::handle where, nb::handle cta, nb::handle count, nb::handle predicate) {
+        Builder& builder = active();
+        cluster::arrive_remote(builder, operand(where, builder), operand(cta, builder), operand(count, builder),
+                               guard(predicate, builder));
+      },
+      nb::arg("bar_addr"), nb::arg("cta_id"), nb::arg("count") = 1, nb::kw_only(), nb::arg("pred") = nb::none());
 }
 
 }  // namespace

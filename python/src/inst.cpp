@@ -1,6 +1,6 @@
-// `ptx.inst`: a tree of mnemonics grown on first use. A node is one spelled prefix ("ld.global"); `node.f32` is a look-up in the
-// node's own dict after the first time, and calling a node emits its mnemonic, resolved once. A raw type, not a nanobind class:
-// attribute and call are the hottest path of tracing.
+// `ptx.inst`: a tree of mnemonics grown on first use. A node is one spelled prefix ("ld.global"); `node.f32` is a
+// look-up in the node's own dict after the first time, and calling a node emits its mnemonic, resolved once. A raw
+// type, not a nanobind class: attribute and call are the hottest path of tracing.
 #include <cstddef>
 #include <cstring>
 
@@ -12,10 +12,9 @@ namespace ptx::python {
 namespace {
 
 struct Node {
-  PyObject_HEAD
-  vectorcallfunc call;
-  PyObject* children;              // attribute name -> Node
-  const isa::Mnemonic* mnemonic;   // null at the root
+  PyObject_HEAD vectorcallfunc call;
+  PyObject* children;             // attribute name -> Node
+  const isa::Mnemonic* mnemonic;  // null at the root
 };
 
 PyTypeObject* node_type = nullptr;
@@ -25,15 +24,18 @@ std::string_view text_of(const Node* node) { return node->mnemonic ? std::string
 
 // Attribute -> modifier: `_2d` 2d, `global_` global, `shared__cta` shared::cta.
 std::string modifier_named(std::string_view attribute) {
-  if (attribute.size() > 1 && attribute[0] == '_' && attribute[1] >= '0' && attribute[1] <= '9') attribute.remove_prefix(1);
+  if (attribute.size() > 1 && attribute[0] == '_' && attribute[1] >= '0' && attribute[1] <= '9')
+    attribute.remove_prefix(1);
   if (attribute.size() > 1 && attribute.back() == '_') attribute.remove_suffix(1);
   std::string modifier(attribute);
-  for (auto at = modifier.find("__"); at != std::string::npos; at = modifier.find("__", at)) modifier.replace(at, 2, "::");
+  for (auto at = modifier.find("__"); at != std::string::npos; at = modifier.find("__", at))
+    modifier.replace(at, 2, "::");
   return modifier;
 }
 
 bool is_keyword(std::string_view word) {
-  for (std::string_view keyword : {"and", "async", "global", "is", "not", "or", "try", "in", "if", "for", "pass", "with"})
+  for (std::string_view keyword :
+       {"and", "async", "global", "is", "not", "or", "try", "in", "if", "for", "pass", "with"})
     if (word == keyword) return true;
   return false;
 }
@@ -164,8 +166,7 @@ void dealloc(PyObject* self) {
 PyMethodDef methods[] = {{"__dir__", dir, METH_NOARGS, "Legal continuations."},
                          {"_raw_emit", raw_emit, METH_O, "Appends PTX text as it stands."},
                          {}};
-PyMemberDef members[] = {
-    {"__vectorcalloffset__", Py_T_PYSSIZET, offsetof(Node, call), Py_READONLY, nullptr}, {}};
+PyMemberDef members[] = {{"__vectorcalloffset__", Py_T_PYSSIZET, offsetof(Node, call), Py_READONLY, nullptr}, {}};
 PyType_Slot slots[] = {{Py_tp_getattro, reinterpret_cast<void*>(getattro)},
                        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                        {Py_tp_repr, reinterpret_cast<void*>(repr)},

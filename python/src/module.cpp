@@ -1,4 +1,5 @@
-// pyptx._core: what the Python face is made of. One init_x per area; each binds what the library does and adds no logic.
+// pyptx._core: what the Python face is made of. One init_x per area; each binds what the library does and adds no
+// logic.
 #include "python/src/module.h"
 
 #include "python/src/built.h"

@@ -1,4 +1,5 @@
-// The author's line. Reading a line number from a code object walks its line table, so lines are kept per (code, offset).
+// The author's line. Reading a line number from a code object walks its line table, so lines are kept per (code,
+// offset).
 #include <nanobind/stl/string.h>
 
 #include <unordered_map>

@@ -29,7 +29,8 @@ ir::Module read(const std::string& text, const std::string& file) {
 const ir::Function& entry_named(const ir::Module& module, const std::string& name) {
   std::vector<const ir::Function*> found;
   for (const ir::Function& function : module.functions)
-    if (function.entry && !function.declaration && (name.empty() || function.name.view() == name)) found.push_back(&function);
+    if (function.entry && !function.declaration && (name.empty() || function.name.view() == name))
+      found.push_back(&function);
   if (found.size() == 1) return *found.front();
   Text names;
   for (const ir::Function& function : module.functions)
@@ -79,7 +80,8 @@ void add(Filled& made, const ir::Variable& parameter, Argument& argument) {
   const auto size = static_cast<std::uint32_t>(ir::bytes(parameter));
   const std::uint32_t given = argument.is_buffer ? 8 : static_cast<std::uint32_t>(argument.scalar.size());
   if (size != given)
-    throw nb::value_error(cat("parameter ", parameter.name.view(), " has ", size, " bytes, its argument ", given).c_str());
+    throw nb::value_error(
+        cat("parameter ", parameter.name.view(), " has ", size, " bytes, its argument ", given).c_str());
   const std::string name(parameter.name.view());
   std::uint64_t bits = 0;
   if (argument.is_buffer) {
@@ -99,17 +101,17 @@ void add(Filled& made, const ir::Variable& parameter, Argument& argument) {
   std::memcpy(made.block.data() + made.record.parameters.back().offset, &bits, size);
 }
 
-void run(const nb::bytes& bytes, const std::string& file, const std::string& entry, const Three& grid, const Three& block,
-         const Three& cluster, std::uint32_t dynamic_shared, const nb::list& values) {
+void run(const nb::bytes& bytes, const std::string& file, const std::string& entry, const Three& grid,
+         const Three& block, const Three& cluster, std::uint32_t dynamic_shared, const nb::list& values) {
   const std::string text(bytes.c_str(), bytes.size());
   const ir::Module module = read(text, file);
   const ir::Function& function = entry_named(module, entry);
   Arguments arguments;
   take(values, arguments);
   if (arguments.list.size() != function.parameters.size())
-    throw nb::value_error(cat(function.name.view(), " takes ", function.parameters.size(), " arguments, got ",
-                              arguments.list.size())
-                              .c_str());
+    throw nb::value_error(
+        cat(function.name.view(), " takes ", function.parameters.size(), " arguments, got ", arguments.list.size())
+            .c_str());
   Filled made;
   made.record.entry = std::string(function.name.view());
   made.record.target = module.target;

@@ -27,7 +27,8 @@ std::vector<std::int64_t> shape_argument(nb::handle shape) {
 
 build::Swizzle swizzle_argument(build::Builder& builder, const std::optional<std::string>& text) {
   const auto found = build::swizzle_named(text.value_or(""));
-  if (!found) builder.refuse(Code::bad_argument, cat("Unknown swizzle mode \"", *text, "\"; known: NONE, 32B, 64B, 128B"));
+  if (!found)
+    builder.refuse(Code::bad_argument, cat("Unknown swizzle mode \"", *text, "\"; known: NONE, 32B, 64B, 128B"));
   return *found;
 }
 
@@ -36,7 +37,8 @@ SharedAlloc kept(build::Shared shared) { return {std::move(shared), nb::borrow(a
 bool is_pair(nb::handle key) { return PyTuple_Check(key.ptr()) && PyTuple_Size(key.ptr()) == 2; }
 
 void need_matrix(const SharedAlloc& alloc, nb::handle key) {
-  if (!is_pair(key)) throw nb::type_error(cat("shared memory is indexed by a stage or by (row, column), not ", shown(key)).c_str());
+  if (!is_pair(key))
+    throw nb::type_error(cat("shared memory is indexed by a stage or by (row, column), not ", shown(key)).c_str());
   if (alloc.shared.shape.size() != 2) throw nb::type_error("[row, column] needs a two-dimensional allocation");
 }
 
@@ -83,21 +85,25 @@ void init_classes(nb::module_& m) {
       nb::class_<SharedAlloc>(m, "SharedAlloc", "Bytes in shared memory, or one stage of them", nb::dynamic_attr())
           .def_prop_ro("name", [](const SharedAlloc& a) { return a.shared.name(); })
           .def_prop_ro("dtype", [](const SharedAlloc& a) { return type_object(a.shared.type); })
-          .def_prop_ro("shape", [](const SharedAlloc& a) {
-            nb::list sizes;
-            for (std::int64_t size : a.shared.shape) sizes.append(size);
-            return nb::tuple(sizes);
-          })
-          .def_prop_ro("swizzle", [](const SharedAlloc& a) -> nb::object {
-            if (a.shared.swizzle == build::Swizzle::none) return nb::none();
-            return nb::str(std::string(build::name(a.shared.swizzle)).c_str());
-          })
+          .def_prop_ro("shape",
+                       [](const SharedAlloc& a) {
+                         nb::list sizes;
+                         for (std::int64_t size : a.shared.shape) sizes.append(size);
+                         return nb::tuple(sizes);
+                       })
+          .def_prop_ro("swizzle",
+                       [](const SharedAlloc& a) -> nb::object {
+                         if (a.shared.swizzle == build::Swizzle::none) return nb::none();
+                         return nb::str(std::string(build::name(a.shared.swizzle)).c_str());
+                       })
           .def_prop_ro("alloc", [](nb::object self) { return self; })
           .def_prop_ro("stage", [](const SharedAlloc& a) { return a.stage.is_valid() ? a.stage : nb::none(); })
           .def_prop_ro("byte_offset", [](const SharedAlloc& a) { return a.shared.offset; })
           .def("__getitem__", get_item)
           .def("__setitem__", set_item)
-          .def("__repr__", [](const SharedAlloc& a) { return cat("<shared ", a.shared.name(), ", ", a.shared.bytes(), " bytes>"); });
+          .def("__repr__", [](const SharedAlloc& a) {
+            return cat("<shared ", a.shared.name(), ", ", a.shared.bytes(), " bytes>");
+          });
   barriers_class = nb::class_<BarrierArray>(m, "MbarrierArray", "mbarrier objects in shared memory")
                        .def_prop_ro("name", [](const BarrierArray& a) { return a.barriers.name(); })
                        .def_prop_ro("count", [](const BarrierArray& a) { return a.barriers.count; })
@@ -106,22 +112,26 @@ void init_classes(nb::module_& m) {
                        .def("__getitem__", [](nb::object self, nb::handle key) {
                          const auto& array = nb::cast<const BarrierArray&>(self);
                          build::Builder& builder = active();
-                         if (const auto* index = as_reg(key)) return BarrierRef{array.barriers[*index], self, nb::borrow(key)};
+                         if (const auto* index = as_reg(key))
+                           return BarrierRef{array.barriers[*index], self, nb::borrow(key)};
                          const build::Operand index = operand(key, builder);
                          if (!index.is_integer()) throw nb::type_error("an mbarrier is chosen by an int or a register");
                          return BarrierRef{array.barriers[index.ir.value], self, nb::borrow(key)};
                        });
-  barrier_class = nb::class_<BarrierRef>(m, "MbarrierRef", "One mbarrier object")
-                      .def_ro("array", &BarrierRef::array)
-                      .def_ro("idx", &BarrierRef::index)
-                      .def_prop_ro("name", [](const BarrierRef& r) { return nb::cast<const BarrierArray&>(r.array).barriers.name(); })
-                      .def_prop_ro("byte_offset", [](const BarrierRef& r) { return r.barrier.where.offset; });
+  barrier_class =
+      nb::class_<BarrierRef>(m, "MbarrierRef", "One mbarrier object")
+          .def_ro("array", &BarrierRef::array)
+          .def_ro("idx", &BarrierRef::index)
+          .def_prop_ro("name",
+                       [](const BarrierRef& r) { return nb::cast<const BarrierArray&>(r.array).barriers.name(); })
+          .def_prop_ro("byte_offset", [](const BarrierRef& r) { return r.barrier.where.offset; });
 }
 
 }  // namespace
 
 bool mn_major(build::Builder& builder, nb::handle major) {
-  const std::string text = nb::hasattr(major, "name") ? nb::cast<std::string>(major.attr("name")) : nb::cast<std::string>(nb::str(major));
+  const std::string text =
+      nb::hasattr(major, "name") ? nb::cast<std::string>(major.attr("name")) : nb::cast<std::string>(nb::str(major));
   if (text == "MN" || text == "1") return true;
   if (text == "K" || text == "0") return false;
   builder.refuse(Code::bad_argument, cat("major is \"K\" or \"MN\", not ", shown(major)));
@@ -135,9 +145,12 @@ bool shared_address(nb::handle value, build::Address& out) {
 }
 
 bool shared_operand(nb::handle value, build::Operand& out) {
-  if (const auto* shared = instance<SharedAlloc>(value, shared_class)) return out = build::Operand(shared->shared), true;
-  if (const auto* barrier = instance<BarrierRef>(value, barrier_class)) return out = build::Operand(barrier->barrier), true;
-  if (const auto* array = instance<BarrierArray>(value, barriers_class)) return out = build::Operand(array->barriers[0]), true;
+  if (const auto* shared = instance<SharedAlloc>(value, shared_class))
+    return out = build::Operand(shared->shared), true;
+  if (const auto* barrier = instance<BarrierRef>(value, barrier_class))
+    return out = build::Operand(barrier->barrier), true;
+  if (const auto* array = instance<BarrierArray>(value, barriers_class))
+    return out = build::Operand(array->barriers[0]), true;
   build::Address address;
   if (!slot_address(value, address)) return false;
   return out = build::Operand(address), true;
@@ -154,26 +167,39 @@ void init_shared(nb::module_& m) {
         nb::arg("align") = nb::none(), nb::arg("name") = nb::none());
   m.def("smem_wgmma_tile", wgmma_tile, nb::arg("dtype"), nb::arg("shape"), nb::arg("major") = "K", nb::kw_only(),
         nb::arg("align") = nb::none(), nb::arg("name") = nb::none());
-  m.def("smem_mbarrier", [](std::uint32_t count, const std::optional<std::string>& name) {
-    return BarrierArray{build::barriers(active(), count, name.value_or("")), nb::borrow(active_owner())};
-  }, nb::arg("count"), nb::arg("name") = nb::none());
-  m.def("smem_base", [](const std::optional<std::string>& name) {
-    return make(build::shared_base(active(), name.value_or("")));
-  }, nb::arg("name") = nb::none());
-  m.def("smem_load", [](nb::handle type, nb::handle where) {
-    build::Builder& builder = active();
-    return make(build::load(builder, type_argument(type), address(where, builder)));
-  }, nb::arg("dtype"), nb::arg("address"));
-  m.def("smem_store", [](nb::handle type, nb::handle where, nb::handle value) {
-    build::Builder& builder = active();
-    build::store(builder, type_argument(type), address(where, builder), reg_argument(value, "a stored value"));
-  }, nb::arg("dtype"), nb::arg("address"), nb::arg("value"));
-  m.def("smem_apply_swizzle", [](nb::object offset, const std::optional<std::string>& swizzle) {
-    build::Builder& builder = active();
-    const build::Swizzle kind = swizzle_argument(builder, swizzle);
-    if (kind == build::Swizzle::none) return offset;
-    return make(build::apply_swizzle(reg_argument(offset, "a swizzled offset"), kind));
-  }, nb::arg("logical_offset"), nb::arg("swizzle").none());
+  m.def(
+      "smem_mbarrier",
+      [](std::uint32_t count, const std::optional<std::string>& name) {
+        return BarrierArray{build::barriers(active(), count, name.value_or("")), nb::borrow(active_owner())};
+      },
+      nb::arg("count"), nb::arg("name") = nb::none());
+  m.def(
+      "smem_base",
+      [](const std::optional<std::string>& name) { return make(build::shared_base(active(), name.value_or(""))); },
+      nb::arg("name") = nb::none());
+  m.def(
+      "smem_load",
+      [](nb::handle type, nb::handle where) {
+        build::Builder& builder = active();
+        return make(build::load(builder, type_argument(type), address(where, builder)));
+      },
+      nb::arg("dtype"), nb::arg("address"));
+  m.def(
+      "smem_store",
+      [](nb::handle type, nb::handle where, nb::handle value) {
+        build::Builder& builder = active();
+        build::store(builder, type_argument(type), address(where, builder), reg_argument(value, "a stored value"));
+      },
+      nb::arg("dtype"), nb::arg("address"), nb::arg("value"));
+  m.def(
+      "smem_apply_swizzle",
+      [](nb::object offset, const std::optional<std::string>& swizzle) {
+        build::Builder& builder = active();
+        const build::Swizzle kind = swizzle_argument(builder, swizzle);
+        if (kind == build::Swizzle::none) return offset;
+        return make(build::apply_swizzle(reg_argument(offset, "a swizzled offset"), kind));
+      },
+      nb::arg("logical_offset"), nb::arg("swizzle").none());
 }
 
 }  // namespace ptx::python

@@ -8,7 +8,7 @@ namespace ptx::python {
 
 struct SharedAlloc {
   build::Shared shared;
-  nb::object owner;         // the trace
+  nb::object owner;  // the trace
   nb::object stage;  // of a slice: its index
 };
 
@@ -22,8 +22,8 @@ struct BarrierRef {
   nb::object array, index;
 };
 
-bool mn_major(build::Builder& builder, nb::handle major);     // "K" or "MN", or wgmma_layout.Major
-const build::Shared* as_shared(nb::handle value);             // null: something else
-bool slot_address(nb::handle value, build::Address& out);     // of a slot of mbarrier.array (families.cpp)
+bool mn_major(build::Builder& builder, nb::handle major);  // "K" or "MN", or wgmma_layout.Major
+const build::Shared* as_shared(nb::handle value);          // null: something else
+bool slot_address(nb::handle value, build::Address& out);  // of a slot of mbarrier.array (families.cpp)
 
 }  // namespace ptx::python

@@ -73,8 +73,9 @@ std::optional<build::Operand> foreign_number(PyObject* value) {
 
 const build::Reg& mine(const build::Reg& reg, build::Builder& builder) {
   if (reg.builder == &builder) return reg;
-  throw build::Refused({Diagnostic(Code::foreign_register, builder.place(),
-                                   cat("register ", reg.name(), " belongs to another kernel than the one being traced"))});
+  throw build::Refused(
+      {Diagnostic(Code::foreign_register, builder.place(),
+                  cat("register ", reg.name(), " belongs to another kernel than the one being traced"))});
 }
 
 build::Operand text_operand(PyObject* value) {
@@ -152,11 +153,13 @@ build::Built finish(Trace& trace) {
 }
 
 build::Options options_of(std::string name, std::string target, std::optional<std::pair<int, int>> version,
-                          std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives) {
+                          std::string extern_shared, std::uint32_t dynamic_shared,
+                          std::vector<std::string> directives) {
   build::Options options;
   options.name = std::move(name);
   options.target = std::move(target);
-  if (version) options.version = {static_cast<std::uint8_t>(version->first), static_cast<std::uint8_t>(version->second)};
+  if (version)
+    options.version = {static_cast<std::uint8_t>(version->first), static_cast<std::uint8_t>(version->second)};
   options.extern_shared = std::move(extern_shared);
   options.dynamic_shared = dynamic_shared;
   options.directives = std::move(directives);
@@ -229,25 +232,29 @@ std::string name_argument(nb::handle value) {
 }
 
 PyObject* raw_emit(PyObject*, PyObject* text) {
-  return caught([&]() -> PyObject* {
-    append_raw(nb::cast<std::string>(nb::handle(text)));
-    Py_RETURN_NONE;
-  }, nullptr);
+  return caught(
+      [&]() -> PyObject* {
+        append_raw(nb::cast<std::string>(nb::handle(text)));
+        Py_RETURN_NONE;
+      },
+      nullptr);
 }
 
 PyObject* emit(const isa::Mnemonic& mnemonic, PyObject* const* args, std::size_t count, PyObject* names) {
-  return caught([&] {
-    build::Builder& builder = active();
-    const ir::Guard guarded = guard_of(names, args + count, builder);
-    std::array<build::Operand, 8> few;
-    std::vector<build::Operand> many(count > few.size() ? count : 0);
-    build::Operand* list = count > few.size() ? many.data() : few.data();
-    for (std::size_t i = 0; i < count; ++i) list[i] = operand(args[i], builder);
-    builder.emit(&mnemonic, {list, count}, guarded);
-    PyObject* result = count != 0 && as_reg(args[0]) ? args[0] : Py_None;
-    Py_INCREF(result);
-    return result;
-  }, nullptr);
+  return caught(
+      [&] {
+        build::Builder& builder = active();
+        const ir::Guard guarded = guard_of(names, args + count, builder);
+        std::array<build::Operand, 8> few;
+        std::vector<build::Operand> many(count > few.size() ? count : 0);
+        build::Operand* list = count > few.size() ? many.data() : few.data();
+        for (std::size_t i = 0; i < count; ++i) list[i] = operand(args[i], builder);
+        builder.emit(&mnemonic, {list, count}, guarded);
+        PyObject* result = count != 0 && as_reg(args[0]) ? args[0] : Py_None;
+        Py_INCREF(result);
+        return result;
+      },
+      nullptr);
 }
 
 void init_trace(nb::module_& m) {
@@ -259,26 +266,29 @@ void init_trace(nb::module_& m) {
     }
   });
   nb::class_<Trace>(m, "Trace", "One kernel while its body runs")
-      .def("__init__",
-           [](Trace* self, std::string name, std::string target, std::optional<std::pair<int, int>> version,
-              std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives) {
-             new (self) Trace(options_of(std::move(name), std::move(target), version, std::move(extern_shared),
-                                         dynamic_shared, std::move(directives)));
-           },
-           nb::arg("name"), nb::arg("target"), nb::arg("version") = nb::none(), nb::arg("extern_smem") = "",
-           nb::arg("smem") = 0, nb::arg("directives") = std::vector<std::string>{})
+      .def(
+          "__init__",
+          [](Trace* self, std::string name, std::string target, std::optional<std::pair<int, int>> version,
+             std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives) {
+            new (self) Trace(options_of(std::move(name), std::move(target), version, std::move(extern_shared),
+                                        dynamic_shared, std::move(directives)));
+          },
+          nb::arg("name"), nb::arg("target"), nb::arg("version") = nb::none(), nb::arg("extern_smem") = "",
+          nb::arg("smem") = 0, nb::arg("directives") = std::vector<std::string>{})
       .def("add_pointer", [](Trace& t, const std::string& name) { t.builder.add_pointer(name); })
       .def("add_raw", [](Trace& t, const std::string& type, const std::string& name) { t.builder.add_raw(type, name); })
       .def("__enter__", [](nb::object self) { return enter(self), self; })
       .def("__exit__", [](nb::object self, nb::args) { leave(self); })
-      .def("tma_desc", [](Trace& t, const std::string& tensor) {
-        t.builder.set_place(author_place());
-        return make(t.builder.tensor_map(tensor));
-      })
-      .def_prop_ro("ptx_version", [](const Trace& t) {
-        const isa::Version version = t.builder.options().version;
-        return nb::make_tuple(version.major, version.minor);
-      })
+      .def("tma_desc",
+           [](Trace& t, const std::string& tensor) {
+             t.builder.set_place(author_place());
+             return make(t.builder.tensor_map(tensor));
+           })
+      .def_prop_ro("ptx_version",
+                   [](const Trace& t) {
+                     const isa::Version version = t.builder.options().version;
+                     return nb::make_tuple(version.major, version.minor);
+                   })
       .def("finish", [](Trace& t) { return BuiltModule(finish(t)); });
   m.def("current_trace", [] { return current_owner ? nb::borrow(current_owner) : nb::none(); });
   m.def("is_special_register", [](const std::string& name) { return isa::special_register(name) != nullptr; });
@@ -287,16 +297,20 @@ void init_trace(nb::module_& m) {
     for (const auto& row : isa::special_registers()) names.append(std::string(row.name));
     return names;
   });
-  m.def("emit", [](const std::string& mnemonic, nb::args args, nb::kwargs kwargs) {
-    build::Builder& builder = active();
-    ir::Guard guarded;
-    for (auto [name, value] : kwargs) {
-      if (nb::cast<std::string>(name) != "pred") throw nb::type_error("an instruction takes pred= and no other name");
-      guarded = guard(value, builder);
-    }
-    builder.emit(isa::resolve(mnemonic), operands(args, builder), guarded);
-    return args.size() != 0 && as_reg(args[0]) ? nb::object(args[0]) : nb::none();
-  }, "Emits the instruction of this mnemonic with these operands.");
+  m.def(
+      "emit",
+      [](const std::string& mnemonic, nb::args args, nb::kwargs kwargs) {
+        build::Builder& builder = active();
+        ir::Guard guarded;
+        for (auto [name, value] : kwargs) {
+          if (nb::cast<std::string>(name) != "pred")
+            throw nb::type_error("an instruction takes pred= and no other name");
+          guarded = guard(value, builder);
+        }
+        builder.emit(isa::resolve(mnemonic), operands(args, builder), guarded);
+        return args.size() != 0 && as_reg(args[0]) ? nb::object(args[0]) : nb::none();
+      },
+      "Emits the instruction of this mnemonic with these operands.");
 }
 
 }  // namespace ptx::python

@@ -54,7 +54,7 @@ build::Operand operand(nb::handle value, build::Builder& builder);
 std::vector<build::Operand> operands(nb::handle sequence, build::Builder& builder);
 // The address that a value stands for: an address, a register or symbol in brackets, a shared object.
 build::Address address(nb::handle value, build::Builder& builder);
-bool shared_address(nb::handle value, build::Address& out);     // of the objects of shared.cpp; false: none of them
+bool shared_address(nb::handle value, build::Address& out);  // of the objects of shared.cpp; false: none of them
 bool shared_operand(nb::handle value, build::Operand& out);
 ir::Guard guard(nb::handle predicate, build::Builder& builder);  // None: unconditional
 std::string name_argument(nb::handle value);                     // a str, or the name of something with one
@@ -74,7 +74,8 @@ auto caught(Body&& body, decltype(body()) failed) noexcept -> decltype(body()) {
   } catch (nb::python_error& error) {
     error.restore();
   } catch (const nb::builtin_exception& error) {
-    PyErr_SetString(error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_RuntimeError, error.what());
+    PyErr_SetString(error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_RuntimeError,
+                    error.what());
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }

@@ -36,20 +36,25 @@ nb::object type_object(isa::Type type) {
 
 void init_types(nb::module_& m) {
   type_class = nb::class_<PtxType>(m, "PtxType", "A type of PTX: `name`, `bits`, and `ptx`, the name with its dot")
-                   .def("__init__",
-                        [](PtxType* self, std::string name, int bits) {
-                          const auto type = isa::type_named(name);
-                          new (self) PtxType{std::move(name), bits, type.value_or(isa::Type::none)};
-                        }, nb::arg("name"), nb::arg("bits"))
+                   .def(
+                       "__init__",
+                       [](PtxType* self, std::string name, int bits) {
+                         const auto type = isa::type_named(name);
+                         new (self) PtxType{std::move(name), bits, type.value_or(isa::Type::none)};
+                       },
+                       nb::arg("name"), nb::arg("bits"))
                    .def_ro("name", &PtxType::name)
                    .def_ro("bits", &PtxType::bits)
                    .def_prop_ro("ptx", [](const PtxType& t) { return "." + t.name; })
                    .def("__repr__", [](const PtxType& t) { return t.name; })
                    .def("__hash__", [](const PtxType& t) { return std::hash<std::string>{}(t.name); })
-                   .def("__eq__", [](const PtxType& t, nb::handle other) {
-                     const PtxType* o = as_type(other);
-                     return o && o->name == t.name;
-                   }, nb::arg("other").none())
+                   .def(
+                       "__eq__",
+                       [](const PtxType& t, nb::handle other) {
+                         const PtxType* o = as_type(other);
+                         return o && o->name == t.name;
+                       },
+                       nb::arg("other").none())
                    .def("__reduce__", [](nb::handle self) {
                      const PtxType& t = *as_type(self);
                      return nb::make_tuple(self.type(), nb::make_tuple(t.name, t.bits));

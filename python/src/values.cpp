@@ -1,5 +1,5 @@
-// Reg, RegArray, NegPred, PipeRef, AddressOperand: raw Python types around the library's values. Raw, because operators and
-// operands are the hot path of tracing; each slot converts, calls the library, and wraps what comes back.
+// Reg, RegArray, NegPred, PipeRef, AddressOperand: raw Python types around the library's values. Raw, because operators
+// and operands are the hot path of tracing; each slot converts, calls the library, and wraps what comes back.
 #include <type_traits>
 
 #include "ptx/build/expression.h"
@@ -10,8 +10,7 @@ namespace {
 
 template <class Value>
 struct Box {
-  PyObject_HEAD
-  PyObject* owner;  // the Trace whose builder the value points to
+  PyObject_HEAD PyObject* owner;  // the Trace whose builder the value points to
   Value value;
 };
 template <class Value>
@@ -49,7 +48,9 @@ void dealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
-PyObject* text(std::string_view view) { return PyUnicode_FromStringAndSize(view.data(), static_cast<Py_ssize_t>(view.size())); }
+PyObject* text(std::string_view view) {
+  return PyUnicode_FromStringAndSize(view.data(), static_cast<Py_ssize_t>(view.size()));
+}
 
 bool number_like(PyObject* value) {
   return unbox<build::Reg>(value) || PyLong_Check(value) || PyFloat_Check(value) || PyIndex_Check(value) ||
@@ -62,10 +63,12 @@ using Binary = build::Reg (*)(const build::Operand&, const build::Operand&);
 
 PyObject* binary(PyObject* a, PyObject* b, Binary operation) {
   if (!number_like(a) || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
-  return caught([&] {
-    build::Builder& builder = active();
-    return box(operation(operand(a, builder), operand(b, builder)));
-  }, nullptr);
+  return caught(
+      [&] {
+        build::Builder& builder = active();
+        return box(operation(operand(a, builder), operand(b, builder)));
+      },
+      nullptr);
 }
 
 // A shift's left side is a register.
@@ -73,21 +76,25 @@ using Shift = build::Reg (*)(const build::Reg&, const build::Operand&);
 PyObject* shift(PyObject* a, PyObject* b, Shift operation) {
   const auto* left = unbox<build::Reg>(a);
   if (!left || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
-  return caught([&] {
-    build::Builder& builder = active();
-    return box(operation(*left, operand(b, builder)));
-  }, nullptr);
+  return caught(
+      [&] {
+        build::Builder& builder = active();
+        return box(operation(*left, operand(b, builder)));
+      },
+      nullptr);
 }
 
 template <char op>
 PyObject* in_place(PyObject* a, PyObject* b) {
   if (!number_like(b)) Py_RETURN_NOTIMPLEMENTED;
-  return caught([&] {
-    build::Builder& builder = active();
-    build::assign(op, self_of<build::Reg>(a), operand(b, builder));
-    Py_INCREF(a);
-    return a;
-  }, nullptr);
+  return caught(
+      [&] {
+        build::Builder& builder = active();
+        build::assign(op, self_of<build::Reg>(a), operand(b, builder));
+        Py_INCREF(a);
+        return a;
+      },
+      nullptr);
 }
 
 PyObject* add(PyObject* a, PyObject* b) { return binary(a, b, build::add); }
@@ -127,19 +134,24 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
   using enum build::Compare;
   constexpr build::Compare operations[] = {lt, le, eq, ne, gt, ge};  // Py_LT, Py_LE, Py_EQ, Py_NE, Py_GT, Py_GE
   if (!number_like(b)) Py_RETURN_NOTIMPLEMENTED;
-  return caught([&] {
-    build::Builder& builder = active();
-    return box(build::compare(operations[operation], operand(a, builder), operand(b, builder)));
-  }, nullptr);
+  return caught(
+      [&] {
+        build::Builder& builder = active();
+        return box(build::compare(operations[operation], operand(a, builder), operand(b, builder)));
+      },
+      nullptr);
 }
 
 int truth(PyObject* a) {
-  return caught([&]() -> int {
-    const build::Reg& reg = self_of<build::Reg>(a);
-    throw build::Refused({Diagnostic(Code::truth_of_register, author_place(),
-                                     cat("register ", reg.name(),
-                                         " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
-  }, -1);
+  return caught(
+      [&]() -> int {
+        const build::Reg& reg = self_of<build::Reg>(a);
+        throw build::Refused(
+            {Diagnostic(Code::truth_of_register, author_place(),
+                        cat("register ", reg.name(),
+                            " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
+      },
+      -1);
 }
 
 // Reg --------------------------------------------------------------------------------------------------------------
@@ -151,10 +163,12 @@ PyObject* reg_dtype(PyObject* self, void*) {
   return caught([&] { return type_object(self_of<build::Reg>(self).type).release().ptr(); }, nullptr);
 }
 PyObject* reg_repr(PyObject* self) {
-  return caught([&] {
-    const build::Reg& reg = self_of<build::Reg>(self);
-    return text(cat("Reg(", reg.name(), ", ", info(reg.type).name, ")"));
-  }, nullptr);
+  return caught(
+      [&] {
+        const build::Reg& reg = self_of<build::Reg>(self);
+        return text(cat("Reg(", reg.name(), ", ", info(reg.type).name, ")"));
+      },
+      nullptr);
 }
 Py_hash_t reg_hash(PyObject* self) {
   const build::Reg& reg = self_of<build::Reg>(self);
@@ -163,10 +177,12 @@ Py_hash_t reg_hash(PyObject* self) {
 
 template <build::Reg (*operation)(const build::Reg&, const build::Operand&)>
 PyObject* method(PyObject* self, PyObject* other) {
-  return caught([&] {
-    build::Builder& builder = active();
-    return box(operation(self_of<build::Reg>(self), operand(other, builder)));
-  }, nullptr);
+  return caught(
+      [&] {
+        build::Builder& builder = active();
+        return box(operation(self_of<build::Reg>(self), operand(other, builder)));
+      },
+      nullptr);
 }
 
 PyGetSetDef reg_fields[] = {{"name", reg_name, nullptr, "Its name in the text.", nullptr},
@@ -206,13 +222,16 @@ PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Reg>),
 // RegArray ---------------------------------------------------------------------------------------------------------
 
 PyObject* array_item(PyObject* self, Py_ssize_t i) {
-  return caught([&]() -> PyObject* {
-    const build::RegArray& array = self_of<build::RegArray>(self);
-    if (i >= 0 && static_cast<std::uint64_t>(i) < array.count)
-      return box(array[static_cast<std::uint32_t>(i)], owner_of<build::RegArray>(self));
-    throw build::Refused({Diagnostic(Code::index_range, author_place(),
-                                     cat("index ", i, " of ", array.base(), "<", array.count, "> is not in 0..", array.count - 1))});
-  }, nullptr);
+  return caught(
+      [&]() -> PyObject* {
+        const build::RegArray& array = self_of<build::RegArray>(self);
+        if (i >= 0 && static_cast<std::uint64_t>(i) < array.count)
+          return box(array[static_cast<std::uint32_t>(i)], owner_of<build::RegArray>(self));
+        throw build::Refused(
+            {Diagnostic(Code::index_range, author_place(),
+                        cat("index ", i, " of ", array.base(), "<", array.count, "> is not in 0..", array.count - 1))});
+      },
+      nullptr);
 }
 
 bool index_of(PyObject* key, Py_ssize_t& index) {
@@ -232,14 +251,16 @@ PyObject* array_subscript(PyObject* self, PyObject* key) {
 int array_assign(PyObject* self, PyObject* key, PyObject* value) {
   Py_ssize_t index = 0;
   if (!index_of(key, index)) return -1;
-  return caught([&] {
-    active();
-    if (!value) throw nb::type_error("registers of an array cannot be deleted");
-    const build::Reg& reg = reg_argument(value, "the value of a register array's element");
-    const build::RegArray& array = self_of<build::RegArray>(self);
-    array.set(index < 0 ? array.count : static_cast<std::uint32_t>(index), reg);
-    return 0;
-  }, -1);
+  return caught(
+      [&] {
+        active();
+        if (!value) throw nb::type_error("registers of an array cannot be deleted");
+        const build::Reg& reg = reg_argument(value, "the value of a register array's element");
+        const build::RegArray& array = self_of<build::RegArray>(self);
+        array.set(index < 0 ? array.count : static_cast<std::uint32_t>(index), reg);
+        return 0;
+      },
+      -1);
 }
 
 Py_ssize_t array_length(PyObject* self) { return static_cast<Py_ssize_t>(self_of<build::RegArray>(self).count); }
@@ -262,21 +283,22 @@ PyObject* array_dtype(PyObject* self, void*) {
   return caught([&] { return type_object(self_of<build::RegArray>(self).type).release().ptr(); }, nullptr);
 }
 PyObject* array_repr(PyObject* self) {
-  return caught([&] {
-    const build::RegArray& array = self_of<build::RegArray>(self);
-    return text(cat("RegArray(", array.base(), "<", array.count, ">, ", info(array.type).name, ")"));
-  }, nullptr);
+  return caught(
+      [&] {
+        const build::RegArray& array = self_of<build::RegArray>(self);
+        return text(cat("RegArray(", array.base(), "<", array.count, ">, ", info(array.type).name, ")"));
+      },
+      nullptr);
 }
 
 PyGetSetDef array_fields[] = {{"base", array_base, nullptr, "The name that its registers share.", nullptr},
                               {"count", array_count, nullptr, "How many registers.", nullptr},
                               {"dtype", array_dtype, nullptr, "Their type.", nullptr},
                               {}};
-PyMethodDef array_methods[] = {
-    {"regs", array_regs, METH_NOARGS, "Its registers as a list."},
-    {"hw_order", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_hw_order)), METH_VARARGS | METH_KEYWORDS,
-     "Its registers as a list, last first with reverse=True."},
-    {}};
+PyMethodDef array_methods[] = {{"regs", array_regs, METH_NOARGS, "Its registers as a list."},
+                               {"hw_order", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_hw_order)),
+                                METH_VARARGS | METH_KEYWORDS, "Its registers as a list, last first with reverse=True."},
+                               {}};
 PyType_Slot array_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::RegArray>),
                              PTX_SLOT(Py_tp_repr, array_repr),
                              {Py_tp_getset, array_fields},
@@ -296,19 +318,27 @@ PyObject* not_repr(PyObject* self) {
   return caught([&] { return text(cat("NegPred(", self_of<build::Not>(self).reg.name(), ")")); }, nullptr);
 }
 int not_truth(PyObject* self) {
-  return caught([&]() -> int {
-    throw build::Refused({Diagnostic(Code::truth_of_register, author_place(),
-                                     cat("predicate !", self_of<build::Not>(self).reg.name(),
-                                         " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
-  }, -1);
+  return caught(
+      [&]() -> int {
+        throw build::Refused(
+            {Diagnostic(Code::truth_of_register, author_place(),
+                        cat("predicate !", self_of<build::Not>(self).reg.name(),
+                            " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
+      },
+      -1);
 }
 PyGetSetDef not_fields[] = {{"reg", not_reg, nullptr, "The predicate that is negated.", nullptr}, {}};
-PyType_Slot not_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Not>), PTX_SLOT(Py_tp_repr, not_repr),
-                           PTX_SLOT(Py_nb_invert, not_invert),           PTX_SLOT(Py_nb_bool, not_truth),
-                           {Py_tp_getset, not_fields},                   {0, nullptr}};
+PyType_Slot not_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Not>),
+                           PTX_SLOT(Py_tp_repr, not_repr),
+                           PTX_SLOT(Py_nb_invert, not_invert),
+                           PTX_SLOT(Py_nb_bool, not_truth),
+                           {Py_tp_getset, not_fields},
+                           {0, nullptr}};
 
 PyObject* pair_left(PyObject* self, void*) { return box(self_of<build::Pair>(self).left, owner_of<build::Pair>(self)); }
-PyObject* pair_right(PyObject* self, void*) { return box(self_of<build::Pair>(self).right, owner_of<build::Pair>(self)); }
+PyObject* pair_right(PyObject* self, void*) {
+  return box(self_of<build::Pair>(self).right, owner_of<build::Pair>(self));
+}
 PyGetSetDef pair_fields[] = {{"left", pair_left, nullptr, "The first destination.", nullptr},
                              {"right", pair_right, nullptr, "The second destination.", nullptr},
                              {}};

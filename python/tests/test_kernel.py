@@ -443,7 +443,7 @@ def test_outputs_and_arrays_as_values():
         assert [r.name for r in values] == [r.name for r in values.regs()]
         x = values[0]
         assert (x.name, x.dtype, repr(x)) == ("%f0", f32, "Reg(%f0, f32)")
-        assert hash(values[0]) == hash(x) and not (x is None)
+        assert hash(values[0]) == hash(x) and x is not None
         p = reg.scalar(pred)
         assert (~p).reg.name == p.name and (~~p).name == p.name
         assert ((x | p).left.name, (x | p).right.name) == (x.name, p.name)
@@ -457,7 +457,7 @@ def test_outputs_and_arrays_as_values():
 def test_raw_text():
     @kernel
     def k():
-        x = reg.scalar(u32, init=0)
+        reg.scalar(u32, init=0)
         ptx.raw("add.u32 %r0, %r0, 1; add.u32 %r0, %r0, 2;\n again:\n\tsetp.lt.u32 %p9, %r0, 9; // nine")
         ptx.bra("again")
 

@@ -27,7 +27,22 @@ def test_all_names_are_there(module):
 
 
 @pytest.mark.parametrize(
-    "name", ["types", "reg", "smem", "ptx", "specs", "kernel", "wgmma_layout", "parser", "emitter", "errors", "_trace", "_arch", "_intrinsic"]
+    "name",
+    [
+        "types",
+        "reg",
+        "smem",
+        "ptx",
+        "specs",
+        "kernel",
+        "wgmma_layout",
+        "parser",
+        "emitter",
+        "errors",
+        "_trace",
+        "_arch",
+        "_intrinsic",
+    ],
 )
 def test_submodules(name):
     assert importlib.import_module(f"pyptx.{name}").__doc__
@@ -72,7 +87,9 @@ def run(code: str) -> str:
 
 
 def test_import_needs_nothing_else():
-    loaded = run("import sys; before = set(sys.modules); import pyptx; print(*sorted(set(sys.modules) - before))").split()
+    loaded = run(
+        "import sys; before = set(sys.modules); import pyptx; print(*sorted(set(sys.modules) - before))"
+    ).split()
     foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"pyptx", "nanobind"}
     assert not foreign
 

@@ -68,4 +68,3 @@ def test_text_of_the_example():
     assert text.count("ld.global.f32") == 32 and text.count("st.global.f32") == 16
     # Two rows of 512 floats are 4 KiB: offsets of rows are 64-bit products, right beyond 4 GiB.
     assert "mul.wide.u32" in text
-

@@ -70,7 +70,9 @@ def test_tiles_are_values():
         tile.layout = Layout.COL
 
 
-@pytest.mark.parametrize(("k", "layout"), [(64, "TMA_128B"), (128, "TMA_128B"), (32, "TMA_64B"), (16, "TMA_32B"), (8, "ROW")])
+@pytest.mark.parametrize(
+    ("k", "layout"), [(64, "TMA_128B"), (128, "TMA_128B"), (32, "TMA_64B"), (16, "TMA_32B"), (8, "ROW")]
+)
 def test_wgmma_tiles_take_the_swizzle_of_their_width(k, layout):
     assert Tile.wgmma_a(64, k, bf16).layout is Layout[layout]
     assert Tile.wgmma_b(64, k, bf16).layout is Layout[layout]

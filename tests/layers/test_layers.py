@@ -33,7 +33,9 @@ def violations(text: str, room: str, rooms: dict[str, int], allowed: set[tuple[s
 
 
 def sources() -> list[Path]:
-    return sorted(p for p in (ROOT / "ptx").rglob("*") if p.suffix in {".h", ".cpp", ".def"} and p.parent != ROOT / "ptx")
+    return sorted(
+        p for p in (ROOT / "ptx").rglob("*") if p.suffix in {".h", ".cpp", ".def"} and p.parent != ROOT / "ptx"
+    )
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
