@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import mmap
 import struct
 import sys
 from pathlib import Path
@@ -95,7 +96,7 @@ def _run(arguments) -> int:
         return 1
     for argument in arguments.args:
         if argument.printed:
-            print(argument.value.hex())
+            print(bytes(argument.value).hex())
     return 0
 
 
@@ -114,9 +115,9 @@ def _three(text: str) -> tuple[int, int, int]:
 
 
 class _Argument:
-    """One kernel argument: `value` is bytes for a scalar, a bytearray for a buffer."""
+    """One kernel argument: `value` is bytes for a scalar, memory for a buffer."""
 
-    def __init__(self, value: bytes | bytearray, printed: bool = False):
+    def __init__(self, value: bytes | bytearray | mmap.mmap, printed: bool = False):
         self.value = value
         self.printed = printed
 
@@ -134,17 +135,26 @@ def _argument(text: str) -> _Argument:
     kind, colon, value = text.partition(":")
     try:
         if colon and kind == "in":
-            return _Argument(bytearray.fromhex(value))
+            return _Argument(_buffer(bytes.fromhex(value)))
         if colon and kind == "out":
-            return _Argument(bytearray(int(value, 0)), printed=True)
+            return _Argument(_buffer(bytes(int(value, 0))), printed=True)
         if colon and kind in _SCALARS:
             number = float(value) if kind.startswith("f") else int(value, 0)
             return _Argument(struct.pack("<" + _SCALARS[kind], number))
         if text.endswith(".npy"):
-            return _Argument(bytearray(_npy(Path(text))))
+            return _Argument(_buffer(_npy(Path(text))))
     except (ValueError, struct.error, OSError) as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     raise argparse.ArgumentTypeError(f"{text!r} is not TYPE:VALUE, in:HEX, out:N or a .npy file")
+
+
+def _buffer(content: bytes) -> bytearray | mmap.mmap:
+    """A copy at the start of a page: a device's allocator aligns to 256 bytes, a bytearray to 16."""
+    if not content:
+        return bytearray()
+    memory = mmap.mmap(-1, len(content))
+    memory[:] = content
+    return memory
 
 
 def _npy(path: Path) -> bytes:

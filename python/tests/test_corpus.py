@@ -43,6 +43,9 @@ OTHER_CHAPTERS = re.compile(
 )
 STATEMENT = re.compile(r"(?:^|[;{}:])\s*(?:@!?[%$\w]+\s+)?([a-z][\w.:]*[\w])(?=[\s;])", re.MULTILINE)
 
+# Kernels of zluda that its own compiler takes and ptxas 13.5 refuses.
+NO_PTX = {"vector8_extract.ptx": "mov has no .v8"}
+
 # Where check and the assembler differ for good, with the reason.  An entry that no longer differs fails.
 DIFFERS: dict[str, str] = {}
 
@@ -133,5 +136,8 @@ def test_kernel_gives_its_bytes(name, capsys):
     buffers = ["--arg", f"in:{row['input_bytes']}", "--arg", f"out:{len(row['output_bytes']) // 2}"]
     status = main(["run", str(path), "--smem", "1024", *buffers])
     said = capsys.readouterr()
+    if name in NO_PTX:
+        assert status == 1 and "mov.v8" in said.err
+        return
     assert status == 0, said.err
     assert said.out.split() == [row["output_bytes"]]
