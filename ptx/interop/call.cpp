@@ -76,6 +76,7 @@ Expected<Done> Plan::call(std::span<const DLTensor> inputs, std::span<const std:
     return Diagnostic(Code::argument_count, Place{},
                       cat(record_.entry, ": expected ", record_.scalars.size(), " scalars, got ", scalars.size()));
   if (auto done = allocate(call, symbols); !done) return done;
+  if (record_.grid.count() == 0) return Done{};  // tensors without elements: nothing to run
   alignas(64) std::byte usual[usual_parameter_bytes];
   if (record_.parameter_bytes <= sizeof usual) {
     call.parameters = usual;

@@ -209,6 +209,16 @@ TEST_CASE("sizes of one, and no elements, are contiguous whatever their strides"
   CHECK(empty.plan->takes(std::vector<DLTensor>{none, w}));
 }
 
+TEST_CASE("an empty grid runs nothing, and its outputs are there") {
+  launch::Record empty = record(0, 512);
+  empty.grid.x = 0;
+  World world(empty);
+  Tensor none(Element::f32, {0, 512}, nullptr), w(Element::f32, {512});
+  REQUIRE(world.plan->call(std::vector<DLTensor>{none, w}, std::vector<std::uint64_t>{0}, world.framework));
+  CHECK(world.executor.runs == 0);
+  CHECK(world.output_shape == std::vector<std::int64_t>{0, 512});
+}
+
 TEST_CASE("pinned and managed memory go where they can be reached") {
   World world(record());
   Tensor x(Element::f32, {16, 512}), w(Element::f32, {512});
