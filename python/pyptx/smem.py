@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 SharedSlice = SharedAlloc  # a stage of an allocation is an allocation with an offset
+SharedAlloc.gmma_layout = SharedAlloc.gmma_major = None  # of an allocation that no descriptor names
 
 
 def alloc_with_layout(

@@ -426,6 +426,10 @@ void init_cluster(nb::module_ m) {
                                guard(predicate, builder));
       },
       nb::arg("bar_addr"), nb::arg("cta_id"), nb::arg("count") = 1, nb::kw_only(), nb::arg("pred") = nb::none());
+  m.def("arrive_multicast", [](nb::args, nb::kwargs) {
+    active().refuse(Code::bad_argument,
+                    "PTX has no mbarrier.arrive with multicast; write arrive_remote for each CTA of the cluster");
+  });
 }
 
 }  // namespace
