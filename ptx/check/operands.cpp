@@ -75,7 +75,7 @@ class Judge {
   Judge(const View& view, const isa::Form& form) : view_(view), form_(form) {}
 
   Code operand(const Pattern& p, const Operand& o) const {
-    if (o.negated && !p.row->negatable) return Code::negated_operand;
+    if (o.negated && (!p.row->negatable || p.type != Type::pred)) return Code::negated_operand;
     switch (p.kind) {
       case OperandKind::value: return value(p, o);
       case OperandKind::sink: return o.kind == Operand::Kind::sink ? Code{} : Code::operand_kind;
@@ -83,7 +83,7 @@ class Judge {
       case OperandKind::immediate: return immediate(p, o);
       case OperandKind::label: return name(o, Symbol::Kind::label);
       case OperandKind::function: return function(o);
-      case OperandKind::symbol: return o.kind == Operand::Kind::symbol ? known(o) : Code::operand_kind;
+      case OperandKind::symbol: return variable_name(p, o);
       case OperandKind::prototype: return o.kind == Operand::Kind::symbol ? known(o) : Code::operand_kind;
       case OperandKind::arguments: return o.kind == Operand::Kind::list ? Code{} : Code::operand_kind;
       case OperandKind::any: return {};
@@ -100,6 +100,13 @@ class Judge {
  private:
   const Symbol* find(const Operand& o) const { return view_.symbols->find(o.id, view_.block); }
   Code known(const Operand& o) const { return view_.symbols && !find(o) ? Code::undefined_name : Code{}; }
+
+  // A variable by its bare name, where the form says in which space it is (cvta, mapa).
+  Code variable_name(const Pattern& p, const Operand& o) const {
+    if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
+    if (p.space == Space::generic || !view_.symbols || !find(o)) return known(o);
+    return find(o)->variable ? variable(p, o) : Code::operand_kind;
+  }
 
   Code name(const Operand& o, Symbol::Kind kind) const {
     if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
@@ -202,7 +209,8 @@ class Judge {
     if (!form_.reads_special) return Code::special_operand;
     const auto* known = isa::special_register(Name::from_id(o.id).view());
     if (!known) return Code::undefined_name;
-    return special_agrees(p.type, *known) ? Code{} : Code::operand_type;
+    const bool fits = special_agrees(p.type, *known) || (p.wider && agrees(p.type, known->type, true));
+    return fits ? Code{} : Code::operand_type;
   }
 
   Code number(const Pattern& p, const Operand& o) const {

@@ -64,7 +64,7 @@ struct Pattern {
   Type type = Type::none;        // of one element; none: any
   std::uint8_t length = 0;       // {..} of so many; 0: not a vector
   std::uint8_t group = 0;        // 0: required; else operands that are all there or none
-  Space space = Space::generic;  // of an address
+  Space space = Space::generic;  // of an address, or of a variable by name
   bool exact = false;            // the row names the type itself: no f16x2 register for an integer
   bool wider = false;            // a register may be wider than the type (manual 9.4.1)
 };

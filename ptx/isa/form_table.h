@@ -115,7 +115,7 @@ struct Form {
   std::span<const Requirement> needs;  // [0]: the form itself
   std::span<const Rule> rules;
   bool relaxed = false;          // ld, st, cvt and their kin: registers may be wider than the type
-  bool reads_special = false;    // mov, cvt: sources may be special registers
+  bool reads_special = false;    // mov, cvt of integers: sources may be special registers
   bool braces_scalars = false;   // ld, ldu, st, mov: a scalar may be written {a}, as Triton does
   bool names_variables = false;  // mov, cvta, mapa: sources may be addresses of variables
 

@@ -72,6 +72,7 @@ Pattern pattern(const Match& match, const OperandRow& row, bool relaxed) {
   p.group = row.group;
   p.wider = relaxed && (!row.type.named || &row == &match.form->operands[0] || &row == &match.form->operands[1]);
   if (row.kind == OperandKind::address) p.space = space_of(match, row);
+  if (row.kind == OperandKind::symbol) p.space = match.space();
   if (row.list) p.length = static_cast<std::uint8_t>(row.count == Count::none ? row.length : count(row.count, match));
   if (row.vector && !match.value("vec").empty()) p.length = static_cast<std::uint8_t>(number_in(match.value("vec")));
   return p;

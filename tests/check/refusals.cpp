@@ -96,6 +96,8 @@ TEST_CASE("state_space, shared_variable") {
   CHECK(code("ld.shared.b32 r0, [gv];") == Code::state_space);
   CHECK(code("ld.shared.b32 r0, [sv];") == Code{});
   CHECK(code("ld.b32 r0, [gv];") == Code{});
+  CHECK(code("cvta.shared.u64 l0, gv;") == Code::state_space);
+  CHECK(code("cvta.global.u64 l0, gv;") == Code{});
   CHECK(code("mbarrier.init.b64 [gv], 1;") == Code::shared_variable);
   CHECK(code("mbarrier.init.b64 [sv], 1;") == Code{});
 }
@@ -108,6 +110,10 @@ TEST_CASE("sink_operand, special_operand, negated_operand") {
   CHECK(code("selp.b32 r0, r1, r2, !p0;") == Code{});
   CHECK(code("vote.sync.all.pred p0, !p1, r1;") == Code{});
   CHECK(code("setp.eq.s32 p0, !r1, r2;") == Code::negated_operand);
+  CHECK(code("and.pred p0, p1, !p2;") == Code{});
+  CHECK(code("and.b32 r0, r1, !r2;") == Code::negated_operand);
+  CHECK(code("cvt.u64.u32 l0, %tid.x;") == Code{});
+  CHECK(code("cvt.rn.f32.u32 f0, %tid.x;") == Code::special_operand);
 }
 
 TEST_CASE("address_register, undefined_name, guard_type") {
