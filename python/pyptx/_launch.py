@@ -59,7 +59,7 @@ def record(kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared
     """The launch of one specialisation; arguments in the order of the .entry's parameters."""
     block, cluster = (_three(getattr(kernel, f"_{name}")) for name in ("block", "cluster"))
     made = _core.Record(
-        kernel.__name__, kernel.arch, kernel._grid_of(env, template), block, cluster, max(kernel.smem, dynamic_shared)
+        kernel._entry, kernel.arch, kernel._grid_of(env, template), block, cluster, max(kernel.smem, dynamic_shared)
     )
     inputs = len(kernel.in_specs)
     for index, name in enumerate(kernel._tensors):

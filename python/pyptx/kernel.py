@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -150,6 +151,7 @@ class Kernel(_core.Launcher):
         raw_directives: Sequence[tuple[str, tuple]] | None = None,
     ):
         self._fn = fn
+        self._entry = re.sub(r"[^A-Za-z0-9_$]", "_", fn.__name__)  # "<lambda>" is no name of PTX
         self._arch = detect_arch() if arch == "auto" else arch
         self._version = None if version is None else tuple(version)
         self._in_specs = tuple(in_specs or ())
@@ -330,7 +332,7 @@ class Kernel(_core.Launcher):
 
     def _trace(self, template: dict[str, Any], env: dict[str, int]) -> _Specialisation:
         trace = _core.Trace(
-            self._fn.__name__, self._arch, self._version, self._extern_smem, self._smem, self._directives
+            self._entry, self._arch, self._version, self._extern_smem, self._smem, self._directives
         )
         if self._has_specs:
             for name in self._tensors:

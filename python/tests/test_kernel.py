@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from pyptx import Layout, Tile, intrinsic, kernel, ptx, reg, smem
+from pyptx import Layout, Tile, emitter, intrinsic, kernel, ptx, reg, smem
+from pyptx._trace import get_ctx, trace_scope
 from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError, PtxError
 from pyptx.kernel import Kernel, TensorSpec, TmaDescriptorHandle
 from pyptx.types import bf16, f32, pred, u32, u64
@@ -373,7 +374,7 @@ def test_the_impossible_says_what_is_possible():
     def k():
         p = reg.scalar(pred)
         with pytest.raises(AttributeError, match="legal next.*ftz"):
-            ptx.inst.add.rn.wide  # noqa: B018
+            ptx.inst.add.rn.wide
         with pytest.raises(TypeError, match="Cannot convert"):
             ptx.inst.mov.u32(reg.scalar(u32), object())
         with pytest.raises(TypeError, match="pred="):
@@ -482,3 +483,27 @@ def test_raw_text():
     with pytest.raises(AuthoringError) as caught:
         bad.ptx()
     assert caught.value.diagnostics[0].line == bad._fn.__code__.co_firstlineno + 2
+
+
+def test_lambdas_have_a_name():
+    assert ".visible .entry _lambda_()" in kernel(lambda: ptx.ret()).ptx()
+
+
+def test_a_trace_by_hand():
+    with trace_scope(ptx_version=(8, 3)) as trace:
+        assert get_ctx() is trace and trace.ptx_version == (8, 3)
+        reg.scalar(u32, init=5)
+        ptx.ret()
+    text = emitter.emit(trace.finish())
+    assert text.startswith(".version 8.3") and "mov.u32 %r0, 5;" in text
+    with pytest.raises(RuntimeError, match="No active kernel trace"):
+        get_ctx()
+
+
+def test_the_version_that_is_asked_for():
+    assert kernel(empty._fn, version=(8, 5)).ptx().startswith(".version 8.5\n")
+    assert kernel(empty._fn).ptx().startswith(".version 8.0\n")
+
+
+def test_one_file_line_for_one_file():
+    assert empty.ptx(lineinfo=True).count(".file") == 1
