@@ -362,12 +362,15 @@ void Builder::close_scope() {
 Built Builder::finish() {
   State& s = *state_;
   if (s.finished) refuse(Code::open_block, "the kernel is finished already");
-  if (!s.regions.empty()) refuse(Code::open_block, cat(s.regions.size(), " block(s) of the kernel are still open",
-                                 s.regions.back().what == State::Open::range ? "; a range_ loop is not left by break" : ""));
+  if (!s.regions.empty())
+    refuse(Code::open_block,
+           cat(s.regions.size(), " block(s) of the kernel are still open",
+               s.regions.back().what == State::Open::range ? "; a range_ loop is not left by break" : ""));
   Built built;
   settle(s, options_, built);
   s.finished = true;
-  // Names, labels, flow. Instructions without a row are unknown to the check; every other was known when it was emitted.
+  // Names, labels, flow. Instructions without a row are unknown to the check; every other was known when it was
+  // emitted.
   Diagnostics found = check::check(built.module, true);
   std::erase_if(found, [](const Diagnostic& d) {
     return d.code == Code::unknown_instruction || d.code == Code::illegal_modifiers;

@@ -143,7 +143,7 @@ Reg loop_variable(Builder& b, Type type) {
   State& s = b.state();
   const Name prefix("%ri");
   const auto id = static_cast<ir::RegisterId>(s.function.registers.size());
-  s.function.registers.push_back({type, 1, prefix, static_cast<std::int32_t>(s.counters[prefix]++)});
+  s.function.registers.push_back({type, 1, prefix, static_cast<std::int32_t>(s.counters[prefix].next++)});
   s.product_of.push_back(none);
   s.hoisted.push_back({id, 1, false});
   return {&b, id, type};

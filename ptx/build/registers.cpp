@@ -80,12 +80,11 @@ bool is_taken(const Builder::State& s, Name base, std::int64_t first, std::int64
 }
 
 // The next number of a prefix that no register named by the author has.
-std::uint32_t next_number(Builder::State& s, Name prefix) {
-  std::uint32_t& counter = s.counters[prefix];
+std::uint32_t next_number(Builder::State& s, Builder::State::Prefix& of, Name prefix) {
   for (const auto& block : s.blocks) {
-    while (overlaps(block, prefix, counter, 1)) ++counter;
+    while (of.named && overlaps(block, prefix, of.next, 1)) ++of.next;
   }
-  return counter++;
+  return of.next++;
 }
 
 ir::RegisterId add_register(Builder::State& s, isa::Type type, Name base, std::int32_t index) {
@@ -116,15 +115,18 @@ Reg Builder::scalar(isa::Type type, std::string_view name) {
   check_type(*this, type);
   if (!name.empty()) {
     const auto [base, index] = split_name(name);
-    if (is_taken(s, base, index, 1) || (index >= 0 && static_cast<std::uint32_t>(index) < s.counters[base]))
+    if (is_taken(s, base, index, 1) || (index >= 0 && static_cast<std::uint32_t>(index) < s.counters[base].next))
       refuse(Code::duplicate_name, cat("register `", name, "` is declared already"));
     s.blocks.back().taken[base].push_back({index, 1});
+    s.counters[base].named = true;
     const ir::RegisterId id = add_register(s, type, base, index);
     add_declaration(*this, {id, 1, false});
     return {this, id, type};
   }
   const Name prefix = names_of(type).plain;
-  const ir::RegisterId id = add_register(s, type, prefix, static_cast<std::int32_t>(next_number(s, prefix)));
+  auto*& counter = s.plain[static_cast<std::size_t>(type)];
+  if (!counter) counter = &s.counters[prefix];
+  const ir::RegisterId id = add_register(s, type, prefix, static_cast<std::int32_t>(next_number(s, *counter, prefix)));
   if (type == isa::Type::pred) {
     s.pool.push_back(id);
     s.pool_at = s.hoisted.size();
@@ -157,22 +159,23 @@ RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view na
   Name base;
   if (!name.empty()) {
     base = Name(name);
-    if (is_taken(s, base, 0, count) || s.counters[base] > 0)
+    if (is_taken(s, base, 0, count) || s.counters[base].next > 0)
       refuse(Code::duplicate_name,
              cat("registers `", name, "0` ... `", name, count - 1, "` are declared already, in part"));
-    if (!s.inside_scope()) s.counters[base] = count;
+    if (!s.inside_scope()) s.counters[base].next = count;
+    s.blocks.back().taken[base].push_back({0, count});
+    s.counters[base].named = true;
   } else {
     const Name prefix = names_of(type).plain;
-    const bool plain = s.counters[prefix] == 0 && type != isa::Type::pred && !is_taken(s, prefix, 0, count);
+    const bool plain = s.counters[prefix].next == 0 && type != isa::Type::pred && !is_taken(s, prefix, 0, count);
     base = prefix;
     if (plain) {
-      s.counters[prefix] = count;
+      s.counters[prefix].next = count;
     } else {
-      if (type != isa::Type::pred) ++s.counters[prefix];
-      base = Name(cat(prefix.view(), "arr", s.counters[Name(cat(prefix.view(), "_arr"))]++, '_'));
+      if (type != isa::Type::pred) ++s.counters[prefix].next;
+      base = Name(cat(prefix.view(), "arr", s.counters[Name(cat(prefix.view(), "_arr"))].next++, '_'));
     }
   }
-  s.blocks.back().taken[base].push_back({0, count});
   const auto first = static_cast<ir::RegisterId>(s.function.registers.size());
   for (std::uint32_t i = 0; i < count; ++i) add_register(s, type, base, static_cast<std::int32_t>(i));
   add_declaration(*this, {first, count, true});
@@ -183,7 +186,8 @@ Reg Builder::alloc(isa::Type type) {
   State& s = *state_;
   check_type(*this, type);
   const Name prefix = names_of(type).alloc;
-  const ir::RegisterId id = add_register(s, type, prefix, static_cast<std::int32_t>(next_number(s, prefix)));
+  const ir::RegisterId id =
+      add_register(s, type, prefix, static_cast<std::int32_t>(next_number(s, s.counters[prefix], prefix)));
   add_declaration(*this, {id, 1, false});
   return {this, id, type};
 }
@@ -191,7 +195,7 @@ Reg Builder::alloc(isa::Type type) {
 RegArray Builder::alloc_array(isa::Type type, std::uint32_t count) {
   check_type(*this, type);
   const std::string_view prefix = names_of(type).alloc.view();
-  return array(type, count, cat(prefix, "arr", state_->counters[Name(cat(prefix, "_arr"))]++, '_'));
+  return array(type, count, cat(prefix, "arr", state_->counters[Name(cat(prefix, "_arr"))].next++, '_'));
 }
 
 Reg Builder::from(const Operand& value, isa::Type type) { return scalar(type, value); }

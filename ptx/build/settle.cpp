@@ -194,7 +194,7 @@ class Settling {
   Builder::State& s_;
   ir::Function& f_;
   std::vector<RegisterId> renamed_, moved_;
-  std::vector<bool> dead_, gone_, local_;  // local: declared in a block
+  std::vector<bool> dead_, gone_, local_;            // local: declared in a block
   std::unordered_map<RegisterId, RegisterId> wide_;  // product -> its 64-bit register
   std::vector<RegisterId> order_;
   std::unordered_map<std::uint32_t, std::uint32_t> beside_;  // mul.lo -> the mul.wide behind it

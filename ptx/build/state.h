@@ -30,7 +30,12 @@ struct Builder::State {
   std::vector<ir::RegisterId> pool;
   std::size_t pool_at = 0;
 
-  std::unordered_map<Name, std::uint32_t> counters;  // next number of a prefix
+  struct Prefix {
+    std::uint32_t next = 0;  // number
+    bool named = false;      // the author has named a register so
+  };
+  std::unordered_map<Name, Prefix> counters;
+  std::array<Prefix*, std::size(isa::type_table)> plain{};  // of each type's prefix, once it is used
   struct Range {
     std::int64_t first, count;  // of a base alone: -1, 1
   };

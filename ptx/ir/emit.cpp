@@ -2,13 +2,42 @@
 // contract of `emit` in ir.h; where a line came from is noted beside it.
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <concepts>
+#include <cstring>
 #include <unordered_map>
 
-#include "ptx/base/text.h"
 #include "ptx/ir/ir.h"
 
 namespace ptx::ir {
 namespace {
+
+// The text while it grows. Every append is inline: a line is a dozen of them, and a call for each was half the time.
+class Buffer {
+ public:
+  Buffer& operator<<(std::string_view piece) {
+    std::memcpy(room(piece.size()), piece.data(), piece.size());
+    used_ += piece.size();
+    return *this;
+  }
+  Buffer& operator<<(const char* piece) { return *this << std::string_view(piece); }
+  Buffer& operator<<(char c) { return *room(1) = c, ++used_, *this; }
+  Buffer& operator<<(std::integral auto value) {
+    char* const begin = room(24);
+    used_ += static_cast<std::size_t>(std::to_chars(begin, begin + 24, value).ptr - begin);
+    return *this;
+  }
+  void reserve(std::size_t bytes) { buffer_.resize(bytes); }
+  std::string take() { return buffer_.resize(used_), std::move(buffer_); }
+
+ private:
+  char* room(std::size_t bytes) {
+    if (used_ + bytes > buffer_.size()) buffer_.resize(2 * buffer_.size() + bytes);
+    return buffer_.data() + used_;
+  }
+  std::string buffer_;
+  std::size_t used_ = 0;
+};
 
 // Names by id without the lock of the name table: a kernel uses few, again and again.
 class NameViews {
@@ -28,13 +57,13 @@ class NameViews {
   std::array<Entry, 256> entries_;
 };
 
-void hexadecimal(Text& out, std::uint64_t bits, int digits) {
+void hexadecimal(Buffer& out, std::uint64_t bits, int digits) {
   for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out << "0123456789ABCDEF"[bits >> shift & 15];
 }
 
 class Operands {
  public:
-  Operands(Text& out, const Function& function, NameViews& names) : out_(out), function_(function), names_(names) {}
+  Operands(Buffer& out, const Function& function, NameViews& names) : out_(out), function_(function), names_(names) {}
 
   void print(const Operand& o) {
     using Kind = Operand::Kind;
@@ -88,12 +117,12 @@ class Operands {
     out_ << ']';
   }
 
-  Text& out_;
+  Buffer& out_;
   const Function& function_;
   NameViews& names_;
 };
 
-void print_type(Text& out, isa::Type type, std::uint8_t vector, const std::string& opaque) {
+void print_type(Buffer& out, isa::Type type, std::uint8_t vector, const std::string& opaque) {
   if (!opaque.empty()) {
     out << " ." << opaque;
     return;
@@ -102,7 +131,7 @@ void print_type(Text& out, isa::Type type, std::uint8_t vector, const std::strin
   out << " ." << isa::info(type).name;
 }
 
-void print_variable(Text& out, const Variable& v, NameViews& names) {
+void print_variable(Buffer& out, const Variable& v, NameViews& names) {
   if (!v.linking.empty()) out << '.' << v.linking << ' ';
   out << '.' << isa::name(v.space);
   if (!v.attributes.empty()) out << " .attribute(" << v.attributes << ')';
@@ -325,7 +354,7 @@ class Emitter {
   const Module& module_;
   const EmitOptions& options_;
   std::vector<Place>* lines_;
-  Text out_;
+  Buffer out_;
   NameViews names_;
   std::unordered_map<Name, std::uint32_t> files_;
   std::uint32_t next_file_ = 1;
@@ -335,7 +364,7 @@ class Emitter {
 }  // namespace
 
 std::string to_string(const Function& function, const Operand& operand) {
-  Text out;
+  Buffer out;
   NameViews names;
   Operands(out, function, names).print(operand);
   return out.take();

@@ -76,7 +76,7 @@ TEST_CASE("words.def holds every modifier of every row") {
     }
     for (const isa::Value& v : form.values) rows.insert(form.word(v.word));
   }
-  for (const std::string_view word : rows) CHECK_MESSAGE(listed.contains(word), "words.def lacks " << word);
+  for (const std::string_view word : rows) CHECK_MESSAGE(listed.contains(word), "words.def lacks WORD(..., \"" << word << "\")");
   for (const std::string_view word : listed)
     CHECK_MESSAGE(rows.contains(word), "words.def has " << word << " for no row");
 }

@@ -1,0 +1,36 @@
+// pyptx in one include: write PTX by hand, read any PTX, check it, run it with and without a GPU. In the order of use;
+// each header stands alone and says what it does.
+#pragma once
+
+// What may be said: the ISA as rows, types, targets, special registers.
+#include "ptx/isa/form.h"
+#include "ptx/isa/target.h"
+#include "ptx/isa/types.h"
+
+// Reading text: a tree that prints back every byte.
+#include "ptx/syntax/parse.h"
+
+// What a program is: modules, functions, instructions; from a tree, and to text.
+#include "ptx/ir/ir.h"
+#include "ptx/ir/lower.h"
+
+// Whether it is legal.
+#include "ptx/check/check.h"
+
+// Writing: a kernel as a C++ lambda, one method a mnemonic; literals checked at compile time.
+#include "ptx/build/kernel.h"
+#include "ptx/build/literal.h"
+#include "ptx/build/shared.h"
+
+// Families of instructions with more to them than their text.
+#include "ptx/build/barrier.h"
+#include "ptx/build/copy.h"
+#include "ptx/build/matrix.h"
+#include "ptx/build/tcgen05.h"
+#include "ptx/build/warp.h"
+
+// Running: what a launch is, and who runs it.
+#include "ptx/cuda/executor.h"
+#include "ptx/launch/executor.h"
+#include "ptx/launch/record.h"
+#include "ptx/sim/simulator.h"
