@@ -112,3 +112,15 @@ TEST_CASE("what cannot run") {
   expect(Code::launch_shape, kernel(""), shape(1, 2048), {"2048"});
   expect(Code::launch_shape, kernel(""), shape(0, 32), {"empty"});
 }
+
+TEST_CASE("sizes that a text may ask for") {
+  expect(Code::cannot_simulate,
+         kernel("st.global.u32 [%rd1], %r1;", ".param .u64 p", ".global .b8 large[1099511627776];\n"), shape(1, 1),
+         {"`large`"});
+  expect(Code::cannot_simulate, kernel(".local .b8 large[1099511627776];\nst.local.u32 [large], %r1;"), shape(1, 1),
+         {"local memory"});
+  expect(Code::launch_shape, kernel(".shared .b8 large[1000000000];\nst.shared.u32 [large], %r1;"), shape(1, 1),
+         {"shared memory"});
+  const auto many = sim_test::run(kernel(".reg .b64 %many<4000000>;\nst.global.u32 [%rd1], %r1;"), shape(1, 1));
+  CHECK_MESSAGE(many.diagnostics.empty(), to_string(many.diagnostics));
+}

@@ -17,6 +17,9 @@
 
 namespace ptx::sim {
 
+// Bytes of local memory that a thread may have (CUDA Programming Guide, technical specifications).
+inline constexpr std::uint32_t max_local = 512 * 1024;
+
 // A parameter or result, on either side of a call: a row of a register, or bytes of the frame's local memory.
 struct Passed {
   bool in_register = false;

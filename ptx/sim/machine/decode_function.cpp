@@ -67,11 +67,27 @@ void FunctionDecoder::refuse(const Place& place, std::string message) {
 
 // ---- what a function holds
 
+// Only registers that something names have rows: a declaration may make millions.
 void FunctionDecoder::lay_out_registers() {
+  std::vector<bool> used(f_.registers.size());
+  for (const ir::Operand& o : f_.operands) {
+    if (o.kind == ir::Operand::Kind::reg) used[o.id] = true;
+  }
+  for (const ir::Instruction& i : f_.instructions) {
+    if (i.guard.reg != ir::no_id) used[i.guard.reg] = true;
+  }
+  ir::RegisterId formals = 0;
+  for (const auto* list : {&f_.returns, &f_.parameters}) {
+    for (const ir::Variable& v : *list) {
+      if (v.space == isa::Space::reg) used[formals++] = true;
+    }
+  }
   std::uint32_t bytes = 0;
-  for (const ir::Register& r : f_.registers) {
+  for (std::size_t i = 0; i < f_.registers.size(); ++i) {
+    const ir::Register& r = f_.registers[i];
     const std::uint8_t cell = cell_of(r.type);
     registers_.push_back({.offset = bytes, .slot = code_.slots, .bank = Bank::registers, .cell = cell});
+    if (!used[i]) continue;
     code_.slots += r.vector;
     code_.slot_registers.resize(code_.slots, r);
     bytes += cell == 0 ? 64 : r.vector * cell * lanes;
@@ -140,7 +156,8 @@ void FunctionDecoder::find_blocks() {
       if (v.space == isa::Space::local || v.space == isa::Space::param) {
         const std::uint32_t align = alignment(v);
         const std::uint32_t at = (code_.local_bytes + align - 1) / align * align;
-        code_.local_bytes = at + static_cast<std::uint32_t>(std::min<std::uint64_t>(ir::bytes(v), 1u << 24));
+        const std::uint64_t bytes = std::min<std::uint64_t>(ir::bytes(v), 2 * max_local);
+        code_.local_bytes = std::min(at + static_cast<std::uint32_t>(bytes), 2 * max_local);
         names_[key(block, v.name)] = {Resolved::Kind::local, at, v.space};
       } else {
         names_[key(block, v.name)] = layout_.find(v);
@@ -187,6 +204,9 @@ void FunctionDecoder::body() {
     } else {
       program_.tables[program_.ops[jump.op].target][static_cast<std::size_t>(jump.table)] = target;
     }
+  }
+  if (code_.local_bytes > max_local) {
+    refuse(f_.place, cat("`", f_.name.view(), "` needs more than ", max_local, " bytes of local memory a thread"));
   }
   code_.register_bytes = scratch_base_ + scratch_rows_ * 512;
   code_.defined = true;

@@ -16,6 +16,8 @@ std::uint32_t element_bytes(const ir::Variable& v) {
   return v.opaque.empty() ? std::max<std::uint32_t>(1, isa::info(v.type).bits / 8) : 8;
 }
 
+constexpr std::uint64_t max_variable = 1ull << 30;  // bytes; more is a slip in a text
+
 bool is_shared(isa::Space s) { return s == isa::Space::shared || s == isa::Space::shared_cta; }
 
 // Reads the text of an initializer (manual 5.4.4) into bytes.
@@ -217,6 +219,7 @@ Layout::Layout(const ir::Module& module, const std::unordered_map<std::uint32_t,
 }
 
 void Layout::place(const ir::Variable& v) {
+  if (size_of(v) > max_variable) return too_large_.push_back(std::string(v.name.view()));
   if (is_shared(v.space)) return place_shared(v);
   ModuleVariable& m = program_.variables.emplace_back();
   m.name = v.name;
@@ -232,7 +235,7 @@ void Layout::place(const ir::Variable& v) {
 void Layout::place_shared(const ir::Variable& v) {
   const std::uint32_t align = alignment(v);
   const std::uint32_t begin = (program_.static_shared + align - 1) / align * align;
-  program_.static_shared = begin + static_cast<std::uint32_t>(size_of(v));
+  program_.static_shared = static_cast<std::uint32_t>(std::min<std::uint64_t>(begin + size_of(v), 1u << 31));
   variables_[&v] = names_[v.name.id()] = {Resolved::Kind::address, begin, isa::Space::shared};
   program_.shared_variables.push_back({std::string(v.name.view()), begin, program_.static_shared});
 }
@@ -248,6 +251,7 @@ Resolved Layout::find(const ir::Variable& variable) const {
 }
 
 std::optional<std::string> Layout::initialize() {
+  if (!too_large_.empty()) return cat("`", too_large_[0], "` is larger than ", max_variable, " bytes");
   for (const auto& [v, m] : initialized_) {
     if (!Initializer(*v, *this, m->data, m->size).read()) {
       return cat("the initial value of `", v->name.view(),

@@ -37,6 +37,7 @@ class Layout {
   void place_shared(const ir::Variable& variable);
 
   Program& program_;
+  std::vector<std::string> too_large_;
   std::unordered_map<std::uint32_t, Resolved> names_;
   std::unordered_map<const ir::Variable*, Resolved> variables_;
   std::vector<std::pair<const ir::Variable*, ModuleVariable*>> initialized_;

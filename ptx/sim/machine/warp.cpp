@@ -13,9 +13,8 @@ namespace ptx::sim {
 namespace {
 
 constexpr std::uint32_t no_limit = 0xffffffff;
-constexpr std::uint64_t quantum = 4096;          // after which another fragment has its turn
-constexpr std::uint32_t max_depth = 4096;        // of calls
-constexpr std::uint32_t max_local = 512 * 1024;  // bytes a thread (CUDA Programming Guide, technical specifications)
+constexpr std::uint64_t quantum = 4096;    // after which another fragment has its turn
+constexpr std::uint32_t max_depth = 4096;  // of calls
 
 }  // namespace
 

@@ -1,0 +1,76 @@
+// The table of bodies against the rows: what a body takes is what its row has.
+#include "ptx/sim/exec/table.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "ptx/isa/form_table.h"
+
+using namespace ptx;
+
+namespace {
+
+// One mnemonic of a form: the first value of each slot, with and without what is optional.
+std::string spell(const isa::Form& form, bool optional, std::size_t pick) {
+  std::string text(form.word(form.opcode));
+  for (const isa::Modifier& m : form.modifiers) {
+    if (m.group && !optional) continue;
+    text += '.';
+    if (m.slot == isa::Modifier::literal) {
+      text += form.word(m.word);
+    } else {
+      const isa::Slot& slot = form.slots[m.slot];
+      text += form.word(form.values[slot.first + pick % slot.count].word);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every row binds, and its body takes what the row has") {
+  std::set<std::string> unsimulated;
+  std::ifstream file(PTX_SOURCE_DIR "/ptx/sim/exec/unsimulated.def");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("UNSIMULATED(")) unsimulated.insert(line.substr(12, line.find(',') - 12));
+  }
+  int bound = 0;
+  for (const isa::Form& form : isa::forms()) {
+    CAPTURE(form.id);
+    for (std::size_t pick = 0; pick < 24; ++pick) {
+      for (const isa::Match& match : isa::resolve(spell(form, pick % 2, pick / 2))->matches) {
+        if (match.form != &form) continue;
+        const sim::Bound b = sim::bind(match);
+        CAPTURE(spell(form, pick % 2, pick / 2));
+        CHECK((b.why != nullptr) == unsimulated.contains(std::string(form.id)));
+        if (b.why) continue;
+        CHECK(b.run != nullptr);
+        ++bound;
+        if (b.whole_warp) continue;
+        const auto has = std::count_if(match.operands.begin(), match.operands.end(),
+                                       [](const isa::Pattern& p) { return p.row->destination; });
+        CHECK(b.destinations == has);
+        CHECK(b.sources >= static_cast<int>(match.operands.size()) - has - 1);  // a cache policy is nothing to a body
+      }
+    }
+  }
+  CHECK(bound > 1000);
+}
+
+TEST_CASE("lines of unsimulated.def name rows and give reasons") {
+  std::ifstream file(PTX_SOURCE_DIR "/ptx/sim/exec/unsimulated.def");
+  std::set<std::string> seen;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("UNSIMULATED(")) continue;
+    const std::string id = line.substr(12, line.find(',') - 12);
+    CHECK_MESSAGE(seen.insert(id).second, id);
+    const auto forms = isa::forms();
+    CHECK_MESSAGE(std::any_of(forms.begin(), forms.end(), [&](const isa::Form& f) { return f.id == id; }), id,
+                  " is no row");
+    CHECK_MESSAGE(line.size() > id.size() + 24, id, " has no reason");
+  }
+}
