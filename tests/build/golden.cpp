@@ -6,7 +6,7 @@
 namespace ptx::build::testing {
 
 std::string fixture(const std::string& name) {
-  std::ifstream file(std::string(PTX_SOURCE_DIR) + "/tests/fixtures/build/" + name + ".txt");
+  std::ifstream file(std::string(PTX_SOURCE_DIR) + "/python/tests/goldens/" + name + ".txt");
   REQUIRE_MESSAGE(file.good(), "no golden " << name);
   std::stringstream text;
   text << file.rdbuf();

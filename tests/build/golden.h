@@ -1,4 +1,4 @@
-// Goldens of authoring: tests/fixtures/build/NAME.txt holds Python source, `---`, and the text that it stands for (the
+// Goldens of authoring: python/tests/goldens/NAME.txt holds Python source, `---`, and the text that it stands for (the
 // whole module, or the body). Here the same text is asked of the C++ functions; python/tests asks it of the Python
 // source.
 #pragma once
