@@ -69,8 +69,12 @@ std::optional<Diagnostic> bad_guard(const View& view, const ir::Instruction& ins
              nullptr);
 }
 
-// Later stages of refusal are nearer to what the author meant.
-int progress(const Problem& problem) { return problem.code == Code::operand_count ? -1 : problem.operand; }
+// A refusal at a later operand is nearer to what the author meant, and so is one that is more than the wrong kind.
+bool is_nearer(const Problem& a, const Problem& b) {
+  const int at_a = a.code == Code::operand_count ? -1 : a.operand,
+            at_b = b.code == Code::operand_count ? -1 : b.operand;
+  return at_a > at_b || (at_a == at_b && b.code == Code::operand_kind && a.code != Code::operand_kind);
+}
 
 std::optional<Diagnostic> no_form(const isa::Mnemonic& mnemonic, const Place& place) {
   return say(mnemonic.known_opcode ? Code::illegal_modifiers : Code::unknown_instruction, place,
@@ -93,7 +97,7 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
   for (const isa::Match& match : mnemonic.matches) {
     const Problem misfit = fit_operands(view, match, instruction);
     if (misfit) {
-      if (!nearest || progress(misfit) > progress(problem)) nearest = &match, problem = misfit;
+      if (!nearest || is_nearer(misfit, problem)) nearest = &match, problem = misfit;
       continue;
     }
     if (const Code code = gate(goal, match); code != Code{}) {

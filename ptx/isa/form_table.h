@@ -117,7 +117,7 @@ struct Form {
   bool relaxed = false;          // ld, st, cvt and their kin: registers may be wider than the type
   bool reads_special = false;    // mov, cvt of integers: sources may be special registers
   bool braces_scalars = false;   // ld, ldu, st, mov: a scalar may be written {a}, as Triton does
-  bool names_variables = false;  // mov, cvta, mapa: sources may be addresses of variables
+  bool names_variables = false;  // mov: sources may be addresses of variables
 
   constexpr std::string_view word(Word w) const { return {text + w.at, w.size}; }
   constexpr const Requirement& since() const { return needs[0]; }

@@ -33,7 +33,7 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.back().relaxed = is_relaxed(opcode);
     forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
     forms.back().braces_scalars = opcode == "mov" || opcode == "ld" || opcode == "ldu" || opcode == "st";
-    forms.back().names_variables = opcode == "mov" || opcode == "cvta" || opcode == "mapa";
+    forms.back().names_variables = opcode == "mov";
   }
 }
 
