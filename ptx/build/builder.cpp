@@ -1,6 +1,7 @@
 // The Builder's core: appending instructions and statements, places, labels.
 #include "ptx/build/builder.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "ptx/base/text.h"
@@ -91,6 +92,18 @@ bool spell(ir::Operand& number, isa::Type type) {
   return in_range(number, type);
 }
 
+bool is_hidden(const Builder::State& s, ir::RegisterId id) {
+  return std::any_of(s.blocks.begin(), s.blocks.end(), [&](const auto& block) { return block.hidden.contains(id); });
+}
+
+bool mentions_hidden(const Builder::State& s, std::span<const ir::Operand> operands) {
+  for (const ir::Operand& o : operands) {
+    if (o.child_count && mentions_hidden(s, s.function.children(o))) return true;
+    if (o.kind == ir::Operand::Kind::reg && is_hidden(s, o.id)) return true;
+  }
+  return false;
+}
+
 bool without_row(const isa::Mnemonic& mnemonic) {
   if (!mnemonic.matches.empty()) return false;
   constexpr std::string_view prefixes[] = {
@@ -130,6 +143,11 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
       undo();
       refuse_number(*mnemonic, i, o);
     }
+  }
+  if (s.inside_scope() && (is_hidden(s, guard.reg) || mentions_hidden(s, std::span(f.operands).subspan(first)))) {
+    undo();
+    refuse(Code::duplicate_name,
+           cat('`', mnemonic->text, "`: an operand is hidden by a register of its name in the open scope"));
   }
   ir::Instruction made{mnemonic, nullptr, static_cast<std::uint32_t>(first),
                        static_cast<std::uint32_t>(operands.size()), guard};

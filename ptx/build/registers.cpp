@@ -94,6 +94,16 @@ ir::RegisterId add_register(Builder::State& s, isa::Type type, Name base, std::i
   return id;
 }
 
+// Inside a block, a register of the author's name hides one of that name outside: emit() refuses to mention that one
+// there.
+void hide(Builder::State& s, Name base, std::int64_t first, std::int64_t count) {
+  if (!s.inside_scope()) return;
+  for (ir::RegisterId id = 0; id < s.function.registers.size(); ++id) {
+    const ir::Register& r = s.function.registers[id];
+    if (r.base == base && r.index >= first && r.index < first + count) s.blocks.back().hidden.insert(id);
+  }
+}
+
 void add_declaration(Builder& b, ir::RegisterDeclaration declared) {
   Builder::State& s = b.state();
   if (!s.inside_scope()) {
@@ -119,6 +129,7 @@ Reg Builder::scalar(isa::Type type, std::string_view name) {
       refuse(Code::duplicate_name, cat("register `", name, "` is declared already"));
     s.blocks.back().taken[base].push_back({index, 1});
     s.counters[base].named = true;
+    hide(s, base, index, 1);
     const ir::RegisterId id = add_register(s, type, base, index);
     add_declaration(*this, {id, 1, false});
     return {this, id, type};
@@ -163,6 +174,7 @@ RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view na
       refuse(Code::duplicate_name,
              cat("registers `", name, "0` ... `", name, count - 1, "` are declared already, in part"));
     if (!s.inside_scope()) s.counters[base].next = count;
+    hide(s, base, 0, count);
     s.blocks.back().taken[base].push_back({0, count});
     s.counters[base].named = true;
   } else {
@@ -314,21 +326,36 @@ void Builder::add_parameter(ir::Variable v) {
   state_->function.parameters.push_back(std::move(v));
 }
 
-Reg Builder::param(isa::Type type, std::string_view name, std::optional<Reg> into) {
-  const Reg made = into ? *into : scalar(type);
+namespace {
+
+const ir::Variable& parameter(const Builder& b, const ir::Function& f, std::string_view name) {
   const Name wanted(name);
-  for (const ir::Variable& p : state_->function.parameters) {
-    if (p.name != wanted || p.dims.empty()) continue;
-    emit(isa::resolve(cat("mov.", isa::info(type).name)), std::array{Operand(made), Operand(name)});
-    return made;
+  std::string list;
+  for (const ir::Variable& p : f.parameters) {
+    if (p.name == wanted) return p;
+    list += cat(list.empty() ? "" : ", ", p.name.view());
   }
-  emit(isa::resolve(cat("ld.param.", isa::info(move_type(type)).name)),
-       std::array{Operand(made), Operand(address(Operand(name)))});
+  b.refuse(Code::wrong_parameter,
+           cat("the kernel has no parameter `", name, "`; it has ", list.empty() ? "none" : list));
+}
+
+}  // namespace
+
+Reg Builder::param(isa::Type type, std::string_view name, std::optional<Reg> into) {
+  const bool array = !parameter(*this, state_->function, name).dims.empty();
+  const Reg made = into ? *into : scalar(type);
+  if (array) {
+    emit(isa::resolve(cat("mov.", isa::info(type).name)), std::array{Operand(made), Operand(name)});
+  } else {
+    emit(isa::resolve(cat("ld.param.", isa::info(move_type(type)).name)),
+         std::array{Operand(made), Operand(address(Operand(name)))});
+  }
   return made;
 }
 
 std::vector<Reg> Builder::global_pointers(std::span<const std::string> names) {
   std::vector<Reg> made;
+  for (const std::string& name : names) parameter(*this, state_->function, name);
   for (const std::string& name : names) {
     const Reg pointer = scalar(isa::Type::b64);
     emit("ld.param.u64", {pointer, address(Operand(name))});

@@ -42,6 +42,7 @@ struct Builder::State {
   struct Block {                                         // { }, the whole body first
     std::unordered_map<Name, std::vector<Range>> taken;  // numbers that the author's own names have, and arrays
     std::unordered_set<Name> labels;
+    std::unordered_set<ir::RegisterId> hidden;  // of outer blocks, by a register of the same name here
   };
   std::vector<Block> blocks{1};
 

@@ -244,7 +244,9 @@ class Emitter {
     }
     for (const Function& function : module_.functions) {
       for (const Statement& statement : function.body) {
-        if (statement.place.line == 0 || !files_.try_emplace(statement.place.file, next_file_).second) continue;
+        if (statement.kind != Statement::Kind::instruction || statement.place.line == 0 ||
+            !files_.try_emplace(statement.place.file, next_file_).second)
+          continue;
         out_ << ".file " << next_file_++ << " \"" << statement.place.file.view() << '"', end_line();
       }
     }

@@ -337,6 +337,12 @@ TEST_CASE("names depend on the kernel alone") {
   CHECK(once() == once());
   CHECK(refusal([](Builder& b) { b.scalar(u32), b.array(u32, 4, "%r"); }) == Code::duplicate_name);
   CHECK(refusal([](Builder& b) { b.scalar(u32, "x"), b.scalar(u32, "x"); }) == Code::duplicate_name);
+  CHECK(refusal([](Builder& b) {
+          const Reg outer = b.scalar(u32, "x");
+          b.open_scope();
+          const Reg inner = b.scalar(u32, "x");
+          b.emit("add.u32", {inner, inner, outer});
+        }) == Code::duplicate_name);
   CHECK(has(text([](Builder& b) { b.scalar(u32, "%r0"), b.scalar(u32, 1); }), "mov.u32 %r1, 1;"));
 }
 
@@ -357,7 +363,8 @@ TEST_CASE("refusals") {
   Options old;
   old.target = "sm_80";
   CHECK(refusal([](Builder& b) { wgmma::fence(b); }, old) == Code::needs_target);
-  CHECK_THROWS_AS(Kernel::current(), Refused);
+  CHECK(refusal([](Builder& b) { b.param(u32, "n"); }) == Code::wrong_parameter);
+  CHECK(refusal([](Builder&) { Kernel::current(); }) == Code::no_kernel);
 }
 
 TEST_CASE("what has no row yet is named, and goes when its row comes") {

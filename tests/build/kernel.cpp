@@ -20,6 +20,7 @@ TEST_CASE("one method a mnemonic, modifiers first") {
     k.and_(b32, i, i, 7);
     "add.f32"_ptx(a, a, 0.5);
     "bar.sync"_ptx(0);
+    k.mbarrier(try_wait, parity, acquire, cta, shared_cta, b64, p, k.at(i), 0);
     k.ret(when(!p));
     k.if_(p, [&] { k.mov(u32, i, 1 + i); });
     k.ret();
@@ -28,7 +29,8 @@ TEST_CASE("one method a mnemonic, modifiers first") {
         "\t.reg .b64 %rd0;\n\t.reg .f32 %f0;\n\t.reg .u32 %r0;\n\t.reg .pred %p<1>;\n\t.reg .u32 %r1;\n"
         "\tld.param.u64 %rd0, [X];\n\tcvta.to.global.u64 %rd0, %rd0;\n\tmov.f32 %f0, 0f00000000;\n\tmov.u32 %r0, 3;\n"
         "\tsetp.lt.u32 %p0, %r0, 5;\n\tld.global.f32 %f0, [%rd0+16];\n\tfma.rn.f32 %f0, %f0, %f0, 0f3F800000;\n"
-        "\tand.b32 %r0, %r0, 7;\n\tadd.f32 %f0, %f0, 0f3F000000;\n\tbar.sync 0;\n\t@!%p0 ret;\n\t@!%p0 bra $_else_0;\n"
+        "\tand.b32 %r0, %r0, 7;\n\tadd.f32 %f0, %f0, 0f3F000000;\n\tbar.sync 0;\n"
+        "\tmbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p0, [%r0], 0;\n\t@!%p0 ret;\n\t@!%p0 bra $_else_0;\n"
         "\tadd.u32 %r1, %r0, 1;\n\tmov.u32 %r0, %r1;\n\tbra $_endif_1;\n$_else_0:\n$_endif_1:\n\tret;\n");
 }
 
@@ -76,7 +78,8 @@ TEST_CASE("words.def holds every modifier of every row") {
     }
     for (const isa::Value& v : form.values) rows.insert(form.word(v.word));
   }
-  for (const std::string_view word : rows) CHECK_MESSAGE(listed.contains(word), "words.def lacks WORD(..., \"" << word << "\")");
+  for (const std::string_view word : rows)
+    CHECK_MESSAGE(listed.contains(word), "words.def lacks WORD(..., \"" << word << "\")");
   for (const std::string_view word : listed)
     CHECK_MESSAGE(rows.contains(word), "words.def has " << word << " for no row");
 }
