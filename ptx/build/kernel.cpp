@@ -25,12 +25,13 @@ const isa::Mnemonic* Kernel::mnemonic(const char* opcode, std::span<const Word> 
     slot = slot * 31 + words[i].id;
   }
   Known& known = known_[slot % known_.size()];
-  if (known.opcode == opcode && known.words == key.words) return known.mnemonic;
+  const bool fits = words.size() <= key.words.size();
+  if (fits && known.opcode == opcode && known.words == key.words) return known.mnemonic;
   Text text;
   text << opcode;
   for (const Word& word : words) text << '.' << word.text;
   key.mnemonic = isa::resolve(text.view());
-  if (words.size() <= key.words.size()) known = key;
+  if (fits) known = key;
   return key.mnemonic;
 }
 
