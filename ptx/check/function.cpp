@@ -1,7 +1,11 @@
 // What a function owes beside its instructions: header, registers, calls, reachable statements.
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <tuple>
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "ptx/base/text.h"
 #include "ptx/check/module.h"
@@ -133,31 +137,43 @@ void check_header(const Goal& goal, const ir::Function& function, Diagnostics& f
 
 namespace {
 
-// Which registers each block declares, without forming their names.
+// Which registers each block declares, without forming their names: for each base a bit an index, and the few large
+// ones apart.
 class RegisterNames {
  public:
   static constexpr std::int32_t range = -2;  // for the index of base<count>
 
   bool add(std::uint32_t block, Name base, std::int32_t index) {
-    if (block >= blocks_.size()) blocks_.resize(block + 1);
-    return blocks_[block].insert(key(base, index)).second;
+    std::vector<bool>& seen = bits(block, base);
+    const auto at = static_cast<std::size_t>(index + 2);
+    if (at >= dense) return sparse_.insert({block, base.id(), index}).second;
+    if (at >= seen.size()) seen.resize(std::max(2 * seen.size(), at + 1));
+    const bool fresh = !seen[at];
+    seen[at] = true;
+    return fresh;
   }
   // Whether a register of this block has this name, as a whole or as base and index.
   bool holds(std::uint32_t block, std::string_view name) const {
-    if (block >= blocks_.size()) return false;
-    if (blocks_[block].contains(key(Name(name), -1))) return true;
+    if (holds(block, Name(name), -1)) return true;
     const std::size_t digits = name.find_last_not_of("0123456789") + 1;
     std::int32_t index = -1;
     const auto end = std::from_chars(name.data() + digits, name.data() + name.size(), index);
-    return digits < name.size() && end.ec == std::errc() &&
-           blocks_[block].contains(key(Name(name.substr(0, digits)), index));
+    return digits < name.size() && end.ec == std::errc() && holds(block, Name(name.substr(0, digits)), index);
   }
 
  private:
-  static std::uint64_t key(Name base, std::int32_t index) {
-    return std::uint64_t{base.id()} << 32 | static_cast<std::uint32_t>(index);
+  static constexpr std::size_t dense = 1 << 20;
+
+  std::vector<bool>& bits(std::uint32_t block, Name base) { return seen_[std::uint64_t{block} << 32 | base.id()]; }
+  bool holds(std::uint32_t block, Name base, std::int32_t index) const {
+    const auto at = static_cast<std::size_t>(index + 2);
+    if (at >= dense) return sparse_.contains({block, base.id(), index});
+    const auto found = seen_.find(std::uint64_t{block} << 32 | base.id());
+    return found != seen_.end() && at < found->second.size() && found->second[at];
   }
-  std::vector<std::unordered_set<std::uint64_t>> blocks_;
+
+  std::unordered_map<std::uint64_t, std::vector<bool>> seen_;
+  std::set<std::tuple<std::uint32_t, std::uint32_t, std::int32_t>> sparse_;
 };
 
 }  // namespace
