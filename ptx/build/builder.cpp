@@ -125,6 +125,8 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   ir::Function& f = s.function;
   const std::size_t first = f.operands.size();
   const auto undo = [&] { f.operands.resize(first); };
+  make_room(f.operands, operands.size());
+  make_room(f.instructions);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& o = operands[i];
     if (o.builder && o.builder != this) {

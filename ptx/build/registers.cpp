@@ -89,6 +89,7 @@ std::uint32_t next_number(Builder::State& s, Builder::State::Prefix& of, Name pr
 
 ir::RegisterId add_register(Builder::State& s, isa::Type type, Name base, std::int32_t index) {
   const auto id = static_cast<ir::RegisterId>(s.function.registers.size());
+  make_room(s.function.registers), make_room(s.product_of), make_room(s.hoisted);
   s.function.registers.push_back({declared_type(type), 1, base, index});
   s.product_of.push_back(none);
   return id;

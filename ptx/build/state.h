@@ -1,6 +1,7 @@
 // What a Builder holds while the kernel is written. Private to this room: the public headers say what may be relied on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 #include <unordered_set>
@@ -15,6 +16,12 @@ inline constexpr std::uint32_t none = 0xffffffff;
 
 // A number in the operand pool whose spelling waits for the instruction: `component` of an integer or f64 operand.
 inline constexpr std::uint8_t unspelled = 0xfe;
+
+// Room for `more`, four times as much at each turn: pages that are never touched cost nothing, copies do.
+template <class T>
+void make_room(std::vector<T>& list, std::size_t more = 1) {
+  if (list.size() + more > list.capacity()) list.reserve(std::max<std::size_t>(64, 4 * list.capacity()) + more);
+}
 
 struct Builder::State {
   check::Goal goal;
@@ -101,6 +108,7 @@ struct Builder::State {
 
   ir::Register& declare(isa::Type type, Name base, std::int32_t index);
   void statement(ir::Statement::Kind kind, std::uint32_t index, const Place& place) {
+    make_room(function.body);
     function.body.push_back({kind, index, place});
   }
   std::uint64_t token() const { return std::uint64_t{epoch} << 32 | (regions.empty() ? 0 : regions.back().id); }

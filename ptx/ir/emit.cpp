@@ -194,7 +194,7 @@ class Emitter {
     if (lines_) lines_->assign(1, Place{});
     std::size_t statements = 0;
     for (const Function& f : module.functions) statements += f.body.size();
-    out_.reserve(256 + 40 * statements);
+    out_.reserve(256 + 56 * statements);
   }
 
   std::string run() {
