@@ -3,8 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <iterator>
+#include <list>
 #include <optional>
 
 #include "ptx/check/check.h"
@@ -36,12 +35,12 @@ Diagnostics check(const nb::bytes& text, const std::string& file, const std::opt
   syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (target) lowered.module.target = *target;
-  Diagnostics all = std::move(parsed.diagnostics);
-  for (Diagnostics list : {std::move(lowered.diagnostics), check::check(lowered.module)})
-    all.insert(all.end(), std::make_move_iterator(list.begin()), std::make_move_iterator(list.end()));
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Diagnostic& a, const Diagnostic& b) { return a.place.line < b.place.line; });
-  return all;
+  std::list<Diagnostic> all;  // whose sort is stable: std::stable_sort warns with clang and the library of g++ 12
+  for (Diagnostics found :
+       {std::move(parsed.diagnostics), std::move(lowered.diagnostics), check::check(lowered.module)})
+    all.insert(all.end(), found.begin(), found.end());
+  all.sort([](const Diagnostic& a, const Diagnostic& b) { return a.place.line < b.place.line; });
+  return {all.begin(), all.end()};
 }
 
 }  // namespace
