@@ -42,6 +42,7 @@ class DriverProgram final : public launch::Program {
     config_.grid_x = record.grid.x, config_.grid_y = record.grid.y, config_.grid_z = record.grid.z;
     config_.block_x = record.block.x, config_.block_y = record.block.y, config_.block_z = record.block.z;
     config_.shared_bytes = record.dynamic_shared;
+    for (const launch::Parameter& parameter : record.parameters) offsets_.push_back(parameter.offset);
     if (record.cluster.count() == 1) return;
     cluster_.id = CUlaunchAttribute::cluster_dimension;
     cluster_.cluster = {record.cluster.x, record.cluster.y, record.cluster.z};
@@ -54,16 +55,19 @@ class DriverProgram final : public launch::Program {
   Expected<Done> run(const Record&, std::span<const std::byte> parameters, std::span<const launch::Buffer>,
                      void* stream) override {
     if (config_.grid_x == 0 || config_.grid_y == 0 || config_.grid_z == 0) return Done{};
-    // One block of bytes instead of a pointer a parameter: the driver copies it once and does not look up the layout.
-    enum : std::uintptr_t { end = 0, pointer = 1, bytes = 2 };
-    std::size_t size = parameters.size();
-    void* extra[] = {reinterpret_cast<void*>(pointer), const_cast<std::byte*>(parameters.data()),
-                     reinterpret_cast<void*>(bytes), &size, reinterpret_cast<void*>(end)};
+    // A pointer a parameter, not one block of bytes (`extra`): the assembler places a parameter of alignment 64 by its
+    // address in the constant bank (offset 48 after three pointers on sm_90, where the manual would say 64).
+    void* usual[64];
+    std::vector<void*> many(offsets_.size() > std::size(usual) ? offsets_.size() : 0);
+    void** pointers = many.empty() ? usual : many.data();
+    for (std::size_t i = 0; i < offsets_.size(); ++i) {
+      pointers[i] = const_cast<std::byte*>(parameters.data()) + offsets_[i];
+    }
     const Current current(driver_, context_);
     if (current.result() != cuda_success) return failed(current.result(), "cuCtxPushCurrent");
     CUlaunchConfig config = config_;
     config.stream = static_cast<CUstream>(stream);
-    const CUresult result = driver_.cuLaunchKernelEx(&config, function_, nullptr, size == 0 ? nullptr : extra);
+    const CUresult result = driver_.cuLaunchKernelEx(&config, function_, pointers, nullptr);
     if (result != cuda_success) return failed(result, "cuLaunchKernelEx");
     return Done{};
   }
@@ -80,6 +84,7 @@ class DriverProgram final : public launch::Program {
   CUcontext context_;
   CUfunction function_;
   std::string name_;
+  std::vector<std::uint32_t> offsets_;  // of the parameters in the block
   CUlaunchConfig config_;
   CUlaunchAttribute cluster_;
 };

@@ -72,6 +72,7 @@ Tensor.__dlpack_c_exchange_api__ = make(c.addressof(table), b"dlpack_exchange_ap
 fake = c.CDLL(sys.argv[1])
 fake.fake_journal.restype = c.c_char_p
 fake.fake_parameters.restype = c.c_void_p
+fake.fake_set_sizes((c.c_uint * 3)(8, 8, 4), 3)
 journal = lambda: fake.fake_journal().decode().split("\n")[:-1]
 parameters = lambda form: struct.unpack(form, c.string_at(fake.fake_parameters(), struct.calcsize(form)))
 

@@ -57,7 +57,11 @@ launch::Record record() {
   made.target = "sm_90a";
   made.grid = {16, 1, 1};
   made.block = {32, 1, 1};
-  made.parameter_bytes = 16;
+  for (const char* name : {"a", "b"}) {
+    launch::Parameter parameter;
+    parameter.name = name;
+    launch::append(made, parameter);
+  }
   return made;
 }
 
@@ -80,7 +84,10 @@ TEST_CASE("a launch is one call in the primary context, on the given stream") {
 
   std::uint64_t parameters[2] = {0x1122334455667788, 99};
   auto* const stream = reinterpret_cast<void*>(std::uintptr_t{77});
+  const unsigned sizes[] = {8, 8};
+  fake.symbol<void (*)(const unsigned*, unsigned)>("fake_set_sizes")(sizes, 2);
   REQUIRE((*program)->run(record(), std::as_bytes(std::span(parameters)), {}, stream));
+  fake.symbol<void (*)(const unsigned*, unsigned)>("fake_set_sizes")(nullptr, 0);
   CHECK(fake.journal() == "push 1\nlaunch 16\nshared 0\nstream 77\nbytes 16\npop 0\n");
   CHECK(std::memcmp(fake.symbol<const void* (*)()>("fake_parameters")(), parameters, 16) == 0);
 }

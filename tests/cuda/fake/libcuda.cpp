@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #define PTX_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -23,6 +24,7 @@ void note(const char* call, long long value) {
 int next_error = 0;       // of cuLaunchKernelEx
 void* current = nullptr;  // context
 unsigned char parameters[4096];
+std::vector<unsigned> sizes;  // of the parameters of the next launches: a driver reads them in the cubin
 char primary;
 
 struct Config {
@@ -46,6 +48,9 @@ PTX_EXPORT const char* fake_journal() {
 }
 PTX_EXPORT void fake_fail_next_launch(int error) { next_error = error; }
 PTX_EXPORT const void* fake_parameters() { return parameters; }
+PTX_EXPORT void fake_set_sizes(const unsigned* of_parameters, unsigned count) {
+  sizes.assign(of_parameters, of_parameters + count);
+}
 
 PTX_EXPORT int cuInit(unsigned) { return 0; }
 PTX_EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
@@ -92,14 +97,14 @@ PTX_EXPORT int cuFuncSetAttribute(void*, int attribute, int value) {
   note(attribute == 8 ? "dynamic shared" : attribute == 14 ? "nonportable cluster" : "attribute", value);
   return 0;
 }
-PTX_EXPORT int cuLaunchKernelEx(const Config* config, void*, void**, void** extra) {
+PTX_EXPORT int cuLaunchKernelEx(const Config* config, void*, void** pointers, void**) {
   note("launch", config->grid[0]);
   note("shared", config->shared);
   note("stream", static_cast<long long>(reinterpret_cast<std::intptr_t>(config->stream)));
   if (config->count != 0) note("cluster", config->attributes->id * 1000 + config->attributes->cluster[0]);
-  const std::size_t size = extra != nullptr ? *static_cast<std::size_t*>(extra[3]) : 0;
-  note("bytes", static_cast<long long>(size));
-  if (size != 0 && size <= sizeof parameters) std::memcpy(parameters, extra[1], size);
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < sizes.size(); bytes += sizes[i++]) std::memcpy(parameters + bytes, pointers[i], sizes[i]);
+  note("bytes", static_cast<long long>(bytes));
   const int error = next_error;
   next_error = 0;
   return error;
