@@ -78,7 +78,7 @@ TEST_CASE("sign and width") {
   CHECK(has(text([](Builder& b) { b.scalar(s64) >> 3; }), "shr.s64"));
   CHECK(has(text([](Builder& b) { b.scalar(u64) + b.scalar(s32); }), "cvt.s64.s32"));
   CHECK(has(text([](Builder& b) { reduce(Reduce::max, b.scalar(s32), 2); }), "max.s32"));
-  CHECK(has(text([](Builder& b) { b.scalar(b64) < b.scalar(s32); }), "cvt.s64.s32"));
+  CHECK(has(text([](Builder& b) { compare(Compare::lt, b.scalar(b64), b.scalar(s32)); }), "cvt.s64.s32"));
   CHECK(has(text([](Builder& b) { b.scalar(u32) * b.scalar(u64); }), "mul.lo.u64"));
   CHECK(refusal([](Builder& b) { assign('+', b.scalar(u32), b.scalar(b64)); }) == Code::operator_type);
   CHECK(has(text([](Builder& b) { not_(b.scalar(u32)); }), "not.b32"));
@@ -91,7 +91,8 @@ TEST_CASE("special registers are staged by operators") {
     const std::string sum = text([&](Builder& b) { b.special(name) + 1; });
     CHECK(has(sum, cat("mov.u32 %r0, ", name)));
     CHECK(has(sum, "add.u32 %r1, %r0, 1"));
-    CHECK(has(text([&](Builder& b) { b.scalar(u32) < b.special(name); }), cat("mov.u32 %r1, ", name)));
+    CHECK(has(text([&](Builder& b) { compare(Compare::lt, b.scalar(u32), b.special(name)); }),
+              cat("mov.u32 %r1, ", name)));
   }
   CHECK(refusal([](Builder& b) { b.emit("add.u32", {b.scalar(u32), b.special("%tid.x"), 1}); }) ==
         Code::special_operand);
@@ -112,7 +113,7 @@ TEST_CASE("numbers are spelled for the instruction") {
   CHECK(has(moved(f16, 1.0), "mov.b16 %h0, 15360;"));
   CHECK(has(moved(f16, 65520.0), "31744"));
   CHECK(has(moved(f16, 5.9604644775390625e-08), "mov.b16 %h0, 1;"));
-  CHECK(has(text([](Builder& b) { b.scalar(f32) < 0; }), "setp.lt.f32 %p0, %f0, 0f00000000"));
+  CHECK(has(text([](Builder& b) { compare(Compare::lt, b.scalar(f32), 0); }), "setp.lt.f32 %p0, %f0, 0f00000000"));
   CHECK(has(text([](Builder& b) { b.emit("st.global.v2.f32", {b.address(b.scalar(b64)), b.vector({0, 0.5})}); }),
             "{0f00000000, 0f3F000000}"));
   CHECK(refusal([](Builder& b) { b.scalar(u32, 0.5); }) == Code::literal_type);
