@@ -77,9 +77,7 @@ class SimulatedProgram final : public launch::Program {
  private:
   void place_memory(Launch& launch, const launch::Record& record, std::span<const std::byte> parameters,
                     std::span<const launch::Buffer> buffers, std::vector<std::vector<std::uint8_t>>& shadows) {
-    // A tensor map in the block is to be aligned to 64 bytes.
-    launch.parameters.resize((parameters.size() + 7) / 8 + 1);
-    launch.parameters.reserve(launch.parameters.size());
+    launch.parameters.resize(parameters.size() / sizeof(Line) + 1);
     if (!parameters.empty()) std::memcpy(launch.parameters.data(), parameters.data(), parameters.size());
     const auto block = reinterpret_cast<std::uint64_t>(launch.parameters.data());
     launch.memory.add(

@@ -48,7 +48,8 @@ TEST_CASE("every row binds, and its body takes what the row has") {
         CAPTURE(spell(form, pick % 2, pick / 2));
         CHECK((b.why != nullptr) == unsimulated.contains(std::string(form.id)));
         if (b.why) continue;
-        CHECK(b.run != nullptr);
+        CHECK((b.run != nullptr));
+        if (!b.run) continue;
         ++bound;
         if (b.whole_warp) continue;
         const auto has = std::count_if(match.operands.begin(), match.operands.end(),

@@ -113,18 +113,10 @@ void update(Warp& w, const Op& op, Mask active) {
   }
 }
 
-// The type of memory: of the slot, or the row's own.
-inline isa::Type memory_type(const isa::Match& m) {
-  for (const isa::Type type : {isa::Type::u32, isa::Type::f32, isa::Type::b128}) {
-    if (m.type() == isa::Type::none && m.has(isa::info(type).name)) return type;
-  }
-  return m.type();
-}
-
 template <class F, bool returns, class... Ts>
 Bound bind_types(const isa::Match& m) {
   using namespace lane_detail;
-  Bound b = with_type(memory_type(m), []<class T>() -> Bound {
+  Bound b = with_type(value_type(m), []<class T>() -> Bound {
     if constexpr (OneOf<T, Ts...>) return {.run = &update<T, F, returns>, .whole_warp = true};
     return {};
   });

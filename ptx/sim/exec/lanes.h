@@ -281,6 +281,9 @@ struct SlotTypes {
 };
 SlotTypes slot_types(const isa::Match& match);
 
+// The type of the slot `type`, or the first type that the row itself names.
+isa::Type value_type(const isa::Match& match);
+
 template <int slots, class Body>
 Bound bind_body(const Body& body, const isa::Match& match) {
   using namespace lane_detail;

@@ -106,10 +106,10 @@ inline bool communicates(const isa::Match& m) {
           m.space() == isa::Space::shared_cluster);
 }
 inline Bound bind_load(const isa::Match& m) {
-  return {.run = by_memory_type<Load>(m.type()), .whole_warp = true, .communicates = communicates(m)};
+  return {.run = by_memory_type<Load>(value_type(m)), .whole_warp = true, .communicates = communicates(m)};
 }
 inline Bound bind_store(const isa::Match& m) {
-  return {.run = by_memory_type<Store>(m.type()), .whole_warp = true, .communicates = communicates(m)};
+  return {.run = by_memory_type<Store>(value_type(m)), .whole_warp = true, .communicates = communicates(m)};
 }
 
 inline void nothing(Warp&, const Op&, Mask) {}

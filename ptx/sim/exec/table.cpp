@@ -80,4 +80,13 @@ SlotTypes slot_types(const isa::Match& match) {
   return types;
 }
 
+isa::Type value_type(const isa::Match& match) {
+  if (match.type() != isa::Type::none) return match.type();
+  for (const isa::Modifier& modifier : match.form->modifiers) {
+    if (modifier.slot != isa::Modifier::literal) continue;
+    if (const auto type = isa::type_named(match.form->word(modifier.word))) return *type;
+  }
+  return isa::Type::none;
+}
+
 }  // namespace ptx::sim

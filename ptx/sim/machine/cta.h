@@ -21,7 +21,7 @@ struct Launch {
   launch::Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0;
   GlobalMemory memory{};
-  std::vector<std::uint64_t> parameters{};  // the block, at an address of its own
+  std::vector<Line> parameters{};  // the block; tensor maps in it are aligned to 64 bytes
 
   // A fault of cluster `index`. Clusters before it go on, so that the first in the grid's order is what is reported.
   void report(std::uint64_t index, Diagnostic diagnostic);

@@ -255,7 +255,7 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.mods = mods(*selection.match);
   op.converge = bound.converge;
   op.aligned = bound.aligned;
-  op.type = selection.match->type();
+  op.type = value_type(*selection.match);
   op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
   program_.communicates |= bound.communicates;
   if (i.mnemonic->opcode == "bra" || i.mnemonic->opcode == "brx") return control_operands(use, selection, op);
