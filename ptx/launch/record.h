@@ -92,8 +92,8 @@ struct Record {
   std::vector<Place> lines;  // the author's place of line i of the PTX text ([0] unused, as ir::emit gives them)
 };
 
-// Appends a parameter as PTX lays parameters out: at the next multiple of `alignment` (0: its size; tensor maps: 64). Sets
-// its offset and `parameter_bytes`. Sizes are 1, 2, 4, 8 or, for a tensor map, 128.
+// Appends a parameter as PTX lays parameters out: at the next multiple of `alignment` (0: its size; tensor maps: 64).
+// Sets its offset and `parameter_bytes`. Sizes are 1, 2, 4, 8 or, for a tensor map, 128.
 void append(Record& record, Parameter parameter, std::uint32_t alignment = 0);
 
 // One strided buffer at call time. Strides in elements; bytes of the allocation bound what a kernel may touch.

@@ -331,9 +331,7 @@ class Kernel(_core.Launcher):
         return spec
 
     def _trace(self, template: dict[str, Any], env: dict[str, int]) -> _Specialisation:
-        trace = _core.Trace(
-            self._entry, self._arch, self._version, self._extern_smem, self._smem, self._directives
-        )
+        trace = _core.Trace(self._entry, self._arch, self._version, self._extern_smem, self._smem, self._directives)
         if self._has_specs:
             for name in self._tensors:
                 trace.add_pointer(name)

@@ -3,6 +3,4 @@
 
 #include "ptx/sim/exec/lane.h"
 
-namespace ptx::sim {
-
-}  // namespace ptx::sim
+namespace ptx::sim {}  // namespace ptx::sim
