@@ -100,6 +100,9 @@ TEST_CASE("control") {
          shape(1, 1), {"entry 2 of a table of 2"});
   const std::string forever = ".func f()\n{\n.local .align 8 .b8 s[1024];\ncall f;\nret;\n}\n";
   expect(Code::stack_overflow, kernel("call f;", ".param .u64 p", forever), shape(1, 1));
+  const std::string printf = ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n";
+  const std::string calls = "{ .param .b64 a; .param .b64 b; .param .b32 r; call (r), vprintf, (a, b); }";
+  expect(Code::bad_call, kernel(calls, ".param .u64 p", printf), shape(1, 1), {"`vprintf`"});
   expect(Code::bad_call, kernel("mov.u64 %rd2, 12;\nproto: .callprototype _ ();\ncall %rd2, proto;"), shape(1, 1));
 }
 

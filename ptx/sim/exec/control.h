@@ -41,6 +41,10 @@ inline void branch_indexed(Warp& w, const Op& op, Mask active) {
 inline void call(Warp& w, const Op& op, Mask active) {
   const CallPlan& plan = *op.call;
   if (plan.callee) return w.call(op, active, *plan.callee);
+  if (!plan.missing.empty()) {
+    return w.fault(Code::bad_call, std::countr_zero(active),
+                   cat("calls `", plan.missing.view(), "`, of which the text has no body"));
+  }
   // Through a register: the threads of one function go together, the others come back to this instruction.
   const auto* pointers = reinterpret_cast<const std::byte*>(w.row(plan.pointer));
   auto pointer = [&](int lane) {

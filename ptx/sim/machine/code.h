@@ -42,6 +42,7 @@ struct FunctionCode {
 struct CallPlan {
   const FunctionCode* callee = nullptr;  // nullptr: the function whose address is in `pointer`
   Operand pointer;
+  Name missing;  // a function that the text only declares: calling it is a fault
   std::vector<Passed> results, arguments;
 };
 

@@ -400,11 +400,11 @@ void FunctionDecoder::call_operands(Use& use, const Selection& selection, Op& op
     sources.push_back(plan.pointer);
   } else {
     const Resolved r = resolve(Name::from_id(callee->id), use.block);
-    if (r.kind != Resolved::Kind::function) {
-      return refuse(use.place,
-                    cat("the simulator has no body of the function `", Name::from_id(callee->id).view(), "`"));
+    if (r.kind == Resolved::Kind::function) {
+      plan.callee = &program_.functions[r.value - function_window];
+    } else {
+      plan.missing = Name::from_id(callee->id);
     }
-    plan.callee = &program_.functions[r.value - function_window];
   }
   for (const Passed& p : plan.arguments) {
     if (p.in_register) sources.push_back(p.row);
