@@ -45,8 +45,8 @@ corpus-part: $(VENV)/.installed
 # Each fuzz target for SECONDS (60).
 SECONDS_PER_TARGET ?= 60
 fuzz: $(VENV)/.ready
-	cmake --preset fuzz > build/fuzz.log 2>&1 || (cat build/fuzz.log; false)
-	cmake --build --preset fuzz
+	mkdir -p build && cmake --preset fuzz > build/fuzz.log 2>&1 || (cat build/fuzz.log; false)
+	cmake --build --preset fuzz --target fuzz
 	for target in build/fuzz/fuzz/fuzz_*; do [ -x $$target -a -f $$target ] || continue; \
 	  mkdir -p build/fuzz/corpus/$$(basename $$target); \
 	  $$target -max_total_time=$(SECONDS_PER_TARGET) -print_final_stats=0 -verbosity=0 -rss_limit_mb=4096 \
