@@ -58,9 +58,10 @@ class DriverProgram final : public launch::Program {
     // A pointer a parameter, not one block of bytes (`extra`): the assembler places a parameter of alignment 64 by its
     // address in the constant bank (offset 48 after three pointers on sm_90, where the manual would say 64).
     void* usual[64];
-    std::vector<void*> many(offsets_.size() > std::size(usual) ? offsets_.size() : 0);
+    const std::size_t count = parameters.empty() ? 0 : offsets_.size();
+    std::vector<void*> many(count > std::size(usual) ? count : 0);
     void** pointers = many.empty() ? usual : many.data();
-    for (std::size_t i = 0; i < offsets_.size(); ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       pointers[i] = const_cast<std::byte*>(parameters.data()) + offsets_[i];
     }
     const Current current(driver_, context_);
