@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+CORPUS = Path(os.environ.get("PYPTX_CORPUS", Path.home() / ".cache/pyptx/corpus")) / "ptx"  # made by `make corpus`
 
 
 def processor() -> str:
@@ -28,11 +29,17 @@ def main() -> int:
     arguments = parser.parse_args()
 
     print(f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    programs = [[path] for path in sorted((arguments.build / "bench").glob("bench_*")) if os.access(path, os.X_OK)]
+    texts = [CORPUS if CORPUS.is_dir() else HERE.parent / "tests/fixtures"]
+    given = {"bench_parse_print": texts}
+    programs = [
+        [path, *given.get(path.name, [])]
+        for path in sorted((arguments.build / "bench").glob("bench_*"))
+        if os.access(path, os.X_OK)
+    ]
     programs += [[sys.executable, path] for path in sorted(HERE.glob("*.py")) if path != Path(__file__).resolve()]
     failed = 0
     for command in programs:
-        print(f"\n== {Path(command[-1]).name}", flush=True)
+        print("\n==", *(Path(part).name for part in command), flush=True)
         failed += subprocess.run(command).returncode != 0
     return failed
 
