@@ -10,6 +10,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/syntax/parse.h"
+#include "tests/ptx_files.h"
 
 using namespace ptx;
 namespace fs = std::filesystem;
@@ -51,20 +52,6 @@ std::string refusals(std::string_view text) {
     out << info(one.code).name << ' ' << one.place.line << ':' << one.place.column << ' ' << one.message;
   }
   return out.take();
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-std::vector<fs::path> ptx_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  if (!fs::is_directory(folder)) return files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() == ".ptx") files.push_back(entry.path());
-  }
-  return files;
 }
 
 // ---- equality of everything but places

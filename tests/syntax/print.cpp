@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "ptx/syntax/parse.h"
+#include "tests/ptx_files.h"
 
 using namespace ptx;
 namespace fs = std::filesystem;
@@ -16,20 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path fixtures = fs::path(PTX_SOURCE_DIR) / "tests/fixtures/syntax";
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-std::vector<fs::path> ptx_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  if (!fs::is_directory(folder)) return files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() == ".ptx") files.push_back(entry.path());
-  }
-  return files;
-}
 
 // The tree's own invariants: ranges nest, children are in order, the tokens add up to the text.
 void check_tree(const syntax::Tree& tree) {
