@@ -37,6 +37,8 @@ Bound bind(const isa::Match& match) {
     ROWS_OF(convert)
 #include "ptx/isa/forms/async.def"
     ROWS_OF(async)
+#include "ptx/isa/forms/tensor.def"
+    ROWS_OF(tensor)
 #include "ptx/isa/forms/control.def"
     ROWS_OF(control)
 #include "ptx/isa/forms/sync.def"
