@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "ptx/base/text.h"
+#include "ptx/launch/serial.h"
 #include "python/src/launch.h"
 
 namespace ptx::python {
@@ -112,6 +113,17 @@ void init_record(nb::module_& m) {
       .def(
           "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
           "The author's (file, line) of each line of the PTX text; entry 0 is not used")
+      .def(
+          "to_bytes",
+          [](const Record& self) {
+            const std::string bytes = launch::serialise(self);
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "What programs of other frameworks carry; the same record gives the same bytes in every process")
+      .def_static(
+          "from_bytes",
+          [](const nb::bytes& bytes) { return value_or_raise(launch::deserialise({bytes.c_str(), bytes.size()})); },
+          nb::arg("bytes"))
       .def_ro("entry", &Record::entry)
       .def_ro("target", &Record::target)
       .def_ro("dynamic_shared", &Record::dynamic_shared)
