@@ -1,83 +1,346 @@
-"""What one eager call costs the host: RMSNorm of 16 x 512 f32 (2 inputs, 1 output) beside torch's own operators.
+"""What one eager call costs the host, beside torch's own operators and beside a C loop of launches.
 
-    python bench/dispatch.py [--rounds 40] [--calls 400]
+    python bench/dispatch.py [--rounds 40] [--calls 400] [--fake]
 
-Needs a CUDA device.  Columns, in microseconds a call, median of the rounds (every round times all columns one after the
-other, so that a clock that drifts drifts for all; the device is idle when a column starts and is waited for after it,
-outside the time):
-  kernel      examples/rms_norm.py, called with the same two tensors
-  add         torch.add(a, b), which the target compares with
-  empty_like  torch.empty_like(a): the allocation that every one of these calls contains
-ratio is the median over the rounds of kernel / add; the target is 0.80 or less.
+Needs a CUDA device, and a C compiler for the loops of dispatch_native.c.  Times are microseconds a call, medians of the
+rounds; a round times all columns one after the other, so that a clock that drifts drifts for all.  The device is idle
+when a column starts and is waited for after it, outside the time.
+
+--fake measures on a machine without a GPU: CPU tensors are passed off as CUDA tensors and tests/cuda/fake stands for
+libcuda, so that what is left is the call without the driver and the device.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import os
 import pathlib
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "examples"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "examples"))
 
 ROWS, COLUMNS = 16, 512
+REFERENCE = "add"
+
+
+class Columns:
+    """Functions of a number of turns, timed in turn; `rows` has the microseconds of each."""
+
+    def __init__(self, given, synchronize):
+        self.given, self.synchronize = given, synchronize
+        self.bodies: dict[str, tuple[str, object]] = {}
+        self.rows: dict[str, list[float]] = {}
+
+    def call(self, name, meaning, function, *arguments):
+        def body(turns):
+            start = time.perf_counter()
+            for _ in range(turns):
+                function(*arguments)
+            return (time.perf_counter() - start) / turns * 1e6
+
+        self.bodies[name] = meaning, body
+
+    def native(self, name, meaning, function, *arguments):
+        """A loop of dispatch_native.c, which reports nanoseconds a turn."""
+        self.bodies[name] = meaning, lambda turns: function(*arguments, turns) / 1e3
+
+    def replay(self, name, meaning, graph, nodes):
+        def body(turns):
+            replays = max(1, turns // nodes)
+            start = time.perf_counter()
+            for _ in range(replays):
+                graph.replay()
+            self.synchronize()
+            return (time.perf_counter() - start) / replays / nodes * 1e6
+
+        self.bodies[name] = meaning, body
+
+    def measure(self):
+        self.rows = {name: [] for name in self.bodies}
+        for round_ in range(self.given.rounds + 3):
+            for name, (_, body) in self.bodies.items():
+                self.synchronize()
+                elapsed = body(self.given.calls)
+                if round_ >= 3:  # the first rounds warm caches and clocks
+                    self.rows[name].append(elapsed)
+        self.synchronize()
+
+    def ratio(self, name, to):
+        if name not in self.rows or to not in self.rows:
+            return None
+        return statistics.median(a / b for a, b in zip(self.rows[name], self.rows[to], strict=True))
+
+    def report(self, goals):
+        for name, (meaning, _) in self.bodies.items():
+            row = sorted(self.rows[name])
+            spread = f"{row[len(row) // 10]:7.2f} to {row[-1 - len(row) // 10]:.2f}"
+            print(f"  {name:18}{statistics.median(row):7.2f}   ({spread:>16})  {meaning}")
+        print("\nratios (median over the rounds), and their goals")
+        for name, to, goal in goals:
+            if (ratio := self.ratio(name, to)) is not None:
+                print(f"  {name + ' / ' + to:32}{ratio:7.2f}   <= {goal}")
+
+
+def native_library(folder):
+    """dispatch_native.c, compiled; None without a compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    library = pathlib.Path(folder) / "dispatch_native.so"
+    subprocess.run([compiler, "-O2", "-shared", "-fPIC", HERE / "dispatch_native.c", "-o", library], check=True)
+    loaded = ctypes.PyDLL(str(library))  # the loops run with Python's lock held, as calls do
+    for name in ("launch", "launch_ex", "launch_block", "context", "read", "stream", "exchange", "call"):
+        getattr(loaded, f"turns_{name}").restype = ctypes.c_double
+    loaded.fake_table.restype = ctypes.c_void_p
+    loaded.fake_table.argtypes = [ctypes.c_void_p]
+    return loaded
+
+
+def fake_machine(torch, native, folder):
+    """Sets the invented libcuda up; the class of CPU tensors that are passed off as CUDA tensors."""
+    library = pathlib.Path(folder) / "libcuda.so"
+    source = HERE.parent / "tests/cuda/fake/libcuda.cpp"
+    subprocess.run(
+        ["g++", "-O2", "-std=c++20", "-shared", "-fPIC", "-I", HERE.parent, source, "-o", library], check=True
+    )
+    os.environ["PYPTX_LIBCUDA"] = str(library)
+    ctypes.CDLL(str(library)).fake_quiet(1)
+
+    class FakeCuda(torch.Tensor):
+        pass
+
+    table = native.fake_table(exchange_table(torch))
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    FakeCuda.__dlpack_c_exchange_api__ = make(table, b"dlpack_exchange_api", None)
+    return FakeCuda
+
+
+def exchange_table(torch):
+    found = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None) or torch.Tensor.__c_dlpack_exchange_api__
+    if isinstance(found, int):
+        return found
+    read = ctypes.pythonapi.PyCapsule_GetPointer
+    read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return read(found, b"dlpack_exchange_api")
+
+
+def many_arguments(inputs, maps=0):
+    """A kernel that does nothing with `inputs` matrices and one output; `maps` of the inputs have a tensor map."""
+    from pyptx import Tile, kernel, ptx
+    from pyptx.types import f32
+
+    tile = Tile(64, 32, f32, tma_box=(64, 32))
+    names = [f"A{i}" for i in range(inputs)]
+    space: dict = {}
+    body = "".join(f"    {name}.tma_desc()\n" for name in names[:maps])
+    exec(
+        f"def idle_{inputs}_{maps}({', '.join(names)}, Y):\n{body}    ptx.ret()\n",
+        {"ptx": ptx},
+        space,
+    )
+    return kernel(in_specs=(tile,) * inputs, out_specs=(Tile(64, 32, f32),), grid=(1,), block=(32, 1, 1))(
+        *space.values()
+    )
+
+
+def bare_launch(torch, norm, x, w):
+    """(driver, function, shape, pointers, block): RMSNorm loaded by the driver from its text, apart from pyptx."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    torch.cuda.current_stream().synchronize()
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    text = norm.ptx().encode()
+    if driver.cuModuleLoadData(ctypes.byref(module), text) != 0:
+        return None
+    if driver.cuModuleGetFunction(ctypes.byref(function), module, b"rms_norm") != 0:
+        return None
+    y = torch.empty_like(x)
+    block = (ctypes.c_uint64 * 3)(*(tensor.data_ptr() for tensor in (x, w, y)))
+    pointers = (ctypes.c_void_p * 3)(*(ctypes.addressof(block) + 8 * i for i in range(3)))
+    shape = (ctypes.c_uint * 6)(ROWS, 1, 1, 32, 1, 1)
+    return driver, function, shape, pointers, block, y
+
+
+def address(function):
+    return ctypes.cast(function, ctypes.c_void_p)
+
+
+def add_driver_columns(columns, torch, native, norm, x, w):
+    bare = bare_launch(torch, norm, x, w)
+    if bare is None:
+        print("no bare loop: the driver does not take the text")
+        return
+    driver, function, shape, pointers, block, y = bare
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    columns.kept = y
+    columns.native(
+        "bare", "C loop of cuLaunchKernel with the same kernel", native.turns_launch,
+        address(driver.cuLaunchKernel), function, shape, stream, pointers,
+    )  # fmt: skip
+    columns.native(
+        "bare_ex", "the same by cuLaunchKernelEx", native.turns_launch_ex,
+        address(driver.cuLaunchKernelEx), function, shape, stream, pointers,
+    )  # fmt: skip
+    columns.native(
+        "bare_block", "the same with the parameters as one block", native.turns_launch_block,
+        address(driver.cuLaunchKernel), function, shape, stream, block, ctypes.c_size_t(24),
+    )  # fmt: skip
+    columns.native("context", "cuCtxGetCurrent", native.turns_context, address(driver.cuCtxGetCurrent))
+
+
+def add_steps(columns, torch, native, x, table):
+    """Single steps of a call, as C loops."""
+    release, call = address(ctypes.pythonapi.Py_DecRef), address(ctypes.pythonapi.PyObject_Call)
+    table = ctypes.c_void_p(table)
+    columns.native("read", "one tensor read by the exchange API", native.turns_read, table, ctypes.py_object(x))
+    columns.native("exchange_empty", "an output by the exchange API, and let go", native.turns_exchange, table,
+                   ctypes.py_object(x), release)  # fmt: skip
+    if x.is_cuda:
+        columns.native("stream", "the current stream by the exchange API", native.turns_stream, table, 0)
+    from torch._C._dynamo import guards
+
+    empty = guards._empty_strided_cuda if x.is_cuda else guards._empty_strided_cpu
+    arguments = ((ROWS, COLUMNS), (COLUMNS, 1), torch.float32)
+    columns.kept_arguments = arguments
+    columns.native("strided_empty", "an output by the function that Inductor's code calls", native.turns_call, call,
+                   ctypes.py_object(empty), ctypes.py_object(arguments), release)  # fmt: skip
+
+
+def add_calls(columns, torch, norm, x, w, wrap):
+    like = x if wrap is None else torch.empty(ROWS, COLUMNS)
+    b = torch.randn_like(like)
+    plain = like.as_subclass(torch.Tensor)
+    columns.call("kernel", "examples/rms_norm.py, 2 inputs, 1 output", norm, x, w)
+    columns.call("add", "torch.add(a, b)", torch.add, plain, b)
+    columns.call("empty_like", "torch.empty_like(a)", torch.empty_like, plain)
+    columns.call("nothing", "the loop itself", lambda: None)
+    matrices = [torch.randn(64, 32, device=like.device) for _ in range(15)]
+    if wrap is not None:
+        matrices = [matrix.as_subclass(wrap) for matrix in matrices]
+    for name, meaning, inputs, maps in (
+        ("args2", "1 input, 1 output", 1, 0),
+        ("args16", "15 inputs, 1 output", 15, 0),
+        ("maps0", "3 inputs, 1 output", 3, 0),
+        ("maps3", "the same with 3 tensor maps", 3, 3),
+    ):
+        idle = many_arguments(inputs, maps)
+        idle(*matrices[:inputs])
+        columns.call(name, meaning, idle, *matrices[:inputs])
+    # Tensors in turn, so that no tensor map is the last one again.
+    turning, turn = many_arguments(3, 3), iter(range(1 << 60))
+
+    def in_turn():
+        i = next(turn) % 4 * 3
+        turning(*matrices[i : i + 3])
+
+    in_turn()
+    columns.call("maps3_turning", "the same, four sets of tensors in turn (and choosing them)", in_turn)
+
+
+def add_graphs(columns, torch, norm, x, w, nodes=100):
+    b = torch.randn_like(x)
+    for name, meaning, body in (
+        ("graph_kernel", f"replay of {nodes} kernel nodes, waited for, a node", lambda: norm(x, w)),
+        ("graph_add", f"the same of torch.add({ROWS} x {COLUMNS})", lambda: torch.add(x, b)),
+    ):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kept = [body() for _ in range(nodes)]
+        del kept
+        graph.replay()
+        columns.replay(name, meaning, graph, nodes)
+
+
+GOALS = (
+    ("kernel", "add", 0.65),
+    ("kernel", "bare", 1.6),
+    ("args16", "args2", 1.4),
+    ("maps3", "maps0", 1.5),
+    ("graph_kernel", "graph_add", 1.0),
+)
+
+FIRST = """
+import time; t0 = time.perf_counter()
+import torch; t1 = time.perf_counter()
+x, w = torch.randn(16, 512, device="cuda"), torch.randn(512, device="cuda"); torch.cuda.synchronize()
+t2 = time.perf_counter()
+import pyptx; t3 = time.perf_counter()
+from rms_norm import build_rms_norm
+build_rms_norm(16, 512)(x, w); torch.cuda.synchronize(); t4 = time.perf_counter()
+print(f"  import torch {1e3 * (t1 - t0):.0f} ms; CUDA starts, two tensors {1e3 * (t2 - t1):.0f} ms; "
+      f"import pyptx {1e3 * (t3 - t2):.1f} ms; trace, assemble or load, first call {1e3 * (t4 - t3):.1f} ms")
+"""
+
+
+def second_process():
+    print("\na new process, three times (the first may have to assemble)")
+    for _ in range(3):
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "examples")}
+        subprocess.run([sys.executable, "-c", FIRST], env=environment, check=False)
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=40)
     arguments.add_argument("--calls", type=int, default=400, help="a round and column; fewer than the driver queues")
+    arguments.add_argument("--fake", action="store_true", help="without a GPU: all but the driver and the device")
     given = arguments.parse_args()
     try:
         import torch
     except ImportError:
         print("skipped: no torch")
         return 0
-    if not torch.cuda.is_available():
+    if not given.fake and not torch.cuda.is_available():
         print("skipped: no CUDA device")
         return 0
+    with tempfile.TemporaryDirectory() as folder:
+        native = native_library(folder)
+        if native is None and given.fake:
+            print("skipped: no C compiler")
+            return 0
+        return run(given, torch, native, folder)
+
+
+def run(given, torch, native, folder) -> int:
+    wrap = fake_machine(torch, native, folder) if given.fake else None
+    device = "cpu" if given.fake else "cuda"
 
     from rms_norm import build_rms_norm
 
-    norm = build_rms_norm(ROWS, COLUMNS)
-    x, w = torch.randn(ROWS, COLUMNS, device="cuda"), torch.randn(COLUMNS, device="cuda")
-    b = torch.randn_like(x)
-    expected = torch.nn.functional.rms_norm(x, (COLUMNS,), w, 1e-6)
-    torch.testing.assert_close(norm(x, w), expected, rtol=1e-4, atol=1e-5)
-
-    def kernel(calls):
-        for _ in range(calls):
-            norm(x, w)
-
-    def add(calls, add=torch.add):
-        for _ in range(calls):
-            add(x, b)
-
-    def empty_like(calls, empty_like=torch.empty_like):
-        for _ in range(calls):
-            empty_like(x)
-
-    columns = {"kernel": kernel, "add": add, "empty_like": empty_like}
-    times: dict[str, list[float]] = {name: [] for name in columns}
-    for round_ in range(given.rounds + 3):
-        for name, column in columns.items():
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            column(given.calls)
-            elapsed = time.perf_counter() - start
-            if round_ >= 3:  # the first rounds warm caches and clocks
-                times[name].append(elapsed / given.calls * 1e6)
-    torch.cuda.synchronize()
-
     from pyptx import _core
 
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {sys.version.split()[0]}")
+    norm = build_rms_norm(ROWS, COLUMNS)
+    x, w = torch.randn(ROWS, COLUMNS, device=device), torch.randn(COLUMNS, device=device)
+    plain = x
+    columns = Columns(given, (lambda: None) if given.fake else torch.cuda.synchronize)
+    if given.fake:
+        x, w = x.as_subclass(wrap), w.as_subclass(wrap)
+        norm(x, w)
+    else:
+        expected = torch.nn.functional.rms_norm(x, (COLUMNS,), w, 1e-6)
+        torch.testing.assert_close(norm(x, w), expected, rtol=1e-4, atol=1e-5)
+    add_calls(columns, torch, norm, x, w, wrap)
+    if native is not None:
+        if not given.fake:
+            add_driver_columns(columns, torch, native, norm, x, w)
+        add_steps(columns, torch, native, plain, exchange_table(torch))
+    if not given.fake:
+        add_graphs(columns, torch, norm, x, w)
+    columns.measure()
+    where = "no GPU (--fake)" if given.fake else torch.cuda.get_device_name()
+    print(f"{where}, torch {torch.__version__}, Python {sys.version.split()[0]}")
     print(f"assembler: {_core.assembler_description()}")
-    print(f"{given.rounds} rounds of {given.calls} calls, microseconds a call")
-    print("".join(f"{name:>12}" for name in columns) + f"{'ratio':>12}")
-    ratio = statistics.median(k / a for k, a in zip(times["kernel"], times["add"], strict=True))
-    print("".join(f"{statistics.median(row):12.2f}" for row in times.values()) + f"{ratio:12.2f}")
+    print(f"{given.rounds} rounds of {given.calls} calls, microseconds a call (10th to 90th percentile)")
+    columns.report(GOALS)
+    if not given.fake:
+        second_process()
     return 0
 
 

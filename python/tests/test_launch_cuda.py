@@ -134,3 +134,13 @@ def test_a_call_on_cuda_tensors_is_one_launch(tmp_path):
     if "PTX4010" in ran.stderr:
         pytest.skip("skipped: no assembler")
     assert ran.returncode == 0 and ran.stdout.startswith("done"), ran.stdout + ran.stderr
+
+
+@pytest.mark.skipif(COMPILER is None, reason="skipped: no C++ compiler")
+def test_the_call_benchmark_runs_without_a_gpu():
+    pytest.importorskip("torch", reason="skipped: no torch")
+    command = [sys.executable, ROOT / "bench/dispatch.py", "--fake", "--rounds", "1", "--calls", "5"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if "PTX4010" in ran.stderr:
+        pytest.skip("skipped: no assembler")
+    assert ran.returncode == 0 and "args16 / args2" in ran.stdout, ran.stdout + ran.stderr
