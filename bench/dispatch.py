@@ -104,7 +104,7 @@ def native_library(folder):
 
 
 def fake_machine(torch, native, folder):
-    """Sets the invented libcuda up; the class of CPU tensors that are passed off as CUDA tensors."""
+    """Sets the invented libcuda up, and passes CPU tensors off as CUDA tensors."""
     library = pathlib.Path(folder) / "libcuda.so"
     source = HERE.parent / "tests/cuda/fake/libcuda.cpp"
     subprocess.run(
@@ -113,14 +113,10 @@ def fake_machine(torch, native, folder):
     os.environ["PYPTX_LIBCUDA"] = str(library)
     ctypes.CDLL(str(library)).fake_quiet(1)
 
-    class FakeCuda(torch.Tensor):
-        pass
-
-    table = native.fake_table(exchange_table(torch))
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    FakeCuda.__dlpack_c_exchange_api__ = make(table, b"dlpack_exchange_api", None)
-    return FakeCuda
+    capsule = make(native.fake_table(exchange_table(torch)), b"dlpack_exchange_api", None)
+    torch.Tensor.__dlpack_c_exchange_api__ = capsule  # not a subclass's: torch reads those more slowly
 
 
 def exchange_table(torch):
@@ -204,6 +200,11 @@ def add_steps(columns, torch, native, x, table):
                    ctypes.py_object(x), release)  # fmt: skip
     if x.is_cuda:
         columns.native("stream", "the current stream by the exchange API", native.turns_stream, table, 0)
+    columns.native("requires_grad", "x.requires_grad", native.turns_call, address(ctypes.pythonapi.PyObject_GetAttr),
+                   ctypes.py_object(x), ctypes.py_object("requires_grad"), release)  # fmt: skip
+    columns.kept_self = (x,)
+    columns.native("is_neg", "torch.Tensor.is_neg(x)", native.turns_call, call, ctypes.py_object(torch.Tensor.is_neg),
+                   ctypes.py_object(columns.kept_self), release)  # fmt: skip
     from torch._C._dynamo import guards
 
     empty = guards._empty_strided_cuda if x.is_cuda else guards._empty_strided_cpu
@@ -213,17 +214,13 @@ def add_steps(columns, torch, native, x, table):
                    ctypes.py_object(empty), ctypes.py_object(arguments), release)  # fmt: skip
 
 
-def add_calls(columns, torch, norm, x, w, wrap):
-    like = x if wrap is None else torch.empty(ROWS, COLUMNS)
-    b = torch.randn_like(like)
-    plain = like.as_subclass(torch.Tensor)
+def add_calls(columns, torch, norm, x, w):
+    b = torch.randn_like(x)
     columns.call("kernel", "examples/rms_norm.py, 2 inputs, 1 output", norm, x, w)
-    columns.call("add", "torch.add(a, b)", torch.add, plain, b)
-    columns.call("empty_like", "torch.empty_like(a)", torch.empty_like, plain)
+    columns.call("add", "torch.add(a, b)", torch.add, x, b)
+    columns.call("empty_like", "torch.empty_like(a)", torch.empty_like, x)
     columns.call("nothing", "the loop itself", lambda: None)
-    matrices = [torch.randn(64, 32, device=like.device) for _ in range(15)]
-    if wrap is not None:
-        matrices = [matrix.as_subclass(wrap) for matrix in matrices]
+    matrices = [torch.randn(64, 32, device=x.device) for _ in range(15)]
     for name, meaning, inputs, maps in (
         ("args2", "1 input, 1 output", 1, 0),
         ("args16", "15 inputs, 1 output", 15, 0),
@@ -309,7 +306,9 @@ def main() -> int:
 
 
 def run(given, torch, native, folder) -> int:
-    wrap = fake_machine(torch, native, folder) if given.fake else None
+    table = exchange_table(torch)
+    if given.fake:
+        fake_machine(torch, native, folder)
     device = "cpu" if given.fake else "cuda"
 
     from rms_norm import build_rms_norm
@@ -318,19 +317,17 @@ def run(given, torch, native, folder) -> int:
 
     norm = build_rms_norm(ROWS, COLUMNS)
     x, w = torch.randn(ROWS, COLUMNS, device=device), torch.randn(COLUMNS, device=device)
-    plain = x
     columns = Columns(given, (lambda: None) if given.fake else torch.cuda.synchronize)
     if given.fake:
-        x, w = x.as_subclass(wrap), w.as_subclass(wrap)
         norm(x, w)
     else:
         expected = torch.nn.functional.rms_norm(x, (COLUMNS,), w, 1e-6)
         torch.testing.assert_close(norm(x, w), expected, rtol=1e-4, atol=1e-5)
-    add_calls(columns, torch, norm, x, w, wrap)
+    add_calls(columns, torch, norm, x, w)
     if native is not None:
         if not given.fake:
             add_driver_columns(columns, torch, native, norm, x, w)
-        add_steps(columns, torch, native, plain, exchange_table(torch))
+        add_steps(columns, torch, native, x, table)
     if not given.fake:
         add_graphs(columns, torch, norm, x, w)
     columns.measure()
