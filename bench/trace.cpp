@@ -1,11 +1,14 @@
 // Trace and emission from C++: nanoseconds an instruction, for kernels of growing size (it should not grow with them).
 // Columns: instructions of the kernel; building (one method call an instruction, checked, with source lines); finishing
 // (what is settled at the end, check of the whole function); emitting the text; all together. Best of several runs, one
-// thread.
+// thread. The heap keeps what earlier kernels have freed; with `--cold` it gives memory back after each kernel, as
+// glibc does by default, so that the page faults of a first kernel are measured as well.
+#include <malloc.h>
 #include <time.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "ptx/build/kernel.h"
 
@@ -61,7 +64,9 @@ Times measure(int turns, std::size_t& instructions) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  const bool cold = count > 1 && std::string_view(arguments[1]) == "--cold";
+  if (!cold) mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, -1);
   std::printf("%12s %10s %10s %10s %10s   ns an instruction\n", "instructions", "build", "finish", "emit", "all");
   for (const int turns : {100, 1000, 10000, 100000}) {
     std::size_t instructions = 0;

@@ -161,7 +161,7 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   }
   s.statement(ir::Statement::Kind::instruction, static_cast<std::uint32_t>(f.instructions.size()), place_);
   f.instructions.push_back(made);
-  if (mnemonic->opcode == "bra") s.branched = true;
+  if (mnemonic->flow == isa::Flow::branch) s.branched = true;
 }
 
 // The parts of a compound operand, and registers written as text. False if a number cannot be spelled.

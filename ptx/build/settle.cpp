@@ -48,10 +48,11 @@ class Settling {
     gone_.resize(f_.instructions.size());
     if (s_.widenings.empty() && s_.folds.empty()) return;
     local_.resize(f_.registers.size());
+    wide_.assign(f_.registers.size(), none);
     for (const auto& d : f_.declarations) local_[d.first] = true;
     Uses uses(f_);
     for (const auto& w : s_.widenings) widen(w, uses);
-    for (const RegisterId source : order_) place_product(source, wide_.at(source), uses);
+    for (const RegisterId source : order_) place_product(source, wide_[source], uses);
     for (const auto& fold : s_.folds) this->fold(fold, uses);
   }
 
@@ -74,11 +75,12 @@ class Settling {
     if (uses.writes[w.source] != 1) return;
     gone_[w.instruction] = true;
     --uses.reads[w.source];
-    const auto [at, first] = wide_.try_emplace(w.source, w.result);
-    if (first) {
+    RegisterId& wide = wide_[w.source];
+    if (wide == none) {
+      wide = w.result;
       order_.push_back(w.source);
     } else {
-      renamed_[w.result] = at->second;
+      renamed_[w.result] = wide;
       dead_[w.result] = true;
     }
   }
@@ -110,7 +112,7 @@ class Settling {
   }
 
   void fold(const Builder::State::Fold& fold, const Uses& uses) {
-    if (uses.writes[fold.value] != 1 || uses.reads[fold.value] != 1 || wide_.contains(fold.value)) return;
+    if (uses.writes[fold.value] != 1 || uses.reads[fold.value] != 1 || wide_[fold.value] != none) return;
     f_.operands[f_.instructions[fold.definition].first].id = fold.target;
     gone_[fold.instruction] = true;
     dead_[fold.value] = true;
@@ -177,7 +179,7 @@ class Settling {
 
   void rename() {
     const bool moves = !moved_.empty();
-    if (!moves && wide_.empty()) return;
+    if (!moves && order_.empty()) return;
     const auto to = [&](RegisterId id) { return moves ? moved_[renamed_[id]] : renamed_[id]; };
     for (Operand& o : f_.operands) {
       if (o.kind == Kind::reg) o.id = to(o.id);
@@ -194,9 +196,9 @@ class Settling {
   Builder::State& s_;
   ir::Function& f_;
   std::vector<RegisterId> renamed_, moved_;
-  std::vector<bool> dead_, gone_, local_;            // local: declared in a block
-  std::unordered_map<RegisterId, RegisterId> wide_;  // product -> its 64-bit register
-  std::vector<RegisterId> order_;
+  std::vector<bool> dead_, gone_, local_;                    // local: declared in a block
+  std::vector<RegisterId> wide_;                             // by product: its 64-bit register, or none
+  std::vector<RegisterId> order_;                            // products that have one
   std::unordered_map<std::uint32_t, std::uint32_t> beside_;  // mul.lo -> the mul.wide behind it
   RegisterId pool_first_ = 0;
   std::size_t pool_declaration_ = none;

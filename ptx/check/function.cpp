@@ -1,6 +1,7 @@
 // What a function owes beside its instructions: header, registers, calls, reachable statements.
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -217,7 +218,7 @@ void check_calls(const ir::Function& function, const Symbols& symbols, Diagnosti
     const Statement& s = function.body[i];
     if (s.kind != Statement::Kind::instruction) continue;
     const ir::Instruction& instruction = function.instructions[s.index];
-    if (!instruction.match || instruction.mnemonic->opcode != "call") continue;
+    if (!instruction.match || instruction.mnemonic->flow != isa::Flow::call) continue;
     std::size_t returns = 0, arguments = 0;
     const ir::Function* callee = nullptr;
     bool entry = false;
@@ -244,9 +245,7 @@ void check_calls(const ir::Function& function, const Symbols& symbols, Diagnosti
 namespace {
 
 bool ends_path(const ir::Instruction& i) {
-  if (i.guard.reg != ir::no_id) return false;
-  const std::string_view op = i.mnemonic->opcode;
-  return op == "bra" || op == "brx" || op == "ret" || op == "exit" || op == "trap";
+  return i.guard.reg == ir::no_id && (i.mnemonic->flow == isa::Flow::branch || i.mnemonic->flow == isa::Flow::end);
 }
 
 // The words of a directive kept as text.
@@ -285,10 +284,13 @@ void check_prototypes(const Goal& goal, const ir::Function& function, Diagnostic
 }
 
 void check_flow(const ir::Function& function, Diagnostics& found) {
-  const auto labels = mentioned(function);
+  std::optional<std::unordered_set<std::uint32_t>> labels;  // made where the first path has ended
   bool dead = false, told = false;
   for (const Statement& s : function.body) {
-    if (s.kind == Statement::Kind::label && labels.contains(s.index)) dead = told = false;
+    if (s.kind == Statement::Kind::label && dead) {
+      if (!labels) labels = mentioned(function);
+      if (labels->contains(s.index)) dead = told = false;
+    }
     if (s.kind != Statement::Kind::instruction) continue;
     const ir::Instruction& i = function.instructions[s.index];
     if (dead && !told && !ends_path(i)) {

@@ -12,7 +12,7 @@ using isa::Type;
 using isa::TypeKind;
 
 bool agrees(Type want, Type have, bool wider) {
-  if (want == Type::none) return true;
+  if (want == Type::none || want == have) return true;
   const isa::TypeInfo &w = isa::info(want), &h = isa::info(have);
   if (h.bits < w.bits || (h.bits > w.bits && !wider)) return false;
   const bool bits = h.kind == TypeKind::bits, equal = h.bits == w.bits;
@@ -319,11 +319,11 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
 
 Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
   const Judge judge(view, *match.form);
-  unsigned all = 1;
-  for (const Pattern& p : match.operands) all |= 1u << p.group;
   const int given = static_cast<int>(instruction.count);
   Problem first{Code::operand_count, -1, nullptr, nullptr};
-  for (unsigned groups = all;; groups = (groups - 1) & all) {
+  if (given < match.required) return first;
+  if (match.groups == 1) return given == match.required ? fit_choice(judge, view, match, instruction, 1) : first;
+  for (unsigned groups = match.groups;; groups = (groups - 1) & match.groups) {
     if ((groups & 1) == 1 && operands_of(match, groups) == given) {
       const Problem problem = fit_choice(judge, view, match, instruction, groups);
       if (!problem) return problem;

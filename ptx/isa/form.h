@@ -79,6 +79,8 @@ struct Match {
   std::uint8_t values[max_slots];  // of each slot: index into Form::values, or absent
   bool values_need = false;        // a chosen value needs more than the form
   std::vector<Pattern> operands;   // in the row's order, without those that the modifiers exclude
+  std::uint32_t groups = 1;        // which groups of optional operands there are: bit n is Pattern::group n
+  int required = 0;                // operands that the author writes, without the optional ones
 
   std::string_view value(std::string_view slot) const;  // text of the chosen value, "" if absent or no such slot
   bool has(std::string_view word) const;                // a literal or chosen modifier, "ftz"
@@ -88,6 +90,9 @@ struct Match {
   bool runs_on(Target target) const;  // form and chosen values, targets only
 };
 
+// Where an instruction leads: on to the next, to a label, into a function and back, or nowhere.
+enum class Flow : std::uint8_t { on, branch, call, end };
+
 // A spelled mnemonic ("ld.global.v4.f32"), resolved once for the process; instructions point at it.
 struct Mnemonic {
   std::string text;                         // as written, without operands
@@ -96,6 +101,7 @@ struct Mnemonic {
   std::vector<std::string_view> modifiers;  // without dots
   std::vector<Match> matches;               // in row order; empty: no form has these modifiers
   bool known_opcode = false;
+  Flow flow = Flow::on;  // by the opcode
 };
 
 // Finds or makes the Mnemonic. Never fails; thread-safe; the pointer lives for the process. Cost of a repeat: one hash

@@ -22,6 +22,12 @@ std::vector<std::string_view> split(std::string_view mnemonic) {
 
 namespace {
 
+Flow flow_of(std::string_view opcode) {
+  if (opcode == "bra" || opcode == "brx") return Flow::branch;
+  if (opcode == "ret" || opcode == "exit" || opcode == "trap") return Flow::end;
+  return opcode == "call" ? Flow::call : Flow::on;
+}
+
 std::string canonical(const Mnemonic& mnemonic, const Fit& fit) {
   std::vector<int> order(mnemonic.modifiers.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
@@ -38,6 +44,7 @@ std::unique_ptr<Mnemonic> make(std::string_view text) {
   m.modifiers = split(m.text);
   m.opcode = m.modifiers.front();
   m.modifiers.erase(m.modifiers.begin());
+  m.flow = flow_of(m.opcode);
   const auto candidates = forms_of(m.opcode);
   m.known_opcode = !candidates.empty();
   for (const FormId id : candidates) {

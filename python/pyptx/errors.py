@@ -28,7 +28,7 @@ class PtxError(Exception):
 
 
 class ParseError(PtxError, ValueError):
-    """PTX text that cannot be read."""
+    """PTX text that cannot be read, or that is not legal."""
 
 
 class AuthoringError(PtxError):

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ptx/base/text.h"
+#include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
 #include "ptx/sim/simulator.h"
 #include "ptx/syntax/parse.h"
@@ -23,6 +24,8 @@ ir::Module read(const std::string& text, const std::string& file) {
   if (has_error(parsed.diagnostics)) raise(Phase::parse, parsed.diagnostics);
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (has_error(lowered.diagnostics)) raise(Phase::parse, lowered.diagnostics);
+  const Diagnostics found = check::check(lowered.module);
+  if (has_error(found)) raise(Phase::parse, found);
   return std::move(lowered.module);
 }
 

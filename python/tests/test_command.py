@@ -117,6 +117,12 @@ def test_run_refuses_what_does_not_fit(add, capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
+def test_run_refuses_what_is_not_legal(add, capsys):
+    add.write_text(ADD.replace("\tret;", "\tgriddepcontrol.wait;\n\tret;"))
+    assert main(["run", str(add), "--block", "2", "--arg", f"in:{floats(1, 2)}", "--arg", "out:8", "--arg", "f32:0"]) == 1
+    assert f"{add}:19:" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("argument", ["i32", "i32:x", "u8:256", "in:zz", "elephant:1", "missing.npy"])
 def test_arguments_that_are_none(add, capsys, argument):
     with pytest.raises(SystemExit) as ended:
