@@ -119,7 +119,9 @@ def test_run_refuses_what_does_not_fit(add, capsys, arguments, words):
 
 def test_run_refuses_what_is_not_legal(add, capsys):
     add.write_text(ADD.replace("\tret;", "\tgriddepcontrol.wait;\n\tret;"))
-    assert main(["run", str(add), "--block", "2", "--arg", f"in:{floats(1, 2)}", "--arg", "out:8", "--arg", "f32:0"]) == 1
+    assert (
+        main(["run", str(add), "--block", "2", "--arg", f"in:{floats(1, 2)}", "--arg", "out:8", "--arg", "f32:0"]) == 1
+    )
     assert f"{add}:19:" in capsys.readouterr().err
 
 
