@@ -111,7 +111,9 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
     return bad_guard(view, instruction, place);
   }
   if (barred) return say(barrier, place, describe_gate(goal, mnemonic, *barred, barrier), barred->form);
-  return say(problem.code, place, describe(view, *nearest, instruction, problem), nearest->form);
+  Diagnostic d = say(problem.code, place, describe(view, *nearest, instruction, problem), nearest->form);
+  d.operand = problem.operand;
+  return d;
 }
 
 }  // namespace ptx::check

@@ -66,6 +66,22 @@ std::span<const std::string_view> opcodes() {
   return names;
 }
 
+std::string_view rule_text(Rule rule) {
+  switch (rule) {
+#define SLOT_RULE(name, legal) \
+  case Rule::name: return legal;
+#define OPERAND_RULE(name) \
+  case Rule::name: return #name;
+#define COUNT(name)
+#include "ptx/isa/rules.def"
+#undef SLOT_RULE
+#undef OPERAND_RULE
+#undef COUNT
+    case Rule::none: break;
+  }
+  return {};
+}
+
 std::span<const FormId> forms_of(std::string_view opcode) {
   static const auto table = [] {
     std::unordered_map<std::string_view, std::vector<FormId>> ids;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <thread>
+#include <unordered_map>
 
 #include "ptx/base/text.h"
 #include "ptx/ir/lower.h"
@@ -160,6 +161,16 @@ Expected<std::shared_ptr<launch::Program>> Simulator::prepare(std::string_view p
   auto program = decode(lowered.module, record.entry, record.lines);
   if (!program) return program.why();
   return std::shared_ptr<launch::Program>(std::make_shared<SimulatedProgram>(std::move(*program), options_));
+}
+
+std::string_view unsimulated(std::string_view form) {
+  static const std::unordered_map<std::string_view, std::string_view> reasons = {
+#define UNSIMULATED(form, why) {#form, why},
+#include "ptx/sim/exec/unsimulated.def"
+#undef UNSIMULATED
+  };
+  const auto found = reasons.find(form);
+  return found == reasons.end() ? std::string_view{} : found->second;
 }
 
 Statistics statistics(const launch::Program& program) {

@@ -34,6 +34,9 @@ class Simulator final : public launch::Executor {
   Options options_;
 };
 
+// Why the simulator does not run a form of isa, by its name; "": it runs it.
+std::string_view unsimulated(std::string_view form);
+
 // How much the last run of a prepared program executed.
 Statistics statistics(const launch::Program& program);
 

@@ -1,8 +1,9 @@
-"""The command `pyptx`: check, parse, run, doctor.  Each is a thin shell over functions that Python users have too."""
+"""The command `pyptx`: check, parse, run, isa, doctor.  Each is a thin shell over functions that Python users have too."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import mmap
 import struct
 import sys
@@ -13,11 +14,11 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return arguments.command(arguments)
+    except BrokenPipeError:
+        return 1
     except OSError as error:
         print(f"pyptx: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -27,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="is this legal PTX? prints file:line:col: code message")
     check.add_argument("files", nargs="+", metavar="FILE")
     check.add_argument("--target", help="judge as if .target were this, for example sm_100a")
+    check.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
     check.set_defaults(command=_check)
 
     parse = commands.add_parser("parse", help="print a file back from its lossless tree")
@@ -52,21 +54,43 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.set_defaults(command=_run)
 
+    isa = commands.add_parser("isa", help="the forms of an instruction: modifiers, operands, targets, rules")
+    isa.add_argument("name", nargs="?", default="", help="opcode, beginning of a mnemonic, or %%register; none: list")
+    isa.set_defaults(command=_isa)
+
     doctor = commands.add_parser("doctor", help="what is installed, which assembler, which GPU, what runs where")
     doctor.set_defaults(command=_doctor)
     return parser
 
 
 def _check(arguments) -> int:
-    from pyptx import parser
+    from pyptx import _report, parser
 
+    found = []
     legal = True
     for file in arguments.files:
-        found = parser.check(Path(file).read_bytes(), file=file, target=arguments.target)
-        for diagnostic in found:
-            print(diagnostic)
-        legal = legal and not any(d.severity == "error" for d in found)
+        source = Path(file).read_bytes()
+        here = parser.check(source, file=file, target=arguments.target)
+        legal = legal and not any(d.severity == "error" for d in here)
+        found.append(_report.with_lines(here, source))
+    together = itertools.chain.from_iterable(found)
+    if arguments.format == "text":
+        for line in _report.text(together):
+            print(line)
+    else:
+        print(_report.as_json(together) if arguments.format == "json" else _report.sarif(together))
     return 0 if legal else 1
+
+
+def _isa(arguments) -> int:
+    from pyptx import _isa
+
+    try:
+        print(_isa.report(arguments.name))
+    except LookupError as error:
+        print(f"pyptx: {error.args[0]}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _parse(arguments) -> int:

@@ -64,9 +64,7 @@ _core.__prefix__:
         def __call__(self, *arrays: Any, **kwargs: Any) -> Any: ...
 
 _core.inst:
-    class Inst:
-        def __getattr__(self, name: str) -> Inst: ...
-        def __call__(self, *operands: Any, pred: Reg | NegPred | None = None) -> Reg | None: ...
+    from pyptx._inst import Inst
 
     inst: Inst
 

@@ -55,6 +55,13 @@ void raise(Phase phase, const Diagnostics& why) {
 }
 
 void init_diagnostics(nb::module_& m) {
+  m.def("diagnostic_codes", [] {
+    nb::list rows;  // (number, name, severity, summary), for reports that list what they may say
+    for (const CodeInfo& row : all_codes())
+      rows.append(nb::make_tuple(static_cast<int>(row.code), nb::str(row.name.data(), row.name.size()),
+                                 severity_name(row.severity), nb::str(row.summary.data(), row.summary.size())));
+    return rows;
+  });
   nb::class_<Diagnostic>(m, "Diagnostic", "What the library has to say about one line")
       .def_prop_ro("code", [](const Diagnostic& d) { return static_cast<int>(d.code); })
       .def_prop_ro("name", [](const Diagnostic& d) { return std::string(info(d.code).name); })
@@ -64,6 +71,7 @@ void init_diagnostics(nb::module_& m) {
       .def_prop_ro("column", [](const Diagnostic& d) { return d.place.column; })
       .def_ro("message", &Diagnostic::message)
       .def_ro("notes", &Diagnostic::notes)
+      .def_ro("operand", &Diagnostic::operand)
       .def_ro("section", &Diagnostic::section)
       .def("__str__", [](const Diagnostic& d) { return to_string(d); })
       .def("__repr__", [](const Diagnostic& d) { return "<Diagnostic " + to_string(d) + ">"; });

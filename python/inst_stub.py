@@ -1,0 +1,58 @@
+"""Writes _inst.pyi, the completion of `ptx.inst` for editors: one class an opcode, with every modifier of its forms.
+
+    PYTHONPATH=<folder of _core> python inst_stub.py OUTPUT
+
+A step of a chain offers all modifiers of its opcode, since most may come in any order; `dir()` offers those that are
+legal next.  Run by the build, with the module that was just built.
+"""
+
+import keyword
+import pathlib
+import sys
+
+import _core
+
+HEAD = '''"""What may follow `ptx.inst`.  Written by the build (python/inst_stub.py)."""
+
+from typing import Any
+
+from pyptx._core import NegPred, Reg
+
+class _Mnemonic:
+    def __call__(self, *operands: Any, pred: Reg | NegPred | None = None) -> Reg | None: ...
+'''
+
+
+def attribute(word: str) -> str:
+    """`2d` is written _2d, `shared::cta` shared__cta, `global` global_."""
+    name = word.replace("::", "__")
+    if name[0].isdigit():
+        name = "_" + name
+    return name + "_" if keyword.iskeyword(name) or name == "global" else name
+
+
+def words(form) -> list[str]:
+    mnemonic = form.syntax.split()[0]
+    for mark in "{}!":
+        mnemonic = mnemonic.replace(mark, "")
+    slots = {name for name, _ in form.sets}
+    values = [value for _, values in form.sets for value, _ in values]
+    return [word for word in mnemonic.split(".")[1:] if word not in slots] + values
+
+
+def main() -> None:
+    opcodes: dict[str, dict[str, None]] = {}
+    for form in _core.forms():
+        opcodes.setdefault(form.opcode, {}).update(dict.fromkeys(words(form)))
+    text = [HEAD]
+    for opcode, modifiers in opcodes.items():
+        name = f"_{attribute(opcode)}"
+        text += ["", f"class {name}(_Mnemonic):" + ("" if modifiers else " ...")]
+        text += [f"    {attribute(word)}: {name}" for word in modifiers if attribute(word).isidentifier()]
+    text += ["", "class Inst:"]
+    text += [f"    {attribute(opcode)}: _{attribute(opcode)}" for opcode in opcodes]
+    text += ["    def __getattr__(self, name: str) -> Any: ...", ""]
+    pathlib.Path(sys.argv[1]).write_text("\n".join(text))
+
+
+main()

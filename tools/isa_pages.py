@@ -1,0 +1,132 @@
+"""Writes docs/isa: a page for each chapter of instructions, special registers, and what of it is simulated and has run.
+
+    python tools/isa_pages.py [--check]      --check: exit 1 where a page is not what the rows say, and write nothing
+
+The facts are the rows of ptx/isa, as the installed package has them.  Pages written by hand stand beside these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import pathlib
+import re
+import sys
+
+from pyptx import _core
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "isa"
+NOTE = "<!-- written by tools/isa_pages.py; the facts are the rows of ptx/isa/forms -->\n"
+
+
+def chapter(form) -> tuple[str, str]:
+    """The manual's group of instructions: ("9.7.1", "Integer Arithmetic Instructions")."""
+    depth = 3 if form.section.startswith("9.7.") else 2
+    return ".".join(form.section.split(".")[:depth]), form.title.split(":")[0]
+
+
+def file_of(number: str, title: str) -> str:
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower().replace(" instructions", "")).strip("-")
+    return f"{'.'.join(f'{int(n):02}' for n in number.split('.')[2:])}-{words}.md"
+
+
+def chapters() -> dict[tuple[str, str], list]:
+    found = collections.defaultdict(list)
+    for form in _core.forms():
+        found[chapter(form)].append(form)
+    return dict(sorted(found.items(), key=lambda item: [int(n) for n in item[0][0].split(".")]))
+
+
+def sets(form) -> list[str]:
+    lines = []
+    for name, values in form.sets:
+        if [value for value, _ in values] == [name] and not values[0][1]:
+            continue
+        lines.append(
+            f"- `.{name}` = " + " ".join(f"`{value}`" + (f" ({need})" if need else "") for value, need in values)
+        )
+    return lines
+
+
+def chapter_page(number: str, title: str, forms: list) -> str:
+    lines = [f"# {title} ({number})", "", NOTE]
+    for (section, name), group in itertools.groupby(forms, key=lambda form: (form.section, form.title)):
+        lines += [f"## {name.partition(': ')[2] or name} ({section})", ""]
+        for form in group:
+            lines += ["```", form.syntax, "```", "", *sets(form)]
+            lines += [f"- since {form.since}"]
+            lines += [f"- rule: {rule.replace('_', ' ')}" for rule in form.rules]
+            lines += [f"- form `{form.id}`" + ("" if form.unsimulated else ", simulated"), ""]
+    return "\n".join(lines)
+
+
+def registers_page() -> str:
+    lines = ["# Special registers (10)", "", NOTE, "| register | type | since |", "|---|---|---|"]
+    for name, type, elements, since in _core.special_registers():
+        lines.append(f"| `{name}` | `{f'.v{elements} ' if elements > 1 else ''}.{type}` | {since} |")
+    return "\n".join(lines) + "\n"
+
+
+def forms_on_gpu() -> set[str]:
+    """Forms in the fixtures that tools/gpu runs on a device and compares bit for bit."""
+    used: set[str] = set()
+    for fixture in sorted((ROOT / "tests" / "fixtures" / "run").glob("*.ptx")):
+        used |= set(_core.forms_used(fixture.read_bytes()))
+    return used
+
+
+def coverage_page(all_chapters: dict) -> str:
+    gpu = forms_on_gpu()
+    mark = {True: "yes", False: ""}
+    lines = ["# Coverage", "", NOTE]
+    lines.append(
+        "Every form is checked.  *Simulated*: the simulator runs it.  *GPU*: it occurs in a fixture of tests/fixtures/run, which\n"
+        "`tools/gpu` runs on a device and compares with the simulator bit for bit.  Of a form, not of each of its modifiers.\n"
+    )
+    lines += ["| chapter | forms | simulated | GPU |", "|---|---|---|---|"]
+    total = collections.Counter()
+    for (number, title), forms in all_chapters.items():
+        count = {
+            "forms": len(forms),
+            "simulated": sum(not form.unsimulated for form in forms),
+            "gpu": sum(form.id in gpu for form in forms),
+        }
+        total.update(count)
+        lines.append(
+            f"| [{number} {title}]({file_of(number, title)}) | {count['forms']} | {count['simulated']} | {count['gpu']} |"
+        )
+    lines += [f"| all | {total['forms']} | {total['simulated']} | {total['gpu']} |", ""]
+    lines += ["| form | section | simulated | GPU |", "|---|---|---|---|"]
+    for form in itertools.chain.from_iterable(all_chapters.values()):
+        lines.append(f"| `{form.id}` | {form.section} | {mark[not form.unsimulated]} | {mark[form.id in gpu]} |")
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[str, str]:
+    all_chapters = chapters()
+    made = {file_of(*key): chapter_page(*key, forms) for key, forms in all_chapters.items()}
+    made["special-registers.md"] = registers_page()
+    made["coverage.md"] = coverage_page(all_chapters)
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    made = pages()
+    stale = [name for name, text in made.items() if not (PAGES / name).is_file() or (PAGES / name).read_text() != text]
+    if arguments.check:
+        print("\n".join(f"docs/isa/{name} is not what the rows say: run tools/isa_pages.py" for name in stale), end="")
+        return 1 if stale else 0
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        (PAGES / name).write_text(made[name])
+    print(f"{len(made)} pages, {len(stale)} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
