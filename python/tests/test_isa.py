@@ -94,7 +94,7 @@ def found(text: str = BAD):
 
 
 def test_the_operand_is_underlined():
-    lines = list(_report.text(found()))
+    lines = "\n".join(_report.text(found())).splitlines()
     at = next(i for i, line in enumerate(lines) if "operand 3" in line)
     source, mark = lines[at + 1 : at + 3]
     assert source[mark.index("^") : mark.rindex("^") + 1] == "%f1" and mark[:5] == "    \t"
