@@ -21,6 +21,11 @@ __all__ = ["call", "record"]
 _ELEMENTS = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "pred": "bool", "tf32": "f32"}
 
 
+def element_of(tile: Tile) -> str:
+    """The element type of the tensors that a tile takes."""
+    return _ELEMENTS.get(tile.dtype.name, tile.dtype.name)
+
+
 def package_folders() -> list[str]:
     """Where assemblers may lie: beside the torch that is loaded, then in every folder of packages."""
     torch = sys.modules.get("torch")
@@ -66,8 +71,7 @@ def record(kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared
         tile = kernel._specs.get(name)
         if tile is None:
             raise TypeError(f"kernel {kernel.__name__}: no Tile in in_specs or out_specs says what {name} is")
-        element = _ELEMENTS.get(tile.dtype.name, tile.dtype.name)
-        made.tensor(name, element, tile.resolve_shape(env), output=index >= inputs)
+        made.tensor(name, element_of(tile), tile.resolve_shape(env), output=index >= inputs)
     for raw in kernel._raw:
         if raw.pointer or raw.array is not None:
             raise NotImplementedError(
@@ -126,6 +130,11 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     expected = len(kernel.in_specs)
     if len(arrays) != expected:
         raise LaunchTypeError(f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}")
+    if "torch" in sys.modules:
+        from pyptx import _torch_ops
+
+        if _torch_ops.must_dispatch(kernel, arrays):
+            return _torch_ops.call(kernel, arrays, kwargs)
     template, env, scalars = kernel._split(kwargs)
     described = [_describe(kernel, name, array) for name, array in zip(kernel._tensors, arrays, strict=False)]
     env |= unify_envs([_sizes(kernel, [shape for shape, _, _ in described]), env])

@@ -241,6 +241,50 @@ class Kernel(_core.Launcher):
 
         return _launch.call(self, arrays, kwargs)
 
+    # What torch.compile makes of a call. Dynamo traces `_traced_call`; the three methods after it are marked as constant:
+    # it runs them and keeps what they return. They may not touch torch before it is loaded, hence no decorators.
+
+    _torch_op = None
+
+    def _traced_call(self, *arrays, **kwargs):
+        from pyptx import _torch_ops
+
+        return _torch_ops.traced(self, arrays, kwargs)
+
+    def _prepare_op(self):
+        if self._torch_op is None:
+            from pyptx import _torch_ops
+
+            _torch_ops.family_of(self)
+
+    def _op_name(self) -> str:
+        """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
+        from pyptx._identity import fingerprint
+
+        return f"{self._entry.replace('$', '_')}_{fingerprint(self)}"
+
+    def _template_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        self._split(dict.fromkeys(name for name in names if name not in self._symbols))  # refuses unknown names
+        return tuple(name for name in names if name in self._template)
+
+    def _spell_template(self, names: tuple[str, ...], values: tuple) -> str:
+        from pyptx import _torch_ops
+
+        return _torch_ops.spell_template(self, dict(zip(names, values, strict=True)))
+
+    for _method in (_prepare_op, _template_names, _spell_template):
+        _method._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
+    del _method
+
+    def _identity(self):
+        """All that decides what a call does, for `_identity.fingerprint`."""
+        raw = [(param.spelled, param.name) for param in self._raw]
+        tiles = [repr(tile) for tile in self._in_specs + self._out_specs]
+        return (
+            self._fn, self._arch, self._version, tiles, len(self._in_specs), self._grid, self._block, self._cluster,
+            self._smem, raw, self._extern_smem, self._directives,
+        )  # fmt: skip
+
     # How.
 
     @staticmethod
@@ -362,6 +406,9 @@ class Kernel(_core.Launcher):
             f"grid of kernel {self._fn.__name__} asks for {', '.join(missing)}; the kernel's dimensions are "
             f"{', '.join(self._symbols) or 'none'}"
         )
+
+
+_core.show_call(Kernel, Kernel._traced_call)
 
 
 def _three(value, what: str) -> tuple[int, int, int]:

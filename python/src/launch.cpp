@@ -247,6 +247,15 @@ PyTypeObject* make_launcher() {
   return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
+// Puts `function` where introspection and torch.compile look for a class's `__call__`, and leaves CPython's slot as it
+// is. Assigning the attribute would instead send every call through the function: Dynamo traces Python functions only,
+// and a call by vectorcall must not pay for that.
+void show_call(nb::handle type, nb::handle function) {
+  const nb::object dict = nb::steal(PyObject_GenericGetDict(type.ptr(), nullptr));
+  if (!dict.is_valid() || PyDict_SetItemString(dict.ptr(), "__call__", function.ptr()) != 0) throw nb::python_error();
+  PyType_Modified(reinterpret_cast<PyTypeObject*>(type.ptr()));
+}
+
 // Remembers that such arrays, with these keyword arguments beside the scalars, are a call of this plan. `scalars`: for
 // each of the record's, the name under which a call gives it, or its value.
 void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object plan, nb::list scalars) {
@@ -331,6 +340,7 @@ void init_launch(nb::module_& m) {
   m.attr("Launcher") = nb::steal(reinterpret_cast<PyObject*>(launcher));
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
         nb::arg("scalars"));
+  m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
   m.def("describe", &describe, nb::arg("array").none());
 }
 

@@ -13,7 +13,16 @@ using interop::DLManagedTensorVersioned;
 using interop::DLPackExchangeAPI;
 using interop::DLTensor;
 
+// Whether torch sends the operators of this subclass to Python code: a FakeTensor, a DTensor. Such tensors inherit the
+// table, but what it reads is not their memory.
+bool dispatches(PyTypeObject* type) {
+  const nb::object found = nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_dispatch__"));
+  if (!found.is_valid()) PyErr_Clear();
+  return found.is_valid() && !PyCFunction_Check(found.ptr());  // torch.Tensor's own is a builtin that does nothing
+}
+
 const DLPackExchangeAPI* table_of(PyTypeObject* type) {
+  if (dispatches(type)) return nullptr;
   // DLPack 1.3 says a capsule; the first torch releases with a table had an integer under another name.
   for (const char* name : {"__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"}) {
     const nb::object found = nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name));
@@ -52,6 +61,12 @@ bool no_tensor(PyObject* object, const std::string& why) {
   return false;
 }
 
+bool empty(const DLTensor& tensor) {
+  for (std::int32_t i = 0; i < tensor.ndim; ++i)
+    if (tensor.shape[i] == 0) return true;
+  return false;
+}
+
 }  // namespace
 
 const DLPackExchangeAPI* exchange_of(PyTypeObject* type) {
@@ -78,6 +93,7 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
     auto* const tensor = new (storage_ + count_ * sizeof(DLTensor)) DLTensor;
     if (const DLPackExchangeAPI* api = exchange_of(Py_TYPE(object))) {
       if (api->tensor_from_object(object, tensor) != 0) return false;
+      if (tensor->data == nullptr && !empty(*tensor)) return no_tensor(object, " without memory");
       if (api_ == nullptr || (tensor->device.type == DeviceType::cuda && !on_gpu_)) api_ = api;
       on_gpu_ |= tensor->device.type == DeviceType::cuda;
     } else if (!read_buffer(object, *tensor)) {

@@ -1,0 +1,229 @@
+"""Kernels as torch ops: what torch.compile, vmap, autocast and opcheck see.
+
+An eager call does not come here.  A call that Dynamo traces does (`traced`, by way of `Kernel.__call__`), and so does one
+whose tensors have no memory to read: fake tensors, those of torch.func's transforms, those that autocast has to cast.
+
+A kernel is one op under a name that every process finds again, `pyptx::rms_norm_1f0c...`: its tensors by name,
+keyword-only numbers, and template values spelled in one string.  It is opaque to the compiler; outputs are new tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import torch
+
+from pyptx._launch import element_of
+from pyptx.errors import LaunchTypeError, LaunchValueError
+
+__all__ = ["Family", "call", "dtype_of", "family_of", "must_dispatch", "traced"]
+
+LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
+DEVICES = ("CPU", "CUDA")
+
+_DTYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "bool": "bool",
+    **{f"s{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+
+_families: dict[str, Family] = {}
+
+
+def dtype_of(element: str) -> torch.dtype:
+    """torch's dtype of a launch record's element type."""
+    return getattr(torch, _DTYPES[element])
+
+
+class Family:
+    """The op of one kernel.  Ops live as long as the process, and so does the kernel of each."""
+
+    def __init__(self, kernel, name: str):
+        self.kernel = kernel
+        self.name = name
+        self.inputs = kernel._tensors[: len(kernel.in_specs)]
+        self.numbers = {name: "SymInt" for name in kernel._symbols}
+        for raw in kernel._raw:
+            self.numbers[raw.name] = "float" if raw.type.name in ("f16", "bf16", "f32", "f64") else "SymInt"
+        for name in kernel._template:
+            self.numbers.pop(name, None)
+        self._check()
+        LIBRARY.define(self.schema(), tags=_tags())
+        self.op = getattr(torch.ops.pyptx, self.name).default
+        for device in DEVICES:
+            LIBRARY.impl(self.name, self.run if self.numbers or kernel._template else kernel, device)
+        torch.library.register_fake(self.op, self.fake, lib=LIBRARY)
+        torch.library.register_vmap(self.op, self.one_by_one, lib=LIBRARY)
+        self._register_autocast()
+
+    def _check(self):
+        kernel = self.kernel
+        if not kernel._callable:
+            raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
+        if not self.inputs or not kernel.out_specs:
+            raise NotImplementedError(f"{kernel!r} is no torch op: an op has at least one input and one output")
+
+    def schema(self) -> str:
+        arguments = [f"Tensor {name}" for name in self.inputs]
+        keywords = [f"{kind}? {name}=None" for name, kind in self.numbers.items()]
+        if self.kernel._template:
+            keywords.append('str template=""')
+        if keywords:
+            arguments += ["*", *keywords]
+        results = ", ".join(["Tensor"] * len(self.kernel.out_specs))
+        return f"{self.name}({', '.join(arguments)}) -> " + (f"({results})" if "," in results else results)
+
+    def run(self, *arrays, template="", **numbers):
+        numbers = {name: number for name, number in numbers.items() if number is not None}
+        return self.kernel(*arrays, **read_template(template), **numbers)
+
+    def fake(self, *arrays, template="", **numbers):
+        """Shapes and types of the outputs, on symbolic sizes; refuses what the kernel would refuse."""
+        env = self.sizes(arrays, {**read_template(template), **numbers})
+        outputs = [
+            arrays[0].new_empty(tile.resolve_shape(env), dtype=dtype_of(element_of(tile)))
+            for tile in self.kernel.out_specs
+        ]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def sizes(self, arrays, keywords: dict[str, Any]) -> dict[str, Any]:
+        """What each symbol is bound to: an int or a SymInt."""
+        kernel = self.kernel
+        env = {name: keywords[name] for name in kernel._symbols if keywords.get(name) is not None}
+        for name, tile, array in zip(self.inputs, kernel.in_specs, arrays, strict=True):
+            about = f"{kernel.__name__}: argument `{name}`"
+            if array.dtype is not dtype_of(element_of(tile)):
+                raise LaunchTypeError(f"{about}: expected {element_of(tile)}, got {array.dtype}")
+            if array.dim() != tile.rank:
+                raise LaunchValueError(f"{about}: {tile!r} has rank {tile.rank}, the tensor has rank {array.dim()}")
+            for axis, (want, have) in enumerate(zip(tile.shape, array.shape, strict=True)):
+                expected = env.setdefault(want, have) if isinstance(want, str) else want
+                torch._check_value(
+                    expected == have,
+                    lambda about=about, axis=axis, want=want: f"{about}: axis {axis} is not {want!r} as it should be",
+                )
+        unbound = [name for tile in kernel.out_specs for name in tile.symbolic_dims if name not in env]
+        if unbound:
+            raise LaunchTypeError(f"{kernel.__name__}: dimension {unbound[0]!r} is not given: pass {unbound[0]}=...")
+        return env
+
+    def one_by_one(self, info, in_dims, *arrays, **keywords):
+        """vmap's rule: one launch an element of the batch. What a kernel's rows have to do with each other is its own."""
+        results = []
+        for index in range(info.batch_size):
+            chosen = [
+                array if dim is None else array.select(dim, index).contiguous()
+                for array, dim in zip(arrays, in_dims, strict=False)
+            ]
+            results.append(self.op(*chosen, **keywords))
+        if len(self.kernel.out_specs) == 1:
+            return torch.stack(results), 0
+        return tuple(torch.stack(each) for each in zip(*results, strict=True)), (0,) * len(self.kernel.out_specs)
+
+    def _register_autocast(self):
+        """Inside autocast, floating tensors become what the tiles say.  torch.library.register_autocast knows one type
+        for all of them, and no keywords."""
+        types = [dtype_of(element_of(tile)) for tile in self.kernel.in_specs]
+        for device in DEVICES:
+            key = getattr(torch._C.DispatchKey, f"Autocast{device}")
+
+            def cast(*arrays, key=key, **keywords):
+                with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+                    cast = [_cast(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
+                    return self.op(*cast, **keywords)
+
+            self.op.py_impl(key)(cast)  # while tracing
+            LIBRARY.impl(self.name, cast, f"Autocast{device}")
+
+    def no_backward(self, context, *gradients):
+        raise NotImplementedError(
+            f"kernel {self.kernel.__name__} has no backward: give it one with pyptx.differentiable_kernel, or call it "
+            "under torch.no_grad(). The backward kernel of a differentiable_kernel has none either, unless it is a "
+            "differentiable_kernel too"
+        )
+
+
+def _cast(array, dtype: torch.dtype):
+    castable = array.is_floating_point() and dtype.is_floating_point and array.dtype is not torch.float64
+    return array.to(dtype) if castable else array
+
+
+def _tags():
+    # The launch reads strides as they are: the compiler must not choose others for what it passes.
+    names = ("pt2_compliant_tag", "needs_exact_strides" if hasattr(torch.Tag, "needs_exact_strides") else "needs_fixed_stride_order")  # fmt: skip
+    return tuple(getattr(torch.Tag, name) for name in names)
+
+
+def family_of(kernel) -> Family:
+    """The op of a kernel; kernels that are the same by content share one."""
+    name = kernel._op_name()
+    family = _families.get(name)
+    if family is None:
+        family = _families.setdefault(name, Family(kernel, name))
+        torch.library.register_autograd(family.op, family.no_backward, lib=LIBRARY)
+    kernel._torch_op = family.op
+    return family
+
+
+def spell_template(kernel, values: dict[str, Any]) -> str:
+    """Template values as the op's string, read back by `read_template`."""
+    for name, value in values.items():
+        if not _literal(value):
+            raise LaunchTypeError(
+                f"{kernel.__name__}: template value {name}={value!r} cannot be part of a torch op: only None, bool, int, "
+                "finite float, str and tuples of them can"
+            )
+    return repr(values) if values else ""
+
+
+def _literal(value) -> bool:
+    if type(value) is tuple:
+        return all(map(_literal, value))
+    if type(value) is float:
+        return value - value == 0
+    return value is None or type(value) in (bool, int, str)
+
+
+def read_template(spelled: str) -> dict[str, Any]:
+    return ast.literal_eval(spelled) if spelled else {}
+
+
+def traced(kernel, arrays, keywords):
+    """A call of a kernel as a call of its op.  Dynamo traces this function: what is not an op stays simple here."""
+    kernel._prepare_op()
+    if not keywords:
+        return kernel._torch_op(*arrays)
+    names = kernel._template_names(tuple(keywords))
+    numbers = {name: value for name, value in keywords.items() if name not in names}
+    spelled = kernel._spell_template(names, tuple([keywords[name] for name in names]))
+    if spelled:
+        numbers["template"] = spelled
+    return kernel._torch_op(*arrays, **numbers)
+
+
+def call(kernel, arrays, keywords):
+    """The same outside of Dynamo."""
+    return traced(kernel, arrays, keywords)
+
+
+def must_dispatch(kernel, arrays) -> bool:
+    """Whether torch has to see this call as an op: its tensors are not memory, or autocast would change them."""
+    for array, tile in zip(arrays, kernel.in_specs, strict=False):
+        if not isinstance(array, torch.Tensor):
+            return False
+        if (
+            torch._C._functorch.is_functorch_wrapped_tensor(array)
+            or torch._is_functional_tensor(array)
+            or type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+        ):
+            return True
+        if torch.is_autocast_enabled(array.device.type) and array.dtype is not dtype_of(element_of(tile)):
+            return array.is_floating_point()
+    return torch._C._len_torch_dispatch_stack() > 0 and bool(arrays)

@@ -1,0 +1,1 @@
+"""Ready-made kernels, to use and to read."""
