@@ -55,6 +55,16 @@ bool special_agrees(Type want, const isa::SpecialRegister& have) {
   return (bits == 16 && have.type == Type::u32) || (bits == 32 && have.name == "%gridid");
 }
 
+// WARP_SZ is a number, 32, wherever one may stand.
+bool is_warp_size(const Operand& o) {
+  return o.kind == Operand::Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ";
+}
+Operand warp_size() {
+  Operand o;
+  o.kind = Operand::Kind::integer;
+  return o.value = 32, o;
+}
+
 bool is_shared(Space space) {
   return space == Space::shared || space == Space::shared_cta || space == Space::shared_cluster;
 }
@@ -65,8 +75,7 @@ bool is_param(Space space) {
 // Whether an instruction that addresses `want` may name a variable of `have`.
 bool spaces_agree(Space want, Space have) {
   if (want == have || (is_shared(want) && is_shared(have)) || (is_param(want) && is_param(have))) return true;
-  return want == Space::generic &&
-         (have == Space::global || is_shared(have) || have == Space::local || have == Space::const_);
+  return want == Space::generic && (have == Space::global || is_shared(have) || have == Space::local);
 }
 
 // One operand against one pattern.
@@ -158,7 +167,8 @@ class Judge {
   // One element of a vector. All have one width; an integer register of the right width passes for a float, as in the
   // assembler.
   Code element(const Pattern& p, const Operand& o, unsigned& bits) const {
-    if (o.kind == Operand::Kind::sink && p.row->destination) return {};
+    // What a list writes is often read as well (wgmma).
+    if (o.kind == Operand::Kind::sink && p.row->destination && !p.row->list) return {};
     if (length(o)) return Code::operand_kind;
     if (o.kind != Operand::Kind::reg) return scalar(p, o);
     const isa::TypeInfo& have = isa::info(type_of(o));
@@ -224,10 +234,10 @@ class Judge {
     return o.value >= p.row->low && o.value <= p.row->high && !(o.wide && o.value < 0);
   }
 
-  // The address of a variable as a value: mov and its kin. WARP_SZ is a number.
+  // The address of a variable as a value: mov and its kin.
   Code symbol(const Pattern& p, const Operand& o) const {
     if (p.row->destination) return Code::operand_kind;
-    if (Name::from_id(o.id).view() == "WARP_SZ") return p.row->register_only ? Code::operand_kind : Code{};
+    if (is_warp_size(o)) return number(p, warp_size());
     if (!form_.names_variables) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
     return known(o);
@@ -235,7 +245,7 @@ class Judge {
 
   Code immediate(const Pattern& p, const Operand& o) const {
     if (o.kind == Operand::Kind::text) return {};
-    if (o.kind == Operand::Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ") return {};
+    if (is_warp_size(o)) return in_range(p, warp_size()) ? Code{} : Code::immediate_range;
     if (o.kind != Operand::Kind::integer) return Code::operand_kind;
     return in_range(p, o) ? Code{} : Code::immediate_range;
   }
