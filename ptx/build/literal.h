@@ -46,8 +46,8 @@ consteval void add_counts(const isa::Form& form, const isa::Fit& fit, Verdict& v
   bool joined = false;
   std::uint8_t last = 0;
   for (const isa::OperandRow& row : form.operands) {
-    const bool part = joined;
-    joined = row.pair || row.coordinates;
+    const bool part = joined || row.inner;
+    joined = row.pair;
     if (part) continue;
     bool present = row.group == 0;
     if (row.condition.size) {

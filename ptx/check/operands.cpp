@@ -100,10 +100,14 @@ class Judge {
     return {};
   }
 
-  // The coordinates in the brackets of an address.
-  Code coordinates(const Pattern& p, const Operand& address) const {
-    if (address.kind != Operand::Kind::address || address.child_count < 2) return Code::operand_kind;
-    return operand(p, view_.function.children(address)[1]);
+  // The parts of an address behind its first.
+  Code inner(std::span<const Pattern> parts, const Operand& address) const {
+    if (address.child_count != parts.size() + 1 && (address.child_count != 0 || !parts.empty()))
+      return Code::operand_kind;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (const Code code = operand(parts[i], view_.function.children(address)[i + 1]); code != Code{}) return code;
+    }
+    return {};
   }
 
  private:
@@ -112,6 +116,7 @@ class Judge {
 
   // A variable by its bare name, where the form says in which space it is (cvta, mapa).
   Code variable_name(const Pattern& p, const Operand& o) const {
+    if (o.kind == Operand::Kind::element) return element(p, o);
     if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
     if (p.space == Space::generic || !view_.symbols || !find(o)) return known(o);
     return find(o)->variable ? variable(p, o) : Code::operand_kind;
@@ -157,7 +162,7 @@ class Judge {
     if (o.kind == Operand::Kind::vector) {
       unsigned bits = 0;
       for (const Operand& element : view_.function.children(o)) {
-        if (const Code code = this->element(p, element, bits); code != Code{}) return code;
+        if (const Code code = part(p, element, bits); code != Code{}) return code;
       }
       return {};
     }
@@ -166,7 +171,7 @@ class Judge {
 
   // One element of a vector. All have one width; an integer register of the right width passes for a float, as in the
   // assembler.
-  Code element(const Pattern& p, const Operand& o, unsigned& bits) const {
+  Code part(const Pattern& p, const Operand& o, unsigned& bits) const {
     // What a list writes is often read as well (wgmma).
     if (o.kind == Operand::Kind::sink && p.row->destination && !p.row->list) return {};
     if (length(o)) return Code::operand_kind;
@@ -210,6 +215,7 @@ class Judge {
       case Operand::Kind::f64: return number(p, o);
       case Operand::Kind::text: return p.row->destination || p.row->register_only ? Code::operand_kind : Code{};
       case Operand::Kind::symbol: return symbol(p, o);
+      case Operand::Kind::element: return form_.names_variables ? element(p, o) : Code::operand_kind;
       default: return Code::operand_kind;
     }
   }
@@ -251,8 +257,10 @@ class Judge {
   }
 
   Code address(const Pattern& p, const Operand& o) const {
+    if (o.kind == Operand::Kind::element && form_.braces_scalars) return element(p, o);
     if (o.kind != Operand::Kind::address) return Code::operand_kind;
-    if ((o.child_count > 1) != p.row->coordinates) return Code::operand_kind;
+    if (o.unified && !p.row->unified) return Code::unified_address;
+    if (p.type != Type::none) return o.child_count ? scalar(p, view_.function.children(o)[0]) : Code::operand_kind;
     if (o.child_count == 0) return p.space == Space::local ? Code{} : Code::address_register;
     const Operand& base = view_.function.children(o)[0];
     switch (base.kind) {
@@ -260,18 +268,26 @@ class Judge {
         const isa::TypeInfo& t = isa::info(type_of(base));
         return is_integer(t.kind) && t.bits <= 64 && !length(base) ? Code{} : Code::address_register;
       }
-      case Operand::Kind::symbol: return variable(p, base);
+      case Operand::Kind::symbol: return variable(p, base, o.unified);
       case Operand::Kind::integer: return p.space == Space::local ? Code{} : Code::address_register;
-      case Operand::Kind::text: return {};
       default: return Code::address_register;
     }
   }
 
-  Code variable(const Pattern& p, const Operand& base) const {
+  // a[r]: an element of an array, of ld, ldu, st and, as an address, mov and cvta.
+  Code element(const Pattern& p, const Operand& o) const {
+    const auto parts = view_.function.children(o);
+    const isa::TypeInfo& index = isa::info(type_of(parts[1]));
+    if (!is_integer(index.kind) || index.bits > 64 || length(parts[1])) return Code::address_register;
+    return p.kind == OperandKind::value ? scalar(p, parts[0]) : variable(p, parts[0]);
+  }
+
+  Code variable(const Pattern& p, const Operand& base, bool unified = false) const {
     if (!view_.symbols) return {};
     const Symbol* symbol = find(base);
     if (!symbol) return Code::undefined_name;
     if (!symbol->variable) return Code::operand_kind;
+    if (unified && symbol->variable->attributes.find(".unified") == std::string::npos) return Code::unified_address;
     return spaces_agree(p.space, symbol->variable->space) ? Code{} : Code::state_space;
   }
 
@@ -290,8 +306,8 @@ int operands_of(const isa::Match& match, unsigned groups) {
   for (std::size_t i = 0; i < match.operands.size(); ++i) {
     const Pattern& p = match.operands[i];
     if (p.group != 0 && (groups >> p.group & 1) == 0) continue;
-    ++n;
-    if (p.row->pair || p.row->coordinates) ++i;
+    n += !p.row->inner;
+    if (p.row->pair) ++i;
   }
   return n;
 }
@@ -302,9 +318,10 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
   int at = 0;
   for (std::size_t i = 0; i < match.operands.size(); ++i) {
     const Pattern& p = match.operands[i];
-    const bool two = p.row->pair || p.row->coordinates;
+    std::size_t parts = p.row->pair;
+    while (i + parts + 1 < match.operands.size() && match.operands[i + parts + 1].row->inner) ++parts;
     if (p.group != 0 && (groups >> p.group & 1) == 0) {
-      i += two;
+      i += parts;
       continue;
     }
     const Operand& o = operands[static_cast<std::size_t>(at)];
@@ -317,10 +334,11 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
         problem.code = judge.operand(match.operands[i + 1], view.function.children(o)[1]);
     } else {
       problem.code = judge.operand(p, o);
-      if (problem.code == Code{} && p.row->coordinates) problem.code = judge.coordinates(match.operands[i + 1], o);
+      if (problem.code == Code{} && o.kind == Operand::Kind::address)
+        problem.code = judge.inner(std::span(match.operands).subspan(i + 1, parts), o);
     }
     if (problem.code != Code{}) return problem;
-    i += two;
+    i += parts;
   }
   return {};
 }

@@ -17,7 +17,7 @@
 //   [a]          address; in the space of the slot `.space` or `.ss`, or of the form's literal space word; else generic.
 //                [a:shared::cta] names the space, [a:slot] the slot that holds it
 //   [a]{.unified}  the address may be followed by .unified
-//   [a, c:T]     address with a coordinate vector (tensor copies)
+//   [a, c:T, e:T]  address of several parts, as of tensor copies; [a{, b:T ?word}, c:T] as below; [a:T, b:T] a value in front
 //   {, b}        may be left out; {, b ?word} is there exactly if the modifier `word` is (a literal, or a slot's name)
 //   d{|p}        the second part may be left out          d|p   a pair          {!}c   may be negated
 //   (a)          parenthesised list of a call

@@ -95,7 +95,7 @@ struct OperandRow {
   bool destination = false, sink = false, register_only = false, negatable = false;
   bool pair = false;           // the next row is the part behind `|`
   bool pair_optional = false;  // and may be left out
-  bool coordinates = false;    // the next row stands inside the same brackets
+  bool inner = false;          // stands inside the brackets of the address before it
   std::uint8_t group = 0;      // 0: required; else the operands of one pair of braces, all or none
   Word condition;              // of a group: present exactly if this modifier is
 };
@@ -464,7 +464,11 @@ constexpr void parse_range(Reader& r, OperandRow& o) {
 constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
   const std::string_view word = r.word();
   if (o.kind == OperandKind::address) {
-    o.space = keep(d, word);
+    if (type_named(word)) {
+      o.type = parse_plain_type(d, word);
+    } else {
+      o.space = keep(d, word);
+    }
   } else if (word == "vec") {
     o.vector = true;
     r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(')');
@@ -534,15 +538,28 @@ constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
   }
 }
 
+// Further parts of an address: ", b:T" or "{, b:T ?word}".
+constexpr void parse_inner(Draft& d, Reader& r, int group, Word condition) {
+  for (;;) {
+    const bool optional = r.take('{');
+    if (!r.take(',')) {
+      if (optional) throw "row: an optional part begins with a comma";
+      return;
+    }
+    OperandRow& part = new_operand(d, group, condition);
+    part.inner = true;
+    parse_named(d, r, part);
+    if (!optional) continue;
+    r.expect('?'), part.condition = keep(d, r.word()), r.expect('}');
+  }
+}
+
 constexpr void parse_operand(Draft& d, Reader& r, int group, Word condition) {
   OperandRow& o = new_operand(d, group, condition);
   if (r.take('[')) {
     o.kind = OperandKind::address;
     parse_named(d, r, o);
-    if (r.take(',')) {
-      o.coordinates = true;
-      parse_named(d, r, new_operand(d, group, condition));
-    }
+    parse_inner(d, r, group, condition);
     r.expect(']');
     if (r.take(':')) parse_type(d, r, o);
     if (r.peek() == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '.') {

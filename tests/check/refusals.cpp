@@ -199,3 +199,22 @@ TEST_CASE("messages say what was written, what is legal, and where the manual sa
   REQUIRE(gate.size() == 1);
   CHECK(gate[0].message == "`fence.acq_rel.cluster`: `.cluster` needs PTX 7.8 and sm_90, the target is sm_80");
 }
+
+TEST_CASE("unified_address") {
+  CHECK(code("ld.global.b32 r0, [l0].unified;") == Code{});
+  CHECK(code("ld.global.b32 r0, [gv].unified;") == Code::unified_address);
+  CHECK(code("st.global.b32 [l0].unified, r0;") == Code::unified_address);
+  CHECK(code("ld.shared.b32 r0, [l0].unified;") == Code::unified_address);
+  CHECK(first(diagnose(".version 9.0\n.target sm_90a\n.address_size 64\n.global .attribute(.unified(19, 95)) .f32 x;\n"
+                       ".visible .entry k() {\n.reg .f32 f;\nld.global.f32 f, [x].unified;\nret;\n}\n")) == Code{});
+}
+
+TEST_CASE("elements of arrays") {
+  CHECK(code("ld.global.b8 r0, gv[r1+4];") == Code{});
+  CHECK(code("mov.u64 l0, gv[h0];") == Code{});
+  CHECK(code("ld.global.b8 r0, gv[f1];") == Code::address_register);
+  CHECK(code("ld.shared.b8 r0, gv[r1];") == Code::state_space);
+  CHECK(code("atom.global.add.u32 r0, gv[r1], r2;") == Code::operand_kind);
+  CHECK(code("add.u32 r0, r1, r2+4;") == Code::operand_kind);
+  CHECK(code("ld.global.b32 r0, [1.5+8];") == Code::address_register);
+}

@@ -291,16 +291,26 @@ Operands Generator::operands(const isa::Form& form, const isa::Match& match, uns
   next_.assign(std::size(isa::type_table), 0);
   for (std::size_t i = 0; i < match.operands.size(); ++i) {
     const isa::Pattern& p = match.operands[i];
-    const bool two = p.row->pair || p.row->coordinates;
+    std::size_t parts = p.row->pair;  // behind the first
+    while (i + parts + 1 < match.operands.size() && match.operands[i + parts + 1].row->inner) ++parts;
     if (p.group != 0 && (groups >> p.group & 1) == 0) {
-      i += two;
+      i += parts;
       continue;
     }
     const int here = static_cast<int>(list.size()) == changed ? change : 0;
-    const int own = changes_of(p), second = two ? changes_of(match.operands[i + 1]) : 0;
+    const int own = changes_of(p);
+    int second = parts ? changes_of(match.operands[i + 1]) : 0;
     Operand o;
-    if (p.row->coordinates) {  // changes of the address, then of the coordinates
-      o = address(p, here <= own ? here : 0, {operand(match.operands[i + 1], here > own ? here - own : 0)});
+    if (parts && !p.row->pair) {  // changes of the first part, then of each further one
+      Operands further;
+      second = 0;
+      for (std::size_t part = 1; part <= parts; ++part) {
+        const isa::Pattern& q = match.operands[i + part];
+        const int its = changes_of(q), at = here - own - second;
+        further.push_back(operand(q, at > 0 && at <= its ? at : 0));
+        second += its;
+      }
+      o = address(p, here <= own ? here : 0, further);
     } else if (p.row->pair) {
       o = operand(p, here <= own ? here : 0);
       const Operand part = operand(match.operands[i + 1], here > own ? here - own : 0);
@@ -310,7 +320,7 @@ Operands Generator::operands(const isa::Form& form, const isa::Match& match, uns
     }
     list.push_back(o);
     changes_.push_back(own + second);
-    i += two;
+    i += parts;
   }
   return list;
 }
@@ -393,7 +403,7 @@ Operand Generator::address(const isa::Pattern& p, int change, const Operands& co
   };
   const Operand usual = is_param(p.space)
                             ? symbol(p.space == isa::Space::param_func || form_->id.starts_with("st") ? "qv" : "pv")
-                            : pool_.reg(Type::u64, 0);
+                            : pool_.reg(p.type == Type::none ? Type::u64 : register_type(p.type), 0);
   if (change == 0) return bracket(usual);
   if (static_cast<std::size_t>(change) <= pool_.types.size())
     return bracket(pool_.reg(pool_.types[static_cast<std::size_t>(change - 1)], 1));
