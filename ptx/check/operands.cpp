@@ -334,7 +334,7 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
         problem.code = judge.operand(match.operands[i + 1], view.function.children(o)[1]);
     } else {
       problem.code = judge.operand(p, o);
-      if (problem.code == Code{} && o.kind == Operand::Kind::address)
+      if (problem.code == Code{} && p.kind == OperandKind::address && o.kind == Operand::Kind::address)
         problem.code = judge.inner(std::span(match.operands).subspan(i + 1, parts), o);
     }
     if (problem.code != Code{}) return problem;
