@@ -70,8 +70,9 @@ def _feed_function(digest, function, seen):
             _feed(digest, cell.cell_contents, seen)
         except ValueError:  # not bound yet
             digest.update(b"empty\0")
-    if function.__module__.partition(".")[0] == "pyptx":
-        return  # the package's own globals are its version's
+    module = function.__module__ or ""  # none where a function was made by exec
+    if module.partition(".")[0] == "pyptx" and not module.startswith("pyptx.kernels"):
+        return  # the package's own globals belong to its version
     for name in _names(code):
         if name in function.__globals__:
             _feed(digest, function.__globals__[name], seen)

@@ -1,6 +1,6 @@
 """Kernels as torch ops: what torch.compile, vmap, autocast and opcheck see.
 
-An eager call does not come here.  A call that Dynamo traces does (`traced`, by way of `Kernel.__call__`), and so does one
+An eager call does not come here.  A call that Dynamo traces does (`call`, by way of `Kernel.__call__`), and so does one
 whose tensors have no memory to read: fake tensors, those of torch.func's transforms, those that autocast has to cast.
 
 A kernel is one op under a name that every process finds again, `pyptx::rms_norm_1f0c...`: its tensors by name,
@@ -17,7 +17,7 @@ import torch
 from pyptx._launch import element_of
 from pyptx.errors import LaunchTypeError, LaunchValueError
 
-__all__ = ["Family", "call", "dtype_of", "family_of", "must_dispatch", "traced"]
+__all__ = ["Family", "call", "dtype_of", "family_of", "keywords_of", "must_dispatch", "run_op"]
 
 LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
 DEVICES = ("CPU", "CUDA")
@@ -142,11 +142,14 @@ class Family:
             self.op.py_impl(key)(cast)  # while tracing
             LIBRARY.impl(self.name, cast, f"Autocast{device}")
 
-    def no_backward(self, context, *gradients):
+    def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):
+        pass
+
+    def backward(self, ctx, *gradients):
         raise NotImplementedError(
             f"kernel {self.kernel.__name__} has no backward: give it one with pyptx.differentiable_kernel, or call it "
-            "under torch.no_grad(). The backward kernel of a differentiable_kernel has none either, unless it is a "
-            "differentiable_kernel too"
+            "under torch.no_grad(). (Double backward asks this of the backward kernel, which may be a "
+            "differentiable_kernel too.)"
         )
 
 
@@ -161,15 +164,49 @@ def _tags():
     return tuple(getattr(torch.Tag, name) for name in names)
 
 
-def family_of(kernel) -> Family:
-    """The op of a kernel; kernels that are the same by content share one."""
-    name = kernel._op_name()
+def family_of(kernel, name: str | None = None, differentiates=None) -> Family:
+    """The op of a kernel; kernels that are the same by content share one.
+
+    With `differentiates`, which has setup_context and backward, it is another op, of that name.
+    """
+    if differentiates is None and kernel._torch_family is not None:
+        return kernel._torch_family
+    name = kernel._op_name() if name is None else name.replace("$", "_")
     family = _families.get(name)
     if family is None:
         family = _families.setdefault(name, Family(kernel, name))
-        torch.library.register_autograd(family.op, family.no_backward, lib=LIBRARY)
-    kernel._torch_op = family.op
+        owner = differentiates or family
+        register = torch.library.register_autograd
+        register(family.op, owner.backward, setup_context=owner.setup_context, lib=LIBRARY)
+    if differentiates is None:
+        kernel._torch_family, kernel._torch_op = family, family.op
     return family
+
+
+class _Transformed(torch.autograd.Function):
+    """An op for torch.func.grad and its kin, which do not take what register_autograd makes."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(owner, keywords, *arrays):
+        return owner.op(*arrays, **keywords)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.owner, keywords, *arrays = inputs
+        ctx.owner.setup_context(ctx, arrays, output, keywords)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return None, None, *ctx.owner.backward(ctx, *gradients)
+
+
+def run_op(owner, arrays, keywords):
+    """Calls the op of a family or of a differentiable kernel."""
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        return _Transformed.apply(owner, keywords, *arrays)
+    return owner.op(*arrays, **keywords)
 
 
 def spell_template(kernel, values: dict[str, Any]) -> str:
@@ -195,22 +232,24 @@ def read_template(spelled: str) -> dict[str, Any]:
     return ast.literal_eval(spelled) if spelled else {}
 
 
-def traced(kernel, arrays, keywords):
-    """A call of a kernel as a call of its op.  Dynamo traces this function: what is not an op stays simple here."""
-    kernel._prepare_op()
-    if not keywords:
-        return kernel._torch_op(*arrays)
+def keywords_of(kernel, keywords):
+    """Keyword arguments of a call as those of the op."""
     names = kernel._template_names(tuple(keywords))
     numbers = {name: value for name, value in keywords.items() if name not in names}
     spelled = kernel._spell_template(names, tuple([keywords[name] for name in names]))
     if spelled:
         numbers["template"] = spelled
-    return kernel._torch_op(*arrays, **numbers)
+    return numbers
 
 
 def call(kernel, arrays, keywords):
-    """The same outside of Dynamo."""
-    return traced(kernel, arrays, keywords)
+    """A call of a kernel as a call of its op.  Dynamo traces this function: what is not an op stays simple here."""
+    if keywords:
+        keywords = keywords_of(kernel, keywords)
+    if torch.compiler.is_compiling():
+        kernel._prepare_op()
+        return kernel._torch_op(*arrays, **keywords)
+    return run_op(family_of(kernel), arrays, keywords)
 
 
 def must_dispatch(kernel, arrays) -> bool:
@@ -224,6 +263,8 @@ def must_dispatch(kernel, arrays) -> bool:
             or type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
         ):
             return True
-        if torch.is_autocast_enabled(array.device.type) and array.dtype is not dtype_of(element_of(tile)):
-            return array.is_floating_point()
+        device = array.device.type
+        castable = array.is_floating_point() and array.dtype is not dtype_of(element_of(tile))
+        if castable and device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
+            return True
     return torch._C._len_torch_dispatch_stack() > 0 and bool(arrays)

@@ -244,12 +244,12 @@ class Kernel(_core.Launcher):
     # What torch.compile makes of a call. Dynamo traces `_traced_call`; the three methods after it are marked as constant:
     # it runs them and keeps what they return. They may not touch torch before it is loaded, hence no decorators.
 
-    _torch_op = None
+    _torch_family = _torch_op = None
 
     def _traced_call(self, *arrays, **kwargs):
         from pyptx import _torch_ops
 
-        return _torch_ops.traced(self, arrays, kwargs)
+        return _torch_ops.call(self, arrays, kwargs)
 
     def _prepare_op(self):
         if self._torch_op is None:
