@@ -21,8 +21,10 @@ __version__ = "0.1.1"
 __all__ = ["Layout", "Tile", "detect_arch", "differentiable_kernel", "intrinsic", "kernel", "ptx", "reg", "smem"]
 
 
-def differentiable_kernel(forward_kernel, backward_kernel, **kwargs):
-    """A pair of kernels as one differentiable torch function."""
-    from pyptx import torch_support
+def differentiable_kernel(forward_kernel, backward_kernel, *, save_for_backward=None, num_grad_inputs=None):
+    """A pair of kernels as one function that PyTorch and JAX can differentiate: see `DifferentiableKernel`."""
+    from pyptx._differentiable import DifferentiableKernel
 
-    return torch_support.differentiable_kernel(forward_kernel, backward_kernel, **kwargs)
+    return DifferentiableKernel(
+        forward_kernel, backward_kernel, save_for_backward=save_for_backward, num_grad_inputs=num_grad_inputs
+    )

@@ -11,6 +11,7 @@ import functools
 import inspect
 import pickle
 import re
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -149,6 +150,8 @@ class Kernel(_core.Launcher):
         extern_smem: bool | str = False,
         reqntid: tuple[int, ...] | None = None,
         raw_directives: Sequence[tuple[str, tuple]] | None = None,
+        mutates: Sequence[str] = (),
+        batch: str | None = None,
     ):
         self._fn = fn
         self._entry = re.sub(r"[^A-Za-z0-9_$]", "_", fn.__name__)  # "<lambda>" is no name of PTX
@@ -166,6 +169,9 @@ class Kernel(_core.Launcher):
         self._extern_smem = "global_smem" if extern_smem is True else extern_smem or ""
         self._directives = self._spell_directives(reqntid, raw_directives)
         self._read_signature()
+        self._mutates = (mutates,) if isinstance(mutates, str) else tuple(mutates)
+        self._batch = batch
+        self._check_options()
         self._kept: OrderedDict[Any, _Specialisation] = OrderedDict()
         self._lock = threading.Lock()
         functools.update_wrapper(self, fn)
@@ -208,6 +214,16 @@ class Kernel(_core.Launcher):
         return self._arch
 
     @property
+    def mutates(self) -> tuple[str, ...]:
+        """Names of the inputs that the kernel writes."""
+        return self._mutates
+
+    @property
+    def batch(self) -> str | None:
+        """What several calls may be made one along: a symbolic dimension, or an axis of the grid."""
+        return self._batch
+
+    @property
     def template_params(self) -> dict[str, Any]:
         """Keyword-only parameters of the function and their defaults."""
         return dict(self._template)
@@ -237,6 +253,11 @@ class Kernel(_core.Launcher):
     # A call is `Launcher.__call__`, in C++: CUDA tensors run on their device, CPU tensors and arrays on the simulator. It comes
     # here with arguments that it has not seen.
     def _slow_call(self, arrays, kwargs):
+        jax = sys.modules.get("jax")
+        if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
+            from pyptx import _jax
+
+            return _jax.call(self, arrays, kwargs)
         from pyptx import _launch
 
         return _launch.call(self, arrays, kwargs)
@@ -282,7 +303,7 @@ class Kernel(_core.Launcher):
         tiles = [repr(tile) for tile in self._in_specs + self._out_specs]
         return (
             self._fn, self._arch, self._version, tiles, len(self._in_specs), self._grid, self._block, self._cluster,
-            self._smem, raw, self._extern_smem, self._directives,
+            self._smem, raw, self._extern_smem, self._directives, self._mutates, self._batch,
         )  # fmt: skip
 
     # How.
@@ -313,6 +334,27 @@ class Kernel(_core.Launcher):
         self._specs = dict(zip(self._tensors, specs, strict=False))
         self._symbols = list(dict.fromkeys(name for tile in specs for name in tile.symbolic_dims))
         self._known = {*self._template, *self._symbols, *(raw.name for raw in self._raw)}
+
+    def _check_options(self):
+        inputs = self._tensors[: len(self._in_specs)]
+        for name in self._mutates:
+            if name not in inputs:
+                raise ValueError(f"mutates of kernel {self._fn.__name__}: {name!r} is none of its inputs {inputs}")
+        if self._batch is None:
+            return
+        whose = f"batch={self._batch!r} of kernel {self._fn.__name__}"
+        if self._batch in ("grid.x", "grid.y", "grid.z"):
+            return
+        if self._batch not in self._symbols or self._batch in self._template:
+            raise ValueError(
+                f"{whose} is neither grid.x, grid.y or grid.z nor a dimension of its Tiles: {self._symbols}"
+            )
+        for name, tile in self._specs.items():
+            if self._batch in tile.shape[1:]:
+                raise ValueError(f"{whose}: it is the first dimension of every Tile that has it, but not of {name}")
+        for name, tile in zip(self._tensors[len(self._in_specs) :], self._out_specs, strict=False):
+            if tile.shape[0] != self._batch:
+                raise ValueError(f"{whose}: every output has it as its first dimension, but {name} has not")
 
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
         """Keyword arguments as (template values, sizes of symbols, raw scalars)."""
@@ -435,12 +477,20 @@ def kernel(
     extern_smem: bool | str = False,
     reqntid: tuple[int, ...] | None = None,
     raw_directives: Sequence[tuple[str, tuple]] | None = None,
+    mutates: Sequence[str] = (),
+    batch: str | None = None,
 ) -> Any:
-    """Makes a `Kernel` of a function; usable bare (`@kernel`) or with arguments (`@kernel(arch="sm_100a")`)."""
+    """Makes a `Kernel` of a function; usable bare (`@kernel`) or with arguments (`@kernel(arch="sm_100a")`).
+
+    `mutates` names the inputs that the kernel writes.  `batch` says how several calls become one, for vmap and sharding:
+    the name of the first dimension of Tiles, along which every index is computed on its own, or "grid.z" (x, y) where
+    the body adds %ctaid.z times a tensor's size to the address of each.
+    """
 
     def make(function: Callable) -> Kernel:
         return Kernel(
-            function, arch, version, in_specs, out_specs, grid, block, cluster, smem, raw_params, extern_smem, reqntid, raw_directives
+            function, arch, version, in_specs, out_specs, grid, block, cluster, smem, raw_params, extern_smem, reqntid, raw_directives,
+            mutates, batch,
         )  # fmt: skip
 
     return make if fn is None else make(fn)

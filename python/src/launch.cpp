@@ -317,6 +317,15 @@ void init_plan(nb::module_& m) {
           nb::arg("arrays"), nb::arg("scalars") = nb::tuple());
 }
 
+// The bits of a call's scalars, eight bytes each in the order of the record's, for programs that carry them.
+nb::bytes pack_scalars(const launch::Record& record, const nb::tuple& values) {
+  std::vector<std::uint64_t> bits(record.scalars.size());
+  if (values.size() != bits.size()) throw nb::value_error("a record takes as many values as it has scalars");
+  for (std::size_t i = 0; i < bits.size(); ++i)
+    if (!pack(record.scalars[i], nb::object(values[i]).ptr(), bits[i])) throw nb::python_error();
+  return nb::bytes(bits.data(), bits.size() * sizeof bits[0]);
+}
+
 // (shape, dtype, (device type, device id)) of a tensor.
 nb::tuple describe(nb::handle array) {
   Inputs inputs;
@@ -341,6 +350,7 @@ void init_launch(nb::module_& m) {
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
         nb::arg("scalars"));
   m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
+  m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));
   m.def("describe", &describe, nb::arg("array").none());
 }
 

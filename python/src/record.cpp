@@ -91,6 +91,18 @@ nb::list tensors_of(const launch::Record& record) {
   return rows;
 }
 
+void repeat(launch::Record& record, std::uint32_t copies, int axis) {
+  std::uint32_t& grid = axis == 0 ? record.grid.x : axis == 1 ? record.grid.y : record.grid.z;
+  if (grid != 1)
+    throw nb::value_error(cat(record.entry, ": the axis of the grid that counts the batch is ", grid,
+                              " blocks long in a single call; it must be 1")
+                              .c_str());
+  if (!record.tensor_maps.empty())
+    throw nb::value_error(cat(record.entry, ": a tensor map is of one tensor, not of a batch of them").c_str());
+  grid = copies;
+  for (launch::TensorArgument& tensor : record.tensors) tensor.shape.insert(tensor.shape.begin(), {copies, {}});
+}
+
 }  // namespace
 
 std::vector<Place> places(const Lines& lines) {
@@ -135,6 +147,9 @@ void init_record(nb::module_& m) {
       .def(
           "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
           "The author's (file, line) of each line of the PTX text; entry 0 is not used")
+      .def(
+          "repeat", &repeat, nb::arg("copies"), nb::arg("axis"),
+          "That many grids in one launch, side by side along an axis of the grid; tensors have them as first dimension")
       .def(
           "to_bytes",
           [](const Record& self) {

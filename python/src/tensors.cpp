@@ -55,6 +55,17 @@ bool type_of(const char* format, Py_ssize_t size, DLDataType& type) {
   return false;
 }
 
+// Whether this is an array of JAX or a tracer of one. They have buffers on the CPU, but what a kernel makes of them is
+// an operation of JAX's own: the slow path sees to it.
+bool is_jax(PyTypeObject* type) {
+  static std::vector<std::pair<PyTypeObject*, bool>> known;  // a handful, kept alive by exchange_of; guarded by the GIL
+  for (const auto& [each, is] : known)
+    if (each == type) return is;
+  const bool is = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "aval") == 1;
+  known.emplace_back(type, is);
+  return is;
+}
+
 bool no_tensor(PyObject* object, const std::string& why) {
   PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors and NumPy arrays, not %R%s",
                reinterpret_cast<PyObject*>(Py_TYPE(object)), why.c_str());
@@ -96,6 +107,8 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
       if (tensor->data == nullptr && !empty(*tensor)) return no_tensor(object, " without memory");
       if (api_ == nullptr || (tensor->device.type == DeviceType::cuda && !on_gpu_)) api_ = api;
       on_gpu_ |= tensor->device.type == DeviceType::cuda;
+    } else if (is_jax(Py_TYPE(object))) {
+      return no_tensor(object, "");
     } else if (!read_buffer(object, *tensor)) {
       return false;
     }
