@@ -35,6 +35,12 @@ Error* fail(const Api* api, ErrorCode code, const std::string& message) {
 
 Error* fail(const Api* api, const Diagnostics& why) { return fail(api, ErrorCode::internal, to_string(why)); }
 
+// What the executor says names a line and an argument; which kernel it was of, only its caller knows.
+Error* fail(const Api* api, const launch::Record& record, Diagnostics why) {
+  if (!why.empty()) why.back().notes.push_back(cat("in the kernel ", record.entry));
+  return fail(api, why);
+}
+
 // What a call site launches: shared by all sites of one content.
 class Kernel {
  public:
@@ -198,7 +204,7 @@ Error* initialize(CallFrame* frame) {
   const Site* site = nullptr;
   DLDevice device;
   if (Error* error = find<platform>(frame, site, device)) return error;
-  if (const auto plan = site->kernel->plan(device); !plan) return fail(frame->api, plan.why());
+  if (const auto plan = site->kernel->plan(device); !plan) return fail(frame->api, site->kernel->record(), plan.why());
   return nullptr;
 }
 
@@ -279,7 +285,7 @@ Error* execute(CallFrame* frame) {
   DLDevice device;
   if (Error* error = find<platform>(frame, site, device)) return error;
   const auto plan = site->kernel->plan(device);
-  if (!plan) return fail(frame->api, plan.why());
+  if (!plan) return fail(frame->api, site->kernel->record(), plan.why());
   DLTensor inputs[max_inputs];
   if (const std::string why = collect(*frame, *site, **plan, device, inputs); !why.empty())
     return fail(frame->api, ErrorCode::invalid_argument, why);
@@ -295,7 +301,7 @@ Error* execute(CallFrame* frame) {
   }
   const auto count = static_cast<std::size_t>(frame->arguments.size);
   const auto done = (*plan)->call({inputs, count}, site->scalars, framework);
-  return done ? nullptr : fail(frame->api, done.why());
+  return done ? nullptr : fail(frame->api, (*plan)->record(), done.why());
 }
 
 template <Platform platform>

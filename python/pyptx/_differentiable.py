@@ -36,9 +36,14 @@ class DifferentiableKernel:
         return f"DifferentiableKernel({self.forward_kernel!r}, {self.backward_kernel!r})"
 
     def __call__(self, *arrays, **kwargs):
-        jax = sys.modules.get("jax")
+        torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+        if torch is not None and any(isinstance(array, torch.Tensor) for array in arrays):
+            return self._of_torch()(*arrays, **kwargs)
         if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
             return self._of_jax(kwargs)(*arrays)
+        return self.forward_kernel(*arrays, **kwargs)
+
+    def _of_torch(self):
         if self._torch is None:
             from pyptx import torch_support
 
@@ -48,7 +53,7 @@ class DifferentiableKernel:
                 save_for_backward=self.save_for_backward,
                 num_grad_inputs=self.num_grad_inputs,
             )
-        return self._torch(*arrays, **kwargs)
+        return self._torch
 
     def _of_jax(self, kwargs):
         from pyptx import _jax

@@ -107,7 +107,7 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     for name, value, tile in named:
         _check(kernel, name, value, tile)
     env |= unify_envs([_launch._sizes(kernel, [value.shape for value in arrays]), env])
-    site = Site.of(kernel, template, env, _scalars(kernel, scalars, env, template))
+    site = Site.of(kernel, template, env, scalars)
     results = site.call(*arrays)
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -123,16 +123,17 @@ class Site:
     """
 
     @classmethod
-    def of(cls, kernel, template, env, scalars, copies: int | None = None) -> Site:
+    def of(cls, kernel, template, env, given, copies: int | None = None) -> Site:
         found = kernel._find(template, env)
+        scalars = _scalars(kernel, given, env, template)
         key = ("jax", copies, tuple((type(value), value) for value in scalars))
         site = found.plans.get(key)
         if site is None:
-            site = found.plans.setdefault(key, cls(kernel, template, env, scalars, copies, found))
+            site = found.plans.setdefault(key, cls(kernel, template, env, given, copies, found, scalars))
         return site
 
-    def __init__(self, kernel, template, env, scalars, copies, found):
-        self.kernel, self.template, self.env, self.scalars, self.copies = kernel, template, env, scalars, copies
+    def __init__(self, kernel, template, env, given, copies, found, scalars):
+        self.kernel, self.template, self.env, self.given, self.copies = kernel, template, env, given, copies
         record = _launch.record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
         if copies is not None:
             record.repeat(copies, _AXES.index(kernel.batch))
@@ -157,18 +158,18 @@ class Site:
 
     def launch(self, *arrays):
         """The FFI call itself."""
-        arrays, varying = _alike(arrays)
+        arrays, like = _alike(arrays)
         count = len(self.kernel.out_specs)
         return jax.ffi.ffi_call(
             TARGET,
-            [_struct(self.shape(tile), dtype_of(tile), varying) for tile in self.results],
+            [_struct(self.shape(tile), dtype_of(tile), like) for tile in self.results],
             input_layouts=[_order(tile, self.copies) for tile in self.kernel.in_specs],
             output_layouts=[_order(tile, self.copies) for tile in self.results],
             input_output_aliases={index: count + at for at, index in enumerate(self.written)},
         )(*arrays, **self.attributes)
 
     def with_sizes(self, env, copies=None) -> Site:
-        return Site.of(self.kernel, self.template, {**self.env, **env}, self.scalars, copies)
+        return Site.of(self.kernel, self.template, {**self.env, **env}, self.given, copies)
 
 
 def _order(tile, copies) -> tuple[int, ...]:
@@ -183,20 +184,26 @@ def _named(function, kernel):
 
 
 def _alike(arrays):
-    """Under shard_map the inputs vary over the same mesh axes: one that does not is told that it may."""
-    types = [getattr(jax.typeof(array), "manual_axis_type", None) for array in arrays]
-    varying = frozenset().union(*(type.varying for type in types if type is not None))
+    """Under shard_map all inputs vary over the same axes of the mesh: one that does not is told that it may.
+
+    The second value is the type of the results but for shape and dtype, None outside of shard_map.
+    """
+    types = [jax.typeof(array) for array in arrays]
+    varying = frozenset().union(*(type.manual_axis_type.varying for type in types))
     if not varying:
         return arrays, None
     cast = []
     for array, type in zip(arrays, types, strict=True):
-        missing = tuple(sorted(varying - type.varying))
+        missing = tuple(sorted(varying - type.manual_axis_type.varying))
         cast.append(jax.lax.pcast(array, missing, to="varying") if missing else array)
-    return cast, jax.typeof(cast[0]).manual_axis_type
+    return cast, jax.typeof(cast[0])
 
 
-def _struct(shape, dtype, varying):
-    return jax.ShapeDtypeStruct(shape, dtype, **({} if varying is None else {"manual_axis_type": varying}))
+def _struct(shape, dtype, like):
+    if like is None:
+        return jax.ShapeDtypeStruct(shape, dtype)
+    sharding = NamedSharding(like.sharding.mesh, PartitionSpec(*(None,) * len(shape)))
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding, manual_axis_type=like.manual_axis_type)
 
 
 def _refuse_jvp(kernel, function):

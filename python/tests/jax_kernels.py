@@ -94,9 +94,8 @@ def make_products(**options):
     @kernel(
         in_specs=(Tile(64, f32), Tile(64, f32)),
         out_specs=(Tile(64, f32), Tile(64, f32)),
-        grid=(2,),
         block=(32, 1, 1),
-        **{"batch": "grid.z", **options},
+        **{"grid": (2,), "batch": "grid.z", **options},
     )
     def products(X, Y, P, S):
         px, py, pp, ps = ptx.global_ptrs(X, Y, P, S)

@@ -41,9 +41,14 @@ assert not any("kernels" in name for name in sys.modules if "jax" in name)
 """
 
 
+def needs_flatbuffers():
+    pytest.importorskip("flatbuffers", reason="skipped: no flatbuffers, which jax.export writes with")
+
+
 @pytest.mark.parametrize("platforms", [None, ("cpu", "cuda")], ids=["here", "cpu and cuda"])
 @pytest.mark.parametrize("batch", [None, "B"])
 def test_an_exported_program_runs_where_the_kernel_is_not(tmp_path, platforms, batch):
+    needs_flatbuffers()
     row_scale = make_row_scale(batch=batch)
 
     def program(x, w):
@@ -67,6 +72,7 @@ def test_export_asks_for_the_call_by_name():
 
 
 def test_a_gradient_is_exported_with_its_function():
+    needs_flatbuffers()
     square = pyptx.differentiable_kernel(*make_square())
     exported = jax.export.export(jax.jit(square), disabled_checks=EXPORT_CHECKS)(values(32))
     again = jax.export.deserialize(exported.serialize(vjp_order=1))

@@ -199,19 +199,20 @@ def test_remat_runs_the_forward_again():
     def loss(x):
         return jnp.sin(square(x)).sum()
 
-    plain, again = jax.grad(loss), jax.grad(jax.checkpoint(loss))
-    np.testing.assert_allclose(again(x), plain(x), rtol=1e-6)
-    assert str(jax.make_jaxpr(again)(x)).count("ffi_call") > str(jax.make_jaxpr(plain)(x)).count("ffi_call")
+    plain, again = jax.value_and_grad(loss), jax.value_and_grad(jax.checkpoint(loss))
+    np.testing.assert_allclose(again(x)[1], plain(x)[1], rtol=1e-6)
+    assert [hlo(run, x).count(CALL) for run in (plain, again)] == [2, 3]
 
 
 # sharding
 
 
-@pytest.fixture(scope="module")
-def mesh():
+@pytest.fixture(scope="module", params=["Auto", "Explicit"])
+def mesh(request):
     if len(jax.devices()) < 2:
         pytest.skip("skipped: one device")
-    return jax.make_mesh((len(jax.devices()),), ("rows",))
+    kind = getattr(jax.sharding.AxisType, request.param)
+    return jax.make_mesh((len(jax.devices()),), ("rows",), axis_types=(kind,))
 
 
 def test_shard_map_gathers_nothing(mesh):
@@ -223,15 +224,15 @@ def test_shard_map_gathers_nothing(mesh):
     sharded = jax.device_put(x, NamedSharding(mesh, PartitionSpec("rows")))
     result = run(sharded, w)
     np.testing.assert_array_equal(result, x * w)
-    assert result.sharding.spec == PartitionSpec("rows")
+    assert result.sharding.is_equivalent_to(sharded.sharding, 2)
     text = run.lower(sharded, w).compile().as_text()
     assert CALL in text and "all-gather" not in text and "all-reduce" not in text
 
 
 def test_grad_under_shard_map(mesh):
     square = differentiable()
-    x = values(32 * mesh.devices.size)
     rows = PartitionSpec("rows")
+    x = jax.device_put(values(32 * mesh.devices.size), NamedSharding(mesh, rows))
     grad = jax.shard_map(jax.grad(lambda x: square(x).sum()), mesh=mesh, in_specs=rows, out_specs=rows)
     np.testing.assert_allclose(jax.jit(grad)(x), 2 * x, rtol=1e-6)
 
@@ -248,7 +249,7 @@ def test_a_row_parallel_kernel_is_partitioned_without_a_gather(mesh):
     run = program(make_row_scale(batch="B"))
     result = run(sharded, whole)
     np.testing.assert_array_equal(result, x * 2 * w + 1)
-    assert result.sharding.spec == PartitionSpec("rows")
+    assert result.sharding.is_equivalent_to(sharded.sharding, 2)
     text = run.lower(sharded, whole).compile().as_text()
     assert CALL in text and "all-gather" not in text
     assert "f32[2,32]{1,0} custom-call" in text  # each device has its rows alone
