@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -101,6 +102,24 @@ def test_the_compilation_cache_is_hit_by_a_second_process(tmp_path):
     second = run(CACHED, tmp_path, HERE).split()
     assert int(first[3]) >= 1, first
     assert int(second[1]) >= 1 and int(second[3]) == 0, second
+
+
+def test_the_example_runs():
+    needs_flatbuffers()
+    example = HERE.parents[1] / "examples" / "jax_kernels.py"
+    done = subprocess.run([sys.executable, example], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("as it should be") == 5, done.stderr[-3000:]
+
+
+def test_the_page_s_code_runs():
+    page = (HERE.parents[1] / "docs" / "jax.md").read_text()
+    names = {"jax": jax, "rms_norm": make_row_scale(), "x": values(4, 32), "w": values(32, seed=1)}
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, names)
+    np.testing.assert_array_equal(names["fn"](names["x"], names["w"]), names["x"] * names["w"] + 1)
+    assert names["exported"].platforms == ("cpu", "cuda")
 
 
 def test_ahead_of_time():
