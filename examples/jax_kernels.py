@@ -50,7 +50,7 @@ def scaled_square(X, W, Y):
 
 @kernel(in_specs=(matrix, vector, matrix), out_specs=(matrix,), **rows)
 def scaled_square_backward(X, W, DY, DX):
-    """dX = 2 * X * w * dY.  There is no gradient for w: it is taken as a constant."""
+    """dX = 2 * X * w * dY."""
     px, pw, pdy, pdx = ptx.global_ptrs(X, W, DY, DX)
     element, column = indices()
     value = load(px, element)
@@ -70,7 +70,7 @@ def jit(x, w):
 
 
 def grad(x, w):
-    function = differentiable_kernel(scaled_square, scaled_square_backward)
+    function = differentiable_kernel(scaled_square, scaled_square_backward, num_grad_inputs=1)  # w is taken as constant
     dx = jax.jit(jax.grad(lambda x: function(x, w).sum()))(x)
     assert jnp.allclose(dx, 2 * x * w)
 

@@ -13,18 +13,10 @@ _core.set_package_folder(_os.path.dirname(__file__) + _os.sep)
 
 from pyptx import ptx, reg, smem  # noqa: E402
 from pyptx._arch import detect_arch  # noqa: E402
+from pyptx._differentiable import differentiable_kernel  # noqa: E402
 from pyptx._intrinsic import intrinsic  # noqa: E402
 from pyptx.kernel import kernel  # noqa: E402
 from pyptx.specs import Layout, Tile  # noqa: E402
 
 __version__ = "0.1.1"
 __all__ = ["Layout", "Tile", "detect_arch", "differentiable_kernel", "intrinsic", "kernel", "ptx", "reg", "smem"]
-
-
-def differentiable_kernel(forward_kernel, backward_kernel, *, save_for_backward=None, num_grad_inputs=None):
-    """A pair of kernels as one function that PyTorch and JAX can differentiate: see `DifferentiableKernel`."""
-    from pyptx._differentiable import DifferentiableKernel
-
-    return DifferentiableKernel(
-        forward_kernel, backward_kernel, save_for_backward=save_for_backward, num_grad_inputs=num_grad_inputs
-    )

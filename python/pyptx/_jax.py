@@ -16,7 +16,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
 from pyptx import _core, _launch
-from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.errors import LaunchTypeError
 from pyptx.specs import Layout, unify_envs
 
 __all__ = ["TARGET", "call", "check_version", "differentiable", "register"]
@@ -358,27 +358,27 @@ def _factors(kernel, tiles, symbol) -> tuple[list[str], tuple[str, ...]]:
 # Derivatives.
 
 
-def differentiable(forward, backward, saved, gradients: int | None, kwargs):
-    """`forward` with `backward` as its reverse-mode rule: a function of arrays."""
-    inputs = len(forward.in_specs)
+def differentiable(of, keywords):
+    """A `DifferentiableKernel` as a function of JAX arrays, for these keyword arguments."""
+    forward, backward = of.forward_kernel, of.backward_kernel
+    shared = {name: value for name, value in keywords.items() if name in of.accepted}
 
     @jax.custom_vjp
     def function(*arrays):
-        return forward(*arrays, **kwargs)
+        return forward(*arrays, **keywords)
 
     def run(*arrays):
-        return function(*arrays), arrays if saved is None else tuple(arrays[index] for index in saved)
+        return function(*arrays), tuple(arrays[index] for index in of.saved)
 
-    def back(kept, cotangents):
-        outputs = cotangents if isinstance(cotangents, tuple) else (cotangents,)
-        made = backward(*kept, *outputs)
-        made = made if isinstance(made, tuple) else (made,)
-        if len(made) > inputs:
-            raise LaunchValueError(
-                f"{backward.__name__} gives {len(made)} gradients to {forward.__name__}, which has {inputs} inputs"
+    def back(saved, gradients):
+        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+        made = backward(*saved, *gradients, **shared)
+        made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        if len(made) < of.with_gradient:
+            raise LaunchTypeError(
+                f"the backward of kernel {forward.__name__} gave {len(made)} gradients for {of.with_gradient} inputs"
             )
-        made = made[:gradients] if gradients is not None else made
-        return made + (None,) * (inputs - len(made))
+        return made[: of.with_gradient] + (None,) * (of.inputs - of.with_gradient)
 
     function.defvjp(run, back)
     return function

@@ -8,7 +8,7 @@ from __future__ import annotations
 import jax
 
 from pyptx import _jax
-from pyptx._differentiable import DifferentiableKernel
+from pyptx._differentiable import differentiable_kernel
 
 __all__ = [
     "EXPORT_CHECKS",
@@ -41,10 +41,3 @@ def shim_load_error() -> None:
 def call_kernel_via_ffi(kernel, *arrays, **kwargs):
     """A call of a kernel with JAX arrays."""
     return _jax.call(kernel, arrays, kwargs)
-
-
-def differentiable_kernel(forward_kernel, backward_kernel, *, save_for_backward=None, num_grad_inputs=None):
-    """As `pyptx.differentiable_kernel`."""
-    return DifferentiableKernel(
-        forward_kernel, backward_kernel, save_for_backward=save_for_backward, num_grad_inputs=num_grad_inputs
-    )

@@ -141,7 +141,7 @@ struct Fake {
 }  // namespace
 
 TEST_CASE("handlers say what they are") {
-  CHECK(xla::handlers("tpu").execute == nullptr);
+  CHECK((xla::handlers("tpu").execute == nullptr));
   for (const char* platform : {"cpu", "CUDA"}) {
     const Handlers all = xla::handlers(platform);
     for (Handler* handler : {all.instantiate, all.initialize, all.execute}) {
@@ -150,7 +150,7 @@ TEST_CASE("handlers say what they are") {
       MetadataExtension asked{{sizeof(MetadataExtension), ExtensionType::metadata, nullptr}, &metadata};
       CallFrame frame{};
       frame.extensions = &asked.base;
-      CHECK(handler(&frame) == nullptr);
+      CHECK((handler(&frame) == nullptr));
       CHECK(metadata.version.major == 0);
       CHECK(metadata.version.minor == 3);
       CHECK(metadata.traits == command_buffer_compatible);

@@ -17,6 +17,7 @@ def vectors(inputs: int, *scalars: tuple[str, str]):
         grid=lambda N: ((N + BLOCK - 1) // BLOCK, 1, 1),
         block=(BLOCK, 1, 1),
         arch="sm_75",
+        batch="N",
     )
 
 

@@ -6,7 +6,7 @@ Sums are taken in a fixed order: the same inputs give the same bits.
 
 import functools
 
-from pyptx import Tile, kernel, ptx, reg
+from pyptx import Tile, differentiable_kernel, kernel, ptx, reg
 from pyptx.types import f32, u32
 
 __all__ = ["differentiable_rms_norm", "rms_norm", "rms_norm_backward"]
@@ -24,6 +24,7 @@ def warp_per_row(in_specs, out_specs):
         grid=lambda M: (M, 1, 1),
         block=(WARP, 1, 1),
         arch="sm_75",
+        batch="M",
     )
 
 
@@ -147,7 +148,5 @@ def rms_norm_backward(x, w, g, *, eps=1e-6):
 
 @functools.cache
 def differentiable_rms_norm():
-    """`rms_norm` and its backward as one torch function (this imports torch)."""
-    from pyptx import differentiable_kernel
-
+    """`rms_norm` and its backward as one function."""
     return differentiable_kernel(rms_norm, rms_norm_backward)

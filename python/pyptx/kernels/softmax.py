@@ -16,7 +16,7 @@ LOG2_E = math.log2(math.e)
 
 @kernel(
     in_specs=(Tile("M", "N", f32),), out_specs=(Tile("M", "N", f32),), raw_params=[("u32", "N")],
-    grid=lambda M: (M, 1, 1), block=(WARP, 1, 1), arch="sm_75",
+    grid=lambda M: (M, 1, 1), block=(WARP, 1, 1), arch="sm_75", batch="M",
 )  # fmt: skip
 def softmax(X, Y):
     px, py = ptx.global_ptrs(X, Y)
