@@ -87,6 +87,7 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::address_register:
       return cat(head, where, "is ", got,
                  "; the base of an address is a variable or an integer register of at most 64 bits");
+    case Code::address_offset: return cat(head, where, "is ", got, "; an address of several parts takes no offset");
     case Code::unified_address:
       return cat(
           head, where, "is ", got,

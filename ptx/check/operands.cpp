@@ -104,6 +104,7 @@ class Judge {
   Code inner(std::span<const Pattern> parts, const Operand& address) const {
     if (address.child_count != parts.size() + 1 && (address.child_count != 0 || !parts.empty()))
       return Code::operand_kind;
+    if (!parts.empty() && address.value != 0) return Code::address_offset;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (const Code code = operand(parts[i], view_.function.children(address)[i + 1]); code != Code{}) return code;
     }
@@ -173,7 +174,7 @@ class Judge {
   // assembler.
   Code part(const Pattern& p, const Operand& o, unsigned& bits) const {
     // What a list writes is often read as well (wgmma).
-    if (o.kind == Operand::Kind::sink && p.row->destination && !p.row->list) return {};
+    if (o.kind == Operand::Kind::sink && p.row->destination && (!p.row->list || p.row->sink)) return {};
     if (length(o)) return Code::operand_kind;
     if (o.kind != Operand::Kind::reg) return scalar(p, o);
     const isa::TypeInfo& have = isa::info(type_of(o));
@@ -206,7 +207,9 @@ class Judge {
         const Type have = type_of(o);
         const TypeKind kind = isa::info(p.type).kind;
         const bool packed = p.exact && have == Type::f16x2 && is_integer(kind) && kind != TypeKind::bits;
-        return !packed && agrees(p.type, have, p.wider) ? Code{} : Code::operand_type;
+        const bool half =
+            p.row->half_too && isa::info(have).bits * 2 == isa::info(p.type).bits && is_integer(isa::info(have).kind);
+        return half || (!packed && agrees(p.type, have, p.wider)) ? Code{} : Code::operand_type;
       }
       case Operand::Kind::sink: return p.row->sink ? Code{} : Code::sink_operand;
       case Operand::Kind::special: return special(p, o);
@@ -260,7 +263,7 @@ class Judge {
     if (o.kind == Operand::Kind::element && form_.braces_scalars) return element(p, o);
     if (o.kind != Operand::Kind::address) return Code::operand_kind;
     if (o.unified && !p.row->unified) return Code::unified_address;
-    if (p.type != Type::none) return o.child_count ? scalar(p, view_.function.children(o)[0]) : Code::operand_kind;
+    if (p.type != Type::none) return o.child_count ? handle(p, view_.function.children(o)[0]) : Code::operand_kind;
     if (o.child_count == 0) return p.space == Space::local ? Code{} : Code::address_register;
     const Operand& base = view_.function.children(o)[0];
     switch (base.kind) {
@@ -272,6 +275,14 @@ class Judge {
       case Operand::Kind::integer: return p.space == Space::local ? Code{} : Code::address_register;
       default: return Code::address_register;
     }
+  }
+
+  // An address in another space than the generic one is a value of a given type; of a bit type it is that type exactly.
+  Code handle(const Pattern& p, const Operand& base) const {
+    const bool bits = isa::info(p.type).kind == TypeKind::bits;
+    if (bits && base.kind == Operand::Kind::reg && isa::info(type_of(base)).kind != TypeKind::bits)
+      return Code::operand_type;
+    return scalar(p, base);
   }
 
   // a[r]: an element of an array, of ld, ldu, st and, as an address, mov and cvta.
@@ -355,7 +366,8 @@ Problem fit_operands(const View& view, const isa::Match& match, const ir::Instru
     if ((groups & 1) == 1 && operands_of(match, groups) == given) {
       const Problem problem = fit_choice(judge, view, match, instruction, groups);
       if (!problem) return problem;
-      if (first.code == Code::operand_count || problem.operand > first.operand) first = problem;
+      const bool nearer = problem.operand == first.operand && first.code == Code::operand_kind;
+      if (first.code == Code::operand_count || problem.operand > first.operand || nearer) first = problem;
     }
     if (groups <= 1) return first;
   }

@@ -34,7 +34,8 @@
 //                  label func sym proto     a label, a function, a variable, a call prototype or table of targets
 //                  sink                nothing but `_`
 //                  any                 checked by the form's rules alone
-//   name:TYPE/_  a destination that may be the sink `_`;  /r register only, no immediate;  /w a destination
+//   name:TYPE/_  a destination that may be the sink `_`;  /r register only, no immediate;  /w a destination;
+//                /h registers may be half as wide
 // Sets: "slot = value value ...; slot2 = ...". A set may come from slots.def by name alone: ".rnd; .type = f32 f64"; a
 // value with a dot is all the values of a shared set: "type = .memtype f16x2".
 //   value[7.8 sm_90]    this value needs more than the form                m64n(8..256/8)k16   a family of shapes

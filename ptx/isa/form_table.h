@@ -95,6 +95,7 @@ struct OperandRow {
   bool destination = false, sink = false, register_only = false, negatable = false;
   bool pair = false;           // the next row is the part behind `|`
   bool pair_optional = false;  // and may be left out
+  bool half_too = false;       // registers of half the width as well
   bool inner = false;          // stands inside the brackets of the address before it
   std::uint8_t group = 0;      // 0: required; else the operands of one pair of braces, all or none
   Word condition;              // of a group: present exactly if this modifier is
@@ -177,14 +178,18 @@ struct Reader {
   static constexpr bool of_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':';
   }
-  // Letters, digits, `_` and `::`; a single `:` ends it.
+  // Letters, digits, `_` and `::`; a single `:` ends it, unless a digit is behind it (sp::2:4).
   constexpr std::string_view word() {
     skip();
     const std::size_t begin = at;
     while (at < text.size() && of_word(text[at])) {
       if (text[at] == ':') {
-        if (at + 1 >= text.size() || text[at + 1] != ':') break;
-        ++at;
+        if (at + 1 >= text.size()) break;
+        if (text[at + 1] == ':') {
+          ++at;
+        } else if (text[at + 1] < '0' || text[at + 1] > '9') {
+          break;
+        }
       }
       ++at;
     }
@@ -532,8 +537,10 @@ constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
       o.register_only = true;
     } else if (r.take('w')) {
       o.destination = true;
+    } else if (r.take('h')) {
+      o.half_too = true;
     } else {
-      throw "row: /_ /r or /w was expected";
+      throw "row: /_ /r /w or /h was expected";
     }
   }
 }
