@@ -17,12 +17,14 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from pyptx import _core, _launch
 from pyptx.errors import LaunchTypeError
+from pyptx.kernel import _frozen
 from pyptx.specs import Layout, unify_envs
 
 __all__ = ["TARGET", "call", "check_version", "differentiable", "register"]
 
 TARGET = "pyptx_launch"
 _OLDEST = (0, 10, 2)
+_KEPT = 1024
 
 
 def check_version(found: tuple[int, ...]):
@@ -56,15 +58,11 @@ def dtype_of(tile) -> np.dtype:
     return jax.numpy.dtype(names.get(element) or kinds[element[0]] + element[1:])
 
 
-def _value(kernel, name: str, value):
-    if isinstance(value, (jax.Array, np.ndarray, np.generic)):
-        return value
-    raise LaunchTypeError(
-        f"{kernel.__name__}: argument `{name}`: in a call with JAX arrays every argument is one, not {type(value)!r}"
-    )
-
-
 def _check(kernel, name: str, value, tile):
+    if not isinstance(value, (jax.Array, np.ndarray, np.generic)):
+        raise LaunchTypeError(
+            f"{kernel.__name__}: argument `{name}`: in a call with JAX arrays every argument is one, not {type(value)!r}"
+        )
     if not all(isinstance(size, int) for size in value.shape):
         raise LaunchTypeError(
             f"{kernel.__name__}: argument `{name}`: its shape is {value.shape}; a kernel is made for known sizes, "
@@ -92,6 +90,23 @@ def _scalars(kernel, given, env, template) -> tuple:
 
 def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     """`kernel(*arrays, **kwargs)` where one of the arrays is JAX's."""
+    try:
+        signature = tuple([(array.shape, array.dtype) for array in arrays])
+        key = signature, tuple([(name, _frozen(value)) for name, value in kwargs.items()])
+        site = kernel._jax_sites.get(key)
+    except (AttributeError, TypeError):  # something that is no array, or a value that is traced: refused by name below
+        key = site = None
+    if site is None:
+        site = _find(kernel, arrays, kwargs)
+        if len(kernel._jax_sites) >= _KEPT:  # shapes that never repeat must not grow without bound
+            kernel._jax_sites.clear()
+        if key is not None:
+            kernel._jax_sites[key] = site
+    results = site.call(*arrays)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _find(kernel, arrays, kwargs) -> Site:
     if not kernel._callable:
         raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
     if len(arrays) != len(kernel.in_specs):
@@ -102,14 +117,10 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
             "or the inputs that it writes in mutates"
         )
     template, env, scalars = kernel._split(kwargs)
-    named = list(zip(kernel._tensors, arrays, kernel.in_specs, strict=False))
-    arrays = tuple(_value(kernel, name, value) for name, value, _ in named)
-    for name, value, tile in named:
+    for name, value, tile in zip(kernel._tensors, arrays, kernel.in_specs, strict=False):
         _check(kernel, name, value, tile)
     env |= unify_envs([_launch._sizes(kernel, [value.shape for value in arrays]), env])
-    site = Site.of(kernel, template, env, scalars)
-    results = site.call(*arrays)
-    return results[0] if len(results) == 1 else tuple(results)
+    return Site.of(kernel, template, env, scalars)
 
 
 # One kernel, specialised, with its scalars: what a call site launches.

@@ -173,6 +173,7 @@ class Kernel(_core.Launcher):
         self._batch = batch
         self._check_options()
         self._kept: OrderedDict[Any, _Specialisation] = OrderedDict()
+        self._jax_sites: dict[Any, Any] = {}  # by what a call with JAX values looks like
         self._lock = threading.Lock()
         functools.update_wrapper(self, fn)
 

@@ -129,6 +129,20 @@ def test_a_transposed_argument_is_made_row_major():
     np.testing.assert_array_equal(jax.jit(lambda x: row_scale(x.T, w))(x), x.T * w)
 
 
+@pytest.mark.skipif(
+    not on_gpu or jax.devices()[0].compute_capability != "9.0", reason="skipped: wgmma and its tensor maps are Hopper's"
+)
+def test_tensor_maps_are_made_of_xla_s_buffers():
+    from examples.hopper_tile import M, N, build_hopper_tile
+
+    tile = build_hopper_tile(256)
+    run = jax.jit(lambda a, b: tile(a * 2, b))
+    for seed in range(3):  # other buffers at each call
+        a, b = values(M, 256, seed=seed, dtype="bfloat16"), values(256, N, seed=seed + 9, dtype="bfloat16")
+        expected = jnp.dot(2 * a, b, preferred_element_type=jnp.float32)
+        np.testing.assert_allclose(run(a, b), expected, rtol=1e-3, atol=1e-1)
+
+
 def test_arrays_without_elements():
     assert make_axpb()(jnp.zeros(0, jnp.float32)).shape == (0,)
 
