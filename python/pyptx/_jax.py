@@ -369,27 +369,31 @@ def _factors(kernel, tiles, symbol) -> tuple[list[str], tuple[str, ...]]:
 # Derivatives.
 
 
+def gradients(of, saved, cotangents, keywords) -> tuple:
+    """What the backward of a `DifferentiableKernel` makes: one for each input, None where it has none."""
+    shared = {name: value for name, value in keywords.items() if name in of.accepted}
+    made = of.backward_kernel(*saved, *cotangents, **shared)
+    made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+    if len(made) < of.with_gradient:
+        raise LaunchTypeError(
+            f"the backward of kernel {of.forward_kernel.__name__} gave {len(made)} gradients for {of.with_gradient} inputs"
+        )
+    return made[: of.with_gradient] + (None,) * (of.inputs - of.with_gradient)
+
+
 def differentiable(of, keywords):
     """A `DifferentiableKernel` as a function of JAX arrays, for these keyword arguments."""
-    forward, backward = of.forward_kernel, of.backward_kernel
-    shared = {name: value for name, value in keywords.items() if name in of.accepted}
 
     @jax.custom_vjp
     def function(*arrays):
-        return forward(*arrays, **keywords)
+        return of.forward_kernel(*arrays, **keywords)
 
     def run(*arrays):
         return function(*arrays), tuple(arrays[index] for index in of.saved)
 
-    def back(saved, gradients):
-        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-        made = backward(*saved, *gradients, **shared)
-        made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
-        if len(made) < of.with_gradient:
-            raise LaunchTypeError(
-                f"the backward of kernel {forward.__name__} gave {len(made)} gradients for {of.with_gradient} inputs"
-            )
-        return made[: of.with_gradient] + (None,) * (of.inputs - of.with_gradient)
+    def back(saved, cotangents):
+        cotangents = cotangents if isinstance(cotangents, tuple) else (cotangents,)
+        return gradients(of, saved, cotangents, keywords)
 
     function.defvjp(run, back)
     return function

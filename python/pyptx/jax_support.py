@@ -15,6 +15,7 @@ __all__ = [
     "call_kernel_via_ffi",
     "differentiable_kernel",
     "ensure_ffi_registered",
+    "hijax_kernel",
     "shim_is_available",
     "shim_load_error",
 ]
@@ -41,3 +42,10 @@ def shim_load_error() -> None:
 def call_kernel_via_ffi(kernel, *arrays, **kwargs):
     """A call of a kernel with JAX arrays."""
     return _jax.call(kernel, arrays, kwargs)
+
+
+def hijax_kernel(differentiable):
+    """A `differentiable_kernel` as a function of JAX arrays that is one HiJAX primitive: JAX calls these experimental."""
+    from pyptx import _hijax
+
+    return _hijax.hijax_kernel(differentiable)

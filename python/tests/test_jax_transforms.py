@@ -101,14 +101,19 @@ def test_the_gradient_agrees_with_differences():
     check_grads(differentiable(), (values(32),), order=1, modes=["rev"], rtol=2e-2, atol=2e-2)
 
 
-def test_saved_inputs_and_gradients_of_some():
+def partial():
+    """X * X * W with a gradient for X alone, which is wrong but for W = 1."""
     _, gradient = make_square()
 
     @pyptx.kernel(**pair_specs())
     def weighted(X, W, Y):
         body(X, W, Y)
 
-    run = pyptx.differentiable_kernel(weighted, gradient, save_for_backward=[0], num_grad_inputs=1)
+    return pyptx.differentiable_kernel(weighted, gradient, save_for_backward=[0], num_grad_inputs=1)
+
+
+def test_saved_inputs_and_gradients_of_some():
+    run = partial()
     x, w = values(32), jnp.ones(32)
     dx, dw = jax.grad(lambda x, w: run(x, w).sum(), argnums=(0, 1))(x, w)
     np.testing.assert_allclose(dx, 2 * x, rtol=1e-6)
@@ -117,7 +122,7 @@ def test_saved_inputs_and_gradients_of_some():
 
 def pair_specs():
     tile = pyptx.Tile("N", pyptx.types.f32)
-    return {"in_specs": (tile, tile), "out_specs": (tile,), "block": (32, 1, 1)}
+    return {"in_specs": (tile, tile), "out_specs": (tile,), "grid": lambda N: (N // 32,), "block": (32, 1, 1)}
 
 
 def body(X, W, Y):
@@ -141,6 +146,27 @@ def test_vmap_of_grad_and_grad_of_vmap():
     np.testing.assert_allclose(quietly(jax.vmap(jax.grad(loss)), x), 2 * x, rtol=1e-6)
     np.testing.assert_allclose(quietly(jax.grad(lambda x: jax.vmap(square)(x).sum()), x), 2 * x, rtol=1e-6)
     assert hlo(jax.vmap(jax.grad(loss)), x).count(CALL) == 1
+
+
+def test_the_hijax_route_does_the_same():
+    pytest.importorskip("jax.experimental.hijax", reason="skipped: this jax has no hijax")
+    from pyptx.jax_support import hijax_kernel
+
+    square = hijax_kernel(differentiable(batch="N"))
+    x = values(3, 64)
+    np.testing.assert_array_equal(jax.jit(square)(x[0]), x[0] * x[0])
+    assert "KernelPrimitive" in str(jax.make_jaxpr(square)(x[0]))
+    loss = lambda x: square(x).sum()  # noqa: E731
+    np.testing.assert_allclose(jax.grad(loss)(x[0]), 2 * x[0], rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.grad(loss))(x[0]), 2 * x[0], rtol=1e-6)
+    np.testing.assert_allclose(quietly(jax.vmap(jax.grad(loss)), x), 2 * x, rtol=1e-6)
+    np.testing.assert_allclose(quietly(jax.grad(lambda x: jax.vmap(square)(x).sum()), x), 2 * x, rtol=1e-6)
+    some = hijax_kernel(partial())
+    dx, dw = jax.grad(lambda x, w: some(x, w).sum(), argnums=(0, 1))(x[0, :32], jnp.ones(32))
+    np.testing.assert_allclose(dx, 2 * x[0, :32], rtol=1e-6)
+    np.testing.assert_array_equal(dw, jnp.zeros(32))
+    with pytest.raises(NotImplementedError, match="square: its derivative is a kernel for reverse mode"):
+        jax.jvp(square, (x[0],), (x[0],))
 
 
 def test_forward_mode_is_refused_clearly():
