@@ -5,10 +5,14 @@ Importing this module registers the call's handlers, which is all that a process
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 
 from pyptx import _jax
 from pyptx._differentiable import differentiable_kernel
+from pyptx._handles import checked, unbound
+from pyptx.kernel import Kernel
 
 __all__ = [
     "EXPORT_CHECKS",
@@ -39,9 +43,12 @@ def shim_load_error() -> None:
     return None
 
 
-def call_kernel_via_ffi(kernel, *arrays, **kwargs):
-    """A call of a kernel with JAX arrays."""
-    return _jax.call(kernel, arrays, kwargs)
+def call_kernel_via_ffi(*inputs, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch) -> Any:
+    """`kernel(*inputs)`.  There is no table of handles: `cubin_handle` is the kernel.
+
+    `launch` may repeat out_specs, grid, block, cluster and smem_bytes; they belong to the kernel and must be its own.
+    """
+    return _jax.call(checked(cubin_handle, launch), inputs, unbound(cubin_handle, out_shape_env))
 
 
 def hijax_kernel(differentiable):

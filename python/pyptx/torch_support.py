@@ -13,6 +13,7 @@ import torch
 
 from pyptx import _torch_ops
 from pyptx._differentiable import DifferentiableKernel, differentiable_kernel
+from pyptx._handles import checked, unbound
 from pyptx._identity import fingerprint
 from pyptx.kernel import Kernel
 
@@ -48,13 +49,13 @@ def call_kernel_via_torch(*inputs, cubin_handle: Kernel, out_shape_env: dict[str
 
     `launch` may repeat out_specs, grid, block, cluster and smem_bytes; they belong to the kernel and must be its own.
     """
-    return _checked(cubin_handle, launch)(*inputs, **_unbound(cubin_handle, out_shape_env))
+    return checked(cubin_handle, launch)(*inputs, **unbound(cubin_handle, out_shape_env))
 
 
 def get_or_register_torch_op(cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch) -> Callable:
     """The torch op of a kernel, `torch.ops.pyptx.<name>.default`, registered at the first call."""
-    _checked(cubin_handle, launch)
-    op, keywords = _torch_ops.family_of(cubin_handle).op, _unbound(cubin_handle, out_shape_env)
+    checked(cubin_handle, launch)
+    op, keywords = _torch_ops.family_of(cubin_handle).op, unbound(cubin_handle, out_shape_env)
     return (lambda *inputs: op(*inputs, **keywords)) if keywords else op
 
 
@@ -63,24 +64,6 @@ def call_kernel_via_torch_compile(
 ) -> Any:
     """The op of `get_or_register_torch_op`, called."""
     return get_or_register_torch_op(cubin_handle, out_shape_env, **launch)(*inputs)
-
-
-def _checked(kernel: Kernel, launch: dict[str, Any]) -> Kernel:
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"cubin_handle is the kernel itself, made by @pyptx.kernel, not {kernel!r}")
-    own = {"out_specs": kernel.out_specs, "grid": None, "block": kernel.block, "cluster": kernel.cluster, "smem_bytes": None}  # fmt: skip
-    for name, value in launch.items():
-        if name not in own:
-            raise TypeError(f"{name!r} is none of {', '.join(own)}")
-        if own[name] is not None and tuple(value) != tuple(own[name]):
-            raise ValueError(f"{kernel!r} has {name}={own[name]}, not {value}")
-    return kernel
-
-
-def _unbound(kernel: Kernel, env: dict[str, int] | None) -> dict[str, int]:
-    """The sizes that no input gives."""
-    bound = {name for tile in kernel.in_specs for name in tile.symbolic_dims}
-    return {name: size for name, size in (env or {}).items() if name in kernel._symbols and name not in bound}
 
 
 class DifferentiableOp:

@@ -344,5 +344,10 @@ def test_the_documented_names():
 
     assert jax_support.ensure_ffi_registered() and jax_support.shim_is_available()
     assert jax_support.shim_load_error() is None
-    x = values(32)
-    np.testing.assert_array_equal(jax_support.call_kernel_via_ffi(make_axpb(), x), 2 * x + 1)
+    x, axpb = values(32), make_axpb()
+    launch = {"cubin_handle": axpb, "out_shape_env": {"N": 32}, "out_specs": axpb.out_specs, "block": (32, 1, 1)}
+    np.testing.assert_array_equal(jax_support.call_kernel_via_ffi(x, **launch), 2 * x + 1)
+    with pytest.raises(ValueError, match="block"):
+        jax_support.call_kernel_via_ffi(x, **{**launch, "block": (64, 1, 1)})
+    with pytest.raises(TypeError, match="cubin_handle is the kernel itself"):
+        jax_support.call_kernel_via_ffi(x, cubin_handle=1)
