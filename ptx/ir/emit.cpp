@@ -337,7 +337,7 @@ class Emitter {
       if (i.guard.reg < f.registers.size()) operands.print(f.registers[i.guard.reg]);
       out_ << ' ';
     }
-    if (i.mnemonic) out_ << i.mnemonic->text;
+    if (i.mnemonic) out_ << i.mnemonic->canonical;
     const char* before = " ";
     for (const Operand& o : f.operands_of(i)) {
       out_ << before;

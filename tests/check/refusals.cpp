@@ -217,4 +217,15 @@ TEST_CASE("elements of arrays") {
   CHECK(code("atom.global.add.u32 r0, gv[r1], r2;") == Code::operand_kind);
   CHECK(code("add.u32 r0, r1, r2+4;") == Code::operand_kind);
   CHECK(code("ld.global.b32 r0, [1.5+8];") == Code::address_register);
+
+TEST_CASE("other_order: a note where it is asked for, and canonical text from the ir") {
+  const std::string text = kernel("add.ftz.rn.sat.f32 f0, f1, f2;\nadd.rn.ftz.sat.f32 f0, f1, f2;");
+  ptx::ir::Lowered lowered = ptx::ir::lower(ptx::syntax::parse(text).tree);
+  CHECK(ptx::check::check(lowered.module).empty());
+  const ptx::Diagnostics notes = ptx::check::lint(lowered.module);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].code == Code::other_order);
+  CHECK(notes[0].severity == ptx::Severity::note);
+  CHECK(notes[0].message.find("the manual writes `add.rn.ftz.sat.f32`") != std::string::npos);
+  CHECK(ptx::ir::emit(lowered.module).find("add.ftz.rn") == std::string::npos);
 }

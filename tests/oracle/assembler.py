@@ -147,7 +147,8 @@ def highest_version(assembler) -> tuple[int, int]:
 class Module:
     """A kernel with registers of every type and a variable of every space, around lines to be judged."""
 
-    TYPES = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64 pred".split()
+    TYPES = ["b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"]
+    TYPES += ["f16", "f16x2", "f32", "f64", "pred"]
 
     def __init__(self, target: str, version: str):
         number = tuple(map(int, version.split(".")))
