@@ -76,7 +76,7 @@ struct Match {
   static constexpr std::uint8_t absent = 0xff;
   const Form* form = nullptr;
   FormId id = 0;
-  bool in_order = true;            // written in the manual's order
+  bool in_order = true;            // written in the manual's order, no flag twice
   std::uint8_t values[max_slots];  // of each slot: index into Form::values, or absent
   bool values_need = false;        // a chosen value needs more than the form
   std::vector<Pattern> operands;   // in the row's order, without those that the modifiers exclude
@@ -99,7 +99,7 @@ struct Mnemonic {
   std::string text;                         // as written, without operands
   std::string canonical;                    // the manual's order; equal to `text` if nothing matches
   std::string_view opcode;                  // "ld"
-  std::vector<std::string_view> modifiers;  // without dots
+  std::vector<std::string_view> modifiers;  // without dots; no flag twice
   std::vector<Match> matches;               // in row order; empty: no form has these modifiers
   bool known_opcode = false;
   Flow flow = Flow::on;  // by the opcode
