@@ -68,6 +68,11 @@ Operand warp_size() {
 bool is_shared(Space space) {
   return space == Space::shared || space == Space::shared_cta || space == Space::shared_cluster;
 }
+// From sm_90 on loads and stores of generic and global memory have 64-bit addresses; the assembler says so without a
+// line.
+bool is_64_bit(Space space, isa::Target target) {
+  return target.number >= 90 && (space == Space::generic || space == Space::global);
+}
 bool is_param(Space space) {
   return space == Space::param || space == Space::param_entry || space == Space::param_func;
 }
@@ -119,6 +124,7 @@ class Judge {
   Code variable_name(const Pattern& p, const Operand& o) const {
     if (o.kind == Operand::Kind::element) return element(p, o);
     if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
+    if (view_.symbols && find(o) && find(o)->kind == Symbol::Kind::label) return Code::operand_kind;
     if (p.space == Space::generic || !view_.symbols || !find(o)) return known(o);
     return find(o)->variable ? variable(p, o) : Code::operand_kind;
   }
@@ -249,7 +255,10 @@ class Judge {
     if (is_warp_size(o)) return number(p, warp_size());
     if (!form_.names_variables) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
-    return known(o);
+    if (!view_.symbols) return {};
+    const Symbol* symbol = find(o);
+    if (!symbol) return Code::undefined_name;
+    return symbol->kind == Symbol::Kind::label ? Code::operand_kind : Code{};
   }
 
   Code immediate(const Pattern& p, const Operand& o) const {
@@ -269,6 +278,8 @@ class Judge {
     switch (base.kind) {
       case Operand::Kind::reg: {
         const isa::TypeInfo& t = isa::info(type_of(base));
+        if (t.bits == 32 && form_.braces_scalars && is_64_bit(p.space, view_.goal.target))
+          return Code::address_register;
         return is_integer(t.kind) && t.bits <= 64 && !length(base) ? Code{} : Code::address_register;
       }
       case Operand::Kind::symbol: return variable(p, base, o.unified);

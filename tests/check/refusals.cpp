@@ -217,6 +217,7 @@ TEST_CASE("elements of arrays") {
   CHECK(code("atom.global.add.u32 r0, gv[r1], r2;") == Code::operand_kind);
   CHECK(code("add.u32 r0, r1, r2+4;") == Code::operand_kind);
   CHECK(code("ld.global.b32 r0, [1.5+8];") == Code::address_register);
+}
 
 TEST_CASE("other_order: a note where it is asked for, and canonical text from the ir") {
   const std::string text = kernel("add.ftz.rn.sat.f32 f0, f1, f2;\nadd.rn.ftz.sat.f32 f0, f1, f2;");
@@ -228,4 +229,17 @@ TEST_CASE("other_order: a note where it is asked for, and canonical text from th
   CHECK(notes[0].severity == ptx::Severity::note);
   CHECK(notes[0].message.find("the manual writes `add.rn.ftz.sat.f32`") != std::string::npos);
   CHECK(ptx::ir::emit(lowered.module).find("add.ftz.rn") == std::string::npos);
+}
+
+TEST_CASE("32-bit addresses of loads and stores of generic and global memory ended with sm_90") {
+  CHECK(code("ld.global.b32 r0, [r1];") == Code::address_register);
+  CHECK(code("ld.global.b32 r0, [r1];", "8.0", "sm_80") == Code{});
+  CHECK(code("ld.shared.b32 r0, [r1];") == Code{});
+}
+
+TEST_CASE("WARP_SZ is the number 32; a label is no value") {
+  CHECK(code("add.u32 r0, r1, WARP_SZ;") == Code{});
+  CHECK(code("add.f32 f0, f1, WARP_SZ;") == Code::immediate_kind);
+  CHECK(code("barrier.sync WARP_SZ;") == Code::immediate_range);
+  CHECK(code("lab: mov.b64 l0, lab;") == Code::operand_kind);
 }

@@ -11,11 +11,17 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 CRASH = "the assembler crashes"
+SECONDS, MEMORY = 3, 4 << 30  # of one module; of the processor
+# Last lines that stop the assembler: before it looks at whole functions, and behind that, before it generates code.
+EARLY = "bra no_such_label;"
+LATE = "ld.param.b32 b32_0, [qv];"
+CALL_SEQUENCE = "Function call sequence invalid"
 PTX_INPUT = 2  # NVJITLINK_INPUT_PTX
 ERROR = re.compile(r"line (\d+); (error|fatal)\s*: (.*)")
 
@@ -74,9 +80,14 @@ class NvJitLink:
             return ours
         ours.close()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
             while True:
-                theirs.send(self._assemble(*theirs.recv()))
+                target, text = theirs.recv()
+                signal.setitimer(signal.ITIMER_PROF, SECONDS)  # some lines keep it for ever: that is a crash, too
+                said = self._assemble(target, text)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                theirs.send(said)
         except (EOFError, OSError):
             pass
         finally:
@@ -147,8 +158,8 @@ def highest_version(assembler) -> tuple[int, int]:
 class Module:
     """A kernel with registers of every type and a variable of every space, around lines to be judged."""
 
-    TYPES = ["b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"]
-    TYPES += ["f16", "f16x2", "f32", "f64", "pred"]
+    TYPES = ("b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
+    TYPES += ("f16", "f16x2", "f32", "f64", "pred")
 
     def __init__(self, target: str, version: str):
         number = tuple(map(int, version.split(".")))
@@ -166,9 +177,8 @@ class Module:
         head += [".local .align 16 .b8 lv[256];", ".param .align 16 .b8 qv[256];"]
         self.target, self.head = target, head
 
-    def text(self, lines: list[str], stop: bool) -> str:
-        last = ["bra no_such_label;"] if stop else []
-        return "\n".join(self.head + [line + ";" for line in lines] + last + ["lab:", "ret;", "}", ""])
+    def text(self, lines: list[str], stop: str) -> str:
+        return "\n".join(self.head + [line + ";" for line in lines] + [stop, "lab:", "ret;", "}", ""])
 
 
 class Judge:
@@ -178,8 +188,9 @@ class Judge:
         self.assembler, self.module, self.chunk = assembler, Module(target, version), chunk
         self.asked = 0
 
-    def refused(self, lines: list[str], full: bool = False) -> dict[str, str]:
-        """Line -> first error. `full`: what is left is compiled as well, as some errors come only then."""
+    def refused(self, lines: list[str], suspects: frozenset[str] = frozenset(), full: bool = False) -> dict[str, str]:
+        """Line -> first error. `suspects` are thought to be wrong: what is left of them is compiled as well, one at a
+        time, as some errors come only then and name no line. `full`: so is all the rest."""
         bad: dict[str, str] = {}
         live = self._parse(lines, bad)
         while live:
@@ -187,9 +198,15 @@ class Judge:
             if len(left) == len(live):
                 break
             live = left
+        if self.assembler.version >= (13, 5):  # earlier ones crash at that last line
+            for part in self._parts([line for line in live if line not in suspects]):
+                self._ask(part, bad, LATE)
+        for line in live:
+            if line in suspects:
+                self._ask([line], bad, "")
         if full:
-            for part in self._parts(live, 200):
-                while part and (left := self._ask(part, bad, stop=False)) != part:
+            for part in self._parts([line for line in live if line not in bad], 200):
+                while part and (left := self._ask(part, bad, "")) != part:
                     part = left
         return bad
 
@@ -197,7 +214,7 @@ class Judge:
         size = size or self.chunk
         return [lines[i : i + size] for i in range(0, len(lines), size)]
 
-    def _log(self, lines: list[str], stop: bool) -> str | None:
+    def _log(self, lines: list[str], stop: str) -> str | None:
         self.asked += 1
         return self.assembler.log(self.module.target, self.module.text(lines, stop))
 
@@ -221,7 +238,7 @@ class Judge:
         live = []
         for part in self._parts(safe) + self._parts(risky, 32):
             while part:
-                log = self._log(part, True)
+                log = self._log(part, EARLY)
                 if log is None:
                     end = self._crashing_prefix(part)
                     before = part[: end - 1]
@@ -240,22 +257,19 @@ class Judge:
         low, high = 0, len(lines)
         while high - low > 1:
             middle = (low + high) // 2
-            if self._log(lines[:middle], True) is None:
+            if self._log(lines[:middle], EARLY) is None:
                 high = middle
             else:
                 low = middle
         return high
 
-    def _ask(self, lines: list[str], bad: dict[str, str], stop: bool = True) -> list[str]:
+    def _ask(self, lines: list[str], bad: dict[str, str], stop: str = EARLY) -> list[str]:
         """The lines without an error; asks in halves where the log names no line or there is none."""
         log = self._log(lines, stop)
-        if log == "":
+        if log == "" or (log is not None and stop == LATE and CALL_SEQUENCE in log):
             return lines
         errors, _ = self._errors(log or "", len(lines))
-        if log is not None and stop and (errors or "no_such_label" in log):
-            bad.update({lines[i]: error for i, error in errors.items()})
-            return [line for line in lines if line not in bad]
-        if log is not None and errors:
+        if log is not None and (errors or (stop == EARLY and "no_such_label" in log)):
             bad.update({lines[i]: error for i, error in errors.items()})
             return [line for line in lines if line not in bad]
         if len(lines) == 1:

@@ -107,10 +107,10 @@ Pool::Pool() {
 }
 
 Operand Pool::reg(Type type, int index) {
-  for (std::size_t t = 0; t < types.size(); ++t) {
-    if (types[t] == type) return make(Kind::reg, t * per_type + static_cast<std::size_t>(index));
-  }
-  return {};
+  std::uint32_t first = 0;
+  for (std::size_t t = 1; t < static_cast<std::size_t>(type); ++t)
+    first += isa::type_table[t].declarable ? per_type : 0;
+  return make(Kind::reg, first + static_cast<std::uint32_t>(index));
 }
 
 Operand Pool::compound(Kind kind, const Operands& children) {
@@ -220,6 +220,13 @@ Words Generator::words(const isa::Form& form, const Choice& choice) const {
     list.push_back(form.word(form.values[value].word));
   }
   return list;
+}
+
+bool Generator::calls(const isa::Form& form) {
+  return std::any_of(form.operands.begin(), form.operands.end(), [](const isa::OperandRow& row) {
+    return row.kind == isa::OperandKind::function || row.kind == isa::OperandKind::prototype ||
+           row.kind == isa::OperandKind::arguments;
+  });
 }
 
 const isa::Match* Generator::match(const isa::Form& form, const Words& words) const {
@@ -398,7 +405,6 @@ Operand Generator::other(const isa::Pattern& p, int change) {
   switch (p.kind) {
     case isa::OperandKind::sink: return make(Kind::sink);
     case isa::OperandKind::label: return symbol("lab");
-    case isa::OperandKind::function: return symbol("k");
     case isa::OperandKind::symbol: return symbol(p.space == isa::Space::shared ? "sv" : "gv");
     case isa::OperandKind::arguments: return pool_.compound(Kind::list, {symbol("qv")});
     default: return symbol("proto");

@@ -47,6 +47,7 @@ class Generator {
   bool next(const isa::Form& form, Choice& choice) const;  // counts through all of them; false after the last
   Words words(const isa::Form& form, const Choice& choice) const;
   const isa::Match* match(const isa::Form& form, const Words& words) const;  // null: no reading as this form
+  static bool calls(const isa::Form& form);  // needs functions, tables or argument lists, which a Pool has not
 
   // Every word left out or doubled, a word of another row in its place or beside it.
   std::vector<Words> beside(const isa::Form& form, const Words& words) const;

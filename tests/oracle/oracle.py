@@ -80,7 +80,8 @@ def ask(unit: Unit, arguments, entries) -> dict:
             target, version = goal.split(":")
             if numbers(version) > highest or not assembler.knows(judge, target, version):
                 continue
-            bad = assembler.Judge(judge, target, version).refused([row[4] for row in rows])
+            suspects = frozenset(row[4] for row in rows if row[0] == "refused")
+            bad = assembler.Judge(judge, target, version).refused([row[4] for row in rows], suspects)
             texts.update(hash((row[4], target)) for row in rows)
             for mine, form, section, _, text in rows:
                 theirs = "refused" if text in bad else "legal"
