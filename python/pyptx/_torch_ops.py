@@ -17,7 +17,7 @@ import torch
 from pyptx._launch import element_of
 from pyptx.errors import LaunchTypeError, LaunchValueError
 
-__all__ = ["Family", "call", "dtype_of", "family_of", "keywords_of", "must_dispatch", "run_op"]
+__all__ = ["Family", "call", "dtype_of", "family_of", "keywords_of", "must_dispatch", "named", "run_op", "tags"]
 
 LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
 DEVICES = ("CPU", "CUDA")
@@ -55,7 +55,7 @@ class Family:
         for name in kernel._template:
             self.numbers.pop(name, None)
         self._check()
-        LIBRARY.define(self.schema(), tags=_tags())
+        LIBRARY.define(self.schema(), tags=tags())
         self.op = getattr(torch.ops.pyptx, self.name).default
         for device in DEVICES:
             LIBRARY.impl(self.name, self.run if self.numbers or kernel._template else kernel, device)
@@ -158,7 +158,7 @@ def _cast(array, dtype: torch.dtype):
     return array.to(dtype) if castable else array
 
 
-def _tags():
+def tags():
     # The launch reads strides as they are: the compiler must not choose others for what it passes.
     names = ("pt2_compliant_tag", "needs_exact_strides" if hasattr(torch.Tag, "needs_exact_strides") else "needs_fixed_stride_order")  # fmt: skip
     return tuple(getattr(torch.Tag, name) for name in names)
@@ -209,6 +209,10 @@ def run_op(owner, arrays, keywords):
     return owner.op(*arrays, **keywords)
 
 
+def named(name: str) -> Family:
+    return _families[name]
+
+
 def spell_template(kernel, values: dict[str, Any]) -> str:
     """Template values as the op's string, read back by `read_template`."""
     for name, value in values.items():
@@ -246,6 +250,11 @@ def call(kernel, arrays, keywords):
     """A call of a kernel as a call of its op.  Dynamo traces this function: what is not an op stays simple here."""
     if keywords:
         keywords = keywords_of(kernel, keywords)
+    if torch.compiler.is_exporting():
+        from pyptx import _torch_export
+
+        kernel._prepare_export()
+        return _torch_export.embedded(kernel._op_name(), arrays, **keywords)
     if torch.compiler.is_compiling():
         kernel._prepare_op()
         return kernel._torch_op(*arrays, **keywords)

@@ -44,25 +44,34 @@ class TmaDescriptorHandle:
         return f"TmaDescriptorHandle({self.name})"
 
 
+class _Shape(tuple):
+    """A shape some of whose sizes are not known: the others may be read."""
+
+    unbound = ""  # what reading an unknown size (a str, its symbol) raises
+
+    def __getitem__(self, index):
+        found = super().__getitem__(index)
+        for size in found if isinstance(index, slice) else (found,):
+            if isinstance(size, str):
+                raise AuthoringValueError(self.unbound)
+        return found
+
+    def __iter__(self):
+        return iter(self[:])
+
+
 class TensorSpec:
     """A tensor argument inside the body: its name and, where the kernel's specs say so, shape, dtype and layout."""
 
-    __slots__ = ("_shape", "_unbound", "dtype", "layout", "name")
+    __slots__ = ("dtype", "layout", "name", "shape")
 
     def __init__(
         self, name: str, shape: tuple[int, ...] | None = None, dtype: Any = None, layout: Layout | None = None
     ):
         self.name = name
-        self._shape = shape
+        self.shape = shape
         self.dtype = dtype
         self.layout = layout
-        self._unbound: str | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        if self._unbound is not None:
-            raise AuthoringValueError(self._unbound)
-        return self._shape
 
     def tma_desc(self):
         """The tensor's map: a register with its address inside a kernel, a symbolic handle outside."""
@@ -70,7 +79,7 @@ class TensorSpec:
         return TmaDescriptorHandle(self) if trace is None else trace.tma_desc(self.name)
 
     def __repr__(self):
-        shape = "?" if self._unbound is not None else self._shape
+        shape = None if self.shape is None else tuple.__repr__(self.shape)
         return f"TensorSpec({self.name!r}, shape={shape}, dtype={self.dtype})"
 
 
@@ -80,6 +89,7 @@ class _Specialisation:
     def __init__(self, module):
         self.module = module
         self.record = None
+        self.embedded = None  # what an exported torch program carries
         self.plans: dict[Any, Any] = {}
         self._texts: dict[bool, str] = {}
 
@@ -263,7 +273,7 @@ class Kernel(_core.Launcher):
 
         return _launch.call(self, arrays, kwargs)
 
-    # What torch.compile makes of a call. Dynamo traces `_traced_call`; the three methods after it are marked as constant:
+    # What torch.compile makes of a call. Dynamo traces `_traced_call`; the methods after it are marked as constant:
     # it runs them and keeps what they return. They may not touch torch before it is loaded, hence no decorators.
 
     _torch_family = _torch_op = None
@@ -278,6 +288,12 @@ class Kernel(_core.Launcher):
             from pyptx import _torch_ops
 
             _torch_ops.family_of(self)
+
+    def _prepare_export(self):
+        from pyptx import _torch_export
+
+        self._prepare_op()
+        _torch_export.allow()
 
     def _op_name(self) -> str:
         """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
@@ -294,7 +310,7 @@ class Kernel(_core.Launcher):
 
         return _torch_ops.spell_template(self, dict(zip(names, values, strict=True)))
 
-    for _method in (_prepare_op, _template_names, _spell_template):
+    for _method in (_prepare_op, _prepare_export, _op_name, _template_names, _spell_template):
         _method._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
     del _method
 
@@ -408,14 +424,13 @@ class Kernel(_core.Launcher):
         if tile is None:
             return TensorSpec(name)
         missing = [symbol for symbol in tile.symbolic_dims if symbol not in env]
-        spec = TensorSpec(name, None if missing else tile.resolve_shape(env), tile.dtype, tile.layout)
-        if missing:
-            given = ", ".join(f"{symbol}=..." for symbol in missing)
-            spec._unbound = (
-                f"the shape of {name} in kernel {self._fn.__name__} is not known: give {given}, "
-                f"as in {self._fn.__name__}.ptx({given}), or call the kernel with tensors"
-            )
-        return spec
+        shape = _Shape(env.get(size, size) for size in tile.shape)
+        given = ", ".join(f"{symbol}=..." for symbol in missing)
+        shape.unbound = (
+            f"the shape of {name} in kernel {self._fn.__name__} is not known: give {given}, "
+            f"as in {self._fn.__name__}.ptx({given}), or call the kernel with tensors"
+        )
+        return TensorSpec(name, shape if missing else tuple(shape), tile.dtype, tile.layout)
 
     def _trace(self, template: dict[str, Any], env: dict[str, int]) -> _Specialisation:
         trace = _core.Trace(self._entry, self._arch, self._version, self._extern_smem, self._smem, self._directives)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pyptx import _torch_ops
+from pyptx import _torch_export, _torch_ops  # noqa: F401  (pyptx::launch, which exported programs name)
 from pyptx._differentiable import DifferentiableKernel, differentiable_kernel
 from pyptx._handles import checked, unbound
 from pyptx._identity import fingerprint
