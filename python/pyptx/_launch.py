@@ -64,14 +64,21 @@ def _add_map(made, name: str, tile: Tile, env: dict[str, int]):
     made.tensor_map(name, box, tile.layout.swizzle_bytes, columns, columns and tile.tma_padding)
 
 
-def record(kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared: int, tensor_maps: list[str], grid=None):
+def record(
+    kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared: int, tensor_maps: list[str], grid=None
+):
     """The launch of one specialisation; arguments in the order of the .entry's parameters.
 
     Symbols that `env` does not bind stay open, for the tensors of a call to bind; the grid is then the caller's.
     """
     block, cluster = (_three(getattr(kernel, f"_{name}")) for name in ("block", "cluster"))
     made = _core.Record(
-        kernel._entry, kernel.arch, grid or kernel._grid_of(env, template), block, cluster, max(kernel.smem, dynamic_shared)
+        kernel._entry,
+        kernel.arch,
+        grid or kernel._grid_of(env, template),
+        block,
+        cluster,
+        max(kernel.smem, dynamic_shared),
     )
     inputs = len(kernel.in_specs)
     for index, name in enumerate(kernel._tensors):

@@ -61,7 +61,9 @@ def _module(kernel, values: dict[str, Any], fixed: dict[str, int]) -> str:
         traced = found.module
         record = _launch.record(kernel, fixed, values, traced.dynamic_shared, traced.tensor_maps, grid=(1, 1, 1))
         bytes_ = base64.b64encode(record.to_bytes()).decode()
-        found.embedded = json.dumps({"pyptx": _VERSION, "kernel": kernel._entry, "ptx": found.text(False), "record": bytes_})
+        found.embedded = json.dumps(
+            {"pyptx": _VERSION, "kernel": kernel._entry, "ptx": found.text(False), "record": bytes_}
+        )
     return found.embedded
 
 
@@ -71,7 +73,9 @@ def _read(module: str) -> tuple[str, _core.Record]:
         fields = json.loads(module)
         version = fields["pyptx"]
         if version != _VERSION:
-            raise LaunchError(f"pyptx::launch: the program carries a module of version {version}; this pyptx reads {_VERSION}")
+            raise LaunchError(
+                f"pyptx::launch: the program carries a module of version {version}; this pyptx reads {_VERSION}"
+            )
         return fields["ptx"], _core.Record.from_bytes(base64.b64decode(fields["record"]))
     except (KeyError, TypeError, ValueError) as error:
         raise LaunchValueError(f"pyptx::launch: the program's module is damaged: {error}") from error
@@ -88,9 +92,15 @@ def _plan(module: str, grid: tuple[int, int, int], device: tuple[int, int]) -> _
 def _launch_op(inputs, module, grid, integers, reals):
     devices = [_core.describe(array)[2] for array in inputs]
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
-    numbers, fractions = iter(integers), iter(reals)
     _, record = _read(module)
-    scalars = tuple(next(fractions if type_ in _FLOATS else numbers) for _, type_ in record.scalars)
+    wanted = [type_ in _FLOATS for _, type_ in record.scalars]
+    if (len(integers), len(reals)) != (wanted.count(False), wanted.count(True)):
+        raise LaunchValueError(
+            f"pyptx::launch: {record.entry} takes {wanted.count(False)} integers and {wanted.count(True)} reals, not "
+            f"{len(integers)} and {len(reals)}"
+        )
+    numbers, fractions = iter(integers), iter(reals)
+    scalars = tuple(next(fractions if real else numbers) for real in wanted)
     result = _plan(module, tuple(grid), device)(tuple(inputs), scalars)
     return list(result) if isinstance(result, tuple) else [result]
 
@@ -121,7 +131,7 @@ class _Refusal:
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise NotImplementedError("pyptx::launch has no backward: exported programs carry kernels for inference")
+        raise LaunchError("pyptx::launch has no backward: exported programs carry kernels for inference")
 
 
 def _register():

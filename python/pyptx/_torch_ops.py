@@ -1,6 +1,6 @@
 """Kernels as torch ops: what torch.compile, vmap, autocast and opcheck see.
 
-An eager call does not come here.  A call that Dynamo traces does (`call`, by way of `Kernel.__call__`), and so does one
+An eager call does not come here.  A call that Dynamo traces does (`Kernel._traced_call`), and so does one
 whose tensors have no memory to read: fake tensors, those of torch.func's transforms, those that autocast has to cast.
 
 A kernel is one op under a name that every process finds again, `pyptx::rms_norm_1f0c...`: its tensors by name,
@@ -15,9 +15,20 @@ from typing import Any
 import torch
 
 from pyptx._launch import element_of
-from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
 
-__all__ = ["Family", "call", "dtype_of", "family_of", "keywords_of", "must_dispatch", "named", "run_op", "tags"]
+__all__ = [
+    "Family",
+    "call",
+    "dtype_of",
+    "family_of",
+    "keywords_of",
+    "must_dispatch",
+    "named",
+    "prepare",
+    "run_op",
+    "tags",
+]
 
 LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
 DEVICES = ("CPU", "CUDA")
@@ -45,14 +56,16 @@ def dtype_of(element: str) -> torch.dtype:
 class Family:
     """The op of one kernel.  Ops live as long as the process, and so does the kernel of each."""
 
-    def __init__(self, kernel, name: str):
+    def __init__(self, kernel, name: str, differentiates=None):
         self.kernel = kernel
+        self.differentiates = differentiates
         self.name = name
         self.inputs = kernel._tensors[: len(kernel.in_specs)]
         self.numbers = {name: "SymInt" for name in kernel._symbols}
         for raw in kernel._raw:
             self.numbers[raw.name] = "float" if raw.type.name in ("f16", "bf16", "f32", "f64") else "SymInt"
-        for name in kernel._template:
+        bound = {name for tile in kernel.in_specs for name in tile.symbolic_dims}
+        for name in (*kernel._template, *bound):  # what the string says, what the tensors say
             self.numbers.pop(name, None)
         self._check()
         LIBRARY.define(self.schema(), tags=tags())
@@ -62,6 +75,11 @@ class Family:
         torch.library.register_fake(self.op, self.fake, lib=LIBRARY)
         torch.library.register_vmap(self.op, self.one_by_one, lib=LIBRARY)
         self._register_autocast()
+        if (
+            differentiates is not None
+        ):  # else a tensor that needs a gradient is refused, which takes no more Python a call
+            context = differentiates.setup_context
+            torch.library.register_autograd(self.op, differentiates.backward, setup_context=context, lib=LIBRARY)
 
     def _check(self):
         kernel = self.kernel
@@ -86,6 +104,8 @@ class Family:
 
     def fake(self, *arrays, template="", **numbers):
         """Shapes and types of the outputs, on symbolic sizes; refuses what the kernel would refuse."""
+        if self.differentiates is None:
+            self.refuse_gradients(arrays)
         env = self.sizes(arrays, {**read_template(template), **numbers})
         outputs = [
             arrays[0].new_empty(tile.resolve_shape(env), dtype=dtype_of(element_of(tile)))
@@ -142,15 +162,26 @@ class Family:
             self.op.py_impl(key)(cast)  # while tracing
             LIBRARY.impl(self.name, cast, f"Autocast{device}")
 
+    def refuse_gradients(self, arrays):
+        """The call of a kernel refuses tensors that need a gradient (python/src/launch.cpp); so do fake tensors."""
+        if torch.is_grad_enabled():
+            for name, array in zip(self.inputs, arrays, strict=True):
+                if array.requires_grad:
+                    self.no_backward(f"argument `{name}`: it requires a gradient, and this kernel has no backward")
+
+    def no_backward(self, about: str):
+        raise LaunchError(
+            f"{self.kernel.__name__}: {about}: pair it with one (pyptx.differentiable_kernel; for second derivatives, the "
+            "backward kernel too), call it under torch.no_grad(), or pass .detach()"
+        )
+
+    # For torch.func.grad, which tells what needs a gradient only when it asks for it.
+
     def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):
         pass
 
     def backward(self, ctx, *gradients):
-        raise NotImplementedError(
-            f"kernel {self.kernel.__name__} has no backward: give it one with pyptx.differentiable_kernel, or call it "
-            "under torch.no_grad(). (Double backward asks this of the backward kernel, which may be a "
-            "differentiable_kernel too.)"
-        )
+        self.no_backward("this kernel has no backward")
 
 
 def _cast(array, dtype: torch.dtype):
@@ -174,10 +205,7 @@ def family_of(kernel, name: str | None = None, differentiates=None) -> Family:
     name = kernel._op_name() if name is None else name.replace("$", "_")
     family = _families.get(name)
     if family is None:
-        family = _families.setdefault(name, Family(kernel, name))
-        owner = differentiates or family
-        register = torch.library.register_autograd
-        register(family.op, owner.backward, setup_context=owner.setup_context, lib=LIBRARY)
+        family = _families.setdefault(name, Family(kernel, name, differentiates))
     if differentiates is None:
         kernel._torch_family, kernel._torch_op = family, family.op
     return family
@@ -206,6 +234,8 @@ def run_op(owner, arrays, keywords):
     """Calls the op of a family or of a differentiable kernel."""
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
         return _Transformed.apply(owner, keywords, *arrays)
+    if isinstance(owner, Family):
+        owner.refuse_gradients(arrays)
     return owner.op(*arrays, **keywords)
 
 
@@ -236,6 +266,17 @@ def read_template(spelled: str) -> dict[str, Any]:
     return ast.literal_eval(spelled) if spelled else {}
 
 
+def prepare(kernel) -> bool:
+    """Registers the kernel's op; true where its calls are for an exported program."""
+    family_of(kernel)
+    if not torch.compiler.is_exporting():
+        return False
+    from pyptx import _torch_export
+
+    _torch_export.allow()
+    return True
+
+
 def keywords_of(kernel, keywords):
     """Keyword arguments of a call as those of the op."""
     names = kernel._template_names(tuple(keywords))
@@ -247,18 +288,14 @@ def keywords_of(kernel, keywords):
 
 
 def call(kernel, arrays, keywords):
-    """A call of a kernel as a call of its op.  Dynamo traces this function: what is not an op stays simple here."""
+    """A call of a kernel as a call of its op, outside of Dynamo."""
     if keywords:
         keywords = keywords_of(kernel, keywords)
-    if torch.compiler.is_exporting():
+    if prepare(kernel):
         from pyptx import _torch_export
 
-        kernel._prepare_export()
         return _torch_export.embedded(kernel._op_name(), arrays, **keywords)
-    if torch.compiler.is_compiling():
-        kernel._prepare_op()
-        return kernel._torch_op(*arrays, **keywords)
-    return run_op(family_of(kernel), arrays, keywords)
+    return run_op(kernel._torch_family, arrays, keywords)
 
 
 def must_dispatch(kernel, arrays) -> bool:

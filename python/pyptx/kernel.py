@@ -25,6 +25,7 @@ from pyptx.types import from_name
 
 __all__ = ["Kernel", "TensorSpec", "TmaDescriptorHandle", "kernel"]
 
+_SCHEMAS = 1  # raised when ops of torch get other arguments: compiled code on disk calls them by name
 _KEPT = 128  # specialisations of one kernel that are kept; the least recently used goes first
 
 
@@ -273,36 +274,43 @@ class Kernel(_core.Launcher):
 
         return _launch.call(self, arrays, kwargs)
 
-    # What torch.compile makes of a call. Dynamo traces `_traced_call`; the methods after it are marked as constant:
-    # it runs them and keeps what they return. They may not touch torch before it is loaded, hence no decorators.
+    # What torch.compile makes of a call. Dynamo traces `_traced_call`, and checks at every later call all that it read: the
+    # less the better. The methods after it are marked as constant: it runs them and keeps what they return. Nothing here
+    # may touch torch before it is loaded, hence no decorators.
 
     _torch_family = _torch_op = None
 
     def _traced_call(self, *arrays, **kwargs):
+        exporting = self._prepare_op()
+        if kwargs:
+            names = self._template_names(tuple(kwargs))
+            spelled = self._spell_template(names, tuple([kwargs[name] for name in names]))
+            kwargs = {name: value for name, value in kwargs.items() if name not in names}
+            if spelled:
+                kwargs["template"] = spelled
+        if exporting:
+            from pyptx import _torch_export
+
+            return _torch_export.embedded(self._op_name(), arrays, **kwargs)
+        return self._torch_op(*arrays, **kwargs)
+
+    def _prepare_op(self) -> bool:
+        """Registers the op; true where the call belongs to an exported program."""
         from pyptx import _torch_ops
 
-        return _torch_ops.call(self, arrays, kwargs)
-
-    def _prepare_op(self):
-        if self._torch_op is None:
-            from pyptx import _torch_ops
-
-            _torch_ops.family_of(self)
-
-    def _prepare_export(self):
-        from pyptx import _torch_export
-
-        self._prepare_op()
-        _torch_export.allow()
+        return _torch_ops.prepare(self)
 
     def _op_name(self) -> str:
         """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
         from pyptx._identity import fingerprint
 
-        return f"{self._entry.replace('$', '_')}_{fingerprint(self)}"
+        return f"{self._entry.replace('$', '_')}_{fingerprint(self, _SCHEMAS)}"
 
     def _template_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         self._split(dict.fromkeys(name for name in names if name not in self._symbols))  # refuses unknown names
+        bound = {name for tile in self._in_specs for name in tile.symbolic_dims} - set(self._template)
+        for name in bound.intersection(names):
+            raise TypeError(f"kernel {self._fn.__name__}, as a torch op: the inputs give {name}; do not pass it")
         return tuple(name for name in names if name in self._template)
 
     def _spell_template(self, names: tuple[str, ...], values: tuple) -> str:
@@ -310,7 +318,7 @@ class Kernel(_core.Launcher):
 
         return _torch_ops.spell_template(self, dict(zip(names, values, strict=True)))
 
-    for _method in (_prepare_op, _prepare_export, _op_name, _template_names, _spell_template):
+    for _method in (_prepare_op, _op_name, _template_names, _spell_template):
         _method._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
     del _method
 

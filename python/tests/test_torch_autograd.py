@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 import pyptx  # noqa: E402
 from pyptx import Tile, kernel, kernels, ptx, reg, torch_support  # noqa: E402
+from pyptx.errors import LaunchError  # noqa: E402
 from pyptx.types import f64, u32  # noqa: E402
 
 
@@ -133,9 +134,22 @@ def test_only_saved_inputs_reach_the_backward():
 def test_second_derivatives_are_refused():
     function = pyptx.differentiable_kernel(cube, cube_backward)
     x = vector()
-    (gradient,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
-    with pytest.raises(NotImplementedError, match="kernel cube_backward has no backward.*differentiable_kernel"):
-        gradient.sum().backward()
+    with pytest.raises(
+        LaunchError, match="cube_backward: argument `A0`: it requires a gradient.*differentiable_kernel"
+    ):
+        torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    with pytest.raises(LaunchError, match="cube_backward: this kernel has no backward"):
+        torch.func.grad(lambda x: torch.func.grad(lambda x: function(x).sum())(x).sum())(x.detach())
+
+
+def test_a_kernel_without_a_backward_refuses_tensors_that_need_one():
+    torch.compiler.reset()
+    x = vector()
+    call = torch.compile(lambda x: cube(x), fullgraph=True, backend="aot_eager")
+    with pytest.raises(Exception, match="cube: argument `A0`: it requires a gradient, and this kernel has no backward"):
+        call(x)
+    with torch.no_grad():
+        torch.testing.assert_close(call(x), x**3)
 
 
 def test_second_derivatives_of_a_differentiable_backward():

@@ -153,6 +153,8 @@ def test_template_values_that_no_string_says_are_refused():
             scale._spell_template(("factor",), (value,))
     with pytest.raises(TypeError, match="no template parameter 'unknown'"):
         scale._template_names(("unknown",))
+    with pytest.raises(TypeError, match="the inputs give M"):
+        scale._template_names(("M",))
 
 
 def test_vmap_runs_one_by_one():

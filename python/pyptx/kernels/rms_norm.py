@@ -148,5 +148,5 @@ def rms_norm_backward(x, w, g, *, eps=1e-6):
 
 @functools.cache
 def differentiable_rms_norm():
-    """`rms_norm` and its backward as one function."""
+    """`rms_norm` and its backward as one function.  Get it before compiled code runs, not in it."""
     return differentiable_kernel(rms_norm, rms_norm_backward)
