@@ -27,6 +27,8 @@ def embedded(name: str, arrays, template: str = "", **numbers):
     """A call of the kernel whose op has this name as a call of `pyptx::launch`."""
     family = _torch_ops.named(name)
     kernel, values = family.kernel, _torch_ops.read_template(template)
+    if kernel.mutates:
+        raise NotImplementedError(f"kernel {kernel.__name__} writes its inputs: exported programs carry none that do")
     env = family.sizes(arrays, {**values, **numbers})
     fixed = {symbol: size for symbol, size in env.items() if isinstance(size, int)}
     module = _module(kernel, values, fixed)

@@ -73,7 +73,7 @@ class Family:
         for device in DEVICES:
             LIBRARY.impl(self.name, self.run if self.numbers or kernel._template else kernel, device)
         torch.library.register_fake(self.op, self.fake, lib=LIBRARY)
-        torch.library.register_vmap(self.op, self.one_by_one, lib=LIBRARY)
+        torch.library.register_vmap(self.op, self.batched, lib=LIBRARY)
         self._register_autocast()
         if (
             differentiates is not None
@@ -85,18 +85,21 @@ class Family:
         kernel = self.kernel
         if not kernel._callable:
             raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
-        if not self.inputs or not kernel.out_specs:
-            raise NotImplementedError(f"{kernel!r} is no torch op: an op has at least one input and one output")
+        if not self.inputs or not (kernel.out_specs or kernel.mutates):
+            raise NotImplementedError(f"{kernel!r} is no torch op: it has no input, or nothing that it writes")
 
     def schema(self) -> str:
-        arguments = [f"Tensor {name}" for name in self.inputs]
+        arguments = []
+        for index, name in enumerate(self.inputs):
+            written = f"(a{index}!)" if name in self.kernel.mutates else ""
+            arguments.append(f"Tensor{written} {name}")
         keywords = [f"{kind}? {name}=None" for name, kind in self.numbers.items()]
         if self.kernel._template:
             keywords.append('str template=""')
         if keywords:
             arguments += ["*", *keywords]
         results = ", ".join(["Tensor"] * len(self.kernel.out_specs))
-        return f"{self.name}({', '.join(arguments)}) -> " + (f"({results})" if "," in results else results)
+        return f"{self.name}({', '.join(arguments)}) -> " + (results if results == "Tensor" else f"({results})")
 
     def run(self, *arrays, template="", **numbers):
         numbers = {name: number for name, number in numbers.items() if number is not None}
@@ -111,7 +114,7 @@ class Family:
             arrays[0].new_empty(tile.resolve_shape(env), dtype=dtype_of(element_of(tile)))
             for tile in self.kernel.out_specs
         ]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return _results(outputs)
 
     def sizes(self, arrays, keywords: dict[str, Any]) -> dict[str, Any]:
         """What each symbol is bound to: an int or a SymInt."""
@@ -134,29 +137,51 @@ class Family:
             raise LaunchTypeError(f"{kernel.__name__}: dimension {unbound[0]!r} is not given: pass {unbound[0]}=...")
         return env
 
-    def one_by_one(self, info, in_dims, *arrays, **keywords):
-        """vmap's rule: one launch an element of the batch. What a kernel's rows have to do with each other is its own."""
-        results = []
-        for index in range(info.batch_size):
-            chosen = [
-                array if dim is None else array.select(dim, index).contiguous()
-                for array, dim in zip(arrays, in_dims, strict=False)
-            ]
-            results.append(self.op(*chosen, **keywords))
-        if len(self.kernel.out_specs) == 1:
-            return torch.stack(results), 0
-        return tuple(torch.stack(each) for each in zip(*results, strict=True)), (0,) * len(self.kernel.out_specs)
+    def batched(self, info, in_dims, *arrays, **keywords):
+        """vmap's rule: one launch of more rows where the kernel says that its rows have nothing to do with each other
+        (`batch`), else one launch an element."""
+        if self.kernel.mutates:
+            raise NotImplementedError(f"kernel {self.kernel.__name__} writes its inputs, which vmap cannot do for it")
+        size, outputs = info.batch_size, self.kernel.out_specs
+        if self._merges(in_dims):
+            merged = [self._merge(*each, size) for each in zip(self.kernel.in_specs, arrays, in_dims, strict=False)]
+            results = self.op(*merged, **keywords)
+            results = results if isinstance(results, tuple) else (results,)
+            results = [result.unflatten(0, (size, result.shape[0] // size)) for result in results]
+        else:
+            calls = [
+                self.op(*(array if dim is None else array.select(dim, i).contiguous() for array, dim in zip(arrays, in_dims, strict=False)), **keywords)
+                for i in range(size)
+            ]  # fmt: skip
+            results = [torch.stack(each) for each in (zip(*calls, strict=True) if len(outputs) > 1 else [calls])]
+        return _results(results), _results([0] * len(outputs))
+
+    def _merges(self, in_dims) -> bool:
+        symbol, tiles = self.kernel.batch, self.kernel.in_specs
+        if symbol not in self.kernel._symbols:
+            return False
+        return all(dim is None or tile.shape[0] == symbol for tile, dim in zip(tiles, in_dims, strict=False))
+
+    def _merge(self, tile, array, dim, size: int):
+        if tile.shape[0] != self.kernel.batch:
+            return array
+        array = array.expand(size, *array.shape) if dim is None else array.movedim(dim, 0)
+        return array.flatten(0, 1).contiguous()
 
     def _register_autocast(self):
         """Inside autocast, floating tensors become what the tiles say.  torch.library.register_autocast knows one type
         for all of them, and no keywords."""
         types = [dtype_of(element_of(tile)) for tile in self.kernel.in_specs]
+        kept = {self.inputs.index(name) for name in self.kernel.mutates}  # what is written to stays the caller's tensor
         for device in DEVICES:
             key = getattr(torch._C.DispatchKey, f"Autocast{device}")
 
             def cast(*arrays, key=key, **keywords):
                 with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
-                    cast = [_cast(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
+                    cast = [
+                        array if index in kept else _cast(array, dtype)
+                        for index, (array, dtype) in enumerate(zip(arrays, types, strict=True))
+                    ]
                     return self.op(*cast, **keywords)
 
             self.op.py_impl(key)(cast)  # while tracing
@@ -182,6 +207,11 @@ class Family:
 
     def backward(self, ctx, *gradients):
         self.no_backward("this kernel has no backward")
+
+
+def _results(values: list):
+    """As a call returns its outputs."""
+    return tuple(values) if len(values) > 1 else values[0] if values else None
 
 
 def _cast(array, dtype: torch.dtype):

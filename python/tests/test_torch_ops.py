@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from pyptx import Tile, _identity, kernel, ptx, reg  # noqa: E402
+from pyptx import Tile, _identity, kernel, kernels, ptx, reg  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.types import f32, s32, u32  # noqa: E402
 
@@ -166,6 +166,47 @@ def test_vmap_runs_one_by_one():
             torch.vmap(lambda t: scale(t, a=1.0, n=0), 1, 1)(x.movedim(0, 1)), (x * 2 + 1).movedim(0, 1)
         )
         scale(x[0], a=1.0, n=0)
+
+
+def test_vmap_merges_the_rows_of_a_kernel_that_says_batch():
+    x, w = torch.randn(3, 2, 33), torch.randn(33)
+    launches = []
+    op = kernels.rms_norm
+    op._prepare_op()
+    with torch.profiler.profile() as profile:
+        y = torch.vmap(op, (0, None))(x, w)
+    launches = [event for event in profile.events() if event.name.startswith("pyptx::rms_norm")]
+    torch.testing.assert_close(y, torch.nn.functional.rms_norm(x, (33,), w, 1e-6))
+    assert len([event for event in launches if event.cpu_parent is None or event.cpu_parent not in launches]) == 1
+    torch.testing.assert_close(torch.vmap(op, (1, None), 1)(x.movedim(0, 1), w), y.movedim(0, 1))
+    ws = torch.randn(3, 33)  # not along the batch: one by one
+    expected = torch.stack([op(each, w) for each, w in zip(x, ws, strict=True)])
+    torch.testing.assert_close(torch.vmap(op)(x, ws), expected)
+
+
+def test_inputs_that_are_written_are_in_the_schema():
+    @kernel(in_specs=(Tile("N", f32),), out_specs=(), mutates="X", grid=lambda N: (N // 32,), block=(32, 1, 1))
+    def double(X):
+        (px,) = ptx.global_ptrs(X)
+        offset = (reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)) * 4
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px + offset))
+        ptx.inst.add.f32(value, value, value)
+        ptx.inst.st.global_.f32(ptx.addr(px + offset), value)
+        ptx.ret()
+
+    def twice(x):
+        y = x + 1
+        double(y)
+        double(y)
+        return y
+
+    x = torch.randn(64)
+    torch.testing.assert_close(compiled(twice)(x), (x + 1) * 4)
+    assert "Tensor(a0!) X" in str(double._torch_op._schema)
+    assert set(torch.library.opcheck(double._torch_op, (x.clone(),)).values()) == {"SUCCESS"}
+    with pytest.raises(NotImplementedError, match="double writes its inputs"):
+        torch.vmap(double)(torch.randn(2, 64))
 
 
 def test_autocast_casts_to_the_types_of_the_tiles():
