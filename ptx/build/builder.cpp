@@ -47,8 +47,8 @@ isa::Type operand_type(const isa::Mnemonic& mnemonic, std::size_t i, std::size_t
     std::size_t at = 0;
     bool joined = false;  // the row is part of the operand before it
     for (const isa::Pattern& pattern : match.operands) {
-      if (!joined && at++ == i) return pattern.type;
-      joined = pattern.row->pair || pattern.row->coordinates;
+      if (!joined && !pattern.row->inner && at++ == i) return pattern.type;
+      joined = pattern.row->pair;
     }
   }
   if (!mnemonic.matches.empty()) return isa::Type::none;

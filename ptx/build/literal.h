@@ -46,8 +46,8 @@ consteval void add_counts(const isa::Form& form, const isa::Fit& fit, Verdict& v
   bool joined = false;
   std::uint8_t last = 0;
   for (const isa::OperandRow& row : form.operands) {
-    const bool part = joined;
-    joined = row.pair || row.coordinates;
+    const bool part = joined || row.inner;
+    joined = row.pair;
     if (part) continue;
     bool present = row.group == 0;
     if (row.condition.size) {
@@ -56,7 +56,8 @@ consteval void add_counts(const isa::Form& form, const isa::Fit& fit, Verdict& v
       for (int i = 0; i < fit.words; ++i) {
         const isa::Modifier& m = form.modifiers[fit.element[i]];
         const bool literal = m.slot == isa::Modifier::literal;
-        given = given || form.word(literal ? m.word : form.slots[m.slot].name) == condition;
+        given = given || form.word(literal ? m.word : form.slots[m.slot].name) == condition ||
+                (!literal && form.word(form.values[fit.value[i]].word) == condition);
       }
       if (!given) continue;
       present = true;

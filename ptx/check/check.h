@@ -32,4 +32,8 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
 // names something.
 Diagnostics check(ir::Module& module, bool judged = false);
 
+// Notes on what is legal and yet not how the manual writes it: modifiers in another order, with the manual's spelling.
+// It reads what check() has set and is no part of it: whoever wants no notes does not ask.
+Diagnostics lint(const ir::Module& module);
+
 }  // namespace ptx::check

@@ -86,7 +86,13 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::negated_operand: return cat(head, where, "is ", got, ", which this instruction does not negate");
     case Code::address_register:
       return cat(head, where, "is ", got,
-                 "; the base of an address is a variable or an integer register of at most 64 bits");
+                 "; the base of an address is a variable or an integer register of at most 64 bits, from sm_90 on of "
+                 "64 bits where the memory is generic or global");
+    case Code::address_offset: return cat(head, where, "is ", got, "; an address of several parts takes no offset");
+    case Code::unified_address:
+      return cat(
+          head, where, "is ", got,
+          p.row->unified ? ", a variable without .attribute(.unified)" : "; only loads of global memory take .unified");
     case Code::undefined_name: return cat(head, got, " is not declared");
     default: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
   }

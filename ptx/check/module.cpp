@@ -118,4 +118,19 @@ Diagnostics check(ir::Module& module, bool judged) {
   return found;
 }
 
+Diagnostics lint(const ir::Module& module) {
+  Diagnostics found;
+  for (const ir::Function& function : module.functions) {
+    for (const ir::Statement& s : function.body) {
+      if (s.kind != ir::Statement::Kind::instruction) continue;
+      const ir::Instruction& i = function.instructions[s.index];
+      if (!i.match || i.match->in_order) continue;
+      found.emplace_back(Code::other_order, s.place,
+                         cat('`', i.mnemonic->text, "`: the manual writes `", i.mnemonic->canonical, '`'));
+      found.back().section = i.match->form->section;
+    }
+  }
+  return found;
+}
+
 }  // namespace ptx::check

@@ -55,8 +55,23 @@ bool special_agrees(Type want, const isa::SpecialRegister& have) {
   return (bits == 16 && have.type == Type::u32) || (bits == 32 && have.name == "%gridid");
 }
 
+// WARP_SZ is a number, 32, wherever one may stand.
+bool is_warp_size(const Operand& o) {
+  return o.kind == Operand::Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ";
+}
+Operand warp_size() {
+  Operand o;
+  o.kind = Operand::Kind::integer;
+  return o.value = 32, o;
+}
+
 bool is_shared(Space space) {
   return space == Space::shared || space == Space::shared_cta || space == Space::shared_cluster;
+}
+// From sm_90 on loads and stores of generic and global memory have 64-bit addresses; the assembler says so without a
+// line.
+bool is_64_bit(Space space, isa::Target target) {
+  return target.number >= 90 && (space == Space::generic || space == Space::global);
 }
 bool is_param(Space space) {
   return space == Space::param || space == Space::param_entry || space == Space::param_func;
@@ -65,8 +80,7 @@ bool is_param(Space space) {
 // Whether an instruction that addresses `want` may name a variable of `have`.
 bool spaces_agree(Space want, Space have) {
   if (want == have || (is_shared(want) && is_shared(have)) || (is_param(want) && is_param(have))) return true;
-  return want == Space::generic &&
-         (have == Space::global || is_shared(have) || have == Space::local || have == Space::const_);
+  return want == Space::generic && (have == Space::global || is_shared(have) || have == Space::local);
 }
 
 // One operand against one pattern.
@@ -91,10 +105,15 @@ class Judge {
     return {};
   }
 
-  // The coordinates in the brackets of an address.
-  Code coordinates(const Pattern& p, const Operand& address) const {
-    if (address.kind != Operand::Kind::address || address.child_count < 2) return Code::operand_kind;
-    return operand(p, view_.function.children(address)[1]);
+  // The parts of an address behind its first.
+  Code inner(std::span<const Pattern> parts, const Operand& address) const {
+    if (address.child_count != parts.size() + 1 && (address.child_count != 0 || !parts.empty()))
+      return Code::operand_kind;
+    if (!parts.empty() && address.value != 0) return Code::address_offset;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (const Code code = operand(parts[i], view_.function.children(address)[i + 1]); code != Code{}) return code;
+    }
+    return {};
   }
 
  private:
@@ -103,7 +122,9 @@ class Judge {
 
   // A variable by its bare name, where the form says in which space it is (cvta, mapa).
   Code variable_name(const Pattern& p, const Operand& o) const {
+    if (o.kind == Operand::Kind::element) return element(p, o);
     if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
+    if (view_.symbols && find(o) && find(o)->kind == Symbol::Kind::label) return Code::operand_kind;
     if (p.space == Space::generic || !view_.symbols || !find(o)) return known(o);
     return find(o)->variable ? variable(p, o) : Code::operand_kind;
   }
@@ -148,7 +169,7 @@ class Judge {
     if (o.kind == Operand::Kind::vector) {
       unsigned bits = 0;
       for (const Operand& element : view_.function.children(o)) {
-        if (const Code code = this->element(p, element, bits); code != Code{}) return code;
+        if (const Code code = part(p, element, bits); code != Code{}) return code;
       }
       return {};
     }
@@ -157,8 +178,9 @@ class Judge {
 
   // One element of a vector. All have one width; an integer register of the right width passes for a float, as in the
   // assembler.
-  Code element(const Pattern& p, const Operand& o, unsigned& bits) const {
-    if (o.kind == Operand::Kind::sink && p.row->destination) return {};
+  Code part(const Pattern& p, const Operand& o, unsigned& bits) const {
+    // What a list writes is often read as well (wgmma).
+    if (o.kind == Operand::Kind::sink && p.row->destination && (!p.row->list || p.row->sink)) return {};
     if (length(o)) return Code::operand_kind;
     if (o.kind != Operand::Kind::reg) return scalar(p, o);
     const isa::TypeInfo& have = isa::info(type_of(o));
@@ -191,7 +213,9 @@ class Judge {
         const Type have = type_of(o);
         const TypeKind kind = isa::info(p.type).kind;
         const bool packed = p.exact && have == Type::f16x2 && is_integer(kind) && kind != TypeKind::bits;
-        return !packed && agrees(p.type, have, p.wider) ? Code{} : Code::operand_type;
+        const bool half =
+            p.row->half_too && isa::info(have).bits * 2 == isa::info(p.type).bits && is_integer(isa::info(have).kind);
+        return half || (!packed && agrees(p.type, have, p.wider)) ? Code{} : Code::operand_type;
       }
       case Operand::Kind::sink: return p.row->sink ? Code{} : Code::sink_operand;
       case Operand::Kind::special: return special(p, o);
@@ -200,6 +224,7 @@ class Judge {
       case Operand::Kind::f64: return number(p, o);
       case Operand::Kind::text: return p.row->destination || p.row->register_only ? Code::operand_kind : Code{};
       case Operand::Kind::symbol: return symbol(p, o);
+      case Operand::Kind::element: return form_.names_variables ? element(p, o) : Code::operand_kind;
       default: return Code::operand_kind;
     }
   }
@@ -224,44 +249,67 @@ class Judge {
     return o.value >= p.row->low && o.value <= p.row->high && !(o.wide && o.value < 0);
   }
 
-  // The address of a variable as a value: mov and its kin. WARP_SZ is a number.
+  // The address of a variable as a value: mov and its kin.
   Code symbol(const Pattern& p, const Operand& o) const {
     if (p.row->destination) return Code::operand_kind;
-    if (Name::from_id(o.id).view() == "WARP_SZ") return p.row->register_only ? Code::operand_kind : Code{};
+    if (is_warp_size(o)) return number(p, warp_size());
     if (!form_.names_variables) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
-    return known(o);
+    if (!view_.symbols) return {};
+    const Symbol* symbol = find(o);
+    if (!symbol) return Code::undefined_name;
+    return symbol->kind == Symbol::Kind::label ? Code::operand_kind : Code{};
   }
 
   Code immediate(const Pattern& p, const Operand& o) const {
     if (o.kind == Operand::Kind::text) return {};
-    if (o.kind == Operand::Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ") return {};
+    if (is_warp_size(o)) return in_range(p, warp_size()) ? Code{} : Code::immediate_range;
     if (o.kind != Operand::Kind::integer) return Code::operand_kind;
     return in_range(p, o) ? Code{} : Code::immediate_range;
   }
 
   Code address(const Pattern& p, const Operand& o) const {
+    if (o.kind == Operand::Kind::element && form_.braces_scalars) return element(p, o);
     if (o.kind != Operand::Kind::address) return Code::operand_kind;
-    if ((o.child_count > 1) != p.row->coordinates) return Code::operand_kind;
+    if (o.unified && !p.row->unified) return Code::unified_address;
+    if (p.type != Type::none) return o.child_count ? handle(p, view_.function.children(o)[0]) : Code::operand_kind;
     if (o.child_count == 0) return p.space == Space::local ? Code{} : Code::address_register;
     const Operand& base = view_.function.children(o)[0];
     switch (base.kind) {
       case Operand::Kind::reg: {
         const isa::TypeInfo& t = isa::info(type_of(base));
+        if (t.bits == 32 && form_.braces_scalars && is_64_bit(p.space, view_.goal.target))
+          return Code::address_register;
         return is_integer(t.kind) && t.bits <= 64 && !length(base) ? Code{} : Code::address_register;
       }
-      case Operand::Kind::symbol: return variable(p, base);
+      case Operand::Kind::symbol: return variable(p, base, o.unified);
       case Operand::Kind::integer: return p.space == Space::local ? Code{} : Code::address_register;
-      case Operand::Kind::text: return {};
       default: return Code::address_register;
     }
   }
 
-  Code variable(const Pattern& p, const Operand& base) const {
+  // An address in another space than the generic one is a value of a given type; of a bit type it is that type exactly.
+  Code handle(const Pattern& p, const Operand& base) const {
+    const bool bits = isa::info(p.type).kind == TypeKind::bits;
+    if (bits && base.kind == Operand::Kind::reg && isa::info(type_of(base)).kind != TypeKind::bits)
+      return Code::operand_type;
+    return scalar(p, base);
+  }
+
+  // a[r]: an element of an array, of ld, ldu, st and, as an address, mov and cvta.
+  Code element(const Pattern& p, const Operand& o) const {
+    const auto parts = view_.function.children(o);
+    const isa::TypeInfo& index = isa::info(type_of(parts[1]));
+    if (!is_integer(index.kind) || index.bits > 64 || length(parts[1])) return Code::address_register;
+    return p.kind == OperandKind::value ? scalar(p, parts[0]) : variable(p, parts[0]);
+  }
+
+  Code variable(const Pattern& p, const Operand& base, bool unified = false) const {
     if (!view_.symbols) return {};
     const Symbol* symbol = find(base);
     if (!symbol) return Code::undefined_name;
     if (!symbol->variable) return Code::operand_kind;
+    if (unified && symbol->variable->attributes.find(".unified") == std::string::npos) return Code::unified_address;
     return spaces_agree(p.space, symbol->variable->space) ? Code{} : Code::state_space;
   }
 
@@ -280,8 +328,8 @@ int operands_of(const isa::Match& match, unsigned groups) {
   for (std::size_t i = 0; i < match.operands.size(); ++i) {
     const Pattern& p = match.operands[i];
     if (p.group != 0 && (groups >> p.group & 1) == 0) continue;
-    ++n;
-    if (p.row->pair || p.row->coordinates) ++i;
+    n += !p.row->inner;
+    if (p.row->pair) ++i;
   }
   return n;
 }
@@ -292,9 +340,10 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
   int at = 0;
   for (std::size_t i = 0; i < match.operands.size(); ++i) {
     const Pattern& p = match.operands[i];
-    const bool two = p.row->pair || p.row->coordinates;
+    std::size_t parts = p.row->pair;
+    while (i + parts + 1 < match.operands.size() && match.operands[i + parts + 1].row->inner) ++parts;
     if (p.group != 0 && (groups >> p.group & 1) == 0) {
-      i += two;
+      i += parts;
       continue;
     }
     const Operand& o = operands[static_cast<std::size_t>(at)];
@@ -307,10 +356,11 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
         problem.code = judge.operand(match.operands[i + 1], view.function.children(o)[1]);
     } else {
       problem.code = judge.operand(p, o);
-      if (problem.code == Code{} && p.row->coordinates) problem.code = judge.coordinates(match.operands[i + 1], o);
+      if (problem.code == Code{} && p.kind == OperandKind::address && o.kind == Operand::Kind::address)
+        problem.code = judge.inner(std::span(match.operands).subspan(i + 1, parts), o);
     }
     if (problem.code != Code{}) return problem;
-    i += two;
+    i += parts;
   }
   return {};
 }
@@ -327,7 +377,8 @@ Problem fit_operands(const View& view, const isa::Match& match, const ir::Instru
     if ((groups & 1) == 1 && operands_of(match, groups) == given) {
       const Problem problem = fit_choice(judge, view, match, instruction, groups);
       if (!problem) return problem;
-      if (first.code == Code::operand_count || problem.operand > first.operand) first = problem;
+      const bool nearer = problem.operand == first.operand && first.code == Code::operand_kind;
+      if (first.code == Code::operand_count || problem.operand > first.operand || nearer) first = problem;
     }
     if (groups <= 1) return first;
   }

@@ -90,6 +90,8 @@ class Operands {
       case Kind::vector: out_ << '{', children(o, ", "), out_ << '}'; break;
       case Kind::list: out_ << '(', children(o, ", "), out_ << ')'; break;
       case Kind::pair: children(o, "|"); break;
+      case Kind::element: children(o, "["), offset(o.value), out_ << ']'; break;
+      case Kind::sum: children(o, {}), offset(o.value); break;
       case Kind::sink: out_ << '_'; break;
       case Kind::text: out_ << names_(o.id); break;
     }
@@ -121,6 +123,7 @@ class Operands {
     offset(o.value);
     for (std::size_t i = 1; i < parts.size(); ++i) out_ << ", ", print(parts[i]);
     out_ << ']';
+    if (o.unified) out_ << ".unified";
   }
 
   Buffer& out_;
@@ -334,7 +337,7 @@ class Emitter {
       if (i.guard.reg < f.registers.size()) operands.print(f.registers[i.guard.reg]);
       out_ << ' ';
     }
-    if (i.mnemonic) out_ << i.mnemonic->text;
+    if (i.mnemonic) out_ << i.mnemonic->canonical;
     const char* before = " ";
     for (const Operand& o : f.operands_of(i)) {
       out_ << before;

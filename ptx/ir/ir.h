@@ -37,10 +37,12 @@ struct Operand {
     f32,
     f64,      // bits in value: 0f3F800000, 0d...
     symbol,   // id = Name: variable, function, label, parameter; value = byte offset (name+4)
-    address,  // children: base [, coordinates]; value = byte offset
+    address,  // children: base and further parts, as coordinates; value = byte offset
     vector,   // {a, b}: children
     list,     // (a, b): children of a call
     pair,     // a|b: two children
+    element,  // a[r+4]: children a and r; value = added to the index, in elements
+    sum,      // r+4 without brackets: child r; value = what is added
     sink,     // _
     text,     // id = Name of text kept as written (constant expressions that are not folded)
   };
@@ -55,6 +57,7 @@ struct Operand {
   };
   std::uint32_t count() const { return child_count; }
   std::uint32_t child_count = 0;
+  bool unified = false;  // [x].unified
 };
 
 struct Guard {

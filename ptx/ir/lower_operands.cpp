@@ -211,7 +211,9 @@ bool OperandLowering::offset(NodeId expression, std::int64_t& value) {
 Operand OperandLowering::based(NodeId id) {
   if (id + 1 != tree_.node(id).end && tree_.node(id + 1).kind == NodeKind::name && !constant(tree_, id)) {
     Operand o = name(id + 1);
+    std::int64_t added = 0;
     if (o.kind == Operand::Kind::symbol && offset(id, o.value)) return o;
+    if (o.kind == Operand::Kind::reg && offset(id, added)) return compound(Operand::Kind::sum, {{o}}, added);
   }
   return folded(id);
 }
@@ -226,11 +228,11 @@ const Variable* OperandLowering::variable(std::string_view name) const {
   return nullptr;
 }
 
-// An element of an array, a[4], as a + 4 elements; ptxas scales so. An index in a register would take an instruction:
-// it stays text.
+// An element of an array, a[4], as a + 4 elements; ptxas scales so. With an index in a register it stays an element.
 Operand OperandLowering::index(NodeId id) {
   const auto at = constant(tree_, tree_.node(id + 1).end);
   const Variable* array = variable(tree_.text(tree_.node(id).first));
+  if (!at && array) return element(id);
   if (!at || at->kind == Constant::Kind::real || !array || array->dims.size() != 1 || !array->opaque.empty()) {
     return text(id);
   }
@@ -238,19 +240,33 @@ Operand OperandLowering::index(NodeId id) {
   const std::int64_t offset = static_cast<std::int64_t>(static_cast<std::uint64_t>(at->integer) *
                                                         (isa::info(array->type).bits / 8 * array->vector));
   if (value_) return o.value = offset, o;
-  Operand place;
-  place.kind = Operand::Kind::address;
-  place.value = offset;
-  place.child_count = 1;
-  place.id = append({&o, 1});
-  return place;
+  return compound(Operand::Kind::address, {&o, 1}, offset);
+}
+
+Operand OperandLowering::element(NodeId id) {
+  const NodeId index = tree_.node(id + 1).end;
+  const bool sum = tree_.node(index).kind == NodeKind::expression;
+  std::int64_t added = 0;
+  const Operand at = operand(sum ? index + 1 : index);
+  if (at.kind != Operand::Kind::reg || (sum && !offset(index, added))) return text(id);
+  return compound(Operand::Kind::element, {{operand(id + 1), at}}, added);
+}
+
+Operand OperandLowering::compound(Operand::Kind kind, std::span<const Operand> children, std::int64_t value) {
+  Operand o;
+  o.kind = kind;
+  o.value = value;
+  o.child_count = static_cast<std::uint32_t>(children.size());
+  o.id = append(children);
+  return o;
 }
 
 Operand OperandLowering::address(NodeId id) {
   const syntax::Node& node = tree_.node(id);
-  if (tree_.token(node.last - 1).kind != TokenKind::right_bracket) return text(id);  // [x].unified
   Operand o;
   o.kind = Operand::Kind::address;
+  o.unified = tree_.text(node.last - 1) == ".unified";
+  if (!o.unified && tree_.token(node.last - 1).kind != TokenKind::right_bracket) return text(id);
   const std::size_t base = stack_.size();
   for (const NodeId part : tree_.children(id)) {
     const syntax::Node& child = tree_.node(part);

@@ -28,6 +28,8 @@ class OperandLowering {
   Operand folded(syntax::NodeId id);
   Operand based(syntax::NodeId id);
   Operand index(syntax::NodeId id);
+  Operand element(syntax::NodeId id);
+  Operand compound(Operand::Kind kind, std::span<const Operand> children, std::int64_t value);
   const Variable* variable(std::string_view name) const;
   Operand address(syntax::NodeId id);
   Operand group(Operand::Kind kind, syntax::NodeId id);

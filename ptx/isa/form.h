@@ -17,7 +17,7 @@
 //   [a]          address; in the space of the slot `.space` or `.ss`, or of the form's literal space word; else generic.
 //                [a:shared::cta] names the space, [a:slot] the slot that holds it
 //   [a]{.unified}  the address may be followed by .unified
-//   [a, c:T]     address with a coordinate vector (tensor copies)
+//   [a, c:T, e:T]  address of several parts, as of tensor copies; [a{, b:T ?word}, c:T] as below; [a:T, b:T] a value in front
 //   {, b}        may be left out; {, b ?word} is there exactly if the modifier `word` is (a literal, or a slot's name)
 //   d{|p}        the second part may be left out          d|p   a pair          {!}c   may be negated
 //   (a)          parenthesised list of a call
@@ -34,7 +34,8 @@
 //                  label func sym proto     a label, a function, a variable, a call prototype or table of targets
 //                  sink                nothing but `_`
 //                  any                 checked by the form's rules alone
-//   name:TYPE/_  a destination that may be the sink `_`;  /r register only, no immediate;  /w a destination
+//   name:TYPE/_  a destination that may be the sink `_`;  /r register only, no immediate;  /w a destination;
+//                /h registers may be half as wide
 // Sets: "slot = value value ...; slot2 = ...". A set may come from slots.def by name alone: ".rnd; .type = f32 f64"; a
 // value with a dot is all the values of a shared set: "type = .memtype f16x2".
 //   value[7.8 sm_90]    this value needs more than the form                m64n(8..256/8)k16   a family of shapes
@@ -75,7 +76,7 @@ struct Match {
   static constexpr std::uint8_t absent = 0xff;
   const Form* form = nullptr;
   FormId id = 0;
-  bool in_order = true;            // written in the manual's order
+  bool in_order = true;            // written in the manual's order, no flag twice
   std::uint8_t values[max_slots];  // of each slot: index into Form::values, or absent
   bool values_need = false;        // a chosen value needs more than the form
   std::vector<Pattern> operands;   // in the row's order, without those that the modifiers exclude
@@ -98,7 +99,7 @@ struct Mnemonic {
   std::string text;                         // as written, without operands
   std::string canonical;                    // the manual's order; equal to `text` if nothing matches
   std::string_view opcode;                  // "ld"
-  std::vector<std::string_view> modifiers;  // without dots
+  std::vector<std::string_view> modifiers;  // without dots; no flag twice
   std::vector<Match> matches;               // in row order; empty: no form has these modifiers
   bool known_opcode = false;
   Flow flow = Flow::on;  // by the opcode

@@ -95,7 +95,8 @@ struct OperandRow {
   bool destination = false, sink = false, register_only = false, negatable = false;
   bool pair = false;           // the next row is the part behind `|`
   bool pair_optional = false;  // and may be left out
-  bool coordinates = false;    // the next row stands inside the same brackets
+  bool half_too = false;       // registers of half the width as well
+  bool inner = false;          // stands inside the brackets of the address before it
   std::uint8_t group = 0;      // 0: required; else the operands of one pair of braces, all or none
   Word condition;              // of a group: present exactly if this modifier is
 };
@@ -177,14 +178,18 @@ struct Reader {
   static constexpr bool of_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':';
   }
-  // Letters, digits, `_` and `::`; a single `:` ends it.
+  // Letters, digits, `_` and `::`; a single `:` ends it, unless a digit is behind it (sp::2:4).
   constexpr std::string_view word() {
     skip();
     const std::size_t begin = at;
     while (at < text.size() && of_word(text[at])) {
       if (text[at] == ':') {
-        if (at + 1 >= text.size() || text[at + 1] != ':') break;
-        ++at;
+        if (at + 1 >= text.size()) break;
+        if (text[at + 1] == ':') {
+          ++at;
+        } else if (text[at + 1] < '0' || text[at + 1] > '9') {
+          break;
+        }
       }
       ++at;
     }
@@ -464,7 +469,11 @@ constexpr void parse_range(Reader& r, OperandRow& o) {
 constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
   const std::string_view word = r.word();
   if (o.kind == OperandKind::address) {
-    o.space = keep(d, word);
+    if (type_named(word)) {
+      o.type = parse_plain_type(d, word);
+    } else {
+      o.space = keep(d, word);
+    }
   } else if (word == "vec") {
     o.vector = true;
     r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(')');
@@ -528,9 +537,27 @@ constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
       o.register_only = true;
     } else if (r.take('w')) {
       o.destination = true;
+    } else if (r.take('h')) {
+      o.half_too = true;
     } else {
-      throw "row: /_ /r or /w was expected";
+      throw "row: /_ /r /w or /h was expected";
     }
+  }
+}
+
+// Further parts of an address: ", b:T" or "{, b:T ?word}".
+constexpr void parse_inner(Draft& d, Reader& r, int group, Word condition) {
+  for (;;) {
+    const bool optional = r.take('{');
+    if (!r.take(',')) {
+      if (optional) throw "row: an optional part begins with a comma";
+      return;
+    }
+    OperandRow& part = new_operand(d, group, condition);
+    part.inner = true;
+    parse_named(d, r, part);
+    if (!optional) continue;
+    r.expect('?'), part.condition = keep(d, r.word()), r.expect('}');
   }
 }
 
@@ -539,10 +566,7 @@ constexpr void parse_operand(Draft& d, Reader& r, int group, Word condition) {
   if (r.take('[')) {
     o.kind = OperandKind::address;
     parse_named(d, r, o);
-    if (r.take(',')) {
-      o.coordinates = true;
-      parse_named(d, r, new_operand(d, group, condition));
-    }
+    parse_inner(d, r, group, condition);
     r.expect(']');
     if (r.take(':')) parse_type(d, r, o);
     if (r.peek() == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '.') {

@@ -152,8 +152,7 @@ Match make_match(FormId id, const Fit& fit) {
       if (!match.has(condition) && match.value(condition).empty()) continue;
       p.group = 0;
     }
-    const bool joined =
-        !match.operands.empty() && (match.operands.back().row->pair || match.operands.back().row->coordinates);
+    const bool joined = row.inner || (!match.operands.empty() && match.operands.back().row->pair);
     if (p.group == 0 && !joined) ++match.required;
     match.groups |= 1u << p.group;
     match.operands.push_back(p);

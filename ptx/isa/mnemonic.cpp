@@ -37,6 +37,22 @@ std::string canonical(const Mnemonic& mnemonic, const Fit& fit) {
   return text;
 }
 
+// Flags that the assembler lets stand twice; of every other word it says that there are several.
+bool may_repeat(std::string_view word) {
+  static constexpr std::string_view flags[] = {"NaN",       "approx",   "cc",   "relu", "sat",
+                                               "satfinite", "shiftamt", "sync", "uni"};
+  return std::find(std::begin(flags), std::end(flags), word) != std::end(flags);
+}
+
+bool drop_repeated(std::vector<std::string_view>& words) {
+  const std::size_t before = words.size();
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const auto end = words.begin() + static_cast<std::ptrdiff_t>(i);
+    if (may_repeat(words[i]) && std::find(words.begin(), end, words[i]) != end) words.erase(end), --i;
+  }
+  return words.size() != before;
+}
+
 std::unique_ptr<Mnemonic> make(std::string_view text) {
   auto made = std::make_unique<Mnemonic>();
   Mnemonic& m = *made;
@@ -44,6 +60,7 @@ std::unique_ptr<Mnemonic> make(std::string_view text) {
   m.modifiers = split(m.text);
   m.opcode = m.modifiers.front();
   m.modifiers.erase(m.modifiers.begin());
+  const bool repeated = drop_repeated(m.modifiers);
   m.flow = flow_of(m.opcode);
   const auto candidates = forms_of(m.opcode);
   m.known_opcode = !candidates.empty();
@@ -51,6 +68,7 @@ std::unique_ptr<Mnemonic> make(std::string_view text) {
     const Fit fit = matching::fit(forms()[id], m.modifiers);
     if (!fit.fits) continue;
     Match match = make_match(id, fit);
+    match.in_order = match.in_order && !repeated;
     if (!broken_rule(match).empty()) continue;
     if (m.matches.empty()) m.canonical = canonical(m, fit);
     m.matches.push_back(std::move(match));

@@ -1,4 +1,4 @@
-// Rules and counts of matrices and tensors (9.7.9.27, 9.7.14, 9.7.15).
+// Rules and counts of matrices (9.7.14, 9.7.15).
 #include <algorithm>
 #include <charconv>
 
@@ -15,22 +15,7 @@ int number_behind(std::string_view text, char letter) {  // m64n128k16, 'n' -> 1
   return n;
 }
 
-int rank(const Match& match) { return match.value("dim").empty() ? 0 : match.value("dim")[0] - '0'; }
-
-bool is_rows(std::string_view mode) { return mode == "tile::gather4" || mode == "tile::scatter4"; }
-
 }  // namespace
-
-bool tensor_mode(const Match& match) {
-  const std::string_view mode = match.value("load_mode");
-  if (is_rows(mode)) return rank(match) == 2;
-  return !mode.starts_with("im2col") || rank(match) >= 3;
-}
-
-// A column and four rows in the modes that pick rows.
-int tensor_coordinates(const Match& match) { return is_rows(match.value("load_mode")) ? 5 : rank(match); }
-
-int im2col_offsets(const Match& match) { return match.value("load_mode") == "im2col" ? rank(match) - 2 : 2; }
 
 int matrices(const Match& match) { return std::max(1, number_behind(match.value("num"), 'x')); }
 

@@ -154,7 +154,8 @@ class Lexer {
     return underscore && p_ == second ? TokenKind::underscore : TokenKind::word;
   }
 
-  // `.b32`, `.shared::cta`; after a digit a modifier (`.2d`, `.16x256b`) unless it reads as a number (`.5`, `.5e3`).
+  // `.b32`, `.shared::cta`, `.sp::2:4`; after a digit a modifier (`.2d`, `.16x256b`) unless it reads as a number (`.5`,
+  // `.5e3`).
   TokenKind dot() {
     if (!is(*p_, follow)) return TokenKind::bad;
     if (is(*p_, digit)) {
@@ -162,10 +163,15 @@ class Lexer {
       p = skip(p, digit);
       if (!is(*p, follow) || exponent(p)) return fraction();
     }
-    for (;;) {
+    for (bool scoped = false;; scoped = true) {
       p_ = skip(p_, follow);
-      if (!(*p_ == ':' && p_[1] == ':' && is(p_[2], follow))) return TokenKind::dot_word;
-      p_ += 2;
+      if (*p_ == ':' && p_[1] == ':' && is(p_[2], follow)) {
+        p_ += 2;
+      } else if (scoped && *p_ == ':' && is(p_[1], digit)) {
+        ++p_;
+      } else {
+        return TokenKind::dot_word;
+      }
     }
   }
 

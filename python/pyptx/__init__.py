@@ -13,16 +13,10 @@ _core.set_package_folder(_os.path.dirname(__file__) + _os.sep)
 
 from pyptx import ptx, reg, smem  # noqa: E402
 from pyptx._arch import detect_arch  # noqa: E402
+from pyptx._differentiable import differentiable_kernel  # noqa: E402
 from pyptx._intrinsic import intrinsic  # noqa: E402
 from pyptx.kernel import kernel  # noqa: E402
 from pyptx.specs import Layout, Tile  # noqa: E402
 
 __version__ = "0.1.1"
 __all__ = ["Layout", "Tile", "detect_arch", "differentiable_kernel", "intrinsic", "kernel", "ptx", "reg", "smem"]
-
-
-def differentiable_kernel(forward_kernel, backward_kernel, **kwargs):
-    """A pair of kernels as one differentiable torch function."""
-    from pyptx import torch_support
-
-    return torch_support.differentiable_kernel(forward_kernel, backward_kernel, **kwargs)

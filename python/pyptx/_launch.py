@@ -21,6 +21,11 @@ __all__ = ["call", "record"]
 _ELEMENTS = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "pred": "bool", "tf32": "f32"}
 
 
+def element_of(tile: Tile) -> str:
+    """The element type of the tensors that a tile takes."""
+    return _ELEMENTS.get(tile.dtype.name, tile.dtype.name)
+
+
 def package_folders() -> list[str]:
     """Where assemblers may lie: beside the torch that is loaded, then in every folder of packages."""
     torch = sys.modules.get("torch")
@@ -34,7 +39,7 @@ def package_folders() -> list[str]:
     return list(dict.fromkeys(path for path in beside + paths if path))
 
 
-def _box(tile: Tile, shape: tuple[int, ...], env: dict[str, int]) -> tuple[int, ...]:
+def _box(tile: Tile, env: dict[str, int]) -> tuple[int, ...]:
     """The box of a tile's tensor map, innermost dimension first."""
     width = 8 * (tile.layout.swizzle_bytes or 128) // tile.dtype.bits
     if tile.tma_rank == 3:
@@ -44,30 +49,43 @@ def _box(tile: Tile, shape: tuple[int, ...], env: dict[str, int]) -> tuple[int, 
         return 64, rows, columns // 64
     if tile.tma_box is not None:
         return tuple(env[size] if isinstance(size, str) else size for size in reversed(tile.tma_box))
+    shape = tile.resolve_shape(env)
     return tuple(min(size, most) for size, most in zip(reversed(shape), (width, *(128,) * len(shape)), strict=False))
 
 
 def _add_map(made, name: str, tile: Tile, env: dict[str, int]):
     if tile.layout in (Layout.COL, Layout.INTERLEAVED):
         raise ValueError(f"{name}: no tensor map of a tensor with {tile.layout}; layouts with maps are ROW and TMA_*")
-    shape = tile.resolve_shape(env)
     columns = tile.tma_rank == 3
-    made.tensor_map(name, _box(tile, shape, env), tile.layout.swizzle_bytes, columns, columns and tile.tma_padding)
+    try:
+        box = _box(tile, env)
+    except KeyError as error:
+        raise LaunchValueError(f"{name}: the box of its tensor map needs the size of {error}: give tma_box") from None
+    made.tensor_map(name, box, tile.layout.swizzle_bytes, columns, columns and tile.tma_padding)
 
 
-def record(kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared: int, tensor_maps: list[str]):
-    """The launch of one specialisation; arguments in the order of the .entry's parameters."""
+def record(
+    kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared: int, tensor_maps: list[str], grid=None
+):
+    """The launch of one specialisation; arguments in the order of the .entry's parameters.
+
+    Symbols that `env` does not bind stay open, for the tensors of a call to bind; the grid is then the caller's.
+    """
     block, cluster = (_three(getattr(kernel, f"_{name}")) for name in ("block", "cluster"))
     made = _core.Record(
-        kernel._entry, kernel.arch, kernel._grid_of(env, template), block, cluster, max(kernel.smem, dynamic_shared)
+        kernel._entry,
+        kernel.arch,
+        grid or kernel._grid_of(env, template),
+        block,
+        cluster,
+        max(kernel.smem, dynamic_shared),
     )
     inputs = len(kernel.in_specs)
     for index, name in enumerate(kernel._tensors):
         tile = kernel._specs.get(name)
         if tile is None:
             raise TypeError(f"kernel {kernel.__name__}: no Tile in in_specs or out_specs says what {name} is")
-        element = _ELEMENTS.get(tile.dtype.name, tile.dtype.name)
-        made.tensor(name, element, tile.resolve_shape(env), output=index >= inputs)
+        made.tensor(name, element_of(tile), [env.get(size, size) for size in tile.shape], output=index >= inputs)
     for raw in kernel._raw:
         if raw.pointer or raw.array is not None:
             raise NotImplementedError(
@@ -126,6 +144,11 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     expected = len(kernel.in_specs)
     if len(arrays) != expected:
         raise LaunchTypeError(f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}")
+    if "torch" in sys.modules:
+        from pyptx import _torch_ops
+
+        if _torch_ops.must_dispatch(kernel, arrays):
+            return _torch_ops.call(kernel, arrays, kwargs)
     template, env, scalars = kernel._split(kwargs)
     described = [_describe(kernel, name, array) for name, array in zip(kernel._tensors, arrays, strict=False)]
     env |= unify_envs([_sizes(kernel, [shape for shape, _, _ in described]), env])

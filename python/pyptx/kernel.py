@@ -11,6 +11,7 @@ import functools
 import inspect
 import pickle
 import re
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from pyptx.types import from_name
 
 __all__ = ["Kernel", "TensorSpec", "TmaDescriptorHandle", "kernel"]
 
+_SCHEMAS = 1  # raised when ops of torch get other arguments: compiled code on disk calls them by name
 _KEPT = 128  # specialisations of one kernel that are kept; the least recently used goes first
 
 
@@ -43,25 +45,34 @@ class TmaDescriptorHandle:
         return f"TmaDescriptorHandle({self.name})"
 
 
+class _Shape(tuple):
+    """A shape some of whose sizes are not known: the others may be read."""
+
+    unbound = ""  # what reading an unknown size (a str, its symbol) raises
+
+    def __getitem__(self, index):
+        found = super().__getitem__(index)
+        for size in found if isinstance(index, slice) else (found,):
+            if isinstance(size, str):
+                raise AuthoringValueError(self.unbound)
+        return found
+
+    def __iter__(self):
+        return iter(self[:])
+
+
 class TensorSpec:
     """A tensor argument inside the body: its name and, where the kernel's specs say so, shape, dtype and layout."""
 
-    __slots__ = ("_shape", "_unbound", "dtype", "layout", "name")
+    __slots__ = ("dtype", "layout", "name", "shape")
 
     def __init__(
         self, name: str, shape: tuple[int, ...] | None = None, dtype: Any = None, layout: Layout | None = None
     ):
         self.name = name
-        self._shape = shape
+        self.shape = shape
         self.dtype = dtype
         self.layout = layout
-        self._unbound: str | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        if self._unbound is not None:
-            raise AuthoringValueError(self._unbound)
-        return self._shape
 
     def tma_desc(self):
         """The tensor's map: a register with its address inside a kernel, a symbolic handle outside."""
@@ -69,7 +80,7 @@ class TensorSpec:
         return TmaDescriptorHandle(self) if trace is None else trace.tma_desc(self.name)
 
     def __repr__(self):
-        shape = "?" if self._unbound is not None else self._shape
+        shape = None if self.shape is None else tuple.__repr__(self.shape)
         return f"TensorSpec({self.name!r}, shape={shape}, dtype={self.dtype})"
 
 
@@ -79,6 +90,7 @@ class _Specialisation:
     def __init__(self, module):
         self.module = module
         self.record = None
+        self.embedded = None  # what an exported torch program carries
         self.plans: dict[Any, Any] = {}
         self._texts: dict[bool, str] = {}
 
@@ -149,6 +161,8 @@ class Kernel(_core.Launcher):
         extern_smem: bool | str = False,
         reqntid: tuple[int, ...] | None = None,
         raw_directives: Sequence[tuple[str, tuple]] | None = None,
+        mutates: Sequence[str] = (),
+        batch: str | None = None,
     ):
         self._fn = fn
         self._entry = re.sub(r"[^A-Za-z0-9_$]", "_", fn.__name__)  # "<lambda>" is no name of PTX
@@ -166,7 +180,11 @@ class Kernel(_core.Launcher):
         self._extern_smem = "global_smem" if extern_smem is True else extern_smem or ""
         self._directives = self._spell_directives(reqntid, raw_directives)
         self._read_signature()
+        self._mutates = (mutates,) if isinstance(mutates, str) else tuple(mutates)
+        self._batch = batch
+        self._check_options()
         self._kept: OrderedDict[Any, _Specialisation] = OrderedDict()
+        self._jax_sites: dict[Any, Any] = {}  # by what a call with JAX values looks like
         self._lock = threading.Lock()
         functools.update_wrapper(self, fn)
 
@@ -208,6 +226,16 @@ class Kernel(_core.Launcher):
         return self._arch
 
     @property
+    def mutates(self) -> tuple[str, ...]:
+        """Names of the inputs that the kernel writes."""
+        return self._mutates
+
+    @property
+    def batch(self) -> str | None:
+        """What several calls may be made one along: a symbolic dimension, or an axis of the grid."""
+        return self._batch
+
+    @property
     def template_params(self) -> dict[str, Any]:
         """Keyword-only parameters of the function and their defaults."""
         return dict(self._template)
@@ -237,9 +265,71 @@ class Kernel(_core.Launcher):
     # A call is `Launcher.__call__`, in C++: CUDA tensors run on their device, CPU tensors and arrays on the simulator. It comes
     # here with arguments that it has not seen.
     def _slow_call(self, arrays, kwargs):
+        jax = sys.modules.get("jax")
+        if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
+            from pyptx import _jax
+
+            return _jax.call(self, arrays, kwargs)
         from pyptx import _launch
 
         return _launch.call(self, arrays, kwargs)
+
+    # What torch.compile makes of a call. Dynamo traces `_traced_call`, and checks at every later call all that it read: the
+    # less the better. The methods after it are marked as constant: it runs them and keeps what they return. Nothing here
+    # may touch torch before it is loaded, hence no decorators.
+
+    _torch_family = _torch_op = None
+
+    def _traced_call(self, *arrays, **kwargs):
+        exporting = self._prepare_op()
+        if kwargs:
+            names = self._template_names(tuple(kwargs))
+            spelled = self._spell_template(names, tuple([kwargs[name] for name in names]))
+            kwargs = {name: value for name, value in kwargs.items() if name not in names}
+            if spelled:
+                kwargs["template"] = spelled
+        if exporting:
+            from pyptx import _torch_export
+
+            return _torch_export.embedded(self._op_name(), arrays, **kwargs)
+        return self._torch_op(*arrays, **kwargs)
+
+    def _prepare_op(self) -> bool:
+        """Registers the op; true where the call belongs to an exported program."""
+        from pyptx import _torch_ops
+
+        return _torch_ops.prepare(self)
+
+    def _op_name(self) -> str:
+        """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
+        from pyptx._identity import fingerprint
+
+        return f"{self._entry.replace('$', '_')}_{fingerprint(self, _SCHEMAS)}"
+
+    def _template_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        self._split(dict.fromkeys(name for name in names if name not in self._symbols))  # refuses unknown names
+        bound = {name for tile in self._in_specs for name in tile.symbolic_dims} - set(self._template)
+        for name in bound.intersection(names):
+            raise TypeError(f"kernel {self._fn.__name__}, as a torch op: the inputs give {name}; do not pass it")
+        return tuple(name for name in names if name in self._template)
+
+    def _spell_template(self, names: tuple[str, ...], values: tuple) -> str:
+        from pyptx import _torch_ops
+
+        return _torch_ops.spell_template(self, dict(zip(names, values, strict=True)))
+
+    for _method in (_prepare_op, _op_name, _template_names, _spell_template):
+        _method._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
+    del _method
+
+    def _identity(self):
+        """All that decides what a call does, for `_identity.fingerprint`."""
+        raw = [(param.spelled, param.name) for param in self._raw]
+        tiles = [repr(tile) for tile in self._in_specs + self._out_specs]
+        return (
+            self._fn, self._arch, self._version, tiles, len(self._in_specs), self._grid, self._block, self._cluster,
+            self._smem, raw, self._extern_smem, self._directives, self._mutates, self._batch,
+        )  # fmt: skip
 
     # How.
 
@@ -269,6 +359,27 @@ class Kernel(_core.Launcher):
         self._specs = dict(zip(self._tensors, specs, strict=False))
         self._symbols = list(dict.fromkeys(name for tile in specs for name in tile.symbolic_dims))
         self._known = {*self._template, *self._symbols, *(raw.name for raw in self._raw)}
+
+    def _check_options(self):
+        inputs = self._tensors[: len(self._in_specs)]
+        for name in self._mutates:
+            if name not in inputs:
+                raise ValueError(f"mutates of kernel {self._fn.__name__}: {name!r} is none of its inputs {inputs}")
+        if self._batch is None:
+            return
+        whose = f"batch={self._batch!r} of kernel {self._fn.__name__}"
+        if self._batch in ("grid.x", "grid.y", "grid.z"):
+            return
+        if self._batch not in self._symbols or self._batch in self._template:
+            raise ValueError(
+                f"{whose} is neither grid.x, grid.y or grid.z nor a dimension of its Tiles: {self._symbols}"
+            )
+        for name, tile in self._specs.items():
+            if self._batch in tile.shape[1:]:
+                raise ValueError(f"{whose}: it is the first dimension of every Tile that has it, but not of {name}")
+        for name, tile in zip(self._tensors[len(self._in_specs) :], self._out_specs, strict=False):
+            if tile.shape[0] != self._batch:
+                raise ValueError(f"{whose}: every output has it as its first dimension, but {name} has not")
 
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
         """Keyword arguments as (template values, sizes of symbols, raw scalars)."""
@@ -321,14 +432,13 @@ class Kernel(_core.Launcher):
         if tile is None:
             return TensorSpec(name)
         missing = [symbol for symbol in tile.symbolic_dims if symbol not in env]
-        spec = TensorSpec(name, None if missing else tile.resolve_shape(env), tile.dtype, tile.layout)
-        if missing:
-            given = ", ".join(f"{symbol}=..." for symbol in missing)
-            spec._unbound = (
-                f"the shape of {name} in kernel {self._fn.__name__} is not known: give {given}, "
-                f"as in {self._fn.__name__}.ptx({given}), or call the kernel with tensors"
-            )
-        return spec
+        shape = _Shape(env.get(size, size) for size in tile.shape)
+        given = ", ".join(f"{symbol}=..." for symbol in missing)
+        shape.unbound = (
+            f"the shape of {name} in kernel {self._fn.__name__} is not known: give {given}, "
+            f"as in {self._fn.__name__}.ptx({given}), or call the kernel with tensors"
+        )
+        return TensorSpec(name, shape if missing else tuple(shape), tile.dtype, tile.layout)
 
     def _trace(self, template: dict[str, Any], env: dict[str, int]) -> _Specialisation:
         trace = _core.Trace(self._entry, self._arch, self._version, self._extern_smem, self._smem, self._directives)
@@ -364,6 +474,9 @@ class Kernel(_core.Launcher):
         )
 
 
+_core.show_call(Kernel, Kernel._traced_call)
+
+
 def _three(value, what: str) -> tuple[int, int, int]:
     if value is None:
         return (1, 1, 1)
@@ -388,12 +501,20 @@ def kernel(
     extern_smem: bool | str = False,
     reqntid: tuple[int, ...] | None = None,
     raw_directives: Sequence[tuple[str, tuple]] | None = None,
+    mutates: Sequence[str] = (),
+    batch: str | None = None,
 ) -> Any:
-    """Makes a `Kernel` of a function; usable bare (`@kernel`) or with arguments (`@kernel(arch="sm_100a")`)."""
+    """Makes a `Kernel` of a function; usable bare (`@kernel`) or with arguments (`@kernel(arch="sm_100a")`).
+
+    `mutates` names the inputs that the kernel writes.  `batch` says how several calls become one, for vmap and sharding:
+    the name of the first dimension of Tiles, along which every index is computed on its own, or "grid.z" (x, y) where
+    the body adds %ctaid.z times a tensor's size to the address of each.
+    """
 
     def make(function: Callable) -> Kernel:
         return Kernel(
-            function, arch, version, in_specs, out_specs, grid, block, cluster, smem, raw_params, extern_smem, reqntid, raw_directives
+            function, arch, version, in_specs, out_specs, grid, block, cluster, smem, raw_params, extern_smem, reqntid, raw_directives,
+            mutates, batch,
         )  # fmt: skip
 
     return make if fn is None else make(fn)

@@ -247,6 +247,15 @@ PyTypeObject* make_launcher() {
   return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
+// Puts `function` where introspection and torch.compile look for a class's `__call__`, and leaves CPython's slot as it
+// is. Assigning the attribute would instead send every call through the function: Dynamo traces Python functions only,
+// and a call by vectorcall must not pay for that.
+void show_call(nb::handle type, nb::handle function) {
+  const nb::object dict = nb::steal(PyObject_GenericGetDict(type.ptr(), nullptr));
+  if (!dict.is_valid() || PyDict_SetItemString(dict.ptr(), "__call__", function.ptr()) != 0) throw nb::python_error();
+  PyType_Modified(reinterpret_cast<PyTypeObject*>(type.ptr()));
+}
+
 // Remembers that such arrays, with these keyword arguments beside the scalars, are a call of this plan. `scalars`: for
 // each of the record's, the name under which a call gives it, or its value.
 void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object plan, nb::list scalars) {
@@ -308,6 +317,15 @@ void init_plan(nb::module_& m) {
           nb::arg("arrays"), nb::arg("scalars") = nb::tuple());
 }
 
+// The bits of a call's scalars, eight bytes each in the order of the record's, for programs that carry them.
+nb::bytes pack_scalars(const launch::Record& record, const nb::tuple& values) {
+  std::vector<std::uint64_t> bits(record.scalars.size());
+  if (values.size() != bits.size()) throw nb::value_error("a record takes as many values as it has scalars");
+  for (std::size_t i = 0; i < bits.size(); ++i)
+    if (!pack(record.scalars[i], nb::object(values[i]).ptr(), bits[i])) throw nb::python_error();
+  return nb::bytes(bits.data(), bits.size() * sizeof bits[0]);
+}
+
 // (shape, dtype, (device type, device id)) of a tensor.
 nb::tuple describe(nb::handle array) {
   Inputs inputs;
@@ -331,6 +349,8 @@ void init_launch(nb::module_& m) {
   m.attr("Launcher") = nb::steal(reinterpret_cast<PyObject*>(launcher));
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
         nb::arg("scalars"));
+  m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
+  m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));
   m.def("describe", &describe, nb::arg("array").none());
 }
 

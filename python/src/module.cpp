@@ -11,6 +11,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The C++ library behind pyptx";
   init_diagnostics(m);
   init_isa(m);
+  init_jax(m);
   init_launch(m);
   init_place(m);
   init_types(m);

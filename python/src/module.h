@@ -19,6 +19,7 @@ namespace ptx::python {
 
 void init_diagnostics(nb::module_& m);
 void init_isa(nb::module_& m);
+void init_jax(nb::module_& m);
 void init_launch(nb::module_& m);
 void init_place(nb::module_& m);
 void init_run(nb::module_& m);

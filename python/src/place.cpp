@@ -35,7 +35,8 @@ Code& code_of(PyFrameObject* frame) {
   if (const auto found = map.find(code); found != map.end()) return found->second;
   if (map.size() >= most) map.clear();
   const std::string file = nb::cast<std::string>(nb::str(owned.attr("co_filename")));
-  const bool ours = !package_folder().empty() && file.starts_with(package_folder());
+  const std::string& folder = package_folder();
+  const bool ours = !folder.empty() && file.starts_with(folder) && !file.starts_with(folder + "kernels/");
   return map.emplace(code, Code{owned, Name(file), ours, {}}).first->second;
 }
 

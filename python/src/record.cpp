@@ -2,6 +2,7 @@
 #include "ptx/launch/record.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -38,13 +39,17 @@ void add_parameter(launch::Record& record, launch::Parameter::Kind kind, const s
   launch::append(record, {kind, name, 0, size, static_cast<std::uint32_t>(source)}, alignment);
 }
 
-void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype,
-                const std::vector<std::int64_t>& shape, bool output, bool parameter) {
+void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
+                bool output, bool parameter) {
   launch::TensorArgument tensor;
   tensor.name = name;
   tensor.element = element_named(dtype);
   tensor.output = output;
-  for (const std::int64_t size : shape) tensor.shape.push_back({size, {}});
+  for (const nb::handle size : shape)
+    if (nb::isinstance<nb::str>(size))
+      tensor.shape.push_back({-1, nb::cast<std::string>(size)});
+    else
+      tensor.shape.push_back({nb::cast<std::int64_t>(size), {}});
   record.tensors.push_back(std::move(tensor));
   if (parameter) add_parameter(record, launch::Parameter::Kind::tensor, name, 8, record.tensors.size() - 1);
 }
@@ -69,6 +74,33 @@ void add_tensor_map(launch::Record& record, const std::string& tensor, const std
   found->alignment = 16;
   record.tensor_maps.push_back(recipe);
   add_parameter(record, launch::Parameter::Kind::tensor_map, tensor + "_tma_desc", 128, record.tensor_maps.size() - 1);
+}
+
+// (name, element, dimensions, whether it is an output) of each tensor; a dimension is a size or the name of a symbol.
+nb::list tensors_of(const launch::Record& record) {
+  nb::list rows;
+  for (const launch::TensorArgument& tensor : record.tensors) {
+    nb::list shape;
+    for (const launch::Dimension& dimension : tensor.shape)
+      if (dimension.size < 0)
+        shape.append(dimension.symbol);
+      else
+        shape.append(dimension.size);
+    rows.append(nb::make_tuple(tensor.name, launch::name(tensor.element), nb::tuple(shape), tensor.output));
+  }
+  return rows;
+}
+
+void repeat(launch::Record& record, std::uint32_t copies, int axis) {
+  std::uint32_t& grid = axis == 0 ? record.grid.x : axis == 1 ? record.grid.y : record.grid.z;
+  if (grid != 1)
+    throw nb::value_error(cat(record.entry, ": the axis of the grid that counts the batch is ", grid,
+                              " blocks long in a single call; it must be 1")
+                              .c_str());
+  if (!record.tensor_maps.empty())
+    throw nb::value_error(cat(record.entry, ": a tensor map is of one tensor, not of a batch of them").c_str());
+  grid = copies;
+  for (launch::TensorArgument& tensor : record.tensors) tensor.shape.insert(tensor.shape.begin(), {copies, {}});
 }
 
 }  // namespace
@@ -98,7 +130,9 @@ void init_record(nb::module_& m) {
           nb::arg("dynamic_shared") = 0)
       .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
            nb::arg("parameter") = true,
-           "Inputs first, then outputs. Adds the pointer's parameter unless told otherwise")
+           "Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless "
+           "told "
+           "otherwise")
       .def(
           "scalar",
           [](Record& self, const std::string& name, const std::string& type, std::uint32_t alignment) {
@@ -114,6 +148,9 @@ void init_record(nb::module_& m) {
           "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
           "The author's (file, line) of each line of the PTX text; entry 0 is not used")
       .def(
+          "repeat", &repeat, nb::arg("copies"), nb::arg("axis"),
+          "That many grids in one launch, side by side along an axis of the grid; tensors have them as first dimension")
+      .def(
           "to_bytes",
           [](const Record& self) {
             const std::string bytes = launch::serialise(self);
@@ -127,6 +164,16 @@ void init_record(nb::module_& m) {
       .def_ro("entry", &Record::entry)
       .def_ro("target", &Record::target)
       .def_ro("dynamic_shared", &Record::dynamic_shared)
+      .def_prop_rw(
+          "grid", [](const Record& self) { return Three(self.grid.x, self.grid.y, self.grid.z); },
+          [](Record& self, Three grid) { self.grid = three(grid); })
+      .def_prop_ro("tensors", &tensors_of)
+      .def_prop_ro("scalars",
+                   [](const Record& self) {
+                     nb::list rows;
+                     for (const auto& scalar : self.scalars) rows.append(nb::make_tuple(scalar.name, scalar.type));
+                     return rows;
+                   })
       .def_prop_ro("parameters", [](const Record& self) {
         nb::list rows;
         for (const auto& row : self.parameters) rows.append(nb::make_tuple(row.name, row.offset, row.size));

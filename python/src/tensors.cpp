@@ -13,7 +13,16 @@ using interop::DLManagedTensorVersioned;
 using interop::DLPackExchangeAPI;
 using interop::DLTensor;
 
+// Whether torch sends the operators of this subclass to Python code: a FakeTensor, a DTensor. Such tensors inherit the
+// table, but what it reads is not their memory.
+bool dispatches(PyTypeObject* type) {
+  const nb::object found = nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_dispatch__"));
+  if (!found.is_valid()) PyErr_Clear();
+  return found.is_valid() && !PyCFunction_Check(found.ptr());  // torch.Tensor's own is a builtin that does nothing
+}
+
 const DLPackExchangeAPI* table_of(PyTypeObject* type) {
+  if (dispatches(type)) return nullptr;
   // DLPack 1.3 says a capsule; the first torch releases with a table had an integer under another name.
   for (const char* name : {"__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"}) {
     const nb::object found = nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name));
@@ -46,9 +55,26 @@ bool type_of(const char* format, Py_ssize_t size, DLDataType& type) {
   return false;
 }
 
+// Whether this is an array of JAX or a tracer of one. They have buffers on the CPU, but what a kernel makes of them is
+// an operation of JAX's own: the slow path sees to it.
+bool is_jax(PyTypeObject* type) {
+  static std::vector<std::pair<PyTypeObject*, bool>> known;  // a handful, kept alive by exchange_of; guarded by the GIL
+  for (const auto& [each, is] : known)
+    if (each == type) return is;
+  const bool is = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "aval") == 1;
+  known.emplace_back(type, is);
+  return is;
+}
+
 bool no_tensor(PyObject* object, const std::string& why) {
   PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors and NumPy arrays, not %R%s",
                reinterpret_cast<PyObject*>(Py_TYPE(object)), why.c_str());
+  return false;
+}
+
+bool empty(const DLTensor& tensor) {
+  for (std::int32_t i = 0; i < tensor.ndim; ++i)
+    if (tensor.shape[i] == 0) return true;
   return false;
 }
 
@@ -78,8 +104,11 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
     auto* const tensor = new (storage_ + count_ * sizeof(DLTensor)) DLTensor;
     if (const DLPackExchangeAPI* api = exchange_of(Py_TYPE(object))) {
       if (api->tensor_from_object(object, tensor) != 0) return false;
+      if (tensor->data == nullptr && !empty(*tensor)) return no_tensor(object, " without memory");
       if (api_ == nullptr || (tensor->device.type == DeviceType::cuda && !on_gpu_)) api_ = api;
       on_gpu_ |= tensor->device.type == DeviceType::cuda;
+    } else if (is_jax(Py_TYPE(object))) {
+      return no_tensor(object, "");
     } else if (!read_buffer(object, *tensor)) {
       return false;
     }

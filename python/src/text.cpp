@@ -29,15 +29,16 @@ nb::bytes print(const syntax::Parsed& parsed) {
 }
 
 // Reading, lowering and checking say what they have to say in this order; together it is the order of the lines.
-Diagnostics check(const nb::bytes& text, const std::string& file, const std::optional<std::string>& target) {
+Diagnostics check(const nb::bytes& text, const std::string& file, const std::optional<std::string>& target, bool lint) {
   std::string copy = bytes_of(text);
   const nb::gil_scoped_release release;
   syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (target) lowered.module.target = *target;
   std::list<Diagnostic> all;  // whose sort is stable: std::stable_sort warns with clang and the library of g++ 12
-  for (Diagnostics found :
-       {std::move(parsed.diagnostics), std::move(lowered.diagnostics), check::check(lowered.module)})
+  const Diagnostics checked = check::check(lowered.module);
+  const Diagnostics notes = lint ? check::lint(lowered.module) : Diagnostics{};
+  for (const Diagnostics& found : {parsed.diagnostics, lowered.diagnostics, checked, notes})
     all.insert(all.end(), found.begin(), found.end());
   all.sort([](const Diagnostic& a, const Diagnostic& b) { return a.place.line < b.place.line; });
   return {all.begin(), all.end()};
@@ -51,7 +52,8 @@ void init_text(nb::module_& m) {
       .def("__bytes__", print)
       .def("__len__", [](const syntax::Parsed& parsed) { return parsed.tree.nodes().size(); });
   m.def("parse", parse, nb::arg("text"), nb::arg("file") = "");
-  m.def("check_text", check, nb::arg("text"), nb::arg("file") = "", nb::arg("target") = nb::none());
+  m.def("check_text", check, nb::arg("text"), nb::arg("file") = "", nb::arg("target") = nb::none(),
+        nb::arg("lint") = false);
 }
 
 }  // namespace ptx::python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from examples.hopper_tile import build_hopper_tile  # noqa: E402
 from examples.rms_norm import build_rms_norm  # noqa: E402
+
+from pyptx.kernel import Kernel  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
 
@@ -34,6 +37,16 @@ def assemble(text: str, folder: Path) -> str:
 def test_goldens(path, tmp_path):
     options, snippet, _ = read(path)
     assert assemble(trace(options, snippet), tmp_path) == ""
+
+
+READY_MADE = [value for name in ("elementwise", "rms_norm", "softmax", "copy2d")
+              for value in vars(importlib.import_module(f"pyptx.kernels.{name}")).values() if isinstance(value, Kernel)]  # fmt: skip
+
+
+@needs_ptxas
+@pytest.mark.parametrize("kernel", READY_MADE, ids=lambda kernel: kernel.__name__)
+def test_ready_made_kernels(kernel, tmp_path):
+    assert assemble(kernel.ptx(), tmp_path) == ""
 
 
 @needs_ptxas

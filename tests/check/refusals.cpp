@@ -199,3 +199,47 @@ TEST_CASE("messages say what was written, what is legal, and where the manual sa
   REQUIRE(gate.size() == 1);
   CHECK(gate[0].message == "`fence.acq_rel.cluster`: `.cluster` needs PTX 7.8 and sm_90, the target is sm_80");
 }
+
+TEST_CASE("unified_address") {
+  CHECK(code("ld.global.b32 r0, [l0].unified;") == Code{});
+  CHECK(code("ld.global.b32 r0, [gv].unified;") == Code::unified_address);
+  CHECK(code("st.global.b32 [l0].unified, r0;") == Code::unified_address);
+  CHECK(code("ld.shared.b32 r0, [l0].unified;") == Code::unified_address);
+  CHECK(first(diagnose(".version 9.0\n.target sm_90a\n.address_size 64\n.global .attribute(.unified(19, 95)) .f32 x;\n"
+                       ".visible .entry k() {\n.reg .f32 f;\nld.global.f32 f, [x].unified;\nret;\n}\n")) == Code{});
+}
+
+TEST_CASE("elements of arrays") {
+  CHECK(code("ld.global.b8 r0, gv[r1+4];") == Code{});
+  CHECK(code("mov.u64 l0, gv[h0];") == Code{});
+  CHECK(code("ld.global.b8 r0, gv[f1];") == Code::address_register);
+  CHECK(code("ld.shared.b8 r0, gv[r1];") == Code::state_space);
+  CHECK(code("atom.global.add.u32 r0, gv[r1], r2;") == Code::operand_kind);
+  CHECK(code("add.u32 r0, r1, r2+4;") == Code::operand_kind);
+  CHECK(code("ld.global.b32 r0, [1.5+8];") == Code::address_register);
+}
+
+TEST_CASE("other_order: a note where it is asked for, and canonical text from the ir") {
+  const std::string text = kernel("add.ftz.rn.sat.f32 f0, f1, f2;\nadd.rn.ftz.sat.f32 f0, f1, f2;");
+  ptx::ir::Lowered lowered = ptx::ir::lower(ptx::syntax::parse(text).tree);
+  CHECK(ptx::check::check(lowered.module).empty());
+  const ptx::Diagnostics notes = ptx::check::lint(lowered.module);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].code == Code::other_order);
+  CHECK(notes[0].severity == ptx::Severity::note);
+  CHECK(notes[0].message.find("the manual writes `add.rn.ftz.sat.f32`") != std::string::npos);
+  CHECK(ptx::ir::emit(lowered.module).find("add.ftz.rn") == std::string::npos);
+}
+
+TEST_CASE("32-bit addresses of loads and stores of generic and global memory ended with sm_90") {
+  CHECK(code("ld.global.b32 r0, [r1];") == Code::address_register);
+  CHECK(code("ld.global.b32 r0, [r1];", "8.0", "sm_80") == Code{});
+  CHECK(code("ld.shared.b32 r0, [r1];") == Code{});
+}
+
+TEST_CASE("WARP_SZ is the number 32; a label is no value") {
+  CHECK(code("add.u32 r0, r1, WARP_SZ;") == Code{});
+  CHECK(code("add.f32 f0, f1, WARP_SZ;") == Code::immediate_kind);
+  CHECK(code("barrier.sync WARP_SZ;") == Code::immediate_range);
+  CHECK(code("lab: mov.b64 l0, lab;") == Code::operand_kind);
+}

@@ -34,8 +34,9 @@ ir::Function kernel(std::string_view body) {
 
 // The operands of a kernel's last instruction: their kinds and the text they emit as.
 std::string operands(std::string_view instruction) {
-  static constexpr std::string_view kinds[] = {"none",    "reg",    "special", "integer", "f32",  "f64", "symbol",
-                                               "address", "vector", "list",    "pair",    "sink", "text"};
+  static constexpr std::string_view kinds[] = {"none", "reg",     "special", "integer", "f32",
+                                               "f64",  "symbol",  "address", "vector",  "list",
+                                               "pair", "element", "sum",     "sink",    "text"};
   const ir::Function f = kernel(instruction);
   Text out;
   for (const ir::Operand& o : f.operands_of(f.instructions.back())) {
@@ -70,7 +71,7 @@ bool same(const ir::Function& f, const ir::Operand& a, const ir::Function& g, co
 }
 
 bool same(const ir::Function& f, const ir::Instruction& a, const ir::Function& g, const ir::Instruction& b) {
-  if (a.mnemonic != b.mnemonic || a.guard.reg != b.guard.reg || a.guard.negated != b.guard.negated) return false;
+  if (a.mnemonic->canonical != b.mnemonic->canonical || a.guard.reg != b.guard.reg || a.guard.negated != b.guard.negated) return false;
   const auto x = f.operands_of(a), y = g.operands_of(b);
   return std::equal(x.begin(), x.end(), y.begin(), y.end(),
                     [&](const ir::Operand& p, const ir::Operand& q) { return same(f, p, g, q); });
@@ -143,12 +144,14 @@ TEST_CASE("operands") {
   CHECK(operands("mov.u64 %rd1, s+8;") == "reg:%rd1 symbol:s+8");
   CHECK(operands("mov.u64 %rd1, s[2];") == "reg:%rd1 symbol:s+8");
   CHECK(operands("ld.shared.b32 %r1, s[1+2];") == "reg:%r1 address:[s+12]");
-  CHECK(operands("ld.shared.b32 %r1, s[a];") == "reg:%r1 text:s[a]");
+  CHECK(operands("ld.shared.b32 %r1, s[a];") == "reg:%r1 element:s[a]");
+  CHECK(operands("mov.u64 %rd1, s[a+2];") == "reg:%rd1 element:s[a+2]");
+  CHECK(operands("mov.u32 %r1, %r2+4;") == "reg:%r1 sum:%r2+4");
   CHECK(operands("ld.param.u64 %rd1, [p];") == "reg:%rd1 address:[p]");
   CHECK(operands("ld.global.u32 %r1, [%rd1+4*2];") == "reg:%r1 address:[%rd1+8]");
   CHECK(operands("ld.global.u32 %r1, [%rd1+-4];") == "reg:%r1 address:[%rd1+-4]");
   CHECK(operands("ld.local.u32 %r1, [16];") == "reg:%r1 address:[16]");
-  CHECK(operands("ld.global.u32 %r1, [%rd1].unified;") == "reg:%r1 text:[%rd1].unified");
+  CHECK(operands("ld.global.u32 %r1, [%rd1].unified;") == "reg:%r1 address:[%rd1].unified");
   CHECK(operands("mov.b64 {%r1, _}, %rd1;") == "vector:{%r1, _} reg:%rd1");
   CHECK(operands("setp.eq.and.u32 %p1|%p2, a, b, !%p3;") == "pair:%p1|%p2 reg:a reg:b reg:!%p3");
   CHECK(operands("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f0}, [t, s, {%f1,%f2}];") ==

@@ -18,14 +18,10 @@ constexpr std::string_view later[] = {
     "cp.reduce",
     "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob",
     "wgmma.mma_async.sp",
-    "cp.async.bulk.tensor.reduce",
     "red.async",
     "mma.",
     "wmma.",
-    "tcgen05.",
     "multimem.",
-    "tensormap.",
-    "clusterlaunchcontrol.",
 };
 
 bool is_later(std::string_view text) {

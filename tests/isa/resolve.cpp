@@ -6,6 +6,15 @@
 
 using namespace ptx::isa;
 
+TEST_CASE("some flags may stand twice, as in the assembler") {
+  const Mnemonic* m = resolve("add.sat.s32.sat");
+  REQUIRE(m->matches.size() == 1);
+  CHECK_FALSE(m->matches[0].in_order);
+  CHECK(m->canonical == "add.sat.s32");
+  CHECK(resolve("add.ftz.ftz.f32")->matches.empty());
+  CHECK(resolve("add.s32.s32")->matches.empty());
+}
+
 TEST_CASE("a mnemonic is resolved once, to its form and values") {
   const Mnemonic* m = resolve("add.s32");
   REQUIRE(m->matches.size() == 1);

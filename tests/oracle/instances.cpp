@@ -1,355 +1,284 @@
 // Writes instances of the rows, and of what lies one step outside them, with the verdict of check: one line each,
-//   legal|refused <tab> form <tab> instruction
-// oracle.py asks the assembler the same. Usage: oracle_instances TARGET VERSION SAMPLES [PREFIX...]
-//   SAMPLES: random mnemonics a form, besides each value of each slot once; PREFIX: of form names, default all.
+//   legal|refused <tab> form <tab> section <tab> target:version <tab> instruction
+// oracle.py asks the assembler the same. Usage:
+//   oracle_instances [--depth D] [--samples N] [--part K/N] TARGET VERSION [PREFIX...]
+//   oracle_instances [...] --since [PREFIX...]
+// D: 0 legal mnemonics and one change of each operand, 1 besides words beside, orders and three changes, 2 all of it.
+// --since: each form and each value of a slot at the PTX version that it needs, and at the version before it.
+// --part: every Nth line by its hash. PREFIX: of form names, default all.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <random>
 #include <set>
-#include <string>
 
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
 #include "ptx/check/symbols.h"
+#include "tests/oracle/generate.h"
 
 using namespace ptx;
-using isa::Type;
-using Kind = ir::Operand::Kind;
+using oracle::Choice;
+using oracle::Words;
 
 namespace {
 
-ir::Operand make(Kind kind, std::size_t id = ir::no_id) {
-  ir::Operand o;
-  o.kind = kind, o.id = static_cast<std::uint32_t>(id);
-  return o;
-}
-
-// A function with registers of every type, the same that oracle.py declares.
-struct Pool {
-  static constexpr int per_type = 136;
-  ir::Module module;
-  std::vector<Type> types;
-
-  Pool() {
-    module.functions.emplace_back();
-    ir::Function& f = function();
-    f.name = Name("k");
-    for (std::size_t t = 1; t < std::size(isa::type_table); ++t) {
-      if (!isa::type_table[t].declarable) continue;
-      const Type type = static_cast<Type>(t);
-      types.push_back(type);
-      for (int i = 0; i < per_type; ++i) f.registers.push_back({type, 1, Name(cat(isa::type_table[t].name, '_')), i});
+struct Settings {
+  int depth = 1, samples = 4;
+  unsigned part = 0, parts = 1;
+  std::vector<std::string_view> prefixes;
+  bool wants(const isa::Form& form) const {
+    if (oracle::Generator::calls(form)) return false;
+    for (const std::string_view p : prefixes) {
+      if (form.id.starts_with(p)) return true;
     }
-    for (const auto& [name, space] :
-         {std::pair{"gv", isa::Space::global}, {"sv", isa::Space::shared}, {"cv", isa::Space::const_}}) {
-      ir::Variable v;
-      v.space = space, v.type = Type::b8, v.name = Name(name), v.dims = {256};
-      module.variables.push_back(v);
-    }
-    ir::Variable local;
-    local.space = isa::Space::local, local.type = Type::b8, local.name = Name("lv"), local.dims = {256};
-    f.variables.push_back(local);
-    local.space = isa::Space::param, local.name = Name("qv");
-    f.variables.push_back(local);
-    ir::Variable parameter;
-    parameter.space = isa::Space::param, parameter.type = Type::b8, parameter.name = Name("pv"), parameter.dims = {256};
-    f.parameters.push_back(parameter);
-    f.body.push_back({ir::Statement::Kind::variable, 0, {}});
-    f.body.push_back({ir::Statement::Kind::variable, 1, {}});
-    f.body.push_back({ir::Statement::Kind::label, Name("lab").id(), {}});
-    f.body.push_back({ir::Statement::Kind::instruction, 0, {}});
-    f.instructions.emplace_back();
-  }
-  ir::Function& function() { return module.functions.front(); }
-
-  ir::Operand reg(Type type, int index) {
-    for (std::size_t t = 0; t < types.size(); ++t) {
-      if (types[t] == type) return make(Kind::reg, t * per_type + static_cast<std::size_t>(index));
-    }
-    return {};
+    return prefixes.empty();
   }
 };
-
-// The type of register that stands for a type which none is declared with.
-Type register_type(Type type) {
-  if (type == Type::none) return Type::b32;
-  const isa::TypeInfo& info = isa::info(type);
-  if (info.declarable) return type;
-  switch (info.bits <= 8 ? 8 : info.bits) {
-    case 8: return Type::b8;
-    case 16: return Type::b16;
-    case 64: return Type::b64;
-    default: return Type::b32;
-  }
-}
 
 class Writer {
  public:
-  Writer(isa::Target target, isa::Version version) : goal_{target, version}, symbols_(pool_.module, pool_.function()) {}
+  Writer(const Settings& settings, check::Goal goal)
+      : settings_(settings),
+        goal_(goal),
+        symbols_(pool_.module, pool_.function()),
+        generator_(pool_, [this](std::size_t n) { return random_() % n; }) {
+    if (goal.version < isa::Version{8, 3}) std::erase(pool_.types, isa::Type::b128);  // there is none to declare
+  }
 
-  void form(const isa::Form& form, int samples) {
+  void form(const isa::Form& form) {
     form_ = &form;
     random_.seed(static_cast<unsigned>(std::hash<std::string_view>{}(form.id)));
-    for (const std::string& mnemonic : mnemonics(samples)) instances(mnemonic);
+    const std::vector<Words> legal = mnemonics();
+    for (std::size_t i = 0; i < legal.size(); ++i) instances(legal[i], i);
+    if (settings_.depth == 0) return;
+    for (std::size_t i = 0; i < legal.size() && i < (settings_.depth > 1 ? 40u : 12u); ++i) {
+      last_ = generator_.match(form, legal[i]);
+      const std::size_t orders = i < 2 ? (settings_.depth > 1 ? 100 : 24) : 6;
+      for (const Words& words : generator_.orders(legal[i], orders)) plain(words);
+      for (const Words& words : generator_.beside(form, legal[i])) plain(words);
+    }
+  }
+
+  // One mnemonic, with the operands of its match.
+  void one(const isa::Form& form, const Words& words) {
+    form_ = &form;
+    last_ = generator_.match(form, words);
+    if (last_) plain(words);
   }
 
  private:
-  // Every value of every slot once, then random choices, then neighbours: two words exchanged, one left out.
-  std::vector<std::string> mnemonics(int samples) {
-    std::vector<std::vector<std::string_view>> chosen;
-    const std::size_t slots = form_->slots.size();
-    for (std::size_t s = 0; s < slots; ++s) {
-      for (int v = 0; v < form_->slots[s].count; ++v) chosen.push_back(words(s, v, false));
+  // Those that are this row's. Where a value of a slot is not legal with the first values of the others, random ones
+  // are tried.
+  std::vector<Words> mnemonics() {
+    std::vector<Words> found;
+    std::set<std::string> seen;
+    std::vector<Words> broken;  // against a rule of the row
+    const auto keep = [&](const Choice& c) {
+      const Words words = generator_.words(*form_, c);
+      const bool legal = generator_.match(*form_, words) != nullptr;
+      if (seen.insert(oracle::join(*form_, words)).second) (legal ? found : broken).push_back(words);
+      return legal;
+    };
+    const double combinations = generator_.combinations(*form_);
+    if (combinations <= (settings_.depth > 1 ? 400 : settings_.depth ? 64 : 24)) {
+      Choice c = generator_.first(*form_);
+      do keep(c);
+      while (generator_.next(*form_, c));
+    } else {
+      every_value(keep);
+      if (form_->rules[0] != isa::Rule::none && settings_.depth) pairs(keep, settings_.depth > 1 ? 600 : 150);
+      for (int i = 0; i < settings_.samples * (1 + settings_.depth); ++i) keep(generator_.random(*form_));
     }
-    if (slots == 0) chosen.push_back(words(0, 0, false));
-    for (int i = 0; i < samples; ++i) chosen.push_back(words(slots, 0, true));
-    std::vector<std::string> texts;
-    for (const auto& list : chosen) {
-      texts.push_back(join(list));
-      if (list.size() < 2 || roll(4) != 0) continue;
-      auto other = list;
-      const std::size_t at = roll(list.size() - 1);
-      std::swap(other[at], other[at + 1]);
-      texts.push_back(join(other));
-      other = list;
-      other.erase(other.begin() + static_cast<std::ptrdiff_t>(roll(list.size())));
-      texts.push_back(join(other));
+    if (!found.empty()) {
+      last_ = generator_.match(*form_, found.front());
+      for (const Words& words : broken) plain(words);
     }
-    return texts;
+    return found;
   }
 
-  std::vector<std::string_view> words(std::size_t slot, int value, bool random) {
-    std::vector<std::string_view> list;
-    std::vector<int> groups(form_->modifiers.size() + 1, -1);
-    for (const isa::Modifier& m : form_->modifiers) {
-      const bool asked = m.slot != isa::Modifier::literal && m.slot == slot;
-      bool present = m.group == 0 || asked;
-      if (!present) {
-        for (const isa::Modifier& other : form_->modifiers)
-          present = present || (other.group == m.group && other.slot == slot && !random);
-        if (random) {
-          int& group = groups[m.group];
-          if (group < 0) group = static_cast<int>(roll(2));
-          present = group != 0;
+  template <class Keep>
+  void every_value(const Keep& keep) {
+    keep(generator_.first(*form_));
+    for (std::size_t s = 0; s < form_->slots.size(); ++s) {
+      for (int v = 0; v < form_->slots[s].count; ++v) {
+        Choice c = generator_.first(*form_);
+        generator_.choose(*form_, c, s, v);
+        for (int attempt = 0; !keep(c) && attempt < 60; ++attempt) {
+          do c = generator_.random(*form_), generator_.choose(*form_, c, s, v);
+          while (++attempt < 60 && !generator_.match(*form_, generator_.words(*form_, c)));
         }
       }
-      if (!present) continue;
-      if (m.slot == isa::Modifier::literal) {
-        list.push_back(form_->word(m.word));
-        continue;
+    }
+  }
+
+  template <class Keep>
+  void pairs(const Keep& keep, std::size_t at_most) {
+    std::vector<Choice> all;
+    for (std::size_t s = 0; s < form_->slots.size(); ++s) {
+      for (std::size_t t = s + 1; t < form_->slots.size(); ++t) {
+        for (int v = 0; v < form_->slots[s].count; ++v) {
+          for (int w = 0; w < form_->slots[t].count; ++w) {
+            Choice c = generator_.first(*form_);
+            generator_.choose(*form_, c, s, v), generator_.choose(*form_, c, t, w);
+            all.push_back(c);
+          }
+        }
       }
-      const isa::Slot& s = form_->slots[m.slot];
-      const int v = asked ? value : random ? static_cast<int>(roll(s.count)) : 0;
-      list.push_back(form_->word(form_->values[static_cast<std::size_t>(s.first + v)].word));
     }
-    return list;
+    std::shuffle(all.begin(), all.end(), random_);
+    for (std::size_t i = 0; i < all.size() && i < at_most; ++i) keep(all[i]);
   }
 
-  std::string join(const std::vector<std::string_view>& words) const {
-    std::string text(form_->word(form_->opcode));
-    for (const auto& word : words) text += cat('.', word);
-    return text;
-  }
-
-  std::size_t roll(std::size_t n) { return random_() % n; }
-
-  // Legal operands, then one operand changed at a time.
-  void instances(const std::string& text) {
-    const isa::Mnemonic* mnemonic = isa::resolve(text);
-    const isa::Match* match = nullptr;
-    for (const isa::Match& m : mnemonic->matches) {
-      if (m.form == form_) match = &m;
-    }
-    if (!match) match = last_;  // a neighbour: the operands of the mnemonic before it
-    if (!match) return;
-    last_ = match;
-    for (const isa::Pattern& p : match->operands) {
-      if (p.kind == isa::OperandKind::prototype || p.kind == isa::OperandKind::function ||
-          p.kind == isa::OperandKind::arguments)
-        return;
-    }
-    std::set<unsigned> groups{0};
-    unsigned all = 0;
-    for (const isa::Pattern& p : match->operands) all |= p.group ? 1u << p.group : 0;
-    groups.insert(all);
-    for (const unsigned g : groups) {
-      write(*mnemonic, operands(*match, g, -1, 0));
-      const int count = static_cast<int>(last_count_);
+  // Legal operands, then one operand changed at a time: all changes for the first mnemonics of a row.
+  void instances(const Words& words, std::size_t nth) {
+    const isa::Match& match = *generator_.match(*form_, words);
+    const isa::Mnemonic& mnemonic = *isa::resolve(oracle::join(*form_, words));
+    const bool whole = nth < static_cast<std::size_t>(settings_.depth == 2 ? 3 : settings_.depth);
+    const auto groups = generator_.operand_groups(match);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      auto operands = generator_.operands(*form_, match, groups[g]);
+      const int count = static_cast<int>(operands.size());
+      std::vector<int> changes;
+      for (int at = 0; at < count; ++at) changes.push_back(generator_.changes(at));
+      write(mnemonic, operands);
+      if (!operands.empty()) operands.pop_back(), write(mnemonic, operands);
+      if (whole || g == 0) {
+        operands = generator_.operands(*form_, match, groups[g]);
+        operands.push_back(pool_.reg(isa::Type::b32, 7)), write(mnemonic, operands);
+      }
+      if (g > 1 && !whole) continue;
       for (int at = 0; at < count; ++at) {
-        for (int change = 1; change <= 4; ++change) write(*mnemonic, operands(*match, g, at, change));
-      }
-      auto fewer = operands(*match, g, -1, 0);
-      if (!fewer.empty()) fewer.pop_back(), write(*mnemonic, fewer);
-    }
-  }
-
-  std::vector<ir::Operand> operands(const isa::Match& match, unsigned groups, int changed, int change) {
-    std::vector<ir::Operand> list;
-    pool_.function().operands.clear();
-    next_.assign(std::size(isa::type_table), 0);
-    for (std::size_t i = 0; i < match.operands.size(); ++i) {
-      const isa::Pattern& p = match.operands[i];
-      const bool two = p.row->pair || p.row->coordinates;
-      if (p.group != 0 && (groups >> p.group & 1) == 0) {
-        i += two;
-        continue;
-      }
-      const int change_here = static_cast<int>(list.size()) == changed ? change : 0;
-      ir::Operand o = operand(p, change_here);
-      if (p.row->pair && !(p.row->pair_optional && roll(2)))
-        o = compound(Kind::pair, {o, operand(match.operands[i + 1], 0)});
-      if (p.row->coordinates) o = address(p, operand(match.operands[i + 1], 0));
-      list.push_back(o);
-      i += two;
-    }
-    last_count_ = list.size();
-    return list;
-  }
-
-  ir::Operand compound(Kind kind, const std::vector<ir::Operand>& children) {
-    auto& pool = pool_.function().operands;
-    ir::Operand o = make(kind, pool.size());
-    o.child_count = static_cast<std::uint32_t>(children.size());
-    pool.insert(pool.end(), children.begin(), children.end());
-    return o;
-  }
-
-  ir::Operand symbol(std::string_view name) { return make(Kind::symbol, Name(name).id()); }
-
-  ir::Operand address(const isa::Pattern& p, std::optional<ir::Operand> coordinates = {}) {
-    const isa::Space s = p.space;
-    ir::Operand base = pool_.reg(Type::u64, 0);
-    if (s == isa::Space::param || s == isa::Space::param_entry)
-      base = symbol(form_->id.starts_with("st") ? "qv" : "pv");
-    if (s == isa::Space::param_func) base = symbol("qv");
-    if (coordinates) return compound(Kind::address, {base, *coordinates});
-    return compound(Kind::address, {base});
-  }
-
-  ir::Operand fresh(Type type) { return pool_.reg(type, next_[static_cast<std::size_t>(type)]++ % Pool::per_type); }
-
-  ir::Operand operand(const isa::Pattern& p, int change) {
-    switch (p.kind) {
-      case isa::OperandKind::address: {
-        if (change == 1) return compound(Kind::address, {pool_.reg(pool_.types[roll(pool_.types.size())], 1)});
-        if (change == 2) return compound(Kind::address, {symbol("gv")});
-        if (change == 3) return compound(Kind::address, {symbol("sv")});
-        if (change == 4) return compound(Kind::address, {symbol("lv")});
-        return address(p);
-      }
-      case isa::OperandKind::sink: return change ? fresh(Type::b64) : make(Kind::sink);
-      case isa::OperandKind::immediate: return immediate(p, change);
-      case isa::OperandKind::label: return symbol("lab");
-      case isa::OperandKind::symbol: return symbol("gv");
-      default: return value(p, change);
-    }
-  }
-
-  ir::Operand number(std::int64_t value) {
-    ir::Operand o = make(Kind::integer);
-    return o.value = value, o;
-  }
-
-  ir::Operand immediate(const isa::Pattern& p, int change) {
-    const bool ranged = p.row->low <= p.row->high;
-    if (change == 1) return number(ranged ? p.row->high + 1 : -1);
-    if (change == 2) return number(ranged ? p.row->low - 1 : 77);
-    if (change == 3) return fresh(Type::b32);
-    return number(ranged ? p.row->high : 1);
-  }
-
-  ir::Operand value(const isa::Pattern& p, int change) {
-    const Type type = register_type(p.type);
-    std::size_t n = p.length;
-    Type element = type;
-    if (p.row->pack) {
-      n = 2;
-      element = isa::info(type).bits == 16   ? Type::b8
-                : isa::info(type).bits == 32 ? Type::b16
-                : isa::info(type).bits == 64 ? Type::b32
-                                             : Type::b64;
-    }
-    switch (change) {
-      case 1: element = pool_.types[roll(pool_.types.size())]; break;  // another type
-      case 2:                                                          // a number
-        if (n == 0 && type == Type::pred && roll(2)) {
-          ir::Operand negated = fresh(type);
-          return negated.negated = true, negated;
+        const int all = changes[static_cast<std::size_t>(at)];
+        const int some = whole && g < 2 ? all : settings_.depth == 2 ? 4 : settings_.depth == 1 ? 2 : nth < 4;
+        for (int n = 1; n <= some; ++n) {
+          const int change = some == all ? n : 1 + static_cast<int>(random_() % static_cast<unsigned>(all));
+          write(mnemonic, generator_.operands(*form_, match, groups[g], at, change));
         }
-        if (n == 0) return constant(type);
-        n += 1;
-        break;
-      case 3:
-        if (n == 0) return roll(2) ? make(Kind::sink) : make(Kind::special, Name("%tid.x").id());
-        n = 0;
-        break;
-      case 4:  // a register of the same size and another kind
-        element = same_size(element);
-        break;
-      default: break;
+      }
     }
-    if (n == 0) return fresh(element);
-    std::vector<ir::Operand> elements;
-    for (std::size_t i = 0; i < n; ++i) elements.push_back(fresh(element));
-    return compound(Kind::vector, elements);
   }
 
-  ir::Operand constant(Type type) {
-    const std::size_t which = roll(3);
-    if (which == 0) return number(static_cast<std::int64_t>(roll(40)));
-    ir::Operand o = make(which == 1 ? Kind::f32 : Kind::f64);
-    o.bits = which == 1 ? 0x3f800000u : 0x3ff0000000000000u;
-    return type == Type::f64 && which == 1 ? number(3) : o;
+  // Only legal operands; those of the mnemonic before it where it is none of this row.
+  void plain(const Words& words) {
+    const isa::Mnemonic& mnemonic = *isa::resolve(oracle::join(*form_, words));
+    const isa::Match* match = generator_.match(*form_, words);
+    if (!match) match = last_;
+    if (!match) return;
+    const auto groups = generator_.operand_groups(*match);
+    write(mnemonic, generator_.operands(*form_, *match, groups[0]));
+    if (groups.size() > 1) write(mnemonic, generator_.operands(*form_, *match, groups[1]));
   }
 
-  Type same_size(Type type) {
-    std::vector<Type> others;
-    for (const Type t : pool_.types) {
-      if (isa::info(t).bits == isa::info(type).bits) others.push_back(t);
-    }
-    return others[roll(others.size())];
+  void write(const isa::Mnemonic& mnemonic, const oracle::Operands& operands) {
+    ir::Instruction& i = pool_.put(mnemonic, operands);
+    const std::string text = pool_.text();
+    if (!seen_.insert(text).second || std::hash<std::string>{}(text) % settings_.parts != settings_.part) return;
+    const auto problem = check::check_instruction(goal_, pool_.function(), i, {}, &symbols_, 1);
+    std::printf("%s\t%.*s\t%.*s\t%s:%s\t%s\n", problem ? "refused" : "legal", static_cast<int>(form_->id.size()),
+                form_->id.data(), static_cast<int>(form_->section.size()), form_->section.data(),
+                isa::to_string(goal_.target).c_str(), isa::to_string(goal_.version).c_str(), text.c_str());
   }
 
-  void write(const isa::Mnemonic& mnemonic, const std::vector<ir::Operand>& operands) {
-    ir::Function& f = pool_.function();
-    ir::Instruction& i = f.instructions.front();
-    i.mnemonic = &mnemonic;
-    i.first = static_cast<std::uint32_t>(f.operands.size());
-    i.count = static_cast<std::uint32_t>(operands.size());
-    f.operands.insert(f.operands.end(), operands.begin(), operands.end());
-    std::string text = mnemonic.text;
-    for (std::size_t o = 0; o < operands.size(); ++o)
-      text += cat(o ? ", " : " ", ir::to_string(f, f.operands[i.first + o]));
-    const auto problem = check::check_instruction(goal_, f, i, {}, &symbols_, 1);
-    if (seen_.insert(text).second)
-      std::printf("%s\t%.*s\t%s\n", problem ? "refused" : "legal", static_cast<int>(form_->id.size()), form_->id.data(),
-                  text.c_str());
-    f.operands.resize(i.first);
-  }
-
+  const Settings& settings_;
   check::Goal goal_;
-  Pool pool_;
+  oracle::Pool pool_;
   check::Symbols symbols_;
+  std::mt19937 random_;
+  oracle::Generator generator_;
   const isa::Form* form_ = nullptr;
   const isa::Match* last_ = nullptr;
-  std::size_t last_count_ = 0;
-  std::vector<int> next_;
-  std::mt19937 random_;
   std::set<std::string> seen_;
 };
+
+// PTX versions from 4.0 on, the first that an assembler of today can be asked for.
+constexpr isa::Version versions[] = {{4, 0}, {4, 1}, {4, 2}, {4, 3}, {5, 0}, {6, 0}, {6, 1}, {6, 2}, {6, 3},
+                                     {6, 4}, {6, 5}, {7, 0}, {7, 1}, {7, 2}, {7, 3}, {7, 4}, {7, 5}, {7, 6},
+                                     {7, 7}, {7, 8}, {8, 0}, {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 6},
+                                     {8, 7}, {8, 8}, {9, 0}, {9, 1}, {9, 2}, {9, 3}, {9, 4}};
+
+// The form and each value of its slots, at the version that check says it needs and the one before, on the first target
+// that has it.
+void since(const Settings& settings) {
+  oracle::Pool pool;
+  std::mt19937 random;
+  const oracle::Generator generator(pool, [&](std::size_t n) { return random() % n; });
+  std::map<std::string, std::unique_ptr<Writer>> writers;
+  const auto ask = [&](const isa::Form& form, const Words& words, isa::Target target, isa::Version version) {
+    if (version < isa::first_version(target).value_or(isa::Version{})) return;
+    auto& writer = writers[cat(isa::to_string(target), isa::to_string(version))];
+    if (!writer) writer = std::make_unique<Writer>(settings, check::Goal{target, version});
+    writer->one(form, words);
+  };
+  const auto both = [&](const isa::Form& form, const Words& words) {
+    const isa::Match* match = generator.match(form, words);
+    if (!match) return;
+    const isa::Version need = match->needs().version;
+    int targets = 0;  // the first two: a later one may know the version before
+    for (const isa::Target target : isa::all_targets()) {
+      const isa::Version first = isa::first_version(target).value_or(isa::Version{});
+      if (!match->runs_on(target) || targets == 2) continue;
+      const auto at = std::find_if(std::begin(versions), std::end(versions),
+                                   [&](isa::Version v) { return v >= need && v >= first; });
+      if (at == std::end(versions)) continue;
+      ++targets;
+      ask(form, words, target, *at);
+      if (at != std::begin(versions) && *at == need) ask(form, words, target, at[-1]);
+    }
+  };
+  for (const isa::Form& form : isa::forms()) {
+    if (!settings.wants(form)) continue;
+    random.seed(1);
+    for (int i = 0; i < 4; ++i) both(form, generator.words(form, i ? generator.random(form) : generator.first(form)));
+    for (std::size_t s = 0; s < form.slots.size(); ++s) {
+      for (int v = 0; v < form.slots[s].count; ++v) {
+        if (form.values[static_cast<std::size_t>(form.slots[s].first + v)].need == 0 && v > 1) continue;
+        Choice c = generator.first(form);
+        generator.choose(form, c, s, v);
+        for (int n = 0; n < 40 && !generator.match(form, generator.words(form, c)); ++n)
+          c = generator.random(form), generator.choose(form, c, s, v);
+        both(form, generator.words(form, c));
+      }
+    }
+  }
+}
+
+int usage() {
+  return std::fputs(
+             "usage: oracle_instances [--depth D] [--samples N] [--part K/N] --since | TARGET VERSION [PREFIX...]\n",
+             stderr),
+         2;
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) return std::fputs("usage: oracle_instances TARGET VERSION SAMPLES [PREFIX...]\n", stderr), 2;
-  const auto target = isa::target_named(argv[1]);
+  Settings settings;
+  bool versions_too = false;
+  std::vector<std::string_view> words;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--since") {
+      versions_too = true;
+    } else if (word.starts_with("--") && i + 1 < argc) {
+      const char* value = argv[++i];
+      if (word == "--depth") settings.depth = std::atoi(value);
+      if (word == "--samples") settings.samples = std::atoi(value);
+      if (word == "--part" && std::sscanf(value, "%u/%u", &settings.part, &settings.parts) != 2) return usage();
+    } else {
+      words.push_back(word);
+    }
+  }
+  if (versions_too) return settings.prefixes = words, since(settings), 0;
   unsigned major = 0, minor = 0;
-  if (!target || std::sscanf(argv[2], "%u.%u", &major, &minor) != 2)
-    return std::fputs("not a target or a version\n", stderr), 2;
-  Writer writer(*target, {static_cast<std::uint8_t>(major), static_cast<std::uint8_t>(minor)});
+  if (words.size() < 2 || settings.parts == 0) return usage();
+  const auto target = isa::target_named(words[0]);
+  if (!target || std::sscanf(std::string(words[1]).c_str(), "%u.%u", &major, &minor) != 2) return usage();
+  settings.prefixes.assign(words.begin() + 2, words.end());
+  Writer writer(settings, {*target, {static_cast<std::uint8_t>(major), static_cast<std::uint8_t>(minor)}});
   for (const isa::Form& form : isa::forms()) {
-    bool wanted = argc == 4;
-    for (int i = 4; i < argc; ++i) wanted = wanted || form.id.starts_with(argv[i]);
-    if (wanted) writer.form(form, std::atoi(argv[3]));
+    if (settings.wants(form)) writer.form(form);
   }
 }

@@ -1,190 +1,188 @@
 #!/usr/bin/env python3
 """Asks the assembler about instances of the rows and compares its verdicts with check's.
 
-    oracle.py --instances build/dev/tests/oracle_instances [--ptxas PATH] [--quick] [--samples N] [--goal sm_90a:9.0]... [PREFIX...]
+    oracle.py --instances build/dev/tests/oracle_instances [--assembler PATH] [--old PATH]... [--jobs N] [--depth D]
+              [--part K/N] [--goal sm_90a:9.4]... [--quick | --full] [PREFIX...]
 
-PREFIX selects forms by the beginning of their names. Known differences are lines of known.tsv: a regular expression on
-the instruction, a tab, and the reason.
+PREFIX selects forms by the beginning of their names. --quick asks a part of everything; --full asks everything, fails
+on stale entries of known.tsv and writes the counts for docs/isa/agreement.md (--report). --old: earlier assemblers,
+which judge at the versions that they know. known.tsv says what its columns are.
 """
 
 import argparse
 import collections
+import json
+import multiprocessing
+import os
 import pathlib
-import re
-import shutil
 import subprocess
 import sys
-import tempfile
+import time
 
-HERE = pathlib.Path(__file__).parent
-TYPES = [
-    "b8",
-    "b16",
-    "b32",
-    "b64",
-    "b128",
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "s8",
-    "s16",
-    "s32",
-    "s64",
-    "f16",
-    "f16x2",
-    "f32",
-    "f64",
-    "pred",
-]
-GOALS = [
-    "sm_75:6.3",
-    "sm_80:7.0",
-    "sm_90:8.0",
-    "sm_90a:8.6",
-    "sm_100a:8.8",
-    "sm_103f:9.0",
-    "sm_120a:9.0",
-    "sm_107a:9.4",
-]
-QUICK = ["sm_90a:8.6"]
+import assembler
+import known as known_list
+
+# Every target is asked at the newest version; three of them about all, the others about a part.
+DEEP = ["sm_90a", "sm_100a", "sm_120a"]
+TARGETS = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a", "sm_110a"]
+TARGETS += ["sm_120a", "sm_121a"]
+NEWEST = "9.4"
+OLDER = ["sm_75:6.3", "sm_80:7.0", "sm_90:8.0", "sm_90a:8.6", "sm_100a:8.8"]
+OFTEN = ["sm_75:9.4", "sm_90a:9.4", "sm_100a:9.4", "sm_120a:9.4"]
 
 
-def find_ptxas() -> str | None:
-    """The newest assembler at hand: the PyPI package's, else the one on the path."""
-    for site in map(pathlib.Path, sys.path):
-        for found in sorted(site.glob("nvidia/*/bin/ptxas")):
-            return str(found)
-    return shutil.which("ptxas")
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
-def highest_version(ptxas: str) -> tuple[int, int]:
-    """Tried on one empty module a version, from above."""
-    for version in [(9, 5), (9, 4), (9, 3), (9, 2), (9, 1), (9, 0), (8, 8), (8, 7), (8, 6), (8, 5)]:
-        if not assemble(ptxas, "sm_80", f".version {version[0]}.{version[1]}\n.target sm_80\n"):
-            return version
-    return (0, 0)
+class Unit:
+    """One call of oracle_instances: its arguments, and the assemblers that judge what it writes."""
+
+    def __init__(self, goal: str, depth: int, part: str, judges):
+        self.goal, self.depth, self.part, self.judges = goal, depth, part, judges
+
+    def rows(self, arguments) -> list[list[str]]:
+        where = ["--since"] if self.goal == "since" else self.goal.split(":")
+        command = [arguments.instances, "--depth", str(self.depth), "--samples", str(arguments.samples)]
+        command += ["--part", self.part, *where, *arguments.prefixes]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return [line.split("\t") for line in said.splitlines()]
 
 
-def assemble(ptxas: str, target: str, text: str) -> dict[int, str]:
-    """Line -> first error; line 0 holds what has no line."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "k.ptx")
-        path.write_text(text)
-        run = subprocess.run(
-            [ptxas, "-O0", "-arch", target, str(path), "-o", str(path) + ".cubin"], capture_output=True, text=True
-        )
-    errors: dict[int, str] = {}
-    if run.returncode == 0:
-        return errors
-    for line in (run.stdout + run.stderr).splitlines():
-        at = re.search(r"line (\d+); (error|fatal)\s*: (.*)", line)
-        if at:
-            errors.setdefault(int(at[1]), at[3])
-    return errors or {0: run.stderr.strip() or f"exit {run.returncode}"}
-
-
-def module(target: str, version: str, lines: list[str]) -> tuple[str, int]:
-    """The text, and the number of lines before the first of `lines`."""
-    head = [
-        f".version {version}",
-        f".target {target}",
-        ".address_size 64",
-        ".global .align 16 .b8 gv[256];",
-        ".shared .align 16 .b8 sv[256];",
-        ".const .align 16 .b8 cv[256];",
-        ".visible .entry k(.param .align 16 .b8 pv[256])",
-        "{",
-    ]
-    for name in TYPES:
-        if name == "b128" and tuple(map(int, version.split("."))) < (8, 3):
-            continue
-        head.append(f".reg .{name} {name}_<136>;")
-    head += [".local .align 16 .b8 lv[256];", ".param .align 16 .b8 qv[256];"]
-    return "\n".join(head + [line + ";" for line in lines] + ["lab:", "ret;", "}", ""]), len(head)
-
-
-def verdicts(ptxas: str, target: str, version: str, lines: list[str]) -> dict[int, str]:
-    """Index -> error. Refused lines are taken out and the rest is asked again, as some errors hide others.
-
-    The last line is always wrong, so that the assembler stops before it generates code."""
-    bad: dict[int, str] = {}
-    live = list(range(len(lines)))
-    while live:
-        text, before = module(target, version, [lines[i] for i in live] + ["bra no_such_label"])
-        errors = assemble(ptxas, target, text)
-        if 0 in errors:  # it crashed: ask in halves
-            if len(live) == 1:
-                return bad | {live[0]: errors[0]}
-            middle = len(live) // 2
-            for half in (live[:middle], live[middle:]):
-                found = verdicts(ptxas, target, version, [lines[i] for i in half])
-                bad.update({half[i]: error for i, error in found.items()})
-            return bad
-        hit = {live[n - before - 1]: e for n, e in errors.items() if 0 <= n - before - 1 < len(live)}
-        if not hit:
-            if before + len(live) + 1 not in errors:
-                raise RuntimeError(f"{target} {version}: {errors}")
-            return bad
-        bad.update(hit)
-        live = [i for i in live if i not in bad]
-    return bad
-
-
-def compare(arguments, goal: str, known) -> collections.Counter:
-    target, version = goal.split(":")
-    command = [arguments.instances, target, version, str(arguments.samples), *arguments.prefixes]
-    rows = [
-        line.split("\t")
-        for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    ]
+def plan(arguments, judges) -> list[Unit]:
+    newest = judges[:1]
+    if arguments.goal:
+        return [Unit(goal, arguments.depth, arguments.part, newest) for goal in arguments.goal]
     if arguments.quick:
-        rows = rows[::4]
-    count = collections.Counter()
-    chunk = 4000
-    for begin in range(0, len(rows), chunk):
-        part = rows[begin : begin + chunk]
-        bad = verdicts(arguments.ptxas, target, version, [row[2] for row in part])
-        for index, (mine, form, text) in enumerate(part):
-            theirs = "refused" if index in bad else "legal"
-            count[theirs, mine] += 1
-            if mine == theirs:
+        units = [Unit(goal, 1, "0/40", newest) for goal in OFTEN]
+        units += [Unit(f"{t}:{NEWEST}", 1, "1/160", newest) for t in TARGETS if f"{t}:{NEWEST}" not in OFTEN]
+        return [*units, Unit("since", 0, "0/3", judges)]
+    if arguments.full:
+        units = [Unit("since", 0, "0/1", judges)]
+        for target in TARGETS:
+            parts = [f"{k}/4" for k in range(4)] if target in DEEP else [f"{TARGETS.index(target) % 5}/5"]
+            units += [Unit(f"{target}:{NEWEST}", 1, part, newest) for part in parts]
+        return units + [Unit(goal, 1, "3/10", newest) for goal in OLDER]
+    return [Unit(goal, arguments.depth, arguments.part, newest) for goal in OFTEN]
+
+
+def ask(unit: Unit, arguments, entries) -> dict:
+    """Counts of the unit by assembler, chapter, target and verdicts; its differences; hits of known.tsv."""
+    counts, differences, hits, texts = collections.Counter(), [], collections.Counter(), set()
+    by_goal = collections.defaultdict(list)
+    for row in unit.rows(arguments):
+        by_goal[row[3]].append(row)
+    for judge in unit.judges:
+        if isinstance(judge, str):
+            judge = assembler.find(judge)
+        highest = assembler.highest_version(judge)
+        for goal, rows in by_goal.items():
+            target, version = goal.split(":")
+            if numbers(version) > highest or not assembler.knows(judge, target, version):
                 continue
-            reason = next((k for k in known if k.search(text)), None)
-            if reason:
-                known[reason] += 1
-                continue
-            count["differs"] += 1
-            print(f"{goal}\t{form}\tcheck: {mine}\t{text}\t{bad.get(index, '')}")
-    return count
+            suspects = frozenset(row[4] for row in rows if row[0] == "refused")
+            bad = assembler.Judge(judge, target, version).refused([row[4] for row in rows], suspects)
+            texts.update(hash((row[4], target)) for row in rows)
+            for mine, form, section, _, text in rows:
+                theirs = "refused" if text in bad else "legal"
+                chapter = ".".join(section.split(".")[:3])
+                entry = None
+                if mine != theirs:
+                    entry = known_list.find(entries, section, theirs, target, judge.version, text)
+                    if entry is None:
+                        differences.append((str(judge), goal, form, mine, text, bad.get(text, "")))
+                    else:
+                        hits[entry.line] += 1
+                kind = theirs if mine == theirs else f"{theirs} {'known' if entry else 'new'}"
+                counts[str(judge), chapter, target, kind] += 1
+        judge.close()
+    return {"counts": counts, "differences": differences, "hits": hits, "texts": texts, "goal": unit.goal}
+
+
+def run(units: list[Unit], arguments, entries):
+    """The units' answers as they come, from some processes."""
+    if arguments.jobs == 1:
+        yield from (ask(unit, arguments, entries) for unit in units)
+        return
+    # Processes that are ended with their parent hold the assembler, which may crash: each unit gets a fresh one.
+    with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=1) as pool:
+        waiting = [pool.apply_async(ask, (unit, arguments, entries)) for unit in units]
+        for one in waiting:
+            yield one.get()
+
+
+def percent(part: int, whole: int) -> float:
+    return 100.0 * part / whole if whole else 100.0
+
+
+def agreement(counts) -> tuple[float, float, int]:
+    """Of what the assembler takes and of what it refuses: how much check does, in per cent; and the lines asked."""
+    kinds = collections.Counter()
+    for (*_, kind), n in counts.items():
+        kinds[kind] += n
+    takes = sum(n for kind, n in kinds.items() if kind.startswith("legal"))
+    refuses = sum(n for kind, n in kinds.items() if kind.startswith("refused"))
+    return percent(kinds["legal"], takes), percent(kinds["refused"], refuses), takes + refuses
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--instances", required=True)
-    parser.add_argument("--ptxas", default=find_ptxas())
-    parser.add_argument("--quick", action="store_true", help="one goal, no random samples, every fourth instruction")
-    parser.add_argument("--samples", type=int, default=4)
-    parser.add_argument("--goal", action="append", help="TARGET:VERSION; default: a list of both")
+    parser.add_argument("--assembler", "--ptxas", help="a ptxas or a libnvJitLink; default: the newest at hand")
+    parser.add_argument("--old", action="append", default=[], help="an earlier assembler")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--depth", type=int, default=1)
+    parser.add_argument("--samples", type=int, default=4, help="random mnemonics a form")
+    parser.add_argument("--part", default="0/1", help="K/N: every Nth instance")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--goal", action="append", help="TARGET:VERSION or since")
+    parser.add_argument("--at-least", type=float, default=100.0, help="agreement in per cent that is enough")
+    parser.add_argument("--report", help="file for the counts")
     parser.add_argument("prefixes", nargs="*")
     arguments = parser.parse_args()
-    if not arguments.ptxas:
+    newest = assembler.find(arguments.assembler)
+    if not newest:
         print("skipped: no ptxas")
         return 0
-    if arguments.quick:
-        arguments.samples = 0
-    highest = highest_version(arguments.ptxas)
-    lines = [line for line in (HERE / "known.tsv").read_text().splitlines() if line and not line.startswith("#")]
-    known = {re.compile(line.split("\t")[0]): 0 for line in lines}
-    total = collections.Counter()
-    for goal in arguments.goal or (QUICK if arguments.quick else GOALS):
-        if tuple(map(int, goal.split(":")[1].split("."))) > highest:
-            print(f"skipped: {goal}, ptxas knows PTX {highest[0]}.{highest[1]}")
-            continue
-        total += compare(arguments, goal, known)
-    asked = sum(n for key, n in total.items() if key != "differs")
-    print(f"{asked} instructions, {total['differs']} differences, {sum(known.values())} known")
-    return 1 if total["differs"] else 0
+    newest.close()
+    begin = time.time()
+    entries = known_list.read()
+    judges = [newest.path, *arguments.old]
+    counts, hits, texts, different = collections.Counter(), collections.Counter(), set(), 0
+    for answer in run(plan(arguments, judges), arguments, entries):
+        counts += answer["counts"]
+        hits += answer["hits"]
+        texts |= answer["texts"]
+        different += len(answer["differences"])
+        for judge, goal, form, mine, text, error in answer["differences"]:
+            by = "" if judge == str(newest) else f"{judge} "
+            print(f"{by}{goal}\t{form}\tcheck: {mine}\t{text}\t{error}")
+        sys.stdout.flush()
+    takes, refuses, asked = agreement(counts)
+    stale = known_list.stale(entries, hits) if arguments.full and not arguments.prefixes else []
+    for entry in stale:
+        print(f"known.tsv:{entry.line}: stale, nothing differs so any more: {entry.pattern}")
+    print(f"{asked} verdicts on {len(texts)} instructions ({newest}) in {time.time() - begin:.0f} s")
+    print(f"check agrees with {takes:.3f} % of what it takes, {refuses:.3f} % of what it refuses")
+    print(f"{different} differences, {sum(hits.values())} known by {len(hits)} of {len(entries)} entries")
+    if arguments.report:
+        write_report(arguments.report, counts, hits, entries, len(texts), time.time() - begin, different)
+    return 1 if (different and min(takes, refuses) < arguments.at_least) or stale else 0
+
+
+def write_report(path: str, counts, hits, entries, distinct: int, seconds: float, different: int):
+    data = {
+        "counts": [[*key, n] for key, n in sorted(counts.items())],
+        "hits": [[e.section, e.takes, e.reason, hits[e.line]] for e in entries if hits[e.line]],
+        "entries": len(entries),
+        "distinct": distinct,
+        "seconds": round(seconds),
+        "differences": different,
+        "command": "make oracle",
+        "cores": os.cpu_count(),
+    }
+    pathlib.Path(path).write_text(json.dumps(data))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ bool fits(const ir::Function& f, const Pattern& p, const Operand& o, bool strict
   switch (p.kind) {
     case OperandKind::value: return fits_value(f, p, o, strict);
     case OperandKind::sink: return o.kind == Kind::sink;
-    case OperandKind::address: return o.kind == Kind::address && (o.child_count > 1) == p.row->coordinates;
+    case OperandKind::address: return o.kind == Kind::address;
     case OperandKind::immediate: return o.kind == Kind::integer || o.kind == Kind::symbol;
     case OperandKind::label:
     case OperandKind::prototype:
@@ -59,7 +59,6 @@ bool place(const ir::Function& f, const isa::Match& match, const ir::Instruction
   out.clear();
   for (std::size_t i = 0; i < match.operands.size(); ++i) {
     const Pattern& p = match.operands[i];
-    const bool two = p.row->pair || p.row->coordinates;
     const Operand* first = nullptr;
     const Operand* second = nullptr;
     if (p.group == 0 || (groups >> p.group & 1)) {
@@ -70,10 +69,17 @@ bool place(const ir::Function& f, const isa::Match& match, const ir::Instruction
       first = pair ? &f.children(o)[0] : &o;
       if (!fits(f, p, *first, strict)) return false;
       if (pair) second = &f.children(o)[1];
-      if (p.row->coordinates) second = &f.children(o)[1];
     }
     out.push_back({&p, first});
-    if (two) out.push_back({&match.operands[++i], second});
+    if (p.row->pair) out.push_back({&match.operands[++i], second});
+    std::uint32_t part = 0;
+    for (; i + 1 < match.operands.size() && match.operands[i + 1].row->inner; ++i) {
+      ++part;
+      const bool there = first && part < first->child_count;
+      if (first && !there) return false;
+      out.push_back({&match.operands[i + 1], there ? &f.children(*first)[part] : nullptr});
+    }
+    if (first && p.kind == OperandKind::address && part + 1 < first->child_count) return false;
   }
   return at == operands.size();
 }

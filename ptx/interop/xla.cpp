@@ -1,0 +1,318 @@
+#include "ptx/interop/xla.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "ptx/base/text.h"
+#include "ptx/interop/call.h"
+#include "ptx/interop/plan.h"
+#include "ptx/launch/serial.h"
+
+namespace ptx::interop::xla {
+namespace {
+
+constexpr std::size_t max_inputs = 64;
+constexpr std::size_t max_devices = 64;  // of one process
+enum class Platform { cpu, cuda };
+
+template <class Args>
+Args arguments() {
+  Args args{};
+  args.struct_size = sizeof(Args);
+  return args;
+}
+
+Error* fail(const Api* api, ErrorCode code, const std::string& message) {
+  auto args = arguments<ErrorCreate>();
+  args.message = message.c_str();
+  args.code = code;
+  return api->error_create(&args);
+}
+
+Error* fail(const Api* api, const Diagnostics& why) { return fail(api, ErrorCode::internal, to_string(why)); }
+
+// What the executor says names a line and an argument; which kernel it was of, only its caller knows.
+Error* fail(const Api* api, const launch::Record& record, Diagnostics why) {
+  if (!why.empty()) why.back().notes.push_back(cat("in the kernel ", record.entry));
+  return fail(api, why);
+}
+
+// What a call site launches: shared by all sites of one content.
+class Kernel {
+ public:
+  Kernel(launch::Record record, std::string ptx) : record_(std::move(record)), ptx_(std::move(ptx)) {}
+  ~Kernel() {
+    for (const auto& plan : plans_) delete plan.load();
+  }
+
+  const launch::Record& record() const { return record_; }
+
+  // The plan of a device: lock-free once it is made.
+  Expected<const Plan*> plan(DLDevice device) {
+    const auto at = static_cast<std::size_t>(device.id);
+    if (at >= max_devices)
+      return Diagnostic(Code::unsupported_device, Place{}, cat(record_.entry, ": there are no devices beyond 63"));
+    if (const Plan* found = plans_[at].load(std::memory_order_acquire)) return found;
+    std::lock_guard lock(mutex_);
+    if (const Plan* found = plans_[at].load(std::memory_order_acquire)) return found;
+    auto made = Plan::make(device, ptx_, record_);
+    if (!made) return made.why();
+    const Plan* const plan = made->release();
+    plans_[at].store(plan, std::memory_order_release);
+    return plan;
+  }
+
+ private:
+  launch::Record record_;
+  std::string ptx_;
+  std::mutex mutex_;  // over making plans
+  std::atomic<const Plan*> plans_[max_devices] = {};
+};
+
+// Kernels of this process by content: a hundred call sites of one kernel parse and load it once.
+Expected<std::shared_ptr<Kernel>> kernel(std::string_view record, std::string_view ptx) {
+  static std::mutex mutex;
+  static auto& known = *new std::unordered_map<std::string, std::weak_ptr<Kernel>>;
+  const std::string key = cat(record, ptx);  // a record says where it ends
+  std::lock_guard lock(mutex);
+  if (const auto found = known.find(key); found != known.end())
+    if (auto alive = found->second.lock()) return alive;
+  auto read = launch::deserialise(record);
+  if (!read) return read.why();
+  std::erase_if(known, [](const auto& row) { return row.second.expired(); });
+  auto made = std::make_shared<Kernel>(std::move(read).value(), std::string(ptx));
+  known[key] = made;
+  return made;
+}
+
+// The state of a call site.
+struct Site {
+  std::shared_ptr<Kernel> kernel;
+  std::vector<std::uint64_t> scalars;
+  std::vector<std::uint8_t> in_place;
+};
+
+const void* attribute(const Attributes& all, std::string_view name, AttributeType type) {
+  for (std::int64_t i = 0; i < all.size; ++i)
+    if (std::string_view(all.names[i]->data, all.names[i]->size) == name)
+      return all.types[i] == type ? all.values[i] : nullptr;
+  return nullptr;
+}
+
+std::optional<std::string_view> text(const Attributes& all, std::string_view name) {
+  const auto* span = static_cast<const ByteSpan*>(attribute(all, name, AttributeType::string));
+  if (span == nullptr) return std::nullopt;
+  return std::string_view(span->data, span->size);
+}
+
+// The bytes of an attribute as numbers, in this machine's order.
+template <class T>
+std::optional<std::vector<T>> numbers(const Attributes& all, std::string_view name) {
+  const auto bytes = text(all, name);
+  if (!bytes || bytes->size() % sizeof(T) != 0) return std::nullopt;
+  std::vector<T> list(bytes->size() / sizeof(T));
+  if (!list.empty()) std::memcpy(list.data(), bytes->data(), bytes->size());
+  return list;
+}
+
+Expected<std::unique_ptr<Site>> read(const Attributes& attributes) {
+  const auto record = text(attributes, "record"), ptx = text(attributes, "ptx");
+  auto scalars = numbers<std::uint64_t>(attributes, "scalars");
+  auto in_place = numbers<std::uint8_t>(attributes, "in_place");
+  if (!record || !ptx || !scalars || !in_place)
+    return Diagnostic(Code::bad_record, Place{},
+                      "a call of pyptx_launch has the attributes record, ptx, scalars and in_place");
+  auto found = kernel(*record, *ptx);
+  if (!found) return found.why();
+  if (scalars->size() != (*found)->record().scalars.size())
+    return Diagnostic(Code::bad_record, Place{}, "a call of pyptx_launch has other scalars than its record");
+  return std::make_unique<Site>(Site{std::move(found).value(), *std::move(scalars), *std::move(in_place)});
+}
+
+// The type of `Site` in one runtime. A process may hold several (jaxlib's own, the CUDA plugin's), each with a registry
+// and a table of functions of its own, and our handlers are told apart by platform.
+template <Platform platform>
+Error* site_type(const Api* api, TypeId*& type) {
+  static TypeId id{0};
+  static std::mutex mutex;
+  static std::atomic<bool> registered = false;
+  type = &id;
+  if (registered.load(std::memory_order_acquire)) return nullptr;
+  std::lock_guard lock(mutex);
+  if (registered) return nullptr;
+  static constexpr std::string_view name = platform == Platform::cpu ? "pyptx.Site.cpu" : "pyptx.Site.cuda";
+  static const TypeInfo info{sizeof(TypeInfo), nullptr, [](void* site) { delete static_cast<Site*>(site); }};
+  auto args = arguments<TypeRegister>();
+  args.name = {name.data(), name.size()};
+  args.type = &id;
+  args.info = &info;
+  if (Error* error = api->type_register(&args)) return error;
+  registered.store(true, std::memory_order_release);
+  return nullptr;
+}
+
+// True where XLA only asks what this handler is; then it has been answered.
+bool answered(CallFrame* frame) {
+  if (frame->extensions == nullptr || frame->extensions->type != ExtensionType::metadata) return false;
+  Metadata& metadata = *reinterpret_cast<MetadataExtension*>(frame->extensions)->metadata;
+  metadata.version = {sizeof(ApiVersion), nullptr, api_major, api_minor};
+  metadata.traits = command_buffer_compatible;
+  if (metadata.struct_size >= sizeof(Metadata)) metadata.state = {0};
+  return true;
+}
+
+template <Platform platform>
+Error* instantiate(CallFrame* frame) {
+  if (answered(frame)) return nullptr;
+  auto args = arguments<StateSet>();
+  if (Error* error = site_type<platform>(frame->api, args.type)) return error;
+  auto site = read(frame->attributes);
+  if (!site) return fail(frame->api, site.why());
+  args.context = frame->context;
+  args.stage = Stage::instantiate;
+  args.state = site->get();
+  if (Error* error = frame->api->state_set(&args)) return error;
+  site->release();
+  return nullptr;
+}
+
+template <Platform platform>
+Error* find(CallFrame* frame, const Site*& site, DLDevice& device) {
+  auto state = arguments<StateGet>();
+  if (Error* error = site_type<platform>(frame->api, state.type)) return error;
+  state.context = frame->context;
+  state.stage = Stage::instantiate;
+  if (Error* error = frame->api->state_get(&state)) return error;
+  site = static_cast<const Site*>(state.state);
+  device = {DeviceType::cpu, 0};
+  if constexpr (platform == Platform::cuda) {
+    auto ordinal = arguments<DeviceOrdinalGet>();
+    ordinal.context = frame->context;
+    if (Error* error = frame->api->device_ordinal_get(&ordinal)) return error;
+    device = {DeviceType::cuda, ordinal.ordinal};
+  }
+  return nullptr;
+}
+
+template <Platform platform>
+Error* initialize(CallFrame* frame) {
+  if (answered(frame)) return nullptr;
+  const Site* site = nullptr;
+  DLDevice device;
+  if (Error* error = find<platform>(frame, site, device)) return error;
+  if (const auto plan = site->kernel->plan(device); !plan) return fail(frame->api, site->kernel->record(), plan.why());
+  return nullptr;
+}
+
+bool element(DataType type, launch::Element& out) {
+  using E = launch::Element;
+  switch (type) {
+    case DataType::pred: return out = E::boolean, true;
+    case DataType::s8: return out = E::s8, true;
+    case DataType::s16: return out = E::s16, true;
+    case DataType::s32: return out = E::s32, true;
+    case DataType::s64: return out = E::s64, true;
+    case DataType::u8: return out = E::u8, true;
+    case DataType::u16: return out = E::u16, true;
+    case DataType::u32: return out = E::u32, true;
+    case DataType::u64: return out = E::u64, true;
+    case DataType::f16: return out = E::f16, true;
+    case DataType::f32: return out = E::f32, true;
+    case DataType::f64: return out = E::f64, true;
+    case DataType::bf16: return out = E::bf16, true;
+    case DataType::f8e5m2: return out = E::e5m2, true;
+    case DataType::f8e4m3fn: return out = E::e4m3, true;
+  }
+  return false;
+}
+
+// XLA's buffers are dense and row-major: the layout that the call asks for.
+bool view(const Values& values, std::int64_t index, DLDevice device, DLTensor& out) {
+  const auto& buffer = *static_cast<const Buffer*>(values.values[index]);
+  launch::Element type;
+  if (values.types[index] != buffer_type || !element(buffer.dtype, type)) return false;
+  out.data = buffer.data;
+  out.device = device;
+  out.ndim = static_cast<std::int32_t>(buffer.rank);
+  out.dtype = spell(type);
+  out.shape = buffer.dimensions;
+  return true;
+}
+
+// Results stand where XLA put them. Sizes are compared as the plan works them out; false where they differ.
+struct Results {
+  const Values& values;
+  DLDevice device;
+  static bool allocate(void* context, std::size_t index, DLTensor& tensor) {
+    const auto& self = *static_cast<Results*>(context);
+    DLTensor given;
+    if (!view(self.values, static_cast<std::int64_t>(index), self.device, given)) return false;
+    if (given.dtype != tensor.dtype || given.ndim != tensor.ndim) return false;
+    if (!std::equal(given.shape, given.shape + given.ndim, tensor.shape)) return false;
+    return tensor.data = given.data, true;
+  }
+};
+
+// The inputs as the plan sees them; an input that the kernel writes must lie where its result does.
+std::string collect(const CallFrame& frame, const Site& site, const Plan& plan, DLDevice device, DLTensor* inputs) {
+  const std::string& entry = plan.record().entry;
+  const auto results = static_cast<std::int64_t>(plan.outputs() + site.in_place.size());
+  if (frame.arguments.size > static_cast<std::int64_t>(max_inputs) || frame.results.size != results)
+    return cat(entry, ": the program passes ", frame.arguments.size, " arguments and takes ", frame.results.size,
+               " results of a kernel with ", plan.inputs(), " and ", results);
+  for (std::int64_t i = 0; i < frame.arguments.size; ++i)
+    if (!view(frame.arguments, i, device, inputs[i]))
+      return cat(entry, ": argument ", i, " is of a type that no kernel takes");
+  for (std::size_t i = 0; i < site.in_place.size(); ++i) {
+    const std::int64_t input = site.in_place[i];
+    DLTensor result;
+    const bool same = input < frame.arguments.size &&
+                      view(frame.results, static_cast<std::int64_t>(plan.outputs() + i), device, result) &&
+                      result.data == inputs[input].data;
+    if (!same) return cat(entry, ": argument ", input, " is written in place, but its result lies elsewhere");
+  }
+  return {};
+}
+
+template <Platform platform>
+Error* execute(CallFrame* frame) {
+  if (answered(frame)) return nullptr;
+  const Site* site = nullptr;
+  DLDevice device;
+  if (Error* error = find<platform>(frame, site, device)) return error;
+  const auto plan = site->kernel->plan(device);
+  if (!plan) return fail(frame->api, site->kernel->record(), plan.why());
+  DLTensor inputs[max_inputs];
+  if (const std::string why = collect(*frame, *site, **plan, device, inputs); !why.empty())
+    return fail(frame->api, ErrorCode::invalid_argument, why);
+  Results results{frame->results, device};
+  Framework framework;
+  framework.context = &results;
+  framework.allocate = Results::allocate;
+  if constexpr (platform == Platform::cuda) {
+    auto args = arguments<StreamGet>();
+    args.context = frame->context;
+    if (Error* error = frame->api->stream_get(&args)) return error;
+    framework.stream = args.stream;
+  }
+  const auto count = static_cast<std::size_t>(frame->arguments.size);
+  const auto done = (*plan)->call({inputs, count}, site->scalars, framework);
+  return done ? nullptr : fail(frame->api, (*plan)->record(), done.why());
+}
+
+template <Platform platform>
+constexpr Handlers of = {instantiate<platform>, initialize<platform>, execute<platform>};
+
+}  // namespace
+
+Handlers handlers(std::string_view platform) {
+  if (platform == "cpu") return of<Platform::cpu>;
+  if (platform == "CUDA") return of<Platform::cuda>;
+  return {};
+}
+
+}  // namespace ptx::interop::xla

@@ -1,0 +1,28 @@
+// Kernels in XLA programs: the handlers of the typed FFI call "pyptx_launch". All that a call needs is in its
+// attributes:
+//   kernel    its name, for readers of the program
+//   record    bytes of launch::serialise              ptx   the text
+//   scalars   bits of Record::scalars, u64 each, as bytes
+//   in_place  indices of the inputs that the kernel writes, a byte each; they come back as results behind the outputs
+// (all of them strings: the one type of attribute that holds any bytes, also none)
+// so a program runs in any process that has this library. Made once a call site (instantiate), loaded once a device
+// (initialize, or the first execute where a platform has no such stage), launched on the stream that XLA gives, without
+// a lock. Built without a header of XLA or of Python.
+#pragma once
+
+#include <string_view>
+
+#include "ptx/interop/xla_ffi.h"
+
+namespace ptx::interop::xla {
+
+struct Handlers {
+  Handler* instantiate;
+  Handler* initialize;
+  Handler* execute;
+};
+
+// Of a platform as jax names them: "cpu" (the simulator) or "CUDA". Null pointers for any other.
+Handlers handlers(std::string_view platform);
+
+}  // namespace ptx::interop::xla

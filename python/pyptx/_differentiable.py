@@ -1,0 +1,113 @@
+"""`differentiable_kernel`: one object for PyTorch and JAX, which asks the arguments whose it is.
+
+How a framework learns of the derivative is in torch_support.py and _jax.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+
+from pyptx.kernel import Kernel
+
+__all__ = ["DifferentiableKernel", "differentiable_kernel"]
+
+
+class DifferentiableKernel:
+    """A kernel and its backward as one function.  Made by `differentiable_kernel`."""
+
+    def __init__(self, forward_kernel, backward_kernel, save_for_backward, num_grad_inputs):
+        self.forward_kernel: Kernel = forward_kernel
+        self.backward_kernel = backward_kernel
+        self.inputs = len(forward_kernel.in_specs)
+        self.saved = tuple(range(self.inputs)) if save_for_backward is None else tuple(save_for_backward)
+        self.with_gradient = self.inputs if num_grad_inputs is None else num_grad_inputs
+        self._check()
+        self.accepted = _keywords_of(backward_kernel)
+        self._jax: dict = {}  # by keyword arguments
+        self._torch = None
+        if "torch" in sys.modules:  # now: torch.compile could not make it while it traces a call
+            self._make_torch()
+
+    def _check(self):
+        name, outputs = self.forward_kernel.__name__, len(self.forward_kernel.out_specs)
+        for index in self.saved:
+            if not 0 <= index < self.inputs:
+                raise ValueError(f"save_for_backward: kernel {name} has inputs 0 to {self.inputs - 1}, not {index}")
+        if not 0 <= self.with_gradient <= self.inputs:
+            raise ValueError(f"num_grad_inputs: kernel {name} has {self.inputs} inputs, not {self.with_gradient}")
+        backward = getattr(self.backward_kernel, "forward_kernel", self.backward_kernel)
+        given = len(self.saved) + outputs
+        if isinstance(backward, Kernel) and len(backward.in_specs) != given:
+            raise TypeError(
+                f"backward kernel {backward.__name__} takes {len(backward.in_specs)} tensors but is given {given}: the saved "
+                f"inputs {list(self.saved)} of {name} and a gradient for each of its {outputs} outputs"
+            )
+
+    def _identity(self):
+        return self.forward_kernel, self.backward_kernel, self.saved, self.with_gradient
+
+    def __repr__(self):
+        return f"DifferentiableKernel({self.forward_kernel!r}, {self.backward_kernel!r})"
+
+    def __call__(self, *arrays, **keywords):
+        # By attributes, not by types of frameworks that may not be there: torch.compile traces this.
+        if any(hasattr(array, "aval") for array in arrays):
+            return self._of_jax(keywords)(*arrays)
+        if not any(hasattr(array, "requires_grad") for array in arrays):
+            return self.forward_kernel(*arrays, **keywords)
+        if self._torch is None:
+            self._make_torch()
+        return self._torch(*arrays, **keywords)
+
+    @property
+    def op(self):
+        """torch's op."""
+        if self._torch is None:
+            self._make_torch()
+        return self._torch.op
+
+    def _make_torch(self):
+        from pyptx import torch_support
+
+        self._torch = torch_support.DifferentiableOp(self)
+
+    def _of_jax(self, keywords):
+        from pyptx import _jax
+
+        key = tuple((name, type(value), value) for name, value in sorted(keywords.items()))
+        if key not in self._jax:
+            self._jax[key] = _jax.differentiable(self, keywords)
+        return self._jax[key]
+
+
+def _keywords_of(function) -> set[str]:
+    """Keyword arguments that a backward takes; a forward's others stay with the forward."""
+    kernel = getattr(function, "forward_kernel", function)
+    if isinstance(kernel, Kernel):
+        return set(kernel._known)
+    return {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+
+
+def differentiable_kernel(
+    forward_kernel: Kernel,
+    backward_kernel,
+    *,
+    save_for_backward: Sequence[int] | None = None,
+    num_grad_inputs: int | None = None,
+) -> DifferentiableKernel:
+    """A forward and a backward kernel as one function that torch.autograd and jax.grad differentiate.
+
+    The backward is called with the saved inputs and then a gradient for each output, all contiguous, and returns a gradient
+    for each of the first `num_grad_inputs` inputs (all of them).  It is a kernel, a function made of kernels, or a
+    differentiable kernel, which then gives second derivatives; a plain kernel refuses those.  `save_for_backward`:
+    indices of the inputs to save; all by default.  Keyword arguments of a call go to both, as far as the backward has them.
+    """
+    if not isinstance(forward_kernel, Kernel):
+        raise TypeError(f"the forward of a differentiable kernel is made by @pyptx.kernel, not {forward_kernel!r}")
+    if not callable(backward_kernel):
+        raise TypeError(
+            f"the backward of {forward_kernel!r} is a kernel or a function of kernels, not {backward_kernel!r}"
+        )
+    return DifferentiableKernel(forward_kernel, backward_kernel, save_for_backward, num_grad_inputs)

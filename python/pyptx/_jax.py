@@ -1,0 +1,399 @@
+"""Kernels on JAX values: a call is the typed FFI call "pyptx_launch", and what JAX does to programs it does to kernels.
+
+All that the call needs travels in its attributes (ptx/interop/xla.h), so the program runs where the kernel's source is
+not.  Imported by the first call with a JAX value; `import pyptx` never imports jax.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+from pyptx import _core, _launch
+from pyptx.errors import LaunchTypeError
+from pyptx.kernel import _frozen
+from pyptx.specs import Layout, unify_envs
+
+__all__ = ["TARGET", "call", "check_version", "differentiable", "register"]
+
+TARGET = "pyptx_launch"
+_OLDEST = (0, 10, 2)
+_KEPT = 1024
+
+
+def check_version(found: tuple[int, ...]):
+    if tuple(found[:3]) < _OLDEST:
+        spell = ".".join
+        raise ImportError(
+            f"kernels on JAX arrays need jax {spell(map(str, _OLDEST))} or later; this is {spell(map(str, found[:3]))}"
+        )
+
+
+check_version(jax.__version_info__)
+
+
+def register():
+    """Registers the handlers with XLA, for the simulator (cpu) and for GPUs (CUDA)."""
+    for platform in ("cpu", "CUDA"):
+        jax.ffi.register_ffi_target(TARGET, _core.xla_handlers(platform), platform=platform)
+
+
+register()
+
+
+# Arguments.
+
+
+def dtype_of(tile) -> np.dtype:
+    """The JAX type that a Tile's elements have."""
+    names = {"bool": "bool", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+    element = _launch.element_of(tile)
+    kinds = {"u": "uint", "s": "int", "f": "float"}
+    return jax.numpy.dtype(names.get(element) or kinds[element[0]] + element[1:])
+
+
+def _check(kernel, name: str, value, tile):
+    if not isinstance(value, (jax.Array, np.ndarray, np.generic)):
+        raise LaunchTypeError(
+            f"{kernel.__name__}: argument `{name}`: in a call with JAX arrays every argument is one, not {type(value)!r}"
+        )
+    if not all(isinstance(size, int) for size in value.shape):
+        raise LaunchTypeError(
+            f"{kernel.__name__}: argument `{name}`: its shape is {value.shape}; a kernel is made for known sizes, "
+            "so a program that calls it cannot be exported for symbolic ones"
+        )
+    if value.dtype != dtype_of(tile):
+        hint = ""
+        if tile.dtype.bits == 64 and not jax.config.jax_enable_x64:
+            hint = " (JAX makes 64-bit types where jax_enable_x64 is set)"
+        raise LaunchTypeError(
+            f"{kernel.__name__}: argument `{name}`: its dtype is {value.dtype}, the kernel takes {dtype_of(tile)}{hint}"
+        )
+
+
+def _scalars(kernel, given, env, template) -> tuple:
+    values = tuple(_launch._scalar_values(kernel, given, env, template))
+    for raw, value in zip(kernel._raw, values, strict=True):
+        if isinstance(value, jax.core.Tracer):
+            raise LaunchTypeError(
+                f"{kernel.__name__}: argument `{raw.name}`: a runtime scalar becomes part of the program, so it is a "
+                "Python number, not a traced value; a value that the program computes is passed as an array"
+            )
+    return values
+
+
+def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
+    """`kernel(*arrays, **kwargs)` where one of the arrays is JAX's."""
+    try:
+        signature = tuple([(array.shape, array.dtype) for array in arrays])
+        key = signature, tuple([(name, _frozen(value)) for name, value in kwargs.items()])
+        site = kernel._jax_sites.get(key)
+    except (AttributeError, TypeError):  # something that is no array, or a value that is traced: refused by name below
+        key = site = None
+    if site is None:
+        site = _find(kernel, arrays, kwargs)
+        if len(kernel._jax_sites) >= _KEPT:  # shapes that never repeat must not grow without bound
+            kernel._jax_sites.clear()
+        if key is not None:
+            kernel._jax_sites[key] = site
+    results = site.call(*arrays)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _find(kernel, arrays, kwargs) -> Site:
+    if not kernel._callable:
+        raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
+    if len(arrays) != len(kernel.in_specs):
+        raise LaunchTypeError(f"{kernel.__name__}: expected {len(kernel.in_specs)} input arrays, got {len(arrays)}")
+    if not kernel.out_specs and not kernel.mutates:
+        raise LaunchTypeError(
+            f"{kernel.__name__}: it has no results, so a JAX program would drop the call: name its outputs in out_specs, "
+            "or the inputs that it writes in mutates"
+        )
+    template, env, scalars = kernel._split(kwargs)
+    for name, value, tile in zip(kernel._tensors, arrays, kernel.in_specs, strict=False):
+        _check(kernel, name, value, tile)
+    env |= unify_envs([_launch._sizes(kernel, [value.shape for value in arrays]), env])
+    return Site.of(kernel, template, env, scalars)
+
+
+# One kernel, specialised, with its scalars: what a call site launches.
+
+
+class Site:
+    """`call(*arrays) -> list`: the outputs, then the inputs that the kernel writes.
+
+    `copies` is the number of grids that one launch runs where the kernel has a batch axis in its grid; None for one grid
+    and tensors as the Tiles say.
+    """
+
+    @classmethod
+    def of(cls, kernel, template, env, given, copies: int | None = None) -> Site:
+        found = kernel._find(template, env)
+        scalars = _scalars(kernel, given, env, template)
+        key = ("jax", copies, tuple((type(value), value) for value in scalars))
+        site = found.plans.get(key)
+        if site is None:
+            site = found.plans.setdefault(key, cls(kernel, template, env, given, copies, found, scalars))
+        return site
+
+    def __init__(self, kernel, template, env, given, copies, found, scalars):
+        self.kernel, self.template, self.env, self.given, self.copies = kernel, template, env, given, copies
+        record = _launch.record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
+        if copies is not None:
+            record.repeat(copies, _AXES.index(kernel.batch))
+        record.lines(found.module.lines)
+        inputs = kernel._tensors[: len(kernel.in_specs)]
+        self.written = [inputs.index(name) for name in kernel.mutates]
+        self.attributes = {
+            "kernel": kernel._entry,
+            "ptx": found.text(False),
+            "record": record.to_bytes(),
+            "scalars": _core.pack_scalars(record, scalars),
+            "in_place": bytes(self.written),
+        }
+        self.results = [*kernel.out_specs, *(kernel.in_specs[index] for index in self.written)]
+        # A function of its own for each site: jit keeps what it compiled by function, and a call outside of jit takes
+        # its quick path. Inlined, it leaves no trace in programs.
+        self.call = jax.jit(_named(_refuse_jvp(kernel, _batched(self)), kernel), inline=True)
+
+    def shape(self, tile) -> tuple[int, ...]:
+        batch = () if self.copies is None else (self.copies,)
+        return batch + tile.resolve_shape(self.env)
+
+    def launch(self, *arrays):
+        """The FFI call itself."""
+        arrays, like = _alike(arrays)
+        count = len(self.kernel.out_specs)
+        return jax.ffi.ffi_call(
+            TARGET,
+            [_struct(self.shape(tile), dtype_of(tile), like) for tile in self.results],
+            input_layouts=[_order(tile, self.copies) for tile in self.kernel.in_specs],
+            output_layouts=[_order(tile, self.copies) for tile in self.results],
+            input_output_aliases={index: count + at for at, index in enumerate(self.written)},
+        )(*arrays, **self.attributes)
+
+    def with_sizes(self, env, copies=None) -> Site:
+        return Site.of(self.kernel, self.template, {**self.env, **env}, self.given, copies)
+
+
+def _order(tile, copies) -> tuple[int, ...]:
+    rank = tile.rank + (copies is not None)
+    order = tuple(range(rank))
+    return (*order[:-2], rank - 1, rank - 2) if tile.layout is Layout.COL and tile.rank >= 2 else order
+
+
+def _named(function, kernel):
+    function.__name__ = function.__qualname__ = kernel._entry
+    return function
+
+
+def _alike(arrays):
+    """Under shard_map all inputs vary over the same axes of the mesh: one that does not is told that it may.
+
+    The second value is the type of the results but for shape and dtype, None outside of shard_map.
+    """
+    types = [jax.typeof(array) for array in arrays]
+    varying = frozenset().union(*(type.manual_axis_type.varying for type in types))
+    if not varying:
+        return arrays, None
+    cast = []
+    for array, type in zip(arrays, types, strict=True):
+        missing = tuple(sorted(varying - type.manual_axis_type.varying))
+        cast.append(jax.lax.pcast(array, missing, to="varying") if missing else array)
+    return cast, jax.typeof(cast[0])
+
+
+def _struct(shape, dtype, like):
+    if like is None:
+        return jax.ShapeDtypeStruct(shape, dtype)
+    sharding = NamedSharding(like.sharding.mesh, PartitionSpec(*(None,) * len(shape)))
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding, manual_axis_type=like.manual_axis_type)
+
+
+def _refuse_jvp(kernel, function):
+    refusing = jax.custom_jvp(function)
+
+    @refusing.defjvp
+    def refuse(primals, tangents):
+        raise NotImplementedError(
+            f"{kernel.__name__}: a kernel has no derivative of its own, and none in forward mode: give it one for grad "
+            "and vjp with pyptx.differentiable_kernel(forward, backward)"
+        )
+
+    return lambda *arrays: refusing(*arrays)
+
+
+# vmap.
+
+
+def _batched(site: Site):
+    function = jax.custom_batching.custom_vmap(_partitioned(site))
+
+    @function.def_vmap
+    def rule(count, batched, *arrays):
+        kernel = site.kernel
+        if kernel.batch is None:
+            results = _one_by_one(site, function, count, batched, arrays)
+        elif kernel.batch in _AXES:
+            results = _by_grid(site, count, batched, arrays)
+        else:
+            results = _by_rows(site, function, count, batched, arrays)
+        return results, [True] * len(results)
+
+    return function
+
+
+_AXES = ("grid.x", "grid.y", "grid.z")
+
+
+def _one_by_one(site, function, count, batched, arrays):
+    kernel = site.kernel
+    why = "no batch= of @kernel says how to run them in one"
+    if kernel.batch is not None:
+        why = f"an argument without the dimension {kernel.batch} is batched"
+    warnings.warn(
+        f"vmap of the kernel {kernel.__name__} runs {count} launches one after the other: {why}", stacklevel=2
+    )
+    moving = [array for array, is_batched in zip(arrays, batched, strict=True) if is_batched]
+
+    def one(moving):
+        rest = iter(moving)
+        return function(*(next(rest) if is_batched else a for a, is_batched in zip(arrays, batched, strict=True)))
+
+    return jax.lax.map(one, moving)
+
+
+def _spread(count, batched, arrays):
+    return [
+        array if is_batched else jax.numpy.broadcast_to(array, (count, *array.shape))
+        for array, is_batched in zip(arrays, batched, strict=True)
+    ]
+
+
+def _merge(array):
+    return array.reshape(math.prod(array.shape[:2]), *array.shape[2:])
+
+
+def _by_grid(site, count, batched, arrays):
+    """One launch of `count` grids along the axis that the kernel's body reads."""
+    arrays = _spread(count, batched, arrays)
+    if site.copies is not None:
+        arrays = [_merge(array) for array in arrays]
+    wider = site.with_sizes({}, count * (site.copies or 1))
+    results = wider.call(*arrays)
+    return results if site.copies is None else [_split(result, count) for result in results]
+
+
+def _split(array, count):
+    return array.reshape(count, array.shape[0] // count, *array.shape[1:])
+
+
+def _by_rows(site, function, count, batched, arrays):
+    """One launch over `count` times as many rows."""
+    symbol = site.kernel.batch
+    specs = site.kernel.in_specs
+    has = [symbol in tile.symbolic_dims for tile in specs]
+    if any(is_batched and not rows for is_batched, rows in zip(batched, has, strict=True)):
+        return _one_by_one(site, function, count, batched, arrays)
+    spread = _spread(count, batched, arrays)
+    arrays = [_merge(wide) if rows else array for wide, array, rows in zip(spread, arrays, has, strict=True)]
+    results = site.with_sizes({symbol: site.env[symbol] * count}).call(*arrays)
+    return [_split(result, count) for result in results]
+
+
+# Sharding.
+
+
+def _partitioned(site: Site):
+    """Where rows are independent, each device runs the kernel on its own: nothing is gathered."""
+    kernel = site.kernel
+    symbol = kernel.batch
+    if symbol is None or symbol in _AXES:
+        return site.launch
+    function = custom_partitioning(lambda *arrays: site.launch(*arrays))
+
+    def rows_of(shapes):
+        for tile, shape in zip(kernel.in_specs, shapes, strict=True):
+            if symbol in tile.symbolic_dims and len(shape.sharding.spec) > 0:
+                return shape.sharding.spec[0]
+        return None
+
+    def shardings(mesh, tiles, rows):
+        return [
+            NamedSharding(mesh, PartitionSpec(rows) if symbol in tile.symbolic_dims else PartitionSpec())
+            for tile in tiles
+        ]
+
+    def partition(mesh, arguments, results):
+        rows = rows_of(arguments)
+
+        def local(*arrays):
+            size = next(
+                a.shape[0] for a, tile in zip(arrays, kernel.in_specs, strict=True) if symbol in tile.symbolic_dims
+            )
+            return site.with_sizes({symbol: size}).launch(*arrays)
+
+        return mesh, local, shardings(mesh, site.results, rows), tuple(shardings(mesh, kernel.in_specs, rows))
+
+    def infer(mesh, arguments, results):
+        return shardings(mesh, site.results, rows_of(arguments))
+
+    names, whole = _factors(kernel, [*kernel.in_specs, *site.results], symbol)
+    rule = f"{', '.join(names[: len(kernel.in_specs)])} -> {', '.join(names[len(kernel.in_specs) :])}"
+    function.def_partition(
+        partition=partition, infer_sharding_from_operands=infer, sharding_rule=rule, need_replication_factors=whole
+    )
+    return function
+
+
+def _factors(kernel, tiles, symbol) -> tuple[list[str], tuple[str, ...]]:
+    """Shardy's names of the dimensions of each tensor; only `symbol` may be split, the others are whole on each device."""
+    names, whole = [], []
+    for tensor, tile in enumerate(tiles):
+        parts = []
+        for axis, size in enumerate(tile.shape):
+            parts.append("rows" if size == symbol else f"d{tensor}x{axis}")
+            if size != symbol:
+                whole.append(parts[-1])
+        names.append(" ".join(parts))
+    return names, tuple(whole)
+
+
+# Derivatives.
+
+
+def gradients(of, saved, cotangents, keywords) -> tuple:
+    """What the backward of a `DifferentiableKernel` makes: one for each input, None where it has none."""
+    shared = {name: value for name, value in keywords.items() if name in of.accepted}
+    made = of.backward_kernel(*saved, *cotangents, **shared)
+    made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+    if len(made) < of.with_gradient:
+        raise LaunchTypeError(
+            f"the backward of kernel {of.forward_kernel.__name__} gave {len(made)} gradients for {of.with_gradient} inputs"
+        )
+    return made[: of.with_gradient] + (None,) * (of.inputs - of.with_gradient)
+
+
+def differentiable(of, keywords):
+    """A `DifferentiableKernel` as a function of JAX arrays, for these keyword arguments."""
+
+    @jax.custom_vjp
+    def function(*arrays):
+        return of.forward_kernel(*arrays, **keywords)
+
+    def run(*arrays):
+        return function(*arrays), tuple(arrays[index] for index in of.saved)
+
+    def back(saved, cotangents):
+        cotangents = cotangents if isinstance(cotangents, tuple) else (cotangents,)
+        return gradients(of, saved, cotangents, keywords)
+
+    function.defvjp(run, back)
+    return function

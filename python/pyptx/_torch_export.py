@@ -1,0 +1,150 @@
+"""Kernels inside exported programs: the op `pyptx::launch`, which carries PTX text and launch record in a string.
+
+torch.export writes this op where torch.compile would write a kernel's own: a process that loads the program has pyptx, not
+the kernel's source.  Sizes that the program leaves open must be left open by the kernel too: its body may not ask for
+them, and they reach the device as the grid and as scalars.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from typing import Any
+
+import torch
+
+from pyptx import _core, _launch, _torch_ops
+from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
+
+__all__ = ["allow", "embedded"]
+
+_VERSION = 1
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def embedded(name: str, arrays, template: str = "", **numbers):
+    """A call of the kernel whose op has this name as a call of `pyptx::launch`."""
+    family = _torch_ops.named(name)
+    kernel, values = family.kernel, _torch_ops.read_template(template)
+    if kernel.mutates:
+        raise NotImplementedError(f"kernel {kernel.__name__} writes its inputs: exported programs carry none that do")
+    env = family.sizes(arrays, {**values, **numbers})
+    fixed = {symbol: size for symbol, size in env.items() if isinstance(size, int)}
+    module = _module(kernel, values, fixed)
+    grid = _grid(kernel, env, values)
+    given = {name: number for name, number in numbers.items() if number is not None}
+    scalars = _launch._scalar_values(kernel, given, env, values)
+    floats = [raw.type.name in _FLOATS for raw in kernel._raw]
+    integers = [value for value, real in zip(scalars, floats, strict=True) if not real]
+    reals = [float(value) for value, real in zip(scalars, floats, strict=True) if real]
+    results = torch.ops.pyptx.launch(list(arrays), module, grid, integers, reals)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+@functools.cache
+def allow():
+    """Strict exports trace with Dynamo, which has to leave `embedded` to the tracing of fake tensors after it."""
+    torch.compiler.allow_in_graph(embedded)
+
+
+def _grid(kernel, env: dict[str, Any], values: dict[str, Any]) -> list[Any]:
+    """The kernel's grid, of sizes that may be symbols."""
+    grid = kernel.grid
+    if callable(grid):
+        grid = kernel._call_grid(grid, {**values, **env}, list(env.values()))
+    parts = list(grid) if isinstance(grid, (tuple, list)) else [1 if grid is None else grid]
+    return parts + [1] * (3 - len(parts))
+
+
+def _module(kernel, values: dict[str, Any], fixed: dict[str, int]) -> str:
+    found = kernel._find(values, fixed)
+    if found.embedded is None:
+        traced = found.module
+        record = _launch.record(kernel, fixed, values, traced.dynamic_shared, traced.tensor_maps, grid=(1, 1, 1))
+        bytes_ = base64.b64encode(record.to_bytes()).decode()
+        found.embedded = json.dumps(
+            {"pyptx": _VERSION, "kernel": kernel._entry, "ptx": found.text(False), "record": bytes_}
+        )
+    return found.embedded
+
+
+@functools.lru_cache(256)
+def _read(module: str) -> tuple[str, _core.Record]:
+    try:
+        fields = json.loads(module)
+        version = fields["pyptx"]
+        if version != _VERSION:
+            raise LaunchError(
+                f"pyptx::launch: the program carries a module of version {version}; this pyptx reads {_VERSION}"
+            )
+        return fields["ptx"], _core.Record.from_bytes(base64.b64decode(fields["record"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise LaunchValueError(f"pyptx::launch: the program's module is damaged: {error}") from error
+
+
+@functools.lru_cache(1024)
+def _plan(module: str, grid: tuple[int, int, int], device: tuple[int, int]) -> _core.Plan:
+    text, _ = _read(module)
+    record = _core.Record.from_bytes(base64.b64decode(json.loads(module)["record"]))  # its own: a plan keeps its grid
+    record.grid = grid
+    return _core.Plan.make(text, record, device)
+
+
+def _launch_op(inputs, module, grid, integers, reals):
+    devices = [_core.describe(array)[2] for array in inputs]
+    device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
+    _, record = _read(module)
+    wanted = [type_ in _FLOATS for _, type_ in record.scalars]
+    if (len(integers), len(reals)) != (wanted.count(False), wanted.count(True)):
+        raise LaunchValueError(
+            f"pyptx::launch: {record.entry} takes {wanted.count(False)} integers and {wanted.count(True)} reals, not "
+            f"{len(integers)} and {len(reals)}"
+        )
+    numbers, fractions = iter(integers), iter(reals)
+    scalars = tuple(next(fractions if real else numbers) for real in wanted)
+    result = _plan(module, tuple(grid), device)(tuple(inputs), scalars)
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def _fake(inputs, module, grid, integers, reals):
+    _, record = _read(module)
+    env, outputs, arrays = {}, [], iter(inputs)
+    for name, element, shape, output in record.tensors:
+        if output:
+            size = [env[each] if isinstance(each, str) else each for each in shape]
+            outputs.append(inputs[0].new_empty(size, dtype=_torch_ops.dtype_of(element)))
+            continue
+        array = next(arrays)
+        if array.dtype is not _torch_ops.dtype_of(element) or array.dim() != len(shape):
+            raise LaunchTypeError(f"{record.entry}: argument `{name}`: expected {element} of rank {len(shape)}")
+        for want, have in zip(shape, array.shape, strict=True):
+            if isinstance(want, str):
+                env.setdefault(want, have)
+    return outputs
+
+
+class _Refusal:
+    """No gradients: an exported program carries the forward alone."""
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise LaunchError("pyptx::launch has no backward: exported programs carry kernels for inference")
+
+
+def _register():
+    library, name = _torch_ops.LIBRARY, "launch"
+    schema = "(Tensor[] inputs, str module, SymInt[] grid, SymInt[] integers, float[] reals) -> Tensor[]"
+    library.define(name + schema, tags=_torch_ops.tags())
+    for device in _torch_ops.DEVICES:
+        library.impl(name, _launch_op, device)
+    op = torch.ops.pyptx.launch.default
+    torch.library.register_fake(op, _fake, lib=library)
+    torch.library.register_autograd(op, _Refusal.backward, setup_context=_Refusal.setup_context, lib=library)
+
+
+_register()

@@ -1,0 +1,346 @@
+"""Kernels as torch ops: what torch.compile, vmap, autocast and opcheck see.
+
+An eager call does not come here.  A call that Dynamo traces does (`Kernel._traced_call`), and so does one
+whose tensors have no memory to read: fake tensors, those of torch.func's transforms, those that autocast has to cast.
+
+A kernel is one op under a name that every process finds again, `pyptx::rms_norm_1f0c...`: its tensors by name,
+keyword-only numbers, and template values spelled in one string.  It is opaque to the compiler; outputs are new tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import torch
+
+from pyptx._launch import element_of
+from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
+
+__all__ = [
+    "Family",
+    "call",
+    "dtype_of",
+    "family_of",
+    "keywords_of",
+    "must_dispatch",
+    "named",
+    "prepare",
+    "run_op",
+    "tags",
+]
+
+LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
+DEVICES = ("CPU", "CUDA")
+
+_DTYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "bool": "bool",
+    **{f"s{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+
+_families: dict[str, Family] = {}
+
+
+def dtype_of(element: str) -> torch.dtype:
+    """torch's dtype of a launch record's element type."""
+    return getattr(torch, _DTYPES[element])
+
+
+class Family:
+    """The op of one kernel.  Ops live as long as the process, and so does the kernel of each."""
+
+    def __init__(self, kernel, name: str, differentiates=None):
+        self.kernel = kernel
+        self.differentiates = differentiates
+        self.name = name
+        self.inputs = kernel._tensors[: len(kernel.in_specs)]
+        self.numbers = {name: "SymInt" for name in kernel._symbols}
+        for raw in kernel._raw:
+            self.numbers[raw.name] = "float" if raw.type.name in ("f16", "bf16", "f32", "f64") else "SymInt"
+        bound = {name for tile in kernel.in_specs for name in tile.symbolic_dims}
+        for name in (*kernel._template, *bound):  # what the string says, what the tensors say
+            self.numbers.pop(name, None)
+        self._check()
+        LIBRARY.define(self.schema(), tags=tags())
+        self.op = getattr(torch.ops.pyptx, self.name).default
+        for device in DEVICES:
+            LIBRARY.impl(self.name, self.run if self.numbers or kernel._template else kernel, device)
+        torch.library.register_fake(self.op, self.fake, lib=LIBRARY)
+        torch.library.register_vmap(self.op, self.batched, lib=LIBRARY)
+        self._register_autocast()
+        if (
+            differentiates is not None
+        ):  # else a tensor that needs a gradient is refused, which takes no more Python a call
+            context = differentiates.setup_context
+            torch.library.register_autograd(self.op, differentiates.backward, setup_context=context, lib=LIBRARY)
+
+    def _check(self):
+        kernel = self.kernel
+        if not kernel._callable:
+            raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
+        if not self.inputs or not (kernel.out_specs or kernel.mutates):
+            raise NotImplementedError(f"{kernel!r} is no torch op: it has no input, or nothing that it writes")
+
+    def schema(self) -> str:
+        arguments = []
+        for index, name in enumerate(self.inputs):
+            written = f"(a{index}!)" if name in self.kernel.mutates else ""
+            arguments.append(f"Tensor{written} {name}")
+        keywords = [f"{kind}? {name}=None" for name, kind in self.numbers.items()]
+        if self.kernel._template:
+            keywords.append('str template=""')
+        if keywords:
+            arguments += ["*", *keywords]
+        results = ", ".join(["Tensor"] * len(self.kernel.out_specs))
+        return f"{self.name}({', '.join(arguments)}) -> " + (results if results == "Tensor" else f"({results})")
+
+    def run(self, *arrays, template="", **numbers):
+        numbers = {name: number for name, number in numbers.items() if number is not None}
+        return self.kernel(*arrays, **read_template(template), **numbers)
+
+    def fake(self, *arrays, template="", **numbers):
+        """Shapes and types of the outputs, on symbolic sizes; refuses what the kernel would refuse."""
+        if self.differentiates is None:
+            self.refuse_gradients(arrays)
+        env = self.sizes(arrays, {**read_template(template), **numbers})
+        outputs = [
+            arrays[0].new_empty(tile.resolve_shape(env), dtype=dtype_of(element_of(tile)))
+            for tile in self.kernel.out_specs
+        ]
+        return _results(outputs)
+
+    def sizes(self, arrays, keywords: dict[str, Any]) -> dict[str, Any]:
+        """What each symbol is bound to: an int or a SymInt."""
+        kernel = self.kernel
+        env = {name: keywords[name] for name in kernel._symbols if keywords.get(name) is not None}
+        for name, tile, array in zip(self.inputs, kernel.in_specs, arrays, strict=True):
+            about = f"{kernel.__name__}: argument `{name}`"
+            if array.dtype is not dtype_of(element_of(tile)):
+                raise LaunchTypeError(f"{about}: expected {element_of(tile)}, got {array.dtype}")
+            if array.dim() != tile.rank:
+                raise LaunchValueError(f"{about}: {tile!r} has rank {tile.rank}, the tensor has rank {array.dim()}")
+            for axis, (want, have) in enumerate(zip(tile.shape, array.shape, strict=True)):
+                expected = env.setdefault(want, have) if isinstance(want, str) else want
+                torch._check_value(
+                    expected == have,
+                    lambda about=about, axis=axis, want=want: f"{about}: axis {axis} is not {want!r} as it should be",
+                )
+        unbound = [name for tile in kernel.out_specs for name in tile.symbolic_dims if name not in env]
+        if unbound:
+            raise LaunchTypeError(f"{kernel.__name__}: dimension {unbound[0]!r} is not given: pass {unbound[0]}=...")
+        return env
+
+    def batched(self, info, in_dims, *arrays, **keywords):
+        """vmap's rule: one launch of more rows where the kernel says that its rows have nothing to do with each other
+        (`batch`), else one launch an element."""
+        if self.kernel.mutates:
+            raise NotImplementedError(f"kernel {self.kernel.__name__} writes its inputs, which vmap cannot do for it")
+        size, outputs = info.batch_size, self.kernel.out_specs
+        if self._merges(in_dims):
+            merged = [self._merge(*each, size) for each in zip(self.kernel.in_specs, arrays, in_dims, strict=False)]
+            results = self.op(*merged, **keywords)
+            results = results if isinstance(results, tuple) else (results,)
+            results = [result.unflatten(0, (size, result.shape[0] // size)) for result in results]
+        else:
+            calls = [
+                self.op(*(array if dim is None else array.select(dim, i).contiguous() for array, dim in zip(arrays, in_dims, strict=False)), **keywords)
+                for i in range(size)
+            ]  # fmt: skip
+            results = [torch.stack(each) for each in (zip(*calls, strict=True) if len(outputs) > 1 else [calls])]
+        return _results(results), _results([0] * len(outputs))
+
+    def _merges(self, in_dims) -> bool:
+        symbol, tiles = self.kernel.batch, self.kernel.in_specs
+        if symbol not in self.kernel._symbols:
+            return False
+        return all(dim is None or tile.shape[0] == symbol for tile, dim in zip(tiles, in_dims, strict=False))
+
+    def _merge(self, tile, array, dim, size: int):
+        if tile.shape[0] != self.kernel.batch:
+            return array
+        array = array.expand(size, *array.shape) if dim is None else array.movedim(dim, 0)
+        return array.flatten(0, 1).contiguous()
+
+    def _register_autocast(self):
+        """Inside autocast, floating tensors become what the tiles say.  torch.library.register_autocast knows one type
+        for all of them, and no keywords."""
+        types = [dtype_of(element_of(tile)) for tile in self.kernel.in_specs]
+        kept = {self.inputs.index(name) for name in self.kernel.mutates}  # what is written to stays the caller's tensor
+        for device in DEVICES:
+            key = getattr(torch._C.DispatchKey, f"Autocast{device}")
+
+            def cast(*arrays, key=key, **keywords):
+                with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+                    cast = [
+                        array if index in kept else _cast(array, dtype)
+                        for index, (array, dtype) in enumerate(zip(arrays, types, strict=True))
+                    ]
+                    return self.op(*cast, **keywords)
+
+            self.op.py_impl(key)(cast)  # while tracing
+            LIBRARY.impl(self.name, cast, f"Autocast{device}")
+
+    def refuse_gradients(self, arrays):
+        """The call of a kernel refuses tensors that need a gradient (python/src/launch.cpp); so do fake tensors."""
+        if torch.is_grad_enabled():
+            for name, array in zip(self.inputs, arrays, strict=True):
+                if array.requires_grad:
+                    self.no_backward(f"argument `{name}`: it requires a gradient, and this kernel has no backward")
+
+    def no_backward(self, about: str):
+        raise LaunchError(
+            f"{self.kernel.__name__}: {about}: pair it with one (pyptx.differentiable_kernel; for second derivatives, the "
+            "backward kernel too), call it under torch.no_grad(), or pass .detach()"
+        )
+
+    # For torch.func.grad, which tells what needs a gradient only when it asks for it.
+
+    def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):
+        pass
+
+    def backward(self, ctx, *gradients):
+        self.no_backward("this kernel has no backward")
+
+
+def _results(values: list):
+    """As a call returns its outputs."""
+    return tuple(values) if len(values) > 1 else values[0] if values else None
+
+
+def _cast(array, dtype: torch.dtype):
+    castable = array.is_floating_point() and dtype.is_floating_point and array.dtype is not torch.float64
+    return array.to(dtype) if castable else array
+
+
+def tags():
+    # The launch reads strides as they are: the compiler must not choose others for what it passes.
+    names = ("pt2_compliant_tag", "needs_exact_strides" if hasattr(torch.Tag, "needs_exact_strides") else "needs_fixed_stride_order")  # fmt: skip
+    return tuple(getattr(torch.Tag, name) for name in names)
+
+
+def family_of(kernel, name: str | None = None, differentiates=None) -> Family:
+    """The op of a kernel; kernels that are the same by content share one.
+
+    With `differentiates`, which has setup_context and backward, it is another op, of that name.
+    """
+    if differentiates is None and kernel._torch_family is not None:
+        return kernel._torch_family
+    name = kernel._op_name() if name is None else name.replace("$", "_")
+    family = _families.get(name)
+    if family is None:
+        family = _families.setdefault(name, Family(kernel, name, differentiates))
+    if differentiates is None:
+        kernel._torch_family, kernel._torch_op = family, family.op
+    return family
+
+
+class _Transformed(torch.autograd.Function):
+    """An op for torch.func.grad and its kin, which do not take what register_autograd makes."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(owner, keywords, *arrays):
+        return owner.op(*arrays, **keywords)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.owner, keywords, *arrays = inputs
+        ctx.owner.setup_context(ctx, arrays, output, keywords)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return None, None, *ctx.owner.backward(ctx, *gradients)
+
+
+def run_op(owner, arrays, keywords):
+    """Calls the op of a family or of a differentiable kernel."""
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        return _Transformed.apply(owner, keywords, *arrays)
+    if isinstance(owner, Family):
+        owner.refuse_gradients(arrays)
+    return owner.op(*arrays, **keywords)
+
+
+def named(name: str) -> Family:
+    return _families[name]
+
+
+def spell_template(kernel, values: dict[str, Any]) -> str:
+    """Template values as the op's string, read back by `read_template`."""
+    for name, value in values.items():
+        if not _literal(value):
+            raise LaunchTypeError(
+                f"{kernel.__name__}: template value {name}={value!r} cannot be part of a torch op: only None, bool, int, "
+                "finite float, str and tuples of them can"
+            )
+    return repr(values) if values else ""
+
+
+def _literal(value) -> bool:
+    if type(value) is tuple:
+        return all(map(_literal, value))
+    if type(value) is float:
+        return value - value == 0
+    return value is None or type(value) in (bool, int, str)
+
+
+def read_template(spelled: str) -> dict[str, Any]:
+    return ast.literal_eval(spelled) if spelled else {}
+
+
+def prepare(kernel) -> bool:
+    """Registers the kernel's op; true where its calls are for an exported program."""
+    family_of(kernel)
+    if not torch.compiler.is_exporting():
+        return False
+    from pyptx import _torch_export
+
+    _torch_export.allow()
+    return True
+
+
+def keywords_of(kernel, keywords):
+    """Keyword arguments of a call as those of the op."""
+    names = kernel._template_names(tuple(keywords))
+    numbers = {name: value for name, value in keywords.items() if name not in names}
+    spelled = kernel._spell_template(names, tuple([keywords[name] for name in names]))
+    if spelled:
+        numbers["template"] = spelled
+    return numbers
+
+
+def call(kernel, arrays, keywords):
+    """A call of a kernel as a call of its op, outside of Dynamo."""
+    if keywords:
+        keywords = keywords_of(kernel, keywords)
+    if prepare(kernel):
+        from pyptx import _torch_export
+
+        return _torch_export.embedded(kernel._op_name(), arrays, **keywords)
+    return run_op(kernel._torch_family, arrays, keywords)
+
+
+def must_dispatch(kernel, arrays) -> bool:
+    """Whether torch has to see this call as an op: its tensors are not memory, or autocast would change them."""
+    for array, tile in zip(arrays, kernel.in_specs, strict=False):
+        if not isinstance(array, torch.Tensor):
+            return False
+        if (
+            torch._C._functorch.is_functorch_wrapped_tensor(array)
+            or torch._is_functional_tensor(array)
+            or type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+        ):
+            return True
+        device = array.device.type
+        castable = array.is_floating_point() and array.dtype is not dtype_of(element_of(tile))
+        if castable and device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
+            return True
+    return torch._C._len_torch_dispatch_stack() > 0 and bool(arrays)

@@ -1,0 +1,58 @@
+"""JAX support by name.  A kernel needs none of it: `kernel(x)` on JAX arrays does the same.
+
+Importing this module registers the call's handlers, which is all that a process needs to run an exported program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from pyptx import _jax
+from pyptx._differentiable import differentiable_kernel
+from pyptx._handles import checked, unbound
+from pyptx.kernel import Kernel
+
+__all__ = [
+    "EXPORT_CHECKS",
+    "call_kernel_via_ffi",
+    "differentiable_kernel",
+    "ensure_ffi_registered",
+    "hijax_kernel",
+    "shim_is_available",
+    "shim_load_error",
+]
+
+# jax.export.export(f, disabled_checks=EXPORT_CHECKS): JAX asks that a custom call which is not its own be named.
+EXPORT_CHECKS = (jax.export.DisabledSafetyCheck.custom_call(_jax.TARGET),)
+
+
+def ensure_ffi_registered() -> bool:
+    """True: importing this module has registered the handlers."""
+    return True
+
+
+def shim_is_available() -> bool:
+    """True: the handlers are part of the package."""
+    return True
+
+
+def shim_load_error() -> None:
+    """None, always: there is nothing to load."""
+    return None
+
+
+def call_kernel_via_ffi(*inputs, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch) -> Any:
+    """`kernel(*inputs)`.  There is no table of handles: `cubin_handle` is the kernel.
+
+    `launch` may repeat out_specs, grid, block, cluster and smem_bytes; they belong to the kernel and must be its own.
+    """
+    return _jax.call(checked(cubin_handle, launch), inputs, unbound(cubin_handle, out_shape_env))
+
+
+def hijax_kernel(differentiable):
+    """A `differentiable_kernel` as a function of JAX arrays that is one HiJAX primitive: JAX calls these experimental."""
+    from pyptx import _hijax
+
+    return _hijax.hijax_kernel(differentiable)

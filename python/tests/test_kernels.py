@@ -1,0 +1,159 @@
+"""The ready-made kernels against torch: on the simulator, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from pyptx import kernels  # noqa: E402
+from pyptx.errors import LaunchTypeError, LaunchValueError, PtxError  # noqa: E402
+from pyptx.kernels.rms_norm import rms_norm_dw, rms_norm_dx  # noqa: E402
+
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
+devices = pytest.mark.parametrize("device", ["cpu", GPU])
+MATRICES = [(1, 1), (3, 31), (2, 32), (4, 100), (1, 257)]
+
+
+def random(*shape, device):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(device)
+
+
+@devices
+@pytest.mark.parametrize("n", [1, 255, 256, 1000])
+def test_elementwise(n, device):
+    x, y = random(n, device=device), random(n + 1, device=device)[1:]  # at no multiple of 8 bytes
+    assert torch.equal(kernels.add(x, y), x + y)
+    for alpha in (0.25, -3):
+        torch.testing.assert_close(kernels.scaled_add(x, y, alpha=alpha), x + alpha * y)
+
+
+@devices
+@pytest.mark.parametrize("shape", MATRICES)
+def test_softmax(shape, device):
+    x = random(*shape, device=device) * 5
+    torch.testing.assert_close(kernels.softmax(x), x.softmax(-1))
+
+
+@devices
+def test_softmax_of_infinities(device):
+    x = torch.tensor([[1.0, -torch.inf, 1.0], [-torch.inf] * 3, [torch.inf, 0.0, 1.0]], device=device)
+    torch.testing.assert_close(kernels.softmax(x), x.softmax(-1), equal_nan=True)
+
+
+@devices
+@pytest.mark.parametrize("shape", MATRICES)
+def test_rms_norm(shape, device):
+    x, w, g = random(*shape, device=device), random(shape[1], device=device), random(*shape, device=device)
+    for options in ({}, {"eps": 0.1}):
+        leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
+        expected = torch.nn.functional.rms_norm(leaves[0], (shape[1],), leaves[1], options.get("eps", 1e-6))
+        torch.testing.assert_close(kernels.rms_norm(x, w, **options), expected.detach())
+        expected.backward(g)
+        for gradient, leaf in zip(kernels.rms_norm_backward(x, w, g, **options), leaves, strict=True):
+            torch.testing.assert_close(gradient, leaf.grad, rtol=1e-4, atol=1e-5)
+
+
+@devices
+@pytest.mark.filterwarnings("ignore:Input .* is not a double precision")
+def test_rms_norm_differentiates(device):
+    norm = kernels.differentiable_rms_norm()
+    assert norm is kernels.differentiable_rms_norm()
+    x, w = random(3, 33, device=device).requires_grad_(), random(33, device=device).requires_grad_()
+    # Of float32: wide steps, wide tolerances.
+    assert torch.autograd.gradcheck(norm, (x, w), eps=1e-2, atol=2e-2, rtol=1e-2)
+    norm(x, w, eps=0.5).sum().backward()
+    gradient = x.grad.clone(), w.grad.clone()
+    x.grad = w.grad = None
+    torch.nn.functional.rms_norm(x, (33,), w, 0.5).sum().backward()
+    torch.testing.assert_close(gradient, (x.grad, w.grad), rtol=1e-4, atol=1e-5)
+
+
+@devices
+def test_every_kernel_is_an_op(device):
+    x, w = random(3, 33, device=device), random(33, device=device)
+    rows = torch.ones(3, device=device)
+    for kernel, arguments, keywords in (
+        (kernels.add, (w, w), {}),
+        (kernels.scaled_add, (w, w), {"alpha": 0.5}),
+        (kernels.softmax, (x,), {}),
+        (kernels.rms_norm, (x, w), {}),
+        (rms_norm_dx, (x, w, x), {}),
+        (rms_norm_dw, (x, x, rows), {}),
+    ):
+        kernel._prepare_op()
+        assert set(torch.library.opcheck(kernel._torch_op, arguments, keywords).values()) == {"SUCCESS"}
+    arguments = x.clone().requires_grad_(), w.clone().requires_grad_()
+    assert set(torch.library.opcheck(kernels.differentiable_rms_norm().op, arguments).values()) == {"SUCCESS"}
+
+
+@devices
+def test_permuted_dense_inputs_are_refused_by_call_and_op(device):
+    permuted, w = random(8, 3, device=device).t(), random(8, device=device)
+    for kernel, arguments in (
+        (kernels.softmax, (permuted,)),
+        (kernels.rms_norm, (permuted, w)),
+        (kernels.rms_norm, (permuted.contiguous(), random(8, 2, device=device)[:, 0])),
+        (kernels.add, (random(3, 2, device=device)[:, 1], w[:3])),
+    ):
+        kernel._prepare_op()
+        for call in (kernel, kernel._torch_op):
+            with pytest.raises(LaunchValueError, match=f"{kernel.__name__}: argument `[XYW]`.*contiguous"):
+                call(*arguments)
+
+
+@devices
+def test_arguments_that_do_not_fit_are_refused(device):
+    x, w = random(4, 8, device=device), random(8, device=device)
+    for kernel, arguments, message in (
+        (kernels.rms_norm, (x, w[:4]), "dimension 'N': 8 and 4"),
+        (kernels.rms_norm, (x[0], w), "`X`: rank mismatch"),
+        (kernels.softmax, (x.double(),), "`X`.*f64"),
+        (kernels.add, (w,), "expected 2 input arrays, got 1"),
+        (kernels.scaled_add, (w, w), r"`alpha` \(f32\) is not given"),
+    ):
+        with pytest.raises((LaunchTypeError, LaunchValueError), match=message):
+            kernel(*arguments)
+    with pytest.raises(TypeError, match="no template parameter 'beta'"):
+        kernels.scaled_add(w, w, beta=1.0)
+
+
+def test_sizes_are_not_in_the_text():
+    for kernel in (kernels.add, kernels.scaled_add, kernels.softmax, kernels.rms_norm, rms_norm_dx, rms_norm_dw):
+        assert (
+            kernel.ptx(M=1, N=3) == kernel.ptx(M=40, N=50)
+            if "M" in kernel._symbols
+            else kernel.ptx(N=3) == kernel.ptx(N=50)
+        )
+
+
+def test_the_copy_waits_for_a_simulator_with_tensor_copies():
+    """When this fails the simulator runs tensor copies: compare with `test_copy2d` on CPU tensors, and drop this test."""
+    with pytest.raises(PtxError, match=r"copy2d\.py:\d+: PTX5001 .*not simulated"):
+        kernels.copy2d(torch.randn(32, 32))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] < 9,
+    reason="skipped: no device with tensor maps",
+)
+@pytest.mark.parametrize("shape", [(32, 32), (1, 4), (33, 100), (257, 64)])
+def test_copy2d(shape):
+    x = random(*shape, device="cuda")
+    assert torch.equal(kernels.copy2d(x), x)
+    flat = random(shape[0] * shape[1] + 1, device="cuda")[1:].view(shape)
+    with pytest.raises(LaunchValueError, match="`X`"):
+        kernels.copy2d(flat)  # 4 bytes off
+    with pytest.raises(PtxError, match="`X`|map"):
+        kernels.copy2d(random(4, 3, device="cuda"))  # rows of 12 bytes
+    result = torch.compile(lambda x: kernels.copy2d(x * 2), fullgraph=True)(x)
+    assert torch.equal(result, x * 2)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
+def test_the_simulator_and_the_gpu_agree():
+    x, w = random(3, 100, device="cpu"), random(100, device="cpu")
+    torch.testing.assert_close(kernels.rms_norm(x.cuda(), w.cuda()).cpu(), kernels.rms_norm(x, w), rtol=1e-6, atol=1e-7)
+    assert torch.equal(kernels.add(w.cuda(), w.cuda()).cpu(), kernels.add(w, w))
