@@ -12,6 +12,12 @@ using isa::Pattern;
 
 std::string dotted(isa::Type type) { return cat('.', isa::info(type).name); }
 
+// What a register that holds `type` is declared with: bf16, tf32, e4m3x2 and their kin are none of their own.
+std::string register_type(isa::Type type) {
+  const isa::TypeInfo& t = isa::info(type);
+  return t.declarable ? dotted(type) : cat(".b", t.bits < 8 ? 8 : static_cast<int>(t.bits));
+}
+
 std::string written(const View& view, const Operand& o) { return ir::to_string(view.function, o); }
 
 // "a .f32 register `%f1`"
@@ -44,7 +50,7 @@ std::string wanted(const isa::Match& match, const Pattern& p) {
     case OperandKind::any: return "another operand";
     case OperandKind::value: break;
   }
-  const std::string type = p.type == isa::Type::none ? std::string() : cat(dotted(p.type), ' ');
+  const std::string type = p.type == isa::Type::none ? std::string() : cat(register_type(p.type), ' ');
   if (p.row->pack) return cat("a vector of 2 or 4 registers that together are ", type, "wide");
   if (p.length) return cat("a vector of ", static_cast<int>(p.length), ' ', type, "registers");
   if (p.row->pair && !p.row->pair_optional) return cat("a pair `", match.form->word(p.row->name), "|p`");

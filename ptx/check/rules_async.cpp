@@ -1,4 +1,4 @@
-// Rules of asynchronous copies and of wgmma.
+// Rules of asynchronous copies.
 #include "ptx/base/text.h"
 #include "ptx/check/rules.h"
 
@@ -18,17 +18,6 @@ Broken multiple_of_16(const View& view, const isa::Match&, const ir::Instruction
   const Operand& size = view.function.operands_of(instruction)[2];
   if (size.kind != Operand::Kind::integer || size.value % 16 == 0) return {};
   return {Code::multiple_of_16, cat(size.value, " bytes; a bulk copy has a multiple of 16")};
-}
-
-// 9.7.15.5.2: the two scales behind scale-d.
-Broken wgmma_scale(const View& view, const isa::Match&, const ir::Instruction& instruction) {
-  const auto operands = view.function.operands_of(instruction);
-  for (const std::size_t at : {4, 5}) {
-    if (operands[at].kind == Operand::Kind::integer && operands[at].value == 0) {
-      return {Code::wgmma_scale, "a scale of 0; operands are scaled by 1 or -1"};
-    }
-  }
-  return {};
 }
 
 }  // namespace ptx::check::rules

@@ -10,6 +10,7 @@
 // Syntax: opcode and modifiers without blanks, then operands.
 //   .word        this modifier, literally             .slot       one of the set named `slot` in the sets column
 //   {.slot}      may be left out; {.a.b}: both or none; an optional literal {.ftz} is a slot named `ftz` with one value
+//   .word<       comes before the next one, which may stand elsewhere otherwise
 //   .word!       stays in this place; the others may come in any order (types, and state spaces, always keep theirs)
 // Operands, separated by commas:
 //   d            destination: names d, d0.., p, q, r, state (and whatever has /w); all others are sources
@@ -29,7 +30,9 @@
 //                  wide half quarter   twice, half, a quarter of the width of .type (mul.wide)
 //                  vec(T)              a vector if the slot .vec (v2 v4 ...) is given, its length from it; T as above
 //                  pack(T)             {..} of 2 or 4 registers of equal width that together are as wide as T
-//                  list(T,n)           {..} of n registers, n a number or a COUNT of rules.def ("list(dtype,wgmma_d)")
+//                  list(T,n)           {..} of n registers, n a number or a COUNT of rules.def ("list(b32,matrices)")
+//                  frag(T,M)           {..} of the registers that hold a thread's part of matrix M (a, b, c, or a slot with
+//                                      the letter) of the form's shape, elements of type T; several small ones to a register
 //                  imm imm(0..255)     an integer immediate, its range; u32(0..15): a range for immediates only
 //                  label func sym proto     a label, a function, a variable, a call prototype or table of targets
 //                  sink                nothing but `_`

@@ -55,6 +55,7 @@ struct Modifier {
   std::uint8_t slot = literal;
   std::uint8_t group = 0;  // 0: required; else the modifiers of one pair of braces, all or none
   bool fixed = false;
+  bool before_next = false;  // of the two, this one comes first
 };
 
 enum class OperandKind : std::uint8_t {
@@ -88,6 +89,7 @@ struct OperandRow {
   std::int64_t low = 0, high = -1;  // range of an immediate; low > high: any
   std::uint8_t length = 0;          // list(T,n)
   Count count = Count::none;        // list(T,name)
+  char matrix = 0;                  // frag(T,M): `a`, `b`, `c`, or `@`: the slot that `space` names holds the letter
   bool list = false;                // {..}
   bool vector = false;              // vec(T)
   bool pack = false;                // pack(T)
@@ -344,11 +346,12 @@ constexpr void parse_sets(Draft& d, std::string_view sets) {
   }
 }
 
-constexpr void add_modifier(Draft& d, std::string_view word, int group, bool fixed) {
+constexpr void add_modifier(Draft& d, std::string_view word, int group, bool fixed, bool before_next) {
   if (d.modifier_count == 32) throw "row: too many modifiers";
   Modifier& m = d.modifiers[d.modifier_count++];
   m.group = static_cast<std::uint8_t>(group);
   m.fixed = fixed;
+  m.before_next = before_next;
   int slot = slot_named(d, word);
   if (slot < 0 && group != 0) {
     slot = add_slot(d, word);
@@ -380,9 +383,9 @@ constexpr void parse_modifiers(Draft& d, Reader& r) {
       ++r.at;
       const std::string_view word = r.word();
       if (word.empty()) throw "row: a modifier was expected after the dot";
-      const bool fixed = r.at < r.text.size() && r.text[r.at] == '!';
-      if (fixed) ++r.at;
-      add_modifier(d, word, group, fixed);
+      const char mark = r.at < r.text.size() ? r.text[r.at] : '\0';
+      if (mark == '!' || mark == '<') ++r.at;
+      add_modifier(d, word, group, mark == '!', mark == '<');
     } else {
       break;
     }
@@ -489,6 +492,13 @@ constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
     } else {
       o.count = count_named(r.word());
     }
+    r.expect(')');
+  } else if (word == "frag") {
+    o.list = true;
+    r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(',');
+    const std::string_view matrix = r.word();
+    o.matrix = matrix.size() == 1 ? matrix[0] : '@';
+    if (o.matrix == '@') o.space = keep(d, matrix);
     r.expect(')');
   } else if (word == "imm") {
     o.kind = OperandKind::immediate;
@@ -729,6 +739,7 @@ constexpr bool may_follow(const Form& form, std::span<const std::string_view> wo
     if (fit.element[j] == e) return false;
     if (fit.element[j] < e) continue;
     if (form.modifiers[e].fixed || form.modifiers[fit.element[j]].fixed) return false;
+    if (form.modifiers[e].before_next && fit.element[j] == e + 1) return false;
     if (ordered(words[i], words[j])) return false;
   }
   return true;

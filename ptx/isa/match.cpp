@@ -74,6 +74,12 @@ Pattern pattern(const Match& match, const OperandRow& row, bool relaxed) {
   if (row.kind == OperandKind::address) p.space = space_of(match, row);
   if (row.kind == OperandKind::symbol) p.space = match.space();
   if (row.list) p.length = static_cast<std::uint8_t>(row.count == Count::none ? row.length : count(row.count, match));
+  if (row.matrix) {
+    const char matrix = row.matrix == '@' ? match.value(match.form->word(row.space))[0] : row.matrix;
+    p.length = static_cast<std::uint8_t>(rules::fragment_length(match, p.type, matrix));
+    p.type = rules::fragment_type(match, p.type);
+    p.exact = true;
+  }
   if (row.vector && !match.value("vec").empty()) p.length = static_cast<std::uint8_t>(number_in(match.value("vec")));
   return p;
 }

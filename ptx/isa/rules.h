@@ -13,4 +13,8 @@ namespace ptx::isa::rules {
 #undef OPERAND_RULE
 #undef COUNT
 
+// frag(T,M): a matrix spread over a warp, or over a warpgroup if M is 64 rows.
+int fragment_length(const Match& match, Type element, char matrix);
+Type fragment_type(const Match& match, Type element);
+
 }  // namespace ptx::isa::rules

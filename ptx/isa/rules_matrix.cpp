@@ -15,14 +15,51 @@ int number_behind(std::string_view text, char letter) {  // m64n128k16, 'n' -> 1
   return n;
 }
 
+struct Shape {
+  int m = 0, n = 0, k = 0;
+};
+
+Shape shape_of(const Match& match) {
+  std::string_view text = match.value("shape");
+  for (const Modifier& m : match.form->modifiers) {  // or a literal: m8n8k4
+    const std::string_view word = m.slot == Modifier::literal ? match.form->word(m.word) : std::string_view{};
+    if (word.size() > 5 && word[0] == 'm' && word[1] >= '0' && word[1] <= '9') text = word;
+  }
+  return {number_behind(text, 'm'), number_behind(text, 'n'), number_behind(text, 'k')};
+}
+
 }  // namespace
+
+// FP6 and FP4 beside FP8 lie in a byte each (.kind::f8f6f4, .kind::mxf8f6f4). m8n8k4 of f16 is four multiplications.
+int fragment_length(const Match& match, Type element, char matrix) {
+  const Shape shape = shape_of(match);
+  const bool sparse = match.has("sp") || match.has("sp::ordered_metadata");
+  const bool in_bytes = match.has("kind::f8f6f4") || match.has("kind::mxf8f6f4");
+  int elements = shape.m * shape.n;
+  if (matrix == 'a') elements = shape.m * shape.k / (sparse ? 2 : 1);
+  if (matrix == 'b') elements = shape.k * shape.n;
+  if (shape.m == 8 && shape.k == 4 && element != Type::f64) elements *= 4;
+  const int bits = in_bytes && matrix != 'c' ? 8 : info(element).bits;
+  return elements * bits / ((shape.m == 64 ? 128 : 32) * std::max(32, bits));
+}
+
+// What the assembler takes: any 32 bits for small elements of mma, integers for those of wmma and m8n8k16, and nothing
+// but .b32 with scales.
+Type fragment_type(const Match& match, Type element) {
+  if (element == Type::f16) return Type::f16x2;
+  if (element == Type::bf16) return Type::bf16x2;
+  if (info(element).bits > 8) return element;
+  if (match.has("block_scale")) return Type::e4m3x4;
+  const bool integer = match.form->word(match.form->opcode) == "wmma" || match.value("shape") == "m8n8k16";
+  return integer ? Type::u32 : Type::b32;
+}
+
+bool same_types(const Match& match) { return match.value("atype") == match.value("btype"); }
+bool same_accumulators(const Match& match) { return match.value("dtype") == match.value("ctype"); }
+bool f32_accumulator(const Match& match) { return match.value("ctype") != "f32" || match.value("dtype") == "f32"; }
 
 int matrices(const Match& match) { return std::max(1, number_behind(match.value("num"), 'x')); }
 
 int two_matrices(const Match& match) { return 2 * matrices(match); }
-
-// 64 x n accumulators over 128 threads: n/2 of 32 bits each, or two f16 in one.
-int wgmma_d(const Match& match) { return number_behind(match.value("shape"), 'n') / 2; }
-int wgmma_d16(const Match& match) { return number_behind(match.value("shape"), 'n') / 4; }
 
 }  // namespace ptx::isa::rules

@@ -8,6 +8,7 @@
 
 namespace {
 
+using ptx::cat;
 using ptx::Code;
 
 ptx::Diagnostics diagnose(std::string_view text) {
@@ -146,6 +147,59 @@ TEST_CASE("named rules") {
         Code::multiple_of_16);
   CHECK(code("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {f0, f1, f2, f3}, l0, l1, p0, 0, 1, 0, 0;") ==
         Code::wgmma_scale);
+}
+
+TEST_CASE("matrices: constants, and what ended with a version") {
+  const auto wmma = [](std::string_view version, std::string_view mnemonic) {
+    return code(cat(mnemonic, " {r0,r1,r2,r3}, {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3};"),
+                version, "sm_70");
+  };
+  CHECK(wmma("6.2", "wmma.mma.sync.row.col.m16n16k16.f16.f16") == Code{});
+  CHECK(wmma("6.3", "wmma.mma.sync.row.col.m16n16k16.f16.f16") == Code::aligned_required);
+  CHECK(wmma("6.4", "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16.satfinite") == Code{});
+  CHECK(wmma("6.5", "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16.satfinite") == Code::float_satfinite);
+
+  const auto sparse = [](std::string_view mnemonic, int selector) {
+    return code(cat(mnemonic, " {f0,f1,f2,f3}, {r0,r1}, {r0,r1}, {f0,f1,f2,f3}, r4, ", selector, ";"));
+  };
+  CHECK(sparse("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 3) == Code{});
+  CHECK(sparse("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 4) == Code::immediate_range);
+  const auto long_sparse = [](std::string_view types, int selector) {
+    return code(cat("mma.sp.sync.aligned.", types, " {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1,r2,r3}, r4, ",
+                    selector, ";"));
+  };
+  CHECK(long_sparse("m16n8k32.row.col.f32.f16.f16.f32", 1) == Code{});
+  CHECK(long_sparse("m16n8k32.row.col.f32.f16.f16.f32", 2) == Code::sparsity_selector);
+  CHECK(long_sparse("m16n8k64.row.col.s32.u8.s8.s32", 1) == Code::sparsity_selector);
+
+  const auto scaled = [](std::string_view kind, std::string_view types, std::string_view a, std::string_view b) {
+    return code(cat("mma.sync.aligned.", kind, types, " {f0,f1,f2,f3}, {r0,r1,r2,r3}, {r0,r1}, {f0,f1,f2,f3}, r4, ", a,
+                    ", r5, ", b, ";"),
+                "9.1", "sm_120a");
+  };
+  constexpr std::string_view one = "m16n8k32.row.col.kind::mxf8f6f4.block_scale", mixed = ".f32.e3m2.e2m1.f32.ue8m0";
+  constexpr std::string_view two = "m16n8k64.row.col.kind::mxf4.block_scale", fp4 = ".f32.e2m1.e2m1.f32.ue8m0";
+  constexpr std::string_view four = "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X";
+  CHECK(scaled(one, mixed, "{3, 1}", "{h0, 3}") == Code{});
+  CHECK(scaled(one, mixed, "{4, 1}", "{0, 0}") == Code::scale_selector);
+  CHECK(scaled(one, mixed, "{0, 2}", "{0, 0}") == Code::scale_selector);
+  CHECK(scaled(one, mixed, "{0, 0}", "{0, 4}") == Code::scale_selector);
+  CHECK(scaled(two, fp4, "{2, 0}", "{0, 0}") == Code{});
+  CHECK(scaled(two, fp4, "{0, 0}", "{1, 0}") == Code::scale_selector);
+  CHECK(scaled(four, fp4, "{2, 0}", "{0, 0}") == Code::scale_selector);
+}
+
+TEST_CASE("matrices: types that go together") {
+  CHECK(code("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f16 {f0,f1,f2,f3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1};") ==
+        Code::illegal_modifiers);
+  CHECK(code("mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3};") ==
+        Code::illegal_modifiers);
+  CHECK(code("wmma.mma.sync.aligned.row.col.m8n8k32.s32.u4.s4.s32 {r0,r1}, {r0}, {r0}, {r0,r1};") ==
+        Code::illegal_modifiers);
+  CHECK(code("mma.sync.aligned.m8n8k32.row.col.s32.u4.s4.s32 {r0,r1}, {r0}, {r0}, {r0,r1};") == Code{});
+  constexpr std::string_view mixed = "wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 {r0,r1,r2,r3}, l0, l1, p0;";
+  CHECK(code(mixed, "8.3", "sm_90a") == Code::needs_version);
+  CHECK(code(mixed, "8.4", "sm_90a") == Code{});
 }
 
 TEST_CASE("redeclared_name") {

@@ -17,10 +17,7 @@ constexpr std::string_view later[] = {
     "cp.async.bulk.prefetch.L2",
     "cp.reduce",
     "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob",
-    "wgmma.mma_async.sp",
     "red.async",
-    "mma.",
-    "wmma.",
     "multimem.",
 };
 

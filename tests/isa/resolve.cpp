@@ -40,6 +40,15 @@ TEST_CASE("modifiers match as a set, fixed ones and types keep their place") {
   CHECK(resolve("cvt.f32.rn.f16")->matches.empty());
 }
 
+TEST_CASE("words marked < keep their order among the two, and stand anywhere else") {
+  const Mnemonic* m = resolve("mma.row.sync.s32.b1.b1.s32.and.aligned.popc.m16n8k256.col");
+  REQUIRE(m->matches.size() == 1);
+  CHECK(m->canonical == "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc");
+  CHECK(resolve("mma.sync.aligned.m16n8k256.col.row.s32.b1.b1.s32.and.popc")->matches.empty());
+  CHECK(resolve("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.popc.and")->matches.empty());
+  CHECK(resolve("mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32")->matches.at(0).value("alayout") == "col");
+}
+
 TEST_CASE("an optional modifier is there or not") {
   const Match& with = resolve("bra.uni")->matches.at(0);
   const Match& without = resolve("bra")->matches.at(0);

@@ -93,6 +93,22 @@ TEST_CASE("a malformed row does not parse") {
   CHECK(error_of("add.u32 d", "", "8") == std::string("row: another character was expected here"));
 }
 
+TEST_CASE("frag(T,M) counts the registers of a thread's part of a matrix") {
+  const auto lengths = [](std::string_view mnemonic) {
+    std::string text;
+    for (const Pattern& p : resolve(mnemonic)->matches.at(0).operands)
+      text += std::to_string(p.length) + std::string(info(p.type).name) + ' ';
+    return text;
+  };
+  CHECK(lengths("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16") == "2f16x2 4f16x2 2f16x2 2f16x2 ");
+  CHECK(lengths("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16") == "8f32 2f16x2 2f16x2 4f16x2 ");
+  CHECK(lengths("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64") == "4f64 8f64 4f64 4f64 ");
+  CHECK(lengths("mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e3m2.f32") == "4f32 4b32 2b32 4f32 ");
+  CHECK(lengths("mma.sp.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32") == "4s32 2b32 2b32 4s32 0b32 0 ");
+  CHECK(lengths("wmma.load.b.sync.aligned.row.m8n32k16.bf16") == "8bf16x2 0 0u32 ");
+  CHECK(lengths("wgmma.mma_async.sp.sync.aligned.m64n64k32.f16.f16.f16").starts_with("16f16x2 "));
+}
+
 TEST_CASE("a family of shapes is one value a number") {
   const Match& match = resolve("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16")->matches.at(0);
   CHECK(match.value("shape") == "m64n128k16");

@@ -47,6 +47,8 @@ Bound bind(const isa::Match& match) {
     ROWS_OF(atomic)
 #include "ptx/isa/forms/matrix.def"
     ROWS_OF(matrix)
+#include "ptx/isa/forms/wgmma.def"
+    ROWS_OF(wgmma)
 #include "ptx/isa/forms/tcgen05.def"
     ROWS_OF(tcgen05)
 #include "ptx/isa/forms/misc.def"
