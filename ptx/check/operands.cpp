@@ -254,6 +254,7 @@ class Judge {
   Code symbol(const Pattern& p, const Operand& o) const {
     if (p.row->destination) return Code::operand_kind;
     if (is_warp_size(o)) return number(p, warp_size());
+    if (view_.symbols && find(o) && find(o)->kind == Symbol::Kind::label) return Code::operand_kind;
     if (!form_.names_variables) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
     return argument(o) ? Code::argument_address : known(o);

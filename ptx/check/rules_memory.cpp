@@ -51,7 +51,7 @@ Broken bulk_store_size(const View& view, const isa::Match&, const ir::Instructio
 // 9.7.11.5.4: the mask is there for later versions.
 Broken whole_warp_mask(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& mask = view.function.operands_of(instruction)[4];
-  if (mask.kind != Operand::Kind::integer || mask.value == -1 || mask.value == 0xffffffff) return {};
+  if (mask.kind == Operand::Kind::integer && (mask.value == -1 || mask.value == 0xffffffff)) return {};
   return {Code::whole_warp_mask, "the mask is 0xffffffff, every thread of the warp"};
 }
 

@@ -1,7 +1,11 @@
-// Rules of the chapters on asynchronous copies and multimem addresses.
+// Rules of loads and stores, asynchronous copies and multimem addresses.
 #include "ptx/isa/rules.h"
 
 namespace ptx::isa::rules {
+
+bool operator_alone(const Match& match) {
+  return match.value("cop").empty() || (match.value("evict1").empty() && match.value("evict2").empty());
+}
 
 bool weak_alone(const Match& match) { return !match.has("weak") || match.value("scope").empty(); }
 

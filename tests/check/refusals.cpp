@@ -264,6 +264,9 @@ TEST_CASE("bulk_store_size, copy_source_size, whole_warp_mask, multiple_of_16") 
 }
 
 TEST_CASE("modifiers that exclude each other") {
+  const std::string eight = ".v8.b32 {r0, r1, r2, r3, r4, r5, r6, r7}, [l0];";
+  CHECK(code("ld.global.cg" + eight, "9.0", "sm_100a") == Code{});
+  CHECK(code("ld.global.cg.L1::evict_first" + eight, "9.0", "sm_100a") == Code::illegal_modifiers);
   CHECK(code("multimem.st.weak.global.u32 [l0], r0;") == Code{});
   CHECK(code("multimem.st.weak.relaxed.gpu.global.u32 [l0], r0;") == Code::illegal_modifiers);
   CHECK(code("multimem.st.global.v2.f16 [l0], {h0, h1};") == Code{});
