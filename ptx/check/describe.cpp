@@ -101,6 +101,8 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       return cat(
           head, where, "is ", got,
           p.row->unified ? ", a variable without .attribute(.unified)" : "; only loads of global memory take .unified");
+    case Code::argument_address:
+      return cat(head, where, "is ", got, ", a .param variable of the body; it has no address");
     case Code::undefined_name: return cat(head, got, " is not declared");
     default: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
   }

@@ -125,8 +125,15 @@ class Judge {
     if (o.kind == Operand::Kind::element) return element(p, o);
     if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
     if (view_.symbols && find(o) && find(o)->kind == Symbol::Kind::label) return Code::operand_kind;
+    if (argument(o)) return Code::argument_address;
     if (p.space == Space::generic || !view_.symbols || !find(o)) return known(o);
     return find(o)->variable ? variable(p, o) : Code::operand_kind;
+  }
+
+  // A .param variable of the body holds arguments of a call: it has no address.
+  bool argument(const Operand& o) const {
+    const Symbol* symbol = view_.symbols ? find(o) : nullptr;
+    return symbol && symbol->kind == Symbol::Kind::variable && symbol->variable->space == Space::param;
   }
 
   Code name(const Operand& o, Symbol::Kind kind) const {
@@ -270,12 +277,10 @@ class Judge {
   Code symbol(const Pattern& p, const Operand& o) const {
     if (p.row->destination) return Code::operand_kind;
     if (is_warp_size(o)) return number(p, warp_size());
+    if (view_.symbols && find(o) && find(o)->kind == Symbol::Kind::label) return Code::operand_kind;
     if (!form_.names_variables) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
-    if (!view_.symbols) return {};
-    const Symbol* symbol = find(o);
-    if (!symbol) return Code::undefined_name;
-    return symbol->kind == Symbol::Kind::label ? Code::operand_kind : Code{};
+    return argument(o) ? Code::argument_address : known(o);
   }
 
   Code immediate(const Pattern& p, const Operand& o) const {
@@ -294,6 +299,7 @@ class Judge {
     const Operand& base = view_.function.children(o)[0];
     switch (base.kind) {
       case Operand::Kind::reg: {
+        if (p.space == Space::param_func && view_.function.entry) return Code::address_register;
         const isa::TypeInfo& t = isa::info(type_of(base));
         if (t.bits == 32 && form_.braces_scalars && is_64_bit(p.space, view_.goal.target))
           return Code::address_register;
@@ -313,6 +319,12 @@ class Judge {
     return scalar(p, base);
   }
 
+  // In a kernel, ::entry are its own parameters and ::func those of calls.
+  bool parameter_agrees(Space space, const Symbol& symbol) const {
+    if (!view_.function.entry || (space != Space::param_entry && space != Space::param_func)) return true;
+    return (space == Space::param_entry) == (symbol.kind == Symbol::Kind::parameter);
+  }
+
   // a[r]: an element of an array, of ld, ldu, st and, as an address, mov and cvta.
   Code element(const Pattern& p, const Operand& o) const {
     const auto parts = view_.function.children(o);
@@ -327,7 +339,8 @@ class Judge {
     if (!symbol) return Code::undefined_name;
     if (!symbol->variable) return Code::operand_kind;
     if (unified && symbol->variable->attributes.find(".unified") == std::string::npos) return Code::unified_address;
-    return spaces_agree(p.space, symbol->variable->space) ? Code{} : Code::state_space;
+    return spaces_agree(p.space, symbol->variable->space) && parameter_agrees(p.space, *symbol) ? Code{}
+                                                                                                : Code::state_space;
   }
 
   const View& view_;

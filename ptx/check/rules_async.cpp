@@ -9,13 +9,23 @@ using ir::Operand;
 // 9.7.9.25.3.1.
 Broken copy_size(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& size = view.function.operands_of(instruction)[2];
-  if (size.kind != Operand::Kind::integer || size.value == 4 || size.value == 8 || size.value == 16) return {};
-  return {Code::copy_size, cat(size.value, " bytes; a copy has 4, 8 or 16")};
+  if (size.kind != Operand::Kind::integer) return {};
+  if (size.value != 4 && size.value != 8 && size.value != 16)
+    return {Code::copy_size, cat(size.value, " bytes; a copy has 4, 8 or 16")};
+  if (instruction.count < 4) return {};
+  const Operand& read = view.function.operands_of(instruction)[3];
+  if (read.kind != Operand::Kind::integer || read.value <= size.value) return {};
+  return {Code::copy_source_size, cat(read.value, " bytes are read of a copy of ", size.value)};
 }
 
-// 9.7.9.25.4.1.
-Broken multiple_of_16(const View& view, const isa::Match&, const ir::Instruction& instruction) {
-  const Operand& size = view.function.operands_of(instruction)[2];
+// 9.7.9.25.4.1: the operand called `size`.
+Broken multiple_of_16(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  std::size_t at = 0;
+  for (const isa::Pattern& p : match.operands) {
+    if (match.form->word(p.row->name) == "size") break;
+    at += !p.row->inner;
+  }
+  const Operand& size = view.function.operands_of(instruction)[at];
   if (size.kind != Operand::Kind::integer || size.value % 16 == 0) return {};
   return {Code::multiple_of_16, cat(size.value, " bytes; a bulk copy has a multiple of 16")};
 }

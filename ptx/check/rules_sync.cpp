@@ -30,6 +30,14 @@ Broken shared_variable(const View& view, const isa::Match&, const ir::Instructio
   return {};
 }
 
+// 9.7.13.15.13: `_` for the state came after the instruction.
+Broken sink_from_7_1(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const Operand& state = view.function.operands_of(instruction)[0];
+  const bool early = view.goal.version != isa::Version{} && view.goal.version < isa::Version{7, 1};
+  if (state.kind != Operand::Kind::sink || !early) return {};
+  return {Code::needs_version, "the sink `_` for the state needs PTX 7.1"};
+}
+
 // 9.7.19.5.
 Broken multiple_of_8(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& count = view.function.operands_of(instruction)[0];

@@ -727,9 +727,11 @@ constexpr int value_of(const Form& form, const Modifier& m, std::string_view wor
   return -1;
 }
 
-// Types keep their order among themselves, and so do state spaces.
+// Types keep their order among themselves, and so do state spaces and the two priorities of createpolicy.
 constexpr bool ordered(std::string_view a, std::string_view b) {
-  return (type_named(a) && type_named(b)) || (space_named(a) && space_named(b));
+  constexpr std::string_view priority = "L2::evict_";
+  return (type_named(a) && type_named(b)) || (space_named(a) && space_named(b)) ||
+         (a.starts_with(priority) && b.starts_with(priority));
 }
 
 // Whether word i may fill element e, given the words before it: an inversion must touch nothing fixed or ordered.

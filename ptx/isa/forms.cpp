@@ -15,8 +15,11 @@ namespace ptx::isa {
 namespace {
 
 // Manual 9.4.1, operand size exceeding instruction-type size.
-bool is_relaxed(std::string_view opcode) {
-  return opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "cvt";
+// st.async and st.bulk are not, multimem.st.async is, as the assembler has it.
+bool is_relaxed(const Form& form) {
+  const std::string_view opcode = form.word(form.opcode);
+  if (opcode == "st") return !form.id.starts_with("st_async") && !form.id.starts_with("st_bulk");
+  return opcode == "ld" || opcode == "ldu" || opcode == "cvt" || form.id == "multimem_st_async";
 }
 
 void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
@@ -30,9 +33,9 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.back().section = section;
     forms.back().title = title;
     const std::string_view opcode = entry.form.word(entry.form.opcode);
-    forms.back().relaxed = is_relaxed(opcode);
+    forms.back().relaxed = is_relaxed(entry.form);
     forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
-    forms.back().braces_scalars = opcode == "mov" || opcode == "ld" || opcode == "ldu" || opcode == "st";
+    forms.back().braces_scalars = opcode == "mov" || (forms.back().relaxed && opcode != "cvt" && opcode != "multimem");
     forms.back().names_variables = opcode == "mov";
   }
 }

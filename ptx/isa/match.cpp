@@ -46,7 +46,7 @@ Space space_of(const Match& match, const OperandRow& row) {
 
 // Manual 9.4.1: ld, st and cvt take registers wider than their types; not cvt between the small and packed formats.
 bool is_relaxed(const Match& match) {
-  if (!match.form->relaxed || match.has("async")) return false;
+  if (!match.form->relaxed) return false;
   const auto is_small = [&](Word word) {
     const auto type = type_named(match.form->word(word));
     if (!type) return false;

@@ -297,3 +297,68 @@ TEST_CASE("WARP_SZ is the number 32; a label is no value") {
   CHECK(code("barrier.sync WARP_SZ;") == Code::immediate_range);
   CHECK(code("lab: mov.b64 l0, lab;") == Code::operand_kind);
 }
+
+TEST_CASE("input_parameter, argument_address: parameters") {
+  const auto in_function = [](std::string_view body) {
+    return first(
+        diagnose(ptx::cat(".version 9.0\n.target sm_90a\n.address_size 64\n"
+                          ".func (.param .b32 result) f(.param .b32 a)\n{\n.reg .b32 r<2>; .reg .b64 l<2>;\n",
+                          body, "\nret;\n}\n")));
+  };
+  CHECK(in_function("st.param.b32 [result], r0;") == Code{});
+  CHECK(in_function("st.param.b32 [a], r0;") == Code::input_parameter);
+  CHECK(in_function("ld.param::func.b32 r0, [l0];") == Code{});
+  CHECK(in_function("mov.u64 l0, a;") == Code{});
+  CHECK(code(".param .b32 q; st.param.b32 [q], r0;") == Code{});
+  CHECK(code(".param .b32 q; mov.u64 l0, q;") == Code::argument_address);
+  CHECK(code("cvta.param.u64 l0, pv;") == Code{});
+  CHECK(code("ld.param::func.b32 r0, [pv];") == Code::state_space);
+  CHECK(code("ld.param::func.b32 r0, [l0];") == Code::address_register);
+  CHECK(code(".param .b32 q; ld.param::entry.b32 r0, [q];") == Code::state_space);
+}
+
+TEST_CASE("policy_fraction, policy_sizes") {
+  CHECK(code("createpolicy.fractional.L2::evict_last.b64 l0, 0.5;") == Code{});
+  CHECK(code("createpolicy.fractional.L2::evict_last.b64 l0, 0.0;") == Code::policy_fraction);
+  CHECK(code("createpolicy.fractional.L2::evict_last.b64 l0, 1.5;") == Code::policy_fraction);
+  CHECK(code("createpolicy.range.L2::evict_last.b64 l0, [l1], 4, 4;") == Code{});
+  CHECK(code("createpolicy.range.L2::evict_last.b64 l0, [l1], 5, 4;") == Code::policy_sizes);
+}
+
+TEST_CASE("bulk_store_size, copy_source_size, whole_warp_mask, multiple_of_16") {
+  CHECK(code("st.bulk [l0], 8, 0;", "9.0", "sm_100a") == Code{});
+  CHECK(code("st.bulk [l0], 12, 0;", "9.0", "sm_100a") == Code::bulk_store_size);
+  CHECK(code("cp.async.ca.shared.global [sv], [gv], 8, 8;") == Code{});
+  CHECK(code("cp.async.ca.shared.global [sv], [gv], 4, 8;") == Code::copy_source_size);
+  const auto pull = [](std::string_view mask) {
+    return code(ptx::cat("fabric.try_pullred.async.multimem.shared::cta.mbarrier::complete_tx::bytes"
+                         ".mbarrier::report::fabric.relaxed.sys.add.u32.sync [sv], [r0, l0], 256, [sv], ",
+                         mask, ";"),
+                "9.3", "sm_100");
+  };
+  CHECK(pull("0xffffffff") == Code{});
+  CHECK(pull("0xffff") == Code::whole_warp_mask);
+  CHECK(code("cp.async.bulk.prefetch.L2.global [gv], 24;") == Code::multiple_of_16);
+  CHECK(code("cp.async.bulk.prefetch.L2.global [gv], 32;") == Code{});
+}
+
+TEST_CASE("modifiers that exclude each other") {
+  const std::string eight = ".v8.b32 {r0, r1, r2, r3, r4, r5, r6, r7}, [l0];";
+  CHECK(code("ld.global.cg" + eight, "9.0", "sm_100a") == Code{});
+  CHECK(code("ld.global.cg.L1::evict_first" + eight, "9.0", "sm_100a") == Code::illegal_modifiers);
+  CHECK(code("multimem.st.weak.global.u32 [l0], r0;") == Code{});
+  CHECK(code("multimem.st.weak.relaxed.gpu.global.u32 [l0], r0;") == Code::illegal_modifiers);
+  CHECK(code("multimem.st.global.v2.f16 [l0], {h0, h1};") == Code{});
+  CHECK(code("multimem.st.global.f16 [l0], h0;") == Code::illegal_modifiers);
+  const std::string copy = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes";
+  CHECK(code(copy + ".mbarrier::report::disabled.ignore_oob [sv], [gv], r0, 0, 0, [sv];", "9.4", "sm_107a") == Code{});
+  CHECK(code(copy + ".mbarrier::report::validity::per_element::ff.ignore_oob [sv], [gv], r0, 0, 0, [sv];", "9.4",
+             "sm_107a") == Code::illegal_modifiers);
+  CHECK(code("createpolicy.range.b64.L2::evict_last.L2::evict_first l0, [l1], 4, 4;") == Code{});
+  CHECK(code("createpolicy.range.L2::evict_first.L2::evict_last.b64 l0, [l1], 4, 4;") == Code::illegal_modifiers);
+}
+
+TEST_CASE("mbarrier.arrive without a state since PTX 7.1") {
+  CHECK(code("mbarrier.arrive.shared.b64 _, [sv];", "7.1", "sm_80") == Code{});
+  CHECK(code("mbarrier.arrive.shared.b64 _, [sv];", "7.0", "sm_80") == Code::needs_version);
+}

@@ -156,6 +156,7 @@ constexpr WarpBody sem_atom_int{atomic_detail::integer<true>};
 constexpr WarpBody sem_atom_add{atomic_detail::add<true>};
 constexpr WarpBody sem_atom_count{atomic_detail::count<true>};
 constexpr WarpBody sem_atom_cas{atomic_detail::swap};
+constexpr WarpBody sem_atom_cas_b128{atomic_detail::swap};
 constexpr WarpBody sem_atom_exch_b128{atomic_detail::exchange};
 constexpr WarpBody sem_atom_add_half{atomic_detail::add<true>};
 constexpr WarpBody sem_atom_add_noftz{atomic_detail::add<true>};

@@ -39,6 +39,10 @@ Bound bind(const isa::Match& match) {
     ROWS_OF(async)
 #include "ptx/isa/forms/tensor.def"
     ROWS_OF(tensor)
+#include "ptx/isa/forms/multimem.def"
+    ROWS_OF(multimem)
+#include "ptx/isa/forms/fabric.def"
+    ROWS_OF(fabric)
 #include "ptx/isa/forms/control.def"
     ROWS_OF(control)
 #include "ptx/isa/forms/sync.def"

@@ -1,0 +1,58 @@
+// Rules of data movement without asynchronous copies: parameters, cache policies, bulk stores, the fabric.
+#include <bit>
+
+#include "ptx/base/text.h"
+#include "ptx/check/rules.h"
+
+namespace ptx::check::rules {
+
+using ir::Operand;
+
+// 9.7.9.11.
+Broken input_parameter(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const Operand& address = view.function.operands_of(instruction)[0];
+  if (!view.symbols || match.operands[0].kind != isa::OperandKind::address || address.child_count == 0) return {};
+  const Operand& base = view.function.children(address)[0];
+  const Symbol* symbol = base.kind == Operand::Kind::symbol ? view.symbols->find(base.id, view.block) : nullptr;
+  if (!symbol || symbol->kind != Symbol::Kind::parameter) return {};
+  for (const ir::Variable& result : view.function.returns) {
+    if (&result == symbol->variable) return {};
+  }
+  return {Code::input_parameter,
+          cat('`', symbol->variable->name.view(), "` is a parameter that the function was given; it is read only")};
+}
+
+// 9.7.9.18: above 0, at most 1.
+Broken policy_fraction(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  if (instruction.count < 2) return {};
+  const Operand& fraction = view.function.operands_of(instruction)[1];
+  double value = 1;
+  if (fraction.kind == Operand::Kind::f32) value = std::bit_cast<float>(static_cast<std::uint32_t>(fraction.bits));
+  if (fraction.kind == Operand::Kind::f64) value = std::bit_cast<double>(fraction.bits);
+  if (value > 0 && value <= 1) return {};
+  return {Code::policy_fraction, "the fraction is above 0 and at most 1"};
+}
+
+Broken policy_sizes(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const Operand &primary = view.function.operands_of(instruction)[2],
+                &total = view.function.operands_of(instruction)[3];
+  if (primary.kind != Operand::Kind::integer || total.kind != Operand::Kind::integer) return {};
+  if (static_cast<std::uint32_t>(primary.value) <= static_cast<std::uint32_t>(total.value)) return {};
+  return {Code::policy_sizes, cat("a primary size of ", primary.value, " bytes in a total of ", total.value)};
+}
+
+// 9.7.9.13.
+Broken bulk_store_size(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const Operand& size = view.function.operands_of(instruction)[1];
+  if (size.kind != Operand::Kind::integer || size.value % 8 == 0) return {};
+  return {Code::bulk_store_size, cat(size.value, " bytes; a bulk store has a multiple of 8")};
+}
+
+// 9.7.11.5.4: the mask is there for later versions.
+Broken whole_warp_mask(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const Operand& mask = view.function.operands_of(instruction)[4];
+  if (mask.kind == Operand::Kind::integer && (mask.value == -1 || mask.value == 0xffffffff)) return {};
+  return {Code::whole_warp_mask, "the mask is 0xffffffff, every thread of the warp"};
+}
+
+}  // namespace ptx::check::rules

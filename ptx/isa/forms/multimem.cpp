@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_multimem
+#define PTX_ROWS "ptx/isa/forms/multimem.def"
+#include "ptx/isa/chapter.h"
