@@ -19,7 +19,7 @@ namespace {
 bool is_relaxed(const Form& form) {
   const std::string_view opcode = form.word(form.opcode);
   if (opcode == "st") return !form.id.starts_with("st_async") && !form.id.starts_with("st_bulk");
-  return opcode == "ld" || opcode == "ldu" || opcode == "cvt" || form.id == "multimem_st_async";
+  return opcode == "ld" || opcode == "ldu" || opcode == "cvt" || opcode == "suld" || opcode == "sust" || form.id == "multimem_st_async";
 }
 
 void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
@@ -34,8 +34,10 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.back().title = title;
     const std::string_view opcode = entry.form.word(entry.form.opcode);
     forms.back().relaxed = is_relaxed(entry.form);
+    forms.back().widens_all = entry.form.id.starts_with("cvt_pack") || entry.form.id == "cvt_x2_f32";
     forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
     forms.back().braces_scalars = opcode == "mov" || (forms.back().relaxed && opcode != "cvt" && opcode != "multimem");
+    forms.back().integers_for_floats = opcode == "tex" || opcode == "tld4";
     forms.back().names_variables = opcode == "mov";
   }
 }
