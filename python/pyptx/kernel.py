@@ -281,6 +281,16 @@ class Kernel(_core.Launcher):
     _torch_family = _torch_op = None
 
     def _traced_call(self, *arrays, **kwargs):
+        if (
+            "out" in kwargs and "out" not in self._known
+        ):  # an op's outputs are its own: copied, where a call would write
+            kwargs = dict(kwargs)
+            out = kwargs.pop("out")
+            results = self._traced_call(*arrays, **kwargs)
+            single = len(self._out_specs) == 1
+            for given, result in zip((out,) if single else out, (results,) if single else results, strict=True):
+                given.copy_(result)
+            return out
         exporting = self._prepare_op()
         if kwargs:
             names = self._template_names(tuple(kwargs))
