@@ -52,7 +52,9 @@ def work(rank: int, processes: int, meeting: str, use_cuda: bool):
     torch.testing.assert_close(y, expected_y[mine], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(dx, expected_dx[mine], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(dw, expected_dw, rtol=1e-4, atol=1e-4)
-    print(f"rank {rank} on {device}: rows {mine.start} to {mine.stop - 1} equal to torch", flush=True)
+    line = f"rank {rank} on {device}: rows {mine.start} to {mine.stop - 1} equal to torch\n"
+    sys.stdout.write(line)  # whole: processes share the terminal
+    sys.stdout.flush()
     dist.destroy_process_group()
 
 

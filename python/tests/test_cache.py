@@ -155,8 +155,8 @@ def test_spilled_registers_are_a_warning_at_the_kernels_line():
     busy = make_busy(300)
     with pytest.warns(PerformanceWarning, match="`busy` has more values than registers") as caught:
         found = busy.resources()
-    assert found.spill_stores > 0 and found.registers == 128  # 512 threads
-    assert found.limiter == "registers" and found.blocks == 1
+    assert found.spill_stores > 0 and found.registers == 255
+    assert found.limiter == "registers" and found.blocks == 0  # 512 threads with so many cannot be launched
     assert caught[0].filename == __file__
     with pytest.warns(PerformanceWarning):  # kept with the cubin
         make_busy(300).resources()
