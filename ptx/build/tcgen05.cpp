@@ -1,4 +1,4 @@
-// tcgen05: the words of each instruction in the manual's order.
+// tcgen05: the words of each instruction in the manual's order. What is legal the rows say (isa/forms/tcgen05.def).
 #include "ptx/build/tcgen05.h"
 
 #include "ptx/base/text.h"
@@ -23,13 +23,6 @@ const isa::Mnemonic* words(const Words&... parts) {
 
 Operand bracketed(Builder& b, const Operand& o) {
   return o.ir.kind == ir::Operand::Kind::address ? o : Operand(b.address(o));
-}
-
-bool one_of(std::string_view word, std::initializer_list<std::string_view> legal) {
-  for (const std::string_view l : legal) {
-    if (l == word) return true;
-  }
-  return false;
 }
 
 // The predicate "accumulate into D".
@@ -61,10 +54,6 @@ void relinquish_alloc_permit(Builder& b, int cta_group) {
 }
 
 void mma(Builder& b, const Mma& what) {
-  if (!one_of(what.kind, {"tf32", "f16", "i8", "f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4"}))
-    b.refuse(Code::bad_argument, cat("kind ", what.kind, "; legal: tf32 f16 i8 f8f6f4 mxf8f6f4 mxf4 mxf4nvf4"));
-  if (!what.collector_a.empty() && !one_of(what.collector_a, {"discard", "lastuse", "fill", "use"}))
-    b.refuse(Code::bad_argument, cat("collector_a ", what.collector_a, "; legal: discard lastuse fill use"));
   const bool scaled = what.kind.starts_with("mx");
   if (scaled && !(what.scale_a && what.scale_b))
     b.refuse(Code::bad_argument, cat("kind ", what.kind, " takes the addresses of its scales: scale_a and scale_b"));
@@ -73,6 +62,7 @@ void mma(Builder& b, const Mma& what) {
   Text text;
   text << (what.sparse ? "mma.sp" : "mma") << group(b, what.cta_group) << ".kind::" << what.kind;
   if (scaled) text << ".block_scale";
+  if (!what.scale_vectorsize.empty()) text << '.' << what.scale_vectorsize;
   if (what.ashift) text << ".ashift";
   if (!what.collector_a.empty()) text << ".collector::a::" << what.collector_a;
   std::vector<Operand> operands{bracketed(b, what.d), what.a_is_tmem ? bracketed(b, what.a) : what.a, what.b};

@@ -1,5 +1,4 @@
-// tcgen05 (Blackwell tensor memory). Text only until the rows of the chapter exist: instructions without a row are not
-// checked.
+// tcgen05 (Blackwell tensor memory).
 #pragma once
 
 #include <optional>
@@ -22,7 +21,7 @@ struct Mma {
   Operand a{}, b{}, idesc{};
   bool a_is_tmem = false;
   int cta_group = 1;
-  std::string kind = "f16", collector_a{};
+  std::string kind = "f16", collector_a{}, scale_vectorsize{};  // scale_vec::2X, block16, ..., of the mx kinds
   bool sparse = false, ashift = false;
   std::optional<Operand> sparse_metadata{};
   std::optional<Operand> scale_a{}, scale_b{};  // tensor memory addresses, of the mx kinds

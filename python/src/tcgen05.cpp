@@ -21,13 +21,15 @@ std::optional<build::Operand> optional_operand(nb::handle value, Builder& builde
 void mma(nb::handle d, nb::handle a, nb::handle b, nb::handle idesc, int cta_group, const std::string& kind,
          bool enable_input_d, nb::handle scale_d, bool sparse, bool ashift,
          const std::optional<std::string>& collector_a, bool a_is_tmem, nb::handle metadata, nb::handle pred_operand,
-         nb::handle scale_c, nb::handle scale_a, nb::handle scale_b, nb::handle predicate) {
+         nb::handle scale_c, nb::handle scale_a, nb::handle scale_b, const std::optional<std::string>& scale_vectorsize,
+         nb::handle predicate) {
   Builder& builder = active();
   tcgen05::Mma what;
   what.d = operand(d, builder), what.a = operand(a, builder), what.b = operand(b, builder);
   what.idesc = operand(idesc, builder);
   what.a_is_tmem = a_is_tmem, what.cta_group = cta_group, what.kind = kind;
   what.collector_a = collector_a.value_or("");
+  what.scale_vectorsize = scale_vectorsize.value_or("");
   what.sparse = sparse, what.ashift = ashift;
   what.sparse_metadata = optional_operand(metadata, builder);
   what.scale_a = optional_operand(scale_a, builder), what.scale_b = optional_operand(scale_b, builder);
@@ -131,7 +133,7 @@ void init_tcgen05(nb::module_ m) {
         nb::arg("scale_d") = nb::none(), nb::arg("sparse") = false, nb::arg("ashift") = false,
         nb::arg("collector_a") = nb::none(), nb::arg("a_is_tmem") = false, nb::arg("sparse_metadata") = nb::none(),
         nb::arg("pred_operand") = nb::none(), nb::arg("scale_c") = nb::none(), nb::arg("scale_vec_a") = nb::none(),
-        nb::arg("scale_vec_b") = nb::none(), nb::arg("pred") = nb::none());
+        nb::arg("scale_vec_b") = nb::none(), nb::arg("scale_vectorsize") = nb::none(), nb::arg("pred") = nb::none());
   m.def(
       "commit",
       [](nb::handle bar, int cta_group, bool multicast, nb::handle mask, const std::string& space) {

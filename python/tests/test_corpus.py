@@ -35,9 +35,9 @@ KERNELS = {row["file"]: row for row in table(SHARED / "zluda/expected.tsv")}
 OTHER_CHAPTERS = re.compile(
     r"""(?:tex|tld4|txq|suld|sust|sured|suq|istypep                           # textures and surfaces
     |v(?:add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?                   # video
-    |mma|wmma|wgmma\.mma_async\.sp|tcgen05                                    # matrices, tensor memory
-    |cp\.reduce|cp\.[\w.:]*ignore_oob|red\.async|multimem|tensormap           # asynchronous copies and reductions
-    |clusterlaunchcontrol|applypriority\.async|fabric|spcompress|spdecompress
+    |mma|wmma|wgmma\.mma_async\.sp                                            # matrices
+    |cp\.reduce\.async\.bulk\.(?!tensor)|cp\.[\w.:]*ignore_oob|red\.async|multimem  # asynchronous copies and reductions
+    |applypriority\.async|fabric|spcompress|spdecompress
     |alloca|stacksave|stackrestore)(?![\w])""",
     re.VERBOSE,
 )

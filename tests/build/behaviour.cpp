@@ -11,6 +11,7 @@
 #include "ptx/build/kernel.h"
 #include "ptx/build/matrix.h"
 #include "ptx/build/shared.h"
+#include "ptx/build/tcgen05.h"
 #include "ptx/build/warp.h"
 
 namespace ptx::build::testing {
@@ -366,6 +367,57 @@ TEST_CASE("refusals") {
   CHECK(refusal([](Builder& b) { wgmma::fence(b); }, old) == Code::needs_target);
   CHECK(refusal([](Builder& b) { b.param(u32, "n"); }) == Code::wrong_parameter);
   CHECK(refusal([](Builder&) { Kernel::current(); }) == Code::no_kernel);
+}
+
+TEST_CASE("tensor memory: what the shapes of the functions allow is what the rows allow") {
+  Options options;
+  options.target = "sm_100a";
+  const auto mma = [&](std::string kind, std::string vectorsize, bool sparse, bool a_is_tmem, int group) {
+    return refusal(
+        [&](Builder& b) {
+          const Reg t = b.scalar(b32), descriptor = b.scalar(b64);
+          tcgen05::Mma what{.d = t, .a = a_is_tmem ? t : descriptor, .b = descriptor, .idesc = t};
+          what.kind = kind, what.scale_vectorsize = vectorsize;
+          what.a_is_tmem = a_is_tmem, what.sparse = sparse, what.cta_group = group;
+          if (sparse) what.sparse_metadata = t;
+          if (kind.starts_with("mx")) what.scale_a = what.scale_b = t;
+          tcgen05::mma(b, what);
+        },
+        options);
+  };
+  for (const bool sparse : {false, true}) {
+    for (const bool tmem : {false, true}) {
+      for (const int group : {1, 2}) {
+        for (const char* kind : {"f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4"}) {
+          CAPTURE(kind);
+          CHECK(mma(kind, "", sparse, tmem, group) == Code{});
+        }
+        CHECK(mma("mxf4nvf4", "block16", sparse, tmem, group) == Code{});
+        CHECK(mma("mxf4nvf4", "", sparse, tmem, group) == Code::illegal_modifiers);
+        CHECK(mma("mxf4", "block16", sparse, tmem, group) == Code::illegal_modifiers);
+        CHECK(mma("f64", "", sparse, tmem, group) == Code::illegal_modifiers);
+      }
+    }
+  }
+  const auto ld = [&](std::string_view shape, int count, std::size_t registers) {
+    return refusal(
+        [&](Builder& b) {
+          std::vector<Operand> to;
+          for (std::size_t i = 0; i < registers; ++i) to.push_back(b.scalar(b32));
+          tcgen05::ld(b, to, b.scalar(b32), shape, count, true), tcgen05::st(b, b.scalar(b32), to, shape, count, true);
+        },
+        options);
+  };
+  CHECK(ld("16x256b", 32, 128) == Code{});
+  CHECK(ld("16x128b", 64, 128) == Code{});
+  CHECK(ld("32x32b", 128, 128) == Code{});
+  CHECK(ld("16x64b", 3, 3) == Code::illegal_modifiers);
+  CHECK(ld("16x256b", 1, 2) == Code::vector_length);
+  const auto alloc = [&](int columns) {
+    return refusal([&](Builder& b) { tcgen05::alloc(b, b.address(b.scalar(u32)), columns); }, options);
+  };
+  CHECK(alloc(256) == Code{});
+  CHECK(alloc(48) == Code::tcgen05_columns);
 }
 
 TEST_CASE("what has no row yet is named, and goes when its row comes") {
