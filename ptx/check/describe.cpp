@@ -88,6 +88,8 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       return cat(head, where, "is ", got,
                  "; the base of an address is a variable or an integer register of at most 64 bits, from sm_90 on of "
                  "64 bits where the memory is generic or global");
+    case Code::mixed_vector:
+      return cat(head, where, "is ", got, "; integers, floats and f16x2 do not stand side by side in a vector");
     case Code::address_offset: return cat(head, where, "is ", got, "; an address of several parts takes no offset");
     case Code::unified_address:
       return cat(

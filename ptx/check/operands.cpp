@@ -162,6 +162,7 @@ class Judge {
 
   Code value(const Pattern& p, const Operand& o) const {
     const std::uint32_t n = length(o);
+    if (is_mixed(o)) return Code::mixed_vector;
     if (p.row->pack) return pack(p, o, n);
     if (p.length == 0 && n == 0) return scalar(p, o);
     if (p.length == 0 && n == 1 && form_.braces_scalars) return scalar(p, view_.function.children(o)[0]);
@@ -174,6 +175,22 @@ class Judge {
       return {};
     }
     return scalar(p, o);
+  }
+
+  // Neighbours in a vector agree: integers, floats and f16x2 each with their own, bit types with everything.
+  bool is_mixed(const Operand& vector) const {
+    if (vector.kind != Operand::Kind::vector) return false;
+    TypeKind before = TypeKind::bits;
+    for (const Operand& o : view_.function.children(vector)) {
+      if (o.kind == Operand::Kind::sink || o.kind == Operand::Kind::special) continue;
+      TypeKind kind = TypeKind::bits;
+      if (o.kind == Operand::Kind::reg) kind = isa::info(type_of(o)).kind;
+      if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) kind = TypeKind::floating;
+      if (o.kind == Operand::Kind::integer || kind == TypeKind::signed_) kind = TypeKind::unsigned_;
+      if (kind != TypeKind::bits && before != TypeKind::bits && kind != before) return true;
+      before = kind;
+    }
+    return false;
   }
 
   // One element of a vector. All have one width; an integer register of the right width passes for a float, as in the

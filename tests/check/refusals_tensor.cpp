@@ -141,3 +141,14 @@ TEST_CASE("clusterlaunchcontrol, tensormap.cp_fenceproxy") {
   CHECK(code("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [gv], [sv], 64;",
              "sm_90") == Code::immediate_range);
 }
+
+TEST_CASE("mixed_vector") {
+  CHECK(code("st.global.v2.b32 [l0], {f0, u1};") == Code::mixed_vector);
+  CHECK(code("st.global.v2.b32 [l0], {f0, r1};") == Code{});
+  CHECK(code("st.global.v4.b32 [l0], {f0, r1, u1, r2};") == Code{});
+  CHECK(code("ld.global.v4.b32 {f0, _, u1, r2}, [l0];") == Code::mixed_vector);
+  CHECK(code("st.global.v2.b32 [l0], {f0, 1};") == Code::mixed_vector);
+  CHECK(code("mov.b64 l0, {f0, 1};") == Code::mixed_vector);
+  CHECK(code("mov.b64 l0, {u0, 1};") == Code{});
+  CHECK(code("tcgen05.ld.sync.aligned.32x32b.x2.b32 {f0, u1}, [r4];") == Code::mixed_vector);
+}
