@@ -117,6 +117,7 @@ def fake_machine(torch, native, folder):
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     capsule = make(native.fake_table(exchange_table(torch)), b"dlpack_exchange_api", None)
     torch.Tensor.__dlpack_c_exchange_api__ = capsule  # not a subclass's: torch reads those more slowly
+    torch._C._dynamo.guards._empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cpu
 
 
 def exchange_table(torch):
@@ -128,12 +129,12 @@ def exchange_table(torch):
     return read(found, b"dlpack_exchange_api")
 
 
-def many_arguments(inputs, maps=0):
+def many_arguments(inputs, maps=0, element="f32"):
     """A kernel that does nothing with `inputs` matrices and one output; `maps` of the inputs have a tensor map."""
     from pyptx import Tile, kernel, ptx
-    from pyptx.types import f32
+    from pyptx.types import from_name
 
-    tile = Tile(64, 32, f32, tma_box=(64, 32))
+    tile = Tile(64, 32, from_name(element), tma_box=(64, 32))
     names = [f"A{i}" for i in range(inputs)]
     space: dict = {}
     body = "".join(f"    {name}.tma_desc()\n" for name in names[:maps])
@@ -142,9 +143,9 @@ def many_arguments(inputs, maps=0):
         {"ptx": ptx},
         space,
     )
-    return kernel(in_specs=(tile,) * inputs, out_specs=(Tile(64, 32, f32),), grid=(1,), block=(32, 1, 1))(
-        *space.values()
-    )
+    return kernel(
+        in_specs=(tile,) * inputs, out_specs=(Tile(64, 32, from_name(element)),), grid=(1,), block=(32, 1, 1)
+    )(*space.values())
 
 
 def bare_launch(torch, norm, x, w):
@@ -230,6 +231,14 @@ def add_calls(columns, torch, norm, x, w):
         idle = many_arguments(inputs, maps)
         idle(*matrices[:inputs])
         columns.call(name, meaning, idle, *matrices[:inputs])
+    integers = [torch.zeros(64, 32, device=x.device, dtype=torch.int32) for _ in range(2)]
+    for name, meaning, element, arrays in (
+        ("args3", "2 inputs, 1 output", "f32", matrices[:2]),
+        ("args3_s32", "the same of integers, which have no gradients and negations to check", "s32", integers),
+    ):
+        idle = many_arguments(2, 0, element)
+        idle(*arrays)
+        columns.call(name, meaning, idle, *arrays)
     # Tensors in turn, so that no tensor map is the last one again.
     turning, turn = many_arguments(3, 3), iter(range(1 << 60))
 

@@ -1,5 +1,5 @@
 // PTX text -> cubin, and cubin -> SASS text, with whatever assembler the machine has: nvJitLink in the process, else a
-// ptxas on disk, else the driver's JIT. Nothing is cached on disk.
+// ptxas on disk, else the driver's JIT. What was assembled is kept by cache.h.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ struct Driver;
 struct Cubin {
   std::vector<std::byte> bytes;
   Diagnostics remarks;  // warnings, and advice such as "wgmma instructions are serialized"
+  std::string log;      // of the assembler, verbose: remarks and resources are read off it
 };
 
 struct AssembleOptions {

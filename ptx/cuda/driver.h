@@ -17,6 +17,7 @@ using CUcontext = struct CUctx_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
 using CUlinkState = struct CUlinkState_st*;
 
 enum : CUresult { cuda_success = 0, cuda_error_no_device = 100, cuda_error_unsupported_ptx_version = 222 };
@@ -34,6 +35,9 @@ enum DeviceAttribute : int {
   max_shared_optin = 97,
 };
 
+constexpr int pointer_device_ordinal = 9;  // of CUpointer_attribute
+constexpr unsigned event_without_timing = 2;
+
 enum FunctionAttribute : int {
   function_max_threads = 0,
   function_static_shared = 1,
@@ -42,11 +46,18 @@ enum FunctionAttribute : int {
 };
 
 struct CUlaunchAttribute {
-  enum : int { cluster_dimension = 4 };
+  enum : int {
+    cooperative = 2,
+    cluster_dimension = 4,
+    programmatic_stream_serialization = 6,
+    priority = 8,
+    shared_carveout = 14,
+  };
   int id = 0;
   char pad[4] = {};
   union {
     char bytes[64] = {};
+    int number;
     struct {
       unsigned x, y, z;
     } cluster;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "ptx/base/text.h"
+#include "ptx/cuda/cache.h"
 #include "ptx/launch/tensor_map.h"
 
 namespace ptx::cuda {
@@ -37,20 +38,26 @@ class Current {
 
 class DriverProgram final : public launch::Program {
  public:
-  DriverProgram(const Driver& driver, CUcontext context, CUfunction function, const Record& record)
-      : driver_(driver), context_(context), function_(function), name_(record.entry) {
+  DriverProgram(const Driver& driver, CUcontext context, CUfunction function, const Record& record, Diagnostics remarks)
+      : driver_(driver), context_(context), function_(function), name_(record.entry), remarks_(std::move(remarks)) {
     config_.grid_x = record.grid.x, config_.grid_y = record.grid.y, config_.grid_z = record.grid.z;
     config_.block_x = record.block.x, config_.block_y = record.block.y, config_.block_z = record.block.z;
     config_.shared_bytes = record.dynamic_shared;
     for (const launch::Parameter& parameter : record.parameters) offsets_.push_back(parameter.offset);
-    if (record.cluster.count() == 1) return;
-    cluster_.id = CUlaunchAttribute::cluster_dimension;
-    cluster_.cluster = {record.cluster.x, record.cluster.y, record.cluster.z};
-    config_.attributes = &cluster_;
-    config_.attribute_count = 1;
+    if (record.cluster.count() != 1) {
+      CUlaunchAttribute& cluster = attribute(CUlaunchAttribute::cluster_dimension);
+      cluster.cluster = {record.cluster.x, record.cluster.y, record.cluster.z};
+    }
+    const launch::Attributes& asked = record.attributes;
+    if (asked.cooperative) attribute(CUlaunchAttribute::cooperative).number = 1;
+    if (asked.dependent) attribute(CUlaunchAttribute::programmatic_stream_serialization).number = 1;
+    if (asked.priority != 0) attribute(CUlaunchAttribute::priority).number = asked.priority;
+    if (asked.shared_carveout >= 0) attribute(CUlaunchAttribute::shared_carveout).number = asked.shared_carveout;
+    config_.attributes = attributes_;
   }
 
   bool needs_buffers() const override { return false; }
+  const Diagnostics& remarks() const override { return remarks_; }
 
   Expected<Done> run(const Record&, std::span<const std::byte> parameters, std::span<const launch::Buffer>,
                      void* stream) override {
@@ -66,6 +73,14 @@ class DriverProgram final : public launch::Program {
     }
     const Current current(driver_, context_);
     if (current.result() != cuda_success) return failed(current.result(), "cuCtxPushCurrent");
+    if (config_.attribute_count == 0) {
+      const CUlaunchConfig& c = config_;
+      const CUresult result =
+          driver_.cuLaunchKernel(function_, c.grid_x, c.grid_y, c.grid_z, c.block_x, c.block_y, c.block_z,
+                                 c.shared_bytes, static_cast<CUstream>(stream), pointers, nullptr);
+      if (result != cuda_success) return failed(result, "cuLaunchKernel");
+      return Done{};
+    }
     CUlaunchConfig config = config_;
     config.stream = static_cast<CUstream>(stream);
     const CUresult result = driver_.cuLaunchKernelEx(&config, function_, pointers, nullptr);
@@ -74,6 +89,12 @@ class DriverProgram final : public launch::Program {
   }
 
  private:
+  CUlaunchAttribute& attribute(int id) {
+    CUlaunchAttribute& made = attributes_[config_.attribute_count++];
+    made.id = id;
+    return made;
+  }
+
   Diagnostic failed(CUresult result, std::string_view call) const {
     Diagnostic why = driver_.check(result, cat(name_, ": ", call)).why().front();
     if (result != 1)  // anything but a bad argument may be the echo of an earlier fault
@@ -85,37 +106,11 @@ class DriverProgram final : public launch::Program {
   CUcontext context_;
   CUfunction function_;
   std::string name_;
+  Diagnostics remarks_;
   std::vector<std::uint32_t> offsets_;  // of the parameters in the block
   CUlaunchConfig config_;
-  CUlaunchAttribute cluster_;
+  CUlaunchAttribute attributes_[5];
 };
-
-// Cubins of this process by target and text: two devices, or two kernels with equal text, assemble once.
-class Cubins {
- public:
-  Expected<std::shared_ptr<const Cubin>> assemble(const Assembler& assembler, std::string_view ptx,
-                                                  std::string_view target, const AssembleOptions& options) {
-    const std::string key = cat(target, "\n", ptx);
-    {
-      std::lock_guard lock(mutex_);
-      if (const auto found = made_.find(key); found != made_.end()) return found->second;
-    }
-    auto cubin = assembler.assemble(ptx, target, options);
-    if (!cubin) return cubin.why();
-    auto shared = std::make_shared<const Cubin>(std::move(cubin).value());
-    std::lock_guard lock(mutex_);
-    return made_.emplace(key, std::move(shared)).first->second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const Cubin>> made_;
-};
-
-Cubins& cubins() {
-  static Cubins& instance = *new Cubins;
-  return instance;
-}
 
 // CUtensorMapDataType of each launch::Element. Types that the copy engine does not know travel as bits of their size.
 int map_type(launch::Element element) {
@@ -144,7 +139,10 @@ int map_type(launch::Element element) {
 class DriverExecutor final : public launch::Executor {
  public:
   DriverExecutor(const Driver& driver, int device, const Assembler* assembler)
-      : driver_(driver), assembler_(assembler), name_(cat("cuda:", device)) {}
+      : driver_(driver),
+        assembler_(assembler),
+        disk_(assembler == nullptr ? &cubin_cache() : nullptr),
+        name_(cat("cuda:", device)) {}
 
   Expected<Done> open(int ordinal) {
     CUdevice device = 0;
@@ -168,6 +166,7 @@ class DriverExecutor final : public launch::Executor {
   }
 
   std::string_view name() const override { return name_; }
+  CUcontext context() const { return context_; }
 
   Expected<std::shared_ptr<launch::Program>> prepare(std::string_view ptx, const Record& record) override {
     if (auto fits = check(record, limits_); !fits) return fits.why();
@@ -184,9 +183,11 @@ class DriverExecutor final : public launch::Executor {
     }
     const auto module = load(ptx, *target, options);
     if (!module) return module.why();
-    const auto function = find(*module, record);
+    const auto function = find((*module)->module, record);
     if (!function) return function.why();
-    return std::shared_ptr<launch::Program>(new DriverProgram(driver_, context_, *function, record));
+    Diagnostics remarks = read_log((*module)->cubin->log, ptx, options);
+    return std::shared_ptr<launch::Program>(
+        new DriverProgram(driver_, context_, *function, record, std::move(remarks)));
   }
 
   Expected<Done> encode(const launch::TensorMapRecipe& recipe, launch::Element element, const launch::Buffer& buffer,
@@ -206,17 +207,20 @@ class DriverExecutor final : public launch::Executor {
 
  private:
   // Modules stay loaded for the process: a captured graph may replay a kernel long after its owner is gone.
-  Expected<CUmodule> load(std::string_view ptx, const std::string& target, const AssembleOptions& options) {
+  struct Loaded {
+    CUmodule module;
+    std::shared_ptr<const Cubin> cubin;
+  };
+  Expected<const Loaded*> load(std::string_view ptx, const std::string& target, const AssembleOptions& options) {
     std::string key = cat(target, "\n", ptx);
-    if (const auto found = modules_.find(key); found != modules_.end()) return found->second;
-    const auto cubin = cubins().assemble(*assembler_, ptx, target, options);
+    if (const auto found = modules_.find(key); found != modules_.end()) return &found->second;
+    const auto cubin = assemble_cached(*assembler_, ptx, target, options, disk_);
     if (!cubin) return cubin.why();
     CUmodule module = nullptr;
     auto loaded = driver_.check(driver_.cuModuleLoadData(&module, (*cubin)->bytes.data()),
                                 cat(options.name, ": cuModuleLoadData"));
     if (!loaded) return loaded.why();
-    modules_.emplace(std::move(key), module);
-    return module;
+    return &modules_.emplace(std::move(key), Loaded{module, *cubin}).first->second;
   }
 
   // The entry, allowed the dynamic shared memory and the cluster that the record asks for. Functions are shared by all
@@ -252,12 +256,13 @@ class DriverExecutor final : public launch::Executor {
 
   const Driver& driver_;
   const Assembler* assembler_;  // null until the first kernel: then the process' own
+  const CubinCache* disk_;      // null: none, for executors over a given assembler
   std::string name_;
   CUcontext context_ = nullptr;
   int major_ = 0, minor_ = 0;
   Limits limits_;
   std::mutex mutex_;  // over loading; launches take no lock
-  std::unordered_map<std::string, CUmodule> modules_;
+  std::unordered_map<std::string, Loaded> modules_;
 };
 
 Expected<std::unique_ptr<DriverExecutor>> open(const Driver& driver, int device, const Assembler* assembler) {
@@ -290,6 +295,27 @@ Expected<launch::Executor*> executor(int device) {
   auto made = open(opened.value(), device, nullptr);
   if (!made) return made.why();
   return executors.emplace(device, std::move(made).value()).first->second.get();
+}
+
+int device_of(const void* memory) {
+  int ordinal = 0;
+  if (const auto& opened = driver(); opened)
+    if (opened->cuPointerGetAttribute(&ordinal, pointer_device_ordinal, memory) != cuda_success) return 0;
+  return ordinal;
+}
+
+Expected<Done> order(int device, void* before, void* stream) {
+  const auto runs = executor(device);
+  if (!runs) return runs.why();
+  const auto& opened = driver();
+  const Current current(opened.value(), static_cast<DriverExecutor*>(*runs)->context());
+  CUevent event = nullptr;
+  if (auto done = opened->check(opened->cuEventCreate(&event, event_without_timing), "cuEventCreate"); !done)
+    return done;
+  CUresult result = opened->cuEventRecord(event, static_cast<CUstream>(before));
+  if (result == cuda_success) result = opened->cuStreamWaitEvent(static_cast<CUstream>(stream), event, 0);
+  opened->cuEventDestroy(event);  // the driver keeps it until it has happened
+  return opened->check(result, "cuStreamWaitEvent");
 }
 
 int device_count() {

@@ -34,6 +34,12 @@ Expected<launch::Executor*> executor(int device);
 // The same over a given driver and assembler, for tests. Both outlive the executor.
 Expected<std::unique_ptr<launch::Executor>> make_executor(const Driver& driver, int device, const Assembler& assembler);
 
+// The device that memory is on; 0 where the driver does not know.
+int device_of(const void* memory);
+
+// What is launched on `stream` from now on waits for what is on `before` now. Both are streams of this device.
+Expected<Done> order(int device, void* before, void* stream);
+
 int device_count();  // that the driver shows; 0 without a driver
 
 struct DeviceFacts {

@@ -6,7 +6,14 @@
 namespace ptx::cuda {
 namespace {
 
-enum JitOption : int { info_log = 3, info_log_bytes = 4, error_log = 5, error_log_bytes = 6, generate_line_info = 13 };
+enum JitOption : int {
+  info_log = 3,
+  info_log_bytes = 4,
+  error_log = 5,
+  error_log_bytes = 6,
+  log_verbose = 12,
+  generate_line_info = 13,
+};
 constexpr int jit_input_ptx = 1;
 
 class DriverJit final : public Assembler {
@@ -22,11 +29,11 @@ class DriverJit final : public Assembler {
   Expected<Cubin> assemble(std::string_view ptx, std::string_view, const AssembleOptions& options) const override {
     std::string infos(16384, '\0'), errors(65536, '\0');
     const auto number = [](std::size_t value) { return reinterpret_cast<void*>(value); };
-    int names[] = {info_log, info_log_bytes, error_log, error_log_bytes, generate_line_info};
-    void* values[] = {infos.data(), number(infos.size()), errors.data(), number(errors.size()),
-                      number(options.line_info)};
+    int names[] = {info_log, info_log_bytes, error_log, error_log_bytes, generate_line_info, log_verbose};
+    void* values[] = {infos.data(),          number(infos.size()),      errors.data(),
+                      number(errors.size()), number(options.line_info), number(1)};
     CUlinkState link = nullptr;
-    if (auto made = driver_.check(driver_.cuLinkCreate(5, names, values, &link), "cuLinkCreate"); !made)
+    if (auto made = driver_.check(driver_.cuLinkCreate(6, names, values, &link), "cuLinkCreate"); !made)
       return made.why();
     std::string text(ptx);
     void* image = nullptr;
@@ -48,6 +55,7 @@ class DriverJit final : public Assembler {
       return said;
     }
     cubin.remarks = std::move(said);
+    cubin.log = cat(errors.c_str(), infos.c_str());
     return cubin;
   }
 

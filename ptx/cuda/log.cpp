@@ -1,6 +1,9 @@
 // Reads the log of ptxas, nvJitLink or the driver's JIT: the three write the same lines,
 //   ptxas FILE, line 8; error   : Arguments mismatch for instruction 'add'
 //   ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to ...
+//   ptxas info    : Function properties for kernel
+//       88 bytes stack frame, 84 bytes spill stores, 120 bytes spill loads
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -56,6 +59,26 @@ std::optional<Code> code_of(const Entry& entry) {
   return entry.line != 0 ? Code::assembler_error : Code::assembler_failed;
 }
 
+// Of the line that opens a function, or the first behind it that the author wrote.
+Place place_of(std::string_view function, std::string_view ptx, const AssembleOptions& options) {
+  std::uint32_t line = 1;
+  for (std::string_view rest = ptx; !rest.empty(); ++line) {
+    const std::string_view row = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), row.size() + 1));
+    const auto at = row.find(function);
+    if (at == row.npos || (row.find(".entry") == row.npos && row.find(".func") == row.npos)) continue;
+    for (std::size_t i = line; i < options.lines.size(); ++i)
+      if (options.lines[i].line != 0) return options.lines[i];
+    return Place{Name(cat(options.name, ".ptx")), line, 0};
+  }
+  return {};
+}
+
+// "... 84 bytes spill stores, 120 bytes spill loads", unless both are 0.
+bool tells_of_spills(std::string_view row) {
+  return row.find("bytes spill stores") != row.npos && row.find(", 0 bytes spill stores, 0 bytes") == row.npos;
+}
+
 Diagnostic diagnose(Code code, const Entry& entry, std::string_view ptx, const AssembleOptions& options) {
   Diagnostic said(code, Place{}, std::string(entry.message));
   if (entry.line == 0) return said;
@@ -70,13 +93,30 @@ Diagnostic diagnose(Code code, const Entry& entry, std::string_view ptx, const A
 
 Diagnostics read_log(std::string_view log, std::string_view ptx, const AssembleOptions& options) {
   Diagnostics list;
+  std::string_view function;  // that the log is about
   while (!log.empty()) {
     const auto end = log.find('\n');
     const std::string_view row = log.substr(0, end);
     log.remove_prefix(end == log.npos ? log.size() : end + 1);
+    if (tells_of_spills(row)) {
+      const std::string_view spilled = trim(row.substr(row.find("frame, ") == row.npos ? 0 : row.find("frame, ") + 7));
+      list.emplace_back(Code::assembler_advice, place_of(function, ptx, options),
+                        cat("`", function, "` has more values than registers: ", spilled));
+      continue;
+    }
     const auto entry = split(row);
     if (!entry) continue;
-    if (const auto code = code_of(*entry)) list.push_back(diagnose(*code, *entry, ptx, options));
+    for (const std::string_view opening : {"Function properties for ", "Compiling entry function '"})
+      if (entry->message.starts_with(opening))
+        function = entry->message.substr(opening.size()), function = function.substr(0, function.find('\''));
+    const auto code = code_of(*entry);
+    if (!code) continue;
+    list.push_back(diagnose(*code, *entry, ptx, options));
+    if (list.back().place.line != 0 || *code != Code::assembler_advice) continue;
+    const auto named = entry->message.find("function '");
+    if (named != entry->message.npos) function = entry->message.substr(named + 10);
+    function = function.substr(0, function.find('\''));
+    list.back().place = place_of(function, ptx, options);
   }
   return list;
 }

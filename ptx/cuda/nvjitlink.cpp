@@ -52,11 +52,11 @@ class NvJitLink final : public Assembler {
   Expected<Cubin> assemble(std::string_view ptx, std::string_view target,
                            const AssembleOptions& options) const override {
     const std::string arch = cat("-arch=", target);
-    const char* flags[] = {arch.c_str(), "-lineinfo"};
+    const char* flags[] = {arch.c_str(), "-Xptxas=-v", "-lineinfo"};
     Handle link = nullptr;
     if (target.size() < 5)  // the library itself does not survive "sm_9"
       return Diagnostic(Code::assembler_failed, Place{}, cat("`", target, "` is not a target such as sm_90a"));
-    if (const int result = library_.Create(&link, options.line_info ? 2 : 1, flags); result != 0)
+    if (const int result = library_.Create(&link, options.line_info ? 3 : 2, flags); result != 0)
       return Diagnostic(Code::assembler_failed, Place{},
                         cat("nvJitLink ", version_, " does not take ", arch, " (error ", result, ")"));
     Expected<Cubin> cubin = assemble(link, ptx, options);
@@ -91,6 +91,7 @@ class NvJitLink final : public Assembler {
     if (result == 0) result = library_.GetLinkedCubin(link, cubin.bytes.data());
     if (result == 0) {
       cubin.remarks = std::move(said);
+      cubin.log = errors + infos;
       return cubin;
     }
     if (!has_error(said))

@@ -25,7 +25,7 @@ class Ptxas final : public Assembler {
     const std::string source = scratch.file("kernel.ptx"), object = scratch.file("kernel.cubin");
     if (scratch.folder().empty() || !write_file(source, ptx))
       return Diagnostic(Code::assembler_failed, Place{}, "the temporary folder cannot be written");
-    std::vector<std::string> arguments{path_, cat("-arch=", target), source, "-o", object};
+    std::vector<std::string> arguments{path_, cat("-arch=", target), "-v", source, "-o", object};
     if (options.line_info) arguments.emplace_back("-lineinfo");
     const auto finished = run_program(arguments, Code::assembler_failed);
     if (!finished) return finished.why();
@@ -41,6 +41,7 @@ class Ptxas final : public Assembler {
     cubin.bytes.resize(bytes.size());
     std::memcpy(cubin.bytes.data(), bytes.data(), bytes.size());
     cubin.remarks = std::move(said);
+    cubin.log = finished->output;
     return cubin;
   }
 

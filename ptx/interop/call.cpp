@@ -5,20 +5,25 @@
 #include <cstring>
 
 #include "ptx/base/text.h"
+#include "ptx/interop/maps.h"
 
 namespace ptx::interop {
 namespace {
 
-bool contiguous(const DLTensor& tensor) {
-  if (tensor.strides == nullptr) return true;
+// Row-major, or with the last two dimensions the other way round. Dimensions of size 1 have any stride.
+bool dense(const DLTensor& tensor, bool column_major) {
+  if (tensor.strides == nullptr) return !column_major || tensor.ndim < 2;
+  const std::int32_t rank = tensor.ndim;
+  const bool turned = column_major && rank >= 2;
   std::int64_t expected = 1;
-  bool dense = true;
-  for (std::int32_t i = tensor.ndim - 1; i >= 0; --i) {
-    if (tensor.shape[i] == 0) return true;  // nothing to read
-    dense &= tensor.shape[i] == 1 || tensor.strides[i] == expected;
-    expected *= tensor.shape[i];
+  bool fits = true;
+  for (std::int32_t i = rank - 1; i >= 0; --i) {
+    const std::int32_t axis = turned && i >= rank - 2 ? 2 * rank - 3 - i : i;
+    if (tensor.shape[axis] == 0) return true;  // nothing to read
+    fits &= tensor.shape[axis] == 1 || tensor.strides[axis] == expected;
+    expected *= tensor.shape[axis];
   }
-  return dense;
+  return fits;
 }
 
 std::byte* data(const DLTensor& tensor) { return static_cast<std::byte*>(tensor.data) + tensor.byte_offset; }
@@ -36,18 +41,21 @@ void describe(const DLTensor& tensor, launch::Buffer& buffer) {
 }  // namespace
 
 struct Plan::Call {
-  Call(std::span<const DLTensor> inputs, std::span<const std::uint64_t> scalars, const Framework& framework)
-      : inputs(inputs), scalars(scalars), framework(framework) {}  // `shapes` stays as it lies: it is large
+  Call(std::span<const DLTensor> inputs, Sizes& sizes, std::span<const std::uint64_t> scalars,
+       const Framework& framework)
+      : inputs(inputs), sizes(sizes), scalars(scalars), framework(framework) {}  // large members stay as they lie
 
   std::span<const DLTensor> inputs;
+  Sizes& sizes;
   std::span<const std::uint64_t> scalars;
   const Framework& framework;
   std::byte* parameters = nullptr;
-  DLTensor outputs[max_outputs];
+  alignas(DLTensor) std::byte outputs[max_outputs * sizeof(DLTensor)];
   std::int64_t shapes[max_outputs][max_rank];  // of the outputs
 
-  const DLTensor& tensor(std::size_t index) const {
-    return index < inputs.size() ? inputs[index] : outputs[index - inputs.size()];
+  DLTensor& output(std::size_t index) { return reinterpret_cast<DLTensor*>(outputs)[index]; }
+  const DLTensor& tensor(std::size_t index) {
+    return index < inputs.size() ? inputs[index] : output(index - inputs.size());
   }
 };
 
@@ -62,20 +70,23 @@ bool Plan::matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symb
       return false;
   }
   const auto address = reinterpret_cast<std::uintptr_t>(got.data) + got.byte_offset;
-  return (address & wanted.alignment_mask) == 0 && contiguous(got);
+  return (address & wanted.alignment_mask) == 0 && dense(got, wanted.column_major);
 }
 
 Expected<Done> Plan::call(std::span<const DLTensor> inputs, std::span<const std::uint64_t> scalars,
                           const Framework& framework) const {
-  std::int64_t symbols[max_symbols];
-  Call call(inputs, scalars, framework);
-  bool fits = inputs.size() == inputs_;
-  for (std::size_t i = 0; fits && i < inputs_; ++i) fits = matches(tensors_[i], inputs[i], symbols);
-  if (!fits) return refusals(inputs);
+  Sizes sizes;
+  if (!takes(inputs, sizes)) return refusals(inputs);
+  return call(inputs, sizes, scalars, framework);
+}
+
+Expected<Done> Plan::call(std::span<const DLTensor> inputs, Sizes& sizes, std::span<const std::uint64_t> scalars,
+                          const Framework& framework) const {
+  Call call(inputs, sizes, scalars, framework);
   if (scalars.size() != record_.scalars.size())
     return Diagnostic(Code::argument_count, Place{},
                       cat(record_.entry, ": expected ", record_.scalars.size(), " scalars, got ", scalars.size()));
-  if (auto done = allocate(call, symbols); !done) return done;
+  if (auto done = framework.outputs.empty() ? allocate(call) : take_outputs(call); !done) return done;
   if (record_.grid.count() == 0) return Done{};  // tensors without elements: nothing to run
   alignas(64) std::byte usual[usual_parameter_bytes];
   if (record_.parameter_bytes <= sizeof usual) {
@@ -87,10 +98,23 @@ Expected<Done> Plan::call(std::span<const DLTensor> inputs, std::span<const std:
   return fill_and_run(call);
 }
 
-Expected<Done> Plan::allocate(Call& call, const std::int64_t* symbols) const {
+Expected<Done> Plan::take_outputs(Call& call) const {
+  const std::span<const DLTensor> given = call.framework.outputs;
+  if (given.size() != outputs())
+    return Diagnostic(Code::argument_count, Place{},
+                      cat(record_.entry, ": expected ", outputs(), " output arrays, got ", given.size()));
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!matches(tensors_[inputs_ + i], given[i], call.sizes.of)) return refusal(inputs_ + i, given[i], call.sizes.of);
+    call.output(i) = given[i];
+  }
+  return Done{};
+}
+
+Expected<Done> Plan::allocate(Call& call) const {
+  const std::int64_t* const symbols = call.sizes.of;
   for (std::size_t i = 0; i < outputs(); ++i) {
     const Tensor& wanted = tensors_[inputs_ + i];
-    DLTensor& output = call.outputs[i];
+    DLTensor& output = *new (&call.output(i)) DLTensor;
     output.shape = call.shapes[i];
     for (std::uint32_t d = 0; d < wanted.rank; ++d) {
       const Size& size = sizes_[wanted.first + d];
@@ -100,6 +124,8 @@ Expected<Done> Plan::allocate(Call& call, const std::int64_t* symbols) const {
     output.dtype = wanted.dtype;
     output.ndim = static_cast<std::int32_t>(wanted.rank);
     const std::string& name = record_.tensors[inputs_ + i].name;
+    if (wanted.column_major)
+      return about(Code::not_contiguous, name, "outputs are made in row-major order; bring this one (out=)");
     if (!call.framework.allocate(call.framework.context, i, output))
       return about(Code::allocation_failed, name, "the framework could not allocate this output");
     if ((reinterpret_cast<std::uintptr_t>(data(output)) & wanted.alignment_mask) != 0)
@@ -131,15 +157,21 @@ Expected<Done> Plan::fill_and_run(Call& call) const {
 }
 
 Expected<Done> Plan::encode_maps(Call& call) const {
-  static thread_local launch::Buffer buffer;  // its vectors keep their room from call to call
   for (const launch::Parameter& parameter : record_.parameters) {
     if (parameter.kind != launch::Parameter::Kind::tensor_map) continue;
     const launch::TensorMapRecipe& recipe = record_.tensor_maps[parameter.source];
     const launch::TensorArgument& argument = record_.tensors[recipe.tensor];
-    describe(call.tensor(recipe.tensor), buffer);
+    const DLTensor& tensor = call.tensor(recipe.tensor);
     const std::span<std::byte, 128> out(call.parameters + parameter.offset, 128);
-    if (auto done = executor_->encode(recipe, argument.element, buffer, out); !done)
-      return about(done.why().front().code, argument.name, done.why().front().message);
+    KeptMap& kept = kept_map(serial_, parameter.source, data(tensor), {tensor.shape, tensor.shape + tensor.ndim});
+    if (!kept.valid) {
+      static thread_local launch::Buffer buffer;  // its vectors keep their room from call to call
+      describe(tensor, buffer);
+      if (auto done = executor_->encode(recipe, argument.element, buffer, kept.bytes); !done)
+        return about(done.why().front().code, argument.name, done.why().front().message);
+      kept.valid = true;
+    }
+    std::memcpy(out.data(), kept.bytes.data(), out.size());
   }
   return Done{};
 }

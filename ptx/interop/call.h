@@ -7,7 +7,6 @@ namespace ptx::interop {
 
 constexpr std::size_t max_outputs = 16;
 constexpr std::size_t max_rank = 32;
-constexpr std::size_t max_symbols = 64;
 constexpr std::size_t max_parameter_bytes = 32764;  // PTX ISA 5.2.x: .param space of an entry, sm_70 and later
 constexpr std::size_t usual_parameter_bytes = 1024;
 

@@ -2,6 +2,7 @@
 #include "ptx/interop/plan.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "ptx/base/text.h"
 #include "ptx/interop/call.h"
@@ -10,6 +11,11 @@ namespace ptx::interop {
 
 Diagnostic Plan::about(Code code, std::string_view argument, std::string_view message) const {
   return Diagnostic(code, Place{}, cat(record_.entry, ": argument `", argument, "`: ", message));
+}
+
+Plan::Plan(launch::Record record, DLDevice device) : record_(std::move(record)), device_(device) {
+  static std::atomic<std::uint64_t> made{0};
+  serial_ = ++made;
 }
 
 Expected<std::unique_ptr<Plan>> Plan::make(DLDevice device, std::string_view ptx, launch::Record record) {
@@ -39,7 +45,7 @@ Expected<Done> Plan::lay_out() {
     if ((alignment & (alignment - 1)) != 0)
       return about(Code::parameter_layout, argument.name, cat("alignment ", alignment, " is not a power of two"));
     tensors_.push_back({spell(argument.element), alignment - 1, static_cast<std::uint32_t>(sizes_.size()),
-                        static_cast<std::uint32_t>(argument.shape.size())});
+                        static_cast<std::uint32_t>(argument.shape.size()), argument.column_major});
     for (const launch::Dimension& dimension : argument.shape) {
       if (dimension.size >= 0) {
         sizes_.push_back({Size::From::fixed, 0, dimension.size});
@@ -92,11 +98,10 @@ Expected<Done> Plan::check_parameters() const {
   return Done{};
 }
 
-bool Plan::takes(std::span<const DLTensor> inputs) const {
-  std::int64_t symbols[max_symbols];
+bool Plan::takes(std::span<const DLTensor> inputs, Sizes& sizes) const {
   if (inputs.size() != inputs_) return false;
   for (std::size_t i = 0; i < inputs_; ++i)
-    if (!matches(tensors_[i], inputs[i], symbols)) return false;
+    if (!matches(tensors_[i], inputs[i], sizes.of)) return false;
   return true;
 }
 
@@ -126,7 +131,7 @@ std::string spell(const std::int64_t* values, std::int32_t count) {
 }  // namespace
 
 // The first reason, in the order in which a reader would look: device, type, rank, sizes, strides, alignment.
-Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, std::int64_t* symbols) const {
+Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, const std::int64_t* symbols) const {
   const launch::TensorArgument& argument = record_.tensors[index];
   const Tensor& wanted = tensors_[index];
   const auto say = [&](Code code, std::string_view message) { return about(code, argument.name, message); };
@@ -155,9 +160,11 @@ Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, std::int64_t* s
     return say(Code::misaligned_tensor,
                cat("its data start at an address that is a multiple of ", address & (~address + 1),
                    " bytes, the kernel needs ", wanted.alignment_mask + 1));
+  const std::string strides = got.strides == nullptr ? "those of row-major order" : spell(got.strides, got.ndim);
   return say(Code::not_contiguous,
-             cat("its strides are ", spell(got.strides, got.ndim), " for shape ", spell(got.shape, got.ndim),
-                 "; the kernel takes contiguous row-major tensors (call .contiguous())"));
+             cat("its strides are ", strides, " for shape ", spell(got.shape, got.ndim),
+                 wanted.column_major ? "; the kernel takes column-major tensors (Layout.COL: x.mT.contiguous().mT)"
+                                     : "; the kernel takes contiguous row-major tensors (call .contiguous())"));
 }
 
 }  // namespace ptx::interop

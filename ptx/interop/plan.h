@@ -1,6 +1,6 @@
 // A prepared call: one specialisation of a kernel on one device. Making a plan checks and lays out all that does not
 // change from call to call; calling it is one pass over the tensors and one launch, with no allocation but the outputs
-// and no lock. Plans are immutable: calls from several threads are safe.
+// and no lock. Plans are immutable: calls from several threads are safe. Tensor maps are kept a thread (maps.h).
 #pragma once
 
 #include <memory>
@@ -24,6 +24,15 @@ struct Framework {
   // Called, if given, once the outputs are there and the program is about to run: a face may let other threads go.
   void (*ready)(void* context) = nullptr;
   void* stream = nullptr;  // CUstream
+  // Outputs that the caller brings, one for each of the plan's; none: `allocate` makes them.
+  std::span<const DLTensor> outputs{};
+};
+
+constexpr std::size_t max_symbols = 64;
+
+// Sizes of the symbolic dimensions of one call, by Plan::takes.
+struct Sizes {
+  std::int64_t of[max_symbols];
 };
 
 // DLPack's spelling of an element type; and back, false where no Element has these bits and meaning.
@@ -50,8 +59,8 @@ class Plan {
   // The executor of the device.
   static Expected<std::unique_ptr<Plan>> make(DLDevice device, std::string_view ptx, launch::Record record);
 
-  // True where a call with these inputs would be taken: the same element types, ranks, fixed sizes, device.
-  bool takes(std::span<const DLTensor> inputs) const;
+  // True where a call with these inputs would be taken: element types, ranks, sizes, strides, alignment, device.
+  bool takes(std::span<const DLTensor> inputs, Sizes& sizes) const;
 
   // Every reason why not, one for each bad argument, naming kernel and argument. Empty where `takes` is true.
   Diagnostics refusals(std::span<const DLTensor> inputs) const;
@@ -59,7 +68,11 @@ class Plan {
   // Checks, allocates the outputs, launches. `scalars` are packed bits in the order of Record::scalars.
   Expected<Done> call(std::span<const DLTensor> inputs, std::span<const std::uint64_t> scalars,
                       const Framework& framework) const;
+  // The same for inputs that it takes, with the sizes that `takes` gave.
+  Expected<Done> call(std::span<const DLTensor> inputs, Sizes& sizes, std::span<const std::uint64_t> scalars,
+                      const Framework& framework) const;
 
+  const Diagnostics& remarks() const { return program_->remarks(); }  // of the assembler
   const launch::Record& record() const { return record_; }
   DLDevice device() const { return device_; }
   std::size_t inputs() const { return inputs_; }
@@ -77,15 +90,17 @@ class Plan {
     DLDataType dtype;
     std::uint32_t alignment_mask = 0;
     std::uint32_t first = 0, rank = 0;  // in sizes_
+    bool column_major = false;
   };
   struct Call;
 
-  Plan(launch::Record record, DLDevice device) : record_(std::move(record)), device_(device) {}
+  Plan(launch::Record record, DLDevice device);
   Expected<Done> lay_out();
   Expected<Done> check_parameters() const;
   bool matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symbols) const;
-  Diagnostic refusal(std::size_t index, const DLTensor& got, std::int64_t* symbols) const;
-  Expected<Done> allocate(Call& call, const std::int64_t* symbols) const;
+  Diagnostic refusal(std::size_t index, const DLTensor& got, const std::int64_t* symbols) const;
+  Expected<Done> take_outputs(Call& call) const;
+  Expected<Done> allocate(Call& call) const;
   Expected<Done> fill_and_run(Call& call) const;
   Expected<Done> encode_maps(Call& call) const;
   Diagnostic about(Code code, std::string_view argument, std::string_view message) const;
@@ -98,6 +113,7 @@ class Plan {
   std::vector<Tensor> tensors_;  // as Record::tensors
   std::vector<Size> sizes_;
   std::vector<std::string> symbols_;
+  std::uint64_t serial_;  // of this plan alone, in the process
 };
 
 }  // namespace ptx::interop

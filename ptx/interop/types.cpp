@@ -48,9 +48,9 @@ Scalar scalar(std::string_view type) {
   if (type == "bf16") return {'x', 16};
   if (type == "pred") return {'b', 1};
   if (type.size() < 2 || type.size() > 3 || std::string_view("usbf").find(type[0]) == std::string_view::npos) return {};
-  for (const int bits : {8, 16, 32, 64})
-    if (type.substr(1) == cat(bits)) return type[0] == 'f' && bits < 32 ? Scalar{} : Scalar{type[0], bits};
-  return {};
+  const std::string_view digits = type.substr(1);
+  const int bits = digits == "8" ? 8 : digits == "16" ? 16 : digits == "32" ? 32 : digits == "64" ? 64 : 0;
+  return bits == 0 || (type[0] == 'f' && bits < 32) ? Scalar{} : Scalar{type[0], bits};
 }
 
 Diagnostic misfit(const launch::ScalarArgument& argument, std::string_view value) {

@@ -23,6 +23,11 @@ class Program {
                              std::span<const Buffer> buffers, void* stream) = 0;
   // False where `run` never looks at `buffers`: callers on the hot path then pass none.
   virtual bool needs_buffers() const { return true; }
+  // What preparing it had to say: warnings and lost performance, at the author's lines.
+  virtual const Diagnostics& remarks() const {
+    static const Diagnostics none;
+    return none;
+  }
 };
 
 class Executor {

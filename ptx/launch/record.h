@@ -51,6 +51,7 @@ struct TensorArgument {
   std::vector<Dimension> shape;
   std::uint32_t alignment = 1;  // bytes that the data pointer must be a multiple of
   bool output = false;          // allocated by the call
+  bool column_major = false;    // the last two dimensions; all else lies in row-major order
 };
 
 // How cuTensorMapEncodeTiled is called for one tensor argument (driver API, "Tensor Map Object Management").
@@ -79,10 +80,20 @@ struct ScalarArgument {
   std::string type;  // PTX type, "u32"
 };
 
+// What a launch asks of the driver beside its shape. The simulator, which runs one launch at a time, ignores it.
+struct Attributes {
+  bool cooperative = false;           // all blocks are resident at once
+  bool dependent = false;             // may start before the kernels ahead of it have ended (griddepcontrol)
+  std::int32_t priority = 0;          // 0: the stream's; lower runs first, as for streams
+  std::int32_t shared_carveout = -1;  // percent of the L1 memory that is shared memory; -1: the driver's choice
+  friend bool operator==(const Attributes&, const Attributes&) = default;
+};
+
 struct Record {
   std::string entry;   // name of the .entry
   std::string target;  // "sm_90a"
   Dim3 grid, block, cluster;
+  Attributes attributes;
   std::uint32_t dynamic_shared = 0;  // bytes
   std::vector<TensorArgument> tensors;
   std::vector<ScalarArgument> scalars;

@@ -12,7 +12,7 @@ namespace ptx::launch {
 namespace {
 
 constexpr std::string_view magic = "ptxl";
-constexpr std::uint64_t version = 1;
+constexpr std::uint64_t version = 2;
 
 class Writer {
  public:
@@ -110,7 +110,15 @@ void fields(Archive& a, TensorArgument& t) {
   a.choice(t.element, Element::boolean);
   a.list(t.shape, [&](Dimension& d) { a.number(d.size), a.text(d.symbol); });
   a.number(t.alignment);
-  a.number(t.output);
+  a.number(t.output), a.number(t.column_major);
+}
+
+template <class Archive>
+void fields(Archive& a, Attributes& t) {
+  a.number(t.cooperative), a.number(t.dependent);
+  std::int64_t priority = t.priority, carveout = t.shared_carveout;
+  a.number(priority), a.number(carveout);
+  t.priority = static_cast<std::int32_t>(priority), t.shared_carveout = static_cast<std::int32_t>(carveout);
 }
 
 template <class Archive>
@@ -155,7 +163,7 @@ void lines(Archive& a, std::vector<Place>& places) {
 template <class Archive>
 void fields(Archive& a, Record& r) {
   a.text(r.entry), a.text(r.target);
-  fields(a, r.grid), fields(a, r.block), fields(a, r.cluster);
+  fields(a, r.grid), fields(a, r.block), fields(a, r.cluster), fields(a, r.attributes);
   a.number(r.dynamic_shared);
   a.list(r.tensors, [&](TensorArgument& t) { fields(a, t); });
   a.list(r.scalars, [&](ScalarArgument& s) { a.text(s.name), a.text(s.type); });

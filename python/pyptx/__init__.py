@@ -19,4 +19,22 @@ from pyptx.kernel import kernel  # noqa: E402
 from pyptx.specs import Layout, Tile  # noqa: E402
 
 __version__ = "0.1.1"
-__all__ = ["Layout", "Tile", "detect_arch", "differentiable_kernel", "intrinsic", "kernel", "ptx", "reg", "smem"]
+__all__ = [
+    "Layout",
+    "Tile",
+    "compile",
+    "detect_arch",
+    "differentiable_kernel",
+    "intrinsic",
+    "kernel",
+    "ptx",
+    "reg",
+    "smem",
+]
+
+
+def compile(kernels, threads=None):
+    """Traces and assembles kernels before they are called, several at once: [kernel, (kernel, {"M": 4096})]."""
+    from pyptx import _resources
+
+    return _resources.compile(kernels, threads)

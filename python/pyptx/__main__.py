@@ -1,4 +1,4 @@
-"""The command `pyptx`: check, parse, run, isa, doctor.  Each is a thin shell over functions that Python users have too."""
+"""The command `pyptx`: check, parse, run, isa, cache, doctor.  Each is a thin shell over functions that Python users have too."""
 
 from __future__ import annotations
 
@@ -57,6 +57,11 @@ def _parser() -> argparse.ArgumentParser:
     isa = commands.add_parser("isa", help="the forms of an instruction: modifiers, operands, targets, rules")
     isa.add_argument("name", nargs="?", default="", help="opcode, beginning of a mnemonic, or %%register; none: list")
     isa.set_defaults(command=_isa)
+
+    cache = commands.add_parser("cache", help="what is kept on disk: status, clear, trim")
+    cache.add_argument("action", choices=("status", "clear", "trim"))
+    cache.add_argument("--bytes", type=int, help="what trim leaves; otherwise PYPTX_CACHE_BYTES or 1 GiB")
+    cache.set_defaults(command=_cache)
 
     doctor = commands.add_parser("doctor", help="what is installed, which assembler, which GPU, what runs where")
     doctor.set_defaults(command=_doctor)
@@ -121,6 +126,16 @@ def _run(arguments) -> int:
     for argument in arguments.args:
         if argument.printed:
             print(bytes(argument.value).hex())
+    return 0
+
+
+def _cache(arguments) -> int:
+    from pyptx import cache
+
+    if arguments.action != "status":
+        removed = cache.clear() if arguments.action == "clear" else cache.trim(arguments.bytes)
+        print(f"removed {removed} entries")
+    print(cache.status())
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.specs import Layout, Tile, unify_envs
+from pyptx.specs import _FRAMEWORK_NAMES, Layout, Tile, unify_envs
 
 __all__ = ["call", "record"]
 
@@ -80,12 +80,15 @@ def record(
         cluster,
         max(kernel.smem, dynamic_shared),
     )
+    made.attributes(**kernel._attributes)
     inputs = len(kernel.in_specs)
     for index, name in enumerate(kernel._tensors):
         tile = kernel._specs.get(name)
         if tile is None:
             raise TypeError(f"kernel {kernel.__name__}: no Tile in in_specs or out_specs says what {name} is")
-        made.tensor(name, element_of(tile), [env.get(size, size) for size in tile.shape], output=index >= inputs)
+        column = tile.layout is Layout.COL and tile.rank > 1
+        shape = [env.get(size, size) for size in tile.shape]
+        made.tensor(name, element_of(tile), shape, output=index >= inputs, column_major=column)
     for raw in kernel._raw:
         if raw.pointer or raw.array is not None:
             raise NotImplementedError(
@@ -137,7 +140,59 @@ def _scalar_values(kernel, given: dict[str, Any], env: dict[str, int], template:
     return values
 
 
-def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
+def empty(first, shape: tuple[int, ...], element: str, device: tuple[int, int]):
+    """An output beside arrays that have no exchange API: by the framework of the first of them, else by NumPy."""
+    if device[0] == 2:
+        root = type(first).__module__.partition(".")[0]
+        if root == "cupy":
+            import cupy
+
+            with cupy.cuda.Device(device[1]):
+                return cupy.empty(shape, _numpy_name(element))
+        if root == "numba":
+            from numba import cuda
+
+            with cuda.gpus[device[1]]:
+                return cuda.device_array(shape, _numpy_name(element))
+        kind = f"{type(first).__module__}.{type(first).__qualname__}"
+        raise TypeError(f"outputs beside {kind} cannot be allocated: bring them (out=...)")
+    import numpy
+
+    return numpy.empty(shape, _numpy_name(element))
+
+
+def _numpy_name(element: str) -> str:
+    names = _FRAMEWORK_NAMES.get("pred" if element == "bool" else element, ())
+    if not names or element in ("bf16", "e4m3", "e5m2"):
+        raise TypeError(f"NumPy has no element type {element} for an output: call the kernel with PyTorch tensors")
+    return names[0]
+
+
+def _makers(kernel, env: dict[str, int], arrays: tuple, device: tuple[int, int]) -> list[tuple[Any, tuple]]:
+    """How torch makes the outputs with the least on the way: the function that Inductor's own code calls.  Empty where
+    there is none; outputs are then made through the exchange API."""
+    torch = sys.modules.get("torch")
+    if torch is None or not any(isinstance(array, torch.Tensor) for array in arrays):
+        return []
+    guards = getattr(torch._C._dynamo, "guards", None)
+    make = getattr(guards, "_empty_strided_cuda" if device[0] == 2 else "_empty_strided_cpu", None)
+    if make is None:
+        return []
+    made = []
+    for tile in kernel.out_specs:
+        shape = tile.resolve_shape(env)
+        strides = [1] * len(shape)
+        for axis in range(len(shape) - 1, 0, -1):
+            strides[axis - 1] = strides[axis] * max(shape[axis], 1)
+        element = element_of(tile)
+        dtype = getattr(torch, _FRAMEWORK_NAMES["pred" if element == "bool" else element][0], None)
+        if dtype is None:
+            return []
+        made.append((make, (shape, tuple(strides), dtype)))
+    return made
+
+
+def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     """Specialises for these arguments, remembers the plan, and calls it."""
     if not kernel._callable:
         raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
@@ -152,25 +207,34 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     template, env, scalars = kernel._split(kwargs)
     described = [_describe(kernel, name, array) for name, array in zip(kernel._tensors, arrays, strict=False)]
     env |= unify_envs([_sizes(kernel, [shape for shape, _, _ in described]), env])
-    found = kernel._find(template, env)
     # The device of the first CUDA tensor; a plan refuses tensors elsewhere by name. 1 is the host, 3 its pinned memory.
     devices = [device for _, _, device in described]
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
+    plan = _plan(kernel, kernel._find(template, env), env, template, device)
+    values = _scalar_values(kernel, scalars, env, template)
+    result = plan(arrays, tuple(values), out, stream)
+    # Scalars that choose nothing may change from call to call; all else must be the same to reach this plan again.
+    free = [raw.name for raw in kernel._raw if raw.name in kwargs and raw.name not in template and raw.name not in env]
+    fixed = {name: value for name, value in kwargs.items() if name not in free}
+    known = [raw.name if raw.name in free else value for raw, value in zip(kernel._raw, values, strict=True)]
+    _core.remember(kernel, arrays, fixed, plan, known, _makers(kernel, env, arrays, device))
+    return result
+
+
+def _plan(kernel, found, env: dict[str, int], template: dict[str, Any], device: tuple[int, int]):
+    """The plan of a specialisation on a device, made once."""
     plan = found.plans.get(device)
     if plan is None:
         if found.record is None:
             found.record = record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
             found.record.lines(found.module.lines)
         plan = _core.Plan.make(found.text(False), found.record, device)
+        if remarks := plan.remarks:
+            from pyptx import _resources
+
+            _resources.warn(remarks)
         found.plans[device] = plan
-    values = _scalar_values(kernel, scalars, env, template)
-    result = plan(arrays, tuple(values))
-    # Scalars that choose nothing may change from call to call; all else must be the same to reach this plan again.
-    free = [raw.name for raw in kernel._raw if raw.name in kwargs and raw.name not in template and raw.name not in env]
-    fixed = {name: value for name, value in kwargs.items() if name not in free}
-    known = [raw.name if raw.name in free else value for raw, value in zip(kernel._raw, values, strict=True)]
-    _core.remember(kernel, arrays, fixed, plan, known)
-    return result
+    return plan
 
 
 _core.use_packages(package_folders())

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from pyptx._launch import element_of
-from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
+from pyptx.errors import LaunchTypeError, LaunchValueError
 
 __all__ = [
     "Family",
@@ -195,7 +195,7 @@ class Family:
                     self.no_backward(f"argument `{name}`: it requires a gradient, and this kernel has no backward")
 
     def no_backward(self, about: str):
-        raise LaunchError(
+        raise LaunchValueError(
             f"{self.kernel.__name__}: {about}: pair it with one (pyptx.differentiable_kernel; for second derivatives, the "
             "backward kernel too), call it under torch.no_grad(), or pass .detach()"
         )

@@ -69,3 +69,11 @@ class LaunchValueError(LaunchError, ValueError):
 
 class SimulationError(PtxError, RuntimeError):
     """The simulated machine stopped: an access out of bounds, a deadlock, a budget that ran out."""
+
+
+class AssemblerWarning(UserWarning):
+    """The assembler took the text and warned of a line."""
+
+
+class PerformanceWarning(AssemblerWarning):
+    """The assembler could not keep the performance that the text asks for: wgmma in series, spilled registers."""

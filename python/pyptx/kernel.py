@@ -163,6 +163,10 @@ class Kernel(_core.Launcher):
         raw_directives: Sequence[tuple[str, tuple]] | None = None,
         mutates: Sequence[str] = (),
         batch: str | None = None,
+        cooperative: bool = False,
+        dependent_launch: bool = False,
+        priority: int = 0,
+        shared_carveout: int | None = None,
     ):
         self._fn = fn
         self._entry = re.sub(r"[^A-Za-z0-9_$]", "_", fn.__name__)  # "<lambda>" is no name of PTX
@@ -179,10 +183,17 @@ class Kernel(_core.Launcher):
         self._raw = [_RawParam(spelled, name) for spelled, name in raw_params or ()]
         self._extern_smem = "global_smem" if extern_smem is True else extern_smem or ""
         self._directives = self._spell_directives(reqntid, raw_directives)
+        self._attributes = {
+            "cooperative": bool(cooperative),
+            "dependent": bool(dependent_launch),
+            "priority": int(priority),
+            "shared_carveout": _percent(shared_carveout),
+        }
         self._read_signature()
         self._mutates = (mutates,) if isinstance(mutates, str) else tuple(mutates)
         self._batch = batch
         self._check_options()
+        _core.reserve(self, "out" not in self._known, "stream" not in self._known)
         self._kept: OrderedDict[Any, _Specialisation] = OrderedDict()
         self._jax_sites: dict[Any, Any] = {}  # by what a call with JAX values looks like
         self._lock = threading.Lock()
@@ -262,17 +273,26 @@ class Kernel(_core.Launcher):
         found = self._specialise(kwargs)
         return _core.sass(found.text(False), self._arch, self._fn.__name__, found.module.lines)
 
+    def resources(self, /, **kwargs):
+        """Registers, spills, shared memory and occupancy of one specialisation: a `Resources`.  Needs no GPU."""
+        from pyptx import _resources
+
+        return _resources.of(self, kwargs)
+
     # A call is `Launcher.__call__`, in C++: CUDA tensors run on their device, CPU tensors and arrays on the simulator. It comes
     # here with arguments that it has not seen.
-    def _slow_call(self, arrays, kwargs):
+    def _slow_call(self, arrays, kwargs, out=None, stream=None):
         jax = sys.modules.get("jax")
         if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
             from pyptx import _jax
 
+            if out is not None or stream is not None:
+                raise TypeError(f"kernel {self._fn.__name__}: JAX makes the outputs and chooses the stream")
+
             return _jax.call(self, arrays, kwargs)
         from pyptx import _launch
 
-        return _launch.call(self, arrays, kwargs)
+        return _launch.call(self, arrays, kwargs, out, stream)
 
     # What torch.compile makes of a call. Dynamo traces `_traced_call`, and checks at every later call all that it read: the
     # less the better. The methods after it are marked as constant: it runs them and keeps what they return. Nothing here
@@ -281,6 +301,16 @@ class Kernel(_core.Launcher):
     _torch_family = _torch_op = None
 
     def _traced_call(self, *arrays, **kwargs):
+        if (
+            "out" in kwargs and "out" not in self._known
+        ):  # an op's outputs are its own: copied, where a call would write
+            kwargs = dict(kwargs)
+            out = kwargs.pop("out")
+            results = self._traced_call(*arrays, **kwargs)
+            single = len(self._out_specs) == 1
+            for given, result in zip((out,) if single else out, (results,) if single else results, strict=True):
+                given.copy_(result)
+            return out
         exporting = self._prepare_op()
         if kwargs:
             names = self._template_names(tuple(kwargs))
@@ -328,7 +358,7 @@ class Kernel(_core.Launcher):
         tiles = [repr(tile) for tile in self._in_specs + self._out_specs]
         return (
             self._fn, self._arch, self._version, tiles, len(self._in_specs), self._grid, self._block, self._cluster,
-            self._smem, raw, self._extern_smem, self._directives, self._mutates, self._batch,
+            self._smem, raw, self._extern_smem, self._directives, self._mutates, self._batch, self._attributes,
         )  # fmt: skip
 
     # How.
@@ -486,6 +516,14 @@ def _three(value, what: str) -> tuple[int, int, int]:
     return tuple(part.__index__() for part in parts) + (1,) * (3 - len(parts))
 
 
+def _percent(value: int | None) -> int:
+    if value is None:
+        return -1
+    if not 0 <= value <= 100:
+        raise ValueError(f"shared_carveout is a percentage, 0 to 100, not {value!r}")
+    return int(value)
+
+
 def kernel(
     fn: Callable | None = None,
     *,
@@ -503,18 +541,26 @@ def kernel(
     raw_directives: Sequence[tuple[str, tuple]] | None = None,
     mutates: Sequence[str] = (),
     batch: str | None = None,
+    cooperative: bool = False,
+    dependent_launch: bool = False,
+    priority: int = 0,
+    shared_carveout: int | None = None,
 ) -> Any:
     """Makes a `Kernel` of a function; usable bare (`@kernel`) or with arguments (`@kernel(arch="sm_100a")`).
 
     `mutates` names the inputs that the kernel writes.  `batch` says how several calls become one, for vmap and sharding:
     the name of the first dimension of Tiles, along which every index is computed on its own, or "grid.z" (x, y) where
     the body adds %ctaid.z times a tensor's size to the address of each.
+
+    How it is launched: `cooperative` (all CTAs resident at once, so that they may wait for each other), `dependent_launch`
+    (programmatic dependent launch: it may start before the kernels ahead of it have ended, see griddepcontrol),
+    `priority` (as for streams), `shared_carveout` (percent of the L1 memory that is shared memory).
     """
 
     def make(function: Callable) -> Kernel:
         return Kernel(
             function, arch, version, in_specs, out_specs, grid, block, cluster, smem, raw_params, extern_smem, reqntid, raw_directives,
-            mutates, batch,
+            mutates, batch, cooperative, dependent_launch, priority, shared_carveout,
         )  # fmt: skip
 
     return make if fn is None else make(fn)

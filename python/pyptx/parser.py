@@ -20,9 +20,7 @@ def parse(source: str | bytes, *, file: str = "") -> Tree:
     return _core.parse(_bytes(source), file)
 
 
-def check(
-    source: str | bytes, *, file: str = "", target: str | None = None, lint: bool = False
-) -> list[Diagnostic]:
+def check(source: str | bytes, *, file: str = "", target: str | None = None, lint: bool = False) -> list[Diagnostic]:
     """Everything that is not legal PTX in a text, in its order; judged for `target` if given, else for its .target.
 
     With `lint` also notes on what is legal and not as the manual writes it."""

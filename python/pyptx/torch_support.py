@@ -75,7 +75,8 @@ class DifferentiableOp:
         self.op = _torch_ops.family_of(of.forward_kernel, name, differentiates=self).op
 
     def __call__(self, *arrays, **keywords):
-        if torch.compiler.is_exporting():  # programs carry the forward alone
+        # Programs carry the forward alone. (Dynamo of torch 2.11 takes torch.compiler.is_exporting() for true everywhere.)
+        if self.forward_kernel._prepare_op():
             return self.forward_kernel._traced_call(*arrays, **keywords)
         if keywords:
             keywords = _torch_ops.keywords_of(self.forward_kernel, keywords)

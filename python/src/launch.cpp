@@ -10,11 +10,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "ptx/base/text.h"
+#include "ptx/cuda/executor.h"
 #include "ptx/interop/plan.h"
-#include "python/src/tensors.h"
+#include "python/src/foreign.h"
 
 namespace ptx::python {
 namespace {
@@ -50,28 +53,127 @@ bool pack(const launch::ScalarArgument& argument, PyObject* number, std::uint64_
   return keep(interop::pack(argument, real));
 }
 
-// One call of a plan on read inputs: a new reference, or null with a Python error set.
-PyObject* run(const Plan& plan, const Inputs& inputs, std::span<const std::uint64_t> scalars) {
+// What a call brings beside its inputs, scalars and what chose the plan.
+struct Extras {
+  PyObject* out = nullptr;     // outputs to write to: a tensor, or a tuple or list of them
+  PyObject* stream = nullptr;  // to launch on
+};
+
+bool refuse(const Plan& plan, int input, Code code, std::string_view message) {
+  const std::string& name = plan.record().tensors[static_cast<std::size_t>(input)].name;
+  set_error({Diagnostic(code, Place{}, cat(plan.record().entry, ": argument `", name, "`: ", message))});
+  return false;
+}
+
+bool gradients_on() {
+  static PyObject* ask = nullptr;
+  if (ask == nullptr) {
+    PyObject* const torch = PyImport_GetModule(nb::str("torch").ptr());
+    if (torch != nullptr) ask = PyObject_GetAttrString(torch, "is_grad_enabled");
+    Py_XDECREF(torch);
+    if (ask == nullptr) return PyErr_Clear(), true;
+  }
+  PyObject* const answer = PyObject_CallNoArgs(ask);
+  if (answer == nullptr) PyErr_Clear();
+  Py_XDECREF(answer);
+  return answer != Py_False;
+}
+
+// What only a framework knows of its tensors. `first`: index of the first of them among the record's.
+bool check_state(const Plan& plan, const Inputs& inputs, int first) {
+  if (inputs.negated() >= 0)
+    return refuse(plan, first + inputs.negated(), Code::pending_negation,
+                  "its negation is still pending, its memory holds the opposite (call .resolve_neg())");
+  if (inputs.tracked() >= 0 && gradients_on())
+    return refuse(plan, first + inputs.tracked(), Code::gradient_needed,
+                  "it requires a gradient, and this kernel has no backward: pair it with one "
+                  "(pyptx.differentiable_kernel), call it under torch.no_grad(), or pass .detach()");
+  return true;
+}
+
+// The stream of a call on a CUDA device, after the work of producers with streams of their own. False with an error.
+bool choose_stream(const Plan& plan, const Inputs& inputs, PyObject* asked, void*& stream) {
+  const auto* const api = inputs.api();
+  const int device = plan.device().id;
+  const bool known = api != nullptr && api->current_stream != nullptr;
+  if (known && api->current_stream(DeviceType::cuda, device, &stream) != 0) return false;
+  if (asked != nullptr) {
+    void* given = nullptr;
+    if (!read_stream(asked, given)) return false;
+    if (known && given != stream) {
+      PyErr_Format(PyExc_ValueError,
+                   "%s: stream= is not the current stream of the tensors' framework, which allocates the outputs: make "
+                   "it current instead (with torch.cuda.stream(...))",
+                   plan.record().entry.c_str());
+      return false;
+    }
+    stream = given;
+  }
+  bool chosen = known || asked != nullptr;
+  for (const auto& foreign : inputs.foreign()) {
+    if (!foreign->has_stream) continue;
+    if (!chosen) stream = foreign->producer_stream;
+    chosen = true;
+    if (foreign->producer_stream == stream) continue;
+    if (const auto done = cuda::order(device, foreign->producer_stream, stream); !done)
+      return set_error(done.why()), false;
+  }
+  return true;
+}
+
+// The outputs that the caller brings, as views and as what the call returns.
+struct Given {
+  Inputs views;
+  PyObject* result = nullptr;
+
+  bool read(const Plan& plan, PyObject* out) {
+    result = out;
+    if (!PyTuple_Check(out) && !PyList_Check(out)) return views.read(&out, 1) && check(plan);
+    const nb::object items = nb::steal(PySequence_Tuple(out));
+    std::vector<PyObject*> objects;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) objects.push_back(PyTuple_GetItem(items.ptr(), i));
+    return views.read(objects.data(), objects.size()) && check(plan);
+  }
+  bool check(const Plan& plan) {
+    if (views.views().size() == plan.outputs()) return check_state(plan, views, static_cast<int>(plan.inputs()));
+    PyErr_Format(PyExc_TypeError, "%s: out= takes %zu arrays, got %zu", plan.record().entry.c_str(), plan.outputs(),
+                 views.views().size());
+    return false;
+  }
+};
+
+const std::vector<Maker> no_makers;
+
+// One call of a plan on read inputs: a new reference, or null with a Python error set. `sizes`: of inputs that the plan
+// takes; null: not yet known.
+PyObject* run(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes, std::span<const std::uint64_t> scalars,
+              const std::vector<Maker>& makers, PyObject* first, const Extras& extras) {
   struct Context {
     Outputs outputs;
     PyThreadState* released = nullptr;
-  } context{Outputs(inputs.api())};
+  } context{Outputs(inputs.api(), makers, first)};
+  if ((inputs.tracked() >= 0 || inputs.negated() >= 0) && inputs.views().size() == plan.inputs() &&
+      !check_state(plan, inputs, 0))
+    return nullptr;
   interop::Framework framework;
   framework.context = &context;
   framework.allocate = [](void* context, std::size_t, interop::DLTensor& tensor) {
     return static_cast<Context*>(context)->outputs.allocate(tensor);
   };
   if (plan.device().type == DeviceType::cuda) {
-    const auto* api = inputs.api();
-    if (api != nullptr && api->current_stream != nullptr &&
-        api->current_stream(DeviceType::cuda, plan.device().id, &framework.stream) != 0)
-      return nullptr;
+    if (!choose_stream(plan, inputs, extras.stream, framework.stream)) return nullptr;
   } else {  // the simulator runs here and now: other threads of Python go on meanwhile
     framework.ready = [](void* context) { static_cast<Context*>(context)->released = PyEval_SaveThread(); };
   }
-  const Expected<Done> done = plan.call(inputs.views(), scalars, framework);
+  std::optional<Given> given;
+  if (extras.out != nullptr) {
+    if (!given.emplace().read(plan, extras.out)) return nullptr;
+    framework.outputs = given->views.views();
+  }
+  const Expected<Done> done = sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
+                                               : plan.call(inputs.views(), scalars, framework);
   if (context.released != nullptr) PyEval_RestoreThread(context.released);
-  if (done) return context.outputs.take();
+  if (done) return given ? Py_NewRef(given->result) : context.outputs.take();
   if (!PyErr_Occurred()) set_error(done.why());
   return nullptr;
 }
@@ -84,11 +186,15 @@ struct Entry {
   std::vector<nb::object> scalars;                       // as Record::scalars: a name, or none for one that is known
   std::vector<std::uint64_t> bits;                       // of those that are known
   std::size_t named = 0;                                 // of the scalars
+  std::vector<Maker> makers;                             // of the outputs; none: the framework's general way
 };
+using EntryRef = std::shared_ptr<const Entry>;  // a call keeps its own: making outputs may run any Python
 
 struct Known {
-  std::unordered_map<std::uint64_t, std::vector<Entry>> entries;  // by hash of the inputs
+  std::unordered_map<std::uint64_t, std::vector<EntryRef>> entries;  // by hash of the inputs
   std::size_t count = 0;
+  EntryRef last;                           // that a call found
+  bool has_out = true, has_stream = true;  // `out=` and `stream=` are not the kernel's own names
 };
 
 struct Launcher {
@@ -130,18 +236,43 @@ bool find(PyObject* keywords, PyObject* name, Py_ssize_t& at) {
   return false;
 }
 
+struct Arguments {
+  PyObject* const* positional;
+  Py_ssize_t count;
+  PyObject* keywords;  // names, or null; their values follow the positional arguments
+  Extras extras;
+  Py_ssize_t plain = 0;  // keywords that are no extras
+
+  PyObject* value(Py_ssize_t keyword) const { return positional[count + keyword]; }
+};
+
+// Sorts `out=` and `stream=` out of the keywords.
+void find_extras(const Known& known, Arguments& arguments) {
+  static PyObject* const out = PyUnicode_InternFromString("out");
+  static PyObject* const stream = PyUnicode_InternFromString("stream");
+  if (arguments.keywords == nullptr) return;
+  arguments.plain = PyTuple_Size(arguments.keywords);
+  const auto take = [&](PyObject* name, PyObject*& value) {
+    Py_ssize_t at = 0;
+    if (!find(arguments.keywords, name, at)) return;
+    if (arguments.value(at) != Py_None) value = arguments.value(at);
+    --arguments.plain;
+  };
+  if (known.has_out) take(out, arguments.extras.out);
+  if (known.has_stream) take(stream, arguments.extras.stream);
+}
+
 // True where the keyword arguments choose this entry; `values` gets its scalars, null for those that are known.
-bool matches(const Entry& entry, PyObject* const* keyword_values, PyObject* keywords, PyObject** values) {
-  const Py_ssize_t given = keywords == nullptr ? 0 : PyTuple_Size(keywords);
-  if (static_cast<std::size_t>(given) != entry.fixed.size() + entry.named) return false;
+bool matches(const Entry& entry, const Arguments& arguments, PyObject** values) {
+  if (static_cast<std::size_t>(arguments.plain) != entry.fixed.size() + entry.named) return false;
   Py_ssize_t at = 0;
   for (const auto& [name, value] : entry.fixed)
-    if (!find(keywords, name.ptr(), at) || !same(keyword_values[at], value.ptr())) return false;
+    if (!find(arguments.keywords, name.ptr(), at) || !same(arguments.value(at), value.ptr())) return false;
   for (std::size_t i = 0; i < entry.scalars.size(); ++i) {
     values[i] = nullptr;
     if (entry.scalars[i].is_none()) continue;
-    if (!find(keywords, entry.scalars[i].ptr(), at)) return false;
-    values[i] = keyword_values[at];
+    if (!find(arguments.keywords, entry.scalars[i].ptr(), at)) return false;
+    values[i] = arguments.value(at);
   }
   return true;
 }
@@ -156,43 +287,61 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits) {
   return true;
 }
 
-// `self._slow_call(arrays, kwargs)`, which specialises, remembers and calls.
-PyObject* slow_call(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+// `self._slow_call(arrays, kwargs, out, stream)`, which specialises, remembers and calls.
+PyObject* slow_call(PyObject* self, const Arguments& arguments) {
   try {
     nb::list arrays;
     nb::dict named;
-    for (Py_ssize_t i = 0; i < count; ++i) arrays.append(nb::handle(args[i]));
-    for (Py_ssize_t i = 0; keywords != nullptr && i < PyTuple_Size(keywords); ++i)
-      named[nb::handle(PyTuple_GetItem(keywords, i))] = nb::handle(args[count + i]);
-    return nb::handle(self).attr("_slow_call")(nb::tuple(arrays), named).release().ptr();
+    for (Py_ssize_t i = 0; i < arguments.count; ++i) arrays.append(nb::handle(arguments.positional[i]));
+    for (Py_ssize_t i = 0; arguments.keywords != nullptr && i < PyTuple_Size(arguments.keywords); ++i)
+      named[nb::handle(PyTuple_GetItem(arguments.keywords, i))] = nb::handle(arguments.value(i));
+    const auto take = [&](bool reserved, const char* name) {
+      if (!reserved || !named.contains(name)) return nb::object(nb::none());
+      return nb::object(named.attr("pop")(name));
+    };
+    const nb::object out = take(cast(self)->known->has_out, "out");
+    const nb::object stream = take(cast(self)->known->has_stream, "stream");
+    return nb::handle(self).attr("_slow_call")(nb::tuple(arrays), named, out, stream).release().ptr();
   } catch (nb::python_error& error) {
     error.restore();
     return nullptr;
   }
 }
 
-PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
-  const Py_ssize_t count = PyVectorcall_NARGS(flagged);
-  const Known& known = *cast(self)->known;
-  if (known.entries.empty()) return slow_call(self, args, count, keywords);
-  Inputs inputs;
-  if (!inputs.read(args, static_cast<std::size_t>(count))) {
-    PyErr_Clear();  // the slow path says it again, with the argument's name
-    return slow_call(self, args, count, keywords);
-  }
+// The entry for these arguments: the last one that was found, else by hash. Null: none has been seen.
+EntryRef find(Known& known, const Inputs& inputs, const Arguments& arguments, PyObject** values,
+              interop::Sizes& sizes) {
+  const auto fits = [&](const Entry& entry) {
+    return matches(entry, arguments, values) && entry.plan->takes(inputs.views(), sizes);
+  };
+  if (known.last && fits(*known.last)) return known.last;
   const auto found = known.entries.find(hash_of(inputs.views()));
-  if (found == known.entries.end()) return slow_call(self, args, count, keywords);
-  PyObject* values[most_scalars];
-  for (const Entry& entry : found->second) {
-    if (!matches(entry, args + count, keywords, values)) continue;
-    const nb::object alive = entry.plan_object;  // another thread may forget the entry while the simulator runs
-    const Plan& plan = *entry.plan;
-    std::uint64_t bits[most_scalars];
-    std::copy(entry.bits.begin(), entry.bits.end(), bits);
-    if (!pack_all(plan, values, bits)) return nullptr;
-    return run(plan, inputs, {bits, plan.record().scalars.size()});
+  if (found == known.entries.end()) return nullptr;
+  for (const EntryRef& entry : found->second)
+    if (fits(*entry)) return known.last = entry;
+  return nullptr;
+}
+
+PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
+  Known& known = *cast(self)->known;
+  Arguments arguments{args, PyVectorcall_NARGS(flagged), keywords, {}};
+  find_extras(known, arguments);
+  if (known.count == 0) return slow_call(self, arguments);
+  Inputs inputs;
+  if (!inputs.read(args, static_cast<std::size_t>(arguments.count))) {
+    PyErr_Clear();  // the slow path says it again, with the argument's name
+    return slow_call(self, arguments);
   }
-  return slow_call(self, args, count, keywords);
+  PyObject* values[most_scalars];
+  interop::Sizes sizes;
+  const EntryRef entry = find(known, inputs, arguments, values, sizes);
+  if (!entry) return slow_call(self, arguments);
+  const Plan& plan = *entry->plan;
+  std::uint64_t bits[most_scalars];
+  std::copy(entry->bits.begin(), entry->bits.end(), bits);
+  if (!pack_all(plan, values, bits)) return nullptr;
+  return run(plan, inputs, &sizes, {bits, entry->bits.size()}, entry->makers, arguments.count != 0 ? args[0] : nullptr,
+             arguments.extras);
 }
 
 PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
@@ -208,9 +357,9 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<PyObject*>(Py_TYPE(self)));
   if (cast(self)->known == nullptr) return 0;
   for (const auto& [hash, entries] : cast(self)->known->entries)
-    for (const Entry& entry : entries) {
-      Py_VISIT(entry.plan_object.ptr());
-      for (const auto& [name, value] : entry.fixed) Py_VISIT(value.ptr());
+    for (const EntryRef& entry : entries) {
+      Py_VISIT(entry->plan_object.ptr());
+      for (const auto& [name, value] : entry->fixed) Py_VISIT(value.ptr());
     }
   return 0;
 }
@@ -257,33 +406,46 @@ void show_call(nb::handle type, nb::handle function) {
 }
 
 // Remembers that such arrays, with these keyword arguments beside the scalars, are a call of this plan. `scalars`: for
-// each of the record's, the name under which a call gives it, or its value.
-void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object plan, nb::list scalars) {
+// each of the record's, the name under which a call gives it, or its value. `makers`: (function, arguments) of the
+// outputs, or none.
+void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object plan, nb::list scalars,
+              nb::list makers) {
   constexpr std::size_t most = 1024;  // shapes that never repeat must not grow without bound
   Known& known = *cast(launcher.ptr())->known;
   std::vector<PyObject*> objects;
   for (nb::handle array : arrays) objects.push_back(array.ptr());
   Inputs inputs;
   if (!inputs.read(objects.data(), objects.size())) throw nb::python_error();
-  Entry entry{plan, nb::cast<const Plan*>(plan), {}, {}, {}};
+  const auto entry = std::make_shared<Entry>();
+  entry->plan_object = plan;
+  entry->plan = nb::cast<const Plan*>(plan);
   const auto intern = [](nb::handle name) {
     PyObject* interned = name.inc_ref().ptr();
     PyUnicode_InternInPlace(&interned);
     return nb::steal(interned);
   };
-  for (const auto& [name, value] : fixed) entry.fixed.emplace_back(intern(name), nb::borrow(value));
-  const auto& arguments = entry.plan->record().scalars;
+  for (const auto& [name, value] : fixed) entry->fixed.emplace_back(intern(name), nb::borrow(value));
+  const auto& arguments = entry->plan->record().scalars;
   if (scalars.size() != arguments.size() || scalars.size() > most_scalars) return;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const nb::object scalar = scalars[i];
     const bool named = nb::isinstance<nb::str>(scalar);
-    entry.scalars.push_back(named ? intern(scalar) : nb::none());
-    entry.bits.push_back(0);
-    entry.named += named;
-    if (!named && !pack(arguments[i], scalar.ptr(), entry.bits.back())) throw nb::python_error();
+    entry->scalars.push_back(named ? intern(scalar) : nb::none());
+    entry->bits.push_back(0);
+    entry->named += named;
+    if (!named && !pack(arguments[i], scalar.ptr(), entry->bits.back())) throw nb::python_error();
   }
-  if (known.count++ >= most) known = Known{};
-  known.entries[hash_of(inputs.views())].push_back(std::move(entry));
+  if (makers.size() == entry->plan->outputs())
+    for (nb::handle maker : makers) entry->makers.push_back({nb::borrow(maker[0]), nb::borrow(maker[1])});
+  if (known.count++ >= most) known.entries.clear(), known.count = 1;
+  known.entries[hash_of(inputs.views())].push_back(entry);
+  known.last = entry;
+}
+
+// Names that are the kernel's own are no extras of a call.
+void reserve(nb::handle launcher, bool out, bool stream) {
+  Known& known = *cast(launcher.ptr())->known;
+  known.has_out = out, known.has_stream = stream;
 }
 
 DLDevice device_of(std::tuple<int, int> device) {
@@ -298,9 +460,10 @@ void init_plan(nb::module_& m) {
             return value_or_raise(unlocked([&] { return Plan::make(device_of(device), ptx, record); })).release();
           },
           nb::arg("ptx"), nb::arg("record"), nb::arg("device"), nb::rv_policy::take_ownership)
+      .def_prop_ro("remarks", [](const Plan& self) { return nb::cast(self.remarks()); })
       .def(
           "__call__",
-          [](const Plan& self, const nb::tuple& arrays, const nb::tuple& scalars) {
+          [](const Plan& self, const nb::tuple& arrays, const nb::tuple& scalars, nb::object out, nb::object stream) {
             Inputs inputs;
             std::vector<PyObject*> objects, values;
             for (nb::handle array : arrays) objects.push_back(array.ptr());
@@ -310,11 +473,14 @@ void init_plan(nb::module_& m) {
             if (values.size() != bits.size())
               throw nb::type_error(cat(self.record().entry, ": expected ", bits.size(), " scalars").c_str());
             if (!pack_all(self, values.data(), bits.data())) throw nb::python_error();
-            PyObject* const result = run(self, inputs, bits);
+            const Extras extras{out.is_none() ? nullptr : out.ptr(), stream.is_none() ? nullptr : stream.ptr()};
+            PyObject* const result =
+                run(self, inputs, nullptr, bits, no_makers, objects.empty() ? nullptr : objects.front(), extras);
             if (result == nullptr) throw nb::python_error();
             return nb::steal(result);
           },
-          nb::arg("arrays"), nb::arg("scalars") = nb::tuple());
+          nb::arg("arrays"), nb::arg("scalars") = nb::tuple(), nb::arg("out") = nb::none(),
+          nb::arg("stream") = nb::none());
 }
 
 // The bits of a call's scalars, eight bytes each in the order of the record's, for programs that carry them.
@@ -348,7 +514,8 @@ void init_launch(nb::module_& m) {
   if (launcher == nullptr) throw nb::python_error();
   m.attr("Launcher") = nb::steal(reinterpret_cast<PyObject*>(launcher));
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
-        nb::arg("scalars"));
+        nb::arg("scalars"), nb::arg("makers"));
+  m.def("reserve", &reserve, nb::arg("launcher"), nb::arg("out"), nb::arg("stream"));
   m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
   m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));
   m.def("describe", &describe, nb::arg("array").none());

@@ -5,7 +5,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "ptx/base/text.h"
+#include "ptx/cuda/cache.h"
 #include "ptx/cuda/executor.h"
+#include "ptx/cuda/resources.h"
 #include "python/src/launch.h"
 
 namespace ptx::python {
@@ -31,6 +33,8 @@ const char* exception_of(Code code) {
     case Code::misaligned_tensor:
     case Code::wrong_device:
     case Code::tensor_map_rule:
+    case Code::gradient_needed:
+    case Code::pending_negation:
     case Code::launch_limits: return "LaunchValueError";
     default: return "LaunchError";
   }
@@ -54,6 +58,24 @@ std::string sass(const std::string& ptx, const std::string& target, const std::s
   const cuda::AssembleOptions options{author, name, false};
   const auto cubin = value_or_raise(unlocked([&] { return (*chosen)->assemble(ptx, target, options); }));
   return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes); }));
+}
+
+// Assembled through the cache: ((registers, barriers, stack, spill stores, spill loads, static shared), (blocks, warps,
+// warps that fit, limiter) of `threads` and `dynamic_shared`, remarks).
+nb::tuple resources(const std::string& ptx, const std::string& target, const std::string& entry, const Lines& lines,
+                    std::uint32_t threads, std::uint32_t dynamic_shared) {
+  const auto& chosen = assembler();
+  if (!chosen) raise_launch(chosen.why());
+  const std::vector<Place> author = places(lines);
+  const cuda::AssembleOptions options{author, entry, false};
+  const auto cubin = value_or_raise(
+      unlocked([&] { return cuda::assemble_cached(**chosen, ptx, target, options, &cuda::cubin_cache()); }));
+  const auto used = value_or_raise(cuda::read_resources(cubin->log, entry));
+  const auto fits = value_or_raise(cuda::occupancy(target, used, threads, dynamic_shared));
+  return nb::make_tuple(
+      nb::make_tuple(used.registers, used.barriers, used.stack, used.spill_stores, used.spill_loads, used.shared),
+      nb::make_tuple(fits.blocks, fits.warps, fits.most_warps, fits.limiter),
+      nb::cast(cuda::read_log(cubin->log, ptx, options)));
 }
 
 // With the driver's JIT whatever assembler was chosen: for the current context's device.
@@ -90,6 +112,15 @@ void init_machine(nb::module_& m) {
     return cuda::disassembler_path().value_or("none");
   });
   m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{});
+  m.def("resources", &resources, nb::arg("ptx"), nb::arg("target"), nb::arg("entry"), nb::arg("lines"),
+        nb::arg("threads"), nb::arg("dynamic_shared"));
+  m.def("cache_status", [] {
+    const auto status = cuda::cubin_cache().status();
+    return nb::make_tuple(status.folder, status.entries, status.bytes, status.most_bytes);
+  });
+  m.def(
+      "cache_trim", [](std::uint64_t most_bytes) { return cuda::cubin_cache().trim(most_bytes); },
+      nb::arg("most_bytes"));
   m.def("assemble_with_driver", &assemble_with_driver, nb::arg("ptx"), nb::arg("target"));
   m.def("driver_version", []() -> std::optional<std::string> {
     const auto& driver = cuda::driver();

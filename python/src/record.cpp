@@ -40,11 +40,12 @@ void add_parameter(launch::Record& record, launch::Parameter::Kind kind, const s
 }
 
 void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
-                bool output, bool parameter) {
+                bool output, bool parameter, bool column_major) {
   launch::TensorArgument tensor;
   tensor.name = name;
   tensor.element = element_named(dtype);
   tensor.output = output;
+  tensor.column_major = column_major;
   for (const nb::handle size : shape)
     if (nb::isinstance<nb::str>(size))
       tensor.shape.push_back({-1, nb::cast<std::string>(size)});
@@ -129,10 +130,17 @@ void init_record(nb::module_& m) {
           nb::arg("entry"), nb::arg("target"), nb::arg("grid"), nb::arg("block"), nb::arg("cluster") = Three{1, 1, 1},
           nb::arg("dynamic_shared") = 0)
       .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
-           nb::arg("parameter") = true,
+           nb::arg("parameter") = true, nb::arg("column_major") = false,
            "Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless "
            "told "
            "otherwise")
+      .def(
+          "attributes",
+          [](Record& self, bool cooperative, bool dependent, std::int32_t priority, std::int32_t shared_carveout) {
+            self.attributes = {cooperative, dependent, priority, shared_carveout};
+          },
+          nb::arg("cooperative") = false, nb::arg("dependent") = false, nb::arg("priority") = 0,
+          nb::arg("shared_carveout") = -1)
       .def(
           "scalar",
           [](Record& self, const std::string& name, const std::string& type, std::uint32_t alignment) {

@@ -1,8 +1,12 @@
 #include "python/src/tensors.h"
 
+#include <nanobind/stl/string.h>
+
 #include <cstring>
+#include <deque>
 
 #include "ptx/base/text.h"
+#include "python/src/foreign.h"
 
 namespace ptx::python {
 namespace {
@@ -55,19 +59,8 @@ bool type_of(const char* format, Py_ssize_t size, DLDataType& type) {
   return false;
 }
 
-// Whether this is an array of JAX or a tracer of one. They have buffers on the CPU, but what a kernel makes of them is
-// an operation of JAX's own: the slow path sees to it.
-bool is_jax(PyTypeObject* type) {
-  static std::vector<std::pair<PyTypeObject*, bool>> known;  // a handful, kept alive by exchange_of; guarded by the GIL
-  for (const auto& [each, is] : known)
-    if (each == type) return is;
-  const bool is = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "aval") == 1;
-  known.emplace_back(type, is);
-  return is;
-}
-
 bool no_tensor(PyObject* object, const std::string& why) {
-  PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors and NumPy arrays, not %R%s",
+  PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors, NumPy arrays and other arrays of DLPack, not %R%s",
                reinterpret_cast<PyObject*>(Py_TYPE(object)), why.c_str());
   return false;
 }
@@ -78,19 +71,46 @@ bool empty(const DLTensor& tensor) {
   return false;
 }
 
+// An attribute of a type, or null: an attribute that is not there is no error here.
+PyObject* attribute_of(PyTypeObject* type, const char* name) {
+  PyObject* const found = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);
+  if (found == nullptr) PyErr_Clear();
+  return found;
+}
+
+TensorType look_up(PyTypeObject* type) {
+  TensorType known;
+  known.type = type;
+  known.api = table_of(type);
+  // Arrays of JAX and its tracers have buffers on the CPU, but what a kernel makes of them is an operation of JAX's
+  // own.
+  known.takes_over = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "aval") == 1;
+  if (known.api == nullptr) return known;
+  // By what it has, not by its name: subclasses and Parameter have the same.
+  known.requires_grad = attribute_of(type, "requires_grad");
+  if (known.requires_grad != nullptr)
+    known.read = reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(known.requires_grad), Py_tp_descr_get));
+  if (known.read != nullptr) known.is_neg = attribute_of(type, "is_neg");
+  const nb::object dispatch = nb::steal(attribute_of(type, "__torch_dispatch__"));
+  PyObject* const torch = PyImport_GetModule(nb::str("torch").ptr());
+  if (dispatch.is_valid() && torch != nullptr) {
+    const nb::object base = nb::steal(PyObject_GetAttrString(torch, "Tensor"));
+    const nb::object usual = nb::steal(PyObject_GetAttrString(base.ptr(), "__torch_dispatch__"));
+    known.takes_over = !usual.is(dispatch);
+  }
+  Py_XDECREF(torch);
+  PyErr_Clear();
+  return known;
+}
+
 }  // namespace
 
-const DLPackExchangeAPI* exchange_of(PyTypeObject* type) {
-  struct Known {
-    PyTypeObject* type;
-    const DLPackExchangeAPI* api;
-  };
-  static std::vector<Known> known;  // a handful: Tensor, Parameter, subclasses; guarded by the GIL
-  for (const Known& row : known)
-    if (row.type == type) return row.api;
+const TensorType& tensor_type(PyTypeObject* type) {
+  static std::deque<TensorType>& known = *new std::deque<TensorType>;  // a handful; guarded by the GIL; rows stay put
+  for (const TensorType& row : known)
+    if (row.type == type) return row;
   Py_INCREF(reinterpret_cast<PyObject*>(type));  // so that no other type takes its address
-  known.push_back({type, table_of(type)});
-  return known.back().api;
+  return known.emplace_back(look_up(type));
 }
 
 Inputs::~Inputs() {
@@ -102,22 +122,49 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
   for (; count_ < count; ++count_) {
     PyObject* const object = objects[count_];
     auto* const tensor = new (storage_ + count_ * sizeof(DLTensor)) DLTensor;
-    if (const DLPackExchangeAPI* api = exchange_of(Py_TYPE(object))) {
-      if (api->tensor_from_object(object, tensor) != 0) return false;
-      if (tensor->data == nullptr && !empty(*tensor)) return no_tensor(object, " without memory");
-      if (api_ == nullptr || (tensor->device.type == DeviceType::cuda && !on_gpu_)) api_ = api;
-      on_gpu_ |= tensor->device.type == DeviceType::cuda;
-    } else if (is_jax(Py_TYPE(object))) {
-      return no_tensor(object, "");
-    } else if (!read_buffer(object, *tensor)) {
-      return false;
+    const TensorType& type = tensor_type(Py_TYPE(object));
+    if (type.takes_over) return no_tensor(object, "");
+    if (type.api == nullptr) {
+      if (!read_other(object, *tensor)) return false;
+      continue;
     }
+    if (type.api->tensor_from_object(object, tensor) != 0) return false;
+    if (tensor->data == nullptr && !empty(*tensor)) return no_tensor(object, " without memory");
+    const bool on_gpu = tensor->device.type == DeviceType::cuda;
+    if (api_ == nullptr || (on_gpu && !on_gpu_)) api_ = type.api;
+    on_gpu_ |= on_gpu;
+    if (type.read != nullptr && tensor->dtype.code > DLDataType::unsigned_integer && !read_state(type, object))
+      return false;
   }
   return true;
 }
 
+bool Inputs::read_state(const TensorType& type, PyObject* object) {
+  PyObject* const tracked = type.read(type.requires_grad, object, reinterpret_cast<PyObject*>(type.type));
+  if (tracked == nullptr) return false;
+  if (tracked == Py_True && tracked_ < 0) tracked_ = static_cast<int>(count_);
+  Py_DECREF(tracked);
+  if (type.is_neg == nullptr) return true;
+  PyObject* const negated = PyObject_Vectorcall(type.is_neg, &object, 1, nullptr);
+  if (negated == nullptr) return false;
+  if (negated == Py_True && negated_ < 0) negated_ = static_cast<int>(count_);
+  Py_DECREF(negated);
+  return true;
+}
+
+bool Inputs::read_other(PyObject* object, DLTensor& tensor) {
+  if (PyObject_CheckBuffer(object)) return read_buffer(object, tensor);
+  auto foreign = std::make_unique<Foreign>();
+  switch (read_foreign(object, tensor, *foreign)) {
+    case ForeignRead::done: break;
+    case ForeignRead::failed: return false;
+    case ForeignRead::none: return no_tensor(object, "");
+  }
+  foreign_.push_back(std::move(foreign));
+  return true;
+}
+
 bool Inputs::read_buffer(PyObject* object, DLTensor& tensor) {
-  if (!PyObject_CheckBuffer(object)) return no_tensor(object, "");
   auto buffer = std::make_unique<Buffer>();
   if (PyObject_GetBuffer(object, &buffer->view, PyBUF_STRIDES | PyBUF_FORMAT) != 0) return false;
   Py_buffer& view = buffer->view;
@@ -143,8 +190,27 @@ Outputs::~Outputs() {
   for (std::size_t i = 0; i < count_; ++i) Py_XDECREF(objects_[i]);
 }
 
+// The maker's tensor, where it lies on the call's device: makers know the framework's current device alone.
+Outputs::Made Outputs::make(const Maker& maker, DLTensor& tensor) {
+  PyObject* const object = PyObject_Call(maker.function.ptr(), maker.arguments.ptr(), nullptr);
+  if (object == nullptr) return Made::failed;
+  DLTensor made;
+  if (api_->tensor_from_object(object, &made) != 0 || made.device != tensor.device) {
+    Py_DECREF(object);
+    return PyErr_Occurred() ? Made::failed : Made::elsewhere;
+  }
+  tensor.data = made.data;
+  tensor.byte_offset = made.byte_offset;
+  objects_[count_++] = object;
+  return Made::here;
+}
+
 bool Outputs::allocate(DLTensor& tensor) {
-  if (api_ == nullptr) return allocate_numpy(tensor);
+  if (api_ != nullptr && count_ < makers_.size()) {
+    const Made made = make(makers_[count_], tensor);
+    if (made != Made::elsewhere) return made == Made::here;
+  }
+  if (api_ == nullptr) return allocate_elsewhere(tensor);
   const auto set_error = [](void*, const char* kind, const char* message) {
     PyErr_Format(std::strcmp(kind, "MemoryError") == 0 ? PyExc_MemoryError : PyExc_RuntimeError, "%s", message);
   };
@@ -158,30 +224,22 @@ bool Outputs::allocate(DLTensor& tensor) {
   return true;
 }
 
-bool Outputs::allocate_numpy(DLTensor& tensor) {
+// By the framework of the first input, in Python; NumPy where there is none.
+bool Outputs::allocate_elsewhere(DLTensor& tensor) {
   launch::Element element;
   if (!interop::read(tensor.dtype, element)) return false;
-  if (tensor.device.type != DeviceType::cpu) {
-    PyErr_SetString(PyExc_TypeError, "a kernel without tensor inputs runs on the simulator only");
-    return false;
-  }
-  // numpy.empty wants NumPy's names; bfloat16 and the 8-bit floats are not among them.
-  constexpr const char* names[] = {"u1", "u2",    "u4", "u8", "i1",    "i2",    "i4", "i8",
-                                   "f2", nullptr, "f4", "f8", nullptr, nullptr, "?"};
-  const char* const name = names[static_cast<int>(element)];
-  if (name == nullptr) {
-    PyErr_Format(PyExc_TypeError, "NumPy has no element type %s for an output: call the kernel with PyTorch tensors",
-                 std::string(launch::name(element)).c_str());
-    return false;
-  }
   try {
     nb::list shape;
     for (std::int32_t i = 0; i < tensor.ndim; ++i) shape.append(tensor.shape[i]);
-    nb::object array = nb::module_::import_("numpy").attr("empty")(nb::tuple(shape), name);
-    Py_buffer view;
-    if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE) != 0) return false;
-    tensor.data = view.buf;
-    PyBuffer_Release(&view);  // the array itself keeps the memory
+    const nb::object empty = nb::module_::import_("pyptx._launch").attr("empty");
+    const nb::object first = first_ == nullptr ? nb::none() : nb::borrow(first_);
+    nb::object array = empty(first, nb::tuple(shape), std::string(launch::name(element)),
+                             nb::make_tuple(static_cast<int>(tensor.device.type), tensor.device.id));
+    Inputs view;
+    PyObject* const object = array.ptr();
+    if (!view.read(&object, 1)) return false;
+    tensor.data = view.views()[0].data;
+    tensor.byte_offset = view.views()[0].byte_offset;
     objects_[count_++] = array.release().ptr();
     return true;
   } catch (nb::python_error& error) {

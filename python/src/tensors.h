@@ -1,5 +1,5 @@
 // Python tensors as DLTensor views, and outputs back: the DLPack C exchange API where the type has one (PyTorch), the
-// buffer protocol otherwise (NumPy).
+// buffer protocol (NumPy), else what foreign.h reads.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,29 @@
 
 namespace ptx::python {
 
-// The exchange table of a type, or null. Looked up once a type.
-const interop::DLPackExchangeAPI* exchange_of(PyTypeObject* type);
+// What is known of a type of tensors. Looked up once a type.
+struct TensorType {
+  PyTypeObject* type = nullptr;
+  const interop::DLPackExchangeAPI* api = nullptr;  // null: none
+  // Tensor.requires_grad (a descriptor, and how one is read) and Tensor.is_neg of torch's types, else null.
+  PyObject* requires_grad = nullptr;
+  descrgetfunc read = nullptr;
+  PyObject* is_neg = nullptr;
+  bool takes_over = false;  // a subclass that wants to see operators itself (__torch_dispatch__)
+};
+const TensorType& tensor_type(PyTypeObject* type);
+
+// Memory of a tensor that neither the exchange API nor the buffer protocol shows.
+struct Foreign {
+  std::vector<std::int64_t> shape, strides;
+  void* producer_stream = nullptr;  // whose work must come first; meaningful where `has_stream`
+  bool has_stream = false;
+  interop::DLManagedTensorVersioned* versioned = nullptr;  // to be let go
+  void* managed = nullptr;                                 // the same, of the older kind
+  Foreign() = default;
+  Foreign(const Foreign&) = delete;
+  ~Foreign();
+};
 
 // Views of the arguments of one call. They borrow: the objects outlive them.
 class Inputs {
@@ -29,8 +50,12 @@ class Inputs {
     return {reinterpret_cast<const interop::DLTensor*>(storage_), count_};
   }
   // The table that makes outputs and knows the stream: of the first CUDA tensor, else of the first that has one; null
-  // for NumPy.
+  // where none has.
   const interop::DLPackExchangeAPI* api() const { return api_; }
+  // Index of the first tensor that requires a gradient; of the first whose negation is pending; -1: none.
+  int tracked() const { return tracked_; }
+  int negated() const { return negated_; }
+  const std::vector<std::unique_ptr<Foreign>>& foreign() const { return foreign_; }
 
  private:
   struct Buffer {
@@ -38,18 +63,29 @@ class Inputs {
     std::int64_t strides[PyBUF_MAX_NDIM];  // elements
   };
   bool read_buffer(PyObject* object, interop::DLTensor& tensor);
+  bool read_other(PyObject* object, interop::DLTensor& tensor);
+  bool read_state(const TensorType& type, PyObject* object);
 
   alignas(interop::DLTensor) std::byte storage_[most * sizeof(interop::DLTensor)];
   std::size_t count_ = 0;
   const interop::DLPackExchangeAPI* api_ = nullptr;
   bool on_gpu_ = false;  // a CUDA tensor was read
+  int tracked_ = -1, negated_ = -1;
   std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<std::unique_ptr<Foreign>> foreign_;
+};
+
+// How the outputs of known plans are made: a function of the framework and its arguments, for each.
+struct Maker {
+  nb::object function, arguments;
 };
 
 // The outputs of one call, allocated by the framework of its inputs.
 class Outputs {
  public:
-  explicit Outputs(const interop::DLPackExchangeAPI* api) : api_(api) {}
+  // `first`: an input, for a framework that is known by its arrays alone. All outlive this object.
+  Outputs(const interop::DLPackExchangeAPI* api, const std::vector<Maker>& makers, PyObject* first)
+      : api_(api), makers_(makers), first_(first) {}
   ~Outputs();
   Outputs(const Outputs&) = delete;
   Outputs& operator=(const Outputs&) = delete;
@@ -58,10 +94,14 @@ class Outputs {
   PyObject* take();                          // None, the array, or a tuple of them: a new reference
 
  private:
-  bool allocate_numpy(interop::DLTensor& tensor);
+  enum class Made { here, elsewhere, failed };
+  Made make(const Maker& maker, interop::DLTensor& tensor);
+  bool allocate_elsewhere(interop::DLTensor& tensor);
 
   static constexpr std::size_t most = 16;
   const interop::DLPackExchangeAPI* api_;
+  const std::vector<Maker>& makers_;
+  PyObject* first_;
   std::size_t count_ = 0;
   PyObject* objects_[most];
 };

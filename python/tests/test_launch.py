@@ -11,7 +11,7 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="skipped: no numpy")
 
-from pyptx import Tile, _core, kernel, ptx, reg  # noqa: E402
+from pyptx import Layout, Tile, _core, kernel, ptx, reg  # noqa: E402
 from pyptx.errors import AssemblerError, LaunchError, LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.types import bf16, f32, s32, u32, u64  # noqa: E402
 
@@ -87,7 +87,8 @@ def test_torch_tensors_come_back_as_torch_tensors():
     y = make_scale()(x)
     assert isinstance(y, torch.Tensor) and y.device.type == "cpu"
     assert torch.equal(y, x * 2)
-    assert not make_scale()(torch.nn.Parameter(x)).requires_grad
+    with torch.no_grad():
+        assert not make_scale()(torch.nn.Parameter(x)).requires_grad
 
 
 def test_each_shape_and_template_value_is_traced_once():
@@ -198,7 +199,7 @@ def test_fixed_sizes_and_shared_symbols_are_refused_by_name():
 def test_things_that_are_no_arrays_are_refused():
     scale = make_scale()
     for thing in ([1.0], 3, None, "text", np.zeros(32, ">f4"), np.zeros(32, "f4,f4")):
-        with pytest.raises(TypeError, match=r"scale: argument `X`: a kernel takes PyTorch tensors and NumPy"):
+        with pytest.raises(TypeError, match=r"scale: argument `X`: a kernel takes PyTorch tensors, NumPy"):
             scale(thing)
     for arguments in ((), (random(32), random(32))):
         with pytest.raises(LaunchTypeError, match="scale: expected 1 input arrays, got"):
@@ -258,6 +259,179 @@ def test_torch_types_come_back_as_they_are():
 def test_tensors_elsewhere_are_refused():
     with pytest.raises(LaunchTypeError, match=r"scale: argument `X`: .*meta"):
         make_scale()(torch.empty(32, device="meta"))
+
+
+def make_pair():
+    """Y = A + B in f32, and the same as s32 bits in Z."""
+
+    @kernel(in_specs=(Tile("N", f32), Tile("N", f32)), out_specs=(Tile("N", f32), Tile("N", f32)), block=(32, 1, 1))
+    def pair(A, B, Y, Z):
+        pa, pb, py, pz = ptx.global_ptrs(A, B, Y, Z)
+        offset = reg.from_(ptx.special.tid.x(), u32) * 4
+        a, b = reg.scalar(f32), reg.scalar(f32)
+        ptx.inst.ld.global_.f32(a, ptx.addr(pa + offset))
+        ptx.inst.ld.global_.f32(b, ptx.addr(pb + offset))
+        ptx.inst.add.f32(a, a, b)
+        ptx.inst.st.global_.f32(ptx.addr(py + offset), a)
+        ptx.inst.sub.f32(a, a, b)
+        ptx.inst.st.global_.f32(ptx.addr(pz + offset), a)
+        ptx.ret()
+
+    return pair
+
+
+def test_outputs_may_be_brought():
+    scale, x = make_scale(), random(64)
+    for _ in range(2):
+        y = np.zeros(64, np.float32)
+        assert scale(x, out=y) is y
+        np.testing.assert_array_equal(y, x * 2)
+        scale(x, out=x)  # in place: the kernel reads an element before it writes it
+        np.testing.assert_array_equal(x, y)
+        assert scale(x, out=None) is not x
+    pair, a, b = make_pair(), random(32), random(32)[::-1].copy()
+    for _ in range(2):
+        outputs = (np.empty(32, np.float32), np.empty(32, np.float32))
+        assert pair(a, b, out=outputs) is outputs
+        np.testing.assert_array_equal(outputs[0], a + b)
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        (lambda: np.zeros(32, np.float32), LaunchValueError, "scale: argument `Y`: .*dim mismatch"),
+        (lambda: np.zeros(64, np.int32), LaunchTypeError, "scale: argument `Y`: its dtype is s32"),
+        (lambda: np.zeros(128, np.float32)[::2], LaunchValueError, "scale: argument `Y`: its strides"),
+        (lambda: (np.zeros(64, np.float32),) * 2, TypeError, "scale: out= takes 1 arrays, got 2"),
+        (lambda: 5, TypeError, "a kernel takes PyTorch tensors"),
+    ],
+)
+def test_outputs_that_do_not_fit_are_refused_by_name(out, error, message):
+    scale, x = make_scale(), random(64)
+    for _ in range(2):
+        with pytest.raises(error, match=message):
+            scale(x, out=out())
+        scale(x)
+
+
+def test_a_kernel_may_have_parameters_called_out_and_stream():
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, f32),), block=(32, 1, 1))
+    def constant(X, Y, *, out=1.0, stream=2.0):
+        (py,) = ptx.global_ptrs(Y)
+        offset = reg.from_(ptx.special.tid.x(), u32) * 4
+        ptx.inst.st.global_.f32(ptx.addr(py + offset), reg.scalar(f32, init=out + stream))
+        ptx.ret()
+
+    x = random(32)
+    for _ in range(2):
+        assert constant(x)[0] == 3 and constant(x, out=5.0)[0] == 7 and constant(x, stream=5.0)[0] == 6
+
+
+def test_inputs_that_are_written_are_named():
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(), block=(32, 1, 1), mutates=("X",))
+    def clear(X):
+        (px,) = ptx.global_ptrs(X)
+        ptx.inst.st.global_.f32(ptx.addr(px + reg.from_(ptx.special.tid.x(), u32) * 4), reg.scalar(f32, init=0.0))
+        ptx.ret()
+
+    x = random(32)
+    assert clear(x) is None and not x.any() and clear.mutates == ("X",)
+    with pytest.raises(ValueError, match=r"'Y' is none of its inputs \['X'\]"):
+        kernel(in_specs=(Tile(32, f32),), mutates=("Y",))(lambda X: ptx.ret())
+
+
+@needs_torch
+def test_a_gradient_that_would_be_lost_is_refused():
+    scale, pair = make_scale(), make_pair()
+    x, leaf = torch.randn(32), torch.randn(32, requires_grad=True)
+    for _ in range(2):
+        with pytest.raises(LaunchValueError, match=r"PTX4115 scale: argument `X`: it requires a gradient.*no_grad"):
+            scale(leaf)
+        with pytest.raises(LaunchValueError, match=r"PTX4115 pair: argument `B`"):
+            pair(x, leaf)
+        with pytest.raises(LaunchValueError, match=r"PTX4115 scale: argument `Y`"):
+            scale(x, out=leaf)
+        with torch.no_grad():
+            assert torch.equal(scale(leaf), leaf * 2)
+        assert torch.equal(scale(leaf.detach()), leaf * 2)
+        with torch.inference_mode():
+            assert torch.equal(scale(x), x * 2)
+
+
+@needs_torch
+def test_a_pending_negation_or_conjugation_is_refused():
+    scale, x = make_scale(), torch.randn(32)
+    complex_ = torch.randn(32, dtype=torch.complex64)
+    for _ in range(2):
+        with pytest.raises(LaunchValueError, match=r"PTX4116 scale: argument `X`: its negation.*resolve_neg"):
+            scale(torch._neg_view(x))
+        with pytest.raises(LaunchTypeError, match=r"scale: argument `X`: its dtype is complex64"):
+            scale(complex_.conj())
+        assert torch.equal(scale(torch._neg_view(x).resolve_neg()), -x * 2)
+
+
+class Exporter:
+    """An array that is known by the DLPack protocol alone."""
+
+    def __init__(self, array, versioned=True):
+        self.array, self.versioned, self.exported = array, versioned, 0
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, **options):
+        if options and not self.versioned:
+            raise TypeError("unexpected keyword argument")
+        self.exported += 1
+        return self.array.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_arrays_of_the_dlpack_protocol(versioned):
+    scale, x = make_scale(), Exporter(random(64), versioned)
+    for _ in range(3):
+        y = scale(x)
+        assert isinstance(y, np.ndarray)
+        np.testing.assert_array_equal(y, x.array * 2)
+    assert x.exported >= 3
+    before = sys.getrefcount(x.array)
+    scale(x)
+    after = sys.getrefcount(x.array)
+    assert after == before
+    with pytest.raises(LaunchValueError, match=r"scale: argument `X`: its strides are \(2,\)"):
+        scale(Exporter(random(64)[::2]))
+
+
+@needs_torch
+def test_column_major_tensors():
+    @kernel(in_specs=(Tile(4, 8, f32, Layout.COL),), out_specs=(Tile(32, f32),), block=(32, 1, 1))
+    def flat(X, Y):
+        px, py = ptx.global_ptrs(X, Y)
+        offset = reg.from_(ptx.special.tid.x(), u32) * 4
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px + offset))
+        ptx.inst.st.global_.f32(ptx.addr(py + offset), value)
+        ptx.ret()
+
+    x = torch.randn(8, 4)
+    for _ in range(2):
+        assert torch.equal(flat(x.T), x.flatten())
+        with pytest.raises(LaunchValueError, match=r"flat: argument `X`: its strides are \(8, 1\).*column-major"):
+            flat(torch.randn(4, 8))
+
+
+@needs_torch
+def test_shapes_types_and_frameworks_alternate():
+    traces = []
+    scale = make_scale(traces)
+    for turn in range(40):
+        n = (32, 64, 128)[turn % 3]
+        x = random(n)
+        if turn % 2:
+            x = torch.from_numpy(x)
+        y = scale(x)
+        assert type(y) is type(x) and (y == x * 2).all()
+    assert len(traces) == 3
 
 
 def test_a_call_keeps_nothing_of_its_arguments():

@@ -119,13 +119,12 @@ print("done", _core.assembler_description())
 '''
 
 
-@pytest.mark.skipif(COMPILER is None, reason="skipped: no C++ compiler")
-def test_a_call_on_cuda_tensors_is_one_launch(tmp_path):
+def run_on_the_invented_driver(tmp_path, program):
     library = tmp_path / "libcuda.so"
     source = ROOT / "tests/cuda/fake/libcuda.cpp"
     subprocess.run([COMPILER, "-std=c++20", "-shared", "-fPIC", "-I", ROOT, source, "-o", library], check=True)
     ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, library],
+        [sys.executable, "-c", program, library],
         env={**os.environ, "PYPTX_LIBCUDA": str(library)},
         capture_output=True,
         text=True,
@@ -137,6 +136,11 @@ def test_a_call_on_cuda_tensors_is_one_launch(tmp_path):
 
 
 @pytest.mark.skipif(COMPILER is None, reason="skipped: no C++ compiler")
+def test_a_call_on_cuda_tensors_is_one_launch(tmp_path):
+    run_on_the_invented_driver(tmp_path, PROGRAM)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="skipped: no C++ compiler")
 def test_the_call_benchmark_runs_without_a_gpu():
     pytest.importorskip("torch", reason="skipped: no torch")
     command = [sys.executable, ROOT / "bench/dispatch.py", "--fake", "--rounds", "1", "--calls", "5"]
@@ -144,3 +148,107 @@ def test_the_call_benchmark_runs_without_a_gpu():
     if "PTX4010" in ran.stderr:
         pytest.skip("skipped: no assembler")
     assert ran.returncode == 0 and "args16 / args2" in ran.stdout, ran.stdout + ran.stderr
+
+
+FOREIGN = (
+    PROGRAM[: PROGRAM.index("matrix = Tile(")]
+    + r'''
+import sys, types
+
+class Array:
+    """As CuPy's: known by its interface alone."""
+    def __init__(self, address, shape, stream=None, strides=None):
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": "<f4", "data": (address, False), "version": 3,
+                                         "strides": strides, "stream": stream}
+
+class Stream:
+    def __init__(self, address): self.address = address
+    def __cuda_stream__(self): return 0, self.address
+
+@kernel(in_specs=(Tile("B", 8, f32), Tile("B", 8, f32)), out_specs=(Tile("B", 8, f32),), block=(32, 1, 1))
+def both(X, W, Y):
+    ptx.ret()
+
+fake.fake_set_sizes((c.c_uint * 3)(8, 8, 8), 3)
+plain, there = Array(0x1000, (4, 8)), Array(0x3000, (4, 8))
+def refused(kind, message, *arguments, **options):
+    try:
+        both(*arguments, **options)
+    except kind as error:
+        assert message in str(error), error
+    else:
+        raise SystemExit("not refused: " + message)
+
+for turn in range(2):
+    # Outputs: brought, or refused with the way out.
+    refused(TypeError, "bring them (out=...)", plain, plain)
+    out = Array(0x2000, (4, 8))
+    assert both(plain, there, out=out) is out
+    assert parameters("<QQQ") == (0x1000, 0x3000, 0x2000)
+    assert "stream 0" in journal()
+    # The stream: of the producer, of the argument, and the launch waits for other producers.
+    both(Array(0x1000, (4, 8), stream=7), there, out=out)
+    calls = journal()
+    assert "stream 7" in calls and "wait 7" not in calls, calls
+    both(Array(0x1000, (4, 8), stream=7), Array(0x1000, (4, 8), stream=9), out=out)
+    calls = journal()
+    assert "record 9" in calls and "wait 7" in calls and "stream 7" in calls, calls
+    both(Array(0x1000, (4, 8), stream=1), there, out=out, stream=Stream(99))
+    calls = journal()
+    assert "record 0" in calls and "wait 99" in calls and "stream 99" in calls, calls
+    both(plain, there, out=out, stream=98)
+    assert "stream 98" in journal()
+    refused(TypeError, "__cuda_stream__", plain, there, out=out, stream="no stream")
+    # Beside a framework with a current stream, that one counts.
+    both(Tensor(0x1000, (4, 8)), Array(0x1000, (4, 8), stream=7))
+    calls = journal()
+    assert "record 7" in calls and f"stream {0x5020}" in calls, calls
+    refused(ValueError, "current stream", Tensor(0x1000, (4, 8)), there, stream=98)
+    both(Tensor(0x1000, (4, 8)), there, stream=0x5020)
+    journal()
+    refused(LaunchValueError, "both: argument `W`: its strides are (1, 4)", plain, Array(0x1000, (4, 8), strides=(4, 16)), out=out)
+    refused(LaunchValueError, "both: argument `X`: its data start", Array(0x1002, (4, 8)), there, out=out)
+
+# Frameworks that are known by the module of their arrays make the outputs.
+cupy = types.ModuleType("cupy")
+class Device:
+    def __init__(self, index): assert index == 0
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+cupy.cuda = types.SimpleNamespace(Device=Device)
+class ndarray(Array):
+    pass
+ndarray.__module__ = "cupy._core.core"
+def empty(shape, dtype):
+    assert dtype == "float32", dtype
+    return ndarray(0x7000, shape)
+cupy.empty = empty
+sys.modules["cupy"] = cupy
+x = ndarray(0x1000, (4, 8), stream=7)
+for turn in range(2):
+    y = both(x, there)
+    assert type(y) is ndarray and parameters("<QQQ") == (0x1000, 0x3000, 0x7000)
+
+# What a launch asks of the driver beside its shape.
+@kernel(in_specs=(Tile("B", 8, f32),), out_specs=(), cooperative=True, dependent_launch=True, priority=-2, shared_carveout=25)
+def asks(X):
+    ptx.ret()
+fake.fake_set_sizes(None, 0)
+journal()
+asks(plain)
+calls = journal()
+assert [line for line in calls if line.startswith("attribute")] == [
+    "attribute 2001", "attribute 6001", "attribute 7998", "attribute 14025"], calls
+try:
+    kernel(shared_carveout=101)(lambda: None)
+    raise SystemExit("not refused")
+except ValueError as error:
+    assert "percentage" in str(error)
+print("done")
+'''
+)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="skipped: no C++ compiler")
+def test_arrays_without_the_exchange_api_and_what_launches_ask(tmp_path):
+    run_on_the_invented_driver(tmp_path, FOREIGN)

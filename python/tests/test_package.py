@@ -14,7 +14,18 @@ from pyptx import ptx, reg, smem, types
 
 def test_names():
     assert pyptx.__version__ == "0.1.1"
-    names = ["kernel", "reg", "smem", "ptx", "intrinsic", "Tile", "Layout", "differentiable_kernel", "detect_arch"]
+    names = [
+        "kernel",
+        "reg",
+        "smem",
+        "ptx",
+        "intrinsic",
+        "Tile",
+        "Layout",
+        "differentiable_kernel",
+        "detect_arch",
+        "compile",
+    ]
     assert sorted(pyptx.__all__) == sorted(names)
     for name in names:
         assert getattr(pyptx, name) is not None

@@ -95,6 +95,14 @@ def test_the_eager_call_keeps_its_slot():
         type(scale)._traced_call = kept
 
 
+def test_out_is_filled_in_compiled_code():
+    w = torch.randn(33)
+    x, y = torch.randn(2, 33), torch.empty(2, 33)
+    result = compiled(lambda x, w, y: kernels.rms_norm(x, w, out=y) + 1)(x, w, y)
+    torch.testing.assert_close(y, kernels.rms_norm(x, w))
+    torch.testing.assert_close(result, y + 1)
+
+
 def test_names_of_ops_are_stable_and_tell_kernels_apart():
     code = "from test_torch_ops import *\nprint(make_scale()._op_name(), make_scale(bias=1.0)._op_name())"
     command = [sys.executable, "-c", code]

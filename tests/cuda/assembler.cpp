@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ptx/base/text.h"
+#include "ptx/cuda/resources.h"
 #include "tests/cuda/tools.h"
 
 using namespace ptx;
@@ -160,4 +162,53 @@ TEST_CASE("the log of every assembler is read") {
   CHECK(read_log("", "", {}).empty());
   CHECK(read_log("error", "", {}).empty());
   CHECK(read_log("x, line 99; error : past the end", "one", {}).front().place.line == 99);
+}
+
+TEST_CASE("spills and functions that lost performance are named at the entry's line") {
+  const std::string_view text = ".version 8.0\n.target sm_90a\n.visible .entry norm(.param .u64 a)\n{\n\tret;\n}\n";
+  const std::vector<Place> lines{{}, {}, {}, {Name("norm.py"), 7, 0}};
+  const std::string_view log =
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'norm' for 'sm_90a'\n"
+      "ptxas info    : Function properties for norm\n"
+      "ptxas         .     88 bytes stack frame, 84 bytes spill stores, 120 bytes spill loads\n"
+      "ptxas info    : Used 255 registers, used 2 barriers, 88 bytes cumulative stack size, 4096 bytes smem\n";
+  const Diagnostics said = read_log(log, text, {lines, "norm", false});
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].code == Code::assembler_advice);
+  CHECK(said[0].place.line == 7);
+  CHECK(said[0].message == "`norm` has more values than registers: 84 bytes spill stores, 120 bytes spill loads");
+  const std::string_view none = "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n";
+  CHECK(read_log(none, text, {lines, "norm", false}).empty());
+
+  const auto used = read_resources(log, "norm");
+  REQUIRE(used);
+  CHECK(used->registers == 255);
+  CHECK(used->barriers == 2);
+  CHECK(used->stack == 88);
+  CHECK(used->spill_stores == 84);
+  CHECK(used->spill_loads == 120);
+  CHECK(used->shared == 4096);
+  CHECK(read_resources(log, "other").why().front().code == Code::assembler_failed);
+}
+
+TEST_CASE("how many blocks a multiprocessor holds, and why no more") {
+  Resources used;
+  const auto fits = [&](std::string_view target, std::uint32_t threads, std::uint32_t dynamic) {
+    const auto found = occupancy(target, used, threads, dynamic);
+    REQUIRE(found);
+    return cat(found->blocks, " ", found->warps, "/", found->most_warps, " ", found->limiter);
+  };
+  used.registers = 32;
+  CHECK(fits("sm_90a", 32, 0) == "32 32/64 blocks");
+  CHECK(fits("sm_90a", 256, 0) == "8 64/64 registers");
+  CHECK(fits("sm_90", 1024, 0) == "2 64/64 registers");
+  CHECK(fits("sm_90a", 256, 100 * 1024) == "2 16/64 shared memory");
+  used.registers = 168;
+  CHECK(fits("sm_90a", 384, 0) == "1 12/64 registers");
+  used.registers = 20;
+  CHECK(fits("sm_120", 512, 0) == "3 48/48 warps");
+  CHECK(fits("sm_75", 64, 8192) == "8 16/32 shared memory");
+  CHECK_FALSE(occupancy("sm_50", used, 32, 0));
+  CHECK(occupancy("sm_50", used, 32, 0).why().front().code == Code::target_mismatch);
 }

@@ -21,7 +21,7 @@ class FakeAssembler final : public Assembler {
     ++count;
     last_target = target;
     last_lines.assign(options.lines.begin(), options.lines.end());
-    return Cubin{{std::byte{42}}, {}};
+    return Cubin{{std::byte{42}}, {}, {}};
   }
   mutable int count = 0;
   mutable std::string last_target;
@@ -101,7 +101,7 @@ TEST_CASE("dynamic shared memory and clusters are allowed before the launch") {
   REQUIRE(program);
   CHECK(fake.journal() == "push 1\nload 42\nk 0\ndynamic shared 200000\nnonportable cluster 1\npop 0\n");
   REQUIRE((*program)->run(large, {}, {}, nullptr));
-  CHECK(fake.journal() == "push 1\nlaunch 16\nshared 200000\nstream 0\ncluster 4016\nbytes 0\npop 0\n");
+  CHECK(fake.journal() == "push 1\ncluster 4016\nlaunch 16\nshared 200000\nstream 0\nbytes 0\npop 0\n");
   large.cluster = {8, 1, 1};  // portable
   large.dynamic_shared = 231424;
   REQUIRE(fake.executor->prepare("text 2", large));
@@ -110,6 +110,19 @@ TEST_CASE("dynamic shared memory and clusters are allowed before the launch") {
   const auto refused = fake.executor->prepare("text 2", large);
   REQUIRE_FALSE(refused);
   CHECK(refused.why().front().code == Code::launch_limits);
+}
+
+TEST_CASE("what a launch asks beside its shape goes with it") {
+  Fake fake;
+  launch::Record asked = record();
+  asked.attributes = {true, true, -3, 50};
+  auto program = fake.executor->prepare("text with attributes", asked);
+  REQUIRE(program);
+  fake.journal();
+  REQUIRE((*program)->run(asked, {}, {}, nullptr));
+  CHECK(fake.journal() ==
+        "push 1\nattribute 2001\nattribute 6001\nattribute 7997\nattribute 14050\nlaunch 16\nshared 0\nstream 0\n"
+        "bytes 0\npop 0\n");
 }
 
 TEST_CASE("a text is assembled and loaded once; an empty grid launches nothing") {
@@ -138,7 +151,7 @@ TEST_CASE("errors of the driver carry its own name and words") {
   REQUIRE_FALSE(failed);
   CHECK(failed.why().front().code == Code::driver_error);
   CHECK(failed.why().front().message ==
-        "k: cuLaunchKernelEx failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), as the test asked");
+        "k: cuLaunchKernel failed: CUDA_ERROR_ILLEGAL_ADDRESS (700), as the test asked");
   CHECK(failed.why().front().notes.size() == 1);  // it may be an earlier launch's fault
   fake.symbol<void (*)(int)>("fake_fail_next_launch")(1);
   const auto own = (*program)->run(record(), {}, {}, nullptr);

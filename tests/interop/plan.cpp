@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 using namespace ptx;
 using namespace ptx::interop;
@@ -35,6 +36,7 @@ struct Recorder final : launch::Executor {
   }
   Expected<Done> encode(const launch::TensorMapRecipe& recipe, Element, const launch::Buffer& buffer,
                         std::span<std::byte, 128> out) override {
+    ++encoded;
     if (recipe.box[0] > 256) return Diagnostic(Code::tensor_map_rule, Place{}, "box too large");
     std::memset(out.data(), static_cast<int>(buffer.shape.size()), out.size());
     return Done{};
@@ -44,7 +46,7 @@ struct Recorder final : launch::Executor {
   std::vector<launch::Buffer> buffers;
   bool aligned = false, wants_buffers = true;
   void* stream = nullptr;
-  int runs = 0;
+  int runs = 0, encoded = 0;
 };
 
 struct Tensor : DLTensor {
@@ -97,6 +99,10 @@ struct World {
     auto made = Plan::make(executor, {DeviceType::cpu, 0}, "text", std::move(of));
     REQUIRE_MESSAGE(made, to_string(made ? Diagnostics{} : made.why()));
     plan = std::move(made).value();
+  }
+  bool takes(std::vector<DLTensor> inputs) {
+    Sizes sizes;
+    return plan->takes(inputs, sizes);
   }
   // The only refusal of a call, in words; the code is checked.
   std::string refusal(Code code, std::vector<DLTensor> inputs, std::vector<std::uint64_t> scalars = {0}) {
@@ -185,11 +191,11 @@ TEST_CASE("every refusal names kernel, argument, what came and what is needed") 
 TEST_CASE("symbolic dimensions are bound by the first argument and size the outputs") {
   World world(record(-1, -1));
   Tensor x(Element::f32, {3, 8}), w(Element::f32, {8});
-  CHECK(world.plan->takes(std::vector<DLTensor>{x, w}));
+  CHECK(world.takes(std::vector<DLTensor>{x, w}));
   REQUIRE(world.plan->call(std::vector<DLTensor>{x, w}, std::vector<std::uint64_t>{0}, world.framework));
   CHECK(world.output_shape == std::vector<std::int64_t>{3, 8});
   Tensor other(Element::f32, {9});
-  CHECK_FALSE(world.plan->takes(std::vector<DLTensor>{x, other}));
+  CHECK_FALSE(world.takes(std::vector<DLTensor>{x, other}));
   CHECK(World(record(-1, -1)).refusal(Code::conflicting_dimension, {x, other}) ==
         "norm: argument `W`: dimension 0 of shape (9,), `N`, is 9, an argument before it has 8 (conflicting sizes)");
   launch::Record loose = record(-1, -1);
@@ -202,11 +208,11 @@ TEST_CASE("sizes of one, and no elements, are contiguous whatever their strides"
   Tensor x(Element::f32, {1, 512}), w(Element::f32, {512});
   std::int64_t strides[] = {7, 1};
   x.strides = strides;
-  CHECK(world.plan->takes(std::vector<DLTensor>{x, w}));
+  CHECK(world.takes(std::vector<DLTensor>{x, w}));
   World empty(record(0, 512));
   Tensor none(Element::f32, {0, 512}, nullptr);
   none.strides = strides;
-  CHECK(empty.plan->takes(std::vector<DLTensor>{none, w}));
+  CHECK(empty.takes(std::vector<DLTensor>{none, w}));
 }
 
 TEST_CASE("an empty grid runs nothing, and its outputs are there") {
@@ -223,7 +229,7 @@ TEST_CASE("pinned and managed memory go where they can be reached") {
   World world(record());
   Tensor x(Element::f32, {16, 512}), w(Element::f32, {512});
   x.device = {DeviceType::cuda_host, 0};
-  CHECK(world.plan->takes(std::vector<DLTensor>{x, w}));
+  CHECK(world.takes(std::vector<DLTensor>{x, w}));
   const auto nowhere = executor({static_cast<DeviceType>(8), 0});
   REQUIRE_FALSE(nowhere);
   CHECK(nowhere.why().front().code == Code::unsupported_device);
@@ -245,6 +251,62 @@ TEST_CASE("tensor maps lie in the parameter block by value") {
   CHECK(World(mapped).refusal(Code::tensor_map_rule, {x, w}) == "norm: argument `W`: box too large");
   mapped.parameters.back().offset = 32;
   CHECK(unmade(mapped).code == Code::parameter_layout);
+}
+
+TEST_CASE("a tensor map is encoded once for an address and a shape") {
+  launch::Record mapped = record(-1, 512);
+  mapped.tensor_maps.resize(1);
+  mapped.parameters.push_back({launch::Parameter::Kind::tensor_map, "X_tma_desc", 64, 128, 0});
+  mapped.parameter_bytes = 192;
+  World world(mapped);
+  const auto encoded_by = [](World& world, void* at, std::int64_t rows) {
+    Tensor x(Element::f32, {rows, 512}, at), w(Element::f32, {512});
+    const int before = world.executor.encoded;
+    REQUIRE(world.plan->call(std::vector<DLTensor>{x, w}, std::vector<std::uint64_t>{0}, world.framework));
+    return world.executor.encoded - before;
+  };
+  void* const other = Tensor::memory + 32;
+  CHECK(encoded_by(world, Tensor::memory, 16) == 1);
+  CHECK(encoded_by(world, Tensor::memory, 16) == 0);
+  CHECK(encoded_by(world, other, 16) == 1);
+  CHECK(encoded_by(world, Tensor::memory, 8) == 1);  // freed, and used again with another shape
+  CHECK(encoded_by(world, Tensor::memory, 16) == 1);
+  CHECK(encoded_by(world, other, 16) == 0);
+  World second(mapped);  // another plan has maps of its own
+  CHECK(encoded_by(second, Tensor::memory, 16) == 1);
+  std::thread([&] { CHECK(encoded_by(world, other, 16) == 1); }).join();  // and so has another thread
+}
+
+TEST_CASE("outputs that the caller brings are checked as inputs are") {
+  World world(record(-1, 512));
+  Tensor x(Element::f32, {16, 512}), w(Element::f32, {512});
+  Tensor y(Element::bf16, {16, 512}, output_memory), few(Element::bf16, {8, 512}), wide(Element::f32, {16, 512});
+  const auto with = [&](std::vector<DLTensor> outputs) {
+    world.framework.outputs = outputs;
+    return world.plan->call(std::vector<DLTensor>{x, w}, std::vector<std::uint64_t>{0}, world.framework);
+  };
+  REQUIRE(with({y}));
+  CHECK(world.output_shape.empty());  // nothing was allocated
+  CHECK(at<void*>(world.executor.parameters, 16) == output_memory);
+  CHECK(with({few}).why().front().code == Code::conflicting_dimension);
+  CHECK(with({wide}).why().front().code == Code::wrong_element);
+  CHECK(with({y, y}).why().front().code == Code::argument_count);
+}
+
+TEST_CASE("column-major tensors, where the kernel asks for them") {
+  launch::Record columns = record();
+  columns.tensors[0].column_major = true;
+  World world(columns);
+  Tensor x(Element::f32, {16, 512}), w(Element::f32, {512});
+  CHECK_FALSE(world.takes({x, w}));  // row-major
+  std::int64_t strides[] = {1, 16};
+  x.strides = strides;
+  CHECK(world.takes({x, w}));
+  strides[1] = 32;
+  CHECK(world.refusal(Code::not_contiguous, {x, w}).find("column-major") != std::string::npos);
+  columns.tensors[2].column_major = true;
+  strides[1] = 16;
+  CHECK(World(columns).refusal(Code::not_contiguous, {x, w}).starts_with("norm: argument `Y`"));
 }
 
 TEST_CASE("a framework that cannot allocate, or not well enough") {

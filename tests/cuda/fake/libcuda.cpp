@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #define PTX_EXPORT extern "C" __attribute__((visibility("default")))
@@ -36,7 +37,7 @@ struct Config {
   struct Attribute {
     int id;
     char pad[4];
-    unsigned cluster[3];
+    int value[16];
   }* attributes;
   unsigned count;
 };
@@ -101,17 +102,37 @@ PTX_EXPORT int cuFuncSetAttribute(void*, int attribute, int value) {
   note(attribute == 8 ? "dynamic shared" : attribute == 14 ? "nonportable cluster" : "attribute", value);
   return 0;
 }
-PTX_EXPORT int cuLaunchKernelEx(const Config* config, void*, void** pointers, void**) {
-  note("launch", config->grid[0]);
-  note("shared", config->shared);
-  note("stream", static_cast<long long>(reinterpret_cast<std::intptr_t>(config->stream)));
-  if (config->count != 0) note("cluster", config->attributes->id * 1000 + config->attributes->cluster[0]);
+namespace {
+int launch(unsigned grid, unsigned shared, void* stream, void** pointers) {
+  note("launch", grid);
+  note("shared", shared);
+  note("stream", static_cast<long long>(reinterpret_cast<std::intptr_t>(stream)));
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < sizes.size(); bytes += sizes[i++]) std::memcpy(parameters + bytes, pointers[i], sizes[i]);
   note("bytes", static_cast<long long>(bytes));
-  const int error = next_error;
-  next_error = 0;
-  return error;
+  return std::exchange(next_error, 0);
+}
+}  // namespace
+
+PTX_EXPORT int cuLaunchKernel(void*, unsigned x, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
+                              void* stream, void** pointers, void**) {
+  return launch(x, shared, stream, pointers);
+}
+PTX_EXPORT int cuLaunchKernelEx(const Config* config, void*, void** pointers, void**) {
+  for (unsigned i = 0; i < config->count; ++i) {
+    const Config::Attribute& attribute = config->attributes[i];
+    note(attribute.id == 4 ? "cluster" : "attribute", attribute.id * 1000 + attribute.value[0]);
+  }
+  return launch(config->grid[0], config->shared, config->stream, pointers);
+}
+PTX_EXPORT int cuPointerGetAttribute(void* value, int, const void*) { return *static_cast<int*>(value) = 0, 0; }
+PTX_EXPORT int cuEventCreate(void** event, unsigned) { return *event = &parameters, 0; }
+PTX_EXPORT int cuEventRecord(void*, void* stream) {
+  return note("record", static_cast<long long>(reinterpret_cast<std::intptr_t>(stream))), 0;
+}
+PTX_EXPORT int cuEventDestroy(void*) { return 0; }
+PTX_EXPORT int cuStreamWaitEvent(void* stream, void*, unsigned) {
+  return note("wait", static_cast<long long>(reinterpret_cast<std::intptr_t>(stream))), 0;
 }
 PTX_EXPORT int cuTensorMapEncodeTiled(void* map, int element, std::uint32_t rank, void*, const std::uint64_t*,
                                       const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int,

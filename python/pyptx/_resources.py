@@ -1,0 +1,73 @@
+"""What kernels take of a multiprocessor, and assembling many of them at once.  Neither needs a GPU."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from pyptx import _core, _launch
+from pyptx.errors import AssemblerWarning, PerformanceWarning
+
+__all__ = ["Resources", "compile", "of", "warn"]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Of one specialisation.  `registers`, `stack`, `spill_stores` and `spill_loads` are a thread's, the rest a CTA's;
+    bytes where it is memory.  `blocks` CTAs of `threads` are resident on a multiprocessor, `limiter` says why no more."""
+
+    registers: int
+    barriers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    shared: int
+    dynamic_shared: int
+    threads: int
+    blocks: int
+    warps: int
+    most_warps: int
+    limiter: str
+
+    @property
+    def occupancy(self) -> float:
+        """Resident warps, as a part of those that a multiprocessor holds."""
+        return self.warps / self.most_warps
+
+
+def of(kernel, kwargs: dict[str, Any]) -> Resources:
+    """Assembles a specialisation (through the cache) and reads the assembler's log."""
+    found = kernel._specialise(kwargs)
+    block = _launch._three(kernel.block)
+    threads = block[0] * block[1] * block[2]
+    dynamic = max(kernel.smem, found.module.dynamic_shared)
+    used, fits, remarks = _core.resources(
+        found.text(False), kernel.arch, kernel._entry, found.module.lines, threads, dynamic
+    )
+    warn(remarks)
+    return Resources(*used, dynamic, threads, *fits)
+
+
+def warn(remarks) -> None:
+    """The assembler's remarks as Python warnings at the author's lines."""
+    for remark in remarks:
+        category = PerformanceWarning if remark.severity == "note" else AssemblerWarning
+        text = f"PTX{remark.code} {remark.message}"
+        warnings.warn_explicit(text, category, remark.file or "<kernel>", remark.line or 1)
+
+
+def compile(kernels: Iterable[Any], threads: int | None = None) -> list[Resources]:
+    """Traces and assembles kernels before they are called, several at once; the first call then finds them.
+
+    An item is a kernel whose sizes are all known, or a pair of a kernel and the keyword arguments of one specialisation:
+    `pyptx.compile([rms_norm, (gemm, {"M": 4096, "BM": 128})])`.
+    """
+    items = [(item, {}) if not isinstance(item, tuple) else item for item in kernels]
+    for kernel, kwargs in items:
+        kernel._specialise(kwargs)  # bodies are Python: one after the other
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:  # the assembler runs without Python's lock
+        return list(pool.map(lambda item: of(*item), items))

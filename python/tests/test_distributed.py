@@ -1,0 +1,34 @@
+"""The example of several processes: gloo and the simulator here, NCCL where there are two CUDA devices."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+if not torch.distributed.is_available():
+    pytest.skip("skipped: torch without torch.distributed", allow_module_level=True)
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples/distributed_rms_norm.py"
+
+
+def run(where):
+    ran = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=240)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert sorted(ran.stdout.splitlines()) == [
+        f"rank {rank} on {where.format(rank)}: rows {8 * rank} to {8 * rank + 7} equal to torch" for rank in range(2)
+    ]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="skipped: there are two CUDA devices")
+def test_two_processes_on_the_simulator():
+    run("cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="skipped: fewer than two CUDA devices")
+def test_two_processes_on_two_devices():
+    run("cuda:{}")

@@ -1,0 +1,17 @@
+"""The torch examples run, on CPU tensors where there is no device."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="skipped: no torch")
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", ["torch_compile.py", "autograd.py"])
+def test_example(name):
+    subprocess.run([sys.executable, EXAMPLES / name], check=True)
