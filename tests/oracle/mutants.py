@@ -228,7 +228,7 @@ def one_file(path: pathlib.Path, arguments, judge, highest, entries, counts, hit
                 counts[verdict] += 1
                 continue
             line = spelled(lines, at) if at >= 0 else ""
-            entry = known_list.find(entries, "", verdict, target, judge.version, line)
+            entry = known_list.find(entries, "", verdict, target, str(judge).split()[-1], line)
             counts[f"{verdict} {'known' if entry else 'new'}"] += 1
             if entry:
                 hits[entry.line] += 1
