@@ -84,6 +84,7 @@ std::optional<build::Operand> built(build::Builder& b, const ir::Function& f, co
 void author(const ir::Function& f, const ir::Instruction& i, const std::string& target) {
   build::Options options;
   options.target = target;
+  options.version = {9, 4};  // rules of operands may need a later one than the forms, which the smallest comes from
   build::Builder b(options);
   try {
     std::vector<build::Operand> operands;
