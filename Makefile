@@ -1,11 +1,11 @@
-# make demo | test | bench | lint | corpus | fuzz | san | wheel.  Each target sets up what it needs; a second call is quick.
+# make demo | test | bench | lint | corpus | oracle | fuzz | san | wheel.  Each target sets up what it needs; a second call is quick.
 VENV   := .venv
 PY     := $(VENV)/bin/python
 BUILD  := build/release
 SOURCES := $(shell find ptx python/src python/pyptx tests/*/*.cpp bench examples -type f \
              \( -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt \) 2>/dev/null)
 
-.PHONY: demo test bench lint corpus corpus-part fuzz san wheel clean
+.PHONY: demo test bench lint corpus corpus-part oracle fuzz san wheel clean
 .DEFAULT_GOAL := demo
 
 # System packages, the virtual environment, and what pip needs in it.
@@ -41,6 +41,24 @@ corpus: $(VENV)/.installed
 corpus-part: $(VENV)/.installed
 	$(PY) tools/corpus build --part
 	$(PY) tools/corpus check --part
+
+# What check says of instances of all rows, of mutated files and of re-emitted modules, against the assembler; writes
+# docs/isa/agreement.md. Earlier assemblers, for the versions that rows name, come from PyPI. FRACTION=n asks every nth instance.
+FRACTION ?= 1
+ORACLE   := build/oracle
+OLD      := $(ORACLE)/13.0/nvidia/cu13/lib/libnvJitLink.so.13 $(ORACLE)/12.8/nvidia/nvjitlink/lib/libnvJitLink.so.12 \
+            $(ORACLE)/12.3/nvidia/nvjitlink/lib/libnvJitLink.so.12
+$(OLD) &: $(VENV)/.ready
+	$(PY) -m pip install --quiet --no-deps --upgrade --target $(ORACLE)/13.0 nvidia-nvjitlink==13.0.88
+	$(PY) -m pip install --quiet --no-deps --upgrade --target $(ORACLE)/12.8 nvidia-nvjitlink-cu12==12.8.93
+	$(PY) -m pip install --quiet --no-deps --upgrade --target $(ORACLE)/12.3 nvidia-nvjitlink-cu12==12.3.101
+
+oracle: $(VENV)/.installed $(OLD)
+	-$(PY) tests/oracle/mutants.py --verdict $(BUILD)/tests/verdict --rounds 2 > $(ORACLE)/mutants.txt; tail -2 $(ORACLE)/mutants.txt
+	$(PY) tests/oracle/reemit.py --verdict $(BUILD)/tests/verdict > $(ORACLE)/reemit.txt; tail -1 $(ORACLE)/reemit.txt
+	$(PY) tests/oracle/oracle.py --instances $(BUILD)/tests/oracle_instances --full --fraction $(FRACTION) --jobs 2 \
+	    $(addprefix --old ,$(OLD)) --report $(ORACLE)/report.json; failed=$$?; \
+	  $(PY) tests/oracle/agreement.py $(ORACLE)/report.json $(ORACLE)/mutants.txt $(ORACLE)/reemit.txt && exit $$failed
 
 # Each fuzz target for SECONDS (60).
 SECONDS_PER_TARGET ?= 60

@@ -47,7 +47,10 @@ Broken multiple_of_8(const View& view, const isa::Match&, const ir::Instruction&
 
 // 9.7.13.8, 9.7.9.5.
 Broken before_independent_threads(const View& view, const isa::Match&, const ir::Instruction& instruction) {
-  if (view.goal.target.number < 70 || view.goal.version < isa::Version{6, 4}) return {};
+  const isa::Version version = view.goal.version != isa::Version{}  // any: at least the target's first
+                                   ? view.goal.version
+                                   : isa::first_version(view.goal.target).value_or(isa::Version{});
+  if (view.goal.target.number < 70 || version < isa::Version{6, 4}) return {};
   return {Code::before_independent_threads, cat("removed in PTX 6.4 for sm_70 and later; write `",
                                                 instruction.mnemonic->opcode, ".sync` with a member mask")};
 }

@@ -71,7 +71,9 @@ bool same(const ir::Function& f, const ir::Operand& a, const ir::Function& g, co
 }
 
 bool same(const ir::Function& f, const ir::Instruction& a, const ir::Function& g, const ir::Instruction& b) {
-  if (a.mnemonic->canonical != b.mnemonic->canonical || a.guard.reg != b.guard.reg || a.guard.negated != b.guard.negated) return false;
+  if (a.mnemonic->canonical != b.mnemonic->canonical || a.guard.reg != b.guard.reg ||
+      a.guard.negated != b.guard.negated)
+    return false;
   const auto x = f.operands_of(a), y = g.operands_of(b);
   return std::equal(x.begin(), x.end(), y.begin(), y.end(),
                     [&](const ir::Operand& p, const ir::Operand& q) { return same(f, p, g, q); });

@@ -60,8 +60,28 @@ bool is_param(isa::Space s) {
 // Words of a few instructions that the assembler ignores in all others (known.tsv). Drawn as often as the rest, they
 // would be most of what it takes and check refuses.
 bool is_ignored(std::string_view word) {
-  static constexpr std::string_view words[] = {"normal",    "number", "infinite",  "finite",    "notanumber",
-                                               "subnormal", "b8x16",  "b6x16_p32", "b4x16_p64", "pred"};
+  static constexpr std::string_view words[] = {"normal",
+                                               "number",
+                                               "infinite",
+                                               "finite",
+                                               "notanumber",
+                                               "subnormal",
+                                               "b8x16",
+                                               "b6x16_p32",
+                                               "b4x16_p64",
+                                               "pred",
+                                               "L1::32B",
+                                               "rank",
+                                               "elemtype",
+                                               "box_dim",
+                                               "global_address",
+                                               "global_dim",
+                                               "global_stride",
+                                               "element_stride",
+                                               "interleave_layout",
+                                               "swizzle_mode",
+                                               "swizzle_atomicity",
+                                               "fill_mode"};
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 

@@ -13,12 +13,13 @@ class Entry:
     def __init__(self, line: int, section: str, takes: str, targets: str, pattern: str, reason: str):
         self.line, self.section, self.takes, self.reason = line, section, takes, reason
         self.pattern, self.expression = pattern, re.compile(pattern)
+        self.targets_text = targets
         self.targets = [re.compile(t.replace(".", r"\.").replace("*", ".*")) for t in targets.split()]
 
     def fits(self, section: str, theirs: str, target: str, version: str, text: str) -> bool:
         if self.takes != "any" and self.takes != ("takes" if theirs == "legal" else "refuses"):
             return False
-        if self.section != "*" and not (section + ".").startswith(self.section + "."):
+        if section and self.section != "*" and not (section + ".").startswith(self.section + "."):
             return False
         if not any(t.fullmatch(target) or t.fullmatch(version) for t in self.targets):
             return False
@@ -39,9 +40,9 @@ def read(path: pathlib.Path = FILE) -> list[Entry]:
     return entries
 
 
-def find(entries: list[Entry], section: str, theirs: str, target: str, version: tuple[int, int], text: str):
-    name = f"{version[0]}.{version[1]}"
-    return next((e for e in entries if e.fits(section, theirs, target, name, text)), None)
+def find(entries: list[Entry], section: str, theirs: str, target: str, version: str, text: str):
+    """The first entry that explains the difference; without a section, of any."""
+    return next((e for e in entries if e.fits(section, theirs, target, version, text)), None)
 
 
 def stale(entries: list[Entry], hits) -> list[Entry]:

@@ -13,7 +13,6 @@ import argparse
 import collections
 import json
 import multiprocessing
-import os
 import pathlib
 import subprocess
 import sys
@@ -58,23 +57,22 @@ def plan(arguments, judges) -> list[Unit]:
         units += [Unit(f"{t}:{NEWEST}", 1, "1/160", newest) for t in TARGETS if f"{t}:{NEWEST}" not in OFTEN]
         return [*units, Unit("since", 0, "0/3", judges)]
     if arguments.full:
-        units = [Unit("since", 0, "0/1", judges)]
-        for target in TARGETS:
-            parts = [f"{k}/4" for k in range(4)] if target in DEEP else [f"{TARGETS.index(target) % 5}/5"]
-            units += [Unit(f"{target}:{NEWEST}", 1, part, newest) for part in parts]
-        return units + [Unit(goal, 1, "3/10", newest) for goal in OLDER]
+        units, n = [Unit("since", 0, "0/1", judges)], arguments.fraction
+        for at, target in enumerate(TARGETS):
+            shares = 1 if target in DEEP else 5  # all of it in pieces of a quarter, or one piece
+            pieces = [f"{k}/{4 * n}" for k in range(4)] if shares == 1 else [f"{at}/{shares * n * 4}"]
+            units += [Unit(f"{target}:{NEWEST}", 1, piece, newest) for piece in pieces]
+        return units + [Unit(goal, 1, f"3/{20 * n}", newest) for goal in OLDER]
     return [Unit(goal, arguments.depth, arguments.part, newest) for goal in OFTEN]
 
 
-def ask(unit: Unit, arguments, entries) -> dict:
-    """Counts of the unit by assembler, chapter, target and verdicts; its differences; hits of known.tsv."""
-    counts, differences, hits, texts = collections.Counter(), [], collections.Counter(), set()
+def ask(unit: Unit, arguments) -> dict:
+    """Counts of the unit by assembler, chapter, target and verdict, and where check says something else."""
+    counts, differences, texts = collections.Counter(), [], set()
     by_goal = collections.defaultdict(list)
     for row in unit.rows(arguments):
         by_goal[row[3]].append(row)
-    for judge in unit.judges:
-        if isinstance(judge, str):
-            judge = assembler.find(judge)
+    for judge in map(assembler.find, unit.judges):
         highest = assembler.highest_version(judge)
         for goal, rows in by_goal.items():
             target, version = goal.split(":")
@@ -85,44 +83,45 @@ def ask(unit: Unit, arguments, entries) -> dict:
             texts.update(hash((row[4], target)) for row in rows)
             for mine, form, section, _, text in rows:
                 theirs = "refused" if text in bad else "legal"
-                chapter = ".".join(section.split(".")[:3])
-                entry = None
+                counts[str(judge), ".".join(section.split(".")[:3]), target, theirs] += 1
                 if mine != theirs:
-                    entry = known_list.find(entries, section, theirs, target, judge.version, text)
-                    if entry is None:
-                        differences.append((str(judge), goal, form, mine, text, bad.get(text, "")))
-                    else:
-                        hits[entry.line] += 1
-                kind = theirs if mine == theirs else f"{theirs} {'known' if entry else 'new'}"
-                counts[str(judge), chapter, target, kind] += 1
+                    differences.append([str(judge), section, goal, form, theirs, text, bad.get(text, "")])
         judge.close()
-    return {"counts": counts, "differences": differences, "hits": hits, "texts": texts, "goal": unit.goal}
+    return {"counts": counts, "differences": differences, "texts": texts}
 
 
-def run(units: list[Unit], arguments, entries):
+def run(units: list[Unit], arguments):
     """The units' answers as they come, from some processes."""
     if arguments.jobs == 1:
-        yield from (ask(unit, arguments, entries) for unit in units)
+        yield from (ask(unit, arguments) for unit in units)
         return
     # Processes that are ended with their parent hold the assembler, which may crash: each unit gets a fresh one.
     with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=1) as pool:
-        waiting = [pool.apply_async(ask, (unit, arguments, entries)) for unit in units]
+        waiting = [pool.apply_async(ask, (unit, arguments)) for unit in units]
         for one in waiting:
             yield one.get()
 
 
-def percent(part: int, whole: int) -> float:
-    return 100.0 * part / whole if whole else 100.0
-
-
-def agreement(counts) -> tuple[float, float, int]:
+def agreement(counts, differences) -> tuple[float, float, int]:
     """Of what the assembler takes and of what it refuses: how much check does, in per cent; and the lines asked."""
-    kinds = collections.Counter()
-    for (*_, kind), n in counts.items():
-        kinds[kind] += n
-    takes = sum(n for kind, n in kinds.items() if kind.startswith("legal"))
-    refuses = sum(n for kind, n in kinds.items() if kind.startswith("refused"))
-    return percent(kinds["legal"], takes), percent(kinds["refused"], refuses), takes + refuses
+    whole, other = collections.Counter(), collections.Counter(d[4] for d in differences)
+    for (*_, theirs), n in counts.items():
+        whole[theirs] += n
+    takes, refuses = (100.0 - 100.0 * other[kind] / max(whole[kind], 1) for kind in ("legal", "refused"))
+    return takes, refuses, sum(whole.values())
+
+
+def explained(entries, differences) -> tuple[collections.Counter, list]:
+    """How often each line of known.tsv explains a difference, and the differences that none does."""
+    hits, new = collections.Counter(), []
+    for difference in differences:
+        judge, section, goal, _, theirs, text, _ = difference
+        entry = known_list.find(entries, section, theirs, goal.split(":")[0], judge.split()[-1], text)
+        if entry:
+            hits[entry.line] += 1
+        else:
+            new.append(difference)
+    return hits, new
 
 
 def main() -> int:
@@ -138,6 +137,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--goal", action="append", help="TARGET:VERSION or since")
     parser.add_argument("--at-least", type=float, default=100.0, help="agreement in per cent that is enough")
+    parser.add_argument("--fraction", type=int, default=1, help="with --full: every Nth instance of the plan")
     parser.add_argument("--report", help="file for the counts")
     parser.add_argument("prefixes", nargs="*")
     arguments = parser.parse_args()
@@ -148,41 +148,30 @@ def main() -> int:
     newest.close()
     begin = time.time()
     entries = known_list.read()
-    judges = [newest.path, *arguments.old]
-    counts, hits, texts, different = collections.Counter(), collections.Counter(), set(), 0
-    for answer in run(plan(arguments, judges), arguments, entries):
+    counts, differences, texts = collections.Counter(), [], set()
+    for answer in run(plan(arguments, [newest.path, *arguments.old]), arguments):
         counts += answer["counts"]
-        hits += answer["hits"]
+        differences += answer["differences"]
         texts |= answer["texts"]
-        different += len(answer["differences"])
-        for judge, goal, form, mine, text, error in answer["differences"]:
+        hits, new = explained(entries, answer["differences"])
+        for judge, _, goal, form, theirs, text, error in new:
             by = "" if judge == str(newest) else f"{judge} "
-            print(f"{by}{goal}\t{form}\tcheck: {mine}\t{text}\t{error}")
+            print(f"{by}{goal}\t{form}\tcheck: {'legal' if theirs == 'refused' else 'refused'}\t{text}\t{error}")
         sys.stdout.flush()
-    takes, refuses, asked = agreement(counts)
-    stale = known_list.stale(entries, hits) if arguments.full and not arguments.prefixes else []
+    hits, new = explained(entries, differences)
+    takes, refuses, asked = agreement(counts, differences)
+    whole = arguments.full and arguments.fraction == 1 and not arguments.prefixes
+    stale = known_list.stale(entries, hits) if whole else []
     for entry in stale:
         print(f"known.tsv:{entry.line}: stale, nothing differs so any more: {entry.pattern}")
     print(f"{asked} verdicts on {len(texts)} instructions ({newest}) in {time.time() - begin:.0f} s")
     print(f"check agrees with {takes:.3f} % of what it takes, {refuses:.3f} % of what it refuses")
-    print(f"{different} differences, {sum(hits.values())} known by {len(hits)} of {len(entries)} entries")
+    print(f"{len(new)} differences, {sum(hits.values())} known by {len(hits)} of {len(entries)} entries")
     if arguments.report:
-        write_report(arguments.report, counts, hits, entries, len(texts), time.time() - begin, different)
-    return 1 if (different and min(takes, refuses) < arguments.at_least) or stale else 0
-
-
-def write_report(path: str, counts, hits, entries, distinct: int, seconds: float, different: int):
-    data = {
-        "counts": [[*key, n] for key, n in sorted(counts.items())],
-        "hits": [[e.section, e.takes, e.reason, hits[e.line]] for e in entries if hits[e.line]],
-        "entries": len(entries),
-        "distinct": distinct,
-        "seconds": round(seconds),
-        "differences": different,
-        "command": "make oracle",
-        "cores": os.cpu_count(),
-    }
-    pathlib.Path(path).write_text(json.dumps(data))
+        report = {"counts": [[*key, n] for key, n in sorted(counts.items())], "differences": differences}
+        report |= {"distinct": len(texts), "seconds": round(time.time() - begin), "newest": str(newest)}
+        pathlib.Path(arguments.report).write_text(json.dumps(report | {"fraction": arguments.fraction}))
+    return 1 if (new and min(takes, refuses) < arguments.at_least) or stale else 0
 
 
 if __name__ == "__main__":
