@@ -104,20 +104,6 @@ bool mentions_hidden(const Builder::State& s, std::span<const ir::Operand> opera
   return false;
 }
 
-bool without_row(const isa::Mnemonic& mnemonic) {
-  if (!mnemonic.matches.empty()) return false;
-  constexpr std::string_view prefixes[] = {
-#define UNCHECKED(prefix, example) prefix,
-#include "ptx/build/unchecked.def"
-#undef UNCHECKED
-  };
-  const std::string_view text = mnemonic.text;
-  for (const std::string_view p : prefixes) {
-    if (text.starts_with(p) && (text.size() == p.size() || text[p.size()] == '.')) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard) {
@@ -153,11 +139,9 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   }
   ir::Instruction made{mnemonic, nullptr, static_cast<std::uint32_t>(first),
                        static_cast<std::uint32_t>(operands.size()), guard};
-  if (!without_row(*mnemonic)) {
-    if (auto wrong = check::check_instruction(s.goal, f, made, place_)) {
-      undo();
-      throw Refused(Diagnostics{std::move(*wrong)});
-    }
+  if (auto wrong = check::check_instruction(s.goal, f, made, place_)) {
+    undo();
+    throw Refused(Diagnostics{std::move(*wrong)});
   }
   s.statement(ir::Statement::Kind::instruction, static_cast<std::uint32_t>(f.instructions.size()), place_);
   f.instructions.push_back(made);
@@ -389,12 +373,7 @@ Built Builder::finish() {
   Built built;
   settle(s, options_, built);
   s.finished = true;
-  // Names, labels, flow. Instructions without a row are unknown to the check; every other was known when it was
-  // emitted.
-  Diagnostics found = check::check(built.module, true);
-  std::erase_if(found, [](const Diagnostic& d) {
-    return d.code == Code::unknown_instruction || d.code == Code::illegal_modifiers;
-  });
+  Diagnostics found = check::check(built.module, true);  // names, labels, flow
   if (has_error(found)) throw Refused(std::move(found));
   built.notes = std::move(found);
   return built;

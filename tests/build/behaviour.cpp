@@ -420,12 +420,4 @@ TEST_CASE("tensor memory: what the shapes of the functions allow is what the row
   CHECK(alloc(48) == Code::tcgen05_columns);
 }
 
-TEST_CASE("what has no row yet is named, and goes when its row comes") {
-#define UNCHECKED(prefix, example)                               \
-  CHECK_MESSAGE(isa::resolve(example)->matches.empty(), prefix); \
-  CHECK(std::string_view(example).starts_with(prefix));
-#include "ptx/build/unchecked.def"
-#undef UNCHECKED
-}
-
 }  // namespace ptx::build::testing
