@@ -98,8 +98,6 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::special_operand:
       return cat(head, where, "is ", got, "; read special registers by mov into a register first");
     case Code::negated_operand: return cat(head, where, "is ", got, ", which this instruction does not negate");
-    case Code::mixed_vector:
-      return cat(head, where, "is ", got, "; its elements are all integers or all floating-point");
     case Code::needs_target:
     case Code::needs_version:
       return cat(head, where, "is ", got, ", which needs ",
