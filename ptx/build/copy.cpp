@@ -58,18 +58,17 @@ Operand at_map(Builder& b, const Operand& map, std::span<const Operand> at) {
 }  // namespace
 
 // cp.async.bulk.tensor.dim.dst.src{.load_mode}.completion{.cta_group}{.level::cache_hint}, with .multicast before
-// .cta_group. The contract writes .cta_group::2 behind the rank for .shared::cluster; the assembler takes both.
+// .cta_group.
 void load(Builder& b, const Load& what) {
   check_rank(b, what.at.size(), what.mode);
   if (what.cta_group != 1 && what.cta_group != 2)
     b.refuse(Code::bad_argument, cat("cta_group = ", what.cta_group, "; legal: 1 2"));
   Text text;
   text << "cp.async.bulk.tensor." << rank_word(what.at.size(), what.mode);
-  if (what.cta_group == 2 && !what.to_cta) text << ".cta_group::2";
   text << (what.to_cta ? ".shared::cta" : ".shared::cluster") << ".global" << load_modes[static_cast<int>(what.mode)]
        << ".mbarrier::complete_tx::bytes";
   if (what.multicast) text << ".multicast::cluster";
-  if (what.cta_group == 2 && what.to_cta) text << ".cta_group::2";
+  if (what.cta_group == 2) text << ".cta_group::2";
   if (what.cache_hint) text << ".L2::cache_hint";
   std::vector<Operand> operands{what.to, at_map(b, what.map, what.at), what.bar};
   if (!what.im2col_offsets.empty()) operands.push_back(b.vector(what.im2col_offsets));

@@ -193,7 +193,8 @@ class Kernel(_core.Launcher):
         self._mutates = (mutates,) if isinstance(mutates, str) else tuple(mutates)
         self._batch = batch
         self._check_options()
-        _core.reserve(self, "out" not in self._known, "stream" not in self._known)
+        mutated = [self._tensors.index(name) for name in self._mutates]
+        _core.declare(self, "out" not in self._known, "stream" not in self._known, mutated)
         self._kept: OrderedDict[Any, _Specialisation] = OrderedDict()
         self._jax_sites: dict[Any, Any] = {}  # by what a call with JAX values looks like
         self._lock = threading.Lock()

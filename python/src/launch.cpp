@@ -194,6 +194,7 @@ struct Known {
   std::unordered_map<std::uint64_t, std::vector<EntryRef>> entries;  // by hash of the inputs
   std::size_t count = 0;
   EntryRef last;                           // that a call found
+  std::vector<Py_ssize_t> mutated;         // indices of the inputs that the kernel writes
   bool has_out = true, has_stream = true;  // `out=` and `stream=` are not the kernel's own names
 };
 
@@ -322,12 +323,11 @@ EntryRef find(Known& known, const Inputs& inputs, const Arguments& arguments, Py
   return nullptr;
 }
 
-PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
+PyObject* call(PyObject* self, const Arguments& arguments) {
   Known& known = *cast(self)->known;
-  Arguments arguments{args, PyVectorcall_NARGS(flagged), keywords, {}};
-  find_extras(known, arguments);
   if (known.count == 0) return slow_call(self, arguments);
   Inputs inputs;
+  PyObject* const* const args = arguments.positional;
   if (!inputs.read(args, static_cast<std::size_t>(arguments.count))) {
     PyErr_Clear();  // the slow path says it again, with the argument's name
     return slow_call(self, arguments);
@@ -342,6 +342,39 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged,
   if (!pack_all(plan, values, bits)) return nullptr;
   return run(plan, inputs, &sizes, {bits, entry->bits.size()}, entry->makers, arguments.count != 0 ? args[0] : nullptr,
              arguments.extras);
+}
+
+// Tells autograd that a tensor of torch was written: what was saved of it for a backward is not what it holds now.
+void mark_written(PyObject* object) {
+  static PyObject* mark = nullptr;
+  if (tensor_type(Py_TYPE(object)).requires_grad == nullptr) return;
+  if (mark == nullptr) {
+    PyObject* const graph = PyImport_ImportModule("torch.autograd.graph");
+    if (graph != nullptr) mark = PyObject_GetAttrString(graph, "increment_version");
+    Py_XDECREF(graph);
+  }
+  PyObject* const none = mark == nullptr ? nullptr : PyObject_CallOneArg(mark, object);
+  if (none == nullptr) PyErr_Clear();  // tensors of inference mode have no version
+  Py_XDECREF(none);
+}
+
+void mark_written(const Known& known, const Arguments& arguments) {
+  for (const Py_ssize_t index : known.mutated)
+    if (index < arguments.count) mark_written(arguments.positional[index]);
+  PyObject* const out = arguments.extras.out;
+  if (out == nullptr) return;
+  const nb::object items =
+      nb::steal(PyTuple_Check(out) || PyList_Check(out) ? PySequence_Tuple(out) : PyTuple_Pack(1, out));
+  for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) mark_written(PyTuple_GetItem(items.ptr(), i));
+}
+
+PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
+  const Known& known = *cast(self)->known;
+  Arguments arguments{args, PyVectorcall_NARGS(flagged), keywords, {}};
+  find_extras(known, arguments);
+  PyObject* const result = call(self, arguments);
+  if (result != nullptr && (arguments.extras.out != nullptr || !known.mutated.empty())) mark_written(known, arguments);
+  return result;
 }
 
 PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
@@ -442,10 +475,11 @@ void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object 
   known.last = entry;
 }
 
-// Names that are the kernel's own are no extras of a call.
-void reserve(nb::handle launcher, bool out, bool stream) {
+// What every call of a kernel needs to know of it: whether `out=` and `stream=` are free to mean what they mean, and
+// which inputs it writes.
+void declare(nb::handle launcher, bool out, bool stream, std::vector<Py_ssize_t> mutated) {
   Known& known = *cast(launcher.ptr())->known;
-  known.has_out = out, known.has_stream = stream;
+  known.has_out = out, known.has_stream = stream, known.mutated = std::move(mutated);
 }
 
 DLDevice device_of(std::tuple<int, int> device) {
@@ -515,7 +549,7 @@ void init_launch(nb::module_& m) {
   m.attr("Launcher") = nb::steal(reinterpret_cast<PyObject*>(launcher));
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
         nb::arg("scalars"), nb::arg("makers"));
-  m.def("reserve", &reserve, nb::arg("launcher"), nb::arg("out"), nb::arg("stream"));
+  m.def("declare", &declare, nb::arg("launcher"), nb::arg("out"), nb::arg("stream"), nb::arg("mutated"));
   m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
   m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));
   m.def("describe", &describe, nb::arg("array").none());

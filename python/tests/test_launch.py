@@ -336,6 +336,17 @@ def test_inputs_that_are_written_are_named():
 
     x = random(32)
     assert clear(x) is None and not x.any() and clear.mutates == ("X",)
+    if torch is not None:  # autograd sees that the tensor was written
+        scale, weight = make_scale(), torch.ones(32, requires_grad=True)
+        for write in (clear, lambda t: scale(torch.ones(32), out=t)):
+            for _ in range(2):
+                saved = torch.randn(32)
+                product = (weight * saved).sum()
+                write(saved)
+                with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                    product.backward()
+        with torch.inference_mode():
+            clear(torch.ones(32))
     with pytest.raises(ValueError, match=r"'Y' is none of its inputs \['X'\]"):
         kernel(in_specs=(Tile(32, f32),), mutates=("Y",))(lambda X: ptx.ret())
 

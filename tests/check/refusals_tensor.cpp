@@ -49,6 +49,7 @@ TEST_CASE("modes, ranks and overrides of tensor copies") {
   const std::string at = ".override::global_address", dim = at + ".override::global_dim", all = dim + "_stride";
   CHECK(prefetch("2d.L2.global" + at, ", l1, {r0, r1}]") == Code{});
   CHECK(prefetch("2d.L2.global" + at, ", {r0, r1}]") == Code::operand_kind);
+  CHECK(prefetch("2d.L2.global" + at, ", 64, {r0, r1}]") == Code::operand_kind);
   CHECK(prefetch("1d.L2.global" + dim, ", l1, {h0}, {r0}]") == Code{});
   CHECK(prefetch("2d.L2.global" + dim, ", l1, {h0, h1}, {r0, r1}]") == Code::illegal_modifiers);
   CHECK(prefetch("1d.L2.global.override::global_dim", ", {h0}, {r0}]") == Code::illegal_modifiers);
