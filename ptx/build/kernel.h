@@ -61,6 +61,7 @@ class Kernel : public Builder {
 
   // One method a mnemonic: k.add(s32, d, a, b), k.bra(when(p), "loop"), k.ret(). Words that C++ reserves end in `_`:
   // k.and_.
+#undef alloca  // a macro of the C library where <cstdlib> was included
 #define PTX_SECOND(a, b, ...) b
 #define PTX_CHOOSE(...) PTX_SECOND(__VA_ARGS__, )
 #define PTX_RESERVED_and ~, and_

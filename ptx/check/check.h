@@ -13,6 +13,7 @@ namespace ptx::check {
 struct Goal {
   isa::Target target;  // number 0: any
   isa::Version version;
+  bool independent = false;  // .target texmode_independent: samplers stand beside textures
 };
 
 // From the module's .version and .target; an unknown target is any (check() reports it).

@@ -31,7 +31,13 @@ std::string given(const View& view, const Operand& o) {
   }
 }
 
+std::string opaque(const Pattern& p) {
+  constexpr std::string_view names[] = {"", ".texref", ".samplerref", ".surfref"};
+  return cat("a ", names[static_cast<int>(p.row->opaque)], " variable, or a 64-bit register with its address");
+}
+
 std::string wanted(const isa::Match& match, const Pattern& p) {
+  if (p.kind == OperandKind::address && p.row->opaque != isa::Opaque::none) return opaque(p);
   switch (p.kind) {
     case OperandKind::sink: return "the sink `_`";
     case OperandKind::address: return "an address in brackets";
@@ -44,8 +50,10 @@ std::string wanted(const isa::Match& match, const Pattern& p) {
     case OperandKind::any: return "another operand";
     case OperandKind::value: break;
   }
+  if (p.row->opaque != isa::Opaque::none) return opaque(p);
   const std::string type = p.type == isa::Type::none ? std::string() : cat(dotted(p.type), ' ');
   if (p.row->pack) return cat("a vector of 2 or 4 registers that together are ", type, "wide");
+  if (p.row->coords && p.length != 4) return cat("{..} of ", static_cast<int>(p.length), " or 4 ", type, "coordinates");
   if (p.length) return cat("a vector of ", static_cast<int>(p.length), ' ', type, "registers");
   if (p.row->pair && !p.row->pair_optional) return cat("a pair `", match.form->word(p.row->name), "|p`");
   return cat("a ", type, p.row->destination || p.row->register_only ? "register" : "register or constant");
@@ -84,6 +92,16 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::special_operand:
       return cat(head, where, "is ", got, "; read special registers by mov into a register first");
     case Code::negated_operand: return cat(head, where, "is ", got, ", which this instruction does not negate");
+    case Code::needs_target:
+    case Code::needs_version:
+      return cat(head, where, "is ", got, ", which needs ",
+                 isa::to_string(isa::special_register(Name::from_id(o.id).view())->since));
+    case Code::constant_expression:
+      return cat(head, where, "is ", got,
+                 ", which has no value: a division by zero, or integers with floating-point numbers");
+    case Code::selector:
+      return cat(head, where, "is ", got, "; it selects ",
+                 p.row->selector == isa::Selector::none ? "no part of a register" : isa::legal(p.row->selector));
     case Code::address_register:
       return cat(head, where, "is ", got,
                  "; the base of an address is a variable or an integer register of at most 64 bits, from sm_90 on of "

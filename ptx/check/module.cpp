@@ -1,7 +1,6 @@
 // The check of a whole module: target and version, names, then each function.
 #include "ptx/check/module.h"
 
-#include <bit>
 #include <unordered_map>
 
 #include "ptx/base/text.h"
@@ -36,24 +35,51 @@ void check_body(const ir::Module& module, const Goal& goal, ir::Function& functi
   }
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const ir::Statement& s = function.body[i];
-    if (s.kind == ir::Statement::Kind::variable) check_variable(function.variables[s.index], s.place, found);
+    if (s.kind == ir::Statement::Kind::variable)
+      check_variable(goal, function.variables[s.index], false, s.place, found);
     if (s.kind != ir::Statement::Kind::instruction) continue;
     ir::Instruction& instruction = function.instructions[s.index];
     if (judged && instruction.match && !mentions_name(function, function.operands_of(instruction))) continue;
     auto problem = check_instruction(goal, function, instruction, s.place, &symbols, symbols.block_of(i));
     if (problem) found.push_back(std::move(*problem));
   }
-  check_registers(function, symbols, found);
+  check_registers(goal, function, symbols, found);
   check_calls(function, symbols, found);
-  check_prototypes(goal, function, found);
+  check_body_directives(goal, function, found);
   check_flow(function, found);
 }
 
 }  // namespace
 
 Goal goal_of(const ir::Module& module) {
-  return {isa::target_named(first_target(module)).value_or(isa::Target{}), module.version};
+  return {isa::target_named(first_target(module)).value_or(isa::Target{}), module.version,
+          module.target.find("texmode_independent") != module.target.npos};
 }
+
+namespace {
+
+// What stands beside the target.
+void check_options(const ir::Module& module, Diagnostics& found) {
+  const auto refuse = [&](auto... what) {
+    found.emplace_back(Code::directive_value, Place{}, cat("`.target` ", what...));
+  };
+  std::string_view mode, rest = module.target;
+  for (std::size_t comma = rest.find(','); comma != rest.npos; comma = rest.find(',')) {
+    rest.remove_prefix(rest.find_first_not_of(" \t", comma + 1));
+    const std::string_view option = rest.substr(0, rest.find(','));
+    if (option.starts_with("texmode_")) {
+      if (option != "texmode_unified" && option != "texmode_independent") refuse("has no option `", option, '`');
+      if (!mode.empty() && mode != option) refuse("names two modes of textures");
+      mode = option;
+    } else if (option == "map_f64_to_f32") {
+      refuse("map_f64_to_f32 ended with sm_13");
+    } else if (option != "debug" && !isa::target_named(option)) {
+      refuse("has no option `", option, '`');
+    }
+  }
+}
+
+}  // namespace
 
 void check_target(const ir::Module& module, Diagnostics& found) {
   const std::string_view name = first_target(module);
@@ -63,6 +89,7 @@ void check_target(const ir::Module& module, Diagnostics& found) {
                        cat("`.target ", name, "`: no target has this name; targets are sm_75, sm_90a, ..."));
     return;
   }
+  check_options(module, found);
   const isa::Version first = isa::first_version(*target).value_or(isa::Version{});
   if (module.version != isa::Version{} && module.version < first) {
     found.emplace_back(Code::target_version, Place{},
@@ -72,36 +99,84 @@ void check_target(const ir::Module& module, Diagnostics& found) {
 }
 
 void check_names(const ir::Module& module, Diagnostics& found) {
-  enum class Seen : std::uint8_t { declared, defined };
-  std::unordered_map<Name, Seen> seen;
-  const auto add = [&](Name name, bool defines, const Place& place) {
-    const auto [at, fresh] = seen.try_emplace(name, defines ? Seen::defined : Seen::declared);
-    if (fresh) return;
-    if (defines && at->second == Seen::defined) {
-      found.emplace_back(Code::redeclared_name, place, cat('`', name.view(), "` is defined twice in the module"));
-    }
-    if (defines) at->second = Seen::defined;
+  struct Seen {
+    const ir::Variable* variable = nullptr;
+    const ir::Function* function = nullptr;
+    bool defined = false;
   };
-  for (const ir::Variable& v : module.variables) add(v.name, !is_extern(v), Place{});
-  for (const ir::Function& f : module.functions) add(f.name, !f.declaration, f.place);
+  std::unordered_map<Name, Seen> seen;
+  const auto add = [&](Name name, Seen now, const Place& place) {
+    Seen& before = seen[name];
+    if (!before.variable && !before.function) return void(before = now);
+    std::string_view differs = "as a variable and as a function";
+    if (before.variable && now.variable) differs = disagreement(*before.variable, *now.variable);
+    if (before.function && now.function) differs = disagreement(*before.function, *now.function);
+    if (before.defined && (now.defined || now.function)) {
+      found.emplace_back(Code::redeclared_name, place, cat('`', name.view(), "` is defined twice in the module"));
+    } else if (!differs.empty()) {
+      found.emplace_back(Code::redeclared_name, place, cat('`', name.view(), "` is declared twice, ", differs));
+    }
+    if (!before.defined) before = now;
+  };
+  for (const ir::Module::Item& item : module.items) {
+    if (item.kind == ir::Module::Item::Kind::variable) {
+      const ir::Variable& v = module.variables[item.index];
+      add(v.name, {&v, nullptr, !is_extern(v)}, item.place);
+    } else if (item.kind == ir::Module::Item::Kind::function) {
+      const ir::Function& f = module.functions[item.index];
+      add(f.name, {nullptr, &f, !f.declaration}, f.place);
+    }
+  }
 }
 
-void check_variable(const ir::Variable& v, const Place& place, Diagnostics& found) {
+namespace {
+
+// .alias a, b: a is declared, b is defined and is no kernel; they take the same.
+void check_alias(const Goal& goal, const ir::Module& module, std::string_view text, const Place& place,
+                 Diagnostics& found) {
   const auto refuse = [&](auto... what) {
-    found.emplace_back(Code::directive_value, place, cat('`', v.name.view(), "`: ", what...));
+    found.emplace_back(Code::directive_value, place, cat("`.alias` ", what...));
   };
-  if (v.alignment != 0 && !std::has_single_bit(v.alignment))
-    refuse("alignment ", v.alignment, " is not a power of two");
-  if (v.type == isa::Type::pred) refuse("a .pred variable can only be a register");
-  if (v.opaque.empty() && v.type != isa::Type::none && isa::info(v.type).bits * v.vector > 128) {
-    refuse("a vector is at most 128 bits");
+  constexpr isa::Requirement since{{6, 3}, {{30}}};
+  if (goal.version != isa::Version{} && goal.version < since.version) return refuse("needs ", isa::to_string(since));
+  const std::size_t comma = text.find(',');
+  const auto function = [&](std::string_view name) -> const ir::Function* {
+    const std::size_t begin = name.find_first_not_of(" \t"), end = name.find_last_not_of(" \t;");
+    if (begin == name.npos) return nullptr;
+    const ir::Function* last = nullptr;
+    for (const ir::Function& f : module.functions) {
+      if (f.name.view() == name.substr(begin, end - begin + 1)) last = &f;
+    }
+    return last;
+  };
+  if (comma == text.npos) return refuse("names two functions");
+  const ir::Function *alias = function(text.substr(6, comma - 6)), *aliasee = function(text.substr(comma + 1));
+  if (!alias || !aliasee) return refuse("names a function that is not declared");
+  if (!alias->declaration) return refuse("gives a name to a second function that has a body of its own");
+  if (aliasee->entry || aliasee->declaration || aliasee->linking == "weak")
+    return refuse("stands for a .func with a body that is not .weak");
+  if (disagreement(*aliasee, *alias) == "with other parameters") refuse("joins functions with other parameters");
+}
+
+}  // namespace
+
+void check_module_directives(const Goal& goal, const ir::Module& module, Diagnostics& found) {
+  std::uint64_t constants = 0;
+  for (const ir::Module::Item& item : module.items) {
+    if (item.kind == ir::Module::Item::Kind::variable) {
+      const ir::Variable& v = module.variables[item.index];
+      check_variable(goal, v, true, item.place, found);
+      if (v.space == isa::Space::const_ && !is_extern(v)) constants += bytes(v);
+    }
+    if (item.kind != ir::Module::Item::Kind::directive) continue;
+    const std::string_view text = module.texts[item.index];
+    if (text.starts_with(".pragma")) check_pragma(goal, text, PragmaPlace::module, item.place, found);
+    if (text.starts_with(".alias")) check_alias(goal, module, text, item.place, found);
   }
-  if (!v.initializer.empty() && v.space != isa::Space::global && v.space != isa::Space::const_ && v.opaque.empty()) {
-    refuse("only .global and .const variables have an initial value");
-  }
-  const bool sized = !v.initializer.empty() || is_extern(v);
-  for (const std::int64_t dim : v.dims) {
-    if (dim <= 0 && !sized) return refuse("only an .extern or initialised array may leave its size open");
+  constexpr std::uint64_t most = 65536;
+  if (constants > most) {
+    found.emplace_back(Code::directive_value, Place{},
+                       cat("the .const variables have ", constants, " bytes; at most ", most));
   }
 }
 
@@ -110,9 +185,10 @@ Diagnostics check(ir::Module& module, bool judged) {
   check_target(module, found);
   check_names(module, found);
   const Goal goal = goal_of(module);
-  for (const ir::Variable& v : module.variables) check_variable(v, Place{}, found);
+  check_module_directives(goal, module, found);
   for (ir::Function& function : module.functions) {
     check_header(goal, function, found);
+    check_parameters(goal, function, found);
     if (!function.declaration) check_body(module, goal, function, judged, found);
   }
   return found;

@@ -6,13 +6,24 @@
 
 namespace ptx::check {
 
+// Where a pragma stands: kernel and function are bodies.
+enum class PragmaPlace : std::uint8_t { module, header, kernel, function };
+
 void check_target(const ir::Module& module, Diagnostics& found);
-void check_names(const ir::Module& module, Diagnostics& found);                         // of the module
-void check_header(const Goal& goal, const ir::Function& function, Diagnostics& found);  // parameters, directives
-void check_prototypes(const Goal& goal, const ir::Function& function, Diagnostics& found);
-void check_variable(const ir::Variable& variable, const Place& place, Diagnostics& found);
-void check_registers(const ir::Function& function, const Symbols& symbols, Diagnostics& found);
+void check_names(const ir::Module& module, Diagnostics& found);  // of the module
+void check_module_directives(const Goal& goal, const ir::Module& module, Diagnostics& found);
+void check_header(const Goal& goal, const ir::Function& function, Diagnostics& found);  // directives
+void check_parameters(const Goal& goal, const ir::Function& function, Diagnostics& found);
+void check_body_directives(const Goal& goal, const ir::Function& function, Diagnostics& found);
+void check_pragma(const Goal& goal, std::string_view text, PragmaPlace where, const Place& place, Diagnostics& found);
+void check_variable(const Goal& goal, const ir::Variable& variable, bool module_scope, const Place& place,
+                    Diagnostics& found);
+void check_registers(const Goal& goal, const ir::Function& function, const Symbols& symbols, Diagnostics& found);
 void check_calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found);
 void check_flow(const ir::Function& function, Diagnostics& found);  // statements that nothing reaches
+
+// How a second declaration of one name differs from the first; empty: it may stand.
+std::string_view disagreement(const ir::Function& first, const ir::Function& second);
+std::string_view disagreement(const ir::Variable& first, const ir::Variable& second);
 
 }  // namespace ptx::check

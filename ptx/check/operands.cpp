@@ -25,7 +25,7 @@ bool agrees(Type want, Type have, bool wider) {
     case TypeKind::floating: return bits || (h.kind == TypeKind::floating && equal);
     case TypeKind::packed: {
       const bool sixteen = want == Type::f16x2 || want == Type::u16x2 || want == Type::s16x2;
-      return equal && (bits || (sixteen && have == Type::f16x2));
+      return bits ? equal || want == Type::f16x2 : equal && sixteen && have == Type::f16x2;
     }
     case TypeKind::alternate: return bits && equal;
   }
@@ -47,12 +47,16 @@ bool number_agrees(Type type, Operand::Kind kind) {
   return type == (kind == Operand::Kind::f32 ? Type::b32 : Type::b64);
 }
 
-// Special registers are read by mov and cvt; 16-bit reads of 32 bits and 32-bit reads of %gridid are old code's.
+// Special registers are read by mov and cvt; 16-bit reads of those of PTX 1.x are old code's.
 bool special_agrees(Type want, const isa::SpecialRegister& have) {
   const int bits = isa::info(want).bits;
   if (want == Type::none || agrees(want, have.type, false)) return true;
   if (!is_integer(isa::info(want).kind)) return false;
-  return (bits == 16 && have.type == Type::u32) || (bits == 32 && have.name == "%gridid");
+  if (have.name == "%gridid") return bits == 16 || bits == 32;
+  for (const std::string_view old : {"%tid.", "%ntid.", "%ctaid.", "%nctaid."}) {
+    if (bits == 16 && have.name.starts_with(old)) return true;
+  }
+  return false;
 }
 
 // WARP_SZ is a number, 32, wherever one may stand.
@@ -86,12 +90,14 @@ bool spaces_agree(Space want, Space have) {
 // One operand against one pattern.
 class Judge {
  public:
-  Judge(const View& view, const isa::Form& form) : view_(view), form_(form) {}
+  Judge(const View& view, const isa::Match& match) : view_(view), match_(match), form_(*match.form) {}
 
   Code operand(const Pattern& p, const Operand& o) const {
     if (o.negated && (!p.row->negatable || p.type != Type::pred)) return Code::negated_operand;
+    if (o.minus && !p.row->minus) return Code::negated_operand;
+    if (const Code code = selector(p, o); code != Code{}) return code;
     switch (p.kind) {
-      case OperandKind::value: return value(p, o);
+      case OperandKind::value: return p.row->opaque == isa::Opaque::none ? value(p, o) : opaque(p, o);
       case OperandKind::sink: return o.kind == Operand::Kind::sink ? Code{} : Code::operand_kind;
       case OperandKind::address: return address(p, o);
       case OperandKind::immediate: return immediate(p, o);
@@ -107,16 +113,25 @@ class Judge {
 
   // The parts of an address behind its first.
   Code inner(std::span<const Pattern> parts, const Operand& address) const {
+    if (!parts.empty() && parts[0].row->optional && address.child_count == parts.size()) parts = parts.subspan(1);
     if (address.child_count != parts.size() + 1 && (address.child_count != 0 || !parts.empty()))
       return Code::operand_kind;
     if (!parts.empty() && address.value != 0) return Code::address_offset;
+    const auto given = view_.function.children(address).last(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (const Code code = operand(parts[i], view_.function.children(address)[i + 1]); code != Code{}) return code;
+      if (const Code code = operand(parts[i], given[i]); code != Code{}) return code;
     }
     return {};
   }
 
  private:
+  static Code selector(const Pattern& p, const Operand& o) {
+    const bool given = o.kind == Operand::Kind::reg && o.component == Operand::part;
+    if (!given) return p.row->selected ? Code::selector : Code{};
+    const std::string_view word = Name::from_id(static_cast<std::uint32_t>(o.value)).view();
+    return isa::selects(p.row->selector, word) ? Code{} : Code::selector;
+  }
+
   const Symbol* find(const Operand& o) const { return view_.symbols->find(o.id, view_.block); }
   Code known(const Operand& o) const { return view_.symbols && !find(o) ? Code::undefined_name : Code{}; }
 
@@ -162,35 +177,51 @@ class Judge {
 
   Code value(const Pattern& p, const Operand& o) const {
     const std::uint32_t n = length(o);
-    if (is_mixed(o)) return Code::mixed_vector;
+    if (is_mixed(p, o)) return Code::mixed_vector;
     if (p.row->pack) return pack(p, o, n);
     if (p.length == 0 && n == 0) return scalar(p, o);
     if (p.length == 0 && n == 1 && form_.braces_scalars) return scalar(p, view_.function.children(o)[0]);
-    if (p.length != n) return p.length == 0 ? Code::operand_kind : Code::vector_length;
+    if (p.row->coords && n == 0 && p.length == 1)
+      return o.kind == Operand::Kind::reg ? scalar(p, o) : Code::operand_kind;
+    if (p.length != n && !(p.row->coords && n == 4)) return p.length == 0 ? Code::operand_kind : Code::vector_length;
     if (o.kind == Operand::Kind::vector) {
-      unsigned bits = 0;
-      for (const Operand& element : view_.function.children(o)) {
-        if (const Code code = part(p, element, bits); code != Code{}) return code;
-      }
-      return {};
+      return elements(p, view_.function.children(o));
     }
     return scalar(p, o);
   }
 
-  // Neighbours in a vector agree: integers, floats and f16x2 each with their own, bit types with everything.
-  bool is_mixed(const Operand& vector) const {
+  // Neighbours in a vector agree: integers, floats and f16x2 each with their own, bit types with everything. The index of
+  // a texture array stands for itself.
+  bool is_mixed(const Pattern& p, const Operand& vector) const {
     if (vector.kind != Operand::Kind::vector) return false;
     TypeKind before = TypeKind::bits;
-    for (const Operand& o : view_.function.children(vector)) {
+    for (const Operand& o : view_.function.children(vector).subspan(has_index(p))) {
       if (o.kind == Operand::Kind::sink || o.kind == Operand::Kind::special) continue;
-      TypeKind kind = TypeKind::bits;
-      if (o.kind == Operand::Kind::reg) kind = isa::info(type_of(o)).kind;
-      if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) kind = TypeKind::floating;
-      if (o.kind == Operand::Kind::integer || kind == TypeKind::signed_) kind = TypeKind::unsigned_;
+      const TypeKind kind = kind_of(o);
       if (kind != TypeKind::bits && before != TypeKind::bits && kind != before) return true;
       before = kind;
     }
     return false;
+  }
+  bool has_index(const Pattern& p) const { return p.row->coords && match_.value("geom").starts_with('a'); }
+
+  // Of a register or a number; integers are all of one kind.
+  TypeKind kind_of(const Operand& o) const {
+    if (o.kind == Operand::Kind::integer) return TypeKind::unsigned_;
+    if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) return TypeKind::floating;
+    if (o.kind != Operand::Kind::reg) return TypeKind::bits;
+    const TypeKind kind = isa::info(type_of(o)).kind;
+    return kind == TypeKind::signed_ ? TypeKind::unsigned_ : kind;
+  }
+
+  Code elements(const Pattern& p, std::span<const Operand> elements) const {
+    const TypeKind index = has_index(p) ? kind_of(elements[0]) : TypeKind::bits;
+    if (index != TypeKind::bits && index != TypeKind::unsigned_) return Code::operand_type;
+    unsigned bits = 0;
+    for (const Operand& element : elements) {
+      if (const Code code = part(p, element, bits); code != Code{}) return code;
+    }
+    return {};
   }
 
   // One element of a vector. All have one width; an integer register of the right width passes for a float, as in the
@@ -203,7 +234,8 @@ class Judge {
     const isa::TypeInfo& have = isa::info(type_of(o));
     if (bits != 0 && have.bits != bits) return Code::operand_type;
     bits = have.bits;
-    const bool same_width = p.row->vector && isa::info(p.type).kind == TypeKind::floating && is_integer(have.kind) &&
+    const bool loose = p.row->vector || p.row->coords || (p.row->destination && form_.integers_for_floats);
+    const bool same_width = loose && isa::info(p.type).kind == TypeKind::floating && is_integer(have.kind) &&
                             have.bits == isa::info(p.type).bits;
     return same_width ? Code{} : scalar(p, o);
   }
@@ -239,7 +271,8 @@ class Judge {
       case Operand::Kind::integer:
       case Operand::Kind::f32:
       case Operand::Kind::f64: return number(p, o);
-      case Operand::Kind::text: return p.row->destination || p.row->register_only ? Code::operand_kind : Code{};
+      case Operand::Kind::text:
+        return p.row->destination || p.row->register_only ? Code::operand_kind : Code::constant_expression;
       case Operand::Kind::symbol: return symbol(p, o);
       case Operand::Kind::element: return form_.names_variables ? element(p, o) : Code::operand_kind;
       default: return Code::operand_kind;
@@ -251,6 +284,8 @@ class Judge {
     if (!form_.reads_special) return Code::special_operand;
     const auto* known = isa::special_register(Name::from_id(o.id).view());
     if (!known) return Code::undefined_name;
+    if (view_.goal.target.number && !isa::meets(view_.goal.target, known->since)) return Code::needs_target;
+    if (view_.goal.version != isa::Version{} && view_.goal.version < known->since.version) return Code::needs_version;
     const bool fits = special_agrees(p.type, *known) || (p.wider && agrees(p.type, known->type, true));
     return fits ? Code{} : Code::operand_type;
   }
@@ -279,7 +314,7 @@ class Judge {
   }
 
   Code immediate(const Pattern& p, const Operand& o) const {
-    if (o.kind == Operand::Kind::text) return {};
+    if (o.kind == Operand::Kind::text) return Code::constant_expression;
     if (is_warp_size(o)) return in_range(p, warp_size()) ? Code{} : Code::immediate_range;
     if (o.kind != Operand::Kind::integer) return Code::operand_kind;
     return in_range(p, o) ? Code{} : Code::immediate_range;
@@ -289,6 +324,9 @@ class Judge {
     if (o.kind == Operand::Kind::element && form_.braces_scalars) return element(p, o);
     if (o.kind != Operand::Kind::address) return Code::operand_kind;
     if (o.unified && !p.row->unified) return Code::unified_address;
+    if (p.row->opaque != isa::Opaque::none) {
+      return o.child_count && o.value == 0 ? opaque(p, view_.function.children(o)[0]) : Code::operand_kind;
+    }
     if (p.type != Type::none) return o.child_count ? handle(p, view_.function.children(o)[0]) : Code::operand_kind;
     if (o.child_count == 0) return p.space == Space::local ? Code{} : Code::address_register;
     const Operand& base = view_.function.children(o)[0];
@@ -299,7 +337,11 @@ class Judge {
           return Code::address_register;
         return is_integer(t.kind) && t.bits <= 64 && !length(base) ? Code{} : Code::address_register;
       }
-      case Operand::Kind::symbol: return variable(p, base, o.unified);
+      case Operand::Kind::symbol: {
+        const Symbol* symbol = view_.symbols ? find(base) : nullptr;
+        const bool opaque = symbol && symbol->variable && !symbol->variable->opaque.empty();
+        return opaque ? Code::operand_kind : variable(p, base, o.unified);
+      }
       case Operand::Kind::integer: return p.space == Space::local ? Code{} : Code::address_register;
       default: return Code::address_register;
     }
@@ -311,6 +353,24 @@ class Judge {
     if (bits && base.kind == Operand::Kind::reg && isa::info(type_of(base)).kind != TypeKind::bits)
       return Code::operand_type;
     return scalar(p, base);
+  }
+
+  // A texture, sampler or surface: a variable, or a register with its address. In unified mode a texture is its
+  // sampler.
+  Code opaque(const Pattern& p, const Operand& o) const {
+    if (o.kind == Operand::Kind::reg) {
+      const isa::TypeInfo& t = isa::info(type_of(o));
+      return is_integer(t.kind) && t.bits == 64 && !length(o) ? Code{} : Code::operand_type;
+    }
+    if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
+    if (!view_.symbols) return {};
+    const Symbol* symbol = find(o);
+    if (!symbol) return Code::undefined_name;
+    if (!symbol->variable) return Code::operand_kind;
+    const std::string_view have = symbol->variable->opaque;
+    if (isa::parsing::opaque_named(have) == p.row->opaque) return {};
+    const bool own = p.row->opaque == isa::Opaque::samplerref && p.kind == OperandKind::address && have == "texref";
+    return own && !view_.goal.independent && !match_.has("force_unnormalized_coords") ? Code{} : Code::operand_kind;
   }
 
   // a[r]: an element of an array, of ld, ldu, st and, as an address, mov and cvta.
@@ -331,6 +391,7 @@ class Judge {
   }
 
   const View& view_;
+  const isa::Match& match_;
   const isa::Form& form_;
 };
 
@@ -385,7 +446,7 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
 }  // namespace
 
 Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
-  const Judge judge(view, *match.form);
+  const Judge judge(view, match);
   const int given = static_cast<int>(instruction.count);
   Problem first{Code::operand_count, -1, nullptr, nullptr};
   if (given < match.required) return first;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "ptx/ir/ir.h"
+#include "ptx/isa/directives.h"
 
 namespace ptx::ir {
 namespace {
@@ -74,6 +75,7 @@ class Operands {
   void print(const Operand& o) {
     using Kind = Operand::Kind;
     if (o.negated) out_ << '!';
+    if (o.minus) out_ << '-';
     switch (o.kind) {
       case Kind::none: break;
       case Kind::reg:
@@ -104,6 +106,7 @@ class Operands {
  private:
   void component(const Operand& o) {
     if (o.component < 4) out_ << '.' << "xyzw"[o.component];
+    if (o.component == Operand::part) out_ << '.' << names_(static_cast<std::uint32_t>(o.value));
   }
   void offset(std::int64_t bytes) {
     if (bytes != 0) out_ << '+' << bytes;  // PTX writes a negative offset as base+-4
@@ -158,10 +161,8 @@ void print_variable(Buffer& out, const Variable& v, NameViews& names) {
 }
 
 isa::Version version_of_directive(std::string_view text) {
-  if (text.starts_with(".explicitcluster") || text.starts_with(".reqnctapercluster") ||
-      text.starts_with(".maxclusterrank"))
-    return {7, 8};
-  return {1, 0};
+  const isa::FunctionDirective* row = isa::function_directive(isa::first_word(text));
+  return row ? row->since.version : isa::Version{1, 0};
 }
 
 // The smallest version that knows the target and every form; forms that are not known ask for nothing.

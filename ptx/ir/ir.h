@@ -31,7 +31,7 @@ struct Register {
 struct Operand {
   enum class Kind : std::uint8_t {
     none,
-    reg,      // id = RegisterId; `component` 0..3 for .x .y .z .w, else 0xff
+    reg,      // id = RegisterId; `component` 0..3 for .x .y .z .w; `part`: value = Name of a selector, "b0"; else 0xff
     special,  // id = Name of the special register, "%tid.x"
     integer,  // value; `wide` marks a U suffix or a value above 2^63
     f32,
@@ -46,6 +46,7 @@ struct Operand {
     sink,     // _
     text,     // id = Name of text kept as written (constant expressions that are not folded)
   };
+  static constexpr std::uint8_t part = 0xfe;
   Kind kind = Kind::none;
   bool negated = false;  // !p
   std::uint8_t component = 0xff;
@@ -58,6 +59,7 @@ struct Operand {
   std::uint32_t count() const { return child_count; }
   std::uint32_t child_count = 0;
   bool unified = false;  // [x].unified
+  bool minus = false;  // -a, of vmad
 };
 
 struct Guard {
@@ -114,6 +116,15 @@ struct RegisterDeclaration {  // one .reg line: registers [first, first + count)
   bool range = false;  // printed as base<count>
 };
 
+// .callprototype, .calltargets or .branchtargets; their text is that of the statement.
+struct Table {
+  enum class Kind : std::uint8_t { prototype, calls, branches } kind = Kind::prototype;
+  std::uint32_t label = no_id;                // Name of the label in front
+  std::uint32_t statement = 0;                // of the body
+  std::vector<Variable> returns, parameters;  // of a prototype
+  std::vector<Name> targets;
+};
+
 struct Location {  // .loc file line column {, function_name label, inlined_at file line column}
   std::uint32_t file = 0, line = 0, column = 0;
   std::string inlined;
@@ -137,6 +148,7 @@ struct Function {
   std::vector<RegisterDeclaration> declarations;
   std::vector<Variable> variables;  // declared in the body
   std::vector<Location> locations;
+  std::vector<Table> tables;
   std::vector<std::string> texts;
 
   std::span<const Operand> operands_of(const Instruction& i) const { return {operands.data() + i.first, i.count}; }
@@ -151,6 +163,7 @@ struct Module {
   struct Item {                                                             // order of the text
     enum class Kind : std::uint8_t { variable, function, directive } kind;  // directive: index into texts
     std::uint32_t index = 0;
+    Place place{};
   };
   std::vector<Item> items;
   std::vector<Variable> variables;

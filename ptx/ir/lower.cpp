@@ -82,20 +82,22 @@ class Lowering {
   void top_level(NodeId id) {
     switch (tree_.node(id).kind) {
       case NodeKind::directive: return module_directive(id);
-      case NodeKind::section: return module_text(words(id, true));
+      case NodeKind::section: return module_text(id, words(id, true));
       case NodeKind::function: header_ = Header::over; return function(id);
       case NodeKind::variable:
         header_ = Header::over;
         variables(id, [&](Variable v) {
-          module_.items.push_back({Module::Item::Kind::variable, static_cast<std::uint32_t>(module_.variables.size())});
+          module_.items.push_back({Module::Item::Kind::variable, static_cast<std::uint32_t>(module_.variables.size()),
+                                   place(tree_.node(id).first)});
           module_.variables.push_back(std::move(v));
         });
         return;
       default: return;  // out of place, and reported so
     }
   }
-  void module_text(std::string text) {
-    module_.items.push_back({Module::Item::Kind::directive, static_cast<std::uint32_t>(module_.texts.size())});
+  void module_text(NodeId id, std::string text) {
+    module_.items.push_back(
+        {Module::Item::Kind::directive, static_cast<std::uint32_t>(module_.texts.size()), place(tree_.node(id).first)});
     module_.texts.push_back(std::move(text));
   }
 
@@ -107,7 +109,7 @@ class Lowering {
       return header_step(id, Header::target, Header::target, Header::address_size), address_size(id);
     }
     header_ = Header::over;
-    module_text(words(id));
+    module_text(id, words(id));
   }
   void version(NodeId id) {
     const std::string text = words(tree_.node(id).first + 1, tree_.node(id).last);
@@ -163,6 +165,7 @@ class Lowering {
           v.pointer.append(" .align ").append(bytes);
         else
           v.alignment = static_cast<std::uint32_t>(integer(bytes).value_or(0));
+        if (!pointed && v.alignment == 0) refuse(Code::bad_declaration, id, cat("an alignment of `", bytes, '`'));
       } else if (word == "attribute") {
         v.attributes = attributes(token, last);
       } else if (word == "ptr") {
@@ -241,7 +244,8 @@ class Lowering {
   // ---- functions
 
   void function(NodeId id) {
-    module_.items.push_back({Module::Item::Kind::function, static_cast<std::uint32_t>(module_.functions.size())});
+    module_.items.push_back({Module::Item::Kind::function, static_cast<std::uint32_t>(module_.functions.size()),
+                             place(tree_.node(id).first)});
     Function f;
     Scope scope;
     OperandLowering operands(tree_, module_, f, scope, diagnostics_, lines_);
@@ -328,7 +332,7 @@ class Lowering {
         break;
       case NodeKind::label: add(f, Statement::Kind::label, Name(first_text(id)).id(), where); break;
       case NodeKind::variable: declaration(f, scope, id, where); break;
-      case NodeKind::section: module_text(words(id, true)); break;
+      case NodeKind::section: module_text(id, words(id, true)); break;
       case NodeKind::directive: directive(f, id, where); break;
       default: break;
     }
@@ -367,11 +371,40 @@ class Lowering {
       add(f, Statement::Kind::location, f.locations.size(), where);
       f.locations.push_back(location(id));
     } else if (first_text(id) == ".file") {
-      module_text(words(id));
+      module_text(id, words(id));
     } else {
+      table(f, id);
       add(f, Statement::Kind::directive, f.texts.size(), where);
       f.texts.push_back(words(id));
     }
+  }
+  // What the check wants to know of prototypes and of tables of targets.
+  void table(Function& f, NodeId id) {
+    const std::string_view word = first_text(id);
+    Table table;
+    if (word == ".calltargets") {
+      table.kind = Table::Kind::calls;
+    } else if (word == ".branchtargets") {
+      table.kind = Table::Kind::branches;
+    } else if (word != ".callprototype") {
+      return;
+    }
+    if (!f.body.empty() && f.body.back().kind == Statement::Kind::label) table.label = f.body.back().index;
+    table.statement = static_cast<std::uint32_t>(f.body.size());
+    bool named = false;
+    for (const NodeId part : tree_.children(id)) {
+      const NodeKind kind = tree_.node(part).kind;
+      if (kind == NodeKind::parameters) {
+        for (const NodeId parameter : tree_.children(part)) {
+          variables(parameter, [&](Variable v) { (named ? table.parameters : table.returns).push_back(std::move(v)); });
+        }
+      } else if (table.kind == Table::Kind::prototype) {
+        named = true;
+      } else if (kind == NodeKind::name) {
+        table.targets.emplace_back(first_text(part));
+      }
+    }
+    f.tables.push_back(std::move(table));
   }
   Location location(NodeId id) const {
     Location at;

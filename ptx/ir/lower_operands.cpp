@@ -71,7 +71,6 @@ bool OperandLowering::instruction(NodeId id) {
       case NodeKind::mnemonic:
         i.mnemonic = isa::resolve(mnemonic(part));
         call_ = i.mnemonic->opcode == "call";
-        vmad_ = i.mnemonic->opcode == "vmad";
         value_ = i.mnemonic->opcode == "mov" || i.mnemonic->opcode == "cvta";
         break;
       default: stack_.push_back(operand(part)); break;
@@ -150,8 +149,12 @@ Operand OperandLowering::name(NodeId id) {
   o.id = scope_.find(word);
   if (o.id != no_id) {
     o.kind = Operand::Kind::reg;
-    if (selected) o.component = component(tree_.text(node.last - 1));
-    return selected && o.component == 0xff ? text(id) : o;  // %r1.b0 of the video instructions
+    if (!selected) return o;
+    o.component = component(tree_.text(node.last - 1));
+    if (o.component != 0xff) return o;
+    o.component = Operand::part;  // %r1.b0 of the video instructions
+    o.value = Name(tree_.text(node.last - 1).substr(1)).id();
+    return o;
   }
   if (!selected && word[0] != '%') return symbol(Name(word));
   const std::string full = selected ? cat(word, tree_.text(node.last - 1)) : std::string(word);
@@ -194,8 +197,14 @@ Operand OperandLowering::unary(NodeId id) {
     Operand o = name(id + 1);
     if (o.kind == Operand::Kind::reg || o.kind == Operand::Kind::symbol) return o.negated = true, o;
   }
-  if (!vmad_ && !constant(tree_, id)) {
-    refuse(Code::negated_operand, id, cat("`", words(id), "`: only vmad takes operands with a sign"));
+  const bool minus = tree_.token(node.first).kind == TokenKind::minus;
+  if (minus && id + 1 != node.end && tree_.node(id + 1).kind == NodeKind::name) {
+    Operand o = name(id + 1);
+    if (o.kind == Operand::Kind::reg) return o.minus = true, o;
+  }
+  if (!constant(tree_, id)) {
+    refuse(Code::negated_operand, id,
+           cat("`", words(id), "`: a sign stands in front of numbers, and of registers in vmad"));
   }
   return folded(id);
 }

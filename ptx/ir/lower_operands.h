@@ -48,7 +48,6 @@ class OperandLowering {
   std::vector<Operand> stack_;  // operands whose siblings are not all known yet
   std::string spelled_;         // a mnemonic with space in it
   bool call_ = false;           // `(a)` is a list, not an expression
-  bool vmad_ = false;           // -a is an operand
   bool value_ = false;          // `a[4]` is the address of the element, not the element
 };
 

@@ -17,7 +17,8 @@
 //   [a]          address; in the space of the slot `.space` or `.ss`, or of the form's literal space word; else generic.
 //                [a:shared::cta] names the space, [a:slot] the slot that holds it
 //   [a]{.unified}  the address may be followed by .unified
-//   [a, c:T, e:T]  address of several parts, as of tensor copies; [a{, b:T ?word}, c:T] as below; [a:T, b:T] a value in front
+//   [a, c:T, e:T]  address of several parts, as of tensor copies; [a{, b:T ?word}, c:T], [a{, b:T}, c:T] as below; [a:T, b:T] a value in front
+//   {-}a         may carry a minus         a.part {.part}   a part of a register is selected, or may be: selector.h
 //   {, b}        may be left out; {, b ?word} is there exactly if the modifier `word` is (a literal, or a slot's name)
 //   d{|p}        the second part may be left out          d|p   a pair          {!}c   may be negated
 //   (a)          parenthesised list of a call
@@ -27,6 +28,8 @@
 //                  u32 ... pred        a type
 //                  slot                the type chosen for that slot ("a:stype")
 //                  wide half quarter   twice, half, a quarter of the width of .type (mul.wide)
+//                  texref samplerref surfref   a variable of such a type, or a 64-bit register with its address
+//                  coords(T,COUNT)  {..} of COUNT registers or of 4; one register may stand without braces
 //                  vec(T)              a vector if the slot .vec (v2 v4 ...) is given, its length from it; T as above
 //                  pack(T)             {..} of 2 or 4 registers of equal width that together are as wide as T
 //                  list(T,n)           {..} of n registers, n a number or a COUNT of rules.def ("list(dtype,wgmma_d)")

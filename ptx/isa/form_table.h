@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "ptx/isa/selector.h"
 #include "ptx/isa/target.h"
 #include "ptx/isa/types.h"
 
@@ -70,6 +71,8 @@ enum class OperandKind : std::uint8_t {
   any
 };
 
+enum class Opaque : std::uint8_t { none, texref, samplerref, surfref };
+
 // The type of an operand as the row says it.
 struct TypeRule {
   enum class Source : std::uint8_t { none, literal, slot };
@@ -91,12 +94,17 @@ struct OperandRow {
   bool list = false;                // {..}
   bool vector = false;              // vec(T)
   bool pack = false;                // pack(T)
+  bool coords = false;              // coords(T,name)
   bool unified = false;             // may have .unified behind it
-  bool destination = false, sink = false, register_only = false, negatable = false;
+  bool destination = false, sink = false, register_only = false, negatable = false, minus = false;
+  Opaque opaque = Opaque::none;
+  Selector selector = Selector::none;
+  bool selected = false;       // a selector must be there
   bool pair = false;           // the next row is the part behind `|`
   bool pair_optional = false;  // and may be left out
   bool half_too = false;       // registers of half the width as well
   bool inner = false;          // stands inside the brackets of the address before it
+  bool optional = false;       // and may be left out
   std::uint8_t group = 0;      // 0: required; else the operands of one pair of braces, all or none
   Word condition;              // of a group: present exactly if this modifier is
 };
@@ -115,10 +123,12 @@ struct Form {
   std::span<const OperandRow> operands;
   std::span<const Requirement> needs;  // [0]: the form itself
   std::span<const Rule> rules;
-  bool relaxed = false;          // ld, st, cvt and their kin: registers may be wider than the type
-  bool reads_special = false;    // mov, cvt of integers: sources may be special registers
-  bool braces_scalars = false;   // ld, ldu, st, mov: a scalar may be written {a}, as Triton does
-  bool names_variables = false;  // mov: sources may be addresses of variables
+  bool relaxed = false;              // ld, st, cvt and their kin: registers may be wider than the type
+  bool widens_all = false;       // cvt.pack, cvt to f16x2: of every operand
+  bool reads_special = false;        // mov, cvt of integers: sources may be special registers
+  bool braces_scalars = false;       // ld, ldu, st, mov: a scalar may be written {a}, as Triton does
+  bool integers_for_floats = false;  // tex, tld4: so in {..}
+  bool names_variables = false;      // mov: sources may be addresses of variables
 
   constexpr std::string_view word(Word w) const { return {text + w.at, w.size}; }
   constexpr const Requirement& since() const { return needs[0]; }
@@ -457,6 +467,13 @@ constexpr Count count_named(std::string_view name) {
   throw "row: no such count in rules.def";
 }
 
+constexpr Opaque opaque_named(std::string_view name) {
+  return name == "texref"       ? Opaque::texref
+         : name == "samplerref" ? Opaque::samplerref
+         : name == "surfref"    ? Opaque::surfref
+                                : Opaque::none;
+}
+
 constexpr void parse_range(Reader& r, OperandRow& o) {
   if (!r.take('(')) return;
   if (!r.number(o.low)) throw "row: a range is (low..high)";
@@ -469,7 +486,9 @@ constexpr void parse_range(Reader& r, OperandRow& o) {
 constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
   const std::string_view word = r.word();
   if (o.kind == OperandKind::address) {
-    if (type_named(word)) {
+    if (opaque_named(word) != Opaque::none) {
+      o.opaque = opaque_named(word);
+    } else if (type_named(word)) {
       o.type = parse_plain_type(d, word);
     } else {
       o.space = keep(d, word);
@@ -480,8 +499,11 @@ constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
   } else if (word == "pack") {
     o.pack = true;
     r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(')');
-  } else if (word == "list") {
+  } else if (opaque_named(word) != Opaque::none) {
+    o.opaque = opaque_named(word);
+  } else if (word == "list" || word == "coords") {
     o.list = true;
+    o.coords = word == "coords";
     r.expect('('), o.type = parse_plain_type(d, r.word()), r.expect(',');
     std::int64_t length = 0;
     if (r.number(length)) {
@@ -519,6 +541,18 @@ constexpr OperandRow& new_operand(Draft& d, int group, Word condition) {
   return o;
 }
 
+// .part or {.part} behind an operand
+constexpr void parse_selector(Reader& r, OperandRow& o) {
+  const bool optional = r.peek() == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '.';
+  if (o.kind != OperandKind::value || (!optional && r.peek() != '.')) return;
+  if (optional) r.expect('{');
+  r.expect('.');
+  o.selector = selector_named(r.word());
+  o.selected = !optional;
+  if (o.selector == Selector::none) throw "row: not a selector of selector.h";
+  if (optional) r.expect('}');
+}
+
 // name{:TYPE}{/_}{/r}
 constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
   const std::string_view name = r.word();
@@ -543,6 +577,7 @@ constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
       throw "row: /_ /r /w or /h was expected";
     }
   }
+  parse_selector(r, o);
 }
 
 // Further parts of an address: ", b:T" or "{, b:T ?word}".
@@ -557,7 +592,9 @@ constexpr void parse_inner(Draft& d, Reader& r, int group, Word condition) {
     part.inner = true;
     parse_named(d, r, part);
     if (!optional) continue;
-    r.expect('?'), part.condition = keep(d, r.word()), r.expect('}');
+    part.optional = !r.take('?');
+    if (!part.optional) part.condition = keep(d, r.word());
+    r.expect('}');
   }
 }
 
@@ -585,8 +622,10 @@ constexpr void parse_operand(Draft& d, Reader& r, int group, Word condition) {
     return;
   }
   if (r.take('{')) {
-    r.expect('!'), r.expect('}');
-    o.negatable = true;
+    o.minus = r.take('-');
+    if (!o.minus) r.expect('!');
+    o.negatable = !o.minus;
+    r.expect('}');
   }
   parse_named(d, r, o);
   const bool optional = r.peek() == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '|';

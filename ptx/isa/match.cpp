@@ -51,7 +51,7 @@ bool is_relaxed(const Match& match) {
     const auto type = type_named(match.form->word(word));
     if (!type) return false;
     const TypeKind kind = info(*type).kind;
-    return kind == TypeKind::alternate || kind == TypeKind::packed;
+    return kind == TypeKind::alternate || (kind == TypeKind::packed && *type != Type::f16x2);
   };
   for (const Modifier& m : match.form->modifiers) {
     if (m.slot == Modifier::literal
@@ -68,9 +68,10 @@ Pattern pattern(const Match& match, const OperandRow& row, bool relaxed) {
   p.row = &row;
   p.kind = row.kind;
   p.type = type_of(match, row.type);
-  p.exact = row.type.named;
+  p.exact = row.type.named && !match.form->widens_all;
   p.group = row.group;
-  p.wider = relaxed && (!row.type.named || &row == &match.form->operands[0] || &row == &match.form->operands[1]);
+  const bool first_two = &row == &match.form->operands[0] || &row == &match.form->operands[1];
+  p.wider = relaxed && (!row.type.named || first_two || match.form->widens_all);
   if (row.kind == OperandKind::address) p.space = space_of(match, row);
   if (row.kind == OperandKind::symbol) p.space = match.space();
   if (row.list) p.length = static_cast<std::uint8_t>(row.count == Count::none ? row.length : count(row.count, match));

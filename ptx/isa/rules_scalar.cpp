@@ -17,9 +17,15 @@ bool compare_int(const Match& match) {
 
 namespace {
 
+// Of surface instructions it is that of the data.
+Type data_type(const Match& match) {
+  if (match.type() != Type::none) return match.type();
+  return match.type("dtype") == Type::none ? match.type("ctype") : match.type("dtype");
+}
+
 int vector_bits(const Match& match) {
   const std::string_view vec = match.value("vec");
-  return (vec.empty() ? 1 : vec[1] - '0') * info(match.type()).bits;
+  return (vec.empty() ? 1 : vec[1] - '0') * info(data_type(match)).bits;
 }
 
 struct Range {  // of an integer type: a sign bit, and bits of magnitude

@@ -557,8 +557,8 @@ class Parser {
       good = name && in_instruction_ && !(bar && terms == 1) ? expected("a constant") : term();
     }
     const NodeKind first = tree_.nodes_[id + 1].kind;
-    if (bar && terms == 2 && (first == NodeKind::name || first == NodeKind::sink))
-      tree_.nodes_[id].kind = NodeKind::pair;
+    const bool pairs = first == NodeKind::name || first == NodeKind::sink || first == NodeKind::vector;
+    if (bar && terms == 2 && pairs) tree_.nodes_[id].kind = NodeKind::pair;
     return closed(id, good);
   }
 

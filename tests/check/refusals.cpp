@@ -25,8 +25,8 @@ std::string kernel(std::string_view body, std::string_view version = "9.0", std:
       ".version ", version, "\n.target ", target, "\n.address_size 64\n",
       ".global .b8 gv[256]; .shared .b8 sv[256]; .func f(.param .b32 a) { ret; }\n"
       ".visible .entry k(.param .b64 pv)\n{\n.reg .pred p<4>; .reg .b16 h<4>; .reg .b32 r<8>; .reg .f32 f<4>; "
-      ".reg .b64 l<4>; .reg .u64 u<4>; .reg .b128 q<2>;\n",
-      body, "\nret;\n}\n");
+      ".reg .b64 l<4>; .reg .u64 u<4>;",
+      version == "9.0" ? " .reg .b128 q<2>;\n" : "\n", body, "\nret;\n}\n");
 }
 
 Code code(std::string_view body) { return first(diagnose(kernel(body))); }
@@ -124,6 +124,57 @@ TEST_CASE("address_register, undefined_name, guard_type") {
   CHECK(code("{ inner: ret; } bra inner;") == Code::undefined_name);
   CHECK(code("@r0 bra out; out:") == Code::guard_type);
   CHECK(code("@p0 bra out; out:") == Code{});
+}
+
+TEST_CASE("selector, vmad_signs, power_of_two") {
+  CHECK(code("vadd.s32.s32.s32 r0, r1.b0, r2.h1;") == Code{});
+  CHECK(code("vadd.s32.s32.s32 r0, r1.b4, r2.h1;") == Code::selector);
+  CHECK(code("add.s32 r0, r1.b0, r2;") == Code::selector);
+  CHECK(code("vadd4.s32.s32.s32 r0.b31, r1.b7654, r2, r3;") == Code{});
+  CHECK(code("vadd4.s32.s32.s32 r0.b13, r1.b7654, r2, r3;") == Code::selector);
+  CHECK(code("vadd2.s32.s32.s32 r0.h1, r1.h03, r2, r3;") == Code{});
+  CHECK(code("vadd2.s32.s32.s32 r0, r1.h4, r2, r3;") == Code::selector);
+  CHECK(code("vmad.s32.s32.s32 r0, -r1, -r2, r3;") == Code{});
+  CHECK(code("vmad.s32.s32.s32 r0, r1, r2, -r3;") == Code{});
+  CHECK(code("vmad.s32.s32.s32 r0, -r1, r2, -r3;") == Code::vmad_signs);
+  CHECK(code("add.s32 r0, -r1, r2;") == Code::negated_operand);
+  CHECK(code("alloca.u64 u0, 64, 16;") == Code{});
+  CHECK(code("alloca.u64 u0, 64, 24;") == Code::power_of_two);
+}
+
+TEST_CASE("constant_expression") {
+  CHECK(code("mov.u32 r0, 7/2;") == Code{});
+  CHECK(code("mov.u32 r0, 1/0;") == Code::constant_expression);
+  CHECK(code("mov.u32 r0, 1.5+1;") == Code::constant_expression);
+  CHECK(code("bar.sync 1/0;") == Code::constant_expression);
+}
+
+TEST_CASE("texture_operands, mixed_vector") {
+  const auto texture = [](std::string_view body, std::string_view target = "sm_90a", std::string_view version = "9.0") {
+    return first(
+        diagnose(ptx::cat(".version ", version, "\n.target ", target,
+                          "\n.global .texref t; .global .surfref s;\n.entry k() { .reg .b32 r<8>; .reg .f32 f<8>; "
+                          ".reg .u32 i<4>; .reg .b64 l<4>; .reg .pred p; ",
+                          body, " ret; }\n")));
+  };
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4, f5}];") == Code{});
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [l0, l1, {f4, f5}], {1, -1}, f6;") == Code{});
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [s, {f4, f5}];") == Code::operand_kind);
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4}];") == Code::vector_length);
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4, i0}];") == Code::mixed_vector);
+  CHECK(texture("tex.a1d.v4.f32.f32 {f0, f1, f2, f3}, [t, {i0, f4}];") == Code{});
+  CHECK(texture("tex.3d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4, f5, f6, f7}], f4;") == Code::texture_operands);
+  CHECK(texture("tex.cube.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4, f5, f6, f7}], {1, 2, 3, 4};") ==
+        Code::texture_operands);
+  CHECK(texture("tex.2d.v4.f32.s32 {f0, f1, f2, f3}, [t, {r4, r5}], f4;") == Code::texture_operands);
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}|p, [t, {f4, f5}];", "sm_75", "7.0") == Code::texture_operands);
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}|p, [t, {f4, f5}];", "sm_75", "7.1") == Code{});
+  constexpr std::string_view independent = "sm_90a, texmode_independent";
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4, f5}];", independent) == Code::texture_operands);
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, l0, {f4, f5}];", independent) == Code{});
+  CHECK(texture("txq.filter_mode.b32 r0, [t];") == Code{});
+  CHECK(texture("txq.filter_mode.b32 r0, [t];", independent) == Code::operand_kind);
+  CHECK(code("ld.global.v2.b32 {r0, f0}, [l0];") == Code{});
 }
 
 TEST_CASE("needs_version, needs_target") {

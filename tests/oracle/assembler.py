@@ -170,6 +170,8 @@ class Module:
             ".global .align 16 .b8 gv[256];",
             ".shared .align 16 .b8 sv[256];",
             ".const .align 16 .b8 cv[256];",
+            ".global .texref tx;",
+            ".global .surfref sf;",
             ".visible .entry k(.param .align 16 .b8 pv[256])",
             "{",
         ]

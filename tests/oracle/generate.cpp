@@ -34,6 +34,12 @@ ir::Variable bytes_named(std::string_view name, isa::Space space) {
   return v;
 }
 
+ir::Variable opaque_named(std::string_view name, std::string_view type) {
+  ir::Variable v;
+  v.name = Name(name), v.opaque = type;
+  return v;
+}
+
 // The type of register that stands for a type which none is declared with.
 Type register_type(Type type) {
   if (type == Type::none) return Type::b32;
@@ -75,7 +81,7 @@ const Words& vocabulary() {
   return all;
 }
 
-constexpr std::string_view variables[] = {"gv", "sv", "lv", "cv", "pv", "qv"};
+constexpr std::string_view variables[] = {"gv", "sv", "lv", "cv", "pv", "qv", "tx", "sf"};
 
 }  // namespace
 
@@ -92,8 +98,9 @@ Pool::Pool() {
     for (int i = 0; i < per_type; ++i) f.registers.push_back({type, 1, Name(cat(isa::type_table[t].name, '_')), i});
   }
   module.variables = {bytes_named("gv", isa::Space::global), bytes_named("sv", isa::Space::shared),
-                      bytes_named("cv", isa::Space::const_)};
-  for (std::uint32_t i = 0; i < 3; ++i) module.items.push_back({ir::Module::Item::Kind::variable, i});
+                      bytes_named("cv", isa::Space::const_), opaque_named("tx", "texref"),
+                      opaque_named("sf", "surfref")};
+  for (std::uint32_t i = 0; i < 5; ++i) module.items.push_back({ir::Module::Item::Kind::variable, i});
   module.items.push_back({ir::Module::Item::Kind::function, 0});
   f.variables = {bytes_named("lv", isa::Space::local), bytes_named("qv", isa::Space::param)};
   f.parameters = {bytes_named("pv", isa::Space::param)};
@@ -322,9 +329,11 @@ Operands Generator::operands(const isa::Form& form, const isa::Match& match, uns
     if (parts && !p.row->pair) {  // changes of the first part, then of each further one
       Operands further;
       second = 0;
+      const bool drop = match.operands[i + 1].row->optional && roll_(2);
       for (std::size_t part = 1; part <= parts; ++part) {
         const isa::Pattern& q = match.operands[i + part];
         const int its = changes_of(q), at = here - own - second;
+        if (part == 1 && drop) continue;
         further.push_back(operand(q, at > 0 && at <= its ? at : 0));
         second += its;
       }
@@ -354,7 +363,7 @@ Operand Generator::vector(Type type, std::size_t count) {
 }
 
 // What no pattern asks for, or only one kind of them.
-constexpr int strangers = 17;
+constexpr int strangers = 17, part_changes = 20;
 Operand Generator::stranger(int change) {
   Operand negated = fresh(Type::pred);
   negated.negated = true;
@@ -384,7 +393,8 @@ int Generator::changes_of(const isa::Pattern& p) const {
   switch (p.kind) {
     case isa::OperandKind::address: return types + static_cast<int>(std::size(variables)) + 7 + strangers;
     case isa::OperandKind::immediate: return 6 + strangers;
-    case isa::OperandKind::value: return types + (p.length ? 6 : 0) + strangers;
+    case isa::OperandKind::value:
+      return types + (p.length ? 6 : 0) + strangers + (p.row->selector == isa::Selector::none ? 0 : part_changes);
     default: return 1 + strangers;
   }
 }
@@ -394,6 +404,8 @@ Operand Generator::operand(const isa::Pattern& p, int change) {
     case isa::OperandKind::address: return address(p, change, {});
     case isa::OperandKind::immediate: return immediate(p, change);
     case isa::OperandKind::value:
+      if (p.row->opaque != isa::Opaque::none && change == 0) return fresh(Type::u64);
+      return p.row->selector == isa::Selector::none ? value(p, change) : part(p, change);
     case isa::OperandKind::any: return value(p, change);
     default: return other(p, change);
   }
@@ -418,7 +430,9 @@ Operand Generator::address(const isa::Pattern& p, int change, const Operands& co
     Operand o = pool_.compound(Kind::address, children);
     return o.value = offset, o;
   };
-  const Operand usual = is_param(p.space)
+  const Operand usual = p.row->opaque == isa::Opaque::surfref ? symbol("sf")
+                        : p.row->opaque != isa::Opaque::none  ? symbol("tx")
+                        : is_param(p.space)
                             ? symbol(p.space == isa::Space::param_func || form_->id.starts_with("st") ? "qv" : "pv")
                             : pool_.reg(p.type == Type::none ? Type::u64 : register_type(p.type), 0);
   if (change == 0) return bracket(usual);
@@ -452,6 +466,24 @@ Operand Generator::immediate(const isa::Pattern& p, int change) {
     case 6: return fresh(Type::u64);
     default: return stranger(change - 6);
   }
+}
+
+// A value of which the row takes a part: with one where it must have one, then every kind of part, and a minus.
+Operand Generator::part(const isa::Pattern& p, int change) {
+  static constexpr std::string_view parts[] = {"b0",  "b3",  "b4",  "h0",   "h1",    "h2",    "h10",   "h01", "h32",
+                                               "h34", "b20", "b02", "b210", "b3210", "b0123", "b7654", "b00", "x1"};
+  static_assert(std::size(parts) + 2 == part_changes);
+  const int plain = changes_of(p) - part_changes;
+  Operand o = value(p, change <= plain ? change : 0);
+  if (o.kind != Kind::reg) return o;
+  const std::size_t asked = static_cast<std::size_t>(change - plain - 1);
+  std::string_view word = change > plain && asked < std::size(parts) ? parts[asked] : std::string_view();
+  if (word.empty() && p.row->selected != (change == plain + part_changes)) {
+    for (const std::string_view part : parts) word = isa::selects(p.row->selector, part) ? part : word;
+  }
+  o.minus = change == plain + part_changes - 1;
+  if (!word.empty()) o.component = Operand::part, o.value = Name(word).id();
+  return o;
 }
 
 Operand Generator::value(const isa::Pattern& p, int change) {

@@ -63,6 +63,7 @@ class Generator {
   ir::Operand operand(const isa::Pattern& p, int change);
   ir::Operand address(const isa::Pattern& p, int change, const Operands& coordinates);
   ir::Operand value(const isa::Pattern& p, int change);
+  ir::Operand part(const isa::Pattern& p, int change);
   ir::Operand immediate(const isa::Pattern& p, int change);
   ir::Operand other(const isa::Pattern& p, int change);
   ir::Operand stranger(int change);

@@ -180,6 +180,9 @@ constexpr auto sem_cvt_f8x2_f16x2 = []<PairOfF8 D, PairOfHalf A>(A a, Mods m) ->
 constexpr auto sem_cvt_f16x2_f8x2 = []<PairOfF8 A>(A a, Mods m) -> Pack<f16, 2> {
   return {{finish(rounded<f16>(part(a, 0)), m), finish(rounded<f16>(part(a, 1)), m)}};
 };
+constexpr auto sem_cvt_f8x2_f32_sm_90 = sem_cvt_f8x2_f32;
+constexpr auto sem_cvt_f8x2_f16x2_sm_90 = sem_cvt_f8x2_f16x2;
+constexpr auto sem_cvt_f16x2_f8x2_sm_90 = sem_cvt_f16x2_f8x2;
 constexpr auto sem_cvt_f6f4x2_f32 = []<PairOfF6F4 D>(f32 a, f32 b, Mods m) -> D { return narrow_pair<D>(b, a, m); };
 constexpr auto sem_cvt_f6f4x2_f16x2 = []<PairOfF6F4 D, PairOfHalf A>(A a, Mods m) -> D {
   return narrow_pair<D>(part(a, 0), part(a, 1), m);

@@ -39,6 +39,12 @@ Bound bind(const isa::Match& match) {
     ROWS_OF(async)
 #include "ptx/isa/forms/tensor.def"
     ROWS_OF(tensor)
+#include "ptx/isa/forms/compress.def"
+    ROWS_OF(compress)
+#include "ptx/isa/forms/texture.def"
+    ROWS_OF(texture)
+#include "ptx/isa/forms/surface.def"
+    ROWS_OF(surface)
 #include "ptx/isa/forms/control.def"
     ROWS_OF(control)
 #include "ptx/isa/forms/sync.def"
@@ -49,6 +55,12 @@ Bound bind(const isa::Match& match) {
     ROWS_OF(matrix)
 #include "ptx/isa/forms/tcgen05.def"
     ROWS_OF(tcgen05)
+#include "ptx/isa/forms/stack.def"
+    ROWS_OF(stack)
+#include "ptx/isa/forms/video.def"
+    ROWS_OF(video)
+#include "ptx/isa/forms/simd_video.def"
+    ROWS_OF(simd_video)
 #include "ptx/isa/forms/misc.def"
     ROWS_OF(misc)
 #undef ROWS_OF

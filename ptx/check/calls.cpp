@@ -1,0 +1,185 @@
+// Calls and brx.idx: what is called, with what, and the tables and prototypes of indirect ones (manual 9.7.12, 11.3).
+#include <algorithm>
+
+#include "ptx/base/text.h"
+#include "ptx/check/module.h"
+#include "ptx/check/operands.h"
+
+namespace ptx::check {
+
+namespace {
+
+using ir::Operand;
+using ir::Table;
+using ir::Variable;
+
+// The operands of a call, by what they are.
+struct Call {
+  const Operand* returns = nullptr;  // lists
+  const Operand* arguments = nullptr;
+  const Operand* callee = nullptr;  // a function or a register
+  const Operand* table = nullptr;
+};
+
+class Calls {
+ public:
+  Calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found)
+      : function_(function), symbols_(symbols), found_(found) {}
+
+  void instruction(const ir::Instruction& i, std::uint32_t statement, const Place& place) {
+    statement_ = statement, place_ = &place;
+    const auto operands = function_.operands_of(i);
+    if (i.mnemonic->opcode == "brx") {
+      if (operands.size() == 2) table_of(operands[1], {Table::Kind::branches});
+    } else if (i.mnemonic->opcode == "call") {
+      call(read(operands));
+    }
+  }
+
+ private:
+  static Call read(std::span<const Operand> operands) {
+    Call call;
+    for (const Operand& o : operands) {
+      if (o.kind == Operand::Kind::list) {
+        (call.callee ? call.arguments : call.returns) = &o;
+      } else {
+        (call.callee ? call.table : call.callee) = &o;
+      }
+    }
+    return call;
+  }
+
+  template <class... Parts>
+  void refuse(const Parts&... what) {
+    found_.emplace_back(Code::wrong_arguments, *place_, cat(what...));
+  }
+
+  void call(const Call& call) {
+    if (!call.callee) return;
+    if (call.callee->kind == Operand::Kind::reg) return indirect(call);
+    const Symbol* symbol = symbols_.find(call.callee->id, symbols_.block_of(statement_));
+    if (!symbol || !symbol->function) return;
+    const ir::Function& callee = *symbol->function;
+    const std::string name = cat("`call ", callee.name.view(), '`');
+    if (call.table) return refuse(name, ": a prototype goes with a call through a register");
+    if (callee.entry) return refuse(name, ": an .entry cannot be called, only a .func");
+    match(name, call, callee.returns, callee.parameters);
+  }
+
+  void indirect(const Call& call) {
+    if (!call.table) return refuse("a call through a register names a .callprototype or .calltargets");
+    const Table* table = table_of(*call.table, {Table::Kind::prototype, Table::Kind::calls});
+    if (!table) return;
+    if (table->kind == Table::Kind::prototype) return match("the call", call, table->returns, table->parameters);
+    for (const Name name : table->targets) {
+      const Symbol* symbol = symbols_.find(name.id(), symbols_.block_of(statement_));
+      if (symbol && symbol->function) {
+        return match(cat("a call of `", name.view(), '`'), call, symbol->function->returns,
+                     symbol->function->parameters);
+      }
+    }
+  }
+
+  // The table behind a label in front of this statement.
+  const Table* table_of(const Operand& o, std::initializer_list<Table::Kind> kinds) {
+    if (o.kind != Operand::Kind::symbol) return nullptr;
+    for (const Table& t : function_.tables) {
+      if (t.label != o.id || std::find(kinds.begin(), kinds.end(), t.kind) == kinds.end()) continue;
+      if (t.statement < statement_) return &t;
+      break;
+    }
+    const bool branch = *kinds.begin() == Table::Kind::branches;
+    refuse('`', Name::from_id(o.id).view(), "` is no label in front of a ",
+           branch ? ".branchtargets" : ".callprototype or .calltargets", " above");
+    return nullptr;
+  }
+
+  void match(std::string_view name, const Call& call, const std::vector<Variable>& returns,
+             const std::vector<Variable>& parameters) {
+    const std::size_t results = call.returns ? call.returns->child_count : 0;
+    const std::size_t arguments = call.arguments ? call.arguments->child_count : 0;
+    if (results != returns.size() || arguments != parameters.size()) {
+      return refuse(name, " has ", results, " results and ", arguments, " arguments; the function has ", returns.size(),
+                    " and ", parameters.size());
+    }
+    for (std::size_t i = 0; i < results; ++i) pass(name, "result", i, function_.children(*call.returns)[i], returns[i]);
+    for (std::size_t i = 0; i < arguments; ++i)
+      pass(name, "argument", i, function_.children(*call.arguments)[i], parameters[i]);
+  }
+
+  void pass(std::string_view name, std::string_view what, std::size_t i, const Operand& o, const Variable& formal) {
+    if (fits(o, formal)) return;
+    refuse(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o), "`, which is not passed as .",
+           isa::info(formal.type).name, formal.dims.empty() ? "" : "[]");
+  }
+
+  bool fits(const Operand& o, const Variable& formal) const {
+    if (o.kind == Operand::Kind::symbol) {
+      const Symbol* symbol = symbols_.find(o.id, symbols_.block_of(statement_));
+      return !symbol || !symbol->variable || fits(*symbol->variable, formal);
+    }
+    if (o.kind == Operand::Kind::sink) return true;
+    if (!formal.dims.empty()) return false;
+    const isa::TypeKind kind = isa::info(formal.type).kind;
+    switch (o.kind) {
+      case Operand::Kind::reg: {
+        const ir::Register& reg = function_.registers[o.id];
+        return reg.vector > 1 || agrees(formal.type, reg.type, false);
+      }
+      case Operand::Kind::integer: return kind != isa::TypeKind::floating;
+      case Operand::Kind::f32:
+      case Operand::Kind::f64: return kind == isa::TypeKind::floating || kind == isa::TypeKind::bits;
+      default: return o.kind != Operand::Kind::special;
+    }
+  }
+
+  // Arrays: of one size and alignment. The last parameter of a variadic function has no size.
+  static bool fits(const Variable& actual, const Variable& formal) {
+    if (formal.dims.empty() && actual.dims.empty()) return agrees(formal.type, actual.type, false);
+    if (formal.dims.empty() != actual.dims.empty()) return false;
+    return alignment(actual) == alignment(formal) && (formal.dims[0] < 0 || ir::bytes(actual) == ir::bytes(formal));
+  }
+  static std::uint32_t alignment(const Variable& v) {
+    return v.alignment ? v.alignment : std::max(1, isa::info(v.type).bits / 8 * v.vector);
+  }
+
+  const ir::Function& function_;
+  const Symbols& symbols_;
+  Diagnostics& found_;
+  std::uint32_t statement_ = 0;
+  const Place* place_ = nullptr;
+};
+
+// Every name of a table is declared.
+void check_tables(const ir::Function& function, const Symbols& symbols, Diagnostics& found) {
+  for (const Table& table : function.tables) {
+    const ir::Statement& s = function.body[table.statement];
+    const bool branches = table.kind == Table::Kind::branches;
+    if (table.label == ir::no_id) {
+      found.emplace_back(Code::directive_value, s.place, "a table of targets or a prototype has a label");
+    }
+    for (const Name name : table.targets) {
+      const Symbol* symbol = symbols.find(name.id(), symbols.block_of(table.statement));
+      const bool fits = symbol && (branches ? symbol->kind == Symbol::Kind::label
+                                            : symbol->kind == Symbol::Kind::function && !symbol->function->entry);
+      if (fits) continue;
+      found.emplace_back(symbol ? Code::operand_kind : Code::undefined_name, s.place,
+                         cat('`', name.view(), "` is no ", branches ? "label" : "function that can be called"));
+    }
+  }
+}
+
+}  // namespace
+
+void check_calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found) {
+  check_tables(function, symbols, found);
+  Calls calls(function, symbols, found);
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    const ir::Statement& s = function.body[i];
+    if (s.kind != ir::Statement::Kind::instruction) continue;
+    const ir::Instruction& instruction = function.instructions[s.index];
+    if (instruction.match) calls.instruction(instruction, static_cast<std::uint32_t>(i), s.place);
+  }
+}
+
+}  // namespace ptx::check

@@ -1,0 +1,240 @@
+// Declarations of variables and parameters, and the agreement of a function's declarations with each other
+// (manual 5.4, 7.1, 11.2, 11.6).
+#include <algorithm>
+#include <bit>
+#include <unordered_set>
+
+#include "ptx/base/text.h"
+#include "ptx/check/module.h"
+
+namespace ptx::check {
+
+namespace {
+
+using ir::Variable;
+using isa::Space;
+using isa::Type;
+
+constexpr isa::Requirement b128_since{{8, 3}, {{70}}}, unified_since{{8, 0}, {{90}}}, large_parameters{{8, 1}, {{70}}};
+
+bool reaches(const Goal& goal, const isa::Requirement& need) {
+  return (goal.target.number == 0 || isa::meets(goal.target, need)) &&
+         (goal.version == isa::Version{} || goal.version >= need.version);
+}
+
+bool is_extern(const Variable& v) { return v.linking == "extern"; }
+
+// The values of an initializer, which is kept as text: {1, {2, 3}} against the dimensions and the vector length.
+class Initializer {
+ public:
+  Initializer(const Variable& v, std::string_view text) : type_(v.type), text_(text) {
+    for (const std::int64_t dim : v.dims) sizes_.push_back(dim);
+    if (v.vector > 1) sizes_.push_back(v.vector);
+    vector_ = v.vector > 1;
+  }
+
+  // What is wrong, or nothing.
+  std::string_view judge() {
+    const isa::TypeInfo& t = isa::info(type_);
+    if (t.kind == isa::TypeKind::packed || type_ == Type::f16) return "its type has no initial values";
+    return level(0);
+  }
+
+ private:
+  char peek() {
+    at_ = std::min(text_.find_first_not_of(" \t\n", at_), text_.size());
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+
+  std::string_view level(std::size_t depth) {
+    const bool brace = peek() == '{';
+    if (brace != (depth < sizes_.size())) return "braces and numbers do not follow its dimensions";
+    if (!brace) return scalar();
+    ++at_;
+    std::int64_t n = 0;
+    for (; peek() != '}' && peek() != '\0'; ++n) {
+      if (const auto wrong = level(depth + 1); !wrong.empty()) return wrong;
+      if (peek() == ',') ++at_;
+    }
+    ++at_;
+    if (vector_ && depth + 1 == sizes_.size() && n != sizes_[depth]) return "a vector has one value an element";
+    return sizes_[depth] > 0 && n > sizes_[depth] ? "it has more values than elements" : std::string_view();
+  }
+
+  std::string_view scalar() {
+    const std::size_t begin = at_;
+    for (int open = 0; peek() != '\0'; ++at_) {
+      const char c = text_[at_];
+      if (open == 0 && (c == ',' || c == '}')) break;
+      open += (c == '(') - (c == ')');
+    }
+    const std::string_view value = text_.substr(begin, at_ - begin);
+    const bool number = value.find_first_not_of("0123456789 -+") == value.npos;
+    return number && isa::info(type_).kind == isa::TypeKind::floating
+               ? "floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`"
+               : std::string_view();
+  }
+
+  Type type_;
+  std::string_view text_;
+  std::vector<std::int64_t> sizes_;
+  std::size_t at_ = 0;
+  bool vector_ = false;
+};
+
+// One declaration, wherever it stands. Each function appends at most what is wrong of its kind.
+class Judge {
+ public:
+  Judge(const Goal& goal, const Variable& v, const Place& place, Diagnostics& found)
+      : goal_(goal), v_(v), place_(place), found_(found) {}
+
+  template <class... Parts>
+  void refuse(const Parts&... what) const {
+    found_.emplace_back(Code::directive_value, place_, cat('`', v_.name.view(), "`: ", what...));
+  }
+  template <class... Parts>
+  void lacks(const isa::Requirement& need, const Parts&... what) const {
+    const bool target = goal_.target.number != 0 && !isa::meets(goal_.target, need);
+    found_.emplace_back(target ? Code::needs_target : Code::needs_version, place_,
+                        cat('`', v_.name.view(), "`: ", what..., " needs ", isa::to_string(need)));
+  }
+
+  void type() const {
+    if (v_.alignment != 0 && !std::has_single_bit(v_.alignment))
+      refuse("alignment ", v_.alignment, " is not a power of two");
+    if (!v_.opaque.empty()) return;
+    if (v_.type == Type::pred) return refuse("a .pred variable can only be a register");
+    const isa::TypeInfo& t = isa::info(v_.type);
+    if (!t.declarable) return refuse("no variable is declared .", t.name, "; it takes bit types of that size");
+    if (v_.type == Type::b128 && !reaches(goal_, b128_since)) lacks(b128_since, ".b128");
+    if (v_.vector == 8 || t.bits * v_.vector > 128) refuse("a vector has 2 or 4 elements and at most 128 bits");
+  }
+
+  void linking() const {
+    if (v_.linking.find(' ') != v_.linking.npos)
+      refuse("a declaration has one of .extern, .visible, .weak and .common");
+    if (v_.linking == "common" && v_.space != Space::global) refuse("only .global variables are .common");
+    if (v_.attributes.empty()) return;
+    const bool unified = v_.attributes.find(".unified") != v_.attributes.npos;
+    if (v_.space != Space::global) return refuse("only .global variables have attributes");
+    if (unified && !reaches(goal_, unified_since)) lacks(unified_since, ".unified");
+  }
+
+  void initial_value() const {
+    if (v_.initializer.empty() || !v_.opaque.empty()) return;
+    if (v_.space != Space::global && v_.space != Space::const_)
+      return refuse("only .global and .const variables have an initial value");
+    if (is_extern(v_)) return refuse("an .extern variable has no initial value");
+    if (const auto wrong = Initializer(v_, v_.initializer).judge(); !wrong.empty()) refuse("initial value: ", wrong);
+  }
+
+  void size() const {
+    const bool open = !v_.initializer.empty() || is_extern(v_);
+    for (std::size_t i = 0; i < v_.dims.size(); ++i) {
+      if (v_.dims[i] <= 0 && !(i == 0 && open && v_.dims[i] < 0))
+        return refuse("only the first size of an .extern or initialised array may be left open");
+    }
+  }
+
+  void opaque(bool module_scope) const {
+    if (v_.opaque.empty()) return;
+    if (!module_scope || v_.space != Space::global) {
+      return refuse("a .", v_.opaque, " is a .global variable of the module or a parameter of an .entry");
+    }
+    sampler();
+  }
+  void sampler() const {
+    if (v_.opaque == "samplerref" && !goal_.independent) refuse("a .samplerref needs .target texmode_independent");
+  }
+
+  void module_space() const {
+    if (v_.space == Space::global || v_.space == Space::const_ || v_.space == Space::shared) return;
+    refuse("a variable of the module is .global, .const or .shared, not .", isa::name(v_.space));
+  }
+
+ private:
+  const Goal& goal_;
+  const Variable& v_;
+  const Place& place_;
+  Diagnostics& found_;
+};
+
+void check_parameter(const Goal& goal, const ir::Function& f, const Variable& v, bool last, Diagnostics& found) {
+  const Judge judge(goal, v, f.place, found);
+  judge.type();
+  if (v.space == Space::reg) {
+    if (f.entry) judge.refuse("a parameter of an .entry is in .param");
+    return;
+  }
+  if (v.space != Space::param) return judge.refuse("a parameter is in .param or .reg");
+  if (v.vector > 1) judge.refuse("a vector is no parameter in .param; declare an array");
+  if (!v.opaque.empty() && !f.entry) judge.refuse("only an .entry has parameters of type .", v.opaque);
+  judge.sampler();
+  if (!v.pointer.empty() && !f.entry) judge.refuse(".ptr is for parameters of an .entry");
+  if (v.dims.size() > 1) judge.refuse("a parameter has one dimension");
+  if (!v.dims.empty() && v.dims[0] <= 0 && (f.entry || !last))
+    judge.refuse("only the last parameter of a .func may leave its size open");
+}
+
+// Whether two parameters are passed alike.
+bool same_parameter(const Variable& a, const Variable& b) {
+  return a.type == b.type && a.vector == b.vector && a.space == b.space && a.dims == b.dims && a.opaque == b.opaque;
+}
+bool same_parameters(const std::vector<Variable>& a, const std::vector<Variable>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_parameter);
+}
+
+}  // namespace
+
+void check_variable(const Goal& goal, const Variable& v, bool module_scope, const Place& place, Diagnostics& found) {
+  const Judge judge(goal, v, place, found);
+  judge.type(), judge.linking(), judge.initial_value(), judge.size(), judge.opaque(module_scope);
+  if (module_scope) judge.module_space();
+}
+
+void check_parameters(const Goal& goal, const ir::Function& f, Diagnostics& found) {
+  const auto refuse = [&](Code code, auto... what) { found.emplace_back(code, f.place, cat(what...)); };
+  std::unordered_set<Name> names;
+  for (const auto* list : {&f.returns, &f.parameters}) {
+    for (const Variable& v : *list) {
+      if (v.name.empty() || v.name.view() == "_" || names.insert(v.name).second) continue;
+      refuse(Code::redeclared_name, "parameter `", v.name.view(), "` is declared twice");
+    }
+  }
+  for (const Variable& v : f.returns) check_parameter(goal, f, v, false, found);
+  for (const Variable& v : f.parameters) check_parameter(goal, f, v, &v == &f.parameters.back(), found);
+  if (f.returns.size() > 1 &&
+      std::any_of(f.returns.begin(), f.returns.end(), [](const Variable& v) { return v.space == Space::param; }))
+    refuse(Code::directive_value, "a function returns one value in .param");
+  if (f.linking.find(' ') != f.linking.npos || f.linking == "common")
+    refuse(Code::directive_value, "a function is one of .extern, .visible and .weak");
+  if (f.linking == "extern" && !f.declaration) refuse(Code::directive_value, "an .extern function has no body");
+  if (!f.attributes.empty() && !reaches(goal, unified_since))
+    refuse(Code::needs_target, "`.unified` needs ", isa::to_string(unified_since));
+  if (!f.entry) return;
+  std::uint64_t size = 0;
+  for (const Variable& v : f.parameters) {
+    const std::uint64_t align =
+        std::max<std::uint64_t>({1, v.alignment, v.opaque.empty() ? isa::info(v.type).bits / 8u : 8u});
+    size = (size + align - 1) / align * align + bytes(v);
+  }
+  const std::uint64_t most = reaches(goal, large_parameters) ? 32764 : 4352;
+  if (size > most) refuse(Code::directive_value, "the parameters have ", size, " bytes; at most ", most);
+}
+
+std::string_view disagreement(const ir::Function& a, const ir::Function& b) {
+  if (a.entry != b.entry) return "once as an .entry and once as a .func";
+  if (!same_parameters(a.returns, b.returns) || !same_parameters(a.parameters, b.parameters))
+    return "with other parameters";
+  if (a.linking != b.linking && !(a.linking == "visible" && b.linking.empty())) return "with another linkage";
+  return {};
+}
+std::string_view disagreement(const Variable& a, const Variable& b) {
+  const bool sized =
+      a.dims.size() == b.dims.size() && (a.dims.empty() || a.dims[0] < 0 || b.dims[0] < 0 || a.dims == b.dims);
+  if (a.type != b.type || a.vector != b.vector || a.space != b.space || a.opaque != b.opaque || !sized)
+    return "with another type";
+  return is_extern(a) && b.linking.empty() ? "first as .extern, then without linkage" : std::string_view();
+}
+
+}  // namespace ptx::check

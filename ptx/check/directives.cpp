@@ -1,0 +1,184 @@
+// Directives: of a function, between its parameters and its body, and pragmas and tables inside it. Facts:
+// isa/directives.def.
+#include "ptx/isa/directives.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "ptx/base/text.h"
+#include "ptx/check/module.h"
+
+namespace ptx::check {
+
+namespace {
+
+using On = isa::FunctionDirective::On;
+
+void check_gate(const Goal& goal, std::string_view what, const isa::Requirement& need, const Place& place,
+                Diagnostics& found) {
+  if (goal.target.number != 0 && !isa::meets(goal.target, need)) {
+    found.emplace_back(
+        Code::needs_target, place,
+        cat('`', what, "` needs ", isa::to_string(need), ", the target is ", isa::to_string(goal.target)));
+  } else if (goal.version != isa::Version{} && goal.version < need.version) {
+    found.emplace_back(
+        Code::needs_version, place,
+        cat('`', what, "` needs ", isa::to_string(need), ", the module is .version ", isa::to_string(goal.version)));
+  }
+}
+
+std::optional<std::int64_t> whole_number(std::string_view digits) {
+  const int base = digits.starts_with("0x") ? 16 : 10;
+  if (base == 16) digits.remove_prefix(2);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+// The values behind the word, between commas.
+std::vector<std::string_view> values_of(std::string_view text) {
+  std::vector<std::string_view> values;
+  constexpr std::string_view gaps = " \t\n,;";
+  for (std::size_t at = isa::first_word(text).size(); at < text.size();) {
+    at = text.find_first_not_of(gaps, at);
+    if (at == text.npos) break;
+    std::size_t end = text[at] == '"' ? text.find('"', at + 1) : text.find_first_of(gaps, at);
+    end = std::min(end == text.npos ? end : end + (text[at] == '"'), text.size());
+    values.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return values;
+}
+
+std::string_view unquoted(std::string_view s) { return s.size() >= 2 && s[0] == '"' ? s.substr(1, s.size() - 2) : s; }
+
+bool is_value(const isa::FunctionDirective& row, std::string_view value) {
+  if (value[0] == '"') return row.word == ".language" && isa::is_language(unquoted(value));
+  const auto number = whole_number(value);
+  return number && *number >= row.least && *number <= row.most;
+}
+
+void check_function_directive(const Goal& goal, std::string_view text, const ir::Function& function,
+                              Diagnostics& found) {
+  const std::string_view word = isa::first_word(text);
+  const Place& place = function.place;
+  const auto refuse = [&](auto... what) {
+    found.emplace_back(Code::directive_value, place, cat('`', word, "` ", what...));
+  };
+  if (word == ".pragma") {
+    if (!function.entry) return refuse("stands in a function's body, or in front of that of an .entry");
+    return check_pragma(goal, text, PragmaPlace::header, place, found);
+  }
+  if (word == ".maxnctapersm") return refuse("ended with PTX 2.0; write .minnctapersm");
+  const isa::FunctionDirective* row = isa::function_directive(word);
+  if (!row) return;
+  if (row->on != On::both && (row->on == On::entry) != function.entry) {
+    return refuse("is for ", row->on == On::entry ? "an .entry" : "a .func");
+  }
+  check_gate(goal, word, row->since, place, found);
+  const auto values = values_of(text);
+  const bool legal = std::all_of(values.begin(), values.end(), [&](std::string_view v) { return is_value(*row, v); });
+  if (legal && values.size() <= row->numbers && values.empty() == (row->numbers == 0)) return;
+  if (row->numbers == 0) return refuse("takes no value");
+  refuse("takes ", row->numbers == 1 ? "one number" : "up to ", row->numbers == 1 ? "" : std::to_string(row->numbers),
+         row->numbers == 1 ? "" : " numbers", " in ", row->least, "..", row->most);
+}
+
+std::ptrdiff_t count(const ir::Function& function, std::string_view word) {
+  return std::count_if(function.directives.begin(), function.directives.end(),
+                       [&](const std::string& text) { return isa::first_word(text) == word; });
+}
+
+void check_combinations(const ir::Function& function, Diagnostics& found) {
+  const auto refuse = [&](auto... what) { found.emplace_back(Code::directive_value, function.place, cat(what...)); };
+  for (const isa::DirectivePair& pair : isa::directive_pairs()) {
+    if (!count(function, pair.one) || pair.together == (count(function, pair.other) != 0)) continue;
+    pair.together ? refuse('`', pair.one, "` needs `", pair.other, "` beside it")
+                  : refuse('`', pair.one, "` and `", pair.other, "` exclude each other");
+  }
+  for (const std::string& text : function.directives) {
+    const isa::FunctionDirective* row = isa::function_directive(isa::first_word(text));
+    if (row && !row->repeats &&
+        &text != &*std::find_if(function.directives.begin(), function.directives.end(),
+                                [&](const std::string& t) { return isa::first_word(t) == row->word; })) {
+      refuse('`', row->word, "` stands twice");
+    }
+  }
+  if (count(function, ".noreturn") && !function.returns.empty()) refuse("a function with `.noreturn` returns no value");
+}
+
+}  // namespace
+
+void check_pragma(const Goal& goal, std::string_view text, PragmaPlace where, const Place& place, Diagnostics& found) {
+  for (const std::string_view value : values_of(text)) {
+    const std::string_view string = unquoted(value);
+    const isa::Pragma* row = isa::pragma(string);
+    const auto refuse = [&](std::string_view what) {
+      found.emplace_back(Code::directive_value, place, cat("pragma `", string, "` ", what));
+    };
+    if (!row) {
+      if (where == PragmaPlace::module || where == PragmaPlace::header) refuse("is none that PTX knows");
+      continue;
+    }
+    const bool inside = where == PragmaPlace::kernel || where == PragmaPlace::function;
+    if (row->where != isa::Pragma::Where::any && !inside) {
+      refuse("stands in the body of a function");
+      continue;
+    }
+    if (row->where == isa::Pragma::Where::kernel && where != PragmaPlace::kernel) {
+      refuse("stands in the body of an .entry");
+      continue;
+    }
+    check_gate(goal, string, row->since, place, found);
+    const std::string_view rest = string.substr(std::min(string.size(), row->string.size() + 1));
+    const auto number = whole_number(rest);
+    if (row->number ? !number || *number < 0 : !rest.empty())
+      refuse(row->number ? "takes a number" : "takes nothing else");
+  }
+}
+
+void check_header(const Goal& goal, const ir::Function& function, Diagnostics& found) {
+  for (const std::string& text : function.directives) check_function_directive(goal, text, function, found);
+  check_combinations(function, found);
+}
+
+namespace {
+
+// 10.34, 10.35 of PTX ISA 9.4: %perctamemoryoffset and %perctamemorysize.
+void check_memory_per_cta(const Goal& goal, const ir::Function& function, Diagnostics& found) {
+  const bool knows = goal.version == isa::Version{} || goal.version >= isa::Version{9, 4};
+  if (!function.entry || !knows || count(function, ".minperctamemory")) return;
+  for (const ir::Statement& s : function.body) {
+    if (s.kind != ir::Statement::Kind::instruction) continue;
+    for (const ir::Operand& o : function.operands_of(function.instructions[s.index])) {
+      if (o.kind != ir::Operand::Kind::special || !Name::from_id(o.id).view().starts_with("%perctamemory")) continue;
+      found.emplace_back(
+          Code::directive_value, s.place,
+          cat('`', Name::from_id(o.id).view(), "` needs `.minperctamemory` in front of the kernel's body"));
+    }
+  }
+}
+
+}  // namespace
+
+void check_body_directives(const Goal& goal, const ir::Function& function, Diagnostics& found) {
+  check_memory_per_cta(goal, function, found);
+  for (const ir::Statement& s : function.body) {
+    if (s.kind != ir::Statement::Kind::directive) continue;
+    const std::string_view text = function.texts[s.index];
+    const std::string_view word = isa::first_word(text);
+    if (word == ".pragma") {
+      check_pragma(goal, text, function.entry ? PragmaPlace::kernel : PragmaPlace::function, s.place, found);
+    }
+    if (const auto* need = isa::body_directive(word)) check_gate(goal, word, *need, s.place, found);
+    if (word != ".callprototype") continue;
+    for (std::size_t at = text.find('.', 1); at != text.npos; at = text.find('.', at + 1)) {
+      const std::string_view inner = isa::first_word(text.substr(at));
+      if (const auto* row = isa::function_directive(inner)) check_gate(goal, inner, row->since, s.place, found);
+    }
+  }
+}
+
+}  // namespace ptx::check

@@ -1,0 +1,42 @@
+// Rules of texture instructions (9.7.10).
+#include "ptx/base/text.h"
+#include "ptx/check/rules.h"
+
+namespace ptx::check::rules {
+
+using ir::Operand;
+
+namespace {
+
+bool meets(const Goal& goal, isa::Version version, std::uint16_t target) {
+  return (goal.version == isa::Version{} || goal.version >= version) &&
+         (goal.target.number == 0 || goal.target.number >= target);
+}
+
+Broken wrong(std::string_view what) { return {Code::texture_operands, std::string(what)}; }
+
+// Behind the destination, the brackets, and what .level and .grad add: an offset {..}, a depth, or both.
+Broken offsets_and_depth(const View& view, const isa::Match& match, std::span<const Operand> rest) {
+  const std::string_view geom = match.value("geom");
+  if (rest.empty()) return {};
+  if (!meets(view.goal, {4, 3}, 30)) return wrong("offsets and depths need PTX 4.3 and sm_30");
+  if (rest.front().kind == Operand::Kind::vector && geom.ends_with("cube")) return wrong("cubes take no offsets");
+  if (rest.back().kind == Operand::Kind::vector) return {};
+  if (geom == "3d" || geom.ends_with("ms")) return wrong(cat('.', geom, " textures have no depth to compare"));
+  return match.type("ctype") == isa::Type::s32 ? wrong("depths are compared at .f32 coordinates") : Broken{};
+}
+
+}  // namespace
+
+Broken texture_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const auto operands = view.function.operands_of(instruction);
+  if (operands[0].kind == Operand::Kind::pair && !meets(view.goal, {7, 1}, 60)) {
+    return wrong("the predicate beside the destination needs PTX 7.1 and sm_60");
+  }
+  if (view.goal.independent && operands[1].count() < 3)
+    return wrong("in independent mode a sampler stands beside a texture");
+  const std::size_t own = match.has("level") ? 3 : match.has("grad") ? 4 : 2;
+  return offsets_and_depth(view, match, operands.subspan(own));
+}
+
+}  // namespace ptx::check::rules

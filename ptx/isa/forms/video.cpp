@@ -1,0 +1,3 @@
+#define PTX_CHAPTER chapter_video
+#define PTX_ROWS "ptx/isa/forms/video.def"
+#include "ptx/isa/chapter.h"

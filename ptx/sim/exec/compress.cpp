@@ -1,0 +1,3 @@
+#define PTX_CHAPTER bind_compress
+#define PTX_ROWS "ptx/isa/forms/compress.def"
+#include "ptx/sim/exec/chapter.h"

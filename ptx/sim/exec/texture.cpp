@@ -1,0 +1,3 @@
+#define PTX_CHAPTER bind_texture
+#define PTX_ROWS "ptx/isa/forms/texture.def"
+#include "ptx/sim/exec/chapter.h"

@@ -1,0 +1,172 @@
+// Whole modules of one line: declarations, functions, directives. Each is legal or refused as ptxas 13.5 has it.
+#include <doctest/doctest.h>
+
+#include "ptx/base/text.h"
+#include "ptx/check/check.h"
+#include "ptx/ir/lower.h"
+#include "ptx/syntax/parse.h"
+
+namespace {
+
+bool refused(std::string_view text, std::string_view target, std::string_view version) {
+  const auto parsed =
+      ptx::syntax::parse(ptx::cat(".version ", version, "\n.target ", target, "\n.address_size 64\n", text, "\n"));
+  ptx::ir::Lowered lowered = ptx::ir::lower(parsed.tree);
+  ptx::Diagnostics all = parsed.diagnostics;
+  for (const auto* part : {&lowered.diagnostics}) all.insert(all.end(), part->begin(), part->end());
+  for (const ptx::Diagnostic& d : ptx::check::check(lowered.module)) all.push_back(d);
+  for (const ptx::Diagnostic& d : all) {
+    if (d.severity == ptx::Severity::error) return true;
+  }
+  return false;
+}
+
+constexpr const char* legal_modules[] = {
+    ".extern .global .b8 a[];",
+    ".extern .global .b8 a[][4];",
+    ".global .b8 a[][4] = {{1,2,3,4}};",
+    ".global .b8 a[4] = {1,2};",
+    ".global .f32 a = 0f3F800000;",
+    ".global .b32 a[2] = {1.0, 2};",
+    ".global .v2 .b32 a[2] = {{1,2},{3,4}};",
+    ".global .u8 x[4]; .global .u64 p[2] = {x, generic(x)};",
+    ".global .align 128 .b32 a;",
+    ".const .b32 a[16384];",
+    ".extern .global .b32 a; .visible .global .b32 a;",
+    ".extern .global .b32 a[]; .visible .global .b32 a[4];",
+    ".weak .shared .b32 a;",
+    ".common .global .b32 a;",
+    ".global .attribute(.managed) .b32 a;",
+    ".global .attribute(.unified(1,2)) .b32 a;",
+    ".global .texref t[4]; .global .surfref s;",
+    ".func f(.param .b8 a[]) { ret; }",
+    ".func f(.param .b32 a); .func f(.param .b32 b) { ret; }",
+    ".func (.reg .b32 r, .reg .b32 q) f() { ret; }",
+    ".visible .func f(); .func f() { ret; }",
+    ".entry k(.param .u64 .ptr .global .align 16 a) { ret; }",
+    ".entry k(.param .texref a) { ret; }",
+    ".entry k(.param .b8 a[32764]) { ret; }",
+    ".entry k() .maxntid 1024,2,1 .minnctapersm 2 .maxnreg 32 { ret; }",
+    ".entry k() .pragma \"nounroll\"; { ret; }",
+    ".entry k() .explicitcluster .maxclusterrank 2 { ret; }",
+    ".entry k() { .pragma \"used_bytes_mask 0xff\"; .pragma \"frequency 4\"; ret; }",
+    ".func f() .abi_preserve 237 .abi_preserve_control 11 { ret; }",
+    ".visible .func b() { ret; } .visible .func a(); .alias a, b;",
+    ".func h(.param .align 16 .b8 a[16]) { ret; } .entry k() { .param .align 16 .b64 x[2]; call h, (x); ret; }",
+    ".func h(.param .b8 a[]) { ret; } .entry k() { .param .b8 x[8]; call h, (x); ret; }",
+    ".func h(.param .f32 a) { ret; } .entry k() { call h, (1.0); ret; }",
+    ".func g() { ret; } .entry k() { .reg .b64 l; T: .calltargets g; call l, T; ret; }",
+    ".entry k() { .reg .b64 l; .reg .b32 r; P: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), l, (r), P; "
+    "ret; }",
+    ".entry k() { .reg .b32 r; T: .branchtargets A, A; brx.idx r, T; A: ret; }",
+    ".entry k() { .reg .b32 a; { .reg .b32 a; } ret; }",
+    ".entry k() { .reg .u16 h; mov.u16 h, %ntid.y; ret; }",
+};
+
+constexpr const char* refused_modules[] = {
+    ".global .b8 a[];",
+    ".global .b8 a[4][0];",
+    ".extern .shared .b8 a[4][];",
+    ".global .b8 a[2] = {1,2,3};",
+    ".global .b8 a[2][2] = {1,2,3,4};",
+    ".global .b8 a = {1};",
+    ".global .f32 a = 1;",
+    ".global .f16 a = 1.0;",
+    ".global .v2 .b32 a = {1,2,3};",
+    ".global .bf16 a;",
+    ".global .e4m3 a;",
+    ".global .b1 a;",
+    ".global .v8 .b16 a;",
+    ".global .align 3 .b8 a;",
+    ".global .align 0 .b8 a;",
+    ".shared .b32 a = 1;",
+    ".const .b8 a[65537];",
+    ".extern .global .b32 a = 1;",
+    ".extern .global .b32 a; .global .b32 a;",
+    ".extern .global .b32 a; .visible .global .f32 a;",
+    ".global .b32 a; .global .b32 a;",
+    ".common .shared .b32 a;",
+    ".visible .weak .global .b32 a;",
+    ".shared .attribute(.managed) .b32 a;",
+    ".local .b32 a;",
+    ".param .b32 a;",
+    ".shared .texref t;",
+    ".global .samplerref t;",
+    ".func f() { ret; } .func f();",
+    ".func f(.param .b32 a); .func f(.param .f32 b) { ret; }",
+    ".func f(.param .b32 a); .func f() { ret; }",
+    ".extern .func f(); .visible .func f() { ret; }",
+    ".func (.param .b32 r, .param .b32 q) f() { ret; }",
+    ".func f(.param .b8 a[], .param .b32 b) { ret; }",
+    ".func f(.param .pred a) { ret; }",
+    ".func f(.param .v2 .b32 a) { ret; }",
+    ".func f(.local .b32 a) { ret; }",
+    ".func f(.param .texref a) { ret; }",
+    ".func f(.param .u64 .ptr .global a) { ret; }",
+    ".entry k(.reg .b32 a) { ret; }",
+    ".entry k(.param .b32 a[]) { ret; }",
+    ".entry k(.param .b8 a[32765]) { ret; }",
+    ".extern .func f() { ret; }",
+    ".global .b32 k; .entry k() { ret; }",
+    ".entry k() .maxntid 0 { ret; }",
+    ".entry k() .maxntid 1,2,3,4 { ret; }",
+    ".entry k() .maxntid 1 .reqntid 1 { ret; }",
+    ".entry k() .maxnctapersm 2 { ret; }",
+    ".entry k() .maxclusterrank 4 .reqnctapercluster 2 { ret; }",
+    ".func f() .maxntid 1 { ret; }",
+    ".func f() .noreturn .noreturn { ret; }",
+    ".func (.param .b32 r) f() .noreturn { ret; }",
+    ".func f() .abi_preserve 256 { ret; }",
+    ".func f() .abi_preserve_control 12 { ret; }",
+    ".func f() .pragma \"nounroll\"; { ret; }",
+    ".pragma \"frequency 4\";",
+    ".entry k() { .pragma \"frequency\"; ret; }",
+    ".func f() { .pragma \"enable_smem_spilling\"; ret; }",
+    ".entry k() { .pragma \"mma_throughput\"; ret; }",
+    ".alias a, b;",
+    ".visible .func b() { ret; } .visible .func a() {ret;} .alias a, b;",
+    ".entry b() { ret; } .visible .func a(); .alias a, b;",
+    ".func h(.param .b32 a) { ret; } .entry k() { .reg .b64 l; call h, (l); ret; }",
+    ".func h(.param .align 16 .b8 a[16]) { ret; } .entry k() { .param .align 8 .b8 x[16]; call h, (x); ret; }",
+    ".entry k() { .reg .b64 l; call l; ret; }",
+    ".entry k() { .reg .b64 l; call l, Q; Q: .callprototype _ (); ret; }",
+    ".func g() { ret; } .entry k() { P: .callprototype _ (); call g, P; ret; }",
+    ".entry k() { .reg .b32 r; brx.idx r, A; A: ret; }",
+    ".entry k() { .reg .b32 r; T: .branchtargets A, C; brx.idx r, T; A: ret; }",
+    ".entry k() { .branchtargets A; A: ret; }",
+    ".entry k() { .reg .v2 .pred p; ret; }",
+    ".entry k() { .reg .bf16 h; ret; }",
+    ".entry k() { .global .texref t; ret; }",
+    ".entry k() { .local .b32 s = 1; ret; }",
+    ".entry k() { .reg .b16 h; mov.u16 h, %laneid; ret; }",
+    ".entry k() { .reg .u64 l; mov.u64 l, %perctamemoryoffset; ret; }",
+};
+
+}  // namespace
+
+TEST_CASE("declarations and directives that the assembler takes") {
+  for (const char* text : legal_modules) CHECK_MESSAGE(!refused(text, "sm_90a", "9.0"), text);
+}
+
+TEST_CASE("declarations and directives that the assembler refuses") {
+  for (const char* text : refused_modules) CHECK_MESSAGE(refused(text, "sm_90a", "9.0"), text);
+}
+
+TEST_CASE("declarations of a later version, and options of the target") {
+  CHECK(refused(".entry k() { .reg .b128 q; ret; }", "sm_90a", "8.2"));
+  CHECK(!refused(".entry k() { .reg .b128 q; ret; }", "sm_90a", "8.3"));
+  CHECK(refused(".entry k(.param .b8 a[4356]) { ret; }", "sm_90", "8.0"));
+  CHECK(!refused(".entry k(.param .b8 a[4356]) { ret; }", "sm_90", "8.1"));
+  CHECK(refused(".global .attribute(.unified(1,2)) .b32 a;", "sm_80", "8.0"));
+  CHECK(!refused(".global .samplerref t;", "sm_90, texmode_independent", "8.0"));
+  CHECK(refused("", "sm_90, texmode_independent, texmode_unified", "8.0"));
+  CHECK(refused("", "sm_90, map_f64_to_f32", "8.0"));
+  CHECK(refused("", "sm_90, other", "8.0"));
+  CHECK(!refused(".entry k() .language \"CUDA C++\", 3 { ret; }", "sm_90", "9.3"));
+  CHECK(refused(".entry k() .language \"rust\" { ret; }", "sm_90", "9.3"));
+  CHECK(refused(".entry k() .language 11 { ret; }", "sm_90", "9.3"));
+  CHECK(refused(".entry k() .minperctamemory 1024 { ret; }", "sm_75", "9.4"));
+  CHECK(
+      !refused(".entry k() .minperctamemory 1024 { .reg .u32 r; mov.u32 r, %perctamemorysize; ret; }", "sm_80", "9.4"));
+  CHECK(refused(".entry k() { .reg .u32 r; mov.u32 r, %perctamemorysize; ret; }", "sm_80", "9.4"));
+}
