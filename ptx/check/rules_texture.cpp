@@ -33,6 +33,8 @@ Broken texture_operands(const View& view, const isa::Match& match, const ir::Ins
   if (operands[0].kind == Operand::Kind::pair && !meets(view.goal, {7, 1}, 60)) {
     return wrong("the predicate beside the destination needs PTX 7.1 and sm_60");
   }
+  if (!view.goal.independent && operands[1].count() == 3)
+    return wrong("a sampler stands beside a texture in independent mode alone");
   if (view.goal.independent && operands[1].count() < 3)
     return wrong("in independent mode a sampler stands beside a texture");
   const std::size_t own = match.has("level") ? 3 : match.has("grad") ? 4 : 2;

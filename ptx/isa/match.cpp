@@ -71,7 +71,7 @@ Pattern pattern(const Match& match, const OperandRow& row, bool relaxed) {
   p.exact = row.type.named && !match.form->widens_all;
   p.group = row.group;
   const bool first_two = &row == &match.form->operands[0] || &row == &match.form->operands[1];
-  p.wider = relaxed && (!row.type.named || first_two || match.form->widens_all);
+  p.wider = relaxed && !row.coords && (!row.type.named || first_two || match.form->widens_all);
   if (row.kind == OperandKind::address) p.space = space_of(match, row);
   if (row.kind == OperandKind::symbol) p.space = match.space();
   if (row.list) p.length = static_cast<std::uint8_t>(row.count == Count::none ? row.length : count(row.count, match));

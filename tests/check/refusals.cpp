@@ -158,7 +158,7 @@ TEST_CASE("texture_operands, mixed_vector") {
                           body, " ret; }\n")));
   };
   CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4, f5}];") == Code{});
-  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [l0, l1, {f4, f5}], {1, -1}, f6;") == Code{});
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [l0, {f4, f5}], {1, -1}, f6;") == Code{});
   CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [s, {f4, f5}];") == Code::operand_kind);
   CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4}];") == Code::vector_length);
   CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4, i0}];") == Code::mixed_vector);
@@ -169,6 +169,7 @@ TEST_CASE("texture_operands, mixed_vector") {
   CHECK(texture("tex.2d.v4.f32.s32 {f0, f1, f2, f3}, [t, {r4, r5}], f4;") == Code::texture_operands);
   CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}|p, [t, {f4, f5}];", "sm_75", "7.0") == Code::texture_operands);
   CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}|p, [t, {f4, f5}];", "sm_75", "7.1") == Code{});
+  CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [l0, l1, {f4, f5}];") == Code::texture_operands);
   constexpr std::string_view independent = "sm_90a, texmode_independent";
   CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, {f4, f5}];", independent) == Code::texture_operands);
   CHECK(texture("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [t, l0, {f4, f5}];", independent) == Code{});
