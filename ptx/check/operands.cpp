@@ -190,8 +190,8 @@ class Judge {
     return scalar(p, o);
   }
 
-  // Neighbours in a vector agree: integers, floats and f16x2 each with their own, bit types with everything. The index of
-  // a texture array stands for itself.
+  // Neighbours in a vector agree: integers, floats and f16x2 each with their own, bit types with everything. The index
+  // of a texture array stands for itself.
   bool is_mixed(const Pattern& p, const Operand& vector) const {
     if (vector.kind != Operand::Kind::vector) return false;
     TypeKind before = TypeKind::bits;

@@ -16,7 +16,8 @@ namespace {
 
 // Manual 9.4.1, operand size exceeding instruction-type size.
 bool is_relaxed(std::string_view opcode) {
-  return opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "cvt" || opcode == "suld" || opcode == "sust";
+  return opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "cvt" || opcode == "suld" ||
+         opcode == "sust" || opcode == "sured";
 }
 
 void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
@@ -33,8 +34,8 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.back().relaxed = is_relaxed(opcode);
     forms.back().widens_all = entry.form.id.starts_with("cvt_pack") || entry.form.id == "cvt_x2_f32";
     forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
-    forms.back().braces_scalars =
-        opcode == "mov" || opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "suld" || opcode == "sust";
+    forms.back().braces_scalars = opcode == "mov" || opcode == "ld" || opcode == "ldu" || opcode == "st" ||
+                                  opcode == "suld" || opcode == "sust" || opcode == "sured";
     forms.back().integers_for_floats = opcode == "tex" || opcode == "tld4";
     forms.back().names_variables = opcode == "mov";
   }
