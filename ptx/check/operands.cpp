@@ -184,9 +184,7 @@ class Judge {
 
   Code value(const Pattern& p, const Operand& o) const {
     const std::uint32_t n = length(o);
-    if (o.kind == Operand::Kind::vector && !(p.row->coords && match_.value("geom").starts_with('a')) &&
-        is_mixed(view_.function.children(o)))
-      return Code::mixed_vector;
+    if (is_mixed(p, o)) return Code::mixed_vector;
     if (p.row->pack) return pack(p, o, n);
     if (p.length == 0 && n == 0) return scalar(p, o);
     if (p.length == 0 && n == 1 && form_.braces_scalars) return scalar(p, view_.function.children(o)[0]);
@@ -199,23 +197,12 @@ class Judge {
     return scalar(p, o);
   }
 
-  // All have one width. The index of a texture array is an integer of its own.
-  Code elements(const Pattern& p, std::span<const Operand> elements) const {
-    const bool index = p.row->coords && match_.value("geom").starts_with('a');
-    unsigned bits = 0;
-    for (const Operand& element : elements) {
-      if (const Code code = part(p, element, bits); code != Code{}) return code;
-    }
-    if (!index) return {};
-    const TypeKind kind = kind_of(elements[0]);
-    if (kind != TypeKind::bits && kind != TypeKind::unsigned_) return Code::operand_type;
-    return is_mixed(elements.subspan(1)) ? Code::mixed_vector : Code{};
-  }
-
-  // Neighbours in a vector agree: integers, floats and f16x2 each with their own, bit types with everything.
-  bool is_mixed(std::span<const Operand> elements) const {
+  // Neighbours in a vector agree: integers, floats and f16x2 each with their own, bit types with everything. The index
+  // of a texture array stands for itself.
+  bool is_mixed(const Pattern& p, const Operand& vector) const {
+    if (vector.kind != Operand::Kind::vector) return false;
     TypeKind before = TypeKind::bits;
-    for (const Operand& o : elements) {
+    for (const Operand& o : view_.function.children(vector).subspan(has_index(p))) {
       if (o.kind == Operand::Kind::sink || o.kind == Operand::Kind::special) continue;
       const TypeKind kind = kind_of(o);
       if (kind != TypeKind::bits && before != TypeKind::bits && kind != before) return true;
@@ -223,6 +210,7 @@ class Judge {
     }
     return false;
   }
+  bool has_index(const Pattern& p) const { return p.row->coords && match_.value("geom").starts_with('a'); }
 
   // Of a register or a number; integers are all of one kind.
   TypeKind kind_of(const Operand& o) const {
@@ -231,6 +219,16 @@ class Judge {
     if (o.kind != Operand::Kind::reg) return TypeKind::bits;
     const TypeKind kind = isa::info(type_of(o)).kind;
     return kind == TypeKind::signed_ ? TypeKind::unsigned_ : kind;
+  }
+
+  Code elements(const Pattern& p, std::span<const Operand> elements) const {
+    const TypeKind index = has_index(p) ? kind_of(elements[0]) : TypeKind::bits;
+    if (index != TypeKind::bits && index != TypeKind::unsigned_) return Code::operand_type;
+    unsigned bits = 0;
+    for (const Operand& element : elements) {
+      if (const Code code = part(p, element, bits); code != Code{}) return code;
+    }
+    return {};
   }
 
   // One element of a vector. An integer register of the right width passes for a float, as in the assembler.

@@ -15,7 +15,7 @@
 namespace ptx::interop::xla {
 namespace {
 
-constexpr std::size_t max_inputs = 64;
+constexpr std::size_t max_inputs = 32;
 constexpr std::size_t max_devices = 64;  // of one process
 enum class Platform { cpu, cuda };
 
@@ -230,11 +230,23 @@ bool element(DataType type, launch::Element& out) {
   return false;
 }
 
-// XLA's buffers are dense and row-major: the layout that the call asks for.
+// The tensors of one call, inputs then outputs, as the plan sees them. Nothing is set before it is looked at: this lies
+// on the stack of every call.
+struct Tensors {
+  DLTensor* all() { return reinterpret_cast<DLTensor*>(storage); }
+  DLTensor& operator[](std::size_t index) { return all()[index]; }
+
+  alignas(DLTensor) std::byte storage[(max_inputs + max_outputs) * sizeof(DLTensor)];
+  std::int64_t strides[max_inputs + max_outputs][max_rank];  // of those that are not row-major
+};
+
+// XLA's buffers are dense, in the order that the call asks for: row-major but for what the record says.
 bool view(const Values& values, std::int64_t index, DLDevice device, DLTensor& out) {
   const auto& buffer = *static_cast<const Buffer*>(values.values[index]);
   launch::Element type;
   if (values.types[index] != buffer_type || !element(buffer.dtype, type)) return false;
+  if (buffer.rank > static_cast<std::int64_t>(max_rank)) return false;
+  new (&out) DLTensor;
   out.data = buffer.data;
   out.device = device;
   out.ndim = static_cast<std::int32_t>(buffer.rank);
@@ -243,37 +255,38 @@ bool view(const Values& values, std::int64_t index, DLDevice device, DLTensor& o
   return true;
 }
 
-// Results stand where XLA put them. Sizes are compared as the plan works them out; false where they differ.
-struct Results {
-  const Values& values;
-  DLDevice device;
-  static bool allocate(void* context, std::size_t index, DLTensor& tensor) {
-    const auto& self = *static_cast<Results*>(context);
-    DLTensor given;
-    if (!view(self.values, static_cast<std::int64_t>(index), self.device, given)) return false;
-    if (given.dtype != tensor.dtype || given.ndim != tensor.ndim) return false;
-    if (!std::equal(given.shape, given.shape + given.ndim, tensor.shape)) return false;
-    return tensor.data = given.data, true;
-  }
-};
+// The last two dimensions the other way round.
+void turn(DLTensor& tensor, std::int64_t* strides) {
+  const std::int32_t rank = tensor.ndim;
+  if (rank < 2) return;
+  strides[rank - 2] = 1, strides[rank - 1] = tensor.shape[rank - 2];
+  std::int64_t elements = tensor.shape[rank - 1] * tensor.shape[rank - 2];
+  for (std::int32_t i = rank - 2; i-- > 0; elements *= tensor.shape[i]) strides[i] = elements;
+  tensor.strides = strides;
+}
 
-// The inputs as the plan sees them; an input that the kernel writes must lie where its result does.
-std::string collect(const CallFrame& frame, const Site& site, const Plan& plan, DLDevice device, DLTensor* inputs) {
-  const std::string& entry = plan.record().entry;
-  const auto results = static_cast<std::int64_t>(plan.outputs() + site.in_place.size());
-  if (frame.arguments.size > static_cast<std::int64_t>(max_inputs) || frame.results.size != results)
-    return cat(entry, ": the program passes ", frame.arguments.size, " arguments and takes ", frame.results.size,
-               " results of a kernel with ", plan.inputs(), " and ", results);
-  for (std::int64_t i = 0; i < frame.arguments.size; ++i)
-    if (!view(frame.arguments, i, device, inputs[i]))
-      return cat(entry, ": argument ", i, " is of a type that no kernel takes");
+// Empty, or what is wrong. An input that the kernel writes must lie where its result does.
+std::string collect(const CallFrame& frame, const Site& site, const Plan& plan, DLDevice device, Tensors& tensors) {
+  const launch::Record& record = plan.record();
+  const auto inputs = static_cast<std::int64_t>(plan.inputs()), outputs = static_cast<std::int64_t>(plan.outputs());
+  const auto results = outputs + static_cast<std::int64_t>(site.in_place.size());
+  if (frame.arguments.size != inputs || frame.results.size != results || plan.inputs() > max_inputs)
+    return cat(record.entry, ": the program passes ", frame.arguments.size, " arguments and takes ", frame.results.size,
+               " results of a kernel with ", inputs, " and ", results);
+  for (std::int64_t i = 0; i < inputs + outputs; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const bool seen = i < inputs ? view(frame.arguments, i, device, tensors[index])
+                                 : view(frame.results, i - inputs, device, tensors[index]);
+    const launch::TensorArgument& argument = record.tensors[index];
+    if (!seen) return cat(record.entry, ": argument `", argument.name, "` is of a type that no kernel takes");
+    if (argument.column_major) turn(tensors[index], tensors.strides[index]);
+  }
   for (std::size_t i = 0; i < site.in_place.size(); ++i) {
     const std::int64_t input = site.in_place[i];
     DLTensor result;
-    const bool same = input < frame.arguments.size &&
-                      view(frame.results, static_cast<std::int64_t>(plan.outputs() + i), device, result) &&
-                      result.data == inputs[input].data;
-    if (!same) return cat(entry, ": argument ", input, " is written in place, but its result lies elsewhere");
+    const bool same = input < inputs && view(frame.results, outputs + static_cast<std::int64_t>(i), device, result) &&
+                      result.data == tensors[input].data;
+    if (!same) return cat(record.entry, ": argument ", input, " is written in place, but its result lies elsewhere");
   }
   return {};
 }
@@ -286,21 +299,18 @@ Error* execute(CallFrame* frame) {
   if (Error* error = find<platform>(frame, site, device)) return error;
   const auto plan = site->kernel->plan(device);
   if (!plan) return fail(frame->api, site->kernel->record(), plan.why());
-  DLTensor inputs[max_inputs];
-  if (const std::string why = collect(*frame, *site, **plan, device, inputs); !why.empty())
+  Tensors tensors;
+  if (const std::string why = collect(*frame, *site, **plan, device, tensors); !why.empty())
     return fail(frame->api, ErrorCode::invalid_argument, why);
-  Results results{frame->results, device};
   Framework framework;
-  framework.context = &results;
-  framework.allocate = Results::allocate;
+  framework.outputs = {tensors.all() + (*plan)->inputs(), (*plan)->outputs()};
   if constexpr (platform == Platform::cuda) {
     auto args = arguments<StreamGet>();
     args.context = frame->context;
     if (Error* error = frame->api->stream_get(&args)) return error;
     framework.stream = args.stream;
   }
-  const auto count = static_cast<std::size_t>(frame->arguments.size);
-  const auto done = (*plan)->call({inputs, count}, site->scalars, framework);
+  const auto done = (*plan)->call({tensors.all(), (*plan)->inputs()}, site->scalars, framework);
   return done ? nullptr : fail(frame->api, (*plan)->record(), done.why());
 }
 

@@ -19,7 +19,8 @@ namespace {
 bool is_relaxed(const Form& form) {
   const std::string_view opcode = form.word(form.opcode);
   if (opcode == "st") return !form.id.starts_with("st_async") && !form.id.starts_with("st_bulk");
-  return opcode == "ld" || opcode == "ldu" || opcode == "cvt" || opcode == "suld" || opcode == "sust" || form.id == "multimem_st_async";
+  return opcode == "ld" || opcode == "ldu" || opcode == "cvt" || opcode == "suld" || opcode == "sust" ||
+         opcode == "sured" || form.id == "multimem_st_async";
 }
 
 void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {

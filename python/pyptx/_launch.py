@@ -203,7 +203,7 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
         from pyptx import _torch_ops
 
         if _torch_ops.must_dispatch(kernel, arrays):
-            return _torch_ops.call(kernel, arrays, kwargs)
+            return _torch_ops.call(kernel, arrays, kwargs, out, stream)
     template, env, scalars = kernel._split(kwargs)
     described = [_describe(kernel, name, array) for name, array in zip(kernel._tensors, arrays, strict=False)]
     env |= unify_envs([_sizes(kernel, [shape for shape, _, _ in described]), env])

@@ -16,6 +16,7 @@ import torch
 
 from pyptx._launch import element_of
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.specs import Layout
 
 __all__ = [
     "Family",
@@ -87,6 +88,8 @@ class Family:
             raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
         if not self.inputs or not (kernel.out_specs or kernel.mutates):
             raise NotImplementedError(f"{kernel!r} is no torch op: it has no input, or nothing that it writes")
+        if any(map(_columns, kernel.out_specs)):  # an eager call wants such an output brought to it
+            raise NotImplementedError(f"{kernel!r} is no torch op: an op makes its outputs in row-major order")
 
     def schema(self) -> str:
         arguments = []
@@ -149,10 +152,11 @@ class Family:
             results = results if isinstance(results, tuple) else (results,)
             results = [result.unflatten(0, (size, result.shape[0] // size)) for result in results]
         else:
+            each = list(zip(self.kernel.in_specs, arrays, in_dims, strict=False))
             calls = [
-                self.op(*(array if dim is None else array.select(dim, i).contiguous() for array, dim in zip(arrays, in_dims, strict=False)), **keywords)
+                self.op(*(a if dim is None else _laid_out(tile, a.select(dim, i)) for tile, a, dim in each), **keywords)
                 for i in range(size)
-            ]  # fmt: skip
+            ]
             results = [torch.stack(each) for each in (zip(*calls, strict=True) if len(outputs) > 1 else [calls])]
         return _results(results), _results([0] * len(outputs))
 
@@ -166,7 +170,7 @@ class Family:
         if tile.shape[0] != self.kernel.batch:
             return array
         array = array.expand(size, *array.shape) if dim is None else array.movedim(dim, 0)
-        return array.flatten(0, 1).contiguous()
+        return _laid_out(tile, array.flatten(0, 1))
 
     def _register_autocast(self):
         """Inside autocast, floating tensors become what the tiles say.  torch.library.register_autocast knows one type
@@ -207,6 +211,15 @@ class Family:
 
     def backward(self, ctx, *gradients):
         self.no_backward("this kernel has no backward")
+
+
+def _columns(tile) -> bool:
+    return tile.layout is Layout.COL and tile.rank > 1
+
+
+def _laid_out(tile, array):
+    """The tensor with the strides that the tile asks for."""
+    return array.mT.contiguous().mT if _columns(tile) else array.contiguous()
 
 
 def _results(values: list):
@@ -317,8 +330,12 @@ def keywords_of(kernel, keywords):
     return numbers
 
 
-def call(kernel, arrays, keywords):
+def call(kernel, arrays, keywords, out=None, stream=None):
     """A call of a kernel as a call of its op, outside of Dynamo."""
+    if stream is not None:
+        raise LaunchTypeError(f"{kernel.__name__}: stream= is not for tensors that torch transforms or traces")
+    if out is not None:
+        return kernel._traced_call(*arrays, **keywords, out=out)
     if keywords:
         keywords = keywords_of(kernel, keywords)
     if prepare(kernel):

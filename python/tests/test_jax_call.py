@@ -13,6 +13,7 @@ from jax_kernels import (
     hlo,
     jax,
     jnp,
+    load,
     make_axpb,
     make_counter,
     make_products,
@@ -20,10 +21,11 @@ from jax_kernels import (
     make_step,
     marks,
     on_gpu,
+    store,
     values,
 )
 
-from pyptx import Tile, _jax, kernel, ptx, reg
+from pyptx import Layout, Tile, _jax, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.types import b16, bf16, e4m3, e5m2, f16, f32, f64, pred, s8, s32, u8, u16, u32
 
@@ -127,6 +129,27 @@ def test_a_transposed_argument_is_made_row_major():
     row_scale = make_row_scale()
     x, w = values(32, 8), values(32, seed=1)
     np.testing.assert_array_equal(jax.jit(lambda x: row_scale(x.T, w))(x), x.T * w)
+
+
+def test_column_major_tiles_lie_so_in_memory():
+    """A kernel that copies memory as it lies tells in which order XLA laid it."""
+
+    def memory(source, target):
+        @kernel(in_specs=(source,), out_specs=(target,), block=(32, 1, 1))
+        def copy(X, Y):
+            px, py = ptx.global_ptrs(X, Y)
+            lane = reg.from_(ptx.special.tid.x(), u32)
+            store(py, lane, load(px, lane))
+            ptx.ret()
+
+        return copy
+
+    x = values(8, 4)
+    flat, column = Tile(32, f32), Tile(8, 4, f32, Layout.COL)
+    np.testing.assert_array_equal(memory(column, flat)(x), x.T.ravel())
+    np.testing.assert_array_equal(memory(Tile(8, 4, f32), flat)(x), x.ravel())
+    np.testing.assert_array_equal(memory(flat, column)(x.T.ravel()), x)
+    np.testing.assert_array_equal(jax.jit(memory(column, column))(x), x)
 
 
 @pytest.mark.skipif(
@@ -327,7 +350,7 @@ def test_arguments_of_another_program_are_refused_by_the_handler():
         call(jnp.ones(32, jnp.int32), (32,))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"axpb: argument `Y`"):
         call(jnp.ones(32), (64,))
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"argument 0 is of a type that no kernel takes"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"argument `X` is of a type that no kernel takes"):
         call(jnp.ones(32, jnp.complex64), (32,))
 
 

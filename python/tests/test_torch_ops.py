@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from pyptx import Tile, _identity, kernel, kernels, ptx, reg  # noqa: E402
+from pyptx import Layout, Tile, _identity, kernel, kernels, ptx, reg  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.types import f32, s32, u32  # noqa: E402
 
@@ -190,6 +190,42 @@ def test_vmap_merges_the_rows_of_a_kernel_that_says_batch():
     ws = torch.randn(3, 33)  # not along the batch: one by one
     expected = torch.stack([op(each, w) for each, w in zip(x, ws, strict=True)])
     torch.testing.assert_close(torch.vmap(op)(x, ws), expected)
+
+
+def test_column_major_inputs():
+    @kernel(
+        in_specs=(Tile("M", "N", f32, Layout.COL),), out_specs=(Tile("M", "N", f32),), grid=lambda M, N: (M, N),
+        block=(1, 1, 1), raw_params=[("u32", "M"), ("u32", "N")],
+    )  # fmt: skip
+    def copy(X, Y):
+        px, py = ptx.global_ptrs(X, Y)
+        row, column = reg.from_(ptx.special.ctaid.x(), u32), reg.from_(ptx.special.ctaid.y(), u32)
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px + (column * ptx.param(u32, "M") + row) * 4))
+        ptx.inst.st.global_.f32(ptx.addr(py + (row * ptx.param(u32, "N") + column) * 4), value)
+        ptx.ret()
+
+    x = torch.randn(3, 4).t()
+    for call in (copy, compiled(copy)):
+        assert torch.equal(call(x), x)
+    assert set(torch.library.opcheck(copy._torch_op, (x,)).values()) == {"SUCCESS"}
+    assert torch.equal(torch.vmap(copy)(torch.stack([x, 2 * x])), torch.stack([x, 2 * x]))
+
+    @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", 2, f32, Layout.COL),), block=(1, 1, 1))
+    def columns(X, Y):
+        ptx.ret()
+
+    with pytest.raises(NotImplementedError, match="columns.*row-major"):
+        columns._prepare_op()
+
+
+def test_out_of_a_call_under_vmap_and_streams():
+    x, w = torch.randn(2, 3, 33), torch.randn(33)
+    out = torch.empty_like(x)
+    torch.vmap(lambda x, out: kernels.rms_norm(x, w, out=out))(x, out)
+    torch.testing.assert_close(out, torch.nn.functional.rms_norm(x, (33,), w, 1e-6))
+    with pytest.raises(LaunchTypeError, match="rms_norm: stream= is not for tensors that torch transforms"):
+        torch.vmap(lambda x: kernels.rms_norm(x, w, stream=7))(x)
 
 
 def test_inputs_that_are_written_are_in_the_schema():

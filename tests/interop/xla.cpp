@@ -134,7 +134,10 @@ bool has(const std::string& text, std::string_view part) { return text.find(part
 
 struct Fake {
   void* library = dlopen(FAKE_CUDA, RTLD_NOW);
-  Fake() { setenv("PYPTX_LIBCUDA", FAKE_CUDA, 1); }  // before the first CUDA tensor of the process
+  Fake() {  // before the first CUDA tensor of the process
+    setenv("PYPTX_LIBCUDA", FAKE_CUDA, 1);
+    setenv("PYPTX_CACHE_DIR", "", 1);
+  }
   std::string journal() { return reinterpret_cast<const char* (*)()>(dlsym(library, "fake_journal"))(); }
 };
 
@@ -201,7 +204,7 @@ TEST_CASE("programs that do not hold together are errors") {
   refused("other scalars", [](Call& c) { c.attributes["scalars"] = "12345678"; });
   refused("in the kernel twice", [](Call& c) { c.attributes["ptx"] = "text"; });
   refused("takes 2 results of a kernel with 1 and 1", [](Call& c) { c.results = 2; });
-  refused("argument 0 is of a type", [](Call& c) { c.dtype = static_cast<DataType>(18); });
+  refused("argument `X` is of a type", [](Call& c) { c.dtype = static_cast<DataType>(18); });
   refused("argument `X`", [](Call& c) { c.dtype = DataType::s32; });
   refused("argument `X`", [](Call& c) { c.size = 31; });
   Call unmade("cpu");
