@@ -37,7 +37,8 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.back().relaxed = is_relaxed(entry.form);
     forms.back().widens_all = entry.form.id.starts_with("cvt_pack") || entry.form.id == "cvt_x2_f32";
     forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
-    forms.back().braces_scalars = opcode == "mov" || (forms.back().relaxed && opcode != "cvt" && opcode != "multimem");
+    forms.back().braces_scalars =
+        opcode == "mov" || opcode == "mma" || (forms.back().relaxed && opcode != "cvt" && opcode != "multimem");
     forms.back().integers_for_floats = opcode == "tex" || opcode == "tld4";
     forms.back().names_variables = opcode == "mov";
   }
