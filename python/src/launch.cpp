@@ -353,7 +353,7 @@ void mark_written(PyObject* object) {
     if (graph != nullptr) mark = PyObject_GetAttrString(graph, "increment_version");
     Py_XDECREF(graph);
   }
-  PyObject* const none = mark == nullptr ? nullptr : PyObject_CallOneArg(mark, object);
+  PyObject* const none = mark == nullptr ? nullptr : PyObject_CallFunctionObjArgs(mark, object, nullptr);
   if (none == nullptr) PyErr_Clear();  // tensors of inference mode have no version
   Py_XDECREF(none);
 }
