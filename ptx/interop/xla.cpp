@@ -16,7 +16,7 @@ namespace ptx::interop::xla {
 namespace {
 
 constexpr std::size_t max_inputs = 32;
-constexpr std::size_t max_devices = 64;  // of one process
+constexpr std::size_t max_devices = 64;  // of one process: the CPU, then GPUs
 enum class Platform { cpu, cuda };
 
 template <class Args>
@@ -53,9 +53,9 @@ class Kernel {
 
   // The plan of a device: lock-free once it is made.
   Expected<const Plan*> plan(DLDevice device) {
-    const auto at = static_cast<std::size_t>(device.id);
+    const std::size_t at = device.type == DeviceType::cpu ? 0 : static_cast<std::size_t>(device.id) + 1;
     if (at >= max_devices)
-      return Diagnostic(Code::unsupported_device, Place{}, cat(record_.entry, ": there are no devices beyond 63"));
+      return Diagnostic(Code::unsupported_device, Place{}, cat(record_.entry, ": there are no GPUs beyond 62"));
     if (const Plan* found = plans_[at].load(std::memory_order_acquire)) return found;
     std::lock_guard lock(mutex_);
     if (const Plan* found = plans_[at].load(std::memory_order_acquire)) return found;

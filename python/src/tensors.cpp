@@ -133,18 +133,29 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
     const bool on_gpu = tensor->device.type == DeviceType::cuda;
     if (api_ == nullptr || (on_gpu && !on_gpu_)) api_ = type.api;
     on_gpu_ |= on_gpu;
-    if (type.read != nullptr && tensor->dtype.code > DLDataType::unsigned_integer && !read_state(type, object))
+    if (type.read != nullptr && tensor->dtype.code > DLDataType::unsigned_integer && !read_state(type, object, *tensor))
       return false;
   }
   return true;
 }
 
-bool Inputs::read_state(const TensorType& type, PyObject* object) {
+// A pending negation is what the imaginary part of a conjugate has, which is every other number of it: a packed tensor
+// of several elements has none, unless somebody called torch._neg_view. To ask torch costs 0.1 us a tensor.
+static bool may_be_negated(const DLTensor& tensor) {
+  std::int64_t packed = 1;
+  for (int axis = tensor.ndim; axis-- > 0;) {
+    if (tensor.strides != nullptr && tensor.shape[axis] != 1 && tensor.strides[axis] != packed) return true;
+    packed *= tensor.shape[axis];
+  }
+  return packed == 1;
+}
+
+bool Inputs::read_state(const TensorType& type, PyObject* object, const DLTensor& tensor) {
   PyObject* const tracked = type.read(type.requires_grad, object, reinterpret_cast<PyObject*>(type.type));
   if (tracked == nullptr) return false;
   if (tracked == Py_True && tracked_ < 0) tracked_ = static_cast<int>(count_);
   Py_DECREF(tracked);
-  if (type.is_neg == nullptr) return true;
+  if (type.is_neg == nullptr || !may_be_negated(tensor)) return true;
   PyObject* const negated = PyObject_Vectorcall(type.is_neg, &object, 1, nullptr);
   if (negated == nullptr) return false;
   if (negated == Py_True && negated_ < 0) negated_ = static_cast<int>(count_);

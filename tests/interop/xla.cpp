@@ -188,7 +188,16 @@ TEST_CASE("CUDA: loaded once a device, launched on XLA's stream") {
   CHECK_FALSE(has(journal, "load"));
   CHECK(has(journal, "launch 1"));
   call.context.ordinal = 64;
-  CHECK(has(call.run(call.handlers.execute), "no devices beyond 63"));
+  CHECK(has(call.run(call.handlers.execute), "no GPUs beyond 62"));
+}
+
+TEST_CASE("one content on the GPU and on the CPU has a plan for each") {
+  Fake fake;
+  Call gpu("CUDA");
+  REQUIRE(gpu.run_all() == "");
+  Call cpu("cpu");
+  CHECK(cpu.run_all() == "");
+  CHECK(cpu.y[31] == 62.0f);
 }
 
 TEST_CASE("programs that do not hold together are errors") {
