@@ -59,7 +59,7 @@ struct Operand {
   std::uint32_t count() const { return child_count; }
   std::uint32_t child_count = 0;
   bool unified = false;  // [x].unified
-  bool minus = false;  // -a, of vmad
+  bool minus = false;    // -a, of vmad
 };
 
 struct Guard {

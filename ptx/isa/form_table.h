@@ -126,7 +126,7 @@ struct Form {
   std::span<const Requirement> needs;  // [0]: the form itself
   std::span<const Rule> rules;
   bool relaxed = false;              // ld, st, cvt and their kin: registers may be wider than the type
-  bool widens_all = false;       // cvt.pack, cvt to f16x2: of every operand
+  bool widens_all = false;           // cvt.pack, cvt to f16x2: of every operand
   bool reads_special = false;        // mov, cvt of integers: sources may be special registers
   bool braces_scalars = false;       // ld, ldu, st, mov: a scalar may be written {a}, as Triton does
   bool integers_for_floats = false;  // tex, tld4: so in {..}

@@ -34,7 +34,9 @@ def test_a_page_has_forms_targets_operands_and_rules(capsys):
     out = capsys.readouterr().out
     assert "PTX ISA 9.7.15.7.1" in out and "since PTX 8.0 and sm_90a" in out and "wgmma_fence" in out
     page = _isa.report("setp.lo")
-    assert "{|q" in page and "rule: lo ls hi hs compare unsigned integers" in page and "setp_int; simulator: yes" in page
+    assert (
+        "{|q" in page and "rule: lo ls hi hs compare unsigned integers" in page and "setp_int; simulator: yes" in page
+    )
 
 
 def test_words_of_a_query_may_stand_in_any_order():

@@ -371,7 +371,7 @@ def test_a_gradient_that_would_be_lost_is_refused():
 
 @needs_torch
 def test_a_pending_negation_or_conjugation_is_refused():
-    scale, x = make_scale(), torch.randn(32)
+    scale = make_scale()
     complex_ = torch.randn(32, dtype=torch.complex64)
     for _ in range(2):
         with pytest.raises(LaunchValueError, match=r"PTX4116 scale: argument `X`: its negation.*resolve_neg"):
