@@ -64,7 +64,7 @@ class Inputs {
   };
   bool read_buffer(PyObject* object, interop::DLTensor& tensor);
   bool read_other(PyObject* object, interop::DLTensor& tensor);
-  bool read_state(const TensorType& type, PyObject* object, const DLTensor& tensor);
+  bool read_state(const TensorType& type, PyObject* object, const interop::DLTensor& tensor);
 
   alignas(interop::DLTensor) std::byte storage_[most * sizeof(interop::DLTensor)];
   std::size_t count_ = 0;
