@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROWS = re.findall(r"^DIAGNOSTIC\((\d+), (\w+),", (ROOT / "ptx/base/diagnostic.def").read_text(), re.MULTILINE)
 
 
-def tests_text() -> str:
+def _sources_of_tests() -> str:
     files = [*(ROOT / "tests").rglob("*.cpp"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "python/tests").rglob("*.py")]
     fixtures = (ROOT / "tests/fixtures").rglob("*")
     files += [p for p in fixtures if p.is_file() and p.suffix in {".ptx", ".txt", ".tsv"}]
@@ -18,7 +18,7 @@ def tests_text() -> str:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return tests_text()
+    return _sources_of_tests()
 
 
 @pytest.mark.parametrize("number, name", ROWS)

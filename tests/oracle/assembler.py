@@ -220,6 +220,14 @@ class Judge:
         self.asked += 1
         return self.assembler.log(self.module.target, self.module.text(lines, stop))
 
+    def _nameless(self, log: str | None) -> str | None:
+        """What ends the assembler without a line of ours: a crash, or a syntax error in the text that it makes of an
+        instruction itself, whose lines begin at 1."""
+        if log is None:
+            return CRASH
+        first = next((m for m in ERROR.finditer(log) if m[2] == "fatal"), None)
+        return first[3] if first and int(first[1]) <= len(self.module.head) else None
+
     def _errors(self, log: str, count: int) -> tuple[dict[int, str], int | None]:
         """Index -> first error, and the index of a syntax error, behind which nothing has been read."""
         errors, stopped = {}, None
@@ -241,11 +249,10 @@ class Judge:
         for part in self._parts(safe) + self._parts(risky, 32):
             while part:
                 log = self._log(part, EARLY)
-                if log is None:
+                if why := self._nameless(log):
                     end = self._crashing_prefix(part)
-                    before = part[: end - 1]
-                    bad[part[end - 1]] = CRASH
-                    part = before + part[end:]
+                    bad[part[end - 1]] = why
+                    part = part[: end - 1] + part[end:]
                     continue
                 errors, stopped = self._errors(log, len(part))
                 bad.update({part[i]: error for i, error in errors.items() if part[i] not in bad})
@@ -255,11 +262,11 @@ class Judge:
         return live
 
     def _crashing_prefix(self, lines: list[str]) -> int:
-        """The length of the shortest beginning that crashes the assembler."""
+        """The length of the shortest beginning that ends the assembler so."""
         low, high = 0, len(lines)
         while high - low > 1:
             middle = (low + high) // 2
-            if self._log(lines[:middle], EARLY) is None:
+            if self._nameless(self._log(lines[:middle], EARLY)):
                 high = middle
             else:
                 low = middle
