@@ -220,6 +220,14 @@ class Judge:
         self.asked += 1
         return self.assembler.log(self.module.target, self.module.text(lines, stop))
 
+    def _nameless(self, log: str | None) -> str | None:
+        """What ends the assembler without a line of ours: a crash, or a syntax error in the text that it makes of an
+        instruction itself, whose lines begin at 1."""
+        if log is None:
+            return CRASH
+        first = next((m for m in ERROR.finditer(log) if m[2] == "fatal"), None)
+        return first[3] if first and int(first[1]) <= len(self.module.head) else None
+
     def _errors(self, log: str, count: int) -> tuple[dict[int, str], int | None]:
         """Index -> first error, and the index of a syntax error, behind which nothing has been read."""
         errors, stopped = {}, None
@@ -241,11 +249,10 @@ class Judge:
         for part in self._parts(safe) + self._parts(risky, 32):
             while part:
                 log = self._log(part, EARLY)
-                if log is None:
-                    end = self._crashing_prefix(part)
-                    before = part[: end - 1]
-                    bad[part[end - 1]] = CRASH
-                    part = before + part[end:]
+                if self._nameless(log):
+                    at = self._culprit(part)
+                    self._alone(part[at], bad, live)
+                    part = part[:at] + part[at + 1 :]
                     continue
                 errors, stopped = self._errors(log, len(part))
                 bad.update({part[i]: error for i, error in errors.items() if part[i] not in bad})
@@ -254,16 +261,35 @@ class Judge:
                 part = part[end:]
         return live
 
-    def _crashing_prefix(self, lines: list[str]) -> int:
-        """The length of the shortest beginning that crashes the assembler."""
+    def _culprit(self, lines: list[str]) -> int:
+        """Which line ends the assembler without naming one: the last of the shortest beginning that does, or, if that
+        is innocent alone, the line before it that leads the assembler astray."""
         low, high = 0, len(lines)
         while high - low > 1:
             middle = (low + high) // 2
-            if self._log(lines[:middle], EARLY) is None:
+            if self._nameless(self._log(lines[:middle], EARLY)):
                 high = middle
             else:
                 low = middle
-        return high
+        end, low = high, 0
+        if self._nameless(self._log(lines[end - 1 : end], EARLY)):
+            return end - 1
+        while high - low > 1:  # lines[low:end] fails, lines[high:end] does not
+            middle = (low + high) // 2
+            if self._nameless(self._log(lines[middle:end], EARLY)):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _alone(self, line: str, bad: dict[str, str], live: list[str]):
+        """The verdict of a line that is asked without company in the first stage."""
+        log = self._log([line], EARLY)
+        errors, _ = self._errors(log or "", 1)
+        if why := self._nameless(log) or errors.get(0):
+            bad[line] = why
+        else:
+            live.append(line)
 
     def _ask(self, lines: list[str], bad: dict[str, str], stop: str = EARLY) -> list[str]:
         """The lines without an error; asks in halves where the log names no line or there is none."""
