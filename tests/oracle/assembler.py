@@ -249,10 +249,10 @@ class Judge:
         for part in self._parts(safe) + self._parts(risky, 32):
             while part:
                 log = self._log(part, EARLY)
-                if why := self._nameless(log):
-                    end = self._crashing_prefix(part)
-                    bad[part[end - 1]] = why
-                    part = part[: end - 1] + part[end:]
+                if self._nameless(log):
+                    at = self._culprit(part)
+                    self._alone(part[at], bad, live)
+                    part = part[:at] + part[at + 1 :]
                     continue
                 errors, stopped = self._errors(log, len(part))
                 bad.update({part[i]: error for i, error in errors.items() if part[i] not in bad})
@@ -261,8 +261,9 @@ class Judge:
                 part = part[end:]
         return live
 
-    def _crashing_prefix(self, lines: list[str]) -> int:
-        """The length of the shortest beginning that ends the assembler so."""
+    def _culprit(self, lines: list[str]) -> int:
+        """Which line ends the assembler without naming one: the last of the shortest beginning that does, or, if that
+        is innocent alone, the line before it that leads the assembler astray."""
         low, high = 0, len(lines)
         while high - low > 1:
             middle = (low + high) // 2
@@ -270,7 +271,25 @@ class Judge:
                 high = middle
             else:
                 low = middle
-        return high
+        end, low = high, 0
+        if self._nameless(self._log(lines[end - 1 : end], EARLY)):
+            return end - 1
+        while high - low > 1:  # lines[low:end] fails, lines[high:end] does not
+            middle = (low + high) // 2
+            if self._nameless(self._log(lines[middle:end], EARLY)):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _alone(self, line: str, bad: dict[str, str], live: list[str]):
+        """The verdict of a line that is asked without company in the first stage."""
+        log = self._log([line], EARLY)
+        errors, _ = self._errors(log or "", 1)
+        if why := self._nameless(log) or errors.get(0):
+            bad[line] = why
+        else:
+            live.append(line)
 
     def _ask(self, lines: list[str], bad: dict[str, str], stop: str = EARLY) -> list[str]:
         """The lines without an error; asks in halves where the log names no line or there is none."""
