@@ -103,7 +103,7 @@ class Judge {
     if (v_.alignment != 0 && !std::has_single_bit(v_.alignment))
       refuse("alignment ", v_.alignment, " is not a power of two");
     if (!v_.opaque.empty()) return;
-    if (v_.type == Type::pred) return refuse("a .pred variable can only be a register");
+    if (v_.type == Type::pred && v_.space != Space::reg) return refuse("a .pred variable can only be a register");
     const isa::TypeInfo& t = isa::info(v_.type);
     if (!t.declarable) return refuse("no variable is declared .", t.name, "; it takes bit types of that size");
     if (v_.type == Type::b128 && !reaches(goal_, b128_since)) lacks(b128_since, ".b128");

@@ -137,7 +137,7 @@ def test_kernel_gives_its_bytes(name, capsys):
     status = main(["run", str(path), "--smem", "1024", *buffers])
     said = capsys.readouterr()
     if name in NO_PTX:
-        assert status == 1 and "mov.v8" in said.err
+        assert status == 1 and "`ld.global.v8`" in said.err
         return
     assert status == 0, said.err
     assert said.out.split() == [row["output_bytes"]]

@@ -22,6 +22,7 @@ bool refused(std::string_view text, std::string_view target, std::string_view ve
 }
 
 constexpr const char* legal_modules[] = {
+    ".func (.reg .pred b) f(.reg .u32 x) { setp.eq.u32 b, x, 0; ret; }",
     ".extern .global .b8 a[];",
     ".extern .global .b8 a[][4];",
     ".global .b8 a[][4] = {{1,2,3,4}};",
