@@ -52,11 +52,12 @@ class NvJitLink final : public Assembler {
   Expected<Cubin> assemble(std::string_view ptx, std::string_view target,
                            const AssembleOptions& options) const override {
     const std::string arch = cat("-arch=", target);
-    const char* flags[] = {arch.c_str(), "-Xptxas=-v", "-lineinfo"};
+    // Its own cache, which it keeps where there is a driver, gives a cubin again but not the log.
+    const char* flags[] = {arch.c_str(), "-Xptxas=-v", "-no-cache", "-lineinfo"};
     Handle link = nullptr;
     if (target.size() < 5)  // the library itself does not survive "sm_9"
       return Diagnostic(Code::assembler_failed, Place{}, cat("`", target, "` is not a target such as sm_90a"));
-    if (const int result = library_.Create(&link, options.line_info ? 3 : 2, flags); result != 0)
+    if (const int result = library_.Create(&link, options.line_info ? 4 : 3, flags); result != 0)
       return Diagnostic(Code::assembler_failed, Place{},
                         cat("nvJitLink ", version_, " does not take ", arch, " (error ", result, ")"));
     Expected<Cubin> cubin = assemble(link, ptx, options);

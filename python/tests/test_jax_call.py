@@ -286,7 +286,11 @@ def test_the_call_may_be_captured_in_a_command_buffer():
     assert hlo(many, x).count('custom_call_target="pyptx_launch"') == 8
     if on_gpu:  # XLA forms command buffers of its program's thunks, which are no text; told so, of its operations
         options = {"xla_gpu_experimental_enable_command_buffer_on_thunks": False, "xla_gpu_graph_min_graph_size": 1}
-        text = jax.jit(many).lower(x).compile(compiler_options=options).as_text()
+        try:
+            text = jax.jit(many).lower(x).compile(compiler_options=options).as_text()
+        except jax.errors.JaxRuntimeError as error:
+            assert "No such compile option" in str(error)
+            pytest.skip("skipped: this XLA does not show its command buffers")
         captured = [part for part in text.split("\n\n") if "command_buffer" in part.partition("{")[0]]
         assert any("pyptx_launch" in part for part in captured), text
     np.testing.assert_allclose(jax.jit(many)(x), 256 * x + 255, rtol=1e-6)
