@@ -57,8 +57,8 @@ constexpr const char* legal_modules[] = {
     ".func h(.param .b8 a[]) { ret; } .entry k() { .param .b8 x[8]; call h, (x); ret; }",
     ".func h(.param .f32 a) { ret; } .entry k() { call h, (1.0); ret; }",
     ".func g() { ret; } .entry k() { .reg .b64 l; T: .calltargets g; call l, T; ret; }",
-    ".entry k() { .reg .b64 l; .reg .b32 r; P: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), l, (r), P; "
-    "ret; }",
+    (".entry k() { .reg .b64 l; .reg .b32 r; P: .callprototype (.param .b32 _) _ (.param .b32 _); "
+     "call (r), l, (r), P; ret; }"),
     ".entry k() { .reg .b32 r; T: .branchtargets A, A; brx.idx r, T; A: ret; }",
     ".entry k() { .reg .b32 a; { .reg .b32 a; } ret; }",
     ".entry k() { .reg .u16 h; mov.u16 h, %ntid.y; ret; }",
