@@ -31,19 +31,10 @@ def attribute(word: str) -> str:
     return name + "_" if keyword.iskeyword(name) or name == "global" else name
 
 
-def words(form) -> list[str]:
-    mnemonic = form.syntax.split()[0]
-    for mark in "{}!":
-        mnemonic = mnemonic.replace(mark, "")
-    slots = {name for name, _ in form.sets}
-    values = [value for _, values in form.sets for value, _ in values]
-    return [word for word in mnemonic.split(".")[1:] if word not in slots] + values
-
-
 def main() -> None:
     opcodes: dict[str, dict[str, None]] = {}
     for form in _core.forms():
-        opcodes.setdefault(form.opcode, {}).update(dict.fromkeys(words(form)))
+        opcodes.setdefault(form.opcode, {}).update(dict.fromkeys(form.words))
     text = [HEAD]
     for opcode, modifiers in opcodes.items():
         name = f"_{attribute(opcode)}"

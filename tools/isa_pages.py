@@ -42,8 +42,6 @@ def chapters() -> dict[tuple[str, str], list]:
 def sets(form) -> list[str]:
     lines = []
     for name, values in form.sets:
-        if [value for value, _ in values] == [name] and not values[0][1]:
-            continue
         lines.append(
             f"- `.{name}` = " + " ".join(f"`{value}`" + (f" ({need})" if need else "") for value, need in values)
         )

@@ -48,17 +48,7 @@ def _matching(query: str) -> list:
     """Forms of the opcode that have every word of the query, in whatever order."""
     opcode, *words = query.split(".")
     forms = [form for form in _core.forms() if form.opcode == opcode]
-    return [form for form in forms if all(word in _words(form) for word in words)]
-
-
-def _words(form) -> set[str]:
-    mnemonic = form.syntax.split()[0].replace("{", "").replace("}", "").replace("!", "")
-    values = {value for _, values in form.sets for value, _ in values}
-    return (
-        values
-        | (set(mnemonic.split(".")[1:]) - {name for name, _ in form.sets})
-        | {name for name, values in form.sets if [value for value, _ in values] == [name]}
-    )
+    return [form for form in forms if set(words) <= set(form.words)]
 
 
 def _page(forms: list) -> str:
@@ -75,8 +65,6 @@ def _page(forms: list) -> str:
 def _form(form) -> list[str]:
     lines = [f"  {form.syntax}"]
     for name, values in form.sets:
-        if [value for value, _ in values] == [name] and not values[0][1]:
-            continue
         text = "  ".join(value + (f" [{need}]" if need else "") for value, need in values)
         lines += textwrap.wrap(
             text, 110, initial_indent=f"    .{name} = ", subsequent_indent=" " * (len(name) + 8), break_on_hyphens=False

@@ -19,15 +19,33 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Each set: its name, and its values with what a value needs beyond the form ("" if nothing).
+// Each set: its name, and its values with what a value needs beyond the form ("" if nothing). An optional literal that
+// needs nothing more is a set of itself; the syntax has said all of it, and it is left out.
 std::vector<std::pair<std::string, std::vector<std::pair<std::string, std::string>>>> sets(const isa::Form& form) {
   decltype(sets(form)) all;
   for (const isa::Slot& slot : form.slots) {
+    const isa::Value& only = form.values[slot.first];
+    if (slot.count == 1 && only.need == 0 && form.word(only.word) == form.word(slot.name)) continue;
     auto& values = all.emplace_back(form.word(slot.name), decltype(all)::value_type::second_type{}).second;
     for (std::size_t i = slot.first; i < slot.first + std::size_t{slot.count}; ++i) {
       const isa::Value& value = form.values[i];
       values.emplace_back(form.word(value.word), value.need ? isa::to_string(form.needs[value.need]) : "");
     }
+  }
+  return all;
+}
+
+// Every word that may stand in a mnemonic of the form, in the row's order.
+Texts words(const isa::Form& form) {
+  Texts all;
+  for (const isa::Modifier& modifier : form.modifiers) {
+    if (modifier.slot == isa::Modifier::literal) {
+      all.emplace_back(form.word(modifier.word));
+      continue;
+    }
+    const isa::Slot& slot = form.slots[modifier.slot];
+    for (std::size_t i = slot.first; i < slot.first + std::size_t{slot.count}; ++i)
+      all.emplace_back(form.word(form.values[i].word));
   }
   return all;
 }
@@ -68,6 +86,7 @@ void init_isa(nb::module_& m) {
       .def_prop_ro("title", [](const isa::Form& form) { return form.title; })
       .def_prop_ro("syntax", [](const isa::Form& form) { return form.syntax; })
       .def_prop_ro("sets", sets)
+      .def_prop_ro("words", words, "Every modifier that it may have")
       .def_prop_ro("since", [](const isa::Form& form) { return isa::to_string(form.since()); })
       .def_prop_ro("targets", targets)
       .def_prop_ro("rules", rules)

@@ -82,6 +82,7 @@ def test_completion_for_editors_holds_every_modifier():
     classes = {node.name: node for node in ast.parse(stub).body if isinstance(node, ast.ClassDef)}
     add = {node.target.id for node in classes["_add"].body if isinstance(node, ast.AnnAssign)}
     assert {"s32", "f32", "sat", "ftz", "rn"} <= add
+    assert "b8x16" in {node.target.id for node in classes["_ldmatrix"].body if isinstance(node, ast.AnnAssign)}
     opcodes = {node.target.id for node in classes["Inst"].body if isinstance(node, ast.AnnAssign)}
     assert {form.opcode for form in _core.forms()} <= {name.rstrip("_") for name in opcodes}
 
