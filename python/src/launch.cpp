@@ -11,7 +11,6 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 
 #include "ptx/base/text.h"
@@ -144,38 +143,47 @@ struct Given {
 
 const std::vector<Maker> no_makers;
 
+// What the framework's side of one call needs.
+struct Caller {
+  Outputs outputs;
+  PyThreadState* released = nullptr;
+};
+
+// Runs the plan, and takes Python's lock back where the simulator gave it away. False with a Python error set.
+bool launch_plan(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes, std::span<const std::uint64_t> scalars,
+                 Caller& caller, const interop::Framework& framework) {
+  const Expected<Done> done = sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
+                                               : plan.call(inputs.views(), scalars, framework);
+  if (caller.released != nullptr) PyEval_RestoreThread(caller.released);
+  if (!done && !PyErr_Occurred()) set_error(done.why());
+  return static_cast<bool>(done);
+}
+
 // One call of a plan on read inputs: a new reference, or null with a Python error set. `sizes`: of inputs that the plan
 // takes; null: not yet known.
 PyObject* run(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes, std::span<const std::uint64_t> scalars,
               const std::vector<Maker>& makers, PyObject* first, const Extras& extras) {
-  struct Context {
-    Outputs outputs;
-    PyThreadState* released = nullptr;
-  } context{Outputs(inputs.api(), makers, first)};
+  Caller caller{Outputs(inputs.api(), makers, first)};
   if ((inputs.tracked() >= 0 || inputs.negated() >= 0) && inputs.views().size() == plan.inputs() &&
       !check_state(plan, inputs, 0))
     return nullptr;
   interop::Framework framework;
-  framework.context = &context;
+  framework.context = &caller;
   framework.allocate = [](void* context, std::size_t, interop::DLTensor& tensor) {
-    return static_cast<Context*>(context)->outputs.allocate(tensor);
+    return static_cast<Caller*>(context)->outputs.allocate(tensor);
   };
   if (plan.device().type == DeviceType::cuda) {
     if (!choose_stream(plan, inputs, extras.stream, framework.stream)) return nullptr;
   } else {  // the simulator runs here and now: other threads of Python go on meanwhile
-    framework.ready = [](void* context) { static_cast<Context*>(context)->released = PyEval_SaveThread(); };
+    framework.ready = [](void* context) { static_cast<Caller*>(context)->released = PyEval_SaveThread(); };
   }
-  std::optional<Given> given;
-  if (extras.out != nullptr) {
-    if (!given.emplace().read(plan, extras.out)) return nullptr;
-    framework.outputs = given->views.views();
-  }
-  const Expected<Done> done = sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
-                                               : plan.call(inputs.views(), scalars, framework);
-  if (context.released != nullptr) PyEval_RestoreThread(context.released);
-  if (done) return given ? Py_NewRef(given->result) : context.outputs.take();
-  if (!PyErr_Occurred()) set_error(done.why());
-  return nullptr;
+  if (extras.out == nullptr)
+    return launch_plan(plan, inputs, sizes, scalars, caller, framework) ? caller.outputs.take() : nullptr;
+  // Not on the stack of every call: views are large, and g++ clears them.
+  const auto given = std::make_unique<Given>();
+  if (!given->read(plan, extras.out)) return nullptr;
+  framework.outputs = given->views.views();
+  return launch_plan(plan, inputs, sizes, scalars, caller, framework) ? Py_NewRef(given->result) : nullptr;
 }
 
 // A signature of inputs seen before: keyword arguments that chose the specialisation, names of runtime scalars, plan.
