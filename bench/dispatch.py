@@ -251,10 +251,13 @@ def add_calls(columns, torch, norm, x, w):
 
 
 def add_graphs(columns, torch, norm, x, w, nodes=100):
-    b = torch.randn_like(x)
+    from pyptx.kernels import add
+
+    a, b = x.flatten(), torch.randn(x.numel(), device=x.device)
     for name, meaning, body in (
-        ("graph_kernel", f"replay of {nodes} kernel nodes, waited for, a node", lambda: norm(x, w)),
-        ("graph_add", f"the same of torch.add({ROWS} x {COLUMNS})", lambda: torch.add(x, b)),
+        ("graph_kernel", f"replay of {nodes} nodes of pyptx.kernels.add, waited for, a node", lambda: add(a, b)),
+        ("graph_add", f"the same of torch.add, {x.numel()} elements", lambda: torch.add(a, b)),
+        ("graph_rms_norm", "the same of the RMSNorm, which does more", lambda: norm(x, w)),
     ):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):

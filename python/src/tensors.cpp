@@ -85,6 +85,7 @@ TensorType look_up(PyTypeObject* type) {
   // Arrays of JAX and its tracers have buffers on the CPU, but what a kernel makes of them is an operation of JAX's
   // own.
   known.takes_over = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "aval") == 1;
+  known.on_device = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__cuda_array_interface__") == 1;
   if (known.api == nullptr) return known;
   // By what it has, not by its name: subclasses and Parameter have the same.
   known.requires_grad = attribute_of(type, "requires_grad");
@@ -125,7 +126,7 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
     const TensorType& type = tensor_type(Py_TYPE(object));
     if (type.takes_over) return no_tensor(object, "");
     if (type.api == nullptr) {
-      if (!read_other(object, *tensor)) return false;
+      if (!read_other(type, object, *tensor)) return false;
       continue;
     }
     if (type.api->tensor_from_object(object, tensor) != 0) return false;
@@ -163,8 +164,8 @@ bool Inputs::read_state(const TensorType& type, PyObject* object, const DLTensor
   return true;
 }
 
-bool Inputs::read_other(PyObject* object, DLTensor& tensor) {
-  if (PyObject_CheckBuffer(object)) return read_buffer(object, tensor);
+bool Inputs::read_other(const TensorType& type, PyObject* object, DLTensor& tensor) {
+  if (!type.on_device && PyObject_CheckBuffer(object)) return read_buffer(object, tensor);
   auto foreign = std::make_unique<Foreign>();
   switch (read_foreign(object, tensor, *foreign)) {
     case ForeignRead::done: break;

@@ -19,6 +19,7 @@ struct TensorType {
   descrgetfunc read = nullptr;
   PyObject* is_neg = nullptr;
   bool takes_over = false;  // a subclass that wants to see operators itself (__torch_dispatch__)
+  bool on_device = false;   // __cuda_array_interface__: CuPy's arrays have a buffer protocol, too, which refuses
 };
 const TensorType& tensor_type(PyTypeObject* type);
 
@@ -63,7 +64,7 @@ class Inputs {
     std::int64_t strides[PyBUF_MAX_NDIM];  // elements
   };
   bool read_buffer(PyObject* object, interop::DLTensor& tensor);
-  bool read_other(PyObject* object, interop::DLTensor& tensor);
+  bool read_other(const TensorType& type, PyObject* object, interop::DLTensor& tensor);
   bool read_state(const TensorType& type, PyObject* object, const interop::DLTensor& tensor);
 
   alignas(interop::DLTensor) std::byte storage_[most * sizeof(interop::DLTensor)];

@@ -153,7 +153,7 @@ def test_the_call_benchmark_runs_without_a_gpu():
 FOREIGN = (
     PROGRAM[: PROGRAM.index("matrix = Tile(")]
     + r'''
-import sys, types
+import sys, types, numpy
 
 class Array:
     """As CuPy's: known by its interface alone."""
@@ -216,8 +216,9 @@ class Device:
     def __enter__(self): return self
     def __exit__(self, *_): pass
 cupy.cuda = types.SimpleNamespace(Device=Device)
-class ndarray(Array):
-    pass
+class ndarray(Array, numpy.ndarray):
+    __cuda_array_interface__ = None  # of the type, as CuPy's, and beside a buffer, which is not to be read
+    def __new__(cls, *_, **__): return numpy.ndarray.__new__(cls, 0)
 ndarray.__module__ = "cupy._core.core"
 def empty(shape, dtype):
     assert dtype == "float32", dtype
