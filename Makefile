@@ -42,7 +42,7 @@ corpus-part: $(VENV)/.installed
 	$(PY) tools/corpus build --part
 	$(PY) tools/corpus check --part
 
-# What check says of instances of all rows, of mutated files and of re-emitted modules, against the assembler; writes
+# What check says of instances of all rows, of files as they are, mutated and re-emitted, against the assembler; writes
 # docs/isa/agreement.md. Earlier assemblers, for the versions that rows name, come from PyPI. FRACTION=n asks every nth instance.
 FRACTION ?= 1
 ORACLE   := build/oracle
@@ -55,10 +55,11 @@ $(OLD) &: $(VENV)/.ready
 
 oracle: $(VENV)/.installed $(OLD)
 	-$(PY) tests/oracle/mutants.py --verdict $(BUILD)/tests/verdict --rounds 2 > $(ORACLE)/mutants.txt; tail -2 $(ORACLE)/mutants.txt
+	-$(PY) tests/oracle/verdicts.py --verdict $(BUILD)/tests/verdict > $(ORACLE)/verdicts.txt; tail -1 $(ORACLE)/verdicts.txt
 	$(PY) tests/oracle/reemit.py --verdict $(BUILD)/tests/verdict > $(ORACLE)/reemit.txt; tail -1 $(ORACLE)/reemit.txt
 	$(PY) tests/oracle/oracle.py --instances $(BUILD)/tests/oracle_instances --full --fraction $(FRACTION) --jobs 2 \
 	    $(addprefix --old ,$(OLD)) --report $(ORACLE)/report.json; failed=$$?; \
-	  $(PY) tests/oracle/agreement.py $(ORACLE)/report.json $(ORACLE)/mutants.txt $(ORACLE)/reemit.txt && exit $$failed
+	  $(PY) tests/oracle/agreement.py $(ORACLE)/report.json $(ORACLE)/mutants.txt $(ORACLE)/reemit.txt $(ORACLE)/verdicts.txt && exit $$failed
 
 # Each fuzz target for SECONDS (60).
 SECONDS_PER_TARGET ?= 60

@@ -66,6 +66,13 @@ Operand::Operand(const Reg& reg) : builder(reg.builder), type(reg.type) {
 
 Operand::Operand(const Not& negated) : Operand(negated.reg) { ir.negated = true; }
 
+Operand::Operand(const Part& part) : Operand(part.reg) {
+  ir.minus = part.minus;
+  if (part.word.empty()) return;
+  ir.component = ir::Operand::part;
+  ir.value = part.word.id();
+}
+
 Operand::Operand(const Pair& pair) {
   const Operand both[] = {pair.left, pair.right};
   *this = (pair.left.builder ? pair.left.builder : pair.right.builder)->vector(both);

@@ -50,6 +50,16 @@ struct Not {
   Reg reg;
 };
 
+// A part of a register, or its negative, as video instructions alone take them: a.b0, a.h10, -a (isa/selector.h).
+struct Part {
+  Reg reg;
+  Name word;  // "b0"; empty: the whole register
+  bool minus = false;
+};
+inline Part part(const Reg& reg, std::string_view word) { return {reg, Name(word)}; }
+inline Part minus(const Part& part) { return {part.reg, part.word, true}; }
+inline Part minus(const Reg& reg) { return {reg, {}, true}; }
+
 // a|b: two destinations of one instruction.
 struct Pair {
   Reg left, right;
@@ -81,6 +91,7 @@ struct Operand {
   Operand() = default;
   Operand(const Reg& reg);
   Operand(const Not& negated);
+  Operand(const Part& part);
   Operand(const Pair& pair);
   Operand(const Address& address);
   Operand(const Shared& shared);  // its symbol: `mov.u32 %r0, smem_0`

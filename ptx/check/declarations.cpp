@@ -197,6 +197,7 @@ void check_parameters(const Goal& goal, const ir::Function& f, Diagnostics& foun
   std::unordered_set<Name> names;
   for (const auto* list : {&f.returns, &f.parameters}) {
     for (const Variable& v : *list) {
+      check_name(v.name, false, f.place, found);
       if (v.name.empty() || v.name.view() == "_" || names.insert(v.name).second) continue;
       refuse(Code::redeclared_name, "parameter `", v.name.view(), "` is declared twice");
     }

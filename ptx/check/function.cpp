@@ -91,6 +91,7 @@ void check_registers(const Goal& goal, const ir::Function& function, const Symbo
     }
     for (std::uint32_t r = 0; r < (declaration.range ? 1 : declaration.count); ++r) {
       const ir::Register& reg = function.registers[declaration.first + r];
+      if (reg.index < 0) check_name(reg.base, false, s.place, found);
       if (names.add(symbols.block_of(i), reg.base, declaration.range ? RegisterNames::range : reg.index)) continue;
       redeclared(s.place, declaration.range ? cat(reg.base.view(), "<..>") : ir::name(reg));
     }
@@ -99,6 +100,7 @@ void check_registers(const Goal& goal, const ir::Function& function, const Symbo
     const Statement& s = function.body[i];
     if (s.kind != Statement::Kind::label && s.kind != Statement::Kind::variable) continue;
     const Name name = s.kind == Statement::Kind::label ? Name::from_id(s.index) : function.variables[s.index].name;
+    check_name(name, false, s.place, found);
     if (names.holds(symbols.block_of(i), name.view())) redeclared(s.place, std::string(name.view()));
   }
 }

@@ -61,7 +61,7 @@ namespace {
 // What stands beside the target.
 void check_options(const ir::Module& module, Diagnostics& found) {
   const auto refuse = [&](auto... what) {
-    found.emplace_back(Code::directive_value, Place{}, cat("`.target` ", what...));
+    found.emplace_back(Code::directive_value, module.target_place, cat("`.target` ", what...));
   };
   std::string_view mode, rest = module.target;
   for (std::size_t comma = rest.find(','); comma != rest.npos; comma = rest.find(',')) {
@@ -82,20 +82,32 @@ void check_options(const ir::Module& module, Diagnostics& found) {
 }  // namespace
 
 void check_target(const ir::Module& module, Diagnostics& found) {
+  if (module.version != isa::Version{} && !isa::exists(module.version)) {
+    found.emplace_back(Code::unknown_version, module.version_place,
+                       cat("`.version ", isa::to_string(module.version),
+                           "`: there is no such PTX; the last of each are 6.5, 7.8, 8.8 and 9.5"));
+  }
   const std::string_view name = first_target(module);
   const auto target = isa::target_named(name);
   if (!target) {
-    found.emplace_back(Code::unknown_target, Place{},
+    found.emplace_back(Code::unknown_target, module.target_place,
                        cat("`.target ", name, "`: no target has this name; targets are sm_75, sm_90a, ..."));
     return;
   }
   check_options(module, found);
   const isa::Version first = isa::first_version(*target).value_or(isa::Version{});
   if (module.version != isa::Version{} && module.version < first) {
-    found.emplace_back(Code::target_version, Place{},
+    found.emplace_back(Code::target_version, module.target_place,
                        cat("`.target ", name, "` needs .version ", isa::to_string(first), ", the module says ",
                            isa::to_string(module.version)));
   }
+}
+
+void check_name(Name name, bool of_module, const Place& place, Diagnostics& found) {
+  const std::string_view text = name.view();
+  const bool special = of_module && (text == "_" || (text.starts_with('%') && isa::special_register(text)));
+  if (!special && text != "WARP_SZ" && text != "$") return;
+  found.emplace_back(Code::reserved_name, place, cat("nothing can be named `", text, "`: it has a meaning of its own"));
 }
 
 void check_names(const ir::Module& module, Diagnostics& found) {
@@ -106,6 +118,7 @@ void check_names(const ir::Module& module, Diagnostics& found) {
   };
   std::unordered_map<Name, Seen> seen;
   const auto add = [&](Name name, Seen now, const Place& place) {
+    check_name(name, true, place, found);
     Seen& before = seen[name];
     if (!before.variable && !before.function) return void(before = now);
     std::string_view differs = "as a variable and as a function";

@@ -11,6 +11,9 @@ enum class PragmaPlace : std::uint8_t { module, header, kernel, function };
 
 void check_target(const ir::Module& module, Diagnostics& found);
 void check_names(const ir::Module& module, Diagnostics& found);  // of the module
+// WARP_SZ is a constant wherever it stands; special registers are names of the module, which a body may hide. All other
+// words of PTX, opcodes too, are names like any other (manual 4.4 says otherwise; the assembler takes them).
+void check_name(Name name, bool of_module, const Place& place, Diagnostics& found);
 void check_module_directives(const Goal& goal, const ir::Module& module, Diagnostics& found);
 void check_header(const Goal& goal, const ir::Function& function, Diagnostics& found);  // directives
 void check_parameters(const Goal& goal, const ir::Function& function, Diagnostics& found);

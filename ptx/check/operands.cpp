@@ -50,7 +50,10 @@ bool number_agrees(Type type, Operand::Kind kind) {
 // Special registers are read by mov and cvt; 16-bit reads of those of PTX 1.x are old code's.
 bool special_agrees(Type want, const isa::SpecialRegister& have) {
   const int bits = isa::info(want).bits;
-  if (want == Type::none || agrees(want, have.type, false)) return true;
+  if (want == Type::none) return true;
+  // No floating-point type, not even where the register is of bits: mov.f32 of %envreg0.
+  if (isa::info(want).kind == TypeKind::floating) return false;
+  if (agrees(want, have.type, false)) return true;
   if (!is_integer(isa::info(want).kind)) return false;
   if (have.name == "%gridid") return bits == 16 || bits == 32;
   for (const std::string_view old : {"%tid.", "%ntid.", "%ctaid.", "%nctaid."}) {
@@ -127,7 +130,7 @@ class Judge {
  private:
   static Code selector(const Pattern& p, const Operand& o) {
     const bool given = o.kind == Operand::Kind::reg && o.component == Operand::part;
-    if (!given) return p.row->selected ? Code::selector : Code{};
+    if (!given) return {};
     const std::string_view word = Name::from_id(static_cast<std::uint32_t>(o.value)).view();
     return isa::selects(p.row->selector, word) ? Code{} : Code::selector;
   }

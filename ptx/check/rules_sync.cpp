@@ -11,8 +11,11 @@ Broken whole_warps(const View& view, const isa::Match& match, const ir::Instruct
   const bool reduces = match.operands.front().row->destination;
   if (instruction.count != (reduces ? 4 : 2)) return {};
   const Operand& threads = view.function.operands_of(instruction)[reduces ? 2 : 1];
-  if (threads.kind != Operand::Kind::integer || threads.value % 32 == 0) return {};
-  return {Code::whole_warps, cat(threads.value, " threads; a barrier takes a multiple of 32")};
+  if (threads.kind != Operand::Kind::integer) return {};
+  const bool none = threads.value == 0 && match.has("arrive");  // where threads wait, 0 stands for all of the CTA
+  if (threads.value % 32 == 0 && !none) return {};
+  return {Code::whole_warps,
+          cat(threads.value, " threads; a barrier takes a multiple of 32", none ? " above 0 to arrive" : "")};
 }
 
 // 9.7.13.15: also where the address is generic.

@@ -47,7 +47,7 @@ int precedence(TokenKind kind) {
 Value real_operation(TokenKind op, double a, double b) {
   switch (op) {
     case TokenKind::star: return real_value(a * b);
-    case TokenKind::slash: return real_value(a / b);
+    case TokenKind::slash: return b == 0 ? Value() : real_value(a / b);
     case TokenKind::plus: return real_value(a + b);
     case TokenKind::minus: return real_value(a - b);
     case TokenKind::less: return signed_value(a < b);

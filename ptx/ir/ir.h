@@ -156,9 +156,10 @@ struct Function {
 };
 
 struct Module {
-  isa::Version version;            // {0, 0}: emission takes the smallest that target and forms need
-  std::string target = "sm_90a";   // whole list: "sm_90a, debug"
-  std::uint8_t address_size = 64;  // 0: not written
+  isa::Version version;               // {0, 0}: emission takes the smallest that target and forms need
+  std::string target = "sm_90a";      // whole list: "sm_90a, debug"
+  std::uint8_t address_size = 64;     // 0: not written
+  Place version_place, target_place;  // of the two directives, where the module was text
 
   struct Item {                                                             // order of the text
     enum class Kind : std::uint8_t { variable, function, directive } kind;  // directive: index into texts

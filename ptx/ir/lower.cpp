@@ -121,11 +121,13 @@ class Lowering {
     if (!dot || minor.ec != std::errc() || minor.ptr != end || version.major == 0) {
       return refuse(Code::module_header, id, cat("`", text, "` is no version of PTX; a version reads 8.5"));
     }
-    if (module_.version == isa::Version{}) module_.version = version;
+    module_.version = version;
+    module_.version_place = place(tree_.node(id).first);
   }
   void target(NodeId id) {
     std::string list;
     for (const NodeId name : tree_.children(id)) list += list.empty() ? words(name) : ", " + words(name);
+    if (module_.target.empty()) module_.target_place = place(tree_.node(id).first);
     module_.target += module_.target.empty() ? list : ", " + list;
   }
   void address_size(NodeId id) {

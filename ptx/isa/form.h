@@ -19,7 +19,7 @@
 //                [a:shared::cta] names the space, [a:slot] the slot that holds it
 //   [a]{.unified}  the address may be followed by .unified
 //   [a, c:T, e:T]  address of several parts, as of tensor copies; [a{, b:T ?word}, c:T], [a{, b:T}, c:T] as below; [a:T, b:T] a value in front
-//   {-}a         may carry a minus         a.part {.part}   a part of a register is selected, or may be: selector.h
+//   {-}a         may carry a minus         a{.part}   may be a part of a register: selector.h
 //   {, b}        may be left out; {, b ?word} is there exactly if the modifier `word` is (a literal, or a slot's name)
 //   d{|p}        the second part may be left out          d|p   a pair          {!}c   may be negated
 //   (a)          parenthesised list of a call

@@ -101,7 +101,6 @@ struct OperandRow {
   bool destination = false, sink = false, register_only = false, negatable = false, minus = false;
   Opaque opaque = Opaque::none;
   Selector selector = Selector::none;
-  bool selected = false;       // a selector must be there
   bool pair = false;           // the next row is the part behind `|`
   bool pair_optional = false;  // and may be left out
   bool half_too = false;       // registers of half the width as well
@@ -551,16 +550,15 @@ constexpr OperandRow& new_operand(Draft& d, int group, Word condition) {
   return o;
 }
 
-// .part or {.part} behind an operand
+// {.part} behind an operand
 constexpr void parse_selector(Reader& r, OperandRow& o) {
-  const bool optional = r.peek() == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '.';
-  if (o.kind != OperandKind::value || (!optional && r.peek() != '.')) return;
-  if (optional) r.expect('{');
+  const bool here = r.peek() == '{' && r.at + 1 < r.text.size() && r.text[r.at + 1] == '.';
+  if (o.kind != OperandKind::value || !here) return;
+  r.expect('{');
   r.expect('.');
   o.selector = selector_named(r.word());
-  o.selected = !optional;
   if (o.selector == Selector::none) throw "row: not a selector of selector.h";
-  if (optional) r.expect('}');
+  r.expect('}');
 }
 
 // name{:TYPE}{/_}{/r}

@@ -57,6 +57,12 @@ std::optional<Version> first_version(Target target) {
 
 std::span<const Target> all_targets() { return target_list.targets; }
 
+bool exists(Version version) {
+  // The last minor version of each major one (manual 13). 5.1 and 9.5 are in no manual; the assembler takes them.
+  constexpr std::uint8_t last[] = {5, 3, 2, 3, 1, 5, 8, 8, 5};
+  return version.major >= 1 && version.major <= std::size(last) && version.minor <= last[version.major - 1];
+}
+
 bool meets(Target have, Target need) {
   const int h = architecture(have.number), n = architecture(need.number);
   if (need.suffix == 'a') return have.suffix == 'a' && h == n;

@@ -27,6 +27,7 @@ std::string to_string(Target target);
 std::string to_string(Version version);
 std::optional<Version> first_version(Target target);  // smallest .version that knows the target; none: unknown target
 std::span<const Target> all_targets();
+bool exists(Version version);  // whether the manual, or the newest assembler, has a PTX of this version
 
 // "7.8 sm_90" or "8.6 sm_100f sm_120a": this PTX version, and any one of these targets.
 // A plain target stands for itself and all later ones; `a` for itself alone; `f` for its family from it on.

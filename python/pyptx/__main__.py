@@ -28,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="is this legal PTX? prints file:line:col: code message")
     check.add_argument("files", nargs="+", metavar="FILE")
     check.add_argument("--target", help="judge as if .target were this, for example sm_100a")
+    check.add_argument("--lint", action="store_true", help="notes too: modifiers in another order than the manual's")
     check.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
     check.set_defaults(command=_check)
 
@@ -75,7 +76,7 @@ def _check(arguments) -> int:
     legal = True
     for file in arguments.files:
         source = Path(file).read_bytes()
-        here = parser.check(source, file=file, target=arguments.target)
+        here = parser.check(source, file=file, target=arguments.target, lint=arguments.lint)
         legal = legal and not any(d.severity == "error" for d in here)
         found.append(_report.with_lines(here, source))
     together = itertools.chain.from_iterable(found)

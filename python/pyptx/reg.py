@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from pyptx._core import NegPred, PipeRef, Reg, RegArray, alloc, alloc_array, array, from_, scalar
+from pyptx._core import NegPred, PipeRef, Reg, RegArray, RegPart, alloc, alloc_array, array, from_, scalar
 from pyptx.errors import AuthoringValueError
 from pyptx.types import PtxType
 
-__all__ = ["NegPred", "PipeRef", "Reg", "RegArray", "alloc", "alloc_array", "array", "from_", "scalar", "wgmma_frag"]
+__all__ = [
+    "NegPred",
+    "PipeRef",
+    "Reg",
+    "RegArray",
+    "RegPart",
+    "alloc",
+    "alloc_array",
+    "array",
+    "from_",
+    "scalar",
+    "wgmma_frag",
+]
 
 
 def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None) -> RegArray:

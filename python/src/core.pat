@@ -32,6 +32,7 @@ _core.__prefix__:
         def __ne__(self, other: object) -> Reg: ...  # type: ignore[override]
         def max(self, other: Reg | int | float) -> Reg: ...
         def min(self, other: Reg | int | float) -> Reg: ...
+        def __getattr__(self, selector: str) -> RegPart: ...
 
     class RegArray:
         """Registers declared together."""
@@ -49,6 +50,11 @@ _core.__prefix__:
         """A negated predicate."""
         reg: Reg
         def __invert__(self) -> Reg: ...
+
+    class RegPart:
+        """A part of a register, for the video instructions: `a.b0`, `-a.h1`."""
+        reg: Reg
+        def __neg__(self) -> RegPart: ...
 
     class PipeRef:
         """Two destinations of one instruction."""

@@ -1,5 +1,5 @@
-// Reg, RegArray, NegPred, PipeRef, AddressOperand: raw Python types around the library's values. Raw, because operators
-// and operands are the hot path of tracing; each slot converts, calls the library, and wraps what comes back.
+// Reg, RegArray, NegPred, RegPart, PipeRef, AddressOperand: raw Python types around the library's values. Raw, because
+// operators and operands are the hot path of tracing; each slot converts, calls the library, and wraps what comes back.
 #include <type_traits>
 
 #include "ptx/build/expression.h"
@@ -185,6 +185,23 @@ PyObject* method(PyObject* self, PyObject* other) {
       nullptr);
 }
 
+// a.b0, a.h10: what is no other attribute may be a part of the register.
+PyObject* reg_attribute(PyObject* self, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(self, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(name, &size);
+  if (!data) return nullptr;
+  const std::string_view word(data, static_cast<std::size_t>(size));
+  using enum isa::Selector;
+  const auto selects = [&](isa::Selector selector) { return isa::selects(selector, word); };
+  if (!selects(isa::Selector::part) && !selects(halves) && !selects(bytes) && !selects(half_mask) &&
+      !selects(byte_mask))
+    return nullptr;
+  PyErr_Clear();
+  return box(build::part(self_of<build::Reg>(self), word), owner_of<build::Reg>(self));
+}
+
 PyGetSetDef reg_fields[] = {{"name", reg_name, nullptr, "Its name in the text.", nullptr},
                             {"dtype", reg_dtype, nullptr, "Its type.", nullptr},
                             {}};
@@ -195,6 +212,7 @@ PyMethodDef reg_methods[] = {{"max", method<build::max>, METH_O, "The larger of 
 PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Reg>),
                            PTX_SLOT(Py_tp_repr, reg_repr),
                            PTX_SLOT(Py_tp_hash, reg_hash),
+                           PTX_SLOT(Py_tp_getattro, reg_attribute),
                            PTX_SLOT(Py_tp_richcompare, compare),
                            {Py_tp_getset, reg_fields},
                            {Py_tp_methods, reg_methods},
@@ -310,7 +328,7 @@ PyType_Slot array_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::RegArray>),
                              PTX_SLOT(Py_mp_ass_subscript, array_assign),
                              {0, nullptr}};
 
-// NegPred, PipeRef, AddressOperand ---------------------------------------------------------------------------------
+// NegPred, RegPart, PipeRef, AddressOperand ------------------------------------------------------------------------
 
 PyObject* not_reg(PyObject* self, void*) { return box(self_of<build::Not>(self).reg, owner_of<build::Not>(self)); }
 PyObject* not_invert(PyObject* self) { return not_reg(self, nullptr); }
@@ -334,6 +352,16 @@ PyType_Slot not_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Not>),
                            PTX_SLOT(Py_nb_bool, not_truth),
                            {Py_tp_getset, not_fields},
                            {0, nullptr}};
+
+PyObject* part_negative(PyObject* self) {
+  return box(build::minus(self_of<build::Part>(self)), owner_of<build::Part>(self));
+}
+PyObject* part_reg(PyObject* self, void*) { return box(self_of<build::Part>(self).reg, owner_of<build::Part>(self)); }
+PyGetSetDef part_fields[] = {{"reg", part_reg, nullptr, "The register.", nullptr}, {}};
+PyType_Slot part_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Part>),
+                            PTX_SLOT(Py_nb_negative, part_negative),
+                            {Py_tp_getset, part_fields},
+                            {0, nullptr}};
 
 PyObject* pair_left(PyObject* self, void*) { return box(self_of<build::Pair>(self).left, owner_of<build::Pair>(self)); }
 PyObject* pair_right(PyObject* self, void*) {
@@ -369,11 +397,13 @@ nb::object checked(const Value& value) {
 nb::object make(const build::Reg& reg) { return checked(reg); }
 nb::object make(const build::RegArray& array) { return checked(array); }
 nb::object make(const build::Not& negated) { return checked(negated); }
+nb::object make(const build::Part& part) { return checked(part); }
 nb::object make(const build::Pair& pair) { return checked(pair); }
 nb::object make(const build::Address& address) { return checked(address); }
 const build::Reg* as_reg(nb::handle value) { return unbox<build::Reg>(value.ptr()); }
 const build::RegArray* as_array(nb::handle value) { return unbox<build::RegArray>(value.ptr()); }
 const build::Not* as_not(nb::handle value) { return unbox<build::Not>(value.ptr()); }
+const build::Part* as_part(nb::handle value) { return unbox<build::Part>(value.ptr()); }
 const build::Pair* as_pair(nb::handle value) { return unbox<build::Pair>(value.ptr()); }
 const build::Address* as_address(nb::handle value) { return unbox<build::Address>(value.ptr()); }
 
@@ -387,7 +417,12 @@ void init_values(nb::module_& m) {
   m.attr("Reg").attr("__array_ufunc__") = nb::none();  // numpy.int64(3) + reg is ours, not an array of objects
   add_type<build::RegArray>(m, "RegArray", "pyptx._core.RegArray", array_slots);
   add_type<build::Not>(m, "NegPred", "pyptx._core.NegPred", not_slots);
+  add_type<build::Part>(m, "RegPart", "pyptx._core.RegPart", part_slots);
   add_type<build::Pair>(m, "PipeRef", "pyptx._core.PipeRef", pair_slots);
+  m.def(
+      "minus", [](nb::handle value) { return make(build::minus(reg_argument(value, "what vmad negates"))); },
+      nb::arg("reg"), nb::sig("def minus(reg: Reg) -> RegPart"),
+      "-reg, as an operand of vmad; a part of one is `-a.h0`.");
   add_type<build::Address>(m, "AddressOperand", "pyptx._core.AddressOperand", address_slots);
 }
 

@@ -57,6 +57,15 @@ def test_check_names_file_line_and_code(add, capsys):
     assert lines[1].startswith(f"{add}:17:") and "PTX20" in lines[1]
 
 
+def test_check_notes_the_order_of_modifiers_where_asked(add, capsys):
+    add.write_text(ADD.replace("\tadd.f32", "\tadd.ftz.rn.f32"))
+    assert main(["check", str(add)]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["check", "--lint", str(add)]) == 0
+    said = capsys.readouterr().out
+    assert f"{add}:17:" in said and "PTX2204" in said and "`add.rn.ftz.f32`" in said
+
+
 def test_check_for_another_target(add, capsys):
     add.write_text(ADD.replace("\tret;", "\tgriddepcontrol.wait;\n\tret;").replace("sm_80", "sm_90"))
     assert main(["check", str(add)]) == 0

@@ -31,28 +31,11 @@ COMPILED = {row["name"]: row for row in table(REPO / "tests/corpus/manifest.tsv"
 COLLECTED = {row["file"]: row for row in table(SHARED / "ptx_verdicts.tsv")}
 KERNELS = {row["file"]: row for row in table(SHARED / "zluda/expected.tsv")}
 
-# Opcodes and prefixes of chapters whose rows ptx/isa does not hold in full: a text with one of them is only printed.
-OTHER_CHAPTERS = re.compile(
-    r"""(?:tex|tld4|txq|suld|sust|sured|suq|istypep                           # textures and surfaces
-    |v(?:add|sub|absdiff|min|max|shl|shr|mad|set|avrg)[24]?                   # video
-    |mma|wmma|wgmma\.mma_async\.sp                                            # matrices
-    |cp\.reduce\.async\.bulk\.(?!tensor)|cp\.[\w.:]*ignore_oob|red\.async|multimem  # asynchronous copies and reductions
-    |applypriority\.async|fabric|spcompress|spdecompress
-    |alloca|stacksave|stackrestore)(?![\w])""",
-    re.VERBOSE,
-)
-STATEMENT = re.compile(r"(?:^|[;{}:])\s*(?:@!?[%$\w]+\s+)?([a-z][\w.:]*[\w])(?=[\s;])", re.MULTILINE)
-
 # Kernels of zluda that its own compiler takes and ptxas 13.5 refuses.
 NO_PTX = {"vector8_extract.ptx": "mov has no .v8"}
 
 # Where check and the assembler differ for good, with the reason.  An entry that no longer differs fails.
 DIFFERS: dict[str, str] = {}
-
-
-def other_chapters(text):
-    bare = re.sub(rb"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", b" ", text, flags=re.DOTALL).decode("latin-1")
-    return {m for m in set(STATEMENT.findall(bare)) if OTHER_CHAPTERS.match(m)}
 
 
 def compiled(name):
@@ -66,9 +49,6 @@ def compiled(name):
 
 
 def agree(name, text, answer):
-    others = other_chapters(text)
-    if others:
-        pytest.skip(f"skipped: of other chapters: {', '.join(sorted(others)[:4])}")
     # Warp's texts end in the NUL that the driver wants and ptxas does not; the manifest's verdict is without it.
     errors = [d for d in parser.check(text.rstrip(b"\0"), file=name) if d.severity == "error"]
     same = (not errors) == (answer == "ok")
@@ -130,9 +110,6 @@ def test_kernel_gives_its_bytes(name, capsys):
     from pyptx.__main__ import main
 
     row, path = KERNELS[name], SHARED / "zluda" / name
-    others = other_chapters(path.read_bytes())
-    if others:
-        pytest.skip(f"skipped: of other chapters: {', '.join(sorted(others))}")
     buffers = ["--arg", f"in:{row['input_bytes']}", "--arg", f"out:{len(row['output_bytes']) // 2}"]
     status = main(["run", str(path), "--smem", "1024", *buffers])
     said = capsys.readouterr()

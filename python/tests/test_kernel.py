@@ -10,7 +10,7 @@ from pyptx import Layout, Tile, emitter, intrinsic, kernel, ptx, reg, smem
 from pyptx._trace import get_ctx, trace_scope
 from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError, PtxError
 from pyptx.kernel import Kernel, TensorSpec, TmaDescriptorHandle
-from pyptx.types import bf16, f32, pred, u32, u64
+from pyptx.types import bf16, f32, pred, s32, u32, u64
 
 
 @kernel
@@ -312,6 +312,37 @@ def test_intrinsics_nest_and_return():
     assert outer.__is_ptx_intrinsic__ and inner(1) == 2
     with pytest.raises(RuntimeError, match="No active"):
         intrinsic(lambda: reg.scalar(u32))()
+
+
+def test_parts_of_registers():
+    @kernel
+    def k():
+        d, a, b = (reg.scalar(s32, n) for n in range(3))
+        ptx.inst.vadd.s32.s32.s32(d.h1, a.b0, b.h1, d)
+        ptx.inst.vmad.s32.s32.s32(d, -a.b2, b, d)
+        ptx.inst.vmad.s32.s32.s32(d, a, b, ptx.minus(d))
+        ptx.inst.vset4.s32.s32.eq(d.b310, a.b7654, b.b0000, d)
+
+    text = k.ptx()
+    assert "vadd.s32.s32.s32 %r0.h1, %r1.b0, %r2.h1, %r0;" in text
+    assert "vmad.s32.s32.s32 %r0, -%r1.b2, %r2, %r0;" in text
+    assert "vmad.s32.s32.s32 %r0, %r1, %r2, -%r0;" in text
+    assert "vset4.s32.s32.eq %r0.b310, %r1.b7654, %r2.b0000, %r0;" in text
+
+    @kernel
+    def wrong():
+        a = reg.scalar(s32, 1)
+        ptx.inst.add.s32(a, a.b0, a)
+
+    with pytest.raises(AuthoringError, match="selects no part of a register"):
+        wrong.ptx()
+
+    @kernel
+    def typo():
+        reg.scalar(s32, 1).b4
+
+    with pytest.raises(AttributeError, match="b4"):
+        typo.ptx()
 
 
 def test_diagnostics_travel_with_the_exception():

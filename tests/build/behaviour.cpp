@@ -34,6 +34,34 @@ std::size_t count(const std::string& where, std::string_view what) {
 
 }  // namespace
 
+TEST_CASE("parts of registers, as the video instructions take them") {
+  const std::string parts = text([](Builder& b) {
+    const Reg d = b.scalar(s32, 0), x = b.scalar(u32, 1), y = b.scalar(s32, 2);
+    b.emit("vadd.s32.u32.s32", {part(d, "h1"), part(x, "b0"), part(y, "h1"), d});
+    b.emit("vmad.s32.u32.s32", {d, minus(part(x, "b2")), y, d});
+    b.emit("vmad.s32.u32.s32", {d, x, y, minus(d)});
+    b.emit("vadd2.s32.u32.s32", {part(d, "h10"), part(x, "h32"), part(y, "h10"), d});
+  });
+  CHECK(has(parts, "vadd.s32.u32.s32 %r0.h1, %r1.b0, %r2.h1, %r0;"));
+  CHECK(has(parts, "vmad.s32.u32.s32 %r0, -%r1.b2, %r2, %r0;"));
+  CHECK(has(parts, "vmad.s32.u32.s32 %r0, %r1, %r2, -%r0;"));
+  CHECK(has(parts, "vadd2.s32.u32.s32 %r0.h10, %r1.h32, %r2.h10, %r0;"));
+  const auto refused = [](std::string_view word) {
+    try {
+      text([&](Builder& b) {
+        const Reg x = b.scalar(u32, 1);
+        b.emit(word == "h1" ? "add.u32" : "vadd.u32.u32.u32", {x, part(x, word), x});
+      });
+    } catch (const Refused& why) {
+      return why.why().at(0).code;
+    }
+    return Code{};
+  };
+  CHECK(refused("h1") == Code::selector);  // no video instruction
+  CHECK(refused("h10") == Code::selector);
+  CHECK(refused("b3") == Code{});
+}
+
 TEST_CASE("a product that meets a 64-bit register is 64 bits wide where it was written") {
   CHECK(text([](Builder& b) {
           const Reg p = b.scalar(b64), q = b.scalar(b64), row = b.scalar(u32, 5);

@@ -141,12 +141,15 @@ TEST_CASE("selector, vmad_signs, power_of_two") {
   CHECK(code("add.s32 r0, -r1, r2;") == Code::negated_operand);
   CHECK(code("alloca.u64 u0, 64, 16;") == Code{});
   CHECK(code("alloca.u64 u0, 64, 24;") == Code::power_of_two);
+  CHECK(code("alloca.u64 u0, 64, 0x800000;") == Code{});
+  CHECK(code("alloca.u64 u0, 64, 0x1000000;") == Code::immediate_range);
 }
 
 TEST_CASE("constant_expression") {
   CHECK(code("mov.u32 r0, 7/2;") == Code{});
   CHECK(code("mov.u32 r0, 1/0;") == Code::constant_expression);
   CHECK(code("mov.u32 r0, 1.5+1;") == Code::constant_expression);
+  CHECK(code("mov.f32 f0, 1.0/0.0;") == Code::constant_expression);
   CHECK(code("bar.sync 1/0;") == Code::constant_expression);
 }
 
@@ -190,6 +193,8 @@ TEST_CASE("needs_version, needs_target") {
 
 TEST_CASE("named rules") {
   CHECK(code("bar.sync 0, 33;") == Code::whole_warps);
+  CHECK(code("bar.sync 0, 0;") == Code{});
+  CHECK(code("bar.arrive 0, 0;") == Code::whole_warps);
   CHECK(code("barrier.red.popc.u32 r0, 1, 31, p0;") == Code::whole_warps);
   CHECK(code("setmaxnreg.inc.sync.aligned.u32 25;") == Code::multiple_of_8);
   CHECK(code("vote.all.pred p0, p1;") == Code::before_independent_threads);
@@ -283,6 +288,40 @@ TEST_CASE("unknown_target, target_version") {
   CHECK(first(diagnose(".version 9.0\n.target sm_91\n")) == Code::unknown_target);
   CHECK(first(diagnose(".version 7.8\n.target sm_90a\n")) == Code::target_version);
   CHECK(first(diagnose(".version 8.0\n.target sm_90a, debug\n")) == Code{});
+}
+
+TEST_CASE("special registers of bits are no floating-point numbers") {
+  CHECK(code("mov.u32 r0, %envreg2;") == Code{});
+  CHECK(code("mov.f32 f0, %envreg2;") == Code::operand_type);
+}
+
+TEST_CASE("unknown_version") {
+  for (const std::string_view version : {"2.4", "5.2", "7.9", "8.9", "9.6", "10.0"})
+    CHECK(first(diagnose(ptx::cat(".version ", version, "\n.target sm_75\n"))) == Code::unknown_version);
+  for (const std::string_view version : {"6.5", "7.8", "8.8", "9.5"})
+    CHECK(first(diagnose(ptx::cat(".version ", version, "\n.target sm_75\n"))) == Code{});
+}
+
+TEST_CASE("what is wrong with the head of a module has its line") {
+  const auto line = [](std::string_view text) { return diagnose(text).at(0).place.line; };
+  CHECK(line("\n.version 7.9\n.target sm_75\n") == 2);
+  CHECK(line(".version 9.0\n\n.target sm_91\n") == 3);
+  CHECK(line(".version 7.8\n.target sm_90a\n") == 2);
+  CHECK(line(".version 9.0\n.target sm_90, map_f64_to_f32\n") == 2);
+}
+
+TEST_CASE("reserved_name") {
+  const auto module = [](std::string_view text) {
+    return first(diagnose(ptx::cat(".version 9.0\n.target sm_90\n", text)));
+  };
+  CHECK(module(".global .b32 WARP_SZ;") == Code::reserved_name);
+  CHECK(module(".global .b32 %tid;") == Code::reserved_name);
+  CHECK(module(".func %laneid() { ret; }") == Code::reserved_name);
+  CHECK(module(".func f(.param .b32 WARP_SZ) { ret; }") == Code::reserved_name);
+  CHECK(code(".reg .b32 WARP_SZ;") == Code::reserved_name);
+  CHECK(code("WARP_SZ: bra WARP_SZ;") == Code::reserved_name);
+  CHECK(module(".global .b32 add;\n.func reg() { ret; }") == Code{});
+  CHECK(code("{ .reg .b32 %laneid, mov; mov.b32 %laneid, mov; }") == Code{});
 }
 
 TEST_CASE("directive_value, register_type") {

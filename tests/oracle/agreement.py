@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/isa/agreement.md from what `oracle.py --full --report` and the mutation and re-emission tests said.
 
-agreement.py REPORT.json MUTANTS.txt REEMIT.txt
+agreement.py REPORT.json MUTANTS.txt REEMIT.txt VERDICTS.txt
 """
 
 import collections
@@ -45,7 +45,7 @@ def oracle_key(name: str):
 
 def main() -> int:
     report = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    mutants, reemit = (pathlib.Path(path).read_text().splitlines() for path in sys.argv[2:4])
+    mutants, reemit, verdicts = (pathlib.Path(path).read_text().splitlines() for path in sys.argv[2:5])
     entries = known_list.read()
     newest = report["newest"]
     counts = [row for row in report["counts"] if row[0] == newest]
@@ -69,6 +69,7 @@ def main() -> int:
         "  both before the allow-list.",
         f"- {len(differences)} differences, {len(differences) - sum(d[0] == newest for d in new)} explained by `tests/oracle/known.tsv` ({len(entries)} entries), "
         f"{sum(d[0] == newest for d in new)} not yet.",
+        f"- Files as they are: {verdicts[-1]}.",
         f"- Mutated files: {mutants[-2]}; {mutants[-1]}.",
         f"- Re-emission: {reemit[-1]}.\n",
         "Modifiers of `testp`, `ldmatrix` and `tensormap.replace` are drawn seldom for other instructions: the assembler ignores them",

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Files with one random change in many of their instructions: check has to name the lines that the assembler refuses.
 
-    mutants.py --verdict build/dev/tests/verdict [--assembler PATH] [--part] [--seed N] [--rounds N] [FILE...]
+    mutants.py --verdict build/dev/tests/verdict [--assembler PATH] [--part] [--seed N] [--rounds N] [--seconds N] [FILE...]
 
-Default files: the fixtures of the repository and the corpus of tools/corpus; --part: the fixtures and a few small
-modules. A change: another type, a modifier left out, doubled, moved or exchanged, another register, another number of
-operands, another number. Lines that either refuses unchanged are left alone. Differences go through known.tsv, with
+Default files: the fixtures of the repository, the corpus of tools/corpus and ../shared/corpus; --part: the fixtures and
+a few small modules. With --seconds, files are drawn by the seed until the time is spent, each file once a round.
+A change: another type, a modifier left out, doubled, moved or exchanged, another register, another number of
+operands, another number. Differences go through known.tsv, with
 registers spelled as in the instances (%r1 of .b32 as b32_1).
 """
 
 import argparse
 import collections
+import itertools
 import os
 import pathlib
 import random
@@ -18,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 
 import assembler
@@ -49,17 +52,29 @@ STATEMENT = re.compile(r"^(\s*(?:@!?[\w%$.]+\s+)?)([a-z]\w*)((?:\.[\w:]+)*)(?:\s
 REGISTER = re.compile(r"%[a-zA-Z_]+\d+|(?<=[\s{,\[])[a-z]+\d*(?=[,\s\]}+])")
 NUMBER = re.compile(r"(?<![\w%.$])-?(?:0[xX][0-9a-fA-F]+|0[fd][0-9a-fA-F]+|\d+)(?![\w.])")
 STOP = ".func pyptx_stops_here()\n{\nbra no_such_label;\n}\n"
-LIMIT = 400_000  # bytes of a file
+LIMIT, PART_LIMIT = 2_000_000, 20_000  # bytes of a file
 
 
 def corpus() -> pathlib.Path:
     return pathlib.Path(os.environ.get("PYPTX_CORPUS", "~/.cache/pyptx/corpus")).expanduser() / "ptx"
 
 
-def files(part: bool) -> list[pathlib.Path]:
+def files(part: bool, limit: int = LIMIT) -> list[pathlib.Path]:
     fixtures = [p for kind in ("accept", "run") for p in sorted((REPO / "tests/fixtures" / kind).glob("*.ptx"))]
-    found = sorted(p for p in corpus().glob("*.ptx") if p.stat().st_size < (20_000 if part else LIMIT))
-    return fixtures + (found[::4] if part else found)
+    found = sorted(p for p in corpus().glob("*.ptx") if p.stat().st_size < (PART_LIMIT if part else limit))
+    collected = sorted(p for p in (REPO.parent / "shared/corpus").glob("*/*.ptx") if p.stat().st_size < limit)
+    return fixtures + (found[::4] if part else found + collected)
+
+
+def drawn(paths: list[pathlib.Path], seed: int, rounds: int, seconds: float):
+    """(file, round): every file once a round; with a limit of time, in an order that the seed draws."""
+    end = time.monotonic() + seconds
+    for round_ in itertools.count() if seconds else range(rounds):
+        order = random.Random(f"{seed} {round_}").sample(paths, len(paths)) if seconds else paths
+        for path in order:
+            if seconds and time.monotonic() > end:
+                return
+            yield path, round_
 
 
 def split(operands: str) -> list[str]:
@@ -167,7 +182,9 @@ def assembler_lines(judge, target: str, lines: list[str], original: list[str]) -
     while True:
         log = judge.log(target, "\n".join(lines) + "\n" + STOP)
         if log is None:
-            return found | {-1: assembler.CRASH}
+            return found | crashing(judge, target, lines, original)
+        if "error" not in log:  # not even that of STOP: the module has not been read
+            return found | {-1: log.strip()}
         new = {}
         for match in assembler.ERROR.finditer(log):
             new.setdefault(int(match[1]) - 1, match[3])
@@ -177,6 +194,20 @@ def assembler_lines(judge, target: str, lines: list[str], original: list[str]) -
             return found
         for at in new:
             lines[at] = original[at]
+
+
+def crashing(judge, target: str, lines: list[str], original: list[str]) -> dict[int, str]:
+    """As above where the assembler crashes and names no line: each half of the changes is asked without the other."""
+    changed = [at for at in range(len(lines)) if lines[at] != original[at]]
+    if len(changed) < 2:
+        return {at: assembler.CRASH for at in changed or [-1]}
+    found = {}
+    for half in (changed[::2], changed[1::2]):
+        alone = list(original)
+        for at in half:
+            alone[at] = lines[at]
+        found.update(assembler_lines(judge, target, alone, original))
+    return found
 
 
 def spelled(lines: list[str], at: int) -> str:
@@ -195,48 +226,76 @@ def spelled(lines: list[str], at: int) -> str:
         number = re.search(r"\d*$", register)[0] or "0"
         return f"{type_}_{number}" if type_ else register
 
+    text = re.sub(r"\b0[xX]([0-9a-fA-F]+)\b", lambda number: str(int(number[1], 16)), text)
     return re.sub(r"%[a-zA-Z_]\w*", name, re.sub(r"\s+", " ", text))
 
 
-def one_file(path: pathlib.Path, arguments, judge, highest, entries, counts, hits) -> list[str]:
-    original = path.read_text(errors="replace").rstrip("\0").splitlines()
-    text = "\n".join(original)
-    head = re.search(r"^\s*\.version\s+(\d+)\.(\d+)", text, re.MULTILINE)
-    target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
-    if not head or not target or (int(head[1]), int(head[2])) > highest:
-        return []
-    target, reports = target[1], []
-    outside = set(check_lines(arguments.verdict, original)) | set(assembler_lines(judge, target, original, original))
-    if -1 in outside:
-        return []
-    for round_ in range(arguments.rounds):
-        seed = zlib.crc32(f"{path.name} {arguments.seed} {round_}".encode())
-        mutator, lines = Mutator(original, seed), list(original)
-        candidates = [i for i in range(len(lines)) if i not in outside and lines[i].rstrip().endswith(";")]
+def begins(lines: list[str], at: int) -> bool:
+    """Whether the line does not go on with a statement of lines before it."""
+    before = next((line for i in range(at - 1, -1, -1) if (line := re.sub(r"//.*", "", lines[i]).strip())), "")
+    return before == "" or before[-1] in ";:{}" or before.startswith(".")
+
+
+class Case:
+    """A file whose unchanged text both take: lines that one of them refuses are taken out first, as they would hide others."""
+
+    def __init__(self, path: pathlib.Path, verdict: str, judge):
+        self.path, self.verdict, self.judge = path, verdict, judge
+        self.lines = path.read_text(errors="replace").rstrip("\0").splitlines()
+        text = "\n".join(self.lines)
+        head = re.search(r"^\s*\.version\s+(\d+)\.(\d+)", text, re.MULTILINE)
+        target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
+        self.version = (int(head[1]), int(head[2])) if head else None
+        self.target = target[1] if target else ""
+        number = re.search(r"\d+", self.target)  # for an older target than it knows, the assembler is asked for sm_75
+        self.device = self.target if number and int(number[0]) >= 75 else "sm_75"
+
+    def usable(self, highest: tuple[int, int]) -> bool:
+        if not self.version or not self.target or self.version > highest:
+            return False
+        for _ in range(8):
+            bad = set(check_lines(self.verdict, self.lines))
+            bad |= set(assembler_lines(self.judge, self.device, self.lines, self.lines))
+            if not bad:
+                return True
+            if -1 in bad or any(re.search(r"[{}]\s*$|^\s*\.", self.lines[at]) for at in bad):
+                return False
+            for at in bad:
+                self.lines[at] = ""
+        return False
+
+    def change(self, seed: int, most: int) -> tuple[list[str], list[int]]:
+        mutator, lines, changed = Mutator(self.lines, seed), list(self.lines), []
+        candidates = [i for i in range(len(lines)) if lines[i].rstrip().endswith(";") and begins(lines, i)]
         mutator.random.shuffle(candidates)
-        changed = []
-        for at in candidates[: max(10, min(arguments.changes, len(candidates) // 5))]:
+        for at in candidates[: max(10, min(most, len(candidates) // 5))]:
             new = mutator.change(lines[at])
             if new is not None:
                 lines[at] = new
                 changed.append(at)
-        mine = check_lines(arguments.verdict, lines)
-        theirs = assembler_lines(judge, target, lines, original)
-        for at in sorted(set(changed) | (set(mine) ^ set(theirs)) - outside):
-            verdict = "refused" if at in theirs else "legal"
-            if "PTX2013" in mine.get(at, "") and at not in theirs:
-                continue  # 32-bit addresses: the assembler says so when it generates code, which it never does here
-            if (at in mine) == (at in theirs):
-                counts[verdict] += 1
-                continue
-            line = spelled(lines, at) if at >= 0 else ""
-            entry = known_list.find(entries, "", verdict, target, str(judge).split()[-1], line)
-            counts[f"{verdict} {'known' if entry else 'new'}"] += 1
-            if entry:
-                hits[entry.line] += 1
-                continue
-            said = f"check: {mine[at]}" if at in mine else f"assembler: {theirs[at]}"
-            reports.append(f"{path.name}:{at + 1}\t{line}\t{said}\twas: {original[at].strip() if at >= 0 else ''}")
+        return lines, changed
+
+
+def one_round(case: Case, seed: int, most: int, entries, counts, hits) -> list[str]:
+    lines, changed = case.change(seed, most)
+    mine = check_lines(case.verdict, lines)
+    theirs = assembler_lines(case.judge, case.device, lines, case.lines)
+    reports = []
+    for at in sorted(set(changed) | (set(mine) ^ set(theirs))):
+        verdict = "refused" if at in theirs else "legal"
+        if "PTX2013" in mine.get(at, "") and at not in theirs:
+            continue  # 32-bit addresses: the assembler says so when it generates code, which it never does here
+        if (at in mine) == (at in theirs):
+            counts[verdict] += 1
+            continue
+        line = spelled(lines, at) if at >= 0 else ""
+        entry = known_list.find(entries, "", verdict, case.target, str(case.judge).split()[-1], line)
+        counts[f"{verdict} {'known' if entry else 'new'}"] += 1
+        if entry:
+            hits[entry.line] += 1
+            continue
+        said = f"check: {mine[at]}" if at in mine else f"assembler: {theirs[at]}"
+        reports.append(f"{case.path.name}:{at + 1}\t{line}\t{said}\twas: {case.lines[at].strip() if at >= 0 else ''}")
     return reports
 
 
@@ -247,6 +306,7 @@ def main() -> int:
     parser.add_argument("--part", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=1, help="mutated copies of each file")
+    parser.add_argument("--seconds", type=float, default=0, help="draw files until this time is spent")
     parser.add_argument("--changes", type=int, default=120, help="most changes in a file")
     parser.add_argument("--at-least", type=float, default=100.0, help="agreement in per cent that is enough")
     parser.add_argument("files", nargs="*", type=pathlib.Path)
@@ -256,18 +316,25 @@ def main() -> int:
         print("skipped: no ptxas")
         return 0
     highest, entries = assembler.highest_version(judge), known_list.read()
-    counts, hits, reports, asked = collections.Counter(), collections.Counter(), 0, 0
-    for path in arguments.files or files(arguments.part):
-        for line in one_file(path, arguments, judge, highest, entries, counts, hits):
-            print(line)
-            reports += 1
-        asked += 1
+    counts, hits, reports = collections.Counter(), collections.Counter(), 0
+    paths, cases = arguments.files or files(arguments.part), {}
+    for path, round_ in drawn(paths, arguments.seed, arguments.rounds, arguments.seconds):
+        if path not in cases:
+            case = Case(path, arguments.verdict, judge)
+            cases[path] = case if case.usable(highest) else None
+        if cases[path]:
+            seed = zlib.crc32(f"{path.name} {arguments.seed} {round_}".encode())
+            for line in one_round(cases[path], seed, arguments.changes, entries, counts, hits):
+                print(line)
+                reports += 1
     judge.close()
+    used = sum(case is not None for case in cases.values())
     total = sum(counts.values())
     agreed = counts["legal"] + counts["refused"]
     percent = 100.0 * agreed / max(total, 1)
     print(
-        f"{total} changed instructions in {asked} files ({judge}): {counts['refused']} refused by both, {counts['legal']} legal"
+        f"{total} changed instructions in {used} files, {len(cases) - used} of {len(paths)} unusable ({judge}): "
+        f"{counts['refused']} refused by both, {counts['legal']} legal"
     )
     print(f"same verdict on {percent:.3f} %; {reports} differences, {sum(hits.values())} known")
     return 1 if reports and percent < arguments.at_least else 0
