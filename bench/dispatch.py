@@ -23,8 +23,10 @@ import sys
 import tempfile
 import time
 
+from _process import EXAMPLES, in_new_process
+
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "examples"))
+sys.path.insert(0, EXAMPLES)
 
 ROWS, COLUMNS = 16, 512
 REFERENCE = "add"
@@ -291,8 +293,7 @@ print(f"  import torch {1e3 * (t1 - t0):.0f} ms; CUDA starts, two tensors {1e3 *
 def second_process():
     print("\na new process, three times (the first may have to assemble)")
     for _ in range(3):
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "examples")}
-        subprocess.run([sys.executable, "-c", FIRST], env=environment, check=False)
+        print(in_new_process(FIRST), end="")
 
 
 def main() -> int:

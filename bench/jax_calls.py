@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+from _process import EXAMPLES, in_new_process
+
+sys.path.insert(0, EXAMPLES)
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 ROWS, COLUMNS, NODES = 16, 512, 100
@@ -132,13 +132,9 @@ print(f"{imported - start:.3f} {end - start:.3f}")
 def second_process(turns=4):
     print("\nfirst result of a process, seconds after import jax and the device's start")
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "PYPTX_CACHE_DIR": folder + "/cubins", "PYTHONPATH": sys.path[0]}
         for turn in range(turns):
-            command = [sys.executable, "-c", SECOND, folder + "/xla"]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True)
-            if done.returncode:
-                sys.exit(done.stderr)
-            traced, total = done.stdout.split()
+            said = in_new_process(SECOND, folder + "/xla", PYPTX_CACHE_DIR=folder + "/cubins")
+            traced, total = said.split()
             print(f"  {'cold' if turn == 0 else 'warm'}  {total} (of it import pyptx and the decorator {traced})")
 
 

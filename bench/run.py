@@ -36,7 +36,7 @@ def main() -> int:
         for path in sorted((arguments.build / "bench").glob("bench_*"))
         if os.access(path, os.X_OK)
     ]
-    programs += [[sys.executable, path] for path in sorted(HERE.glob("*.py")) if path != Path(__file__).resolve()]
+    programs += [[sys.executable, path] for path in sorted(HERE.glob("[!_]*.py")) if path != Path(__file__).resolve()]
     failed = 0
     for command in programs:
         print("\n==", *(Path(part).name for part in command), flush=True)

@@ -6,46 +6,20 @@ text; all three together; the same with .loc lines.  Best of several runs; each 
 
 from __future__ import annotations
 
+import pathlib
+import sys
 import time
 
-from pyptx import Tile, _core, kernel, ptx, reg
+from pyptx import _core
 from pyptx.kernel import TensorSpec
-from pyptx.types import f32, u32
 
-WARP = 32
-
-
-def rms_norm_body(columns: int):
-    items = columns // WARP
-
-    def body(X, W, Y):
-        px, pw, py = ptx.global_ptrs(X, W, Y)
-        row_bytes = reg.from_(ptx.special.ctaid.x(), u32) * (columns * 4)
-        px += row_bytes
-        py += row_bytes
-        tid = reg.from_(ptx.special.tid.x(), u32)
-        total = reg.scalar(f32, init=0.0)
-        values = reg.array(f32, items)
-        for i in range(items):
-            ptr = px + (tid + i * WARP) * 4
-            ptx.inst.ld.global_.f32(values[i], ptx.addr(ptr))
-            ptx.inst.fma.rn.f32(total, values[i], values[i], total)
-        ptx.warp.reduce_sum(total)
-        for i in range(items):
-            off = (tid + i * WARP) * 4
-            weight, y = reg.scalar(f32), reg.scalar(f32)
-            ptx.inst.ld.global_.f32(weight, ptx.addr(pw + off))
-            ptx.inst.mul.f32(y, values[i], total)
-            ptx.inst.mul.f32(y, y, weight)
-            ptx.inst.st.global_.f32(ptx.addr(py + off), y)
-        ptx.ret()
-
-    return body
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
+from rms_norm import build_rms_norm
 
 
 def measure(columns: int) -> list[float]:
     """Seconds of trace, finish, emit, and emit with lines; and how many instructions there are."""
-    body = rms_norm_body(columns)
+    body = build_rms_norm(1, columns)._fn
     names = ("X", "W", "Y")
     trace = _core.Trace("rms_norm", "sm_90a")
     for name in names:
@@ -66,11 +40,7 @@ def measure(columns: int) -> list[float]:
 
 def whole(columns: int) -> float:
     """Seconds of `.ptx()` of a new kernel."""
-    made = kernel(
-        in_specs=(Tile(1, columns, f32), Tile(columns, f32)),
-        out_specs=(Tile(1, columns, f32),),
-        block=(WARP, 1, 1),
-    )(rms_norm_body(columns))
+    made = build_rms_norm(1, columns)
     start = time.perf_counter()
     made.ptx()
     return time.perf_counter() - start

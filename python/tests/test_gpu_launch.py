@@ -12,37 +12,14 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 if not torch.cuda.is_available():
     pytest.skip("skipped: no CUDA device", allow_module_level=True)
 
-from pyptx import Layout, Tile, _core, kernel, ptx, reg, smem  # noqa: E402
+from gpu_kernels import ARCH, make_copy, make_double  # noqa: E402
+
+from pyptx import Tile, _core, kernel, ptx, reg, smem  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError, PtxError  # noqa: E402
-from pyptx.types import b64, bf16, f32, s32, u32, u64  # noqa: E402
+from pyptx.types import f32, s32, u32, u64  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
-
-ARCH = "sm_{}{}".format(*torch.cuda.get_device_capability())
-
-
-def scale_kernel(**options):
-    """Y = 2 * X, one thread an element."""
-
-    @kernel(
-        in_specs=(Tile("N", f32),),
-        out_specs=(Tile("N", f32),),
-        grid=lambda N: (N // 32,),
-        block=(32, 1, 1),
-        arch=ARCH,
-        **options,
-    )
-    def scale(X, Y):
-        px, py = ptx.global_ptrs(X, Y)
-        index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
-        value = reg.scalar(f32)
-        ptx.inst.ld.global_.f32(value, ptx.addr(px + index * 4))
-        ptx.inst.add.f32(value, value, value)
-        ptx.inst.st.global_.f32(ptx.addr(py + index * 4), value)
-        ptx.ret()
-
-    return scale
 
 
 def test_the_rms_norm_example():
@@ -65,7 +42,7 @@ def test_the_hopper_tile_example(depth):
 
 
 def test_equals_torch_for_many_shapes_in_turn():
-    scale = scale_kernel()
+    scale = make_double()
     inputs = [torch.randn(n, device="cuda") for n in (32, 64, 4096)]
     for _ in range(3):
         for x in inputs:
@@ -75,7 +52,7 @@ def test_equals_torch_for_many_shapes_in_turn():
 
 
 def test_runs_on_the_current_stream():
-    scale = scale_kernel()
+    scale = make_double()
     x = torch.ones(1 << 16, device="cuda")
     scale(x)
     side = torch.cuda.Stream()
@@ -91,7 +68,7 @@ def test_runs_on_the_current_stream():
 def test_every_device_gets_its_own_module():
     if torch.cuda.device_count() < 2:
         pytest.skip("skipped: one CUDA device")
-    scale = scale_kernel()
+    scale = make_double()
     for device in (1, 0, 1):
         x = torch.randn(64, device=f"cuda:{device}")
         y = scale(x)  # the current device stays 0
@@ -99,7 +76,7 @@ def test_every_device_gets_its_own_module():
 
 
 def test_threads_launch_at_once():
-    scale = scale_kernel()
+    scale = make_double()
     failures = []
 
     def work(seed):
@@ -121,7 +98,7 @@ def test_threads_launch_at_once():
 
 
 def test_captured_graphs_replay():
-    scale = scale_kernel()
+    scale = make_double()
     x = torch.randn(256, device="cuda")
     scale(x)
     graph = torch.cuda.CUDAGraph()
@@ -135,7 +112,7 @@ def test_captured_graphs_replay():
 
 
 def test_an_empty_tensor_launches_nothing():
-    scale = scale_kernel()
+    scale = make_double()
     assert scale(torch.empty(0, device="cuda")).shape == (0,)
 
 
@@ -186,30 +163,7 @@ def test_large_dynamic_shared_memory():
 @pytest.mark.skipif(torch.cuda.get_device_capability()[0] < 9, reason="skipped: no tensor maps before sm_90")
 def test_a_tensor_map_by_value_follows_its_tensor():
     """Loads box after box of a bf16 matrix through a map; different tensors on two streams must not mix."""
-    rows, columns = 8, 64
-
-    @kernel(
-        in_specs=(Tile("R", 64, bf16, layout=Layout.ROW, tma_box=(rows, columns)),), out_specs=(Tile("R", 64, bf16),),
-        grid=lambda R: (R // rows,), block=(128, 1, 1), arch="sm_90a",
-    )  # fmt: skip
-    def copy(X, Y):
-        tile = smem.alloc(bf16, (rows, columns))
-        full = smem.mbarrier(1)
-        lane = reg.from_(ptx.special.tid.x(), u32)
-        block = reg.from_(ptx.special.ctaid.x(), u32)
-        with ptx.if_(lane == 0):
-            ptx.mbarrier.init(full[0], 1)
-            ptx.fence.proxy_async()
-            ptx.mbarrier.arrive_expect_tx(full[0], rows * columns * 2)
-            ptx.cp.async_.bulk.tensor_2d(dst=tile[0], src=X.tma_desc(), coord=(0, block * rows), mbar=full[0])
-        ptx.inst.bar.sync(0)
-        ptx.mbarrier.wait(full[0], 0)
-        (py,) = ptx.global_ptrs(Y)
-        value = reg.scalar(b64)
-        ptx.inst.ld.shared.b64(value, ptx.addr(smem.base(tile.name) + lane * 8))
-        ptx.inst.st.global_.b64(ptx.addr(py + (block * (rows * columns * 2) + lane * 8)), value)
-        ptx.ret()
-
+    copy = make_copy()
     tensors = [torch.randn(64, 64, device="cuda", dtype=torch.bfloat16) for _ in range(8)]
     streams = [torch.cuda.Stream() for _ in range(2)]
     torch.cuda.synchronize()

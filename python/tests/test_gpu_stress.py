@@ -13,63 +13,16 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 if not torch.cuda.is_available():
     pytest.skip("skipped: no CUDA device", allow_module_level=True)
 
-from pyptx import Layout, Tile, kernel, ptx, reg, smem  # noqa: E402
-from pyptx.types import b64, bf16, f32, s32, u32  # noqa: E402
+from gpu_kernels import make_copy, make_double  # noqa: E402
+
+from pyptx.types import f32, s32  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
 
-ARCH = "sm_{}{}".format(*torch.cuda.get_device_capability())
 needs_maps = pytest.mark.skipif(
     torch.cuda.get_device_capability()[0] != 9, reason="skipped: the kernel with tensor maps is for sm_90a"
 )
-
-
-def make_add(element, name, **options):
-    """Y = X + X, one thread an element."""
-
-    @kernel(
-        in_specs=(Tile("N", element),), out_specs=(Tile("N", element),), grid=lambda N: (N // 32,), block=(32, 1, 1),
-        arch=ARCH, **options,
-    )  # fmt: skip
-    def double(X, Y):
-        px, py = ptx.global_ptrs(X, Y)
-        index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
-        value = reg.scalar(element)
-        getattr(ptx.inst.ld.global_, name)(value, ptx.addr(px + index * 4))
-        getattr(ptx.inst.add, name)(value, value, value)
-        getattr(ptx.inst.st.global_, name)(ptx.addr(py + index * 4), value)
-        ptx.ret()
-
-    return double
-
-
-def make_copy(rows=8, columns=64):
-    """Y = X, box by box through a tensor map."""
-
-    @kernel(
-        in_specs=(Tile("R", columns, bf16, layout=Layout.ROW, tma_box=(rows, columns)),),
-        out_specs=(Tile("R", columns, bf16),), grid=lambda R: (R // rows,), block=(128, 1, 1), arch="sm_90a",
-    )  # fmt: skip
-    def copy(X, Y):
-        tile = smem.alloc(bf16, (rows, columns))
-        full = smem.mbarrier(1)
-        lane = reg.from_(ptx.special.tid.x(), u32)
-        block = reg.from_(ptx.special.ctaid.x(), u32)
-        with ptx.if_(lane == 0):
-            ptx.mbarrier.init(full[0], 1)
-            ptx.fence.proxy_async()
-            ptx.mbarrier.arrive_expect_tx(full[0], rows * columns * 2)
-            ptx.cp.async_.bulk.tensor_2d(dst=tile[0], src=X.tma_desc(), coord=(0, block * rows), mbar=full[0])
-        ptx.inst.bar.sync(0)
-        ptx.mbarrier.wait(full[0], 0)
-        (py,) = ptx.global_ptrs(Y)
-        value = reg.scalar(b64)
-        ptx.inst.ld.shared.b64(value, ptx.addr(smem.base(tile.name) + lane * 8))
-        ptx.inst.st.global_.b64(ptx.addr(py + (block * (rows * columns * 2) + lane * 8)), value)
-        ptx.ret()
-
-    return copy
 
 
 def in_threads(count, work):
@@ -112,7 +65,7 @@ def test_four_streams_of_10000_launches_with_maps():
 
 
 def test_eight_threads_types_and_shapes_in_turn():
-    floats, integers = make_add(f32, "f32"), make_add(s32, "s32")
+    floats, integers = make_double(f32), make_double(s32)
 
     def work(index):
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -129,7 +82,7 @@ def test_eight_threads_types_and_shapes_in_turn():
 
 
 def test_graphs_in_every_order_of_capture_replay_and_free():
-    double = make_add(f32, "f32")
+    double = make_double(f32)
     inputs = [torch.randn(32 * (1 + i), device="cuda") for i in range(6)]
     for x in inputs:
         double(x)
@@ -180,7 +133,7 @@ def test_captured_maps_are_values():
 def test_cooperative_and_dependent_launches():
     x = torch.randn(32 * 16, device="cuda")
     for options in ({"cooperative": True}, {"dependent_launch": True}, {"priority": -1}, {"shared_carveout": 50}):
-        double = make_add(f32, "f32", **options)
+        double = make_double(f32, **options)
         for _ in range(3):
             assert torch.equal(double(x), x + x)
         graph = torch.cuda.CUDAGraph()
@@ -193,7 +146,7 @@ def test_cooperative_and_dependent_launches():
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="skipped: fewer than two CUDA devices")
 def test_threads_on_two_devices_at_once():
-    double = make_add(f32, "f32")
+    double = make_double(f32)
 
     def work(index):
         device = torch.device("cuda", index % 2)  # not always the thread's current device

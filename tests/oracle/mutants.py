@@ -182,25 +182,28 @@ def assembler_lines(judge, target: str, lines: list[str], original: list[str]) -
     while True:
         log = judge.log(target, "\n".join(lines) + "\n" + STOP)
         if log is None:
-            return found | crashing(judge, target, lines, original)
+            return found | halved(judge, target, lines, original, assembler.CRASH)
         if "error" not in log:  # not even that of STOP: the module has not been read
             return found | {-1: log.strip()}
         new = {}
         for match in assembler.ERROR.finditer(log):
             new.setdefault(int(match[1]) - 1, match[3])
         new = {at: error for at, error in new.items() if at < len(lines) and at not in found}
-        found.update(new)
-        if not any(lines[at] != original[at] for at in new):
-            return found
-        for at in new:
+        changed = [at for at in new if lines[at] != original[at]]
+        if new and not changed and lines != original:  # an error in text that the assembler made itself
+            return found | halved(judge, target, lines, original, next(iter(new.values())))
+        if not changed:
+            return found | new
+        for at in changed:  # errors elsewhere come again, or were theirs
+            found[at] = new[at]
             lines[at] = original[at]
 
 
-def crashing(judge, target: str, lines: list[str], original: list[str]) -> dict[int, str]:
-    """As above where the assembler crashes and names no line: each half of the changes is asked without the other."""
+def halved(judge, target: str, lines: list[str], original: list[str], error: str) -> dict[int, str]:
+    """As above where the assembler names none of the changed lines: each half of them is asked without the other."""
     changed = [at for at in range(len(lines)) if lines[at] != original[at]]
     if len(changed) < 2:
-        return {at: assembler.CRASH for at in changed or [-1]}
+        return {at: error for at in changed or [-1]}
     found = {}
     for half in (changed[::2], changed[1::2]):
         alone = list(original)

@@ -26,9 +26,8 @@ def element():
     return reg.from_(ptx.special.ctaid.x(), u32) * BLOCK + reg.from_(ptx.special.tid.x(), u32)
 
 
-@vectors(2)
-def add(X, Y, Z):
-    """z = x + y."""
+def of_two(X, Y, Z, compute):
+    """Z of X and Y: `compute(x, y)` leaves the thread's result in x."""
     px, py, pz = ptx.global_ptrs(X, Y, Z)
     i = element()
     with ptx.if_(i < ptx.param(u32, "N")):
@@ -36,21 +35,18 @@ def add(X, Y, Z):
         x, y = reg.scalar(f32), reg.scalar(f32)
         ptx.inst.ld.global_.f32(x, ptx.addr(px + offset))
         ptx.inst.ld.global_.f32(y, ptx.addr(py + offset))
-        ptx.inst.add.f32(x, x, y)
+        compute(x, y)
         ptx.inst.st.global_.f32(ptx.addr(pz + offset), x)
     ptx.ret()
+
+
+@vectors(2)
+def add(X, Y, Z):
+    """z = x + y."""
+    of_two(X, Y, Z, lambda x, y: ptx.inst.add.f32(x, x, y))
 
 
 @vectors(2, ("f32", "alpha"))
 def scaled_add(X, Y, Z):
     """z = x + alpha * y, rounded once.  alpha is an argument of the call: `scaled_add(x, y, alpha=0.5)`."""
-    px, py, pz = ptx.global_ptrs(X, Y, Z)
-    i = element()
-    with ptx.if_(i < ptx.param(u32, "N")):
-        offset = i * 4
-        x, y = reg.scalar(f32), reg.scalar(f32)
-        ptx.inst.ld.global_.f32(x, ptx.addr(px + offset))
-        ptx.inst.ld.global_.f32(y, ptx.addr(py + offset))
-        ptx.inst.fma.rn.f32(x, ptx.param(f32, "alpha"), y, x)
-        ptx.inst.st.global_.f32(ptx.addr(pz + offset), x)
-    ptx.ret()
+    of_two(X, Y, Z, lambda x, y: ptx.inst.fma.rn.f32(x, ptx.param(f32, "alpha"), y, x))
