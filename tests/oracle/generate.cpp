@@ -498,7 +498,7 @@ Operand Generator::part(const isa::Pattern& p, int change) {
   if (o.kind != Kind::reg) return o;
   const std::size_t asked = static_cast<std::size_t>(change - plain - 1);
   std::string_view word = change > plain && asked < std::size(parts) ? parts[asked] : std::string_view();
-  if (word.empty() && p.row->selected != (change == plain + part_changes)) {
+  if (word.empty() && change == plain + part_changes) {
     for (const std::string_view part : parts) word = isa::selects(p.row->selector, part) ? part : word;
   }
   o.minus = change == plain + part_changes - 1;
