@@ -1,11 +1,11 @@
-# make demo | test | bench | lint | corpus | oracle | fuzz | san | wheel.  Each target sets up what it needs; a second call is quick.
+# make demo | test | bench | lint | corpus | oracle | fuzz | san | tsan | wheel.  Each target sets up what it needs; a second call is quick.
 VENV   := .venv
 PY     := $(VENV)/bin/python
 BUILD  := build/release
 SOURCES := $(shell find ptx python/src python/pyptx tests/*/*.cpp bench examples -type f \
              \( -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt \) 2>/dev/null)
 
-.PHONY: demo test bench lint corpus corpus-part oracle fuzz san wheel clean
+.PHONY: demo test bench lint corpus corpus-part oracle fuzz san tsan wheel clean
 .DEFAULT_GOAL := demo
 
 # System packages, the virtual environment, and what pip needs in it.
@@ -71,9 +71,9 @@ fuzz: $(VENV)/.ready
 	  $$target -max_total_time=$(SECONDS_PER_TARGET) -print_final_stats=0 -verbosity=0 -rss_limit_mb=4096 \
 	    build/fuzz/corpus/$$(basename $$target) tests/fixtures/syntax tests/fixtures/run || exit 1; done
 
-# The C++ tests under address and undefined-behaviour sanitizers, and the simulator's under the thread sanitizer.
-san: $(VENV)/.ready
-	cmake --preset san && cmake --build --preset san && ctest --preset san
+# The C++ tests under address and undefined-behaviour sanitizers (san), and under the thread sanitizer (tsan).
+san tsan: $(VENV)/.ready
+	cmake --preset $@ && cmake --build --preset $@ && ctest --preset $@
 
 wheel: $(VENV)/.ready
 	$(PY) -m build --wheel --outdir dist .

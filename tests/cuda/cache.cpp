@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -29,7 +30,7 @@ struct Named final : Assembler {
     return cubin;
   }
   std::string text;
-  mutable int count = 0;
+  mutable std::atomic<int> count = 0;
 };
 
 Cubin cubin(std::string_view bytes) {
@@ -128,13 +129,13 @@ TEST_CASE("assembled once: in the process, then on disk") {
   const auto make = [&](std::string_view text) { return assemble_cached(assembler, text, "sm_90a", {}, &cache); };
   REQUIRE(make("cached text 1"));
   REQUIRE(make("cached text 1"));
-  CHECK(assembler.count == 1);
+  CHECK(assembler.count.load() == 1);
   CHECK(cache.status().entries == 1);
   REQUIRE(cache.write(CubinCache::key(assembler, "cached text 2", "sm_90a", false), cubin("from disk")));
   const auto found = make("cached text 2");
   REQUIRE(found);
   CHECK((*found)->bytes == cubin("from disk").bytes);
-  CHECK(assembler.count == 1);
+  CHECK(assembler.count.load() == 1);
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&, i] {
