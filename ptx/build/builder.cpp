@@ -244,10 +244,21 @@ Operand Builder::vector(const RegArray& registers) {
   return made;
 }
 
-Operand Builder::coordinates(const Address& base, std::span<const Operand> at) {
-  const Operand where = vector(at);
-  Operand made = vector({Operand(base.base), where});
+Operand Builder::pair(const Operand& left, const Operand& right) {
+  Operand made = vector({left, right});
+  made.ir.kind = ir::Operand::Kind::pair;
+  return made;
+}
+
+Operand Builder::bracket(std::span<const Operand> parts) {
+  Operand made = vector(parts);
   made.ir.kind = ir::Operand::Kind::address;
+  return made;
+}
+
+Operand Builder::coordinates(const Address& base, std::span<const Operand> at) {
+  const Operand parts[] = {Operand(base.base), vector(at)};
+  Operand made = bracket(parts);
   made.ir.value = base.offset;
   return made;
 }
@@ -323,6 +334,23 @@ void Builder::directive(std::string_view text) {
   State& s = *state_;
   s.statement(ir::Statement::Kind::directive, static_cast<std::uint32_t>(s.function.texts.size()), place_);
   s.function.texts.emplace_back(text);
+}
+
+void Builder::branch_targets(std::string_view name, std::span<const std::string> labels) {
+  State& s = *state_;
+  label(name);
+  ir::Table table;
+  table.kind = ir::Table::Kind::branches;
+  table.label = Name(name).id();
+  table.statement = static_cast<std::uint32_t>(s.function.body.size());
+  Text text;
+  for (const std::string& target : labels) {
+    const std::string spelled = label_name(target);
+    text << (table.targets.empty() ? ".branchtargets " : ", ") << spelled;
+    table.targets.emplace_back(spelled);
+  }
+  s.function.tables.push_back(std::move(table));
+  directive(cat(text.take(), ';'));
 }
 
 void Builder::location(std::uint32_t file, std::uint32_t line, std::uint32_t column) {

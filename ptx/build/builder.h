@@ -85,6 +85,8 @@ class Builder {
   Operand vector(std::initializer_list<Operand> elements) { return vector({elements.begin(), elements.size()}); }
   Operand list(std::initializer_list<Operand> elements) { return list({elements.begin(), elements.size()}); }
   Operand vector(const RegArray& registers);
+  Operand pair(const Operand& left, const Operand& right);                // {a, b}|p, p|_
+  Operand bracket(std::span<const Operand> parts);                        // [a, b, {x, y}]: textures, tensor copies
   Operand coordinates(const Address& base, std::span<const Operand> at);  // [base, {x, y}]
   Address address(const Operand& base, std::int64_t offset = 0);          // of a register, symbol or address
   Address address(const Operand& base, const Reg& offset);  // one addition, by the offset's sign and width
@@ -104,9 +106,10 @@ class Builder {
   std::string label_name(std::string_view written) const;  // what `written` means here: of the innermost open loop
   void comment(std::string_view text);                     // "BEGIN name"
   void directive(std::string_view text);                   // ".pragma \"nounroll\";", as written
-  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);  // .loc
-  void file(std::uint32_t index, std::string_view name);                        // .file, before the kernel
-  void variable(ir::Variable declared, bool in_module);                         // of the body, or of the module
+  void branch_targets(std::string_view name, std::span<const std::string> labels);  // name: .branchtargets a, b;
+  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);      // .loc
+  void file(std::uint32_t index, std::string_view name);                            // .file, before the kernel
+  void variable(ir::Variable declared, bool in_module);                             // of the body, or of the module
 
   // { }: registers declared inside are local to it (unnamed predicates are not).
   void open_scope();

@@ -85,6 +85,12 @@ class Kernel : public Builder {
   // Addresses: [base + offset].
   Address at(const Operand& base, std::int64_t offset = 0) { return address(base, offset); }
   Address at(const Operand& base, const Reg& offset) { return address(base, offset); }
+  // [a, b, {x, y}], as textures and tensor copies take it: bracket(texture, sampler, vector({x, y})).
+  template <std::convertible_to<Operand>... Parts>
+  Operand bracket(const Parts&... parts) {
+    const Operand all[] = {Operand(parts)...};
+    return Builder::bracket(all);
+  }
 
   Reg tid_x() { return special("%tid.x"); }
   Reg ctaid_x() { return special("%ctaid.x"); }

@@ -83,6 +83,7 @@ Operand::Operand(const Address& address) {
   *this = address.builder->vector({Operand(address.base)});
   ir.kind = ir::Operand::Kind::address;
   ir.value = address.offset;
+  ir.unified = address.unified;
 }
 
 Operand::Operand(const Shared& shared) {

@@ -135,6 +135,7 @@ struct Address {
   ir::Operand base;  // register or symbol
   isa::Type type = isa::Type::none;
   std::int64_t offset = 0;
+  bool unified = false;  // [a].unified
 
   Address operator+(std::int64_t bytes) const {
     Address moved = *this;

@@ -3,6 +3,7 @@
     ptx.inst.fma.rn.f32(d, a, b, c)            one instruction, modifiers as PTX writes them
     with ptx.if_(x < 5): ...                   labels and branches
     ptx.inst.vadd.s32.u32.s32(d, a.b0, b.h1)   parts of registers, for the video instructions
+    ptx.inst.tex._2d.v4.f32.s32([r, g, b, a], ptx.bracket(texture, [x, y]))
     ptx.ld(f32, d, address, space="shared")    a typed wrapper
 
 `::` is spelled `__`, a modifier that starts with a digit gets a leading `_`, a Python keyword a trailing `_`.
@@ -15,6 +16,8 @@ from pyptx._core import (
     PipelineState,
     addr,
     bra,
+    bracket,
+    branchtargets,
     cluster,
     elect_sync,
     else_,
@@ -49,7 +52,7 @@ from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.types import b64, s32, s64, u32, u64
 
 __all__ = [
-    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "bra", "cluster", "cp", "ctaid_x", "ctaid_y", "cvt",
+    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "bra", "bracket", "branchtargets", "cluster", "cp", "ctaid_x", "ctaid_y", "cvt",
     "cvta", "elect_sync", "else_", "expr", "fence", "file_", "global_ptrs", "if_", "inst", "kloop", "label", "ld",
     "ldmatrix", "loc", "loop", "mad", "mbarrier", "minus", "mma", "mov", "mul", "named_barrier", "not_", "or_", "param", "pipe",
     "pipeline", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc",

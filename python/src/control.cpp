@@ -4,6 +4,7 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <functional>
 
@@ -81,6 +82,16 @@ nb::object address_of(nb::handle base, nb::object offset) {
   const build::Operand bytes = operand(offset, builder);
   if (!bytes.is_integer()) throw nb::type_error(cat("an offset is an int or a register, not ", shown(offset)).c_str());
   return make(start + bytes.ir.value);
+}
+
+nb::object bracket(nb::handle base, const nb::args& more) {
+  build::Builder& builder = active();
+  const build::Address start = address(base, builder);
+  std::vector<build::Operand> parts{build::Operand(start.base)};
+  for (nb::handle part : more) parts.push_back(operand(part, builder));
+  build::Operand made = builder.bracket(parts);
+  made.ir.value = start.offset;
+  return make(made);
 }
 
 void variable(const std::string& space, nb::handle type, const std::string& name, std::optional<std::int64_t> size,
@@ -181,6 +192,13 @@ void init_statements(nb::module_& m) {
         "The value of a scalar parameter, or the address of an array parameter.");
   m.def("global_ptrs", global_pointers, "The global addresses of pointer parameters.");
   m.def("addr", address_of, nb::arg("base"), nb::arg("offset") = nb::none(), "[base + offset]");
+  m.def("bracket", bracket, nb::arg("base"), nb::arg("parts"),
+        nb::sig("def bracket(base: object, *parts: object) -> CompoundOperand"),
+        "[base, a, {x, y}]: an address of several parts, as of textures, surfaces and tensor maps.");
+  m.def(
+      "branchtargets",
+      [](const std::string& name, const std::vector<std::string>& labels) { active().branch_targets(name, labels); },
+      nb::arg("name"), nb::arg("labels"), "name: .branchtargets a, b; for brx.idx.");
   m.def(
       "sreg", [](const std::string& name) { return make(active().special(name)); }, nb::arg("name"),
       "A special register by its name, \"%clusterid.x\".");

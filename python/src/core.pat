@@ -64,6 +64,10 @@ _core.__prefix__:
     class AddressOperand:
         """[base + offset]"""
         offset: int
+        unified: AddressOperand
+
+    class CompoundOperand:
+        """An operand of several parts: `[a, b] | p`, `ptx.bracket(texture, [x, y])`."""
 
     class Launcher:
         """What is called: finds the plan for the arguments and launches it."""

@@ -88,6 +88,10 @@ build::Operand text_operand(PyObject* value) {
 build::Operand rare(nb::handle value, build::Builder& builder) {
   if (const auto* negated = as_not(value)) return mine(negated->reg, builder), build::Operand(*negated);
   if (const auto* part = as_part(value)) return mine(part->reg, builder), build::Operand(*part);
+  if (const auto* compound = as_compound(value)) {
+    if (compound->builder == &builder) return *compound;
+    builder.refuse(Code::foreign_register, "an operand with registers of another kernel");
+  }
   if (const auto* pair = as_pair(value)) return mine(pair->left, builder), build::Operand(*pair);
   build::Operand found;
   if (shared_operand(value, found)) return found;

@@ -43,10 +43,12 @@ nb::object make(const build::Not& negated);
 nb::object make(const build::Part& part);
 nb::object make(const build::Pair& pair);
 nb::object make(const build::Address& address);
-const build::Reg* as_reg(nb::handle value);  // null: something else; so below
+nb::object make(const build::Operand& operand);  // of several parts
+const build::Reg* as_reg(nb::handle value);      // null: something else; so below
 const build::RegArray* as_array(nb::handle value);
 const build::Not* as_not(nb::handle value);
 const build::Part* as_part(nb::handle value);
+const build::Operand* as_compound(nb::handle value);
 const build::Pair* as_pair(nb::handle value);
 const build::Address* as_address(nb::handle value);
 const build::Reg& reg_argument(nb::handle value, const char* what);  // TypeError for something else

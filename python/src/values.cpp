@@ -107,11 +107,20 @@ PyObject* right_shift(PyObject* a, PyObject* b) { return shift(a, b, build::shr)
 
 bool is_predicate(const build::Reg* reg) { return reg && reg->type == isa::Type::pred; }
 
-// `p | q`, `d | p`: the two destinations of setp and elect. Between integers it is the operator.
+// `p | q`, `d | p`, `[a, b] | p`, `p | "_"`: two destinations. Between integers it is the operator.
 PyObject* bit_or(PyObject* a, PyObject* b) {
   const auto* left = unbox<build::Reg>(a);
   const auto* right = unbox<build::Reg>(b);
   if (left && right && (is_predicate(left) || is_predicate(right))) return box(build::Pair{*left, *right});
+  const auto sink = [](PyObject* o) { return PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, "_") == 0; };
+  if (sink(a) || sink(b) || (right && (PyList_Check(a) || as_array(a)))) {
+    return caught(
+        [&] {
+          build::Builder& builder = active();
+          return box(builder.pair(operand(a, builder), operand(b, builder)));
+        },
+        nullptr);
+  }
   return binary(a, b, build::or_);
 }
 
@@ -373,9 +382,18 @@ PyGetSetDef pair_fields[] = {{"left", pair_left, nullptr, "The first destination
 PyType_Slot pair_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Pair>), {Py_tp_getset, pair_fields}, {0, nullptr}};
 
 PyObject* address_offset(PyObject* self, void*) { return PyLong_FromLongLong(self_of<build::Address>(self).offset); }
-PyGetSetDef address_fields[] = {{"offset", address_offset, nullptr, "Bytes from the base.", nullptr}, {}};
+PyObject* address_unified(PyObject* self, void*) {
+  build::Address made = self_of<build::Address>(self);
+  made.unified = true;
+  return box(made, owner_of<build::Address>(self));
+}
+PyGetSetDef address_fields[] = {{"offset", address_offset, nullptr, "Bytes from the base.", nullptr},
+                                {"unified", address_unified, nullptr, "[a].unified", nullptr},
+                                {}};
 PyType_Slot address_slots[] = {
     PTX_SLOT(Py_tp_dealloc, dealloc<build::Address>), {Py_tp_getset, address_fields}, {0, nullptr}};
+
+PyType_Slot compound_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Operand>), {0, nullptr}};
 
 template <class Value>
 void add_type(nb::module_& m, const char* name, const char* qualified, PyType_Slot* slots) {
@@ -400,11 +418,13 @@ nb::object make(const build::Not& negated) { return checked(negated); }
 nb::object make(const build::Part& part) { return checked(part); }
 nb::object make(const build::Pair& pair) { return checked(pair); }
 nb::object make(const build::Address& address) { return checked(address); }
+nb::object make(const build::Operand& operand) { return checked(operand); }
 const build::Reg* as_reg(nb::handle value) { return unbox<build::Reg>(value.ptr()); }
 const build::RegArray* as_array(nb::handle value) { return unbox<build::RegArray>(value.ptr()); }
 const build::Not* as_not(nb::handle value) { return unbox<build::Not>(value.ptr()); }
 const build::Part* as_part(nb::handle value) { return unbox<build::Part>(value.ptr()); }
 const build::Pair* as_pair(nb::handle value) { return unbox<build::Pair>(value.ptr()); }
+const build::Operand* as_compound(nb::handle value) { return unbox<build::Operand>(value.ptr()); }
 const build::Address* as_address(nb::handle value) { return unbox<build::Address>(value.ptr()); }
 
 const build::Reg& reg_argument(nb::handle value, const char* what) {
@@ -424,6 +444,7 @@ void init_values(nb::module_& m) {
       nb::arg("reg"), nb::sig("def minus(reg: Reg) -> RegPart"),
       "-reg, as an operand of vmad; a part of one is `-a.h0`.");
   add_type<build::Address>(m, "AddressOperand", "pyptx._core.AddressOperand", address_slots);
+  add_type<build::Operand>(m, "CompoundOperand", "pyptx._core.CompoundOperand", compound_slots);
 }
 
 }  // namespace ptx::python

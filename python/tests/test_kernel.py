@@ -345,6 +345,49 @@ def test_parts_of_registers():
         typo.ptx()
 
 
+def test_operands_of_several_parts():
+    @kernel
+    def k():
+        t, x, p = reg.scalar(u64, 0), reg.scalar(f32, 0.0), reg.scalar(pred)
+        color = reg.array(f32, 4)
+        ptx.inst.tex._2d.v4.f32.f32([x, x, x, x] | p, ptx.bracket(t, [x, x]))
+        ptx.inst.tex._2d.v4.f32.f32(color | p, ptx.bracket(t, [x, x]))
+        n, i = reg.scalar(s32, 0), reg.scalar(u32, 0)
+        ptx.inst.sust.b._1d.b32.trap(ptx.bracket(t, [n]), i)
+        ptx.inst.setp.lt.s32(p | "_", n, 1)
+        ptx.inst.elect.sync("_" | p, -1)
+        copy = ptx.inst.cp.async_.bulk.tensor._2d.shared__cta.global_.mbarrier__complete_tx__bytes
+        copy.override__global_address(ptx.addr(i), ptx.bracket(t, t, [n, n]), ptx.addr(i, 8))
+        ptx.branchtargets("table", ["first", "second"])
+        ptx.inst.brx.idx(i, "table")
+        ptx.label("first")
+        ptx.label("second")
+        ptx.ret()
+
+    k = kernel(arch="sm_107a")(k._fn)
+    text = k.ptx()
+    assert "tex.2d.v4.f32.f32 {%f0, %f0, %f0, %f0}|%p0, [%rd0, {%f0, %f0}];" in text
+    assert text.count("}|%p0, [%rd0, {%f0, %f0}];") == 2
+    assert "sust.b.1d.b32.trap [%rd0, {%r0}], %r1;" in text
+    assert "setp.lt.s32 %p0|_, %r0, 1;" in text and "elect.sync _|%p0, -1;" in text
+    assert "[%r1], [%rd0, %rd0, {%r0, %r0}], [%r1+8];" in text
+    assert "table:\n\t.branchtargets first, second;" in text
+
+    @kernel
+    def other():
+        x = reg.scalar(f32, 0.0)
+        kept.append(ptx.bracket(reg.scalar(u64, 0), [x]))
+
+    @kernel
+    def thief():
+        ptx.inst.tex._1d.v4.f32.f32(reg.array(f32, 4), kept[0])
+
+    kept = []
+    other.ptx()
+    with pytest.raises(AuthoringError, match="another kernel"):
+        thief.ptx()
+
+
 def test_diagnostics_travel_with_the_exception():
     @kernel
     def k():

@@ -62,6 +62,39 @@ TEST_CASE("parts of registers, as the video instructions take them") {
   CHECK(refused("b3") == Code{});
 }
 
+TEST_CASE("operands of several parts: brackets, pairs, tables of labels") {
+  const std::string made = text(
+      [](Builder& b) {
+        const Reg t = b.scalar(u64, 0), x = b.scalar(f32, 0.0), p = b.scalar(pred), i = b.scalar(u32, 0);
+        const Operand where = b.vector({x, x});
+        const Operand parts[] = {t, t, where};
+        b.emit("tex.2d.v4.f32.f32", {b.pair(b.vector({x, x, x, x}), p), b.bracket(parts)});
+        b.emit("elect.sync", {b.pair(sink(), p), 1});
+        ir::Variable variable;
+        variable.type = f32, variable.name = Name("gv"), variable.attributes = ".unified(1, 2)";
+        b.variable(variable, true);
+        Address unified = b.address("gv");
+        unified.unified = true;
+        b.emit("ld.global.f32", {x, unified});
+        const std::string labels[] = {"first", "second"};
+        b.branch_targets("table", labels);
+        b.emit("brx.idx", {i, "table"});
+        b.label("first"), b.label("second");
+      },
+      {.target = "sm_90, texmode_independent"});
+  CHECK(has(made, "tex.2d.v4.f32.f32 {%f0, %f0, %f0, %f0}|%p0, [%rd0, %rd0, {%f0, %f0}];"));
+  CHECK(has(made, "elect.sync _|%p0, 1;"));
+  CHECK(has(made, "ld.global.f32 %f0, [gv].unified;"));
+  CHECK(has(made, "table:\n\t.branchtargets first, second;\n\tbrx.idx %r0, table;"));
+  const std::string none[] = {"nowhere"};
+  CHECK_THROWS_AS(text([&](Builder& b) {
+                    const Reg i = b.scalar(u32, 0);
+                    b.branch_targets("table", none);
+                    b.emit("brx.idx", {i, "table"});
+                  }),
+                  Refused);
+}
+
 TEST_CASE("a product that meets a 64-bit register is 64 bits wide where it was written") {
   CHECK(text([](Builder& b) {
           const Reg p = b.scalar(b64), q = b.scalar(b64), row = b.scalar(u32, 5);
