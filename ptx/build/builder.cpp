@@ -139,7 +139,7 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   }
   ir::Instruction made{mnemonic, nullptr, static_cast<std::uint32_t>(first),
                        static_cast<std::uint32_t>(operands.size()), guard};
-  if (auto wrong = check::check_instruction(s.goal, f, made, place_)) {
+  if (auto wrong = check::check_instruction(s.goal, f, made, place_); wrong && wrong->severity == Severity::error) {
     undo();
     throw Refused(Diagnostics{std::move(*wrong)});
   }

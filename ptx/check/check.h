@@ -21,9 +21,9 @@ Goal goal_of(const ir::Module& module);
 
 class Symbols;
 
-// Judges `instruction` of `function` and sets its match. Nothing means legal. Without `symbols` the names of variables,
-// labels and functions are taken as they are: that is how a builder checks what it has just emitted. About 0.1 us for a
-// legal instruction.
+// Judges `instruction` of `function` and sets its match. Nothing means legal; a warning (assembler_only), that it is
+// not, and that the assembler takes it all the same. Without `symbols` the names of variables, labels and functions are
+// taken as they are: that is how a builder checks what it has just emitted. About 0.1 us for a legal instruction.
 std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
                                             ir::Instruction& instruction, const Place& place = {},
                                             const Symbols* symbols = nullptr, std::uint32_t block = 0);

@@ -3,6 +3,7 @@
 #include "ptx/check/check.h"
 #include "ptx/check/operands.h"
 #include "ptx/check/rules.h"
+#include "ptx/check/tolerance.h"
 
 namespace ptx::check {
 
@@ -40,7 +41,8 @@ std::string describe_gate(const Goal& goal, const isa::Mnemonic& mnemonic, const
              : cat(what, " needs ", isa::to_string(need), ", the module is .version ", isa::to_string(goal.version));
 }
 
-rules::Broken broken_rule(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+rules::Broken broken_rule(const View& view, const isa::Match& match, const ir::Instruction& instruction,
+                          Excuses* excuses) {
   for (const isa::Rule rule : match.form->rules) {
     rules::Broken broken;
     switch (rule) {
@@ -55,7 +57,7 @@ rules::Broken broken_rule(const View& view, const isa::Match& match, const ir::I
 #undef COUNT
       case isa::Rule::none: break;
     }
-    if (broken) return broken;
+    if (broken && !(excuses && excuses->covers(view, match, rule))) return broken;
   }
   return {};
 }
@@ -81,13 +83,25 @@ std::optional<Diagnostic> no_form(const isa::Mnemonic& mnemonic, const Place& pl
              isa::explain(mnemonic.text), nullptr);
 }
 
-}  // namespace
+// Operands that fit, or whose misfit is excused: each by itself, one more than there are, or one less.
+Problem fit_loosely(const View& view, const isa::Match& match, const ir::Instruction& instruction, Excuses& excuses) {
+  excuses.begin();
+  if (excuses.extra(view, match)) {
+    ir::Instruction shorter = instruction;
+    --shorter.count;
+    return fit_operands(view, match, shorter, &excuses);
+  }
+  if (excuses.missing(view, match)) {
+    isa::Match less = match;
+    less.operands.pop_back(), --less.required;
+    return fit_operands(view, less, instruction, &excuses);
+  }
+  return fit_operands(view, match, instruction, &excuses);
+}
 
-std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
-                                            ir::Instruction& instruction, const Place& place, const Symbols* symbols,
-                                            std::uint32_t block) {
-  const isa::Mnemonic& mnemonic = *instruction.mnemonic;
-  const View view{goal, function, symbols, block};
+std::optional<Diagnostic> judge(const View& view, const isa::Mnemonic& mnemonic, ir::Instruction& instruction,
+                                const Place& place, Excuses* excuses) {
+  const Goal& goal = view.goal;
   instruction.match = nullptr;
   if (mnemonic.matches.empty()) return no_form(mnemonic, place);
 
@@ -95,7 +109,8 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
   Problem problem;
   Code barrier{};
   for (const isa::Match& match : mnemonic.matches) {
-    const Problem misfit = fit_operands(view, match, instruction);
+    const Problem misfit =
+        excuses ? fit_loosely(view, match, instruction, *excuses) : fit_operands(view, match, instruction);
     if (misfit) {
       if (!nearest || is_nearer(misfit, problem)) nearest = &match, problem = misfit;
       continue;
@@ -104,7 +119,7 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
       if (!barred) barred = &match, barrier = code;
       continue;
     }
-    if (const auto broken = broken_rule(view, match, instruction)) {
+    if (const auto broken = broken_rule(view, match, instruction, excuses)) {
       return say(broken.code, place, cat('`', mnemonic.text, "`: ", broken.message), match.form);
     }
     instruction.match = &match;
@@ -114,6 +129,47 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
   Diagnostic d = say(problem.code, place, describe(view, *nearest, instruction, problem), nearest->form);
   d.operand = problem.operand;
   return d;
+}
+
+// The operand that `part` is, or is a part of.
+int place_of(const View& view, const ir::Instruction& instruction, const ir::Operand* part) {
+  const auto operands = view.function.operands_of(instruction);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto children = view.function.children(operands[i]);
+    if (part == &operands[i] || (part >= children.data() && part < children.data() + children.size()))
+      return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// What was refused, as a warning if the assembler is known to take it.
+Diagnostic tolerate(const View& view, ir::Instruction& instruction, const Place& place, Diagnostic refused) {
+  Reread read{instruction.mnemonic, {}};
+  if (read.mnemonic->matches.empty()) read = reread(*instruction.mnemonic);
+  Excuses excuses(instruction);
+  if (!read.mnemonic || judge(view, *read.mnemonic, instruction, place, &excuses)) {
+    instruction.match = nullptr;
+    return refused;
+  }
+  Problem first = excuses.first();
+  first.operand = place_of(view, instruction, first.given);
+  const std::string what = first ? describe(view, *instruction.match, instruction, first) : refused.message;
+  const std::string_view reason = read.reason.empty() ? excuses.reason() : std::string_view(read.reason);
+  Diagnostic d =
+      say(Code::assembler_only, place, cat(what, "; the assembler takes the line: ", reason), instruction.match->form);
+  d.operand = first.operand;
+  return d;
+}
+
+}  // namespace
+
+std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
+                                            ir::Instruction& instruction, const Place& place, const Symbols* symbols,
+                                            std::uint32_t block) {
+  const View view{goal, function, symbols, block};
+  auto refused = judge(view, *instruction.mnemonic, instruction, place, nullptr);
+  if (refused) return tolerate(view, instruction, place, std::move(*refused));
+  return refused;
 }
 
 }  // namespace ptx::check

@@ -1,6 +1,7 @@
 #include "ptx/check/operands.h"
 
 #include "ptx/base/text.h"
+#include "ptx/check/tolerance.h"
 
 namespace ptx::check {
 
@@ -93,9 +94,29 @@ bool spaces_agree(Space want, Space have) {
 // One operand against one pattern.
 class Judge {
  public:
-  Judge(const View& view, const isa::Match& match) : view_(view), match_(match), form_(*match.form) {}
+  Judge(const View& view, const isa::Match& match, Excuses* excuses)
+      : view_(view), match_(match), form_(*match.form), excuses_(excuses) {}
 
   Code operand(const Pattern& p, const Operand& o) const {
+    const Code code = refusal(p, o);
+    const bool excused = code != Code{} && excuses_ && excuses_->covers(view_, match_, {code, -1, &p, &o});
+    return excused ? Code{} : code;
+  }
+  // The parts of an address behind its first.
+  Code inner(std::span<const Pattern> parts, const Operand& address) const {
+    if (!parts.empty() && parts[0].row->optional && address.child_count == parts.size()) parts = parts.subspan(1);
+    if (address.child_count != parts.size() + 1 && (address.child_count != 0 || !parts.empty()))
+      return Code::operand_kind;
+    if (!parts.empty() && address.value != 0) return Code::address_offset;
+    const auto given = view_.function.children(address).last(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (const Code code = operand(parts[i], given[i]); code != Code{}) return code;
+    }
+    return {};
+  }
+
+ private:
+  Code refusal(const Pattern& p, const Operand& o) const {
     if (o.negated && (!p.row->negatable || p.type != Type::pred)) return Code::negated_operand;
     if (o.minus && !p.row->minus) return Code::negated_operand;
     if (const Code code = selector(p, o); code != Code{}) return code;
@@ -114,20 +135,6 @@ class Judge {
     return {};
   }
 
-  // The parts of an address behind its first.
-  Code inner(std::span<const Pattern> parts, const Operand& address) const {
-    if (!parts.empty() && parts[0].row->optional && address.child_count == parts.size()) parts = parts.subspan(1);
-    if (address.child_count != parts.size() + 1 && (address.child_count != 0 || !parts.empty()))
-      return Code::operand_kind;
-    if (!parts.empty() && address.value != 0) return Code::address_offset;
-    const auto given = view_.function.children(address).last(parts.size());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (const Code code = operand(parts[i], given[i]); code != Code{}) return code;
-    }
-    return {};
-  }
-
- private:
   static Code selector(const Pattern& p, const Operand& o) {
     const bool given = o.kind == Operand::Kind::reg && o.component == Operand::part;
     if (!given) return {};
@@ -408,6 +415,7 @@ class Judge {
   const View& view_;
   const isa::Match& match_;
   const isa::Form& form_;
+  Excuses* excuses_;
 };
 
 // Which patterns the operands are for: one bit a group of optional ones.
@@ -460,8 +468,8 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
 
 }  // namespace
 
-Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
-  const Judge judge(view, match);
+Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction, Excuses* excuses) {
+  const Judge judge(view, match, excuses);
   const int given = static_cast<int>(instruction.count);
   Problem first{Code::operand_count, -1, nullptr, nullptr};
   if (given < match.required) return first;

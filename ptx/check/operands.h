@@ -24,7 +24,11 @@ struct Problem {
   explicit operator bool() const { return code != Code{}; }
 };
 
-Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction);
+class Excuses;
+
+// With `excuses`, what they cover is no problem.
+Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction,
+                     Excuses* excuses = nullptr);
 
 // The message of a problem, with what was written and what is legal.
 std::string describe(const View& view, const isa::Match& match, const ir::Instruction& instruction,

@@ -15,13 +15,21 @@ bool meets(const Goal& goal, isa::Version version, std::uint16_t target) {
 
 Broken wrong(std::string_view what) { return {Code::texture_operands, std::string(what)}; }
 
+// A vector, or what cannot be compared with a depth.
+bool is_offset(const View& view, const Operand& o) {
+  if (o.kind != Operand::Kind::reg && o.kind != Operand::Kind::f32 && o.kind != Operand::Kind::f64) return true;
+  if (o.kind != Operand::Kind::reg) return false;
+  const isa::TypeKind kind = isa::info(view.function.registers[o.id].type).kind;
+  return kind == isa::TypeKind::unsigned_ || kind == isa::TypeKind::signed_;
+}
+
 // Behind the destination, the brackets, and what .level and .grad add: an offset {..}, a depth, or both.
 Broken offsets_and_depth(const View& view, const isa::Match& match, std::span<const Operand> rest) {
   const std::string_view geom = match.value("geom");
   if (rest.empty()) return {};
   if (!meets(view.goal, {4, 3}, 30)) return wrong("offsets and depths need PTX 4.3 and sm_30");
   if (rest.front().kind == Operand::Kind::vector && geom.ends_with("cube")) return wrong("cubes take no offsets");
-  if (rest.back().kind == Operand::Kind::vector) return {};
+  if (is_offset(view, rest.back())) return {};
   if (geom == "3d" || geom.ends_with("ms")) return wrong(cat('.', geom, " textures have no depth to compare"));
   return match.type("ctype") == isa::Type::s32 ? wrong("depths are compared at .f32 coordinates") : Broken{};
 }
@@ -33,12 +41,15 @@ Broken texture_operands(const View& view, const isa::Match& match, const ir::Ins
   if (operands[0].kind == Operand::Kind::pair && !meets(view.goal, {7, 1}, 60)) {
     return wrong("the predicate beside the destination needs PTX 7.1 and sm_60");
   }
-  if (!view.goal.independent && operands[1].count() == 3)
-    return wrong("a sampler stands beside a texture in independent mode alone");
-  if (view.goal.independent && operands[1].count() < 3)
-    return wrong("in independent mode a sampler stands beside a texture");
   const std::size_t own = match.has("level") ? 3 : match.has("grad") ? 4 : 2;
   return offsets_and_depth(view, match, operands.subspan(own));
+}
+
+Broken texture_sampler(const View& view, const isa::Match&, const ir::Instruction& instruction) {
+  const std::uint32_t parts = view.function.operands_of(instruction)[1].count();
+  if (!view.goal.independent && parts == 3) return wrong("a sampler stands beside a texture in independent mode alone");
+  if (view.goal.independent && parts < 3) return wrong("in independent mode a sampler stands beside a texture");
+  return {};
 }
 
 }  // namespace ptx::check::rules

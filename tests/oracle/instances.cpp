@@ -177,7 +177,8 @@ class Writer {
     const std::string text = pool_.text();
     if (!seen_.insert(text).second || std::hash<std::string>{}(text) % settings_.parts != settings_.part) return;
     const auto problem = check::check_instruction(goal_, pool_.function(), i, {}, &symbols_, 1);
-    std::printf("%s\t%.*s\t%.*s\t%s:%s\t%s\n", problem ? "refused" : "legal", static_cast<int>(form_->id.size()),
+    const bool refused = problem && problem->severity == Severity::error;
+    std::printf("%s\t%.*s\t%.*s\t%s:%s\t%s\n", refused ? "refused" : "legal", static_cast<int>(form_->id.size()),
                 form_->id.data(), static_cast<int>(form_->section.size()), form_->section.data(),
                 isa::to_string(goal_.target).c_str(), isa::to_string(goal_.version).c_str(), text.c_str());
   }

@@ -1,0 +1,420 @@
+// tolerance.def: its rows, and the functions that say of which operands they are true.
+#include "ptx/check/tolerance.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ptx/base/text.h"
+
+namespace ptx::check {
+
+using ir::Operand;
+using isa::Type;
+using isa::TypeInfo;
+using isa::TypeKind;
+using Kind = Operand::Kind;
+
+namespace {
+
+// What the functions below are made of.
+
+std::span<const Operand> elements(const Case& c) {
+  return c.given->kind == Kind::vector ? c.view.function.children(*c.given) : std::span<const Operand>(c.given, 1);
+}
+Type type_of(const Case& c, const Operand& o) {
+  return o.kind == Kind::reg ? c.view.function.registers[o.id].type : Type::none;
+}
+int width(const Case& c, const Operand& o) { return isa::info(type_of(c, o)).bits; }
+bool is_vector(const Case& c) { return c.given->kind == Kind::vector; }
+bool is_plain_register(const Case& c) {
+  return c.given->kind == Kind::reg &&
+         (c.view.function.registers[c.given->id].vector == 1 || c.given->component != 0xff);
+}
+bool is_warp_size(const Operand& o) { return o.kind == Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ"; }
+bool is_integer(const Operand& o) { return o.kind == Kind::integer || is_warp_size(o); }
+bool is_float(const Operand& o) { return o.kind == Kind::f32 || o.kind == Kind::f64; }
+bool is_integer(Type type) {
+  const TypeKind kind = isa::info(type).kind;
+  return kind == TypeKind::bits || kind == TypeKind::unsigned_ || kind == TypeKind::signed_;
+}
+std::int32_t low_half(const Operand& o) { return is_warp_size(o) ? 32 : static_cast<std::int32_t>(o.bits); }
+
+template <class Is>
+bool all(const Case& c, Is is) {
+  const auto list = elements(c);
+  return std::all_of(list.begin(), list.end(), is);
+}
+bool is_size(std::size_t n) { return n == 1 || n == 2 || n == 4; }
+
+// Whether a register or a number may stand for one element of the pattern.
+bool fits(const Case& c, const Operand& o) {
+  const Type want = c.pattern->type;
+  if (o.kind == Kind::reg) return agrees(want, type_of(c, o), c.pattern->wider);
+  if (c.pattern->row->destination) return false;
+  if (is_integer(o)) return is_integer(want);
+  return is_float(o) &&
+         (isa::info(want).kind == TypeKind::floating || want == (o.kind == Kind::f32 ? Type::b32 : Type::b64));
+}
+const Operand* base(const Case& c) {
+  if (c.given->kind != Kind::address || c.given->child_count == 0) return nullptr;
+  return &c.view.function.children(*c.given)[0];
+}
+std::string_view geometry(const Case& c) { return c.match.value("geom"); }
+bool is_plain(std::string_view geometry) { return geometry == "1d" || geometry == "2d" || geometry == "3d"; }
+
+// Of operands.
+
+bool any(const Case&) { return true; }
+bool sink(const Case& c) { return c.given->kind == Kind::sink; }
+bool shared_sink(const Case& c) {
+  return sink(c) && !c.match.has("async") && isa::name(c.match.space()).starts_with("shared");
+}
+bool predicate(const Case& c) { return is_plain_register(c) && type_of(c, *c.given) == Type::pred; }
+// Before the predicate that enables the input.
+bool mask(const Case& c) { return predicate(c) && type_of(c, c.given[1]) == Type::pred; }
+bool f16x2(const Case& c) { return type_of(c, *c.given) == Type::f16x2; }
+bool f16x2_of_bytes(const Case& c) {
+  return f16x2(c) && (c.pattern->type == Type::u8x4 || c.pattern->type == Type::s8x4);
+}
+bool f16x2_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f16x2; }
+bool half_integer(const Case& c) { return width(c, *c.given) == 16; }
+bool wide_bits(const Case& c) {
+  return width(c, *c.given) > 32 && isa::info(type_of(c, *c.given)).kind == TypeKind::bits;
+}
+bool one_element(const Case& c) { return is_vector(c) && elements(c).size() == 1 && fits(c, elements(c)[0]); }
+bool scalar_of_vector(const Case& c) {
+  if (c.given->kind == Kind::special) return c.match.form->reads_special && is_integer(c.pattern->type);
+  return !is_vector(c) && fits(c, *c.given);
+}
+
+// Numbers of 8, 6 and 4 bits.
+bool is_small_float(Type type) {
+  const std::string_view name = isa::info(type).name;
+  return name.starts_with("ue") || name.starts_with('e');
+}
+bool short_vector_of_packed(const Case& c) {
+  return is_vector(c) && is_small_float(c.pattern->type) && is_size(elements(c).size()) &&
+         all(c, [&](const Operand& o) { return type_of(c, o) == Type::b32; });
+}
+bool fp8_register(const Case& c) {
+  return is_small_float(c.pattern->type) && all(c, [&](const Operand& o) {
+           return width(c, o) == isa::info(c.pattern->type).bits ||
+                  (c.pattern->row->destination && isa::info(c.pattern->type).bits == 32 && type_of(c, o) == Type::pred);
+         });
+}
+bool fp8_number(const Case& c) {
+  return isa::info(c.pattern->type).bits == 32 && is_small_float(c.pattern->type) &&
+         (is_integer(*c.given) || c.given->kind == Kind::f32);
+}
+
+bool long_integer(const Case& c) { return is_integer(type_of(c, *c.given)) && width(c, *c.given) == 64; }
+bool bare_mbarrier(const Case& c) {
+  const bool tensor = c.match.form->id.find("tensor") != c.match.form->id.npos;
+  return !tensor && !c.match.has("multicast::cluster::16b") && !c.match.has("multicast::cluster::32b") &&
+         !c.match.has("ignore_oob") && (is_integer(*c.given) || long_integer(c));
+}
+bool bare_tensor_address(const Case& c) {
+  return is_float(*c.given) || (is_plain_register(c) && type_of(c, *c.given) != Type::pred);
+}
+bool register_base(const Case& c) {
+  const bool load = c.match.form->id.starts_with("cp_async_bulk_tensor_load");
+  return base(c) && base(c)->kind == Kind::reg && !(load && type_of(c, *base(c)) == Type::pred);
+}
+bool opaque_base(const Case& c) {
+  if (!base(c) || base(c)->kind != Kind::symbol || !c.view.symbols) return false;
+  const Symbol* symbol = c.view.symbols->find(base(c)->id, c.view.block);
+  if (!symbol || !symbol->variable) return false;
+  const bool both = c.match.form->id.starts_with("multimem") || c.match.form->id.starts_with("tensormap");
+  if (c.match.has("async")) return false;
+  return symbol->variable->opaque == "surfref" || (both && symbol->variable->opaque == "texref");
+}
+bool any_base(const Case& c) {
+  if (!base(c)) return false;
+  if (base(c)->kind == Kind::reg) return width(c, *base(c)) > 1 && width(c, *base(c)) <= 64;
+  return base(c)->kind == Kind::symbol || base(c)->kind == Kind::integer;
+}
+
+bool one_coordinate(const Case& c) {
+  if (!is_plain_register(c) || !fits(c, *c.given)) return false;
+  return c.pattern->type == Type::s32 && !c.match.has("v4") && !c.match.form->id.starts_with("t")
+             ? true
+             : !geometry(c).starts_with('a') && !geometry(c).ends_with("ms");
+}
+bool more_coordinates(const Case& c) {
+  return geometry(c) == "1d" && is_vector(c) && elements(c).size() == 2 &&
+         all(c, [&](const Operand& o) { return fits(c, o); });
+}
+bool offsets(const Case& c) {
+  const std::size_t n = is_vector(c) ? elements(c).size() : 4;
+  if (n < c.pattern->length || n == 3 || n > 4 || (is_vector(c) && geometry(c).ends_with("cube"))) return false;
+  return all(c, [&](const Operand& o) { return !is_float(o) && width(c, o) <= 32 && fits(c, o); });
+}
+bool words(const Case& c) {
+  return is_vector(c) && is_size(elements(c).size()) &&
+         all(c, [&](const Operand& o) { return is_integer(o) || (is_integer(type_of(c, o)) && width(c, o) == 32); });
+}
+bool one_element_or_more(const Case& c) {
+  return is_vector(c) && is_size(elements(c).size()) && all(c, [&](const Operand& o) { return fits(c, o); });
+}
+bool float_number(const Case& c) { return c.given->kind == Kind::f32; }
+bool words_or_float(const Case& c) {
+  if (!is_vector(c)) return c.given->kind == Kind::f32;
+  const bool sizes = is_size(elements(c).size()) || c.match.form->id.starts_with("wgmma");
+  return sizes && all(c, [&](const Operand& o) { return width(c, o) == 32; });
+}
+
+// Without .vec: a vector that together is as wide as the type.
+bool data_vector(const Case& c) {
+  if (!is_vector(c) || !is_size(elements(c).size())) return false;
+  int bits = 0;
+  for (const Operand& o : elements(c)) {
+    const bool number = is_integer(o) && !c.pattern->row->destination;
+    if (!number && (width(c, o) == 0 || type_of(c, o) == Type::pred)) return false;
+    bits += number ? 64 : width(c, o);
+  }
+  return bits >= isa::info(c.pattern->type).bits;
+}
+// With .vec: a number, or a register of at least two elements.
+bool data_scalar(const Case& c) {
+  if (c.given->kind != Kind::reg) return !is_vector(c) && fits(c, *c.given);
+  return !c.match.has("p") && is_plain_register(c) && width(c, *c.given) >= 2 * isa::info(c.pattern->type).bits &&
+         !(c.match.has("v4") && width(c, *c.given) == 128);
+}
+
+// Numbers are cut to 32 bits before their range is looked at.
+bool cut(const Case& c) {
+  const bool wide = c.given->value != low_half(*c.given);
+  return c.given->kind == Kind::integer && wide && low_half(*c.given) >= c.pattern->row->low &&
+         low_half(*c.given) <= c.pattern->row->high;
+}
+bool positive(const Case& c) { return is_integer(*c.given) && low_half(*c.given) > 0; }
+bool not_negative(const Case& c) { return is_integer(*c.given) && c.given->value >= 0; }
+bool of_report(const Case& c) {
+  return c.match.has("phase_type::primary") && c.view.function.operands_of(c.instruction)[1].kind != Kind::address;
+}
+bool scale_of_d(const Case& c) { return c.match.has("kind::i8") || cut(c); }
+bool vector_of_128(const Case& c) {
+  if (c.match.has("get_first_ctaid") || c.match.has("is_canceled")) return false;
+  int bits = 0;
+  for (const Operand& o : elements(c)) bits += is_integer(o) ? 64 : width(c, o);
+  return is_vector(c) && bits == 128;
+}
+
+bool long_register(const Case& c) {
+  return all(c, [&](const Operand& o) { return width(c, o) == 64 && is_integer(type_of(c, o)); });
+}
+// bf16 and tf32, and the accumulators of f16: predicates, too, where all are.
+bool sparse_register(const Case& c) {
+  const std::string_view form = c.match.form->id, name = c.match.form->word(c.pattern->row->name);
+  const bool half = form == "mma_sp_f16" && (name == "d" || name == "c") && c.pattern->type == Type::f32;
+  if (form != "mma_sp_bf16" && form != "mma_sp_tf32" && !half) return false;
+  return all(c, [&](const Operand& o) { return width(c, o) == 32; }) ||
+         (name == "d" && all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred; }));
+}
+bool predicates(const Case& c) {
+  return all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred || width(c, o) == 32; });
+}
+
+// Of rules, and of one operand more.
+
+const Operand& last(const Case& c) { return c.view.function.operands_of(c.instruction).back(); }
+
+// In unified mode the second of three parts of a texture's address is passed over, or is the coordinates. `rest` is
+// what stands behind the operands that every instruction of the kind has.
+std::span<const Operand> behind(const Case& c) {
+  return c.view.function.operands_of(c.instruction).subspan(c.match.has("level") ? 3 : c.match.has("grad") ? 4 : 2);
+}
+bool is_depth(const Case& c, const Operand& o) { return type_of(c, o) == Type::f32 || type_of(c, o) == Type::b32; }
+bool is_coordinate(const Case& c, const Operand& o) {
+  const bool floats = c.match.type("ctype") == Type::f32, level = c.match.has("level");
+  const bool geometries = is_plain(geometry(c)) || (level && floats && geometry(c) == "cube");
+  if (!behind(c).empty() || !geometries || !agrees(c.match.type("ctype"), type_of(c, o), false)) return false;
+  return level ? !floats || geometry(c) != "3d" : !floats && !c.match.has("grad");
+}
+bool coordinate_for_sampler(const Case& c) { return is_coordinate(c, *c.given); }
+bool sampler_passed_over(const Case& c) {
+  const Operand& address = c.view.function.operands_of(c.instruction)[1];
+  if (c.view.goal.independent || address.count() != 3) return false;
+  const Operand& second = c.view.function.children(address)[1];
+  if (is_coordinate(c, second)) return true;
+  const auto rest = behind(c);
+  const bool depth = !rest.empty() && is_depth(c, rest.back()), floats = c.match.type("ctype") != Type::s32;
+  if (c.match.has("level")) {
+    if (geometry(c) != "1d" && geometry(c) != "2d" && geometry(c) != "cube") return false;
+    return floats ? rest.empty() || depth : rest.size() == 1 && depth;
+  }
+  return is_plain(geometry(c)) && !(c.match.has("grad") && (depth || geometry(c) == "3d"));
+}
+bool offset_of_cube(const Case& c) {
+  return geometry(c) == "cube" && c.match.has("level") && c.view.function.operands_of(c.instruction)[1].count() == 3;
+}
+bool offset_as_depth(const Case& c) {
+  return behind(c).size() == 1 && c.match.type("ctype") == Type::s32 && geometry(c) != "3d" &&
+         type_of(c, last(c)) == Type::b32;
+}
+bool selector_of_four(const Case& c) {
+  const Operand& selector = c.view.function.operands_of(c.instruction)[5];
+  return c.match.form->id == "mma_sp_f16" && c.match.operands[0].type == Type::f32 && is_integer(selector) &&
+         selector.value <= 3;
+}
+bool scale_of_integers(const Case& c) { return c.match.has("kind::i8"); }
+bool cut_power_of_two(const Case& c) { return std::has_single_bit(static_cast<std::uint32_t>(low_half(last(c)))); }
+bool without_mbarrier(const Case& c) {
+  const bool last_is = c.match.form->word(c.match.operands.back().row->name) == "mbar";
+  return last_is && c.match.value("vec").empty() && c.match.type() != Type::b128;
+}
+bool same_type(const Case& c) {
+  if (c.match.has("L2::cache_hint") || isa::name(c.match.space()).starts_with("shared")) return false;
+  const Type type = c.match.type();
+  if (type == Type::none || isa::info(type).kind != TypeKind::bits) return false;
+  const Operand& o = last(c);
+  if (o.kind == Kind::reg) return agrees(type, type_of(c, o), false);
+  return (o.kind == Kind::f32 && type == Type::b32) || (o.kind == Kind::f64 && type == Type::b64);
+}
+
+// The rows.
+
+struct OperandRow {
+  std::string_view forms, operands;
+  Code code;
+  bool (*applies)(const Case&);
+  std::string_view reason;
+};
+constexpr OperandRow operand_rows[] = {
+#define OPERAND(forms, operands, code, applies, reason) {forms, operands, Code::code, applies, reason},
+#include "ptx/check/tolerance.def"
+};
+
+struct RuleRow {
+  std::string_view forms;
+  isa::Rule rule;
+  bool (*applies)(const Case&);
+  std::string_view reason;
+};
+constexpr RuleRow rule_rows[] = {
+#define RULE(forms, rule, applies, reason) {forms, isa::Rule::rule, applies, reason},
+#include "ptx/check/tolerance.def"
+};
+constexpr RuleRow extra_rows[] = {
+#define EXTRA(forms, applies, reason) {forms, isa::Rule::none, applies, reason},
+#include "ptx/check/tolerance.def"
+};
+constexpr RuleRow missing_rows[] = {
+#define MISSING(forms, applies, reason) {forms, isa::Rule::none, applies, reason},
+#include "ptx/check/tolerance.def"
+};
+
+constexpr std::string_view ignored_words[] = {
+#define IGNORED(word) word,
+#include "ptx/check/tolerance.def"
+};
+struct LeftOut {
+  std::string_view begin, word, reason;
+};
+constexpr LeftOut left_out_words[] = {
+#define LEFT_OUT(begin, word, reason) {begin, word, reason},
+#include "ptx/check/tolerance.def"
+};
+
+// Whether a word of `list` is `name`, or with `prefix` the beginning of it up to an underscore.
+bool lists(std::string_view list, std::string_view name, bool prefix) {
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(' '));
+    list.remove_prefix(std::min(word.size() + 1, list.size()));
+    if (name == word || (prefix && name.starts_with(word) && name[word.size()] == '_')) return true;
+  }
+  return false;
+}
+
+bool is_ignored(std::string_view word) {
+  return std::find(std::begin(ignored_words), std::end(ignored_words), word) != std::end(ignored_words);
+}
+
+}  // namespace
+
+bool Excuses::covers(const View& view, const isa::Match& match, const Problem& problem) {
+  const Case c{view, match, instruction_, problem.pattern, problem.given};
+  for (const OperandRow& row : operand_rows) {
+    if (row.code != problem.code || !lists(row.forms, match.form->id, true)) continue;
+    if (!row.operands.empty() && !lists(row.operands, match.form->word(problem.pattern->row->name), false)) continue;
+    if (!row.applies(c)) continue;
+    if (reason_.empty()) first_ = problem, reason_ = row.reason;
+    return true;
+  }
+  return false;
+}
+
+bool Excuses::covers(const View& view, const isa::Match& match, isa::Rule rule) {
+  const Case c{view, match, instruction_};
+  for (const RuleRow& row : rule_rows) {
+    if (row.rule != rule || !lists(row.forms, match.form->id, true) || !row.applies(c)) continue;
+    if (reason_.empty()) reason_ = row.reason;
+    return true;
+  }
+  return false;
+}
+
+bool Excuses::extra(const View& view, const isa::Match& match) {
+  if (static_cast<int>(instruction_.count) != match.required + 1) return false;
+  const Case c{view, match, instruction_};
+  for (const RuleRow& row : extra_rows) {
+    if (lists(row.forms, match.form->id, true) && row.applies(c)) return reason_ = row.reason, true;
+  }
+  return false;
+}
+
+bool Excuses::missing(const View& view, const isa::Match& match) {
+  if (static_cast<int>(instruction_.count) != match.required - 1) return false;
+  const Case c{view, match, instruction_};
+  for (const RuleRow& row : missing_rows) {
+    if (lists(row.forms, match.form->id, true) && row.applies(c)) return reason_ = row.reason, true;
+  }
+  return false;
+}
+
+namespace {
+
+// Whether a form of the opcode has the word.
+bool has_word(std::string_view opcode, std::string_view word) {
+  for (const isa::Form& form : isa::forms()) {
+    if (form.word(form.opcode) != opcode) continue;
+    for (const isa::Value& v : form.values) {
+      if (form.word(v.word) == word) return true;
+    }
+    for (const isa::Modifier& m : form.modifiers) {
+      if (m.slot == isa::Modifier::literal && form.word(m.word) == word) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Reread reread(const isa::Mnemonic& mnemonic) {
+  std::string_view text = mnemonic.text;
+  std::string less(mnemonic.opcode), reason;
+  text.remove_prefix(mnemonic.opcode.size());
+  while (!text.empty()) {
+    const std::size_t end = text.find('.', 1);
+    const std::string_view word = text.substr(1, end - 1);
+    text = end == text.npos ? std::string_view() : text.substr(end);
+    if (!is_ignored(word) || has_word(mnemonic.opcode, word)) {
+      less += cat('.', word);
+    } else if (reason.empty()) {
+      reason = cat("it passes over .", word);
+    }
+  }
+  if (const isa::Mnemonic* read = isa::resolve(less); !read->matches.empty()) {
+    const isa::Form& form = *read->matches.front().form;  // a word of the opcode stays behind it
+    if (!form.modifiers.empty() && form.modifiers[0].fixed && is_ignored(mnemonic.modifiers[0])) return {};
+    return {read, reason};
+  }
+  for (const LeftOut& row : left_out_words) {
+    if (!std::string_view(less).starts_with(row.begin)) continue;
+    if (const isa::Mnemonic* read = isa::resolve(cat(less, '.', row.word)); !read->matches.empty())
+      return {read, std::string(row.reason)};
+  }
+  return {};
+}
+
+}  // namespace ptx::check
