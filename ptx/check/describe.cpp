@@ -112,6 +112,11 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       return cat(head, where, "is ", got,
                  "; the base of an address is a variable or an integer register of at most 64 bits, from sm_90 on of "
                  "64 bits where the memory is generic or global");
+    case Code::address_width:
+      return cat(head, where, "is ", got, "; a register in this address has at least ", static_cast<int>(p.row->bits),
+                 " bits, as the assembler does not widen it");
+    case Code::untyped_vector:
+      return cat(head, where, "is ", got, ", a vector without a type; one of its elements must be a register");
     case Code::mixed_vector:
       return cat(head, where, "is ", got, "; integers, floats and f16x2 do not stand side by side in a vector");
     case Code::address_offset: return cat(head, where, "is ", got, "; an address of several parts takes no offset");

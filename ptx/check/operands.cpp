@@ -1,5 +1,7 @@
 #include "ptx/check/operands.h"
 
+#include <algorithm>
+
 #include "ptx/base/text.h"
 #include "ptx/check/tolerance.h"
 
@@ -76,8 +78,7 @@ Operand warp_size() {
 bool is_shared(Space space) {
   return space == Space::shared || space == Space::shared_cta || space == Space::shared_cluster;
 }
-// From sm_90 on loads and stores of generic and global memory have 64-bit addresses; the assembler says so without a
-// line.
+// From sm_90 on generic and global memory have 64-bit addresses; the assembler says so without a line.
 bool is_64_bit(Space space, isa::Target target) {
   return target.number >= 90 && (space == Space::generic || space == Space::global);
 }
@@ -202,9 +203,19 @@ class Judge {
       return o.kind == Operand::Kind::reg ? scalar(p, o) : Code::operand_kind;
     if (p.length != n && !(p.row->coords && n == 4)) return p.length == 0 ? Code::operand_kind : Code::vector_length;
     if (o.kind == Operand::Kind::vector) {
-      return elements(p, view_.function.children(o));
+      return untyped(p, view_.function.children(o)) ? Code::untyped_vector : elements(p, view_.function.children(o));
     }
     return scalar(p, o);
+  }
+
+  // The assembler has the type of a vector from its elements: sinks have none, numbers have that of integers or floats.
+  static bool untyped(const Pattern& p, std::span<const Operand> elements) {
+    const TypeKind kind = isa::info(p.type).kind;
+    const bool number = kind == TypeKind::signed_ || kind == TypeKind::unsigned_ || kind == TypeKind::floating;
+    return std::all_of(elements.begin(), elements.end(), [&](const Operand& o) {
+      const bool is_number = o.kind == Operand::Kind::integer || o.kind == Operand::Kind::f32;
+      return o.kind == Operand::Kind::sink || (p.row->list && !number && is_number);
+    });
   }
 
   // Neighbours in a vector agree: integers, floats and f16x2 each with their own, bit types with everything. The index
@@ -276,6 +287,7 @@ class Judge {
     switch (o.kind) {
       case Operand::Kind::reg: {
         const Type have = type_of(o);
+        if (p.row->same_type && have != p.type) return Code::operand_type;
         const TypeKind kind = isa::info(p.type).kind;
         const bool packed = p.exact && have == Type::f16x2 && is_integer(kind) && kind != TypeKind::bits;
         const bool half =
@@ -348,8 +360,9 @@ class Judge {
       case Operand::Kind::reg: {
         if (p.space == Space::param_func && view_.function.entry) return Code::address_register;
         const isa::TypeInfo& t = isa::info(type_of(base));
-        if (t.bits == 32 && form_.braces_scalars && is_64_bit(p.space, view_.goal.target))
+        if (t.bits == 32 && form_.own_addresses && is_64_bit(p.space, view_.goal.target))
           return Code::address_register;
+        if (t.bits < p.row->bits && (!p.row->generic_bits || p.space == Space::generic)) return Code::address_width;
         return is_integer(t.kind) && t.bits <= 64 && !length(base) ? Code{} : Code::address_register;
       }
       case Operand::Kind::symbol: {

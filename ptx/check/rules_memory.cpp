@@ -41,6 +41,13 @@ Broken policy_sizes(const View& view, const isa::Match&, const ir::Instruction& 
   return {Code::policy_sizes, cat("a primary size of ", primary.value, " bytes in a total of ", total.value)};
 }
 
+// 9.7.9.20. The assembler says so of the module, when it has read all of it.
+Broken before_64_bits(const View& view, const isa::Match& match, const ir::Instruction&) {
+  if (view.goal.target.number < 90 || match.value("size") != "u32") return {};
+  return {Code::before_64_bits,
+          cat("generic addresses have 64 bits from sm_90 on, the target is ", isa::to_string(view.goal.target))};
+}
+
 // 9.7.9.13.
 Broken bulk_store_size(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& size = view.function.operands_of(instruction)[1];

@@ -17,6 +17,8 @@
 //   a            source: register, immediate or constant expression of the operand's type
 //   [a]          address; in the space of the slot `.space` or `.ss`, or of the form's literal space word; else generic.
 //                [a:shared::cta] names the space, [a:slot] the slot that holds it
+//   [a/32]       a register in it has at least 32 bits, as the assembler does not widen it; [a/64]: 64; [a/g32]: where
+//                the address is generic
 //   [a]{.unified}  the address may be followed by .unified
 //   [a, c:T, e:T]  address of several parts, as of tensor copies; [a{, b:T ?word}, c:T], [a{, b:T}, c:T] as below; [a:T, b:T] a value in front
 //   {-}a         may carry a minus         a{.part}   may be a part of a register: selector.h
@@ -41,7 +43,7 @@
 //                  sink                nothing but `_`
 //                  any                 checked by the form's rules alone
 //   name:TYPE/_  a destination that may be the sink `_`;  /r register only, no immediate;  /w a destination;
-//                /h registers may be half as wide
+//                /h registers may be half as wide;  /x a register of exactly this type, no immediate
 // Sets: "slot = value value ...; slot2 = ...". A set may come from slots.def by name alone: ".rnd; .type = f32 f64"; a
 // value with a dot is all the values of a shared set: "type = .memtype f16x2".
 //   value[7.8 sm_90]    this value needs more than the form                m64n(8..256/8)k16   a family of shapes

@@ -98,12 +98,15 @@ struct OperandRow {
   bool pack = false;                // pack(T)
   bool coords = false;              // coords(T,name)
   bool unified = false;             // may have .unified behind it
+  std::uint8_t bits = 0;            // of an address: what a register in it has at least
+  bool generic_bits = false;        // and where it is generic only
   bool destination = false, sink = false, register_only = false, negatable = false, minus = false;
   Opaque opaque = Opaque::none;
   Selector selector = Selector::none;
   bool pair = false;           // the next row is the part behind `|`
   bool pair_optional = false;  // and may be left out
   bool half_too = false;       // registers of half the width as well
+  bool same_type = false;      // registers of no other type
   bool inner = false;          // stands inside the brackets of the address before it
   bool optional = false;       // and may be left out
   std::uint8_t group = 0;      // 0: required; else the operands of one pair of braces, all or none
@@ -129,6 +132,7 @@ struct Form {
   bool reads_special = false;        // mov, cvt of integers: sources may be special registers
   bool braces_scalars = false;       // ld, ldu, st, mov: a scalar may be written {a}, as Triton does
   bool integers_for_floats = false;  // tex, tld4: so in {..}
+  bool own_addresses = false;        // the assembler makes no other instruction of it, which would widen addresses
   bool names_variables = false;      // mov: sources may be addresses of variables
 
   constexpr std::string_view word(Word w) const { return {text + w.at, w.size}; }
@@ -561,6 +565,14 @@ constexpr void parse_selector(Reader& r, OperandRow& o) {
   r.expect('}');
 }
 
+// Behind `/`, of an address: 32, 64 or g32.
+constexpr void parse_bits(Reader& r, OperandRow& o) {
+  o.generic_bits = r.take('g');
+  std::int64_t bits = 0;
+  if (!r.number(bits) || o.kind != OperandKind::address) throw "row: /_ /r /w /h /x, of an address /32 /64 /g32";
+  o.bits = static_cast<std::uint8_t>(bits);
+}
+
 // name{:TYPE}{/_}{/r}
 constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
   const std::string_view name = r.word();
@@ -581,8 +593,10 @@ constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
       o.destination = true;
     } else if (r.take('h')) {
       o.half_too = true;
+    } else if (r.take('x')) {
+      o.register_only = o.same_type = true;
     } else {
-      throw "row: /_ /r /w or /h was expected";
+      parse_bits(r, o);
     }
   }
   parse_selector(r, o);

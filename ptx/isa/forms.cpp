@@ -1,6 +1,7 @@
 // The rows of all chapters as one table, and the look-up of an opcode's rows.
 #include "ptx/isa/forms.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "ptx/base/check.h"
@@ -23,6 +24,18 @@ bool is_relaxed(const Form& form) {
          opcode == "sured" || form.id == "multimem_st_async";
 }
 
+// Of the others the assembler makes several instructions, and some of those widen what the address is in.
+bool has_own_addresses(const Form& form) {
+  const std::string_view opcode = form.word(form.opcode);
+  for (const std::string_view own : {"ld", "ldu", "st", "atom", "red", "mbarrier", "multimem", "prefetch", "prefetchu",
+                                     "applypriority", "discard"}) {
+    if (opcode != own) continue;
+    return form.id.find("async") == form.id.npos && std::none_of(form.operands.begin(), form.operands.end(),
+                                                                 [](const OperandRow& row) { return row.bits != 0; });
+  }
+  return false;
+}
+
 void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
   std::string_view section, title;
   for (const parsing::Entry& entry : chapter) {
@@ -38,8 +51,10 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.back().widens_all = entry.form.id.starts_with("cvt_pack") || entry.form.id == "cvt_x2_f32";
     forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
     forms.back().braces_scalars =
-        opcode == "mov" || opcode == "mma" || (forms.back().relaxed && opcode != "cvt" && opcode != "multimem");
+        opcode == "mov" || opcode == "mma" ||
+        (forms.back().relaxed && opcode != "cvt" && opcode != "multimem" && opcode != "sured");
     forms.back().integers_for_floats = opcode == "tex" || opcode == "tld4";
+    forms.back().own_addresses = has_own_addresses(entry.form);
     forms.back().names_variables = opcode == "mov";
   }
 }

@@ -127,6 +127,26 @@ TEST_CASE("address_register, undefined_name, guard_type") {
   CHECK(code("@p0 bra out; out:") == Code{});
 }
 
+TEST_CASE("untyped_vector, and registers of exactly one type") {
+  CHECK(code("ld.global.v2.b32 {_, _}, [l0];") == Code::untyped_vector);
+  CHECK(code("ld.global.v2.b32 {_, r0}, [l0];") == Code{});
+  CHECK(code("st.global.v2.b32 [l0], {1, 2};") == Code{});
+  CHECK(code("stmatrix.sync.aligned.m8n8.x2.b16 [l0], {1, 2};") == Code::untyped_vector);
+  CHECK(code("stmatrix.sync.aligned.m8n8.x2.b16 [l0], {r1, 2};") == Code{});
+  CHECK(code("cvt.rs.f16x2.f32 r0, f0, f1, r1;", "9.0", "sm_100a") == Code{});
+  CHECK(code("cvt.rs.f16x2.f32 r0, f0, f1, f2;", "9.0", "sm_100a") == Code::operand_type);
+  CHECK(code("cvt.rs.f16x2.f32 r0, f0, f1, 1;", "9.0", "sm_100a") == Code::operand_kind);
+}
+
+TEST_CASE("address_width: what the assembler does not widen") {
+  CHECK(code("ldmatrix.sync.aligned.m8n8.x1.b16 {r0}, [h0];") == Code::address_width);
+  CHECK(code("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r0}, [h0];") == Code{});
+  CHECK(code("ldmatrix.sync.aligned.m8n8.x1.b16 {r0}, [r1];") == Code{});
+  CHECK(code("wmma.load.a.sync.aligned.row.m8n8k32.shared.s4 {r0}, [h0];") == Code::address_width);
+  CHECK(code("multimem.red.add.u32 [r0], r1;") == Code::address_width);
+  CHECK(code("multimem.red.add.u32 [l0], r1;") == Code{});
+}
+
 TEST_CASE("selector, vmad_signs, power_of_two") {
   CHECK(code("vadd.s32.s32.s32 r0, r1.b0, r2.h1;") == Code{});
   CHECK(code("vadd.s32.s32.s32 r0, r1.b4, r2.h1;") == Code::selector);
@@ -199,6 +219,9 @@ TEST_CASE("named rules") {
   CHECK(code("setmaxnreg.inc.sync.aligned.u32 25;") == Code::multiple_of_8);
   CHECK(code("vote.all.pred p0, p1;") == Code::before_independent_threads);
   CHECK(code("vote.all.pred p0, p1;", "6.3", "sm_75") == Code{});
+  CHECK(code("cvta.global.u32 r0, r1;") == Code::before_64_bits);
+  CHECK(code("cvta.global.u32 r0, r1;", "8.0", "sm_89") == Code{});
+  CHECK(code("atom.global.add.u32 r0, [r1], r2;") == Code::address_register);
   CHECK(code("cp.async.ca.shared.global [sv], [l0], 5;") == Code::copy_size);
   CHECK(code("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sv], [l0], 17, [sv];") ==
         Code::multiple_of_16);

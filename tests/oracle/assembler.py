@@ -23,6 +23,7 @@ EARLY = "bra no_such_label;"
 LATE = "ld.param.b32 b32_0, [qv];"
 CALL_SEQUENCE = "Function call sequence invalid"
 PTX_INPUT = 2  # NVJITLINK_INPUT_PTX
+MADE_LINES = 5000  # more than the assembler makes of one instruction
 ERROR = re.compile(r"line (\d+); (error|fatal)\s*: (.*)")
 
 
@@ -43,7 +44,8 @@ class NvJitLink:
 
     def _assemble(self, target: str, text: str) -> str:
         create, add, complete, log_size, log, destroy = self.calls
-        options = [b"-arch=" + target.encode(), b"-O0"]
+        # Its own cache, where there is a driver, would lose the log.
+        options = [b"-arch=" + target.encode(), b"-O0", b"-no-cache"]
         handle, size = ctypes.c_void_p(), ctypes.c_size_t()
         if create(ctypes.byref(handle), len(options), (ctypes.c_char_p * len(options))(*options)) != 0:
             return f"fatal   : no target {target}"
@@ -163,7 +165,9 @@ class Module:
 
     def __init__(self, target: str, version: str):
         number = tuple(map(int, version.split(".")))
-        head = [
+        # Errors in text that the assembler makes of an instruction have that text's line numbers: the lines to be judged
+        # begin behind them all.
+        head = [""] * MADE_LINES + [
             f".version {version}",
             f".target {target}",
             ".address_size 64",
@@ -186,7 +190,7 @@ class Module:
 class Judge:
     """Lines that one assembler refuses for one target and version."""
 
-    def __init__(self, assembler, target: str, version: str, chunk: int = 2000):
+    def __init__(self, assembler, target: str, version: str, chunk: int = 500):
         self.assembler, self.module, self.chunk = assembler, Module(target, version), chunk
         self.asked = 0
 
@@ -194,12 +198,11 @@ class Judge:
         """Line -> first error. `suspects` are thought to be wrong: what is left of them is compiled as well, one at a
         time, as some errors come only then and name no line. `full`: so is all the rest."""
         bad: dict[str, str] = {}
-        live = self._parse(lines, bad)
-        while live:
-            left = [line for part in self._parts(live) for line in self._ask(part, bad)]
-            if len(left) == len(live):
-                break
-            live = left
+        live = []
+        for part in self._parts(self._parse(lines, bad)):
+            while part and (left := self._ask(part, bad)) != part:
+                part = left
+            live += part
         if self.assembler.version >= (13, 5):  # earlier ones crash at that last line
             for part in self._parts([line for line in live if line not in suspects]):
                 self._ask(part, bad, LATE)
@@ -220,76 +223,55 @@ class Judge:
         self.asked += 1
         return self.assembler.log(self.module.target, self.module.text(lines, stop))
 
-    def _nameless(self, log: str | None) -> str | None:
-        """What ends the assembler without a line of ours: a crash, or a syntax error in the text that it makes of an
-        instruction itself, whose lines begin at 1."""
-        if log is None:
-            return CRASH
-        first = next((m for m in ERROR.finditer(log) if m[2] == "fatal"), None)
-        return first[3] if first and int(first[1]) <= len(self.module.head) else None
-
     def _errors(self, log: str, count: int) -> tuple[dict[int, str], int | None]:
-        """Index -> first error, and the index of a syntax error, behind which nothing has been read."""
+        """Index -> first error, and the index of a syntax error, behind which nothing has been read. Without both there
+        is no telling which line is wrong."""
         errors, stopped = {}, None
         for match in ERROR.finditer(log):
             at = int(match[1]) - len(self.module.head) - 1
+            if not 0 <= at < count:
+                continue
             if match[2] == "fatal":
-                stopped = min(max(at, 0), count - 1)
-                at = stopped
-            if 0 <= at < count:
-                errors.setdefault(at, match[3])
+                stopped = at
+            errors.setdefault(at, match[3])
         return errors, stopped
 
+    @staticmethod
+    def _nameless(log: str | None) -> str | None:
+        """What ends the assembler without a line of ours: a crash, or a syntax error in the text that it makes of an
+        instruction, which may come of an earlier line and be said of a legal one."""
+        if log is None:
+            return CRASH
+        first = next((m for m in ERROR.finditer(log) if m[2] == "fatal"), None)
+        return first[3] if first and int(first[1]) <= MADE_LINES else None
+
     def _parse(self, lines: list[str], bad: dict[str, str]) -> list[str]:
-        """The first stage: a syntax error stops it, so it goes on behind that line."""
+        """The first stage: what it lets through."""
         # A sink where none belongs crashes some assemblers: such lines stay in small company.
         risky = [line for line in lines if re.search(r"[ {(|]_", line)]
         safe = [line for line in lines if not re.search(r"[ {(|]_", line)]
+        parts = self._parts(safe) + self._parts(risky, 32)
+        return [line for part in parts for line in self._read(part, bad)]
+
+    def _read(self, lines: list[str], bad: dict[str, str]) -> list[str]:
+        """A syntax error stops the assembler, so it goes on behind that line; where no line is named, in halves, so that
+        a line is refused only if it is so alone."""
         live = []
-        for part in self._parts(safe) + self._parts(risky, 32):
-            while part:
-                log = self._log(part, EARLY)
-                if self._nameless(log):
-                    at = self._culprit(part)
-                    self._alone(part[at], bad, live)
-                    part = part[:at] + part[at + 1 :]
-                    continue
-                errors, stopped = self._errors(log, len(part))
-                bad.update({part[i]: error for i, error in errors.items() if part[i] not in bad})
-                end = len(part) if stopped is None else stopped + 1
-                live += [line for line in part[:end] if line not in bad]
-                part = part[end:]
+        while lines:
+            log = self._log(lines, EARLY)
+            if why := self._nameless(log):
+                if len(lines) > 1:
+                    middle = len(lines) // 2
+                    return live + self._read(lines[:middle], bad) + self._read(lines[middle:], bad)
+                bad.setdefault(lines[0], why)
+                return live
+            errors, stopped = self._errors(log, len(lines))
+            for at, error in errors.items():
+                bad.setdefault(lines[at], error)
+            end = len(lines) if stopped is None else stopped + 1
+            live += [line for line in lines[:end] if line not in bad]
+            lines = lines[end:]
         return live
-
-    def _culprit(self, lines: list[str]) -> int:
-        """Which line ends the assembler without naming one: the last of the shortest beginning that does, or, if that
-        is innocent alone, the line before it that leads the assembler astray."""
-        low, high = 0, len(lines)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._nameless(self._log(lines[:middle], EARLY)):
-                high = middle
-            else:
-                low = middle
-        end, low = high, 0
-        if self._nameless(self._log(lines[end - 1 : end], EARLY)):
-            return end - 1
-        while high - low > 1:  # lines[low:end] fails, lines[high:end] does not
-            middle = (low + high) // 2
-            if self._nameless(self._log(lines[middle:end], EARLY)):
-                low = middle
-            else:
-                high = middle
-        return low
-
-    def _alone(self, line: str, bad: dict[str, str], live: list[str]):
-        """The verdict of a line that is asked without company in the first stage."""
-        log = self._log([line], EARLY)
-        errors, _ = self._errors(log or "", 1)
-        if why := self._nameless(log) or errors.get(0):
-            bad[line] = why
-        else:
-            live.append(line)
 
     def _ask(self, lines: list[str], bad: dict[str, str], stop: str = EARLY) -> list[str]:
         """The lines without an error; asks in halves where the log names no line or there is none."""

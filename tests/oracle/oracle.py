@@ -11,11 +11,13 @@ which judge at the versions that they know. known.tsv says what its columns are.
 
 import argparse
 import collections
+import itertools
 import json
 import multiprocessing
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 import assembler
@@ -34,45 +36,58 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-class Unit:
+class Draw:
     """One call of oracle_instances: its arguments, and the assemblers that judge what it writes."""
 
     def __init__(self, goal: str, depth: int, part: str, judges):
         self.goal, self.depth, self.part, self.judges = goal, depth, part, judges
 
-    def rows(self, arguments) -> list[list[str]]:
+    def write(self, arguments, path: pathlib.Path) -> int:
+        """How many lines it has written."""
         where = ["--since"] if self.goal == "since" else self.goal.split(":")
         command = [arguments.instances, "--depth", str(self.depth), "--samples", str(arguments.samples)]
         command += ["--part", self.part, *where, *arguments.prefixes]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        return [line.split("\t") for line in said.splitlines()]
+        with path.open("w") as file:
+            subprocess.run(command, stdout=file, check=True)
+        with path.open("rb") as file:
+            return sum(1 for _ in file)
 
 
-def plan(arguments, judges) -> list[Unit]:
-    newest = judges[:1]
+def plan(arguments, judges) -> list[Draw]:
+    newest, n = judges[:1], arguments.fraction
     if arguments.goal:
-        return [Unit(goal, arguments.depth, arguments.part, newest) for goal in arguments.goal]
+        return [Draw(goal, arguments.depth, arguments.part, newest) for goal in arguments.goal]
     if arguments.quick:
-        units = [Unit(goal, 1, "0/40", newest) for goal in OFTEN]
-        units += [Unit(f"{t}:{NEWEST}", 1, "1/160", newest) for t in TARGETS if f"{t}:{NEWEST}" not in OFTEN]
-        return [*units, Unit("since", 0, "0/3", judges)]
+        draws = [Draw(goal, 1, "0/40", newest) for goal in OFTEN]
+        draws += [Draw(f"{t}:{NEWEST}", 1, "1/160", newest) for t in TARGETS if f"{t}:{NEWEST}" not in OFTEN]
+        return [*draws, Draw("since", 0, "0/3", judges)]
     if arguments.full:
-        units, n = [Unit("since", 0, "0/1", judges)], arguments.fraction
-        for at, target in enumerate(TARGETS):
-            shares = 1 if target in DEEP else 5  # all of it in pieces of a quarter, or one piece
-            pieces = [f"{k}/{4 * n}" for k in range(4)] if shares == 1 else [f"{at}/{shares * n * 4}"]
-            units += [Unit(f"{target}:{NEWEST}", 1, piece, newest) for piece in pieces]
-        return units + [Unit(goal, 1, f"3/{20 * n}", newest) for goal in OLDER]
-    return [Unit(goal, arguments.depth, arguments.part, newest) for goal in OFTEN]
+        draws = [Draw("since", 0, "0/1", judges)]
+        draws += [Draw(f"{target}:{NEWEST}", 1, f"0/{n}", newest) for target in DEEP]
+        rest = [target for target in TARGETS if target not in DEEP]
+        draws += [Draw(f"{target}:{NEWEST}", 1, f"{at}/{20 * n}", newest) for at, target in enumerate(rest)]
+        return draws + [Draw(goal, 1, f"3/{20 * n}", newest) for goal in OLDER]
+    return [Draw(goal, arguments.depth, arguments.part, newest) for goal in OFTEN]
 
 
-def ask(unit: Unit, arguments) -> dict:
-    """Counts of the unit by assembler, chapter, target and verdict, and where check says something else."""
+UNIT = 4000  # lines that one process asks about before another may have its place: some take the assembler far longer
+
+
+def units(path: pathlib.Path, count: int, judges) -> list[tuple]:
+    """Shares of the written lines, each of every kind: what takes long is spread over all of them."""
+    n = -(-count // UNIT)
+    return [(path, k, n, judges) for k in range(n)]
+
+
+def ask(path: pathlib.Path, share: int, shares: int, judges) -> dict:
+    """Counts of a share of the lines by assembler, chapter, target and verdict, and where check says something else."""
     counts, differences, texts = collections.Counter(), [], set()
     by_goal = collections.defaultdict(list)
-    for row in unit.rows(arguments):
-        by_goal[row[3]].append(row)
-    for judge in map(assembler.find, unit.judges):
+    with path.open() as file:
+        for line in itertools.islice(file, share, None, shares):
+            row = line.rstrip("\n").split("\t")
+            by_goal[row[3]].append(row)
+    for judge in map(assembler.find, judges):
         highest = assembler.highest_version(judge)
         for goal, rows in by_goal.items():
             target, version = goal.split(":")
@@ -90,14 +105,15 @@ def ask(unit: Unit, arguments) -> dict:
     return {"counts": counts, "differences": differences, "texts": texts}
 
 
-def run(units: list[Unit], arguments):
-    """The units' answers as they come, from some processes."""
-    if arguments.jobs == 1:
-        yield from (ask(unit, arguments) for unit in units)
-        return
-    # Processes that are ended with their parent hold the assembler, which may crash: each unit gets a fresh one.
+def run(draws: list[Draw], arguments, folder: pathlib.Path):
+    """The answers of all shares as they come, from some processes."""
+    paths = [folder / str(at) for at in range(len(draws))]
+    # Processes that are ended with their parent hold the assembler, which may crash: each share gets a fresh one. Texts
+    # are counted by their hashes, which are the same in all children of one process.
     with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=1) as pool:
-        waiting = [pool.apply_async(ask, (unit, arguments)) for unit in units]
+        lines = pool.starmap(Draw.write, [(draw, arguments, path) for draw, path in zip(draws, paths, strict=True)], 1)
+        shares = [unit for d, path, n in zip(draws, paths, lines, strict=True) for unit in units(path, n, d.judges)]
+        waiting = [pool.apply_async(ask, share) for share in shares]
         for one in waiting:
             yield one.get()
 
@@ -149,15 +165,16 @@ def main() -> int:
     begin = time.time()
     entries = known_list.read()
     counts, differences, texts = collections.Counter(), [], set()
-    for answer in run(plan(arguments, [newest.path, *arguments.old]), arguments):
-        counts += answer["counts"]
-        differences += answer["differences"]
-        texts |= answer["texts"]
-        hits, new = explained(entries, answer["differences"])
-        for judge, _, goal, form, theirs, text, error in new:
-            by = "" if judge == str(newest) else f"{judge} "
-            print(f"{by}{goal}\t{form}\tcheck: {'legal' if theirs == 'refused' else 'refused'}\t{text}\t{error}")
-        sys.stdout.flush()
+    with tempfile.TemporaryDirectory() as folder:
+        for answer in run(plan(arguments, [newest.path, *arguments.old]), arguments, pathlib.Path(folder)):
+            counts += answer["counts"]
+            differences += answer["differences"]
+            texts |= answer["texts"]
+            hits, new = explained(entries, answer["differences"])
+            for judge, _, goal, form, theirs, text, error in new:
+                by = "" if judge == str(newest) else f"{judge} "
+                print(f"{by}{goal}\t{form}\tcheck: {'legal' if theirs == 'refused' else 'refused'}\t{text}\t{error}")
+            sys.stdout.flush()
     hits, new = explained(entries, differences)
     takes, refuses, asked = agreement(counts, differences)
     whole = arguments.full and arguments.fraction == 1 and not arguments.prefixes
