@@ -23,8 +23,8 @@ EARLY = "bra no_such_label;"
 LATE = "ld.param.b32 b32_0, [qv];"
 CALL_SEQUENCE = "Function call sequence invalid"
 PTX_INPUT = 2  # NVJITLINK_INPUT_PTX
-MADE_LINES = 5000  # more than the assembler makes of one instruction
-ERROR = re.compile(r"line (\d+); (error|fatal)\s*: (.*)")
+ERROR = re.compile(r"(?<!<builtin>), line (\d+); (error|fatal)\s*: (.*)")
+MADE = re.compile(r"<builtin>, line \d+; fatal\s*: (.*)")  # in text that the assembler makes of an instruction
 
 
 class NvJitLink:
@@ -44,8 +44,9 @@ class NvJitLink:
 
     def _assemble(self, target: str, text: str) -> str:
         create, add, complete, log_size, log, destroy = self.calls
-        # Its own cache, where there is a driver, would lose the log.
-        options = [b"-arch=" + target.encode(), b"-O0", b"-no-cache"]
+        options = [b"-arch=" + target.encode(), b"-O0"]
+        if self.version > (12, 3):  # which does not know the option: where there is a driver, its cache loses the log
+            options.append(b"-no-cache")
         handle, size = ctypes.c_void_p(), ctypes.c_size_t()
         if create(ctypes.byref(handle), len(options), (ctypes.c_char_p * len(options))(*options)) != 0:
             return f"fatal   : no target {target}"
@@ -165,9 +166,7 @@ class Module:
 
     def __init__(self, target: str, version: str):
         number = tuple(map(int, version.split(".")))
-        # Errors in text that the assembler makes of an instruction have that text's line numbers: the lines to be judged
-        # begin behind them all.
-        head = [""] * MADE_LINES + [
+        head = [
             f".version {version}",
             f".target {target}",
             ".address_size 64",
@@ -242,8 +241,8 @@ class Judge:
         instruction, which may come of an earlier line and be said of a legal one."""
         if log is None:
             return CRASH
-        first = next((m for m in ERROR.finditer(log) if m[2] == "fatal"), None)
-        return first[3] if first and int(first[1]) <= MADE_LINES else None
+        made = MADE.search(log)
+        return made[1] if made else None
 
     def _parse(self, lines: list[str], bad: dict[str, str]) -> list[str]:
         """The first stage: what it lets through."""
