@@ -190,8 +190,9 @@ def assembler_lines(judge, target: str, lines: list[str], original: list[str]) -
             new.setdefault(int(match[1]) - 1, match[3])
         new = {at: error for at, error in new.items() if at < len(lines) and at not in found}
         changed = [at for at in new if lines[at] != original[at]]
-        if new and not changed and lines != original:  # an error in text that the assembler made itself
-            return found | halved(judge, target, lines, original, next(iter(new.values())))
+        made = assembler.MADE.search(log)
+        if (new or made) and not changed and lines != original:
+            return found | halved(judge, target, lines, original, made[1] if made else next(iter(new.values())))
         if not changed:
             return found | new
         for at in changed:  # errors elsewhere come again, or were theirs
