@@ -208,10 +208,13 @@ class Judge {
     return scalar(p, o);
   }
 
-  // The assembler has the type of a vector from its elements: sinks have none, numbers have that of integers or floats.
+  // The assembler has the type of a vector from its elements: sinks have none, numbers have that of signed integers or
+  // floats.
   static bool untyped(const Pattern& p, std::span<const Operand> elements) {
     const TypeKind kind = isa::info(p.type).kind;
-    const bool number = kind == TypeKind::signed_ || kind == TypeKind::unsigned_ || kind == TypeKind::floating;
+    const bool packed = kind == TypeKind::unsigned_ && p.row->matrix;  // several small integers
+    const bool number =
+        !packed && (kind == TypeKind::signed_ || kind == TypeKind::unsigned_ || kind == TypeKind::floating);
     return std::all_of(elements.begin(), elements.end(), [&](const Operand& o) {
       const bool is_number = o.kind == Operand::Kind::integer || o.kind == Operand::Kind::f32;
       return o.kind == Operand::Kind::sink || (p.row->list && !number && is_number);
@@ -360,8 +363,7 @@ class Judge {
       case Operand::Kind::reg: {
         if (p.space == Space::param_func && view_.function.entry) return Code::address_register;
         const isa::TypeInfo& t = isa::info(type_of(base));
-        if (t.bits == 32 && form_.own_addresses && is_64_bit(p.space, view_.goal.target))
-          return Code::address_register;
+        if (t.bits == 32 && form_.own_addresses && is_64_bit(p.space, view_.goal.target)) return Code::address_register;
         if (t.bits < p.row->bits && (!p.row->generic_bits || p.space == Space::generic)) return Code::address_width;
         return is_integer(t.kind) && t.bits <= 64 && !length(base) ? Code{} : Code::address_register;
       }
