@@ -76,6 +76,8 @@ bool f16x2(const Case& c) { return type_of(c, *c.given) == Type::f16x2; }
 bool f16x2_of_bytes(const Case& c) {
   return f16x2(c) && (c.pattern->type == Type::u8x4 || c.pattern->type == Type::s8x4);
 }
+bool negated_predicate(const Case& c) { return predicate(c) && c.pattern->type == Type::pred; }
+bool f16x2_of_predicate(const Case& c) { return f16x2(c) && c.pattern->type == Type::pred; }
 bool f16x2_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f16x2; }
 bool half_integer(const Case& c) { return width(c, *c.given) == 16; }
 bool wide_bits(const Case& c) {
@@ -84,6 +86,9 @@ bool wide_bits(const Case& c) {
 bool one_element(const Case& c) { return is_vector(c) && elements(c).size() == 1 && fits(c, elements(c)[0]); }
 bool scalar_of_vector(const Case& c) {
   if (c.given->kind == Kind::special) return c.match.form->reads_special && is_integer(c.pattern->type);
+  if (c.given->kind == Kind::symbol && c.match.form->names_variables && !is_warp_size(*c.given))
+    return is_integer(c.pattern->type) && c.view.symbols && c.view.symbols->find(c.given->id, c.view.block) &&
+           c.view.symbols->find(c.given->id, c.view.block)->variable;
   return !is_vector(c) && fits(c, *c.given);
 }
 
@@ -108,10 +113,11 @@ bool fp8_number(const Case& c) {
 }
 
 bool long_integer(const Case& c) { return is_integer(type_of(c, *c.given)) && width(c, *c.given) == 64; }
+bool bare_integer(const Case& c) { return is_integer(type_of(c, *c.given)) && width(c, *c.given) >= 32; }
 bool bare_mbarrier(const Case& c) {
   const bool tensor = c.match.form->id.find("tensor") != c.match.form->id.npos;
   return !tensor && !c.match.has("multicast::cluster::16b") && !c.match.has("multicast::cluster::32b") &&
-         !c.match.has("ignore_oob") && (is_integer(*c.given) || long_integer(c));
+         !c.match.has("ignore_oob") && !c.match.has("L2::cache_hint") && (is_integer(*c.given) || long_integer(c));
 }
 bool bare_tensor_address(const Case& c) {
   return is_float(*c.given) || (is_plain_register(c) && type_of(c, *c.given) != Type::pred);
@@ -127,6 +133,13 @@ bool opaque_base(const Case& c) {
   const bool both = c.match.form->id.starts_with("multimem") || c.match.form->id.starts_with("tensormap");
   if (c.match.has("async")) return false;
   return symbol->variable->opaque == "surfref" || (both && symbol->variable->opaque == "texref");
+}
+bool double_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f64; }
+bool shared_base(const Case& c) {
+  const Symbol* symbol = base(c) && base(c)->kind == Kind::symbol && c.view.symbols
+                             ? c.view.symbols->find(base(c)->id, c.view.block)
+                             : nullptr;
+  return symbol && symbol->variable && symbol->variable->space == isa::Space::shared;
 }
 bool any_base(const Case& c) {
   if (!base(c)) return false;
@@ -192,7 +205,7 @@ bool not_negative(const Case& c) { return is_integer(*c.given) && c.given->value
 bool of_report(const Case& c) {
   return c.match.has("phase_type::primary") && c.view.function.operands_of(c.instruction)[1].kind != Kind::address;
 }
-bool scale_of_d(const Case& c) { return c.match.has("kind::i8") || cut(c); }
+bool scale_of_d(const Case& c) { return (c.match.has("kind::i8") && !c.match.has("sp")) || cut(c); }
 bool vector_of_128(const Case& c) {
   if (c.match.has("get_first_ctaid") || c.match.has("is_canceled")) return false;
   int bits = 0;
@@ -210,6 +223,19 @@ bool sparse_register(const Case& c) {
   if (form != "mma_sp_bf16" && form != "mma_sp_tf32" && !half) return false;
   return all(c, [&](const Operand& o) { return width(c, o) == 32; }) ||
          (name == "d" && all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred; }));
+}
+bool beside_b32(const Case& c) {
+  const std::string_view form = c.match.form->id, name = c.match.form->word(c.pattern->row->name);
+  const bool accumulator = name == "d" || name == "c", predicates = form.starts_with("wmma") || name == "d";
+  if (!is_vector(c) || isa::info(c.pattern->type).bits != 32 || (accumulator && form.starts_with("mma_f8")))
+    return false;
+  const auto list = elements(c);
+  const auto b32 = [&](const Operand& o) { return type_of(c, o) == Type::b32; };
+  return std::any_of(list.begin(), list.end(), b32) && all(c, [&](const Operand& o) {
+           const bool number = is_integer(o) || is_float(o);
+           return width(c, o) == 32 || (predicates && type_of(c, o) == Type::pred) ||
+                  (number && !c.pattern->row->destination);
+         });
 }
 bool predicates(const Case& c) {
   return all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred || width(c, o) == 32; });
@@ -241,9 +267,11 @@ bool sampler_passed_over(const Case& c) {
   const bool depth = !rest.empty() && is_depth(c, rest.back()), floats = c.match.type("ctype") != Type::s32;
   if (c.match.has("level")) {
     if (geometry(c) != "1d" && geometry(c) != "2d" && geometry(c) != "cube") return false;
-    return floats ? rest.empty() || depth : rest.size() == 1 && depth;
+    const bool level_vector = c.view.function.operands_of(c.instruction)[2].kind == Kind::vector;
+    return floats || level_vector ? rest.empty() || depth : rest.size() == 1 && depth;
   }
-  return is_plain(geometry(c)) && !(c.match.has("grad") && (depth || geometry(c) == "3d"));
+  const bool strict = c.match.has("grad") && c.view.goal.target.number >= 90;
+  return is_plain(geometry(c)) && !(strict && (depth || geometry(c) == "3d"));
 }
 bool offset_of_cube(const Case& c) {
   return geometry(c) == "cube" && c.match.has("level") && c.view.function.operands_of(c.instruction)[1].count() == 3;
@@ -257,14 +285,16 @@ bool selector_of_four(const Case& c) {
   return c.match.form->id == "mma_sp_f16" && c.match.operands[0].type == Type::f32 && is_integer(selector) &&
          selector.value <= 3;
 }
-bool scale_of_integers(const Case& c) { return c.match.has("kind::i8"); }
+bool scale_of_integers(const Case& c) { return c.match.has("kind::i8") && !c.match.has("sp"); }
 bool cut_power_of_two(const Case& c) { return std::has_single_bit(static_cast<std::uint32_t>(low_half(last(c)))); }
 bool without_mbarrier(const Case& c) {
   const bool last_is = c.match.form->word(c.match.operands.back().row->name) == "mbar";
   return last_is && c.match.value("vec").empty() && c.match.type() != Type::b128;
 }
 bool same_type(const Case& c) {
-  if (c.match.has("L2::cache_hint") || isa::name(c.match.space()).starts_with("shared")) return false;
+  const bool shared = isa::name(c.match.space()).starts_with("shared");
+  if (c.match.has("L2::cache_hint") || (shared && c.view.goal.target.number >= 90 && !c.match.has("exch")))
+    return false;
   const Type type = c.match.type();
   if (type == Type::none || isa::info(type).kind != TypeKind::bits) return false;
   const Operand& o = last(c);
@@ -304,8 +334,11 @@ constexpr RuleRow missing_rows[] = {
 #include "ptx/check/tolerance.def"
 };
 
-constexpr std::string_view ignored_words[] = {
-#define IGNORED(word) word,
+struct Ignored {
+  std::string_view word, except;
+};
+constexpr Ignored ignored_words[] = {
+#define IGNORED(word, except) {word, except},
 #include "ptx/check/tolerance.def"
 };
 struct LeftOut {
@@ -326,8 +359,9 @@ bool lists(std::string_view list, std::string_view name, bool prefix) {
   return false;
 }
 
-bool is_ignored(std::string_view word) {
-  return std::find(std::begin(ignored_words), std::end(ignored_words), word) != std::end(ignored_words);
+bool is_ignored(std::string_view opcode, std::string_view word) {
+  return std::any_of(std::begin(ignored_words), std::end(ignored_words),
+                     [&](const Ignored& row) { return row.word == word && !lists(row.except, opcode, false); });
 }
 
 }  // namespace
@@ -398,7 +432,7 @@ Reread reread(const isa::Mnemonic& mnemonic) {
     const std::size_t end = text.find('.', 1);
     const std::string_view word = text.substr(1, end - 1);
     text = end == text.npos ? std::string_view() : text.substr(end);
-    if (!is_ignored(word) || has_word(mnemonic.opcode, word)) {
+    if (!is_ignored(mnemonic.opcode, word) || has_word(mnemonic.opcode, word)) {
       less += cat('.', word);
     } else if (reason.empty()) {
       reason = cat("it passes over .", word);
@@ -406,7 +440,8 @@ Reread reread(const isa::Mnemonic& mnemonic) {
   }
   if (const isa::Mnemonic* read = isa::resolve(less); !read->matches.empty()) {
     const isa::Form& form = *read->matches.front().form;  // a word of the opcode stays behind it
-    if (!form.modifiers.empty() && form.modifiers[0].fixed && is_ignored(mnemonic.modifiers[0])) return {};
+    if (!form.modifiers.empty() && form.modifiers[0].fixed && is_ignored(mnemonic.opcode, mnemonic.modifiers[0]))
+      return {};
     return {read, reason};
   }
   for (const LeftOut& row : left_out_words) {
