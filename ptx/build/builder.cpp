@@ -7,6 +7,8 @@
 #include "ptx/base/text.h"
 #include "ptx/build/state.h"
 #include "ptx/check/check.h"
+#include "ptx/ir/lower.h"
+#include "ptx/syntax/parse.h"
 
 namespace ptx::build {
 
@@ -336,21 +338,44 @@ void Builder::directive(std::string_view text) {
   s.function.texts.emplace_back(text);
 }
 
-void Builder::branch_targets(std::string_view name, std::span<const std::string> labels) {
-  State& s = *state_;
-  label(name);
-  ir::Table table;
-  table.kind = ir::Table::Kind::branches;
-  table.label = Name(name).id();
-  table.statement = static_cast<std::uint32_t>(s.function.body.size());
-  Text text;
-  for (const std::string& target : labels) {
-    const std::string spelled = label_name(target);
-    text << (table.targets.empty() ? ".branchtargets " : ", ") << spelled;
-    table.targets.emplace_back(spelled);
+namespace {
+
+ir::Module lowered(const Builder& b, std::string_view text, bool in_body) {
+  const syntax::Parsed parsed = syntax::parse(
+      cat(".version 9.4\n.target sm_90a\n", in_body ? ".entry k()\n{\n" : "", text, in_body ? "\n}\n" : "\n"));
+  ir::Lowered made = ir::lower(parsed.tree);
+  for (const auto& found : {parsed.diagnostics, made.diagnostics}) {
+    if (has_error(found)) b.refuse(found.front().code, cat('`', text, "`: ", found.front().message));
   }
-  s.function.tables.push_back(std::move(table));
-  directive(cat(text.take(), ';'));
+  return std::move(made.module);
+}
+
+}  // namespace
+
+void Builder::table(std::string_view text) {
+  State& s = *state_;
+  const ir::Module module = lowered(*this, text, true);
+  const ir::Function& f = module.functions.front();
+  if (f.tables.size() != 1 || f.body.size() != 2 || f.tables[0].label == ir::no_id)
+    refuse(Code::bad_argument,
+           cat('`', text, "` is no label in front of .branchtargets, .calltargets or .callprototype"));
+  label(Name::from_id(f.tables[0].label).view());
+  s.function.tables.push_back(f.tables[0]);
+  s.function.tables.back().statement = static_cast<std::uint32_t>(s.function.body.size());
+  directive(f.texts[f.body[1].index]);
+}
+
+void Builder::declare(std::string_view text) {
+  ir::Module module = lowered(*this, text, false);
+  ir::Module& m = state_->module;
+  for (ir::Function& f : module.functions) {
+    if (!f.declaration)
+      refuse(Code::bad_argument, cat("`", f.name.view(), "` has a body; functions are declared here"));
+    m.items.push_back({ir::Module::Item::Kind::function, static_cast<std::uint32_t>(m.functions.size()), place_});
+    m.functions.push_back(std::move(f));
+    m.functions.back().place = place_;
+  }
+  if (module.functions.empty()) refuse(Code::bad_argument, cat('`', text, "` declares no function"));
 }
 
 void Builder::location(std::uint32_t file, std::uint32_t line, std::uint32_t column) {

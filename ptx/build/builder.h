@@ -106,10 +106,13 @@ class Builder {
   std::string label_name(std::string_view written) const;  // what `written` means here: of the innermost open loop
   void comment(std::string_view text);                     // "BEGIN name"
   void directive(std::string_view text);                   // ".pragma \"nounroll\";", as written
-  void branch_targets(std::string_view name, std::span<const std::string> labels);  // name: .branchtargets a, b;
-  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);      // .loc
-  void file(std::uint32_t index, std::string_view name);                            // .file, before the kernel
-  void variable(ir::Variable declared, bool in_module);                             // of the body, or of the module
+  // Text that is looked into, refused if it is something else: "t: .branchtargets a, b;", .calltargets, .callprototype;
+  // and in front of the kernel, ".extern .func f (.param .b32 x);".
+  void table(std::string_view text);
+  void declare(std::string_view text);
+  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);  // .loc
+  void file(std::uint32_t index, std::string_view name);                        // .file, before the kernel
+  void variable(ir::Variable declared, bool in_module);                         // of the body, or of the module
 
   // { }: registers declared inside are local to it (unnamed predicates are not).
   void open_scope();

@@ -17,8 +17,8 @@ from pyptx._core import (
     addr,
     bra,
     bracket,
-    branchtargets,
     cluster,
+    declare,
     elect_sync,
     else_,
     expr,
@@ -52,8 +52,8 @@ from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.types import b64, s32, s64, u32, u64
 
 __all__ = [
-    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "bra", "bracket", "branchtargets", "cluster", "cp", "ctaid_x", "ctaid_y", "cvt",
-    "cvta", "elect_sync", "else_", "expr", "fence", "file_", "global_ptrs", "if_", "inst", "kloop", "label", "ld",
+    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "bra", "bracket", "cluster", "cp", "ctaid_x", "ctaid_y", "cvt",
+    "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "global_ptrs", "if_", "inst", "kloop", "label", "ld",
     "ldmatrix", "loc", "loop", "mad", "mbarrier", "minus", "mma", "mov", "mul", "named_barrier", "not_", "or_", "param", "pipe",
     "pipeline", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc",
     "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tma", "var", "warp",

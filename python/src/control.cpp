@@ -4,7 +4,6 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <functional>
 
@@ -196,9 +195,8 @@ void init_statements(nb::module_& m) {
         nb::sig("def bracket(base: object, *parts: object) -> CompoundOperand"),
         "[base, a, {x, y}]: an address of several parts, as of textures, surfaces and tensor maps.");
   m.def(
-      "branchtargets",
-      [](const std::string& name, const std::vector<std::string>& labels) { active().branch_targets(name, labels); },
-      nb::arg("name"), nb::arg("labels"), "name: .branchtargets a, b; for brx.idx.");
+      "declare", [](const std::string& text) { active().declare(text); }, nb::arg("text"),
+      "A function that the kernel may call: `.extern .func f (.param .b32 x);`.");
   m.def(
       "sreg", [](const std::string& name) { return make(active().special(name)); }, nb::arg("name"),
       "A special register by its name, \"%clusterid.x\".");

@@ -134,7 +134,10 @@ void append_raw(const std::string& text) {
     while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
     while (!line.empty() && is_space(line.back())) line.remove_suffix(1);
     if (line.empty()) continue;
-    if (line.back() == ':' && line.find_first_of(" \t/;") == line.npos)
+    if (line.find(".branchtargets") != line.npos || line.find(".calltargets") != line.npos ||
+        line.find(".callprototype") != line.npos)
+      builder.table(line);
+    else if (line.back() == ':' && line.find_first_of(" \t/;") == line.npos)
       builder.label(line.substr(0, line.size() - 1));
     else
       builder.directive(line);

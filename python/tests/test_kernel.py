@@ -10,7 +10,7 @@ from pyptx import Layout, Tile, emitter, intrinsic, kernel, ptx, reg, smem
 from pyptx._trace import get_ctx, trace_scope
 from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError, PtxError
 from pyptx.kernel import Kernel, TensorSpec, TmaDescriptorHandle
-from pyptx.types import bf16, f32, pred, s32, u32, u64
+from pyptx.types import b32, b64, bf16, f32, pred, s32, u32, u64
 
 
 @kernel
@@ -358,7 +358,7 @@ def test_operands_of_several_parts():
         ptx.inst.elect.sync("_" | p, -1)
         copy = ptx.inst.cp.async_.bulk.tensor._2d.shared__cta.global_.mbarrier__complete_tx__bytes
         copy.override__global_address(ptx.addr(i), ptx.bracket(t, t, [n, n]), ptx.addr(i, 8))
-        ptx.branchtargets("table", ["first", "second"])
+        ptx.raw("table: .branchtargets first, second;")
         ptx.inst.brx.idx(i, "table")
         ptx.label("first")
         ptx.label("second")
@@ -386,6 +386,32 @@ def test_operands_of_several_parts():
     other.ptx()
     with pytest.raises(AuthoringError, match="another kernel"):
         thief.ptx()
+
+
+def test_calls():
+    @kernel
+    def k():
+        ptx.declare(".extern .func (.param .b32 got) vprintf (.param .b64 format, .param .b64 arguments);")
+        ptx.var("param", b64, "format")
+        ptx.var("param", b64, "arguments")
+        ptx.var("param", b32, "got")
+        pointer, got = reg.scalar(u64, 0), reg.scalar(b32)
+        ptx.inst.st.param.b64(ptx.addr("format"), pointer)
+        ptx.inst.st.param.b64(ptx.addr("arguments"), pointer)
+        ptx.inst.call.uni(("got",), "vprintf", ("format", "arguments"))
+        ptx.inst.ld.param.b32(got, ptx.addr("got"))
+        ptx.ret()
+
+    text = k.ptx()
+    assert "\tcall.uni (got), vprintf, (format, arguments);" in text
+    assert text.index(".extern .func") < text.index(".entry")
+
+    @kernel
+    def undeclared():
+        ptx.inst.call.uni("vprintf", ())
+
+    with pytest.raises(AuthoringError, match="`vprintf` is not declared"):
+        undeclared.ptx()
 
 
 def test_diagnostics_travel_with_the_exception():

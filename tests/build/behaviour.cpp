@@ -76,8 +76,7 @@ TEST_CASE("operands of several parts: brackets, pairs, tables of labels") {
         Address unified = b.address("gv");
         unified.unified = true;
         b.emit("ld.global.f32", {x, unified});
-        const std::string labels[] = {"first", "second"};
-        b.branch_targets("table", labels);
+        b.table("table: .branchtargets first, second;");
         b.emit("brx.idx", {i, "table"});
         b.label("first"), b.label("second");
       },
@@ -86,13 +85,39 @@ TEST_CASE("operands of several parts: brackets, pairs, tables of labels") {
   CHECK(has(made, "elect.sync _|%p0, 1;"));
   CHECK(has(made, "ld.global.f32 %f0, [gv].unified;"));
   CHECK(has(made, "table:\n\t.branchtargets first, second;\n\tbrx.idx %r0, table;"));
-  const std::string none[] = {"nowhere"};
-  CHECK_THROWS_AS(text([&](Builder& b) {
-                    const Reg i = b.scalar(u32, 0);
-                    b.branch_targets("table", none);
-                    b.emit("brx.idx", {i, "table"});
-                  }),
-                  Refused);
+  CHECK(refusal([](Builder& b) {
+          const Reg i = b.scalar(u32, 0);
+          b.table("table: .branchtargets nowhere;");
+          b.emit("brx.idx", {i, "table"});
+        }) == Code::undefined_name);
+  CHECK(refusal([](Builder& b) { b.table("ret;"); }) == Code::bad_argument);
+  CHECK(refusal([](Builder& b) { b.table("table: .branchtargets {;"); }) == Code::syntax_error);
+}
+
+TEST_CASE("calls of functions that are declared in front of the kernel") {
+  const std::string made = trace([](Builder& b) {
+    b.declare(".extern .func (.param .b32 got) other (.param .b64 x);");
+    for (const char* name : {"to", "from"}) {
+      ir::Variable variable;
+      variable.space = isa::Space::param, variable.type = name[0] == 't' ? b64 : b32, variable.name = Name(name);
+      b.variable(variable, false);
+    }
+    const Reg pointer = b.scalar(u64, 0), result = b.scalar(b32);
+    b.emit("st.param.b64", {b.address("to"), pointer});
+    b.emit("call.uni", {b.list({"from"}), "other", b.list({"to"})});
+    b.emit("ld.param.b32", {result, b.address("from")});
+    b.table("shape: .callprototype (.param .b32 _) _ (.param .b64 _);");
+    b.emit("st.param.b64", {b.address("to"), pointer});
+    b.emit("call", {b.list({"from"}), pointer, b.list({"to"}), "shape"});
+  });
+  CHECK(has(made, ".extern .func (.param .b32 got) other(\n\t.param .b64 x\n);\n"));
+  CHECK(made.find(" other(") < made.find(".entry"));
+  CHECK(has(made, "call.uni (from), other, (to);"));
+  CHECK(has(made, "shape:\n\t.callprototype (.param .b32 _) _ (.param .b64 _);"));
+  CHECK(has(made, "call (from), %rd0, (to), shape;"));
+  CHECK(refusal([](Builder& b) { b.emit("call.uni", {"other"}); }) == Code::undefined_name);
+  CHECK(refusal([](Builder& b) { b.declare(".func f() { ret; }"); }) == Code::bad_argument);
+  CHECK(refusal([](Builder& b) { b.declare(".global .b32 x;"); }) == Code::bad_argument);
 }
 
 TEST_CASE("a product that meets a 64-bit register is 64 bits wide where it was written") {
