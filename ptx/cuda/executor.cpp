@@ -59,8 +59,8 @@ class DriverProgram final : public launch::Program {
   bool needs_buffers() const override { return false; }
   const Diagnostics& remarks() const override { return remarks_; }
 
-  Expected<Done> run(const Record&, std::span<const std::byte> parameters, std::span<const launch::Buffer>,
-                     void* stream) override {
+  [[gnu::hot]] Expected<Done> run(const Record&, std::span<const std::byte> parameters, std::span<const launch::Buffer>,
+                                  void* stream) override {
     if (config_.grid_x == 0 || config_.grid_y == 0 || config_.grid_z == 0) return Done{};
     // A pointer a parameter, not one block of bytes (`extra`): the assembler places a parameter of alignment 64 by its
     // address in the constant bank (offset 48 after three pointers on sm_90, where the manual would say 64).

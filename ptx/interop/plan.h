@@ -60,7 +60,7 @@ class Plan {
   static Expected<std::unique_ptr<Plan>> make(DLDevice device, std::string_view ptx, launch::Record record);
 
   // True where a call with these inputs would be taken: element types, ranks, sizes, strides, alignment, device.
-  bool takes(std::span<const DLTensor> inputs, Sizes& sizes) const;
+  [[gnu::hot]] bool takes(std::span<const DLTensor> inputs, Sizes& sizes) const;
 
   // Every reason why not, one for each bad argument, naming kernel and argument. Empty where `takes` is true.
   Diagnostics refusals(std::span<const DLTensor> inputs) const;
@@ -69,8 +69,8 @@ class Plan {
   Expected<Done> call(std::span<const DLTensor> inputs, std::span<const std::uint64_t> scalars,
                       const Framework& framework) const;
   // The same for inputs that it takes, with the sizes that `takes` gave.
-  Expected<Done> call(std::span<const DLTensor> inputs, Sizes& sizes, std::span<const std::uint64_t> scalars,
-                      const Framework& framework) const;
+  [[gnu::hot]] Expected<Done> call(std::span<const DLTensor> inputs, Sizes& sizes,
+                                   std::span<const std::uint64_t> scalars, const Framework& framework) const;
 
   const Diagnostics& remarks() const { return program_->remarks(); }  // of the assembler
   const launch::Record& record() const { return record_; }
@@ -97,11 +97,11 @@ class Plan {
   Plan(launch::Record record, DLDevice device);
   Expected<Done> lay_out();
   Expected<Done> check_parameters() const;
-  bool matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symbols) const;
+  [[gnu::hot]] bool matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symbols) const;
   Diagnostic refusal(std::size_t index, const DLTensor& got, const std::int64_t* symbols) const;
   Expected<Done> take_outputs(Call& call) const;
-  Expected<Done> allocate(Call& call) const;
-  Expected<Done> fill_and_run(Call& call) const;
+  [[gnu::hot]] Expected<Done> allocate(Call& call) const;
+  [[gnu::hot]] Expected<Done> fill_and_run(Call& call) const;
   Expected<Done> encode_maps(Call& call) const;
   Diagnostic about(Code code, std::string_view argument, std::string_view message) const;
 

@@ -58,7 +58,7 @@ struct Extras {
   PyObject* stream = nullptr;  // to launch on
 };
 
-bool refuse(const Plan& plan, int input, Code code, std::string_view message) {
+[[gnu::cold]] bool refuse(const Plan& plan, int input, Code code, std::string_view message) {
   const std::string& name = plan.record().tensors[static_cast<std::size_t>(input)].name;
   set_error({Diagnostic(code, Place{}, cat(plan.record().entry, ": argument `", name, "`: ", message))});
   return false;
@@ -91,7 +91,7 @@ bool check_state(const Plan& plan, const Inputs& inputs, int first) {
 }
 
 // The stream of a call on a CUDA device, after the work of producers with streams of their own. False with an error.
-bool choose_stream(const Plan& plan, const Inputs& inputs, PyObject* asked, void*& stream) {
+[[gnu::hot]] bool choose_stream(const Plan& plan, const Inputs& inputs, PyObject* asked, void*& stream) {
   const auto* const api = inputs.api();
   const int device = plan.device().id;
   const bool known = api != nullptr && api->current_stream != nullptr;
@@ -150,8 +150,9 @@ struct Caller {
 };
 
 // Runs the plan, and takes Python's lock back where the simulator gave it away. False with a Python error set.
-bool launch_plan(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes, std::span<const std::uint64_t> scalars,
-                 Caller& caller, const interop::Framework& framework) {
+[[gnu::hot]] bool launch_plan(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes,
+                              std::span<const std::uint64_t> scalars, Caller& caller,
+                              const interop::Framework& framework) {
   const Expected<Done> done = sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
                                                : plan.call(inputs.views(), scalars, framework);
   if (caller.released != nullptr) PyEval_RestoreThread(caller.released);
@@ -161,8 +162,9 @@ bool launch_plan(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes, 
 
 // One call of a plan on read inputs: a new reference, or null with a Python error set. `sizes`: of inputs that the plan
 // takes; null: not yet known.
-PyObject* run(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes, std::span<const std::uint64_t> scalars,
-              const std::vector<Maker>& makers, PyObject* first, const Extras& extras) {
+[[gnu::hot]] PyObject* run(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes,
+                           std::span<const std::uint64_t> scalars, const std::vector<Maker>& makers, PyObject* first,
+                           const Extras& extras) {
   Caller caller{Outputs(inputs.api(), makers, first)};
   if ((inputs.tracked() >= 0 || inputs.negated() >= 0) && inputs.views().size() == plan.inputs() &&
       !check_state(plan, inputs, 0))
@@ -297,7 +299,7 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits) {
 }
 
 // `self._slow_call(arrays, kwargs, out, stream)`, which specialises, remembers and calls.
-PyObject* slow_call(PyObject* self, const Arguments& arguments) {
+[[gnu::cold]] PyObject* slow_call(PyObject* self, const Arguments& arguments) {
   try {
     nb::list arrays;
     nb::dict named;
@@ -318,8 +320,8 @@ PyObject* slow_call(PyObject* self, const Arguments& arguments) {
 }
 
 // The entry for these arguments: the last one that was found, else by hash. Null: none has been seen.
-EntryRef find(Known& known, const Inputs& inputs, const Arguments& arguments, PyObject** values,
-              interop::Sizes& sizes) {
+[[gnu::hot]] EntryRef find(Known& known, const Inputs& inputs, const Arguments& arguments, PyObject** values,
+                           interop::Sizes& sizes) {
   const auto fits = [&](const Entry& entry) {
     return matches(entry, arguments, values) && entry.plan->takes(inputs.views(), sizes);
   };
@@ -331,7 +333,7 @@ EntryRef find(Known& known, const Inputs& inputs, const Arguments& arguments, Py
   return nullptr;
 }
 
-PyObject* call(PyObject* self, const Arguments& arguments) {
+[[gnu::hot]] PyObject* call(PyObject* self, const Arguments& arguments) {
   Known& known = *cast(self)->known;
   if (known.count == 0) return slow_call(self, arguments);
   Inputs inputs;
@@ -376,7 +378,7 @@ void mark_written(const Known& known, const Arguments& arguments) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) mark_written(PyTuple_GetItem(items.ptr(), i));
 }
 
-PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
+[[gnu::hot]] PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
   const Known& known = *cast(self)->known;
   Arguments arguments{args, PyVectorcall_NARGS(flagged), keywords, {}};
   find_extras(known, arguments);

@@ -30,7 +30,7 @@ Place author_place();
 
 // Phases of pyptx.errors.
 enum class Phase { parse, authoring, assembler, launch, simulation };
-void set_error(Phase phase, const Diagnostics& why);  // sets the Python error
+[[gnu::cold]] void set_error(Phase phase, const Diagnostics& why);  // sets the Python error
 [[noreturn]] void raise(Phase phase, const Diagnostics& why);
 
 }  // namespace ptx::python

@@ -59,7 +59,7 @@ bool type_of(const char* format, Py_ssize_t size, DLDataType& type) {
   return false;
 }
 
-bool no_tensor(PyObject* object, const std::string& why) {
+[[gnu::cold]] bool no_tensor(PyObject* object, const std::string& why) {
   PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors, NumPy arrays and other arrays of DLPack, not %R%s",
                reinterpret_cast<PyObject*>(Py_TYPE(object)), why.c_str());
   return false;

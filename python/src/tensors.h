@@ -21,7 +21,7 @@ struct TensorType {
   bool takes_over = false;  // a subclass that wants to see operators itself (__torch_dispatch__)
   bool on_device = false;   // __cuda_array_interface__: CuPy's arrays have a buffer protocol, too, which refuses
 };
-const TensorType& tensor_type(PyTypeObject* type);
+[[gnu::hot]] const TensorType& tensor_type(PyTypeObject* type);
 
 // Memory of a tensor that neither the exchange API nor the buffer protocol shows.
 struct Foreign {
@@ -46,7 +46,7 @@ class Inputs {
   Inputs& operator=(const Inputs&) = delete;
 
   // False with a Python error set (TypeError naming the type) where an object is no tensor.
-  bool read(PyObject* const* objects, std::size_t count);
+  [[gnu::hot]] bool read(PyObject* const* objects, std::size_t count);
   std::span<const interop::DLTensor> views() const {
     return {reinterpret_cast<const interop::DLTensor*>(storage_), count_};
   }
@@ -65,7 +65,7 @@ class Inputs {
   };
   bool read_buffer(PyObject* object, interop::DLTensor& tensor);
   bool read_other(const TensorType& type, PyObject* object, interop::DLTensor& tensor);
-  bool read_state(const TensorType& type, PyObject* object, const interop::DLTensor& tensor);
+  [[gnu::hot]] bool read_state(const TensorType& type, PyObject* object, const interop::DLTensor& tensor);
 
   alignas(interop::DLTensor) std::byte storage_[most * sizeof(interop::DLTensor)];
   std::size_t count_ = 0;
@@ -91,12 +91,12 @@ class Outputs {
   Outputs(const Outputs&) = delete;
   Outputs& operator=(const Outputs&) = delete;
 
-  bool allocate(interop::DLTensor& tensor);  // false with a Python error set
-  PyObject* take();                          // None, the array, or a tuple of them: a new reference
+  [[gnu::hot]] bool allocate(interop::DLTensor& tensor);  // false with a Python error set
+  PyObject* take();                                       // None, the array, or a tuple of them: a new reference
 
  private:
   enum class Made { here, elsewhere, failed };
-  Made make(const Maker& maker, interop::DLTensor& tensor);
+  [[gnu::hot]] Made make(const Maker& maker, interop::DLTensor& tensor);
   bool allocate_elsewhere(interop::DLTensor& tensor);
 
   static constexpr std::size_t most = 16;
