@@ -1,6 +1,6 @@
 """`differentiable_kernel`: one object for PyTorch and JAX, which asks the arguments whose it is.
 
-How a framework learns of the derivative is in torch_support.py and _jax.py.
+How a framework learns of the derivative is in _torch_differentiable.py and _jax.py.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class DifferentiableKernel:
         return self._torch.op
 
     def _make_torch(self):
-        from pyptx import torch_support
+        from pyptx._torch_differentiable import DifferentiableOp
 
-        self._torch = torch_support.DifferentiableOp(self)
+        self._torch = DifferentiableOp(self)
 
     def _of_jax(self, keywords):
         from pyptx import _jax

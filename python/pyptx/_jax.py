@@ -15,9 +15,9 @@ import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
-from pyptx import _core, _launch
+from pyptx import _core, _launch, _record
+from pyptx._identity import frozen
 from pyptx.errors import LaunchTypeError
-from pyptx.kernel import _frozen
 from pyptx.specs import Layout, unify_envs
 
 __all__ = ["TARGET", "call", "check_version", "differentiable", "register"]
@@ -53,7 +53,7 @@ register()
 def dtype_of(tile) -> np.dtype:
     """The JAX type that a Tile's elements have."""
     names = {"bool": "bool", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
-    element = _launch.element_of(tile)
+    element = _record.element_of(tile)
     kinds = {"u": "uint", "s": "int", "f": "float"}
     return jax.numpy.dtype(names.get(element) or kinds[element[0]] + element[1:])
 
@@ -78,7 +78,7 @@ def _check(kernel, name: str, value, tile):
 
 
 def _scalars(kernel, given, env, template) -> tuple:
-    values = tuple(_launch._scalar_values(kernel, given, env, template))
+    values = tuple(_record.scalar_values(kernel, given, env, template))
     for raw, value in zip(kernel._raw, values, strict=True):
         if isinstance(value, jax.core.Tracer):
             raise LaunchTypeError(
@@ -92,7 +92,7 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     """`kernel(*arrays, **kwargs)` where one of the arrays is JAX's."""
     try:
         signature = tuple([(array.shape, array.dtype) for array in arrays])
-        key = signature, tuple([(name, _frozen(value)) for name, value in kwargs.items()])
+        key = signature, tuple([(name, frozen(value)) for name, value in kwargs.items()])
         site = kernel._jax_sites.get(key)
     except (AttributeError, TypeError):  # something that is no array, or a value that is traced: refused by name below
         key = site = None
@@ -145,7 +145,7 @@ class Site:
 
     def __init__(self, kernel, template, env, given, copies, found, scalars):
         self.kernel, self.template, self.env, self.given, self.copies = kernel, template, env, given, copies
-        record = _launch.record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
+        record = _record.record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
         if copies is not None:
             record.repeat(copies, _AXES.index(kernel.batch))
         record.lines(found.module.lines)

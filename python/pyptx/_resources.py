@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from pyptx import _core, _launch
+from pyptx import _core
+from pyptx._record import three
 from pyptx.errors import AssemblerWarning, PerformanceWarning
 
 __all__ = ["Resources", "compile", "of", "warn"]
@@ -42,7 +43,7 @@ class Resources:
 def of(kernel, kwargs: dict[str, Any]) -> Resources:
     """Assembles a specialisation (through the cache) and reads the assembler's log."""
     found = kernel._specialise(kwargs)
-    block = _launch._three(kernel.block)
+    block = three(kernel.block)
     threads = block[0] * block[1] * block[2]
     dynamic = max(kernel.smem, found.module.dynamic_shared)
     used, fits, remarks = _core.resources(

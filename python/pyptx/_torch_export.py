@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from pyptx import _core, _launch, _torch_ops
+from pyptx import _core, _record, _torch_ops
 from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
 
 __all__ = ["allow", "embedded"]
@@ -34,7 +34,7 @@ def embedded(name: str, arrays, template: str = "", **numbers):
     module = _module(kernel, values, fixed)
     grid = _grid(kernel, env, values)
     given = {name: number for name, number in numbers.items() if number is not None}
-    scalars = _launch._scalar_values(kernel, given, env, values)
+    scalars = _record.scalar_values(kernel, given, env, values)
     floats = [raw.type.name in _FLOATS for raw in kernel._raw]
     integers = [value for value, real in zip(scalars, floats, strict=True) if not real]
     reals = [float(value) for value, real in zip(scalars, floats, strict=True) if real]
@@ -61,7 +61,7 @@ def _module(kernel, values: dict[str, Any], fixed: dict[str, int]) -> str:
     found = kernel._find(values, fixed)
     if found.embedded is None:
         traced = found.module
-        record = _launch.record(kernel, fixed, values, traced.dynamic_shared, traced.tensor_maps, grid=(1, 1, 1))
+        record = _record.record(kernel, fixed, values, traced.dynamic_shared, traced.tensor_maps, grid=(1, 1, 1))
         bytes_ = base64.b64encode(record.to_bytes()).decode()
         found.embedded = json.dumps(
             {"pyptx": _VERSION, "kernel": kernel._entry, "ptx": found.text(False), "record": bytes_}

@@ -14,20 +14,17 @@ from typing import Any
 
 import torch
 
-from pyptx._launch import element_of
+from pyptx._record import element_of
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.specs import Layout
 
 __all__ = [
     "Family",
-    "call",
     "dtype_of",
     "family_of",
-    "keywords_of",
-    "must_dispatch",
     "named",
-    "prepare",
-    "run_op",
+    "read_template",
+    "spell_template",
     "tags",
 ]
 
@@ -254,34 +251,6 @@ def family_of(kernel, name: str | None = None, differentiates=None) -> Family:
     return family
 
 
-class _Transformed(torch.autograd.Function):
-    """An op for torch.func.grad and its kin, which do not take what register_autograd makes."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(owner, keywords, *arrays):
-        return owner.op(*arrays, **keywords)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.owner, keywords, *arrays = inputs
-        ctx.owner.setup_context(ctx, arrays, output, keywords)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        return None, None, *ctx.owner.backward(ctx, *gradients)
-
-
-def run_op(owner, arrays, keywords):
-    """Calls the op of a family or of a differentiable kernel."""
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        return _Transformed.apply(owner, keywords, *arrays)
-    if isinstance(owner, Family):
-        owner.refuse_gradients(arrays)
-    return owner.op(*arrays, **keywords)
-
-
 def named(name: str) -> Family:
     return _families[name]
 
@@ -307,57 +276,3 @@ def _literal(value) -> bool:
 
 def read_template(spelled: str) -> dict[str, Any]:
     return ast.literal_eval(spelled) if spelled else {}
-
-
-def prepare(kernel) -> bool:
-    """Registers the kernel's op; true where its calls are for an exported program."""
-    family_of(kernel)
-    if not torch.compiler.is_exporting():
-        return False
-    from pyptx import _torch_export
-
-    _torch_export.allow()
-    return True
-
-
-def keywords_of(kernel, keywords):
-    """Keyword arguments of a call as those of the op."""
-    names = kernel._template_names(tuple(keywords))
-    numbers = {name: value for name, value in keywords.items() if name not in names}
-    spelled = kernel._spell_template(names, tuple([keywords[name] for name in names]))
-    if spelled:
-        numbers["template"] = spelled
-    return numbers
-
-
-def call(kernel, arrays, keywords, out=None, stream=None):
-    """A call of a kernel as a call of its op, outside of Dynamo."""
-    if stream is not None:
-        raise LaunchTypeError(f"{kernel.__name__}: stream= is not for tensors that torch transforms or traces")
-    if out is not None:
-        return kernel._traced_call(*arrays, **keywords, out=out)
-    if keywords:
-        keywords = keywords_of(kernel, keywords)
-    if prepare(kernel):
-        from pyptx import _torch_export
-
-        return _torch_export.embedded(kernel._op_name(), arrays, **keywords)
-    return run_op(kernel._torch_family, arrays, keywords)
-
-
-def must_dispatch(kernel, arrays) -> bool:
-    """Whether torch has to see this call as an op: its tensors are not memory, or autocast would change them."""
-    for array, tile in zip(arrays, kernel.in_specs, strict=False):
-        if not isinstance(array, torch.Tensor):
-            return False
-        if (
-            torch._C._functorch.is_functorch_wrapped_tensor(array)
-            or torch._is_functional_tensor(array)
-            or type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
-        ):
-            return True
-        device = array.device.type
-        castable = array.is_floating_point() and array.dtype is not dtype_of(element_of(tile))
-        if castable and device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
-            return True
-    return torch._C._len_torch_dispatch_stack() > 0 and bool(arrays)

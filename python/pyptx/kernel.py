@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import pickle
 import re
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 from pyptx import _core
 from pyptx._arch import detect_arch
+from pyptx._identity import fingerprint, frozen
 from pyptx.errors import AuthoringValueError
 from pyptx.specs import Layout, Tile
 from pyptx.types import from_name
@@ -99,19 +99,6 @@ class _Specialisation:
         if found is None:
             found = self._texts.setdefault(lineinfo, self.module.emit(lineinfo=lineinfo))
         return found
-
-
-def _frozen(value):
-    """A hashable stand-in that is equal for equal values of one type only: 1, 1.0 and True make three kernels."""
-    if isinstance(value, float):
-        return float, value.hex()
-    if isinstance(value, tuple):
-        return tuple, tuple(_frozen(item) for item in value)
-    try:
-        hash(value)
-    except TypeError:
-        return type(value), pickle.dumps(value)
-    return type(value), value
 
 
 class _RawParam:
@@ -327,14 +314,12 @@ class Kernel(_core.Launcher):
 
     def _prepare_op(self) -> bool:
         """Registers the op; true where the call belongs to an exported program."""
-        from pyptx import _torch_ops
+        from pyptx import _torch_call
 
-        return _torch_ops.prepare(self)
+        return _torch_call.prepare(self)
 
     def _op_name(self) -> str:
         """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
-        from pyptx._identity import fingerprint
-
         return f"{self._entry.replace('$', '_')}_{fingerprint(self, _SCHEMAS)}"
 
     def _template_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -443,7 +428,7 @@ class Kernel(_core.Launcher):
         key = (
             self._arch,
             self._version,
-            tuple((name, _frozen(value)) for name, value in template.items()),
+            tuple((name, frozen(value)) for name, value in template.items()),
             tuple(sorted(env.items())),
         )
         with self._lock:

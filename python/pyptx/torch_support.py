@@ -14,7 +14,6 @@ import torch
 from pyptx import _torch_export, _torch_ops  # noqa: F401  (pyptx::launch, which exported programs name)
 from pyptx._differentiable import DifferentiableKernel, differentiable_kernel
 from pyptx._handles import checked, unbound
-from pyptx._identity import fingerprint
 from pyptx.kernel import Kernel
 
 __all__ = [
@@ -64,44 +63,3 @@ def call_kernel_via_torch_compile(
 ) -> Any:
     """The op of `get_or_register_torch_op`, called."""
     return get_or_register_torch_op(cubin_handle, out_shape_env, **launch)(*inputs)
-
-
-class DifferentiableOp:
-    """The torch op of a `DifferentiableKernel`."""
-
-    def __init__(self, of: DifferentiableKernel):
-        self.of, self.forward_kernel = of, of.forward_kernel
-        name = f"{of.forward_kernel._entry}_grad_{fingerprint(of)}"
-        self.op = _torch_ops.family_of(of.forward_kernel, name, differentiates=self).op
-
-    def __call__(self, *arrays, **keywords):
-        # Programs carry the forward alone. (Dynamo of torch 2.11 takes torch.compiler.is_exporting() for true everywhere.)
-        if self.forward_kernel._prepare_op():
-            return self.forward_kernel._traced_call(*arrays, **keywords)
-        if keywords:
-            keywords = _torch_ops.keywords_of(self.forward_kernel, keywords)
-        return _torch_ops.run_op(self, arrays, keywords)
-
-    # What torch.library.register_autograd asks for.
-
-    def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):
-        ctx.save_for_backward(*(inputs[index] for index in self.of.saved))
-        given = dict(keyword_only_inputs or {})
-        given |= _torch_ops.read_template(given.pop("template", ""))
-        ctx.keywords = {name: value for name, value in given.items() if value is not None and name in self.of.accepted}
-
-    def backward(self, ctx, *gradients):
-        arrays = (*ctx.saved_tensors, *(gradient.contiguous() for gradient in gradients))
-        if isinstance(self.of.backward_kernel, Kernel):  # by its op, which refuses a second derivative
-            results = _torch_ops.call(self.of.backward_kernel, arrays, ctx.keywords)
-        else:
-            results = self.of.backward_kernel(*arrays, **ctx.keywords)
-        results = results if isinstance(results, (tuple, list)) else (results,)
-        if len(results) < self.of.with_gradient:
-            raise TypeError(
-                f"the backward of kernel {self.forward_kernel.__name__} gave {len(results)} gradients for "
-                f"{self.of.with_gradient} inputs"
-            )
-        needed = ctx.needs_input_grad[-self.of.inputs :]
-        wanted = (need and index < self.of.with_gradient for index, need in enumerate(needed))
-        return tuple(results[index] if want else None for index, want in enumerate(wanted))
