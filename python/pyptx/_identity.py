@@ -14,7 +14,7 @@ import pickle
 import types
 from typing import Any
 
-__all__ = ["fingerprint", "frozen"]
+__all__ = ["fingerprint", "frozen", "reached"]
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...))
 _unspelled = itertools.count()
@@ -23,11 +23,22 @@ _unspelled = itertools.count()
 def fingerprint(*values: Any) -> str:
     """Ten hexadecimal digits that stand for the values."""
     digest = hashlib.sha256()
-    _feed(digest, values, set())
+    _feed(digest, values, {})
     return digest.hexdigest()[:10]
 
 
-def _feed(digest, value, seen: set[int]):
+def reached(*values: Any) -> list[Any]:
+    """The kernels among the values and among what their functions read."""
+    seen: dict[int, Any] = {}
+    _feed(hashlib.sha256(), values, seen)
+    return [value for value in seen.values() if _is_kernel(value)]
+
+
+def _is_kernel(value) -> bool:
+    return hasattr(type(value), "_identity")
+
+
+def _feed(digest, value, seen: dict[int, Any]):
     def put(*words):
         digest.update("\0".join((type(value).__name__, *map(str, words), "")).encode())
 
@@ -45,11 +56,11 @@ def _feed(digest, value, seen: set[int]):
         put(value.co_code.hex(), value.co_argcount, value.co_kwonlyargcount)
         _feed(digest, (value.co_consts, value.co_names, value.co_varnames, value.co_freevars), seen)
     elif isinstance(value, types.FunctionType):
-        seen.add(id(value))
+        seen[id(value)] = value
         put(value.__name__)
         _feed_function(digest, value, seen)
-    elif hasattr(type(value), "_identity"):  # a Kernel
-        seen.add(id(value))
+    elif _is_kernel(value):
+        seen[id(value)] = value
         _feed(digest, value._identity(), seen)
     else:
         put(_pickled(value))
@@ -73,9 +84,14 @@ def _feed_function(digest, function, seen):
     module = function.__module__ or ""  # none where a function was made by exec
     if module.partition(".")[0] == "pyptx" and not module.startswith("pyptx.kernels"):
         return  # the package's own globals belong to its version
-    for name in _names(code):
-        if name in function.__globals__:
-            _feed(digest, function.__globals__[name], seen)
+    names = _names(code)
+    for name in names:
+        if name not in function.__globals__:
+            continue
+        value = function.__globals__[name]
+        _feed(digest, value, seen)
+        if isinstance(value, types.ModuleType):  # `kernels.add`: what it names of the module, where that is a kernel
+            _feed(digest, [part for part in (vars(value).get(each) for each in names) if _is_kernel(part)], seen)
 
 
 def _names(code) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from pyptx import _torch_call, _torch_ops
-from pyptx._identity import fingerprint
+from pyptx._identity import fingerprint, reached
 from pyptx.kernel import Kernel
 
 __all__ = ["DifferentiableOp"]
@@ -16,6 +18,11 @@ class DifferentiableOp:
         self.of, self.forward_kernel = of, of.forward_kernel
         name = f"{of.forward_kernel._entry}_grad_{fingerprint(of)}"
         self.op = _torch_ops.family_of(of.forward_kernel, name, differentiates=self).op
+        # A process that takes compiled code from Inductor's cache never traces the backward, whose ops that code names.
+        for kernel in reached(of.backward_kernel):
+            with contextlib.suppress(NotImplementedError):  # a kernel that is no op is called as it is
+                if isinstance(kernel, Kernel):
+                    _torch_ops.family_of(kernel)
 
     def __call__(self, *arrays, **keywords):
         # Programs carry the forward alone. (Dynamo of torch 2.11 takes torch.compiler.is_exporting() for true everywhere.)

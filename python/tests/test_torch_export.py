@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -129,6 +130,23 @@ def test_inductor():
         torch.testing.assert_close(torch.autograd.grad(call(x, model.weight).sin().sum(), model.weight), gradient)
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(model, fullgraph=True)(x), expected)
+
+
+GRADIENT = """
+import torch
+from pyptx import kernels
+norm, x, w = kernels.differentiable_rms_norm(), torch.randn(4, 32), torch.ones(32, requires_grad=True)
+torch.compile(lambda x, w: norm(x, w) * 2, fullgraph=True)(x, w).sum().backward()
+print(w.grad.isfinite().all().item(), torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
+"""
+
+
+@needs_compiler
+def test_a_second_process_takes_the_backward_from_inductors_cache(tmp_path):
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    for hits in (0, 1):
+        ran = subprocess.run([sys.executable, "-c", GRADIENT], env=environment, capture_output=True, text=True)
+        assert ran.stdout.split() == ["True", str(hits)], ran.stdout + ran.stderr
 
 
 @needs_compiler

@@ -130,6 +130,15 @@ def test_fingerprints_follow_content():
     assert _identity.fingerprint(unspellable) != _identity.fingerprint(unspellable)
 
 
+def test_kernels_that_a_function_reaches():
+    scale = make_scale()
+
+    def backward(x):
+        return scale(kernels.add(x, x))
+
+    assert {kernel.__name__ for kernel in _identity.reached(backward)} == {"scale", "add"}
+
+
 def test_opcheck():
     scale = make_scale()
     x = torch.randn(2, 32)
