@@ -39,7 +39,7 @@ struct Diagnostic {
   std::vector<std::string> notes;
   std::string section;  // of the PTX ISA manual, "9.7.1.1"; may be empty
 
-  [[gnu::cold]] Diagnostic(Code code, Place place, std::string message)
+  Diagnostic(Code code, Place place, std::string message)
       : code(code), severity(info(code).severity), place(place), message(std::move(message)) {}
 };
 
