@@ -115,7 +115,9 @@ std::optional<Diagnostic> judge(const View& view, const isa::Mnemonic& mnemonic,
       if (!nearest || is_nearer(misfit, problem)) nearest = &match, problem = misfit;
       continue;
     }
-    if (const Code code = gate(goal, match); code != Code{}) {
+    Code code = gate(goal, match);
+    if (code == Code::needs_target && excuses && excuses->covers_target(view, match)) code = {};
+    if (code != Code{}) {
       if (!barred) barred = &match, barrier = code;
       continue;
     }

@@ -285,7 +285,17 @@ bool selector_of_four(const Case& c) {
   return c.match.form->id == "mma_sp_f16" && c.match.operands[0].type == Type::f32 && is_integer(selector) &&
          selector.value <= 3;
 }
-bool scale_of_integers(const Case& c) { return c.match.has("kind::i8") && !c.match.has("sp"); }
+bool scale_of_integers(const Case& c) {
+  return c.match.has("kind::i8") &&
+         (!c.match.has("sp") || static_cast<int>(c.instruction.count) == c.match.required + 1);
+}
+// Sparse ones with accumulators of .f32 alone.
+bool fp8_of_sm_100(const Case& c) {
+  const isa::Target target = c.view.goal.target;
+  const auto is_fp8 = [](std::string_view type) { return type == "e4m3" || type == "e5m2"; };
+  return target.suffix != 0 && target.number >= 100 && target.number <= 110 && is_fp8(c.match.value("atype")) &&
+         is_fp8(c.match.value("btype")) && (c.match.form->id == "mma_f8f6f4" || c.match.type("dtype") == Type::f32);
+}
 bool cut_power_of_two(const Case& c) { return std::has_single_bit(static_cast<std::uint32_t>(low_half(last(c)))); }
 bool without_mbarrier(const Case& c) {
   const bool last_is = c.match.form->word(c.match.operands.back().row->name) == "mbar";
@@ -323,6 +333,10 @@ struct RuleRow {
 };
 constexpr RuleRow rule_rows[] = {
 #define RULE(forms, rule, applies, reason) {forms, isa::Rule::rule, applies, reason},
+#include "ptx/check/tolerance.def"
+};
+constexpr RuleRow target_rows[] = {
+#define TARGET(forms, applies, reason) {forms, isa::Rule::none, applies, reason},
 #include "ptx/check/tolerance.def"
 };
 constexpr RuleRow extra_rows[] = {
@@ -382,6 +396,16 @@ bool Excuses::covers(const View& view, const isa::Match& match, isa::Rule rule) 
   const Case c{view, match, instruction_};
   for (const RuleRow& row : rule_rows) {
     if (row.rule != rule || !lists(row.forms, match.form->id, true) || !row.applies(c)) continue;
+    if (reason_.empty()) reason_ = row.reason;
+    return true;
+  }
+  return false;
+}
+
+bool Excuses::covers_target(const View& view, const isa::Match& match) {
+  const Case c{view, match, instruction_};
+  for (const RuleRow& row : target_rows) {
+    if (!lists(row.forms, match.form->id, true) || !row.applies(c)) continue;
     if (reason_.empty()) reason_ = row.reason;
     return true;
   }

@@ -25,6 +25,7 @@ class Excuses {
   void begin() { first_ = {}, reason_ = {}; }
   bool covers(const View& view, const isa::Match& match, const Problem& problem);
   bool covers(const View& view, const isa::Match& match, isa::Rule rule);
+  bool covers_target(const View& view, const isa::Match& match);
   // Whether one operand more, or one less, than the form has is taken.
   bool extra(const View& view, const isa::Match& match);
   bool missing(const View& view, const isa::Match& match);

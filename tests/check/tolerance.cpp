@@ -38,6 +38,7 @@ std::map<std::uint32_t, ptx::Diagnostics> by_line(const std::string& text) {
 constexpr std::string_view reasons[] = {
 #define OPERAND(forms, operands, code, applies, reason) reason,
 #define RULE(forms, rule, applies, reason) reason,
+#define TARGET(forms, applies, reason) reason,
 #define EXTRA(forms, applies, reason) reason,
 #define MISSING(forms, applies, reason) reason,
 #define LEFT_OUT(begin, word, reason) reason,
