@@ -83,6 +83,10 @@ bool half_integer(const Case& c) { return width(c, *c.given) == 16; }
 bool wide_bits(const Case& c) {
   return width(c, *c.given) > 32 && isa::info(type_of(c, *c.given)).kind == TypeKind::bits;
 }
+bool wider_integer(const Case& c) {
+  const int want = isa::info(c.pattern->type).bits, have = width(c, *c.given);
+  return is_integer(c.pattern->type) && have > want && have <= 64 && is_integer(type_of(c, *c.given));
+}
 bool one_element(const Case& c) { return is_vector(c) && elements(c).size() == 1 && fits(c, elements(c)[0]); }
 bool scalar_of_vector(const Case& c) {
   if (c.given->kind == Kind::special) return c.match.form->reads_special && is_integer(c.pattern->type);

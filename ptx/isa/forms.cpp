@@ -16,12 +16,12 @@ namespace ptx::isa {
 namespace {
 
 // Manual 9.4.1, operand size exceeding instruction-type size.
-// st.async and st.bulk are not, multimem.st.async is, as the assembler has it.
+// st.async and st.bulk are not, as the assembler has it.
 bool is_relaxed(const Form& form) {
   const std::string_view opcode = form.word(form.opcode);
   if (opcode == "st") return !form.id.starts_with("st_async") && !form.id.starts_with("st_bulk");
   return opcode == "ld" || opcode == "ldu" || opcode == "cvt" || opcode == "suld" || opcode == "sust" ||
-         opcode == "sured" || form.id == "multimem_st_async";
+         opcode == "sured";
 }
 
 // Of the others the assembler makes several instructions, and some of those widen what the address is in.
@@ -52,7 +52,7 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
     forms.back().braces_scalars =
         opcode == "mov" || opcode == "mma" ||
-        (forms.back().relaxed && opcode != "cvt" && opcode != "multimem" && opcode != "sured");
+        (forms.back().relaxed && opcode != "cvt" && opcode != "sured");
     forms.back().integers_for_floats = opcode == "tex" || opcode == "tld4";
     forms.back().own_addresses = has_own_addresses(entry.form);
     forms.back().names_variables = opcode == "mov";
