@@ -94,7 +94,9 @@ Problem fit_loosely(const View& view, const isa::Match& match, const ir::Instruc
   if (excuses.missing(view, match)) {
     isa::Match less = match;
     less.operands.pop_back(), --less.required;
-    return fit_operands(view, less, instruction, &excuses);
+    Problem problem = fit_operands(view, less, instruction, &excuses);
+    if (problem.pattern) problem.pattern = match.operands.data() + (problem.pattern - less.operands.data());
+    return problem;
   }
   return fit_operands(view, match, instruction, &excuses);
 }
