@@ -89,7 +89,11 @@ bool wider_integer(const Case& c) {
 }
 bool one_element(const Case& c) { return is_vector(c) && elements(c).size() == 1 && fits(c, elements(c)[0]); }
 bool scalar_of_vector(const Case& c) {
-  if (c.given->kind == Kind::special) return c.match.form->reads_special && is_integer(c.pattern->type);
+  if (c.given->kind == Kind::special) {
+    const auto* special = isa::special_register(Name::from_id(c.given->id).view());
+    return c.match.form->reads_special && is_integer(c.pattern->type) && special && isa::info(special->type).bits == 32;
+  }
+
   if (c.given->kind == Kind::symbol && c.match.form->names_variables && !is_warp_size(*c.given))
     return is_integer(c.pattern->type) && c.view.symbols && c.view.symbols->find(c.given->id, c.view.block) &&
            c.view.symbols->find(c.given->id, c.view.block)->variable;
@@ -116,7 +120,10 @@ bool fp8_number(const Case& c) {
          (is_integer(*c.given) || c.given->kind == Kind::f32);
 }
 
-bool long_integer(const Case& c) { return is_integer(type_of(c, *c.given)) && width(c, *c.given) == 64; }
+bool long_integer(const Case& c) {
+  return !c.match.form->id.starts_with("fabric_try_atom") && is_integer(type_of(c, *c.given)) &&
+         width(c, *c.given) == 64;
+}
 bool bare_integer(const Case& c) { return is_integer(type_of(c, *c.given)) && width(c, *c.given) >= 32; }
 bool bare_mbarrier(const Case& c) {
   const bool tensor = c.match.form->id.find("tensor") != c.match.form->id.npos;
@@ -158,7 +165,8 @@ bool one_coordinate(const Case& c) {
              : !geometry(c).starts_with('a') && !geometry(c).ends_with("ms");
 }
 bool more_coordinates(const Case& c) {
-  return geometry(c) == "1d" && is_vector(c) && elements(c).size() == 2 &&
+  const bool sampler = c.match.has("grad") && c.view.function.operands_of(c.instruction)[1].count() == 3;
+  return geometry(c) == "1d" && !sampler && is_vector(c) && elements(c).size() == 2 &&
          all(c, [&](const Operand& o) { return fits(c, o); });
 }
 bool offsets(const Case& c) {
@@ -245,7 +253,9 @@ bool early_predicates(const Case& c) {
   const std::uint16_t target = c.view.goal.target.number;
   return target != 0 && target < 90 && all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred; });
 }
-bool from_sm_90(const Case& c) { return c.view.goal.target.number >= 90; }
+bool late_numbers(const Case& c) {
+  return c.view.goal.target.number >= 90 && all(c, [](const Operand& o) { return is_integer(o); });
+}
 bool predicates(const Case& c) {
   return all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred || width(c, o) == 32; });
 }
@@ -312,7 +322,8 @@ bool without_mbarrier(const Case& c) {
 }
 bool same_type(const Case& c) {
   const bool shared = isa::name(c.match.space()).starts_with("shared");
-  if (c.match.has("L2::cache_hint") || (shared && c.view.goal.target.number >= 90 && !c.match.has("exch")))
+  if (c.match.has("L2::cache_hint") || c.match.has("cas") ||
+      (shared && c.view.goal.target.number >= 90 && !c.match.has("exch")))
     return false;
   const Type type = c.match.type();
   if (type == Type::none || isa::info(type).kind != TypeKind::bits) return false;
@@ -487,12 +498,11 @@ Reread reread(const isa::Mnemonic& mnemonic) {
   }
   if (const isa::Mnemonic* read = isa::resolve(less); !read->matches.empty()) {
     const isa::Form& form = *read->matches.front().form;  // a word of the opcode stays behind it
-    if (!form.modifiers.empty() && form.modifiers[0].fixed && is_ignored(mnemonic.opcode, mnemonic.modifiers[0]))
-      return {};
+    if (!form.modifiers.empty() && form.modifiers[0].fixed && read->modifiers[0] != mnemonic.modifiers[0]) return {};
     return {read, reason};
   }
   for (const LeftOut& row : left_out_words) {
-    if (!std::string_view(less).starts_with(row.begin)) continue;
+    if (!reason.empty() || !std::string_view(less).starts_with(row.begin)) continue;
     if (const isa::Mnemonic* read = isa::resolve(cat(less, '.', row.word)); !read->matches.empty())
       return {read, std::string(row.reason)};
   }
