@@ -141,9 +141,13 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   }
   ir::Instruction made{mnemonic, nullptr, static_cast<std::uint32_t>(first),
                        static_cast<std::uint32_t>(operands.size()), guard};
-  if (auto wrong = check::check_instruction(s.goal, f, made, place_); wrong && wrong->severity == Severity::error) {
-    undo();
-    throw Refused(Diagnostics{std::move(*wrong)});
+  if (auto wrong = check::check_instruction(s.goal, f, made, place_)) {
+    if (wrong->severity != Severity::error) {
+      s.notes.push_back(std::move(*wrong));
+    } else {
+      undo();
+      throw Refused(Diagnostics{std::move(*wrong)});
+    }
   }
   s.statement(ir::Statement::Kind::instruction, static_cast<std::uint32_t>(f.instructions.size()), place_);
   f.instructions.push_back(made);
@@ -428,7 +432,9 @@ Built Builder::finish() {
   s.finished = true;
   Diagnostics found = check::check(built.module, true);  // names, labels, flow
   if (has_error(found)) throw Refused(std::move(found));
-  built.notes = std::move(found);
+  built.notes = std::move(s.notes);
+  for (Diagnostic& note : found)
+    if (note.code != Code::assembler_only) built.notes.push_back(std::move(note));  // those are there already
   return built;
 }
 

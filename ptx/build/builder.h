@@ -41,7 +41,7 @@ struct Built {
   std::uint32_t dynamic_shared = 0;  // bytes that a launch has to give
   std::uint32_t static_shared = 0;
   std::vector<std::string> tensor_maps{};  // tensors whose map became a parameter, in parameter order
-  Diagnostics notes;                       // warnings of the whole-function check
+  Diagnostics notes;                       // warnings, of instructions first, then of the whole function
 };
 
 class Builder {

@@ -28,6 +28,7 @@ struct Builder::State {
   ir::Module module;
   ir::Function function;  // body without the hoisted declarations, until finish()
   std::vector<ir::Variable> raw_parameters;
+  Diagnostics notes;  // what the assembler takes and the manual does not have
   std::vector<std::string> tensor_maps;
   std::vector<Reg> tensor_map_registers;
   std::vector<ir::Statement> prologue;  // before the first statement

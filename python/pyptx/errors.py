@@ -72,7 +72,7 @@ class SimulationError(PtxError, RuntimeError):
 
 
 class AssemblerWarning(UserWarning):
-    """The assembler took the text and warned of a line."""
+    """The assembler took the text and warned of a line, or takes a line that the manual does not have."""
 
 
 class PerformanceWarning(AssemblerWarning):

@@ -465,7 +465,12 @@ class Kernel(_core.Launcher):
             trace.add_raw(raw.spelled, raw.name)
         with trace:
             self._fn(*(self._tensor_spec(name, env) for name in self._tensors), **template)
-        return _Specialisation(trace.finish())
+        module = trace.finish()
+        if beyond := [note for note in module.notes if note.name == "assembler_only"]:
+            from pyptx import _resources
+
+            _resources.warn(beyond)
+        return _Specialisation(module)
 
     def _grid_of(self, env: dict[str, int], template: dict[str, Any]) -> tuple[int, int, int]:
         grid = self._grid

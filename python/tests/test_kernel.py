@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 import threading
 
 import pytest
 
 from pyptx import Layout, Tile, emitter, intrinsic, kernel, ptx, reg, smem
 from pyptx._trace import get_ctx, trace_scope
-from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError, PtxError
+from pyptx.errors import AssemblerWarning, AuthoringError, AuthoringTypeError, AuthoringValueError, PtxError
 from pyptx.kernel import Kernel, TensorSpec, TmaDescriptorHandle
 from pyptx.types import b32, b64, bf16, f32, pred, s32, u32, u64
 
@@ -607,3 +608,14 @@ def test_the_version_that_is_asked_for():
 
 def test_one_file_line_for_one_file():
     assert empty.ptx(lineinfo=True).count(".file") == 1
+
+
+def test_what_only_the_assembler_takes_is_a_warning_at_its_line():
+    @kernel(arch="sm_90a")
+    def cut():
+        r = reg.array(u32, 4)
+        ptx.inst.lop3.b32(r[0], r[1], r[2], r[3], 256)
+
+    with pytest.warns(AssemblerWarning, match="PTX2206 .*256.*the assembler takes the line: it cuts the table") as seen:
+        assert "lop3.b32 %r0, %r1, %r2, %r3, 256;" in cut.ptx()
+    assert seen[0].filename == __file__ and "lop3" in linecache.getline(__file__, seen[0].lineno)
