@@ -349,7 +349,8 @@ Operands Generator::operands(const isa::Form& form, const isa::Match& match, uns
     if (parts && !p.row->pair) {  // changes of the first part, then of each further one
       Operands further;
       second = 0;
-      const bool drop = match.operands[i + 1].row->optional && roll_(2);
+      // A sampler, which no goal of the oracle has beside a texture.
+      const bool drop = match.operands[i + 1].row->optional && (here == 0 || roll_(4));
       for (std::size_t part = 1; part <= parts; ++part) {
         const isa::Pattern& q = match.operands[i + part];
         const int its = changes_of(q), at = here - own - second;
