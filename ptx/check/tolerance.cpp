@@ -77,6 +77,7 @@ bool f16x2_of_bytes(const Case& c) {
   return f16x2(c) && (c.pattern->type == Type::u8x4 || c.pattern->type == Type::s8x4);
 }
 bool negated_predicate(const Case& c) { return predicate(c) && c.pattern->type == Type::pred; }
+bool late_f16x2(const Case& c) { return f16x2(c) && c.pattern->type == Type::pred && c.view.goal.target.number >= 90; }
 bool f16x2_of_predicate(const Case& c) { return f16x2(c) && c.pattern->type == Type::pred; }
 bool f16x2_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f16x2; }
 bool half_integer(const Case& c) { return width(c, *c.given) == 16; }
@@ -171,7 +172,9 @@ bool more_coordinates(const Case& c) {
 }
 bool offsets(const Case& c) {
   const std::size_t n = is_vector(c) ? elements(c).size() : 4;
-  if (n < c.pattern->length || n == 3 || n > 4 || (is_vector(c) && geometry(c).ends_with("cube"))) return false;
+  if (n < c.pattern->length || n == 3 || n > 4 ||
+      (geometry(c).ends_with("cube") && (is_vector(c) || c.match.has("grad"))))
+    return false;
   return all(c, [&](const Operand& o) { return !is_float(o) && width(c, o) <= 32 && fits(c, o); });
 }
 bool words(const Case& c) {
@@ -269,7 +272,15 @@ const Operand& last(const Case& c) { return c.view.function.operands_of(c.instru
 std::span<const Operand> behind(const Case& c) {
   return c.view.function.operands_of(c.instruction).subspan(c.match.has("level") ? 3 : c.match.has("grad") ? 4 : 2);
 }
-bool is_depth(const Case& c, const Operand& o) { return type_of(c, o) == Type::f32 || type_of(c, o) == Type::b32; }
+bool is_depth(const Case& c, const Operand& o) {
+  return is_float(o) || type_of(c, o) == Type::f32 || type_of(c, o) == Type::b32;
+}
+// The predicate beside the destination is of PTX 7.1.
+bool has_predicate(const Case& c) { return c.view.function.operands_of(c.instruction)[0].kind == Kind::pair; }
+bool knows_predicate(const Case& c) {
+  const isa::Version version = c.view.goal.version;
+  return !has_predicate(c) || version == isa::Version{} || version >= isa::Version{7, 1};
+}
 bool is_coordinate(const Case& c, const Operand& o) {
   const bool floats = c.match.type("ctype") == Type::f32, level = c.match.has("level");
   const bool geometries = is_plain(geometry(c)) || (level && floats && geometry(c) == "cube");
@@ -282,21 +293,23 @@ bool sampler_passed_over(const Case& c) {
   if (c.view.goal.independent || address.count() != 3) return false;
   const Operand& second = c.view.function.children(address)[1];
   if (is_coordinate(c, second)) return true;
+  if (c.match.type("ctype") == Type::s32 && c.view.function.children(address)[2].kind != Kind::vector) return false;
   const auto rest = behind(c);
   const bool depth = !rest.empty() && is_depth(c, rest.back()), floats = c.match.type("ctype") != Type::s32;
   if (c.match.has("level")) {
     if (geometry(c) != "1d" && geometry(c) != "2d" && geometry(c) != "cube") return false;
     const bool level_vector = c.view.function.operands_of(c.instruction)[2].kind == Kind::vector;
-    return floats || level_vector ? rest.empty() || depth : rest.size() == 1 && depth;
+    return floats || level_vector ? rest.empty() || depth : rest.size() == 1 && depth && !has_predicate(c);
   }
   const bool strict = c.match.has("grad") && c.view.goal.target.number >= 90;
   return is_plain(geometry(c)) && !(strict && (depth || geometry(c) == "3d"));
 }
 bool offset_of_cube(const Case& c) {
-  return geometry(c) == "cube" && c.match.has("level") && c.view.function.operands_of(c.instruction)[1].count() == 3;
+  return knows_predicate(c) && geometry(c) == "cube" && c.match.has("level") &&
+         c.view.function.operands_of(c.instruction)[1].count() == 3;
 }
 bool offset_as_depth(const Case& c) {
-  return behind(c).size() == 1 && c.match.type("ctype") == Type::s32 && geometry(c) != "3d" &&
+  return knows_predicate(c) && behind(c).size() == 1 && c.match.type("ctype") == Type::s32 && geometry(c) != "3d" &&
          type_of(c, last(c)) == Type::b32;
 }
 bool selector_of_four(const Case& c) {
