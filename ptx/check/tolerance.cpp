@@ -128,8 +128,9 @@ bool long_integer(const Case& c) {
 bool bare_integer(const Case& c) { return is_integer(type_of(c, *c.given)) && width(c, *c.given) >= 32; }
 bool bare_mbarrier(const Case& c) {
   const bool tensor = c.match.form->id.find("tensor") != c.match.form->id.npos;
-  return !tensor && !c.match.has("multicast::cluster::16b") && !c.match.has("multicast::cluster::32b") &&
-         !c.match.has("ignore_oob") && !c.match.has("L2::cache_hint") && (is_integer(*c.given) || long_integer(c));
+  return !tensor && !c.match.has("multicast::cluster") && !c.match.has("multicast::cluster::16b") &&
+         !c.match.has("multicast::cluster::32b") && !c.match.has("ignore_oob") && !c.match.has("L2::cache_hint") &&
+         (is_integer(*c.given) || long_integer(c));
 }
 bool bare_tensor_address(const Case& c) {
   return is_float(*c.given) || (is_plain_register(c) && type_of(c, *c.given) != Type::pred);
@@ -143,7 +144,7 @@ bool opaque_base(const Case& c) {
   const Symbol* symbol = c.view.symbols->find(base(c)->id, c.view.block);
   if (!symbol || !symbol->variable) return false;
   const bool both = c.match.form->id.starts_with("multimem") || c.match.form->id.starts_with("tensormap");
-  if (c.match.has("async")) return false;
+  if (c.match.has("async") || c.match.form->id == "prefetch_tensormap") return false;
   return symbol->variable->opaque == "surfref" || (both && symbol->variable->opaque == "texref");
 }
 bool double_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f64; }
