@@ -107,7 +107,9 @@ bool is_small_float(Type type) {
   return name.starts_with("ue") || name.starts_with('e');
 }
 bool short_vector_of_packed(const Case& c) {
-  return is_vector(c) && is_small_float(c.pattern->type) && is_size(elements(c).size()) &&
+  const std::size_t size = elements(c).size();
+  if (size == 1 && c.match.has("e2m1x4")) return false;
+  return is_vector(c) && is_small_float(c.pattern->type) && is_size(size) &&
          all(c, [&](const Operand& o) { return type_of(c, o) == Type::b32; });
 }
 bool fp8_register(const Case& c) {
@@ -229,7 +231,9 @@ bool vector_of_128(const Case& c) {
   return is_vector(c) && bits == 128;
 }
 
+// The larger shapes it makes of several instructions, and moves their results.
 bool long_register(const Case& c) {
+  if (c.pattern->row->destination && c.match.value("shape").starts_with("m16")) return false;
   return all(c, [&](const Operand& o) { return width(c, o) == 64 && is_integer(type_of(c, o)); });
 }
 // bf16 and tf32, and the accumulators of f16: predicates, too, where all are.
