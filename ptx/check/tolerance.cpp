@@ -231,9 +231,10 @@ bool vector_of_128(const Case& c) {
   return is_vector(c) && bits == 128;
 }
 
-// The larger shapes it makes of several instructions, and moves their results.
+// From sm_100 on it makes several instructions of the larger shapes, and moves their results.
 bool long_register(const Case& c) {
-  if (c.pattern->row->destination && c.match.value("shape").starts_with("m16")) return false;
+  const bool moved = c.view.goal.target.number >= 100 && c.match.value("shape").starts_with("m16");
+  if (moved && c.pattern->row->destination) return false;
   return all(c, [&](const Operand& o) { return width(c, o) == 64 && is_integer(type_of(c, o)); });
 }
 // bf16 and tf32, and the accumulators of f16: predicates, too, where all are.
