@@ -137,6 +137,20 @@ def test_sarif_has_rules_and_regions(tmp_path, capsys):
         assert 0 < region["startColumn"] < region["endColumn"]
 
 
+def test_what_only_the_assembler_takes_is_a_warning(tmp_path, capsys):
+    file = tmp_path / "odd.ptx"
+    body = "\t.reg .b32 r<4>;\n\tlop3.b32 r0, r1, r2, r3, 256;\n\tret;\n"
+    file.write_text(".version 8.0\n.target sm_80\n.visible .entry k()\n{\n" + body + "}\n")
+    assert main(["check", str(file)]) == 0
+    assert "PTX2206" in capsys.readouterr().out
+    for format, levels in (
+        ("json", lambda log: [d["severity"] for d in log]),
+        ("sarif", lambda log: [r["level"] for r in log["runs"][0]["results"]]),
+    ):
+        assert main(["check", "--format", format, str(file)]) == 0
+        assert levels(json.loads(capsys.readouterr().out)) == ["warning"]
+
+
 def test_a_legal_file_prints_nothing(tmp_path, capsys):
     file = tmp_path / "good.ptx"
     file.write_text(".version 8.0\n.target sm_80\n.visible .entry k()\n{\n\tret;\n}\n")
