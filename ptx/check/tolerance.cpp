@@ -82,13 +82,17 @@ bool f16x2_of_predicate(const Case& c) { return f16x2(c) && c.pattern->type == T
 bool f16x2_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f16x2; }
 bool half_integer(const Case& c) { return width(c, *c.given) == 16; }
 bool wide_bits(const Case& c) {
-  return width(c, *c.given) > 32 && isa::info(type_of(c, *c.given)).kind == TypeKind::bits;
+  return c.match.type("dtype") == Type::f16x2 && width(c, *c.given) > 32 &&
+         isa::info(type_of(c, *c.given)).kind == TypeKind::bits;
 }
 bool wider_integer(const Case& c) {
   const int want = isa::info(c.pattern->type).bits, have = width(c, *c.given);
   return is_integer(c.pattern->type) && have > want && have <= 64 && is_integer(type_of(c, *c.given));
 }
-bool one_element(const Case& c) { return is_vector(c) && elements(c).size() == 1 && fits(c, elements(c)[0]); }
+bool one_element(const Case& c) {
+  return c.match.form->id != "st_async_release" && c.match.form->id != "st_async_mmio" && is_vector(c) &&
+         elements(c).size() == 1 && fits(c, elements(c)[0]);
+}
 bool scalar_of_vector(const Case& c) {
   if (c.given->kind == Kind::special) {
     const auto* special = isa::special_register(Name::from_id(c.given->id).view());
@@ -108,7 +112,7 @@ bool is_small_float(Type type) {
 }
 bool short_vector_of_packed(const Case& c) {
   const std::size_t size = elements(c).size();
-  if (size == 1 && c.match.has("e2m1x4")) return false;
+  if (c.match.has("e2m1x4") && (size == 1 || isa::info(c.pattern->type).bits != 32)) return false;
   return is_vector(c) && is_small_float(c.pattern->type) && is_size(size) &&
          all(c, [&](const Operand& o) { return type_of(c, o) == Type::b32; });
 }
@@ -340,7 +344,7 @@ bool without_mbarrier(const Case& c) {
   return last_is && c.match.value("vec").empty() && c.match.type() != Type::b128;
 }
 bool same_type(const Case& c) {
-  const bool shared = isa::name(c.match.space()).starts_with("shared");
+  const bool shared = c.match.space() == isa::Space::shared || c.match.space() == isa::Space::shared_cta;
   if (c.match.has("L2::cache_hint") || c.match.has("cas") ||
       (shared && c.view.goal.target.number >= 90 && !c.match.has("exch")))
     return false;
