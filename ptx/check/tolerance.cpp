@@ -111,10 +111,8 @@ bool is_small_float(Type type) {
   return name.starts_with("ue") || name.starts_with('e');
 }
 bool short_vector_of_packed(const Case& c) {
-  const std::size_t size = elements(c).size();
-  if (c.match.has("e2m1x4") && (size == 1 || isa::info(c.pattern->type).bits != 32)) return false;
-  return is_vector(c) && is_small_float(c.pattern->type) && is_size(size) &&
-         all(c, [&](const Operand& o) { return type_of(c, o) == Type::b32; });
+  return is_vector(c) && is_small_float(c.pattern->type) && isa::info(c.pattern->type).bits == 32 &&
+         is_size(elements(c).size()) && all(c, [&](const Operand& o) { return type_of(c, o) == Type::b32; });
 }
 bool fp8_register(const Case& c) {
   return is_small_float(c.pattern->type) && all(c, [&](const Operand& o) {
@@ -166,6 +164,10 @@ bool any_base(const Case& c) {
   return base(c)->kind == Kind::symbol || base(c)->kind == Kind::integer;
 }
 
+// Behind the operands that every texture instruction of the kind has.
+std::span<const Operand> behind(const Case& c) {
+  return c.view.function.operands_of(c.instruction).subspan(c.match.has("level") ? 3 : c.match.has("grad") ? 4 : 2);
+}
 bool one_coordinate(const Case& c) {
   if (!is_plain_register(c) || !fits(c, *c.given)) return false;
   return c.pattern->type == Type::s32 && !c.match.has("v4") && !c.match.form->id.starts_with("t")
@@ -179,6 +181,8 @@ bool more_coordinates(const Case& c) {
 }
 bool offsets(const Case& c) {
   const std::size_t n = is_vector(c) ? elements(c).size() : 4;
+  const bool grad = c.match.has("grad") && c.view.goal.target.number >= 90;
+  if (grad && !is_vector(c) && behind(c).size() == 2) return false;
   if (n < c.pattern->length || n == 3 || n > 4 ||
       (geometry(c).ends_with("cube") && (is_vector(c) || c.match.has("grad"))))
     return false;
@@ -277,11 +281,6 @@ bool predicates(const Case& c) {
 
 const Operand& last(const Case& c) { return c.view.function.operands_of(c.instruction).back(); }
 
-// In unified mode the second of three parts of a texture's address is passed over, or is the coordinates. `rest` is
-// what stands behind the operands that every instruction of the kind has.
-std::span<const Operand> behind(const Case& c) {
-  return c.view.function.operands_of(c.instruction).subspan(c.match.has("level") ? 3 : c.match.has("grad") ? 4 : 2);
-}
 bool is_depth(const Case& c, const Operand& o) {
   return is_float(o) || type_of(c, o) == Type::f32 || type_of(c, o) == Type::b32;
 }
@@ -291,6 +290,7 @@ bool knows_predicate(const Case& c) {
   const isa::Version version = c.view.goal.version;
   return !has_predicate(c) || version == isa::Version{} || version >= isa::Version{7, 1};
 }
+// In unified mode the second of three parts of a texture's address is passed over, or is the coordinates.
 bool is_coordinate(const Case& c, const Operand& o) {
   const bool floats = c.match.type("ctype") == Type::f32, level = c.match.has("level");
   const bool geometries = is_plain(geometry(c)) || (level && floats && geometry(c) == "cube");
