@@ -77,9 +77,7 @@ bool f16x2_of_bytes(const Case& c) {
   return f16x2(c) && (c.pattern->type == Type::u8x4 || c.pattern->type == Type::s8x4);
 }
 bool negated_predicate(const Case& c) { return predicate(c) && c.pattern->type == Type::pred; }
-bool state_for_sink(const Case& c) {
-  return width(c, *c.given) == 64 && c.match.space() == isa::Space::generic;
-}
+bool state_for_sink(const Case& c) { return width(c, *c.given) == 64 && c.match.space() == isa::Space::generic; }
 bool late_f16x2(const Case& c) { return f16x2(c) && c.pattern->type == Type::pred && c.view.goal.target.number >= 90; }
 bool f16x2_of_predicate(const Case& c) { return f16x2(c) && c.pattern->type == Type::pred; }
 bool f16x2_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f16x2; }
