@@ -499,7 +499,7 @@ bool has_word(std::string_view opcode, std::string_view word) {
 
 bool is_passed(std::string_view mnemonic, std::string_view word) {
   return std::any_of(std::begin(passed_words), std::end(passed_words), [&](const Passed& row) {
-    return mnemonic.starts_with(row.begin) && lists(row.words, word, false);
+    return cat(mnemonic, '.').starts_with(cat(row.begin, '.')) && lists(row.words, word, false);
   });
 }
 
