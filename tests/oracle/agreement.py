@@ -7,6 +7,7 @@ agreement.py REPORT.json MUTANTS.txt REEMIT.txt VERDICTS.txt
 import collections
 import datetime
 import json
+import os
 import pathlib
 import sys
 
@@ -62,7 +63,7 @@ def main() -> int:
     part = f", every {fraction}th instance (`--fraction {fraction}`)" if fraction > 1 else ""
     text = [
         "# Agreement of check and the assembler\n",
-        f"Written by `make oracle`{part} on {datetime.date.today()}, {newest}; {report['seconds']} s. Instances of the rows and what lies",
+        f"Written by `make oracle`{part} on {datetime.date.today()}, {newest}; {report['seconds']} s on {os.cpu_count()} cores. Instances of the rows and what lies",
         "one step outside them (`tests/oracle/instances.cpp` says what). An instance counts once a target and version.\n",
         f"- **{asked} verdicts** of {newest} on {report['distinct']} distinct instructions and targets.",
         f"- Of what the assembler takes, check takes **{takes:.3f} %**; of what it refuses, check refuses **{refuses:.3f} %**;",
@@ -73,7 +74,7 @@ def main() -> int:
         f"- Mutated files: {mutants[-2]}; {mutants[-1]}.",
         f"- Re-emission: {reemit[-1]}.\n",
         "Modifiers of `testp`, `ldmatrix` and `tensormap.replace` are drawn seldom for other instructions: the assembler ignores them",
-        "there, and they would be most of what it takes and check refuses. They are on the list.\n",
+        "there, and check takes them with a warning.\n",
         "A line that check takes counts as taken when the assembler has looked at it whole, short of generating code; one that check",
         "refuses is compiled as well. Lines that only fail as code, mostly by internal errors of the assembler, are so not seen here.\n",
         "## By chapter\n",

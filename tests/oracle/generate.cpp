@@ -57,8 +57,8 @@ bool is_param(isa::Space s) {
   return s == isa::Space::param || s == isa::Space::param_entry || s == isa::Space::param_func;
 }
 
-// Words of a few instructions that the assembler ignores in all others (known.tsv). Drawn as often as the rest, they
-// would be most of what it takes and check refuses.
+// Words of a few instructions that the assembler ignores in all others (tolerance.def). Drawn as often as the rest,
+// they would stand in most of what it takes outside the manual.
 bool is_ignored(std::string_view word) {
   static constexpr std::string_view words[] = {"normal",
                                                "number",
