@@ -51,8 +51,7 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
     forms.back().widens_all = entry.form.id.starts_with("cvt_pack") || entry.form.id == "cvt_x2_f32";
     forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
     forms.back().braces_scalars =
-        opcode == "mov" || opcode == "mma" ||
-        (forms.back().relaxed && opcode != "cvt" && opcode != "sured");
+        opcode == "mov" || opcode == "mma" || (forms.back().relaxed && opcode != "cvt" && opcode != "sured");
     forms.back().integers_for_floats = opcode == "tex" || opcode == "tld4";
     forms.back().own_addresses = has_own_addresses(entry.form);
     forms.back().names_variables = opcode == "mov";
