@@ -14,7 +14,7 @@ import pickle
 import types
 from typing import Any
 
-__all__ = ["fingerprint", "frozen", "reached"]
+__all__ = ["fingerprint", "reached"]
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...))
 _unspelled = itertools.count()
@@ -108,16 +108,3 @@ def _pickled(value) -> str:
         return hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()
     except Exception:  # whatever the value's own class raises
         return f"unspelled {next(_unspelled)}"
-
-
-def frozen(value):
-    """A hashable stand-in that is equal for equal values of one type only: 1, 1.0 and True make three kernels."""
-    if isinstance(value, float):
-        return float, value.hex()
-    if isinstance(value, tuple):
-        return tuple, tuple(frozen(item) for item in value)
-    try:
-        hash(value)
-    except TypeError:
-        return type(value), pickle.dumps(value)
-    return type(value), value

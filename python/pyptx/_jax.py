@@ -16,7 +16,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
 from pyptx import _core, _launch, _record
-from pyptx._identity import frozen
+from pyptx._frozen import frozen
 from pyptx.errors import LaunchTypeError
 from pyptx.specs import Layout, unify_envs
 

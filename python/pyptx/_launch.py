@@ -11,7 +11,7 @@ import sys
 import sysconfig
 from typing import Any
 
-from pyptx import _core, _resources
+from pyptx import _core
 from pyptx._record import element_of, record, scalar_values
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.specs import _FRAMEWORK_NAMES, unify_envs
@@ -142,7 +142,10 @@ def _plan(kernel, found, env: dict[str, int], template: dict[str, Any], device: 
             found.record = record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
             found.record.lines(found.module.lines)
         plan = _core.Plan.make(found.text(False), found.record, device)
-        _resources.warn(plan.remarks)
+        if remarks := plan.remarks:
+            from pyptx import _resources
+
+            _resources.warn(remarks)
         found.plans[device] = plan
     return plan
 

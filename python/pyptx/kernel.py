@@ -18,7 +18,7 @@ from typing import Any
 
 from pyptx import _core
 from pyptx._arch import detect_arch
-from pyptx._identity import fingerprint, frozen
+from pyptx._frozen import frozen
 from pyptx.errors import AuthoringValueError
 from pyptx.specs import Layout, Tile
 from pyptx.types import from_name
@@ -320,6 +320,8 @@ class Kernel(_core.Launcher):
 
     def _op_name(self) -> str:
         """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
+        from pyptx._identity import fingerprint  # hashlib takes longer to import than this package
+
         return f"{self._entry.replace('$', '_')}_{fingerprint(self, _SCHEMAS)}"
 
     def _template_names(self, names: tuple[str, ...]) -> tuple[str, ...]:

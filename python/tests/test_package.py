@@ -103,6 +103,7 @@ def test_import_needs_nothing_else():
     ).split()
     foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"pyptx", "nanobind"}
     assert not foreign
+    assert not {"hashlib", "concurrent.futures"}.intersection(loaded)  # slower to import than all of pyptx
 
 
 def test_import_is_quick():

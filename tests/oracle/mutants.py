@@ -240,6 +240,11 @@ def begins(lines: list[str], at: int) -> bool:
     return before == "" or before[-1] in ";:{}" or before.startswith(".")
 
 
+def is_instruction(line: str) -> bool:
+    """Not a directive, nor a line that opens or closes a block."""
+    return not re.search(r"[{}]\s*$|^\s*\.", line)
+
+
 class Case:
     """A file whose unchanged text both take: lines that one of them refuses are taken out first, as they would hide others."""
 
@@ -269,7 +274,7 @@ class Case:
             bad |= set(assembler_lines(self.judge, self.device, self.lines, self.lines))
             if not bad:
                 return True
-            if -1 in bad or any(re.search(r"[{}]\s*$|^\s*\.", self.lines[at]) for at in bad):
+            if not all(at >= 0 and is_instruction(self.lines[at]) for at in bad):
                 return False
             for at in bad:
                 self.lines[at] = ""

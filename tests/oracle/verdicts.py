@@ -9,7 +9,6 @@ others from it, so refused instructions are taken out and the rest is asked agai
 
 import argparse
 import pathlib
-import re
 import sys
 
 import assembler
@@ -28,7 +27,7 @@ def assembler_lines(judge, case: mutants.Case) -> dict[int, str]:
         new = mutants.assembler_lines(judge, case.device, lines, lines)
         new = {at: error for at, error in new.items() if at not in found}
         found.update(new)
-        instructions = [at for at in new if at >= 0 and not re.search(r"[{}]\s*$|^\s*\.", lines[at])]
+        instructions = [at for at in new if at >= 0 and mutants.is_instruction(lines[at])]
         if not instructions:
             return found
         for at in instructions:
