@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "ptx/base/text.h"
+#include "ptx/isa/forms.h"
 
 namespace ptx::check {
 
@@ -59,6 +60,11 @@ const Operand* base(const Case& c) {
   if (c.given->kind != Kind::address || c.given->child_count == 0) return nullptr;
   return &c.view.function.children(*c.given)[0];
 }
+// The variable that an operand names, as far as names are known.
+const ir::Variable* variable(const Case& c, const Operand& o) {
+  const Symbol* symbol = o.kind == Kind::symbol && c.view.symbols ? c.view.symbols->find(o.id, c.view.block) : nullptr;
+  return symbol ? symbol->variable : nullptr;
+}
 std::string_view geometry(const Case& c) { return c.match.value("geom"); }
 bool is_plain(std::string_view geometry) { return geometry == "1d" || geometry == "2d" || geometry == "3d"; }
 
@@ -101,8 +107,7 @@ bool scalar_of_vector(const Case& c) {
   }
 
   if (c.given->kind == Kind::symbol && c.match.form->names_variables && !is_warp_size(*c.given))
-    return is_integer(c.pattern->type) && c.view.symbols && c.view.symbols->find(c.given->id, c.view.block) &&
-           c.view.symbols->find(c.given->id, c.view.block)->variable;
+    return is_integer(c.pattern->type) && variable(c, *c.given);
   return !is_vector(c) && fits(c, *c.given);
 }
 
@@ -145,19 +150,16 @@ bool register_base(const Case& c) {
   return base(c) && base(c)->kind == Kind::reg && !(load && type_of(c, *base(c)) == Type::pred);
 }
 bool opaque_base(const Case& c) {
-  if (!base(c) || base(c)->kind != Kind::symbol || !c.view.symbols) return false;
-  const Symbol* symbol = c.view.symbols->find(base(c)->id, c.view.block);
-  if (!symbol || !symbol->variable) return false;
+  const ir::Variable* named = base(c) ? variable(c, *base(c)) : nullptr;
+  if (!named) return false;
   const bool both = c.match.form->id.starts_with("multimem") || c.match.form->id.starts_with("tensormap");
   if (c.match.has("async") || c.match.form->id == "prefetch_tensormap") return false;
-  return symbol->variable->opaque == "surfref" || (both && symbol->variable->opaque == "texref");
+  return named->opaque == "surfref" || (both && named->opaque == "texref");
 }
 bool double_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f64; }
 bool shared_base(const Case& c) {
-  const Symbol* symbol = base(c) && base(c)->kind == Kind::symbol && c.view.symbols
-                             ? c.view.symbols->find(base(c)->id, c.view.block)
-                             : nullptr;
-  return symbol && symbol->variable && symbol->variable->space == isa::Space::shared;
+  const ir::Variable* named = base(c) ? variable(c, *base(c)) : nullptr;
+  return named && named->space == isa::Space::shared;
 }
 bool any_base(const Case& c) {
   if (!base(c)) return false;
@@ -424,6 +426,14 @@ bool lists(std::string_view list, std::string_view name, bool prefix) {
   return false;
 }
 
+// The first row of the form (and of the rule) that applies; null: none.
+const RuleRow* find(std::span<const RuleRow> rows, const Case& c, isa::Rule rule = isa::Rule::none) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const RuleRow& row) {
+    return row.rule == rule && lists(row.forms, c.match.form->id, true) && row.applies(c);
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
 bool is_ignored(std::string_view opcode, std::string_view word) {
   return std::any_of(std::begin(ignored_words), std::end(ignored_words),
                      [&](const Ignored& row) { return row.word == word && !lists(row.except, opcode, false); });
@@ -444,49 +454,37 @@ bool Excuses::covers(const View& view, const isa::Match& match, const Problem& p
 }
 
 bool Excuses::covers(const View& view, const isa::Match& match, isa::Rule rule) {
-  const Case c{view, match, instruction_};
-  for (const RuleRow& row : rule_rows) {
-    if (row.rule != rule || !lists(row.forms, match.form->id, true) || !row.applies(c)) continue;
-    if (reason_.empty()) reason_ = row.reason;
-    return true;
-  }
-  return false;
+  const RuleRow* row = find(rule_rows, {view, match, instruction_}, rule);
+  if (row && reason_.empty()) reason_ = row->reason;
+  return row;
 }
 
 bool Excuses::covers_target(const View& view, const isa::Match& match) {
-  const Case c{view, match, instruction_};
-  for (const RuleRow& row : target_rows) {
-    if (!lists(row.forms, match.form->id, true) || !row.applies(c)) continue;
-    if (reason_.empty()) reason_ = row.reason;
-    return true;
-  }
-  return false;
+  const RuleRow* row = find(target_rows, {view, match, instruction_});
+  if (row && reason_.empty()) reason_ = row->reason;
+  return row;
 }
 
 bool Excuses::extra(const View& view, const isa::Match& match) {
   if (static_cast<int>(instruction_.count) != match.required + 1) return false;
-  const Case c{view, match, instruction_};
-  for (const RuleRow& row : extra_rows) {
-    if (lists(row.forms, match.form->id, true) && row.applies(c)) return reason_ = row.reason, true;
-  }
-  return false;
+  const RuleRow* row = find(extra_rows, {view, match, instruction_});
+  if (row) reason_ = row->reason;
+  return row;
 }
 
 bool Excuses::missing(const View& view, const isa::Match& match) {
   if (static_cast<int>(instruction_.count) != match.required - 1) return false;
-  const Case c{view, match, instruction_};
-  for (const RuleRow& row : missing_rows) {
-    if (lists(row.forms, match.form->id, true) && row.applies(c)) return reason_ = row.reason, true;
-  }
-  return false;
+  const RuleRow* row = find(missing_rows, {view, match, instruction_});
+  if (row) reason_ = row->reason;
+  return row;
 }
 
 namespace {
 
 // Whether a form of the opcode has the word.
 bool has_word(std::string_view opcode, std::string_view word) {
-  for (const isa::Form& form : isa::forms()) {
-    if (form.word(form.opcode) != opcode) continue;
+  for (const isa::FormId id : isa::forms_of(opcode)) {
+    const isa::Form& form = isa::forms()[id];
     for (const isa::Value& v : form.values) {
       if (form.word(v.word) == word) return true;
     }

@@ -1,5 +1,3 @@
-#include "ptx/sim/exec/fabric.h"
-
 #define PTX_CHAPTER bind_fabric
 #define PTX_ROWS "ptx/isa/forms/fabric.def"
 #include "ptx/sim/exec/chapter.h"

@@ -1,5 +1,3 @@
-#include "ptx/sim/exec/wgmma.h"
-
 #define PTX_CHAPTER bind_wgmma
 #define PTX_ROWS "ptx/isa/forms/wgmma.def"
 #include "ptx/sim/exec/chapter.h"
