@@ -14,6 +14,10 @@ struct Goal {
   isa::Target target;  // number 0: any
   isa::Version version;
   bool independent = false;  // .target texmode_independent: samplers stand beside textures
+
+  // Of what is not known, the answer is yes.
+  bool has(isa::Version first) const { return version == isa::Version{} || version >= first; }
+  bool runs(const isa::Requirement& need) const { return target.number == 0 || isa::meets(target, need); }
 };
 
 // From the module's .version and .target; an unknown target is any (check() reports it).

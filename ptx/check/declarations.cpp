@@ -15,14 +15,9 @@ using ir::Variable;
 using isa::Space;
 using isa::Type;
 
-constexpr isa::Requirement b128_since{{8, 3}, {{70}}}, unified_since{{8, 0}, {{90}}}, large_parameters{{8, 1}, {{70}}};
+constexpr isa::Requirement unified_since{{8, 0}, {{90}}}, large_parameters{{8, 1}, {{70}}};
 
-bool reaches(const Goal& goal, const isa::Requirement& need) {
-  return (goal.target.number == 0 || isa::meets(goal.target, need)) &&
-         (goal.version == isa::Version{} || goal.version >= need.version);
-}
-
-bool is_extern(const Variable& v) { return v.linking == "extern"; }
+bool reaches(const Goal& goal, const isa::Requirement& need) { return goal.runs(need) && goal.has(need.version); }
 
 // The values of an initializer, which is kept as text: {1, {2, 3}} against the dimensions and the vector length.
 class Initializer {
@@ -94,8 +89,7 @@ class Judge {
   }
   template <class... Parts>
   void lacks(const isa::Requirement& need, const Parts&... what) const {
-    const bool target = goal_.target.number != 0 && !isa::meets(goal_.target, need);
-    found_.emplace_back(target ? Code::needs_target : Code::needs_version, place_,
+    found_.emplace_back(goal_.runs(need) ? Code::needs_version : Code::needs_target, place_,
                         cat('`', v_.name.view(), "`: ", what..., " needs ", isa::to_string(need)));
   }
 

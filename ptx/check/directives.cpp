@@ -17,11 +17,11 @@ using On = isa::FunctionDirective::On;
 
 void check_gate(const Goal& goal, std::string_view what, const isa::Requirement& need, const Place& place,
                 Diagnostics& found) {
-  if (goal.target.number != 0 && !isa::meets(goal.target, need)) {
+  if (!goal.runs(need)) {
     found.emplace_back(
         Code::needs_target, place,
         cat('`', what, "` needs ", isa::to_string(need), ", the target is ", isa::to_string(goal.target)));
-  } else if (goal.version != isa::Version{} && goal.version < need.version) {
+  } else if (!goal.has(need.version)) {
     found.emplace_back(
         Code::needs_version, place,
         cat('`', what, "` needs ", isa::to_string(need), ", the module is .version ", isa::to_string(goal.version)));
@@ -148,8 +148,7 @@ namespace {
 
 // 10.34, 10.35 of PTX ISA 9.4: %perctamemoryoffset and %perctamemorysize.
 void check_memory_per_cta(const Goal& goal, const ir::Function& function, Diagnostics& found) {
-  const bool knows = goal.version == isa::Version{} || goal.version >= isa::Version{9, 4};
-  if (!function.entry || !knows || count(function, ".minperctamemory")) return;
+  if (!function.entry || !goal.has({9, 4}) || count(function, ".minperctamemory")) return;
   for (const ir::Statement& s : function.body) {
     if (s.kind != ir::Statement::Kind::instruction) continue;
     for (const ir::Operand& o : function.operands_of(function.instructions[s.index])) {

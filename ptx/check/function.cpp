@@ -83,9 +83,8 @@ void check_registers(const Goal& goal, const ir::Function& function, const Symbo
     if (first.vector > 1 && first.type == isa::Type::pred) {
       found.emplace_back(Code::register_type, s.place, "there are no vectors of predicates");
     }
-    constexpr isa::Requirement b128_since{{8, 3}, {{70}}};
-    const bool knows = goal.version == isa::Version{} || goal.version >= b128_since.version;
-    if (first.type == isa::Type::b128 && (!knows || (goal.target.number && !isa::meets(goal.target, b128_since)))) {
+    const bool knows = goal.has(b128_since.version);
+    if (first.type == isa::Type::b128 && (!knows || !goal.runs(b128_since))) {
       found.emplace_back(knows ? Code::needs_target : Code::needs_version, s.place,
                          cat("registers of .b128 need ", isa::to_string(b128_since)));
     }

@@ -17,7 +17,7 @@ Diagnostic say(Code code, const Place& place, std::string message, const isa::Fo
 
 Code gate(const Goal& goal, const isa::Match& match) {
   if (goal.target.number != 0 && !match.runs_on(goal.target)) return Code::needs_target;
-  if (goal.version != isa::Version{} && goal.version < match.needs().version) return Code::needs_version;
+  if (!goal.has(match.needs().version)) return Code::needs_version;
   return {};
 }
 

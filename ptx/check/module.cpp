@@ -14,8 +14,6 @@ std::string_view first_target(const ir::Module& module) {
   return list.substr(0, list.find_first_of(", "));
 }
 
-bool is_extern(const ir::Variable& v) { return v.linking == "extern"; }
-
 // Whether an operand, or a part of one, names a variable, a label or a function.
 bool mentions_name(const ir::Function& function, std::span<const ir::Operand> operands) {
   for (const ir::Operand& o : operands) {
@@ -151,7 +149,7 @@ void check_alias(const Goal& goal, const ir::Module& module, std::string_view te
     found.emplace_back(Code::directive_value, place, cat("`.alias` ", what...));
   };
   constexpr isa::Requirement since{{6, 3}, {{30}}};
-  if (goal.version != isa::Version{} && goal.version < since.version) return refuse("needs ", isa::to_string(since));
+  if (!goal.has(since.version)) return refuse("needs ", isa::to_string(since));
   const std::size_t comma = text.find(',');
   const auto function = [&](std::string_view name) -> const ir::Function* {
     const std::size_t begin = name.find_first_not_of(" \t"), end = name.find_last_not_of(" \t;");

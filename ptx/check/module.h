@@ -6,6 +6,9 @@
 
 namespace ptx::check {
 
+constexpr isa::Requirement b128_since{{8, 3}, {{70}}};  // of variables and registers
+inline bool is_extern(const ir::Variable& v) { return v.linking == "extern"; }
+
 // Where a pragma stands: kernel and function are bodies.
 enum class PragmaPlace : std::uint8_t { module, header, kernel, function };
 

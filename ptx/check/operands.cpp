@@ -35,11 +35,15 @@ bool agrees(Type want, Type have, bool wider) {
   return false;
 }
 
-namespace {
-
 bool is_integer(TypeKind kind) {
   return kind == TypeKind::bits || kind == TypeKind::unsigned_ || kind == TypeKind::signed_;
 }
+
+bool is_warp_size(const Operand& o) {
+  return o.kind == Operand::Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ";
+}
+
+namespace {
 
 // Whether a number written as `kind` may stand for a value of `type`.
 bool number_agrees(Type type, Operand::Kind kind) {
@@ -65,10 +69,6 @@ bool special_agrees(Type want, const isa::SpecialRegister& have) {
   return false;
 }
 
-// WARP_SZ is a number, 32, wherever one may stand.
-bool is_warp_size(const Operand& o) {
-  return o.kind == Operand::Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ";
-}
 Operand warp_size() {
   Operand o;
   o.kind = Operand::Kind::integer;
@@ -315,8 +315,8 @@ class Judge {
     if (!form_.reads_special) return Code::special_operand;
     const auto* known = isa::special_register(Name::from_id(o.id).view());
     if (!known) return Code::undefined_name;
-    if (view_.goal.target.number && !isa::meets(view_.goal.target, known->since)) return Code::needs_target;
-    if (view_.goal.version != isa::Version{} && view_.goal.version < known->since.version) return Code::needs_version;
+    if (!view_.goal.runs(known->since)) return Code::needs_target;
+    if (!view_.goal.has(known->since.version)) return Code::needs_version;
     const bool fits = special_agrees(p.type, *known) || (p.wider && agrees(p.type, known->type, true));
     return fits ? Code{} : Code::operand_type;
   }

@@ -34,6 +34,9 @@ Problem fit_operands(const View& view, const isa::Match& match, const ir::Instru
 std::string describe(const View& view, const isa::Match& match, const ir::Instruction& instruction,
                      const Problem& problem);
 
+bool is_integer(isa::TypeKind kind);
+bool is_warp_size(const ir::Operand& o);  // WARP_SZ, which is a number, 32, wherever one may stand
+
 // Whether a register of type `have` may stand where an instruction wants `want` (manual 9.4).
 bool agrees(isa::Type want, isa::Type have, bool wider);
 

@@ -36,8 +36,7 @@ Broken shared_variable(const View& view, const isa::Match&, const ir::Instructio
 // 9.7.13.15.13: `_` for the state came after the instruction.
 Broken sink_from_7_1(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& state = view.function.operands_of(instruction)[0];
-  const bool early = view.goal.version != isa::Version{} && view.goal.version < isa::Version{7, 1};
-  if (state.kind != Operand::Kind::sink || !early) return {};
+  if (state.kind != Operand::Kind::sink || view.goal.has({7, 1})) return {};
   return {Code::needs_version, "the sink `_` for the state needs PTX 7.1"};
 }
 

@@ -14,7 +14,7 @@ bool is_number(const Operand& o) { return o.kind == Operand::Kind::integer; }
 
 // Whether the goal has `need`; a goal that is not known has everything.
 bool has(const Goal& goal, isa::Version version, std::initializer_list<isa::Target> targets) {
-  if (goal.version != isa::Version{} && goal.version < version) return false;
+  if (!goal.has(version)) return false;
   if (goal.target.number == 0) return true;
   for (const isa::Target target : targets) {
     if (isa::meets(goal.target, target)) return true;

@@ -9,8 +9,7 @@ using ir::Operand;
 namespace {
 
 bool meets(const Goal& goal, isa::Version version, std::uint16_t target) {
-  return (goal.version == isa::Version{} || goal.version >= version) &&
-         (goal.target.number == 0 || goal.target.number >= target);
+  return goal.has(version) && (goal.target.number == 0 || goal.target.number >= target);
 }
 
 Broken wrong(std::string_view what) { return {Code::texture_operands, std::string(what)}; }

@@ -31,13 +31,9 @@ bool is_plain_register(const Case& c) {
   return c.given->kind == Kind::reg &&
          (c.view.function.registers[c.given->id].vector == 1 || c.given->component != 0xff);
 }
-bool is_warp_size(const Operand& o) { return o.kind == Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ"; }
 bool is_integer(const Operand& o) { return o.kind == Kind::integer || is_warp_size(o); }
 bool is_float(const Operand& o) { return o.kind == Kind::f32 || o.kind == Kind::f64; }
-bool is_integer(Type type) {
-  const TypeKind kind = isa::info(type).kind;
-  return kind == TypeKind::bits || kind == TypeKind::unsigned_ || kind == TypeKind::signed_;
-}
+bool is_integer(Type type) { return check::is_integer(isa::info(type).kind); }
 std::int32_t low_half(const Operand& o) { return is_warp_size(o) ? 32 : static_cast<std::int32_t>(o.bits); }
 
 template <class Is>
@@ -289,10 +285,7 @@ bool is_depth(const Case& c, const Operand& o) {
 }
 // The predicate beside the destination is of PTX 7.1.
 bool has_predicate(const Case& c) { return c.view.function.operands_of(c.instruction)[0].kind == Kind::pair; }
-bool knows_predicate(const Case& c) {
-  const isa::Version version = c.view.goal.version;
-  return !has_predicate(c) || version == isa::Version{} || version >= isa::Version{7, 1};
-}
+bool knows_predicate(const Case& c) { return !has_predicate(c) || c.view.goal.has({7, 1}); }
 // In unified mode the second of three parts of a texture's address is passed over, or is the coordinates.
 bool is_coordinate(const Case& c, const Operand& o) {
   const bool floats = c.match.type("ctype") == Type::f32, level = c.match.has("level");
