@@ -55,7 +55,7 @@ def chapter_page(number: str, title: str, forms: list) -> str:
         for form in group:
             lines += ["```", form.syntax, "```", "", *sets(form)]
             lines += [f"- since {form.since}"]
-            lines += [f"- rule: {rule.replace('_', ' ')}" for rule in form.rules]
+            lines += [f"- rule: {rule}" for rule in form.rules]
             lines += [f"- form `{form.id}`" + ("" if form.unsimulated else ", simulated"), ""]
     return "\n".join(lines)
 

@@ -117,8 +117,8 @@ struct Mnemonic {
 // look-up.
 const Mnemonic* resolve(std::string_view text);
 
-std::string_view rule_text(Rule rule);  // what it demands, or its name where only its message says it
-std::span<const Form> forms();          // Form and OperandRow: form_table.h
+std::string rule_text(Rule rule);  // what it demands, or its name in words where only its message says it
+std::span<const Form> forms();     // Form and OperandRow: form_table.h
 std::span<const std::string_view> opcodes();
 std::vector<std::string_view> next_modifiers(
     std::string_view partial);                   // legal continuations of "ld.global", for completion and errors

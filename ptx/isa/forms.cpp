@@ -87,12 +87,13 @@ std::span<const std::string_view> opcodes() {
   return names;
 }
 
-std::string_view rule_text(Rule rule) {
+std::string rule_text(Rule rule) {
+  const auto in_words = [](std::string name) { return std::replace(name.begin(), name.end(), '_', ' '), name; };
   switch (rule) {
 #define SLOT_RULE(name, legal) \
   case Rule::name: return legal;
 #define OPERAND_RULE(name) \
-  case Rule::name: return #name;
+  case Rule::name: return in_words(#name);
 #define COUNT(name)
 #include "ptx/isa/rules.def"
 #undef SLOT_RULE

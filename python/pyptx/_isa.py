@@ -70,6 +70,6 @@ def _form(form) -> list[str]:
             text, 110, initial_indent=f"    .{name} = ", subsequent_indent=" " * (len(name) + 8), break_on_hyphens=False
         )
     lines.append(f"    since {form.since}")
-    lines += [f"    rule: {rule.replace('_', ' ')}" for rule in form.rules]
+    lines += [f"    rule: {rule}" for rule in form.rules]
     lines.append(f"    {form.id}; simulator: {form.unsimulated or 'yes'}")
     return lines

@@ -53,7 +53,7 @@ Texts words(const isa::Form& form) {
 Texts rules(const isa::Form& form) {
   Texts texts;
   for (const isa::Rule rule : form.rules)
-    if (rule != isa::Rule::none) texts.emplace_back(isa::rule_text(rule));
+    if (rule != isa::Rule::none) texts.push_back(isa::rule_text(rule));
   return texts;
 }
 
