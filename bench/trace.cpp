@@ -11,11 +11,11 @@
 #include <cstdio>
 #include <string_view>
 
-#include "ptx/build/kernel.h"
+#include "ptx/author/kernel.h"
 #include "ptx/check/check.h"
 
-using namespace ptx::words;
-using ptx::build::Kernel, ptx::build::Reg;
+using namespace ptx::modifiers;
+using ptx::author::Kernel, ptx::author::Reg;
 
 namespace {
 

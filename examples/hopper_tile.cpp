@@ -5,68 +5,69 @@
 #include <cstdio>
 #include <string>
 
-#include "ptx/build/barrier.h"
-#include "ptx/build/copy.h"
-#include "ptx/build/kernel.h"
-#include "ptx/build/matrix.h"
-#include "ptx/build/warp.h"
+#include "ptx/author/barrier.h"
+#include "ptx/author/copy.h"
+#include "ptx/author/kernel.h"
+#include "ptx/author/matrix.h"
+#include "ptx/author/warp.h"
 
-using namespace ptx::words;
-namespace build = ptx::build;
-using build::Barriers, build::Kernel, build::Operand, build::Reg, build::RegArray, build::Shared;
+using namespace ptx::modifiers;
+namespace author = ptx::author;
+using author::Barriers, author::Kernel, author::Operand, author::Reg, author::RegArray, author::Shared;
 
 constexpr int M = 64, N = 128, tile_k = 64, stages = 3;
 constexpr int stage_bytes = (M + N) * tile_k * 2;
 
 std::string hopper_tile(int K) {
-  const auto built = build::kernel({.name = "hopper_tile", .target = "sm_90a"}, [&](Kernel& k) {
+  const auto built = author::kernel({.name = "hopper_tile", .target = "sm_90a"}, [&](Kernel& k) {
     for (const char* tensor : {"A", "B", "C"}) k.add_pointer(tensor);
     const Reg map_a = k.tensor_map("A"), map_b = k.tensor_map("B");
     const std::string outputs[] = {"C"};
     const Reg pc = k.global_pointers(outputs)[0];
-    const Shared sa = build::wgmma_tile(k, bf16, {stages, M, tile_k}, false);
-    const Shared sb = build::wgmma_tile(k, bf16, {stages, tile_k, N}, true);
-    const Barriers full = build::barriers(k, stages);
+    const Shared sa = author::wgmma_tile(k, bf16, {stages, M, tile_k}, false);
+    const Shared sb = author::wgmma_tile(k, bf16, {stages, tile_k, N}, true);
+    const Barriers full = author::barriers(k, stages);
 
     const Reg tid = k.from(k.tid_x(), u32);
     const Reg leader = tid == 0;
     k.if_(leader, [&] {
-      for (int s = 0; s < stages; ++s) build::mbarrier::init(full[s].where, 1);
-      build::fence::proxy_async_shared_cta(k);
+      for (int s = 0; s < stages; ++s) author::mbarrier::init(full[s].where, 1);
+      author::fence::proxy_async_shared_cta(k);
     });
-    build::bar_sync(k);
+    author::bar_sync(k);
 
     // A's box is 64 x 64. B's is 64 x 128, as two blocks of 64 columns (128 bytes) behind each other: a map of rank 3.
-    const auto fetch = [&](const Shared& a, const Shared& b, const build::Address& bar, const Operand& at) {
-      build::mbarrier::arrive_expect_tx(bar, stage_bytes);
-      build::tensor::load(k, {.to = a.address(), .map = map_a, .at = {at, 0}, .bar = bar});
-      build::tensor::load(k, {.to = b.address(), .map = map_b, .at = {0, at, 0}, .bar = bar});
+    const auto fetch = [&](const Shared& a, const Shared& b, const author::Address& bar, const Operand& at) {
+      author::mbarrier::arrive_expect_tx(bar, stage_bytes);
+      author::tensor::load(k, {.to = a.address(), .map = map_a, .at = {at, 0}, .bar = bar});
+      author::tensor::load(k, {.to = b.address(), .map = map_b, .at = {0, at, 0}, .bar = bar});
     };
     k.if_(leader, [&] {
       for (int s = 0; s < std::min(stages, K / tile_k); ++s) fetch(sa[s], sb[s], full[s].where, s * tile_k);
     });
 
     const RegArray acc = k.array(f32, M * N / 128);
-    const build::Pipeline ring = build::pipeline(k, stages);
+    const author::Pipeline ring = author::pipeline(k, stages);
     k.range(0, K, tile_k, [&](const Reg& at) {
       const auto [stage, phase] = ring.advance();
       const Shared a = sa[stage], b = sb[stage];
-      const build::Address bar = full[stage].where;
-      build::mbarrier::wait(bar, phase);
-      build::wgmma::fence(k);
+      const author::Address bar = full[stage].where;
+      author::mbarrier::wait(bar, phase);
+      author::wgmma::fence(k);
       const Reg later = at != 0;
       for (int step = 0; step < tile_k / 16; ++step) {
-        build::wgmma::Mma mma{.shape = {M, N, 16}, .d_type = "f32", .a_type = "bf16", .b_type = "bf16", .a = a, .b = b};
+        author::wgmma::Mma mma{
+            .shape = {M, N, 16}, .d_type = "f32", .a_type = "bf16", .b_type = "bf16", .a = a, .b = b};
         for (unsigned i = 0; i < acc.count; ++i) mma.d.push_back(acc[i]);
         mma.scale_d = step == 0 ? Operand(later) : Operand(1);
         mma.trans_b = 1;
         mma.a_offset = step * 16 * 2;    // 16 elements along a row of A
         mma.b_offset = step * 16 * 128;  // 16 rows of B
-        build::wgmma::mma_async(k, mma);
+        author::wgmma::mma_async(k, mma);
       }
-      build::wgmma::commit_group(k);
-      build::wgmma::wait_group(k, 0);
-      build::bar_sync(k);  // every warp has read the stage
+      author::wgmma::commit_group(k);
+      author::wgmma::wait_group(k, 0);
+      author::bar_sync(k);  // every warp has read the stage
       const Reg next = at + stages * tile_k;
       k.if_(leader, [&] { k.if_(next < K, [&] { fetch(a, b, bar, next); }); });
     });

@@ -6,15 +6,15 @@
 
 #include "ptx/ptx.h"
 
-using namespace ptx::words;
-using namespace ptx::build::literals;
-using ptx::build::Kernel, ptx::build::Reg, ptx::build::RegArray;
+using namespace ptx::modifiers;
+using namespace ptx::author::literals;
+using ptx::author::Kernel, ptx::author::Reg, ptx::author::RegArray;
 
 constexpr int warp_size = 32;
 
 std::string rms_norm(int N, double eps = 1e-6) {
   const int items = N / warp_size;
-  const auto built = ptx::build::kernel({.name = "rms_norm", .target = "sm_90a"}, [&](Kernel& k) {
+  const auto built = ptx::author::kernel({.name = "rms_norm", .target = "sm_90a"}, [&](Kernel& k) {
     auto [px, pw, py] = k.pointers({"X", "W", "Y"});
     const Reg row = k.from(k.ctaid_x(), u32);
     const Reg row_offset = row * (N * 4);
@@ -31,7 +31,7 @@ std::string rms_norm(int N, double eps = 1e-6) {
       k.fma(rn, f32, sum, x[i], x[i], sum);
     }
 
-    ptx::build::reduce(ptx::build::Reduce::sum, sum);
+    ptx::author::reduce(ptx::author::Reduce::sum, sum);
     const Reg mean = k.scalar(f32);
     const Reg inverse = k.scalar(f32, 1.0 / N), epsilon = k.scalar(f32, eps), rstd = k.scalar(f32);
     k.mul(f32, mean, sum, inverse);

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "ptx/author/builder.h"
 #include "ptx/base/text.h"
-#include "ptx/build/builder.h"
 #include "ptx/check/check.h"
 #include "ptx/check/symbols.h"
 #include "ptx/cuda/assembler.h"
@@ -57,20 +57,20 @@ std::string reread(const std::string& text) {
 }
 
 // Registers, numbers and vectors of registers, as a Builder has them; nothing where it has no such operand.
-std::optional<build::Operand> built(build::Builder& b, const ir::Function& f, const ir::Operand& o) {
+std::optional<author::Operand> built(author::Builder& b, const ir::Function& f, const ir::Operand& o) {
   switch (o.kind) {
-    case ir::Operand::Kind::reg: return build::Operand(b.scalar(f.registers[o.id].type));
-    case ir::Operand::Kind::integer: return build::Operand(o.value);
-    case ir::Operand::Kind::f64: return build::Operand(1.0);
-    case ir::Operand::Kind::special: return build::Operand(b.special(Name::from_id(o.id).view()));
-    case ir::Operand::Kind::sink: return build::sink();
+    case ir::Operand::Kind::reg: return author::Operand(b.scalar(f.registers[o.id].type));
+    case ir::Operand::Kind::integer: return author::Operand(o.value);
+    case ir::Operand::Kind::f64: return author::Operand(1.0);
+    case ir::Operand::Kind::special: return author::Operand(b.special(Name::from_id(o.id).view()));
+    case ir::Operand::Kind::sink: return author::sink();
     case ir::Operand::Kind::address: {
       const ir::Operand& base = f.children(o)[0];
       if (o.child_count != 1 || base.kind != ir::Operand::Kind::reg) return {};
-      return build::Operand(b.address(build::Operand(b.scalar(f.registers[base.id].type)), o.value));
+      return author::Operand(b.address(author::Operand(b.scalar(f.registers[base.id].type)), o.value));
     }
     case ir::Operand::Kind::vector: {
-      std::vector<build::Operand> elements;
+      std::vector<author::Operand> elements;
       for (const ir::Operand& element : f.children(o)) {
         if (element.kind != ir::Operand::Kind::reg) return {};
         elements.emplace_back(b.scalar(f.registers[element.id].type));
@@ -82,12 +82,12 @@ std::optional<build::Operand> built(build::Builder& b, const ir::Function& f, co
 }
 
 void author(const ir::Function& f, const ir::Instruction& i, const std::string& target) {
-  build::Options options;
+  author::Options options;
   options.target = target;
   options.version = {9, 4};  // rules of operands may need a later one than the forms, which the smallest comes from
-  build::Builder b(options);
+  author::Builder b(options);
   try {
-    std::vector<build::Operand> operands;
+    std::vector<author::Operand> operands;
     for (const ir::Operand& o : f.operands_of(i)) {
       const auto operand = built(b, f, o);
       if (!operand) return;
@@ -97,7 +97,7 @@ void author(const ir::Function& f, const ir::Instruction& i, const std::string& 
     b.emit("ret");
     const std::string text = ir::emit(b.finish().module);
     if (const std::string errors = reread(text); !errors.empty()) fail(errors.c_str(), text);
-  } catch (const build::Refused&) {
+  } catch (const author::Refused&) {
   }
 }
 

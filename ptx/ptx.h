@@ -18,16 +18,16 @@
 #include "ptx/check/check.h"
 
 // Writing: a kernel as a C++ lambda, one method a mnemonic; literals checked at compile time.
-#include "ptx/build/kernel.h"
-#include "ptx/build/literal.h"
-#include "ptx/build/shared.h"
+#include "ptx/author/kernel.h"
+#include "ptx/author/literal.h"
+#include "ptx/author/shared.h"
 
 // Families of instructions with more to them than their text.
-#include "ptx/build/barrier.h"
-#include "ptx/build/copy.h"
-#include "ptx/build/matrix.h"
-#include "ptx/build/tcgen05.h"
-#include "ptx/build/warp.h"
+#include "ptx/author/barrier.h"
+#include "ptx/author/copy.h"
+#include "ptx/author/matrix.h"
+#include "ptx/author/tcgen05.h"
+#include "ptx/author/warp.h"
 
 // Running: what a launch is, and who runs it.
 #include "ptx/cuda/executor.h"

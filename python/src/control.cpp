@@ -1,5 +1,5 @@
 // Control flow, parameters and declarations of pyptx.ptx and pyptx.reg.
-#include "ptx/build/control.h"
+#include "ptx/author/control.h"
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
@@ -15,24 +15,24 @@ namespace {
 // A `with` block: what stands at its start and at its end. An exception inside leaves the end out: the trace is lost
 // anyhow.
 struct Block {
-  std::function<void(build::Builder&)> begin, end;
+  std::function<void(author::Builder&)> begin, end;
 };
 
 Block if_block(nb::object predicate) {
-  return {[predicate](build::Builder& builder) {
+  return {[predicate](author::Builder& builder) {
             if (const auto* negated = as_not(predicate))
-              build::begin_if(builder, *negated);
+              author::begin_if(builder, *negated);
             else
-              build::begin_if(builder, reg_argument(predicate, "the condition of ptx.if_"));
+              author::begin_if(builder, reg_argument(predicate, "the condition of ptx.if_"));
           },
-          build::end_if};
+          author::end_if};
 }
 
 Block loop_block(std::string label, nb::object predicate) {
-  return {[label = std::move(label), predicate](build::Builder& builder) {
-            build::begin_loop(builder, label, guard(predicate, builder));
+  return {[label = std::move(label), predicate](author::Builder& builder) {
+            author::begin_loop(builder, label, guard(predicate, builder));
           },
-          build::end_loop};
+          author::end_loop};
 }
 
 // `for k in ptx.range_(...)`: the body runs once; the end of the loop is written when Python asks for a second turn.
@@ -42,13 +42,13 @@ struct Range {
 };
 
 nb::object next(Range& range) {
-  build::Builder& builder = active();
+  author::Builder& builder = active();
   if (range.turns++ == 0) {
     const isa::Type type = range.type.is_none() ? isa::Type::none : type_argument(range.type);
-    return make(build::begin_range(builder, operand(range.start, builder), operand(range.stop, builder),
-                                   operand(range.step, builder), type));
+    return make(author::begin_range(builder, operand(range.start, builder), operand(range.stop, builder),
+                                    operand(range.step, builder), type));
   }
-  if (range.turns == 2) build::end_range(builder);
+  if (range.turns == 2) author::end_range(builder);
   throw nb::stop_iteration();
 }
 
@@ -58,44 +58,44 @@ Range range(nb::object start, nb::object stop, nb::object step, nb::object type)
 }
 
 nb::object param(nb::handle type, const std::string& name, nb::object into) {
-  build::Builder& builder = active();
-  std::optional<build::Reg> destination;
+  author::Builder& builder = active();
+  std::optional<author::Reg> destination;
   if (!into.is_none()) destination = reg_argument(into, "dst=");
   return make(builder.param(type_argument(type), name, destination));
 }
 
 nb::tuple global_pointers(nb::args tensors) {
-  build::Builder& builder = active();
+  author::Builder& builder = active();
   std::vector<std::string> names;
   for (nb::handle tensor : tensors) names.push_back(name_argument(tensor));
   nb::list pointers;
-  for (const build::Reg& reg : builder.global_pointers(names)) pointers.append(make(reg));
+  for (const author::Reg& reg : builder.global_pointers(names)) pointers.append(make(reg));
   return nb::tuple(pointers);
 }
 
 nb::object address_of(nb::handle base, nb::object offset) {
-  build::Builder& builder = active();
-  const build::Address start = address(base, builder);
+  author::Builder& builder = active();
+  const author::Address start = address(base, builder);
   if (offset.is_none()) return make(start);
   if (const auto* reg = as_reg(offset)) return make(builder.address(start, *reg));
-  const build::Operand bytes = operand(offset, builder);
+  const author::Operand bytes = operand(offset, builder);
   if (!bytes.is_integer()) throw nb::type_error(cat("an offset is an int or a register, not ", shown(offset)).c_str());
   return make(start + bytes.ir.value);
 }
 
 nb::object bracket(nb::handle base, const nb::args& more) {
-  build::Builder& builder = active();
-  const build::Address start = address(base, builder);
-  std::vector<build::Operand> parts{build::Operand(start.base)};
+  author::Builder& builder = active();
+  const author::Address start = address(base, builder);
+  std::vector<author::Operand> parts{author::Operand(start.base)};
   for (nb::handle part : more) parts.push_back(operand(part, builder));
-  build::Operand made = builder.bracket(parts);
+  author::Operand made = builder.bracket(parts);
   made.ir.value = start.offset;
   return make(made);
 }
 
 void variable(const std::string& space, nb::handle type, const std::string& name, std::optional<std::int64_t> size,
               std::uint32_t align, const std::string& linking) {
-  build::Builder& builder = active();
+  author::Builder& builder = active();
   std::string spelled = space.ends_with('_') ? space.substr(0, space.size() - 1) : space;
   if (const auto at = spelled.find("__"); at != std::string::npos) spelled.replace(at, 2, "::");
   const auto found = isa::space_named(spelled);
@@ -115,7 +115,7 @@ void init_blocks(nb::module_& m) {
   nb::class_<Block>(m, "Block")
       .def("__enter__",
            [](const Block& block) {
-             build::Builder& builder = active();
+             author::Builder& builder = active();
              if (block.begin) block.begin(builder);
            })
       .def(
@@ -126,17 +126,17 @@ void init_blocks(nb::module_& m) {
           nb::arg().none(), nb::arg().none(), nb::arg().none());
   m.def("if_", if_block, nb::arg("pred"), "The body runs in the threads whose predicate is true.");
   m.def(
-      "else_", [] { return Block{build::begin_else, build::end_else}; },
+      "else_", [] { return Block{author::begin_else, author::end_else}; },
       "The other threads of the if_ block just before.");
   m.def("loop", loop_block, nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none(),
         "label: body @pred bra label.  The predicate is asked after the body.");
   m.def(
       "scope",
-      [] { return Block{[](build::Builder& b) { b.open_scope(); }, [](build::Builder& b) { b.close_scope(); }}; },
+      [] { return Block{[](author::Builder& b) { b.open_scope(); }, [](author::Builder& b) { b.close_scope(); }}; },
       "{ }: registers declared inside are local to it.");
   m.def("expr", [] { return Block{}; }, "Groups the instructions of an expression for the reader; changes no text.");
   m.def("intrinsic_scope", [](std::string text) {
-    return Block{[text](build::Builder& b) { build::begin_intrinsic(b, text); }, build::end_intrinsic};
+    return Block{[text](author::Builder& b) { author::begin_intrinsic(b, text); }, author::end_intrinsic};
   });
   nb::class_<Range>(m, "Range").def("__iter__", [](nb::object self) { return self; }).def("__next__", next);
   m.def("range_", range, nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1, nb::kw_only(),
@@ -145,27 +145,27 @@ void init_blocks(nb::module_& m) {
   m.def(
       "kloop",
       [](nb::handle total, std::uint32_t unroll, nb::object body, const std::string& label) {
-        build::Builder& builder = active();
-        build::kloop(builder, operand(total, builder), unroll, [&] { body(); }, label);
+        author::Builder& builder = active();
+        author::kloop(builder, operand(total, builder), unroll, [&] { body(); }, label);
       },
       nb::arg("total"), nb::kw_only(), nb::arg("unroll"), nb::arg("body"), nb::arg("loop_label") = "kloop",
       "`body` total times, `unroll` a turn; the rest as a ladder of ifs.");
 }
 
 void init_statements(nb::module_& m) {
-  m.def("label", [](const std::string& name) { build::label(active(), name); }, nb::arg("name"));
+  m.def("label", [](const std::string& name) { author::label(active(), name); }, nb::arg("name"));
   m.def(
       "bra",
       [](const std::string& label, nb::object predicate) {
-        build::Builder& builder = active();
-        build::bra(builder, label, guard(predicate, builder));
+        author::Builder& builder = active();
+        author::bra(builder, label, guard(predicate, builder));
       },
       nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none());
   m.def(
       "ret",
       [](nb::object predicate) {
-        build::Builder& builder = active();
-        build::ret(builder, guard(predicate, builder));
+        author::Builder& builder = active();
+        author::ret(builder, guard(predicate, builder));
       },
       nb::kw_only(), nb::arg("pred") = nb::none());
   m.def("fresh_label", [](const std::string& prefix) { return active().fresh_label(prefix); }, nb::arg("prefix") = "L");
@@ -204,7 +204,7 @@ void init_statements(nb::module_& m) {
 
 void init_pipeline(nb::module_& m) {
   struct Ring {
-    build::Pipeline pipeline;
+    author::Pipeline pipeline;
     nb::object owner;
   };
   nb::class_<Ring>(m, "PipelineState")
@@ -223,9 +223,9 @@ void init_pipeline(nb::module_& m) {
       "pipeline",
       [](std::uint32_t stages, nb::object cursor, nb::object phase) {
         const auto given = [](nb::handle value, const char* what) {
-          return value.is_none() ? std::optional<build::Reg>{} : std::optional(reg_argument(value, what));
+          return value.is_none() ? std::optional<author::Reg>{} : std::optional(reg_argument(value, what));
         };
-        return Ring{build::pipeline(active(), stages, given(cursor, "cursor="), given(phase, "phase=")),
+        return Ring{author::pipeline(active(), stages, given(cursor, "cursor="), given(phase, "phase=")),
                     nb::borrow(active_owner())};
       },
       nb::arg("n_stages"), nb::kw_only(), nb::arg("cursor") = nb::none(), nb::arg("phase") = nb::none());
@@ -235,7 +235,7 @@ void init_registers(nb::module_& m) {
   m.def(
       "scalar",
       [](nb::handle type, nb::object init, std::optional<std::string> name) {
-        build::Builder& builder = active();
+        author::Builder& builder = active();
         const isa::Type wanted = type_argument(type);
         if (init.is_none()) return make(builder.scalar(wanted, std::string_view(name ? *name : "")));
         return make(builder.scalar(wanted, operand(init, builder), name.value_or("")));
@@ -245,7 +245,7 @@ void init_registers(nb::module_& m) {
   m.def(
       "array",
       [](nb::handle type, std::int64_t count, std::optional<std::string> name) {
-        build::Builder& builder = active();
+        author::Builder& builder = active();
         if (count < 1 || count > 1 << 20)
           builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
         return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count), name.value_or("")));
@@ -257,7 +257,7 @@ void init_registers(nb::module_& m) {
   m.def(
       "alloc_array",
       [](nb::handle type, std::int64_t count) {
-        build::Builder& builder = active();
+        author::Builder& builder = active();
         if (count < 1 || count > 1 << 20)
           builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
         return make(builder.alloc_array(type_argument(type), static_cast<std::uint32_t>(count)));
@@ -266,7 +266,7 @@ void init_registers(nb::module_& m) {
   m.def(
       "from_",
       [](nb::handle source, nb::handle type) {
-        build::Builder& builder = active();
+        author::Builder& builder = active();
         return make(builder.from(operand(source, builder), type_argument(type)));
       },
       nb::arg("src"), nb::arg("dtype"), "A new register and a mov into it.");

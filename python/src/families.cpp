@@ -7,25 +7,25 @@
 
 #include <optional>
 
-#include "ptx/build/barrier.h"
-#include "ptx/build/copy.h"
-#include "ptx/build/matrix.h"
-#include "ptx/build/warp.h"
+#include "ptx/author/barrier.h"
+#include "ptx/author/copy.h"
+#include "ptx/author/matrix.h"
+#include "ptx/author/warp.h"
 #include "python/src/shared.h"
 #include "python/src/trace.h"
 
 namespace ptx::python {
 namespace {
 
-using build::Builder;
+using author::Builder;
 using Shape = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
 struct SlotValue {
-  build::mbarrier::Slot slot;
+  author::mbarrier::Slot slot;
   nb::object owner;
 };
 
-std::optional<build::Operand> optional_operand(nb::handle value, Builder& builder) {
+std::optional<author::Operand> optional_operand(nb::handle value, Builder& builder) {
   if (value.is_none()) return {};
   return operand(value, builder);
 }
@@ -39,11 +39,11 @@ std::array<std::uint32_t, 3> shape_of(const Shape& shape) {
   return {std::get<0>(shape), std::get<1>(shape), std::get<2>(shape)};
 }
 
-build::Reg predicate_or(nb::handle value, const char* what) { return reg_argument(value, what); }
+author::Reg predicate_or(nb::handle value, const char* what) { return reg_argument(value, what); }
 
 // mbarrier ---------------------------------------------------------------------------------------------------------
 
-template <void (*function)(const build::Address&, const build::Operand&, ir::Guard)>
+template <void (*function)(const author::Address&, const author::Operand&, ir::Guard)>
 void with_number(nb::handle bar, nb::handle number, nb::handle predicate) {
   Builder& builder = active();
   function(address(bar, builder), operand(number, builder), guard(predicate, builder));
@@ -71,7 +71,7 @@ void init_slots(nb::module_& m) {
           },
           nb::arg("cta_id"), nb::arg("count") = 1, nb::kw_only(), nb::arg("pred") = nb::none());
   struct ArrayValue {
-    build::mbarrier::Array array;
+    author::mbarrier::Array array;
     nb::object owner;
   };
   nb::class_<ArrayValue>(m, "BarrierArray", "Barriers that lie side by side")
@@ -82,7 +82,7 @@ void init_slots(nb::module_& m) {
           [](const ArrayValue& a, nb::handle stage) {
             Builder& builder = active();
             if (const auto* reg = as_reg(stage)) return SlotValue{a.array.at(*reg), a.owner};
-            const build::Operand index = operand(stage, builder);
+            const author::Operand index = operand(stage, builder);
             if (!index.is_integer()) throw nb::type_error("a stage is a register or an int");
             return SlotValue{a.array[index.ir.value], a.owner};
           },
@@ -107,8 +107,8 @@ void init_slots(nb::module_& m) {
 }
 
 void init_mbarrier(nb::module_ m) {
-  using namespace build::mbarrier;
-  m.def("init", with_number<build::mbarrier::init>, nb::arg("mbar"), nb::arg("count"), nb::kw_only(),
+  using namespace author::mbarrier;
+  m.def("init", with_number<author::mbarrier::init>, nb::arg("mbar"), nb::arg("count"), nb::kw_only(),
         nb::arg("pred") = nb::none());
   m.def(
       "inval",
@@ -146,28 +146,28 @@ void init_mbarrier(nb::module_ m) {
 
 // wgmma, mma, ldmatrix, stmatrix -----------------------------------------------------------------------------------
 
-build::Reg make_descriptor(nb::handle start, std::int64_t leading, std::int64_t stride, int swizzle, int base_offset,
-                           std::int64_t offset) {
+author::Reg make_descriptor(nb::handle start, std::int64_t leading, std::int64_t stride, int swizzle, int base_offset,
+                            std::int64_t offset) {
   Builder& builder = active();
-  const std::uint64_t bits = build::wgmma::descriptor_bits(builder, leading, stride, swizzle, base_offset);
-  return build::wgmma::make_descriptor(builder, operand(start, builder), bits, offset);
+  const std::uint64_t bits = author::wgmma::descriptor_bits(builder, leading, stride, swizzle, base_offset);
+  return author::wgmma::make_descriptor(builder, operand(start, builder), bits, offset);
 }
 
 void mma_async(const Shape& shape, nb::handle dtype_d, nb::handle dtype_a, nb::handle dtype_b, nb::handle d,
                nb::handle a, nb::handle b, nb::handle scale_d, int scale_a, int scale_b, int trans_a, int trans_b,
                std::int64_t a_offset, std::int64_t b_offset, bool saturate, nb::handle predicate) {
   Builder& builder = active();
-  build::wgmma::Mma mma;
+  author::wgmma::Mma mma;
   mma.shape = shape_of(shape);
   mma.d_type = type_text(dtype_d), mma.a_type = type_text(dtype_a), mma.b_type = type_text(dtype_b);
   mma.d = operands(d, builder);
-  if (const build::Shared* tile = as_shared(a))
+  if (const author::Shared* tile = as_shared(a))
     mma.a = *tile;
   else if (PyList_Check(a.ptr()) || as_array(a))
     mma.a = operands(a, builder);
   else
     mma.a = operand(a, builder);
-  if (const build::Shared* tile = as_shared(b))
+  if (const author::Shared* tile = as_shared(b))
     mma.b = *tile;
   else
     mma.b = operand(b, builder);
@@ -175,11 +175,11 @@ void mma_async(const Shape& shape, nb::handle dtype_d, nb::handle dtype_a, nb::h
   mma.scale_a = scale_a, mma.scale_b = scale_b, mma.trans_a = trans_a, mma.trans_b = trans_b;
   mma.a_offset = a_offset, mma.b_offset = b_offset, mma.saturate = saturate;
   mma.guard = guard(predicate, builder);
-  build::wgmma::mma_async(builder, mma);
+  author::wgmma::mma_async(builder, mma);
 }
 
 void init_wgmma(nb::module_ m) {
-  namespace wgmma = build::wgmma;
+  namespace wgmma = author::wgmma;
   m.attr("MASKED_DESC_B128") = wgmma::masked_desc_b128;
   m.attr("SWIZZLE_NONE") = 0, m.attr("SWIZZLE_128B") = 1, m.attr("SWIZZLE_64B") = 2, m.attr("SWIZZLE_32B") = 3;
   m.def("mma_async", mma_async, nb::kw_only(), nb::arg("shape"), nb::arg("dtype_d"), nb::arg("dtype_a"),
@@ -201,7 +201,7 @@ void init_wgmma(nb::module_ m) {
       [](nb::handle start, nb::handle type, const std::pair<std::int64_t, std::int64_t>& shape, nb::handle major) {
         Builder& builder = active();
         const auto layout =
-            build::tile_layout(builder, type_argument(type), shape.first, shape.second, mn_major(builder, major));
+            author::tile_layout(builder, type_argument(type), shape.first, shape.second, mn_major(builder, major));
         constexpr int codes[] = {0, 3, 2, 1};  // none 32B 64B 128B as a descriptor numbers them
         return make(
             make_descriptor(start, layout.leading, layout.stride, codes[static_cast<int>(layout.swizzle)], 0, 0));
@@ -224,9 +224,9 @@ void init_matrix(nb::module_& m) {
          nb::handle d, nb::handle a, nb::handle b, nb::handle c, const std::string& a_layout,
          const std::string& b_layout, nb::handle predicate) {
         Builder& builder = active();
-        build::mma_sync(builder, {shape_of(shape), type_text(dtype_d), type_text(dtype_a), type_text(dtype_b),
-                                  type_text(dtype_c), operands(d, builder), operands(a, builder), operands(b, builder),
-                                  operands(c, builder), a_layout, b_layout, guard(predicate, builder)});
+        author::mma_sync(builder, {shape_of(shape), type_text(dtype_d), type_text(dtype_a), type_text(dtype_b),
+                                   type_text(dtype_c), operands(d, builder), operands(a, builder), operands(b, builder),
+                                   operands(c, builder), a_layout, b_layout, guard(predicate, builder)});
       },
       nb::kw_only(), nb::arg("shape"), nb::arg("dtype_d"), nb::arg("dtype_a"), nb::arg("dtype_b"), nb::arg("dtype_c"),
       nb::arg("d"), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("a_layout") = "row", nb::arg("b_layout") = "col",
@@ -236,8 +236,8 @@ void init_matrix(nb::module_& m) {
       [](nb::handle to, nb::handle from, const std::string& layout, bool trans, const std::string& shape,
          nb::handle predicate) {
         Builder& builder = active();
-        build::stmatrix(builder, address(to, builder), operands(from, builder), layout, trans, shape,
-                        guard(predicate, builder));
+        author::stmatrix(builder, address(to, builder), operands(from, builder), layout, trans, shape,
+                         guard(predicate, builder));
       },
       nb::kw_only(), nb::arg("smem"), nb::arg("regs"), nb::arg("layout") = "x4", nb::arg("trans") = false,
       nb::arg("shape") = "m8n8", nb::arg("pred") = nb::none());
@@ -245,8 +245,8 @@ void init_matrix(nb::module_& m) {
       "ldmatrix",
       [](nb::handle to, nb::handle from, const std::string& layout, bool trans, nb::handle predicate) {
         Builder& builder = active();
-        build::ldmatrix(builder, operands(to, builder), address(from, builder), layout, trans,
-                        guard(predicate, builder));
+        author::ldmatrix(builder, operands(to, builder), address(from, builder), layout, trans,
+                         guard(predicate, builder));
       },
       nb::kw_only(), nb::arg("dst"), nb::arg("src"), nb::arg("layout") = "x4", nb::arg("trans") = false,
       nb::arg("pred") = nb::none());
@@ -256,15 +256,15 @@ void init_matrix(nb::module_& m) {
          nb::handle packed) {
         Builder& builder = active();
         const auto registers = [](nb::handle list, const char* what) {
-          std::vector<build::Reg> found;
+          std::vector<author::Reg> found;
           if (!list.is_none())
             for (nb::handle item : list) found.push_back(reg_argument(item, what));
           return found;
         };
-        build::stmatrix_x4_trans_f32_bf16(builder, registers(fragment, "an element of frag"), operand(base, builder),
-                                          reg_argument(lane, "lane"), operand(row_stride, builder),
-                                          registers(bf16, "an element of tmp_bf16"),
-                                          registers(packed, "an element of tmp_pack"));
+        author::stmatrix_x4_trans_f32_bf16(builder, registers(fragment, "an element of frag"), operand(base, builder),
+                                           reg_argument(lane, "lane"), operand(row_stride, builder),
+                                           registers(bf16, "an element of tmp_bf16"),
+                                           registers(packed, "an element of tmp_pack"));
       },
       nb::kw_only(), nb::arg("frag"), nb::arg("smem_base"), nb::arg("lane"), nb::arg("row_stride"),
       nb::arg("tmp_bf16") = nb::none(), nb::arg("tmp_pack") = nb::none());
@@ -272,9 +272,9 @@ void init_matrix(nb::module_& m) {
 
 // Copies -----------------------------------------------------------------------------------------------------------
 
-build::tensor::Load::Mode mode_named(Builder& builder, const std::string& mode) {
-  using enum build::tensor::Load::Mode;
-  constexpr std::pair<const char*, build::tensor::Load::Mode> known[] = {
+author::tensor::Load::Mode mode_named(Builder& builder, const std::string& mode) {
+  using enum author::tensor::Load::Mode;
+  constexpr std::pair<const char*, author::tensor::Load::Mode> known[] = {
       {"", none}, {"tile", tile}, {"im2col", im2col}, {"gather4", gather4}, {"scatter4", gather4}};
   for (const auto& [text, value] : known)
     if (mode == text) return value;
@@ -282,15 +282,15 @@ build::tensor::Load::Mode mode_named(Builder& builder, const std::string& mode) 
 }
 
 void init_copy(nb::module_ m) {
-  namespace cp = build::cp_async;
-  const auto async =
-      [](void (*function)(const build::Operand&, const build::Operand&, const build::Operand&, Builder&, ir::Guard)) {
-        return [function](nb::handle to, nb::handle from, nb::handle bytes, nb::handle predicate) {
-          Builder& builder = active();
-          function(build::Operand(address(to, builder)), build::Operand(address(from, builder)),
-                   operand(bytes, builder), builder, guard(predicate, builder));
-        };
-      };
+  namespace cp = author::cp_async;
+  const auto async = [](void (*function)(const author::Operand&, const author::Operand&, const author::Operand&,
+                                         Builder&, ir::Guard)) {
+    return [function](nb::handle to, nb::handle from, nb::handle bytes, nb::handle predicate) {
+      Builder& builder = active();
+      function(author::Operand(address(to, builder)), author::Operand(address(from, builder)), operand(bytes, builder),
+               builder, guard(predicate, builder));
+    };
+  };
   m.def("cg", async(cp::cg), nb::arg("smem_dst"), nb::arg("global_src"), nb::arg("byte_count"), nb::kw_only(),
         nb::arg("pred") = nb::none());
   m.def("ca", async(cp::ca), nb::arg("smem_dst"), nb::arg("global_src"), nb::arg("byte_count"), nb::kw_only(),
@@ -307,7 +307,7 @@ void init_copy(nb::module_ m) {
       [](nb::handle to, nb::handle map, nb::handle at, nb::handle bar, nb::handle multicast, nb::handle cache_hint,
          int cta_group, const std::string& mode, bool to_cta, nb::handle offsets, nb::handle predicate) {
         Builder& builder = active();
-        build::tensor::Load load;
+        author::tensor::Load load;
         load.to = address(to, builder);
         load.map = operand(map, builder);
         load.at = operands(at, builder);
@@ -319,7 +319,7 @@ void init_copy(nb::module_ m) {
         load.to_cta = to_cta;
         load.im2col_offsets = operands(offsets, builder);
         load.guard = guard(predicate, builder);
-        build::tensor::load(builder, load);
+        author::tensor::load(builder, load);
       },
       nb::arg("to"), nb::arg("map"), nb::arg("at"), nb::arg("bar"), nb::arg("multicast") = nb::none(),
       nb::arg("cache_hint") = nb::none(), nb::arg("cta_group") = 1, nb::arg("mode") = "", nb::arg("to_cta") = false,
@@ -329,7 +329,7 @@ void init_copy(nb::module_ m) {
       [](nb::handle map, nb::handle at, nb::handle from, nb::handle cache_hint, const std::string& mode,
          nb::handle predicate) {
         Builder& builder = active();
-        build::tensor::store(
+        author::tensor::store(
             builder, {operand(map, builder), operands(at, builder), address(from, builder),
                       optional_operand(cache_hint, builder), mode_named(builder, mode), guard(predicate, builder)});
       },
@@ -339,11 +339,11 @@ void init_copy(nb::module_ m) {
     // Numbers stay Python ints; what is a register was made by this call or given.
     Builder& builder = active();
     if (!as_reg(column)) {
-      const build::Operand number = operand(column, builder);
+      const author::Operand number = operand(column, builder);
       return nb::make_tuple(0, row, number.ir.value / 64);
     }
-    const auto at = build::tensor::column_block(builder, operand(row, builder), operand(column, builder));
-    return nb::make_tuple(0, row, make(build::Reg{&builder, at[2].ir.id, at[2].type, false}));
+    const auto at = author::tensor::column_block(builder, operand(row, builder), operand(column, builder));
+    return nb::make_tuple(0, row, make(author::Reg{&builder, at[2].ir.id, at[2].type, false}));
   });
 }
 
@@ -351,37 +351,37 @@ void init_copy(nb::module_ m) {
 
 void init_warp(nb::module_& m) {
   nb::module_ warp = m.def_submodule("warp");
-  const auto reduction = [](build::Reduce op) {
+  const auto reduction = [](author::Reduce op) {
     return [op](nb::handle value, std::uint32_t width) {
       active();
-      build::reduce(op, reg_argument(value, "a reduced value"), width);
+      author::reduce(op, reg_argument(value, "a reduced value"), width);
     };
   };
-  warp.def("reduce_sum", reduction(build::Reduce::sum), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
-  warp.def("reduce_max", reduction(build::Reduce::max), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
-  warp.def("reduce_min", reduction(build::Reduce::min), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
+  warp.def("reduce_sum", reduction(author::Reduce::sum), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
+  warp.def("reduce_max", reduction(author::Reduce::max), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
+  warp.def("reduce_min", reduction(author::Reduce::min), nb::arg("val"), nb::kw_only(), nb::arg("width") = 32);
   m.def(
       "bar_sync",
       [](nb::handle barrier, nb::handle threads, nb::handle predicate) {
         Builder& builder = active();
-        build::bar_sync(builder, operand(barrier, builder), optional_operand(threads, builder),
-                        guard(predicate, builder));
+        author::bar_sync(builder, operand(barrier, builder), optional_operand(threads, builder),
+                         guard(predicate, builder));
       },
       nb::arg("n") = 0, nb::arg("count") = nb::none(), nb::kw_only(), nb::arg("pred") = nb::none());
   m.def(
-      "setmaxnreg", [](std::int64_t count, bool increase) { build::setmaxnreg(active(), count, increase); },
+      "setmaxnreg", [](std::int64_t count, bool increase) { author::setmaxnreg(active(), count, increase); },
       nb::arg("count"), nb::kw_only(), nb::arg("inc") = true);
   m.def(
       "elect_sync",
       [](nb::handle lane, nb::handle predicate, nb::handle mask) {
         Builder& builder = active();
-        build::elect_sync(predicate_or(lane, "dst"), predicate_or(predicate, "pred_out"), operand(mask, builder));
+        author::elect_sync(predicate_or(lane, "dst"), predicate_or(predicate, "pred_out"), operand(mask, builder));
       },
       nb::arg("dst"), nb::arg("pred_out"), nb::arg("membermask"));
 }
 
 void init_fence(nb::module_ m) {
-  namespace fence = build::fence;
+  namespace fence = author::fence;
   m.def("proxy_async", [] { fence::proxy_async(active()); });
   m.def("proxy_async_shared_cta", [] { fence::proxy_async_shared_cta(active()); });
   m.def("mbarrier_init", [] { fence::mbarrier_init(active()); });
@@ -395,7 +395,7 @@ void init_fence(nb::module_ m) {
 }
 
 void init_cluster(nb::module_ m) {
-  namespace cluster = build::cluster;
+  namespace cluster = author::cluster;
   m.def("arrive", [](bool aligned) { cluster::arrive(active(), aligned); }, nb::kw_only(), nb::arg("aligned") = false);
   m.def("wait", [](bool aligned) { cluster::wait(active(), aligned); }, nb::kw_only(), nb::arg("aligned") = false);
   m.def("sync", [] {
@@ -434,7 +434,7 @@ void init_cluster(nb::module_ m) {
 
 }  // namespace
 
-bool slot_address(nb::handle value, build::Address& out) {
+bool slot_address(nb::handle value, author::Address& out) {
   if (!nb::isinstance<SlotValue>(value)) return false;
   return out = nb::cast<SlotValue&>(value).slot.address(), true;
 }

@@ -1,10 +1,10 @@
 // Shared memory: pyptx.smem.
-#include "ptx/build/shared.h"
+#include "ptx/author/shared.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "ptx/build/barrier.h"
+#include "ptx/author/barrier.h"
 #include "python/src/shared.h"
 #include "python/src/trace.h"
 
@@ -25,14 +25,14 @@ std::vector<std::int64_t> shape_argument(nb::handle shape) {
   return sizes;
 }
 
-build::Swizzle swizzle_argument(build::Builder& builder, const std::optional<std::string>& text) {
-  const auto found = build::swizzle_named(text.value_or(""));
+author::Swizzle swizzle_argument(author::Builder& builder, const std::optional<std::string>& text) {
+  const auto found = author::swizzle_named(text.value_or(""));
   if (!found)
     builder.refuse(Code::bad_argument, cat("Unknown swizzle mode \"", *text, "\"; known: NONE, 32B, 64B, 128B"));
   return *found;
 }
 
-SharedAlloc kept(build::Shared shared) { return {std::move(shared), nb::borrow(active_owner()), {}}; }
+SharedAlloc kept(author::Shared shared) { return {std::move(shared), nb::borrow(active_owner()), {}}; }
 
 bool is_pair(nb::handle key) { return PyTuple_Check(key.ptr()) && PyTuple_Size(key.ptr()) == 2; }
 
@@ -43,7 +43,7 @@ void need_matrix(const SharedAlloc& alloc, nb::handle key) {
 }
 
 nb::object get_item(const SharedAlloc& alloc, nb::handle key) {
-  build::Builder& builder = active();
+  author::Builder& builder = active();
   if (PyTuple_Check(key.ptr())) {
     need_matrix(alloc, key);
     return make(alloc.shared.load(operand(key[0], builder), operand(key[1], builder)));
@@ -53,7 +53,7 @@ nb::object get_item(const SharedAlloc& alloc, nb::handle key) {
   if (const auto* stage = as_reg(key)) {
     slice.shared = alloc.shared[*stage];
   } else {
-    const build::Operand stage_number = operand(key, builder);
+    const author::Operand stage_number = operand(key, builder);
     if (!stage_number.is_integer()) need_matrix(alloc, key);
     slice.shared = alloc.shared[stage_number.ir.value];
   }
@@ -61,23 +61,23 @@ nb::object get_item(const SharedAlloc& alloc, nb::handle key) {
 }
 
 void set_item(const SharedAlloc& alloc, nb::handle key, nb::handle value) {
-  build::Builder& builder = active();
+  author::Builder& builder = active();
   need_matrix(alloc, key);
   alloc.shared.store(operand(key[0], builder), operand(key[1], builder), reg_argument(value, "a stored value"));
 }
 
 nb::object alloc(nb::handle type, nb::handle shape, const std::optional<std::string>& swizzle,
                  std::optional<std::uint32_t> align, const std::optional<std::string>& name) {
-  build::Builder& builder = active();
-  return nb::cast(kept(build::shared(builder, type_argument(type), shape_argument(shape),
-                                     swizzle_argument(builder, swizzle), align.value_or(0), name.value_or(""))));
+  author::Builder& builder = active();
+  return nb::cast(kept(author::shared(builder, type_argument(type), shape_argument(shape),
+                                      swizzle_argument(builder, swizzle), align.value_or(0), name.value_or(""))));
 }
 
 nb::object wgmma_tile(nb::handle type, nb::handle shape, nb::handle major, std::optional<std::uint32_t> align,
                       const std::optional<std::string>& name) {
-  build::Builder& builder = active();
-  return nb::cast(kept(build::wgmma_tile(builder, type_argument(type), shape_argument(shape), mn_major(builder, major),
-                                         align.value_or(0), name.value_or(""))));
+  author::Builder& builder = active();
+  return nb::cast(kept(author::wgmma_tile(builder, type_argument(type), shape_argument(shape), mn_major(builder, major),
+                                          align.value_or(0), name.value_or(""))));
 }
 
 void init_classes(nb::module_& m) {
@@ -93,8 +93,8 @@ void init_classes(nb::module_& m) {
                        })
           .def_prop_ro("swizzle",
                        [](const SharedAlloc& a) -> nb::object {
-                         if (a.shared.swizzle == build::Swizzle::none) return nb::none();
-                         return nb::str(std::string(build::name(a.shared.swizzle)).c_str());
+                         if (a.shared.swizzle == author::Swizzle::none) return nb::none();
+                         return nb::str(std::string(author::name(a.shared.swizzle)).c_str());
                        })
           .def_prop_ro("alloc", [](nb::object self) { return self; })
           .def_prop_ro("stage", [](const SharedAlloc& a) { return a.stage.is_valid() ? a.stage : nb::none(); })
@@ -111,10 +111,10 @@ void init_classes(nb::module_& m) {
                        .def("__len__", [](const BarrierArray& a) { return a.barriers.count; })
                        .def("__getitem__", [](nb::object self, nb::handle key) {
                          const auto& array = nb::cast<const BarrierArray&>(self);
-                         build::Builder& builder = active();
+                         author::Builder& builder = active();
                          if (const auto* index = as_reg(key))
                            return BarrierRef{array.barriers[*index], self, nb::borrow(key)};
-                         const build::Operand index = operand(key, builder);
+                         const author::Operand index = operand(key, builder);
                          if (!index.is_integer()) throw nb::type_error("an mbarrier is chosen by an int or a register");
                          return BarrierRef{array.barriers[index.ir.value], self, nb::borrow(key)};
                        });
@@ -129,7 +129,7 @@ void init_classes(nb::module_& m) {
 
 }  // namespace
 
-bool mn_major(build::Builder& builder, nb::handle major) {
+bool mn_major(author::Builder& builder, nb::handle major) {
   const std::string text =
       nb::hasattr(major, "name") ? nb::cast<std::string>(major.attr("name")) : nb::cast<std::string>(nb::str(major));
   if (text == "MN" || text == "1") return true;
@@ -137,26 +137,26 @@ bool mn_major(build::Builder& builder, nb::handle major) {
   builder.refuse(Code::bad_argument, cat("major is \"K\" or \"MN\", not ", shown(major)));
 }
 
-bool shared_address(nb::handle value, build::Address& out) {
+bool shared_address(nb::handle value, author::Address& out) {
   if (const auto* shared = instance<SharedAlloc>(value, shared_class)) return out = shared->shared.address(), true;
   if (const auto* barrier = instance<BarrierRef>(value, barrier_class)) return out = barrier->barrier.where, true;
   if (const auto* array = instance<BarrierArray>(value, barriers_class)) return out = array->barriers[0].where, true;
   return slot_address(value, out);
 }
 
-bool shared_operand(nb::handle value, build::Operand& out) {
+bool shared_operand(nb::handle value, author::Operand& out) {
   if (const auto* shared = instance<SharedAlloc>(value, shared_class))
-    return out = build::Operand(shared->shared), true;
+    return out = author::Operand(shared->shared), true;
   if (const auto* barrier = instance<BarrierRef>(value, barrier_class))
-    return out = build::Operand(barrier->barrier), true;
+    return out = author::Operand(barrier->barrier), true;
   if (const auto* array = instance<BarrierArray>(value, barriers_class))
-    return out = build::Operand(array->barriers[0]), true;
-  build::Address address;
+    return out = author::Operand(array->barriers[0]), true;
+  author::Address address;
   if (!slot_address(value, address)) return false;
-  return out = build::Operand(address), true;
+  return out = author::Operand(address), true;
 }
 
-const build::Shared* as_shared(nb::handle value) {
+const author::Shared* as_shared(nb::handle value) {
   const auto* shared = instance<SharedAlloc>(value, shared_class);
   return shared ? &shared->shared : nullptr;
 }
@@ -170,34 +170,34 @@ void init_shared(nb::module_& m) {
   m.def(
       "smem_mbarrier",
       [](std::uint32_t count, const std::optional<std::string>& name) {
-        return BarrierArray{build::barriers(active(), count, name.value_or("")), nb::borrow(active_owner())};
+        return BarrierArray{author::barriers(active(), count, name.value_or("")), nb::borrow(active_owner())};
       },
       nb::arg("count"), nb::arg("name") = nb::none());
   m.def(
       "smem_base",
-      [](const std::optional<std::string>& name) { return make(build::shared_base(active(), name.value_or(""))); },
+      [](const std::optional<std::string>& name) { return make(author::shared_base(active(), name.value_or(""))); },
       nb::arg("name") = nb::none());
   m.def(
       "smem_load",
       [](nb::handle type, nb::handle where) {
-        build::Builder& builder = active();
-        return make(build::load(builder, type_argument(type), address(where, builder)));
+        author::Builder& builder = active();
+        return make(author::load(builder, type_argument(type), address(where, builder)));
       },
       nb::arg("dtype"), nb::arg("address"));
   m.def(
       "smem_store",
       [](nb::handle type, nb::handle where, nb::handle value) {
-        build::Builder& builder = active();
-        build::store(builder, type_argument(type), address(where, builder), reg_argument(value, "a stored value"));
+        author::Builder& builder = active();
+        author::store(builder, type_argument(type), address(where, builder), reg_argument(value, "a stored value"));
       },
       nb::arg("dtype"), nb::arg("address"), nb::arg("value"));
   m.def(
       "smem_apply_swizzle",
       [](nb::object offset, const std::optional<std::string>& swizzle) {
-        build::Builder& builder = active();
-        const build::Swizzle kind = swizzle_argument(builder, swizzle);
-        if (kind == build::Swizzle::none) return offset;
-        return make(build::apply_swizzle(reg_argument(offset, "a swizzled offset"), kind));
+        author::Builder& builder = active();
+        const author::Swizzle kind = swizzle_argument(builder, swizzle);
+        if (kind == author::Swizzle::none) return offset;
+        return make(author::apply_swizzle(reg_argument(offset, "a swizzled offset"), kind));
       },
       nb::arg("logical_offset"), nb::arg("swizzle").none());
 }

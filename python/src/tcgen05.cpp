@@ -1,5 +1,5 @@
 // pyptx.ptx.tcgen05: Blackwell's tensor memory.
-#include "ptx/build/tcgen05.h"
+#include "ptx/author/tcgen05.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -10,10 +10,10 @@
 namespace ptx::python {
 namespace {
 
-namespace tcgen05 = build::tcgen05;
-using build::Builder;
+namespace tcgen05 = author::tcgen05;
+using author::Builder;
 
-std::optional<build::Operand> optional_operand(nb::handle value, Builder& builder) {
+std::optional<author::Operand> optional_operand(nb::handle value, Builder& builder) {
   if (value.is_none()) return {};
   return operand(value, builder);
 }
@@ -35,7 +35,7 @@ void mma(nb::handle d, nb::handle a, nb::handle b, nb::handle idesc, int cta_gro
   what.scale_a = optional_operand(scale_a, builder), what.scale_b = optional_operand(scale_b, builder);
   // The most particular of the three arguments that say whether D is read.
   const nb::handle enable = !pred_operand.is_none() ? pred_operand : scale_d;
-  what.enable_d = enable.is_none() ? build::Operand(enable_input_d) : operand(enable, builder);
+  what.enable_d = enable.is_none() ? author::Operand(enable_input_d) : operand(enable, builder);
   what.scale_d = optional_operand(scale_c, builder);
   what.guard = guard(predicate, builder);
   tcgen05::mma(builder, what);

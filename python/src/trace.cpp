@@ -19,8 +19,8 @@ namespace ptx::python {
 namespace {
 
 struct Trace {
-  explicit Trace(build::Options options) : builder(std::move(options)) {}
-  build::Builder builder;
+  explicit Trace(author::Options options) : builder(std::move(options)) {}
+  author::Builder builder;
   PyObject* outer = nullptr;  // the trace that was active when this one was entered
   bool has_raw = false;       // text of the author's own, which the builder does not look into
 };
@@ -46,20 +46,20 @@ void leave(nb::handle self) {
   throw nb::type_error(cat("Cannot convert ", shown(value), " to PTX operand").c_str());
 }
 
-build::Operand integer(PyObject* value) {
+author::Operand integer(PyObject* value) {
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow == 0) return build::Operand(static_cast<std::int64_t>(number));
+  if (overflow == 0) return author::Operand(static_cast<std::int64_t>(number));
   const unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(value) : 0;
   if (overflow < 0 || PyErr_Occurred()) {
     PyErr_Clear();
     throw nb::value_error(cat(shown(value), " does not fit into 64 bits").c_str());
   }
-  return build::Operand(static_cast<std::uint64_t>(large));
+  return author::Operand(static_cast<std::uint64_t>(large));
 }
 
 // Numbers of other libraries: NumPy's, torch's.
-std::optional<build::Operand> foreign_number(PyObject* value) {
+std::optional<author::Operand> foreign_number(PyObject* value) {
   if (PyIndex_Check(value)) {
     const nb::object index = nb::steal(PyNumber_Index(value));
     if (index.is_valid()) return integer(index.ptr());
@@ -68,40 +68,40 @@ std::optional<build::Operand> foreign_number(PyObject* value) {
   if (!PyObject_HasAttrString(value, "__float__")) return {};
   const double real = PyFloat_AsDouble(value);
   if (real == -1.0 && PyErr_Occurred()) throw nb::python_error();
-  return build::Operand(real);
+  return author::Operand(real);
 }
 
-const build::Reg& mine(const build::Reg& reg, build::Builder& builder) {
+const author::Reg& mine(const author::Reg& reg, author::Builder& builder) {
   if (reg.builder == &builder) return reg;
-  throw build::Refused(
+  throw author::Refused(
       {Diagnostic(Code::foreign_register, builder.place(),
                   cat("register ", reg.name(), " belongs to another kernel than the one being traced"))});
 }
 
-build::Operand text_operand(PyObject* value) {
+author::Operand text_operand(PyObject* value) {
   Py_ssize_t size = 0;
   const char* data = PyUnicode_AsUTF8AndSize(value, &size);
   if (!data) throw nb::python_error();
-  return build::Operand(std::string_view(data, static_cast<std::size_t>(size)));
+  return author::Operand(std::string_view(data, static_cast<std::size_t>(size)));
 }
 
-build::Operand rare(nb::handle value, build::Builder& builder) {
-  if (const auto* negated = as_not(value)) return mine(negated->reg, builder), build::Operand(*negated);
-  if (const auto* part = as_part(value)) return mine(part->reg, builder), build::Operand(*part);
+author::Operand rare(nb::handle value, author::Builder& builder) {
+  if (const auto* negated = as_not(value)) return mine(negated->reg, builder), author::Operand(*negated);
+  if (const auto* part = as_part(value)) return mine(part->reg, builder), author::Operand(*part);
   if (const auto* compound = as_compound(value)) {
     if (compound->builder == &builder) return *compound;
     builder.refuse(Code::foreign_register, "an operand with registers of another kernel");
   }
-  if (const auto* pair = as_pair(value)) return mine(pair->left, builder), build::Operand(*pair);
-  build::Operand found;
+  if (const auto* pair = as_pair(value)) return mine(pair->left, builder), author::Operand(*pair);
+  author::Operand found;
   if (shared_operand(value, found)) return found;
   if (auto number = foreign_number(value.ptr())) return *number;
   if (nb::hasattr(value, "address_operand")) return operand(value.attr("address_operand")(), builder);
-  if (nb::hasattr(value, "name")) return build::Operand(nb::cast<std::string>(value.attr("name")));
+  if (nb::hasattr(value, "name")) return author::Operand(nb::cast<std::string>(value.attr("name")));
   not_convertible(value);
 }
 
-ir::Guard guard_of(PyObject* names, PyObject* const* values, build::Builder& builder) {
+ir::Guard guard_of(PyObject* names, PyObject* const* values, author::Builder& builder) {
   if (!names) return {};
   const Py_ssize_t count = PyTuple_Size(names);
   ir::Guard found;
@@ -121,10 +121,10 @@ syntax::Parsed parse_in_body(const std::string& text) {
 
 // Statements as text: labels are the builder's too, the rest is printed as it stands, a line a line.
 void append_raw(const std::string& text) {
-  build::Builder& builder = active();
+  author::Builder& builder = active();
   Diagnostics why = parse_in_body(text).diagnostics;
   for (Diagnostic& diagnostic : why) diagnostic.place = builder.place();
-  if (has_error(why)) throw build::Refused(std::move(why));
+  if (has_error(why)) throw author::Refused(std::move(why));
   current->has_raw = true;
   for (std::size_t from = 0; from < text.size();) {
     const std::size_t end = std::min(text.find('\n', from), text.size());
@@ -151,19 +151,19 @@ void check_text(const ir::Module& module) {
   Diagnostics why = check::check(lowered.module);
   for (Diagnostic& diagnostic : why)
     if (diagnostic.place.line < lines.size()) diagnostic.place = lines[diagnostic.place.line];
-  if (has_error(why)) throw build::Refused(std::move(why));
+  if (has_error(why)) throw author::Refused(std::move(why));
 }
 
-build::Built finish(Trace& trace) {
-  build::Built built = trace.builder.finish();
+author::Built finish(Trace& trace) {
+  author::Built built = trace.builder.finish();
   if (trace.has_raw) check_text(built.module);
   return built;
 }
 
-build::Options options_of(std::string name, std::string target, std::optional<std::pair<int, int>> version,
-                          std::string extern_shared, std::uint32_t dynamic_shared,
-                          std::vector<std::string> directives) {
-  build::Options options;
+author::Options options_of(std::string name, std::string target, std::optional<std::pair<int, int>> version,
+                           std::string extern_shared, std::uint32_t dynamic_shared,
+                           std::vector<std::string> directives) {
+  author::Options options;
   options.name = std::move(name);
   options.target = std::move(target);
   if (version)
@@ -183,10 +183,10 @@ std::string shown(nb::handle value) {
   return text;
 }
 
-build::Builder* active_or_null() { return current ? &current->builder : nullptr; }
+author::Builder* active_or_null() { return current ? &current->builder : nullptr; }
 PyObject* active_owner() { return current_owner; }
 
-build::Builder& active() {
+author::Builder& active() {
   if (!current) {
     PyErr_SetString(PyExc_RuntimeError,
                     "No active kernel trace. Instructions are written inside a function decorated with @kernel.");
@@ -196,12 +196,12 @@ build::Builder& active() {
   return current->builder;
 }
 
-build::Operand operand(nb::handle value, build::Builder& builder) {
+author::Operand operand(nb::handle value, author::Builder& builder) {
   PyObject* object = value.ptr();
-  if (const auto* reg = as_reg(value)) return build::Operand(mine(*reg, builder));
+  if (const auto* reg = as_reg(value)) return author::Operand(mine(*reg, builder));
   if (PyLong_Check(object)) return integer(object);
-  if (PyFloat_Check(object)) return build::Operand(PyFloat_AsDouble(object));
-  if (const auto* address = as_address(value)) return build::Operand(*address);
+  if (PyFloat_Check(object)) return author::Operand(PyFloat_AsDouble(object));
+  if (const auto* address = as_address(value)) return author::Operand(*address);
   if (PyUnicode_Check(object)) return text_operand(object);
   if (const auto* array = as_array(value)) return builder.vector(*array);
   if (PyList_Check(object)) return builder.vector(operands(value, builder));
@@ -209,16 +209,16 @@ build::Operand operand(nb::handle value, build::Builder& builder) {
   return rare(value, builder);
 }
 
-std::vector<build::Operand> operands(nb::handle sequence, build::Builder& builder) {
-  std::vector<build::Operand> list;
+std::vector<author::Operand> operands(nb::handle sequence, author::Builder& builder) {
+  std::vector<author::Operand> list;
   for (nb::handle item : sequence) list.push_back(operand(item, builder));
   return list;
 }
 
-build::Address address(nb::handle value, build::Builder& builder) {
+author::Address address(nb::handle value, author::Builder& builder) {
   if (const auto* address = as_address(value)) return *address;
   if (const auto* reg = as_reg(value)) return builder.address(mine(*reg, builder));
-  build::Address found;
+  author::Address found;
   if (shared_address(value, found)) return found;
   if (PyUnicode_Check(value.ptr())) return builder.address(text_operand(value.ptr()));
   if (nb::hasattr(value, "address_operand")) return address(value.attr("address_operand")(), builder);
@@ -226,7 +226,7 @@ build::Address address(nb::handle value, build::Builder& builder) {
   throw nb::type_error(cat("Cannot convert ", shown(value), " to a PTX address").c_str());
 }
 
-ir::Guard guard(nb::handle predicate, build::Builder& builder) {
+ir::Guard guard(nb::handle predicate, author::Builder& builder) {
   if (predicate.is_none()) return {};
   if (const auto* reg = as_reg(predicate)) return builder.guard(mine(*reg, builder));
   if (const auto* negated = as_not(predicate)) return mine(negated->reg, builder), builder.guard(*negated);
@@ -251,11 +251,11 @@ PyObject* raw_emit(PyObject*, PyObject* text) {
 PyObject* emit(const isa::Mnemonic& mnemonic, PyObject* const* args, std::size_t count, PyObject* names) {
   return caught(
       [&] {
-        build::Builder& builder = active();
+        author::Builder& builder = active();
         const ir::Guard guarded = guard_of(names, args + count, builder);
-        std::array<build::Operand, 8> few;
-        std::vector<build::Operand> many(count > few.size() ? count : 0);
-        build::Operand* list = count > few.size() ? many.data() : few.data();
+        std::array<author::Operand, 8> few;
+        std::vector<author::Operand> many(count > few.size() ? count : 0);
+        author::Operand* list = count > few.size() ? many.data() : few.data();
         for (std::size_t i = 0; i < count; ++i) list[i] = operand(args[i], builder);
         builder.emit(&mnemonic, {list, count}, guarded);
         PyObject* result = count != 0 && as_reg(args[0]) ? args[0] : Py_None;
@@ -269,7 +269,7 @@ void init_trace(nb::module_& m) {
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
-    } catch (const build::Refused& refused) {
+    } catch (const author::Refused& refused) {
       set_error(Phase::authoring, refused.why());
     }
   });
@@ -308,7 +308,7 @@ void init_trace(nb::module_& m) {
   m.def(
       "emit",
       [](const std::string& mnemonic, nb::args args, nb::kwargs kwargs) {
-        build::Builder& builder = active();
+        author::Builder& builder = active();
         ir::Guard guarded;
         for (auto [name, value] : kwargs) {
           if (nb::cast<std::string>(name) != "pred")

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "ptx/author/builder.h"
 #include "ptx/base/text.h"
-#include "ptx/build/builder.h"
 #include "python/src/module.h"
 
 namespace ptx::python {
@@ -32,36 +32,36 @@ nb::object type_object(isa::Type type);     // the singleton of pyptx.types
 std::string shown(nb::handle value);        // repr()
 
 // The trace that the calling thread is in, its builder told the author's place; RuntimeError outside of one.
-build::Builder& active();
-build::Builder* active_or_null();
+author::Builder& active();
+author::Builder* active_or_null();
 PyObject* active_owner();  // borrowed: the Trace object, which keeps the builder alive
 
 // Values, each a raw Python type with the library's value in it. They keep the trace that made them alive.
-nb::object make(const build::Reg& reg);
-nb::object make(const build::RegArray& array);
-nb::object make(const build::Not& negated);
-nb::object make(const build::Part& part);
-nb::object make(const build::Pair& pair);
-nb::object make(const build::Address& address);
-nb::object make(const build::Operand& operand);  // of several parts
-const build::Reg* as_reg(nb::handle value);      // null: something else; so below
-const build::RegArray* as_array(nb::handle value);
-const build::Not* as_not(nb::handle value);
-const build::Part* as_part(nb::handle value);
-const build::Operand* as_compound(nb::handle value);
-const build::Pair* as_pair(nb::handle value);
-const build::Address* as_address(nb::handle value);
-const build::Reg& reg_argument(nb::handle value, const char* what);  // TypeError for something else
+nb::object make(const author::Reg& reg);
+nb::object make(const author::RegArray& array);
+nb::object make(const author::Not& negated);
+nb::object make(const author::Part& part);
+nb::object make(const author::Pair& pair);
+nb::object make(const author::Address& address);
+nb::object make(const author::Operand& operand);  // of several parts
+const author::Reg* as_reg(nb::handle value);      // null: something else; so below
+const author::RegArray* as_array(nb::handle value);
+const author::Not* as_not(nb::handle value);
+const author::Part* as_part(nb::handle value);
+const author::Operand* as_compound(nb::handle value);
+const author::Pair* as_pair(nb::handle value);
+const author::Address* as_address(nb::handle value);
+const author::Reg& reg_argument(nb::handle value, const char* what);  // TypeError for something else
 
 // What a Python value means as an operand. TypeError "Cannot convert ... to PTX operand".
-build::Operand operand(nb::handle value, build::Builder& builder);
-std::vector<build::Operand> operands(nb::handle sequence, build::Builder& builder);
+author::Operand operand(nb::handle value, author::Builder& builder);
+std::vector<author::Operand> operands(nb::handle sequence, author::Builder& builder);
 // The address that a value stands for: an address, a register or symbol in brackets, a shared object.
-build::Address address(nb::handle value, build::Builder& builder);
-bool shared_address(nb::handle value, build::Address& out);  // of the objects of shared.cpp; false: none of them
-bool shared_operand(nb::handle value, build::Operand& out);
-ir::Guard guard(nb::handle predicate, build::Builder& builder);  // None: unconditional
-std::string name_argument(nb::handle value);                     // a str, or the name of something with one
+author::Address address(nb::handle value, author::Builder& builder);
+bool shared_address(nb::handle value, author::Address& out);  // of the objects of shared.cpp; false: none of them
+bool shared_operand(nb::handle value, author::Operand& out);
+ir::Guard guard(nb::handle predicate, author::Builder& builder);  // None: unconditional
+std::string name_argument(nb::handle value);                      // a str, or the name of something with one
 
 // Emits one instruction: the Python arguments are its operands, `pred=` (in `names`) its guard. Returns operand 0 if it
 // is a register, else None.
@@ -73,7 +73,7 @@ template <class Body>
 auto caught(Body&& body, decltype(body()) failed) noexcept -> decltype(body()) {
   try {
     return body();
-  } catch (const build::Refused& refused) {
+  } catch (const author::Refused& refused) {
     set_error(Phase::authoring, refused.why());
   } catch (nb::python_error& error) {
     error.restore();

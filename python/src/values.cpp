@@ -2,7 +2,7 @@
 // operators and operands are the hot path of tracing; each slot converts, calls the library, and wraps what comes back.
 #include <type_traits>
 
-#include "ptx/build/expression.h"
+#include "ptx/author/expression.h"
 #include "python/src/trace.h"
 
 namespace ptx::python {
@@ -53,32 +53,32 @@ PyObject* text(std::string_view view) {
 }
 
 bool number_like(PyObject* value) {
-  return unbox<build::Reg>(value) || PyLong_Check(value) || PyFloat_Check(value) || PyIndex_Check(value) ||
+  return unbox<author::Reg>(value) || PyLong_Check(value) || PyFloat_Check(value) || PyIndex_Check(value) ||
          PyObject_HasAttrString(value, "__float__");
 }
 
 // Operators -------------------------------------------------------------------------------------------------------
 
-using Binary = build::Reg (*)(const build::Operand&, const build::Operand&);
+using Binary = author::Reg (*)(const author::Operand&, const author::Operand&);
 
 PyObject* binary(PyObject* a, PyObject* b, Binary operation) {
   if (!number_like(a) || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
-        build::Builder& builder = active();
+        author::Builder& builder = active();
         return box(operation(operand(a, builder), operand(b, builder)));
       },
       nullptr);
 }
 
 // A shift's left side is a register.
-using Shift = build::Reg (*)(const build::Reg&, const build::Operand&);
+using Shift = author::Reg (*)(const author::Reg&, const author::Operand&);
 PyObject* shift(PyObject* a, PyObject* b, Shift operation) {
-  const auto* left = unbox<build::Reg>(a);
+  const auto* left = unbox<author::Reg>(a);
   if (!left || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
-        build::Builder& builder = active();
+        author::Builder& builder = active();
         return box(operation(*left, operand(b, builder)));
       },
       nullptr);
@@ -89,64 +89,64 @@ PyObject* in_place(PyObject* a, PyObject* b) {
   if (!number_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
-        build::Builder& builder = active();
-        build::assign(op, self_of<build::Reg>(a), operand(b, builder));
+        author::Builder& builder = active();
+        author::assign(op, self_of<author::Reg>(a), operand(b, builder));
         Py_INCREF(a);
         return a;
       },
       nullptr);
 }
 
-PyObject* add(PyObject* a, PyObject* b) { return binary(a, b, build::add); }
-PyObject* subtract(PyObject* a, PyObject* b) { return binary(a, b, build::sub); }
-PyObject* multiply(PyObject* a, PyObject* b) { return binary(a, b, build::mul); }
-PyObject* bit_and(PyObject* a, PyObject* b) { return binary(a, b, build::and_); }
-PyObject* bit_xor(PyObject* a, PyObject* b) { return binary(a, b, build::xor_); }
-PyObject* left_shift(PyObject* a, PyObject* b) { return shift(a, b, build::shl); }
-PyObject* right_shift(PyObject* a, PyObject* b) { return shift(a, b, build::shr); }
+PyObject* add(PyObject* a, PyObject* b) { return binary(a, b, author::add); }
+PyObject* subtract(PyObject* a, PyObject* b) { return binary(a, b, author::sub); }
+PyObject* multiply(PyObject* a, PyObject* b) { return binary(a, b, author::mul); }
+PyObject* bit_and(PyObject* a, PyObject* b) { return binary(a, b, author::and_); }
+PyObject* bit_xor(PyObject* a, PyObject* b) { return binary(a, b, author::xor_); }
+PyObject* left_shift(PyObject* a, PyObject* b) { return shift(a, b, author::shl); }
+PyObject* right_shift(PyObject* a, PyObject* b) { return shift(a, b, author::shr); }
 
-bool is_predicate(const build::Reg* reg) { return reg && reg->type == isa::Type::pred; }
+bool is_predicate(const author::Reg* reg) { return reg && reg->type == isa::Type::pred; }
 
 // `p | q`, `d | p`, `[a, b] | p`, `p | "_"`: two destinations. Between integers it is the operator.
 PyObject* bit_or(PyObject* a, PyObject* b) {
-  const auto* left = unbox<build::Reg>(a);
-  const auto* right = unbox<build::Reg>(b);
-  if (left && right && (is_predicate(left) || is_predicate(right))) return box(build::Pair{*left, *right});
+  const auto* left = unbox<author::Reg>(a);
+  const auto* right = unbox<author::Reg>(b);
+  if (left && right && (is_predicate(left) || is_predicate(right))) return box(author::Pair{*left, *right});
   const auto sink = [](PyObject* o) { return PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, "_") == 0; };
   if (sink(a) || sink(b) || (right && (PyList_Check(a) || as_array(a)))) {
     return caught(
         [&] {
-          build::Builder& builder = active();
+          author::Builder& builder = active();
           return box(builder.pair(operand(a, builder), operand(b, builder)));
         },
         nullptr);
   }
-  return binary(a, b, build::or_);
+  return binary(a, b, author::or_);
 }
 
 PyObject* in_place_or(PyObject* a, PyObject* b) {
-  if (is_predicate(unbox<build::Reg>(a)) || is_predicate(unbox<build::Reg>(b))) return bit_or(a, b);
+  if (is_predicate(unbox<author::Reg>(a)) || is_predicate(unbox<author::Reg>(b))) return bit_or(a, b);
   return in_place<'|'>(a, b);
 }
 
 PyObject* invert(PyObject* a) {
-  const build::Reg& reg = self_of<build::Reg>(a);
-  if (is_predicate(&reg)) return box(build::Not{reg}, owner_of<build::Reg>(a));
-  return caught([&] { return active(), box(build::not_(reg)); }, nullptr);
+  const author::Reg& reg = self_of<author::Reg>(a);
+  if (is_predicate(&reg)) return box(author::Not{reg}, owner_of<author::Reg>(a));
+  return caught([&] { return active(), box(author::not_(reg)); }, nullptr);
 }
 
 PyObject* negative(PyObject* a) {
-  return caught([&] { return active(), box(build::neg(self_of<build::Reg>(a))); }, nullptr);
+  return caught([&] { return active(), box(author::neg(self_of<author::Reg>(a))); }, nullptr);
 }
 
 PyObject* compare(PyObject* a, PyObject* b, int operation) {
-  using enum build::Compare;
-  constexpr build::Compare operations[] = {lt, le, eq, ne, gt, ge};  // Py_LT, Py_LE, Py_EQ, Py_NE, Py_GT, Py_GE
+  using enum author::Compare;
+  constexpr author::Compare operations[] = {lt, le, eq, ne, gt, ge};  // Py_LT, Py_LE, Py_EQ, Py_NE, Py_GT, Py_GE
   if (!number_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
-        build::Builder& builder = active();
-        return box(build::compare(operations[operation], operand(a, builder), operand(b, builder)));
+        author::Builder& builder = active();
+        return box(author::compare(operations[operation], operand(a, builder), operand(b, builder)));
       },
       nullptr);
 }
@@ -154,8 +154,8 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
 int truth(PyObject* a) {
   return caught(
       [&]() -> int {
-        const build::Reg& reg = self_of<build::Reg>(a);
-        throw build::Refused(
+        const author::Reg& reg = self_of<author::Reg>(a);
+        throw author::Refused(
             {Diagnostic(Code::truth_of_register, author_place(),
                         cat("register ", reg.name(),
                             " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
@@ -166,30 +166,30 @@ int truth(PyObject* a) {
 // Reg --------------------------------------------------------------------------------------------------------------
 
 PyObject* reg_name(PyObject* self, void*) {
-  return caught([&] { return text(self_of<build::Reg>(self).name()); }, nullptr);
+  return caught([&] { return text(self_of<author::Reg>(self).name()); }, nullptr);
 }
 PyObject* reg_dtype(PyObject* self, void*) {
-  return caught([&] { return type_object(self_of<build::Reg>(self).type).release().ptr(); }, nullptr);
+  return caught([&] { return type_object(self_of<author::Reg>(self).type).release().ptr(); }, nullptr);
 }
 PyObject* reg_repr(PyObject* self) {
   return caught(
       [&] {
-        const build::Reg& reg = self_of<build::Reg>(self);
+        const author::Reg& reg = self_of<author::Reg>(self);
         return text(cat("Reg(", reg.name(), ", ", info(reg.type).name, ")"));
       },
       nullptr);
 }
 Py_hash_t reg_hash(PyObject* self) {
-  const build::Reg& reg = self_of<build::Reg>(self);
+  const author::Reg& reg = self_of<author::Reg>(self);
   return static_cast<Py_hash_t>((std::uint64_t{reg.id} << 1 | reg.special) * 0x9E3779B97F4A7C15ull >> 2);
 }
 
-template <build::Reg (*operation)(const build::Reg&, const build::Operand&)>
+template <author::Reg (*operation)(const author::Reg&, const author::Operand&)>
 PyObject* method(PyObject* self, PyObject* other) {
   return caught(
       [&] {
-        build::Builder& builder = active();
-        return box(operation(self_of<build::Reg>(self), operand(other, builder)));
+        author::Builder& builder = active();
+        return box(operation(self_of<author::Reg>(self), operand(other, builder)));
       },
       nullptr);
 }
@@ -208,17 +208,17 @@ PyObject* reg_attribute(PyObject* self, PyObject* name) {
       !selects(byte_mask))
     return nullptr;
   PyErr_Clear();
-  return box(build::part(self_of<build::Reg>(self), word), owner_of<build::Reg>(self));
+  return box(author::part(self_of<author::Reg>(self), word), owner_of<author::Reg>(self));
 }
 
 PyGetSetDef reg_fields[] = {{"name", reg_name, nullptr, "Its name in the text.", nullptr},
                             {"dtype", reg_dtype, nullptr, "Its type.", nullptr},
                             {}};
-PyMethodDef reg_methods[] = {{"max", method<build::max>, METH_O, "The larger of this and a register or number."},
-                             {"min", method<build::min>, METH_O, "The smaller of this and a register or number."},
+PyMethodDef reg_methods[] = {{"max", method<author::max>, METH_O, "The larger of this and a register or number."},
+                             {"min", method<author::min>, METH_O, "The smaller of this and a register or number."},
                              {}};
 #define PTX_SLOT(slot, function) {slot, reinterpret_cast<void*>(function)}
-PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Reg>),
+PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Reg>),
                            PTX_SLOT(Py_tp_repr, reg_repr),
                            PTX_SLOT(Py_tp_hash, reg_hash),
                            PTX_SLOT(Py_tp_getattro, reg_attribute),
@@ -251,10 +251,10 @@ PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Reg>),
 PyObject* array_item(PyObject* self, Py_ssize_t i) {
   return caught(
       [&]() -> PyObject* {
-        const build::RegArray& array = self_of<build::RegArray>(self);
+        const author::RegArray& array = self_of<author::RegArray>(self);
         if (i >= 0 && static_cast<std::uint64_t>(i) < array.count)
-          return box(array[static_cast<std::uint32_t>(i)], owner_of<build::RegArray>(self));
-        throw build::Refused(
+          return box(array[static_cast<std::uint32_t>(i)], owner_of<author::RegArray>(self));
+        throw author::Refused(
             {Diagnostic(Code::index_range, author_place(),
                         cat("index ", i, " of ", array.base(), "<", array.count, "> is not in 0..", array.count - 1))});
       },
@@ -282,15 +282,15 @@ int array_assign(PyObject* self, PyObject* key, PyObject* value) {
       [&] {
         active();
         if (!value) throw nb::type_error("registers of an array cannot be deleted");
-        const build::Reg& reg = reg_argument(value, "the value of a register array's element");
-        const build::RegArray& array = self_of<build::RegArray>(self);
+        const author::Reg& reg = reg_argument(value, "the value of a register array's element");
+        const author::RegArray& array = self_of<author::RegArray>(self);
         array.set(index < 0 ? array.count : static_cast<std::uint32_t>(index), reg);
         return 0;
       },
       -1);
 }
 
-Py_ssize_t array_length(PyObject* self) { return static_cast<Py_ssize_t>(self_of<build::RegArray>(self).count); }
+Py_ssize_t array_length(PyObject* self) { return static_cast<Py_ssize_t>(self_of<author::RegArray>(self).count); }
 
 PyObject* array_regs(PyObject* self, PyObject*) { return PySequence_List(self); }
 
@@ -303,16 +303,16 @@ PyObject* array_hw_order(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* array_base(PyObject* self, void*) {
-  return caught([&] { return text(self_of<build::RegArray>(self).base()); }, nullptr);
+  return caught([&] { return text(self_of<author::RegArray>(self).base()); }, nullptr);
 }
 PyObject* array_count(PyObject* self, void*) { return PyLong_FromSsize_t(array_length(self)); }
 PyObject* array_dtype(PyObject* self, void*) {
-  return caught([&] { return type_object(self_of<build::RegArray>(self).type).release().ptr(); }, nullptr);
+  return caught([&] { return type_object(self_of<author::RegArray>(self).type).release().ptr(); }, nullptr);
 }
 PyObject* array_repr(PyObject* self) {
   return caught(
       [&] {
-        const build::RegArray& array = self_of<build::RegArray>(self);
+        const author::RegArray& array = self_of<author::RegArray>(self);
         return text(cat("RegArray(", array.base(), "<", array.count, ">, ", info(array.type).name, ")"));
       },
       nullptr);
@@ -326,7 +326,7 @@ PyMethodDef array_methods[] = {{"regs", array_regs, METH_NOARGS, "Its registers 
                                {"hw_order", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_hw_order)),
                                 METH_VARARGS | METH_KEYWORDS, "Its registers as a list, last first with reverse=True."},
                                {}};
-PyType_Slot array_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::RegArray>),
+PyType_Slot array_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::RegArray>),
                              PTX_SLOT(Py_tp_repr, array_repr),
                              {Py_tp_getset, array_fields},
                              {Py_tp_methods, array_methods},
@@ -339,23 +339,23 @@ PyType_Slot array_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::RegArray>),
 
 // NegPred, RegPart, PipeRef, AddressOperand ------------------------------------------------------------------------
 
-PyObject* not_reg(PyObject* self, void*) { return box(self_of<build::Not>(self).reg, owner_of<build::Not>(self)); }
+PyObject* not_reg(PyObject* self, void*) { return box(self_of<author::Not>(self).reg, owner_of<author::Not>(self)); }
 PyObject* not_invert(PyObject* self) { return not_reg(self, nullptr); }
 PyObject* not_repr(PyObject* self) {
-  return caught([&] { return text(cat("NegPred(", self_of<build::Not>(self).reg.name(), ")")); }, nullptr);
+  return caught([&] { return text(cat("NegPred(", self_of<author::Not>(self).reg.name(), ")")); }, nullptr);
 }
 int not_truth(PyObject* self) {
   return caught(
       [&]() -> int {
-        throw build::Refused(
+        throw author::Refused(
             {Diagnostic(Code::truth_of_register, author_place(),
-                        cat("predicate !", self_of<build::Not>(self).reg.name(),
+                        cat("predicate !", self_of<author::Not>(self).reg.name(),
                             " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
       },
       -1);
 }
 PyGetSetDef not_fields[] = {{"reg", not_reg, nullptr, "The predicate that is negated.", nullptr}, {}};
-PyType_Slot not_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Not>),
+PyType_Slot not_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Not>),
                            PTX_SLOT(Py_tp_repr, not_repr),
                            PTX_SLOT(Py_nb_invert, not_invert),
                            PTX_SLOT(Py_nb_bool, not_truth),
@@ -363,37 +363,39 @@ PyType_Slot not_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Not>),
                            {0, nullptr}};
 
 PyObject* part_negative(PyObject* self) {
-  return box(build::minus(self_of<build::Part>(self)), owner_of<build::Part>(self));
+  return box(author::minus(self_of<author::Part>(self)), owner_of<author::Part>(self));
 }
-PyObject* part_reg(PyObject* self, void*) { return box(self_of<build::Part>(self).reg, owner_of<build::Part>(self)); }
+PyObject* part_reg(PyObject* self, void*) { return box(self_of<author::Part>(self).reg, owner_of<author::Part>(self)); }
 PyGetSetDef part_fields[] = {{"reg", part_reg, nullptr, "The register.", nullptr}, {}};
-PyType_Slot part_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Part>),
+PyType_Slot part_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Part>),
                             PTX_SLOT(Py_nb_negative, part_negative),
                             {Py_tp_getset, part_fields},
                             {0, nullptr}};
 
-PyObject* pair_left(PyObject* self, void*) { return box(self_of<build::Pair>(self).left, owner_of<build::Pair>(self)); }
+PyObject* pair_left(PyObject* self, void*) {
+  return box(self_of<author::Pair>(self).left, owner_of<author::Pair>(self));
+}
 PyObject* pair_right(PyObject* self, void*) {
-  return box(self_of<build::Pair>(self).right, owner_of<build::Pair>(self));
+  return box(self_of<author::Pair>(self).right, owner_of<author::Pair>(self));
 }
 PyGetSetDef pair_fields[] = {{"left", pair_left, nullptr, "The first destination.", nullptr},
                              {"right", pair_right, nullptr, "The second destination.", nullptr},
                              {}};
-PyType_Slot pair_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Pair>), {Py_tp_getset, pair_fields}, {0, nullptr}};
+PyType_Slot pair_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Pair>), {Py_tp_getset, pair_fields}, {0, nullptr}};
 
-PyObject* address_offset(PyObject* self, void*) { return PyLong_FromLongLong(self_of<build::Address>(self).offset); }
+PyObject* address_offset(PyObject* self, void*) { return PyLong_FromLongLong(self_of<author::Address>(self).offset); }
 PyObject* address_unified(PyObject* self, void*) {
-  build::Address made = self_of<build::Address>(self);
+  author::Address made = self_of<author::Address>(self);
   made.unified = true;
-  return box(made, owner_of<build::Address>(self));
+  return box(made, owner_of<author::Address>(self));
 }
 PyGetSetDef address_fields[] = {{"offset", address_offset, nullptr, "Bytes from the base.", nullptr},
                                 {"unified", address_unified, nullptr, "[a].unified", nullptr},
                                 {}};
 PyType_Slot address_slots[] = {
-    PTX_SLOT(Py_tp_dealloc, dealloc<build::Address>), {Py_tp_getset, address_fields}, {0, nullptr}};
+    PTX_SLOT(Py_tp_dealloc, dealloc<author::Address>), {Py_tp_getset, address_fields}, {0, nullptr}};
 
-PyType_Slot compound_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<build::Operand>), {0, nullptr}};
+PyType_Slot compound_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Operand>), {0, nullptr}};
 
 template <class Value>
 void add_type(nb::module_& m, const char* name, const char* qualified, PyType_Slot* slots) {
@@ -412,39 +414,39 @@ nb::object checked(const Value& value) {
 
 }  // namespace
 
-nb::object make(const build::Reg& reg) { return checked(reg); }
-nb::object make(const build::RegArray& array) { return checked(array); }
-nb::object make(const build::Not& negated) { return checked(negated); }
-nb::object make(const build::Part& part) { return checked(part); }
-nb::object make(const build::Pair& pair) { return checked(pair); }
-nb::object make(const build::Address& address) { return checked(address); }
-nb::object make(const build::Operand& operand) { return checked(operand); }
-const build::Reg* as_reg(nb::handle value) { return unbox<build::Reg>(value.ptr()); }
-const build::RegArray* as_array(nb::handle value) { return unbox<build::RegArray>(value.ptr()); }
-const build::Not* as_not(nb::handle value) { return unbox<build::Not>(value.ptr()); }
-const build::Part* as_part(nb::handle value) { return unbox<build::Part>(value.ptr()); }
-const build::Pair* as_pair(nb::handle value) { return unbox<build::Pair>(value.ptr()); }
-const build::Operand* as_compound(nb::handle value) { return unbox<build::Operand>(value.ptr()); }
-const build::Address* as_address(nb::handle value) { return unbox<build::Address>(value.ptr()); }
+nb::object make(const author::Reg& reg) { return checked(reg); }
+nb::object make(const author::RegArray& array) { return checked(array); }
+nb::object make(const author::Not& negated) { return checked(negated); }
+nb::object make(const author::Part& part) { return checked(part); }
+nb::object make(const author::Pair& pair) { return checked(pair); }
+nb::object make(const author::Address& address) { return checked(address); }
+nb::object make(const author::Operand& operand) { return checked(operand); }
+const author::Reg* as_reg(nb::handle value) { return unbox<author::Reg>(value.ptr()); }
+const author::RegArray* as_array(nb::handle value) { return unbox<author::RegArray>(value.ptr()); }
+const author::Not* as_not(nb::handle value) { return unbox<author::Not>(value.ptr()); }
+const author::Part* as_part(nb::handle value) { return unbox<author::Part>(value.ptr()); }
+const author::Pair* as_pair(nb::handle value) { return unbox<author::Pair>(value.ptr()); }
+const author::Operand* as_compound(nb::handle value) { return unbox<author::Operand>(value.ptr()); }
+const author::Address* as_address(nb::handle value) { return unbox<author::Address>(value.ptr()); }
 
-const build::Reg& reg_argument(nb::handle value, const char* what) {
-  if (const build::Reg* reg = as_reg(value)) return *reg;
+const author::Reg& reg_argument(nb::handle value, const char* what) {
+  if (const author::Reg* reg = as_reg(value)) return *reg;
   throw nb::type_error(cat(what, " is a register, not ", shown(value)).c_str());
 }
 
 void init_values(nb::module_& m) {
-  add_type<build::Reg>(m, "Reg", "pyptx._core.Reg", reg_slots);
+  add_type<author::Reg>(m, "Reg", "pyptx._core.Reg", reg_slots);
   m.attr("Reg").attr("__array_ufunc__") = nb::none();  // numpy.int64(3) + reg is ours, not an array of objects
-  add_type<build::RegArray>(m, "RegArray", "pyptx._core.RegArray", array_slots);
-  add_type<build::Not>(m, "NegPred", "pyptx._core.NegPred", not_slots);
-  add_type<build::Part>(m, "RegPart", "pyptx._core.RegPart", part_slots);
-  add_type<build::Pair>(m, "PipeRef", "pyptx._core.PipeRef", pair_slots);
+  add_type<author::RegArray>(m, "RegArray", "pyptx._core.RegArray", array_slots);
+  add_type<author::Not>(m, "NegPred", "pyptx._core.NegPred", not_slots);
+  add_type<author::Part>(m, "RegPart", "pyptx._core.RegPart", part_slots);
+  add_type<author::Pair>(m, "PipeRef", "pyptx._core.PipeRef", pair_slots);
   m.def(
-      "minus", [](nb::handle value) { return make(build::minus(reg_argument(value, "what vmad negates"))); },
+      "minus", [](nb::handle value) { return make(author::minus(reg_argument(value, "what vmad negates"))); },
       nb::arg("reg"), nb::sig("def minus(reg: Reg) -> RegPart"),
       "-reg, as an operand of vmad; a part of one is `-a.h0`.");
-  add_type<build::Address>(m, "AddressOperand", "pyptx._core.AddressOperand", address_slots);
-  add_type<build::Operand>(m, "CompoundOperand", "pyptx._core.CompoundOperand", compound_slots);
+  add_type<author::Address>(m, "AddressOperand", "pyptx._core.AddressOperand", address_slots);
+  add_type<author::Operand>(m, "CompoundOperand", "pyptx._core.CompoundOperand", compound_slots);
 }
 
 }  // namespace ptx::python

@@ -1,0 +1,441 @@
+// The Builder's core: appending instructions and statements, places, labels.
+#include "ptx/author/builder.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ptx/author/state.h"
+#include "ptx/base/text.h"
+#include "ptx/check/check.h"
+#include "ptx/ir/lower.h"
+#include "ptx/syntax/parse.h"
+
+namespace ptx::author {
+
+Builder::Builder(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
+  place_ = options_.place;
+  state_->module.version = options_.version;
+  state_->module.target = options_.target;
+  state_->goal = check::goal_of(state_->module);
+  ir::Function& f = state_->function;
+  f.name = Name(options_.name);
+  f.linking = "visible";
+  f.directives = options_.directives;
+  f.place = options_.place;
+}
+
+Builder::~Builder() = default;
+
+void Builder::refuse(Code code, std::string message) const {
+  throw Refused(Diagnostics{Diagnostic(code, place_, std::move(message))});
+}
+
+bool Builder::State::holds(std::uint64_t token) const {
+  if (token >> 32 != epoch) return false;
+  const auto id = static_cast<std::uint32_t>(token);
+  if (id == 0) return true;
+  for (const Region& region : regions) {
+    if (region.id == id) return true;
+  }
+  return false;
+}
+
+namespace {
+
+// The type that operand `i` of `count` has to have, for spelling a number there. none: not known.
+isa::Type operand_type(const isa::Mnemonic& mnemonic, std::size_t i, std::size_t count) {
+  for (const isa::Match& match : mnemonic.matches) {
+    if (match.operands.size() < count) continue;
+    std::size_t at = 0;
+    bool joined = false;  // the row is part of the operand before it
+    for (const isa::Pattern& pattern : match.operands) {
+      if (!joined && !pattern.row->inner && at++ == i) return pattern.type;
+      joined = pattern.row->pair;
+    }
+  }
+  if (!mnemonic.matches.empty()) return isa::Type::none;
+  for (auto word = mnemonic.modifiers.rbegin(); word != mnemonic.modifiers.rend(); ++word) {
+    if (const auto type = isa::type_named(*word)) return *type;
+  }
+  return isa::Type::none;
+}
+
+bool in_range(const ir::Operand& number, isa::Type type) {
+  const isa::TypeInfo& info = isa::info(type);
+  const bool integer =
+      info.kind == isa::TypeKind::bits || info.kind == isa::TypeKind::unsigned_ || info.kind == isa::TypeKind::signed_;
+  if (!integer || info.bits < 8 || info.bits >= 64) return true;
+  if (number.wide) return false;
+  return number.value >= -(std::int64_t{1} << (info.bits - 1)) && number.value < (std::int64_t{1} << info.bits);
+}
+
+bool spell_real(ir::Operand& number, double value, isa::Type type) {
+  using isa::Type;
+  if (type == Type::f32 || type == Type::b32 || type == Type::tf32) {
+    number.kind = ir::Operand::Kind::f32;
+    number.bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    return true;
+  }
+  if (type == Type::f64 || type == Type::b64) {
+    number.kind = ir::Operand::Kind::f64;
+    number.bits = std::bit_cast<std::uint64_t>(value);
+    return true;
+  }
+  return false;
+}
+
+// A number as the instruction's type writes it; false if it cannot.
+bool spell(ir::Operand& number, isa::Type type) {
+  const bool real = number.kind == ir::Operand::Kind::f64;
+  if (real) return spell_real(number, std::bit_cast<double>(number.bits), type);
+  if (type == isa::Type::f32 || type == isa::Type::f64 || type == isa::Type::tf32) {
+    return spell_real(number, number.wide ? static_cast<double>(number.bits) : static_cast<double>(number.value), type);
+  }
+  return in_range(number, type);
+}
+
+bool is_hidden(const Builder::State& s, ir::RegisterId id) {
+  return std::any_of(s.blocks.begin(), s.blocks.end(), [&](const auto& block) { return block.hidden.contains(id); });
+}
+
+bool mentions_hidden(const Builder::State& s, std::span<const ir::Operand> operands) {
+  for (const ir::Operand& o : operands) {
+    if (o.child_count && mentions_hidden(s, s.function.children(o))) return true;
+    if (o.kind == ir::Operand::Kind::reg && is_hidden(s, o.id)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard) {
+  State& s = *state_;
+  ir::Function& f = s.function;
+  const std::size_t first = f.operands.size();
+  const auto undo = [&] { f.operands.resize(first); };
+  make_room(f.operands, operands.size());
+  make_room(f.instructions);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Operand& o = operands[i];
+    if (o.builder && o.builder != this) {
+      undo();
+      refuse(Code::foreign_register,
+             cat('`', mnemonic->text, "`: operand ", i + 1, " is a register of another kernel"));
+    }
+    f.operands.push_back(o.ir);
+    ir::Operand& put = f.operands.back();
+    if (o.literal != Operand::Literal::none) {
+      if (!spell(put, operand_type(*mnemonic, i, operands.size()))) {
+        undo();
+        refuse_number(*mnemonic, i, o);
+      }
+    } else if (put.kind >= ir::Operand::Kind::symbol && !resolve(*mnemonic, put, i, operands.size())) {
+      undo();
+      refuse_number(*mnemonic, i, o);
+    }
+  }
+  if (s.inside_scope() && (is_hidden(s, guard.reg) || mentions_hidden(s, std::span(f.operands).subspan(first)))) {
+    undo();
+    refuse(Code::duplicate_name,
+           cat('`', mnemonic->text, "`: an operand is hidden by a register of its name in the open scope"));
+  }
+  ir::Instruction made{mnemonic, nullptr, static_cast<std::uint32_t>(first),
+                       static_cast<std::uint32_t>(operands.size()), guard};
+  if (auto wrong = check::check_instruction(s.goal, f, made, place_)) {
+    if (wrong->severity != Severity::error) {
+      s.notes.push_back(std::move(*wrong));
+    } else {
+      undo();
+      throw Refused(Diagnostics{std::move(*wrong)});
+    }
+  }
+  s.statement(ir::Statement::Kind::instruction, static_cast<std::uint32_t>(f.instructions.size()), place_);
+  f.instructions.push_back(made);
+  if (mnemonic->flow == isa::Flow::branch) s.branched = true;
+}
+
+// The parts of a compound operand, and registers written as text. False if a number cannot be spelled.
+bool Builder::resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::size_t i, std::size_t count) {
+  using Kind = ir::Operand::Kind;
+  ir::Function& f = state_->function;
+  if (operand.kind == Kind::symbol) {
+    const std::string_view text = Name::from_id(operand.id).view();
+    if (!text.starts_with('%')) return true;
+    if (const auto reg = named(text)) operand = Operand(*reg).ir;
+    return true;
+  }
+  for (std::uint32_t c = 0; c < operand.child_count; ++c) {
+    ir::Operand& child = f.operands[operand.id + c];
+    if (child.component == unspelled && (child.kind == Kind::integer || child.kind == Kind::f64)) {
+      child.component = 0xff;
+      if (!spell(child, operand.kind == Kind::vector ? operand_type(mnemonic, i, count) : isa::Type::none))
+        return false;
+    } else if (child.kind >= Kind::symbol) {
+      if (!resolve(mnemonic, child, operand.kind == Kind::address ? none : i, count)) return false;
+    }
+  }
+  return true;
+}
+
+void Builder::refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const Operand& number) const {
+  const isa::Type type = operand_type(mnemonic, i, mnemonic.matches.empty() ? 0 : i + 1);
+  Text text;
+  text << '`' << mnemonic.text << "`: ";
+  if (number.literal == Operand::Literal::integer) {
+    number.ir.wide ? text << number.ir.bits : text << number.ir.value;
+  } else if (number.literal == Operand::Literal::real) {
+    text.real(std::bit_cast<double>(number.ir.bits));
+  } else {
+    text << "a number";
+  }
+  text << " as operand " << i + 1 << " is not a value of "
+       << (type == isa::Type::none ? "its type" : isa::info(type).name);
+  if (isa::info(type).bits == 16) text << "; 16-bit floating point has no literals: put it into a register";
+  refuse(Code::literal_type, text.take());
+}
+
+ir::Guard Builder::guard(const Reg& predicate) const {
+  if (predicate.builder != this) refuse(Code::foreign_register, "a guard is a predicate of another kernel");
+  if (predicate.type != isa::Type::pred || predicate.special)
+    refuse(Code::bad_operand,
+           cat("a guard has to be a predicate, not ", predicate.name(), " of type ", isa::info(predicate.type).name));
+  return {predicate.id, false};
+}
+
+ir::Guard Builder::guard(const Not& predicate) const {
+  ir::Guard guard = this->guard(predicate.reg);
+  guard.negated = true;
+  return guard;
+}
+
+Operand Builder::vector(std::span<const Operand> elements) {
+  ir::Function& f = state_->function;
+  Operand made;
+  made.builder = this;
+  made.ir.kind = ir::Operand::Kind::vector;
+  made.ir.id = static_cast<std::uint32_t>(f.operands.size());
+  made.ir.child_count = static_cast<std::uint32_t>(elements.size());
+  for (const Operand& e : elements) {
+    if (e.builder && e.builder != this) refuse(Code::foreign_register, "a register of another kernel in {...}");
+    if (e.type != isa::Type::none) made.type = e.type;
+  }
+  for (const Operand& e : elements) {
+    f.operands.push_back(e.ir);
+    if (e.literal != Operand::Literal::none) f.operands.back().component = unspelled;
+  }
+  return made;
+}
+
+Operand Builder::list(std::span<const Operand> elements) {
+  Operand made = vector(elements);
+  made.ir.kind = ir::Operand::Kind::list;
+  return made;
+}
+
+Operand Builder::vector(const RegArray& registers) {
+  ir::Function& f = state_->function;
+  if (registers.builder != this) refuse(Code::foreign_register, "an array of another kernel");
+  Operand made;
+  made.builder = this;
+  made.type = registers.type;
+  made.ir.kind = ir::Operand::Kind::vector;
+  made.ir.id = static_cast<std::uint32_t>(f.operands.size());
+  made.ir.child_count = registers.count;
+  for (std::uint32_t i = 0; i < registers.count; ++i) {
+    ir::Operand element;
+    element.kind = ir::Operand::Kind::reg;
+    element.id = registers.first + i;
+    f.operands.push_back(element);
+  }
+  return made;
+}
+
+Operand Builder::pair(const Operand& left, const Operand& right) {
+  Operand made = vector({left, right});
+  made.ir.kind = ir::Operand::Kind::pair;
+  return made;
+}
+
+Operand Builder::bracket(std::span<const Operand> parts) {
+  Operand made = vector(parts);
+  made.ir.kind = ir::Operand::Kind::address;
+  return made;
+}
+
+Operand Builder::coordinates(const Address& base, std::span<const Operand> at) {
+  const Operand parts[] = {Operand(base.base), vector(at)};
+  Operand made = bracket(parts);
+  made.ir.value = base.offset;
+  return made;
+}
+
+Address Builder::address(const Operand& base, std::int64_t offset) {
+  using Kind = ir::Operand::Kind;
+  Address made{this, base.ir, base.type, offset};
+  switch (base.ir.kind) {
+    case Kind::reg:
+      if (base.builder && base.builder != this)
+        refuse(Code::foreign_register, "an address in a register of another kernel");
+      break;
+    case Kind::special: {
+      const Reg copy = from(base, base.type);
+      made.base = Operand(copy).ir;
+      break;
+    }
+    case Kind::address: {
+      made.base = state_->function.operands[base.ir.id];
+      made.type = made.base.kind == Kind::reg ? state_->function.registers[made.base.id].type : isa::Type::none;
+      made.offset += base.ir.value;
+      break;
+    }
+    case Kind::symbol:
+      made.offset += made.base.value;
+      made.base.value = 0;
+      break;
+    case Kind::integer: break;
+    default: refuse(Code::bad_operand, "an address is formed of a register, a symbol or a number");
+  }
+  return made;
+}
+
+void Builder::label(std::string_view text) {
+  State& s = *state_;
+  const Name name(text);
+  if (!s.blocks.back().labels.insert(name).second)
+    refuse(Code::duplicate_label, cat("label `", text, "` stands already in this block"));
+  s.labels.insert(name);
+  s.statement(ir::Statement::Kind::label, name.id(), place_);
+}
+
+std::string Builder::fresh_label(std::string_view prefix) {
+  for (;;) {
+    std::string text = cat("$_", prefix, '_', state_->next_label++);
+    if (state_->labels.insert(Name(text)).second) return text;
+  }
+}
+
+std::string Builder::loop_label(std::string_view wanted) {
+  std::string text(wanted);
+  for (int n = 1; state_->labels.contains(Name(text)); ++n) text = cat(wanted, '_', n);
+  state_->latest_loop[std::string(wanted)] = text;
+  return text;
+}
+
+std::string Builder::label_name(std::string_view written) const {
+  const State& s = *state_;
+  for (auto loop = s.loops.rbegin(); loop != s.loops.rend(); ++loop) {
+    if (loop->written == written) return loop->label;
+  }
+  const auto latest = s.latest_loop.find(std::string(written));
+  return latest == s.latest_loop.end() ? std::string(written) : latest->second;
+}
+
+void Builder::comment(std::string_view text) {
+  State& s = *state_;
+  s.statement(ir::Statement::Kind::comment, static_cast<std::uint32_t>(s.function.texts.size()), place_);
+  s.function.texts.emplace_back(text);
+}
+
+void Builder::directive(std::string_view text) {
+  State& s = *state_;
+  s.statement(ir::Statement::Kind::directive, static_cast<std::uint32_t>(s.function.texts.size()), place_);
+  s.function.texts.emplace_back(text);
+}
+
+namespace {
+
+ir::Module lowered(const Builder& b, std::string_view text, bool in_body) {
+  const syntax::Parsed parsed = syntax::parse(
+      cat(".version 9.4\n.target sm_90a\n", in_body ? ".entry k()\n{\n" : "", text, in_body ? "\n}\n" : "\n"));
+  ir::Lowered made = ir::lower(parsed.tree);
+  for (const auto& found : {parsed.diagnostics, made.diagnostics}) {
+    if (has_error(found)) b.refuse(found.front().code, cat('`', text, "`: ", found.front().message));
+  }
+  return std::move(made.module);
+}
+
+}  // namespace
+
+void Builder::table(std::string_view text) {
+  State& s = *state_;
+  const ir::Module module = lowered(*this, text, true);
+  const ir::Function& f = module.functions.front();
+  if (f.tables.size() != 1 || f.body.size() != 2 || f.tables[0].label == ir::no_id)
+    refuse(Code::bad_argument,
+           cat('`', text, "` is no label in front of .branchtargets, .calltargets or .callprototype"));
+  label(Name::from_id(f.tables[0].label).view());
+  s.function.tables.push_back(f.tables[0]);
+  s.function.tables.back().statement = static_cast<std::uint32_t>(s.function.body.size());
+  directive(f.texts[f.body[1].index]);
+}
+
+void Builder::declare(std::string_view text) {
+  ir::Module module = lowered(*this, text, false);
+  ir::Module& m = state_->module;
+  for (ir::Function& f : module.functions) {
+    if (!f.declaration)
+      refuse(Code::bad_argument, cat("`", f.name.view(), "` has a body; functions are declared here"));
+    m.items.push_back({ir::Module::Item::Kind::function, static_cast<std::uint32_t>(m.functions.size()), place_});
+    m.functions.push_back(std::move(f));
+    m.functions.back().place = place_;
+  }
+  if (module.functions.empty()) refuse(Code::bad_argument, cat('`', text, "` declares no function"));
+}
+
+void Builder::location(std::uint32_t file, std::uint32_t line, std::uint32_t column) {
+  State& s = *state_;
+  s.statement(ir::Statement::Kind::location, static_cast<std::uint32_t>(s.function.locations.size()), place_);
+  s.function.locations.push_back({file, line, column, {}});
+}
+
+void Builder::file(std::uint32_t index, std::string_view name) {
+  ir::Module& m = state_->module;
+  m.items.push_back({ir::Module::Item::Kind::directive, static_cast<std::uint32_t>(m.texts.size())});
+  m.texts.push_back(cat(".file ", index, " \"", name, '"'));
+}
+
+void Builder::variable(ir::Variable declared, bool in_module) {
+  State& s = *state_;
+  if (in_module) {
+    s.module.items.push_back({ir::Module::Item::Kind::variable, static_cast<std::uint32_t>(s.module.variables.size())});
+    s.module.variables.push_back(std::move(declared));
+    return;
+  }
+  s.function.variables.push_back(std::move(declared));
+}
+
+void Builder::open_scope() {
+  State& s = *state_;
+  s.open(State::Open::scope);
+  s.blocks.emplace_back();
+  s.statement(ir::Statement::Kind::open, 0, place_);
+}
+
+void Builder::close_scope() {
+  State& s = *state_;
+  if (s.regions.empty() || s.regions.back().what != State::Open::scope)
+    refuse(Code::open_block, "the innermost open block is not a scope");
+  s.regions.pop_back();
+  s.blocks.pop_back();
+  s.statement(ir::Statement::Kind::close, 0, place_);
+}
+
+Built Builder::finish() {
+  State& s = *state_;
+  if (s.finished) refuse(Code::open_block, "the kernel is finished already");
+  if (!s.regions.empty())
+    refuse(Code::open_block,
+           cat(s.regions.size(), " block(s) of the kernel are still open",
+               s.regions.back().what == State::Open::range ? "; a range_ loop is not left by break" : ""));
+  Built built;
+  settle(s, options_, built);
+  s.finished = true;
+  Diagnostics found = check::check(built.module, true);  // names, labels, flow
+  if (has_error(found)) throw Refused(std::move(found));
+  built.notes = std::move(s.notes);
+  for (Diagnostic& note : found)
+    if (note.code != Code::assembler_only) built.notes.push_back(std::move(note));  // those are there already
+  return built;
+}
+
+}  // namespace ptx::author

@@ -1,0 +1,149 @@
+// The Builder: one kernel while it is written. Each call appends one whole instruction with the author's place,
+// checked, or throws Refused and appends nothing. What belongs to one kind of value or statement is in its own header:
+// expression.h (operators), control.h (if, loops, scopes), shared.h (shared memory), barrier.h, copy.h, matrix.h,
+// warp.h (families of instructions), kernel.h (the C++ face: one method a mnemonic). Nothing here knows Python or
+// launches.
+//
+// Names depend on the kernel alone: one counter a prefix, one for labels. A Builder is used by one thread at a time.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ptx/author/value.h"
+#include "ptx/ir/ir.h"
+#include "ptx/isa/form.h"
+
+namespace ptx::author {
+
+struct Options {
+  std::string name = "kernel";
+  std::string target = "sm_90a";
+  isa::Version version{};                 // {0, 0}: the smallest that target and instructions need
+  std::vector<std::string> directives{};  // ".maxntid 384, 1, 1"
+  std::string extern_shared{};            // symbol of the author's own dynamic shared memory; "": none
+  std::uint32_t dynamic_shared = 0;       // bytes of it
+  Place place{};                          // of the kernel's definition
+};
+
+// What finish() made. The module holds one entry.
+struct Built {
+  ir::Module module;
+  std::uint32_t dynamic_shared = 0;  // bytes that a launch has to give
+  std::uint32_t static_shared = 0;
+  std::vector<std::string> tensor_maps{};  // tensors whose map became a parameter, in parameter order
+  Diagnostics notes;                       // warnings, of instructions first, then of the whole function
+};
+
+class Builder {
+ public:
+  explicit Builder(Options options);
+  ~Builder();
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  const Options& options() const { return options_; }
+
+  // The author's line for everything appended until the next call.
+  void set_place(const Place& place) { place_ = place; }
+  void set_place(const std::source_location& at) {
+    if (at.file_name() != file_text_) file_text_ = at.file_name(), file_ = Name(file_text_);
+    place_ = {file_, at.line(), at.column()};
+  }
+  const Place& place() const { return place_; }
+
+  // Parameters, in this order: positional(...), raw(...), then the tensor maps in the order of their first use.
+  void add_pointer(std::string_view name);  // .param .u64 name
+  void add_raw(std::string_view type,
+               std::string_view name);  // "u32", "u64.ptr.global.palign16", "b8.align64.array128"
+
+  // Registers. `name`: "" takes the next of the type's prefix.
+  Reg scalar(isa::Type type, std::string_view name = {});
+  Reg scalar(isa::Type type, const char* name) { return scalar(type, std::string_view(name)); }
+  Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});                     // and a mov
+  Reg scalar(isa::Type type, std::same_as<int> auto init) { return scalar(type, Operand(init)); }  // 0 is no name
+  RegArray array(isa::Type type, std::uint32_t count, std::string_view name = {});
+  Reg alloc(isa::Type type);  // the other family of prefixes, %af0
+  RegArray alloc_array(isa::Type type, std::uint32_t count);
+  Reg from(const Operand& value, isa::Type type);                        // a new register and a mov
+  Reg special(std::string_view name, isa::Type type = isa::Type::none);  // "%tid.x"; appends nothing
+  std::optional<Reg> named(std::string_view name) const;                 // a register of this kernel by its text
+  std::string name(const Reg& reg) const;
+
+  // Operands with children.
+  Operand vector(std::span<const Operand> elements);  // {a, b}
+  Operand list(std::span<const Operand> elements);    // (a, b)
+  Operand vector(std::initializer_list<Operand> elements) { return vector({elements.begin(), elements.size()}); }
+  Operand list(std::initializer_list<Operand> elements) { return list({elements.begin(), elements.size()}); }
+  Operand vector(const RegArray& registers);
+  Operand pair(const Operand& left, const Operand& right);                // {a, b}|p, p|_
+  Operand bracket(std::span<const Operand> parts);                        // [a, b, {x, y}]: textures, tensor copies
+  Operand coordinates(const Address& base, std::span<const Operand> at);  // [base, {x, y}]
+  Address address(const Operand& base, std::int64_t offset = 0);          // of a register, symbol or address
+  Address address(const Operand& base, const Reg& offset);  // one addition, by the offset's sign and width
+  ir::Guard guard(const Reg& predicate) const;
+  ir::Guard guard(const Not& predicate) const;
+
+  // Appends `mnemonic operands;`.
+  void emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard = {});
+  void emit(std::string_view mnemonic, std::initializer_list<Operand> operands = {}, ir::Guard guard = {}) {
+    emit(isa::resolve(mnemonic), {operands.begin(), operands.size()}, guard);
+  }
+
+  // Statements that are no instructions.
+  void label(std::string_view name);                       // refused (duplicate_label) if it stands already
+  std::string fresh_label(std::string_view prefix);        // "$_else_0", one counter for all prefixes
+  std::string loop_label(std::string_view wanted);         // `wanted`, or `wanted_1` ... if that stands already
+  std::string label_name(std::string_view written) const;  // what `written` means here: of the innermost open loop
+  void comment(std::string_view text);                     // "BEGIN name"
+  void directive(std::string_view text);                   // ".pragma \"nounroll\";", as written
+  // Text that is looked into, refused if it is something else: "t: .branchtargets a, b;", .calltargets, .callprototype;
+  // and in front of the kernel, ".extern .func f (.param .b32 x);".
+  void table(std::string_view text);
+  void declare(std::string_view text);
+  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);  // .loc
+  void file(std::uint32_t index, std::string_view name);                        // .file, before the kernel
+  void variable(ir::Variable declared, bool in_module);                         // of the body, or of the module
+
+  // { }: registers declared inside are local to it (unnamed predicates are not).
+  void open_scope();
+  void close_scope();
+
+  // ld.param of a scalar, mov of an array.
+  Reg param(isa::Type type, std::string_view name, std::optional<Reg> into = {});
+  std::vector<Reg> global_pointers(std::span<const std::string> names);  // ld.param.u64, cvta.to.global.u64
+  // The address of the tensor map of `tensor`, a parameter `tensor_tma_desc` of 128 bytes by value. The same register
+  // each time; formed at the first call, or at the start of the kernel if that call may be jumped over.
+  Reg tensor_map(std::string_view tensor);
+
+  // Ends the kernel: settles what could not be known before (see settle.cpp), checks the whole function, and gives the
+  // module away. Refused if a block is open or the check has errors. Nothing else may be called afterwards but name().
+  Built finish();
+
+  // For the other files of this room.
+  struct State;
+  State& state() { return *state_; }
+  [[noreturn]] void refuse(Code code, std::string message) const;
+
+ private:
+  void add_parameter(ir::Variable parameter);
+  bool resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::size_t i, std::size_t count);
+  [[noreturn]] void refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const Operand& number) const;
+
+  Options options_;
+  Place place_{};
+  const char* file_text_ = nullptr;  // the last file of set_place(source_location), interned once
+  Name file_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ptx::author

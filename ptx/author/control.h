@@ -1,0 +1,56 @@
+// Control flow: each function writes the labels and branches that its name says, and nothing checks conditions behind
+// the author's back. begin_/end_ pairs are for faces with their own blocks (Python's `with`); they nest, and end in
+// order.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "ptx/author/builder.h"
+
+namespace ptx::author {
+
+// @!p bra $_else_n; ... bra $_endif_m; $_else_n: $_endif_m:
+void begin_if(Builder& builder, const Reg& predicate);
+void begin_if(Builder& builder, const Not& predicate);
+void end_if(Builder& builder);
+void begin_else(Builder& builder);  // refused (else_without_if) unless an if block ended just before
+void end_else(Builder& builder);
+
+// label: ... @p bra label;  The body runs once before the predicate is asked. Without a predicate: bra.uni.
+// A label that stands already gets a number (label_1); inside, bra(label) means this loop.
+void begin_loop(Builder& builder, std::string_view label, ir::Guard predicate = {});
+void end_loop(Builder& builder);
+
+// for k in start, start + step, ... before stop. The variable is %ri{n}: of `type` if given, else 64-bit if a bound is,
+// else of the type of a register `stop`, else s32. A step that is a register may be negative if the type is signed.
+Reg begin_range(Builder& builder, const Operand& start, const Operand& stop, const Operand& step,
+                isa::Type type = isa::Type::none);
+void end_range(Builder& builder);
+
+// `body` unroll times a turn, then the rest as a ladder of ifs. `total` is an integer (the body is repeated, no loop)
+// or a register; unroll is a power of two.
+void kloop(Builder& builder, const Operand& total, std::uint32_t unroll, const std::function<void()>& body,
+           std::string_view label = "kloop");
+
+void begin_intrinsic(Builder& builder, std::string_view text);  // // BEGIN text
+void end_intrinsic(Builder& builder);                           // // END name of the text up to its parenthesis
+
+void label(Builder& builder, std::string_view name);
+void bra(Builder& builder, std::string_view label, ir::Guard guard = {});
+void ret(Builder& builder, ir::Guard guard = {});
+
+// A ring of `stages` slots: which one is next, and how often the ring has been round (its parity).
+struct Pipeline {
+  std::uint32_t stages = 1;
+  Reg cursor, phase;
+  struct Position {
+    Reg stage, phase;
+  };
+  Position advance() const;  // setp selp xor selp add
+};
+Pipeline pipeline(Builder& builder, std::uint32_t stages, std::optional<Reg> cursor = {},
+                  std::optional<Reg> phase = {});
+
+}  // namespace ptx::author

@@ -1,0 +1,38 @@
+// Operators on registers, as functions for every face (kernel.h spells them + - * for C++). Each appends one
+// instruction, and first the conversions that its widths ask for; the result is a new register, allocated before the
+// temporaries.
+//
+// Width and sign. The left operand's type decides; a 32-bit register beside a 64-bit one is widened by its own sign
+// (cvt). A 32-bit *product* that meets a 64-bit register is not computed modulo 2^32 and then widened: where `row * c`
+// was written there is a mul.wide (instead of the mul.lo, or beside it if the 32-bit value is used as well). So `ptr +
+// row * c` is right beyond 4 GiB, with as many instructions as operators. Other 32-bit arithmetic wraps at 32 bits, as
+// its instructions do. Special registers are copied to a register first.
+#pragma once
+
+#include "ptx/author/builder.h"
+
+namespace ptx::author {
+
+enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge };
+
+Reg add(const Operand& a, const Operand& b);  // one of them is a register
+Reg sub(const Operand& a, const Operand& b);
+Reg mul(const Operand& a, const Operand& b);
+Reg shl(const Reg& a, const Operand& b);
+Reg shr(const Reg& a, const Operand& b);  // arithmetic for s32 and s64
+Reg and_(const Operand& a, const Operand& b);
+Reg or_(const Operand& a, const Operand& b);
+Reg xor_(const Operand& a, const Operand& b);
+Reg not_(const Reg& a);  // bits; for a predicate take Not
+Reg neg(const Reg& a);
+Reg max(const Reg& a, const Operand& b);
+Reg min(const Reg& a, const Operand& b);
+Reg compare(Compare op, const Operand& a, const Operand& b);  // setp; a new predicate
+
+// a = a op b. `op` is one of + - * < (shl) > (shr) & | ^.
+void assign(char op, const Reg& a, const Operand& b);
+
+Reg widen(const Reg& a);   // 64 bits, by its sign; 64-bit registers as they are
+Reg staged(const Reg& a);  // a special register in an ordinary one; others as they are
+
+}  // namespace ptx::author

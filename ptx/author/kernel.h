@@ -1,0 +1,230 @@
+// The C++ face: typed registers, operators, one method a mnemonic, blocks as lambdas.
+//
+//   using namespace ptx::modifiers;
+//   auto built = ptx::author::kernel({.name = "axpy"}, [](ptx::author::Kernel& k) {
+//     const auto [x, y] = k.pointers<2>({"x", "y"});           // parameters, in global space
+//     ptx::author::Reg a = k.scalar(f32), b = k.scalar(f32);
+//     k.ld(global, f32, a, k.at(x, 16));                       // modifiers first, operands as PTX writes them
+//     k.fma(rn, f32, b, a, a, b);
+//     "add.f32"_ptx(b, b, 1.0);                                // refused at compile time if it is no PTX (literal.h)
+//     k.st(global, f32, k.at(y), b);
+//     k.ret();
+//   });
+//   std::string text = ptx::ir::emit(built.module);
+//
+// A wrong instruction throws Refused, with the C++ file and line that wrote it.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <functional>
+#include <source_location>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "ptx/author/builder.h"
+#include "ptx/author/control.h"
+#include "ptx/author/expression.h"
+#include "ptx/author/modifiers.h"
+
+namespace ptx::author {
+
+// Where a call was written: the first parameter of what appends, converted from the author's first argument, so that
+// the default argument is evaluated at the author's line. It costs a pointer.
+struct Here {
+  Operand operand;
+  std::source_location at;
+
+  template <std::convertible_to<Operand> T>
+  Here(const T& value, std::source_location at = std::source_location::current()) : operand(value), at(at) {}
+};
+
+struct First {
+  Operand operand;
+  ir::Guard guard;
+  Modifier modifier{0, {}};
+  std::source_location at;
+
+  First(Modifier modifier, std::source_location at = std::source_location::current()) : modifier(modifier), at(at) {}
+  First(ir::Guard guard, std::source_location at = std::source_location::current()) : guard(guard), at(at) {}
+  template <std::convertible_to<Operand> T>
+  First(const T& value, std::source_location at = std::source_location::current()) : operand(value), at(at) {}
+};
+
+class Kernel : public Builder {
+ public:
+  using Builder::Builder;
+
+  // The kernel that this thread is writing; what literals append to.
+  static Kernel& current();
+
+  // One method a mnemonic: k.add(s32, d, a, b), k.bra(when(p), "loop"), k.ret(). Words that C++ reserves end in `_`:
+  // k.and_.
+#undef alloca  // a macro of the C library where <cstdlib> was included
+#define PTX_SECOND(a, b, ...) b
+#define PTX_CHOOSE(...) PTX_SECOND(__VA_ARGS__, )
+#define PTX_RESERVED_and ~, and_
+#define PTX_RESERVED_or ~, or_
+#define PTX_RESERVED_xor ~, xor_
+#define PTX_RESERVED_not ~, not_
+#define PTX_METHOD(name) PTX_CHOOSE(PTX_RESERVED_##name, name)
+#define SECTION(number, title)
+#define FORM(...)
+#define OPCODE(name)                                               \
+  template <class... Rest>                                         \
+  void PTX_METHOD(name)(const First& first, const Rest&... rest) { \
+    write(#name, first, rest...);                                  \
+  }                                                                \
+  void PTX_METHOD(name)(std::source_location at = std::source_location::current()) { write(#name, at); }
+#include "ptx/isa/forms/all.def"
+#undef OPCODE
+#undef FORM
+#undef SECTION
+
+  // Addresses: [base + offset].
+  Address at(const Operand& base, std::int64_t offset = 0) { return address(base, offset); }
+  Address at(const Operand& base, const Reg& offset) { return address(base, offset); }
+  // [a, b, {x, y}], as textures and tensor copies take it: bracket(texture, sampler, vector({x, y})).
+  template <std::convertible_to<Operand>... Parts>
+  Operand bracket(const Parts&... parts) {
+    const Operand all[] = {Operand(parts)...};
+    return Builder::bracket(all);
+  }
+
+  Reg tid_x() { return special("%tid.x"); }
+  Reg ctaid_x() { return special("%ctaid.x"); }
+
+  // Pointer parameters: declared, loaded, made global.
+  template <std::size_t N>
+  std::array<Reg, N> pointers(const char* const (&names)[N],
+                              std::source_location at = std::source_location::current()) {
+    set_place(at);
+    std::array<Reg, N> made;
+    for (const char* name : names) add_pointer(name);
+    for (std::size_t i = 0; i < N; ++i) {
+      const std::string one[] = {names[i]};
+      made[i] = global_pointers(one).front();
+    }
+    return made;
+  }
+
+  // Blocks.
+  template <class P>
+  void if_(const P& predicate, const std::function<void()>& then, const std::function<void()>& otherwise = {},
+           std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_if(*this, predicate);
+    then();
+    end_if(*this);
+    if (!otherwise) return;
+    begin_else(*this);
+    otherwise();
+    end_else(*this);
+  }
+  void loop(std::string_view label, ir::Guard predicate, const std::function<void()>& body,
+            std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_loop(*this, label, predicate);
+    body();
+    end_loop(*this);
+  }
+  void range(const Operand& start, const Operand& stop, const Operand& step,
+             const std::function<void(const Reg&)>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    const Reg variable = begin_range(*this, start, stop, step);
+    body(variable);
+    end_range(*this);
+  }
+  void scope(const std::function<void()>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    open_scope();
+    body();
+    close_scope();
+  }
+
+ private:
+  template <std::size_t Arguments>
+  struct Call {
+    std::array<Operand, Arguments> operands;
+    std::array<Modifier, Arguments> modifiers;
+    std::size_t operand_count = 0, modifier_count = 0;
+    ir::Guard guard;
+
+    void add(const First& first) {
+      if (!first.modifier.text.empty()) return add(first.modifier);
+      if (first.guard.reg != ir::no_id) return add(first.guard);
+      operands[operand_count++] = first.operand;
+    }
+    void add(const Modifier& modifier) { modifiers[modifier_count++] = modifier; }
+    void add(const ir::Guard& on) { guard = on; }
+    template <std::convertible_to<Operand> T>
+    void add(const T& value) {
+      operands[operand_count++] = Operand(value);
+    }
+  };
+
+  template <class... Rest>
+  void write(const char* opcode, const First& first, const Rest&... rest) {
+    set_place(first.at);
+    Call<1 + sizeof...(Rest)> call;
+    call.add(first);
+    (call.add(rest), ...);
+    emit(mnemonic(opcode, {call.modifiers.data(), call.modifier_count}), {call.operands.data(), call.operand_count},
+         call.guard);
+  }
+  void write(const char* opcode, const std::source_location& at) {
+    set_place(at);
+    emit(mnemonic(opcode, {}), {}, {});
+  }
+
+  // Mnemonics by opcode and modifiers, found without building their text.
+  const isa::Mnemonic* mnemonic(const char* opcode, std::span<const Modifier> modifiers);
+  struct Known {
+    const char* opcode = nullptr;
+    std::array<std::uint16_t, 14> modifiers{};
+    const isa::Mnemonic* mnemonic = nullptr;
+  };
+  std::array<Known, 256> known_;
+};
+
+// @p, @!p: k.ret(when(p)).
+inline ir::Guard when(const Reg& predicate) { return predicate.builder->guard(predicate); }
+inline ir::Guard when(const Not& predicate) { return predicate.reg.builder->guard(predicate); }
+
+// Traces `body` and finishes the kernel.
+Built kernel(Options options, const std::function<void(Kernel&)>& body,
+             std::source_location at = std::source_location::current());
+
+// Operators, with the author's line.
+inline namespace operators {
+inline void put(const Reg& a, const Here& b) { a.builder->set_place(b.at); }
+inline Reg operator+(const Reg& a, const Here& b) { return put(a, b), add(a, b.operand); }
+inline Reg operator-(const Reg& a, const Here& b) { return put(a, b), sub(a, b.operand); }
+inline Reg operator*(const Reg& a, const Here& b) { return put(a, b), mul(a, b.operand); }
+inline Reg operator<<(const Reg& a, const Here& b) { return put(a, b), shl(a, b.operand); }
+inline Reg operator>>(const Reg& a, const Here& b) { return put(a, b), shr(a, b.operand); }
+inline Reg operator&(const Reg& a, const Here& b) { return put(a, b), and_(a, b.operand); }
+inline Reg operator|(const Reg& a, const Here& b) { return put(a, b), or_(a, b.operand); }
+inline Reg operator^(const Reg& a, const Here& b) { return put(a, b), xor_(a, b.operand); }
+inline Reg operator<(const Reg& a, const Here& b) { return put(a, b), compare(Compare::lt, a, b.operand); }
+inline Reg operator<=(const Reg& a, const Here& b) { return put(a, b), compare(Compare::le, a, b.operand); }
+inline Reg operator>(const Reg& a, const Here& b) { return put(a, b), compare(Compare::gt, a, b.operand); }
+inline Reg operator>=(const Reg& a, const Here& b) { return put(a, b), compare(Compare::ge, a, b.operand); }
+inline Reg operator==(const Reg& a, const Here& b) { return put(a, b), compare(Compare::eq, a, b.operand); }
+inline Reg operator!=(const Reg& a, const Here& b) { return put(a, b), compare(Compare::ne, a, b.operand); }
+inline const Reg& operator+=(const Reg& a, const Here& b) { return put(a, b), assign('+', a, b.operand), a; }
+inline const Reg& operator-=(const Reg& a, const Here& b) { return put(a, b), assign('-', a, b.operand), a; }
+inline const Reg& operator*=(const Reg& a, const Here& b) { return put(a, b), assign('*', a, b.operand), a; }
+inline const Reg& operator<<=(const Reg& a, const Here& b) { return put(a, b), assign('<', a, b.operand), a; }
+inline const Reg& operator>>=(const Reg& a, const Here& b) { return put(a, b), assign('>', a, b.operand), a; }
+inline const Reg& operator&=(const Reg& a, const Here& b) { return put(a, b), assign('&', a, b.operand), a; }
+inline const Reg& operator|=(const Reg& a, const Here& b) { return put(a, b), assign('|', a, b.operand), a; }
+inline const Reg& operator^=(const Reg& a, const Here& b) { return put(a, b), assign('^', a, b.operand), a; }
+inline Reg operator+(std::integral auto a, const Reg& b) { return add(a, b); }
+inline Reg operator-(std::integral auto a, const Reg& b) { return sub(a, b); }
+inline Reg operator*(std::integral auto a, const Reg& b) { return mul(a, b); }
+inline Not operator!(const Reg& predicate) { return Not{predicate}; }
+}  // namespace operators
+
+}  // namespace ptx::author

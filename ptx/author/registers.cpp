@@ -1,0 +1,405 @@
+// Registers and parameters: names by the contract's prefixes, declarations, special registers.
+#include <algorithm>
+#include <charconv>
+
+#include "ptx/author/builder.h"
+#include "ptx/author/state.h"
+#include "ptx/base/text.h"
+
+namespace ptx::author {
+namespace {
+
+// Prefix of scalar() and array(), and of alloc(). Types without a row of their own go by their width.
+struct Prefix {
+  isa::Type type;
+  const char *plain, *alloc;
+};
+constexpr Prefix prefixes[] = {
+    {isa::Type::pred, "%p", "%ap"},   {isa::Type::b16, "%rs", "%ah"},       {isa::Type::u16, "%rs", "%au16"},
+    {isa::Type::s16, "%rs", "%as16"}, {isa::Type::b32, "%r", "%ar"},        {isa::Type::u32, "%r", "%au"},
+    {isa::Type::s32, "%r", "%as"},    {isa::Type::b64, "%rd", "%ad"},       {isa::Type::u64, "%rd", "%aud"},
+    {isa::Type::s64, "%rd", "%asd"},  {isa::Type::b128, "%rq", "%aq"},      {isa::Type::f16, "%h", "%af16"},
+    {isa::Type::bf16, "%h", "%abf"},  {isa::Type::f16x2, "%hh", "%af16x2"}, {isa::Type::bf16x2, "%hh", "%abfx2"},
+    {isa::Type::f32, "%f", "%af"},    {isa::Type::tf32, "%f", "%atf"},      {isa::Type::f64, "%fd", "%afd"},
+    {isa::Type::e4m3, "%b", "%ae4"},  {isa::Type::e5m2, "%b", "%ae5"},      {isa::Type::b8, "%r", "%ab"},
+    {isa::Type::u8, "%r", "%au8"},    {isa::Type::s8, "%r", "%as8"},
+};
+
+struct Names {
+  Name plain, alloc;
+};
+
+Names names_of(isa::Type type) {
+  static const auto table = [] {
+    std::array<Names, std::size(isa::type_table)> made;
+    for (const Prefix& p : prefixes) made[static_cast<std::size_t>(p.type)] = {Name(p.plain), Name(p.alloc)};
+    for (std::size_t i = 1; i < made.size(); ++i) {
+      if (!made[i].plain.empty()) continue;
+      const int bits = isa::type_table[i].bits;
+      const isa::Type like = bits == 64   ? isa::Type::b64
+                             : bits == 32 ? isa::Type::b32
+                             : bits == 16 ? isa::Type::b16
+                                          : isa::Type::b8;
+      made[i] = made[static_cast<std::size_t>(like)];
+    }
+    return made;
+  }();
+  return table[static_cast<std::size_t>(type)];
+}
+
+// "%r12" -> "%r", 12; anything else is a base alone.
+std::pair<Name, std::int32_t> split_name(std::string_view text) {
+  std::size_t digits = text.size();
+  while (digits > 1 && text[digits - 1] >= '0' && text[digits - 1] <= '9') --digits;
+  const std::string_view number = text.substr(digits);
+  if (number.empty() || number.size() > 8 || (number.size() > 1 && number[0] == '0')) return {Name(text), -1};
+  std::int32_t index = 0;
+  std::from_chars(number.data(), number.data() + number.size(), index);
+  return {Name(text.substr(0, digits)), index};
+}
+
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('.', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+bool overlaps(const Builder::State::Block& block, Name base, std::int64_t first, std::int64_t count) {
+  const auto found = block.taken.find(base);
+  if (found == block.taken.end()) return false;
+  return std::any_of(found->second.begin(), found->second.end(),
+                     [&](const auto& r) { return first < r.first + r.count && r.first < first + count; });
+}
+
+bool is_taken(const Builder::State& s, Name base, std::int64_t first, std::int64_t count) {
+  return overlaps(s.blocks.back(), base, first, count);
+}
+
+// The next number of a prefix that no register named by the author has.
+std::uint32_t next_number(Builder::State& s, Builder::State::Prefix& of, Name prefix) {
+  for (const auto& block : s.blocks) {
+    while (of.named && overlaps(block, prefix, of.next, 1)) ++of.next;
+  }
+  return of.next++;
+}
+
+ir::RegisterId add_register(Builder::State& s, isa::Type type, Name base, std::int32_t index) {
+  const auto id = static_cast<ir::RegisterId>(s.function.registers.size());
+  make_room(s.function.registers), make_room(s.product_of), make_room(s.hoisted);
+  s.function.registers.push_back({declared_type(type), 1, base, index});
+  s.product_of.push_back(none);
+  return id;
+}
+
+// Inside a block, a register of the author's name hides one of that name outside: emit() refuses to mention that one
+// there.
+void hide(Builder::State& s, Name base, std::int64_t first, std::int64_t count) {
+  if (!s.inside_scope()) return;
+  for (ir::RegisterId id = 0; id < s.function.registers.size(); ++id) {
+    const ir::Register& r = s.function.registers[id];
+    if (r.base == base && r.index >= first && r.index < first + count) s.blocks.back().hidden.insert(id);
+  }
+}
+
+void add_declaration(Builder& b, ir::RegisterDeclaration declared) {
+  Builder::State& s = b.state();
+  if (!s.inside_scope()) {
+    s.hoisted.push_back(declared);
+    return;
+  }
+  s.statement(ir::Statement::Kind::registers, static_cast<std::uint32_t>(s.function.declarations.size()), b.place());
+  s.function.declarations.push_back(declared);
+}
+
+void check_type(const Builder& b, isa::Type type) {
+  if (type == isa::Type::none) b.refuse(Code::bad_argument, "a register needs a type");
+}
+
+}  // namespace
+
+Reg Builder::scalar(isa::Type type, std::string_view name) {
+  State& s = *state_;
+  check_type(*this, type);
+  if (!name.empty()) {
+    const auto [base, index] = split_name(name);
+    if (is_taken(s, base, index, 1) || (index >= 0 && static_cast<std::uint32_t>(index) < s.counters[base].next))
+      refuse(Code::duplicate_name, cat("register `", name, "` is declared already"));
+    s.blocks.back().taken[base].push_back({index, 1});
+    s.counters[base].named = true;
+    hide(s, base, index, 1);
+    const ir::RegisterId id = add_register(s, type, base, index);
+    add_declaration(*this, {id, 1, false});
+    return {this, id, type};
+  }
+  const Name prefix = names_of(type).plain;
+  auto*& counter = s.plain[static_cast<std::size_t>(type)];
+  if (!counter) counter = &s.counters[prefix];
+  const ir::RegisterId id = add_register(s, type, prefix, static_cast<std::int32_t>(next_number(s, *counter, prefix)));
+  if (type == isa::Type::pred) {
+    s.pool.push_back(id);
+    s.pool_at = s.hoisted.size();
+  } else {
+    add_declaration(*this, {id, 1, false});
+  }
+  return {this, id, type};
+}
+
+Reg Builder::scalar(isa::Type type, const Operand& init, std::string_view name) {
+  const Reg made = scalar(type, name);
+  Operand value = init;
+  const bool half = type == isa::Type::f16 || type == isa::Type::bf16;
+  if (half && init.literal != Operand::Literal::none) {
+    const double number = init.literal == Operand::Literal::integer ? static_cast<double>(init.ir.value)
+                                                                    : std::bit_cast<double>(init.ir.bits);
+    value = Operand(to_half(number, type == isa::Type::bf16));
+  } else if (type == isa::Type::tf32 && init.literal == Operand::Literal::integer) {
+    value = Operand(static_cast<double>(init.ir.value));
+  }
+  emit(isa::resolve(cat("mov.", isa::info(move_type(type)).name)), std::array{Operand(made), value});
+  return made;
+}
+
+RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view name) {
+  State& s = *state_;
+  check_type(*this, type);
+  if (count == 0 || count > 65536)
+    refuse(Code::bad_argument, cat("an array of ", count, " registers; legal: 1 to 65536"));
+  Name base;
+  if (!name.empty()) {
+    base = Name(name);
+    if (is_taken(s, base, 0, count) || s.counters[base].next > 0)
+      refuse(Code::duplicate_name,
+             cat("registers `", name, "0` ... `", name, count - 1, "` are declared already, in part"));
+    if (!s.inside_scope()) s.counters[base].next = count;
+    hide(s, base, 0, count);
+    s.blocks.back().taken[base].push_back({0, count});
+    s.counters[base].named = true;
+  } else {
+    const Name prefix = names_of(type).plain;
+    const bool plain = s.counters[prefix].next == 0 && type != isa::Type::pred && !is_taken(s, prefix, 0, count);
+    base = prefix;
+    if (plain) {
+      s.counters[prefix].next = count;
+    } else {
+      if (type != isa::Type::pred) ++s.counters[prefix].next;
+      base = Name(cat(prefix.view(), "arr", s.counters[Name(cat(prefix.view(), "_arr"))].next++, '_'));
+    }
+  }
+  const auto first = static_cast<ir::RegisterId>(s.function.registers.size());
+  for (std::uint32_t i = 0; i < count; ++i) add_register(s, type, base, static_cast<std::int32_t>(i));
+  add_declaration(*this, {first, count, true});
+  return {this, first, count, type};
+}
+
+Reg Builder::alloc(isa::Type type) {
+  State& s = *state_;
+  check_type(*this, type);
+  const Name prefix = names_of(type).alloc;
+  const ir::RegisterId id =
+      add_register(s, type, prefix, static_cast<std::int32_t>(next_number(s, s.counters[prefix], prefix)));
+  add_declaration(*this, {id, 1, false});
+  return {this, id, type};
+}
+
+RegArray Builder::alloc_array(isa::Type type, std::uint32_t count) {
+  check_type(*this, type);
+  const std::string_view prefix = names_of(type).alloc.view();
+  return array(type, count, cat(prefix, "arr", state_->counters[Name(cat(prefix, "_arr"))].next++, '_'));
+}
+
+Reg Builder::from(const Operand& value, isa::Type type) { return scalar(type, value); }
+
+Reg Builder::special(std::string_view name, isa::Type type) {
+  const auto* known = isa::special_register(name);
+  if (type == isa::Type::none) type = known ? known->type : isa::Type::u32;
+  return {this, Name(name).id(), type, true};
+}
+
+std::optional<Reg> Builder::named(std::string_view name) const {
+  const auto [base, index] = split_name(name);
+  const auto& registers = state_->function.registers;
+  for (std::size_t id = registers.size(); id-- > 0;) {
+    if (registers[id].base == base && registers[id].index == index)
+      return Reg{const_cast<Builder*>(this), static_cast<ir::RegisterId>(id), registers[id].type};
+  }
+  return {};
+}
+
+std::string Builder::name(const Reg& reg) const {
+  if (reg.special) return std::string(Name::from_id(reg.id).view());
+  const auto& registers = state_->finished ? state_->names : state_->function.registers;
+  return reg.id < registers.size() ? ir::name(registers[reg.id]) : std::string();
+}
+
+void RegArray::set(std::uint32_t i, const Reg& value) const {
+  const Reg target = (*this)[i];
+  if (same(target, value)) return;
+  Builder::State& s = builder->state();
+  const int bits = isa::info(move_type(type)).bits;
+  const Reg source = value;
+  const std::size_t before = s.function.body.size();
+  const bool defined = before > 0 && s.function.body[before - 1].kind == ir::Statement::Kind::instruction;
+  const std::uint32_t definition = defined ? s.function.body[before - 1].index : none;
+  if (type == isa::Type::pred) {
+    builder->emit("mov.pred", {target, source});
+  } else {
+    builder->emit(isa::resolve(cat("mov.b", bits)), std::array{Operand(target), Operand(source)});
+  }
+  // The mov is folded into the instruction just before it, if that one made the value and nothing else uses it.
+  if (!defined || value.special) return;
+  const ir::Instruction& d = s.function.instructions[definition];
+  if (d.guard.reg != ir::no_id || d.count == 0) return;
+  const ir::Operand& made = s.function.operands[d.first];
+  if (made.kind != ir::Operand::Kind::reg || made.id != value.id || made.negated) return;
+  const auto& registers = s.function.registers;
+  const auto is_float = [](isa::Type t) { return isa::info(t).kind == isa::TypeKind::floating; };
+  const isa::Type from = registers[value.id].type, to = registers[target.id].type;
+  if (isa::info(from).bits != isa::info(to).bits || (is_float(from) != is_float(to) && from != to)) return;
+  s.folds.push_back({static_cast<std::uint32_t>(s.function.instructions.size() - 1), definition, value.id, target.id});
+}
+
+// Parameters.
+
+void Builder::add_pointer(std::string_view name) {
+  ir::Variable v;
+  v.space = isa::Space::param;
+  v.type = isa::Type::u64;
+  v.name = Name(name);
+  add_parameter(std::move(v));
+}
+
+// base[.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]
+void Builder::add_raw(std::string_view type, std::string_view name) {
+  ir::Variable v;
+  v.space = isa::Space::param;
+  v.name = Name(name);
+  std::uint32_t pointer_align = 0;
+  bool pointer = false;
+  std::string space;
+  bool first = true;
+  const auto bad = [&] {
+    refuse(Code::bad_argument,
+           cat("parameter `", name, "`: `", type,
+               "` is not base[.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]"));
+  };
+  const auto number = [&](std::string_view digits) {
+    std::uint32_t n = 0;
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), n).ptr != digits.data() + digits.size() || n == 0)
+      bad();
+    return n;
+  };
+  for (const std::string_view part : parts_of(type)) {
+    if (first) {
+      const auto base = isa::type_named(part);
+      if (!base) bad();
+      v.type = *base;
+      first = false;
+    } else if (part == "ptr") {
+      pointer = true;
+    } else if (part == "global" || part == "shared" || part == "local" || part == "const" || part == "param") {
+      space = part;
+    } else if (part.starts_with("align")) {
+      v.alignment = number(part.substr(5));
+    } else if (part.starts_with("palign")) {
+      pointer_align = number(part.substr(6));
+    } else if (part.starts_with("array")) {
+      v.dims.push_back(number(part.substr(5)));
+    } else {
+      bad();
+    }
+  }
+  if (pointer) {
+    v.pointer = ".ptr";
+    if (!space.empty()) v.pointer += cat(" .", space);
+    if (pointer_align) v.pointer += cat(" .align ", pointer_align);
+  }
+  add_parameter(std::move(v));
+}
+
+void Builder::add_parameter(ir::Variable v) {
+  for (const ir::Variable& p : state_->function.parameters) {
+    if (p.name == v.name) refuse(Code::duplicate_name, cat("two parameters are called `", v.name.view(), '`'));
+  }
+  state_->function.parameters.push_back(std::move(v));
+}
+
+namespace {
+
+const ir::Variable& parameter(const Builder& b, const ir::Function& f, std::string_view name) {
+  const Name wanted(name);
+  std::string list;
+  for (const ir::Variable& p : f.parameters) {
+    if (p.name == wanted) return p;
+    list += cat(list.empty() ? "" : ", ", p.name.view());
+  }
+  b.refuse(Code::wrong_parameter,
+           cat("the kernel has no parameter `", name, "`; it has ", list.empty() ? "none" : list));
+}
+
+}  // namespace
+
+Reg Builder::param(isa::Type type, std::string_view name, std::optional<Reg> into) {
+  const bool array = !parameter(*this, state_->function, name).dims.empty();
+  const Reg made = into ? *into : scalar(type);
+  if (array) {
+    emit(isa::resolve(cat("mov.", isa::info(type).name)), std::array{Operand(made), Operand(name)});
+  } else {
+    emit(isa::resolve(cat("ld.param.", isa::info(move_type(type)).name)),
+         std::array{Operand(made), Operand(address(Operand(name)))});
+  }
+  return made;
+}
+
+std::vector<Reg> Builder::global_pointers(std::span<const std::string> names) {
+  std::vector<Reg> made;
+  for (const std::string& name : names) parameter(*this, state_->function, name);
+  for (const std::string& name : names) {
+    const Reg pointer = scalar(isa::Type::b64);
+    emit("ld.param.u64", {pointer, address(Operand(name))});
+    emit("cvta.to.global.u64", {pointer, pointer});
+    made.push_back(pointer);
+  }
+  return made;
+}
+
+Reg Builder::tensor_map(std::string_view tensor) {
+  State& s = *state_;
+  for (std::size_t i = 0; i < s.tensor_maps.size(); ++i) {
+    if (s.tensor_maps[i] == tensor) return s.tensor_map_registers[i];
+  }
+  const std::string name = cat(tensor, "_tma_desc");
+  ir::Variable v;
+  v.space = isa::Space::param;
+  v.alignment = 64;
+  v.type = isa::Type::b8;
+  v.name = Name(name);
+  v.dims = {128};
+  add_parameter(std::move(v));
+  s.tensor_maps.emplace_back(tensor);
+
+  const bool may_be_skipped = !s.regions.empty() || s.branched;
+  const std::size_t blocks_open = s.blocks.size();
+  const std::size_t begin = s.function.body.size();
+  const std::size_t declared = s.function.declarations.size();
+  const Reg made = scalar(isa::Type::u64);
+  if (blocks_open > 1) {  // a scope: the register outlives it
+    s.hoisted.push_back(s.function.declarations.back());
+    s.function.declarations.resize(declared);
+    s.function.body.resize(begin);
+  }
+  emit("mov.b64", {made, Operand(name)});
+  emit("cvta.param.u64", {made, made});
+  if (may_be_skipped) {
+    s.prologue.insert(s.prologue.end(), s.function.body.begin() + static_cast<std::ptrdiff_t>(begin),
+                      s.function.body.end());
+    s.function.body.resize(begin);
+  }
+  s.tensor_map_registers.push_back(made);
+  return made;
+}
+
+}  // namespace ptx::author

@@ -1,0 +1,281 @@
+// What finish() settles, once every use of every register is known:
+//   - a 32-bit product that was widened for 64-bit arithmetic becomes a mul.wide where the product was written;
+//   - `array[i] = value` needs no mov if the value was made just for it;
+//   - unnamed predicates become one declaration; shared memory becomes static or dynamic.
+// Each is decided by counting, in passes over the operands; nothing is moved past another instruction.
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "ptx/author/state.h"
+#include "ptx/base/text.h"
+
+namespace ptx::author {
+namespace {
+
+using ir::Operand;
+using ir::RegisterId;
+using Kind = Operand::Kind;
+
+struct Uses {
+  std::vector<std::uint32_t> writes, reads;
+
+  explicit Uses(const ir::Function& f) : writes(f.registers.size()), reads(f.registers.size()) {
+    for (const ir::Instruction& i : f.instructions) {
+      if (i.guard.reg != ir::no_id) ++reads[i.guard.reg];
+      const auto operands = f.operands_of(i);
+      for (std::size_t n = 0; n < operands.size(); ++n) add(f, operands[n], n == 0);
+    }
+  }
+
+ private:
+  // In PTX the destinations are in the first operand, unless that is an address. What only looks like one (bar.sync a)
+  // counts as a write too: then nothing is settled, which is always right.
+  void add(const ir::Function& f, const Operand& o, bool destination) {
+    if (o.kind == Kind::reg) ++(destination ? writes : reads)[o.id];
+    for (const Operand& child : f.children(o)) add(f, child, destination && o.kind != Kind::address);
+  }
+};
+
+class Settling {
+ public:
+  Settling(Builder::State& s) : s_(s), f_(s.function) {}
+
+  void registers() {
+    renamed_.resize(f_.registers.size());
+    for (std::size_t i = 0; i < renamed_.size(); ++i) renamed_[i] = static_cast<RegisterId>(i);
+    dead_.resize(f_.registers.size());
+    gone_.resize(f_.instructions.size());
+    if (s_.widenings.empty() && s_.folds.empty()) return;
+    local_.resize(f_.registers.size());
+    wide_.assign(f_.registers.size(), none);
+    for (const auto& d : f_.declarations) local_[d.first] = true;
+    Uses uses(f_);
+    for (const auto& w : s_.widenings) widen(w, uses);
+    for (const RegisterId source : order_) place_product(source, wide_[source], uses);
+    for (const auto& fold : s_.folds) this->fold(fold, uses);
+  }
+
+  // Declarations, variables, prologue, statements.
+  void body() {
+    std::vector<ir::Statement> statements = std::move(f_.body);
+    f_.body.clear();
+    f_.body.reserve(statements.size() + s_.hoisted.size() + s_.prologue.size() + 4);
+    declare();
+    for (std::uint32_t i = 0; i < f_.variables.size(); ++i) add(ir::Statement::Kind::variable, i);
+    f_.body.insert(f_.body.end(), s_.prologue.begin(), s_.prologue.end());
+    for (const ir::Statement& statement : statements) append(statement);
+    rename();
+  }
+
+ private:
+  void add(ir::Statement::Kind kind, std::uint32_t index) { f_.body.push_back({kind, index, f_.place}); }
+
+  void widen(const Builder::State::Widening& w, Uses& uses) {
+    if (uses.writes[w.source] != 1) return;
+    gone_[w.instruction] = true;
+    --uses.reads[w.source];
+    RegisterId& wide = wide_[w.source];
+    if (wide == none) {
+      wide = w.result;
+      order_.push_back(w.source);
+    } else {
+      renamed_[w.result] = wide;
+      dead_[w.result] = true;
+    }
+  }
+
+  // mul.lo -> mul.wide, or both if the 32-bit value is used too.
+  void place_product(RegisterId source, RegisterId wide, const Uses& uses) {
+    const std::uint32_t index = s_.product_of[source];
+    const isa::Mnemonic* mnemonic =
+        isa::resolve(is_signed(f_.registers[source].type) ? "mul.wide.s32" : "mul.wide.u32");
+    hoist(wide);
+    if (uses.reads[source] == 0) {
+      ir::Instruction& mul = f_.instructions[index];
+      mul.mnemonic = mnemonic;
+      mul.match = mnemonic->matches.empty() ? nullptr : &mnemonic->matches.front();
+      f_.operands[mul.first].id = wide;
+      dead_[source] = true;
+      return;
+    }
+    ir::Instruction made = f_.instructions[index];
+    const auto first = static_cast<std::uint32_t>(f_.operands.size());
+    for (std::uint32_t i = 0; i < made.count; ++i) f_.operands.push_back(Operand(f_.operands[made.first + i]));
+    f_.operands[first].id = wide;
+    made.first = first;
+    made.mnemonic = mnemonic;
+    made.match = mnemonic->matches.empty() ? nullptr : &mnemonic->matches.front();
+    beside_[index] = static_cast<std::uint32_t>(f_.instructions.size());
+    f_.instructions.push_back(made);
+    gone_.push_back(false);
+  }
+
+  void fold(const Builder::State::Fold& fold, const Uses& uses) {
+    if (uses.writes[fold.value] != 1 || uses.reads[fold.value] != 1 || wide_[fold.value] != none) return;
+    f_.operands[f_.instructions[fold.definition].first].id = fold.target;
+    gone_[fold.instruction] = true;
+    dead_[fold.value] = true;
+  }
+
+  // A register that was declared in a block is declared before the body instead: its product may stand outside the
+  // block.
+  void hoist(RegisterId id) {
+    if (!local_[id]) return;
+    for (auto& d : f_.declarations) {
+      if (d.first != id) continue;
+      s_.hoisted.push_back(d);
+      d.count = 0;
+    }
+  }
+
+  bool is_dead(const ir::RegisterDeclaration& d) const {
+    return d.count == 0 || (!d.range && d.count == 1 && dead_[d.first]);
+  }
+
+  void declare() {
+    for (std::size_t i = 0; i <= s_.hoisted.size(); ++i) {
+      if (i == s_.pool_at && !s_.pool.empty()) declare_pool();
+      if (i == s_.hoisted.size() || is_dead(s_.hoisted[i])) continue;
+      add(ir::Statement::Kind::registers, static_cast<std::uint32_t>(f_.declarations.size()));
+      f_.declarations.push_back(s_.hoisted[i]);
+    }
+  }
+
+  // The pool's registers have to lie together: they move behind all others.
+  void declare_pool() {
+    const std::vector<ir::Register> before = f_.registers;
+    std::vector<RegisterId> moved(before.size());
+    std::vector<bool> pooled(before.size());
+    for (const RegisterId id : s_.pool) pooled[id] = true;
+    f_.registers.clear();
+    for (std::size_t id = 0; id < before.size(); ++id) {
+      if (pooled[id]) continue;
+      moved[id] = static_cast<RegisterId>(f_.registers.size());
+      f_.registers.push_back(before[id]);
+    }
+    pool_first_ = static_cast<RegisterId>(f_.registers.size());
+    for (const RegisterId id : s_.pool) {
+      moved[id] = static_cast<RegisterId>(f_.registers.size());
+      f_.registers.push_back(before[id]);
+    }
+    moved_ = std::move(moved);
+    add(ir::Statement::Kind::registers, static_cast<std::uint32_t>(f_.declarations.size()));
+    f_.declarations.push_back({pool_first_, static_cast<std::uint32_t>(s_.pool.size()), true});
+    pool_declaration_ = f_.declarations.size() - 1;
+  }
+
+  void append(const ir::Statement& s) {
+    if (s.kind == ir::Statement::Kind::registers && is_dead(f_.declarations[s.index])) return;
+    if (s.kind != ir::Statement::Kind::instruction) {
+      f_.body.push_back(s);
+      return;
+    }
+    if (gone_[s.index]) return;
+    f_.body.push_back(s);
+    const auto beside = beside_.find(s.index);
+    if (beside != beside_.end()) f_.body.push_back({s.kind, beside->second, s.place});
+  }
+
+  void rename() {
+    const bool moves = !moved_.empty();
+    if (!moves && order_.empty()) return;
+    const auto to = [&](RegisterId id) { return moves ? moved_[renamed_[id]] : renamed_[id]; };
+    for (Operand& o : f_.operands) {
+      if (o.kind == Kind::reg) o.id = to(o.id);
+    }
+    for (ir::Instruction& i : f_.instructions) {
+      if (i.guard.reg != ir::no_id) i.guard.reg = to(i.guard.reg);
+    }
+    if (!moves) return;
+    for (std::size_t i = 0; i < f_.declarations.size(); ++i) {
+      if (i != pool_declaration_) f_.declarations[i].first = moved_[f_.declarations[i].first];
+    }
+  }
+
+  Builder::State& s_;
+  ir::Function& f_;
+  std::vector<RegisterId> renamed_, moved_;
+  std::vector<bool> dead_, gone_, local_;                    // local: declared in a block
+  std::vector<RegisterId> wide_;                             // by product: its 64-bit register, or none
+  std::vector<RegisterId> order_;                            // products that have one
+  std::unordered_map<std::uint32_t, std::uint32_t> beside_;  // mul.lo -> the mul.wide behind it
+  RegisterId pool_first_ = 0;
+  std::size_t pool_declaration_ = none;
+};
+
+ir::Variable extern_array(std::string_view name, std::uint32_t align) {
+  ir::Variable v;
+  v.linking = "extern";
+  v.space = isa::Space::shared;
+  v.alignment = align;
+  v.type = isa::Type::b8;
+  v.name = Name(name);
+  v.dims = {-1};
+  return v;
+}
+
+constexpr std::uint64_t static_limit = 48 * 1024;
+
+// The allocations go into one array, and every mention of one becomes the array plus an offset.
+void move_into(Builder::State& s, Name array, std::uint64_t base) {
+  std::unordered_map<std::uint32_t, std::uint64_t> at;
+  std::vector<bool> moved(s.function.variables.size());
+  for (const auto& a : s.allocations) {
+    at[s.function.variables[a.variable].name.id()] = base + a.offset;
+    moved[a.variable] = true;
+  }
+  const auto move = [&](ir::Operand& o) {
+    const auto found = o.kind == Kind::symbol ? at.find(o.id) : at.end();
+    if (found == at.end()) return;
+    o.id = array.id();
+    o.value += static_cast<std::int64_t>(found->second);
+  };
+  for (ir::Operand& o : s.function.operands) {
+    move(o);
+    if (o.kind != Kind::address) continue;
+    ir::Operand& base = s.function.operands[o.id];  // [array+1+2] is written [array+3]
+    move(base);
+    if (base.kind == Kind::symbol) o.value += std::exchange(base.value, 0);
+  }
+  std::vector<ir::Variable> kept;
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    if (!moved[i]) kept.push_back(std::move(s.function.variables[i]));
+  }
+  s.function.variables = std::move(kept);
+}
+
+void settle_shared(Builder::State& s, const Options& options, Built& built) {
+  const bool author = !options.extern_shared.empty();
+  const bool dynamic =
+      !s.allocations.empty() && (s.shared_bytes > static_limit || (!author && options.dynamic_shared > static_limit));
+  built.dynamic_shared = options.dynamic_shared;
+  if (!dynamic) built.static_shared = static_cast<std::uint32_t>(s.shared_bytes);
+  if (!author && !dynamic) return;
+  const std::string name = author ? options.extern_shared : "dyn_smem";
+  s.module.items.push_back({ir::Module::Item::Kind::variable, static_cast<std::uint32_t>(s.module.variables.size())});
+  s.module.variables.push_back(extern_array(name, dynamic ? s.shared_align : 128));
+  if (!dynamic) return;
+  // Behind the author's own bytes, if there is an array that the author uses.
+  const std::uint64_t align = s.shared_align;
+  const std::uint64_t base = author ? (options.dynamic_shared + align - 1) / align * align : 0;
+  move_into(s, Name(name), base);
+  built.dynamic_shared =
+      static_cast<std::uint32_t>(std::max(std::uint64_t{options.dynamic_shared}, base + s.shared_bytes));
+}
+
+}  // namespace
+
+void settle(Builder::State& s, const Options& options, Built& built) {
+  s.names = s.function.registers;
+  settle_shared(s, options, built);
+  Settling settling(s);
+  settling.registers();
+  settling.body();
+  built.tensor_maps = s.tensor_maps;
+  s.module.items.push_back({ir::Module::Item::Kind::function, static_cast<std::uint32_t>(s.module.functions.size())});
+  s.module.functions.push_back(std::move(s.function));
+  built.module = std::move(s.module);
+}
+
+}  // namespace ptx::author

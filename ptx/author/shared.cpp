@@ -1,0 +1,281 @@
+// Shared memory: allocations, tiles, element access.
+#include "ptx/author/shared.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ptx/author/expression.h"
+#include "ptx/author/state.h"
+#include "ptx/base/text.h"
+
+namespace ptx::author {
+
+using isa::Type;
+
+std::optional<Swizzle> swizzle_named(std::string_view name) {
+  std::string upper(name);
+  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c - 32 : c; });
+  if (upper.empty() || upper == "NONE") return Swizzle::none;
+  if (upper == "32B") return Swizzle::b32;
+  if (upper == "64B") return Swizzle::b64;
+  if (upper == "128B") return Swizzle::b128;
+  return {};
+}
+
+std::string_view name(Swizzle swizzle) {
+  constexpr std::string_view names[] = {"NONE", "32B", "64B", "128B"};
+  return names[static_cast<int>(swizzle)];
+}
+
+namespace {
+
+// The pattern of a swizzle repeats every 256, 512, 1024 bytes; a tile that starts elsewhere is read permuted.
+std::uint32_t alignment_of(Swizzle swizzle) {
+  constexpr std::uint32_t bytes[] = {128, 256, 512, 1024};
+  return bytes[static_cast<int>(swizzle)];
+}
+
+ir::Operand symbol_of(Name name) {
+  ir::Operand o;
+  o.kind = ir::Operand::Kind::symbol;
+  o.id = name.id();
+  return o;
+}
+
+Name allocate(Builder& b, Type type, std::uint64_t count, std::uint64_t bytes, std::uint32_t align, Name name) {
+  Builder::State& s = b.state();
+  if (!std::has_single_bit(align)) b.refuse(Code::bad_argument, cat("alignment ", align, " is not a power of two"));
+  for (const ir::Variable& v : s.function.variables) {
+    if (v.name == name) b.refuse(Code::duplicate_name, cat("shared memory `", name.view(), "` is declared already"));
+  }
+  ir::Variable v;
+  v.space = isa::Space::shared;
+  v.type = type;
+  v.alignment = align;
+  v.name = name;
+  v.dims = {static_cast<std::int64_t>(count)};
+  const std::uint64_t offset = (s.shared_bytes + align - 1) / align * align;
+  s.allocations.push_back({s.function.variables.size(), offset});
+  s.function.variables.push_back(std::move(v));
+  s.shared_bytes = offset + bytes;
+  s.shared_align = std::max(s.shared_align, align);
+  return name;
+}
+
+std::uint64_t element_bits(Type type) { return isa::info(type).bits; }
+
+}  // namespace
+
+Shared shared(Builder& b, Type type, std::vector<std::int64_t> shape, Swizzle swizzle, std::uint32_t align,
+              std::string_view name) {
+  if (type == Type::none || type == Type::pred) b.refuse(Code::bad_argument, "shared memory holds numbers");
+  Shared made;
+  made.builder = &b;
+  made.type = type;
+  made.shape = std::move(shape);
+  made.swizzle = swizzle;
+  std::uint64_t elements = 1;
+  for (const std::int64_t n : made.shape) {
+    if (n <= 0 || static_cast<std::uint64_t>(n) > (1u << 30) || elements > (1u << 30))
+      b.refuse(Code::bad_argument, cat("a shared array with a dimension of ", n));
+    elements *= static_cast<std::uint64_t>(n);
+  }
+  const std::uint64_t bytes = (elements * element_bits(type) + 7) / 8;
+  const std::string text = name.empty() ? cat("smem_", b.state().smem_names++) : std::string(name);
+  made.symbol = symbol_of(allocate(b, Type::b8, bytes, bytes, align ? align : alignment_of(swizzle), Name(text)));
+  return made;
+}
+
+std::string Shared::name() const { return std::string(Name::from_id(symbol.id).view()); }
+
+std::uint64_t Shared::bytes() const {
+  std::uint64_t elements = 1;
+  for (const std::int64_t n : shape) elements *= static_cast<std::uint64_t>(n);
+  return (elements * element_bits(type) + 7) / 8;
+}
+
+Shared Shared::operator[](std::int64_t stage) const {
+  if (shape.empty() || stage < 0 || stage >= shape[0])
+    builder->refuse(Code::index_range, cat("stage ", stage, " of ", shape.empty() ? 0 : shape[0]));
+  Shared slice = *this;
+  slice.shape.erase(slice.shape.begin());
+  const auto step = static_cast<std::int64_t>(slice.bytes());
+  if (moving) {
+    slice.moving = stage == 0 ? *moving : add(*moving, stage * step);
+  } else {
+    slice.offset += stage * step;
+  }
+  return slice;
+}
+
+Shared Shared::operator[](const Reg& stage) const {
+  if (shape.empty()) builder->refuse(Code::index_range, "a stage of an array of no dimension");
+  if (integer_bits(stage.type) != 32) builder->refuse(Code::bad_operand, "a stage is an integer or a 32-bit register");
+  Shared slice = *this;
+  slice.shape.erase(slice.shape.begin());
+  const Reg index = staged(stage);
+  const Reg address = builder->scalar(Type::u32);
+  builder->emit("mov.u32", {address, Operand(*this)});
+  builder->emit("mad.lo.u32", {address, index, static_cast<std::int64_t>(slice.bytes()), address});
+  slice.moving = address;
+  slice.offset = 0;
+  return slice;
+}
+
+Address Shared::address() const {
+  if (moving) return builder->address(*moving);
+  return {builder, symbol, Type::none, offset};
+}
+
+namespace {
+
+// The element's address in a register: index, byte offset, base (the instructions of the contract's section 6).
+Reg element_address(const Shared& s, const Operand& row, const Operand& column) {
+  Builder& b = *s.builder;
+  if (s.shape.size() != 2)
+    b.refuse(Code::operator_type, cat("[row, column] needs shared memory of two dimensions, not ", s.shape.size()));
+  const std::int64_t width = s.shape[1];
+  const auto constant = [](const Operand& o) { return o.is_integer(); };
+  for (int i = 0; i < 2; ++i) {
+    const Operand& o = i ? column : row;
+    if (!constant(o) && integer_bits(o.type) != 32)
+      b.refuse(Code::bad_operand, "an index is an integer or a 32-bit register");
+    if (constant(o) && (o.ir.value < 0 || o.ir.value >= s.shape[static_cast<std::size_t>(i)]))
+      b.refuse(Code::index_range,
+               cat(i ? "column " : "row ", o.ir.value, " of ", s.shape[static_cast<std::size_t>(i)]));
+  }
+  const auto plain = [&](const Operand& o) {
+    return o.ir.kind == ir::Operand::Kind::special ? Operand(b.from(o, o.type)) : o;
+  };
+  const Operand r = plain(row), c = plain(column);
+  const Reg index = b.scalar(Type::u32);
+  if (constant(r) && constant(c)) {
+    b.emit("mov.u32", {index, r.ir.value * width + c.ir.value});
+  } else if (constant(r) && r.ir.value == 0) {
+    b.emit("mov.u32", {index, c});
+  } else if (constant(r)) {
+    b.emit("add.u32", {index, c, r.ir.value * width});
+  } else {
+    const Reg rows = b.scalar(Type::u32);
+    b.emit("mul.lo.u32", {rows, r, width});
+    b.emit("add.u32", {index, rows, c});
+  }
+  const std::uint64_t bytes = element_bits(s.type) / 8;
+  const Reg offset = b.scalar(Type::u32);
+  if (bytes > 1) b.emit("shl.b32", {offset, index, std::countr_zero(bytes)});
+  const Reg address = b.scalar(Type::u32);
+  b.emit("mov.b32", {address, Operand(s)});
+  b.emit("add.u32", {address, address, bytes > 1 ? offset : index});
+  return address;
+}
+
+const char* memory_type(Type type) { return isa::info(move_type(type)).name.data(); }
+
+}  // namespace
+
+Reg Shared::load(const Operand& row, const Operand& column) const {
+  const Reg address = element_address(*this, row, column);
+  const Reg made = builder->scalar(type);
+  builder->emit(isa::resolve(cat("ld.shared.", memory_type(type))),
+                std::array{Operand(made), Operand(builder->address(address))});
+  return made;
+}
+
+void Shared::store(const Operand& row, const Operand& column, const Reg& value) const {
+  const Reg address = element_address(*this, row, column);
+  builder->emit(isa::resolve(cat("st.shared.", memory_type(type))),
+                std::array{Operand(builder->address(address)), Operand(value)});
+}
+
+TileLayout tile_layout(Builder& b, Type type, std::int64_t rows, std::int64_t columns, bool mn_major) {
+  const auto refuse = [&](std::string text) { b.refuse(Code::bad_argument, std::move(text)); };
+  const std::int64_t width = columns * static_cast<std::int64_t>(element_bits(type)) / 8;
+  // rows: M of a K-major tile, K of an MN-major one; both are counted in core matrices of 8.
+  if (rows % 8) refuse(mn_major ? "an MN-major tile needs K divisible by 8" : "a K-major tile needs M divisible by 8");
+  TileLayout made;
+  made.mn_major = mn_major;
+  if (width == 16)
+    made.swizzle = Swizzle::none;
+  else if (width == 32)
+    made.swizzle = Swizzle::b32;
+  else if (width == 64)
+    made.swizzle = Swizzle::b64;
+  else if (width > 0 && width % 128 == 0)
+    made.swizzle = Swizzle::b128;
+  else
+    refuse(cat("rows of ", width, " bytes are not one of the canonical widths 16, 32, 64 or a multiple of 128"));
+  const auto bytes = static_cast<std::uint32_t>(width);
+  made.leading = 16;
+  made.stride = 8 * bytes;
+  if (width > 128) {
+    made.leading = static_cast<std::uint32_t>(rows) * 128;
+    made.stride = 1024;
+  } else if (mn_major && width == 16) {
+    made.leading = 8 * bytes;
+    made.stride = 16;
+  }
+  return made;
+}
+
+Shared wgmma_tile(Builder& b, Type type, std::vector<std::int64_t> shape, bool mn_major, std::uint32_t align,
+                  std::string_view name) {
+  if (shape.size() < 2) b.refuse(Code::bad_argument, "a wgmma tile has two dimensions, and before them stages");
+  const TileLayout layout = tile_layout(b, type, shape[shape.size() - 2], shape.back(), mn_major);
+  Shared made = shared(b, type, std::move(shape), layout.swizzle, align, name);
+  made.tile = layout;
+  return made;
+}
+
+Barriers barriers(Builder& b, std::uint32_t count, std::string_view name) {
+  if (count == 0) b.refuse(Code::bad_argument, "an array of no mbarriers");
+  const std::string text = name.empty() ? cat("mbar_", b.state().mbar_names++) : std::string(name);
+  return {&b, symbol_of(allocate(b, Type::b64, count, 8 * std::uint64_t{count}, 8, Name(text))), count};
+}
+
+std::string Barriers::name() const { return std::string(Name::from_id(symbol.id).view()); }
+
+Barrier Barriers::operator[](std::int64_t i) const {
+  if (i < 0 || i >= count) builder->refuse(Code::index_range, cat("mbarrier ", i, " of ", count));
+  return {{builder, symbol, Type::none, 8 * i}};
+}
+
+Barrier Barriers::operator[](const Reg& i) const {
+  const Reg index = staged(i);
+  if (integer_bits(index.type) != 32)
+    builder->refuse(Code::bad_operand, "the index of an mbarrier is a 32-bit register");
+  const Reg address = builder->scalar(Type::u32);
+  builder->emit("mov.u32", {address, Operand(symbol)});
+  builder->emit("mad.lo.u32", {address, index, 8, address});
+  return {builder->address(address)};
+}
+
+Reg shared_base(Builder& b, std::string_view symbol) {
+  const std::string& own = b.options().extern_shared;
+  const Reg made = b.scalar(Type::u32);
+  b.emit("mov.u32", {made, Operand(!symbol.empty() ? symbol : own.empty() ? std::string_view("smem") : own)});
+  return made;
+}
+
+Reg load(Builder& b, Type type, const Address& address) {
+  const Reg made = b.scalar(type);
+  b.emit(isa::resolve(cat("ld.shared.", memory_type(type))), std::array{Operand(made), Operand(address)});
+  return made;
+}
+
+void store(Builder& b, Type type, const Address& address, const Reg& value) {
+  b.emit(isa::resolve(cat("st.shared.", memory_type(type))), std::array{Operand(address), Operand(value)});
+}
+
+Reg apply_swizzle(const Reg& offset, Swizzle swizzle) {
+  if (swizzle == Swizzle::none) return offset;
+  constexpr int masks[] = {0, 128, 384, 896};
+  Builder& b = *offset.builder;
+  const Reg x = staged(offset);
+  const Reg bits = b.scalar(Type::u32), made = b.scalar(Type::u32);
+  b.emit("and.b32", {bits, x, masks[static_cast<int>(swizzle)]});
+  b.emit("shr.u32", {bits, bits, 3});
+  b.emit("xor.b32", {made, x, bits});
+  return made;
+}
+
+}  // namespace ptx::author

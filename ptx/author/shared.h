@@ -1,0 +1,79 @@
+// Shared memory. Every allocation has its own symbol; where all together pass 48 KiB (or the options ask for it),
+// finish() puts them into one dynamic array instead and rewrites each mention of a symbol to dyn_smem + its offset.
+// Authors see no difference.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptx/author/builder.h"
+
+namespace ptx::author {
+
+enum class Swizzle : std::uint8_t { none, b32, b64, b128 };
+std::optional<Swizzle> swizzle_named(std::string_view name);  // "128B", "NONE", "" (none); any case
+std::string_view name(Swizzle swizzle);                       // "128B", "NONE"
+
+// A descriptor's view of a tile (manual 9.7.15.5.1).
+struct TileLayout {
+  Swizzle swizzle = Swizzle::none;
+  std::uint32_t leading = 0, stride = 0;  // bytes
+  bool mn_major = false;
+};
+
+// An allocation, or one stage of it.
+struct Shared {
+  Builder* builder = nullptr;
+  ir::Operand symbol;
+  isa::Type type = isa::Type::none;
+  std::vector<std::int64_t> shape;  // of the allocation; a slice drops the first
+  std::int64_t offset = 0;          // of a slice, bytes
+  std::optional<Reg> moving;        // of a slice chosen by a register: its address, u32
+  Swizzle swizzle = Swizzle::none;
+  std::optional<TileLayout> tile;
+
+  std::string name() const;
+  std::uint64_t bytes() const;
+  Shared operator[](std::int64_t stage) const;
+  Shared operator[](const Reg& stage) const;  // mov, mad.lo.u32 at once
+  Address address() const;
+  Reg load(const Operand& row, const Operand& column) const;  // two-dimensional; forms the address and loads
+  void store(const Operand& row, const Operand& column, const Reg& value) const;
+};
+
+// align 0: 128, or 1024 / 512 / 256 where the swizzle needs it.
+Shared shared(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, Swizzle swizzle = Swizzle::none,
+              std::uint32_t align = 0, std::string_view name = {});
+// A tile that a wgmma descriptor can name. Its last two dimensions are (M, K), or (K, N) if mn_major, the last
+// contiguous; a dimension before them counts stages, which [stage] chooses.
+Shared wgmma_tile(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, bool mn_major,
+                  std::uint32_t align = 0, std::string_view name = {});
+inline Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major,
+                         std::uint32_t align = 0, std::string_view name = {}) {
+  return wgmma_tile(builder, type, {rows, columns}, mn_major, align, name);
+}
+TileLayout tile_layout(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major);
+
+// mbarrier objects: .shared .align 8 .b64 mbar_0[count];
+struct Barriers {
+  Builder* builder = nullptr;
+  ir::Operand symbol;
+  std::uint32_t count = 0;
+  std::string name() const;
+  Barrier operator[](std::int64_t i) const;  // refused (index_range) unless 0 <= i < count
+  Barrier operator[](const Reg& i) const;    // address formed at once
+};
+
+// One mbarrier object, wherever it lies.
+struct Barrier {
+  Address where;
+};
+Barriers barriers(Builder& builder, std::uint32_t count, std::string_view name = {});
+
+Reg shared_base(Builder& builder, std::string_view symbol = {});  // mov.u32; of the author's extern array unless named
+Reg load(Builder& builder, isa::Type type, const Address& address);
+void store(Builder& builder, isa::Type type, const Address& address, const Reg& value);
+Reg apply_swizzle(const Reg& offset, Swizzle swizzle);  // and, shr, xor
+
+}  // namespace ptx::author

@@ -1,0 +1,135 @@
+// What a Builder holds while the kernel is written. Private to this room: the public headers say what may be relied on.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ptx/author/builder.h"
+#include "ptx/author/shared.h"
+#include "ptx/check/check.h"
+
+namespace ptx::author {
+
+inline constexpr std::uint32_t none = 0xffffffff;
+
+// A number in the operand pool whose spelling waits for the instruction: `component` of an integer or f64 operand.
+inline constexpr std::uint8_t unspelled = 0xfe;
+
+// Room for `more`, four times as much at each turn: pages that are never touched cost nothing, copies do.
+template <class T>
+void make_room(std::vector<T>& list, std::size_t more = 1) {
+  if (list.size() + more > list.capacity()) list.reserve(std::max<std::size_t>(64, 4 * list.capacity()) + more);
+}
+
+struct Builder::State {
+  check::Goal goal;
+  ir::Module module;
+  ir::Function function;  // body without the hoisted declarations, until finish()
+  std::vector<ir::Variable> raw_parameters;
+  Diagnostics notes;  // what the assembler takes and the manual does not have
+  std::vector<std::string> tensor_maps;
+  std::vector<Reg> tensor_map_registers;
+  std::vector<ir::Statement> prologue;  // before the first statement
+
+  // Declarations before the body. The pool of unnamed predicates is one declaration, placed where it last grew.
+  std::vector<ir::RegisterDeclaration> hoisted;
+  std::vector<ir::RegisterId> pool;
+  std::size_t pool_at = 0;
+
+  struct Prefix {
+    std::uint32_t next = 0;  // number
+    bool named = false;      // the author has named a register so
+  };
+  std::unordered_map<Name, Prefix> counters;
+  std::array<Prefix*, std::size(isa::type_table)> plain{};  // of each type's prefix, once it is used
+  struct Range {
+    std::int64_t first, count;  // of a base alone: -1, 1
+  };
+  struct Block {                                         // { }, the whole body first
+    std::unordered_map<Name, std::vector<Range>> taken;  // numbers that the author's own names have, and arrays
+    std::unordered_set<Name> labels;
+    std::unordered_set<ir::RegisterId> hidden;  // of outer blocks, by a register of the same name here
+  };
+  std::vector<Block> blocks{1};
+
+  std::uint32_t next_label = 0;
+  std::unordered_set<Name> labels;  // all that stand or are spoken for
+  std::unordered_map<std::string, std::string> latest_loop;
+  struct OpenLoop {
+    std::string written, label;
+    ir::Guard guard;
+  };
+  std::vector<OpenLoop> loops;
+
+  // What is open, innermost last. A value computed while `regions` held region r is certain to be there while r is
+  // still open, unless a label of the author's own stands in between (epoch).
+  enum class Open : std::uint8_t { if_, else_, loop, range, scope, intrinsic };
+  struct Region {
+    Open what;
+    std::uint32_t id;
+    Name a, b;                   // labels
+    ir::Operand variable, step;  // range
+    isa::Type type = isa::Type::none;
+    bool fixed_step = false;
+    std::string text;  // intrinsic
+  };
+  std::vector<Region> regions;
+  std::uint32_t next_region = 1;
+  std::uint32_t epoch = 0;
+  bool branched = false;     // a bra stands
+  std::size_t after_if = 0;  // body size just behind an if block: where else may begin
+  Name endif;
+
+  // Settled by finish().
+  std::vector<std::uint32_t> product_of;  // by register: instruction that is its mul.lo, or none
+  struct Widening {
+    std::uint32_t instruction;  // cvt.u64.u32 result, source
+    ir::RegisterId source, result;
+  };
+  std::vector<Widening> widenings;
+  struct Fold {
+    std::uint32_t instruction, definition;  // mov target, value; and what made the value
+    ir::RegisterId value, target;
+  };
+  std::vector<Fold> folds;
+
+  struct Allocation {
+    std::size_t variable = 0;  // of the function
+    std::uint64_t offset = 0;  // in dynamic memory
+  };
+  std::vector<Allocation> allocations;
+  std::uint32_t shared_align = 128;
+  std::uint64_t shared_bytes = 0;  // of all allocations, laid one behind another
+  std::uint32_t smem_names = 0, mbar_names = 0;
+
+  std::vector<ir::Register> names;  // registers as they were, for name() after finish()
+  bool finished = false;
+
+  ir::Register& declare(isa::Type type, Name base, std::int32_t index);
+  void statement(ir::Statement::Kind kind, std::uint32_t index, const Place& place) {
+    make_room(function.body);
+    function.body.push_back({kind, index, place});
+  }
+  std::uint64_t token() const { return std::uint64_t{epoch} << 32 | (regions.empty() ? 0 : regions.back().id); }
+  bool holds(std::uint64_t token) const;
+  Region& open(Open what) {
+    regions.push_back({});
+    regions.back().what = what;
+    regions.back().id = next_region++;
+    return regions.back();
+  }
+  bool inside_scope() const { return blocks.size() > 1; }
+};
+
+isa::Type declared_type(isa::Type type);  // bf16 -> b16
+isa::Type move_type(isa::Type type);      // f16 -> b16
+bool is_signed(isa::Type type);
+int integer_bits(isa::Type type);  // 32, 64; 0: not an integer or bits type of these widths
+std::uint16_t to_half(double value, bool bf16);
+
+// settle.cpp
+void settle(Builder::State& state, const Options& options, Built& built);
+
+}  // namespace ptx::author

@@ -1,0 +1,122 @@
+// Operands from what authors write.
+#include "ptx/author/value.h"
+
+#include <charconv>
+
+#include "ptx/author/shared.h"
+#include "ptx/author/state.h"
+#include "ptx/base/text.h"
+
+namespace ptx::author {
+
+Refused::Refused(Diagnostics why) : why_(std::move(why)), text_(to_string(why_)) {}
+
+std::string Reg::name() const { return builder ? builder->name(*this) : std::string(); }
+
+Reg RegArray::operator[](std::uint32_t i) const {
+  if (i >= count) builder->refuse(Code::index_range, cat("register ", i, " of an array of ", count));
+  return {builder, first + i, type};
+}
+
+std::string RegArray::base() const { return std::string(builder->state().function.registers[first].base.view()); }
+
+namespace {
+
+// The number that `text` spells, in the forms of manual 4.5.
+bool number(std::string_view text, Operand& out) {
+  using Kind = ir::Operand::Kind;
+  const bool negative = text.starts_with('-');
+  std::string_view digits = text.substr(negative);
+  const char* end = text.data() + text.size();
+  if (digits.size() > 2 && digits[0] == '0' && (digits[1] | 0x20) == 'f') {
+    out.ir.kind = Kind::f32;
+    return std::from_chars(digits.data() + 2, end, out.ir.bits, 16).ptr == end && digits.size() == 10 && !negative;
+  }
+  if (digits.size() > 2 && digits[0] == '0' && (digits[1] | 0x20) == 'd') {
+    out.ir.kind = Kind::f64;
+    return std::from_chars(digits.data() + 2, end, out.ir.bits, 16).ptr == end && digits.size() == 18 && !negative;
+  }
+  int base = 10;
+  std::string_view whole = digits;
+  if (whole.ends_with('U')) whole.remove_suffix(1);
+  if (whole.starts_with("0x") || whole.starts_with("0X"))
+    base = 16, whole.remove_prefix(2);
+  else if (whole.starts_with("0b") || whole.starts_with("0B"))
+    base = 2, whole.remove_prefix(2);
+  else if (whole.size() > 1 && whole[0] == '0' && whole.find('.') == whole.npos)
+    base = 8;
+  std::uint64_t value = 0;
+  const char* last = whole.data() + whole.size();
+  if (std::from_chars(whole.data(), last, value, base).ptr == last) {
+    out = negative ? Operand(static_cast<std::int64_t>(0 - value)) : Operand(value);
+    return true;
+  }
+  double real = 0;
+  if (std::from_chars(text.data(), end, real).ptr != end) return false;
+  out = Operand(real);
+  return true;
+}
+
+}  // namespace
+
+Operand::Operand(const Reg& reg) : builder(reg.builder), type(reg.type) {
+  ir.kind = reg.special ? ir::Operand::Kind::special : ir::Operand::Kind::reg;
+  ir.id = reg.id;
+}
+
+Operand::Operand(const Not& negated) : Operand(negated.reg) { ir.negated = true; }
+
+Operand::Operand(const Part& part) : Operand(part.reg) {
+  ir.minus = part.minus;
+  if (part.word.empty()) return;
+  ir.component = ir::Operand::part;
+  ir.value = part.word.id();
+}
+
+Operand::Operand(const Pair& pair) {
+  const Operand both[] = {pair.left, pair.right};
+  *this = (pair.left.builder ? pair.left.builder : pair.right.builder)->vector(both);
+  ir.kind = ir::Operand::Kind::pair;
+}
+
+Operand::Operand(const Address& address) {
+  *this = address.builder->vector({Operand(address.base)});
+  ir.kind = ir::Operand::Kind::address;
+  ir.value = address.offset;
+  ir.unified = address.unified;
+}
+
+Operand::Operand(const Shared& shared) {
+  if (shared.moving) {
+    *this = Operand(*shared.moving);
+    return;
+  }
+  ir = shared.symbol;
+  ir.value = shared.offset;
+}
+
+Operand::Operand(const Barrier& barrier) : ir(barrier.where.base) {
+  if (ir.kind == ir::Operand::Kind::symbol) ir.value += barrier.where.offset;
+}
+
+Operand::Operand(std::string_view text) {
+  const bool numeric = !text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+  if (numeric && number(text, *this)) return;
+  *this = Operand();
+  if (text == "_") {
+    ir.kind = ir::Operand::Kind::sink;
+    return;
+  }
+  const auto* known = text.starts_with('%') ? isa::special_register(text) : nullptr;
+  ir.kind = known ? ir::Operand::Kind::special : numeric ? ir::Operand::Kind::text : ir::Operand::Kind::symbol;
+  ir.id = Name(text).id();
+  if (known) type = known->type;
+}
+
+Operand sink() {
+  Operand operand;
+  operand.ir.kind = ir::Operand::Kind::sink;
+  return operand;
+}
+
+}  // namespace ptx::author

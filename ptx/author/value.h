@@ -1,0 +1,147 @@
+// What authors put into an instruction: registers, predicates, pairs, numbers, symbols, addresses. All are small
+// values; the registers, and the children of compound operands, live in the Builder that they point to and are valid as
+// long as it.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "ptx/base/diagnostic.h"
+#include "ptx/ir/ir.h"
+
+namespace ptx::author {
+
+class Builder;
+struct Shared;
+struct Barrier;
+struct Address;
+
+// Thrown by everything in this room when the author asks for what PTX does not have. Nothing has been appended then.
+class Refused : public std::exception {
+ public:
+  explicit Refused(Diagnostics why);
+  const Diagnostics& why() const { return why_; }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  Diagnostics why_;
+  std::string text_;
+};
+
+// A register, or a special register, of one Builder. `type` is the author's: a bf16 value is declared .b16.
+struct Reg {
+  Builder* builder = nullptr;
+  std::uint32_t id = ir::no_id;  // RegisterId, or Name of the special register
+  isa::Type type = isa::Type::none;
+  bool special = false;
+
+  std::string name() const;  // "%r3", "%tid.x"
+  friend bool same(const Reg& a, const Reg& b) {
+    return a.builder == b.builder && a.id == b.id && a.special == b.special;
+  }
+};
+
+// !p, as an operand or a guard.
+struct Not {
+  Reg reg;
+};
+
+// A part of a register, or its negative, as video instructions alone take them: a.b0, a.h10, -a (isa/selector.h).
+struct Part {
+  Reg reg;
+  Name word;  // "b0"; empty: the whole register
+  bool minus = false;
+};
+inline Part part(const Reg& reg, std::string_view word) { return {reg, Name(word)}; }
+inline Part minus(const Part& part) { return {part.reg, part.word, true}; }
+inline Part minus(const Reg& reg) { return {reg, {}, true}; }
+
+// a|b: two destinations of one instruction.
+struct Pair {
+  Reg left, right;
+};
+
+// Registers declared together, base<count>.
+struct RegArray {
+  Builder* builder = nullptr;
+  std::uint32_t first = ir::no_id;
+  std::uint32_t count = 0;
+  isa::Type type = isa::Type::none;
+
+  Reg operator[](std::uint32_t i) const;  // refused (index_range) unless i < count
+  void set(std::uint32_t i,
+           const Reg& value) const;  // a mov, which Builder::finish folds into the value's own instruction
+  std::string base() const;          // "%f"
+};
+
+// One operand. A number is spelled when the instruction is known: 1.5 becomes 0f3FC00000 in an .f32 instruction.
+struct Operand {
+  enum class Literal : std::uint8_t { none, integer, real };
+
+  ir::Operand ir;
+  Builder* builder = nullptr;        // of a register or what holds registers: where it belongs
+  isa::Type type = isa::Type::none;  // of a register
+  Literal literal =
+      Literal::none;  // a number that the instruction's type has yet to spell; a real one as the bits of a double
+
+  Operand() = default;
+  Operand(const Reg& reg);
+  Operand(const Not& negated);
+  Operand(const Part& part);
+  Operand(const Pair& pair);
+  Operand(const Address& address);
+  Operand(const Shared& shared);  // its symbol: `mov.u32 %r0, smem_0`
+  Operand(const Barrier& barrier);
+  Operand(std::same_as<bool> auto value) { set_integer(value, false); }  // a template: no pointer becomes a bool
+  Operand(std::signed_integral auto value) { set_integer(value, false); }
+  Operand(std::unsigned_integral auto value)
+    requires(!std::same_as<decltype(value), bool>)
+  {
+    set_integer(static_cast<std::int64_t>(value), static_cast<std::uint64_t>(value) >> 63);
+  }
+  Operand(std::floating_point auto value) : literal(Literal::real) {
+    ir.kind = ir::Operand::Kind::f64;
+    ir.bits = std::bit_cast<std::uint64_t>(static_cast<double>(value));
+  }
+  // A symbol, a special register ("%tid.x"), or, if it starts with a digit or a minus sign, a number as PTX writes it.
+  Operand(std::string_view text);
+  Operand(const char* text) : Operand(std::string_view(text)) {}
+  Operand(const std::string& text) : Operand(std::string_view(text)) {}
+  explicit Operand(const ir::Operand& written, Builder* owner = nullptr, isa::Type of = isa::Type::none)
+      : ir(written), builder(owner), type(of) {}
+
+  bool is_register() const { return ir.kind == ir::Operand::Kind::reg; }
+  bool is_integer() const { return ir.kind == ir::Operand::Kind::integer; }
+
+ private:
+  void set_integer(std::int64_t value, bool wide) {
+    literal = Literal::integer;
+    ir.kind = ir::Operand::Kind::integer;
+    ir.value = value;
+    ir.wide = wide;
+  }
+};
+
+// The sink `_`: a destination that nobody reads.
+Operand sink();
+
+// [base + offset]. A register offset makes an addition when the address is formed.
+struct Address {
+  Builder* builder = nullptr;
+  ir::Operand base;  // register or symbol
+  isa::Type type = isa::Type::none;
+  std::int64_t offset = 0;
+  bool unified = false;  // [a].unified
+
+  Address operator+(std::int64_t bytes) const {
+    Address moved = *this;
+    moved.offset += bytes;
+    return moved;
+  }
+};
+
+}  // namespace ptx::author

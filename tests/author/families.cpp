@@ -1,0 +1,201 @@
+// The appendix of the contract, in C++: families of instructions.
+#include "golden.h"
+#include "ptx/author/barrier.h"
+#include "ptx/author/control.h"
+#include "ptx/author/copy.h"
+#include "ptx/author/expression.h"
+#include "ptx/author/kernel.h"
+#include "ptx/author/matrix.h"
+#include "ptx/author/shared.h"
+#include "ptx/author/tcgen05.h"
+#include "ptx/author/warp.h"
+
+namespace ptx::author::testing {
+
+using enum isa::Type;
+
+TEST_CASE("warps, barriers, fences, clusters") {
+  golden("warp_reduce_sum_width_4_f32_u32", [](Builder& b) {
+    const Reg x = b.scalar(f32, 0.0), y = b.scalar(u32, 0);
+    reduce(Reduce::sum, x, 4), reduce(Reduce::max, y, 2);
+  });
+  Options later;
+  later.version = {8, 7};
+  golden(
+      "fences_bars_named_barrier",
+      [](Builder& b) {
+        fence::proxy_async(b), fence::proxy_async_shared_cta(b), fence::mbarrier_init(b);
+        fence::proxy_async_generic_acquire_shared_cluster(b);
+        bar_sync(b, 0), bar_sync(b, 1, 128), bar_sync(b, 3, 64), bar_sync(b, b.scalar(u32, 2));
+      },
+      later);
+  golden("cluster", [](Builder& b) {
+    const Reg a = b.scalar(u32, 0), c = b.scalar(u32, 1);
+    cluster::arrive(b), cluster::wait(b), cluster::arrive(b, true), cluster::wait(b, true);
+    cluster::rank_is(b, 0), cluster::map_shared(a, 1, b), cluster::arrive_remote(b, a, c, 1);
+  });
+  golden("setmaxnreg_elect_selp_mad_cvta", [](Builder& b) {
+    const Reg d = b.scalar(u32), p = b.scalar(pred), q = b.scalar(b64);
+    for (const auto& [n, up] : {std::pair{240, true}, {24, false}, {232, true}, {40, false}}) setmaxnreg(b, n, up);
+    elect_sync(d, p, 0xffffffff);
+    b.emit("selp.u32", {d, 1, 0, p});
+    b.emit("mad.lo.s32", {b.scalar(u32), d, d, d});
+    b.emit("cvta.param.u64", {b.scalar(b64), q});
+    b.emit("cvta.to.global.u64", {b.scalar(b64), q});
+  });
+}
+
+TEST_CASE("mbarrier") {
+  golden("mbarrier", [](Builder& b) {
+    const Barriers m = barriers(b, 2);
+    const Reg ph = b.scalar(u32, 0);
+    mbarrier::init(m[1].where, 4);
+    const Reg st = mbarrier::arrive(m[0].where);
+    mbarrier::arrive_expect_tx(m[1].where, 256), mbarrier::expect_tx(m[0].where, 8);
+    mbarrier::try_wait(m[0].where, ph), mbarrier::try_wait(m[0].where, st, false);
+    mbarrier::wait(m[1].where, ph), mbarrier::inval(m[0].where);
+  });
+  Options author;
+  author.extern_shared = "smem";
+  golden(
+      "mbarrier_array",
+      [](Builder& b) {
+        const Reg base = shared_base(b, "smem");
+        const mbarrier::Array r{&b, base, 64, 2};
+        const Reg s = b.scalar(u32, 0);
+        r.init_all(1);
+        mbarrier::Slot slot = r.at(s);
+        slot.wait(0), slot.arrive_expect_tx(128);
+        r[1].arrive(), r.arrive_remote_all(s);
+      },
+      author);
+}
+
+TEST_CASE("copies") {
+  golden("cp_async", [](Builder& b) {
+    const Reg s = b.scalar(u32), g = b.scalar(b64);
+    cp_async::cg(b.address(s), b.address(g), 16, b), cp_async::ca(b.address(s), b.address(g), 4, b);
+    cp_async::commit_group(b), cp_async::wait_group(b, 1), cp_async::wait_all(b);
+    cp_async::bulk_commit_group(b), cp_async::bulk_wait_group(b, 0, true);
+  });
+  Options blackwell;
+  blackwell.target = "sm_100a";
+  golden(
+      "tma_tensor_2d_load_store_multicast_cta_group",
+      [](Builder& b) {
+        const Shared s = shared(b, bf16, {64, 64});
+        const Barriers m = barriers(b, 1);
+        const Reg d = b.scalar(u64), x = b.scalar(u32), mask = b.scalar(b16);
+        tensor::Load load{.to = s.address(), .map = d, .at = {0, x}, .bar = m[0].where};
+        tensor::load(b, load);
+        load.to = s[0].address(), load.at = {x, 0}, load.multicast = mask;
+        tensor::load(b, load);
+        load.to = s.address(), load.at = {x, x}, load.multicast = {}, load.cta_group = 2;
+        tensor::load(b, load);
+        tensor::store(b, {.map = d, .at = {0, 0}, .from = s.address()});
+        load.at = {0, 0}, load.bar = b.address(x), load.to_cta = true, load.mode = tensor::Load::Mode::tile;
+        tensor::load(b, load);
+      },
+      blackwell);
+  golden("ptx_tma_rank_3", [](Builder& b) {
+    const Reg d = b.scalar(u64), s = b.scalar(u32), r = b.scalar(u32), m = b.scalar(b16);
+    tensor::Load load{.to = b.address(s), .map = d, .at = tensor::column_block(b, r, r), .bar = b.address(s)};
+    load.mode = tensor::Load::Mode::tile;
+    tensor::load(b, load);
+    load.at = tensor::column_block(b, r, 128);
+    tensor::load(b, load);
+    load.at = {0, r, r}, load.multicast = m, load.guard = b.guard(cluster::rank_is(b, 0));
+    tensor::load(b, load);
+    tensor::store(
+        b, {.map = d, .at = tensor::column_block(b, r, r), .from = b.address(s), .mode = tensor::Load::Mode::tile});
+  });
+}
+
+TEST_CASE("matrices") {
+  golden("wgmma_descriptor_builders", [](Builder& b) {
+    const Shared s = wgmma_tile(b, bf16, {64, 64}, false);
+    const Reg a = b.scalar(u32);
+    wgmma::make_descriptor(b, s, wgmma::descriptor_bits(b, 16, 1024, 1, 0), 32);
+    wgmma::masked_descriptor(b, a, 64);
+    const TileLayout layout = tile_layout(b, bf16, 64, 16, false);
+    wgmma::make_descriptor(b, a, wgmma::descriptor_bits(b, layout.leading, layout.stride, 3, 0));
+  });
+  golden("wgmma_mma_async_with_tiles", [](Builder& b) {
+    const Shared sa = wgmma_tile(b, bf16, {64, 16}, false), sb = wgmma_tile(b, bf16, {16, 8}, true);
+    const RegArray acc = b.array(f32, 4);
+    wgmma::fence(b);
+    wgmma::Mma mma{
+        .shape = {64, 8, 16}, .d_type = "f32", .a_type = "bf16", .b_type = "bf16", .d = {}, .a = sa, .b = sb};
+    for (std::uint32_t i = 0; i < 4; ++i) mma.d.push_back(acc[i]);
+    mma.scale_d = true, mma.trans_b = 1;
+    wgmma::mma_async(b, mma);
+    wgmma::commit_group(b), wgmma::wait_group(b, 0);
+  });
+  golden("mma_sync", [](Builder& b) {
+    const RegArray d = b.array(f32, 4), a = b.array(b32, 4), bb = b.array(b32, 2);
+    const auto all = [](const RegArray& r) {
+      std::vector<Operand> list;
+      for (std::uint32_t i = 0; i < r.count; ++i) list.push_back(r[i]);
+      return list;
+    };
+    mma_sync(b, {.shape = {16, 8, 16},
+                 .d_type = "f32",
+                 .a_type = "bf16",
+                 .b_type = "bf16",
+                 .c_type = "f32",
+                 .d = all(d),
+                 .a = all(a),
+                 .b = all(bb),
+                 .c = all(d)});
+  });
+  golden("stmatrix_ldmatrix", [](Builder& b) {
+    const RegArray r = b.array(b32, 4);
+    const Reg a = b.scalar(u32);
+    const Operand all[] = {r[0], r[1], r[2], r[3]};
+    stmatrix(b, b.address(a), all, "x4.trans");
+    ldmatrix(b, all, b.address(a), "m8n8.x4");
+    ldmatrix(b, std::span(all).first(2), b.address(a), "m8n8.x2", true);
+  });
+  golden("stmatrix_x4_trans_f32_bf16_8_f32_one_group", [](Builder& b) {
+    std::vector<Reg> f, h, p;
+    for (int i = 0; i < 8; ++i) f.push_back(b.scalar(f32));
+    const Reg a = b.scalar(u32), l = b.scalar(u32);
+    for (int i = 0; i < 8; ++i) h.push_back(b.scalar(b16));
+    for (int i = 0; i < 4; ++i) p.push_back(b.scalar(b32));
+    stmatrix_x4_trans_f32_bf16(b, f, a, l, 72, h, p);
+  });
+}
+
+TEST_CASE("tensor memory") {
+  Options blackwell;
+  blackwell.target = "sm_100a";
+  golden(
+      "tcgen05_version_8_8_form",
+      [](Builder& b) {
+        const Reg t = b.scalar(b32), da = b.scalar(b64), db = b.scalar(b64);
+        const Reg i = b.scalar(b32, tcgen05::instruction_descriptor({}));
+        const Reg s = b.scalar(u32);
+        const RegArray r = b.array(b32, 4);
+        const Operand all[] = {r[0], r[1], r[2], r[3]};
+        tcgen05::alloc(b, b.address(s), 512);
+        tcgen05::mma(b, {.d = t, .a = da, .b = db, .idesc = i});
+        tcgen05::commit(b, b.address(s));
+        tcgen05::ld(b, all, t, "32x32b", 4), tcgen05::wait_ld(b);
+        tcgen05::st(b, t, all, "32x32b", 4), tcgen05::wait_st(b);
+        tcgen05::fence_before_thread_sync(b), tcgen05::fence_after_thread_sync(b);
+        tcgen05::cp(b, t, da), tcgen05::shift(b, t), tcgen05::dealloc(b, t, 512), tcgen05::relinquish_alloc_permit(b);
+      },
+      blackwell);
+  blackwell.version = {8, 7};
+  golden(
+      "tcgen05_descriptors_and_mma_before_8_8",
+      [](Builder& b) {
+        const Reg t = b.scalar(b32), s = b.scalar(u32);
+        const Reg da = tcgen05::masked_descriptor(b, s);
+        const Reg db = tcgen05::descriptor(b, s, {.offset = 32});
+        tcgen05::mma(b, {.d = t, .a = da, .b = db, .idesc = t, .scale_d = 1});
+      },
+      blackwell);
+}
+
+}  // namespace ptx::author::testing

@@ -1,0 +1,24 @@
+// Compiled by CTest as it is, which has to succeed, and with one BAD_ macro, which has to fail with its message.
+#include "ptx/author/literal.h"
+
+using namespace ptx::author;
+
+void body(const Reg& d, const Reg& p, const Reg& x) {
+  "fma.rn.f32"_ptx(d, d, d, 1.0);
+  "fma.rn.ftz.sat.f32"_ptx(d, d, d, d);
+  "ld.global.v4.f32"_ptx(d, x.builder->address(x));
+  "setp.lt.and.f32"_ptx(p, d, d, p);
+  "bar.sync"_ptx(0);
+  "bar.sync"_ptx(0, 128);
+  "bra"_ptx.when(p)("loop");
+  "ret"_ptx();
+#ifdef BAD_opcode
+  "fmaa.rn.f32"_ptx(d, d, d, d);
+#endif
+#ifdef BAD_modifiers
+  "fma.rn.u32"_ptx(d, d, d, d);
+#endif
+#ifdef BAD_operands
+  "fma.rn.f32"_ptx(d, d, d);
+#endif
+}
