@@ -143,8 +143,8 @@ def gemm(A, B, schedule, C):
                     dtype_a=bf16,
                     dtype_b=bf16,
                     d=acc,
-                    a=ptx.wgmma.masked_descriptor(at_a, byte_offset=32 * quarter),
-                    b=ptx.wgmma.masked_descriptor(at_b, byte_offset=32 * quarter),
+                    a=ptx.wgmma.masked_descriptor(at_a, byte_offset=32 * quarter, mask=0x3FFF0),
+                    b=ptx.wgmma.masked_descriptor(at_b, byte_offset=32 * quarter, mask=0x3FFF0),
                     scale_d=first if quarter == 0 else True,
                 )
             ptx.wgmma.commit_group()
