@@ -13,8 +13,8 @@ _core.set_package_folder(_os.path.dirname(__file__) + _os.sep)
 
 from pyptx import ptx, reg, smem  # noqa: E402
 from pyptx._arch import detect_arch  # noqa: E402
-from pyptx._differentiable import differentiable_kernel  # noqa: E402
 from pyptx._intrinsic import intrinsic  # noqa: E402
+from pyptx.frameworks.differentiable import differentiable_kernel  # noqa: E402
 from pyptx.kernel import kernel  # noqa: E402
 from pyptx.specs import Layout, Tile  # noqa: E402
 
@@ -35,6 +35,6 @@ __all__ = [
 
 def compile(kernels, threads=None):
     """Traces and assembles kernels before they are called, several at once: [kernel, (kernel, {"M": 4096})]."""
-    from pyptx import _resources
+    from pyptx.launch import resources
 
-    return _resources.compile(kernels, threads)
+    return resources.compile(kernels, threads)

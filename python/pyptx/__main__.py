@@ -70,7 +70,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments) -> int:
-    from pyptx import _report, parser
+    from pyptx import parser
+    from pyptx.tools import report
 
     found = []
     legal = True
@@ -78,21 +79,21 @@ def _check(arguments) -> int:
         source = Path(file).read_bytes()
         here = parser.check(source, file=file, target=arguments.target, lint=arguments.lint)
         legal = legal and not any(d.severity == "error" for d in here)
-        found.append(_report.with_lines(here, source))
+        found.append(report.with_lines(here, source))
     together = itertools.chain.from_iterable(found)
     if arguments.format == "text":
-        for line in _report.text(together):
+        for line in report.text(together):
             print(line)
     else:
-        print(_report.as_json(together) if arguments.format == "json" else _report.sarif(together))
+        print(report.as_json(together) if arguments.format == "json" else report.sarif(together))
     return 0 if legal else 1
 
 
 def _isa(arguments) -> int:
-    from pyptx import _isa
+    from pyptx.tools import isa
 
     try:
-        print(_isa.report(arguments.name))
+        print(isa.report(arguments.name))
     except LookupError as error:
         print(f"pyptx: {error.args[0]}", file=sys.stderr)
         return 1
@@ -141,9 +142,9 @@ def _cache(arguments) -> int:
 
 
 def _doctor(arguments) -> int:
-    from pyptx import _doctor
+    from pyptx.tools import doctor
 
-    print(_doctor.report())
+    print(doctor.report())
     return 0
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import jax
 
-from pyptx import _jax
-from pyptx._differentiable import differentiable_kernel
-from pyptx._handles import checked, unbound
+from pyptx.frameworks.differentiable import differentiable_kernel
+from pyptx.frameworks.handles import checked, unbound
+from pyptx.frameworks.jax import call
 from pyptx.kernel import Kernel
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 # jax.export.export(f, disabled_checks=EXPORT_CHECKS): JAX asks that a custom call which is not its own be named.
-EXPORT_CHECKS = (jax.export.DisabledSafetyCheck.custom_call(_jax.TARGET),)
+EXPORT_CHECKS = (jax.export.DisabledSafetyCheck.custom_call(call.TARGET),)
 
 
 def ensure_ffi_registered() -> bool:
@@ -48,11 +48,11 @@ def call_kernel_via_ffi(*inputs, cubin_handle: Kernel, out_shape_env: dict[str, 
 
     `launch` may repeat out_specs, grid, block, cluster and smem_bytes; they belong to the kernel and must be its own.
     """
-    return _jax.call(checked(cubin_handle, launch), inputs, unbound(cubin_handle, out_shape_env))
+    return call.call(checked(cubin_handle, launch), inputs, unbound(cubin_handle, out_shape_env))
 
 
 def hijax_kernel(differentiable):
     """A `differentiable_kernel` as a function of JAX arrays that is one HiJAX primitive: JAX calls these experimental."""
-    from pyptx import _hijax
+    from pyptx.frameworks.jax import hijax
 
-    return _hijax.hijax_kernel(differentiable)
+    return hijax.hijax_kernel(differentiable)

@@ -263,24 +263,24 @@ class Kernel(_core.Launcher):
 
     def resources(self, /, **kwargs):
         """Registers, spills, shared memory and occupancy of one specialisation: a `Resources`.  Needs no GPU."""
-        from pyptx import _resources
+        from pyptx.launch import resources
 
-        return _resources.of(self, kwargs)
+        return resources.of(self, kwargs)
 
     # A call is `Launcher.__call__`, in C++: CUDA tensors run on their device, CPU tensors and arrays on the simulator. It comes
     # here with arguments that it has not seen.
     def _slow_call(self, arrays, kwargs, out=None, stream=None):
         jax = sys.modules.get("jax")
         if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
-            from pyptx import _jax
+            from pyptx.frameworks.jax import call as jax_call
 
             if out is not None or stream is not None:
                 raise TypeError(f"kernel {self._fn.__name__}: JAX makes the outputs and chooses the stream")
 
-            return _jax.call(self, arrays, kwargs)
-        from pyptx import _launch
+            return jax_call.call(self, arrays, kwargs)
+        from pyptx.launch.call import call
 
-        return _launch.call(self, arrays, kwargs, out, stream)
+        return call(self, arrays, kwargs, out, stream)
 
     # What torch.compile makes of a call. Dynamo traces `_traced_call`, and checks at every later call all that it read: the
     # less the better. The methods after it are marked as constant: it runs them and keeps what they return. Nothing here
@@ -307,20 +307,20 @@ class Kernel(_core.Launcher):
             if spelled:
                 kwargs["template"] = spelled
         if exporting:
-            from pyptx import _torch_export
+            from pyptx.frameworks.torch import export
 
-            return _torch_export.embedded(self._op_name(), arrays, **kwargs)
+            return export.embedded(self._op_name(), arrays, **kwargs)
         return self._torch_op(*arrays, **kwargs)
 
     def _prepare_op(self) -> bool:
         """Registers the op; true where the call belongs to an exported program."""
-        from pyptx import _torch_call
+        from pyptx.frameworks.torch import call
 
-        return _torch_call.prepare(self)
+        return call.prepare(self)
 
     def _op_name(self) -> str:
         """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
-        from pyptx._identity import fingerprint  # hashlib takes longer to import than this package
+        from pyptx.frameworks.identity import fingerprint  # hashlib takes longer to import than this package
 
         return f"{self._entry.replace('$', '_')}_{fingerprint(self, _SCHEMAS)}"
 
@@ -332,16 +332,16 @@ class Kernel(_core.Launcher):
         return tuple(name for name in names if name in self._template)
 
     def _spell_template(self, names: tuple[str, ...], values: tuple) -> str:
-        from pyptx import _torch_ops
+        from pyptx.frameworks.torch import ops
 
-        return _torch_ops.spell_template(self, dict(zip(names, values, strict=True)))
+        return ops.spell_template(self, dict(zip(names, values, strict=True)))
 
     for _method in (_prepare_op, _op_name, _template_names, _spell_template):
         _method._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
     del _method
 
     def _identity(self):
-        """All that decides what a call does, for `_identity.fingerprint`."""
+        """All that decides what a call does, for `identity.fingerprint`."""
         raw = [(param.spelled, param.name) for param in self._raw]
         tiles = [repr(tile) for tile in self._in_specs + self._out_specs]
         return (
@@ -469,9 +469,9 @@ class Kernel(_core.Launcher):
             self._fn(*(self._tensor_spec(name, env) for name in self._tensors), **template)
         module = trace.finish()
         if beyond := [note for note in module.notes if note.name == "assembler_only"]:
-            from pyptx import _resources
+            from pyptx.launch import resources
 
-            _resources.warn(beyond)
+            resources.warn(beyond)
         return _Specialisation(module)
 
     def _grid_of(self, env: dict[str, int], template: dict[str, Any]) -> tuple[int, int, int]:

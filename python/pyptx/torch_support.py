@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from pyptx import _torch_export, _torch_ops  # noqa: F401  (pyptx::launch, which exported programs name)
-from pyptx._differentiable import DifferentiableKernel, differentiable_kernel
-from pyptx._handles import checked, unbound
+from pyptx.frameworks.differentiable import DifferentiableKernel, differentiable_kernel
+from pyptx.frameworks.handles import checked, unbound
+from pyptx.frameworks.torch import export, ops  # noqa: F401  (pyptx::launch, which exported programs name)
 from pyptx.kernel import Kernel
 
 __all__ = [
@@ -54,7 +54,7 @@ def call_kernel_via_torch(*inputs, cubin_handle: Kernel, out_shape_env: dict[str
 def get_or_register_torch_op(cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch) -> Callable:
     """The torch op of a kernel, `torch.ops.pyptx.<name>.default`, registered at the first call."""
     checked(cubin_handle, launch)
-    op, keywords = _torch_ops.family_of(cubin_handle).op, unbound(cubin_handle, out_shape_env)
+    op, keywords = ops.family_of(cubin_handle).op, unbound(cubin_handle, out_shape_env)
     return (lambda *inputs: op(*inputs, **keywords)) if keywords else op
 
 

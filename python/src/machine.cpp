@@ -42,7 +42,7 @@ const char* exception_of(Code code) {
 
 // The process' assembler. The face knows where packages lie, and says so when it is imported.
 const cuda::AssemblerResult& assembler() {
-  nb::module_::import_("pyptx._launch");
+  nb::module_::import_("pyptx.launch.call");
   return cuda::assembler();
 }
 
@@ -108,7 +108,7 @@ void init_machine(nb::module_& m) {
       "Folders with Python packages in which assemblers are looked for, before the first is needed");
   m.def("assembler_description", &assembler_description);
   m.def("disassembler_description", [] {
-    nb::module_::import_("pyptx._launch");
+    nb::module_::import_("pyptx.launch.call");
     return cuda::disassembler_path().value_or("none");
   });
   m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{});

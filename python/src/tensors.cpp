@@ -243,7 +243,7 @@ bool Outputs::allocate_elsewhere(DLTensor& tensor) {
   try {
     nb::list shape;
     for (std::int32_t i = 0; i < tensor.ndim; ++i) shape.append(tensor.shape[i]);
-    const nb::object empty = nb::module_::import_("pyptx._launch").attr("empty");
+    const nb::object empty = nb::module_::import_("pyptx.launch.call").attr("empty");
     const nb::object first = first_ == nullptr ? nb::none() : nb::borrow(first_);
     nb::object array = empty(first, nb::tuple(shape), std::string(launch::name(element)),
                              nb::make_tuple(static_cast<int>(tensor.device.type), tensor.device.id));

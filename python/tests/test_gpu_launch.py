@@ -215,7 +215,7 @@ def test_a_block_beyond_the_device_is_refused():
 
 
 def test_the_assembler_beside_torch_is_chosen():
-    from pyptx._launch import package_folders
+    from pyptx.launch.call import package_folders
 
     description = _core.assembler_description()
     beside = [

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 import pyptx
-from pyptx import _core, _isa, _report, parser
+from pyptx import _core, parser
 from pyptx.__main__ import main
+from pyptx.tools import isa, report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -33,22 +34,22 @@ def test_a_page_has_forms_targets_operands_and_rules(capsys):
     assert main(["isa", "wgmma.fence"]) == 0
     out = capsys.readouterr().out
     assert "PTX ISA 9.7.15.7.1" in out and "since PTX 8.0 and sm_90a" in out and "wgmma_fence" in out
-    page = _isa.report("setp.lo")
+    page = isa.report("setp.lo")
     assert (
         "{|q" in page and "rule: lo ls hi hs compare unsigned integers" in page and "setp_int; simulator: yes" in page
     )
 
 
 def test_words_of_a_query_may_stand_in_any_order():
-    assert _isa.report("ld.v2.global") == _isa.report("ld.global.v2")
-    assert "ld_global_256" not in _isa.report("ld.v2")
+    assert isa.report("ld.v2.global") == isa.report("ld.global.v2")
+    assert "ld_global_256" not in isa.report("ld.v2")
 
 
 def test_every_opcode_has_a_page():
-    listed = set(_isa.report().split())
+    listed = set(isa.report().split())
     assert {form.opcode for form in _core.forms()} == listed
     for opcode in listed:
-        assert f"{opcode}" in _isa.report(opcode)
+        assert f"{opcode}" in isa.report(opcode)
 
 
 def test_special_registers_have_lines(capsys):
@@ -93,11 +94,11 @@ def test_completion_while_running_is_what_may_follow():
 
 
 def found(text: str = BAD):
-    return list(_report.with_lines(parser.check(text, file="bad.ptx"), text.encode()))
+    return list(report.with_lines(parser.check(text, file="bad.ptx"), text.encode()))
 
 
 def test_the_operand_is_underlined():
-    lines = "\n".join(_report.text(found())).splitlines()
+    lines = "\n".join(report.text(found())).splitlines()
     at = next(i for i, line in enumerate(lines) if "operand 3" in line)
     source, mark = lines[at + 1 : at + 3]
     assert source[mark.index("^") : mark.rindex("^") + 1] == "%f1" and mark[:5] == "    \t"
@@ -106,7 +107,7 @@ def test_the_operand_is_underlined():
 def test_the_mnemonic_is_underlined_where_no_operand_is_meant():
     text = BAD.replace("add.s32 ", "add.s33 ")
     diagnostic, line = found(text)[0]
-    first, last = _report.underlined(diagnostic, line)
+    first, last = report.underlined(diagnostic, line)
     assert line[first - 1 : last - 1] == "add.s33"
 
 

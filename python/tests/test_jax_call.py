@@ -27,8 +27,9 @@ from jax_kernels import (
     values,
 )
 
-from pyptx import Layout, Tile, _jax, kernel, ptx, reg
+from pyptx import Layout, Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.frameworks.jax import call as jax_call
 from pyptx.types import b16, bf16, e4m3, e5m2, f16, f32, f64, pred, s8, s32, u8, u16, u32
 
 pytestmark = marks
@@ -122,7 +123,7 @@ def test_every_type_passes_unchanged(element):
         getattr(ptx.inst.st.global_, move)(ptx.addr(py + offset), value)
         ptx.ret()
 
-    x = jnp.arange(32).astype(_jax.dtype_of(same.in_specs[0]))
+    x = jnp.arange(32).astype(jax_call.dtype_of(same.in_specs[0]))
     y = same(x)
     assert y.dtype == x.dtype and bool((y == x).all())
 
@@ -325,7 +326,7 @@ def test_a_report_of_the_simulator_names_kernel_argument_and_line():
 
 def raw_call(**attributes):
     good = make_axpb()
-    site = _jax.Site.of(good, {"a": 2.0}, {"N": 32}, {})
+    site = jax_call.Site.of(good, {"a": 2.0}, {"N": 32}, {})
     given = {**site.attributes, **attributes}
     given = {name: value for name, value in given.items() if value is not None}
     result = jax.ShapeDtypeStruct((32,), jnp.float32)
@@ -349,7 +350,7 @@ def test_attributes_that_say_nothing_are_errors_not_crashes(attributes, message)
 
 
 def test_arguments_of_another_program_are_refused_by_the_handler():
-    site = _jax.Site.of(make_axpb(), {"a": 2.0}, {"N": 32}, {})
+    site = jax_call.Site.of(make_axpb(), {"a": 2.0}, {"N": 32}, {})
 
     def call(x, shape, dtype=jnp.float32):
         made = jax.ffi.ffi_call("pyptx_launch", jax.ShapeDtypeStruct(shape, dtype))(x, **site.attributes)
@@ -372,7 +373,7 @@ def test_importing_pyptx_does_not_import_jax():
 
 def test_older_releases_of_jax_are_refused():
     with pytest.raises(ImportError, match=r"need jax 0\.10\.2 or later; this is 0\.9\.1"):
-        _jax.check_version((0, 9, 1))
+        jax_call.check_version((0, 9, 1))
 
 
 def test_the_documented_names():

@@ -12,8 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from pyptx import Tile, _torch_export, kernel, kernels, ptx, reg, torch_support  # noqa: E402, F401
+from pyptx import Tile, kernel, kernels, ptx, reg, torch_support  # noqa: E402, F401
 from pyptx.errors import AuthoringValueError, LaunchError, LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.frameworks.torch import export  # noqa: E402
 from pyptx.types import f32, u32  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="skipped: no g++")
@@ -91,7 +92,7 @@ def test_sizes_that_a_body_reads_cannot_stay_open():
 def test_what_a_program_carries_is_checked():
     x = torch.randn(64)
     kernels.add._prepare_op()
-    module = _torch_export._module(kernels.add, {}, {})
+    module = export._module(kernels.add, {}, {})
     launch = torch.ops.pyptx.launch
     (y,) = launch([x, x], module, [1, 1, 1], [64], [])
     assert torch.equal(y, x + x)

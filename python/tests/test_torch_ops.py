@@ -9,8 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from pyptx import Layout, Tile, _identity, kernel, kernels, ptx, reg  # noqa: E402
+from pyptx import Layout, Tile, kernel, kernels, ptx, reg  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.frameworks import identity  # noqa: E402
 from pyptx.types import f32, s32, u32  # noqa: E402
 
 
@@ -121,13 +122,13 @@ def test_fingerprints_follow_content():
 
         return inner
 
-    assert _identity.fingerprint(outer(1)) == _identity.fingerprint(outer(1))
-    assert _identity.fingerprint(outer(1)) != _identity.fingerprint(outer(1.0))
-    assert _identity.fingerprint(0.0) != _identity.fingerprint(-0.0)
-    assert _identity.fingerprint({1, 2, 30}) == _identity.fingerprint({30, 2, 1})
+    assert identity.fingerprint(outer(1)) == identity.fingerprint(outer(1))
+    assert identity.fingerprint(outer(1)) != identity.fingerprint(outer(1.0))
+    assert identity.fingerprint(0.0) != identity.fingerprint(-0.0)
+    assert identity.fingerprint({1, 2, 30}) == identity.fingerprint({30, 2, 1})
     spellable, unspellable = slice(1, 2), (item for item in ())
-    assert _identity.fingerprint(spellable) == _identity.fingerprint(slice(1, 2))
-    assert _identity.fingerprint(unspellable) != _identity.fingerprint(unspellable)
+    assert identity.fingerprint(spellable) == identity.fingerprint(slice(1, 2))
+    assert identity.fingerprint(unspellable) != identity.fingerprint(unspellable)
 
 
 def test_kernels_that_a_function_reaches():
@@ -136,7 +137,7 @@ def test_kernels_that_a_function_reaches():
     def backward(x):
         return scale(kernels.add(x, x))
 
-    assert {kernel.__name__ for kernel in _identity.reached(backward)} == {"scale", "add"}
+    assert {kernel.__name__ for kernel in identity.reached(backward)} == {"scale", "add"}
 
 
 def test_opcheck():

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from pyptx._record import element_of
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.launch.record import element_of
 from pyptx.specs import Layout
 
 __all__ = [

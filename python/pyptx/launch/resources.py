@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyptx import _core
-from pyptx._record import three
 from pyptx.errors import AssemblerWarning, PerformanceWarning
+from pyptx.launch.record import three
 
 __all__ = ["Resources", "compile", "of", "warn"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from pyptx import _torch_call, _torch_ops
-from pyptx._identity import fingerprint, reached
+from pyptx.frameworks.identity import fingerprint, reached
+from pyptx.frameworks.torch import call, ops
 from pyptx.kernel import Kernel
 
 __all__ = ["DifferentiableOp"]
@@ -17,33 +17,33 @@ class DifferentiableOp:
     def __init__(self, of):
         self.of, self.forward_kernel = of, of.forward_kernel
         name = f"{of.forward_kernel._entry}_grad_{fingerprint(of)}"
-        self.op = _torch_ops.family_of(of.forward_kernel, name, differentiates=self).op
+        self.op = ops.family_of(of.forward_kernel, name, differentiates=self).op
         # A process that takes compiled code from Inductor's cache never traces the backward, whose ops that code names.
         for kernel in reached(of.backward_kernel):
             with contextlib.suppress(NotImplementedError):  # a kernel that is no op is called as it is
                 if isinstance(kernel, Kernel):
-                    _torch_ops.family_of(kernel)
+                    ops.family_of(kernel)
 
     def __call__(self, *arrays, **keywords):
         # Programs carry the forward alone. (Dynamo of torch 2.11 takes torch.compiler.is_exporting() for true everywhere.)
         if self.forward_kernel._prepare_op():
             return self.forward_kernel._traced_call(*arrays, **keywords)
         if keywords:
-            keywords = _torch_call.keywords_of(self.forward_kernel, keywords)
-        return _torch_call.run_op(self, arrays, keywords)
+            keywords = call.keywords_of(self.forward_kernel, keywords)
+        return call.run_op(self, arrays, keywords)
 
     # What torch.library.register_autograd asks for.
 
     def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):
         ctx.save_for_backward(*(inputs[index] for index in self.of.saved))
         given = dict(keyword_only_inputs or {})
-        given |= _torch_ops.read_template(given.pop("template", ""))
+        given |= ops.read_template(given.pop("template", ""))
         ctx.keywords = {name: value for name, value in given.items() if value is not None and name in self.of.accepted}
 
     def backward(self, ctx, *gradients):
         arrays = (*ctx.saved_tensors, *(gradient.contiguous() for gradient in gradients))
         if isinstance(self.of.backward_kernel, Kernel):  # by its op, which refuses a second derivative
-            results = _torch_call.call(self.of.backward_kernel, arrays, ctx.keywords)
+            results = call.call(self.of.backward_kernel, arrays, ctx.keywords)
         else:
             results = self.of.backward_kernel(*arrays, **ctx.keywords)
         results = results if isinstance(results, (tuple, list)) else (results,)

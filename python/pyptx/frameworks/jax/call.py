@@ -15,9 +15,11 @@ import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
-from pyptx import _core, _launch, _record
+from pyptx import _core
 from pyptx._frozen import frozen
 from pyptx.errors import LaunchTypeError
+from pyptx.launch.call import sizes_of
+from pyptx.launch.record import element_of, make_record, scalar_values
 from pyptx.specs import Layout, unify_envs
 
 __all__ = ["TARGET", "call", "check_version", "differentiable", "register"]
@@ -53,7 +55,7 @@ register()
 def dtype_of(tile) -> np.dtype:
     """The JAX type that a Tile's elements have."""
     names = {"bool": "bool", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
-    element = _record.element_of(tile)
+    element = element_of(tile)
     kinds = {"u": "uint", "s": "int", "f": "float"}
     return jax.numpy.dtype(names.get(element) or kinds[element[0]] + element[1:])
 
@@ -78,7 +80,7 @@ def _check(kernel, name: str, value, tile):
 
 
 def _scalars(kernel, given, env, template) -> tuple:
-    values = tuple(_record.scalar_values(kernel, given, env, template))
+    values = tuple(scalar_values(kernel, given, env, template))
     for raw, value in zip(kernel._raw, values, strict=True):
         if isinstance(value, jax.core.Tracer):
             raise LaunchTypeError(
@@ -119,7 +121,7 @@ def _find(kernel, arrays, kwargs) -> Site:
     template, env, scalars = kernel._split(kwargs)
     for name, value, tile in zip(kernel._tensors, arrays, kernel.in_specs, strict=False):
         _check(kernel, name, value, tile)
-    env |= unify_envs([_launch._sizes(kernel, [value.shape for value in arrays]), env])
+    env |= unify_envs([sizes_of(kernel, [value.shape for value in arrays]), env])
     return Site.of(kernel, template, env, scalars)
 
 
@@ -145,7 +147,7 @@ class Site:
 
     def __init__(self, kernel, template, env, given, copies, found, scalars):
         self.kernel, self.template, self.env, self.given, self.copies = kernel, template, env, given, copies
-        record = _record.record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
+        record = make_record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
         if copies is not None:
             record.repeat(copies, _AXES.index(kernel.batch))
         record.lines(found.module.lines)

@@ -33,10 +33,10 @@ class KernelPrimitive(_Base):
         return self(*arrays), tuple(arrays[index] for index in self.of.saved)
 
     def vjp_bwd_retval(self, saved, cotangents):
-        from pyptx import _jax
+        from pyptx.frameworks.jax import call
 
         cotangents = cotangents if isinstance(cotangents, (tuple, list)) else (cotangents,)
-        made = _jax.gradients(self.of, saved, cotangents, dict(self.keywords))
+        made = call.gradients(self.of, saved, cotangents, dict(self.keywords))
         return tuple(
             jax.numpy.zeros(type.shape, type.dtype) if one is None else one
             for one, type in zip(made, self.in_avals, strict=True)

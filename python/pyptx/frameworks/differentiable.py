@@ -1,6 +1,6 @@
 """`differentiable_kernel`: one object for PyTorch and JAX, which asks the arguments whose it is.
 
-How a framework learns of the derivative is in _torch_differentiable.py and _jax.py.
+How a framework learns of the derivative is in torch/differentiable.py and jax/call.py.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class DifferentiableKernel:
         return self._torch.op
 
     def _make_torch(self):
-        from pyptx._torch_differentiable import DifferentiableOp
+        from pyptx.frameworks.torch.differentiable import DifferentiableOp
 
         self._torch = DifferentiableOp(self)
 
     def _of_jax(self, keywords):
-        from pyptx import _jax
+        from pyptx.frameworks.jax import call
 
         key = tuple((name, type(value), value) for name, value in sorted(keywords.items()))
         if key not in self._jax:
-            self._jax[key] = _jax.differentiable(self, keywords)
+            self._jax[key] = call.differentiable(self, keywords)
         return self._jax[key]
 
 

@@ -12,8 +12,8 @@ import sysconfig
 from typing import Any
 
 from pyptx import _core
-from pyptx._record import element_of, record, scalar_values
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.launch.record import element_of, make_record, scalar_values
 from pyptx.specs import _FRAMEWORK_NAMES, unify_envs
 
 __all__ = ["call"]
@@ -32,7 +32,7 @@ def package_folders() -> list[str]:
     return list(dict.fromkeys(path for path in beside + paths if path))
 
 
-def _sizes(kernel, shapes) -> dict[str, int]:
+def sizes_of(kernel, shapes) -> dict[str, int]:
     envs = []
     for name, tile, shape in zip(kernel._tensors, kernel.in_specs, shapes, strict=False):
         try:
@@ -113,13 +113,13 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     if len(arrays) != expected:
         raise LaunchTypeError(f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}")
     if "torch" in sys.modules:
-        from pyptx import _torch_call
+        from pyptx.frameworks.torch import call as torch_call
 
-        if _torch_call.must_dispatch(kernel, arrays):
-            return _torch_call.call(kernel, arrays, kwargs, out, stream)
+        if torch_call.must_dispatch(kernel, arrays):
+            return torch_call.call(kernel, arrays, kwargs, out, stream)
     template, env, scalars = kernel._split(kwargs)
     described = [_describe(kernel, name, array) for name, array in zip(kernel._tensors, arrays, strict=False)]
-    env |= unify_envs([_sizes(kernel, [shape for shape, _, _ in described]), env])
+    env |= unify_envs([sizes_of(kernel, [shape for shape, _, _ in described]), env])
     # The device of the first CUDA tensor; a plan refuses tensors elsewhere by name. 1 is the host, 3 its pinned memory.
     devices = [device for _, _, device in described]
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
@@ -139,13 +139,13 @@ def _plan(kernel, found, env: dict[str, int], template: dict[str, Any], device: 
     plan = found.plans.get(device)
     if plan is None:
         if found.record is None:
-            found.record = record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
+            found.record = make_record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
             found.record.lines(found.module.lines)
         plan = _core.Plan.make(found.text(False), found.record, device)
         if remarks := plan.remarks:
-            from pyptx import _resources
+            from pyptx.launch import resources
 
-            _resources.warn(remarks)
+            resources.warn(remarks)
         found.plans[device] = plan
     return plan
 

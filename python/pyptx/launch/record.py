@@ -11,7 +11,7 @@ from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.specs import Layout, Tile
 
-__all__ = ["element_of", "record", "scalar_values", "three"]
+__all__ = ["element_of", "make_record", "scalar_values", "three"]
 
 # Tiles of untyped bits hold the unsigned integers of their width.
 _ELEMENTS = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "pred": "bool", "tf32": "f32"}
@@ -47,7 +47,7 @@ def _add_map(made, name: str, tile: Tile, env: dict[str, int]):
     made.tensor_map(name, box, tile.layout.swizzle_bytes, columns, columns and tile.tma_padding)
 
 
-def record(
+def make_record(
     kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared: int, tensor_maps: list[str], grid=None
 ):
     """The launch of one specialisation; arguments in the order of the .entry's parameters.

@@ -14,8 +14,10 @@ from typing import Any
 
 import torch
 
-from pyptx import _core, _record, _torch_ops
+from pyptx import _core
 from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
+from pyptx.frameworks.torch import ops
+from pyptx.launch.record import make_record, scalar_values
 
 __all__ = ["allow", "embedded"]
 
@@ -25,8 +27,8 @@ _FLOATS = ("f16", "bf16", "f32", "f64")
 
 def embedded(name: str, arrays, template: str = "", **numbers):
     """A call of the kernel whose op has this name as a call of `pyptx::launch`."""
-    family = _torch_ops.named(name)
-    kernel, values = family.kernel, _torch_ops.read_template(template)
+    family = ops.named(name)
+    kernel, values = family.kernel, ops.read_template(template)
     if kernel.mutates:
         raise NotImplementedError(f"kernel {kernel.__name__} writes its inputs: exported programs carry none that do")
     env = family.sizes(arrays, {**values, **numbers})
@@ -34,7 +36,7 @@ def embedded(name: str, arrays, template: str = "", **numbers):
     module = _module(kernel, values, fixed)
     grid = _grid(kernel, env, values)
     given = {name: number for name, number in numbers.items() if number is not None}
-    scalars = _record.scalar_values(kernel, given, env, values)
+    scalars = scalar_values(kernel, given, env, values)
     floats = [raw.type.name in _FLOATS for raw in kernel._raw]
     integers = [value for value, real in zip(scalars, floats, strict=True) if not real]
     reals = [float(value) for value, real in zip(scalars, floats, strict=True) if real]
@@ -61,7 +63,7 @@ def _module(kernel, values: dict[str, Any], fixed: dict[str, int]) -> str:
     found = kernel._find(values, fixed)
     if found.embedded is None:
         traced = found.module
-        record = _record.record(kernel, fixed, values, traced.dynamic_shared, traced.tensor_maps, grid=(1, 1, 1))
+        record = make_record(kernel, fixed, values, traced.dynamic_shared, traced.tensor_maps, grid=(1, 1, 1))
         bytes_ = base64.b64encode(record.to_bytes()).decode()
         found.embedded = json.dumps(
             {"pyptx": _VERSION, "kernel": kernel._entry, "ptx": found.text(False), "record": bytes_}
@@ -113,10 +115,10 @@ def _fake(inputs, module, grid, integers, reals):
     for name, element, shape, output in record.tensors:
         if output:
             size = [env[each] if isinstance(each, str) else each for each in shape]
-            outputs.append(inputs[0].new_empty(size, dtype=_torch_ops.dtype_of(element)))
+            outputs.append(inputs[0].new_empty(size, dtype=ops.dtype_of(element)))
             continue
         array = next(arrays)
-        if array.dtype is not _torch_ops.dtype_of(element) or array.dim() != len(shape):
+        if array.dtype is not ops.dtype_of(element) or array.dim() != len(shape):
             raise LaunchTypeError(f"{record.entry}: argument `{name}`: expected {element} of rank {len(shape)}")
         for want, have in zip(shape, array.shape, strict=True):
             if isinstance(want, str):
@@ -137,10 +139,10 @@ class _Refusal:
 
 
 def _register():
-    library, name = _torch_ops.LIBRARY, "launch"
+    library, name = ops.LIBRARY, "launch"
     schema = "(Tensor[] inputs, str module, SymInt[] grid, SymInt[] integers, float[] reals) -> Tensor[]"
-    library.define(name + schema, tags=_torch_ops.tags())
-    for device in _torch_ops.DEVICES:
+    library.define(name + schema, tags=ops.tags())
+    for device in ops.DEVICES:
         library.impl(name, _launch_op, device)
     op = torch.ops.pyptx.launch.default
     torch.library.register_fake(op, _fake, lib=library)

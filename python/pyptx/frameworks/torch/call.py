@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import torch
 
-from pyptx import _torch_export
-from pyptx._record import element_of
-from pyptx._torch_ops import Family, dtype_of, family_of
 from pyptx.errors import LaunchTypeError
+from pyptx.frameworks.torch import export
+from pyptx.frameworks.torch.ops import Family, dtype_of, family_of
+from pyptx.launch.record import element_of
 
 __all__ = ["call", "keywords_of", "must_dispatch", "prepare", "run_op"]
 
@@ -47,7 +47,7 @@ def prepare(kernel) -> bool:
     family_of(kernel)
     if not torch.compiler.is_exporting():
         return False
-    _torch_export.allow()
+    export.allow()
     return True
 
 
@@ -70,7 +70,7 @@ def call(kernel, arrays, keywords, out=None, stream=None):
     if keywords:
         keywords = keywords_of(kernel, keywords)
     if prepare(kernel):
-        return _torch_export.embedded(kernel._op_name(), arrays, **keywords)
+        return export.embedded(kernel._op_name(), arrays, **keywords)
     return run_op(kernel._torch_family, arrays, keywords)
 
 
