@@ -1,11 +1,11 @@
-# make demo | test | bench | lint | corpus | oracle | fuzz | san | tsan | wheel.  Each target sets up what it needs; a second call is quick.
+# make demo | test | bench | lint | consumers | corpus | oracle | fuzz | san | tsan | wheel.  Each target sets up what it needs; a second call is quick.
 VENV   := .venv
 PY     := $(VENV)/bin/python
 BUILD  := build/release
 SOURCES := $(shell find ptx python/src python/pyptx tests/*/*.cpp bench examples -type f \
              \( -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt \) 2>/dev/null)
 
-.PHONY: demo test bench lint corpus corpus-part oracle fuzz san tsan wheel clean
+.PHONY: demo test bench lint consumers corpus corpus-part oracle fuzz san tsan wheel clean
 .DEFAULT_GOAL := demo
 
 # System packages, the virtual environment, and what pip needs in it.
@@ -25,6 +25,10 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	ctest --test-dir $(BUILD) --output-on-failure
 	$(PY) -m pytest -q python/tests tests
+
+# Projects that use the library as others do: installed, as a folder of theirs, fetched. With g++ and clang++.
+consumers: $(VENV)/.installed
+	tests/consumer/run $(BUILD)
 
 bench: $(VENV)/.installed
 	$(PY) bench/run.py --build $(BUILD)

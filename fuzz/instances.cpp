@@ -9,7 +9,7 @@
 #include "ptx/author/builder.h"
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
-#include "ptx/check/symbols.h"
+#include "ptx/check/detail/symbols.h"
 #include "ptx/cuda/assembler.h"
 #include "ptx/ir/lower.h"
 #include "ptx/syntax/parse.h"

@@ -3,7 +3,7 @@
 
 #include "ptx/author/control.h"
 #include "ptx/author/expression.h"
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 #include "ptx/author/warp.h"
 #include "ptx/base/text.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
 #include "ptx/ir/lower.h"

@@ -1,7 +1,7 @@
 // Operators: which instruction, which width, which sign.
 #include "ptx/author/expression.h"
 
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

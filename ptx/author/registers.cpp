@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "ptx/author/builder.h"
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

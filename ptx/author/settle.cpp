@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

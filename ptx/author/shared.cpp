@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "ptx/author/expression.h"
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

@@ -2,7 +2,7 @@
 #include "ptx/author/tcgen05.h"
 
 #include "ptx/author/matrix.h"
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author::tcgen05 {

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 
 namespace ptx::author {
 

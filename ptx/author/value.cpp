@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "ptx/author/shared.h"
-#include "ptx/author/state.h"
+#include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "ptx/base/text.h"
-#include "ptx/check/module.h"
-#include "ptx/check/operands.h"
+#include "ptx/check/detail/module.h"
+#include "ptx/check/detail/operands.h"
 
 namespace ptx::check {
 

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "ptx/base/text.h"
-#include "ptx/check/module.h"
+#include "ptx/check/detail/module.h"
 
 namespace ptx::check {
 

@@ -1,6 +1,6 @@
 // Messages of operand problems: what was written, and what is legal there.
 #include "ptx/base/text.h"
-#include "ptx/check/operands.h"
+#include "ptx/check/detail/operands.h"
 
 namespace ptx::check {
 

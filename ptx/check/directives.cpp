@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "ptx/base/text.h"
-#include "ptx/check/module.h"
+#include "ptx/check/detail/module.h"
 
 namespace ptx::check {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ptx/base/text.h"
-#include "ptx/check/module.h"
+#include "ptx/check/detail/module.h"
 
 namespace ptx::check {
 

@@ -1,8 +1,8 @@
 // One instruction: its forms in turn, then target and version, then the form's rules.
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
-#include "ptx/check/operands.h"
-#include "ptx/check/rules.h"
+#include "ptx/check/detail/operands.h"
+#include "ptx/check/detail/rules.h"
 #include "ptx/check/tolerance.h"
 
 namespace ptx::check {

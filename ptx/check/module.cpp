@@ -1,5 +1,5 @@
 // The check of a whole module: target and version, names, then each function.
-#include "ptx/check/module.h"
+#include "ptx/check/detail/module.h"
 
 #include <unordered_map>
 

@@ -1,4 +1,4 @@
-#include "ptx/check/operands.h"
+#include "ptx/check/detail/operands.h"
 
 #include <algorithm>
 

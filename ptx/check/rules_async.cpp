@@ -1,6 +1,6 @@
 // Rules of asynchronous copies.
 #include "ptx/base/text.h"
-#include "ptx/check/rules.h"
+#include "ptx/check/detail/rules.h"
 
 namespace ptx::check::rules {
 

@@ -1,6 +1,6 @@
 // Rules of wmma, mma and wgmma (9.7.14, 9.7.15): constants among the operands, and what ended with a PTX version.
 #include "ptx/base/text.h"
-#include "ptx/check/rules.h"
+#include "ptx/check/detail/rules.h"
 
 namespace ptx::check::rules {
 

@@ -1,6 +1,6 @@
 // Rules of the chapters on synchronization and miscellaneous instructions.
 #include "ptx/base/text.h"
-#include "ptx/check/rules.h"
+#include "ptx/check/detail/rules.h"
 
 namespace ptx::check::rules {
 

@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "ptx/base/text.h"
-#include "ptx/check/rules.h"
+#include "ptx/check/detail/rules.h"
 
 namespace ptx::check::rules {
 

@@ -1,4 +1,4 @@
-#include "ptx/check/symbols.h"
+#include "ptx/check/detail/symbols.h"
 
 #include <charconv>
 

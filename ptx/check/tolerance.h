@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "ptx/check/operands.h"
+#include "ptx/check/detail/operands.h"
 
 namespace ptx::check {
 

@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "ptx/base/text.h"
-#include "ptx/cuda/tools.h"
+#include "ptx/cuda/detail/tools.h"
 
 namespace ptx::cuda {
 namespace {

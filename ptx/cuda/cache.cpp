@@ -18,7 +18,7 @@
 
 #include "ptx/base/sha256.h"
 #include "ptx/base/text.h"
-#include "ptx/cuda/tools.h"
+#include "ptx/cuda/detail/tools.h"
 
 namespace ptx::cuda {
 namespace fs = std::filesystem;

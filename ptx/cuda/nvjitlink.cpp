@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 
 #include "ptx/base/text.h"
-#include "ptx/cuda/tools.h"
+#include "ptx/cuda/detail/tools.h"
 
 namespace ptx::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "ptx/cuda/tools.h"
+#include "ptx/cuda/detail/tools.h"
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,11 +1,11 @@
 // The hot path: one pass over the tensors, one launch. Nothing here allocates on the way to the driver but the
 // framework.
-#include "ptx/interop/call.h"
+#include "ptx/interop/detail/call.h"
 
 #include <cstring>
 
 #include "ptx/base/text.h"
-#include "ptx/interop/maps.h"
+#include "ptx/interop/detail/maps.h"
 
 namespace ptx::interop {
 namespace {

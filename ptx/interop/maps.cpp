@@ -1,4 +1,4 @@
-#include "ptx/interop/maps.h"
+#include "ptx/interop/detail/maps.h"
 
 #include <algorithm>
 

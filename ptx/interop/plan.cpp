@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "ptx/base/text.h"
-#include "ptx/interop/call.h"
+#include "ptx/interop/detail/call.h"
 
 namespace ptx::interop {
 

@@ -1,6 +1,6 @@
 // A prepared call: one specialisation of a kernel on one device. Making a plan checks and lays out all that does not
 // change from call to call; calling it is one pass over the tensors and one launch, with no allocation but the outputs
-// and no lock. Plans are immutable: calls from several threads are safe. Tensor maps are kept a thread (maps.h).
+// and no lock. Plans are immutable: calls from several threads are safe. Tensor maps are kept a thread (detail/maps.h).
 #pragma once
 
 #include <memory>

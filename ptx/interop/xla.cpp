@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "ptx/base/text.h"
-#include "ptx/interop/call.h"
+#include "ptx/interop/detail/call.h"
 #include "ptx/interop/plan.h"
 #include "ptx/launch/serial.h"
 

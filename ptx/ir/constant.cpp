@@ -1,5 +1,5 @@
 // Evaluation of constant expressions: precedence climbing over the terms and operators of a node.
-#include "ptx/ir/constant.h"
+#include "ptx/ir/detail/constant.h"
 
 #include <bit>
 #include <charconv>

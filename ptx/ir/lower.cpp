@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "ptx/base/text.h"
-#include "ptx/ir/lower_operands.h"
+#include "ptx/ir/detail/lower_operands.h"
 #include "ptx/syntax/parse.h"
 #include "ptx/syntax/print.h"
 

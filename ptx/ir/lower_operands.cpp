@@ -1,6 +1,6 @@
 // Instructions and operands: names to registers, special registers or symbols; constants folded; what is neither stays
 // as text.
-#include "ptx/ir/lower_operands.h"
+#include "ptx/ir/detail/lower_operands.h"
 
 #include <bit>
 #include <charconv>

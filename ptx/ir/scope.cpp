@@ -1,5 +1,5 @@
 // Register look-up by name.
-#include "ptx/ir/scope.h"
+#include "ptx/ir/detail/scope.h"
 
 #include <charconv>
 

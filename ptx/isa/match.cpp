@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "ptx/isa/forms.h"
-#include "ptx/isa/rules.h"
+#include "ptx/isa/detail/rules.h"
 
 namespace ptx::isa {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "ptx/isa/rules.h"
+#include "ptx/isa/detail/rules.h"
 
 namespace ptx::isa::rules {
 

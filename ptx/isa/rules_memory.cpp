@@ -1,5 +1,5 @@
 // Rules of loads and stores, asynchronous copies and multimem addresses.
-#include "ptx/isa/rules.h"
+#include "ptx/isa/detail/rules.h"
 
 namespace ptx::isa::rules {
 

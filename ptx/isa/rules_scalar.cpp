@@ -1,5 +1,5 @@
 // Rules of the arithmetic, comparison, data movement and conversion chapters (9.7.1 to 9.7.9).
-#include "ptx/isa/rules.h"
+#include "ptx/isa/detail/rules.h"
 
 namespace ptx::isa::rules {
 

@@ -1,5 +1,5 @@
 // Rules and counts of textures and surfaces (9.7.10, 9.7.11).
-#include "ptx/isa/rules.h"
+#include "ptx/isa/detail/rules.h"
 
 namespace ptx::isa::rules {
 

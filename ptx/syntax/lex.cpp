@@ -1,6 +1,6 @@
 // The lexer. Lexical facts were tried on ptxas 13.5: `.word` is one token, with its `::` parts; form feed is white
 // space, vertical tab is not; strings have no escapes; `# 1 "file"` is skipped, other `#` lines are refused.
-#include "ptx/syntax/lex.h"
+#include "ptx/syntax/detail/lex.h"
 
 #include <array>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "ptx/base/text.h"
-#include "ptx/syntax/lex.h"
+#include "ptx/syntax/detail/lex.h"
 
 namespace ptx::syntax {
 namespace {

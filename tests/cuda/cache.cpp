@@ -9,7 +9,7 @@
 
 #include "ptx/base/sha256.h"
 #include "ptx/base/text.h"
-#include "ptx/cuda/tools.h"
+#include "ptx/cuda/detail/tools.h"
 
 using namespace ptx;
 using namespace ptx::cuda;

@@ -46,12 +46,40 @@ def test_includes_point_downwards(path):
     assert not violations(path.read_text(), room, rooms, allowed)
 
 
+def is_private(path: str) -> bool:
+    """Headers in ptx/<room>/ are for everyone, those in a folder below it for the room (and its tests)."""
+    return path.endswith(".h") and path.count("/") > 2
+
+
+def private_includes(text: str, name: str) -> list[str]:
+    """What `name` includes that is not for it: private headers of other rooms, and any where it is a public header."""
+    room = name.split("/")[1]
+    public_header = name.endswith(".h") and not is_private(name)
+    return [
+        path for path, target in INCLUDE.findall(text) if is_private(path) and (public_header or target != room)
+    ]
+
+
+def users() -> list[Path]:
+    folders = ("ptx", "python/src", "bench", "examples")
+    return sorted(p for folder in folders for p in (ROOT / folder).rglob("*") if p.suffix in {".h", ".cpp"})
+
+
+@pytest.mark.parametrize("path", users(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_private_headers_stay_in_their_room(path):
+    assert not private_includes(path.read_text(), str(path.relative_to(ROOT)))
+
+
 def test_interop_and_below_know_no_python():
     for path in sources():
         assert "Python.h" not in path.read_text(), path
 
 
 def test_the_test_can_fail():
+    state = '#include "ptx/author/detail/state.h"\n'
+    assert private_includes(state, "ptx/author/kernel.h") == ["ptx/author/detail/state.h"]
+    assert private_includes(state, "python/src/values.cpp") == ["ptx/author/detail/state.h"]
+    assert private_includes(state, "ptx/author/value.cpp") == []
     rooms, allowed = floors()
     assert violations('#include "ptx/sim/simulator.h"\n', "cuda", rooms, allowed) == ["ptx/sim/simulator.h"]
     assert violations('#include "ptx/ir/ir.h"\n', "base", rooms, allowed) == ["ptx/ir/ir.h"]

@@ -16,7 +16,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
-#include "ptx/check/symbols.h"
+#include "ptx/check/detail/symbols.h"
 #include "tests/oracle/generate.h"
 
 using namespace ptx;

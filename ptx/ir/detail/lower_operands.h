@@ -2,9 +2,9 @@
 #pragma once
 
 #include "ptx/base/diagnostic.h"
-#include "ptx/ir/constant.h"
+#include "ptx/ir/detail/constant.h"
 #include "ptx/ir/ir.h"
-#include "ptx/ir/scope.h"
+#include "ptx/ir/detail/scope.h"
 #include "ptx/syntax/tree.h"
 
 namespace ptx::ir {

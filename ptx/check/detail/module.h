@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ptx/check/check.h"
-#include "ptx/check/symbols.h"
+#include "ptx/check/detail/symbols.h"
 
 namespace ptx::check {
 

@@ -3,7 +3,7 @@
 
 #include "ptx/base/diagnostic.h"
 #include "ptx/check/check.h"
-#include "ptx/check/symbols.h"
+#include "ptx/check/detail/symbols.h"
 
 namespace ptx::check {
 

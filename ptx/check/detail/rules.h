@@ -2,7 +2,7 @@
 // of its name.
 #pragma once
 
-#include "ptx/check/operands.h"
+#include "ptx/check/detail/operands.h"
 #include "ptx/isa/form_table.h"
 
 namespace ptx::check::rules {
