@@ -1,5 +1,5 @@
-// What a user of the library writes: a kernel, its text, a run on the simulator. Built by each of the projects beside it,
-// against public headers alone, with warnings that are errors.
+// What a user of the library writes: a kernel, its text, a run on the simulator. Built by each of the projects beside
+// it, against public headers alone, with warnings that are errors.
 #include <cstdio>
 #include <cstring>
 #include <string>
