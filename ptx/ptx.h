@@ -2,6 +2,9 @@
 // each header stands alone and says what it does.
 #pragma once
 
+// What hardware is: targets and their sizes.
+#include "ptx/arch/target.h"
+
 // What may be said: the ISA as rows, types, targets, special registers.
 #include "ptx/isa/form.h"
 #include "ptx/isa/target.h"

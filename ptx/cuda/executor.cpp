@@ -3,6 +3,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "ptx/arch/target.h"
 #include "ptx/base/text.h"
 #include "ptx/cuda/cache.h"
 #include "ptx/launch/tensor_map.h"
@@ -161,7 +162,9 @@ class DriverExecutor final : public launch::Executor {
     limits_.block = {size(max_block_x), size(max_block_y), size(max_block_z)};
     limits_.grid = {size(max_grid_x), size(max_grid_y), size(max_grid_z)};
     limits_.shared = size(max_shared_optin);
-    limits_.cluster = major_ >= 9 ? 16 : 1;
+    // A device that no row knows is newer than the rows: it has clusters, and the driver says how large.
+    const arch::Architecture* known = arch::architecture(major_ * 10 + minor_);
+    limits_.cluster = known ? known->cluster : limits_.cluster;
     return Done{};
   }
 

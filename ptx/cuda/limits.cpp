@@ -1,6 +1,5 @@
 // What a launch may ask of a device, and which code a device runs.
-#include <charconv>
-
+#include "ptx/arch/target.h"
 #include "ptx/base/text.h"
 #include "ptx/cuda/executor.h"
 
@@ -48,25 +47,15 @@ Expected<Done> check(const launch::Record& record, const Limits& limits) {
 }
 
 Expected<std::string> architecture(std::string_view target, int major, int minor) {
-  const std::string own = cat("sm_", major, minor);
-  const auto mismatch = [&](std::string_view why) {
-    return Diagnostic(Code::target_mismatch, Place{},
-                      cat("a kernel for ", target, " does not run on this device, which is ", own, why));
-  };
-  int number = 0;
-  const auto read = target.starts_with("sm_")
-                        ? std::from_chars(target.data() + 3, target.data() + target.size(), number)
-                        : std::from_chars_result{target.data(), std::errc::invalid_argument};
-  const std::string_view suffix = target.substr(static_cast<std::size_t>(read.ptr - target.data()));
-  if (read.ec != std::errc() || !(suffix.empty() || suffix == "a" || suffix == "f"))
-    return Diagnostic(Code::target_mismatch, Place{}, cat("`", target, "` is not a target such as sm_90a"));
+  const auto code = arch::target_named(target);
+  if (!code) return Diagnostic(Code::target_mismatch, Place{}, cat("`", target, "` is not a target such as sm_90a"));
   const int device = major * 10 + minor;
-  if (suffix == "a" && number != device)
-    return mismatch("; targets that end in `a` run on their own architecture alone");
-  if (suffix == "f" && (number / 10 != major || number > device))
-    return mismatch("; targets that end in `f` run on their own family");
-  if (number > device) return mismatch("");
-  return suffix.empty() ? own : std::string(target);
+  if (const auto assembled = arch::assembled_for(*code, device)) return arch::to_string(*assembled);
+  const std::string_view rule = code->suffix == 'a'   ? "; targets that end in `a` run on their own architecture alone"
+                                : code->suffix == 'f' ? "; targets that end in `f` run on their own family"
+                                                      : "";
+  return Diagnostic(Code::target_mismatch, Place{},
+                    cat("a kernel for ", target, " does not run on this device, which is sm_", device, rule));
 }
 
 }  // namespace ptx::cuda

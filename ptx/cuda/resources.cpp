@@ -3,23 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ptx/arch/target.h"
 #include "ptx/base/text.h"
 
 namespace ptx::cuda {
 namespace {
-
-struct Multiprocessor {
-  int capability;               // 90 for sm_90
-  std::uint32_t warps, blocks;  // resident
-  std::uint32_t shared;         // bytes
-};
-
-// Every one of them has 64 Ki registers in four parts, given to warps by 256.
-constexpr Multiprocessor rows[] = {
-    {75, 32, 16, 65536},   {80, 64, 32, 167936},  {86, 48, 16, 102400},  {87, 48, 16, 167936},
-    {89, 48, 24, 102400},  {90, 64, 32, 233472},  {100, 64, 32, 233472}, {101, 48, 24, 233472},
-    {103, 64, 32, 233472}, {110, 48, 24, 233472}, {120, 48, 24, 102400}, {121, 48, 24, 102400},
-};
 
 std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -63,24 +51,24 @@ Expected<Resources> read_resources(std::string_view log, std::string_view entry)
 
 Expected<Occupancy> occupancy(std::string_view target, const Resources& resources, std::uint32_t threads,
                               std::uint32_t dynamic_shared) {
-  int capability = 0;
-  if (target.starts_with("sm_")) std::from_chars(target.data() + 3, target.data() + target.size(), capability);
-  const auto row =
-      std::find_if(std::begin(rows), std::end(rows), [&](const auto& r) { return r.capability == capability; });
-  if (row == std::end(rows) || threads == 0)
+  const arch::Architecture* row = arch::architecture(target);
+  if (row == nullptr || row->warps == 0 || threads == 0)
     return Diagnostic(Code::target_mismatch, Place{}, cat("the size of a multiprocessor of ", target, " is not known"));
+  const std::uint32_t asked = resources.shared + dynamic_shared;
+  if (row->sm_shared == 0 && asked != 0)
+    return Diagnostic(Code::target_mismatch, Place{},
+                      cat("how much shared memory a multiprocessor of ", target, " has is not known"));
   const std::uint32_t block_warps = (threads + 31) / 32;
-  const std::uint32_t warp_registers = round_up(std::max(resources.registers, 1u) * 32, 256);
-  const std::uint32_t system = capability >= 80 ? 1024 : 0;  // bytes of shared memory that a block does not see
-  const std::uint32_t shared = round_up(resources.shared + dynamic_shared + system, capability >= 80 ? 128 : 256);
+  const std::uint32_t warp_registers = round_up(std::max(resources.registers, 1u) * 32, arch::warp_register_unit);
+  const std::uint32_t shared = round_up(asked + row->reserved_shared(), row->shared_unit());
   struct Limit {
     std::uint32_t blocks;
     const char* name;
   };
-  const Limit limits[] = {{4 * (16384 / warp_registers) / block_warps, "registers"},
-                          {shared == 0 ? row->blocks : row->shared / shared, "shared memory"},
+  const Limit limits[] = {{4 * (arch::sm_registers / 4 / warp_registers) / block_warps, "registers"},
+                          {asked == 0 ? UINT32_MAX : row->sm_shared / shared, "shared memory"},
                           {row->warps / block_warps, "warps"},
-                          {row->blocks, "blocks"}};
+                          {row->ctas, "blocks"}};
   const Limit& least = *std::min_element(std::begin(limits), std::end(limits),
                                          [](const Limit& a, const Limit& b) { return a.blocks < b.blocks; });
   return Occupancy{least.blocks, least.blocks * block_warps, row->warps, least.name};

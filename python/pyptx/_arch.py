@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import sys
 
+from pyptx import _core
+
 __all__ = ["detect_arch"]
 
 
@@ -14,8 +16,7 @@ def detect_arch() -> str:
     capability = _from_torch() or _from_driver()
     if capability is None:
         raise RuntimeError("no CUDA device found, so no arch to detect; name one, for example arch='sm_90a'")
-    major, minor = capability
-    return f"sm_{major}{minor}" + ("a" if major in (9, 10, 11) else "")
+    return _core.target_of_device(*capability)
 
 
 def _from_torch():
@@ -26,6 +27,4 @@ def _from_torch():
 
 
 def _from_driver():
-    from pyptx import _core
-
     return _core.device_capability(0)

@@ -10,6 +10,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // types and singletons of pyptx.types are kept for the process
   m.doc() = "The C++ library behind pyptx";
   init_diagnostics(m);
+  init_arch(m);
   init_isa(m);
   init_jax(m);
   init_launch(m);

@@ -17,6 +17,7 @@ namespace nb = nanobind;
 
 namespace ptx::python {
 
+void init_arch(nb::module_& m);
 void init_diagnostics(nb::module_& m);
 void init_isa(nb::module_& m);
 void init_jax(nb::module_& m);

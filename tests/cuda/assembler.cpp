@@ -209,6 +209,9 @@ TEST_CASE("how many blocks a multiprocessor holds, and why no more") {
   used.registers = 20;
   CHECK(fits("sm_120", 512, 0) == "3 48/48 warps");
   CHECK(fits("sm_75", 64, 8192) == "8 16/32 shared memory");
+  CHECK(fits("sm_107a", 128, 0) == "8 32/32 warps");
+  CHECK(fits("sm_88", 64, 0) == "16 32/48 blocks");
+  CHECK_FALSE(occupancy("sm_88", used, 64, 1024));  // no source says how much shared memory it has
   CHECK_FALSE(occupancy("sm_50", used, 32, 0));
   CHECK(occupancy("sm_50", used, 32, 0).why().front().code == Code::target_mismatch);
 }

@@ -259,6 +259,7 @@ TEST_CASE("which code a device runs") {
   CHECK(arch("sm_103f", 10, 0) == "refused");
   CHECK(arch("sm_100f", 12, 0) == "refused");
   CHECK(arch("sm_120", 12, 1) == "sm_121");
+  CHECK(arch("sm_101a", 11, 0) == "sm_110a");  // renamed in PTX 9.0
   CHECK(arch("sm_", 9, 0) == "refused");
   CHECK(arch("sm_90x", 9, 0) == "refused");
   CHECK(arch("compute_90", 9, 0) == "refused");

@@ -3,6 +3,7 @@
 // oracle.py asks the assembler the same. Usage:
 //   oracle_instances [--depth D] [--samples N] [--part K/N] TARGET VERSION [PREFIX...]
 //   oracle_instances [...] --since [PREFIX...]
+//   oracle_instances --targets
 // D: 0 legal mnemonics and one change of each operand, 1 besides words beside, orders and three changes, 2 all of it.
 // --since: each form and each value of a slot at the PTX version that it needs, and at the version before it.
 // --part: every Nth line by its hash. PREFIX: of form names, default all.
@@ -246,9 +247,17 @@ void since(const Settings& settings) {
   }
 }
 
+// One line a target: its name, the first PTX version that knows it, the number that its hardware goes by today.
+void targets() {
+  for (const isa::Target target : isa::all_targets())
+    std::printf("%s\t%s\t%d\n", isa::to_string(target).c_str(), isa::to_string(*isa::first_version(target)).c_str(),
+                arch::architecture(target.number)->is);
+}
+
 int usage() {
   return std::fputs(
-             "usage: oracle_instances [--depth D] [--samples N] [--part K/N] --since | TARGET VERSION [PREFIX...]\n",
+             "usage: oracle_instances [--depth D] [--samples N] [--part K/N] --since | --targets | TARGET VERSION "
+             "[PREFIX...]\n",
              stderr),
          2;
 }
@@ -261,6 +270,7 @@ int main(int argc, char** argv) {
   std::vector<std::string_view> words;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
+    if (word == "--targets") return targets(), 0;
     if (word == "--since") {
       versions_too = true;
     } else if (word.starts_with("--") && i + 1 < argc) {

@@ -25,8 +25,7 @@ import known as known_list
 
 # Every target is asked at the newest version; three of them about all, the others about a part.
 DEEP = ["sm_90a", "sm_100a", "sm_120a"]
-TARGETS = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a", "sm_110a"]
-TARGETS += ["sm_120a", "sm_121a"]
+OLDEST = 75  # that assemblers of today know
 NEWEST = "9.4"
 OLDER = ["sm_75:6.3", "sm_80:7.0", "sm_90:8.0", "sm_90a:8.6", "sm_100a:8.8"]
 OFTEN = ["sm_75:9.4", "sm_90a:9.4", "sm_100a:9.4", "sm_120a:9.4"]
@@ -34,6 +33,13 @@ OFTEN = ["sm_75:9.4", "sm_90a:9.4", "sm_100a:9.4", "sm_120a:9.4"]
 
 def numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
+
+
+def targets(instances: str) -> list[str]:
+    """The targets of ptx/arch/targets.def that assemblers of today know, each hardware under its present name."""
+    found = subprocess.run([instances, "--targets"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    rows = [line.split("\t") for line in found.splitlines()]
+    return [name for name, _, number in rows if int(number) >= OLDEST and name.rstrip("af") == f"sm_{number}"]
 
 
 class Draw:
@@ -57,14 +63,15 @@ def plan(arguments, judges) -> list[Draw]:
     newest, n = judges[:1], arguments.fraction
     if arguments.goal:
         return [Draw(goal, arguments.depth, arguments.part, newest) for goal in arguments.goal]
+    every = targets(arguments.instances)
     if arguments.quick:
         draws = [Draw(goal, 1, "0/40", newest) for goal in OFTEN]
-        draws += [Draw(f"{t}:{NEWEST}", 1, "1/160", newest) for t in TARGETS if f"{t}:{NEWEST}" not in OFTEN]
+        draws += [Draw(f"{t}:{NEWEST}", 1, "1/160", newest) for t in every if f"{t}:{NEWEST}" not in OFTEN]
         return [*draws, Draw("since", 0, "0/3", judges)]
     if arguments.full:
         draws = [Draw("since", 0, "0/1", judges)]
         draws += [Draw(f"{target}:{NEWEST}", 1, f"0/{n}", newest) for target in DEEP]
-        rest = [target for target in TARGETS if target not in DEEP]
+        rest = [target for target in every if target not in DEEP]
         draws += [Draw(f"{target}:{NEWEST}", 1, f"{at}/{20 * n}", newest) for at, target in enumerate(rest)]
         return draws + [Draw(goal, 1, f"3/{20 * n}", newest) for goal in OLDER]
     return [Draw(goal, arguments.depth, arguments.part, newest) for goal in OFTEN]
