@@ -8,10 +8,12 @@
 #include "ptx/author/barrier.h"
 #include "ptx/author/copy.h"
 #include "ptx/author/kernel.h"
+#include "ptx/author/literal.h"
 #include "ptx/author/matrix.h"
 #include "ptx/author/warp.h"
 
 using namespace ptx::modifiers;
+using namespace ptx::author::literals;
 namespace author = ptx::author;
 using author::Barriers, author::Kernel, author::Operand, author::Reg, author::RegArray, author::Shared;
 
@@ -31,14 +33,14 @@ std::string hopper_tile(int K) {
     const Reg tid = k.from(k.tid_x(), u32);
     const Reg leader = tid == 0;
     k.if_(leader, [&] {
-      for (int s = 0; s < stages; ++s) author::mbarrier::init(full[s].where, 1);
-      author::fence::proxy_async_shared_cta(k);
+      for (int s = 0; s < stages; ++s) "mbarrier.init.shared::cta.b64"_ptx(full[s].where, 1);
+      "fence.proxy.async.shared::cta"_ptx();
     });
     author::bar_sync(k);
 
     // A's box is 64 x 64. B's is 64 x 128, as two blocks of 64 columns (128 bytes) behind each other: a map of rank 3.
     const auto fetch = [&](const Shared& a, const Shared& b, const author::Address& bar, const Operand& at) {
-      author::mbarrier::arrive_expect_tx(bar, stage_bytes);
+      "mbarrier.arrive.expect_tx.shared::cta.b64"_ptx(author::sink(), bar, stage_bytes);
       author::tensor::load(k, {.to = a.address(), .map = map_a, .at = {at, 0}, .bar = bar});
       author::tensor::load(k, {.to = b.address(), .map = map_b, .at = {0, at, 0}, .bar = bar});
     };
@@ -52,7 +54,7 @@ std::string hopper_tile(int K) {
       const auto [stage, phase] = ring.advance();
       const Shared a = sa[stage], b = sb[stage];
       const author::Address bar = full[stage].where;
-      author::mbarrier::wait(bar, phase);
+      author::mbarrier::wait(k, bar, phase);
       author::wgmma::fence(k);
       const Reg later = at != 0;
       for (int step = 0; step < tile_k / 16; ++step) {

@@ -1,8 +1,8 @@
 // Control flow: labels and branches.
 #include "ptx/author/control.h"
 
-#include "ptx/author/expression.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/expression.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

@@ -1,8 +1,8 @@
 // Asynchronous copies: the words of each form in the manual's order, and the operands that go with them.
 #include "ptx/author/copy.h"
 
-#include "ptx/author/expression.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/expression.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

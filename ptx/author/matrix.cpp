@@ -1,8 +1,8 @@
 // Matrix instructions.
 #include "ptx/author/matrix.h"
 
-#include "ptx/author/expression.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/expression.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "ptx/author/expression.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/expression.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

@@ -1,8 +1,8 @@
 // tcgen05: the words of each instruction in the manual's order. What is legal the rows say (isa/forms/tcgen05.def).
 #include "ptx/author/tcgen05.h"
 
-#include "ptx/author/matrix.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/matrix.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author::tcgen05 {

@@ -3,8 +3,8 @@
 
 #include <charconv>
 
-#include "ptx/author/shared.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/shared.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {

@@ -2,8 +2,8 @@
 #include "ptx/author/warp.h"
 
 #include "ptx/author/control.h"
-#include "ptx/author/expression.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/expression.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {
@@ -52,17 +52,6 @@ void setmaxnreg(Builder& b, std::int64_t count, bool increase) {
 void elect_sync(const Reg& lane, const Reg& predicate, const Operand& mask) {
   lane.builder->emit("elect.sync", {Pair{lane, predicate}, mask});
 }
-
-namespace fence {
-
-void proxy_async(Builder& b) { b.emit("fence.proxy.async"); }
-void proxy_async_shared_cta(Builder& b) { b.emit("fence.proxy.async.shared::cta"); }
-void proxy_async_generic_acquire_shared_cluster(Builder& b, ir::Guard guard) {
-  b.emit("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster", {}, guard);
-}
-void mbarrier_init(Builder& b) { b.emit("fence.mbarrier_init.release.cluster"); }
-
-}  // namespace fence
 
 namespace cluster {
 

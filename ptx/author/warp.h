@@ -17,13 +17,6 @@ void bar_sync(Builder& builder, const Operand& barrier = 0, const std::optional<
 void setmaxnreg(Builder& builder, std::int64_t count, bool increase);
 void elect_sync(const Reg& lane, const Reg& predicate, const Operand& mask);
 
-namespace fence {
-void proxy_async(Builder& builder);
-void proxy_async_shared_cta(Builder& builder);
-void proxy_async_generic_acquire_shared_cluster(Builder& builder, ir::Guard guard = {});
-void mbarrier_init(Builder& builder);
-}  // namespace fence
-
 namespace cluster {
 void arrive(Builder& builder, bool aligned = false);
 void wait(Builder& builder, bool aligned = false);

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "ptx/isa/forms.h"
 #include "ptx/isa/detail/rules.h"
+#include "ptx/isa/forms.h"
 
 namespace ptx::isa {
 

@@ -1,6 +1,13 @@
 # Patterns of the stub (nanobind's stubgen): the raw types, and what cannot be read off the module.
 _core.__prefix__:
-    from typing import Any, Iterator
+    from typing import Any, Iterator, Literal, Sequence, SupportsFloat, SupportsIndex, TypeAlias
+
+    Integer: TypeAlias = Reg | SupportsIndex | str  # a register, an integer, or the name of a symbol or special register
+    Number: TypeAlias = Reg | SupportsIndex | SupportsFloat | str
+    Predicate: TypeAlias = Reg | NegPred | str
+    Guard: TypeAlias = Reg | NegPred | None
+    Registers: TypeAlias = Sequence[Reg] | RegArray
+    Address: TypeAlias = AddressOperand | Reg | SharedAlloc | MbarrierArray | MbarrierRef | BarrierSlot | str
 
     class Reg:
         """A register of the kernel that is being traced."""
@@ -78,34 +85,34 @@ _core.inst:
 
     inst: Inst
 
-_core.(cluster|cp_async|fence|mbarrier|tcgen05|warp|wgmma):
+_core.(cluster|cp_async|tcgen05|warp|wgmma):
     \1: Any
 
-_core.scalar:
+_core.scalar$:
     def scalar(dtype: PtxType, init: Any = None, name: str | None = None) -> Reg: ...
 
-_core.array:
+_core.array$:
     def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray: ...
 
-_core.alloc:
+_core.alloc$:
     def alloc(dtype: PtxType) -> Reg: ...
 
-_core.alloc_array:
+_core.alloc_array$:
     def alloc_array(dtype: PtxType, count: int) -> RegArray: ...
 
 _core.from_:
     def from_(src: Any, dtype: PtxType) -> Reg: ...
 
-_core.param:
+_core.param$:
     def param(dtype: PtxType, name: str, dst: Reg | None = None) -> Reg: ...
 
 _core.global_ptrs:
     def global_ptrs(*params: Any) -> tuple[Reg, ...]: ...
 
-_core.addr:
+_core.addr$:
     def addr(base: Any, offset: Reg | int | None = None) -> AddressOperand: ...
 
-_core.sreg:
+_core.sreg$:
     def sreg(name: str) -> Reg: ...
 
 _core.smem_(base):

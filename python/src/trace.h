@@ -19,6 +19,9 @@ void init_control(nb::module_& m);
 void init_shared(nb::module_& m);
 void init_families(nb::module_& m);
 void init_tcgen05(nb::module_ m);
+void init_matrices(nb::module_& m);
+void init_copies(nb::module_& m);
+void init_warps(nb::module_& m);
 
 // Types.
 struct PtxType {

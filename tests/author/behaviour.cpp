@@ -11,6 +11,7 @@
 #include "ptx/author/matrix.h"
 #include "ptx/author/shared.h"
 #include "ptx/author/tcgen05.h"
+#include "ptx/author/template.h"
 #include "ptx/author/warp.h"
 #include "ptx/base/text.h"
 
@@ -361,7 +362,8 @@ TEST_CASE("addresses") {
       text([](Builder& b) { b.emit("ld.global.f32", {b.scalar(f32), b.address(b.scalar(b64), b.scalar(s32))}); });
   CHECK(has(moved, "cvt.s64.s32"));
   CHECK(has(moved, "add.s64"));
-  CHECK(has(text([](Builder& b) { mbarrier::init(b.address(Operand(barriers(b, 2)[1])), 1); }), "[mbar_0+8]"));
+  CHECK(has(text([](Builder& b) { b.emit("mbarrier.inval.shared.b64", {b.address(Operand(barriers(b, 2)[1]))}); }),
+            "[mbar_0+8]"));
 }
 
 TEST_CASE("a value formed in a block is not used outside it") {
@@ -374,11 +376,11 @@ TEST_CASE("a value formed in a block is not used outside it") {
   CHECK(maps.find("mov.b64 %rd0, A_tma_desc;") < maps.find("bra"));
   CHECK(count(maps, "A_tma_desc") == 1);
   const std::string slots = text([](Builder& b) {
-    mbarrier::Slot slot = mbarrier::Array{&b, b.scalar(u32), 0, 2}.at(b.scalar(u32));
+    const mbarrier::Slot slot = barrier_array::at(b, {&b, b.scalar(u32), 0, 2}, b.scalar(u32));
     begin_if(b, b.scalar(pred));
-    slot.arrive();
+    b.emit("mbarrier.arrive.shared.b64", {sink(), slot.address()});
     end_if(b);
-    slot.arrive();
+    b.emit("mbarrier.arrive.shared.b64", {sink(), slot.address()});
   });
   CHECK(count(slots, "shl.b32") == 2);
 }
@@ -386,12 +388,11 @@ TEST_CASE("a value formed in a block is not used outside it") {
 TEST_CASE("guarded barriers") {
   const std::string wait = text([](Builder& b) {
     const Barriers m = barriers(b, 1);
-    mbarrier::wait(m[0].where, 0, b.guard(b.scalar(pred)));
+    mbarrier::wait(b, m[0].where, 0, {.pred = b.guard(b.scalar(pred))});
   });
   CHECK(has(wait, "@!%p0 bra $_mbar_skip_0;\n$_mbar_wait_1:"));
-  const std::string arrive =
-      text([](Builder& b) { mbarrier::arrive(barriers(b, 1)[0].where, b.guard(b.scalar(pred))); });
-  CHECK(has(arrive, "mov.b64 %rd0, 0;\n\t@%p0 mbarrier.arrive"));
+  const std::string arrive = text([](Builder& b) { families::result(b, b64, b.guard(b.scalar(pred))); });
+  CHECK(has(arrive, "mov.b64 %rd0, 0;"));
 }
 
 TEST_CASE("wgmma prints the immediates that its types have") {

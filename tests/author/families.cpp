@@ -24,8 +24,9 @@ TEST_CASE("warps, barriers, fences, clusters") {
   golden(
       "fences_bars_named_barrier",
       [](Builder& b) {
-        fence::proxy_async(b), fence::proxy_async_shared_cta(b), fence::mbarrier_init(b);
-        fence::proxy_async_generic_acquire_shared_cluster(b);
+        b.emit("fence.proxy.async"), b.emit("fence.proxy.async.shared::cta");
+        b.emit("fence.mbarrier_init.release.cluster");
+        b.emit("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster");
         bar_sync(b, 0), bar_sync(b, 1, 128), bar_sync(b, 3, 64), bar_sync(b, b.scalar(u32, 2));
       },
       later);
@@ -49,11 +50,14 @@ TEST_CASE("mbarrier") {
   golden("mbarrier", [](Builder& b) {
     const Barriers m = barriers(b, 2);
     const Reg ph = b.scalar(u32, 0);
-    mbarrier::init(m[1].where, 4);
-    const Reg st = mbarrier::arrive(m[0].where);
-    mbarrier::arrive_expect_tx(m[1].where, 256), mbarrier::expect_tx(m[0].where, 8);
-    mbarrier::try_wait(m[0].where, ph), mbarrier::try_wait(m[0].where, st, false);
-    mbarrier::wait(m[1].where, ph), mbarrier::inval(m[0].where);
+    b.emit("mbarrier.init.shared::cta.b64", {m[1].where, 4});
+    const Reg st = b.scalar(b64);
+    b.emit("mbarrier.arrive.shared.b64", {st, m[0].where});
+    b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", {b.scalar(b64), m[1].where, 256});
+    b.emit("mbarrier.expect_tx.shared.b64", {m[0].where, 8});
+    b.emit("mbarrier.try_wait.parity.shared.b64", {b.scalar(pred), m[0].where, ph});
+    b.emit("mbarrier.try_wait.shared.b64", {b.scalar(pred), m[0].where, st});
+    mbarrier::wait(b, m[1].where, ph), b.emit("mbarrier.inval.shared.b64", {m[0].where});
   });
   Options author;
   author.extern_shared = "smem";
@@ -63,10 +67,12 @@ TEST_CASE("mbarrier") {
         const Reg base = shared_base(b, "smem");
         const mbarrier::Array r{&b, base, 64, 2};
         const Reg s = b.scalar(u32, 0);
-        r.init_all(1);
-        mbarrier::Slot slot = r.at(s);
-        slot.wait(0), slot.arrive_expect_tx(128);
-        r[1].arrive(), r.arrive_remote_all(s);
+        barrier_array::init_all(b, r, 1);
+        const mbarrier::Slot slot = barrier_array::at(b, r, s);
+        mbarrier::wait(b, slot, 0);
+        b.emit("mbarrier.arrive.expect_tx.shared::cta.b64", {b.scalar(b64), slot.address(), 128});
+        b.emit("mbarrier.arrive.shared.b64", {b.scalar(b64), r[1].address()});
+        barrier_array::arrive_remote_all(b, r, s);
       },
       author);
 }

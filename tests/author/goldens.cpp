@@ -203,7 +203,7 @@ TEST_CASE("shared memory") {
     const Shared c = shared(b, bf16, {128, 128});
     const Barriers m = barriers(b, 2);
     const Reg d = b.scalar(u64);
-    mbarrier::init(m[1].where, 1);
+    b.emit("mbarrier.init.shared::cta.b64", {m[1].where, 1});
     tensor::Load copy;
     copy.to = c.address(), copy.map = d, copy.at = {0, 0}, copy.bar = m[0].where;
     tensor::load(b, copy);

@@ -3,8 +3,8 @@
 
 #include "ptx/base/diagnostic.h"
 #include "ptx/ir/detail/constant.h"
-#include "ptx/ir/ir.h"
 #include "ptx/ir/detail/scope.h"
+#include "ptx/ir/ir.h"
 #include "ptx/syntax/tree.h"
 
 namespace ptx::ir {

@@ -1,0 +1,178 @@
+// What the rows of the ISA say of the parameters of a family's instruction.
+#include "ptx/author/template.h"
+
+#include <algorithm>
+
+#include "ptx/author/detail/state.h"
+#include "ptx/base/text.h"
+#include "ptx/isa/form.h"
+
+namespace ptx::author::families {
+namespace {
+
+// Whether some choice of options writes a modifier that the form demands.
+bool can_write(const Template& t, const isa::Form& form, const isa::Modifier& m) {
+  const auto is_value = [&](std::string_view text) {
+    const isa::Slot& slot = form.slots[m.slot];
+    const auto values = form.values.subspan(slot.first, slot.count);
+    return std::any_of(values.begin(), values.end(), [&](const isa::Value& v) { return form.word(v.word) == text; });
+  };
+  const auto words = t.all_words();
+  return std::any_of(words.begin(), words.end(), [&](const Template::Word& word) {
+    if (m.slot == isa::Modifier::literal) return form.word(m.word) == word.text;
+    const bool slot = word.parameter >= 0 && word.condition.empty();
+    return slot ? form.word(form.slots[m.slot].name) == word.text : is_value(word.text);
+  });
+}
+
+// The forms that some choice of options may lead to.
+std::vector<const isa::Form*> candidates(const Template& t) {
+  std::vector<std::string_view> fixed;
+  for (const Template::Word& word : t.all_words())
+    if (word.parameter < 0) fixed.push_back(word.text);
+  std::vector<const isa::Form*> found;
+  for (const isa::Form& form : isa::forms()) {
+    if (form.word(form.opcode) != t.opcode || !isa::matching::fit(form, fixed, true).fits) continue;
+    const bool all = std::all_of(form.modifiers.begin(), form.modifiers.end(),
+                                 [&](const isa::Modifier& m) { return m.group != 0 || can_write(t, form, m); });
+    if (all) found.push_back(&form);
+  }
+  return found;
+}
+
+void add(std::vector<std::string>& words, std::string_view word) {
+  if (std::find(words.begin(), words.end(), word) == words.end()) words.emplace_back(word);
+}
+
+Legal of_modifier(const Template& t, const Parameter& p) {
+  Legal found;
+  bool literal = p.flag;
+  for (const isa::Form* form : candidates(t)) {
+    for (const isa::Modifier& m : form->modifiers) {
+      if (m.slot == isa::Modifier::literal) {
+        literal = literal || form->word(m.word) == p.slot;
+        continue;
+      }
+      const isa::Slot& slot = form->slots[m.slot];
+      if (form->word(slot.name) != p.slot) continue;
+      for (const isa::Value& value : form->values.subspan(slot.first, slot.count))
+        add(found.words, form->word(value.word));
+    }
+  }
+  found.flag = literal || (found.words.size() == 1 && found.words[0] == p.slot);
+  found.types = !found.words.empty() && std::all_of(found.words.begin(), found.words.end(),
+                                                    [](const auto& word) { return isa::type_named(word).has_value(); });
+  return found;
+}
+
+// Which operand of the text the parameter is, counted by commas; -1: none. Parts of a bracket or pair count as it.
+int position(const Template& t, std::size_t parameter) {
+  int at = -1;
+  std::uint8_t parts = 0;
+  for (const Template::Node& node : t.all_nodes()) {
+    if (parts == 0)
+      ++at;
+    else
+      --parts;
+    if (node.parts) parts = node.parts;
+    if (node.parameter == static_cast<int>(parameter)) return at;
+  }
+  return -1;
+}
+
+bool floating(const isa::Form& form, const isa::OperandRow& row) {
+  const auto real = [](std::optional<isa::Type> type) {
+    return type && (info(*type).kind == isa::TypeKind::floating || info(*type).kind == isa::TypeKind::alternate);
+  };
+  if (row.type.source == isa::TypeRule::Source::literal) return real(static_cast<isa::Type>(row.type.index));
+  if (row.type.source != isa::TypeRule::Source::slot) return false;
+  const isa::Slot& slot = form.slots[row.type.index];
+  const auto values = form.values.subspan(slot.first, slot.count);
+  return std::any_of(values.begin(), values.end(),
+                     [&](const isa::Value& value) { return real(isa::type_named(form.word(value.word))); });
+}
+
+bool predicate(const isa::OperandRow& row) {
+  return row.type.source == isa::TypeRule::Source::literal && static_cast<isa::Type>(row.type.index) == isa::Type::pred;
+}
+
+Legal of_operand(const Template& t, std::size_t parameter) {
+  Legal found;
+  found.register_only = found.immediate = found.predicate = true;
+  bool any = false;
+  const int wanted = position(t, parameter);
+  for (const isa::Form* form : candidates(t)) {
+    int at = -1;
+    const isa::OperandRow* before = nullptr;
+    for (const isa::OperandRow& row : form->operands) {
+      if (!row.inner && !(before && before->pair)) ++at;
+      before = &row;
+      if (at != wanted || row.inner) continue;
+      any = true;
+      const bool literal = row.kind == isa::OperandKind::immediate;
+      found.register_only = found.register_only && !literal && (row.register_only || row.destination);
+      found.immediate = found.immediate && literal;
+      found.predicate = found.predicate && predicate(row);
+      found.floating = found.floating || floating(*form, row);
+      found.list = found.list || row.list || row.vector || row.pack;
+    }
+  }
+  if (!any) found.register_only = found.immediate = found.predicate = false;
+  return found;
+}
+
+}  // namespace
+
+Legal legal(const Template& form, const Parameter& parameter) {
+  if (parameter.role == Parameter::Role::modifier) return of_modifier(form, parameter);
+  return of_operand(form, static_cast<std::size_t>(&parameter - form.parameters.data()));
+}
+
+const isa::Mnemonic* mnemonic(const Template& form, std::span<const std::string_view> chosen) {
+  std::string text(form.opcode);
+  for (const std::string_view word : chosen)
+    if (!word.empty()) text += cat('.', word);
+  return isa::resolve(text);
+}
+
+namespace {
+
+// The operand that begins at node `i`, which moves behind it; nothing: it was left out.
+std::optional<Operand> operand_at(Builder& builder, const Template& form,
+                                  std::span<const std::optional<Operand>> values, std::size_t& i) {
+  const Template::Node& node = form.nodes[i++];
+  using enum Template::Node::Kind;
+  if (node.kind == number) return Operand(node.number);
+  if (node.kind == sink) return author::sink();
+  if (node.kind == parameter) return values[static_cast<std::size_t>(node.parameter)];
+  std::array<Operand, 4> parts;
+  std::size_t count = 0;
+  bool missing = false;
+  for (std::size_t part = 0; part < node.parts; ++part) {
+    const auto made = operand_at(builder, form, values, i);
+    missing = missing || (!made && (part == 0 || !node.half));
+    if (made && count < parts.size()) parts[count++] = *made;
+  }
+  if (missing) return {};
+  if (node.kind == bracket) return builder.bracket(std::span(parts).first(count));
+  return count == 2 ? builder.pair(parts[0], parts[1]) : parts[0];
+}
+
+}  // namespace
+
+Reg result(Builder& builder, isa::Type type, ir::Guard guard) {
+  const Reg made = builder.scalar(type);
+  if (guard.reg != ir::no_id) builder.emit(cat("mov.", isa::info(move_type(type)).name), {made, 0});
+  return made;
+}
+
+void emit(Builder& builder, const Template& form, const isa::Mnemonic* mnemonic,
+          std::span<const std::optional<Operand>> values, ir::Guard guard) {
+  std::array<Operand, Template::most> operands;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < form.node_count;)
+    if (const auto made = operand_at(builder, form, values, i)) operands[count++] = *made;
+  builder.emit(mnemonic, std::span(operands).first(count), guard);
+}
+
+}  // namespace ptx::author::families

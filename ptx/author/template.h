@@ -1,0 +1,285 @@
+// What an INSTRUCTION row of a family says: an instruction with the author's names for its operands. The text is read
+// while the library is compiled, so a malformed row does not compile. What is legal is not said here: the rows of
+// ptx/isa judge the instruction that a call makes.
+//
+// clang-format off
+//   "mbarrier.arrive{.noComplete?no_complete}{.sem}{.space=shared}.b64 =state:b64, [mbar]{, count}"
+//
+// Modifiers, in the manual's order:
+//   .word            this modifier                    {.word?name}       there if argument `name` is true, or is given
+//   {.slot}          keyword `slot`, None: left out   {.slot=word}       keyword `slot`, `word` unless given
+//   {.<name:slot>}   keyword `name` for that slot     {.<name:slot>=word}
+//   .<name>          required, in front of the operands; .<name:slot>
+// A modifier's argument is PTX's word as a str, a type, True for the slot's own name, or n for `slot::n`.
+// Operands:
+//   a                a register, number or symbol     a=0                may be left out, is 0 then
+//   [a]              an address                       {a}                a list of registers, or a register array
+//   [a, {b}]         an address of several parts      a|b, a{|b}         two destinations; the second may be left out
+//   _, 0             as they stand                    {, a}              may be left out
+//   =a:b64           a new register of that type, returned; a=reg takes that register instead
+//   *a               a keyword: {, *hint}
+// clang-format on
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptx/author/builder.h"
+
+namespace ptx::author::families {
+
+struct Parameter {
+  enum class Role : std::uint8_t { modifier, value, address, list, result };
+  std::string_view name;
+  Role role = Role::value;
+  bool keyword = false, required = true;
+  bool flag = false;          // a modifier that is there or not
+  std::string_view fallback;  // what it is when left out, as the row writes it; "": nothing
+  std::string_view slot;      // of a modifier: the slot of the ISA that it fills; of a result: its type
+};
+
+struct Template {
+  static constexpr std::size_t most = 20;
+  struct Word {
+    std::string_view text;         // the modifier, or the name of the slot that the parameter fills
+    std::int8_t parameter = -1;    // -1: always there
+    std::string_view condition{};  // `text` itself is there if this parameter is given
+    std::string_view fallback{};   // of a condition that is no operand
+  };
+  struct Node {  // of a bracket or pair: its parts are the next nodes
+    enum class Kind : std::uint8_t { parameter, number, sink, bracket, pair };
+    Kind kind = Kind::parameter;
+    std::int8_t parameter = -1;
+    std::uint8_t parts = 0;
+    bool optional = false;  // left out if its (first) parameter is
+    bool half = false;      // of a pair: without its second part it is the first
+    std::int64_t number = 0;
+  };
+  std::string_view text, opcode;
+  std::array<Word, most> words{};
+  std::array<Node, most> nodes{};
+  std::array<Parameter, most> parameters{};
+  std::size_t word_count = 0, node_count = 0, parameter_count = 0;
+
+  constexpr std::span<const Word> all_words() const { return std::span(words).first(word_count); }
+  constexpr std::span<const Node> all_nodes() const { return std::span(nodes).first(node_count); }
+  constexpr std::span<const Parameter> all_parameters() const { return std::span(parameters).first(parameter_count); }
+};
+
+namespace reading {
+
+// A cursor over a row's text. Errors throw, which is the compile error.
+struct Cursor {
+  std::string_view text;
+  std::size_t at = 0;
+
+  constexpr char peek(std::size_t ahead = 0) const { return at + ahead < text.size() ? text[at + ahead] : '\0'; }
+  constexpr bool take(char c) { return peek() == c ? (++at, true) : false; }
+  constexpr void expect(char c) {
+    if (!take(c)) throw "template: another character was expected here";
+  }
+  constexpr void blanks() {
+    while (take(' ')) {
+    }
+  }
+  // A name, or with `colons` a modifier such as shared::cta.
+  constexpr std::string_view word(bool colons = false) {
+    const std::size_t from = at;
+    const auto in_word = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    };
+    while (in_word(peek()) || (colons && peek() == ':' && (peek(1) == ':' || text[at - 1] == ':'))) ++at;
+    if (at == from) throw "template: a word was expected";
+    return text.substr(from, at - from);
+  }
+};
+
+constexpr std::int8_t find(const Template& t, std::string_view name) {
+  for (std::size_t i = 0; i < t.parameter_count; ++i)
+    if (t.parameters[i].name == name) return static_cast<std::int8_t>(i);
+  return -1;
+}
+
+constexpr std::int8_t add(Template& t, const Parameter& parameter) {
+  if (t.parameter_count == Template::most || find(t, parameter.name) >= 0) throw "template: a parameter too many";
+  t.parameters[t.parameter_count] = parameter;
+  return static_cast<std::int8_t>(t.parameter_count++);
+}
+
+constexpr void add_word(Template& t, const Template::Word& word) {
+  if (t.word_count == Template::most) throw "template: too many modifiers";
+  t.words[t.word_count++] = word;
+}
+
+// Behind `.<`: name{:slot}>
+constexpr Parameter angled(Cursor& c) {
+  Parameter p;
+  p.role = Parameter::Role::modifier;
+  p.name = p.slot = c.word();
+  if (c.take(':')) p.slot = c.word(true);
+  c.expect('>');
+  return p;
+}
+
+constexpr void read_modifiers(Template& t, Cursor& c) {
+  t.opcode = c.word();
+  for (;;) {
+    if (c.take('.')) {
+      if (!c.take('<')) {
+        add_word(t, {c.word(true)});
+        continue;
+      }
+      const Parameter p = angled(c);
+      add_word(t, {p.slot, add(t, p)});
+    } else if (c.peek() == '{' && c.peek(1) == '.') {
+      c.at += 2;
+      Parameter p;
+      if (c.take('<')) {
+        p = angled(c);
+      } else {
+        p.role = Parameter::Role::modifier;
+        p.name = p.slot = c.word(true);
+      }
+      p.keyword = true, p.required = false;
+      const std::string_view condition = c.take('?') ? c.word() : std::string_view();
+      if (c.take('=')) p.fallback = c.word(true);
+      c.expect('}');
+      if (condition.empty())
+        add_word(t, {p.slot, add(t, p)});
+      else
+        add_word(t, {p.slot, -1, condition, p.fallback});
+    } else {
+      return;
+    }
+  }
+}
+
+constexpr Template::Node& new_node(Template& t, Template::Node::Kind kind) {
+  if (t.node_count == Template::most) throw "template: too many operands";
+  Template::Node& made = t.nodes[t.node_count++];
+  made.kind = kind;
+  return made;
+}
+
+// name{:type}{=fallback}
+constexpr void read_parameter(Template& t, Cursor& c, Parameter::Role role, bool optional) {
+  Parameter p;
+  p.role = role;
+  p.keyword = c.take('*') || role == Parameter::Role::result;
+  p.name = c.word();
+  if (c.take(':')) p.slot = c.word();
+  if (c.take('=')) p.fallback = c.word(true);
+  p.required = !optional && p.fallback.empty() && role != Parameter::Role::result;
+  Template::Node& node = new_node(t, Template::Node::Kind::parameter);
+  node.parameter = add(t, p);
+  node.optional = optional;
+}
+
+constexpr void read_leaf(Template& t, Cursor& c, bool optional) {
+  c.blanks();
+  if (c.take('=')) {
+    read_parameter(t, c, Parameter::Role::result, optional);
+  } else if (c.take('{')) {
+    read_parameter(t, c, Parameter::Role::list, optional);
+    c.expect('}');
+  } else if (c.peek() >= '0' && c.peek() <= '9') {
+    Template::Node& node = new_node(t, Template::Node::Kind::number);
+    for (const char digit : c.word()) node.number = node.number * 10 + (digit - '0');
+  } else if (c.peek() == '_' && (c.peek(1) == ',' || c.peek(1) == '|' || c.peek(1) == '\0')) {
+    c.at += 1;
+    new_node(t, Template::Node::Kind::sink);
+  } else {
+    read_parameter(t, c, Parameter::Role::value, optional);
+  }
+}
+
+constexpr void read_operand(Template& t, Cursor& c, bool optional) {
+  c.blanks();
+  const std::size_t from = t.node_count;
+  if (!c.take('[')) {
+    read_leaf(t, c, optional);
+    const bool half = c.peek() == '{' && c.peek(1) == '|';
+    if (half) c.take('{');
+    if (!c.take('|')) return;
+    read_leaf(t, c, half);
+    if (half) c.expect('}');
+    new_node(t, Template::Node::Kind::pair);
+    for (std::size_t i = t.node_count - 1; i > from; --i) t.nodes[i] = t.nodes[i - 1];
+    t.nodes[from] = {Template::Node::Kind::pair, -1, 2, optional, half, 0};
+    return;
+  }
+  new_node(t, Template::Node::Kind::bracket).optional = optional;
+  read_leaf(t, c, optional);
+  std::uint8_t parts = 1;
+  for (; c.take(','); ++parts) read_leaf(t, c, false);
+  c.expect(']');
+  Parameter& first = t.parameters[static_cast<std::size_t>(t.nodes[from + 1].parameter)];
+  if (parts == 1) {
+    first.role = Parameter::Role::address;
+    t.nodes[from] = t.nodes[from + 1];
+    --t.node_count;
+  } else {
+    t.nodes[from].parts = parts;
+  }
+}
+
+// A condition is an operand's parameter, or a flag of its own.
+constexpr void join_conditions(Template& t) {
+  for (std::size_t i = 0; i < t.word_count; ++i) {
+    Template::Word& word = t.words[i];
+    if (word.condition.empty()) continue;
+    word.parameter = find(t, word.condition);
+    if (word.parameter >= 0) continue;
+    Parameter flag;
+    flag.name = word.condition, flag.slot = word.text, flag.fallback = word.fallback;
+    flag.role = Parameter::Role::modifier;
+    flag.keyword = flag.flag = true, flag.required = false;
+    word.parameter = add(t, flag);
+  }
+}
+
+}  // namespace reading
+
+constexpr Template read_template(std::string_view text) {
+  Template t;
+  t.text = text;
+  reading::Cursor c{text};
+  reading::read_modifiers(t, c);
+  c.blanks();
+  for (bool first = true; c.at < text.size(); first = false) {
+    const bool optional = c.peek() == '{' && c.peek(1) == ',';
+    if (optional) c.take('{');
+    if (!first || optional) c.expect(',');
+    reading::read_operand(t, c, optional);
+    if (optional) c.expect('}');
+    c.blanks();
+  }
+  reading::join_conditions(t);
+  return t;
+}
+
+// What the rows of the ISA say of a parameter, for signatures and messages.
+struct Legal {
+  std::vector<std::string> words;  // of a modifier: every value that some form takes, in the rows' order
+  bool flag = false;               // of a modifier: it is there or not
+  bool types = false;              // all words are types
+  bool register_only = false, immediate = false, predicate = false, floating = false, list = false;
+};
+Legal legal(const Template& form, const Parameter& parameter);
+
+// The mnemonic for the modifiers that were chosen: of each word of the row its text, or "" if it is left out.
+const isa::Mnemonic* mnemonic(const Template& form, std::span<const std::string_view> chosen);
+
+// Writes the instruction. `values` by parameter; of an optional one that was not given, nothing.
+void emit(Builder& builder, const Template& form, const isa::Mnemonic* mnemonic,
+          std::span<const std::optional<Operand>> values, ir::Guard guard);
+
+// A new register that an instruction writes: 0 where the guard is false.
+Reg result(Builder& builder, isa::Type type, ir::Guard guard);
+
+}  // namespace ptx::author::families

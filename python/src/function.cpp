@@ -1,0 +1,546 @@
+// Family functions as Python objects: a raw type, since a call of one is the hot path of tracing. A call puts its
+// arguments in the order of the parameters, and makes either the row's instruction or calls the row's C++ function.
+#include "python/src/function.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace ptx::python {
+
+namespace families = author::families;
+using families::Template;
+
+// What is kept for a function as long as the process lives.
+struct Entry {
+  const Definition* definition;
+  std::vector<Parameter> parameters;
+  std::vector<PyObject*> names;          // interned, by parameter
+  std::vector<std::uint8_t> positional;  // parameters by position
+  struct Choice {                        // the mnemonic that these arguments of modifiers led to
+    std::array<PyObject*, Template::most> key;
+    const isa::Mnemonic* mnemonic;
+  };
+  std::vector<Choice> choices;
+};
+
+namespace {
+
+struct Function {
+  PyObject_HEAD vectorcallfunc call;
+  Entry* entry;
+  PyObject* self;  // of a bound method, else null
+};
+
+PyTypeObject* function_type = nullptr;
+Function* cast(PyObject* object) { return reinterpret_cast<Function*>(object); }
+
+bool of_class(const Definition& d) { return !d.family.empty() && d.family[0] >= 'A' && d.family[0] <= 'Z'; }
+
+std::string qualified(const Definition& d) {
+  return cat(of_class(d) ? "" : "ptx.", d.family, d.family.empty() ? "" : ".", d.name);
+}
+
+// Arguments ----------------------------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse_call(Call& call, const std::string& what) {
+  std::string names;
+  for (const bool keyword : {false, true})
+    for (const Parameter& p : call.entry.parameters)
+      if (p.keyword == keyword) names += cat(names.empty() ? "" : ", ", p.name);
+  if (call.entry.definition->guarded) names += cat(names.empty() ? "" : ", ", "pred");
+  call.builder.refuse(Code::bad_operand, cat(qualified(*call.entry.definition), " ", what,
+                                             "; its arguments: ", names.empty() ? "none" : names));
+}
+
+std::size_t named(const Entry& entry, PyObject* name) {
+  for (std::size_t i = 0; i < entry.names.size(); ++i)
+    if (entry.names[i] == name) return i;
+  for (std::size_t i = 0; i < entry.names.size(); ++i)
+    if (PyUnicode_Compare(entry.names[i], name) == 0) return i;
+  return entry.names.size();
+}
+
+void bind(Call& call, PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+  const Entry& entry = call.entry;
+  const std::size_t first = self ? 1 : 0;
+  if (first + count > entry.positional.size())
+    refuse_call(call, cat("takes ", entry.positional.size() - first, " arguments by position, not ", count));
+  if (self) call.values[entry.positional[0]] = self;
+  for (std::size_t i = 0; i < count; ++i) call.values[entry.positional[first + i]] = args[i];
+  const std::size_t by_name = names ? static_cast<std::size_t>(PyTuple_Size(names)) : 0;
+  for (std::size_t i = 0; i < by_name; ++i) {
+    PyObject* name = PyTuple_GetItem(names, static_cast<Py_ssize_t>(i));
+    const std::size_t at = named(entry, name);
+    if (at == entry.names.size()) {
+      const bool is_guard = entry.definition->guarded && PyUnicode_CompareWithASCIIString(name, "pred") == 0;
+      if (!is_guard) refuse_call(call, cat("takes no ", shown(name)));
+      call.guard = call.checked(at, "", [&] { return guard(args[count + i], call.builder); });
+    } else if (call.values[at]) {
+      refuse_call(call, cat("was given `", entry.parameters[at].name, "` twice"));
+    } else {
+      call.values[at] = args[count + i];
+    }
+  }
+  for (std::size_t i = 0; i < entry.parameters.size(); ++i)
+    if (!call.values[i] && entry.parameters[i].required)
+      refuse_call(call, cat("needs `", entry.parameters[i].name, "`"));
+}
+
+PyObject* vectorcall(PyObject* object, PyObject* const* args, std::size_t flagged, PyObject* names) {
+  return caught(
+      [&] {
+        Call call(*cast(object)->entry, active());
+        bind(call, cast(object)->self, args, static_cast<std::size_t>(PyVectorcall_NARGS(flagged)), names);
+        return call.entry.definition->call(call).release().ptr();
+      },
+      nullptr);
+}
+
+// Instructions -------------------------------------------------------------------------------------------------------
+
+bool given(PyObject* value) { return value && value != Py_None; }
+
+std::string words_of(const families::Legal& legal) {
+  std::string text;
+  for (std::size_t i = 0; i < legal.words.size(); ++i)
+    text += cat(i == 0 ? "" : i + 1 == legal.words.size() ? " or " : ", ", legal.words[i]);
+  return legal.flag ? "True or False" : text;
+}
+
+// What the argument of a modifier writes; "": nothing. A number has its text made in `made`.
+std::string_view chosen(Call& call, const Template::Word& word, std::string& made) {
+  const auto i = static_cast<std::size_t>(word.parameter);
+  const families::Parameter& parameter = call.entry.definition->form->parameters[i];
+  PyObject* value = call.values[i];
+  if (!word.condition.empty()) {
+    const bool flag = parameter.flag;
+    const bool there = !flag ? given(value) : value ? PyObject_IsTrue(value) == 1 : parameter.fallback == "True";
+    return there ? word.text : std::string_view();
+  }
+  if (!value) return parameter.fallback == "True" ? word.text : parameter.fallback;
+  if (value == Py_None || value == Py_False) return {};
+  if (value == Py_True) return word.text;
+  if (const PtxType* type = as_type(value)) return type->name;
+  if (PyLong_Check(value)) return made = cat(word.text, "::", PyLong_AsLong(value));
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
+  if (!text) call.wrong(i, words_of(families::legal(*call.entry.definition->form, parameter)));
+  return {text, static_cast<std::size_t>(size)};
+}
+
+// No form has these modifiers. Where one of them is in no form at all, its argument is named.
+[[noreturn]] void refuse_modifiers(Call& call, std::span<const std::string_view> words, const isa::Mnemonic& mnemonic) {
+  const Template& form = *call.entry.definition->form;
+  for (std::size_t i = 0; i < form.word_count; ++i) {
+    if (form.words[i].parameter < 0 || words[i].empty()) continue;
+    const families::Parameter& parameter = form.parameters[static_cast<std::size_t>(form.words[i].parameter)];
+    const families::Legal legal = families::legal(form, parameter);
+    if (parameter.flag || legal.words.empty() ||
+        std::find(legal.words.begin(), legal.words.end(), words[i]) != legal.words.end())
+      continue;
+    call.builder.refuse(Code::bad_argument, cat(qualified(*call.entry.definition), ": `", parameter.name, "` is ",
+                                                words_of(legal), ", not ", words[i]));
+  }
+  call.builder.refuse(Code::illegal_modifiers, isa::explain(mnemonic.text));
+}
+
+const isa::Mnemonic* make_mnemonic(Call& call) {
+  const Template& form = *call.entry.definition->form;
+  std::array<std::string_view, Template::most> words{};
+  std::array<std::string, Template::most> made;
+  for (std::size_t i = 0; i < form.word_count; ++i) {
+    const Template::Word& word = form.words[i];
+    words[i] = word.parameter < 0 ? word.text : chosen(call, word, made[i]);
+  }
+  const std::span<const std::string_view> all = std::span(words).first(form.word_count);
+  const isa::Mnemonic* mnemonic = families::mnemonic(form, all);
+  if (mnemonic->matches.empty()) refuse_modifiers(call, all, *mnemonic);
+  return mnemonic;
+}
+
+// The same arguments lead to the same mnemonic: strings of a program are the same objects at each call.
+const isa::Mnemonic* mnemonic_of(Call& call) {
+  constexpr std::size_t most = 64;  // programs that make their strings anew
+  Entry& entry = call.entry;
+  const Template& form = *entry.definition->form;
+  std::array<PyObject*, Template::most> key{};
+  for (std::size_t i = 0; i < form.word_count; ++i) {
+    if (form.words[i].parameter < 0) continue;
+    const auto at = static_cast<std::size_t>(form.words[i].parameter);
+    const bool operand = form.parameters[at].role != families::Parameter::Role::modifier;
+    key[i] = !operand ? call.values[at] : given(call.values[at]) ? Py_True : nullptr;
+  }
+  const auto same = [&](const Entry::Choice& choice) {
+    return std::equal(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(form.word_count), choice.key.begin());
+  };
+  const auto found = std::find_if(entry.choices.begin(), entry.choices.end(), same);
+  if (found != entry.choices.end()) return found->mnemonic;
+  const isa::Mnemonic* mnemonic = make_mnemonic(call);
+  if (entry.choices.size() < most) {
+    for (PyObject* part : key) Py_XINCREF(part);
+    entry.choices.push_back({key, mnemonic});
+  }
+  return mnemonic;
+}
+
+std::optional<author::Operand> operand_of(Call& call, std::size_t i) {
+  using enum families::Parameter::Role;
+  const families::Parameter& parameter = call.entry.definition->form->parameters[i];
+  if (!given(call.values[i])) {
+    if (parameter.fallback.empty()) return {};
+    return author::Operand(parameter.fallback);
+  }
+  switch (parameter.role) {
+    case address: return author::Operand(call.get<author::Address>(i));
+    case list: return call.builder.vector(call.get<std::vector<author::Operand>>(i));
+    default: return call.get<author::Operand>(i);
+  }
+}
+
+// What the call returns: the registers that it made, or the destination that it was given.
+nb::object result_of(Call& call, const isa::Mnemonic& mnemonic, std::span<const author::Reg> made) {
+  if (made.size() == 1) return make(made[0]);
+  if (!made.empty()) {
+    nb::list all;
+    for (const author::Reg& reg : made) all.append(make(reg));
+    return nb::tuple(all);
+  }
+  const Template& form = *call.entry.definition->form;
+  if (form.node_count == 0 || form.nodes[0].kind != Template::Node::Kind::parameter) return nb::none();
+  PyObject* first = call.values[static_cast<std::size_t>(form.nodes[0].parameter)];
+  const auto& patterns = mnemonic.matches.front().operands;
+  const bool written = first && as_reg(first) && !patterns.empty() && patterns[0].row->destination;
+  return written ? nb::borrow(first) : nb::none();
+}
+
+}  // namespace
+
+nb::object instruction(Call& call) {
+  const Template& form = *call.entry.definition->form;
+  std::array<std::optional<author::Operand>, Template::most> operands;
+  std::array<author::Reg, 4> made;
+  std::size_t count = 0;
+  const isa::Mnemonic* mnemonic = mnemonic_of(call);
+  for (std::size_t i = 0; i < form.parameter_count; ++i) {  // results come first: addresses may form registers
+    const families::Parameter& parameter = form.parameters[i];
+    if (parameter.role != families::Parameter::Role::result) continue;
+    made[count] = given(call.values[i])
+                      ? call.get<author::Reg>(i)
+                      : families::result(call.builder, isa::type_named(parameter.slot).value(), call.guard);
+    operands[i] = author::Operand(made[count++]);
+  }
+  for (std::size_t i = 0; i < form.parameter_count; ++i) {
+    const auto role = form.parameters[i].role;
+    if (role != families::Parameter::Role::modifier && role != families::Parameter::Role::result)
+      operands[i] = operand_of(call, i);
+  }
+  families::emit(call.builder, form, mnemonic, std::span(operands).first(form.parameter_count), call.guard);
+  return result_of(call, *mnemonic, std::span(made).first(count));
+}
+
+void Call::wrong(std::size_t i, std::string_view legal) {
+  const bool is_guard = i == entry.parameters.size();
+  const std::string_view name = is_guard ? std::string_view("pred") : entry.parameters[i].name;
+  const std::string got = is_guard ? std::string() : cat(", not ", shown(values[i]));
+  builder.refuse(Code::bad_operand, cat(qualified(*entry.definition), ": `", name, "` is ",
+                                        is_guard ? "a predicate register or ~register" : legal, got));
+}
+
+std::vector<author::Operand> Convert<std::vector<author::Operand>>::from(nb::handle value, Call& call) {
+  if (as_array(value) || PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) return operands(value, call.builder);
+  if (as_reg(value)) return {operand(value, call.builder)};
+  throw nb::type_error("");
+}
+
+bool Convert<bool>::from(nb::handle value, Call&) {
+  if (PyBool_Check(value.ptr())) return value.ptr() == Py_True;
+  if (!PyIndex_Check(value.ptr())) throw nb::type_error("");
+  return PyObject_IsTrue(value.ptr()) == 1;
+}
+
+Modifier Convert<Modifier>::from(nb::handle value, Call&) {
+  constexpr Modifier all[] = {
+#define MODIFIER(name, text) modifiers::name,
+#include "ptx/author/modifiers.def"
+#undef MODIFIER
+  };
+  const PtxType* type = as_type(value);
+  if (!type && !PyUnicode_Check(value.ptr())) throw nb::type_error("");
+  const std::string text = type ? type->name : nb::cast<std::string>(value);
+  for (const Modifier& modifier : all)
+    if (modifier.text == text) return modifier;
+  throw nb::type_error("");
+}
+
+// Signatures ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A modifier's values as a type: bool, PtxType, Literal["a", "b"], Literal[1, 2] for slot::1 and slot::2.
+std::string modifier_type(const families::Legal& legal, std::string_view slot) {
+  if (legal.flag) return "bool";
+  if (legal.types) return "PtxType";
+  const std::string prefix = cat(slot, "::");
+  const bool numbers = std::all_of(legal.words.begin(), legal.words.end(), [&](const std::string& word) {
+    return word.starts_with(prefix) && word.size() == prefix.size() + 1 && word.back() >= '0' && word.back() <= '9';
+  });
+  std::string text;
+  for (const std::string& word : legal.words)
+    text += numbers ? cat(text.empty() ? "" : ", ", word.back()) : cat(text.empty() ? "\"" : ", \"", word, '"');
+  return text.empty() ? "str" : cat("Literal[", text, "]");
+}
+
+std::string type_of(const Template& form, const families::Parameter& p) {
+  using enum families::Parameter::Role;
+  const families::Legal legal = families::legal(form, p);
+  const bool none = !p.required && (p.fallback.empty() || p.role == modifier);
+  const auto optional = [&](std::string text) { return none && text != "bool" ? cat(text, " | None") : text; };
+  switch (p.role) {
+    case modifier: return optional(modifier_type(legal, p.slot));
+    case address: return optional("Address");
+    case list: return optional("Registers");
+    case result: return "Reg | None";
+    default: break;
+  }
+  if (legal.list) return optional("Registers | Reg");
+  if (legal.register_only) return optional("Reg");
+  if (legal.predicate) return optional("Predicate");
+  return optional(legal.immediate ? "int" : legal.floating ? "Number" : "Integer");
+}
+
+std::string fallback_of(const Template& form, const families::Parameter& p) {
+  if (p.required) return "";
+  if (p.role != families::Parameter::Role::modifier) return p.fallback.empty() ? "None" : std::string(p.fallback);
+  const bool flag = families::legal(form, p).flag;
+  if (p.fallback.empty()) return flag ? "False" : "None";
+  return flag ? std::string(p.fallback) : cat('"', p.fallback, '"');
+}
+
+std::string type_of(const Parameter& p) {
+  if (p.mnemonic.empty()) return p.type();
+  std::vector<std::string> words;
+  for (const isa::Form& form : isa::forms()) {
+    const std::string_view opcode = form.word(form.opcode);
+    if (!p.mnemonic.starts_with(opcode)) continue;
+    std::vector<std::string_view> fixed;
+    for (std::string_view rest = p.mnemonic.substr(opcode.size()); !rest.empty();) {
+      const std::size_t end = std::min(rest.find('.', 1), rest.size());
+      fixed.push_back(rest.substr(1, end - 1)), rest.remove_prefix(end);
+    }
+    if (!isa::matching::fit(form, fixed, true).fits) continue;
+    for (const isa::Slot& slot : form.slots) {
+      if (form.word(slot.name) != p.slot) continue;
+      for (const isa::Value& value : form.values.subspan(slot.first, slot.count))
+        if (std::find(words.begin(), words.end(), form.word(value.word)) == words.end())
+          words.emplace_back(form.word(value.word));
+    }
+  }
+  families::Legal legal;
+  legal.words = std::move(words);
+  return cat(modifier_type(legal, p.slot), p.required || p.fallback() != "None" ? "" : " | None");
+}
+
+std::string result_text(const Definition& d) {
+  if (!d.form) return d.result();
+  int results = 0;
+  for (const families::Parameter& p : d.form->all_parameters()) results += p.role == families::Parameter::Role::result;
+  if (results == 1) return "Reg";
+  if (results > 1) {
+    std::string text = "tuple[Reg";
+    for (int i = 1; i < results; ++i) text += ", Reg";
+    return text + "]";
+  }
+  const Template& form = *d.form;
+  if (form.node_count == 0 || form.nodes[0].kind != Template::Node::Kind::parameter) return "None";
+  const families::Parameter& first = form.parameters[static_cast<std::size_t>(form.nodes[0].parameter)];
+  const bool written = first.role == families::Parameter::Role::value && families::legal(form, first).register_only;
+  return written ? "Reg" : "None";
+}
+
+struct Shown {
+  std::string name, type, fallback, doc;
+  bool keyword;
+};
+
+std::vector<Shown> shown_parameters(const Definition& d) {
+  std::vector<Shown> all;
+  if (d.form) {
+    for (const bool keyword : {false, true})
+      for (const families::Parameter& p : d.form->all_parameters())
+        if (p.keyword == keyword)
+          all.push_back({std::string(p.name), type_of(*d.form, p), fallback_of(*d.form, p), "", keyword});
+  } else {
+    for (const Parameter& p : d.parameters)
+      all.push_back({std::string(p.name), type_of(p), p.required ? "" : p.fallback(), std::string(p.doc), p.keyword});
+  }
+  if (d.guarded) all.push_back({"pred", "Guard", "None", "", true});
+  return all;
+}
+
+// "mbarrier.init{.layout}{.space}.b64 [mbar], count": the row's text without what says how arguments are given.
+std::string emitted(const Template& form) {
+  std::string text(form.opcode);
+  for (const Template::Word& word : form.all_words()) {
+    const bool optional = word.parameter >= 0 && !form.parameters[static_cast<std::size_t>(word.parameter)].required;
+    text += optional || !word.condition.empty() ? cat("{.", word.text, "}") : cat(".", word.text);
+  }
+  std::string_view rest = form.text.substr(std::min(form.text.find(' '), form.text.size()));
+  const auto skip_word = [&] {
+    while (rest.size() > 1 && (std::isalnum(static_cast<unsigned char>(rest[1])) || rest[1] == '_'))
+      rest.remove_prefix(1);
+  };
+  for (; !rest.empty(); rest.remove_prefix(1)) {
+    const bool default_value = rest[0] == '=' && (std::isalnum(static_cast<unsigned char>(text.back())) != 0);
+    if (rest[0] == ':' || default_value) {
+      skip_word();
+    } else if (rest[0] != '=' && rest[0] != '*') {
+      text += rest[0];
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string signature(const Definition& d) {
+  std::string text = "(";
+  bool keyword = false;
+  for (const Shown& p : shown_parameters(d)) {
+    const bool self = of_class(d) && text.size() == 1;
+    if (p.keyword && !keyword) text += text.size() > 1 ? ", *" : "*", keyword = true;
+    text += text.size() > 1 ? ", " : "";
+    text += self ? "self" : cat(p.name, ": ", p.type, p.fallback.empty() ? "" : " = ", p.fallback);
+  }
+  return cat(text, ") -> ", result_text(d));
+}
+
+std::string documentation(const Definition& d) {
+  std::string text(d.doc);
+  if (d.form) text += cat("\n\nEmits `", emitted(*d.form), "`.");
+  std::string described;
+  for (const Shown& p : shown_parameters(d))
+    if (!p.doc.empty()) described += cat("\n    ", p.name, ": ", p.doc);
+  if (!described.empty()) text += cat("\n", described);
+  text +=
+      cat("\n\nAn argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at "
+          "this line.",
+          "\nPTX ISA ", d.section, ".");
+  return text;
+}
+
+// The type -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+PyObject* text(std::string_view view) {
+  return PyUnicode_FromStringAndSize(view.data(), static_cast<Py_ssize_t>(view.size()));
+}
+
+const Definition& definition_of(PyObject* self) { return *cast(self)->entry->definition; }
+
+PyObject* get_name(PyObject* self, void*) { return text(definition_of(self).name); }
+PyObject* get_qualname(PyObject* self, void*) {
+  return caught([&] { return text(qualified(definition_of(self))); }, nullptr);
+}
+PyObject* get_module(PyObject*, void*) { return text("pyptx.ptx"); }
+PyObject* get_doc(PyObject* self, void*) {
+  return caught([&] { return text(documentation(definition_of(self))); }, nullptr);
+}
+
+// inspect.signature reads this: no types.
+PyObject* get_text_signature(PyObject* self, void*) {
+  return caught(
+      [&] {
+        std::string made = "(";
+        bool keyword = false;
+        bool skip = cast(self)->self != nullptr;
+        for (const Shown& p : shown_parameters(definition_of(self))) {
+          if (std::exchange(skip, false)) continue;
+          if (p.keyword && !keyword) made += made.size() > 1 ? ", *" : "*", keyword = true;
+          const bool object = of_class(definition_of(self)) && made.size() == 1 && !cast(self)->self;
+          made += cat(made.size() > 1 ? ", " : "", object ? "self" : p.name, p.fallback.empty() ? "" : "=", p.fallback);
+        }
+        return text(made + ")");
+      },
+      nullptr);
+}
+
+PyObject* get_signature(PyObject* self, void*) {
+  return caught([&] { return text(signature(definition_of(self))); }, nullptr);
+}
+
+PyObject* repr(PyObject* self) {
+  return caught([&] { return text(cat("<function ", qualified(definition_of(self)), ">")); }, nullptr);
+}
+
+PyObject* new_function(Entry* entry, PyObject* self) {
+  auto* made = PyObject_New(Function, function_type);
+  if (!made) return nullptr;
+  made->call = vectorcall;
+  made->entry = entry;
+  made->self = self;
+  Py_XINCREF(self);
+  return reinterpret_cast<PyObject*>(made);
+}
+
+PyObject* bound(PyObject* self, PyObject* object, PyObject*) {
+  const bool method = object && of_class(definition_of(self)) && !cast(self)->self;
+  if (method) return new_function(cast(self)->entry, object);
+  Py_INCREF(self);
+  return self;
+}
+
+void dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  Py_XDECREF(cast(self)->self);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+PyGetSetDef fields[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                        {"__qualname__", get_qualname, nullptr, nullptr, nullptr},
+                        {"__module__", get_module, nullptr, nullptr, nullptr},
+                        {"__doc__", get_doc, nullptr, nullptr, nullptr},
+                        {"__text_signature__", get_text_signature, nullptr, nullptr, nullptr},
+                        {"_signature", get_signature, nullptr, "Its parameters and result with their types.", nullptr},
+                        {}};
+PyMemberDef members[] = {{"__vectorcalloffset__", Py_T_PYSSIZET, offsetof(Function, call), Py_READONLY, nullptr}, {}};
+PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                       {Py_tp_repr, reinterpret_cast<void*>(repr)},
+                       {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
+                       {Py_tp_getset, fields},
+                       {Py_tp_members, members},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+                       {0, nullptr}};
+PyType_Spec spec = {"pyptx._core.Function", sizeof(Function), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+                    slots};
+
+std::vector<Parameter> parameters_of(const Definition& d) {
+  std::vector<Parameter> all(d.parameters.begin(), d.parameters.end());
+  if (!d.form) return all;
+  for (const families::Parameter& p : d.form->all_parameters()) {
+    Parameter& made = all.emplace_back();
+    made.name = p.name, made.keyword = p.keyword, made.required = p.required;
+  }
+  return all;
+}
+
+}  // namespace
+
+nb::object make_function(const Definition& definition) {
+  auto* entry = new Entry{&definition, parameters_of(definition), {}, {}, {}};  // kept for the process, as its module
+  for (std::size_t i = 0; i < entry->parameters.size(); ++i) {
+    entry->names.push_back(PyUnicode_InternFromString(std::string(entry->parameters[i].name).c_str()));
+    if (!entry->parameters[i].keyword) entry->positional.push_back(static_cast<std::uint8_t>(i));
+  }
+  return nb::steal(new_function(entry, nullptr));
+}
+
+void init_function(nb::module_&) {
+  function_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!function_type) throw nb::python_error();
+}
+
+}  // namespace ptx::python

@@ -1,0 +1,1548 @@
+"""The C++ library behind pyptx"""
+
+from collections.abc import Sequence
+from typing import overload
+
+
+from typing import Any, Iterator, Literal, Sequence, SupportsFloat, SupportsIndex, TypeAlias
+
+Integer: TypeAlias = Reg | SupportsIndex | str  # a register, an integer, or the name of a symbol or special register
+Number: TypeAlias = Reg | SupportsIndex | SupportsFloat | str
+Predicate: TypeAlias = Reg | NegPred | str
+Guard: TypeAlias = Reg | NegPred | None
+Registers: TypeAlias = Sequence[Reg] | RegArray
+Address: TypeAlias = AddressOperand | Reg | SharedAlloc | MbarrierArray | MbarrierRef | BarrierSlot | str
+
+class Reg:
+    """A register of the kernel that is being traced."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> PtxType: ...
+    def __add__(self, other: Reg | int | float) -> Reg: ...
+    def __radd__(self, other: int | float) -> Reg: ...
+    def __sub__(self, other: Reg | int | float) -> Reg: ...
+    def __rsub__(self, other: int | float) -> Reg: ...
+    def __mul__(self, other: Reg | int | float) -> Reg: ...
+    def __rmul__(self, other: int | float) -> Reg: ...
+    def __lshift__(self, other: Reg | int) -> Reg: ...
+    def __rshift__(self, other: Reg | int) -> Reg: ...
+    def __and__(self, other: Reg | int) -> Reg: ...
+    def __rand__(self, other: int) -> Reg: ...
+    def __or__(self, other: Reg | int) -> Any: ...
+    def __ror__(self, other: int) -> Reg: ...
+    def __xor__(self, other: Reg | int) -> Reg: ...
+    def __rxor__(self, other: int) -> Reg: ...
+    def __invert__(self) -> Any: ...
+    def __neg__(self) -> Reg: ...
+    def __lt__(self, other: Reg | int | float) -> Reg: ...
+    def __le__(self, other: Reg | int | float) -> Reg: ...
+    def __gt__(self, other: Reg | int | float) -> Reg: ...
+    def __ge__(self, other: Reg | int | float) -> Reg: ...
+    def __eq__(self, other: object) -> Reg: ...  # type: ignore[override]
+    def __ne__(self, other: object) -> Reg: ...  # type: ignore[override]
+    def max(self, other: Reg | int | float) -> Reg: ...
+    def min(self, other: Reg | int | float) -> Reg: ...
+    def __getattr__(self, selector: str) -> RegPart: ...
+
+class RegArray:
+    """Registers declared together."""
+    base: str
+    count: int
+    dtype: PtxType
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Reg]: ...
+    def __getitem__(self, index: int) -> Reg: ...
+    def __setitem__(self, index: int, value: Reg) -> None: ...
+    def regs(self) -> list[Reg]: ...
+    def hw_order(self, *, reverse: bool = False) -> list[Reg]: ...
+
+class NegPred:
+    """A negated predicate."""
+    reg: Reg
+    def __invert__(self) -> Reg: ...
+
+class RegPart:
+    """A part of a register, for the video instructions: `a.b0`, `-a.h1`."""
+    reg: Reg
+    def __neg__(self) -> RegPart: ...
+
+class PipeRef:
+    """Two destinations of one instruction."""
+    left: Reg
+    right: Reg
+
+class AddressOperand:
+    """[base + offset]"""
+    offset: int
+    unified: AddressOperand
+
+class CompoundOperand:
+    """An operand of several parts: `[a, b] | p`, `ptx.bracket(texture, [x, y])`."""
+
+class Launcher:
+    """What is called: finds the plan for the arguments and launches it."""
+    def __call__(self, *arrays: Any, **kwargs: Any) -> Any: ...
+
+def diagnostic_codes() -> list: ...
+
+class Diagnostic:
+    """What the library has to say about one line"""
+
+    @property
+    def code(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def severity(self) -> str: ...
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def column(self) -> int: ...
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def notes(self) -> list[str]: ...
+
+    @property
+    def operand(self) -> int: ...
+
+    @property
+    def section(self) -> str: ...
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+class Form:
+    """One form of an instruction: a row of the ISA"""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def opcode(self) -> str: ...
+
+    @property
+    def section(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def syntax(self) -> str: ...
+
+    @property
+    def sets(self) -> list[tuple[str, list[tuple[str, str]]]]: ...
+
+    @property
+    def words(self) -> list[str]:
+        """Every modifier that it may have"""
+
+    @property
+    def since(self) -> str: ...
+
+    @property
+    def targets(self) -> list[str]: ...
+
+    @property
+    def rules(self) -> list[str]: ...
+
+    @property
+    def unsimulated(self) -> str:
+        """Why the simulator does not run it; empty: it does"""
+
+def forms() -> list:
+    """Every form, in the manual's order"""
+
+def forms_of(mnemonic: str) -> list[str]:
+    """The names of the forms that a whole mnemonic is read by"""
+
+def forms_used(text: bytes) -> set[str]: ...
+
+def next_modifiers(partial: str) -> list[str]:
+    """What may follow the beginning of a mnemonic"""
+
+def explain(mnemonic: str) -> str:
+    """Why no form has these modifiers"""
+
+@overload
+def special_registers() -> list: ...
+
+@overload
+def special_registers() -> list: ...
+
+def xla_handlers(platform: str) -> dict:
+    """
+    Stage -> handler of the typed FFI call pyptx_launch, for "cpu" or "CUDA\"
+    """
+
+class Record:
+    """
+    What a launch is: shape of the grid, arguments in the order of the .entry's parameters
+    """
+
+    def __init__(self, entry: str, target: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] = (1, 1, 1), dynamic_shared: int = 0) -> None: ...
+
+    def tensor(self, name: str, dtype: str, shape: Sequence, output: bool = False, parameter: bool = True, column_major: bool = False) -> None:
+        """
+        Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless told otherwise
+        """
+
+    def attributes(self, cooperative: bool = False, dependent: bool = False, priority: int = 0, shared_carveout: int = -1) -> None: ...
+
+    def scalar(self, name: str, type: str, alignment: int = 0) -> None: ...
+
+    def tensor_map(self, tensor: str, box: Sequence[int], swizzle: int = 0, column_blocks: bool = False, padding: bool = False) -> None:
+        """
+        A map of a tensor, by value: box innermost dimension first, swizzle in bytes
+        """
+
+    def lines(self, lines: Sequence[tuple[str, int]]) -> None:
+        """
+        The author's (file, line) of each line of the PTX text; entry 0 is not used
+        """
+
+    def repeat(self, copies: int, axis: int) -> None:
+        """
+        That many grids in one launch, side by side along an axis of the grid; tensors have them as first dimension
+        """
+
+    def to_bytes(self) -> bytes:
+        """
+        What programs of other frameworks carry; the same record gives the same bytes in every process
+        """
+
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Record: ...
+
+    @property
+    def entry(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def dynamic_shared(self) -> int: ...
+
+    @property
+    def grid(self) -> tuple[int, int, int]: ...
+
+    @grid.setter
+    def grid(self, arg: tuple[int, int, int], /) -> None: ...
+
+    @property
+    def tensors(self) -> list: ...
+
+    @property
+    def scalars(self) -> list: ...
+
+    @property
+    def parameters(self) -> list: ...
+
+class Plan:
+    """One specialisation of a kernel, ready to run on one device"""
+
+    @staticmethod
+    def make(ptx: str, record: Record, device: tuple[int, int]) -> Plan: ...
+
+    @property
+    def remarks(self) -> object: ...
+
+    def __call__(self, arrays: tuple, scalars: tuple = (), out: object | None = None, stream: object | None = None) -> object: ...
+
+def use_packages(folders: Sequence[str]) -> None:
+    """
+    Folders with Python packages in which assemblers are looked for, before the first is needed
+    """
+
+def assembler_description() -> str: ...
+
+def disassembler_description() -> str: ...
+
+def sass(ptx: str, target: str, name: str = 'kernel', lines: Sequence[tuple[str, int]] = []) -> str: ...
+
+def resources(ptx: str, target: str, entry: str, lines: Sequence[tuple[str, int]], threads: int, dynamic_shared: int) -> tuple: ...
+
+def cache_status() -> tuple: ...
+
+def cache_trim(most_bytes: int) -> int: ...
+
+def assemble_with_driver(ptx: str, target: str) -> bytes: ...
+
+def driver_version() -> str | None: ...
+
+def devices() -> list: ...
+
+def device_capability(arg: int, /) -> tuple[int, int] | None: ...
+
+def remember(launcher: object, arrays: tuple, fixed: dict, plan: object, scalars: list, makers: list) -> None: ...
+
+@overload
+def declare(launcher: object, out: bool, stream: bool, mutated: Sequence[int]) -> None: ...
+
+@overload
+def declare(text: str) -> None:
+    """
+    A function that the kernel may call: `.extern .func f (.param .b32 x);`.
+    """
+
+def show_call(type: object, function: object) -> None: ...
+
+def pack_scalars(record: Record, values: tuple) -> bytes: ...
+
+def describe(array: object | None) -> tuple: ...
+
+def set_package_folder(arg: str, /) -> None: ...
+
+def author_place() -> tuple: ...
+
+class PtxType:
+    """A type of PTX: `name`, `bits`, and `ptx`, the name with its dot"""
+
+    def __init__(self, name: str, bits: int) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bits(self) -> int: ...
+
+    @property
+    def ptx(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+    def __hash__(self) -> int: ...
+
+    def __eq__(self, other: object | None) -> bool: ...
+
+    def __reduce__(self) -> tuple: ...
+
+def minus(reg: Reg) -> RegPart:
+    """-reg, as an operand of vmad; a part of one is `-a.h0`."""
+
+from pyptx._inst import Inst
+
+inst: Inst
+
+class Module:
+    """One kernel as instructions: what a trace made"""
+
+    def emit(self, lineinfo: bool = False) -> str:
+        """Its PTX text; with `lineinfo`, with .file and .loc lines."""
+
+    @property
+    def lines(self) -> list:
+        """
+        (file, line) of the author for each line of the text; entry 0 is not used
+        """
+
+    @property
+    def version(self) -> tuple: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def instruction_count(self) -> int: ...
+
+    @property
+    def dynamic_shared(self) -> int: ...
+
+    @property
+    def static_shared(self) -> int: ...
+
+    @property
+    def tensor_maps(self) -> list[str]: ...
+
+    @property
+    def notes(self) -> object: ...
+
+class Trace:
+    """One kernel while its body runs"""
+
+    def __init__(self, name: str, target: str, version: tuple[int, int] | None = None, extern_smem: str = '', smem: int = 0, directives: Sequence[str] = []) -> None: ...
+
+    def add_pointer(self, arg: str, /) -> None: ...
+
+    def add_raw(self, arg0: str, arg1: str, /) -> None: ...
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *args) -> None: ...
+
+    def tma_desc(self, arg: str, /) -> object: ...
+
+    @property
+    def ptx_version(self) -> tuple: ...
+
+    def finish(self) -> Module: ...
+
+def current_trace() -> object: ...
+
+def is_special_register(arg: str, /) -> bool: ...
+
+def emit(arg0: str, /, *args, **kwargs) -> object:
+    """Emits the instruction of this mnemonic with these operands."""
+
+def scalar(dtype: PtxType, init: Any = None, name: str | None = None) -> Reg: ...
+
+def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray: ...
+
+def alloc(dtype: PtxType) -> Reg: ...
+
+def alloc_array(dtype: PtxType, count: int) -> RegArray: ...
+
+def from_(src: Any, dtype: PtxType) -> Reg: ...
+
+class Block:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, arg0: object | None, arg1: object | None, arg2: object | None, /) -> None: ...
+
+def loop(label: str, *, pred: object | None = None) -> Block:
+    """label: body @pred bra label.  The predicate is asked after the body."""
+
+def scope() -> Block:
+    """{ }: registers declared inside are local to it."""
+
+def expr() -> Block:
+    """
+    Groups the instructions of an expression for the reader; changes no text.
+    """
+
+def intrinsic_scope(arg: str, /) -> Block: ...
+
+class Range:
+    def __iter__(self) -> object: ...
+
+    def __next__(self) -> Reg: ...
+
+def kloop(total: object, *, unroll: int, body: object, loop_label: str = 'kloop') -> None:
+    """`body` total times, `unroll` a turn; the rest as a ladder of ifs."""
+
+def label(name: str) -> None: ...
+
+def bra(label: str, *, pred: object | None = None) -> None: ...
+
+def ret(*, pred: object | None = None) -> None: ...
+
+def fresh_label(prefix: str = 'L') -> str: ...
+
+def comment(arg: str, /) -> None: ...
+
+def directive(arg: str, /) -> None: ...
+
+def loc(file: int, line: int, col: int = 0) -> None:
+    """.loc file line col"""
+
+def var(state_space: str, dtype: object, name: str, *, size: int | None = None, align: int | None = None, linking: str | None = None) -> str:
+    """Declares a variable; returns its name."""
+
+def param(dtype: PtxType, name: str, dst: Reg | None = None) -> Reg: ...
+
+def global_ptrs(*params: Any) -> tuple[Reg, ...]: ...
+
+def addr(base: Any, offset: Reg | int | None = None) -> AddressOperand: ...
+
+def bracket(base: object, *parts: object) -> CompoundOperand:
+    """
+    [base, a, {x, y}]: an address of several parts, as of textures, surfaces and tensor maps.
+    """
+
+def sreg(name: str) -> Reg: ...
+
+class PipelineState:
+    @property
+    def n_stages(self) -> int: ...
+
+    @property
+    def cursor(self) -> object: ...
+
+    @property
+    def phase(self) -> object: ...
+
+    def advance(self) -> tuple:
+        """(stage, phase) of the next slot."""
+
+def pipeline(n_stages: int, *, cursor: object | None = None, phase: object | None = None) -> PipelineState: ...
+
+class SharedAlloc:
+    """Bytes in shared memory, or one stage of them"""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> object: ...
+
+    @property
+    def shape(self) -> tuple: ...
+
+    @property
+    def swizzle(self) -> object: ...
+
+    @property
+    def alloc(self) -> object: ...
+
+    @property
+    def stage(self) -> object: ...
+
+    @property
+    def byte_offset(self) -> int: ...
+
+    def __getitem__(self, key: Any) -> Any: ...
+
+    def __setitem__(self, arg0: object, arg1: object, /) -> None: ...
+
+    def __repr__(self) -> str: ...
+
+class MbarrierArray:
+    """mbarrier objects in shared memory"""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def byte_offset(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, arg: object, /) -> MbarrierRef: ...
+
+class MbarrierRef:
+    """One mbarrier object"""
+
+    @property
+    def array(self) -> object: ...
+
+    @property
+    def idx(self) -> object: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def byte_offset(self) -> int: ...
+
+def smem_alloc(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedAlloc: ...
+
+def smem_wgmma_tile(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedAlloc: ...
+
+def smem_mbarrier(count: int, name: str | None = None) -> MbarrierArray: ...
+
+def smem_base(name: str | None = None) -> Reg: ...
+
+def smem_load(dtype: PtxType, address: Any) -> Reg: ...
+
+def smem_store(dtype: object, address: object, value: object) -> None: ...
+
+def smem_apply_swizzle(logical_offset: object, swizzle: str | None) -> object: ...
+
+class BarrierSlot:
+    """
+    One barrier of an array.  The functions of ptx.mbarrier that take an mbarrier object are its methods.
+    """
+
+    @property
+    def byte_offset(self) -> int:
+        """Its offset from the array's base."""
+
+    def init(
+        self,
+        count: Integer,
+        *,
+        layout: Literal["layout::v0", "layout::v1"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared::cta",
+        pred: Guard = None,
+    ) -> None:
+        """Makes an mbarrier object, whose phases end after `count` arrivals.
+
+        Emits `mbarrier.init{.layout}{.space}.b64 [mbar], count`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.9.
+        """
+
+    def inval(self, *, space: Literal["shared", "shared::cta"] | None = "shared", pred: Guard = None) -> None:
+        """Ends an mbarrier object; its memory may be used for something else.
+
+        Emits `mbarrier.inval{.space}.b64 [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.10.
+        """
+
+    def expect_tx(
+        self,
+        tx_count: Integer,
+        *,
+        sem: Literal["relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Adds `tx_count` bytes to those that the phase waits for.
+
+        Emits `mbarrier.expect_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 [mbar], tx_count{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.11.
+        """
+
+    def complete_tx(
+        self,
+        tx_count: Integer,
+        *,
+        sem: Literal["relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Takes `tx_count` bytes from those that the phase waits for, as a copy that completes does.
+
+        Emits `mbarrier.complete_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 [mbar], tx_count{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.12.
+        """
+
+    def arrive(
+        self,
+        count: Integer | None = None,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
+        state: Reg | None = None,
+        no_complete: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """Arrives, and returns the state of the phase for `test_wait` and `try_wait`.
+
+        Emits `mbarrier.arrive{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+    def arrive_expect_tx(
+        self,
+        tx_count: Integer,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cta",
+        state: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Adds `tx_count` bytes to those that the phase waits for, arrives, and returns the state of the phase.
+
+        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+    def arrive_cluster(
+        self,
+        count: Integer | None = None,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Arrives at a barrier of another CTA of the cluster, whose address is one of shared::cluster.
+
+        Emits `mbarrier.arrive{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+    def arrive_expect_tx_cluster(
+        self,
+        tx_count: Integer,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`arrive_expect_tx` at a barrier of another CTA of the cluster.
+
+        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+    def arrive_drop(
+        self,
+        count: Integer | None = None,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
+        state: Reg | None = None,
+        no_complete: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """Arrives, and takes part in no later phase: their count is smaller by one, or by `count`.
+
+        Emits `mbarrier.arrive_drop{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.14.
+        """
+
+    def arrive_drop_expect_tx(
+        self,
+        tx_count: Integer,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cta",
+        state: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """`arrive_expect_tx`, and takes part in no later phase.
+
+        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.14.
+        """
+
+    def arrive_drop_cluster(
+        self,
+        count: Integer | None = None,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`arrive_drop` at a barrier of another CTA of the cluster.
+
+        Emits `mbarrier.arrive_drop{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.14.
+        """
+
+    def arrive_drop_expect_tx_cluster(
+        self,
+        tx_count: Integer,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`arrive_drop_expect_tx` at a barrier of another CTA of the cluster.
+
+        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.14.
+        """
+
+    def test_wait(
+        self,
+        phase: Integer,
+        *,
+        parity: bool = True,
+        phase_type: Literal["phase_type::primary", "phase_type::conditional"] | None = None,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        done: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Whether the phase has ended.  `phase` is its parity, or with parity=False the state that an arrival gave.
+
+        Emits `mbarrier.test_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    def try_wait(
+        self,
+        phase: Integer,
+        *,
+        parity: bool = True,
+        phase_type: Literal["phase_type::primary", "phase_type::conditional"] | None = None,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        done: Reg | None = None,
+        suspend_time_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Whether the phase has ended; the thread may sleep for a while until it has, for `suspend_time_hint` nanoseconds if that is given.  `phase` is its parity, or with parity=False the state that an arrival gave.
+
+        Emits `mbarrier.try_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase{, suspend_time_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    def test_wait_report(
+        self,
+        phase: Integer,
+        *,
+        parity: bool = True,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        done: Reg | None = None,
+        reported: Reg | None = None,
+        report: Integer | None = None,
+        pred: Guard = None,
+    ) -> tuple[Reg, Reg]:
+        """`test_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
+
+        Emits `mbarrier.test_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    def try_wait_report(
+        self,
+        phase: Integer,
+        *,
+        parity: bool = True,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        done: Reg | None = None,
+        reported: Reg | None = None,
+        report: Integer | None = None,
+        suspend_time_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> tuple[Reg, Reg]:
+        """`try_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
+
+        Emits `mbarrier.try_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase{, suspend_time_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    def wait(
+        self,
+        phase: Number,
+        *,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        suspend_time_hint: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Waits for the end of a phase: a loop of `mbarrier.try_wait.parity` and a branch.  A guard jumps over the whole loop.
+
+            mbar: the mbarrier object
+            phase: the parity of the phase, 0 or 1
+            sem: acquire unless given
+            scope: with `sem`: cta unless given
+            suspend_time_hint: nanoseconds that one try may sleep
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    def address_operand(self) -> Address:
+        """Its address.  A slot that a register chose has it in a register.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.1.
+        """
+
+    def addr_reg(self) -> Reg:
+        """A register with its address, formed once where every path sees it.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.1.
+        """
+
+    def arrive_remote(self, cta_id: Number, count: Number = 1, *, pred: Guard = None) -> None:
+        """Arrives at the barrier at this address in another CTA of the cluster: `mapa` and `mbarrier.arrive.shared::cluster`.
+
+            cta_id: rank of the CTA in the cluster
+            count: how many arrivals
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+class BarrierArray:
+    """Barriers that lie side by side."""
+
+    def __getitem__(self, index: int) -> BarrierSlot:
+        """One barrier."""
+
+    def __len__(self) -> int: ...
+
+    def at(self, stage: Number) -> BarrierSlot:
+        """The barrier of a stage.
+
+            stage: a 32-bit register or a number
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.1.
+        """
+
+    def init_all(self, count: Number, *, pred: Guard = None) -> None:
+        """`mbarrier.init` of each barrier.
+
+            count: arrivals that end a phase of each
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.9.
+        """
+
+    def arrive_remote_all(self, cta_id: Number, count: Number = 1, *, pred: Guard = None) -> None:
+        """`arrive_remote` at each barrier.
+
+            cta_id: rank of the CTA in the cluster
+            count: how many arrivals
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+class mbarrier:
+    """Barriers in shared memory that count arrivals and bytes.  `mbar` is an object of smem.mbarrier, a slot of `array`, a register or `ptx.addr`."""
+
+    @staticmethod
+    def init(
+        mbar: Address,
+        count: Integer,
+        *,
+        layout: Literal["layout::v0", "layout::v1"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared::cta",
+        pred: Guard = None,
+    ) -> None:
+        """Makes an mbarrier object, whose phases end after `count` arrivals.
+
+        Emits `mbarrier.init{.layout}{.space}.b64 [mbar], count`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.9.
+        """
+
+    @staticmethod
+    def inval(
+        mbar: Address,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        pred: Guard = None,
+    ) -> None:
+        """Ends an mbarrier object; its memory may be used for something else.
+
+        Emits `mbarrier.inval{.space}.b64 [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.10.
+        """
+
+    @staticmethod
+    def expect_tx(
+        mbar: Address,
+        tx_count: Integer,
+        *,
+        sem: Literal["relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Adds `tx_count` bytes to those that the phase waits for.
+
+        Emits `mbarrier.expect_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 [mbar], tx_count{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.11.
+        """
+
+    @staticmethod
+    def complete_tx(
+        mbar: Address,
+        tx_count: Integer,
+        *,
+        sem: Literal["relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Takes `tx_count` bytes from those that the phase waits for, as a copy that completes does.
+
+        Emits `mbarrier.complete_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 [mbar], tx_count{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.12.
+        """
+
+    @staticmethod
+    def arrive(
+        mbar: Address,
+        count: Integer | None = None,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
+        state: Reg | None = None,
+        no_complete: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """Arrives, and returns the state of the phase for `test_wait` and `try_wait`.
+
+        Emits `mbarrier.arrive{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+    @staticmethod
+    def arrive_expect_tx(
+        mbar: Address,
+        tx_count: Integer,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cta",
+        state: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Adds `tx_count` bytes to those that the phase waits for, arrives, and returns the state of the phase.
+
+        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+    @staticmethod
+    def arrive_cluster(
+        mbar: Address,
+        count: Integer | None = None,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Arrives at a barrier of another CTA of the cluster, whose address is one of shared::cluster.
+
+        Emits `mbarrier.arrive{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+    @staticmethod
+    def arrive_expect_tx_cluster(
+        mbar: Address,
+        tx_count: Integer,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`arrive_expect_tx` at a barrier of another CTA of the cluster.
+
+        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+    @staticmethod
+    def arrive_drop(
+        mbar: Address,
+        count: Integer | None = None,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
+        state: Reg | None = None,
+        no_complete: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """Arrives, and takes part in no later phase: their count is smaller by one, or by `count`.
+
+        Emits `mbarrier.arrive_drop{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.14.
+        """
+
+    @staticmethod
+    def arrive_drop_expect_tx(
+        mbar: Address,
+        tx_count: Integer,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cta",
+        state: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """`arrive_expect_tx`, and takes part in no later phase.
+
+        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.14.
+        """
+
+    @staticmethod
+    def arrive_drop_cluster(
+        mbar: Address,
+        count: Integer | None = None,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`arrive_drop` at a barrier of another CTA of the cluster.
+
+        Emits `mbarrier.arrive_drop{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.14.
+        """
+
+    @staticmethod
+    def arrive_drop_expect_tx_cluster(
+        mbar: Address,
+        tx_count: Integer,
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        cta_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`arrive_drop_expect_tx` at a barrier of another CTA of the cluster.
+
+        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.14.
+        """
+
+    @staticmethod
+    def test_wait(
+        mbar: Address,
+        phase: Integer,
+        *,
+        parity: bool = True,
+        phase_type: Literal["phase_type::primary", "phase_type::conditional"] | None = None,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        done: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Whether the phase has ended.  `phase` is its parity, or with parity=False the state that an arrival gave.
+
+        Emits `mbarrier.test_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    @staticmethod
+    def try_wait(
+        mbar: Address,
+        phase: Integer,
+        *,
+        parity: bool = True,
+        phase_type: Literal["phase_type::primary", "phase_type::conditional"] | None = None,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        done: Reg | None = None,
+        suspend_time_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Whether the phase has ended; the thread may sleep for a while until it has, for `suspend_time_hint` nanoseconds if that is given.  `phase` is its parity, or with parity=False the state that an arrival gave.
+
+        Emits `mbarrier.try_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase{, suspend_time_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    @staticmethod
+    def test_wait_report(
+        mbar: Address,
+        phase: Integer,
+        *,
+        parity: bool = True,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        done: Reg | None = None,
+        reported: Reg | None = None,
+        report: Integer | None = None,
+        pred: Guard = None,
+    ) -> tuple[Reg, Reg]:
+        """`test_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
+
+        Emits `mbarrier.test_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    @staticmethod
+    def try_wait_report(
+        mbar: Address,
+        phase: Integer,
+        *,
+        parity: bool = True,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        done: Reg | None = None,
+        reported: Reg | None = None,
+        report: Integer | None = None,
+        suspend_time_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> tuple[Reg, Reg]:
+        """`try_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
+
+        Emits `mbarrier.try_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase{, suspend_time_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    @staticmethod
+    def pending_count(
+        state: Integer,
+        *,
+        count: Reg | None = None,
+        layout_v0: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """How many arrivals the phase of a state that an arrival gave still waits for.
+
+        Emits `mbarrier.pending_count{.layout::v0}.b64 count, state`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.17.
+        """
+
+    @staticmethod
+    def check_layout(
+        layout: Literal["layout::v0", "layout::v1"],
+        mbar: Address,
+        *,
+        space: Literal["shared::cta"] | None = None,
+        holds: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Whether the object has this layout.
+
+        Emits `mbarrier.check_layout.layout{.space}.b64 holds, [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.18.
+        """
+
+    @staticmethod
+    def wait(
+        mbar: Address,
+        phase: Number,
+        *,
+        sem: Literal["acquire", "relaxed"] | None = None,
+        scope: Literal["cta", "cluster"] | None = None,
+        suspend_time_hint: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Waits for the end of a phase: a loop of `mbarrier.try_wait.parity` and a branch.  A guard jumps over the whole loop.
+
+            mbar: the mbarrier object
+            phase: the parity of the phase, 0 or 1
+            sem: acquire unless given
+            scope: with `sem`: cta unless given
+            suspend_time_hint: nanoseconds that one try may sleep
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.16.
+        """
+
+    @staticmethod
+    def array(base: Number, byte_offset: int, count: int) -> BarrierArray:
+        """`count` mbarrier objects of 8 bytes that lie side by side at base + byte_offset.  Declares and writes nothing.
+
+            base: where the memory begins: a register or a symbol
+            byte_offset: of the first object
+            count: how many objects
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.1.
+        """
+
+class fence:
+    """Fences: the order of memory accesses between threads, and between the ways to memory (proxies)."""
+
+    @staticmethod
+    def thread(
+        scope: Literal["cta", "cluster", "gpu", "sys"],
+        *,
+        sem: Literal["sc", "acq_rel", "acquire", "release"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Orders this thread's memory accesses as threads of `scope` see them; acq_rel unless `sem` says otherwise.
+
+        Emits `fence{.sem}.scope`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def acquire_sync_restrict(*, pred: Guard = None) -> None:
+        """An acquire fence for what synchronises through the cluster's shared memory alone.
+
+        Emits `fence.acquire.sync_restrict::shared::cluster.cluster`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def release_sync_restrict(*, pred: Guard = None) -> None:
+        """A release fence for what synchronises through the CTA's shared memory alone.
+
+        Emits `fence.release.sync_restrict::shared::cta.cluster`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def mbarrier_init(*, pred: Guard = None) -> None:
+        """Lets the CTAs of the cluster see mbarrier objects that this thread has initialised.
+
+        Emits `fence.mbarrier_init.release.cluster`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_alias(*, pred: Guard = None) -> None:
+        """Orders accesses to one memory by different virtual addresses.
+
+        Emits `fence.proxy.alias`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_alias_sys(sem: Literal["acquire", "release"], *, pred: Guard = None) -> None:
+        """`proxy_alias` towards threads of the whole system, one way.
+
+        Emits `fence.proxy.alias.sem.sys`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_async(
+        *,
+        space: Literal["global", "shared::cta", "shared::cluster"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Orders accesses of threads and of asynchronous copies and wgmma (the async proxy), in `space` alone if it is given.
+
+        Emits `fence.proxy.async{.space}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_async_shared_cta(*, pred: Guard = None) -> None:
+        """`proxy_async` of the CTA's shared memory.
+
+        Emits `fence.proxy.async.shared::cta`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_tensormap_release(scope: Literal["cta", "cluster", "gpu", "sys"], *, pred: Guard = None) -> None:
+        """Releases a tensor map that was written by threads.
+
+        Emits `fence.proxy.tensormap::generic.release.scope`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_tensormap_acquire(
+        scope: Literal["cta", "cluster", "gpu", "sys"],
+        map: Address,
+        *,
+        pred: Guard = None,
+    ) -> None:
+        """Acquires a tensor map of 128 bytes in global memory that threads have written, before a copy uses it.
+
+        Emits `fence.proxy.tensormap::generic.acquire.scope [map], 128`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_async_generic_acquire_shared_cluster(*, pred: Guard = None) -> None:
+        """Acquires, for asynchronous accesses, what synchronises through the cluster's shared memory.
+
+        Emits `fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_async_generic_release_shared_cta(*, pred: Guard = None) -> None:
+        """Releases, for asynchronous accesses, what synchronises through the CTA's shared memory.
+
+        Emits `fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_async_generic_release_read(scope: Literal["cta", "cluster"], *, pred: Guard = None) -> None:
+        """Releases shared memory of the cluster that was read, before asynchronous accesses write it again.
+
+        Emits `fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.scope`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def alias_read(*, pred: Guard = None) -> None:
+        """Releases memory that was read by an alias, before it is written again.
+
+        Emits `fence.alias.sync_restrict::read.release.sys`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def proxy_fabric(
+        proxies: Literal["generic::fabric", "fabric::generic", "fabric::fabric"],
+        sem: Literal["acquire", "release"],
+        *,
+        pred: Guard = None,
+    ) -> None:
+        """Orders accesses of threads and those over the fabric.
+
+        Emits `fence.proxy.proxies.alias.sem.sys`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def membar(level: Literal["cta", "gl", "sys"], *, pred: Guard = None) -> None:
+        """The older name of a fence: its sequentially consistent form for `level`.
+
+        Emits `membar.level`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+    @staticmethod
+    def membar_proxy(proxykind: Literal["alias", "async"], *, pred: Guard = None) -> None:
+        """The older name of a fence between proxies.
+
+        Emits `membar.proxy.proxykind`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.4.
+        """
+
+def families() -> list:
+    """
+    Each family: its name, what it is, and its functions: name, signature, docstring, section.
+    """
+
+wgmma: Any
+
+def mma_sync(*, shape: tuple[int, int, int], dtype_d: object, dtype_a: object, dtype_b: object, dtype_c: object, d: object, a: object, b: object, c: object, a_layout: str = 'row', b_layout: str = 'col', pred: object | None = None) -> None: ...
+
+def stmatrix(*, smem: object, regs: object, layout: str = 'x4', trans: bool = False, shape: str = 'm8n8', pred: object | None = None) -> None: ...
+
+def ldmatrix(*, dst: object, src: object, layout: str = 'x4', trans: bool = False, pred: object | None = None) -> None: ...
+
+def stmatrix_x4_trans_f32_bf16(*, frag: object, smem_base: object, lane: object, row_stride: object, tmp_bf16: object | None = None, tmp_pack: object | None = None) -> None: ...
+
+cp_async: Any
+
+cluster: Any
+
+warp: Any
+
+def bar_sync(n: object = 0, count: object | None = None, *, pred: object | None = None) -> None: ...
+
+def setmaxnreg(count: int, *, inc: bool = True) -> None: ...
+
+def elect_sync(dst: object, pred_out: object, membermask: object) -> None: ...
+
+tcgen05: Any
+
+def run_text(text: bytes, file: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared: int, arguments: list) -> None:
+    """
+    Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards.
+    """
+
+class Tree:
+    """A lossless tree of PTX text; `diagnostics` say where it is no PTX"""
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]: ...
+
+    def __bytes__(self) -> bytes: ...
+
+    def __len__(self) -> int: ...
+
+def parse(text: bytes, file: str = '') -> Tree: ...
+
+def check_text(text: bytes, file: str = '', target: str | None = None, lint: bool = False) -> list[Diagnostic]: ...
