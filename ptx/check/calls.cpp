@@ -57,7 +57,7 @@ class Calls {
   void call(const Call& call) {
     if (!call.callee) return;
     if (call.callee->kind == Operand::Kind::reg) return indirect(call);
-    const Symbol* symbol = symbols_.find(call.callee->id, symbols_.block_of(statement_));
+    const Symbol* symbol = symbols_.find(call.callee->id, statement_);
     if (!symbol || !symbol->function) return;
     const ir::Function& callee = *symbol->function;
     const std::string name = cat("`call ", callee.name.view(), '`');
@@ -72,7 +72,7 @@ class Calls {
     if (!table) return;
     if (table->kind == Table::Kind::prototype) return match("the call", call, table->returns, table->parameters);
     for (const Name name : table->targets) {
-      const Symbol* symbol = symbols_.find(name.id(), symbols_.block_of(statement_));
+      const Symbol* symbol = symbols_.find(name.id(), statement_);
       if (symbol && symbol->function) {
         return match(cat("a call of `", name.view(), '`'), call, symbol->function->returns,
                      symbol->function->parameters);
@@ -83,10 +83,10 @@ class Calls {
   // The table behind a label in front of this statement.
   const Table* table_of(const Operand& o, std::initializer_list<Table::Kind> kinds) {
     if (o.kind != Operand::Kind::symbol) return nullptr;
+    const Symbol* label = symbols_.find(o.id, statement_);
     for (const Table& t : function_.tables) {
-      if (t.label != o.id || std::find(kinds.begin(), kinds.end(), t.kind) == kinds.end()) continue;
-      if (t.statement < statement_) return &t;
-      break;
+      if (!label || label->at + 1 != t.statement || t.statement > statement_) continue;
+      if (std::find(kinds.begin(), kinds.end(), t.kind) != kinds.end()) return &t;
     }
     const bool branch = *kinds.begin() == Table::Kind::branches;
     refuse('`', Name::from_id(o.id).view(), "` is no label in front of a ",
@@ -108,16 +108,29 @@ class Calls {
   }
 
   void pass(std::string_view name, std::string_view what, std::size_t i, const Operand& o, const Variable& formal) {
+    const bool named = o.kind == Operand::Kind::symbol && !is_warp_size(o);
+    const Symbol* symbol = named ? symbols_.find(o.id, statement_) : nullptr;
+    if (named && !symbol) {
+      found_.emplace_back(Code::undefined_name, *place_,
+                          cat(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o), "`, which ",
+                              not_declared(symbols_.find_below(o.id, statement_))));
+      return;
+    }
+    if (symbol && !is_argument(*symbol))
+      return refuse(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o),
+                    "`; an argument is a register, a constant or a .param variable that the body declares");
     if (fits(o, formal)) return;
     refuse(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o), "`, which is not passed as .",
            isa::info(formal.type).name, formal.dims.empty() ? "" : "[]");
   }
 
+  static bool is_argument(const Symbol& symbol) {
+    return symbol.kind == Symbol::Kind::variable && symbol.variable->space == isa::Space::param;
+  }
+
   bool fits(const Operand& o, const Variable& formal) const {
-    if (o.kind == Operand::Kind::symbol) {
-      const Symbol* symbol = symbols_.find(o.id, symbols_.block_of(statement_));
-      return !symbol || !symbol->variable || fits(*symbol->variable, formal);
-    }
+    if (is_warp_size(o)) return formal.dims.empty() && isa::info(formal.type).kind != isa::TypeKind::floating;
+    if (o.kind == Operand::Kind::symbol) return fits(*symbols_.find(o.id, statement_)->variable, formal);
     if (o.kind == Operand::Kind::sink) return true;
     if (!formal.dims.empty()) return false;
     const isa::TypeKind kind = isa::info(formal.type).kind;
@@ -159,12 +172,14 @@ void check_tables(const ir::Function& function, const Symbols& symbols, Diagnost
       found.emplace_back(Code::directive_value, s.place, "a table of targets or a prototype has a label");
     }
     for (const Name name : table.targets) {
-      const Symbol* symbol = symbols.find(name.id(), symbols.block_of(table.statement));
+      const Symbol* symbol = symbols.find(name.id(), table.statement);
       const bool fits = symbol && (branches ? symbol->kind == Symbol::Kind::label
                                             : symbol->kind == Symbol::Kind::function && !symbol->function->entry);
       if (fits) continue;
-      found.emplace_back(symbol ? Code::operand_kind : Code::undefined_name, s.place,
-                         cat('`', name.view(), "` is no ", branches ? "label" : "function that can be called"));
+      found.emplace_back(
+          symbol ? Code::operand_kind : Code::undefined_name, s.place,
+          symbol ? cat('`', name.view(), "` is no ", branches ? "label" : "function that can be called")
+                 : cat('`', name.view(), "` ", not_declared(symbols.find_below(name.id(), table.statement))));
     }
   }
 }

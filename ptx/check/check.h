@@ -14,6 +14,7 @@ struct Goal {
   isa::Target target;  // number 0: any
   isa::Version version;
   bool independent = false;  // .target texmode_independent: samplers stand beside textures
+  bool maps_f64 = false;     // .target map_f64_to_f32: .f64 runs before sm_13, as .f32
 
   // Of what is not known, the answer is yes.
   bool has(isa::Version first) const { return version == isa::Version{} || version >= first; }
@@ -27,10 +28,11 @@ class Symbols;
 
 // Judges `instruction` of `function` and sets its match. Nothing means legal; a warning (assembler_only), that it is
 // not, and that the assembler takes it all the same. Without `symbols` the names of variables, labels and functions are
-// taken as they are: that is how a builder checks what it has just emitted. About 0.1 us for a legal instruction.
+// taken as they are: that is how a builder checks what it has just emitted. With them, `statement` is the
+// instruction's index in the body. About 0.1 us for a legal instruction.
 std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
                                             ir::Instruction& instruction, const Place& place = {},
-                                            const Symbols* symbols = nullptr, std::uint32_t block = 0);
+                                            const Symbols* symbols = nullptr, std::uint32_t statement = 0);
 
 // Everything: instructions, names and labels, registers, directives, target and version.
 // `judged`: each instruction with a match has passed check_instruction as it stands, and is judged again only where it

@@ -132,6 +132,7 @@ class Judge {
 
   void opaque(bool module_scope) const {
     if (v_.opaque.empty()) return;
+    if (!goal_.has({1, 5})) lacks({{1, 5}, {}}, '.', v_.opaque);
     if (!module_scope || v_.space != Space::global) {
       return refuse("a .", v_.opaque, " is a .global variable of the module or a parameter of an .entry");
     }
@@ -143,7 +144,20 @@ class Judge {
 
   void module_space() const {
     if (v_.space == Space::global || v_.space == Space::const_ || v_.space == Space::shared) return;
+    if (v_.space == Space::local && !goal_.has({3, 0})) return;  // calls had no stack then
+    if (v_.space == Space::tex) {
+      if (goal_.has({1, 5})) return refuse("`.tex` ended with PTX 1.5; write .global .texref");
+      if (v_.type != Type::u32 && v_.type != Type::u64) refuse("a .tex variable is .u32 or .u64");
+      if (!v_.dims.empty()) refuse("a .tex variable is no array");
+      return;
+    }
     refuse("a variable of the module is .global, .const or .shared, not .", isa::name(v_.space));
+  }
+
+  void body_space() const {
+    if (v_.space == Space::tex) refuse("a .tex variable is one of the module");
+    if (v_.space == Space::param && !goal_.has({2, 0}))
+      refuse("before PTX 2.0 a .param variable is a parameter of an .entry");
   }
 
  private:
@@ -161,6 +175,7 @@ void check_parameter(const Goal& goal, const ir::Function& f, const Variable& v,
     return;
   }
   if (v.space != Space::param) return judge.refuse("a parameter is in .param or .reg");
+  if (!f.entry && !goal.has({2, 0})) judge.refuse("before PTX 2.0 the parameters of a .func are in .reg");
   if (v.vector > 1) judge.refuse("a vector is no parameter in .param; declare an array");
   if (!v.opaque.empty() && !f.entry) judge.refuse("only an .entry has parameters of type .", v.opaque);
   judge.sampler();
@@ -183,7 +198,68 @@ bool same_parameters(const std::vector<Variable>& a, const std::vector<Variable>
 void check_variable(const Goal& goal, const Variable& v, bool module_scope, const Place& place, Diagnostics& found) {
   const Judge judge(goal, v, place, found);
   judge.type(), judge.linking(), judge.initial_value(), judge.size(), judge.opaque(module_scope);
-  if (module_scope) judge.module_space();
+  module_scope ? judge.module_space() : judge.body_space();
+}
+
+namespace {
+
+// A name in an initial value, and what stands around it: g+4, generic(g), 0xff(g).
+struct InitialName {
+  std::string_view text;
+  bool generic = false, masked = false, offset = false;
+};
+
+// Calls `take` with each of them. Numbers and casts `(.u64)` name nothing.
+template <class Take>
+void each_initial_name(std::string_view text, Take take) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$%0123456789.";
+  InitialName name;
+  for (std::size_t at = 0; (at = text.find_first_of(letters, at)) != text.npos;) {
+    const std::size_t end = std::min(text.find_first_not_of(letters, at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    at = end;
+    const std::size_t next = text.find_first_not_of(" \t\n", end);
+    const char behind = next == text.npos ? '\0' : text[next];
+    const bool number = word[0] >= '0' && word[0] <= '9';
+    if (number) {
+      name.masked = behind == '(';
+    } else if (word == "generic" && behind == '(') {
+      name.generic = true;
+    } else if (word[0] != '.' && word != "WARP_SZ") {
+      name.text = word, name.offset = behind == '+';
+      take(name);
+      name = {};
+    }
+  }
+}
+
+}  // namespace
+
+void check_initial_names(const Variable& v, const Look& find, const Look& below, const Place& place,
+                         Diagnostics& found) {
+  if (v.initializer.empty() || !v.opaque.empty()) return;
+  each_initial_name(v.initializer, [&](const InitialName& name) {
+    const std::uint32_t id = Name(name.text).id();
+    const Symbol* symbol = find(id);
+    if (symbol && symbol->kind == Symbol::Kind::label) symbol = nullptr;
+    const auto refuse = [&](Code code, const auto&... what) {
+      found.emplace_back(code, place, cat('`', v.name.view(), "`: initial value: `", name.text, "` ", what...));
+    };
+    if (!symbol) {
+      const Symbol* later = below(id);
+      const bool label = later && later->kind == Symbol::Kind::label;
+      return label ? refuse(Code::operand_kind, "is a label; a variable or a function is needed")
+                   : refuse(Code::undefined_name, not_declared(later));
+    }
+    const Space space = symbol->variable ? symbol->variable->space : Space::global;
+    if (space != Space::global && space != Space::const_)
+      return refuse(Code::state_space, "is a .", isa::name(space), " variable; the address of a .global or .const ",
+                    "variable or of a function is needed");
+    if ((name.generic || name.offset) && symbol->function)
+      return refuse(Code::operand_kind, "is a function, which has neither a generic address nor an offset");
+    const bool fits = v.type == Type::u32 || v.type == Type::u64 || (v.type == Type::u8 && name.masked);
+    if (!fits) refuse(Code::operand_type, "is an address; .u32 and .u64 hold it, and .u8 one byte, as in `0xff(name)`");
+  });
 }
 
 void check_parameters(const Goal& goal, const ir::Function& f, Diagnostics& found) {
@@ -207,6 +283,7 @@ void check_parameters(const Goal& goal, const ir::Function& f, Diagnostics& foun
   if (!f.attributes.empty() && !reaches(goal, unified_since))
     refuse(Code::needs_target, "`.unified` needs ", isa::to_string(unified_since));
   if (!f.entry) return;
+  if (f.declaration && !goal.has({3, 0})) refuse(Code::needs_version, "a declaration of an .entry needs PTX 3.0");
   std::uint64_t size = 0;
   for (const Variable& v : f.parameters) {
     const std::uint64_t align =

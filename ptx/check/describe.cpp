@@ -126,7 +126,12 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
           p.row->unified ? ", a variable without .attribute(.unified)" : "; only loads of global memory take .unified");
     case Code::argument_address:
       return cat(head, where, "is ", got, ", a .param variable of the body; it has no address");
-    case Code::undefined_name: return cat(head, got, " is not declared");
+    case Code::undefined_name: {
+      const Operand* name = &o;
+      while (name->kind != Operand::Kind::symbol && name->child_count) name = &view.function.children(*name)[0];
+      const bool named = view.symbols && name->kind == Operand::Kind::symbol;
+      return cat(head, got, ' ', not_declared(named ? view.symbols->find_below(name->id, view.statement) : nullptr));
+    }
     default: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
   }
 }

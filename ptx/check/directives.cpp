@@ -71,7 +71,7 @@ void check_function_directive(const Goal& goal, std::string_view text, const ir:
     if (!function.entry) return refuse("stands in a function's body, or in front of that of an .entry");
     return check_pragma(goal, text, PragmaPlace::header, place, found);
   }
-  if (word == ".maxnctapersm") return refuse("ended with PTX 2.0; write .minnctapersm");
+  if (word == ".maxnctapersm" && goal.has({2, 1})) return refuse("ended with PTX 2.0; write .minnctapersm");
   const isa::FunctionDirective* row = isa::function_directive(word);
   if (!row) return;
   if (row->on != On::both && (row->on == On::entry) != function.entry) {

@@ -15,8 +15,10 @@ Diagnostic say(Code code, const Place& place, std::string message, const isa::Fo
   return d;
 }
 
-Code gate(const Goal& goal, const isa::Match& match) {
-  if (goal.target.number != 0 && !match.runs_on(goal.target)) return Code::needs_target;
+Code gate(const Goal& goal, const isa::Mnemonic& mnemonic, const isa::Match& match) {
+  const bool mapped = goal.maps_f64 && mnemonic.text.find(".f64") != mnemonic.text.npos;
+  const isa::Target target = mapped ? isa::Target{13, 0} : goal.target;
+  if (goal.target.number != 0 && !match.runs_on(target)) return Code::needs_target;
   if (!goal.has(match.needs().version)) return Code::needs_version;
   return {};
 }
@@ -117,7 +119,7 @@ std::optional<Diagnostic> judge(const View& view, const isa::Mnemonic& mnemonic,
       if (!nearest || is_nearer(misfit, problem)) nearest = &match, problem = misfit;
       continue;
     }
-    Code code = gate(goal, match);
+    Code code = gate(goal, mnemonic, match);
     if (code == Code::needs_target && excuses && excuses->covers_target(view, match)) code = {};
     if (code != Code{}) {
       if (!barred) barred = &match, barrier = code;
@@ -169,8 +171,8 @@ Diagnostic tolerate(const View& view, ir::Instruction& instruction, const Place&
 
 std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
                                             ir::Instruction& instruction, const Place& place, const Symbols* symbols,
-                                            std::uint32_t block) {
-  const View view{goal, function, symbols, block};
+                                            std::uint32_t statement) {
+  const View view{goal, function, symbols, statement};
   auto refused = judge(view, *instruction.mnemonic, instruction, place, nullptr);
   if (refused) return tolerate(view, instruction, place, std::move(*refused));
   return refused;

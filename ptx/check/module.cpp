@@ -1,7 +1,9 @@
 // The check of a whole module: target and version, names, then each function.
 #include "ptx/check/detail/module.h"
 
+#include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "ptx/base/text.h"
 
@@ -23,22 +25,26 @@ bool mentions_name(const ir::Function& function, std::span<const ir::Operand> op
   return false;
 }
 
-void check_body(const ir::Module& module, const Goal& goal, ir::Function& function, bool judged, Diagnostics& found) {
-  const Symbols symbols(module, function);
+void check_body(const Symbols& symbols, const Goal& goal, ir::Function& function, bool judged, Diagnostics& found) {
   for (const std::uint32_t at : symbols.duplicates()) {
     const ir::Statement& s = function.body[at];
     const bool label = s.kind == ir::Statement::Kind::label;
     const std::string_view name = label ? Name::from_id(s.index).view() : function.variables[s.index].name.view();
     found.emplace_back(Code::redeclared_name, s.place, cat('`', name, "` is declared twice in one block"));
   }
-  for (std::size_t i = 0; i < function.body.size(); ++i) {
+  for (std::uint32_t i = 0; i < function.body.size(); ++i) {
     const ir::Statement& s = function.body[i];
-    if (s.kind == ir::Statement::Kind::variable)
-      check_variable(goal, function.variables[s.index], false, s.place, found);
+    if (s.kind == ir::Statement::Kind::variable) {
+      const ir::Variable& v = function.variables[s.index];
+      check_variable(goal, v, false, s.place, found);
+      check_initial_names(
+          v, [&](std::uint32_t name) { return symbols.find(name, i + 1); },
+          [&](std::uint32_t name) { return symbols.find_below(name, i); }, s.place, found);
+    }
     if (s.kind != ir::Statement::Kind::instruction) continue;
     ir::Instruction& instruction = function.instructions[s.index];
     if (judged && instruction.match && !mentions_name(function, function.operands_of(instruction))) continue;
-    auto problem = check_instruction(goal, function, instruction, s.place, &symbols, symbols.block_of(i));
+    auto problem = check_instruction(goal, function, instruction, s.place, &symbols, i);
     if (problem) found.push_back(std::move(*problem));
   }
   check_registers(goal, function, symbols, found);
@@ -51,13 +57,14 @@ void check_body(const ir::Module& module, const Goal& goal, ir::Function& functi
 
 Goal goal_of(const ir::Module& module) {
   return {isa::target_named(first_target(module)).value_or(isa::Target{}), module.version,
-          module.target.find("texmode_independent") != module.target.npos};
+          module.target.find("texmode_independent") != module.target.npos,
+          module.target.find("map_f64_to_f32") != module.target.npos};
 }
 
 namespace {
 
 // What stands beside the target.
-void check_options(const ir::Module& module, Diagnostics& found) {
+void check_options(const ir::Module& module, isa::Target target, Diagnostics& found) {
   const auto refuse = [&](auto... what) {
     found.emplace_back(Code::directive_value, module.target_place, cat("`.target` ", what...));
   };
@@ -67,11 +74,15 @@ void check_options(const ir::Module& module, Diagnostics& found) {
     const std::string_view option = rest.substr(0, rest.find(','));
     if (option.starts_with("texmode_")) {
       if (option != "texmode_unified" && option != "texmode_independent") refuse("has no option `", option, '`');
+      if (option == "texmode_independent" && module.version < isa::Version{1, 5})
+        refuse("texmode_independent needs PTX 1.5");
       if (!mode.empty() && mode != option) refuse("names two modes of textures");
       mode = option;
     } else if (option == "map_f64_to_f32") {
-      refuse("map_f64_to_f32 ended with sm_13");
-    } else if (option != "debug" && !isa::target_named(option)) {
+      if (target.number >= 13) refuse("map_f64_to_f32 is for sm_10, sm_11 and sm_12; later targets have .f64");
+    } else if (option == "debug") {
+      if (module.version < isa::Version{3, 0}) refuse("debug needs PTX 3.0");
+    } else if (!isa::target_named(option)) {
       refuse("has no option `", option, '`');
     }
   }
@@ -92,7 +103,7 @@ void check_target(const ir::Module& module, Diagnostics& found) {
                        cat("`.target ", name, "`: no target has this name; targets are sm_75, sm_90a, ..."));
     return;
   }
-  check_options(module, found);
+  check_options(module, *target, found);
   const isa::Version first = isa::first_version(*target).value_or(isa::Version{});
   if (module.version != isa::Version{} && module.version < first) {
     found.emplace_back(Code::target_version, module.target_place,
@@ -142,47 +153,97 @@ void check_names(const ir::Module& module, Diagnostics& found) {
 
 namespace {
 
-// .alias a, b: a is declared, b is defined and is no kernel; they take the same.
-void check_alias(const Goal& goal, const ir::Module& module, std::string_view text, const Place& place,
-                 Diagnostics& found) {
-  const auto refuse = [&](auto... what) {
-    found.emplace_back(Code::directive_value, place, cat("`.alias` ", what...));
+// The two names of `.alias a, b;`; empty: it is written otherwise.
+std::pair<std::string_view, std::string_view> alias_names(std::string_view text) {
+  const auto trimmed = [](std::string_view name) {
+    const std::size_t begin = std::min(name.find_first_not_of(" \t"), name.size());
+    return name.substr(begin, name.find_last_not_of(" \t;") + 1 - begin);
   };
-  constexpr isa::Requirement since{{6, 3}, {{30}}};
-  if (!goal.has(since.version)) return refuse("needs ", isa::to_string(since));
   const std::size_t comma = text.find(',');
-  const auto function = [&](std::string_view name) -> const ir::Function* {
-    const std::size_t begin = name.find_first_not_of(" \t"), end = name.find_last_not_of(" \t;");
-    if (begin == name.npos) return nullptr;
+  if (!text.starts_with(".alias") || comma == text.npos) return {};
+  return {trimmed(text.substr(6, comma - 6)), trimmed(text.substr(comma + 1))};
+}
+
+// `.alias a, b`: both are declared above. a has no body, and no other .alias names it first; b has one, or is such an
+// a, and is no kernel; they take the same.
+class Aliases {
+ public:
+  Aliases(const Goal& goal, const ir::Module& module, const ModuleSymbols& symbols, Diagnostics& found)
+      : goal_(goal), module_(module), symbols_(symbols), found_(found) {
+    for (const std::string& text : module.texts) {
+      if (const std::string_view name = alias_names(text).first; !name.empty()) ++aliased_[Name(name).id()];
+    }
+  }
+
+  void check(std::uint32_t item) {
+    item_ = item;
+    if (!goal_.has(since.version)) return refuse("needs ", isa::to_string(since));
+    const auto [name, other] = alias_names(module_.texts[module_.items[item].index]);
+    if (name.empty() || other.empty()) return refuse("names two functions");
+    const ir::Function *alias = function(name), *aliasee = function(other);
+    if (!alias || !aliasee) return;
+    if (alias == aliasee) return refuse("gives a function its own name");
+    if (aliased_[alias->name.id()] > 1) return refuse("makes `", name, "` an alias that it is already");
+    if (!alias->declaration) return refuse("gives a name to a second function that has a body of its own");
+    const bool has_body = !aliasee->declaration || aliased_.contains(aliasee->name.id());
+    if (aliasee->entry || !has_body || aliasee->linking == "weak")
+      return refuse("stands for a .func with a body that is not .weak");
+    if (disagreement(*aliasee, *alias) == "with other parameters") refuse("joins functions with other parameters");
+  }
+
+ private:
+  static constexpr isa::Requirement since{{6, 3}, {{30}}};
+
+  template <class... What>
+  void refuse(const What&... what) {
+    found_.emplace_back(Code::directive_value, module_.items[item_].place, cat("`.alias` ", what...));
+  }
+
+  // The last declaration of a function, which has its body if there is one.
+  const ir::Function* function(std::string_view name) {
+    const std::uint32_t id = Name(name).id();
+    const Symbol* symbol = find_above(symbols_, id, item_);
+    if (!symbol || !symbol->function) {
+      refuse("names functions; `", name, "` ", symbol ? "is a variable" : not_declared(symbols_.find(id)));
+      return nullptr;
+    }
     const ir::Function* last = nullptr;
-    for (const ir::Function& f : module.functions) {
-      if (f.name.view() == name.substr(begin, end - begin + 1)) last = &f;
+    for (const ir::Function& f : module_.functions) {
+      if (f.name.id() == id) last = &f;
     }
     return last;
-  };
-  if (comma == text.npos) return refuse("names two functions");
-  const ir::Function *alias = function(text.substr(6, comma - 6)), *aliasee = function(text.substr(comma + 1));
-  if (!alias || !aliasee) return refuse("names a function that is not declared");
-  if (!alias->declaration) return refuse("gives a name to a second function that has a body of its own");
-  if (aliasee->entry || aliasee->declaration || aliasee->linking == "weak")
-    return refuse("stands for a .func with a body that is not .weak");
-  if (disagreement(*aliasee, *alias) == "with other parameters") refuse("joins functions with other parameters");
-}
+  }
+
+  const Goal& goal_;
+  const ir::Module& module_;
+  const ModuleSymbols& symbols_;
+  Diagnostics& found_;
+  std::unordered_map<std::uint32_t, int> aliased_;  // how many .alias name it first
+  std::uint32_t item_ = 0;
+};
 
 }  // namespace
 
-void check_module_directives(const Goal& goal, const ir::Module& module, Diagnostics& found) {
+void check_module_directives(const Goal& goal, const ir::Module& module, const ModuleSymbols& symbols,
+                             Diagnostics& found) {
   std::uint64_t constants = 0;
-  for (const ir::Module::Item& item : module.items) {
+  Aliases aliases(goal, module, symbols, found);
+  for (std::uint32_t i = 0; i < module.items.size(); ++i) {
+    const ir::Module::Item& item = module.items[i];
     if (item.kind == ir::Module::Item::Kind::variable) {
       const ir::Variable& v = module.variables[item.index];
       check_variable(goal, v, true, item.place, found);
+      check_initial_names(
+          v, [&](std::uint32_t name) { return find_above(symbols, name, i); },
+          [&](std::uint32_t name) { return symbols.find(name); }, item.place, found);
       if (v.space == isa::Space::const_ && !is_extern(v)) constants += bytes(v);
     }
     if (item.kind != ir::Module::Item::Kind::directive) continue;
     const std::string_view text = module.texts[item.index];
     if (text.starts_with(".pragma")) check_pragma(goal, text, PragmaPlace::module, item.place, found);
-    if (text.starts_with(".alias")) check_alias(goal, module, text, item.place, found);
+    if (text.starts_with(".section") && !goal.has({2, 0}))
+      found.emplace_back(Code::needs_version, item.place, "`.section` needs PTX 2.0");
+    if (text.starts_with(".alias")) aliases.check(i);
   }
   constexpr std::uint64_t most = 65536;
   if (constants > most) {
@@ -196,11 +257,14 @@ Diagnostics check(ir::Module& module, bool judged) {
   check_target(module, found);
   check_names(module, found);
   const Goal goal = goal_of(module);
-  check_module_directives(goal, module, found);
-  for (ir::Function& function : module.functions) {
+  const ModuleSymbols symbols(module);
+  check_module_directives(goal, module, symbols, found);
+  for (std::uint32_t i = 0; i < module.items.size(); ++i) {
+    if (module.items[i].kind != ir::Module::Item::Kind::function) continue;
+    ir::Function& function = module.functions[module.items[i].index];
     check_header(goal, function, found);
     check_parameters(goal, function, found);
-    if (!function.declaration) check_body(module, goal, function, judged, found);
+    if (!function.declaration) check_body(Symbols(symbols, function, i), goal, function, judged, found);
   }
   return found;
 }

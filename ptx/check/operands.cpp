@@ -143,7 +143,7 @@ class Judge {
     return isa::selects(p.row->selector, word) ? Code{} : Code::selector;
   }
 
-  const Symbol* find(const Operand& o) const { return view_.symbols->find(o.id, view_.block); }
+  const Symbol* find(const Operand& o) const { return view_.symbols->find(o.id, view_.statement); }
   Code known(const Operand& o) const { return view_.symbols && !find(o) ? Code::undefined_name : Code{}; }
 
   // A variable by its bare name, where the form says in which space it is (cvta, mapa).
@@ -403,7 +403,8 @@ class Judge {
     const Symbol* symbol = find(o);
     if (!symbol) return Code::undefined_name;
     if (!symbol->variable) return Code::operand_kind;
-    const std::string_view have = symbol->variable->opaque;
+    const bool before_opaque = symbol->variable->space == Space::tex;  // PTX 1.4 and earlier
+    const std::string_view have = before_opaque ? "texref" : std::string_view(symbol->variable->opaque);
     if (isa::parsing::opaque_named(have) == p.row->opaque) return {};
     const bool own = p.row->opaque == isa::Opaque::samplerref && p.kind == OperandKind::address && have == "texref";
     return own && !view_.goal.independent && !match_.has("force_unnormalized_coords") ? Code{} : Code::operand_kind;

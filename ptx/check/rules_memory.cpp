@@ -13,7 +13,7 @@ Broken input_parameter(const View& view, const isa::Match& match, const ir::Inst
   const Operand& address = view.function.operands_of(instruction)[0];
   if (!view.symbols || match.operands[0].kind != isa::OperandKind::address || address.child_count == 0) return {};
   const Operand& base = view.function.children(address)[0];
-  const Symbol* symbol = base.kind == Operand::Kind::symbol ? view.symbols->find(base.id, view.block) : nullptr;
+  const Symbol* symbol = base.kind == Operand::Kind::symbol ? view.symbols->find(base.id, view.statement) : nullptr;
   if (!symbol || symbol->kind != Symbol::Kind::parameter) return {};
   for (const ir::Variable& result : view.function.returns) {
     if (&result == symbol->variable) return {};

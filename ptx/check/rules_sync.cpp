@@ -24,7 +24,7 @@ Broken shared_variable(const View& view, const isa::Match&, const ir::Instructio
   for (const Operand& o : view.function.operands_of(instruction)) {
     if (o.kind != Operand::Kind::address || o.child_count == 0) continue;
     const Operand& base = view.function.children(o)[0];
-    const Symbol* symbol = base.kind == Operand::Kind::symbol ? view.symbols->find(base.id, view.block) : nullptr;
+    const Symbol* symbol = base.kind == Operand::Kind::symbol ? view.symbols->find(base.id, view.statement) : nullptr;
     if (!symbol || !symbol->variable || isa::name(symbol->variable->space).starts_with("shared")) continue;
     return {Code::shared_variable,
             cat('`', symbol->variable->name.view(), "` is in .", isa::name(symbol->variable->space),

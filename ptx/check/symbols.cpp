@@ -2,33 +2,62 @@
 
 #include <charconv>
 
+#include "ptx/base/text.h"
+
 namespace ptx::check {
 
 namespace {
 
 std::uint64_t key(std::uint32_t block, std::uint32_t name) { return static_cast<std::uint64_t>(block) << 32 | name; }
 
+// `look` on a name; where it finds nothing, on the base of a `name<count>` that has it.
+template <class Look>
+const Symbol* with_counts(std::uint32_t name, Look look) {
+  if (const Symbol* exact = look(name)) return exact;
+  const std::string_view text = Name::from_id(name).view();
+  const std::size_t digits = text.find_last_not_of("0123456789") + 1;
+  std::int64_t index = 0;
+  if (digits == 0 || digits == text.size()) return nullptr;
+  if (std::from_chars(text.data() + digits, text.data() + text.size(), index).ec != std::errc()) return nullptr;
+  const Symbol* base = look(Name(text.substr(0, digits)).id());
+  return base && base->variable && index < base->variable->count ? base : nullptr;
+}
+
 }  // namespace
 
-Symbols::Symbols(const ir::Module& module, const ir::Function& function) {
-  add_module(module, function);
+ModuleSymbols::ModuleSymbols(const ir::Module& module) {
+  for (std::uint32_t i = 0; i < module.items.size(); ++i) {
+    const ir::Module::Item& item = module.items[i];
+    if (item.kind == ir::Module::Item::Kind::variable) {
+      const ir::Variable& v = module.variables[item.index];
+      symbols_.try_emplace(v.name.id(), Symbol{Symbol::Kind::variable, &v, nullptr, i, item.place});
+    } else if (item.kind == ir::Module::Item::Kind::function) {
+      const ir::Function& f = module.functions[item.index];
+      symbols_.try_emplace(f.name.id(), Symbol{Symbol::Kind::function, nullptr, &f, i, f.place});
+    }
+  }
+}
+
+const Symbol* ModuleSymbols::find(std::uint32_t name) const {
+  return with_counts(name, [&](std::uint32_t exact) {
+    const auto found = symbols_.find(exact);
+    return found == symbols_.end() ? nullptr : &found->second;
+  });
+}
+
+Symbols::Symbols(const ModuleSymbols& module, const ir::Function& function, std::uint32_t item)
+    : module_(module), item_(item) {
+  for (const auto* list : {&function.parameters, &function.returns}) {
+    for (const ir::Variable& v : *list) {
+      symbols_[key(0, v.name.id())] = {Symbol::Kind::parameter, &v, nullptr, 0, function.place};
+    }
+  }
   add_body(function);
 }
 
 void Symbols::add(std::uint32_t block, Name name, Symbol symbol) {
   const auto [at, fresh] = symbols_.try_emplace(key(block, name.id()), symbol);
-  if (!fresh && block != 0) duplicates_.push_back(symbol.statement);
-}
-
-// Block 0. The last meaning in front of the function counts, so a prototype and its definition do not clash here.
-void Symbols::add_module(const ir::Module& module, const ir::Function& function) {
-  for (const ir::Variable& v : module.variables) add(0, v.name, {Symbol::Kind::variable, &v, nullptr, 0});
-  for (const ir::Function& f : module.functions) add(0, f.name, {Symbol::Kind::function, nullptr, &f, 0});
-  for (const auto* list : {&function.parameters, &function.returns}) {
-    for (const ir::Variable& v : *list) {
-      symbols_[key(0, v.name.id())] = {Symbol::Kind::parameter, &v, nullptr, 0};
-    }
-  }
+  if (!fresh) duplicates_.push_back(symbol.at);
 }
 
 void Symbols::add_body(const ir::Function& function) {
@@ -43,31 +72,47 @@ void Symbols::add_body(const ir::Function& function) {
     } else if (s.kind == ir::Statement::Kind::close) {
       block = parents_[block];
     } else if (s.kind == ir::Statement::Kind::label) {
-      add(block, Name::from_id(s.index), {Symbol::Kind::label, nullptr, nullptr, i});
+      add(block, Name::from_id(s.index), {Symbol::Kind::label, nullptr, nullptr, i, s.place});
     } else if (s.kind == ir::Statement::Kind::variable) {
       const ir::Variable& v = function.variables[s.index];
-      add(block, v.name, {Symbol::Kind::variable, &v, nullptr, i});
+      add(block, v.name, {Symbol::Kind::variable, &v, nullptr, i, s.place});
     }
     blocks_.push_back(block);
   }
 }
 
-const Symbol* Symbols::find_exact(std::uint32_t name, std::uint32_t block) const {
-  for (;; block = parents_[block]) {
-    if (const auto found = symbols_.find(key(block, name)); found != symbols_.end()) return &found->second;
-    if (block == 0) return nullptr;
-  }
+// The innermost symbol of the body or the parameters that is accepted.
+template <class Accept>
+const Symbol* Symbols::search(std::uint32_t name, std::uint32_t block, Accept accept) const {
+  return with_counts(name, [&](std::uint32_t exact) -> const Symbol* {
+    for (std::uint32_t at = block;; at = parents_[at]) {
+      if (const auto found = symbols_.find(key(at, exact)); found != symbols_.end() && accept(found->second))
+        return &found->second;
+      if (at == 0) return nullptr;
+    }
+  });
 }
 
-const Symbol* Symbols::find(std::uint32_t name, std::uint32_t block) const {
-  if (const Symbol* exact = find_exact(name, block)) return exact;
-  const std::string_view text = Name::from_id(name).view();
-  const std::size_t digits = text.find_last_not_of("0123456789") + 1;
-  std::int64_t index = 0;
-  if (digits == 0 || digits == text.size()) return nullptr;
-  if (std::from_chars(text.data() + digits, text.data() + text.size(), index).ec != std::errc()) return nullptr;
-  const Symbol* base = find_exact(Name(text.substr(0, digits)).id(), block);
-  return base && base->variable && index < base->variable->count ? base : nullptr;
+const Symbol* Symbols::find(std::uint32_t name, std::uint32_t statement) const {
+  const std::uint32_t block = blocks_[statement];
+  const auto above = [&](const Symbol& s) { return s.kind == Symbol::Kind::parameter || s.at < statement; };
+  if (const Symbol* own = search(name, block, above)) return own;
+  if (const Symbol* outer = find_above(module_, name, item_)) return outer;
+  return search(name, block, [](const Symbol& s) { return s.kind == Symbol::Kind::label; });
+}
+
+const Symbol* Symbols::find_below(std::uint32_t name, std::uint32_t statement) const {
+  if (const Symbol* own = search(name, blocks_[statement], [](const Symbol&) { return true; })) return own;
+  return module_.find(name);
+}
+
+std::string not_declared(const Symbol* below) {
+  if (!below) return "is not declared";
+  const std::string where = below->place.line ? cat(", in line ", below->place.line) : std::string();
+  return cat("is declared below", where, "; variables and functions are declared above their first use",
+             below->function && !below->function->entry
+                 ? cat("; a prototype, `.func ", below->function->name.view(), " (..);`, is enough")
+                 : "");
 }
 
 }  // namespace ptx::check

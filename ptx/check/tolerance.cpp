@@ -58,7 +58,8 @@ const Operand* base(const Case& c) {
 }
 // The variable that an operand names, as far as names are known.
 const ir::Variable* variable(const Case& c, const Operand& o) {
-  const Symbol* symbol = o.kind == Kind::symbol && c.view.symbols ? c.view.symbols->find(o.id, c.view.block) : nullptr;
+  const Symbol* symbol =
+      o.kind == Kind::symbol && c.view.symbols ? c.view.symbols->find(o.id, c.view.statement) : nullptr;
   return symbol ? symbol->variable : nullptr;
 }
 std::string_view geometry(const Case& c) { return c.match.value("geom"); }

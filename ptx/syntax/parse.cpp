@@ -1,6 +1,6 @@
 // The parser: recursive descent over the tokens; blocks by a stack of their own, so that no depth of text overflows
 // ours. It knows how statements and operands are put together, never what they mean. What it refuses, ptxas refuses too
-// (13.5, tried), except for texts of the years before PTX 2.0.
+// (13.5, tried), except for texts of the years before PTX 2.0: of those it reads what nvopencc wrote.
 #include "ptx/syntax/parse.h"
 
 #include <algorithm>
@@ -330,7 +330,7 @@ class Parser {
       case Shape::bare: return undelimited(id, operands());
       case Shape::file: return undelimited(id, file());
       case Shape::location: return undelimited(id, location());
-      case Shape::prototype: return finish(id, signature() && header());
+      case Shape::prototype: return finish(id, signature() && header(true));
       default: return close(id);
     }
   }
@@ -470,11 +470,13 @@ class Parser {
     said_misplaced_ = false;
     const NodeId id = open(NodeKind::function);
     while (linkage_word(position_)) ++position_;
-    ++position_;
+    const bool is_func = text(position_++) == ".func";
     bool good = true;
     while (good && kind() == TokenKind::dot_word && text(position_) == ".attribute") ++position_, good = attribute();
-    good = good && signature() && header();
+    good = good && signature() && header(is_func);
     if (good && kind() == TokenKind::left_brace) return open_block(id);
+    const bool declared = kind() == TokenKind::end || kind() == TokenKind::dot_word;
+    if (good && is_func && declared) return close(id);  // nvopencc writes no `;` after a prototype
     if (good && kind() != TokenKind::semicolon) good = expected("`{` or `;` after the head of a function");
     if (good) return finish(id, true);
     while (!head_ends()) ++position_;
@@ -509,11 +511,14 @@ class Parser {
     }
     return closed(id, good && expect(TokenKind::right_paren, "after the parameters"));
   }
-  // The directives between a function's parameters and its body.
-  bool header() {
+  // The directives between a function's parameters and its body. With `may_end`, one that stands elsewhere begins the
+  // next statement.
+  bool header(bool may_end = false) {
     while (kind() == TokenKind::dot_word) {
       const Directive* row = find_directive(text(position_));
-      if (!row || (row->where != Where::header && row->shape != Shape::list)) {
+      const bool fits = row && (row->where == Where::header || (!may_end && row->word == ".pragma"));
+      if (row && !fits && may_end) return true;
+      if (!fits) {
         return refuse(Code::unknown_directive, position_, cat("no directive of a function's head: ", found()));
       }
       const NodeId id = open(NodeKind::directive);
@@ -542,6 +547,7 @@ class Parser {
 
   // a|b, or terms with operators between; the first term is there. In an instruction only that one may be a name.
   bool expression(NodeId id) {
+    if (in_initializer_ && !adds_to_name(id)) return false;
     wrap(id, NodeKind::expression);
     const bool bar = kind() == TokenKind::bar;
     if (in_instruction_ && kind() == TokenKind::minus && tokens_[position_ - 1].kind == TokenKind::word) {
@@ -554,12 +560,21 @@ class Parser {
       if (kind() == TokenKind::colon && open_questions-- == 0) break;
       ++position_;
       const bool name = kind() == TokenKind::word && text(position_) != "WARP_SZ";
-      good = name && in_instruction_ && !(bar && terms == 1) ? expected("a constant") : term();
+      good = name && (in_instruction_ || in_initializer_) && !(bar && terms == 1) ? expected("a constant") : term();
     }
     const NodeKind first = tree_.nodes_[id + 1].kind;
     const bool pairs = first == NodeKind::name || first == NodeKind::sink || first == NodeKind::vector;
     if (bar && terms == 2 && pairs) tree_.nodes_[id].kind = NodeKind::pair;
     return closed(id, good);
+  }
+
+  // In an initial value: g + 4 and generic(g) + 4 are all that is computed of a name.
+  bool adds_to_name(NodeId first) {
+    const Node& node = tree_.nodes_[first];
+    const TokenKind head = tokens_[node.first].kind;
+    if (node.kind == NodeKind::apply && head != TokenKind::word) return expected("`,` or the end of the initial value");
+    const bool name = head == TokenKind::word && text(node.first) != "WARP_SZ";
+    return !name || kind() == TokenKind::plus || expected("`+`: a negative offset is written `+-`");
   }
 
   bool term() {
@@ -591,10 +606,16 @@ class Parser {
       case TokenKind::minus: {
         const NodeId id = open(NodeKind::unary);
         ++position_;
+        if (nameless_in_initializer()) return closed(id, expected("a constant"));
         return closed(id, kind() == TokenKind::f32_bits ? expected("another number") : term());
       }
       default: return expected("an operand");
     }
+  }
+
+  // At a name that an operator or a parenthesis keeps from being the address that an initial value may be.
+  bool nameless_in_initializer() const {
+    return in_initializer_ && kind() == TokenKind::word && text(position_) != "WARP_SZ";
   }
 
   // A name with its selectors, then a[4], generic(x) or width = 5.
@@ -605,6 +626,7 @@ class Parser {
     if (extends_word()) ++position_;
     close(id);
     if (kind() == TokenKind::left_bracket) {
+      if (in_initializer_) return expected("`+` and an offset in bytes");
       wrap(id, NodeKind::index);
       ++position_;
       return closed(id, operand() && expect(TokenKind::right_bracket, "after an index"));
@@ -621,6 +643,11 @@ class Parser {
     const NodeId id = open(NodeKind::apply);
     leaf(head);
     ++position_;
+    if (head == NodeKind::name) {  // generic(g)
+      const bool name = kind() == TokenKind::word || expected("the name of a variable");
+      if (name) leaf(NodeKind::name);
+      return closed(id, name && expect(TokenKind::right_paren, "after the name; an offset stands behind it"));
+    }
     return closed(id, operand() && expect(TokenKind::right_paren, "after an address or a number"));
   }
 
@@ -637,10 +664,12 @@ class Parser {
     if (kind(1) == TokenKind::dot_word && kind(2) == TokenKind::right_paren) {  // a cast: (.s64) x
       tree_.nodes_[id].kind = NodeKind::unary;
       position_ += 3;
+      if (nameless_in_initializer()) return closed(id, expected("a constant"));
       return closed(id, term());
     }
     ++position_;
     if (accept(TokenKind::right_paren)) return closed(id, true);
+    if (nameless_in_initializer()) return closed(id, expected("a constant"));
     return closed(id, operands() && expect(TokenKind::right_paren, "after `(`"));
   }
 

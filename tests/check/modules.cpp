@@ -1,6 +1,10 @@
 // Whole modules of one line: declarations, functions, directives. Each is legal or refused as ptxas 13.5 has it.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
@@ -8,9 +12,9 @@
 
 namespace {
 
-bool refused(std::string_view text, std::string_view target, std::string_view version) {
-  const auto parsed =
-      ptx::syntax::parse(ptx::cat(".version ", version, "\n.target ", target, "\n.address_size 64\n", text, "\n"));
+bool refused(std::string_view text, std::string_view target, std::string_view version, bool says_size = true) {
+  const auto parsed = ptx::syntax::parse(
+      ptx::cat(".version ", version, "\n.target ", target, says_size ? "\n.address_size 64\n" : "\n", text, "\n"));
   ptx::ir::Lowered lowered = ptx::ir::lower(parsed.tree);
   ptx::Diagnostics all = parsed.diagnostics;
   for (const auto* part : {&lowered.diagnostics}) all.insert(all.end(), part->begin(), part->end());
@@ -151,6 +155,45 @@ TEST_CASE("declarations and directives that the assembler takes") {
 
 TEST_CASE("declarations and directives that the assembler refuses") {
   for (const char* text : refused_modules) CHECK_MESSAGE(refused(text, "sm_90a", "9.0"), text);
+}
+
+// Rows of fixtures/modules.tsv, which oracle/test_modules.py asks the assembler about.
+TEST_CASE("modules of a few lines: names, initial values, aliases, texts of PTX 1.x and 2.x") {
+  std::ifstream file(PTX_SOURCE_DIR "/tests/fixtures/modules.tsv");
+  int rows = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::string verdict, target, version, text;
+    std::stringstream columns(line);
+    std::getline(std::getline(std::getline(std::getline(columns, verdict, '\t'), target, '\t'), version, '\t'), text);
+    std::replace(text.begin(), text.end(), '~', '\n');
+    CHECK_MESSAGE(refused(text, target, version, version >= "2.3") == (verdict == "refused"), line);
+    ++rows;
+  }
+  CHECK(rows > 100);
+}
+
+TEST_CASE("a name that is declared below: the line of the use, and that of the declaration") {
+  const auto said = [](std::string_view text) {
+    const auto parsed = ptx::syntax::parse(ptx::cat(".version 9.0\n.target sm_90a\n.address_size 64\n", text, "\n"));
+    ptx::ir::Lowered lowered = ptx::ir::lower(parsed.tree);
+    const ptx::Diagnostics found = ptx::check::check(lowered.module);
+    return found.size() == 1 ? ptx::cat(found[0].place.line, ' ', found[0].message) : ptx::to_string(found);
+  };
+  CHECK(said(".entry k() {\n.reg .u32 r;\nld.global.u32 r, [g];\nret; }\n\n.global .u32 g;") ==
+        "6 `ld.global.u32`: the address `[g]` is declared below, in line 9; variables and functions are declared above "
+        "their first use");
+  CHECK(said(".entry k() {\n\ncall f;\nret; }\n.func f() { ret; }") ==
+        "6 `call`: `f` is declared below, in line 8; variables and functions are declared above their first use; a "
+        "prototype, `.func f (..);`, is enough");
+  CHECK(said(".global .u64 p = g;\n.global .u32 g;") ==
+        "4 `p`: initial value: `g` is declared below, in line 5; variables and functions are declared above their "
+        "first use");
+  CHECK(said(".func f(.param .u32 a) { ret; }\n.entry k() {\ncall f, (q);\n.param .u32 q;\nret; }") ==
+        "6 `call f`: argument 1 is `q`, which is declared below, in line 7; variables and functions are declared above "
+        "their first use");
+  CHECK(said(".entry k() { bra.uni L;\nL: st.global.u32 [nothing], 1; ret; }") ==
+        "5 `st.global.u32`: the address `[nothing]` is not declared");
 }
 
 TEST_CASE("declarations of a later version, and options of the target") {

@@ -11,8 +11,8 @@ namespace ptx::check {
 struct View {
   const Goal& goal;
   const ir::Function& function;
-  const Symbols* symbols;  // may be missing: names are then taken as they are
-  std::uint32_t block;
+  const Symbols* symbols;   // may be missing: names are then taken as they are
+  std::uint32_t statement;  // where the instruction stands in the body; of no interest without symbols
 };
 
 // Why operands do not fit a match; code 0: they do. Texts are made only for the problem that is reported.

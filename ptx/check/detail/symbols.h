@@ -1,5 +1,5 @@
 // The names that a function sees: the module's variables and functions, its parameters, and the variables and labels of
-// its blocks.
+// its blocks. Variables and functions are seen below their declaration; a label is seen in its whole block.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,56 @@ struct Symbol {
   enum class Kind : std::uint8_t { variable, parameter, function, label } kind = Kind::variable;
   const ir::Variable* variable = nullptr;  // of a variable or parameter
   const ir::Function* function = nullptr;
-  std::uint32_t statement = 0;  // where a name of the body is declared; 0 for all others
+  std::uint32_t at = 0;  // the item of the module, or the statement of the body, that declares it; of a parameter 0
+  Place place;           // of that declaration
+};
+
+// The names of a module, each at its first declaration: below a prototype or an .extern variable the name may be used.
+class ModuleSymbols {
+ public:
+  explicit ModuleSymbols(const ir::Module& module);
+  const Symbol* find(std::uint32_t name) const;
+
+ private:
+  std::unordered_map<std::uint32_t, Symbol> symbols_;
 };
 
 class Symbols {
  public:
-  // What is declared twice goes to `duplicates`, as indices of statements of the body.
-  Symbols(const ir::Module& module, const ir::Function& function);
+  // `item`: the function's own in its module. `module` must outlive this.
+  Symbols(const ModuleSymbols& module, const ir::Function& function, std::uint32_t item);
 
-  // The innermost meaning of a name seen from a block; nullptr: none. Variables of `name<count>` are found by their
-  // full names.
-  const Symbol* find(std::uint32_t name, std::uint32_t block) const;
+  // What a name means in a statement: the innermost variable or function that is declared above, else a label of the
+  // blocks around; nullptr: nothing. Variables of `name<count>` are found by their full names.
+  const Symbol* find(std::uint32_t name, std::uint32_t statement) const;
+  // The declaration of a name that find() does not see because it stands below; nullptr: there is none.
+  const Symbol* find_below(std::uint32_t name, std::uint32_t statement) const;
 
   std::uint32_t block_of(std::size_t statement) const { return blocks_[statement]; }
+  // Statements that declare what their block has already.
   const std::vector<std::uint32_t>& duplicates() const { return duplicates_; }
 
  private:
-  void add_module(const ir::Module& module, const ir::Function& function);
   void add_body(const ir::Function& function);
   void add(std::uint32_t block, Name name, Symbol symbol);
-  const Symbol* find_exact(std::uint32_t name, std::uint32_t block) const;
+  template <class Accept>
+  const Symbol* search(std::uint32_t name, std::uint32_t block, Accept accept) const;
 
+  const ModuleSymbols& module_;
+  std::uint32_t item_;
   std::unordered_map<std::uint64_t, Symbol> symbols_;  // (block, name)
   std::vector<std::uint32_t> blocks_;                  // of each statement
-  std::vector<std::uint32_t> parents_{0};              // of each block; block 0 is the module and the parameters
+  std::vector<std::uint32_t> parents_{0};              // of each block; block 0 has the parameters
   std::vector<std::uint32_t> duplicates_;
 };
+
+// The same for a statement of the module: what is declared above `item`, or by it.
+inline const Symbol* find_above(const ModuleSymbols& module, std::uint32_t name, std::uint32_t item) {
+  const Symbol* symbol = module.find(name);
+  return symbol && symbol->at <= item ? symbol : nullptr;
+}
+
+// The end of a message on a name without a meaning: "is not declared", or where it is.
+std::string not_declared(const Symbol* below);
 
 }  // namespace ptx::check
