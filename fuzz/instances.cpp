@@ -139,8 +139,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ir::Function& f = pool.function();
   ir::Instruction& i = pool.put(*isa::resolve(oracle::join(form, written)), operands);
   pool.module.target = target, pool.module.version = goal.version;
-  const check::Symbols symbols(pool.module, f);
-  auto problem = check::check_instruction(goal, f, i, {}, &symbols, 1);
+  const check::ModuleSymbols names(pool.module);
+  const check::Symbols symbols(names, f, pool.item());
+  auto problem = check::check_instruction(goal, f, i, {}, &symbols, pool.statement());
   if (problem && problem->severity != Severity::error) problem.reset();
   const std::string text = ir::emit(pool.module);
   const std::string errors = reread(text);

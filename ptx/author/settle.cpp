@@ -264,6 +264,20 @@ void settle_shared(Builder::State& s, const Options& options, Built& built) {
       static_cast<std::uint32_t>(std::max(std::uint64_t{options.dynamic_shared}, base + s.shared_bytes));
 }
 
+// The body was written anew, and a table knows its statement: the directive behind its label.
+void find_tables(ir::Function& f) {
+  for (ir::Table& table : f.tables) {
+    bool labelled = false;
+    for (std::uint32_t i = 0; i < f.body.size(); ++i) {
+      const ir::Statement& s = f.body[i];
+      labelled = labelled || (s.kind == ir::Statement::Kind::label && s.index == table.label);
+      if (!labelled || s.kind != ir::Statement::Kind::directive) continue;
+      table.statement = i;
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 void settle(Builder::State& s, const Options& options, Built& built) {
@@ -272,6 +286,7 @@ void settle(Builder::State& s, const Options& options, Built& built) {
   Settling settling(s);
   settling.registers();
   settling.body();
+  find_tables(s.function);
   built.tensor_maps = s.tensor_maps;
   s.module.items.push_back({ir::Module::Item::Kind::function, static_cast<std::uint32_t>(s.module.functions.size())});
   s.module.functions.push_back(std::move(s.function));

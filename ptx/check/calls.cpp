@@ -85,8 +85,9 @@ class Calls {
     if (o.kind != Operand::Kind::symbol) return nullptr;
     const Symbol* label = symbols_.find(o.id, statement_);
     for (const Table& t : function_.tables) {
-      if (!label || label->at + 1 != t.statement || t.statement > statement_) continue;
-      if (std::find(kinds.begin(), kinds.end(), t.kind) != kinds.end()) return &t;
+      if (!label || t.label != o.id || label->at > t.statement) continue;
+      if (t.statement < statement_ && std::find(kinds.begin(), kinds.end(), t.kind) != kinds.end()) return &t;
+      break;
     }
     const bool branch = *kinds.begin() == Table::Kind::branches;
     refuse('`', Name::from_id(o.id).view(), "` is no label in front of a ",

@@ -64,7 +64,7 @@ Goal goal_of(const ir::Module& module) {
 namespace {
 
 // What stands beside the target.
-void check_options(const ir::Module& module, isa::Target target, Diagnostics& found) {
+void check_options(const ir::Module& module, const Goal& goal, Diagnostics& found) {
   const auto refuse = [&](auto... what) {
     found.emplace_back(Code::directive_value, module.target_place, cat("`.target` ", what...));
   };
@@ -74,14 +74,13 @@ void check_options(const ir::Module& module, isa::Target target, Diagnostics& fo
     const std::string_view option = rest.substr(0, rest.find(','));
     if (option.starts_with("texmode_")) {
       if (option != "texmode_unified" && option != "texmode_independent") refuse("has no option `", option, '`');
-      if (option == "texmode_independent" && module.version < isa::Version{1, 5})
-        refuse("texmode_independent needs PTX 1.5");
+      if (option == "texmode_independent" && !goal.has({1, 5})) refuse("texmode_independent needs PTX 1.5");
       if (!mode.empty() && mode != option) refuse("names two modes of textures");
       mode = option;
     } else if (option == "map_f64_to_f32") {
-      if (target.number >= 13) refuse("map_f64_to_f32 is for sm_10, sm_11 and sm_12; later targets have .f64");
+      if (goal.target.number >= 13) refuse("map_f64_to_f32 is for sm_10, sm_11 and sm_12; later targets have .f64");
     } else if (option == "debug") {
-      if (module.version < isa::Version{3, 0}) refuse("debug needs PTX 3.0");
+      if (!goal.has({3, 0})) refuse("debug needs PTX 3.0");
     } else if (!isa::target_named(option)) {
       refuse("has no option `", option, '`');
     }
@@ -103,7 +102,7 @@ void check_target(const ir::Module& module, Diagnostics& found) {
                        cat("`.target ", name, "`: no target has this name; targets are sm_75, sm_90a, ..."));
     return;
   }
-  check_options(module, *target, found);
+  check_options(module, goal_of(module), found);
   const isa::Version first = isa::first_version(*target).value_or(isa::Version{});
   if (module.version != isa::Version{} && module.version < first) {
     found.emplace_back(Code::target_version, module.target_place,

@@ -24,6 +24,9 @@ struct Pool {
 
   Pool();
   ir::Function& function() { return module.functions.front(); }
+  // Where the function stands in the module, and in it the instruction of put().
+  std::uint32_t item() const { return static_cast<std::uint32_t>(module.items.size() - 1); }
+  std::uint32_t statement() { return static_cast<std::uint32_t>(function().body.size() - 3); }
   ir::Operand reg(isa::Type type, int index);
   ir::Operand compound(ir::Operand::Kind kind, const Operands& children);
   ir::Instruction& put(const isa::Mnemonic& mnemonic, const Operands& operands);  // replaces the instruction

@@ -44,7 +44,8 @@ class Writer {
   Writer(const Settings& settings, check::Goal goal)
       : settings_(settings),
         goal_(goal),
-        symbols_(pool_.module, pool_.function()),
+        module_symbols_(pool_.module),
+        symbols_(module_symbols_, pool_.function(), pool_.item()),
         generator_(pool_, [this](std::size_t n) { return random_() % n; }) {
     if (goal.version < isa::Version{8, 3}) std::erase(pool_.types, isa::Type::b128);  // there is none to declare
   }
@@ -177,7 +178,7 @@ class Writer {
     ir::Instruction& i = pool_.put(mnemonic, operands);
     const std::string text = pool_.text();
     if (!seen_.insert(text).second || std::hash<std::string>{}(text) % settings_.parts != settings_.part) return;
-    const auto problem = check::check_instruction(goal_, pool_.function(), i, {}, &symbols_, 1);
+    const auto problem = check::check_instruction(goal_, pool_.function(), i, {}, &symbols_, pool_.statement());
     const bool refused = problem && problem->severity == Severity::error;
     std::printf("%s\t%.*s\t%.*s\t%s:%s\t%s\n", refused ? "refused" : "legal", static_cast<int>(form_->id.size()),
                 form_->id.data(), static_cast<int>(form_->section.size()), form_->section.data(),
@@ -187,6 +188,7 @@ class Writer {
   const Settings& settings_;
   check::Goal goal_;
   oracle::Pool pool_;
+  check::ModuleSymbols module_symbols_;
   check::Symbols symbols_;
   std::mt19937 random_;
   oracle::Generator generator_;
