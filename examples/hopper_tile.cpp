@@ -41,8 +41,8 @@ std::string hopper_tile(int K) {
     // A's box is 64 x 64. B's is 64 x 128, as two blocks of 64 columns (128 bytes) behind each other: a map of rank 3.
     const auto fetch = [&](const Shared& a, const Shared& b, const author::Address& bar, const Operand& at) {
       "mbarrier.arrive.expect_tx.shared::cta.b64"_ptx(author::sink(), bar, stage_bytes);
-      author::tensor::load(k, {.to = a.address(), .map = map_a, .at = {at, 0}, .bar = bar});
-      author::tensor::load(k, {.to = b.address(), .map = map_b, .at = {0, at, 0}, .bar = bar});
+      author::tensor_copy::load(k, a.address(), map_a, {at, 0}, bar);
+      author::tensor_copy::load(k, b.address(), map_b, {0, at, 0}, bar);
     };
     k.if_(leader, [&] {
       for (int s = 0; s < std::min(stages, K / tile_k); ++s) fetch(sa[s], sb[s], full[s].where, s * tile_k);

@@ -1,101 +1,101 @@
-// Asynchronous copies: the words of each form in the manual's order, and the operands that go with them.
+// Tensor copies: the modifiers of each instruction in the manual's order, and the operands that go with them. What is
+// legal the rows say (isa/forms/tensor.def); here are the limits of a rank, of which no row can speak.
 #include "ptx/author/copy.h"
 
-#include "ptx/author/detail/state.h"
-#include "ptx/author/expression.h"
 #include "ptx/base/text.h"
 
-namespace ptx::author {
-
-namespace cp_async {
+namespace ptx::author::tensor_copy {
 namespace {
 
-Operand bracketed(Builder& b, const Operand& o) {
-  return o.ir.kind == ir::Operand::Kind::address ? o : Operand(b.address(o));
+// The modifier of the rank. Four rows that are gathered or scattered are a box of a matrix.
+std::string_view rank(Builder& b, const Coordinates& coordinates, const std::optional<Modifier>& mode) {
+  constexpr std::string_view ranks[] = {"1d", "2d", "3d", "4d", "5d"};
+  const std::size_t count = coordinates.at.size();
+  const bool four_rows = mode && mode->text.ends_with("4");
+  if (four_rows && count != 5)
+    b.refuse(Code::bad_argument, cat(mode->text, " takes 5 coordinates, a column and four rows, not ", count));
+  if (count < 1 || count > std::size(ranks))
+    b.refuse(Code::bad_argument, cat("a tensor copy takes 1 to 5 coordinates, one a dimension, not ", count));
+  return four_rows ? "2d" : ranks[count - 1];
 }
+
+struct Writer {
+  Builder& builder;
+  Text text;
+  std::vector<Operand> operands{};
+
+  void modifier(const std::optional<Modifier>& given, std::string_view otherwise = {}) {
+    const std::string_view word = given ? given->text : otherwise;
+    if (!word.empty()) text << '.' << word;
+  }
+  void operand_if(const std::optional<Operand>& given) {
+    if (given) operands.push_back(*given);
+  }
+  void map_at(const Operand& map, const Coordinates& coordinates) {
+    operands.push_back(builder.coordinates(builder.address(map), coordinates.at));
+  }
+  void offsets_if(const std::optional<Coordinates>& offsets) {
+    if (offsets) operands.push_back(builder.vector(offsets->at));
+  }
+  void emit(ir::Guard guard) { builder.emit(isa::resolve(text.view()), operands, guard); }
+};
 
 }  // namespace
 
-void cg(const Operand& to, const Operand& from, const Operand& bytes, Builder& b, ir::Guard guard) {
-  b.emit("cp.async.cg.shared.global", {bracketed(b, to), bracketed(b, from), bytes}, guard);
-}
-void ca(const Operand& to, const Operand& from, const Operand& bytes, Builder& b, ir::Guard guard) {
-  b.emit("cp.async.ca.shared.global", {bracketed(b, to), bracketed(b, from), bytes}, guard);
-}
-void commit_group(Builder& b) { b.emit("cp.async.commit_group"); }
-void wait_group(Builder& b, std::int64_t pending) { b.emit("cp.async.wait_group", {pending}); }
-void wait_all(Builder& b) { b.emit("cp.async.wait_all"); }
-void bulk_commit_group(Builder& b) { b.emit("cp.async.bulk.commit_group"); }
-void bulk_wait_group(Builder& b, std::int64_t pending, bool read) {
-  b.emit(read ? "cp.async.bulk.wait_group.read" : "cp.async.bulk.wait_group", {pending});
-}
-
-}  // namespace cp_async
-
-namespace tensor {
-namespace {
-
-void check_rank(Builder& b, std::size_t rank, Load::Mode mode) {
-  if (rank < 1 || rank > 5) b.refuse(Code::bad_argument, cat("a tensor copy of ", rank, " coordinates; legal: 1 to 5"));
-  if (mode == Load::Mode::im2col && rank < 3)
-    b.refuse(Code::bad_argument, cat("im2col needs 3 to 5 coordinates, not ", rank));
-  if (mode == Load::Mode::gather4 && rank != 5)
-    b.refuse(Code::bad_argument, "gather4 and scatter4 take a column and four rows");
+void load(Builder& b, const Address& dst, const Operand& src, const Coordinates& coord, const mbarrier::Where& mbar,
+          const options::load& o) {
+  Writer w{b, {}};
+  w.text << "cp.async.bulk.tensor." << rank(b, coord, o.mode);
+  w.modifier(o.space, "shared::cluster");
+  w.text << ".global";
+  w.modifier(o.mode);
+  w.text << ".mbarrier::complete_tx::bytes";
+  if (o.multicast_mask) w.text << ".multicast::cluster";
+  w.modifier(o.cta_group);
+  if (o.cache_hint) w.text << ".L2::cache_hint";
+  w.operands.push_back(dst);
+  w.map_at(src, coord);
+  w.operands.push_back(mbar.address());
+  w.offsets_if(o.offsets);
+  w.operand_if(o.multicast_mask);
+  w.operand_if(o.cache_hint);
+  w.emit(o.pred);
 }
 
-constexpr std::string_view load_modes[] = {"", ".tile", ".im2col", ".tile::gather4"};
-constexpr std::string_view store_modes[] = {"", ".tile", ".im2col_no_offs", ".tile::scatter4"};
-
-std::string_view rank_word(std::size_t rank, Load::Mode mode) {
-  constexpr std::string_view words[] = {"1d", "2d", "3d", "4d", "5d"};
-  return mode == Load::Mode::gather4 ? "2d" : words[rank - 1];
+void store(Builder& b, const Operand& dst, const Coordinates& coord, const Address& src, const options::store& o) {
+  Writer w{b, {}};
+  w.text << "cp.async.bulk.tensor." << rank(b, coord, o.mode) << ".global.shared::cta";
+  w.modifier(o.mode);
+  w.text << ".bulk_group";
+  if (o.cache_hint) w.text << ".L2::cache_hint";
+  w.map_at(dst, coord);
+  w.operands.push_back(src);
+  w.operand_if(o.cache_hint);
+  w.emit(o.pred);
 }
 
-Operand at_map(Builder& b, const Operand& map, std::span<const Operand> at) {
-  return b.coordinates(b.address(map), at);
+void reduce(Builder& b, const Modifier& op, const Operand& dst, const Coordinates& coord, const Address& src,
+            const options::reduce& o) {
+  Writer w{b, {}};
+  w.text << "cp.reduce.async.bulk.tensor." << rank(b, coord, o.mode) << ".global.shared::cta." << op.text;
+  w.modifier(o.mode);
+  w.text << ".bulk_group";
+  if (o.cache_hint) w.text << ".L2::cache_hint";
+  w.map_at(dst, coord);
+  w.operands.push_back(src);
+  w.operand_if(o.cache_hint);
+  w.emit(o.pred);
 }
 
-}  // namespace
-
-// cp.async.bulk.tensor.dim.dst.src{.load_mode}.completion{.cta_group}{.level::cache_hint}, with .multicast before
-// .cta_group.
-void load(Builder& b, const Load& what) {
-  check_rank(b, what.at.size(), what.mode);
-  if (what.cta_group != 1 && what.cta_group != 2)
-    b.refuse(Code::bad_argument, cat("cta_group = ", what.cta_group, "; legal: 1 2"));
-  Text text;
-  text << "cp.async.bulk.tensor." << rank_word(what.at.size(), what.mode);
-  text << (what.to_cta ? ".shared::cta" : ".shared::cluster") << ".global" << load_modes[static_cast<int>(what.mode)]
-       << ".mbarrier::complete_tx::bytes";
-  if (what.multicast) text << ".multicast::cluster";
-  if (what.cta_group == 2) text << ".cta_group::2";
-  if (what.cache_hint) text << ".L2::cache_hint";
-  std::vector<Operand> operands{what.to, at_map(b, what.map, what.at), what.bar};
-  if (!what.im2col_offsets.empty()) operands.push_back(b.vector(what.im2col_offsets));
-  if (what.multicast) operands.push_back(*what.multicast);
-  if (what.cache_hint) operands.push_back(*what.cache_hint);
-  b.emit(isa::resolve(text.view()), operands, what.guard);
+void prefetch(Builder& b, const Operand& src, const Coordinates& coord, const options::prefetch& o) {
+  Writer w{b, {}};
+  w.text << "cp.async.bulk.prefetch.tensor." << rank(b, coord, o.mode) << ".L2.global";
+  w.modifier(o.mode);
+  if (o.cache_hint) w.text << ".L2::cache_hint";
+  w.map_at(src, coord);
+  w.offsets_if(o.offsets);
+  w.operand_if(o.cache_hint);
+  w.emit(o.pred);
 }
 
-void store(Builder& b, const Store& what) {
-  check_rank(b, what.at.size(), what.mode);
-  Text text;
-  text << "cp.async.bulk.tensor." << rank_word(what.at.size(), what.mode) << ".global.shared::cta"
-       << store_modes[static_cast<int>(what.mode)] << ".bulk_group";
-  if (what.cache_hint) text << ".L2::cache_hint";
-  std::vector<Operand> operands{at_map(b, what.map, what.at), what.from};
-  if (what.cache_hint) operands.push_back(*what.cache_hint);
-  b.emit(isa::resolve(text.view()), operands, what.guard);
-}
-
-std::vector<Operand> column_block(Builder& b, const Operand& row, const Operand& column) {
-  if (column.is_integer()) return {0, row, column.ir.value / 64};
-  if (integer_bits(column.type) != 32) b.refuse(Code::bad_operand, "a column is an integer or a 32-bit register");
-  const Reg block = b.scalar(isa::Type::u32);
-  b.emit("shr.u32", {block, column, 6});
-  return {0, row, block};
-}
-
-}  // namespace tensor
-
-}  // namespace ptx::author
+}  // namespace ptx::author::tensor_copy

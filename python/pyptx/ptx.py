@@ -18,6 +18,8 @@ from pyptx._core import (
     bra,
     bracket,
     cluster,
+    cp_async,
+    cp_async_bulk,
     declare,
     elect_sync,
     else_,
@@ -44,19 +46,22 @@ from pyptx._core import (
     stmatrix,
     stmatrix_x4_trans_f32_bf16,
     tcgen05,
+    tensor_copy,
+    tensormap,
     var,
     warp,
     wgmma,
 )
+from pyptx.compat_copies import cp, tma
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.types import b64, s32, s64, u32, u64
 
 __all__ = [
-    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "bra", "bracket", "cluster", "cp", "ctaid_x", "ctaid_y", "cvt",
+    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "bra", "bracket", "cluster", "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt",
     "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "global_ptrs", "if_", "inst", "kloop", "label", "ld",
     "ldmatrix", "loc", "loop", "mad", "mbarrier", "minus", "mma", "mov", "mul", "named_barrier", "not_", "or_", "param", "pipe",
     "pipeline", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc",
-    "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tma", "var", "warp",
+    "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tensor_copy", "tensormap", "tma", "var", "warp",
     "wgmma", "xor_",
 ]  # fmt: skip
 
@@ -304,143 +309,3 @@ class _Mma:
 
 
 mma = _Mma()
-
-
-# Copies.
-
-
-class _TensorCopy:
-    """cp.async.bulk.tensor of one rank: a load when called, `.store`, and the load into this CTA's shared memory."""
-
-    def __init__(self, rank: int):
-        self._rank = rank
-
-    def _coordinates(self, coord):
-        if coord is None:
-            raise AuthoringValueError(f"tensor_{self._rank}d needs coord=, {self._rank} coordinates, innermost first")
-        if len(coord) != self._rank:
-            raise AuthoringValueError(f"tensor_{self._rank}d takes {self._rank} coordinates, got {len(coord)}")
-        return coord
-
-    def __call__(
-        self, *, dst, src, coord=None, mbar=None, cta_group=1, multicast_mask=None, cache_hint=None, pred=None
-    ):
-        if mbar is None:
-            raise AuthoringValueError("a tensor load needs mbar=, the barrier that its bytes complete")
-        _core.cp_async.tensor_load(
-            dst, src, self._coordinates(coord), mbar, multicast_mask, cache_hint, cta_group, pred=pred
-        )
-
-    def store(self, *, dst, src, coord, cache_hint=None, pred=None):
-        _core.cp_async.tensor_store(dst, self._coordinates(coord), src, cache_hint, pred=pred)
-
-    def shared_cta_global_tile(self, *, dst, src, coord, mbar, cta_group=1, pred=None):
-        _core.cp_async.tensor_load(
-            dst, src, self._coordinates(coord), mbar, cta_group=cta_group, mode="tile", to_cta=True, pred=pred
-        )
-
-
-class _Tensor:
-    """Tensor copies by rank and mode."""
-
-    tensor_1d, tensor_2d, tensor_3d, tensor_4d, tensor_5d = (_TensorCopy(rank) for rank in range(1, 6))
-
-
-def _positional(rank: int, mode: str, coordinates: int):
-    def load(dst, src, coord, *, mbar=None, offsets=(), cache_hint=None, multicast_mask=None, cta_group=1, pred=None):
-        if mbar is None:
-            raise AuthoringValueError("a tensor load needs mbar=, the barrier that its bytes complete")
-        _core.cp_async.tensor_load(
-            dst,
-            src,
-            _TensorCopy(coordinates)._coordinates(coord),
-            mbar,
-            multicast_mask,
-            cache_hint,
-            cta_group,
-            mode=mode,
-            offsets=offsets,
-            pred=pred,
-        )
-
-    load.__doc__ = f"A tensor load of rank {rank}, mode {mode}."
-    return staticmethod(load)
-
-
-def _positional_store(rank: int, mode: str, coordinates: int):
-    def store(dst, src, coord, *, cache_hint=None, pred=None):
-        at = _TensorCopy(coordinates)._coordinates(coord)
-        _core.cp_async.tensor_store(dst, at, src, cache_hint, mode=mode, pred=pred)
-
-    store.__doc__ = f"A tensor store of rank {rank}, mode {mode or 'tile'}."
-    return staticmethod(store)
-
-
-for _rank in range(1, 6):
-    setattr(_Tensor, f"tile_{_rank}d", _positional(_rank, "tile", _rank))
-    setattr(_Tensor, f"store_{_rank}d", _positional_store(_rank, "", _rank))
-for _rank in range(3, 6):
-    setattr(_Tensor, f"im2col_{_rank}d", _positional(_rank, "im2col", _rank))
-_Tensor.gather4_2d = _positional(2, "gather4", 5)
-_Tensor.scatter4_2d = _positional_store(2, "scatter4", 5)
-del _rank
-
-
-class _Bulk(_Tensor):
-    """Bulk copies and their groups."""
-
-    tensor = _Tensor()
-    commit_group = staticmethod(_core.cp_async.bulk_commit_group)
-    wait_group = staticmethod(_core.cp_async.bulk_wait_group)
-
-
-class _Async:
-    """cp.async"""
-
-    cg = staticmethod(_core.cp_async.cg)
-    ca = staticmethod(_core.cp_async.ca)
-    commit_group = staticmethod(_core.cp_async.commit_group)
-    wait_group = staticmethod(_core.cp_async.wait_group)
-    wait_all = staticmethod(_core.cp_async.wait_all)
-    bulk = _Bulk()
-
-
-class _Cp:
-    """Asynchronous copies."""
-
-    async_ = _Async()
-    async_bulk = async_.bulk
-
-
-cp = _Cp()
-
-
-class _Tma:
-    """Rank 3 tensor copies by (row, column) of a matrix seen as blocks of 64 columns."""
-
-    @staticmethod
-    def _at(row, col, coords):
-        if coords is not None:
-            return coords
-        if row is None or col is None:
-            raise AuthoringTypeError("give row and col, or coords")
-        return _core.cp_async.column_block(row, col)
-
-    def load_3d(self, dst, src, row=None, col=None, mbar=None, coords=None, *, pred=None):
-        _core.cp_async.tensor_load(dst, src, self._at(row, col, coords), mbar, mode="tile", pred=pred)
-
-    def load_3d_multicast(
-        self, dst, src, row=None, col=None, mbar=None, mask=None, coords=None, *, issuer=None, pred=None
-    ):
-        if issuer is not None and pred is not None:
-            raise AuthoringValueError("issuer= and pred= both say who copies; give one")
-        at = self._at(row, col, coords)
-        if isinstance(issuer, int):
-            issuer = cluster.rank(issuer)
-        _core.cp_async.tensor_load(dst, src, at, mbar, mask, mode="tile", pred=pred if issuer is None else issuer)
-
-    def store_3d(self, dst, src, row=None, col=None, coords=None, *, pred=None):
-        _core.cp_async.tensor_store(dst, self._at(row, col, coords), src, mode="tile", pred=pred)
-
-
-tma = _Tma()

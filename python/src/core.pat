@@ -85,7 +85,7 @@ _core.inst:
 
     inst: Inst
 
-_core.(cluster|cp_async|tcgen05|warp|wgmma):
+_core.(cluster|tcgen05|warp|wgmma):
     \1: Any
 
 _core.scalar$:

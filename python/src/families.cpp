@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ptx/author/barrier.h"
+#include "ptx/author/copy.h"
 #include "ptx/author/warp.h"
 #include "python/src/function.h"
 #include "python/src/shared.h"
@@ -57,6 +58,15 @@ struct Convert<author::mbarrier::Where> {
     return Convert<author::Address>::from(value, call);
   }
 };
+template <>
+struct Convert<author::tensor_copy::Coordinates> {
+  static constexpr const char* text = "Sequence[Integer]";
+  static constexpr const char* legal = "a list of integers and 32-bit registers, innermost first";
+  static author::tensor_copy::Coordinates from(nb::handle value, Call& call) {
+    if (!PyList_Check(value.ptr()) && !PyTuple_Check(value.ptr()) && !as_array(value)) throw nb::type_error("");
+    return operands(value, call.builder);
+  }
+};
 
 }  // namespace ptx::python
 
@@ -72,13 +82,32 @@ struct Convert<author::mbarrier::Where> {
 #define PTX_FAMILY "ptx/author/families/fence.def"
 #define PTX_SPACE fence
 #include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/cp_async.def"
+#define PTX_SPACE cp_async
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/cp_async_bulk.def"
+#define PTX_SPACE cp_async_bulk
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/tensor_copy.def"
+#define PTX_SPACE tensor_copy
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/tensormap.def"
+#define PTX_SPACE tensormap
+#include "python/src/family.h"
 
 namespace ptx::python {
 namespace {
 
+<<<<<<< HEAD
 // In the order of docs/functions.md.
 const Family* const all[] = {&rows::mbarrier::family, &rows::barrier_slot::family, &rows::barrier_array::family,
                              &rows::fence::family};
+=======
+// In the order of docs/families.md.
+const Family* const all[] = {&rows::mbarrier::family,    &rows::barrier_slot::family, &rows::barrier_array::family,
+                             &rows::fence::family,       &rows::cp_async::family,     &rows::cp_async_bulk::family,
+                             &rows::tensor_copy::family, &rows::tensormap::family};
+>>>>>>> 25949b7 (Copies: functions of their rows; tensor copies of every mode; the spellings of 0.1.1 beside them)
 
 void add_functions(nb::object to, std::span<const Definition> definitions) {
   for (const Definition& definition : definitions)
@@ -150,7 +179,6 @@ void init_families(nb::module_& m) {
   m.def("families", described,
         "Each family: its name, what it is, and its functions: name, signature, docstring, section.");
   init_matrices(m);
-  init_copies(m);
   init_warps(m);
   init_tcgen05(m.def_submodule("tcgen05"));
 }

@@ -260,15 +260,18 @@ bool Convert<bool>::from(nb::handle value, Call&) {
   return PyObject_IsTrue(value.ptr()) == 1;
 }
 
-Modifier Convert<Modifier>::from(nb::handle value, Call&) {
+Modifier Convert<Modifier>::from(nb::handle value, Call& call) {
   constexpr Modifier all[] = {
 #define MODIFIER(name, text) modifiers::name,
 #include "ptx/author/modifiers.def"
 #undef MODIFIER
   };
   const PtxType* type = as_type(value);
-  if (!type && !PyUnicode_Check(value.ptr())) throw nb::type_error("");
-  const std::string text = type ? type->name : nb::cast<std::string>(value);
+  const bool number = PyLong_Check(value.ptr()) && !PyBool_Check(value.ptr());
+  if (!type && !number && !PyUnicode_Check(value.ptr())) throw nb::type_error("");
+  const std::string text = type     ? type->name
+                           : number ? cat(call.entry.parameters[call.converted].slot, "::", nb::cast<long>(value))
+                                    : nb::cast<std::string>(value);
   for (const Modifier& modifier : all)
     if (modifier.text == text) return modifier;
   throw nb::type_error("");

@@ -67,6 +67,7 @@ class Call {
   // The argument of a parameter as a T; AuthoringTypeError that names the parameter and what is legal.
   template <class T>
   decltype(auto) get(std::size_t i) {
+    converted = i;
     return checked(i, Convert<T>::legal, [&]() -> decltype(auto) { return Convert<T>::from(values[i], *this); });
   }
   // The next parameter, if it was given.
@@ -75,7 +76,8 @@ class Call {
     const std::size_t i = next++;
     if (values[i]) to = get<T>(i);
   }
-  std::size_t next = 0;  // of option()
+  std::size_t next = 0;       // of option()
+  std::size_t converted = 0;  // the parameter that get() is at
 
   template <class Body>
   decltype(auto) checked(std::size_t i, std::string_view legal, Body&& body) {
@@ -151,9 +153,9 @@ struct Convert<isa::Type> {
   static isa::Type from(nb::handle value, Call&) { return type_argument(value); }
 };
 template <>
-struct Convert<Modifier> {  // a modifier as PTX writes it, or a type
+struct Convert<Modifier> {  // a modifier as PTX writes it, a type, or n for `<slot>::n`
   static constexpr const char* text = "str";
-  static constexpr const char* legal = "a modifier as PTX writes it, a str";
+  static constexpr const char* legal = "a modifier as PTX writes it, a str; n for `<name>::n`";
   static Modifier from(nb::handle value, Call& call);
   static std::string show(const Modifier& value) { return cat('"', value.text, '"'); }
 };

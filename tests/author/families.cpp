@@ -80,9 +80,10 @@ TEST_CASE("mbarrier") {
 TEST_CASE("copies") {
   golden("cp_async", [](Builder& b) {
     const Reg s = b.scalar(u32), g = b.scalar(b64);
-    cp_async::cg(b.address(s), b.address(g), 16, b), cp_async::ca(b.address(s), b.address(g), 4, b);
-    cp_async::commit_group(b), cp_async::wait_group(b, 1), cp_async::wait_all(b);
-    cp_async::bulk_commit_group(b), cp_async::bulk_wait_group(b, 0, true);
+    b.emit("cp.async.cg.shared.global", {b.address(s), b.address(g), 16});
+    b.emit("cp.async.ca.shared.global", {b.address(s), b.address(g), 4});
+    b.emit("cp.async.commit_group"), b.emit("cp.async.wait_group", {1}), b.emit("cp.async.wait_all");
+    b.emit("cp.async.bulk.commit_group"), b.emit("cp.async.bulk.wait_group.read", {0});
   });
   Options blackwell;
   blackwell.target = "sm_100a";
@@ -92,29 +93,68 @@ TEST_CASE("copies") {
         const Shared s = shared(b, bf16, {64, 64});
         const Barriers m = barriers(b, 1);
         const Reg d = b.scalar(u64), x = b.scalar(u32), mask = b.scalar(b16);
-        tensor::Load load{.to = s.address(), .map = d, .at = {0, x}, .bar = m[0].where};
-        tensor::load(b, load);
-        load.to = s[0].address(), load.at = {x, 0}, load.multicast = mask;
-        tensor::load(b, load);
-        load.to = s.address(), load.at = {x, x}, load.multicast = {}, load.cta_group = 2;
-        tensor::load(b, load);
-        tensor::store(b, {.map = d, .at = {0, 0}, .from = s.address()});
-        load.at = {0, 0}, load.bar = b.address(x), load.to_cta = true, load.mode = tensor::Load::Mode::tile;
-        tensor::load(b, load);
+        const Modifier pair = modifiers::cta_group_2;
+        tensor_copy::load(b, s.address(), d, {0, x}, m[0].where);
+        tensor_copy::load(b, s[0].address(), d, {x, 0}, m[0].where, {.multicast_mask = mask});
+        tensor_copy::load(b, s.address(), d, {x, x}, m[0].where, {.cta_group = pair});
+        tensor_copy::store(b, d, {0, 0}, s.address());
+        tensor_copy::load(b, s.address(), d, {0, 0}, b.address(x),
+                          {.mode = modifiers::tile, .space = modifiers::shared_cta, .cta_group = pair});
       },
       blackwell);
   golden("ptx_tma_rank_3", [](Builder& b) {
     const Reg d = b.scalar(u64), s = b.scalar(u32), r = b.scalar(u32), m = b.scalar(b16);
-    tensor::Load load{.to = b.address(s), .map = d, .at = tensor::column_block(b, r, r), .bar = b.address(s)};
-    load.mode = tensor::Load::Mode::tile;
-    tensor::load(b, load);
-    load.at = tensor::column_block(b, r, 128);
-    tensor::load(b, load);
-    load.at = {0, r, r}, load.multicast = m, load.guard = b.guard(cluster::rank_is(b, 0));
-    tensor::load(b, load);
-    tensor::store(
-        b, {.map = d, .at = tensor::column_block(b, r, r), .from = b.address(s), .mode = tensor::Load::Mode::tile});
+    const Address at = b.address(s);
+    const auto block = [&] {
+      const Reg column = b.scalar(u32);
+      return b.emit("shr.u32", {column, r, 6}), column;
+    };
+    tensor_copy::load(b, at, d, {0, r, block()}, at, {.mode = modifiers::tile});
+    tensor_copy::load(b, at, d, {0, r, 2}, at, {.mode = modifiers::tile});
+    tensor_copy::load(b, at, d, {0, r, r}, at,
+                      {.mode = modifiers::tile, .multicast_mask = m, .pred = b.guard(cluster::rank_is(b, 0))});
+    tensor_copy::store(b, d, {0, r, block()}, at, {.mode = modifiers::tile});
   });
+}
+
+TEST_CASE("tensor copies of every mode") {
+  const auto text = [](const std::function<void(Builder&, const Reg&, const Address&)>& body) {
+    Options options;
+    options.target = "sm_100a";
+    Builder b(options);
+    const Reg map = b.scalar(u64), at = b.scalar(u32);
+    body(b, map, b.address(at));
+    b.emit("ret");
+    const std::string all = ir::emit(b.finish().module);
+    const std::size_t begin = all.find("cp.");
+    return all.substr(begin, all.find(';', begin) - begin);
+  };
+  CHECK(text([](Builder& b, const Reg& map, const Address& at) {
+          tensor_copy::load(b, at, map, {0, 0, 0, 0}, at, {.mode = modifiers::im2col, .offsets = {{1, 2}}});
+        }) ==
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r0], [%rd0, {0, 0, 0, "
+        "0}], [%r0], {1, 2}");
+  CHECK(
+      text([](Builder& b, const Reg& map, const Address& at) {
+        tensor_copy::load(b, at, map, {0, 1, 2, 3, 4}, at, {.mode = modifiers::tile_gather4});
+      }) ==
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%r0], [%rd0, {0, 1, "
+      "2, 3, 4}], [%r0]");
+  CHECK(text([](Builder& b, const Reg& map, const Address& at) {
+          tensor_copy::reduce(b, modifiers::add, map, {0, 0}, at);
+        }) == "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%rd0, {0, 0}], [%r0]");
+  CHECK(text([](Builder& b, const Reg& map, const Address&) {
+          tensor_copy::prefetch(b, map, {0}, {.cache_hint = map});
+        }) == "cp.async.bulk.prefetch.tensor.1d.L2.global.L2::cache_hint [%rd0, {0}], %rd0");
+  const auto refused = [&](const tensor_copy::Coordinates& at, std::optional<Modifier> mode, const char* why) {
+    CHECK_THROWS_WITH_AS(text([&](Builder& b, const Reg& map, const Address& to) {
+                           tensor_copy::load(b, to, map, at, to, {.mode = mode});
+                         }),
+                         doctest::Contains(why), Refused);
+  };
+  refused({}, {}, "1 to 5 coordinates, one a dimension, not 0");
+  refused({0, 1}, modifiers::tile_gather4, "tile::gather4 takes 5 coordinates, a column and four rows, not 2");
+  refused({0, 1}, modifiers::im2col, "im2col");
 }
 
 TEST_CASE("matrices") {

@@ -204,9 +204,7 @@ TEST_CASE("shared memory") {
     const Barriers m = barriers(b, 2);
     const Reg d = b.scalar(u64);
     b.emit("mbarrier.init.shared::cta.b64", {m[1].where, 1});
-    tensor::Load copy;
-    copy.to = c.address(), copy.map = d, copy.at = {0, 0}, copy.bar = m[0].where;
-    tensor::load(b, copy);
+    tensor_copy::load(b, c.address(), d, {0, 0}, m[0].where);
   });
 }
 
