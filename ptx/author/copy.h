@@ -20,6 +20,6 @@ struct Coordinates {
 };
 
 #define PTX_FAMILY "ptx/author/families/tensor_copy.def"
-#include "ptx/author/families/declare.h"
+#include "ptx/author/families/declare.def"
 
 }  // namespace ptx::author::tensor_copy

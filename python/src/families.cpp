@@ -98,16 +98,10 @@ struct Convert<author::tensor_copy::Coordinates> {
 namespace ptx::python {
 namespace {
 
-<<<<<<< HEAD
 // In the order of docs/functions.md.
-const Family* const all[] = {&rows::mbarrier::family, &rows::barrier_slot::family, &rows::barrier_array::family,
-                             &rows::fence::family};
-=======
-// In the order of docs/families.md.
 const Family* const all[] = {&rows::mbarrier::family,    &rows::barrier_slot::family, &rows::barrier_array::family,
                              &rows::fence::family,       &rows::cp_async::family,     &rows::cp_async_bulk::family,
                              &rows::tensor_copy::family, &rows::tensormap::family};
->>>>>>> 25949b7 (Copies: functions of their rows; tensor copies of every mode; the spellings of 0.1.1 beside them)
 
 void add_functions(nb::object to, std::span<const Definition> definitions) {
   for (const Definition& definition : definitions)

@@ -167,7 +167,11 @@ struct Convert<std::optional<T>> {
     if (value.is_none()) return {};
     return Convert<T>::from(value, call);
   }
-  static std::string show(const std::optional<T>& value) { return value ? Convert<T>::show(*value) : "None"; }
+  static std::string show(const std::optional<T>& value) {
+    if constexpr (requires { Convert<T>::show(*value); })
+      if (value) return Convert<T>::show(*value);
+    return "None";
+  }
 };
 
 template <class T>

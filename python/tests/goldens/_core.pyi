@@ -123,6 +123,14 @@ class Diagnostic:
 
     def __repr__(self) -> str: ...
 
+def architectures() -> list:
+    """The rows of ptx/arch/targets.def, in the order of their numbers"""
+
+def target_of_device(major: int, minor: int) -> str:
+    """
+    The most specific target of a device of this compute capability, for example sm_90a
+    """
+
 class Form:
     """One form of an instruction: a row of the ISA"""
 
@@ -1499,6 +1507,563 @@ class fence:
         PTX ISA 9.7.13.4.
         """
 
+class cp_async:
+    """Copies of 4 to 16 bytes from global to shared memory, which go on while the thread does (sm_80)."""
+
+    @staticmethod
+    def ca(
+        smem_dst: Address,
+        global_src: Address,
+        byte_count: int,
+        src_size: Integer | None = None,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        prefetch: Literal["L2::64B", "L2::128B", "L2::256B"] | None = None,
+        cache_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Copies `byte_count` bytes, 4, 8 or 16, through all caches.  Of them `src_size` are read, the others are 0.
+
+        Emits `cp.async.ca{.dst}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count{, src_size}{, cache_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.3.1.
+        """
+
+    @staticmethod
+    def cg(
+        smem_dst: Address,
+        global_src: Address,
+        byte_count: int,
+        src_size: Integer | None = None,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        prefetch: Literal["L2::64B", "L2::128B", "L2::256B"] | None = None,
+        cache_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Copies 16 bytes through the L2 cache alone.  Of them `src_size` are read, the others are 0.
+
+        Emits `cp.async.cg{.dst}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count{, src_size}{, cache_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.3.1.
+        """
+
+    @staticmethod
+    def ca_unless(
+        smem_dst: Address,
+        global_src: Address,
+        byte_count: int,
+        ignore_src: Integer,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        prefetch: Literal["L2::64B", "L2::128B", "L2::256B"] | None = None,
+        cache_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`ca`; where the predicate `ignore_src` is true nothing is read, and zeros are written.
+
+        Emits `cp.async.ca{.dst}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count, ignore_src{, cache_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.3.1.
+        """
+
+    @staticmethod
+    def cg_unless(
+        smem_dst: Address,
+        global_src: Address,
+        byte_count: int,
+        ignore_src: Integer,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        prefetch: Literal["L2::64B", "L2::128B", "L2::256B"] | None = None,
+        cache_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`cg`; where the predicate `ignore_src` is true nothing is read, and zeros are written.
+
+        Emits `cp.async.cg{.dst}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count, ignore_src{, cache_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.3.1.
+        """
+
+    @staticmethod
+    def commit_group(*, pred: Guard = None) -> None:
+        """Makes a group of the thread's copies that are in no group yet.
+
+        Emits `cp.async.commit_group`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.3.2.
+        """
+
+    @staticmethod
+    def wait_group(n: int, *, pred: Guard = None) -> None:
+        """Waits until at most the `n` latest groups of the thread are not complete.
+
+        Emits `cp.async.wait_group n`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.3.3.
+        """
+
+    @staticmethod
+    def wait_all(*, pred: Guard = None) -> None:
+        """Waits for all copies of the thread.
+
+        Emits `cp.async.wait_all`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.3.3.
+        """
+
+    @staticmethod
+    def mbarrier_arrive(
+        mbar: Address,
+        *,
+        noinc: bool = False,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        pred: Guard = None,
+    ) -> None:
+        """Arrives at `mbar` when all copies of the thread so far are complete.  Unless `noinc`, the phase expects one arrival more.
+
+        Emits `cp.async.mbarrier.arrive{.noinc}{.space}.b64 [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.15.
+        """
+
+class cp_async_bulk:
+    """Copies of many bytes between global and shared memory (sm_90).  Addresses and sizes are multiples of 16; a copy completes at an mbarrier object, or in a group of the thread."""
+
+    @staticmethod
+    def load(
+        dst: Address,
+        src: Address,
+        size: Integer,
+        mbar: Address,
+        *,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        space: Literal["shared::cta", "shared::cluster"] | None = "shared::cluster",
+        report: Literal["mbarrier::report::disabled", "mbarrier::report::validity::per_16bytes::80000000", "mbarrier::report::validity::per_16bytes::8000", "mbarrier::report::validity::per_16bytes::80", "mbarrier::report::validity::per_16bytes::8", "mbarrier::report::validity::per_element::ff"] | None = None,
+        left: Integer | None = None,
+        right: Integer | None = None,
+        multicast_mask: Integer | None = None,
+        cache_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """From global to shared memory, to the same offset in each CTA of `multicast_mask`; the bytes complete at `mbar`.
+
+        Emits `cp.async.bulk{.relaxed}{.scope}{.dst}.global.mbarrier::complete_tx::bytes{.report}{.multicast::cluster}{.L2::cache_hint}{.ignore_oob}{.b128} [dst], [src], size{, left}{, right}, [mbar]{, multicast_mask}{, cache_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.4.1.
+        """
+
+    @staticmethod
+    def store(
+        dst: Address,
+        src: Address,
+        size: Integer,
+        *,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        cache_hint: Integer | None = None,
+        byte_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """From shared to global memory, in a group; bit i of `byte_mask` says whether byte i of every 16 is written.
+
+        Emits `cp.async.bulk{.relaxed}{.scope}.global.shared::cta.bulk_group{.L2::cache_hint}{.cp_mask}{.b128} [dst], [src], size{, cache_hint}{, byte_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.4.1.
+        """
+
+    @staticmethod
+    def to_cluster(
+        dst: Address,
+        src: Address,
+        size: Integer,
+        mbar: Address,
+        *,
+        scope: Literal["cta", "cluster"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """From this CTA's shared memory to another's; the bytes complete at `mbar`, which is the other's.
+
+        Emits `cp.async.bulk{.relaxed}{.scope}.shared::cluster.shared::cta.mbarrier::complete_tx::bytes{.b128} [dst], [src], size, [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.4.1.
+        """
+
+    @staticmethod
+    def reduce(
+        op: Literal["and", "or", "xor", "min", "max", "add", "inc", "dec"],
+        type: PtxType,
+        dst: Address,
+        src: Address,
+        size: Integer,
+        *,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        noftz: bool = False,
+        cache_hint: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """dst[i] = op(dst[i], src[i]) in global memory, in a group.
+
+        Emits `cp.reduce.async.bulk{.relaxed}{.scope}.global.shared::cta.bulk_group{.L2::cache_hint}.op{.noftz}.type [dst], [src], size{, cache_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.4.2.
+        """
+
+    @staticmethod
+    def reduce_to_cluster(
+        op: Literal["and", "or", "xor", "min", "max", "add", "inc", "dec"],
+        type: PtxType,
+        dst: Address,
+        src: Address,
+        size: Integer,
+        mbar: Address,
+        *,
+        scope: Literal["cta", "cluster"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """dst[i] = op(dst[i], src[i]) in another CTA's shared memory; the bytes complete at `mbar`, which is the other's.
+
+        Emits `cp.reduce.async.bulk{.relaxed}{.scope}.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.op.type [dst], [src], size, [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.4.2.
+        """
+
+    @staticmethod
+    def prefetch(
+        src: Address,
+        size: Integer,
+        *,
+        cache_hint: Integer | None = None,
+        evict_last: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Brings global memory into the L2 cache.
+
+        Emits `cp.async.bulk.prefetch.L2.global{.L2::cache_hint}{.L2::evict_last} [src], size{, cache_hint}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.25.4.3.
+        """
+
+    @staticmethod
+    def commit_group(*, pred: Guard = None) -> None:
+        """Makes a group of the thread's bulk copies that are in no group yet.
+
+        Emits `cp.async.bulk.commit_group`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.27.2.1.
+        """
+
+    @staticmethod
+    def wait_group(n: int, *, read: bool = False, pred: Guard = None) -> None:
+        """Waits until at most the `n` latest groups of the thread are not complete; with `read`, until the others have read their source.
+
+        Emits `cp.async.bulk.wait_group{.read} n`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.27.2.2.
+        """
+
+class tensor_copy:
+    """Copies of boxes of a tensor between global and shared memory (sm_90).  `coord` has a coordinate a dimension, innermost first; in the modes tile::gather4 and tile::scatter4 a column and four rows."""
+
+    @staticmethod
+    def load(
+        dst: Address,
+        src: Number,
+        coord: Sequence[Integer],
+        mbar: Address,
+        *,
+        mode: Literal["tile", "tile::gather4", "im2col", "im2col::w", "im2col::w::128", "tile::scatter4", "im2col_no_offs", "im2col_no_offs::w"] | None = None,
+        space: Literal["shared::cta", "shared::cluster"] | None = None,
+        offsets: Sequence[Integer] | None = None,
+        multicast_mask: Number | None = None,
+        cta_group: Literal[1, 2] | None = None,
+        cache_hint: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """cp.async.bulk.tensor: a box from global to shared memory.
+
+            dst: shared memory, 128-byte aligned
+            src: a register with the address of the tensor map
+            coord: where the box begins
+            mbar: where the bytes complete
+            mode: tile unless given
+            space: of `dst` and `mbar`: shared::cluster unless given
+            offsets: of the modes im2col: offsets within the filter
+            multicast_mask: CTAs of the cluster that get the box at the same offset
+            cta_group: 2: `mbar` may be the other CTA's of the pair
+            cache_hint: a policy that createpolicy made
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.27.1.2.
+        """
+
+    @staticmethod
+    def store(
+        dst: Number,
+        coord: Sequence[Integer],
+        src: Address,
+        *,
+        mode: Literal["tile", "tile::scatter4", "im2col_no_offs", "im2col_no_offs::w"] | None = None,
+        cache_hint: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """cp.async.bulk.tensor: a box from shared to global memory, in a group.
+
+            dst: a register with the address of the tensor map
+            coord: where the box begins
+            src: shared memory, 128-byte aligned
+            mode: tile unless given
+            cache_hint: a policy that createpolicy made
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.27.1.2.
+        """
+
+    @staticmethod
+    def reduce(
+        op: str,
+        dst: Number,
+        coord: Sequence[Integer],
+        src: Address,
+        *,
+        mode: Literal["tile", "im2col_no_offs", "im2col_no_offs::w"] | None = None,
+        cache_hint: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """cp.reduce.async.bulk.tensor: tensor[i] = op(tensor[i], src[i]), in a group.
+
+            op: add, min, max, inc, dec, and, or or xor
+            dst: a register with the address of the tensor map
+            coord: where the box begins
+            src: shared memory, 128-byte aligned
+            mode: tile unless given
+            cache_hint: a policy that createpolicy made
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.27.1.3.
+        """
+
+    @staticmethod
+    def prefetch(
+        src: Number,
+        coord: Sequence[Integer],
+        *,
+        mode: Literal["tile", "tile::gather4", "im2col", "im2col::w", "im2col::w::128"] | None = None,
+        offsets: Sequence[Integer] | None = None,
+        cache_hint: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """cp.async.bulk.prefetch.tensor: a box of global memory into the L2 cache.
+
+            src: a register with the address of the tensor map
+            coord: where the box begins
+            mode: tile unless given
+            offsets: of the modes im2col: offsets within the filter
+            cache_hint: a policy that createpolicy made
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.27.1.4.
+        """
+
+class tensormap:
+    """Fields of a tensor map of 128 bytes in global or shared memory (sm_90a)."""
+
+    @staticmethod
+    def replace_global_address(
+        map: Address,
+        value: Integer,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Where the tensor begins.
+
+        Emits `tensormap.replace.tile.global_address{.ss}.b1024.b64 [map], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_rank(
+        map: Address,
+        value: Integer,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """The rank less one.
+
+        Emits `tensormap.replace.tile.rank{.ss}.b1024.b32 [map], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_global_stride(
+        map: Address,
+        dim: int,
+        value: Integer,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """The stride of dimension `dim` + 1, in bytes.
+
+        Emits `tensormap.replace.tile.global_stride{.ss}.b1024.b64 [map], dim, value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_global_dim(
+        map: Address,
+        dim: int,
+        value: Integer,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """The size of dimension `dim`.
+
+        Emits `tensormap.replace.tile.global_dim{.ss}.b1024.b32 [map], dim, value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_box_dim(
+        map: Address,
+        dim: int,
+        value: Integer,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """The size of the box in dimension `dim`.
+
+        Emits `tensormap.replace.tile.box_dim{.ss}.b1024.b32 [map], dim, value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_element_stride(
+        map: Address,
+        dim: int,
+        value: Integer,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Every how many elements of dimension `dim` one is copied.
+
+        Emits `tensormap.replace.tile.element_stride{.ss}.b1024.b32 [map], dim, value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_elemtype(
+        map: Address,
+        value: int,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """The element type, by the manual's number.
+
+        Emits `tensormap.replace.tile.elemtype{.ss}.b1024.b32 [map], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_interleave_layout(
+        map: Address,
+        value: int,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """0: none, 1: 16 bytes, 2: 32 bytes.
+
+        Emits `tensormap.replace.tile.interleave_layout{.ss}.b1024.b32 [map], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_swizzle_mode(
+        map: Address,
+        value: int,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """0: none, 1: 32 bytes, 2: 64, 3: 128, 4: 96.
+
+        Emits `tensormap.replace.tile.swizzle_mode{.ss}.b1024.b32 [map], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_swizzle_atomicity(
+        map: Address,
+        value: int,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """0: 16 bytes, 1: 32, 2: 32 with 8-byte flip, 3: 64.
+
+        Emits `tensormap.replace.tile.swizzle_atomicity{.ss}.b1024.b32 [map], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
+    @staticmethod
+    def replace_fill_mode(
+        map: Address,
+        value: int,
+        *,
+        space: Literal["global", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Elements outside of the tensor: 0: zero, 1: NaN.
+
+        Emits `tensormap.replace.tile.fill_mode{.ss}.b1024.b32 [map], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.28.
+        """
+
 def families() -> list:
     """
     Each family: its name, what it is, and its functions: name, signature, docstring, section.
@@ -1513,8 +2078,6 @@ def stmatrix(*, smem: object, regs: object, layout: str = 'x4', trans: bool = Fa
 def ldmatrix(*, dst: object, src: object, layout: str = 'x4', trans: bool = False, pred: object | None = None) -> None: ...
 
 def stmatrix_x4_trans_f32_bf16(*, frag: object, smem_base: object, lane: object, row_stride: object, tmp_bf16: object | None = None, tmp_pack: object | None = None) -> None: ...
-
-cp_async: Any
 
 cluster: Any
 
