@@ -1,4 +1,5 @@
 """Writes docs/isa: a page for each chapter of instructions, special registers, and what of it is simulated and has run.
+The part of README.md that says what runs without a GPU comes from the same rows.
 
     python tools/isa_pages.py [--check]      --check: exit 1 where a page is not what the rows say, and write nothing
 
@@ -18,6 +19,8 @@ from pyptx import _core
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "isa"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- coverage: written by tools/isa_pages.py -->\n", "<!-- end of coverage -->\n"
 NOTE = "<!-- written by tools/isa_pages.py; the facts are the rows of ptx/isa/forms -->\n"
 
 
@@ -102,12 +105,53 @@ def coverage_page(all_chapters: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def missing(forms: list) -> list[str]:
+    """Opcodes of which no form is simulated."""
+    runs = collections.defaultdict(bool)
+    for form in forms:
+        runs[form.opcode] |= not form.unsimulated
+    return [f"`{name}`" + (" (asynchronous copies)" if name == "cp" else "") for name in runs if not runs[name]]
+
+
+def coverage_summary(all_chapters: dict) -> str:
+    """What the simulator runs: chapters of one title together, whichever manual numbers them."""
+    by_title = collections.defaultdict(list)
+    for (_, title), forms in all_chapters.items():
+        by_title[
+            title.replace(" Instructions", "").lower().replace("tensorcore", "Tensor Core").replace("simd", "SIMD")
+        ].extend(forms)
+    whole, part, none = [], [], []
+    for title, forms in by_title.items():
+        count = sum(not form.unsimulated for form in forms)
+        if count == len(forms):
+            whole.append(f"{title} ({count})")
+        elif count == 0:
+            none.append(f"{title} ({len(forms)})")
+        else:
+            lacks = ", ".join(missing(forms))
+            part.append(f"{title} ({count} of {len(forms)}{'; no ' if lacks else ''}{lacks})")
+    every = list(itertools.chain.from_iterable(all_chapters.values()))
+    simulated = sum(not form.unsimulated for form in every)
+    rows = [("runs", whole), ("runs in part", part), ("does not run yet", none)]
+    return (
+        f"**{simulated} of {len(every)} forms of instructions run without a GPU**, on the simulator; all are checked. By the manual's\n"
+        "chapters, with the number of forms:\n\n| | |\n|---|---|\n"
+        + "".join(f"| {what} | {', '.join(names)} |\n" for what, names in rows if names)
+    )
+
+
+def readme(all_chapters: dict) -> str:
+    """README.md with its part between the two marks written anew."""
+    before, _, rest = README.read_text().partition(BEGIN)
+    return before + BEGIN + coverage_summary(all_chapters) + END + rest.partition(END)[2]
+
+
 def pages() -> dict[str, str]:
     all_chapters = chapters()
     made = {file_of(*key): chapter_page(*key, forms) for key, forms in all_chapters.items()}
     made["special-registers.md"] = registers_page()
     made["coverage.md"] = coverage_page(all_chapters)
-    return made
+    return {f"docs/isa/{name}": text for name, text in made.items()} | {"README.md": readme(all_chapters)}
 
 
 def main() -> int:
@@ -115,13 +159,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     made = pages()
-    stale = [name for name, text in made.items() if not (PAGES / name).is_file() or (PAGES / name).read_text() != text]
+    stale = [name for name, text in made.items() if not (ROOT / name).is_file() or (ROOT / name).read_text() != text]
     if arguments.check:
-        print("\n".join(f"docs/isa/{name} is not what the rows say: run tools/isa_pages.py" for name in stale), end="")
+        print("\n".join(f"{name} is not what the rows say: run tools/isa_pages.py" for name in stale), end="")
         return 1 if stale else 0
     PAGES.mkdir(parents=True, exist_ok=True)
     for name in stale:
-        (PAGES / name).write_text(made[name])
+        (ROOT / name).write_text(made[name])
     print(f"{len(made)} pages, {len(stale)} written")
     return 0
 

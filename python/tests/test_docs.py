@@ -11,10 +11,28 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.S | re.M)
+
+
+@pytest.mark.parametrize("size", [1, 100, 128, 200, 1000])
+def test_the_first_example_is_right_for_every_size(size, capsys):
+    torch = pytest.importorskip("torch")
+    scope: dict = {}
+    name = "README.md, block 0"
+    (block,) = blocks_of("README.md")
+    linecache.cache[name] = (len(block), None, block.splitlines(True), name)
+    exec(compile(block, name, "exec"), scope)
+    assert ".visible .entry" in capsys.readouterr().out
+    a, b = torch.rand(size), torch.rand(size)
+    out = torch.full((size,), float("nan"))
+    assert torch.equal(scope["add"](a, b, out=out), a + b)
+
+
 @pytest.mark.parametrize("page", ["docs/authoring.md"])
 def test_snippets(page, capsys):
     scope: dict = {}
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.S | re.M)
+    blocks = blocks_of(page)
     assert blocks
     for number, block in enumerate(blocks):
         name = f"{page}, block {number}"
