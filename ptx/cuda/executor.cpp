@@ -41,7 +41,6 @@ class DriverProgram final : public launch::Program {
  public:
   DriverProgram(const Driver& driver, CUcontext context, CUfunction function, const Record& record, Diagnostics remarks)
       : driver_(driver), context_(context), function_(function), name_(record.entry), remarks_(std::move(remarks)) {
-    config_.grid_x = record.grid.x, config_.grid_y = record.grid.y, config_.grid_z = record.grid.z;
     config_.block_x = record.block.x, config_.block_y = record.block.y, config_.block_z = record.block.z;
     config_.shared_bytes = record.dynamic_shared;
     for (const launch::Parameter& parameter : record.parameters) offsets_.push_back(parameter.offset);
@@ -60,9 +59,10 @@ class DriverProgram final : public launch::Program {
   bool needs_buffers() const override { return false; }
   const Diagnostics& remarks() const override { return remarks_; }
 
-  [[gnu::hot]] Expected<Done> run(const Record&, std::span<const std::byte> parameters, std::span<const launch::Buffer>,
-                                  void* stream) override {
-    if (config_.grid_x == 0 || config_.grid_y == 0 || config_.grid_z == 0) return Done{};
+  [[gnu::hot]] Expected<Done> run(const Record& record, std::span<const std::byte> parameters,
+                                  std::span<const launch::Buffer>, void* stream) override {
+    const launch::Dim3& grid = record.grid;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return Done{};
     // A pointer a parameter, not one block of bytes (`extra`): the assembler places a parameter of alignment 64 by its
     // address in the constant bank (offset 48 after three pointers on sm_90, where the manual would say 64).
     void* usual[64];
@@ -77,12 +77,13 @@ class DriverProgram final : public launch::Program {
     if (config_.attribute_count == 0) {
       const CUlaunchConfig& c = config_;
       const CUresult result =
-          driver_.cuLaunchKernel(function_, c.grid_x, c.grid_y, c.grid_z, c.block_x, c.block_y, c.block_z,
+          driver_.cuLaunchKernel(function_, grid.x, grid.y, grid.z, c.block_x, c.block_y, c.block_z,
                                  c.shared_bytes, static_cast<CUstream>(stream), pointers, nullptr);
       if (result != cuda_success) return failed(result, "cuLaunchKernel");
       return Done{};
     }
     CUlaunchConfig config = config_;
+    config.grid_x = grid.x, config.grid_y = grid.y, config.grid_z = grid.z;
     config.stream = static_cast<CUstream>(stream);
     const CUresult result = driver_.cuLaunchKernelEx(&config, function_, pointers, nullptr);
     if (result != cuda_success) return failed(result, "cuLaunchKernelEx");
@@ -192,6 +193,8 @@ class DriverExecutor final : public launch::Executor {
     return std::shared_ptr<launch::Program>(
         new DriverProgram(driver_, context_, *function, record, std::move(remarks)));
   }
+
+  Expected<Done> fits(const Record& record) const override { return check(record, limits_); }
 
   Expected<Done> encode(const launch::TensorMapRecipe& recipe, launch::Element element, const launch::Buffer& buffer,
                         std::span<std::byte, 128> out) override {

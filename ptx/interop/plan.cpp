@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <tuple>
 
 #include "ptx/base/text.h"
 #include "ptx/interop/detail/call.h"
@@ -33,6 +34,23 @@ Expected<std::unique_ptr<Plan>> Plan::make(launch::Executor& executor, DLDevice 
   auto program = executor.prepare(ptx, plan->record_);
   if (!program) return program.why();
   plan->program_ = std::move(program).value();
+  return plan;
+}
+
+Expected<std::unique_ptr<Plan>> Plan::reshaped(launch::Record record) const {
+  const auto key = [](const launch::Record& r) {
+    return std::tie(r.entry, r.target, r.block, r.cluster, r.attributes, r.dynamic_shared, r.parameter_bytes);
+  };
+  const auto offset = [](const launch::Parameter& a, const launch::Parameter& b) { return a.offset == b.offset; };
+  const bool same = key(record) == key(record_) && std::ranges::equal(record.parameters, record_.parameters, offset);
+  if (!same)
+    return Diagnostic(Code::parameter_layout, Place{}, cat(record.entry, ": not another shape of the same launch"));
+  if (auto done = executor_->fits(record); !done) return done.why();
+  std::unique_ptr<Plan> plan(new Plan(std::move(record), device_));
+  plan->executor_ = executor_;
+  plan->program_ = program_;
+  if (auto done = plan->lay_out(); !done) return done.why();
+  if (auto done = plan->check_parameters(); !done) return done.why();
   return plan;
 }
 

@@ -59,6 +59,10 @@ class Plan {
   // The executor of the device.
   static Expected<std::unique_ptr<Plan>> make(DLDevice device, std::string_view ptx, launch::Record record);
 
+  // The plan of another shape: a record that differs in the sizes of its tensors, in the boxes of its maps and in the grid.
+  // It shares the program, so nothing is assembled. Its lines are not used: the program knows them.
+  Expected<std::unique_ptr<Plan>> reshaped(launch::Record record) const;
+
   // True where a call with these inputs would be taken: element types, ranks, sizes, strides, alignment, device.
   [[gnu::hot]] bool takes(std::span<const DLTensor> inputs, Sizes& sizes) const;
 

@@ -234,3 +234,67 @@ def test_the_drivers_jit_maps_errors_too():
     assert cubin[:4] == b"\x7fELF"
     with pytest.raises(PtxError, match=r"kernel\.ptx:6: PTX4011"):
         _core.assemble_with_driver(text, ARCH)
+
+
+def test_a_new_size_assembles_nothing():
+    """The grid is computed at the call: one trace and one module for all sizes, in graphs too."""
+    traces = []
+
+    @kernel(
+        in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=lambda N: (N // 32,), block=(32, 1, 1), arch=ARCH
+    )
+    def double(X, Y):
+        traces.append(X)
+        px, py = ptx.global_ptrs(X, Y)
+        index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px + index * 4))
+        ptx.inst.add.f32(value, value, value)
+        ptx.inst.st.global_.f32(ptx.addr(py + index * 4), value)
+        ptx.ret()
+
+    for n in (32, 64, 1 << 20, 32, 96):
+        x = torch.randn(n, device="cuda")
+        assert torch.equal(double(x), x + x)
+    small, large = torch.randn(64, device="cuda"), torch.randn(4096, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    double(small), double(large)
+    with torch.cuda.graph(graph):
+        a, b = double(small), double(large)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(a, small + small) and torch.equal(b, large + large)
+    assert len(traces) == 1
+
+
+@pytest.mark.skipif(torch.cuda.get_device_capability()[0] < 9, reason="skipped: tensor maps begin with Hopper")
+def test_boxes_follow_the_sizes():
+    """A tensor map's box is made of sizes that the body never reads."""
+    seen = []
+
+    @kernel(
+        in_specs=(Tile("M", "N", f32, tma_box=("M", "N")),),
+        out_specs=(Tile("M", "N", f32, tma_box=("M", "N")),),
+        block=(32, 1, 1),
+        arch=ARCH,
+        raw_params=[("u32", "bytes")],
+    )
+    def copy(X, Y):
+        seen.append(X)
+        source, target, bytes_ = X.tma_desc(), Y.tma_desc(), ptx.param(u32, "bytes")
+        box, full = smem.alloc(f32, (8, 16), align=128), smem.mbarrier(1)
+        with ptx.if_(reg.from_(ptx.special.tid.x(), u32) == 0):
+            ptx.mbarrier.init(full[0], 1)
+            ptx.fence.proxy_async_shared_cta()
+            ptx.mbarrier.arrive_expect_tx(full[0], bytes_)
+            ptx.cp.async_.bulk.tensor_2d(dst=box[0], src=source, coord=(0, 0), mbar=full[0])
+            ptx.mbarrier.wait(full[0], 0)
+            ptx.cp.async_.bulk.tensor_2d.store(dst=target, src=box[0], coord=(0, 0))
+            ptx.cp.async_.bulk.commit_group()
+            ptx.cp.async_.bulk.wait_group(0)
+        ptx.ret()
+
+    for shape in ((8, 16), (4, 8), (8, 4), (8, 16)):
+        x = torch.randn(*shape, device="cuda")
+        assert torch.equal(copy(x, bytes=4 * x.numel()), x)
+    assert len(seen) == 1

@@ -30,6 +30,7 @@ from jax_kernels import (
 from pyptx import Layout, Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.jax import call as jax_call
+from pyptx.signature import Arguments
 from pyptx.types import b16, bf16, e4m3, e5m2, f16, f32, f64, pred, s8, s32, u8, u16, u32
 
 pytestmark = marks
@@ -326,7 +327,7 @@ def test_a_report_of_the_simulator_names_kernel_argument_and_line():
 
 def raw_call(**attributes):
     good = make_axpb()
-    site = jax_call.Site.of(good, {"a": 2.0}, {"N": 32}, {})
+    site = jax_call.Site.of(good, Arguments({"a": 2.0}, {"N": 32}, {}))
     given = {**site.attributes, **attributes}
     given = {name: value for name, value in given.items() if value is not None}
     result = jax.ShapeDtypeStruct((32,), jnp.float32)
@@ -350,7 +351,7 @@ def test_attributes_that_say_nothing_are_errors_not_crashes(attributes, message)
 
 
 def test_arguments_of_another_program_are_refused_by_the_handler():
-    site = jax_call.Site.of(make_axpb(), {"a": 2.0}, {"N": 32}, {})
+    site = jax_call.Site.of(make_axpb(), Arguments({"a": 2.0}, {"N": 32}, {}))
 
     def call(x, shape, dtype=jnp.float32):
         made = jax.ffi.ffi_call("pyptx_launch", jax.ShapeDtypeStruct(shape, dtype))(x, **site.attributes)

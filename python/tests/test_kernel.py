@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import linecache
+import operator
 import threading
+import types
 
+import numpy
 import pytest
 
 from pyptx import Layout, Tile, emitter, intrinsic, kernel, ptx, reg, smem
@@ -20,7 +25,9 @@ def empty():
 
 
 def scale_kernel(**options):
-    @kernel(in_specs=(Tile("M", "N", f32),), out_specs=(Tile("M", "N", f32),), grid=lambda M, N: (M, N), **options)
+    options = {"grid": lambda M, N: (M, N), **options}
+
+    @kernel(in_specs=(Tile("M", "N", f32),), out_specs=(Tile("M", "N", f32),), **options)
     def scale(X, Y, *, factor=2.0, lanes=32):
         """Scales."""
         px, py = ptx.global_ptrs(X, Y)
@@ -99,6 +106,7 @@ def test_the_same_module_for_the_same_arguments():
     scale = scale_kernel()
     assert scale.module(M=2, N=8) is scale.module(N=8, M=2)
     assert scale.module(M=2, N=8) is not scale.module(M=2, N=16)
+    assert scale.module(M=3, N=8) is scale.module(N=8)  # the body reads N alone
 
 
 def test_what_is_kept_is_bounded():
@@ -110,6 +118,167 @@ def test_what_is_kept_is_bounded():
     for n in range(1000):
         numbered.ptx(n=n)
     assert len(numbered._kept) <= 128
+
+
+def traced(body, **options):
+    """A kernel of tensors X (M, N) and Y (K), and a list that its body adds to at every trace."""
+    seen = []
+
+    @kernel(in_specs=(Tile("M", "N", f32), Tile("K", f32)), **options)
+    def k(X, Y, *, flag=False):
+        seen.append(flag)
+        body(X, Y, flag)
+        ptx.ret()
+
+    return k, seen
+
+
+@pytest.mark.parametrize(
+    ("reads", "names"),
+    [
+        (lambda X, Y: None, ""),
+        (lambda X, Y: len(X.shape) + len(repr(X)), ""),
+        (lambda X, Y: X.shape[0], "M"),
+        (lambda X, Y: X.shape[-1], "N"),
+        (lambda X, Y: X.shape[1:], "N"),
+        (lambda X, Y: tuple(Y.shape), "K"),
+        (lambda X, Y: [*X.shape], "MN"),
+        (lambda X, Y: X.shape == (2, 3), "MN"),
+        (lambda X, Y: operator.eq((2, 3), X.shape), "MN"),
+        (lambda X, Y: 3 in X.shape, "MN"),
+        (lambda X, Y: hash(X.shape), "MN"),
+        (lambda X, Y: str(X.shape), "MN"),
+        (lambda X, Y: operator.mod("%d of %d", X.shape), "MN"),  # in C, past the methods
+        (lambda X, Y: f"{X.shape}", "MN"),
+        (lambda X, Y: X.shape + Y.shape, "MNK"),
+        (lambda X, Y: operator.add((1,), Y.shape), "K"),
+        (lambda X, Y: max(X.shape), "MN"),
+        (lambda X, Y: list(reversed(X.shape)), "MN"),
+        (lambda X, Y: copy.deepcopy(Y.shape)[0] + 1, "K"),
+        (lambda X, Y: numpy.prod(X.shape), "MN"),
+        (lambda X, Y: numpy.zeros(Y.shape), "K"),
+        (lambda X, Y: X.shape[0] > 1 and Y.shape[0], "MK"),
+        (lambda X, Y: X.shape[0] > 2 and Y.shape[0], "M"),
+    ],
+)
+def test_a_size_that_is_read_is_noticed(reads, names):
+    found = []
+    k, _ = traced(lambda X, Y, flag: found.append(reads(X, Y)))
+    assert k.specialise(M=2, N=3, K=4).sizes == {name: dict(M=2, N=3, K=4)[name] for name in names}
+    plain = types.SimpleNamespace(shape=(2, 3)), types.SimpleNamespace(shape=(4,))
+    if names:
+        expected = reads(*plain)
+        assert str(found[0]) == str(expected) and type(found[0]) is type(expected)
+
+
+def test_memory_of_a_tensor_s_shape_reads_it():
+    k, _ = traced(lambda X, Y, flag: (smem.alloc(f32, X.shape), smem.alloc(f32, Y.shape[0])))
+    text = k.ptx(M=2, N=3, K=4)
+    assert "[24]" in text and "[16]" in text and k.specialise(M=2, N=3, K=4).sizes == {"M": 2, "N": 3, "K": 4}
+
+
+def test_sizes_that_are_not_read_trace_nothing():
+    k, seen = traced(lambda X, Y, flag: X.shape[1] if flag else Y.shape[0])
+    for sizes in ({"M": 1, "N": 1, "K": 1}, {"M": 2, "N": 3, "K": 1}, {"M": 2, "N": 3, "K": 1, "flag": False}):
+        assert k.specialise(**sizes) is k.specialise(K=1)
+    assert seen == [False]
+    k.ptx(K=2)
+    assert seen == [False, False]
+    k.ptx(M=5, N=1, K=1, flag=True)
+    k.ptx(M=6, N=1, K=2, flag=True)
+    assert seen == [False, False, True]
+    k.ptx(M=6, N=2, K=2, flag=True)
+    assert seen == [False, False, True, True]
+
+
+def test_branches_read_other_sizes():
+    k, seen = traced(lambda X, Y, flag: reg.scalar(u32, init=X.shape[0] if Y.shape[0] > 4 else X.shape[1]))
+    small, large = k.specialise(M=1, N=2, K=3), k.specialise(M=1, N=2, K=5)
+    assert small.sizes == {"K": 3, "N": 2} and large.sizes == {"K": 5, "M": 1}
+    assert k.specialise(M=9, N=2, K=3) is small and k.specialise(M=1, N=9, K=5) is large
+    assert len(seen) == 2
+    assert k.specialise(M=9, N=9, K=3) is not small and k.specialise(M=9, N=9, K=5) is not large
+
+
+def test_a_size_that_was_asked_for_in_vain_is_remembered():
+    def body(X, Y, flag):
+        try:
+            reg.scalar(u32, init=Y.shape[0])
+        except AuthoringValueError:
+            reg.scalar(u32, init=77)
+
+    k, _ = traced(body)
+    assert "77" in k.ptx() and "77" not in k.ptx(K=5) and "77" in k.ptx(M=1)
+
+
+def test_a_symbol_may_be_a_parameter_of_the_body():
+    @kernel(in_specs=(Tile("M", "N", f32),))
+    def k(X, *, N, unrolled=2):
+        reg.scalar(u32, init=N * unrolled)
+        ptx.ret()
+
+    assert "mov.u32 %r0, 14;" in k.ptx(M=1, N=7)
+    with pytest.raises(TypeError, match="kernel k: template parameter 'N' has no default: pass N="):
+        k.ptx(M=1)
+
+
+def test_template_parameters_without_a_default_are_asked_for():
+    @kernel
+    def k(*, lanes):
+        ptx.ret()
+
+    with pytest.raises(TypeError, match="kernel k: template parameter 'lanes' has no default: pass lanes="):
+        k.ptx()
+    assert k.template_params == {"lanes": None} and ".entry k" in k.ptx(lanes=None)
+
+
+def test_specialisations_are_public():
+    found = scale_kernel(block=(64, 1, 1)).specialise(M=2, N=8, lanes=4)
+    assert found.template == {"factor": 2.0, "lanes": 4} and found.sizes == {"N": 8}
+    assert repr(found) == "Specialisation(scale, factor=2.0, lanes=4, N=8)"
+    assert found.text() == found.module.emit() and ".loc" in found.text(lineinfo=True)
+    record = found.record({"M": 3, "N": 8})
+    assert record.grid == (3, 8, 1) and [shape for _, _, shape, _ in record.tensors] == [(3, 8), (3, 8)]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"blok": 1}, TypeError, "@kernel has no option 'blok'; did you mean block"),
+        ({"zzz": 1}, TypeError, "@kernel has no option 'zzz'; it has arch, version, in_specs"),
+        ({"block": (1, 2, 3, 4)}, ValueError, "block has one to three sizes"),
+        ({"block": lambda M: M}, TypeError, "block has integers as sizes"),
+        ({"block": (0, 1)}, ValueError, "block has positive sizes"),
+        ({"cluster": 1.0}, TypeError, "cluster has integers as sizes"),
+        ({"grid": (-1,)}, ValueError, "grid has positive sizes"),
+        ({"shared_carveout": 101}, ValueError, "shared_carveout is a percentage, 0 to 100, not 101"),
+        ({"in_specs": Tile("N", f32)}, TypeError, "in_specs is a sequence of Tiles: in_specs=.*,"),
+        ({"out_specs": (f32,)}, TypeError, "out_specs has a Tile for each tensor, not"),
+        (
+            {"raw_params": [(f32, "a")]},
+            TypeError,
+            'raw_params: an entry is a type and a name.*; a type is spelled, "f32"',
+        ),
+        ({"raw_params": ["u32"]}, TypeError, "raw_params: an entry is a type and a name"),
+    ],
+)
+def test_options_are_checked_where_they_are_written(options, error, message):
+    with pytest.raises(error, match=message):
+        kernel(**options)
+
+
+def test_a_raw_parameter_has_a_name_of_its_own():
+    with pytest.raises(ValueError, match="raw_params of kernel k: 'X' is the name of a tensor already"):
+
+        @kernel(in_specs=(Tile("N", f32),), raw_params=[("u32", "X")])
+        def k(X):
+            ptx.ret()
+
+
+def test_every_option_is_explained():
+    text = kernel.__doc__
+    for name, parameter in inspect.signature(kernel).parameters.items():
+        assert name == "fn" or (f"\n        {name}: " in text and parameter.kind is parameter.KEYWORD_ONLY)
 
 
 def test_unknown_keyword():
@@ -260,13 +429,28 @@ def test_a_signature_with_stars():
 
 
 def test_grid_functions_fail_with_their_own_error():
-    scale = scale_kernel()
-    scale._grid = lambda M, N: M + "x"
+    scale = scale_kernel(grid=lambda M, N: M + "x")
     with pytest.raises(TypeError, match="unsupported operand"):
-        scale._grid_of({"M": 1, "N": 2}, {})
-    scale._grid = lambda Q: Q
-    with pytest.raises(TypeError, match="asks for Q.*M, N"):
-        scale._grid_of({"M": 1, "N": 2}, {})
+        scale.signature.grid.of({"M": 1, "N": 2}, {})
+
+
+@pytest.mark.parametrize("grid", [lambda Q: Q, lambda N, K: (N, K), lambda m, n: (m, n)])
+def test_grid_functions_ask_for_symbols(grid):
+    with pytest.raises(
+        TypeError, match="grid of kernel scale asks for [QKm]; the kernel's dimensions are M, N, its temp"
+    ):
+        scale_kernel(grid=grid)
+
+
+def test_grid_functions_may_number_the_symbols():
+    with pytest.raises(TypeError, match="asks for 3 sizes; the kernel's dimensions are M, N"):
+        scale_kernel(grid=lambda a, b, c, /: a)
+
+
+@pytest.mark.parametrize("grid", [lambda M, N: M / 2, (1.5,), lambda M: (M, "1"), True])
+def test_grids_are_of_integers(grid):
+    with pytest.raises(TypeError, match="grid.* has integers as sizes"):
+        scale_kernel(grid=grid).signature.grid.of({"M": 1, "N": 2}, {})
 
 
 @pytest.mark.parametrize(
@@ -277,14 +461,16 @@ def test_grid_functions_fail_with_their_own_error():
         ((5, 6), (5, 6, 1)),
         (lambda M, N: (N, M), (2, 1, 1)),
         (lambda N: N, (2, 1, 1)),
-        (lambda a, b: (a, b), (1, 2, 1)),
+        (lambda a, b, /: (a, b), (1, 2, 1)),
+        (lambda *sizes: sizes, (1, 2, 1)),
+        (lambda N, lanes: (N * lanes,), (64, 1, 1)),
+        (lambda N, way=3: (N, way), (2, 3, 1)),
         (lambda **sizes: sizes["N"], (2, 1, 1)),
     ],
 )
 def test_grids(grid, expected):
-    scale = scale_kernel()
-    scale._grid = grid
-    assert scale._grid_of({"M": 1, "N": 2}, scale.template_params) == expected
+    scale = scale_kernel(grid=grid)
+    assert scale.signature.grid.of({"M": 1, "N": 2}, scale.template_params) == expected
 
 
 def test_kernels_without_specs_cannot_be_called():

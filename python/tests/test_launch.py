@@ -23,8 +23,8 @@ except ImportError:
 needs_torch = pytest.mark.skipif(torch is None, reason="skipped: no torch")
 
 
-def make_scale(traces=None, **options):
-    """Y = factor * X, a thread an element; `traces` gets an entry each time the body runs."""
+def make_scale(traces=None, reads=False, **options):
+    """Y = factor * X, a thread an element; `traces` gets an entry each time the body runs, which may read its size."""
 
     @kernel(
         in_specs=(Tile("N", f32),),
@@ -35,7 +35,7 @@ def make_scale(traces=None, **options):
     )
     def scale(X, Y, *, factor=2.0):
         if traces is not None:
-            traces.append((X.shape, factor))
+            traces.append((reads and X.shape[0], factor))
         px, py = ptx.global_ptrs(X, Y)
         index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
         value = reg.scalar(f32)
@@ -70,8 +70,8 @@ def make_add():
     return add
 
 
-def random(n):
-    return np.random.default_rng(n).standard_normal(n, dtype=np.float32)
+def random(*shape):
+    return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
 
 
 def test_numpy_arrays_run_on_the_simulator():
@@ -91,18 +91,44 @@ def test_torch_tensors_come_back_as_torch_tensors():
         assert not make_scale()(torch.nn.Parameter(x)).requires_grad
 
 
-def test_each_shape_and_template_value_is_traced_once():
+@pytest.mark.parametrize("reads", [True, False])
+def test_each_size_that_is_read_and_template_value_is_traced_once(reads):
     traces = []
-    scale = make_scale(traces)
+    scale = make_scale(traces, reads)
     for _ in range(3):
         for n in (32, 96):
             x = random(n)
             np.testing.assert_array_equal(scale(x), x * 2)
             np.testing.assert_array_equal(scale(x, factor=3.0), x * 3)
             np.testing.assert_array_equal(scale(x), x * 2)  # a tuned call does not change the plain one
-    assert sorted(traces) == [((32,), 2.0), ((32,), 3.0), ((96,), 2.0), ((96,), 3.0)]
+    assert sorted(traces) == ([(32, 2.0), (32, 3.0), (96, 2.0), (96, 3.0)] if reads else [(False, 2.0), (False, 3.0)])
     scale(random(32), factor=3)  # an int is another value than a float that is equal to it
-    assert len(traces) == 5
+    assert len(traces) == (5 if reads else 3)
+
+
+def test_a_new_size_is_checked_like_the_first():
+    scale = make_scale()
+    scale(random(32))
+    with pytest.raises(LaunchValueError, match="argument `X`: its strides are"):
+        scale(random(192)[::2])
+    np.testing.assert_array_equal(scale(np.zeros(0, np.float32)), [])
+    with pytest.raises(LaunchValueError, match="dim mismatch"):
+        scale(random(64), out=random(96))
+
+
+def test_boxes_follow_the_sizes():
+    """A tensor map's box is made of sizes that the body never reads; test_gpu_launch.py copies such boxes."""
+
+    @kernel(in_specs=(Tile("M", "N", f32, tma_box=("M", "N")),), arch="sm_90")
+    def k(X):
+        X.tma_desc()
+        ptx.ret()
+
+    found = k.specialise(M=8, N=16)
+    assert found is k.specialise(M=8, N=32) and found.sizes == {}
+    fixed = kernel(k._fn, in_specs=(Tile("M", "N", f32, tma_box=(8, 16)),), arch="sm_90").specialise()
+    assert found.record({"M": 8, "N": 16}).to_bytes() == fixed.record({"M": 8, "N": 16}).to_bytes()
+    assert found.record({"M": 8, "N": 32}).to_bytes() != fixed.record({"M": 8, "N": 32}).to_bytes()
 
 
 def test_a_runtime_scalar_is_an_argument_not_a_specialisation():
@@ -442,7 +468,7 @@ def test_shapes_types_and_frameworks_alternate():
             x = torch.from_numpy(x)
         y = scale(x)
         assert type(y) is type(x) and (y == x * 2).all()
-    assert len(traces) == 3
+    assert len(traces) == 1
 
 
 def test_a_call_keeps_nothing_of_its_arguments():

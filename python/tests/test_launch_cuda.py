@@ -95,8 +95,16 @@ for turn in range(3):
     assert calls[-6:] == launch, calls
     assert len(calls) == (10 if turn == 0 else 6), calls  # module and function are loaded once
     assert parameters("<QQi") == (0x1000 + 256 * turn, 0xABCD00, -turn)
-passes(Tensor(0x1000, (6, 8)), n=1)
-assert "launch 6" in journal()
+for rows in (6, 7):
+    passes(Tensor(0x1000, (rows, 8)), n=1)
+    calls = journal()
+    assert f"launch {rows}" in calls and len(calls) == 6, calls  # a new size loads nothing
+try:
+    passes(Tensor(0x1000, (1 << 31, 8)), n=1)
+    raise SystemExit("not refused")
+except LaunchValueError as error:
+    assert "grid" in str(error) and "2147483648" in str(error), error
+assert journal() == []
 
 fake.fake_fail_next_launch(700)
 try:

@@ -92,7 +92,7 @@ def test_sizes_that_a_body_reads_cannot_stay_open():
 def test_what_a_program_carries_is_checked():
     x = torch.randn(64)
     kernels.add._prepare_op()
-    module = export._module(kernels.add, {}, {})
+    module = export._module(kernels.add.specialise(), {})
     launch = torch.ops.pyptx.launch
     (y,) = launch([x, x], module, [1, 1, 1], [64], [])
     assert torch.equal(y, x + x)

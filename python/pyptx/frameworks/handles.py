@@ -24,5 +24,4 @@ def checked(kernel: Kernel, launch: dict[str, Any]) -> Kernel:
 
 def unbound(kernel: Kernel, env: dict[str, int] | None) -> dict[str, int]:
     """The sizes that no input gives."""
-    bound = {name for tile in kernel.in_specs for name in tile.symbolic_dims}
-    return {name: size for name, size in (env or {}).items() if name in kernel._symbols and name not in bound}
+    return kernel.signature.unbound(env)

@@ -12,11 +12,11 @@ import sysconfig
 from typing import Any
 
 from pyptx import _core
-from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.launch.record import element_of, make_record, scalar_values
-from pyptx.specs import _FRAMEWORK_NAMES, unify_envs
+from pyptx.errors import LaunchTypeError
+from pyptx.launch.record import element_of
+from pyptx.specs import _FRAMEWORK_NAMES
 
-__all__ = ["call"]
+__all__ = ["call", "check_count"]
 
 
 def package_folders() -> list[str]:
@@ -30,19 +30,6 @@ def package_folders() -> list[str]:
         site.getusersitepackages(),
     ]
     return list(dict.fromkeys(path for path in beside + paths if path))
-
-
-def sizes_of(kernel, shapes) -> dict[str, int]:
-    envs = []
-    for name, tile, shape in zip(kernel._tensors, kernel.in_specs, shapes, strict=False):
-        try:
-            envs.append(tile.extract_env(shape))
-        except ValueError as error:
-            raise LaunchValueError(f"{kernel.__name__}: argument `{name}`: {error}") from None
-    try:
-        return unify_envs(envs)
-    except ValueError as error:
-        raise LaunchValueError(f"{kernel.__name__}: {error}") from None
 
 
 def _describe(kernel, name: str, array):
@@ -107,47 +94,37 @@ def _makers(kernel, env: dict[str, int], arrays: tuple, device: tuple[int, int])
 
 def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     """Specialises for these arguments, remembers the plan, and calls it."""
-    if not kernel._callable:
-        raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
-    expected = len(kernel.in_specs)
-    if len(arrays) != expected:
-        raise LaunchTypeError(f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}")
+    signature = kernel.signature
+    check_count(kernel, arrays)
     if "torch" in sys.modules:
         from pyptx.frameworks.torch import call as torch_call
 
         if torch_call.must_dispatch(kernel, arrays):
             return torch_call.call(kernel, arrays, kwargs, out, stream)
-    template, env, scalars = kernel._split(kwargs)
-    described = [_describe(kernel, name, array) for name, array in zip(kernel._tensors, arrays, strict=False)]
-    env |= unify_envs([sizes_of(kernel, [shape for shape, _, _ in described]), env])
+    described = [_describe(kernel, name, array) for name, array in zip(signature.tensors, arrays, strict=False)]
+    given = signature.with_shapes(signature.split(kwargs), [shape for shape, _, _ in described])
     # The device of the first CUDA tensor; a plan refuses tensors elsewhere by name. 1 is the host, 3 its pinned memory.
     devices = [device for _, _, device in described]
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
-    plan = _plan(kernel, kernel._find(template, env), env, template, device)
-    values = scalar_values(kernel, scalars, env, template)
+    plan = kernel.specialise_for(given).plan(given.sizes, device)
+    values = signature.scalar_values(given)
     result = plan(arrays, tuple(values), out, stream)
     # Scalars that choose nothing may change from call to call; all else must be the same to reach this plan again.
-    free = [raw.name for raw in kernel._raw if raw.name in kwargs and raw.name not in template and raw.name not in env]
+    chosen = {*given.template, *given.sizes}
+    free = [raw.name for raw in signature.raw if raw.name in kwargs and raw.name not in chosen]
     fixed = {name: value for name, value in kwargs.items() if name not in free}
-    known = [raw.name if raw.name in free else value for raw, value in zip(kernel._raw, values, strict=True)]
-    _core.remember(kernel, arrays, fixed, plan, known, _makers(kernel, env, arrays, device))
+    known = [raw.name if raw.name in free else value for raw, value in zip(signature.raw, values, strict=True)]
+    _core.remember(kernel, arrays, fixed, plan, known, _makers(kernel, given.sizes, arrays, device))
     return result
 
 
-def _plan(kernel, found, env: dict[str, int], template: dict[str, Any], device: tuple[int, int]):
-    """The plan of a specialisation on a device, made once."""
-    plan = found.plans.get(device)
-    if plan is None:
-        if found.record is None:
-            found.record = make_record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
-            found.record.lines(found.module.lines)
-        plan = _core.Plan.make(found.text(False), found.record, device)
-        if remarks := plan.remarks:
-            from pyptx.launch import resources
-
-            resources.warn(remarks)
-        found.plans[device] = plan
-    return plan
+def check_count(kernel, arrays):
+    """Refuses a kernel that cannot be called, and another number of arrays than it has inputs."""
+    if kernel.options.in_specs is None:
+        raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
+    expected = len(kernel.in_specs)
+    if len(arrays) != expected:
+        raise LaunchTypeError(f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}")
 
 
 _core.use_packages(package_folders())

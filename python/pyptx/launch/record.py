@@ -1,17 +1,18 @@
-"""What a kernel's launch is made of: its record for one specialisation, the values of its runtime scalars.
+"""What a kernel's launch is made of: the record of one specialisation for one set of sizes.
 
 Nothing here knows a framework or looks at an array.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from pyptx import _core
-from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.errors import LaunchValueError
+from pyptx.options import three
 from pyptx.specs import Layout, Tile
 
-__all__ = ["element_of", "make_record", "scalar_values", "three"]
+__all__ = ["element_of", "make_record"]
 
 # Tiles of untyped bits hold the unsigned integers of their width.
 _ELEMENTS = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "pred": "bool", "tf32": "f32"}
@@ -47,56 +48,34 @@ def _add_map(made, name: str, tile: Tile, env: dict[str, int]):
     made.tensor_map(name, box, tile.layout.swizzle_bytes, columns, columns and tile.tma_padding)
 
 
-def make_record(
-    kernel, env: dict[str, int], template: dict[str, Any], dynamic_shared: int, tensor_maps: list[str], grid=None
-):
-    """The launch of one specialisation; arguments in the order of the .entry's parameters.
+def make_record(specialisation, sizes: Mapping[str, int], grid=None):
+    """The launch of a specialisation for these sizes; arguments in the order of the .entry's parameters.
 
-    Symbols that `env` does not bind stay open, for the tensors of a call to bind; the grid is then the caller's.
+    Symbols that `sizes` does not bind stay open, for the tensors of a call to bind; the grid is then the caller's.
     """
-    block, cluster = (three(getattr(kernel, f"_{name}")) for name in ("block", "cluster"))
+    options, signature, module = specialisation.options, specialisation.signature, specialisation.module
     made = _core.Record(
-        kernel._entry,
-        kernel.arch,
-        grid or kernel._grid_of(env, template),
-        block,
-        cluster,
-        max(kernel.smem, dynamic_shared),
+        signature.entry,
+        options.arch,
+        grid or signature.grid.of(sizes, specialisation.template),
+        three(options.block, "block"),
+        three(options.cluster, "cluster"),
+        max(options.smem, module.dynamic_shared),
     )
-    made.attributes(**kernel._attributes)
-    inputs = len(kernel.in_specs)
-    for index, name in enumerate(kernel._tensors):
-        tile = kernel._specs.get(name)
+    made.attributes(**options.attributes)
+    for index, name in enumerate(signature.tensors):
+        tile = signature.tiles.get(name)
         if tile is None:
-            raise TypeError(f"kernel {kernel.__name__}: no Tile in in_specs or out_specs says what {name} is")
+            raise TypeError(f"kernel {signature.name}: no Tile in in_specs or out_specs says what {name} is")
         column = tile.layout is Layout.COL and tile.rank > 1
-        shape = [env.get(size, size) for size in tile.shape]
-        made.tensor(name, element_of(tile), shape, output=index >= inputs, column_major=column)
-    for raw in kernel._raw:
+        shape = [sizes.get(size, size) for size in tile.shape]
+        made.tensor(name, element_of(tile), shape, output=index >= len(signature.inputs), column_major=column)
+    for raw in signature.raw:
         if raw.pointer or raw.array is not None:
             raise NotImplementedError(
-                f"kernel {kernel.__name__}: only scalars among raw_params can be given in a call, not {raw.name}"
+                f"kernel {signature.name}: only scalars among raw_params can be given in a call, not {raw.name}"
             )
         made.scalar(raw.name, raw.type.name, raw.alignment)
-    for name in tensor_maps:
-        _add_map(made, name, kernel._specs[name], env)
+    for name in module.tensor_maps:
+        _add_map(made, name, signature.tiles[name], sizes)
     return made
-
-
-def three(value) -> tuple[int, int, int]:
-    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    return parts + (1,) * (3 - len(parts))
-
-
-def scalar_values(kernel, given: dict[str, Any], env: dict[str, int], template: dict[str, Any]) -> list[Any]:
-    values = []
-    for raw in kernel._raw:
-        for source in (given, env, template):
-            if source.get(raw.name) is not None:
-                values.append(source[raw.name])
-                break
-        else:
-            raise LaunchTypeError(
-                f"{kernel.__name__}: argument `{raw.name}` ({raw.spelled}) is not given: pass {raw.name}=..."
-            )
-    return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.errors import AssemblerWarning, PerformanceWarning
-from pyptx.launch.record import three
+from pyptx.options import three
 
 __all__ = ["Resources", "compile", "of", "warn"]
 
@@ -40,14 +41,13 @@ class Resources:
         return self.warps / self.most_warps
 
 
-def of(kernel, kwargs: dict[str, Any]) -> Resources:
+def of(found) -> Resources:
     """Assembles a specialisation (through the cache) and reads the assembler's log."""
-    found = kernel._specialise(kwargs)
-    block = three(kernel.block)
-    threads = block[0] * block[1] * block[2]
-    dynamic = max(kernel.smem, found.module.dynamic_shared)
+    options, module = found.options, found.module
+    threads = math.prod(three(options.block, "block"))
+    dynamic = max(options.smem, module.dynamic_shared)
     used, fits, remarks = _core.resources(
-        found.text(False), kernel.arch, kernel._entry, found.module.lines, threads, dynamic
+        found.text(), options.arch, found.signature.entry, module.lines, threads, dynamic
     )
     warn(remarks)
     return Resources(*used, dynamic, threads, *fits)
@@ -68,7 +68,6 @@ def compile(kernels: Iterable[Any], threads: int | None = None) -> list[Resource
     `pyptx.compile([rms_norm, (gemm, {"M": 4096, "BM": 128})])`.
     """
     items = [(item, {}) if not isinstance(item, tuple) else item for item in kernels]
-    for kernel, kwargs in items:
-        kernel._specialise(kwargs)  # bodies are Python: one after the other
+    made = [kernel.specialise(**kwargs) for kernel, kwargs in items]  # bodies are Python: one after the other
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:  # the assembler runs without Python's lock
-        return list(pool.map(lambda item: of(*item), items))
+        return list(pool.map(of, made))

@@ -18,9 +18,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 from pyptx import _core
 from pyptx._frozen import frozen
 from pyptx.errors import LaunchTypeError
-from pyptx.launch.call import sizes_of
-from pyptx.launch.record import element_of, make_record, scalar_values
-from pyptx.specs import Layout, unify_envs
+from pyptx.launch.call import check_count
+from pyptx.launch.record import element_of
+from pyptx.options import GRID_AXES
+from pyptx.specs import Layout
 
 __all__ = ["TARGET", "call", "check_version", "differentiable", "register"]
 
@@ -79,9 +80,9 @@ def _check(kernel, name: str, value, tile):
         )
 
 
-def _scalars(kernel, given, env, template) -> tuple:
-    values = tuple(scalar_values(kernel, given, env, template))
-    for raw, value in zip(kernel._raw, values, strict=True):
+def _scalars(kernel, given) -> tuple:
+    values = tuple(kernel.signature.scalar_values(given))
+    for raw, value in zip(kernel.signature.raw, values, strict=True):
         if isinstance(value, jax.core.Tracer):
             raise LaunchTypeError(
                 f"{kernel.__name__}: argument `{raw.name}`: a runtime scalar becomes part of the program, so it is a "
@@ -109,20 +110,17 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
 
 
 def _find(kernel, arrays, kwargs) -> Site:
-    if not kernel._callable:
-        raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
-    if len(arrays) != len(kernel.in_specs):
-        raise LaunchTypeError(f"{kernel.__name__}: expected {len(kernel.in_specs)} input arrays, got {len(arrays)}")
+    check_count(kernel, arrays)
     if not kernel.out_specs and not kernel.mutates:
         raise LaunchTypeError(
             f"{kernel.__name__}: it has no results, so a JAX program would drop the call: name its outputs in out_specs, "
             "or the inputs that it writes in mutates"
         )
-    template, env, scalars = kernel._split(kwargs)
-    for name, value, tile in zip(kernel._tensors, arrays, kernel.in_specs, strict=False):
+    signature = kernel.signature
+    given = signature.split(kwargs)
+    for name, value, tile in zip(signature.tensors, arrays, kernel.in_specs, strict=False):
         _check(kernel, name, value, tile)
-    env |= unify_envs([sizes_of(kernel, [value.shape for value in arrays]), env])
-    return Site.of(kernel, template, env, scalars)
+    return Site.of(kernel, signature.with_shapes(given, [value.shape for value in arrays]))
 
 
 # One kernel, specialised, with its scalars: what a call site launches.
@@ -136,26 +134,24 @@ class Site:
     """
 
     @classmethod
-    def of(cls, kernel, template, env, given, copies: int | None = None) -> Site:
-        found = kernel._find(template, env)
-        scalars = _scalars(kernel, given, env, template)
-        key = ("jax", copies, tuple((type(value), value) for value in scalars))
-        site = found.plans.get(key)
-        if site is None:
-            site = found.plans.setdefault(key, cls(kernel, template, env, given, copies, found, scalars))
-        return site
+    def of(cls, kernel, given, copies: int | None = None) -> Site:
+        """The site of these arguments; the same one for equal arguments, as jit keeps what it compiled by function."""
+        found = kernel.specialise_for(given)
+        scalars = _scalars(kernel, given)
+        key = "jax", copies, tuple(given.sizes.items()), frozen(scalars)
+        return found.kept(key, lambda: cls(kernel, given, copies, found, scalars))
 
-    def __init__(self, kernel, template, env, given, copies, found, scalars):
-        self.kernel, self.template, self.env, self.given, self.copies = kernel, template, env, given, copies
-        record = make_record(kernel, env, template, found.module.dynamic_shared, found.module.tensor_maps)
+    def __init__(self, kernel, given, copies, found, scalars):
+        self.kernel, self.given, self.copies = kernel, given, copies
+        record = found.record(given.sizes)
         if copies is not None:
-            record.repeat(copies, _AXES.index(kernel.batch))
+            record.repeat(copies, GRID_AXES.index(kernel.batch))
         record.lines(found.module.lines)
-        inputs = kernel._tensors[: len(kernel.in_specs)]
+        inputs = kernel.signature.input_names
         self.written = [inputs.index(name) for name in kernel.mutates]
         self.attributes = {
-            "kernel": kernel._entry,
-            "ptx": found.text(False),
+            "kernel": kernel.signature.entry,
+            "ptx": found.text(),
             "record": record.to_bytes(),
             "scalars": _core.pack_scalars(record, scalars),
             "in_place": bytes(self.written),
@@ -167,7 +163,7 @@ class Site:
 
     def shape(self, tile) -> tuple[int, ...]:
         batch = () if self.copies is None else (self.copies,)
-        return batch + tile.resolve_shape(self.env)
+        return batch + tile.resolve_shape(self.given.sizes)
 
     def launch(self, *arrays):
         """The FFI call itself."""
@@ -181,8 +177,8 @@ class Site:
             input_output_aliases={index: count + at for at, index in enumerate(self.written)},
         )(*arrays, **self.attributes)
 
-    def with_sizes(self, env, copies=None) -> Site:
-        return Site.of(self.kernel, self.template, {**self.env, **env}, self.given, copies)
+    def with_sizes(self, sizes, copies=None) -> Site:
+        return Site.of(self.kernel, self.given._replace(sizes={**self.given.sizes, **sizes}), copies)
 
 
 def _order(tile, copies) -> tuple[int, ...]:
@@ -192,7 +188,7 @@ def _order(tile, copies) -> tuple[int, ...]:
 
 
 def _named(function, kernel):
-    function.__name__ = function.__qualname__ = kernel._entry
+    function.__name__ = function.__qualname__ = kernel.signature.entry
     return function
 
 
@@ -243,16 +239,13 @@ def _batched(site: Site):
         kernel = site.kernel
         if kernel.batch is None:
             results = _one_by_one(site, function, count, batched, arrays)
-        elif kernel.batch in _AXES:
+        elif kernel.batch in GRID_AXES:
             results = _by_grid(site, count, batched, arrays)
         else:
             results = _by_rows(site, function, count, batched, arrays)
         return results, [True] * len(results)
 
     return function
-
-
-_AXES = ("grid.x", "grid.y", "grid.z")
 
 
 def _one_by_one(site, function, count, batched, arrays):
@@ -306,7 +299,7 @@ def _by_rows(site, function, count, batched, arrays):
         return _one_by_one(site, function, count, batched, arrays)
     spread = _spread(count, batched, arrays)
     arrays = [_merge(wide) if rows else array for wide, array, rows in zip(spread, arrays, has, strict=True)]
-    results = site.with_sizes({symbol: site.env[symbol] * count}).call(*arrays)
+    results = site.with_sizes({symbol: site.given.sizes[symbol] * count}).call(*arrays)
     return [_split(result, count) for result in results]
 
 
@@ -317,7 +310,7 @@ def _partitioned(site: Site):
     """Where rows are independent, each device runs the kernel on its own: nothing is gathered."""
     kernel = site.kernel
     symbol = kernel.batch
-    if symbol is None or symbol in _AXES:
+    if symbol is None or symbol in GRID_AXES:
         return site.launch
     function = custom_partitioning(lambda *arrays: site.launch(*arrays))
 

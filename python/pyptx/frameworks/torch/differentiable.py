@@ -16,7 +16,7 @@ class DifferentiableOp:
 
     def __init__(self, of):
         self.of, self.forward_kernel = of, of.forward_kernel
-        name = f"{of.forward_kernel._entry}_grad_{fingerprint(of)}"
+        name = f"{of.forward_kernel.signature.entry}_grad_{fingerprint(of)}"
         self.op = ops.family_of(of.forward_kernel, name, differentiates=self).op
         # A process that takes compiled code from Inductor's cache never traces the backward, whose ops that code names.
         for kernel in reached(of.backward_kernel):

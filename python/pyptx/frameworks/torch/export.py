@@ -17,7 +17,7 @@ import torch
 from pyptx import _core
 from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
 from pyptx.frameworks.torch import ops
-from pyptx.launch.record import make_record, scalar_values
+from pyptx.signature import Arguments
 
 __all__ = ["allow", "embedded"]
 
@@ -29,15 +29,17 @@ def embedded(name: str, arrays, template: str = "", **numbers):
     """A call of the kernel whose op has this name as a call of `pyptx::launch`."""
     family = ops.named(name)
     kernel, values = family.kernel, ops.read_template(template)
+    signature = kernel.signature
     if kernel.mutates:
         raise NotImplementedError(f"kernel {kernel.__name__} writes its inputs: exported programs carry none that do")
-    env = family.sizes(arrays, {**values, **numbers})
-    fixed = {symbol: size for symbol, size in env.items() if isinstance(size, int)}
-    module = _module(kernel, values, fixed)
-    grid = _grid(kernel, env, values)
-    given = {name: number for name, number in numbers.items() if number is not None}
-    scalars = scalar_values(kernel, given, env, values)
-    floats = [raw.type.name in _FLOATS for raw in kernel._raw]
+    open_sizes = family.sizes(arrays, {**values, **numbers})
+    fixed = {symbol: size for symbol, size in open_sizes.items() if isinstance(size, int)}
+    found = kernel.specialise_for(signature.split(values)._replace(sizes=fixed))
+    module = found.kept(("export", tuple(fixed.items())), lambda: _module(found, fixed))
+    grid = _grid(signature.grid.parts(open_sizes, found.template))
+    scalars = {name: number for name, number in numbers.items() if number is not None}
+    scalars = signature.scalar_values(Arguments(found.template, open_sizes, scalars))
+    floats = [raw.type.name in _FLOATS for raw in signature.raw]
     integers = [value for value, real in zip(scalars, floats, strict=True) if not real]
     reals = [float(value) for value, real in zip(scalars, floats, strict=True) if real]
     results = torch.ops.pyptx.launch(list(arrays), module, grid, integers, reals)
@@ -50,25 +52,16 @@ def allow():
     torch.compiler.allow_in_graph(embedded)
 
 
-def _grid(kernel, env: dict[str, Any], values: dict[str, Any]) -> list[Any]:
-    """The kernel's grid, of sizes that may be symbols."""
-    grid = kernel.grid
-    if callable(grid):
-        grid = kernel._call_grid(grid, {**values, **env}, list(env.values()))
+def _grid(grid) -> list[Any]:
+    """As three sizes, which may be symbols."""
     parts = list(grid) if isinstance(grid, (tuple, list)) else [1 if grid is None else grid]
     return parts + [1] * (3 - len(parts))
 
 
-def _module(kernel, values: dict[str, Any], fixed: dict[str, int]) -> str:
-    found = kernel._find(values, fixed)
-    if found.embedded is None:
-        traced = found.module
-        record = make_record(kernel, fixed, values, traced.dynamic_shared, traced.tensor_maps, grid=(1, 1, 1))
-        bytes_ = base64.b64encode(record.to_bytes()).decode()
-        found.embedded = json.dumps(
-            {"pyptx": _VERSION, "kernel": kernel._entry, "ptx": found.text(False), "record": bytes_}
-        )
-    return found.embedded
+def _module(found, fixed: dict[str, int]) -> str:
+    """A specialisation as the program's string.  The grid is an argument of the op."""
+    record = base64.b64encode(found.record(fixed, grid=(1, 1, 1)).to_bytes()).decode()
+    return json.dumps({"pyptx": _VERSION, "kernel": found.signature.entry, "ptx": found.text(), "record": record})
 
 
 @functools.lru_cache(256)

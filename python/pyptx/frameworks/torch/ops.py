@@ -58,18 +58,18 @@ class Family:
         self.kernel = kernel
         self.differentiates = differentiates
         self.name = name
-        self.inputs = kernel._tensors[: len(kernel.in_specs)]
-        self.numbers = {name: "SymInt" for name in kernel._symbols}
-        for raw in kernel._raw:
+        self.inputs = kernel.signature.input_names
+        signature = kernel.signature
+        self.numbers = {name: "SymInt" for name in signature.symbols}
+        for raw in signature.raw:
             self.numbers[raw.name] = "float" if raw.type.name in ("f16", "bf16", "f32", "f64") else "SymInt"
-        bound = {name for tile in kernel.in_specs for name in tile.symbolic_dims}
-        for name in (*kernel._template, *bound):  # what the string says, what the tensors say
+        for name in (*signature.template, *signature.bound):  # what the string says, what the tensors say
             self.numbers.pop(name, None)
         self._check()
         LIBRARY.define(self.schema(), tags=tags())
         self.op = getattr(torch.ops.pyptx, self.name).default
         for device in DEVICES:
-            LIBRARY.impl(self.name, self.run if self.numbers or kernel._template else kernel, device)
+            LIBRARY.impl(self.name, self.run if self.numbers or signature.template else kernel, device)
         torch.library.register_fake(self.op, self.fake, lib=LIBRARY)
         torch.library.register_vmap(self.op, self.batched, lib=LIBRARY)
         self._register_autocast()
@@ -81,7 +81,7 @@ class Family:
 
     def _check(self):
         kernel = self.kernel
-        if not kernel._callable:
+        if kernel.options.in_specs is None:
             raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
         if not self.inputs or not (kernel.out_specs or kernel.mutates):
             raise NotImplementedError(f"{kernel!r} is no torch op: it has no input, or nothing that it writes")
@@ -94,7 +94,7 @@ class Family:
             written = f"(a{index}!)" if name in self.kernel.mutates else ""
             arguments.append(f"Tensor{written} {name}")
         keywords = [f"{kind}? {name}=None" for name, kind in self.numbers.items()]
-        if self.kernel._template:
+        if self.kernel.signature.template:
             keywords.append('str template=""')
         if keywords:
             arguments += ["*", *keywords]
@@ -119,7 +119,7 @@ class Family:
     def sizes(self, arrays, keywords: dict[str, Any]) -> dict[str, Any]:
         """What each symbol is bound to: an int or a SymInt."""
         kernel = self.kernel
-        env = {name: keywords[name] for name in kernel._symbols if keywords.get(name) is not None}
+        env = {name: keywords[name] for name in kernel.signature.symbols if keywords.get(name) is not None}
         for name, tile, array in zip(self.inputs, kernel.in_specs, arrays, strict=True):
             about = f"{kernel.__name__}: argument `{name}`"
             if array.dtype is not dtype_of(element_of(tile)):
@@ -159,7 +159,7 @@ class Family:
 
     def _merges(self, in_dims) -> bool:
         symbol, tiles = self.kernel.batch, self.kernel.in_specs
-        if symbol not in self.kernel._symbols:
+        if symbol not in self.kernel.signature.symbols:
             return False
         return all(dim is None or tile.shape[0] == symbol for tile, dim in zip(tiles, in_dims, strict=False))
 

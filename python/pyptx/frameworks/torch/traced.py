@@ -1,0 +1,68 @@
+"""A kernel as torch.compile sees it.  Nothing here may touch torch before it is loaded, hence no decorators of torch's.
+
+Dynamo traces `_traced_call`, and checks at every later call all that it read: the less the better.  The methods after it
+are marked as constant: it runs them and keeps what they return.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Traced"]
+
+_SCHEMAS = 2  # raised when ops of torch get other arguments: compiled code on disk calls them by name
+
+
+class Traced:
+    """The part of `Kernel` that is for torch's compilers."""
+
+    _torch_family = _torch_op = None
+
+    def _traced_call(self, *arrays, **kwargs):
+        if "out" in kwargs and "out" not in self.signature.known:
+            # An op's outputs are its own: copied, where a call would write.
+            kwargs = dict(kwargs)
+            out = kwargs.pop("out")
+            results = self._traced_call(*arrays, **kwargs)
+            single = len(self.out_specs) == 1
+            for given, result in zip((out,) if single else out, (results,) if single else results, strict=True):
+                given.copy_(result)
+            return out
+        exporting = self._prepare_op()
+        if kwargs:
+            names = self._template_names(tuple(kwargs))
+            spelled = self._spell_template(names, tuple([kwargs[name] for name in names]))
+            kwargs = {name: value for name, value in kwargs.items() if name not in names}
+            if spelled:
+                kwargs["template"] = spelled
+        if exporting:
+            from pyptx.frameworks.torch import export
+
+            return export.embedded(self._op_name(), arrays, **kwargs)
+        return self._torch_op(*arrays, **kwargs)
+
+    def _prepare_op(self) -> bool:
+        """Registers the op; true where the call belongs to an exported program."""
+        from pyptx.frameworks.torch import call
+
+        return call.prepare(self)
+
+    def _op_name(self) -> str:
+        """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
+        from pyptx.frameworks.identity import fingerprint  # hashlib takes longer to import than this package
+
+        return f"{self.signature.entry.replace('$', '_')}_{fingerprint(self, _SCHEMAS)}"
+
+    def _template_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        signature = self.signature
+        signature.split(dict.fromkeys(name for name in names if name not in signature.symbols))  # refuses unknown names
+        for name in (signature.bound - set(signature.template)).intersection(names):
+            raise TypeError(f"kernel {signature.name}, as a torch op: the inputs give {name}; do not pass it")
+        return tuple(name for name in names if name in signature.template)
+
+    def _spell_template(self, names: tuple[str, ...], values: tuple) -> str:
+        from pyptx.frameworks.torch import ops
+
+        return ops.spell_template(self, dict(zip(names, values, strict=True)))
+
+    for _method in (_prepare_op, _op_name, _template_names, _spell_template):
+        _method._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
+    del _method

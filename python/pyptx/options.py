@@ -1,0 +1,191 @@
+"""What `@kernel` is told: one row an option, checked where it is written.  What the author's function adds is in signature.py."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pyptx._arch import detect_arch
+from pyptx.specs import Tile
+from pyptx.types import PtxType, from_name
+
+__all__ = ["Options", "RawParam", "three"]
+
+GRID_AXES = ("grid.x", "grid.y", "grid.z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of `@kernel`.
+
+    What the text is made for:
+        arch: the target, "sm_90a"; "auto" is the current device's.
+        version: of PTX, (8, 5); by default the first that knows the target.
+    What it is called with:
+        in_specs: a Tile for each input.  Without, the kernel is read (`.ptx()`), not called.
+        out_specs: a Tile for each output; a call allocates them.
+        raw_params: runtime scalars behind the tensors, ("u32", "n") or "u64.ptr.global.palign16" and the like.
+        mutates: names of the inputs that the kernel writes.
+        batch: how several calls become one, for vmap and sharding: the name of the first dimension of Tiles, along which
+            every index is computed on its own, or "grid.z" (x, y) where the body adds %ctaid.z times a tensor's size to the
+            address of each.
+    How it is launched:
+        grid: CTAs: one to three sizes, or a function of the symbols of the Tiles and the template values, by name.
+            It is asked at every new shape and is no part of the text.
+        block: threads of a CTA.
+        cluster: CTAs of a cluster.
+        smem: bytes of dynamic shared memory, beside what the body allocates.
+        cooperative: all CTAs are resident at once, so that they may wait for each other.
+        dependent_launch: it may start before the kernels ahead of it have ended (griddepcontrol).
+        priority: as that of streams.
+        shared_carveout: percent of the L1 memory that is shared memory.
+    What the text says beside the body:
+        extern_smem: the name of the dynamic shared memory; True for `global_smem`.
+        reqntid: the sizes of .reqntid.
+        raw_directives: (name, values) of each directive of the .entry, in place of `reqntid`.
+    """
+
+    arch: str = "sm_90a"
+    version: tuple[int, int] | None = None
+    in_specs: Sequence[Tile] | None = None
+    out_specs: Sequence[Tile] | None = None
+    grid: int | Sequence[int] | Callable[..., Any] | None = None
+    block: int | Sequence[int] = (1, 1, 1)
+    cluster: int | Sequence[int] = (1, 1, 1)
+    smem: int = 0
+    raw_params: Sequence[tuple[str, str]] | None = None
+    extern_smem: bool | str = False
+    reqntid: Sequence[int] | None = None
+    raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None
+    mutates: str | Sequence[str] = ()
+    batch: str | None = None
+    cooperative: bool = False
+    dependent_launch: bool = False
+    priority: int = 0
+    shared_carveout: int | None = None
+    # What follows from the above.
+    raw: tuple[RawParam, ...] = field(init=False, repr=False)
+    directives: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self):
+        known = {
+            "arch": detect_arch() if self.arch == "auto" else self.arch,
+            "version": None if self.version is None else tuple(self.version),
+            "in_specs": None if self.in_specs is None else _tiles(self.in_specs, "in_specs"),
+            "out_specs": None if self.out_specs is None else _tiles(self.out_specs, "out_specs"),
+            "mutates": (self.mutates,) if isinstance(self.mutates, str) else tuple(self.mutates),
+            "extern_smem": "global_smem" if self.extern_smem is True else self.extern_smem or "",
+            "raw": tuple(RawParam.read(row) for row in self.raw_params or ()),
+            "directives": _directives(self.reqntid, self.raw_directives),
+        }
+        for name, value in known.items():
+            object.__setattr__(self, name, value)
+        if self.grid is not None and not callable(self.grid):
+            three(self.grid, "grid")
+        three(self.block, "block")
+        three(self.cluster, "cluster")
+        if self.shared_carveout is not None and not 0 <= self.shared_carveout <= 100:
+            raise ValueError(f"shared_carveout is a percentage, 0 to 100, not {self.shared_carveout!r}")
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Of the launch record."""
+        return {
+            "cooperative": bool(self.cooperative),
+            "dependent": bool(self.dependent_launch),
+            "priority": int(self.priority),
+            "shared_carveout": -1 if self.shared_carveout is None else int(self.shared_carveout),
+        }
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Of the options, in the order of their rows."""
+        return [row.name for row in fields(cls) if row.init]
+
+    @classmethod
+    def told(cls, given: dict[str, Any]) -> Options:
+        """Options by name; TypeError for a name that is none."""
+        for name in given.keys() - set(cls.names()):
+            import difflib
+
+            near = difflib.get_close_matches(name, cls.names(), 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(cls.names())}"
+            raise TypeError(f"@kernel has no option {name!r}{hint}")
+        return cls(**given)
+
+    @classmethod
+    def signature(cls, *before: inspect.Parameter) -> inspect.Signature:
+        """The signature of a function that takes `before` and then the options."""
+        own = inspect.signature(cls).parameters.values()
+        return inspect.Signature([*before, *own])
+
+
+class RawParam:
+    """One entry of raw_params: ("u64.ptr.global.palign16", "x")."""
+
+    @classmethod
+    def read(cls, row) -> RawParam:
+        if not isinstance(row, (tuple, list)) or len(row) != 2 or not all(isinstance(part, str) for part in row):
+            hint = f'; a type is spelled, "{row[0].name}"' if _is_typed(row) else ""
+            raise TypeError(f'raw_params: an entry is a type and a name, ("u32", "n"), not {row!r}{hint}')
+        return cls(*row)
+
+    def __init__(self, spelled: str, name: str):
+        base, *rest = spelled.removeprefix(".").split(".")
+        self.spelled, self.name, self.type = spelled, name, from_name(base)
+        self.pointer = False
+        self.space = ""
+        self.alignment = self.pointer_alignment = 0
+        self.array: int | None = None
+        for part in rest:
+            if part == "ptr":
+                self.pointer = True
+            elif part in ("global", "shared", "local", "const", "param"):
+                self.space = part
+            else:
+                self._number(part)
+
+    def _number(self, part: str):
+        for prefix, name in (("align", "alignment"), ("palign", "pointer_alignment"), ("array", "array")):
+            digits = part.removeprefix(prefix)
+            if digits != part and digits.isdecimal():
+                setattr(self, name, int(digits))
+                return
+        raise ValueError(
+            f"raw_params: {self.spelled!r} of {self.name!r} is not type[.ptr][.space][.alignN][.palignN][.arrayN]"
+        )
+
+
+def three(value, what: str) -> tuple[int, int, int]:
+    """One to three sizes as three."""
+    if value is None:
+        return (1, 1, 1)
+    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"{what} has one to three sizes, not {value!r}")
+    if any(isinstance(part, bool) or not hasattr(part, "__index__") for part in parts):
+        raise TypeError(f"{what} has integers as sizes, not {value!r}")
+    sizes = tuple(part.__index__() for part in parts)
+    if min(sizes) < (0 if what.startswith("grid") else 1):
+        raise ValueError(f"{what} has positive sizes, not {value!r}")
+    return sizes + (1,) * (3 - len(sizes))
+
+
+def _tiles(specs, name: str) -> tuple[Tile, ...]:
+    if isinstance(specs, Tile):
+        raise TypeError(f"{name} is a sequence of Tiles: {name}=({specs!r},)")
+    for spec in specs:
+        if not isinstance(spec, Tile):
+            raise TypeError(f"{name} has a Tile for each tensor, not {spec!r}")
+    return tuple(specs)
+
+
+def _directives(reqntid, raw_directives) -> tuple[str, ...]:
+    rows = [("reqntid", reqntid)] if reqntid is not None and not raw_directives else raw_directives or ()
+    return tuple(f".{name} {', '.join(str(value) for value in values)}".rstrip() for name, values in rows)
+
+
+def _is_typed(row) -> bool:
+    return isinstance(row, (tuple, list)) and bool(row) and isinstance(row[0], PtxType)

@@ -1,0 +1,154 @@
+"""What a call of a kernel gives: tensors by position; template values, sizes and runtime scalars by name.
+
+Read once off the author's function and the options.  Knows no arrays.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.grid import Grid
+from pyptx.options import GRID_AXES, Options
+from pyptx.specs import Tile, unify_envs
+
+__all__ = ["Arguments", "Signature"]
+
+
+class Arguments(NamedTuple):
+    """Keyword arguments of a call, by what they are."""
+
+    template: dict[str, Any]  # parameters of the body; without those that have neither a default nor a value
+    sizes: dict[str, int]  # of the symbols that are known so far
+    scalars: dict[str, Any]
+
+
+class Signature:
+    """Names of a kernel: `tensors` (inputs, then outputs), `template` (names and defaults), `symbols` (of the Tiles)."""
+
+    def __init__(self, function: Callable, options: Options):
+        self.name = function.__name__
+        self.entry = re.sub(r"[^A-Za-z0-9_$]", "_", self.name)  # "<lambda>" is no name of PTX
+        self.inputs = tuple(options.in_specs or ())
+        self.outputs = tuple(options.out_specs or ())
+        self.raw = options.raw
+        self.tensors: list[str] = []
+        self.template: dict[str, Any] = {}
+        self.required: set[str] = set()  # template parameters without a default
+        self._read(function)
+        specs = self.inputs + self.outputs
+        if (options.in_specs is not None or options.out_specs is not None) and len(specs) > len(self.tensors):
+            raise TypeError(f"kernel {self.name} takes {len(self.tensors)} tensors but has specs for {len(specs)}")
+        self.tiles: dict[str, Tile] = dict(zip(self.tensors, specs, strict=False))
+        self.symbols = list(dict.fromkeys(name for tile in specs for name in tile.symbolic_dims))
+        self.bound = {name for tile in self.inputs for name in tile.symbolic_dims}  # symbols that the inputs give
+        self.known = {*self.template, *self.symbols, *(raw.name for raw in self.raw)}
+        self._check(options)
+        self.grid = Grid(options.grid, self.name, self.symbols, self.template)
+
+    @property
+    def input_names(self) -> list[str]:
+        return self.tensors[: len(self.inputs)]
+
+    def _read(self, function: Callable):
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                missing = parameter.default is parameter.empty
+                self.template[parameter.name] = None if missing else parameter.default
+                if missing:
+                    self.required.add(parameter.name)
+            elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                self.tensors.append(parameter.name)
+            else:
+                raise TypeError(f"kernel {self.name}: *{parameter.name} can be neither a tensor nor a template value")
+
+    def _check(self, options: Options):
+        for name in options.mutates:
+            if name not in self.input_names:
+                raise ValueError(f"mutates of kernel {self.name}: {name!r} is none of its inputs {self.input_names}")
+        for raw in self.raw:
+            if raw.name in self.tensors and self.tiles:
+                raise ValueError(f"raw_params of kernel {self.name}: {raw.name!r} is the name of a tensor already")
+        batch = options.batch
+        if batch is None or batch in GRID_AXES:
+            return
+        whose = f"batch={batch!r} of kernel {self.name}"
+        if batch not in self.symbols or batch in self.template:
+            raise ValueError(
+                f"{whose} is neither grid.x, grid.y or grid.z nor a dimension of its Tiles: {self.symbols}"
+            )
+        for name, tile in self.tiles.items():
+            if batch in tile.shape[1:]:
+                raise ValueError(f"{whose}: it is the first dimension of every Tile that has it, but not of {name}")
+        for name, tile in zip(self.tensors[len(self.inputs) :], self.outputs, strict=False):
+            if tile.shape[0] != batch:
+                raise ValueError(f"{whose}: every output has it as its first dimension, but {name} has not")
+
+    def split(self, keywords: Mapping[str, Any]) -> Arguments:
+        """Keyword arguments by what they are.  A name may be several things; a template integer may size a tensor."""
+        template, sizes, scalars = {n: v for n, v in self.template.items() if n not in self.required}, {}, {}
+        raw = {param.name for param in self.raw}
+        for name, value in keywords.items():
+            if name not in self.known:
+                raise TypeError(
+                    f"kernel {self.name} has no template parameter {name!r}; template parameters: "
+                    f"{sorted(self.template)}, dimensions: {sorted(self.symbols)}, raw parameters: {sorted(raw)}"
+                )
+            if name in self.symbols:
+                if isinstance(value, bool) or not hasattr(value, "__index__"):
+                    raise TypeError(f"dimension {name!r} of kernel {self.name} is an int, not {value!r}")
+                sizes[name] = value.__index__()
+            if name in self.template:
+                template[name] = value
+            if name in raw:
+                scalars[name] = value
+        for name in self.symbols:
+            if name not in sizes and type(template.get(name)) is int:
+                sizes[name] = template[name]
+        return Arguments(template, sizes, scalars)
+
+    def with_shapes(self, given: Arguments, shapes: Iterable[tuple[int, ...]]) -> Arguments:
+        """The same with the sizes that the inputs give."""
+        sizes = [given.sizes]
+        for name, tile, shape in zip(self.tensors, self.inputs, shapes, strict=False):
+            try:
+                sizes.append(tile.extract_env(shape))
+            except ValueError as error:
+                raise LaunchValueError(f"{self.name}: argument `{name}`: {error}") from None
+        try:
+            return given._replace(sizes=unify_envs(sizes))
+        except ValueError as error:
+            raise LaunchValueError(f"{self.name}: {error}") from None
+
+    def template_of(self, given: Arguments) -> dict[str, Any]:
+        """What the body is called with: a parameter without a default that is a symbol is the symbol's size."""
+        missing = self.required - given.template.keys()
+        if not missing:
+            return given.template
+        template = dict(given.template)
+        for name in sorted(missing):
+            if name not in given.sizes:
+                raise TypeError(f"kernel {self.name}: template parameter {name!r} has no default: pass {name}=...")
+            template[name] = given.sizes[name]
+        return template
+
+    def unbound(self, keywords: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Those of the keywords that are sizes which no input gives."""
+        return {n: size for n, size in (keywords or {}).items() if n in self.symbols and n not in self.bound}
+
+    def scalar_values(self, given: Arguments) -> list[Any]:
+        """The value of each runtime scalar: given by name, or the size or template value of its name."""
+        values = []
+        for raw in self.raw:
+            for source in (given.scalars, given.sizes, given.template):
+                if source.get(raw.name) is not None:
+                    values.append(source[raw.name])
+                    break
+            else:
+                raise LaunchTypeError(
+                    f"{self.name}: argument `{raw.name}` ({raw.spelled}) is not given: pass {raw.name}=..."
+                )
+        return values

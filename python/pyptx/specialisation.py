@@ -1,0 +1,154 @@
+"""A kernel for one set of template values, and for the sizes that its body read: module, text, and what the text becomes.
+
+A size that the body does not ask for chooses nothing here: it is part of a launch's record, which a plan has.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from pyptx import _core
+from pyptx._frozen import frozen
+from pyptx.options import Options
+from pyptx.signature import Arguments, Signature
+from pyptx.tensor_spec import Sizes
+
+__all__ = ["Specialisation"]
+
+_KEPT = 128  # specialisations of one kernel; the least recently used goes first
+_LAUNCHES = 1024  # shapes of one specialisation; sizes that never repeat must not grow without bound
+
+
+class Specialisation:
+    """One traced body.  Made by `Kernel.specialise`.
+
+    `module`: what the body wrote.  `template`: the values that it was called with.  `sizes`: those of the symbols that it
+    read; it is right for every call that agrees on these two.
+    """
+
+    def __init__(self, options: Options, signature: Signature, module, template: dict[str, Any], sizes: dict[str, Any]):
+        self.options, self.signature = options, signature
+        self.module = module
+        self.template = template
+        self.sizes = sizes
+        self._texts: dict[bool, str] = {}
+        self._launches: dict[Any, Any] = {}
+        self._programs: dict[Any, Any] = {}
+
+    def __repr__(self):
+        chosen = ", ".join(f"{name}={value!r}" for name, value in {**self.template, **self.sizes}.items())
+        return f"Specialisation({self.signature.name}, {chosen})"
+
+    def text(self, lineinfo: bool = False) -> str:
+        """The PTX text; `lineinfo` adds .file and .loc lines that lead back to the author's source."""
+        found = self._texts.get(lineinfo)
+        if found is None:
+            found = self._texts.setdefault(lineinfo, self.module.emit(lineinfo=lineinfo))
+        return found
+
+    def sass(self) -> str:
+        """What the machine executes: the text assembled and disassembled."""
+        return _core.sass(self.text(), self.options.arch, self.signature.name, self.module.lines)
+
+    def resources(self):
+        """Registers, spills, shared memory and occupancy: a `Resources`.  Needs no GPU."""
+        from pyptx.launch import resources
+
+        return resources.of(self)
+
+    def record(self, sizes: Mapping[str, int], grid=None):
+        """The launch for these sizes.  Symbols that they leave open are for the tensors of a call to bind, and the grid is
+        then the caller's."""
+        from pyptx.launch.record import make_record
+
+        return make_record(self, sizes, grid)
+
+    def plan(self, sizes: Mapping[str, int], device: tuple[int, int]):
+        """The plan of these sizes on a device.  The text is assembled for the first of a device; the others share what it
+        became."""
+        return self.kept(("plan", device, tuple(sizes.items())), lambda: self._plan(sizes, device))
+
+    def _plan(self, sizes, device):
+        record = self.record(sizes)
+        first = self._programs.get(device)
+        if first is not None:
+            return first.reshaped(record)
+        record.lines(self.module.lines)
+        plan = _core.Plan.make(self.text(), record, device)
+        if remarks := plan.remarks:
+            from pyptx.launch import resources
+
+            resources.warn(remarks)
+        self._programs.setdefault(device, plan)
+        return plan
+
+    def kept(self, key, make):
+        """What `make` made for the key: made once, as long as not too many others are."""
+        found = self._launches.get(key)
+        if found is None:
+            if len(self._launches) >= _LAUNCHES:
+                self._launches.clear()
+            found = self._launches.setdefault(key, make())
+        return found
+
+
+class Kept:
+    """Those of one kernel that are kept, by template values and by the sizes that each read."""
+
+    def __init__(self, function, options: Options, signature: Signature):
+        self._function, self._options, self._signature = function, options, signature
+        self._kept: OrderedDict[Any, Specialisation] = OrderedDict()
+        self._asked: dict[Any, list[tuple[str, ...]]] = {}  # by template values: which sizes the bodies read
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def find(self, given: Arguments) -> Specialisation:
+        """The kept one that these arguments choose, or a new one."""
+        template = self._signature.template_of(given)
+        values = tuple((name, frozen(value)) for name, value in template.items())
+        with self._lock:
+            # A body that met the same template values and the same sizes wherever it asked for one would ask for the same
+            # sizes again and write the same text. What it asked for may differ from branch to branch, hence several tries.
+            for names in self._asked.get(values, ()):
+                key = values, names, tuple(given.sizes.get(name) for name in names)
+                found = self._kept.get(key)
+                if found is not None:
+                    self._kept.move_to_end(key)
+                    return found
+        made = self._trace(template, given.sizes)  # unlocked: the body is the author's code and may take long
+        names = tuple(made.sizes)
+        with self._lock:
+            asked = self._asked.setdefault(values, [])
+            if names not in asked:
+                asked.append(names)
+            found = self._kept.setdefault((values, names, tuple(made.sizes.values())), made)
+            while len(self._kept) > _KEPT:
+                (oldest, _, _), _ = self._kept.popitem(last=False)
+                if not any(values == oldest for values, _, _ in self._kept):
+                    del self._asked[oldest]
+        return found
+
+    def _trace(self, template: dict[str, Any], known: Mapping[str, int]) -> Specialisation:
+        options, signature = self._options, self._signature
+        trace = _core.Trace(
+            signature.entry, options.arch, options.version, options.extern_smem, options.smem, list(options.directives)
+        )
+        if options.in_specs is not None or options.out_specs is not None:
+            for name in signature.tensors:
+                trace.add_pointer(name)
+        for raw in signature.raw:
+            trace.add_raw(raw.spelled, raw.name)
+        sizes = Sizes(signature.name, known)
+        with trace:
+            self._function(*(sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors), **template)
+        module = trace.finish()
+        if beyond := [note for note in module.notes if note.name == "assembler_only"]:
+            from pyptx.launch import resources
+
+            resources.warn(beyond)
+        return Specialisation(options, signature, module, template, dict(sizes.read))

@@ -1,0 +1,148 @@
+"""A tensor argument as the body sees it.  Which sizes a body asks for is noticed: the text depends on those alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyptx import _core
+from pyptx.errors import AuthoringValueError
+from pyptx.specs import Layout, Tile
+
+__all__ = ["Sizes", "TensorSpec", "TmaDescriptorHandle"]
+
+
+class TmaDescriptorHandle:
+    """`tensor.tma_desc()` outside a kernel: a name that stands for the tensor map."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: TensorSpec):
+        self.tensor = tensor
+
+    @property
+    def name(self) -> str:
+        return f"{self.tensor.name}_tma_desc"
+
+    def __repr__(self):
+        return f"TmaDescriptorHandle({self.name})"
+
+
+class TensorSpec:
+    """A tensor argument inside the body: its name and, where the kernel's specs say so, shape, dtype and layout."""
+
+    __slots__ = ("dtype", "layout", "name", "shape")
+
+    def __init__(
+        self, name: str, shape: tuple[int, ...] | None = None, dtype: Any = None, layout: Layout | None = None
+    ):
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.layout = layout
+
+    def tma_desc(self):
+        """The tensor's map: a register with its address inside a kernel, a symbolic handle outside."""
+        trace = _core.current_trace()
+        return TmaDescriptorHandle(self) if trace is None else trace.tma_desc(self.name)
+
+    def __repr__(self):
+        shape = self.shape.spelled() if isinstance(self.shape, _Shape) else self.shape
+        return f"TensorSpec({self.name!r}, shape={shape}, dtype={self.dtype})"
+
+
+class Sizes:
+    """Sizes of the symbols of one trace.  `read`: those that the body asked for, None for one that is not known."""
+
+    def __init__(self, kernel: str, known: Mapping[str, int]):
+        self.kernel, self.known = kernel, known
+        self.read: dict[str, int | None] = {}
+
+    def spec(self, name: str, tile: Tile | None) -> TensorSpec:
+        """The tensor argument of a Tile; of none: a name alone."""
+        if tile is None:
+            return TensorSpec(name)
+        shape = tuple.__new__(
+            _Shape, (_Size(self, size, name, tile) if isinstance(size, str) else size for size in tile.shape)
+        )
+        return TensorSpec(name, shape if tile.symbolic_dims else tile.shape, tile.dtype, tile.layout)
+
+    def ask(self, symbol: str, tensor: str, tile: Tile) -> int:
+        size = self.read[symbol] = self.known.get(symbol)
+        if size is None:
+            given = ", ".join(f"{each}=..." for each in tile.symbolic_dims if each not in self.known)
+            raise AuthoringValueError(
+                f"the shape of {tensor} in kernel {self.kernel} is not known: give {given}, "
+                f"as in {self.kernel}.ptx({given}), or call the kernel with tensors"
+            )
+        return size
+
+
+class _Size:
+    """A size that nobody asked for yet.  It lies in a shape for code in C, which takes a tuple's items past its methods; Python
+    gets ints."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, *origin):
+        self.origin = origin  # sizes, symbol, tensor, tile
+
+    def __index__(self) -> int:
+        sizes, *asked = self.origin
+        return sizes.ask(*asked)
+
+    __int__ = __index__
+
+    def __getattr__(self, name):
+        return getattr(self.__index__(), name)
+
+
+def _forward(name: str):
+    method = getattr(int, name)
+    return lambda self, *others: method(
+        self.__index__(), *(each.__index__() if isinstance(each, _Size) else each for each in others)
+    )
+
+
+for _name in (
+    "abs", "add", "and", "bool", "ceil", "divmod", "eq", "float", "floor", "floordiv", "format", "ge", "gt", "hash", "invert", "le",
+    "lshift", "lt", "mod", "mul", "ne", "neg", "or", "pos", "pow", "radd", "rand", "rdivmod", "repr", "rfloordiv", "rlshift", "rmod",
+    "rmul", "ror", "round", "rpow", "rrshift", "rshift", "rsub", "rtruediv", "rxor", "str", "sub", "truediv", "trunc", "xor",
+):  # fmt: skip
+    setattr(_Size, f"__{_name}__", _forward(f"__{_name}__"))
+
+
+class _Shape(tuple):
+    """A shape some of whose sizes are symbols: an item that is read is an int from then on, and part of the text's key."""
+
+    def __getitem__(self, index):
+        found = super().__getitem__(index)
+        if isinstance(index, slice):
+            return tuple([size.__index__() if isinstance(size, _Size) else size for size in found])
+        return found.__index__() if isinstance(found, _Size) else found
+
+    def __iter__(self):
+        return iter(self[:])
+
+    def __radd__(self, other):
+        return other + self[:]
+
+    def __reduce_ex__(self, protocol):
+        return tuple, (self[:],)
+
+    def spelled(self) -> str:
+        """For people: symbols by name, nothing is read."""
+        parts = [size.origin[1] if isinstance(size, _Size) else str(size) for size in tuple.__iter__(self)]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _whole(name: str):
+    method = getattr(tuple, name)
+    return lambda self, *others: method(self[:], *(each[:] if isinstance(each, _Shape) else each for each in others))
+
+
+for _name in (
+    "__add__", "__contains__", "__eq__", "__ge__", "__gt__", "__hash__", "__le__", "__lt__", "__mul__", "__ne__", "__repr__", "__rmul__",
+    "count", "index",
+):  # fmt: skip
+    setattr(_Shape, _name, _whole(_name))
