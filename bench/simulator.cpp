@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
       return 1;
     }
     const double seconds = seconds_of(**program, record, std::as_bytes(std::span(pointers)), buffers);
-    const double rate = static_cast<double>(ptx::sim::statistics(**program).thread_instructions) / seconds;
+    const double rate = static_cast<double>(ptx::sim::statistics().thread_instructions) / seconds;
     if (first == 0) first = rate;
     std::printf("%-8s %10.2f %24.3g %8.2f\n", cores ? std::to_string(cores).c_str() : "all", seconds * 1e3, rate,
                 rate / first);

@@ -76,9 +76,8 @@ class DriverProgram final : public launch::Program {
     if (current.result() != cuda_success) return failed(current.result(), "cuCtxPushCurrent");
     if (config_.attribute_count == 0) {
       const CUlaunchConfig& c = config_;
-      const CUresult result =
-          driver_.cuLaunchKernel(function_, grid.x, grid.y, grid.z, c.block_x, c.block_y, c.block_z,
-                                 c.shared_bytes, static_cast<CUstream>(stream), pointers, nullptr);
+      const CUresult result = driver_.cuLaunchKernel(function_, grid.x, grid.y, grid.z, c.block_x, c.block_y, c.block_z,
+                                                     c.shared_bytes, static_cast<CUstream>(stream), pointers, nullptr);
       if (result != cuda_success) return failed(result, "cuLaunchKernel");
       return Done{};
     }

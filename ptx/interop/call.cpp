@@ -60,7 +60,7 @@ struct Plan::Call {
 };
 
 bool Plan::matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symbols) const {
-  if (got.dtype != wanted.dtype || normal(got.device) != device_ || static_cast<std::uint32_t>(got.ndim) != wanted.rank)
+  if (!takes(wanted, got.dtype) || normal(got.device) != device_ || static_cast<std::uint32_t>(got.ndim) != wanted.rank)
     return false;
   for (std::uint32_t i = 0; i < wanted.rank; ++i) {
     const Size& size = sizes_[wanted.first + i];

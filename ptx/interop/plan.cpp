@@ -62,7 +62,12 @@ Expected<Done> Plan::lay_out() {
     const std::uint32_t alignment = std::max(argument.alignment, launch::bytes(argument.element));
     if ((alignment & (alignment - 1)) != 0)
       return about(Code::parameter_layout, argument.name, cat("alignment ", alignment, " is not a power of two"));
-    tensors_.push_back({spell(argument.element), alignment - 1, static_cast<std::uint32_t>(sizes_.size()),
+    const DLDataType dtype = spell(argument.element);
+    DLDataType twin = dtype;
+    if (twin.code <= DLDataType::unsigned_integer)
+      twin.code = twin.code == DLDataType::integer ? DLDataType::unsigned_integer : DLDataType::integer;
+    const std::uint16_t width = argument.untyped ? static_cast<std::uint16_t>(dtype.bits * dtype.lanes) : 0;
+    tensors_.push_back({dtype, twin, width, alignment - 1, static_cast<std::uint32_t>(sizes_.size()),
                         static_cast<std::uint32_t>(argument.shape.size()), argument.column_major});
     for (const launch::Dimension& dimension : argument.shape) {
       if (dimension.size >= 0) {
@@ -155,9 +160,11 @@ Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, const std::int6
   const auto say = [&](Code code, std::string_view message) { return about(code, argument.name, message); };
   if (normal(got.device) != device_)
     return say(Code::wrong_device, cat("it is on ", name(got.device), ", the call is on ", name(device_)));
-  if (got.dtype != wanted.dtype)
-    return say(Code::wrong_element,
-               cat("its dtype is ", name(got.dtype), ", the kernel takes ", launch::name(argument.element)));
+  if (!takes(wanted, got.dtype)) {
+    const std::string taken =
+        argument.untyped ? cat("any type of ", wanted.any_width, " bits") : std::string(launch::name(argument.element));
+    return say(Code::wrong_element, cat("its dtype is ", name(got.dtype), ", the kernel takes ", taken));
+  }
   if (static_cast<std::uint32_t>(got.ndim) != wanted.rank)
     return say(Code::wrong_rank, cat("its rank is ", got.ndim, " (shape ", spell(got.shape, got.ndim),
                                      "), the kernel takes rank ", wanted.rank));

@@ -59,8 +59,8 @@ class Plan {
   // The executor of the device.
   static Expected<std::unique_ptr<Plan>> make(DLDevice device, std::string_view ptx, launch::Record record);
 
-  // The plan of another shape: a record that differs in the sizes of its tensors, in the boxes of its maps and in the grid.
-  // It shares the program, so nothing is assembled. Its lines are not used: the program knows them.
+  // The plan of another shape: a record that differs in the sizes of its tensors, in the boxes of its maps and in the
+  // grid. It shares the program, so nothing is assembled. Its lines are not used: the program knows them.
   Expected<std::unique_ptr<Plan>> reshaped(launch::Record record) const;
 
   // True where a call with these inputs would be taken: element types, ranks, sizes, strides, alignment, device.
@@ -92,6 +92,8 @@ class Plan {
   };
   struct Tensor {
     DLDataType dtype;
+    DLDataType twin;              // the other integer type of the width; else `dtype`
+    std::uint16_t any_width = 0;  // bits of an element where any type of that size is taken; else 0
     std::uint32_t alignment_mask = 0;
     std::uint32_t first = 0, rank = 0;  // in sizes_
     bool column_major = false;
@@ -101,6 +103,10 @@ class Plan {
   Plan(launch::Record record, DLDevice device);
   Expected<Done> lay_out();
   Expected<Done> check_parameters() const;
+  static bool takes(const Tensor& wanted, DLDataType got) {
+    return got == wanted.dtype || got == wanted.twin ||
+           (wanted.any_width != 0 && got.bits * got.lanes == wanted.any_width);
+  }
   [[gnu::hot]] bool matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symbols) const;
   Diagnostic refusal(std::size_t index, const DLTensor& got, const std::int64_t* symbols) const;
   Expected<Done> take_outputs(Call& call) const;

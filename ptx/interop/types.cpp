@@ -123,10 +123,7 @@ DLDevice normal(DLDevice device) {
 Expected<launch::Executor*> executor(DLDevice device) {
   device = normal(device);
   if (device.type == DeviceType::cuda) return cuda::executor(device.id);
-  if (device.type == DeviceType::cpu) {
-    static sim::Simulator simulator;
-    return &simulator;
-  }
+  if (device.type == DeviceType::cpu) return &sim::simulator();
   return Diagnostic(
       Code::unsupported_device, Place{},
       cat("tensors on ", name(device), " run nowhere: kernels take CUDA tensors, and CPU tensors for the simulator"));

@@ -41,10 +41,36 @@ Error* fail(const Api* api, const launch::Record& record, Diagnostics why) {
   return fail(api, why);
 }
 
+std::size_t place(DLDevice device) {
+  return device.type == DeviceType::cpu ? 0 : static_cast<std::size_t>(device.id) + 1;
+}
+
+// A text, and a plan of it on each device: those of other shapes share the program.
+class Text {
+ public:
+  explicit Text(std::string ptx) : ptx_(std::move(ptx)) {}
+
+  Expected<std::unique_ptr<Plan>> plan(DLDevice device, const launch::Record& record) {
+    std::lock_guard lock(mutex_);
+    std::unique_ptr<Plan>& first = plans_[place(device)];
+    if (first != nullptr)
+      if (auto made = first->reshaped(record)) return made;  // else Plan::make says why not
+    auto made = Plan::make(device, ptx_, record);
+    if (!made) return made;
+    if (auto copy = (*made)->reshaped(record)) first = std::move(copy).value();
+    return made;
+  }
+
+ private:
+  std::string ptx_;
+  std::mutex mutex_;
+  std::unique_ptr<Plan> plans_[max_devices];
+};
+
 // What a call site launches: shared by all sites of one content.
 class Kernel {
  public:
-  Kernel(launch::Record record, std::string ptx) : record_(std::move(record)), ptx_(std::move(ptx)) {}
+  Kernel(launch::Record record, std::shared_ptr<Text> text) : record_(std::move(record)), text_(std::move(text)) {}
   ~Kernel() {
     for (const auto& plan : plans_) delete plan.load();
   }
@@ -53,13 +79,13 @@ class Kernel {
 
   // The plan of a device: lock-free once it is made.
   Expected<const Plan*> plan(DLDevice device) {
-    const std::size_t at = device.type == DeviceType::cpu ? 0 : static_cast<std::size_t>(device.id) + 1;
+    const std::size_t at = place(device);
     if (at >= max_devices)
       return Diagnostic(Code::unsupported_device, Place{}, cat(record_.entry, ": there are no GPUs beyond 62"));
     if (const Plan* found = plans_[at].load(std::memory_order_acquire)) return found;
     std::lock_guard lock(mutex_);
     if (const Plan* found = plans_[at].load(std::memory_order_acquire)) return found;
-    auto made = Plan::make(device, ptx_, record_);
+    auto made = text_->plan(device, record_);
     if (!made) return made.why();
     const Plan* const plan = made->release();
     plans_[at].store(plan, std::memory_order_release);
@@ -68,7 +94,7 @@ class Kernel {
 
  private:
   launch::Record record_;
-  std::string ptx_;
+  std::shared_ptr<Text> text_;
   std::mutex mutex_;  // over making plans
   std::atomic<const Plan*> plans_[max_devices] = {};
 };
@@ -77,6 +103,7 @@ class Kernel {
 Expected<std::shared_ptr<Kernel>> kernel(std::string_view record, std::string_view ptx) {
   static std::mutex mutex;
   static auto& known = *new std::unordered_map<std::string, std::weak_ptr<Kernel>>;
+  static auto& texts = *new std::unordered_map<std::string, std::weak_ptr<Text>>;
   const std::string key = cat(record, ptx);  // a record says where it ends
   std::lock_guard lock(mutex);
   if (const auto found = known.find(key); found != known.end())
@@ -84,7 +111,11 @@ Expected<std::shared_ptr<Kernel>> kernel(std::string_view record, std::string_vi
   auto read = launch::deserialise(record);
   if (!read) return read.why();
   std::erase_if(known, [](const auto& row) { return row.second.expired(); });
-  auto made = std::make_shared<Kernel>(std::move(read).value(), std::string(ptx));
+  std::erase_if(texts, [](const auto& row) { return row.second.expired(); });
+  std::weak_ptr<Text>& kept = texts[cat(read->entry, "\n", ptx)];
+  auto text = kept.lock();
+  if (text == nullptr) kept = text = std::make_shared<Text>(std::string(ptx));
+  auto made = std::make_shared<Kernel>(std::move(read).value(), std::move(text));
   known[key] = made;
   return made;
 }

@@ -16,8 +16,8 @@ class Program {
  public:
   virtual ~Program() = default;
 
-  // Runs the kernel once, on the grid of `record`, which may be another than that of the record it was prepared for; all else
-  // is the same. `parameters` is the filled parameter block (Record::parameter_bytes, tensor maps encoded in
+  // Runs the kernel once, on the grid of `record`, which may be another than that of the record it was prepared for;
+  // all else is the same. `parameters` is the filled parameter block (Record::parameter_bytes, tensor maps encoded in
   // place). `buffers` are the tensors behind its pointers, in the order of Record::tensors; an executor that checks
   // bounds takes them from here. `stream` is a CUstream, ignored by the simulator. Asynchronous on the driver.
   virtual Expected<Done> run(const Record& record, std::span<const std::byte> parameters,
@@ -37,8 +37,8 @@ class Executor {
   virtual std::string_view name() const = 0;  // "cuda:0", "simulator"
   // Prepares `record.entry` of this PTX text. Diagnostics carry lines of the text.
   virtual Expected<std::shared_ptr<Program>> prepare(std::string_view ptx, const Record& record) = 0;
-  // Refuses a record whose shape is beyond what a launch can have: what `prepare` checks of it. A program that is prepared
-  // for one grid runs any that passes.
+  // Refuses a record whose shape is beyond what a launch can have: what `prepare` checks of it. A program that is
+  // prepared for one grid runs any that passes.
   virtual Expected<Done> fits(const Record&) const { return Done{}; }
   // Writes the 128 bytes of a tensor map for one buffer. `out` is 64-byte aligned.
   virtual Expected<Done> encode(const TensorMapRecipe& recipe, Element element, const Buffer& buffer,

@@ -19,6 +19,13 @@ constexpr Row rows[] = {{"u8", 1},  {"u16", 2}, {"u32", 4},  {"u64", 8},  {"s8",
 std::uint32_t bytes(Element element) { return rows[static_cast<int>(element)].bytes; }
 std::string_view name(Element element) { return rows[static_cast<int>(element)].name; }
 
+bool takes(const TensorArgument& argument, Element given) {
+  if (argument.element == given) return true;
+  if (bytes(argument.element) != bytes(given)) return false;
+  const auto integer = [](Element element) { return name(element)[0] == 'u' || name(element)[0] == 's'; };
+  return argument.untyped || (integer(argument.element) && integer(given));
+}
+
 void append(Record& record, Parameter parameter, std::uint32_t alignment) {
   if (alignment == 0) alignment = parameter.kind == Parameter::Kind::tensor_map ? 64 : parameter.size;
   parameter.offset = (record.parameter_bytes + alignment - 1) / alignment * alignment;

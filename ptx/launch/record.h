@@ -52,7 +52,12 @@ struct TensorArgument {
   std::uint32_t alignment = 1;  // bytes that the data pointer must be a multiple of
   bool output = false;          // allocated by the call
   bool column_major = false;    // the last two dimensions; all else lies in row-major order
+  bool untyped = false;  // bits: elements of any type of this size are taken. What the call allocates is `element`
 };
+
+// Whether a tensor of elements `given` may be passed: of the same type; of the other integer type of its width, since
+// frameworks have few unsigned types; of any type of its width where the argument is untyped.
+bool takes(const TensorArgument& argument, Element given);
 
 // How cuTensorMapEncodeTiled is called for one tensor argument (driver API, "Tensor Map Object Management").
 struct TensorMapRecipe {

@@ -12,7 +12,7 @@ namespace ptx::launch {
 namespace {
 
 constexpr std::string_view magic = "ptxl";
-constexpr std::uint64_t version = 2;
+constexpr std::uint64_t version = 3;
 
 class Writer {
  public:
@@ -110,7 +110,7 @@ void fields(Archive& a, TensorArgument& t) {
   a.choice(t.element, Element::boolean);
   a.list(t.shape, [&](Dimension& d) { a.number(d.size), a.text(d.symbol); });
   a.number(t.alignment);
-  a.number(t.output), a.number(t.column_major);
+  a.number(t.output), a.number(t.column_major), a.number(t.untyped);
 }
 
 template <class Archive>

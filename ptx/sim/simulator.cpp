@@ -15,7 +15,19 @@
 
 namespace ptx::sim {
 
+struct Simulator::Settings {
+  mutable std::mutex mutex;
+  Options options;
+
+  Options get() const {
+    const std::lock_guard lock(mutex);
+    return options;
+  }
+};
+
 namespace {
+
+thread_local Statistics last_run;
 
 constexpr std::uint32_t max_threads = 1024;    // of a CTA
 constexpr std::uint32_t max_shared = 1 << 20;  // bytes of a CTA; hardware has less, this bounds what a text can ask for
@@ -47,14 +59,15 @@ std::optional<Diagnostic> check_shape(const launch::Record& r, const Program& pr
 
 class SimulatedProgram final : public launch::Program {
  public:
-  SimulatedProgram(std::unique_ptr<sim::Program> program, const Options& options)
-      : program_(std::move(program)), options_(options) {}
+  SimulatedProgram(std::unique_ptr<sim::Program> program, std::shared_ptr<const Simulator::Settings> settings)
+      : program_(std::move(program)), settings_(std::move(settings)) {}
 
   Expected<Done> run(const launch::Record& record, std::span<const std::byte> parameters,
                      std::span<const launch::Buffer> buffers, void*) override {
     if (auto problem = check_shape(record, *program_)) return std::move(*problem);
+    const Options options = settings_->get();
     Launch launch{.program = *program_,
-                  .options = options_,
+                  .options = options,
                   .grid = record.grid,
                   .block = record.block,
                   .cluster = record.cluster,
@@ -62,17 +75,9 @@ class SimulatedProgram final : public launch::Program {
     std::vector<std::vector<std::uint8_t>> shadows;
     place_memory(launch, record, parameters, buffers, shadows);
     run_clusters(launch);
-    {
-      const std::lock_guard lock(mutex_);
-      last_ = launch.statistics;
-    }
+    last_run = launch.statistics;
     if (!launch.faults.empty()) return launch.faults;
     return Done{};
-  }
-
-  Statistics last() const {
-    const std::lock_guard lock(mutex_);
-    return last_;
   }
 
  private:
@@ -92,7 +97,7 @@ class SimulatedProgram final : public launch::Program {
       const auto begin = reinterpret_cast<std::uint64_t>(buffers[i].data);
       const bool known = i < record.tensors.size();
       Range range{begin, begin + buffers[i].bytes, known ? record.tensors[i].name : cat("buffer ", i)};
-      if (known && record.tensors[i].output && options_.uninitialised) {
+      if (known && record.tensors[i].output && launch.options.uninitialised) {
         range.shadow = shadows.emplace_back(buffers[i].bytes).data();
       }
       if (buffers[i].bytes) launch.memory.add(std::move(range));
@@ -103,7 +108,8 @@ class SimulatedProgram final : public launch::Program {
     const std::uint64_t count = launch.grid.count() / launch.cluster.count();
     const std::uint32_t machine = std::max(1u, std::thread::hardware_concurrency());
     const std::uint64_t cores =
-        program_->communicates ? 1 : std::min<std::uint64_t>(options_.cores ? options_.cores : machine, count);
+        program_->communicates ? 1
+                               : std::min<std::uint64_t>(launch.options.cores ? launch.options.cores : machine, count);
     std::atomic<std::uint64_t> next{0};
     auto work = [&] { program_->communicates ? take_turns(launch, count) : one_by_one(launch, next, count); };
     std::vector<std::thread> threads;
@@ -146,12 +152,24 @@ class SimulatedProgram final : public launch::Program {
   }
 
   std::unique_ptr<sim::Program> program_;
-  Options options_;
-  mutable std::mutex mutex_;
-  Statistics last_;
+  std::shared_ptr<const Simulator::Settings> settings_;
 };
 
 }  // namespace
+
+Simulator::Simulator(Options options) : settings_(std::make_shared<Settings>()) { settings_->options = options; }
+
+Options Simulator::options() const { return settings_->get(); }
+
+void Simulator::use(const Options& options) {
+  const std::lock_guard lock(settings_->mutex);
+  settings_->options = options;
+}
+
+Simulator& simulator() {
+  static Simulator one;
+  return one;
+}
 
 Expected<std::shared_ptr<launch::Program>> Simulator::prepare(std::string_view ptx, const launch::Record& record) {
   const syntax::Parsed parsed = syntax::parse(std::string(ptx));
@@ -160,7 +178,7 @@ Expected<std::shared_ptr<launch::Program>> Simulator::prepare(std::string_view p
   if (has_error(lowered.diagnostics)) return lowered.diagnostics;
   auto program = decode(lowered.module, record.entry, record.lines);
   if (!program) return program.why();
-  return std::shared_ptr<launch::Program>(std::make_shared<SimulatedProgram>(std::move(*program), options_));
+  return std::shared_ptr<launch::Program>(std::make_shared<SimulatedProgram>(std::move(*program), settings_));
 }
 
 std::string_view unsimulated(std::string_view form) {
@@ -173,10 +191,7 @@ std::string_view unsimulated(std::string_view form) {
   return found == reasons.end() ? std::string_view{} : found->second;
 }
 
-Statistics statistics(const launch::Program& program) {
-  const auto* simulated = dynamic_cast<const SimulatedProgram*>(&program);
-  return simulated ? simulated->last() : Statistics{};
-}
+Statistics statistics() { return last_run; }
 
 Expected<Done> Simulator::encode(const launch::TensorMapRecipe& recipe, launch::Element element,
                                  const launch::Buffer& buffer, std::span<std::byte, 128> out) {

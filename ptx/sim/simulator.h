@@ -23,21 +23,29 @@ struct Statistics {
 
 class Simulator final : public launch::Executor {
  public:
-  explicit Simulator(Options options = {}) : options_(options) {}
+  explicit Simulator(Options options = {});
+  Options options() const;
+  // For the runs that begin from now on, also of programs that are prepared already.
+  void use(const Options& options);
   std::string_view name() const override { return "simulator"; }
   Expected<std::shared_ptr<launch::Program>> prepare(std::string_view ptx, const launch::Record& record) override;
   // A form of our own: TensorMap of memory/tensor_map.h. It means nothing to a driver.
   Expected<Done> encode(const launch::TensorMapRecipe& recipe, launch::Element element, const launch::Buffer& buffer,
                         std::span<std::byte, 128> out) override;
 
+  struct Settings;  // shared with the programs
+
  private:
-  Options options_;
+  std::shared_ptr<Settings> settings_;
 };
+
+// The one that runs calls with CPU tensors.
+Simulator& simulator();
 
 // Why the simulator does not run a form of isa, by its name; "": it runs it.
 std::string_view unsimulated(std::string_view form);
 
-// How much the last run of a prepared program executed.
-Statistics statistics(const launch::Program& program);
+// How much the last run that the calling thread asked for executed.
+Statistics statistics();
 
 }  // namespace ptx::sim

@@ -11,7 +11,7 @@ from pyptx import _core
 
 _core.set_package_folder(_os.path.dirname(__file__) + _os.sep)
 
-from pyptx import ptx, reg, smem  # noqa: E402
+from pyptx import ptx, reg, simulator, smem  # noqa: E402
 from pyptx._arch import detect_arch  # noqa: E402
 from pyptx._intrinsic import intrinsic  # noqa: E402
 from pyptx.frameworks.differentiable import differentiable_kernel  # noqa: E402
@@ -29,6 +29,7 @@ __all__ = [
     "kernel",
     "ptx",
     "reg",
+    "simulator",
     "smem",
 ]
 

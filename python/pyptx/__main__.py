@@ -53,6 +53,13 @@ def _parser() -> argparse.ArgumentParser:
         help="i32:5, f32:1.5 and the like; in:HEX, a buffer with these bytes; out:N, a buffer of N zero bytes that is "
         "printed at the end; or an .npy file",
     )
+    run.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="another schedule of warps; default: the plain one"
+    )
+    run.add_argument(
+        "--budget", type=int, metavar="N", help="instructions of warps that a cluster may execute; default: 2^27"
+    )
+    run.add_argument("--cores", type=int, default=0, metavar="N", help="of this machine; default: all")
     run.set_defaults(command=_run)
 
     isa = commands.add_parser("isa", help="the forms of an instruction: modifiers, operands, targets, rules")
@@ -108,20 +115,24 @@ def _parse(arguments) -> int:
 
 
 def _run(arguments) -> int:
-    from pyptx import _core
+    from pyptx import _core, simulator
     from pyptx.errors import PtxError
 
+    chosen = {"seed": arguments.seed, "cores": arguments.cores}
+    if arguments.budget is not None:
+        chosen["budget"] = arguments.budget
     try:
-        _core.run_text(
-            Path(arguments.file).read_bytes(),
-            arguments.file,
-            arguments.entry or "",
-            arguments.grid,
-            arguments.block,
-            arguments.cluster,
-            arguments.smem,
-            [argument.value for argument in arguments.args],
-        )
+        with simulator.options(**chosen):
+            _core.run_text(
+                Path(arguments.file).read_bytes(),
+                arguments.file,
+                arguments.entry or "",
+                arguments.grid,
+                arguments.block,
+                arguments.cluster,
+                arguments.smem,
+                [argument.value for argument in arguments.args],
+            )
     except (PtxError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -506,7 +506,9 @@ void init_plan(nb::module_& m) {
           nb::arg("ptx"), nb::arg("record"), nb::arg("device"), nb::rv_policy::take_ownership)
       .def(
           "reshaped",
-          [](const Plan& self, const launch::Record& record) { return value_or_raise(self.reshaped(record)).release(); },
+          [](const Plan& self, const launch::Record& record) {
+            return value_or_raise(self.reshaped(record)).release();
+          },
           nb::arg("record"), nb::rv_policy::take_ownership,
           "The plan of another shape: other sizes, boxes and grid; it shares what was assembled")
       .def_prop_ro("remarks", [](const Plan& self) { return nb::cast(self.remarks()); })

@@ -40,12 +40,13 @@ void add_parameter(launch::Record& record, launch::Parameter::Kind kind, const s
 }
 
 void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
-                bool output, bool parameter, bool column_major) {
+                bool output, bool parameter, bool column_major, bool untyped) {
   launch::TensorArgument tensor;
   tensor.name = name;
   tensor.element = element_named(dtype);
   tensor.output = output;
   tensor.column_major = column_major;
+  tensor.untyped = untyped;
   for (const nb::handle size : shape)
     if (nb::isinstance<nb::str>(size))
       tensor.shape.push_back({-1, nb::cast<std::string>(size)});
@@ -75,6 +76,14 @@ void add_tensor_map(launch::Record& record, const std::string& tensor, const std
   found->alignment = 16;
   record.tensor_maps.push_back(recipe);
   add_parameter(record, launch::Parameter::Kind::tensor_map, tensor + "_tma_desc", 128, record.tensor_maps.size() - 1);
+}
+
+// Whether a tensor argument of this element, or of bits, takes tensors of another.
+bool element_takes(const std::string& wanted, bool untyped, const std::string& given) {
+  launch::TensorArgument argument;
+  argument.element = element_named(wanted);
+  argument.untyped = untyped;
+  return launch::takes(argument, element_named(given));
 }
 
 // (name, element, dimensions, whether it is an output) of each tensor; a dimension is a size or the name of a symbol.
@@ -113,6 +122,7 @@ std::vector<Place> places(const Lines& lines) {
 }
 
 void init_record(nb::module_& m) {
+  m.def("element_takes", &element_takes, nb::arg("wanted"), nb::arg("untyped"), nb::arg("given"));
   using launch::Record;
   using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
   nb::class_<Record>(m, "Record",
@@ -130,7 +140,7 @@ void init_record(nb::module_& m) {
           nb::arg("entry"), nb::arg("target"), nb::arg("grid"), nb::arg("block"), nb::arg("cluster") = Three{1, 1, 1},
           nb::arg("dynamic_shared") = 0)
       .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
-           nb::arg("parameter") = true, nb::arg("column_major") = false,
+           nb::arg("parameter") = true, nb::arg("column_major") = false, nb::arg("untyped") = false,
            "Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless "
            "told "
            "otherwise")
@@ -169,6 +179,12 @@ void init_record(nb::module_& m) {
           "from_bytes",
           [](const nb::bytes& bytes) { return value_or_raise(launch::deserialise({bytes.c_str(), bytes.size()})); },
           nb::arg("bytes"))
+      .def(
+          "takes",
+          [](const Record& self, std::size_t index, const std::string& element) {
+            return !element.empty() && launch::takes(self.tensors.at(index), element_named(element));
+          },
+          nb::arg("index"), nb::arg("element"), "Whether tensor `index` may have elements of this type")
       .def_ro("entry", &Record::entry)
       .def_ro("target", &Record::target)
       .def_ro("dynamic_shared", &Record::dynamic_shared)

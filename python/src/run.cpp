@@ -125,8 +125,7 @@ void run(const nb::bytes& bytes, const std::string& file, const std::string& ent
   for (std::size_t i = 0; i < arguments.list.size(); ++i) add(made, function.parameters[i], arguments.list[i]);
   const Expected<Done> done = [&]() -> Expected<Done> {
     const nb::gil_scoped_release release;
-    sim::Simulator simulator;
-    auto program = simulator.prepare(text, made.record);
+    auto program = sim::simulator().prepare(text, made.record);
     if (!program) return program.why();
     return (*program)->run(made.record, made.block, made.buffers, nullptr);
   }();
@@ -136,6 +135,26 @@ void run(const nb::bytes& bytes, const std::string& file, const std::string& ent
 }  // namespace
 
 void init_run(nb::module_& m) {
+  m.def(
+      "simulator_options",
+      [] {
+        const sim::Options now = sim::simulator().options();
+        return nb::make_tuple(now.cores, now.budget, now.seed, now.uninitialised);
+      },
+      "(cores, budget, seed, uninitialised) of the simulator");
+  m.def(
+      "use_simulator_options",
+      [](std::uint32_t cores, std::uint64_t budget, std::uint64_t seed, bool uninitialised) {
+        sim::simulator().use({cores, budget, seed, uninitialised});
+      },
+      nb::arg("cores"), nb::arg("budget"), nb::arg("seed"), nb::arg("uninitialised"));
+  m.def(
+      "simulator_statistics",
+      [] {
+        const sim::Statistics last = sim::statistics();
+        return nb::make_tuple(last.warp_instructions, last.thread_instructions);
+      },
+      "(instructions of warps, instructions of threads) of the calling thread's last run");
   m.def("run_text", run, nb::arg("text"), nb::arg("file"), nb::arg("entry"), nb::arg("grid"), nb::arg("block"),
         nb::arg("cluster"), nb::arg("dynamic_shared"), nb::arg("arguments"),
         "Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards.");

@@ -116,6 +116,16 @@ def test_a_new_size_is_checked_like_the_first():
         scale(random(64), out=random(96))
 
 
+def test_a_plan_becomes_another_shape_of_the_same_launch_alone():
+    found = make_scale().specialise()
+    plan = found.plan({"N": 32}, (1, 0))
+    other = plan.reshaped(found.record({"N": 96}))
+    np.testing.assert_array_equal(other((random(96),)), random(96) * 2)
+    for wrong in (make_scale(smem=16), make_add()):
+        with pytest.raises(LaunchError, match="not another shape of the same launch"):
+            plan.reshaped(wrong.specialise().record({"N": 96}))
+
+
 def test_boxes_follow_the_sizes():
     """A tensor map's box is made of sizes that the body never reads; test_gpu_launch.py copies such boxes."""
 

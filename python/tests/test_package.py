@@ -17,6 +17,7 @@ def test_names():
     names = [
         "kernel",
         "reg",
+        "simulator",
         "smem",
         "ptx",
         "intrinsic",

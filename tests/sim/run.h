@@ -173,7 +173,7 @@ inline Result run(const std::string& text, const Fixture& fixture, ptx::sim::Opt
   if (!program) return result.diagnostics = program.why(), result;
   const auto done = (*program)->run(record, block, buffers, nullptr);
   if (!done) result.diagnostics = done.why();
-  result.statistics = sim::statistics(**program);
+  result.statistics = sim::statistics();
   std::size_t i = 0;
   for (const Argument& a : fixture.arguments) {
     if (a.kind == "in" || a.kind == "out" || a.kind == "inout") {

@@ -12,7 +12,7 @@ from pyptx.errors import LaunchValueError
 from pyptx.options import three
 from pyptx.specs import Layout, Tile
 
-__all__ = ["element_of", "make_record"]
+__all__ = ["element_of", "make_record", "takes", "untyped"]
 
 # Tiles of untyped bits hold the unsigned integers of their width.
 _ELEMENTS = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "pred": "bool", "tf32": "f32"}
@@ -21,6 +21,16 @@ _ELEMENTS = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "pred": "bool
 def element_of(tile: Tile) -> str:
     """The element type of the tensors that a tile takes."""
     return _ELEMENTS.get(tile.dtype.name, tile.dtype.name)
+
+
+def untyped(tile: Tile) -> bool:
+    """Whether the tile is of bits: its tensors have elements of any type of that width."""
+    return tile.dtype.name[0] == "b" and tile.dtype.name[1:].isdecimal()
+
+
+def takes(tile: Tile, element: str) -> bool:
+    """Whether a tensor of these elements may be passed: integers of one width are one type, bits take any of their width."""
+    return element != "" and _core.element_takes(element_of(tile), untyped(tile), element)
 
 
 def _box(tile: Tile, env: dict[str, int]) -> tuple[int, ...]:
@@ -69,7 +79,14 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None):
             raise TypeError(f"kernel {signature.name}: no Tile in in_specs or out_specs says what {name} is")
         column = tile.layout is Layout.COL and tile.rank > 1
         shape = [sizes.get(size, size) for size in tile.shape]
-        made.tensor(name, element_of(tile), shape, output=index >= len(signature.inputs), column_major=column)
+        made.tensor(
+            name,
+            element_of(tile),
+            shape,
+            output=index >= len(signature.inputs),
+            column_major=column,
+            untyped=untyped(tile),
+        )
     for raw in signature.raw:
         if raw.pointer or raw.array is not None:
             raise NotImplementedError(

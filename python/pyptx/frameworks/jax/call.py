@@ -19,7 +19,7 @@ from pyptx import _core
 from pyptx._frozen import frozen
 from pyptx.errors import LaunchTypeError
 from pyptx.launch.call import check_count
-from pyptx.launch.record import element_of
+from pyptx.launch.record import element_of, takes
 from pyptx.options import GRID_AXES
 from pyptx.specs import Layout
 
@@ -53,12 +53,26 @@ register()
 # Arguments.
 
 
+# What JAX calls the element types.
+_NAMES = {
+    "bool": "bool",
+    "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"{kind}{bits}": f"{name}{bits}" for kind, name in (("u", "uint"), ("s", "int")) for bits in (8, 16, 32, 64)},
+}
+_ELEMENTS = {name: element for element, name in _NAMES.items()}
+
+
 def dtype_of(tile) -> np.dtype:
     """The JAX type that a Tile's elements have."""
-    names = {"bool": "bool", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
-    element = element_of(tile)
-    kinds = {"u": "uint", "s": "int", "f": "float"}
-    return jax.numpy.dtype(names.get(element) or kinds[element[0]] + element[1:])
+    return jax.numpy.dtype(_NAMES[element_of(tile)])
+
+
+def _fits(tile, dtype: np.dtype) -> bool:
+    element = _ELEMENTS.get(dtype.name)
+    return element is not None and takes(tile, element)
 
 
 def _check(kernel, name: str, value, tile):
@@ -71,7 +85,7 @@ def _check(kernel, name: str, value, tile):
             f"{kernel.__name__}: argument `{name}`: its shape is {value.shape}; a kernel is made for known sizes, "
             "so a program that calls it cannot be exported for symbolic ones"
         )
-    if value.dtype != dtype_of(tile):
+    if not _fits(tile, value.dtype):
         hint = ""
         if tile.dtype.bits == 64 and not jax.config.jax_enable_x64:
             hint = " (JAX makes 64-bit types where jax_enable_x64 is set)"
@@ -169,9 +183,10 @@ class Site:
         """The FFI call itself."""
         arrays, like = _alike(arrays)
         count = len(self.kernel.out_specs)
+        types = [*map(dtype_of, self.kernel.out_specs), *(arrays[index].dtype for index in self.written)]
         return jax.ffi.ffi_call(
             TARGET,
-            [_struct(self.shape(tile), dtype_of(tile), like) for tile in self.results],
+            [_struct(self.shape(tile), dtype, like) for tile, dtype in zip(self.results, types, strict=True)],
             input_layouts=[_order(tile, self.copies) for tile in self.kernel.in_specs],
             output_layouts=[_order(tile, self.copies) for tile in self.results],
             input_output_aliases={index: count + at for at, index in enumerate(self.written)},

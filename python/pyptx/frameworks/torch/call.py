@@ -8,8 +8,7 @@ import torch
 
 from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.torch import export
-from pyptx.frameworks.torch.ops import Family, dtype_of, family_of
-from pyptx.launch.record import element_of
+from pyptx.frameworks.torch.ops import Family, family_of, fits
 
 __all__ = ["call", "keywords_of", "must_dispatch", "prepare", "run_op"]
 
@@ -86,7 +85,7 @@ def must_dispatch(kernel, arrays) -> bool:
         ):
             return True
         device = array.device.type
-        castable = array.is_floating_point() and array.dtype is not dtype_of(element_of(tile))
+        castable = array.is_floating_point() and not fits(tile, array.dtype)
         if castable and device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
             return True
     return torch._C._len_torch_dispatch_stack() > 0 and bool(arrays)

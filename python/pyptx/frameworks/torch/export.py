@@ -105,13 +105,13 @@ def _launch_op(inputs, module, grid, integers, reals):
 def _fake(inputs, module, grid, integers, reals):
     _, record = _read(module)
     env, outputs, arrays = {}, [], iter(inputs)
-    for name, element, shape, output in record.tensors:
+    for index, (name, element, shape, output) in enumerate(record.tensors):
         if output:
             size = [env[each] if isinstance(each, str) else each for each in shape]
             outputs.append(inputs[0].new_empty(size, dtype=ops.dtype_of(element)))
             continue
         array = next(arrays)
-        if array.dtype is not ops.dtype_of(element) or array.dim() != len(shape):
+        if not record.takes(index, ops.element_of_dtype(array.dtype)) or array.dim() != len(shape):
             raise LaunchTypeError(f"{record.entry}: argument `{name}`: expected {element} of rank {len(shape)}")
         for want, have in zip(shape, array.shape, strict=True):
             if isinstance(want, str):

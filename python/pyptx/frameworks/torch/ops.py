@@ -15,13 +15,15 @@ from typing import Any
 import torch
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.launch.record import element_of
+from pyptx.launch.record import element_of, takes
 from pyptx.specs import Layout
 
 __all__ = [
     "Family",
     "dtype_of",
+    "element_of_dtype",
     "family_of",
+    "fits",
     "named",
     "read_template",
     "spell_template",
@@ -43,12 +45,24 @@ _DTYPES = {
     **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
 
+_ELEMENTS = {getattr(torch, name): element for element, name in _DTYPES.items() if hasattr(torch, name)}
+
 _families: dict[str, Family] = {}
 
 
 def dtype_of(element: str) -> torch.dtype:
     """torch's dtype of a launch record's element type."""
     return getattr(torch, _DTYPES[element])
+
+
+def element_of_dtype(dtype: torch.dtype) -> str:
+    """The element type of tensors of this dtype; "" where kernels take none such."""
+    return _ELEMENTS.get(dtype, "")
+
+
+def fits(tile, dtype: torch.dtype) -> bool:
+    """Whether tensors of this dtype may be passed for the tile."""
+    return dtype is dtype_of(element_of(tile)) or takes(tile, element_of_dtype(dtype))
 
 
 class Family:
@@ -122,7 +136,7 @@ class Family:
         env = {name: keywords[name] for name in kernel.signature.symbols if keywords.get(name) is not None}
         for name, tile, array in zip(self.inputs, kernel.in_specs, arrays, strict=True):
             about = f"{kernel.__name__}: argument `{name}`"
-            if array.dtype is not dtype_of(element_of(tile)):
+            if not fits(tile, array.dtype):
                 raise LaunchTypeError(f"{about}: expected {element_of(tile)}, got {array.dtype}")
             if array.dim() != tile.rank:
                 raise LaunchValueError(f"{about}: {tile!r} has rank {tile.rank}, the tensor has rank {array.dim()}")
@@ -172,7 +186,6 @@ class Family:
     def _register_autocast(self):
         """Inside autocast, floating tensors become what the tiles say.  torch.library.register_autocast knows one type
         for all of them, and no keywords."""
-        types = [dtype_of(element_of(tile)) for tile in self.kernel.in_specs]
         kept = {self.inputs.index(name) for name in self.kernel.mutates}  # what is written to stays the caller's tensor
         for device in DEVICES:
             key = getattr(torch._C.DispatchKey, f"Autocast{device}")
@@ -180,8 +193,8 @@ class Family:
             def cast(*arrays, key=key, **keywords):
                 with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
                     cast = [
-                        array if index in kept else _cast(array, dtype)
-                        for index, (array, dtype) in enumerate(zip(arrays, types, strict=True))
+                        array if index in kept or fits(tile, array.dtype) else _cast(array, dtype_of(element_of(tile)))
+                        for index, (array, tile) in enumerate(zip(arrays, self.kernel.in_specs, strict=True))
                     ]
                     return self.op(*cast, **keywords)
 

@@ -1,0 +1,99 @@
+"""The simulator's options and statistics, from Python and from the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="skipped: no numpy")
+
+import pyptx  # noqa: E402
+from pyptx import Tile, kernel, ptx, reg, simulator  # noqa: E402
+from pyptx.__main__ import main  # noqa: E402
+from pyptx.errors import SimulationError  # noqa: E402
+from pyptx.types import f32, u32  # noqa: E402
+
+
+@kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=lambda N: (N // 32,), block=(32, 1, 1))
+def double(X, Y):
+    px, py = ptx.global_ptrs(X, Y)
+    index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
+    value = reg.scalar(f32)
+    ptx.inst.ld.global_.f32(value, ptx.addr(px + index * 4))
+    ptx.inst.add.f32(value, value, value)
+    ptx.inst.st.global_.f32(ptx.addr(py + index * 4), value)
+    ptx.ret()
+
+
+def test_options_hold_inside_with():
+    plain = simulator.Options()
+    assert simulator.current() == plain and pyptx.simulator is simulator
+    with simulator.options(seed=3, cores=1) as outer:
+        assert outer == simulator.current() == simulator.Options(seed=3, cores=1)
+        with pytest.raises(ZeroDivisionError), simulator.options(budget=5):
+            assert simulator.current() == simulator.Options(seed=3, cores=1, budget=5)
+            raise ZeroDivisionError
+        assert simulator.current() == outer
+    assert simulator.current() == plain
+
+
+def test_a_budget_ends_a_run():
+    @kernel(in_specs=(Tile(1, u32),), out_specs=(Tile(1, u32),), raw_params=[("u32", "n")])
+    def count(X, Y):
+        px, py = ptx.global_ptrs(X, Y)
+        value = reg.scalar(u32)
+        ptx.inst.ld.global_.u32(value, ptx.addr(px))
+        for _ in ptx.range_(0, ptx.param(u32, "n")):
+            value += 1
+        ptx.inst.st.global_.u32(ptx.addr(py), value)
+        ptx.ret()
+
+    x = np.ones(1, np.uint32)
+    assert count(x, n=50_000) == 50_001
+    with simulator.options(budget=1000), pytest.raises(SimulationError, match="PTX5040"):
+        count(x, n=50_000)  # prepared before: options are those of the run
+    assert count(x, n=50_000) == 50_001
+
+
+def test_statistics_are_of_the_last_run():
+    found = []
+    for rows in (1, 4):
+        double(np.ones(32 * rows, np.float32))
+        found.append(simulator.statistics())
+    assert all(each.thread_instructions == 32 * each.warp_instructions for each in found)
+    assert found[1].warp_instructions == 4 * found[0].warp_instructions > 0
+
+
+def test_seeds_and_cores_change_no_result():
+    x = np.arange(256, dtype=np.float32)
+    for chosen in ({"seed": 7}, {"cores": 1}, {"cores": 2, "seed": 9}):
+        with simulator.options(**chosen):
+            np.testing.assert_array_equal(double(x), x + x)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "error", "message"),
+    [
+        ({"seeds": 1}, TypeError, "the simulator has no option 'seeds'; it has cores, budget, seed, uninitialised"),
+        ({"seed": 1.5}, TypeError, "seed of the simulator is an int, not 1.5"),
+        ({"seed": -1}, ValueError, "seed of the simulator is 0 to"),
+        ({"budget": 0}, ValueError, "budget of the simulator is 1 to"),
+        ({"cores": 5000}, ValueError, "cores of the simulator is 0 to 1024, not 5000"),
+    ],
+)
+def test_options_are_checked(chosen, error, message):
+    with pytest.raises(error, match=message), simulator.options(**chosen):
+        pass
+    assert simulator.current() == simulator.Options()
+
+
+LOOP = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nagain:\n\tbra again;\n}\n"
+
+
+def test_the_command_takes_them(tmp_path, capsys):
+    file = tmp_path / "loop.ptx"
+    file.write_text(LOOP)
+    assert main(["run", str(file), "--budget", "1000", "--seed", "2", "--cores", "1"]) == 1
+    assert "PTX5" in capsys.readouterr().err
+    assert main(["run", str(file), "--budget", "0"]) == 1
+    assert "budget of the simulator is 1 to" in capsys.readouterr().err
+    assert simulator.current() == simulator.Options()
