@@ -194,6 +194,8 @@ def xla_handlers(platform: str) -> dict:
     Stage -> handler of the typed FFI call pyptx_launch, for "cpu" or "CUDA\"
     """
 
+def element_takes(wanted: str, untyped: bool, given: str) -> bool: ...
+
 class Record:
     """
     What a launch is: shape of the grid, arguments in the order of the .entry's parameters
@@ -201,7 +203,7 @@ class Record:
 
     def __init__(self, entry: str, target: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] = (1, 1, 1), dynamic_shared: int = 0) -> None: ...
 
-    def tensor(self, name: str, dtype: str, shape: Sequence, output: bool = False, parameter: bool = True, column_major: bool = False) -> None:
+    def tensor(self, name: str, dtype: str, shape: Sequence, output: bool = False, parameter: bool = True, column_major: bool = False, untyped: bool = False) -> None:
         """
         Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless told otherwise
         """
@@ -233,6 +235,9 @@ class Record:
     @staticmethod
     def from_bytes(bytes: bytes) -> Record: ...
 
+    def takes(self, index: int, element: str) -> bool:
+        """Whether tensor `index` may have elements of this type"""
+
     @property
     def entry(self) -> str: ...
 
@@ -262,6 +267,11 @@ class Plan:
 
     @staticmethod
     def make(ptx: str, record: Record, device: tuple[int, int]) -> Plan: ...
+
+    def reshaped(self, record: Record) -> Plan:
+        """
+        The plan of another shape: other sizes, boxes and grid; it shares what was assembled
+        """
 
     @property
     def remarks(self) -> object: ...
@@ -2090,6 +2100,16 @@ def setmaxnreg(count: int, *, inc: bool = True) -> None: ...
 def elect_sync(dst: object, pred_out: object, membermask: object) -> None: ...
 
 tcgen05: Any
+
+def simulator_options() -> tuple:
+    """(cores, budget, seed, uninitialised) of the simulator"""
+
+def use_simulator_options(cores: int, budget: int, seed: int, uninitialised: bool) -> None: ...
+
+def simulator_statistics() -> tuple:
+    """
+    (instructions of warps, instructions of threads) of the calling thread's last run
+    """
 
 def run_text(text: bytes, file: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared: int, arguments: list) -> None:
     """
