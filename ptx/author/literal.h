@@ -1,6 +1,6 @@
 // "fma.rn.f32"_ptx(d, a, b, c): an instruction whose mnemonic and number of operands are checked when C++ is compiled,
-// against the same rows that everything else reads. What rows relate by named rules, and operands' types, are checked
-// when it runs.
+// against the same rows that everything else reads. Types of operands, and rules between operands (the size of a copy,
+// say), are checked when it runs.
 #pragma once
 
 #include <algorithm>

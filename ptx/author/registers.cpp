@@ -1,4 +1,4 @@
-// Registers and parameters: names by the contract's prefixes, declarations, special registers.
+// Registers and parameters: names by the prefixes of 0.1.1, declarations, special registers.
 #include <algorithm>
 #include <charconv>
 

@@ -129,7 +129,7 @@ Address Shared::address() const {
 
 namespace {
 
-// The element's address in a register: index, byte offset, base (the instructions of the contract's section 6).
+// The element's address in a register: index, byte offset, base (the instructions that 0.1.1 writes).
 Reg element_address(const Shared& s, const Operand& row, const Operand& column) {
   Builder& b = *s.builder;
   if (s.shape.size() != 2)

@@ -9,14 +9,15 @@
 
 namespace ptx::check {
 
-// What instructions are judged for. Version {0, 0} is any: emission then takes the smallest that serves.
+// The target and the version that instructions are judged for. Version {0, 0} stands for any version: emission then
+// writes the smallest one that the instructions allow.
 struct Goal {
   isa::Target target;  // number 0: any
   isa::Version version;
   bool independent = false;  // .target texmode_independent: samplers stand beside textures
   bool maps_f64 = false;     // .target map_f64_to_f32: .f64 runs before sm_13, as .f32
 
-  // Of what is not known, the answer is yes.
+  // An unknown version or target has and runs everything: a fragment without `.target` is not refused for it.
   bool has(isa::Version first) const { return version == isa::Version{} || version >= first; }
   bool runs(const isa::Requirement& need) const { return target.number == 0 || isa::meets(target, need); }
 };
@@ -26,10 +27,10 @@ Goal goal_of(const ir::Module& module);
 
 class Symbols;
 
-// Judges `instruction` of `function` and sets its match. Nothing means legal; a warning (assembler_only), that it is
-// not, and that the assembler takes it all the same. Without `symbols` the names of variables, labels and functions are
-// taken as they are: that is how a builder checks what it has just emitted. With them, `statement` is the
-// instruction's index in the body. About 0.1 us for a legal instruction.
+// Judges `instruction` of `function` and sets its match. Returns nothing where it is legal. A warning (assembler_only)
+// says that the manual does not allow it and that the assembler accepts it. Without `symbols` the names of variables,
+// labels and functions are taken as they are: that is how a builder checks what it has just emitted. With them,
+// `statement` is the instruction's index in the body. About 0.1 us for a legal instruction.
 std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
                                             ir::Instruction& instruction, const Place& place = {},
                                             const Symbols* symbols = nullptr, std::uint32_t statement = 0);

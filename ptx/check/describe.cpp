@@ -87,8 +87,8 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::vector_length: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
     case Code::immediate_range: return cat(head, where, "is ", got, "; it must be in ", p.row->low, "..", p.row->high);
     case Code::immediate_kind:
-      return cat(head, where, "is ", got, ", which is not written as a ", dotted(p.type),
-                 " constant; floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`, half types none");
+      return cat(head, where, "is ", got, ", which is no constant of type ", dotted(p.type),
+                 "; floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`, half types take none");
     case Code::state_space: {
       const std::string_view space = isa::name(p.space);
       return cat(head, where, "is ", got, ", a variable outside ",
@@ -96,7 +96,8 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     }
     case Code::sink_operand: return cat(head, where, "is the sink `_`, but the result must go to a register");
     case Code::special_operand:
-      return cat(head, where, "is ", got, "; read special registers by mov into a register first");
+      return cat(head, where, "is ", got,
+                 ", a special register; only mov and cvt read one: copy it into a register first");
     case Code::negated_operand: return cat(head, where, "is ", got, ", which this instruction does not negate");
     case Code::needs_target:
     case Code::needs_version:
@@ -104,10 +105,10 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
                  isa::to_string(isa::special_register(Name::from_id(o.id).view())->since));
     case Code::constant_expression:
       return cat(head, where, "is ", got,
-                 ", which has no value: a division by zero, or integers with floating-point numbers");
+                 ", which has no value: it divides by zero, or mixes integers with floating-point numbers");
     case Code::selector:
-      return cat(head, where, "is ", got, "; it selects ",
-                 p.row->selector == isa::Selector::none ? "no part of a register" : isa::legal(p.row->selector));
+      return cat(head, where, "is ", got, "; its selector must be ",
+                 p.row->selector == isa::Selector::none ? "left out" : isa::legal(p.row->selector));
     case Code::address_register:
       return cat(head, where, "is ", got,
                  "; the base of an address is a variable or an integer register of at most 64 bits, from sm_90 on of "
@@ -116,7 +117,7 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       return cat(head, where, "is ", got, "; a register in this address has at least ", static_cast<int>(p.row->bits),
                  " bits, as the assembler does not widen it");
     case Code::untyped_vector:
-      return cat(head, where, "is ", got, ", a vector without a type; one of its elements must be a register");
+      return cat(head, where, "is ", got, ", which has no type; one of its elements must be a register");
     case Code::mixed_vector:
       return cat(head, where, "is ", got, "; integers, floats and f16x2 do not stand side by side in a vector");
     case Code::address_offset: return cat(head, where, "is ", got, "; an address of several parts takes no offset");

@@ -119,7 +119,7 @@ void check_pragma(const Goal& goal, std::string_view text, PragmaPlace where, co
       found.emplace_back(Code::directive_value, place, cat("pragma `", string, "` ", what));
     };
     if (!row) {
-      if (where == PragmaPlace::module || where == PragmaPlace::header) refuse("is none that PTX knows");
+      if (where == PragmaPlace::module || where == PragmaPlace::header) refuse("is unknown to PTX");
       continue;
     }
     const bool inside = where == PragmaPlace::kernel || where == PragmaPlace::function;

@@ -148,8 +148,8 @@ void check_flow(const ir::Function& function, Diagnostics& found) {
     const ir::Instruction& i = function.instructions[s.index];
     if (dead && !told && !ends_path(i)) {
       found.emplace_back(Code::unreachable_code, s.place,
-                         cat("nothing leads to this `", i.mnemonic->text,
-                             "`: the path before it ends, and no branch names a label in between"));
+                         cat("this `", i.mnemonic->text,
+                             "` is never reached: the path before it ends, and no branch names a label in between"));
       told = true;
     }
     dead = dead || ends_path(i);

@@ -21,7 +21,7 @@ int scale_vector(const isa::Match& match) {
 
 Broken aligned_from_6_3(const View& view, const isa::Match& match, const ir::Instruction&) {
   if (match.has("aligned") || view.goal.version < isa::Version{6, 3}) return {};
-  return {Code::aligned_required, "since PTX 6.3 it is `.sync.aligned`"};
+  return {Code::aligned_required, "from PTX 6.3 on it is written with `.sync.aligned`"};
 }
 
 Broken float_satfinite(const View& view, const isa::Match& match, const ir::Instruction&) {
@@ -37,15 +37,15 @@ Broken scale_selectors(const View& view, const isa::Match& match, const ir::Inst
     const auto selector = view.function.children(operands[operands.size() - (b ? 1 : 3)]);
     const std::string_view matrix = b ? "B" : "A";
     if (is_outside(selector[0], 3, size)) {
-      return {Code::scale_selector,
-              cat("byte ", selector[0].value, " of the scales of ", matrix, "; with .scale_vec::", size, "X it is ",
-                  size == 1   ? "0..3"
-                  : size == 2 ? "0 or 2"
-                              : "0")};
+      return {Code::scale_selector, cat("the selector names byte ", selector[0].value, " of the scales of ", matrix,
+                                        "; with .scale_vec::", size, "X it is ",
+                                        size == 1   ? "0..3"
+                                        : size == 2 ? "0 or 2"
+                                                    : "0")};
     }
     if (is_outside(selector[1], b ? 3 : 1)) {
-      return {Code::scale_selector,
-              cat("thread ", selector[1].value, " for the scales of ", matrix, "; it is ", b ? "0..3" : "0 or 1")};
+      return {Code::scale_selector, cat("the selector names thread ", selector[1].value, " for the scales of ", matrix,
+                                        "; it must be ", b ? "0..3" : "0 or 1")};
     }
   }
   return {};
@@ -58,7 +58,7 @@ Broken sparsity_selector(const View& view, const isa::Match& match, const ir::In
   const int highest = (wide ? 3 : 1) >> (match.operands[1].length == 4);
   if (!is_outside(selector, highest)) return {};
   return {Code::sparsity_selector,
-          cat("a sparsity selector of ", selector.value, "; for these types and this shape it is ",
+          cat("the sparsity selector is ", selector.value, "; for these types and this shape it must be ",
               highest == 0   ? "0"
               : highest == 1 ? "0 or 1"
                              : "0..3")};
@@ -78,7 +78,7 @@ Broken wgmma_scale(const View& view, const isa::Match& match, const ir::Instruct
     const std::string_view name = match.form->word(match.operands[i].row->name);
     if ((name == "scale_a" || name == "scale_b") && operands[i].kind == Operand::Kind::integer &&
         operands[i].value == 0)
-      return {Code::wgmma_scale, "a scale of 0; operands are scaled by 1 or -1"};
+      return {Code::wgmma_scale, "an operand is scaled by 0; it may be scaled by 1 or -1"};
   }
   return {};
 }

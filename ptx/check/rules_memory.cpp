@@ -19,7 +19,7 @@ Broken input_parameter(const View& view, const isa::Match& match, const ir::Inst
     if (&result == symbol->variable) return {};
   }
   return {Code::input_parameter,
-          cat('`', symbol->variable->name.view(), "` is a parameter that the function was given; it is read only")};
+          cat('`', symbol->variable->name.view(), "` is a parameter of this function, which it may only read")};
 }
 
 // 9.7.9.18: above 0, at most 1.
@@ -30,7 +30,7 @@ Broken policy_fraction(const View& view, const isa::Match&, const ir::Instructio
   if (fraction.kind == Operand::Kind::f32) value = std::bit_cast<float>(static_cast<std::uint32_t>(fraction.bits));
   if (fraction.kind == Operand::Kind::f64) value = std::bit_cast<double>(fraction.bits);
   if (value > 0 && value <= 1) return {};
-  return {Code::policy_fraction, "the fraction is above 0 and at most 1"};
+  return {Code::policy_fraction, "the fraction must be above 0 and at most 1"};
 }
 
 Broken policy_sizes(const View& view, const isa::Match&, const ir::Instruction& instruction) {
@@ -38,7 +38,8 @@ Broken policy_sizes(const View& view, const isa::Match&, const ir::Instruction& 
                 &total = view.function.operands_of(instruction)[3];
   if (primary.kind != Operand::Kind::integer || total.kind != Operand::Kind::integer) return {};
   if (static_cast<std::uint32_t>(primary.value) <= static_cast<std::uint32_t>(total.value)) return {};
-  return {Code::policy_sizes, cat("a primary size of ", primary.value, " bytes in a total of ", total.value)};
+  return {Code::policy_sizes, cat("the primary size has ", primary.value, " bytes and the total size ", total.value,
+                                  "; the total is at least the primary size")};
 }
 
 // 9.7.9.20. The assembler says so of the module, when it has read all of it.
@@ -52,14 +53,14 @@ Broken before_64_bits(const View& view, const isa::Match& match, const ir::Instr
 Broken bulk_store_size(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& size = view.function.operands_of(instruction)[1];
   if (size.kind != Operand::Kind::integer || size.value % 8 == 0) return {};
-  return {Code::bulk_store_size, cat(size.value, " bytes; a bulk store has a multiple of 8")};
+  return {Code::bulk_store_size, cat("the bulk store has ", size.value, " bytes; it must have a multiple of 8")};
 }
 
 // 9.7.11.5.4: the mask is there for later versions.
 Broken whole_warp_mask(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& mask = view.function.operands_of(instruction)[4];
   if (mask.kind == Operand::Kind::integer && (mask.value == -1 || mask.value == 0xffffffff)) return {};
-  return {Code::whole_warp_mask, "the mask is 0xffffffff, every thread of the warp"};
+  return {Code::whole_warp_mask, "the mask must be 0xffffffff: every thread of the warp"};
 }
 
 }  // namespace ptx::check::rules

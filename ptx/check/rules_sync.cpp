@@ -14,8 +14,8 @@ Broken whole_warps(const View& view, const isa::Match& match, const ir::Instruct
   if (threads.kind != Operand::Kind::integer) return {};
   const bool none = threads.value == 0 && match.has("arrive");  // where threads wait, 0 stands for all of the CTA
   if (threads.value % 32 == 0 && !none) return {};
-  return {Code::whole_warps,
-          cat(threads.value, " threads; a barrier takes a multiple of 32", none ? " above 0 to arrive" : "")};
+  return {Code::whole_warps, cat("the barrier has ", threads.value, " threads; it must have a multiple of 32",
+                                 none ? " above 0 to arrive" : "")};
 }
 
 // 9.7.13.15: also where the address is generic.
@@ -28,7 +28,7 @@ Broken shared_variable(const View& view, const isa::Match&, const ir::Instructio
     if (!symbol || !symbol->variable || isa::name(symbol->variable->space).starts_with("shared")) continue;
     return {Code::shared_variable,
             cat('`', symbol->variable->name.view(), "` is in .", isa::name(symbol->variable->space),
-                "; an mbarrier object lies in .shared memory")};
+                "; an mbarrier object must lie in .shared memory")};
   }
   return {};
 }
@@ -44,7 +44,7 @@ Broken sink_from_7_1(const View& view, const isa::Match&, const ir::Instruction&
 Broken multiple_of_8(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& count = view.function.operands_of(instruction)[0];
   if (count.kind != Operand::Kind::integer || count.value % 8 == 0) return {};
-  return {Code::multiple_of_8, cat(count.value, " is not a multiple of 8 (24..256)")};
+  return {Code::multiple_of_8, cat("the register count is ", count.value, "; it must be a multiple of 8 in 24..256")};
 }
 
 // 9.7.13.8, 9.7.9.5.

@@ -46,8 +46,10 @@ Broken texture_operands(const View& view, const isa::Match& match, const ir::Ins
 
 Broken texture_sampler(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const std::uint32_t parts = view.function.operands_of(instruction)[1].count();
-  if (!view.goal.independent && parts == 3) return wrong("a sampler stands beside a texture in independent mode alone");
-  if (view.goal.independent && parts < 3) return wrong("in independent mode a sampler stands beside a texture");
+  if (!view.goal.independent && parts == 3)
+    return wrong("a sampler beside a texture needs .target texmode_independent");
+  if (view.goal.independent && parts < 3)
+    return wrong("with .target texmode_independent a sampler must stand beside the texture");
   return {};
 }
 

@@ -179,7 +179,7 @@ struct EmitOptions {
   bool locations = false;  // .file and .loc from the statements' places
 };
 
-// PTX text: the format of the contract (tabs, one statement a line, one final newline). `lines`, if given, receives for
+// PTX text: tabs, one statement a line, one final newline. `lines`, if given, receives for
 // each line of the text (from 1; index 0 unused) the place it came from.
 std::string emit(const Module& module, const EmitOptions& options = {}, std::vector<Place>* lines = nullptr);
 

@@ -3,7 +3,7 @@
 
 namespace ptx::isa::rules {
 
-// 9.3.1.1: bit types compare with eq and ne; lo, ls, hi, hs are for unsigned integers (and, as the assembler has it,
+// 9.3.1.1: bit types compare with eq and ne; lo, ls, hi, hs are for unsigned integers (and, in the assembler,
 // for bit types).
 bool compare_int(const Match& match) {
   const std::string_view op = match.value("cmpop");

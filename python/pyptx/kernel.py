@@ -88,7 +88,7 @@ class Kernel(Traced, _core.Launcher):
 
     @property
     def batch(self) -> str | None:
-        """Along what several calls become one: a symbolic dimension, or an axis of the grid."""
+        """The dimension along which several calls become one (under vmap): a symbolic size, or an axis of the grid."""
         return self.options.batch
 
     @property

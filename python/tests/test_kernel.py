@@ -521,7 +521,7 @@ def test_parts_of_registers():
         a = reg.scalar(s32, 1)
         ptx.inst.add.s32(a, a.b0, a)
 
-    with pytest.raises(AuthoringError, match="selects no part of a register"):
+    with pytest.raises(AuthoringError, match="its selector must be left out"):
         wrong.ptx()
 
     @kernel

@@ -60,7 +60,7 @@ def test_submodules(name):
     assert importlib.import_module(f"pyptx.{name}").__doc__
 
 
-# Names of the contract: namespace, members.
+# Names that 0.1.1 has: namespace, members.
 MEMBERS = {
     "ptx": "inst special if_ else_ scope loop range_ kloop label bra ret expr pipeline addr param global_ptrs cvta var pragma loc "
     "file_ raw pipe mov add sub mul mad shl shr setp selp cvt ld st and_ or_ xor_ not_ setmaxnreg setmaxnreg_inc setmaxnreg_dec "

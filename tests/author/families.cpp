@@ -1,4 +1,4 @@
-// The appendix of the contract, in C++: families of instructions.
+// The texts of 0.1.1's families of instructions, written in C++.
 #include "golden.h"
 #include "ptx/author/barrier.h"
 #include "ptx/author/control.h"

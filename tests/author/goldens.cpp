@@ -1,4 +1,4 @@
-// The appendix of the contract, in C++: registers, expressions, control flow, shared memory.
+// The texts of 0.1.1 written in C++: registers, expressions, control flow, shared memory.
 #include "golden.h"
 #include "ptx/author/barrier.h"
 #include "ptx/author/control.h"

@@ -1,4 +1,4 @@
-// Whole modules of one line: declarations, functions, directives. Each is legal or refused as ptxas 13.5 has it.
+// Whole modules of one line: declarations, functions, directives. ptxas 13.5 gives the same verdicts.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-"""A call of a kernel as a call of its torch op, and which calls are: those that Dynamo traces, and those whose tensors
-have no memory to read (fake ones, those of torch.func's transforms) or are for autocast to cast.
+"""Calls of a kernel that go through its torch op: those that Dynamo traces, those whose tensors have no memory to read
+(fake tensors, tensors of torch.func's transforms), and those whose arguments autocast has to cast.
 """
 
 from __future__ import annotations
