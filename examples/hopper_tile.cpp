@@ -36,7 +36,7 @@ std::string hopper_tile(int K) {
       for (int s = 0; s < stages; ++s) "mbarrier.init.shared::cta.b64"_ptx(full[s].where, 1);
       "fence.proxy.async.shared::cta"_ptx();
     });
-    author::bar_sync(k);
+    "bar.sync"_ptx(0);
 
     // A's box is 64 x 64. B's is 64 x 128, as two blocks of 64 columns (128 bytes) behind each other: a map of rank 3.
     const auto fetch = [&](const Shared& a, const Shared& b, const author::Address& bar, const Operand& at) {
@@ -69,7 +69,7 @@ std::string hopper_tile(int K) {
       }
       author::wgmma::commit_group(k);
       author::wgmma::wait_group(k, 0);
-      author::bar_sync(k);  // every warp has read the stage
+      "bar.sync"_ptx(0);  // every warp has read the stage
       const Reg next = at + stages * tile_k;
       k.if_(leader, [&] { k.if_(next < K, [&] { fetch(a, b, bar, next); }); });
     });

@@ -31,7 +31,7 @@ std::string rms_norm(int N, double eps = 1e-6) {
       k.fma(rn, f32, sum, x[i], x[i], sum);
     }
 
-    ptx::author::reduce(ptx::author::Reduce::sum, sum);
+    ptx::author::warp::reduce_sum(k, sum);
     const Reg mean = k.scalar(f32);
     const Reg inverse = k.scalar(f32, 1.0 / N), epsilon = k.scalar(f32, eps), rstd = k.scalar(f32);
     k.mul(f32, mean, sum, inverse);

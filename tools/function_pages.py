@@ -34,10 +34,14 @@ def names(signature: str) -> str:
     return ", ".join(listed[:-1] if listed[-1:] == ["*"] else listed)
 
 
+def names_of(family: str) -> str:
+    return "ptx" if family == "ptx" else family if family[0].isupper() else f"ptx.{family}"
+
+
 def page() -> str:
     lines = [HEAD]
     for family, doc, functions in _core.families():
-        lines += [f"## {family}", "", doc, "", "| function | what it does | manual |", "|---|---|---|"]
+        lines += [f"## {names_of(family)}", "", doc, "", "| function | what it does | manual |", "|---|---|---|"]
         for name, signature, about, section in functions:
             text, _, rest = about.partition("\n\n")
             emits = rest.split("`")[1] if rest.startswith("Emits `") else ""

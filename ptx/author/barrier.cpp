@@ -90,7 +90,7 @@ Address address_operand(Builder&, const Slot& slot, const options::address_opera
 Reg addr_reg(Builder&, const Slot& slot, const options::addr_reg&) { return slot.address_register(); }
 
 void arrive_remote(Builder& b, const Slot& slot, const Operand& cta, const options::arrive_remote& options) {
-  cluster::arrive_remote(b, slot.address_register(), cta, options.count, options.pred);
+  cluster::arrive_remote(b, slot.address_register(), cta, {.count = options.count, .pred = options.pred});
 }
 
 }  // namespace barrier_slot

@@ -8,7 +8,23 @@
 #include "ptx/isa/form.h"
 
 namespace ptx::author::families {
+
+std::vector<std::string_view> alternatives(std::string_view slot) {
+  std::vector<std::string_view> all;
+  for (;;) {
+    const std::size_t end = slot.find('/');
+    all.push_back(slot.substr(0, end));
+    if (end == slot.npos) return all;
+    slot.remove_prefix(end + 1);
+  }
+}
+
 namespace {
+
+bool is_alternative(std::string_view slot, std::string_view name) {
+  const auto all = alternatives(slot);
+  return std::find(all.begin(), all.end(), name) != all.end();
+}
 
 // Whether some choice of options writes a modifier that the form demands.
 bool can_write(const Template& t, const isa::Form& form, const isa::Modifier& m) {
@@ -19,9 +35,13 @@ bool can_write(const Template& t, const isa::Form& form, const isa::Modifier& m)
   };
   const auto words = t.all_words();
   return std::any_of(words.begin(), words.end(), [&](const Template::Word& word) {
-    if (m.slot == isa::Modifier::literal) return form.word(m.word) == word.text;
-    const bool slot = word.parameter >= 0 && word.condition.empty();
-    return slot ? form.word(form.slots[m.slot].name) == word.text : is_value(word.text);
+    const bool chosen = word.parameter >= 0 && word.condition.empty();
+    if (m.slot == isa::Modifier::literal) {
+      const std::string_view literal = form.word(m.word);
+      const bool type = chosen && word.text.ends_with("type") && isa::type_named(literal);
+      return type || is_alternative(word.text, literal);
+    }
+    return chosen ? is_alternative(word.text, form.word(form.slots[m.slot].name)) : is_value(word.text);
   });
 }
 
@@ -46,20 +66,26 @@ void add(std::vector<std::string>& words, std::string_view word) {
 
 Legal of_modifier(const Template& t, const Parameter& p) {
   Legal found;
+  const auto names = alternatives(p.slot);
   bool literal = p.flag;
   for (const isa::Form* form : candidates(t)) {
     for (const isa::Modifier& m : form->modifiers) {
-      if (m.slot == isa::Modifier::literal) {
-        literal = literal || form->word(m.word) == p.slot;
+      const bool fixed = m.slot == isa::Modifier::literal;
+      const std::string_view name = form->word(fixed ? m.word : form->slots[m.slot].name);
+      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      if (fixed) {
+        literal = true;
+        if (names.size() > 1) add(found.words, name);
         continue;
       }
       const isa::Slot& slot = form->slots[m.slot];
-      if (form->word(slot.name) != p.slot) continue;
       for (const isa::Value& value : form->values.subspan(slot.first, slot.count))
         add(found.words, form->word(value.word));
     }
   }
-  found.flag = literal || (found.words.size() == 1 && found.words[0] == p.slot);
+  if (std::find(names.begin(), names.end(), "generic") != names.end()) add(found.words, "generic");
+  const bool own = found.words.size() == 1 && found.words[0] == p.slot;
+  found.flag = names.size() == 1 && (own || (literal && found.words.empty()));
   found.types = !found.words.empty() && std::all_of(found.words.begin(), found.words.end(),
                                                     [](const auto& word) { return isa::type_named(word).has_value(); });
   return found;
@@ -128,6 +154,33 @@ Legal legal(const Template& form, const Parameter& parameter) {
   return of_operand(form, static_cast<std::size_t>(&parameter - form.parameters.data()));
 }
 
+Legal legal(std::string_view mnemonic, std::string_view slot) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = mnemonic; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('.'), rest.size());
+    words.push_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  Legal found;
+  for (const isa::Form& form : isa::forms()) {
+    if (form.word(form.opcode) != words.front() || !isa::matching::fit(form, std::span(words).subspan(1), true).fits)
+      continue;
+    for (const isa::Slot& one : form.slots)
+      if (form.word(one.name) == slot)
+        for (const isa::Value& value : form.values.subspan(one.first, one.count))
+          add(found.words, form.word(value.word));
+  }
+  return found;
+}
+
+std::string sections(const Template& form) {
+  std::vector<std::string> all;
+  for (const isa::Form* candidate : candidates(form)) add(all, candidate->section);
+  std::string text;
+  for (const std::string& section : all) text += cat(text.empty() ? "" : ", ", section);
+  return text;
+}
+
 const isa::Mnemonic* mnemonic(const Template& form, std::span<const std::string_view> chosen) {
   std::string text(form.opcode);
   for (const std::string_view word : chosen)
@@ -168,11 +221,11 @@ Reg result(Builder& builder, isa::Type type, ir::Guard guard) {
 
 void emit(Builder& builder, const Template& form, const isa::Mnemonic* mnemonic,
           std::span<const std::optional<Operand>> values, ir::Guard guard) {
-  std::array<Operand, Template::most> operands;
-  std::size_t count = 0;
+  static thread_local std::vector<Operand> operands;  // most instructions have few of the room for all
+  operands.clear();
   for (std::size_t i = 0; i < form.node_count;)
-    if (const auto made = operand_at(builder, form, values, i)) operands[count++] = *made;
-  builder.emit(mnemonic, std::span(operands).first(count), guard);
+    if (auto made = operand_at(builder, form, values, i)) operands.push_back(*std::move(made));
+  builder.emit(mnemonic, operands, guard);
 }
 
 }  // namespace ptx::author::families

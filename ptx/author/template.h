@@ -10,13 +10,16 @@
 //   {.slot}          keyword `slot`, None: left out   {.slot=word}       keyword `slot`, `word` unless given
 //   {.<name:slot>}   keyword `name` for that slot     {.<name:slot>=word}
 //   .<name>          required, in front of the operands; .<name:slot>
-// A modifier's argument is PTX's word as a str, a type, True for the slot's own name, or n for `slot::n`.
+//   slot/slot2/word  where forms have it in slots of several names, or as a fixed modifier
+// A modifier's argument is PTX's word as a str, a type, True for the slot's own name, n for `slot::n`, or "generic", which
+// PTX does not write.
 // Operands:
 //   a                a register, number or symbol     a=0                may be left out, is 0 then
 //   [a]              an address                       {a}                a list of registers, or a register array
 //   [a, {b}]         an address of several parts      a|b, a{|b}         two destinations; the second may be left out
 //   _, 0             as they stand                    {, a}              may be left out
-//   =a:b64           a new register of that type, returned; a=reg takes that register instead
+//   =a:b64           a new register of that type, returned; a=reg takes that register instead; =+a: by position, too
+//   =a:dtype         of the type that argument `dtype` says
 //   *a               a keyword: {, *hint}
 // clang-format on
 #pragma once
@@ -121,7 +124,12 @@ constexpr Parameter angled(Cursor& c) {
   Parameter p;
   p.role = Parameter::Role::modifier;
   p.name = p.slot = c.word();
-  if (c.take(':')) p.slot = c.word(true);
+  if (c.take(':')) {
+    const std::size_t from = c.at;
+    do c.word(true);
+    while (c.take('/'));
+    p.slot = c.text.substr(from, c.at - from);
+  }
   c.expect('>');
   return p;
 }
@@ -170,7 +178,7 @@ constexpr Template::Node& new_node(Template& t, Template::Node::Kind kind) {
 constexpr void read_parameter(Template& t, Cursor& c, Parameter::Role role, bool optional) {
   Parameter p;
   p.role = role;
-  p.keyword = c.take('*') || role == Parameter::Role::result;
+  p.keyword = c.take('*') || (role == Parameter::Role::result && !c.take('+'));
   p.name = c.word();
   if (c.take(':')) p.slot = c.word();
   if (c.take('=')) p.fallback = c.word(true);
@@ -263,6 +271,9 @@ constexpr Template read_template(std::string_view text) {
   return t;
 }
 
+// The names in "slot/slot2/word".
+std::vector<std::string_view> alternatives(std::string_view slot);
+
 // What the rows of the ISA say of a parameter, for signatures and messages.
 struct Legal {
   std::vector<std::string> words;  // of a modifier: every value that some form takes, in the rows' order
@@ -271,6 +282,8 @@ struct Legal {
   bool register_only = false, immediate = false, predicate = false, floating = false, list = false;
 };
 Legal legal(const Template& form, const Parameter& parameter);
+Legal legal(std::string_view mnemonic, std::string_view slot);  // of forms that "cp.reduce.async" may begin
+std::string sections(const Template& form);                     // "9.7.1.1, 9.7.3.1": of the forms that it may be
 
 // The mnemonic for the modifiers that were chosen: of each word of the row its text, or "" if it is left out.
 const isa::Mnemonic* mnemonic(const Template& form, std::span<const std::string_view> chosen);

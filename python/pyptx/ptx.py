@@ -11,22 +11,28 @@
 
 from __future__ import annotations
 
-from pyptx import _core, reg
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from pyptx import _core, compat, reg
 from pyptx._core import (
     PipelineState,
     addr,
+    bar,
+    barrier,
     bra,
     bracket,
     cluster,
+    clusterlaunchcontrol,
     cp_async,
     cp_async_bulk,
+    cvta,
     declare,
-    elect_sync,
     else_,
     expr,
     fence,
     file_,
     global_ptrs,
+    griddepcontrol,
     if_,
     inst,
     kloop,
@@ -36,12 +42,12 @@ from pyptx._core import (
     loop,
     mbarrier,
     minus,
+    multimem,
     param,
     pipeline,
     range_,
     ret,
     scope,
-    setmaxnreg,
     sreg,
     stmatrix,
     stmatrix_x4_trans_f32_bf16,
@@ -54,14 +60,21 @@ from pyptx._core import (
 )
 from pyptx.compat_copies import cp, tma
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
-from pyptx.types import b64, s32, s64, u32, u64
+from pyptx.types import s32, s64, u32, u64
+
+if TYPE_CHECKING:
+    from pyptx._core import Guard, Integer, Number, PtxType, Reg
+else:
+    from pyptx._core import Reg
 
 __all__ = [
-    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "bra", "bracket", "cluster", "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt",
-    "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "global_ptrs", "if_", "inst", "kloop", "label", "ld",
-    "ldmatrix", "loc", "loop", "mad", "mbarrier", "minus", "mma", "mov", "mul", "named_barrier", "not_", "or_", "param", "pipe",
-    "pipeline", "pragma", "range_", "raw", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc",
-    "setp", "shl", "shr", "special", "sreg", "st", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tensor_copy", "tensormap", "tma", "var", "warp",
+    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "barrier", "bra", "bracket", "cluster", "clusterlaunchcontrol",
+    "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt", "cvta", "declare", "elect_sync", "else_", "expr", "fence",
+    "file_", "global_ptrs", "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "mad", "mbarrier",
+    "minus", "mma", "mov", "mul", "multimem", "named_barrier", "nanosleep", "not_", "or_", "param", "pipe", "pipeline", "pragma",
+    "range_", "raw", "red_async", "red_async_mmio", "red_async_release", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
+    "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "st_async", "st_async_mmio", "st_async_release", "st_bulk",
+    "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tensor_copy", "tensormap", "tma", "var", "warp",
     "wgmma", "xor_",
 ]  # fmt: skip
 
@@ -146,157 +159,97 @@ def pipe(src) -> _Pipe:
     return _Pipe(src)
 
 
-# Typed wrappers: one instruction each.
+# Functions of one instruction each, by their rows (ptx/author/families/plain.def).
+
+mov, add, sub, mul, shl, shr = _core.ptx.mov, _core.ptx.add, _core.ptx.sub, _core.ptx.mul, _core.ptx.shl, _core.ptx.shr
+and_, or_, xor_, not_, selp = _core.ptx.and_, _core.ptx.or_, _core.ptx.xor_, _core.ptx.not_, _core.ptx.selp
+cvt, ld, st, elect_sync, nanosleep = (
+    _core.ptx.cvt,
+    _core.ptx.ld,
+    _core.ptx.st,
+    _core.ptx.elect_sync,
+    _core.ptx.nanosleep,
+)
+st_async, st_async_release, st_async_mmio = _core.ptx.st_async, _core.ptx.st_async_release, _core.ptx.st_async_mmio
+red_async, red_async_release, red_async_mmio = (
+    _core.ptx.red_async,
+    _core.ptx.red_async_release,
+    _core.ptx.red_async_mmio,
+)
+st_bulk, setmaxnreg_inc, setmaxnreg_dec = _core.ptx.st_bulk, _core.ptx.setmaxnreg_inc, _core.ptx.setmaxnreg_dec
+setp, setmaxnreg = compat.setp, compat.setmaxnreg
+
+_Wide = Literal["lo", "hi", "wide"]
+_Rounding = Literal["rn", "rz", "rm", "rp"]
 
 
-def _one_of(what: str, value, known):
-    if value not in known:
-        raise AuthoringValueError(f"{what} is one of {', '.join(map(str, known))}, not {value!r}")
+@overload
+def mad(
+    dtype: PtxType,
+    dst: Reg,
+    a: Number,
+    b: Number,
+    c: Number,
+    /,
+    *,
+    mode: _Wide = "lo",
+    rounding: _Rounding = "rn",
+    pred: Guard = None,
+) -> Reg: ...
+@overload
+def mad(
+    a: Number, b: Number, c: Number, /, *, mode: _Wide = "lo", rounding: _Rounding = "rn", pred: Guard = None
+) -> Reg: ...
+def mad(*operands: Any, mode: _Wide = "lo", rounding: _Rounding = "rn", pred: Guard = None) -> Reg:
+    """a * b + c: mad(dtype, dst, a, b, c), or mad(a, b, c), which returns a new register of the first register's type.
 
-
-def mov(dtype, dst, src, *, pred=None):
-    return _emit(f"mov.{dtype.name}", dst, src, pred=pred)
-
-
-def add(dtype, dst, a, b, *, pred=None):
-    return _emit(f"add.{dtype.name}", dst, a, b, pred=pred)
-
-
-def sub(dtype, dst, a, b, *, pred=None):
-    return _emit(f"sub.{dtype.name}", dst, a, b, pred=pred)
-
-
-def mul(dtype, dst, a, b, *, mode=None, pred=None):
-    _one_of("mode", mode, (None, "lo", "hi", "wide"))
-    return _emit(f"mul.{mode}.{dtype.name}" if mode else f"mul.{dtype.name}", dst, a, b, pred=pred)
-
-
-def mad(*operands, mode="lo", pred=None):
-    """mad(dtype, dst, a, b, c), or mad(a, b, c), which returns a new register."""
-    _one_of("mode", mode, ("lo", "hi", "wide"))
-    if len(operands) == 5:
-        dtype, *rest = operands
-        return _emit(f"mad.{mode}.{dtype.name}", *rest, pred=pred)
-    if len(operands) != 3:
+    `mode` is for integers: the low or high half of the product, or all of it.  `rounding` is for floating point.
+    """
+    if len(operands) not in (3, 5):
         raise AuthoringTypeError("mad takes (dtype, dst, a, b, c) or (a, b, c)")
-    source = next((each.dtype for each in operands if isinstance(each, reg.Reg)), None)
-    if source is None:
-        raise AuthoringTypeError("mad(a, b, c) needs a register among its sources")
-    if source.name.startswith("f"):
-        return _emit(f"mad.rn.{source.name}", reg.scalar(source), *operands, pred=pred)
-    if mode == "wide":
-        return _emit(f"mad.wide.{source.name}", reg.scalar(_WIDE[source.name]), *operands, pred=pred)
-    signed = "s32" if source.bits == 32 else source.name  # the low half of a product is the same for both signs
-    return _emit(f"mad.{mode}.{signed if mode == 'lo' else source.name}", reg.scalar(source), *operands, pred=pred)
+    if len(operands) == 5:
+        dtype, dst, *sources = operands
+    else:
+        dtype = next((each.dtype for each in operands if isinstance(each, Reg)), None)
+        if dtype is None:
+            raise AuthoringTypeError("mad(a, b, c) needs a register among its sources")
+        dst, sources = reg.scalar(_WIDE.get(dtype.name, dtype) if mode == "wide" else dtype), list(operands)
+        if dtype.name[0] != "f" and dtype.bits == 32 and mode == "lo":
+            dtype = s32  # the low half of a product is the same for both signs
+    if dtype.name[0] == "f":
+        return _core.ptx.mad(dtype, dst, *sources, mode=None, rounding=rounding, pred=pred)
+    return _core.ptx.mad(dtype, dst, *sources, mode=mode, pred=pred)
 
 
 _WIDE = {"u16": u32, "s16": s32, "u32": u64, "s32": s64}
 
 
-def shl(dtype, dst, a, b, *, pred=None):
-    return _emit(f"shl.{dtype.name}", dst, a, b, pred=pred)
-
-
-def shr(dtype, dst, a, b, *, pred=None):
-    return _emit(f"shr.{dtype.name}", dst, a, b, pred=pred)
-
-
-def and_(dtype, dst, a, b, *, pred=None):
-    return _emit(f"and.{dtype.name}", dst, a, b, pred=pred)
-
-
-def or_(dtype, dst, a, b, *, pred=None):
-    return _emit(f"or.{dtype.name}", dst, a, b, pred=pred)
-
-
-def xor_(dtype, dst, a, b, *, pred=None):
-    return _emit(f"xor.{dtype.name}", dst, a, b, pred=pred)
-
-
-def not_(dtype, dst, src, *, pred=None):
-    return _emit(f"not.{dtype.name}", dst, src, pred=pred)
-
-
-def setp(cmp_op, dtype, pred_out, a, b, *, pred_negate=None, pred=None):
-    """setp.cmp.type.  `pred_negate` is an old name of `pred`."""
-    _one_of("cmp_op", cmp_op, ("lt", "le", "gt", "ge", "eq", "ne", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"))  # fmt: skip
-    return _emit(f"setp.{cmp_op}.{dtype.name}", pred_out, a, b, pred=pred if pred is not None else pred_negate)
-
-
-def selp(dtype, dst, t, f, pred_reg, *, pred=None):
-    return _emit(f"selp.{dtype.name}", dst, t, f, pred_reg, pred=pred)
-
-
-def cvt(dst_type, src_type, dst, src, *, rounding=None, ftz=False, sat=False, pred=None):
-    words = ["cvt", rounding, "ftz" if ftz else None, "sat" if sat else None, dst_type.name, src_type.name]
-    return _emit(".".join(word for word in words if word), dst, src, pred=pred)
-
-
-_SPACES = ("global", "shared", "local", "param", "const", "generic", "shared::cta", "shared::cluster")
-
-
-def _memory(opcode: str, dtype, space: str, cache: str | None) -> str:
-    _one_of("space", space, _SPACES)
-    words = [opcode, None if space == "generic" else space, cache, dtype.name]
-    return ".".join(word for word in words if word)
-
-
-def ld(dtype, dst, address, *, space="global", cache=None, pred=None):
-    return _emit(_memory("ld", dtype, space, cache), dst, addr(address), pred=pred)
-
-
-def st(dtype, address, src, *, space="global", cache=None, pred=None):
-    return _emit(_memory("st", dtype, space, cache), addr(address), src, pred=pred)
-
-
-class _Cvta:
-    """cvta between generic addresses and those of a state space; returns the destination."""
-
-    def param(self, src, dst=None):
-        dst = reg.scalar(b64) if dst is None else dst
-        return _emit("cvta.param.u64", dst, src)
-
-    def to_global(self, src, dst=None):
-        dst = reg.scalar(b64) if dst is None else dst
-        return _emit("cvta.to.global.u64", dst, src)
-
-
-cvta = _Cvta()
-
-
 # Barriers and register budgets.
-
-
-class _Bar:
-    """bar.sync"""
-
-    sync = staticmethod(_core.bar_sync)
-
-
-bar = _Bar()
 
 
 class NamedBarrier:
     """A barrier of a CTA by its number, and how many threads it waits for."""
 
-    def __init__(self, barrier_id, count=None):
+    def __init__(self, barrier_id: Integer, count: Integer | None = None):
         self.barrier_id = barrier_id
         self.count = count
 
-    def sync(self, *, pred=None):
+    def sync(self, *, pred: Guard = None) -> None:
+        """`ptx.bar.sync` of this barrier."""
         bar.sync(self.barrier_id, self.count, pred=pred)
 
+    def arrive(self, *, pred: Guard = None) -> None:
+        """`ptx.bar.arrive` of this barrier, which needs its count."""
+        if self.count is None:
+            raise AuthoringValueError(
+                "arriving at a barrier without waiting needs its count: named_barrier(n, count=...)"
+            )
+        bar.arrive(self.barrier_id, self.count, pred=pred)
 
-def named_barrier(barrier_id, *, count=None) -> NamedBarrier:
+
+def named_barrier(barrier_id: Integer, *, count: Integer | None = None) -> NamedBarrier:
+    """The barrier `barrier_id` for `count` threads, all of the CTA unless given."""
     return NamedBarrier(barrier_id, count)
-
-
-def setmaxnreg_inc(n: int):
-    setmaxnreg(n, inc=True)
-
-
-def setmaxnreg_dec(n: int):
-    setmaxnreg(n, inc=False)
 
 
 # Matrices.

@@ -85,7 +85,7 @@ _core.inst:
 
     inst: Inst
 
-_core.(cluster|tcgen05|warp|wgmma):
+_core.(tcgen05|wgmma):
     \1: Any
 
 _core.scalar$:

@@ -94,14 +94,55 @@ struct Convert<author::tensor_copy::Coordinates> {
 #define PTX_FAMILY "ptx/author/families/tensormap.def"
 #define PTX_SPACE tensormap
 #include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/plain.def"
+#define PTX_SPACE plain
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/cvta.def"
+#define PTX_SPACE cvta
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/bar.def"
+#define PTX_SPACE bar
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/barrier.def"
+#define PTX_SPACE barrier
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/cluster.def"
+#define PTX_SPACE cluster
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/warp.def"
+#define PTX_SPACE warp
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/griddepcontrol.def"
+#define PTX_SPACE griddepcontrol
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/clusterlaunchcontrol.def"
+#define PTX_SPACE clusterlaunchcontrol
+#include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/multimem.def"
+#define PTX_SPACE multimem
+#include "python/src/family.h"
 
 namespace ptx::python {
 namespace {
 
 // In the order of docs/functions.md.
-const Family* const all[] = {&rows::mbarrier::family,    &rows::barrier_slot::family, &rows::barrier_array::family,
-                             &rows::fence::family,       &rows::cp_async::family,     &rows::cp_async_bulk::family,
-                             &rows::tensor_copy::family, &rows::tensormap::family};
+const Family* const all[] = {&rows::plain::family,
+                             &rows::cvta::family,
+                             &rows::mbarrier::family,
+                             &rows::barrier_slot::family,
+                             &rows::barrier_array::family,
+                             &rows::fence::family,
+                             &rows::cp_async::family,
+                             &rows::cp_async_bulk::family,
+                             &rows::tensor_copy::family,
+                             &rows::tensormap::family,
+                             &rows::bar::family,
+                             &rows::barrier::family,
+                             &rows::cluster::family,
+                             &rows::warp::family,
+                             &rows::griddepcontrol::family,
+                             &rows::clusterlaunchcontrol::family,
+                             &rows::multimem::family};
 
 void add_functions(nb::object to, std::span<const Definition> definitions) {
   for (const Definition& definition : definitions)
@@ -148,7 +189,7 @@ nb::list described() {
     nb::list functions;
     const bool slot = family == &rows::barrier_slot::family;
     for (const Definition& d : slot ? std::span<const Definition>(slot_methods()) : family->definitions)
-      functions.append(nb::make_tuple(d.name, signature(d), documentation(d), d.section));
+      functions.append(nb::make_tuple(d.name, signature(d), documentation(d), section_of(d)));
     families.append(nb::make_tuple(family->name, family->doc, functions));
   }
   return families;
@@ -173,7 +214,6 @@ void init_families(nb::module_& m) {
   m.def("families", described,
         "Each family: its name, what it is, and its functions: name, signature, docstring, section.");
   init_matrices(m);
-  init_warps(m);
   init_tcgen05(m.def_submodule("tcgen05"));
 }
 

@@ -8,10 +8,11 @@ using namespace author::PTX_SPACE;
 
 #define FAMILY(name, doc)
 #define ARG(type, name, doc)
+#define WORD(name, mnemonic, slot, doc)
 #define OPT(type, name, value, doc) call.option(options.name);
 #define KEY(type, name, value, doc) call.option(options.name);
 #define MODIFIER(name, value, mnemonic, slot, doc) call.option(options.name);
-#define INSTRUCTION(name, text, doc, section) \
+#define INSTRUCTION(name, text, ...) \
   inline constexpr author::families::Template name##_form = author::families::read_template(text);
 #define FUNCTION(name, result, parameters, doc, section) \
   inline void read_##name([[maybe_unused]] space::options::name& options, [[maybe_unused]] Call& call) { parameters }
@@ -19,6 +20,7 @@ using namespace author::PTX_SPACE;
   inline void read_##name([[maybe_unused]] space::options::name& options, [[maybe_unused]] Call& call) { parameters }
 #include PTX_FAMILY
 #undef ARG
+#undef WORD
 #undef OPT
 #undef KEY
 #undef MODIFIER
@@ -27,6 +29,7 @@ using namespace author::PTX_SPACE;
 #undef HELPER
 
 #define ARG(type, name, doc) Parameter{#name, doc, false, true, text_of<type>},
+#define WORD(name, mnemonic, slot, doc) Parameter{#name, doc, false, true, nullptr, nullptr, mnemonic, slot},
 #define OPT(type, name, value, doc)                       \
   Parameter{#name, doc, false, false, text_of<type>, [] { \
               const type it = value;                      \
@@ -49,13 +52,14 @@ using namespace author::PTX_SPACE;
             },                                                   \
             mnemonic,                                            \
             slot},
-#define INSTRUCTION(name, text, doc, section)
+#define INSTRUCTION(...)
 #define FUNCTION(name, result, parameters, doc, section) \
   inline constexpr Parameter name##_parameters[] = {parameters Parameter{}};
 #define HELPER(name, result, parameters, doc, section) \
   inline constexpr Parameter name##_parameters[] = {parameters Parameter{}};
 #include PTX_FAMILY
 #undef ARG
+#undef WORD
 #undef OPT
 #undef KEY
 #undef MODIFIER
@@ -65,11 +69,12 @@ using namespace author::PTX_SPACE;
 #undef FAMILY
 
 #define ARG(type, name, doc)
+#define WORD(name, mnemonic, slot, doc)
 #define OPT(type, name, value, doc)
 #define KEY(type, name, value, doc)
 #define MODIFIER(name, value, mnemonic, slot, doc)
 #define FAMILY(name, doc) inline constexpr std::string_view family_name = #name, family_doc = doc;
-#define INSTRUCTION(name, text, doc, section)
+#define INSTRUCTION(...)
 #define FUNCTION(name, result, parameters, doc, section)
 #define HELPER(name, result, parameters, doc, section)
 #include PTX_FAMILY
@@ -79,8 +84,7 @@ using namespace author::PTX_SPACE;
 #undef HELPER
 
 #define FAMILY(name, doc)
-#define INSTRUCTION(name, text, doc, section) \
-  {family_name, #name, doc, section, &name##_form, {}, true, nullptr, instruction},
+#define INSTRUCTION(name, text, doc, ...) {family_name, #name, doc, "", &name##_form, {}, true, nullptr, instruction},
 #define DEFINED(name, result, doc, section, guarded)                                                   \
   {family_name, #name,           doc,                                                                  \
    section,     nullptr,         std::span(name##_parameters).first(std::size(name##_parameters) - 1), \
@@ -98,6 +102,7 @@ inline const Family family{family_name, family_doc, definitions};
 #undef HELPER
 #undef DEFINED
 #undef ARG
+#undef WORD
 #undef OPT
 #undef KEY
 #undef MODIFIER

@@ -5,7 +5,10 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
+
+#include "ptx/base/check.h"
 
 namespace ptx::python {
 
@@ -36,10 +39,10 @@ struct Function {
 PyTypeObject* function_type = nullptr;
 Function* cast(PyObject* object) { return reinterpret_cast<Function*>(object); }
 
-bool of_class(const Definition& d) { return !d.family.empty() && d.family[0] >= 'A' && d.family[0] <= 'Z'; }
+bool of_class(const Definition& d) { return d.family[0] >= 'A' && d.family[0] <= 'Z'; }
 
 std::string qualified(const Definition& d) {
-  return cat(of_class(d) ? "" : "ptx.", d.family, d.family.empty() ? "" : ".", d.name);
+  return cat(of_class(d) || d.family == "ptx" ? "" : "ptx.", d.family, ".", d.name);
 }
 
 // Arguments ----------------------------------------------------------------------------------------------------------
@@ -121,13 +124,14 @@ std::string_view chosen(Call& call, const Template::Word& word, std::string& mad
   }
   if (!value) return parameter.fallback == "True" ? word.text : parameter.fallback;
   if (value == Py_None || value == Py_False) return {};
-  if (value == Py_True) return word.text;
+  if (value == Py_True) return word.text.substr(0, word.text.find('/'));
   if (const PtxType* type = as_type(value)) return type->name;
   if (PyLong_Check(value)) return made = cat(word.text, "::", PyLong_AsLong(value));
   Py_ssize_t size = 0;
   const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
   if (!text) call.wrong(i, words_of(families::legal(*call.entry.definition->form, parameter)));
-  return {text, static_cast<std::size_t>(size)};
+  const std::string_view view(text, static_cast<std::size_t>(size));
+  return view == "generic" ? std::string_view() : view;
 }
 
 // No form has these modifiers. Where one of them is in no form at all, its argument is named.
@@ -137,7 +141,7 @@ std::string_view chosen(Call& call, const Template::Word& word, std::string& mad
     if (form.words[i].parameter < 0 || words[i].empty()) continue;
     const families::Parameter& parameter = form.parameters[static_cast<std::size_t>(form.words[i].parameter)];
     const families::Legal legal = families::legal(form, parameter);
-    if (parameter.flag || legal.words.empty() ||
+    if (parameter.flag || legal.words.empty() || legal.types ||
         std::find(legal.words.begin(), legal.words.end(), words[i]) != legal.words.end())
       continue;
     call.builder.refuse(Code::bad_argument, cat(qualified(*call.entry.definition), ": `", parameter.name, "` is ",
@@ -165,8 +169,9 @@ const isa::Mnemonic* mnemonic_of(Call& call) {
   constexpr std::size_t most = 64;  // programs that make their strings anew
   Entry& entry = call.entry;
   const Template& form = *entry.definition->form;
-  std::array<PyObject*, Template::most> key{};
+  std::array<PyObject*, Template::most> key;  // as many as words: zeroing all of it would cost more than all the rest
   for (std::size_t i = 0; i < form.word_count; ++i) {
+    key[i] = nullptr;
     if (form.words[i].parameter < 0) continue;
     const auto at = static_cast<std::size_t>(form.words[i].parameter);
     const bool operand = form.parameters[at].role != families::Parameter::Role::modifier;
@@ -179,6 +184,7 @@ const isa::Mnemonic* mnemonic_of(Call& call) {
   if (found != entry.choices.end()) return found->mnemonic;
   const isa::Mnemonic* mnemonic = make_mnemonic(call);
   if (entry.choices.size() < most) {
+    std::fill(key.begin() + static_cast<std::ptrdiff_t>(form.word_count), key.end(), nullptr);
     for (PyObject* part : key) Py_XINCREF(part);
     entry.choices.push_back({key, mnemonic});
   }
@@ -199,6 +205,23 @@ std::optional<author::Operand> operand_of(Call& call, std::size_t i) {
   }
 }
 
+// "b64", or the parameter that says it.
+isa::Type result_type(Call& call, const families::Parameter& result) {
+  if (const auto type = isa::type_named(result.slot)) return *type;
+  const auto parameters = call.entry.definition->form->all_parameters();
+  const auto says =
+      std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == result.slot; });
+  PTX_CHECK(says != parameters.end(), "a result's type is a type or a parameter");
+  return call.get<isa::Type>(static_cast<std::size_t>(says - parameters.begin()));
+}
+
+// The parameter of the first operand, or of the first of a pair; null: it is no parameter.
+const families::Parameter* first_operand(const Template& form) {
+  const std::size_t at = form.node_count && form.nodes[0].kind == Template::Node::Kind::pair ? 1 : 0;
+  if (form.node_count <= at || form.nodes[at].kind != Template::Node::Kind::parameter) return nullptr;
+  return &form.parameters[static_cast<std::size_t>(form.nodes[at].parameter)];
+}
+
 // What the call returns: the registers that it made, or the destination that it was given.
 nb::object result_of(Call& call, const isa::Mnemonic& mnemonic, std::span<const author::Reg> made) {
   if (made.size() == 1) return make(made[0]);
@@ -207,9 +230,9 @@ nb::object result_of(Call& call, const isa::Mnemonic& mnemonic, std::span<const 
     for (const author::Reg& reg : made) all.append(make(reg));
     return nb::tuple(all);
   }
-  const Template& form = *call.entry.definition->form;
-  if (form.node_count == 0 || form.nodes[0].kind != Template::Node::Kind::parameter) return nb::none();
-  PyObject* first = call.values[static_cast<std::size_t>(form.nodes[0].parameter)];
+  const families::Parameter* destination = first_operand(*call.entry.definition->form);
+  if (!destination) return nb::none();
+  PyObject* first = call.values[static_cast<std::size_t>(destination - call.entry.definition->form->parameters.data())];
   const auto& patterns = mnemonic.matches.front().operands;
   const bool written = first && as_reg(first) && !patterns.empty() && patterns[0].row->destination;
   return written ? nb::borrow(first) : nb::none();
@@ -226,9 +249,8 @@ nb::object instruction(Call& call) {
   for (std::size_t i = 0; i < form.parameter_count; ++i) {  // results come first: addresses may form registers
     const families::Parameter& parameter = form.parameters[i];
     if (parameter.role != families::Parameter::Role::result) continue;
-    made[count] = given(call.values[i])
-                      ? call.get<author::Reg>(i)
-                      : families::result(call.builder, isa::type_named(parameter.slot).value(), call.guard);
+    made[count] = given(call.values[i]) ? call.get<author::Reg>(i)
+                                        : families::result(call.builder, result_type(call, parameter), call.guard);
     operands[i] = author::Operand(made[count++]);
   }
   for (std::size_t i = 0; i < form.parameter_count; ++i) {
@@ -240,12 +262,20 @@ nb::object instruction(Call& call) {
   return result_of(call, *mnemonic, std::span(made).first(count));
 }
 
+Call::Call(Entry& entry, author::Builder& builder) : entry(entry), builder(builder) {
+  std::fill_n(values.begin(), entry.parameters.size(), nullptr);
+}
+
 void Call::wrong(std::size_t i, std::string_view legal) {
-  const bool is_guard = i == entry.parameters.size();
-  const std::string_view name = is_guard ? std::string_view("pred") : entry.parameters[i].name;
-  const std::string got = is_guard ? std::string() : cat(", not ", shown(values[i]));
-  builder.refuse(Code::bad_operand, cat(qualified(*entry.definition), ": `", name, "` is ",
-                                        is_guard ? "a predicate register or ~register" : legal, got));
+  const std::string name = qualified(*entry.definition);
+  if (i == entry.parameters.size())
+    builder.refuse(Code::bad_operand, cat(name, ": `pred` is a predicate register or ~register"));
+  const Parameter& parameter = entry.parameters[i];
+  const std::string words =
+      parameter.mnemonic.empty() ? "" : words_of(families::legal(parameter.mnemonic, parameter.slot));
+  const bool value = !words.empty() && PyUnicode_Check(values[i]);
+  builder.refuse(value ? Code::bad_argument : Code::bad_operand,
+                 cat(name, ": `", parameter.name, "` is ", words.empty() ? legal : words, ", not ", shown(values[i])));
 }
 
 std::vector<author::Operand> Convert<std::vector<author::Operand>>::from(nb::handle value, Call& call) {
@@ -307,7 +337,7 @@ std::string type_of(const Template& form, const families::Parameter& p) {
     case result: return "Reg | None";
     default: break;
   }
-  if (legal.list) return optional("Registers | Reg");
+  if (legal.list) return optional(legal.register_only ? "Registers | Reg" : "Registers | Number");
   if (legal.register_only) return optional("Reg");
   if (legal.predicate) return optional("Predicate");
   return optional(legal.immediate ? "int" : legal.floating ? "Number" : "Integer");
@@ -323,25 +353,7 @@ std::string fallback_of(const Template& form, const families::Parameter& p) {
 
 std::string type_of(const Parameter& p) {
   if (p.mnemonic.empty()) return p.type();
-  std::vector<std::string> words;
-  for (const isa::Form& form : isa::forms()) {
-    const std::string_view opcode = form.word(form.opcode);
-    if (!p.mnemonic.starts_with(opcode)) continue;
-    std::vector<std::string_view> fixed;
-    for (std::string_view rest = p.mnemonic.substr(opcode.size()); !rest.empty();) {
-      const std::size_t end = std::min(rest.find('.', 1), rest.size());
-      fixed.push_back(rest.substr(1, end - 1)), rest.remove_prefix(end);
-    }
-    if (!isa::matching::fit(form, fixed, true).fits) continue;
-    for (const isa::Slot& slot : form.slots) {
-      if (form.word(slot.name) != p.slot) continue;
-      for (const isa::Value& value : form.values.subspan(slot.first, slot.count))
-        if (std::find(words.begin(), words.end(), form.word(value.word)) == words.end())
-          words.emplace_back(form.word(value.word));
-    }
-  }
-  families::Legal legal;
-  legal.words = std::move(words);
+  const families::Legal legal = families::legal(p.mnemonic, p.slot);
   return cat(modifier_type(legal, p.slot), p.required || p.fallback() != "None" ? "" : " | None");
 }
 
@@ -355,11 +367,11 @@ std::string result_text(const Definition& d) {
     for (int i = 1; i < results; ++i) text += ", Reg";
     return text + "]";
   }
-  const Template& form = *d.form;
-  if (form.node_count == 0 || form.nodes[0].kind != Template::Node::Kind::parameter) return "None";
-  const families::Parameter& first = form.parameters[static_cast<std::size_t>(form.nodes[0].parameter)];
-  const bool written = first.role == families::Parameter::Role::value && families::legal(form, first).register_only;
-  return written ? "Reg" : "None";
+  const families::Parameter* first = first_operand(*d.form);
+  if (!first || first->role != families::Parameter::Role::value) return "None";
+  const families::Legal legal = families::legal(*d.form, *first);
+  if (!legal.register_only) return "None";
+  return legal.list ? "Reg | None" : "Reg";
 }
 
 struct Shown {
@@ -370,10 +382,11 @@ struct Shown {
 std::vector<Shown> shown_parameters(const Definition& d) {
   std::vector<Shown> all;
   if (d.form) {
-    for (const bool keyword : {false, true})
+    const auto order = [](const families::Parameter& p) { return p.keyword ? 2 : p.required ? 0 : 1; };
+    for (const int wanted : {0, 1, 2})
       for (const families::Parameter& p : d.form->all_parameters())
-        if (p.keyword == keyword)
-          all.push_back({std::string(p.name), type_of(*d.form, p), fallback_of(*d.form, p), "", keyword});
+        if (order(p) == wanted)
+          all.push_back({std::string(p.name), type_of(*d.form, p), fallback_of(*d.form, p), "", p.keyword});
   } else {
     for (const Parameter& p : d.parameters)
       all.push_back({std::string(p.name), type_of(p), p.required ? "" : p.fallback(), std::string(p.doc), p.keyword});
@@ -386,8 +399,10 @@ std::vector<Shown> shown_parameters(const Definition& d) {
 std::string emitted(const Template& form) {
   std::string text(form.opcode);
   for (const Template::Word& word : form.all_words()) {
+    const bool chosen = word.parameter >= 0 && word.condition.empty();
     const bool optional = word.parameter >= 0 && !form.parameters[static_cast<std::size_t>(word.parameter)].required;
-    text += optional || !word.condition.empty() ? cat("{.", word.text, "}") : cat(".", word.text);
+    const std::string_view shown = chosen ? form.parameters[static_cast<std::size_t>(word.parameter)].name : word.text;
+    text += optional || !word.condition.empty() ? cat("{.", shown, "}") : cat(".", shown);
   }
   std::string_view rest = form.text.substr(std::min(form.text.find(' '), form.text.size()));
   const auto skip_word = [&] {
@@ -398,7 +413,7 @@ std::string emitted(const Template& form) {
     const bool default_value = rest[0] == '=' && (std::isalnum(static_cast<unsigned char>(text.back())) != 0);
     if (rest[0] == ':' || default_value) {
       skip_word();
-    } else if (rest[0] != '=' && rest[0] != '*') {
+    } else if (rest[0] != '=' && rest[0] != '*' && rest[0] != '+') {
       text += rest[0];
     }
   }
@@ -419,6 +434,8 @@ std::string signature(const Definition& d) {
   return cat(text, ") -> ", result_text(d));
 }
 
+std::string section_of(const Definition& d) { return d.form ? families::sections(*d.form) : std::string(d.section); }
+
 std::string documentation(const Definition& d) {
   std::string text(d.doc);
   if (d.form) text += cat("\n\nEmits `", emitted(*d.form), "`.");
@@ -429,7 +446,7 @@ std::string documentation(const Definition& d) {
   text +=
       cat("\n\nAn argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at "
           "this line.",
-          "\nPTX ISA ", d.section, ".");
+          "\nPTX ISA ", section_of(d), ".");
   return text;
 }
 
@@ -536,8 +553,11 @@ nb::object make_function(const Definition& definition) {
   auto* entry = new Entry{&definition, parameters_of(definition), {}, {}, {}};  // kept for the process, as its module
   for (std::size_t i = 0; i < entry->parameters.size(); ++i) {
     entry->names.push_back(PyUnicode_InternFromString(std::string(entry->parameters[i].name).c_str()));
-    if (!entry->parameters[i].keyword) entry->positional.push_back(static_cast<std::uint8_t>(i));
   }
+  for (const bool required : {true, false})
+    for (std::size_t i = 0; i < entry->parameters.size(); ++i)
+      if (!entry->parameters[i].keyword && entry->parameters[i].required == required)
+        entry->positional.push_back(static_cast<std::uint8_t>(i));
   return nb::steal(new_function(entry, nullptr));
 }
 

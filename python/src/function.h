@@ -57,11 +57,11 @@ class Call {
  public:
   static constexpr std::size_t most = author::families::Template::most + 1;  // and pred=
 
-  Call(Entry& entry, author::Builder& builder) : entry(entry), builder(builder) {}
+  Call(Entry& entry, author::Builder& builder);  // no argument given
 
   Entry& entry;
   author::Builder& builder;
-  std::array<PyObject*, most> values{};  // null: left out
+  std::array<PyObject*, most> values;  // as many as parameters; null: left out
   ir::Guard guard;
 
   // The argument of a parameter as a T; AuthoringTypeError that names the parameter and what is legal.
@@ -99,6 +99,7 @@ void init_function(nb::module_& m);
 std::string signature(
     const Definition& definition);  // "(mbar: Address, count: Integer, *, pred: Guard = None) -> None"
 std::string documentation(const Definition& definition);
+std::string section_of(const Definition& definition);
 
 // Conversions --------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ void init_shared(nb::module_& m);
 void init_families(nb::module_& m);
 void init_tcgen05(nb::module_ m);
 void init_matrices(nb::module_& m);
-void init_warps(nb::module_& m);
 
 // Types.
 struct PtxType {

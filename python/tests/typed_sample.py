@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyptx import kernel, ptx, reg, smem
-from pyptx.types import b64, bf16, f32, pred, u32, u64
+from pyptx.types import b32, b64, bf16, f32, pred, s32, u32, u64
 
 
 def barriers() -> None:
@@ -46,4 +46,46 @@ def copies() -> None:
     ptx.ret()
 
 
-KERNELS: list[Any] = [kernel(barriers, arch="sm_90a", extern_smem="smem"), kernel(copies, arch="sm_90a")]
+def lanes() -> None:
+    p, x = reg.scalar(pred), reg.scalar(u32, init=0)
+    address, f = reg.scalar(u64), reg.array(f32, 4)
+    ptx.add(s32, x, x, 1, pred=~p)
+    ptx.ld(f32, f, address, vec="v4", cache="nc")
+    ptx.st(f32, ptx.addr(address, 16), [f[0], f[1]], vec="v2")
+    ptx.cvt(f32, u32, f[0], x, rounding="rn")
+    ptx.mul(u32, x, x, 3, mode="lo")
+    ptx.setp("lt", u32, p, x, 16)
+    y = ptx.mad(x, x, 1)
+    ptx.selp(u32, y, 1, 0, p)
+    ptx.cvta.to("shared", address)
+    ptx.warp.reduce_sum(x, width=16)
+    other = ptx.warp.shfl("bfly", x, 1)
+    total = ptx.warp.redux("add", s32, other)
+    _, same = ptx.warp.match_all(b32, total)
+    ptx.warp.ballot(same)
+    ptx.bar.sync(1, 128, pred=p)
+    ptx.barrier.sync(aligned=True)
+    ptx.named_barrier(2, count=64).arrive()
+    ptx.cluster.sync()
+    ptx.cluster.map_shared_u32(x, 1)
+    ptx.griddepcontrol.wait()
+    ptx.setmaxnreg(64)
+    ptx.ret()
+
+
+def blackwell() -> None:
+    bar, response = smem.mbarrier(1)[0], smem.alloc(u32, (4,))
+    address, g = reg.scalar(u32), reg.scalar(u64)
+    ptx.clusterlaunchcontrol.try_cancel(response, bar)
+    ptx.st_async(u32, address, 1, address)
+    ptx.red_async("add", u32, address, 1, address)
+    ptx.multimem.red("add", u32, g, 1, sem="release", scope="sys")
+    ptx.ret()
+
+
+KERNELS: list[Any] = [
+    kernel(barriers, arch="sm_90a", extern_smem="smem"),
+    kernel(copies, arch="sm_90a"),
+    kernel(lanes),
+    kernel(blackwell, arch="sm_100a"),
+]

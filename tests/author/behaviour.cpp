@@ -165,7 +165,7 @@ TEST_CASE("a product that meets a 64-bit register is 64 bits wide where it was w
 TEST_CASE("sign and width") {
   CHECK(has(text([](Builder& b) { b.scalar(s64) >> 3; }), "shr.s64"));
   CHECK(has(text([](Builder& b) { b.scalar(u64) + b.scalar(s32); }), "cvt.s64.s32"));
-  CHECK(has(text([](Builder& b) { reduce(Reduce::max, b.scalar(s32), 2); }), "max.s32"));
+  CHECK(has(text([](Builder& b) { warp::reduce_max(b, b.scalar(s32), {.width = 2}); }), "max.s32"));
   CHECK(has(text([](Builder& b) { compare(Compare::lt, b.scalar(b64), b.scalar(s32)); }), "cvt.s64.s32"));
   CHECK(has(text([](Builder& b) { b.scalar(u32) * b.scalar(u64); }), "mul.lo.u64"));
   CHECK(refusal([](Builder& b) { assign('+', b.scalar(u32), b.scalar(b64)); }) == Code::operator_type);
@@ -269,8 +269,8 @@ TEST_CASE("blocks nest") {
 TEST_CASE("labels are unique, and mean the innermost loop") {
   const std::string twice = text([](Builder& b) {
     const Reg n = b.scalar(u32, 9);
-    kloop(b, n, 2, [&] { bar_sync(b); });
-    kloop(b, n, 2, [&] { bar_sync(b); });
+    kloop(b, n, 2, [&] { b.emit("bar.sync", {0}); });
+    kloop(b, n, 2, [&] { b.emit("bar.sync", {0}); });
     begin_loop(b, "top");
     begin_loop(b, "top");
     bra(b, "top", b.guard(b.scalar(pred)));
@@ -439,8 +439,8 @@ TEST_CASE("refusals") {
   CHECK(refusal([](Builder& b) { b.scalar(f32) + 1; }) == Code::operator_type);
   CHECK(refusal([](Builder& b) { b.scalar(u32) + 1.5; }) == Code::operator_type);
   CHECK(refusal([](Builder& b) { b.guard(b.scalar(u32)); }) == Code::bad_operand);
-  CHECK(refusal([](Builder& b) { setmaxnreg(b, 25, true); }) == Code::multiple_of_8);
-  CHECK(refusal([](Builder& b) { reduce(Reduce::sum, b.scalar(u32), 3); }) == Code::bad_argument);
+  CHECK(refusal([](Builder& b) { b.emit("setmaxnreg.inc.sync.aligned.u32", {25}); }) == Code::multiple_of_8);
+  CHECK(refusal([](Builder& b) { warp::reduce_sum(b, b.scalar(u32), {.width = 3}); }) == Code::bad_argument);
   CHECK(refusal([](Builder& b) { b.scalar(b64) + b.scalar(u32) * -4; }) == Code::wide_product);
   CHECK(refusal([](Builder& b) {
           Builder other({});

@@ -9,6 +9,7 @@
 #include "ptx/author/shared.h"
 #include "ptx/author/tcgen05.h"
 #include "ptx/author/warp.h"
+#include "ptx/base/text.h"
 
 namespace ptx::author::testing {
 
@@ -17,7 +18,7 @@ using enum isa::Type;
 TEST_CASE("warps, barriers, fences, clusters") {
   golden("warp_reduce_sum_width_4_f32_u32", [](Builder& b) {
     const Reg x = b.scalar(f32, 0.0), y = b.scalar(u32, 0);
-    reduce(Reduce::sum, x, 4), reduce(Reduce::max, y, 2);
+    warp::reduce_sum(b, x, {.width = 4}), warp::reduce_max(b, y, {.width = 2});
   });
   Options later;
   later.version = {8, 7};
@@ -27,18 +28,20 @@ TEST_CASE("warps, barriers, fences, clusters") {
         b.emit("fence.proxy.async"), b.emit("fence.proxy.async.shared::cta");
         b.emit("fence.mbarrier_init.release.cluster");
         b.emit("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster");
-        bar_sync(b, 0), bar_sync(b, 1, 128), bar_sync(b, 3, 64), bar_sync(b, b.scalar(u32, 2));
+        b.emit("bar.sync", {0}), b.emit("bar.sync", {1, 128}), b.emit("bar.sync", {3, 64});
+        b.emit("bar.sync", {b.scalar(u32, 2)});
       },
       later);
   golden("cluster", [](Builder& b) {
     const Reg a = b.scalar(u32, 0), c = b.scalar(u32, 1);
-    cluster::arrive(b), cluster::wait(b), cluster::arrive(b, true), cluster::wait(b, true);
-    cluster::rank_is(b, 0), cluster::map_shared(a, 1, b), cluster::arrive_remote(b, a, c, 1);
+    cluster::sync(b), b.emit("barrier.cluster.arrive.aligned"), b.emit("barrier.cluster.wait.aligned");
+    cluster::rank(b, 0), cluster::map_shared_u32(b, a, 1), cluster::arrive_remote(b, a, c);
   });
   golden("setmaxnreg_elect_selp_mad_cvta", [](Builder& b) {
     const Reg d = b.scalar(u32), p = b.scalar(pred), q = b.scalar(b64);
-    for (const auto& [n, up] : {std::pair{240, true}, {24, false}, {232, true}, {40, false}}) setmaxnreg(b, n, up);
-    elect_sync(d, p, 0xffffffff);
+    for (const auto& [n, way] : {std::pair{240, "inc"}, {24, "dec"}, {232, "inc"}, {40, "dec"}})
+      b.emit(cat("setmaxnreg.", way, ".sync.aligned.u32"), {n});
+    b.emit("elect.sync", {Pair{d, p}, 0xffffffff});
     b.emit("selp.u32", {d, 1, 0, p});
     b.emit("mad.lo.s32", {b.scalar(u32), d, d, d});
     b.emit("cvta.param.u64", {b.scalar(b64), q});
@@ -112,7 +115,7 @@ TEST_CASE("copies") {
     tensor_copy::load(b, at, d, {0, r, block()}, at, {.mode = modifiers::tile});
     tensor_copy::load(b, at, d, {0, r, 2}, at, {.mode = modifiers::tile});
     tensor_copy::load(b, at, d, {0, r, r}, at,
-                      {.mode = modifiers::tile, .multicast_mask = m, .pred = b.guard(cluster::rank_is(b, 0))});
+                      {.mode = modifiers::tile, .multicast_mask = m, .pred = b.guard(cluster::rank(b, 0))});
     tensor_copy::store(b, d, {0, r, block()}, at, {.mode = modifiers::tile});
   });
 }

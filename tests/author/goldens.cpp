@@ -101,7 +101,7 @@ TEST_CASE("control flow") {
   golden("loop", [](Builder& b) {
     const Reg p = b.scalar(pred);
     begin_loop(b, "top", b.guard(p));
-    bar_sync(b);
+    b.emit("bar.sync", {0});
     end_loop(b);
     begin_loop(b, "forever");
     ret(b);
@@ -117,9 +117,9 @@ TEST_CASE("control flow") {
     const Reg x = b.scalar(u32, 9);
     ((x - 1) & 7) << 2;
   });
-  golden("kloop_reg", [](Builder& b) { kloop(b, b.scalar(u32, 9), 2, [&] { bar_sync(b); }); });
+  golden("kloop_reg", [](Builder& b) { kloop(b, b.scalar(u32, 9), 2, [&] { b.emit("bar.sync", {0}); }); });
   golden("kloop_unroll_4_tail_ladder",
-         [](Builder& b) { kloop(b, b.scalar(s32, 9), 4, [&] { bar_sync(b, 1); }, "L4"); });
+         [](Builder& b) { kloop(b, b.scalar(s32, 9), 4, [&] { b.emit("bar.sync", {1}); }, "L4"); });
   golden("pipeline_advance", [](Builder& b) { pipeline(b, 3).advance(); });
   golden("intrinsic", [](Builder& b) {
     const Reg x = b.scalar(u32, 1);

@@ -947,6 +947,488 @@ class BarrierArray:
         PTX ISA 9.7.13.15.13.
         """
 
+class ptx:
+    """Instructions by a function of their own.  `dtype` is a type of pyptx.types; a destination is returned."""
+
+    @staticmethod
+    def mov(
+        dtype: PtxType,
+        dst: Registers | Reg,
+        src: Registers | Number,
+        *,
+        vec: Literal["v2", "v4"] | None = None,
+        pred: Guard = None,
+    ) -> Reg | None:
+        """Copies a register, number or address.
+
+        Emits `mov{.vec}.dtype dst, src`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.3, 9.7.9.4.
+        """
+
+    @staticmethod
+    def add(
+        dtype: PtxType,
+        dst: Reg,
+        a: Number,
+        b: Number,
+        *,
+        rounding: Literal["rn", "rz", "rm", "rp"] | None = None,
+        ftz: bool = False,
+        sat: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """a + b.
+
+        Emits `add{.rounding}{.ftz}{.sat}.dtype dst, a, b`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.1.1, 9.7.3.3, 9.7.4.1.
+        """
+
+    @staticmethod
+    def sub(
+        dtype: PtxType,
+        dst: Reg,
+        a: Number,
+        b: Number,
+        *,
+        rounding: Literal["rn", "rz", "rm", "rp"] | None = None,
+        ftz: bool = False,
+        sat: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """a - b.
+
+        Emits `sub{.rounding}{.ftz}{.sat}.dtype dst, a, b`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.1.2, 9.7.3.4, 9.7.4.2.
+        """
+
+    @staticmethod
+    def mul(
+        dtype: PtxType,
+        dst: Reg,
+        a: Number,
+        b: Number,
+        *,
+        mode: Literal["hi", "lo", "wide"] | None = None,
+        rounding: Literal["rn", "rz", "rm", "rp"] | None = None,
+        ftz: bool = False,
+        sat: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """a * b: of integers the low or high half, or with mode="wide" all of it.
+
+        Emits `mul{.mode}{.rounding}{.ftz}{.sat}.dtype dst, a, b`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.1.3, 9.7.3.5, 9.7.4.3, 9.7.5.4.
+        """
+
+    @staticmethod
+    def mad(
+        dtype: PtxType,
+        dst: Reg,
+        a: Number,
+        b: Number,
+        c: Number,
+        *,
+        mode: Literal["hi", "lo", "wide"] | None = "lo",
+        rounding: Literal["rn", "rz", "rm", "rp"] | None = None,
+        ftz: bool = False,
+        sat: bool = False,
+        pred: Guard = None,
+    ) -> Reg:
+        """a * b + c: of integers the low or high half of the product, or with mode="wide" all of it.
+
+        Emits `mad{.mode}{.rounding}{.ftz}{.sat}.dtype dst, a, b, c`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.1.4, 9.7.3.7.
+        """
+
+    @staticmethod
+    def shl(dtype: PtxType, dst: Reg, a: Integer, b: Integer, *, pred: Guard = None) -> Reg:
+        """a << b.
+
+        Emits `shl.dtype dst, a, b`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.8.8.
+        """
+
+    @staticmethod
+    def shr(dtype: PtxType, dst: Reg, a: Integer, b: Integer, *, pred: Guard = None) -> Reg:
+        """a >> b; of signed types the sign is shifted in.
+
+        Emits `shr.dtype dst, a, b`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.8.9.
+        """
+
+    @staticmethod
+    def and_(dtype: PtxType, dst: Reg, a: Integer, b: Integer, *, pred: Guard = None) -> Reg:
+        """a & b.
+
+        Emits `and.dtype dst, a, b`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.8.1.
+        """
+
+    @staticmethod
+    def or_(dtype: PtxType, dst: Reg, a: Integer, b: Integer, *, pred: Guard = None) -> Reg:
+        """a | b.
+
+        Emits `or.dtype dst, a, b`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.8.2.
+        """
+
+    @staticmethod
+    def xor_(dtype: PtxType, dst: Reg, a: Integer, b: Integer, *, pred: Guard = None) -> Reg:
+        """a ^ b.
+
+        Emits `xor.dtype dst, a, b`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.8.3.
+        """
+
+    @staticmethod
+    def not_(dtype: PtxType, dst: Reg, src: Integer, *, pred: Guard = None) -> Reg:
+        """~src, or !src of a predicate.
+
+        Emits `not.dtype dst, src`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.8.4.
+        """
+
+    @staticmethod
+    def setp(
+        cmp_op: Literal["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"],
+        dtype: PtxType,
+        pred_out: Reg,
+        a: Number,
+        b: Number,
+        *,
+        boolop: Literal["and", "or", "xor"] | None = None,
+        ftz: bool = False,
+        second: Reg | None = None,
+        c: Predicate | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Whether a `cmp_op` b; with `boolop` combined with the predicate `c`. `second` gets the negated comparison.
+
+        Emits `setp.cmp_op{.boolop}{.ftz}.dtype pred_out{|second}, a, b{, c}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.6.2, 9.7.7.2.
+        """
+
+    @staticmethod
+    def selp(dtype: PtxType, dst: Reg, t: Number, f: Number, pred_reg: Predicate, *, pred: Guard = None) -> Reg:
+        """t where the predicate is true, else f.
+
+        Emits `selp.dtype dst, t, f, pred_reg`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.6.3.
+        """
+
+    @staticmethod
+    def cvt(
+        dst_type: PtxType,
+        src_type: PtxType,
+        dst: Reg,
+        src: Registers | Number,
+        *,
+        rounding: Literal["rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp", "rs", "rna"] | None = None,
+        ftz: bool = False,
+        sat: bool = False,
+        satfinite: bool = False,
+        relu: bool = False,
+        low: Number | None = None,
+        random_bits: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Converts between types.  To a packed type `src` is the upper half and `low` the lower one.
+
+        Emits `cvt{.rounding}{.ftz}{.sat}{.satfinite}{.relu}.dst_type.src_type dst, src{, low}{, random_bits}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.21.
+        """
+
+    @staticmethod
+    def ld(
+        dtype: PtxType,
+        dst: Registers | Reg,
+        address: Address,
+        *,
+        sem: Literal["relaxed", "acquire"] | None = None,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        space: Literal["const", "local", "param", "param::entry", "param::func", "shared", "shared::cta", "shared::cluster", "global", "generic"] | None = "global",
+        cache: Literal["ca", "cg", "cs", "lu", "cv", "nc"] | None = None,
+        vec: Literal["v2", "v4", "v8"] | None = None,
+        pred: Guard = None,
+    ) -> Reg | None:
+        """Loads; with `vec` a list of registers.  space="generic" is a generic address.
+
+        Emits `ld{.sem}{.scope}{.space}{.cache}{.vec}.dtype dst, [address]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.8, 9.7.9.9.
+        """
+
+    @staticmethod
+    def st(
+        dtype: PtxType,
+        address: Address,
+        src: Registers | Number,
+        *,
+        sem: Literal["relaxed", "release"] | None = None,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        space: Literal["local", "param", "param::func", "shared", "shared::cta", "shared::cluster", "global", "generic"] | None = "global",
+        cache: Literal["wb", "cg", "cs", "wt"] | None = None,
+        vec: Literal["v2", "v4", "v8"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Stores; with `vec` a list of registers.  space="generic" is a generic address.
+
+        Emits `st{.sem}{.scope}{.space}{.cache}{.vec}.dtype [address], src`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.11.
+        """
+
+    @staticmethod
+    def elect_sync(dst: Reg, pred_out: Reg, membermask: Integer, *, pred: Guard = None) -> Reg:
+        """Chooses one lane of `membermask`: `pred_out` is true there, `dst` gets its number in all.
+
+        Emits `elect.sync dst|pred_out, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.14.
+        """
+
+    @staticmethod
+    def setmaxnreg_inc(n: int, *, pred: Guard = None) -> None:
+        """Waits until each thread of the warpgroup has `n` registers.
+
+        Emits `setmaxnreg.inc.sync.aligned.u32 n`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.19.5.
+        """
+
+    @staticmethod
+    def setmaxnreg_dec(n: int, *, pred: Guard = None) -> None:
+        """Gives registers back until each thread of the warpgroup has `n`.
+
+        Emits `setmaxnreg.dec.sync.aligned.u32 n`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.19.5.
+        """
+
+    @staticmethod
+    def nanosleep(nanoseconds: Integer, *, pred: Guard = None) -> None:
+        """Sleeps for about as long.
+
+        Emits `nanosleep.u32 nanoseconds`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.19.2.
+        """
+
+    @staticmethod
+    def st_async(
+        dtype: PtxType,
+        address: Address,
+        value: Registers | Number,
+        mbar: Address,
+        *,
+        sem: Literal["weak", "cluster"] | None = None,
+        space: Literal["shared::cluster"] | None = "shared::cluster",
+        vec: Literal["v2", "v4"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Stores into shared memory of the cluster; an mbarrier object there counts the bytes.
+
+        Emits `st.async{.sem}{.space}.mbarrier::complete_tx::bytes{.vec}.dtype [address], value, [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.12.
+        """
+
+    @staticmethod
+    def st_async_release(
+        scope: Literal["gpu", "sys"],
+        dtype: PtxType,
+        address: Address,
+        value: Number,
+        *,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Stores to global memory later, with release order.
+
+        Emits `st.async.release.scope{.global}.dtype [address], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.12.
+        """
+
+    @staticmethod
+    def st_async_mmio(
+        dtype: PtxType,
+        address: Address,
+        value: Number,
+        *,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Stores to memory-mapped registers later, with release order.
+
+        Emits `st.async.mmio.release.sys{.global}.dtype [address], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.12.
+        """
+
+    @staticmethod
+    def st_bulk(
+        address: Address,
+        size: Integer,
+        *,
+        weak: bool = False,
+        space: Literal["shared::cta"] | None = "shared::cta",
+        pred: Guard = None,
+    ) -> None:
+        """Fills `size` bytes of shared memory with zeros.
+
+        Emits `st.bulk{.weak}{.space} [address], size, 0`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.13.
+        """
+
+    @staticmethod
+    def red_async(
+        op: Literal["and", "or", "xor", "min", "max", "add", "inc", "dec"],
+        dtype: PtxType,
+        address: Address,
+        value: Integer,
+        mbar: Address,
+        *,
+        space: Literal["shared::cluster"] | None = "shared::cluster",
+        pred: Guard = None,
+    ) -> None:
+        """Combines `value` with shared memory of the cluster; an mbarrier object there counts the bytes.
+
+        Emits `red.async.relaxed.cluster{.space}.mbarrier::complete_tx::bytes.op.dtype [address], value, [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.7.
+        """
+
+    @staticmethod
+    def red_async_release(
+        scope: Literal["gpu", "sys"],
+        dtype: PtxType,
+        address: Address,
+        value: Integer,
+        *,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Adds to global memory later, with release order.
+
+        Emits `red.async.release.scope{.global}.add.dtype [address], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.7.
+        """
+
+    @staticmethod
+    def red_async_mmio(
+        dtype: PtxType,
+        address: Address,
+        value: Integer,
+        *,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Adds to memory-mapped registers later, with release order.
+
+        Emits `red.async.mmio.release.sys{.global}.add.dtype [address], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.7.
+        """
+
+class cvta:
+    """Addresses of a state space as generic ones, and back.  Each returns a new register unless `dst` is one."""
+
+    @staticmethod
+    def param(src: Integer, dst: Reg | None = None, *, pred: Guard = None) -> Reg:
+        """The generic address of a kernel's parameter.
+
+        Emits `cvta.param.u64 dst, src`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.20.
+        """
+
+    @staticmethod
+    def to_global(src: Integer, dst: Reg | None = None, *, pred: Guard = None) -> Reg:
+        """The global address that a generic one is.
+
+        Emits `cvta.to.global.u64 dst, src`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.20.
+        """
+
+    @staticmethod
+    def to(
+        space: Literal["const", "global", "local", "shared", "shared::cta", "shared::cluster", "param", "param::entry"],
+        src: Integer,
+        dst: Reg | None = None,
+        *,
+        pred: Guard = None,
+    ) -> Reg:
+        """The address in `space` that a generic one is.
+
+        Emits `cvta.to.space.u64 dst, src`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.20.
+        """
+
+    @staticmethod
+    def generic(
+        space: Literal["const", "global", "local", "shared", "shared::cta", "shared::cluster", "param", "param::entry"],
+        src: Integer,
+        dst: Reg | None = None,
+        *,
+        pred: Guard = None,
+    ) -> Reg:
+        """The generic address of one in `space`.
+
+        Emits `cvta.space.u64 dst, src`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.20.
+        """
+
 class mbarrier:
     """Barriers in shared memory that count arrivals and bytes.  `mbar` is an object of smem.mbarrier, a slot of `array`, a register or `ptx.addr`."""
 
@@ -1534,7 +2016,7 @@ class cp_async:
     ) -> None:
         """Copies `byte_count` bytes, 4, 8 or 16, through all caches.  Of them `src_size` are read, the others are 0.
 
-        Emits `cp.async.ca{.dst}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count{, src_size}{, cache_hint}`.
+        Emits `cp.async.ca{.space}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count{, src_size}{, cache_hint}`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.1.
@@ -1554,7 +2036,7 @@ class cp_async:
     ) -> None:
         """Copies 16 bytes through the L2 cache alone.  Of them `src_size` are read, the others are 0.
 
-        Emits `cp.async.cg{.dst}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count{, src_size}{, cache_hint}`.
+        Emits `cp.async.cg{.space}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count{, src_size}{, cache_hint}`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.1.
@@ -1574,7 +2056,7 @@ class cp_async:
     ) -> None:
         """`ca`; where the predicate `ignore_src` is true nothing is read, and zeros are written.
 
-        Emits `cp.async.ca{.dst}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count, ignore_src{, cache_hint}`.
+        Emits `cp.async.ca{.space}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count, ignore_src{, cache_hint}`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.1.
@@ -1594,7 +2076,7 @@ class cp_async:
     ) -> None:
         """`cg`; where the predicate `ignore_src` is true nothing is read, and zeros are written.
 
-        Emits `cp.async.cg{.dst}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count, ignore_src{, cache_hint}`.
+        Emits `cp.async.cg{.space}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count, ignore_src{, cache_hint}`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.1.
@@ -1667,7 +2149,7 @@ class cp_async_bulk:
     ) -> None:
         """From global to shared memory, to the same offset in each CTA of `multicast_mask`; the bytes complete at `mbar`.
 
-        Emits `cp.async.bulk{.relaxed}{.scope}{.dst}.global.mbarrier::complete_tx::bytes{.report}{.multicast::cluster}{.L2::cache_hint}{.ignore_oob}{.b128} [dst], [src], size{, left}{, right}, [mbar]{, multicast_mask}{, cache_hint}`.
+        Emits `cp.async.bulk{.relaxed}{.scope}{.space}.global.mbarrier::complete_tx::bytes{.report}{.multicast::cluster}{.L2::cache_hint}{.ignore_oob}{.b128} [dst], [src], size{, left}{, right}, [mbar]{, multicast_mask}{, cache_hint}`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.4.1.
@@ -1847,7 +2329,7 @@ class tensor_copy:
 
     @staticmethod
     def reduce(
-        op: str,
+        op: Literal["add", "min", "max", "inc", "dec", "and", "or", "xor"],
         dst: Number,
         coord: Sequence[Integer],
         src: Address,
@@ -1858,7 +2340,7 @@ class tensor_copy:
     ) -> None:
         """cp.reduce.async.bulk.tensor: tensor[i] = op(tensor[i], src[i]), in a group.
 
-            op: add, min, max, inc, dec, and, or or xor
+            op: how elements are combined
             dst: a register with the address of the tensor map
             coord: where the box begins
             src: shared memory, 128-byte aligned
@@ -1904,7 +2386,7 @@ class tensormap:
     ) -> None:
         """Where the tensor begins.
 
-        Emits `tensormap.replace.tile.global_address{.ss}.b1024.b64 [map], value`.
+        Emits `tensormap.replace.tile.global_address{.space}.b1024.b64 [map], value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -1920,7 +2402,7 @@ class tensormap:
     ) -> None:
         """The rank less one.
 
-        Emits `tensormap.replace.tile.rank{.ss}.b1024.b32 [map], value`.
+        Emits `tensormap.replace.tile.rank{.space}.b1024.b32 [map], value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -1937,7 +2419,7 @@ class tensormap:
     ) -> None:
         """The stride of dimension `dim` + 1, in bytes.
 
-        Emits `tensormap.replace.tile.global_stride{.ss}.b1024.b64 [map], dim, value`.
+        Emits `tensormap.replace.tile.global_stride{.space}.b1024.b64 [map], dim, value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -1954,7 +2436,7 @@ class tensormap:
     ) -> None:
         """The size of dimension `dim`.
 
-        Emits `tensormap.replace.tile.global_dim{.ss}.b1024.b32 [map], dim, value`.
+        Emits `tensormap.replace.tile.global_dim{.space}.b1024.b32 [map], dim, value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -1971,7 +2453,7 @@ class tensormap:
     ) -> None:
         """The size of the box in dimension `dim`.
 
-        Emits `tensormap.replace.tile.box_dim{.ss}.b1024.b32 [map], dim, value`.
+        Emits `tensormap.replace.tile.box_dim{.space}.b1024.b32 [map], dim, value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -1988,7 +2470,7 @@ class tensormap:
     ) -> None:
         """Every how many elements of dimension `dim` one is copied.
 
-        Emits `tensormap.replace.tile.element_stride{.ss}.b1024.b32 [map], dim, value`.
+        Emits `tensormap.replace.tile.element_stride{.space}.b1024.b32 [map], dim, value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2004,7 +2486,7 @@ class tensormap:
     ) -> None:
         """The element type, by the manual's number.
 
-        Emits `tensormap.replace.tile.elemtype{.ss}.b1024.b32 [map], value`.
+        Emits `tensormap.replace.tile.elemtype{.space}.b1024.b32 [map], value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2020,7 +2502,7 @@ class tensormap:
     ) -> None:
         """0: none, 1: 16 bytes, 2: 32 bytes.
 
-        Emits `tensormap.replace.tile.interleave_layout{.ss}.b1024.b32 [map], value`.
+        Emits `tensormap.replace.tile.interleave_layout{.space}.b1024.b32 [map], value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2036,7 +2518,7 @@ class tensormap:
     ) -> None:
         """0: none, 1: 32 bytes, 2: 64, 3: 128, 4: 96.
 
-        Emits `tensormap.replace.tile.swizzle_mode{.ss}.b1024.b32 [map], value`.
+        Emits `tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map], value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2052,7 +2534,7 @@ class tensormap:
     ) -> None:
         """0: 16 bytes, 1: 32, 2: 32 with 8-byte flip, 3: 64.
 
-        Emits `tensormap.replace.tile.swizzle_atomicity{.ss}.b1024.b32 [map], value`.
+        Emits `tensormap.replace.tile.swizzle_atomicity{.space}.b1024.b32 [map], value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2068,10 +2550,676 @@ class tensormap:
     ) -> None:
         """Elements outside of the tensor: 0: zero, 1: NaN.
 
-        Emits `tensormap.replace.tile.fill_mode{.ss}.b1024.b32 [map], value`.
+        Emits `tensormap.replace.tile.fill_mode{.space}.b1024.b32 [map], value`.
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
+        """
+
+class bar:
+    """Barriers of a CTA by number, 0 to 15; `count` threads take part, all unless it is given."""
+
+    @staticmethod
+    def sync(n: Integer = 0, count: Integer | None = None, *, cta: bool = False, pred: Guard = None) -> None:
+        """Waits until the threads of the barrier have arrived.
+
+        Emits `bar{.cta}.sync n{, count}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.1.
+        """
+
+    @staticmethod
+    def arrive(n: Integer, count: Integer, *, cta: bool = False, pred: Guard = None) -> None:
+        """Arrives and does not wait.
+
+        Emits `bar{.cta}.arrive n, count`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.1.
+        """
+
+    @staticmethod
+    def red_popc(
+        n: Integer,
+        predicate: Predicate,
+        *,
+        cta: bool = False,
+        total: Reg | None = None,
+        count: Integer | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """`sync`, and how many of the threads have the predicate.
+
+        Emits `bar{.cta}.red.popc.u32 total, n{, count}, predicate`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.1.
+        """
+
+    @staticmethod
+    def red(
+        op: Literal["and", "or"],
+        n: Integer,
+        predicate: Predicate,
+        *,
+        cta: bool = False,
+        result: Reg | None = None,
+        count: Integer | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """`sync`, and whether all (and) or any (or) of the threads have the predicate.
+
+        Emits `bar{.cta}.red.op.pred result, n{, count}, predicate`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.1.
+        """
+
+class barrier:
+    """`ptx.bar` for threads: those of one warp may come to them in different places, unless `aligned`."""
+
+    @staticmethod
+    def sync(
+        n: Integer = 0,
+        count: Integer | None = None,
+        *,
+        cta: bool = False,
+        aligned: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Waits until the threads of the barrier have arrived.
+
+        Emits `barrier{.cta}.sync{.aligned} n{, count}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.1.
+        """
+
+    @staticmethod
+    def arrive(n: Integer, count: Integer, *, cta: bool = False, aligned: bool = False, pred: Guard = None) -> None:
+        """Arrives and does not wait.
+
+        Emits `barrier{.cta}.arrive{.aligned} n, count`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.1.
+        """
+
+    @staticmethod
+    def red_popc(
+        n: Integer,
+        predicate: Predicate,
+        *,
+        cta: bool = False,
+        aligned: bool = False,
+        total: Reg | None = None,
+        count: Integer | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """`sync`, and how many of the threads have the predicate.
+
+        Emits `barrier{.cta}.red.popc{.aligned}.u32 total, n{, count}, predicate`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.1.
+        """
+
+    @staticmethod
+    def red(
+        op: Literal["and", "or"],
+        n: Integer,
+        predicate: Predicate,
+        *,
+        cta: bool = False,
+        aligned: bool = False,
+        result: Reg | None = None,
+        count: Integer | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """`sync`, and whether all (and) or any (or) of the threads have the predicate.
+
+        Emits `barrier{.cta}.red.op{.aligned}.pred result, n{, count}, predicate`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.1.
+        """
+
+class cluster:
+    """Clusters: their barrier, and shared memory of their other CTAs."""
+
+    @staticmethod
+    def arrive(
+        *,
+        sem: Literal["release", "relaxed"] | None = None,
+        aligned: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Arrives at the cluster's barrier.
+
+        Emits `barrier.cluster.arrive{.sem}{.aligned}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.3.
+        """
+
+    @staticmethod
+    def wait(*, acquire: bool = False, aligned: bool = False, pred: Guard = None) -> None:
+        """Waits until all threads of the cluster have arrived.
+
+        Emits `barrier.cluster.wait{.acquire}{.aligned}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.3.
+        """
+
+    @staticmethod
+    def mapa(
+        dtype: PtxType,
+        address: Integer,
+        cta_id: Integer,
+        *,
+        space: Literal["shared::cluster"] | None = "shared::cluster",
+        mapped: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """The address that `address` has in the shared memory of CTA `cta_id`.
+
+        Emits `mapa{.space}.dtype mapped, address, cta_id`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.23.
+        """
+
+    @staticmethod
+    def getctarank(
+        dtype: PtxType,
+        address: Integer,
+        *,
+        space: Literal["shared::cluster"] | None = "shared::cluster",
+        rank: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """The rank of the CTA whose shared memory an address is in.
+
+        Emits `getctarank{.space}.dtype rank, address`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.24.
+        """
+
+    @staticmethod
+    def sync(*, pred: Guard = None) -> None:
+        """`arrive` and `wait`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.3.
+        """
+
+    @staticmethod
+    def rank(r: Number, *, pred: Guard = None) -> Reg:
+        """A predicate: whether this CTA's rank in the cluster is `r`.
+
+            r: a rank
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 10.15.
+        """
+
+    @staticmethod
+    def map_shared_u32(bar_addr: Number, cta_id: Number, *, pred: Guard = None) -> Reg:
+        """`mapa.shared::cluster.u32`, with symbols and numbers copied to registers first.
+
+            bar_addr: an address of this CTA
+            cta_id: rank of the CTA in the cluster
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.23.
+        """
+
+    @staticmethod
+    def arrive_remote(bar_addr: Number, cta_id: Number, count: Number = 1, *, pred: Guard = None) -> None:
+        """Arrives at the barrier at this address in another CTA: `mapa` and `mbarrier.arrive.shared::cluster`.
+
+            bar_addr: the address of an mbarrier object in this CTA
+            cta_id: rank of the CTA in the cluster
+            count: how many arrivals
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.15.13.
+        """
+
+class warp:
+    """What the lanes of a warp do together; `membermask` names those that take part, all unless it is given."""
+
+    @staticmethod
+    def sync(membermask: Integer = 0xffffffff, *, pred: Guard = None) -> None:
+        """Waits for the lanes.
+
+        Emits `bar.warp.sync membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.2.
+        """
+
+    @staticmethod
+    def activemask(*, mask: Reg | None = None, pred: Guard = None) -> Reg:
+        """The lanes that run now.
+
+        Emits `activemask.b32 mask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.11.
+        """
+
+    @staticmethod
+    def elect(membermask: Integer = 0xffffffff, *, elected: Reg | None = None, pred: Guard = None) -> Reg:
+        """True in one of the lanes.
+
+        Emits `elect.sync _|elected, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.14.
+        """
+
+    @staticmethod
+    def shfl(
+        mode: Literal["up", "down", "bfly", "idx"],
+        a: Integer,
+        b: Integer,
+        c: Integer = 31,
+        membermask: Integer = 0xffffffff,
+        *,
+        value: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """`a` of another lane: `b` lanes up or down, across (bfly), or lane `b` itself (idx).  `c` bounds the lanes: 31, or 0 for mode up.
+
+        Emits `shfl.sync.mode.b32 value, a, b, c, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.6.
+        """
+
+    @staticmethod
+    def shfl_inside(
+        mode: Literal["up", "down", "bfly", "idx"],
+        a: Integer,
+        b: Integer,
+        c: Integer = 31,
+        membermask: Integer = 0xffffffff,
+        *,
+        value: Reg | None = None,
+        inside: Reg | None = None,
+        pred: Guard = None,
+    ) -> tuple[Reg, Reg]:
+        """`shfl`, and whether the lane that was read is inside the bounds.
+
+        Emits `shfl.sync.mode.b32 value|inside, a, b, c, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.6.
+        """
+
+    @staticmethod
+    def vote(
+        mode: Literal["all", "any", "uni"],
+        predicate: Predicate,
+        membermask: Integer = 0xffffffff,
+        *,
+        result: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """Whether all, or any, of the lanes have the predicate, or all the same one (uni).
+
+        Emits `vote.sync.mode.pred result, predicate, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.9.
+        """
+
+    @staticmethod
+    def ballot(
+        predicate: Predicate,
+        membermask: Integer = 0xffffffff,
+        *,
+        mask: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """The lanes that have the predicate.
+
+        Emits `vote.sync.ballot.b32 mask, predicate, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.9.
+        """
+
+    @staticmethod
+    def match_any(
+        dtype: PtxType,
+        a: Integer,
+        membermask: Integer = 0xffffffff,
+        *,
+        mask: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """The lanes whose `a` is this lane's.
+
+        Emits `match.any.sync.dtype mask, a, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.10.
+        """
+
+    @staticmethod
+    def match_all(
+        dtype: PtxType,
+        a: Integer,
+        membermask: Integer = 0xffffffff,
+        *,
+        mask: Reg | None = None,
+        same: Reg | None = None,
+        pred: Guard = None,
+    ) -> tuple[Reg, Reg]:
+        """The lanes if all have the same `a`, else 0; and whether they have.
+
+        Emits `match.all.sync.dtype mask|same, a, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.10.
+        """
+
+    @staticmethod
+    def redux(
+        op: Literal["add", "min", "max", "and", "or", "xor"],
+        dtype: PtxType,
+        a: Number,
+        membermask: Integer = 0xffffffff,
+        *,
+        abs: bool = False,
+        NaN: bool = False,
+        value: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """The sum, least, greatest, and, or, xor of the lanes' `a`.
+
+        Emits `redux.sync.op{.abs}{.NaN}.dtype value, a, membermask`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.12.
+        """
+
+    @staticmethod
+    def reduce_sum(val: Reg, *, width: int = 32, pred: Guard = None) -> None:
+        """Adds up `val` in place over groups of lanes: `shfl.sync.bfly` and `add`, once a halving.
+
+            val: b32, u32, s32 or f32; every lane ends with the result
+            width: lanes of a group: 2, 4, 8, 16 or 32
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.6.
+        """
+
+    @staticmethod
+    def reduce_max(val: Reg, *, width: int = 32, pred: Guard = None) -> None:
+        """The greatest `val` in place, over groups of lanes: `shfl.sync.bfly` and `max`, once a halving.
+
+            val: b32, u32, s32 or f32; every lane ends with the result
+            width: lanes of a group: 2, 4, 8, 16 or 32
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.6.
+        """
+
+    @staticmethod
+    def reduce_min(val: Reg, *, width: int = 32, pred: Guard = None) -> None:
+        """The least `val` in place, over groups of lanes: `shfl.sync.bfly` and `min`, once a halving.
+
+            val: b32, u32, s32 or f32; every lane ends with the result
+            width: lanes of a group: 2, 4, 8, 16 or 32
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.6.
+        """
+
+class griddepcontrol:
+    """Programmatic dependent launch: `@kernel(dependent_launch=True)`."""
+
+    @staticmethod
+    def launch_dependents(*, pred: Guard = None) -> None:
+        """Lets the grids that depend on this one start, once all its CTAs have come here or ended.
+
+        Emits `griddepcontrol.launch_dependents`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.13.
+        """
+
+    @staticmethod
+    def wait(*, pred: Guard = None) -> None:
+        """Waits until the grids that this one depends on have ended and their memory is visible.
+
+        Emits `griddepcontrol.wait`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.13.
+        """
+
+class clusterlaunchcontrol:
+    """Takes over the work of a cluster that has not started: its launch is cancelled, and its CTAs are done here."""
+
+    @staticmethod
+    def try_cancel(
+        response: Address,
+        mbar: Address,
+        *,
+        space: Literal["shared::cta"] | None = None,
+        multicast: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Asks for it; the response of 16 bytes is written to shared memory, of every CTA with `multicast`, and an mbarrier object counts its bytes.
+
+        Emits `clusterlaunchcontrol.try_cancel.async{.space}.mbarrier::complete_tx::bytes{.multicast::cluster::all}.b128 [response], [mbar]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.17.
+        """
+
+    @staticmethod
+    def is_canceled(response: Integer, *, canceled: Reg | None = None, pred: Guard = None) -> Reg:
+        """Whether a cluster was cancelled; `response` is a b128 register.
+
+        Emits `clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 canceled, response`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.18.
+        """
+
+    @staticmethod
+    def first_ctaid(ctaid: Registers, response: Integer, *, pred: Guard = None) -> None:
+        """The %ctaid of the cancelled cluster's first CTA: x, y and z; the fourth register is not written.
+
+        Emits `clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {ctaid}, response`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.18.
+        """
+
+    @staticmethod
+    def first_ctaid_of(
+        dimension: Literal["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"],
+        response: Integer,
+        *,
+        ctaid: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """One dimension of `first_ctaid`.
+
+        Emits `clusterlaunchcontrol.query_cancel.dimension.b32.b128 ctaid, response`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.18.
+        """
+
+class multimem:
+    """Multimem addresses, which stand for the same memory of several devices."""
+
+    @staticmethod
+    def ld_reduce(
+        op: Literal["and", "or", "xor", "min", "max", "add"],
+        dtype: PtxType,
+        dst: Registers | Reg,
+        address: Address,
+        *,
+        weak: bool = False,
+        sem: Literal["relaxed", "acquire"] | None = None,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        acc: Literal["acc::f32", "acc::f16"] | None = None,
+        vec: Literal["v2", "v4", "v8"] | None = None,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> Reg | None:
+        """Loads from every device and combines; with `vec` into a list of registers.
+
+        Emits `multimem.ld_reduce{.weak}{.sem}{.scope}{.global}.op{.acc}{.vec}.dtype dst, [address]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.14.
+        """
+
+    @staticmethod
+    def st(
+        dtype: PtxType,
+        address: Address,
+        value: Registers | Number,
+        *,
+        weak: bool = False,
+        sem: Literal["relaxed", "release"] | None = None,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        vec: Literal["v2", "v4", "v8"] | None = None,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Stores to every device.
+
+        Emits `multimem.st{.weak}{.sem}{.scope}{.global}{.vec}.dtype [address], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.14.
+        """
+
+    @staticmethod
+    def red(
+        op: Literal["and", "or", "xor", "min", "max", "add"],
+        dtype: PtxType,
+        address: Address,
+        value: Registers | Number,
+        *,
+        sem: Literal["relaxed", "release"] | None = None,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        vec: Literal["v2", "v4", "v8"] | None = None,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Combines `value` with the memory of every device.
+
+        Emits `multimem.red{.sem}{.scope}{.global}.op{.vec}.dtype [address], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.14.
+        """
+
+    @staticmethod
+    def st_async(
+        scope: Literal["gpu", "sys"],
+        dtype: PtxType,
+        address: Address,
+        value: Number,
+        *,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Stores to every device later, with release order.
+
+        Emits `multimem.st.async.release.scope{.global}.dtype [address], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.10.13.
+        """
+
+    @staticmethod
+    def red_async(
+        scope: Literal["gpu", "sys"],
+        dtype: PtxType,
+        address: Address,
+        value: Integer,
+        *,
+        global_: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Adds to the memory of every device later, with release order.
+
+        Emits `multimem.red.async.release.scope{.global}.add.dtype [address], value`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.8.
+        """
+
+    @staticmethod
+    def cp_async_bulk(
+        dst: Address,
+        src: Address,
+        size: Integer,
+        *,
+        weak: bool = False,
+        byte_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Copies `size` bytes from shared memory to every device, as part of the bulk group.
+
+        Emits `multimem.cp.async.bulk{.weak}.global.shared::cta.bulk_group{.cp_mask} [dst], [src], size{, byte_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.26.
+        """
+
+    @staticmethod
+    def cp_async_bulk_relaxed(
+        scope: Literal["cta", "cluster", "gpu", "sys"],
+        dst: Address,
+        src: Address,
+        size: Integer,
+        *,
+        byte_mask: Integer | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`cp_async_bulk`, relaxed and atomic by 16 bytes.
+
+        Emits `multimem.cp.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cp_mask}.b128 [dst], [src], size{, byte_mask}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.26.
+        """
+
+    @staticmethod
+    def cp_reduce_async_bulk(
+        op: Literal["and", "or", "xor", "min", "max", "add", "inc", "dec"],
+        dtype: PtxType,
+        dst: Address,
+        src: Address,
+        size: Integer,
+        *,
+        relaxed: bool = False,
+        scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
+        noftz: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """Combines `size` bytes of shared memory with the memory of every device, as part of the bulk group.
+
+        Emits `multimem.cp.reduce.async.bulk{.relaxed}{.scope}.global.shared::cta.bulk_group.op{.noftz}.dtype [dst], [src], size`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.9.27.
         """
 
 def families() -> list:
@@ -2088,16 +3236,6 @@ def stmatrix(*, smem: object, regs: object, layout: str = 'x4', trans: bool = Fa
 def ldmatrix(*, dst: object, src: object, layout: str = 'x4', trans: bool = False, pred: object | None = None) -> None: ...
 
 def stmatrix_x4_trans_f32_bf16(*, frag: object, smem_base: object, lane: object, row_stride: object, tmp_bf16: object | None = None, tmp_pack: object | None = None) -> None: ...
-
-cluster: Any
-
-warp: Any
-
-def bar_sync(n: object = 0, count: object | None = None, *, pred: object | None = None) -> None: ...
-
-def setmaxnreg(count: int, *, inc: bool = True) -> None: ...
-
-def elect_sync(dst: object, pred_out: object, membermask: object) -> None: ...
 
 tcgen05: Any
 
