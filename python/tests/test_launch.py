@@ -543,3 +543,31 @@ def test_sass_or_the_reason_why_not():
         assert "CUDA toolkit" in str(error)
         pytest.skip("skipped: no assembler or no disassembler")
     assert "STG" in text and "FMUL" in text
+
+
+@needs_torch
+def test_compiled_code_meets_new_sizes_without_a_trace():
+    traces, graphs = [], []
+    scale = make_scale(traces)
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(lambda x: scale(x) + 1, fullgraph=True, dynamic=True, backend=backend)
+    for n in (64, 96, 256, 64):
+        x = torch.from_numpy(random(n))
+        assert torch.equal(compiled(x), x * 2 + 1)
+    assert len(traces) == 1 and len(graphs) == 1
+
+
+def test_jax_programs_of_new_sizes_share_one_trace():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    traces = []
+    scale = make_scale(traces)
+    texts = []
+    for n in (64, 96, 256, 64):
+        x = jax.numpy.asarray(random(n))
+        np.testing.assert_array_equal(jax.jit(lambda x: scale(x) + 1)(x), x * 2 + 1)
+        texts.append(jax.jit(lambda x: scale(x)).lower(x).as_text().partition('ptx = "')[2].partition('"')[0])
+    assert len(traces) == 1 and len(set(texts)) == 1 and ".entry scale" in texts[0]
