@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyptx import _core, compat, reg
@@ -90,13 +91,13 @@ class _Axes:
     def __init__(self, name: str):
         self._name = name
 
-    def x(self):
+    def x(self) -> Reg:
         return sreg(f"%{self._name}.x")
 
-    def y(self):
+    def y(self) -> Reg:
         return sreg(f"%{self._name}.y")
 
-    def z(self):
+    def z(self) -> Reg:
         return sreg(f"%{self._name}.z")
 
 
@@ -107,35 +108,37 @@ class _Special:
     clusterid, nclusterid = _Axes("clusterid"), _Axes("nclusterid")
     cluster_ctaid, cluster_nctaid = _Axes("cluster_ctaid"), _Axes("cluster_nctaid")
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Callable[[], Reg]:
         if name.startswith("_") or not _core.is_special_register(f"%{name}"):
             raise AttributeError(f"PTX has no special register %{name}")
         return lambda: sreg(f"%{name}")
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [*super().__dir__(), *(name[1:] for name in _core.special_registers() if "." not in name)]
 
 
 special = _Special()
 
 
-def ctaid_x():
+def ctaid_x() -> Reg:
+    """%ctaid.x"""
     return sreg("%ctaid.x")
 
 
-def ctaid_y():
+def ctaid_y() -> Reg:
+    """%ctaid.y"""
     return sreg("%ctaid.y")
 
 
 # Declarations and text.
 
 
-def pragma(value: str):
+def pragma(value: str) -> None:
     """.pragma "value";"""
     _core.directive(f'.pragma "{value}";')
 
 
-def raw(text: str):
+def raw(text: str) -> None:
     """PTX statements as text."""
     inst._raw_emit(text)
 
@@ -143,19 +146,20 @@ def raw(text: str):
 class _Pipe:
     """`pipe(a).add.u32(b, 3).shl.b32(c, 2)`: each call takes the register before as its first source."""
 
-    def __init__(self, source, node=inst):
+    def __init__(self, source: Any, node: Any = inst):
         self._source = source
         self._node = node
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> _Pipe:
         return _Pipe(self._source, getattr(self._node, name))
 
-    def __call__(self, dst, *more, pred=None):
+    def __call__(self, dst: Any, *more: Any, pred: Guard = None) -> _Pipe:
         self._node(dst, self._source, *more, pred=pred)
         return _Pipe(dst)
 
 
-def pipe(src) -> _Pipe:
+def pipe(src: Any) -> _Pipe:
+    """`src` as the first source of the instruction that follows, whose destination is that of the next, and so on."""
     return _Pipe(src)
 
 

@@ -207,7 +207,7 @@ void init_pipeline(nb::module_& m) {
     author::Pipeline pipeline;
     nb::object owner;
   };
-  nb::class_<Ring>(m, "PipelineState")
+  nb::class_<Ring>(m, "PipelineState", "Stage and phase of a ring of buffers; advance() goes on to the next")
       .def_prop_ro("n_stages", [](const Ring& ring) { return ring.pipeline.stages; })
       .def_prop_ro("cursor", [](const Ring& ring) { return make(ring.pipeline.cursor); })
       .def_prop_ro("phase", [](const Ring& ring) { return make(ring.pipeline.phase); })

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import pyptx
+from pyptx import ptx
 
 HERE = Path(__file__).parent
 STUB = Path(pyptx.__file__).with_name("_core.pyi")
@@ -49,6 +50,13 @@ def test_the_sample_has_types(module, command, tmp_path):
     wrong.write_text('from pyptx import ptx\n\nptx.fence.thread("block")\nptx.mbarrier.init(1.5, None)\n')
     said = run(*command, wrong)
     assert len(re.findall(r"error", said)) >= 2, said
+
+
+def test_every_public_name_of_ptx_says_what_it_is():
+    text = STUB.read_text()
+    for name in ptx.__all__:
+        documented = (getattr(ptx, name).__doc__ or "").strip() or re.search(rf'class {name}[^:]*:\n    """', text)
+        assert documented or name in ("inst", "tcgen05", "wgmma"), name
 
 
 def test_the_sample_traces():

@@ -83,9 +83,19 @@ def blackwell() -> None:
     ptx.ret()
 
 
+@kernel(arch="sm_90a", block=(32, 1, 1))
+def decorated() -> None:
+    x = reg.from_(ptx.special.tid.x(), u32)
+    ptx.raw("membar.cta;")
+    ptx.pragma("nounroll")
+    ptx.pipe(x).add.u32(x, 1)
+    ptx.ret()
+
+
 KERNELS: list[Any] = [
     kernel(barriers, arch="sm_90a", extern_smem="smem"),
     kernel(copies, arch="sm_90a"),
+    decorated,
     kernel(lanes),
     kernel(blackwell, arch="sm_100a"),
 ]

@@ -481,6 +481,8 @@ def bracket(base: object, *parts: object) -> CompoundOperand:
 def sreg(name: str) -> Reg: ...
 
 class PipelineState:
+    """Stage and phase of a ring of buffers; advance() goes on to the next"""
+
     @property
     def n_stages(self) -> int: ...
 
