@@ -69,6 +69,7 @@ bool Plan::matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symb
     else if (got.shape[i] != (size.from == Size::From::fixed ? size.size : symbols[size.symbol]))
       return false;
   }
+  if (got.data == nullptr && !empty(got)) return false;  // a fake tensor: torch hands these out like any other
   const auto address = reinterpret_cast<std::uintptr_t>(got.data) + got.byte_offset;
   return (address & wanted.alignment_mask) == 0 && dense(got, wanted.column_major);
 }

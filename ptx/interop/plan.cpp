@@ -180,6 +180,9 @@ Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, const std::int6
                  cat(where, ", `", symbols_[size.symbol], "`, is ", got.shape[i], ", an argument before it has ",
                      symbols[size.symbol], " (conflicting sizes)"));
   }
+  if (got.data == nullptr && !empty(got))
+    return say(Code::unsupported_device,
+               "it has no memory: it is a fake tensor, or one that a transformation stands for");
   const auto address = reinterpret_cast<std::uintptr_t>(got.data) + got.byte_offset;
   if ((address & wanted.alignment_mask) != 0)
     return say(Code::misaligned_tensor,

@@ -571,3 +571,20 @@ def test_jax_programs_of_new_sizes_share_one_trace():
         np.testing.assert_array_equal(jax.jit(lambda x: scale(x) + 1)(x), x * 2 + 1)
         texts.append(jax.jit(lambda x: scale(x)).lower(x).as_text().partition('ptx = "')[2].partition('"')[0])
     assert len(traces) == 1 and len(set(texts)) == 1 and ".entry scale" in texts[0]
+
+
+@needs_torch
+def test_tensors_without_memory_leave_the_fast_path():
+    from torch._subclasses import FakeTensorMode
+
+    scale = make_scale()
+    x = torch.ones(64)
+    scale(x)  # so that the arguments have been seen
+    with FakeTensorMode() as mode:
+        inside = scale(torch.ones(64))
+        fake = mode.from_tensor(x)
+    for y in (inside, scale(fake)):
+        assert y.shape == (64,) and isinstance(y, torch._subclasses.FakeTensor)
+    with pytest.raises(LaunchError, match="scale: argument `Y`: it has no memory"):
+        scale(x, out=fake)
+    assert scale(torch.ones(0)).shape == (0,)

@@ -13,4 +13,11 @@ constexpr std::size_t usual_parameter_bytes = 1024;
 // The device whose executor runs a tensor: managed memory is CUDA's, pinned memory the host's.
 DLDevice normal(DLDevice device);
 
+// Whether a tensor has no elements, and so may have no memory.
+inline bool empty(const DLTensor& tensor) {
+  for (std::int32_t i = 0; i < tensor.ndim; ++i)
+    if (tensor.shape[i] == 0) return true;
+  return false;
+}
+
 }  // namespace ptx::interop
