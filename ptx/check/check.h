@@ -38,7 +38,9 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
 // Everything: instructions, names and labels, registers, directives, target and version.
 // `judged`: each instruction with a match has passed check_instruction as it stands, and is judged again only where it
 // names something.
-Diagnostics check(ir::Module& module, bool judged = false);
+// `once`: a function's name without a declaration is reported at its first use alone, %r1 for all of %r0, %r1, ...: one
+// line is missing, and a person wants to read of it once.
+Diagnostics check(ir::Module& module, bool judged = false, bool once = false);
 
 // Notes on what is legal and yet not how the manual writes it: modifiers in another order, with the manual's spelling.
 // It reads what check() has set and is no part of it: whoever wants no notes does not ask.

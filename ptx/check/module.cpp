@@ -2,10 +2,12 @@
 #include "ptx/check/detail/module.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "ptx/base/text.h"
+#include "ptx/check/detail/operands.h"
 
 namespace ptx::check {
 
@@ -25,7 +27,25 @@ bool mentions_name(const ir::Function& function, std::span<const ir::Operand> op
   return false;
 }
 
-void check_body(const Symbols& symbols, const Goal& goal, ir::Function& function, bool judged, Diagnostics& found) {
+// The name without a declaration in the operands of an instruction; of a register `%r12` the base `%r`.
+std::string_view undeclared(const Symbols& symbols, const ir::Function& function, std::span<const ir::Operand> operands,
+                            std::uint32_t statement) {
+  for (const ir::Operand& o : operands) {
+    const bool named = o.kind == ir::Operand::Kind::symbol;
+    if (named && !is_warp_size(o) && !symbols.find(o.id, statement)) {
+      const std::string_view name = Name::from_id(o.id).view();
+      return name.starts_with('%') ? name.substr(0, name.find_last_not_of("0123456789") + 1) : name;
+    }
+    if (!o.child_count) continue;
+    const std::string_view inner = undeclared(symbols, function, function.children(o), statement);
+    if (!inner.empty()) return inner;
+  }
+  return {};
+}
+
+void check_body(const Symbols& symbols, const Goal& goal, ir::Function& function, bool judged, bool once,
+                Diagnostics& found) {
+  std::set<std::string_view> told;
   for (const std::uint32_t at : symbols.duplicates()) {
     const ir::Statement& s = function.body[at];
     const bool label = s.kind == ir::Statement::Kind::label;
@@ -45,7 +65,11 @@ void check_body(const Symbols& symbols, const Goal& goal, ir::Function& function
     ir::Instruction& instruction = function.instructions[s.index];
     if (judged && instruction.match && !mentions_name(function, function.operands_of(instruction))) continue;
     auto problem = check_instruction(goal, function, instruction, s.place, &symbols, i);
-    if (problem) found.push_back(std::move(*problem));
+    if (!problem) continue;
+    if (once && problem->code == Code::undefined_name &&
+        !told.insert(undeclared(symbols, function, function.operands_of(instruction), i)).second)
+      continue;
+    found.push_back(std::move(*problem));
   }
   check_registers(goal, function, symbols, found);
   check_calls(function, symbols, found);
@@ -251,7 +275,7 @@ void check_module_directives(const Goal& goal, const ir::Module& module, const M
   }
 }
 
-Diagnostics check(ir::Module& module, bool judged) {
+Diagnostics check(ir::Module& module, bool judged, bool once) {
   Diagnostics found;
   check_target(module, found);
   check_names(module, found);
@@ -263,7 +287,7 @@ Diagnostics check(ir::Module& module, bool judged) {
     ir::Function& function = module.functions[module.items[i].index];
     check_header(goal, function, found);
     check_parameters(goal, function, found);
-    if (!function.declaration) check_body(Symbols(symbols, function, i), goal, function, judged, found);
+    if (!function.declaration) check_body(Symbols(symbols, function, i), goal, function, judged, once, found);
   }
   return found;
 }

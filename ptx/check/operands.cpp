@@ -334,8 +334,8 @@ class Judge {
 
   // The address of a variable as a value: mov and its kin.
   Code symbol(const Pattern& p, const Operand& o) const {
-    if (p.row->destination) return Code::operand_kind;
-    if (is_warp_size(o)) return number(p, warp_size());
+    if (is_warp_size(o)) return p.row->destination ? Code::operand_kind : number(p, warp_size());
+    if (p.row->destination) return known(o) == Code{} ? Code::operand_kind : Code::undefined_name;
     if (view_.symbols && find(o) && find(o)->kind == Symbol::Kind::label) return Code::operand_kind;
     if (!form_.names_variables) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;

@@ -24,7 +24,7 @@ ir::Module read(const std::string& text, const std::string& file) {
   if (has_error(parsed.diagnostics)) raise(Phase::parse, parsed.diagnostics);
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (has_error(lowered.diagnostics)) raise(Phase::parse, lowered.diagnostics);
-  const Diagnostics found = check::check(lowered.module);
+  const Diagnostics found = check::check(lowered.module, false, true);
   if (has_error(found)) raise(Phase::parse, found);
   return std::move(lowered.module);
 }

@@ -36,7 +36,7 @@ Diagnostics check(const nb::bytes& text, const std::string& file, const std::opt
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (target) lowered.module.target = *target;
   std::list<Diagnostic> all;  // whose sort is stable: std::stable_sort warns with clang and the library of g++ 12
-  const Diagnostics checked = check::check(lowered.module);
+  const Diagnostics checked = check::check(lowered.module, false, true);
   const Diagnostics notes = lint ? check::lint(lowered.module) : Diagnostics{};
   for (const Diagnostics& found : {parsed.diagnostics, lowered.diagnostics, checked, notes})
     all.insert(all.end(), found.begin(), found.end());

@@ -196,6 +196,22 @@ TEST_CASE("a name that is declared below: the line of the use, and that of the d
         "5 `st.global.u32`: the address `[nothing]` is not declared");
 }
 
+TEST_CASE("a declaration that is missing is reported once a name, and everywhere to who wants every line") {
+  const auto parsed = ptx::syntax::parse(
+      ".version 9.0\n.target sm_90a\n.address_size 64\n.entry k() {\nmov.u32 %r1, 1;\nadd.u32 %r2, %r1, 1;\n"
+      "ld.global.u32 %r3, [g];\nst.global.u32 [g], 2;\nst.shared.u32 [g1], %r4;\nret; }\n.entry l() {\nadd.u32 %r1, "
+      "%r1, 1;\nret; }\n");
+  const auto lines = [&](bool once) {
+    ptx::ir::Lowered lowered = ptx::ir::lower(parsed.tree);
+    std::string all;
+    for (const ptx::Diagnostic& d : ptx::check::check(lowered.module, false, once))
+      all += ptx::cat(d.place.line, d.code == ptx::Code::undefined_name ? " " : "? ");
+    return all;
+  };
+  CHECK(lines(false) == "5 6 7 8 9 12 ");
+  CHECK(lines(true) == "5 8 9 12 ");
+}
+
 TEST_CASE("declarations of a later version, and options of the target") {
   CHECK(refused(".entry k() { .reg .b128 q; ret; }", "sm_90a", "8.2"));
   CHECK(!refused(".entry k() { .reg .b128 q; ret; }", "sm_90a", "8.3"));
