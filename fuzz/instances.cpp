@@ -104,9 +104,9 @@ void author(const ir::Function& f, const ir::Instruction& i, const std::string& 
 void ask_assembler(const std::string& text, const std::string& target, bool legal) {
   static const char* const folder = std::getenv("PYPTX_FUZZ_ASSEMBLER");
   if (!folder) return;
-  static const cuda::AssemblerResult found = cuda::find_nvjitlink({{folder}, false});
-  if (!found) return;
-  const bool taken = static_cast<bool>((*found)->assemble(text, target, {}));
+  static const auto& found = *new std::vector(cuda::find_nvjitlink({{folder}, false}));
+  if (found.empty() || found.front().assembler == nullptr) return;
+  const bool taken = static_cast<bool>(found.front().assembler->assemble(text, target, {}));
   if (taken != legal) std::fprintf(stderr, "check: %s\n%s\n", legal ? "legal" : "refused", text.c_str());
 }
 

@@ -33,6 +33,7 @@
 #include "ptx/author/warp.h"
 
 // Running: what a launch is, and who runs it.
+#include "ptx/cuda/assemblers.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/launch/executor.h"
 #include "ptx/launch/record.h"

@@ -1,72 +1,64 @@
 #include "ptx/cuda/assembler.h"
 
-#include <mutex>
+#include <charconv>
 
 #include "ptx/base/text.h"
-#include "ptx/cuda/detail/tools.h"
 
 namespace ptx::cuda {
 namespace {
 
-struct Choice {
-  std::mutex mutex;
-  Search search;
+struct Row {
+  Release release;
+  arch::Version ptx;
+  std::uint16_t oldest;  // sm_
 };
 
-Choice& choice() {
-  static Choice& instance = *new Choice;
-  return instance;
-}
+constexpr Row rows[] = {
+#define CUDA_RELEASE(major, minor, ptx_major, ptx_minor, oldest) {{major, minor}, {ptx_major, ptx_minor}, oldest},
+#include "ptx/cuda/releases.def"
+#undef CUDA_RELEASE
+};
 
-Search chosen_search() {
-  std::lock_guard lock(choice().mutex);
-  return choice().search;
+const Row* row_of(Release release) {
+  const Row* last = nullptr;
+  for (const Row& row : rows)
+    if (row.release <= release) last = &row;
+  return last;
 }
 
 }  // namespace
 
+Release release_of(std::string_view version) {
+  Release release;
+  const char* const end = version.data() + version.size();
+  const auto major = std::from_chars(version.data(), end, release.major);
+  if (major.ec != std::errc{} || major.ptr == end || *major.ptr != '.') return {};
+  if (std::from_chars(major.ptr + 1, end, release.minor).ec != std::errc{}) return {};
+  return release;
+}
+
+arch::Version newest_ptx(Release release) {
+  const Row* row = row_of(release);
+  return row != nullptr ? row->ptx : arch::Version{0, 0};
+}
+
+bool knows_target(Release release, std::string_view target) {
+  const auto named = arch::target_named(target);
+  const Row* row = row_of(release);
+  if (!named || row == nullptr) return true;
+  return named->number >= row->oldest && arch::first_version(*named) <= row->ptx;
+}
+
+bool loads(Release driver, Release assembler) { return assembler.major <= driver.major; }
+
+std::string_view name_of(Assembler::Kind kind) {
+  constexpr std::string_view names[] = {"ptxas", "driver", "nvjitlink"};
+  return names[static_cast<int>(kind)];
+}
+
 std::string describe(const Assembler& assembler) {
-  constexpr std::string_view names[] = {"nvJitLink", "ptxas", "the driver's JIT"};
+  constexpr std::string_view names[] = {"ptxas", "the driver's JIT", "nvJitLink"};
   return cat(names[static_cast<int>(assembler.kind())], " ", assembler.version(), " (", assembler.path(), ")");
 }
-
-AssemblerResult choose_assembler(const Search& search) {
-  Diagnostic why(Code::no_assembler, Place{},
-                 "no PTX assembler was found: install the Python package nvidia-nvjitlink, or the CUDA toolkit");
-  const auto note = [&](const AssemblerResult& missing) {
-    for (const Diagnostic& reason : missing.why()) {
-      why.notes.push_back(reason.message);
-      why.notes.insert(why.notes.end(), reason.notes.begin(), reason.notes.end());
-    }
-  };
-  for (const auto find : {find_nvjitlink, find_ptxas}) {
-    if (AssemblerResult found = find(search); found)
-      return found;
-    else
-      note(found);
-  }
-  AssemblerResult jit = find_driver_jit();
-  if (jit) return jit;
-  note(jit);
-  return why;
-}
-
-void use(Search search) {
-  std::lock_guard lock(choice().mutex);
-  choice().search = std::move(search);
-}
-
-const AssemblerResult& assembler() {
-  static const AssemblerResult& chosen = *new AssemblerResult(choose_assembler(chosen_search()));
-  return chosen;
-}
-
-std::optional<std::string> disassembler_path() {
-  for (const std::string_view name : {"nvdisasm", "cuobjdump"})
-    if (auto found = find_files(chosen_search(), name, true); !found.empty()) return found.front();
-  return std::nullopt;
-}
-
-Expected<std::string> disassemble(std::span<const std::byte> cubin) { return disassemble(cubin, chosen_search()); }
 
 }  // namespace ptx::cuda

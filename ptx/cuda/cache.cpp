@@ -72,8 +72,8 @@ bool write_whole(const std::string& path, std::string_view bytes) {
 }  // namespace
 
 std::string CubinCache::key(const Assembler& assembler, std::string_view ptx, std::string_view target, bool line_info) {
-  return hexadecimal(sha256(cat(magic, static_cast<int>(assembler.kind()), "\n", assembler.version(), "\n", target,
-                                "\n", line_info ? "lines" : "plain", "\n", ptx)));
+  return hexadecimal(sha256(cat(magic, name_of(assembler.kind()), "\n", assembler.version(), "\n", target, "\n",
+                                line_info ? "lines" : "plain", "\n", ptx)));
 }
 
 std::string CubinCache::path(const std::string& key) const {

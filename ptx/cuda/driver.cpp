@@ -18,6 +18,11 @@ Diagnostic no_driver(std::string message) {
   return why;
 }
 
+const char* library_name() {
+  const char* named = std::getenv("PYPTX_LIBCUDA");
+  return named != nullptr ? named : "libcuda.so.1";
+}
+
 using GetProcAddress = CUresult (*)(const char* symbol, void** function, int version, std::uint64_t flags, int* status);
 
 }  // namespace
@@ -51,11 +56,17 @@ Expected<Driver> open_driver(const char* library) {
 }
 
 const Expected<Driver>& driver() {
-  static const Expected<Driver>& opened = *new Expected<Driver>([] {
-    const char* named = std::getenv("PYPTX_LIBCUDA");
-    return open_driver(named != nullptr ? named : "libcuda.so.1");
-  }());
+  static const Expected<Driver>& opened = *new Expected<Driver>(open_driver(library_name()));
   return opened;
+}
+
+std::optional<arch::Version> driver_release() {
+  void* handle = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return std::nullopt;
+  const auto ask = reinterpret_cast<CUresult (*)(int*)>(dlsym(handle, "cuDriverGetVersion"));
+  int version = 0;
+  if (ask == nullptr || ask(&version) != cuda_success || version <= 0) return std::nullopt;
+  return arch::Version{static_cast<std::uint8_t>(version / 1000), static_cast<std::uint8_t>(version % 1000 / 10)};
 }
 
 }  // namespace ptx::cuda

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "ptx/arch/target.h"
 #include "ptx/base/expected.h"
 
 namespace ptx::cuda {
@@ -92,5 +94,9 @@ Expected<Driver> open_driver(const char* library);
 // The driver of this process ("libcuda.so.1", or the file that PYPTX_LIBCUDA names), opened at the first call; the
 // answer is kept. The message of a failure names the simulator as the way to run.
 const Expected<Driver>& driver();
+
+// The release of that driver, asked without starting it: a process that only looks at code may fork before it uses a
+// GPU. None: there is no driver.
+std::optional<arch::Version> driver_release();
 
 }  // namespace ptx::cuda

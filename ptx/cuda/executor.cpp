@@ -5,6 +5,7 @@
 
 #include "ptx/arch/target.h"
 #include "ptx/base/text.h"
+#include "ptx/cuda/assemblers.h"
 #include "ptx/cuda/cache.h"
 #include "ptx/launch/tensor_map.h"
 
@@ -141,7 +142,7 @@ class DriverExecutor final : public launch::Executor {
  public:
   DriverExecutor(const Driver& driver, int device, const Assembler* assembler)
       : driver_(driver),
-        assembler_(assembler),
+        assembler_(assembler, [](const Assembler*) {}),  // which outlives this
         disk_(assembler == nullptr ? &cubin_cache() : nullptr),
         name_(cat("cuda:", device)) {}
 
@@ -179,11 +180,6 @@ class DriverExecutor final : public launch::Executor {
     if (auto done = driver_.check(current.result(), "cuCtxPushCurrent"); !done) return done.why();
     const AssembleOptions options{record.lines, record.entry, false};
     std::lock_guard lock(mutex_);
-    if (assembler_ == nullptr) {
-      const auto& chosen = assembler();
-      if (!chosen) return chosen.why();
-      assembler_ = chosen->get();
-    }
     const auto module = load(ptx, *target, options);
     if (!module) return module.why();
     const auto function = find((*module)->module, record);
@@ -219,11 +215,13 @@ class DriverExecutor final : public launch::Executor {
   Expected<const Loaded*> load(std::string_view ptx, const std::string& target, const AssembleOptions& options) {
     std::string key = cat(target, "\n", ptx);
     if (const auto found = modules_.find(key); found != modules_.end()) return &found->second;
-    const auto cubin = assemble_cached(*assembler_, ptx, target, options, disk_);
+    const AssemblerResult chosen = assembler_ != nullptr ? AssemblerResult(assembler_) : choose_assembler(ptx, target);
+    if (!chosen) return chosen.why();
+    const auto cubin = assemble_cached(**chosen, ptx, target, options, disk_);
     if (!cubin) return cubin.why();
     CUmodule module = nullptr;
     auto loaded = driver_.check(driver_.cuModuleLoadData(&module, (*cubin)->bytes.data()),
-                                cat(options.name, ": cuModuleLoadData"));
+                                cat(options.name, ": cuModuleLoadData of the code of ", describe(**chosen)));
     if (!loaded) return loaded.why();
     return &modules_.emplace(std::move(key), Loaded{module, *cubin}).first->second;
   }
@@ -260,8 +258,8 @@ class DriverExecutor final : public launch::Executor {
   }
 
   const Driver& driver_;
-  const Assembler* assembler_;  // null until the first kernel: then the process' own
-  const CubinCache* disk_;      // null: none, for executors over a given assembler
+  std::shared_ptr<const Assembler> assembler_;  // null: chosen for each text among the process' own
+  const CubinCache* disk_;                      // null: none, for executors over a given assembler
   std::string name_;
   CUcontext context_ = nullptr;
   int major_ = 0, minor_ = 0;

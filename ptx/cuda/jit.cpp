@@ -18,8 +18,7 @@ constexpr int jit_input_ptx = 1;
 
 class DriverJit final : public Assembler {
  public:
-  explicit DriverJit(const Driver& driver)
-      : driver_(driver), version_(cat(driver.version / 1000, ".", driver.version % 1000 / 10)) {}
+  DriverJit(const Driver* driver, Release release) : driver_(driver), version_(to_string(release)) {}
 
   Kind kind() const override { return Kind::driver; }
   const std::string& path() const override { return path_; }
@@ -27,31 +26,39 @@ class DriverJit final : public Assembler {
 
   // The JIT assembles for the device of the current context (the executor has made it current), whatever `target`.
   Expected<Cubin> assemble(std::string_view ptx, std::string_view, const AssembleOptions& options) const override {
+    if (driver_ != nullptr) return assemble(*driver_, ptx, options);
+    const auto& opened = driver();
+    if (!opened) return opened.why();
+    return assemble(opened.value(), ptx, options);
+  }
+
+ private:
+  Expected<Cubin> assemble(const Driver& driver, std::string_view ptx, const AssembleOptions& options) const {
     std::string infos(16384, '\0'), errors(65536, '\0');
     const auto number = [](std::size_t value) { return reinterpret_cast<void*>(value); };
     int names[] = {info_log, info_log_bytes, error_log, error_log_bytes, generate_line_info, log_verbose};
     void* values[] = {infos.data(),          number(infos.size()),      errors.data(),
                       number(errors.size()), number(options.line_info), number(1)};
     CUlinkState link = nullptr;
-    if (auto made = driver_.check(driver_.cuLinkCreate(6, names, values, &link), "cuLinkCreate"); !made)
+    if (auto made = driver.check(driver.cuLinkCreate(6, names, values, &link), "cuLinkCreate"); !made)
       return made.why();
     std::string text(ptx);
     void* image = nullptr;
     std::size_t bytes = 0;
-    CUresult result = driver_.cuLinkAddData(link, jit_input_ptx, text.data(), text.size() + 1, options.name.c_str(), 0,
-                                            nullptr, nullptr);
-    if (result == cuda_success) result = driver_.cuLinkComplete(link, &image, &bytes);
+    CUresult result = driver.cuLinkAddData(link, jit_input_ptx, text.data(), text.size() + 1, options.name.c_str(), 0,
+                                           nullptr, nullptr);
+    if (result == cuda_success) result = driver.cuLinkComplete(link, &image, &bytes);
     Cubin cubin;
     if (result == cuda_success)
       cubin.bytes.assign(static_cast<const std::byte*>(image), static_cast<const std::byte*>(image) + bytes);
-    driver_.cuLinkDestroy(link);  // owns the image, and writes to the logs until here
+    driver.cuLinkDestroy(link);  // owns the image, and writes to the logs until here
     Diagnostics said = read_log(errors.c_str(), ptx, options);
     for (Diagnostic& remark : read_log(infos.c_str(), ptx, options)) said.push_back(std::move(remark));
     if (result != cuda_success) {
-      if (!has_error(said)) said.push_back(driver_.check(result, "cuLinkComplete").why().front());
+      if (!has_error(said)) said.push_back(driver.check(result, "cuLinkComplete").why().front());
       if (result == cuda_error_unsupported_ptx_version)
-        said.back().notes.push_back(cat("the driver's JIT knows PTX of CUDA ", version_,
-                                        " and older: for newer PTX install the Python package nvidia-nvjitlink"));
+        said.back().notes.push_back(
+            cat("the driver's JIT knows PTX of CUDA ", version_, " and older: for newer PTX, pip install pyptx[asm]"));
       return said;
     }
     cubin.remarks = std::move(said);
@@ -59,19 +66,18 @@ class DriverJit final : public Assembler {
     return cubin;
   }
 
- private:
-  const Driver& driver_;
+  const Driver* driver_;  // none: the process' own, opened when it is needed
   std::string path_ = "libcuda.so.1", version_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Assembler> driver_jit(const Driver& driver) { return std::make_shared<DriverJit>(driver); }
-
-AssemblerResult find_driver_jit() {
-  const auto& opened = driver();
-  if (!opened) return opened.why();
-  return driver_jit(opened.value());
+std::shared_ptr<const Assembler> driver_jit(const Driver& driver) {
+  const auto number = [](int value) { return static_cast<std::uint8_t>(value); };
+  return std::make_shared<DriverJit>(&driver,
+                                     Release{number(driver.version / 1000), number(driver.version % 1000 / 10)});
 }
+
+std::shared_ptr<const Assembler> driver_jit(Release release) { return std::make_shared<DriverJit>(nullptr, release); }
 
 }  // namespace ptx::cuda

@@ -81,6 +81,8 @@ bool tells_of_spills(std::string_view row) {
 
 Diagnostic diagnose(Code code, const Entry& entry, std::string_view ptx, const AssembleOptions& options) {
   Diagnostic said(code, Place{}, std::string(entry.message));
+  if (entry.message.find("'setmaxnreg' ignored; unable to determine register count") != entry.message.npos)
+    said.notes.emplace_back("setmaxnreg is kept in kernels with .maxnreg, or with .maxntid and .minnctapersm");
   if (entry.line == 0) return said;
   const std::string_view written = line_of(ptx, entry.line);
   const bool known = entry.line < options.lines.size() && options.lines[entry.line].line != 0;

@@ -1,4 +1,5 @@
-// Assembling in the process through libnvJitLink: the library that lies beside every CUDA build of torch.
+// Assembling in the process through libnvJitLink: the library that lies beside every CUDA build of torch. It links, so
+// it compiles relocatable code: assemblers.cpp refuses the kernels that this changes, the oracle tests ask it as it is.
 #include <dlfcn.h>
 
 #include "ptx/base/text.h"
@@ -114,22 +115,30 @@ std::string version_of(void* handle, unsigned major) {
 
 }  // namespace
 
-AssemblerResult find_nvjitlink(const Search& search) {
-  Diagnostic why(Code::no_assembler, Place{}, "nvJitLink was not found");
+std::vector<FoundAssembler> find_nvjitlink(const Search& search, const std::string& path) {
+  std::vector<FoundAssembler> all;
+  const auto look_at = [&](const std::string& file, unsigned major, bool named) {
+    FoundAssembler found{Assembler::Kind::nvjitlink, file, nullptr, {}};
+    void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    Library library;
+    if (handle == nullptr)
+      found.why_not = dlerror();
+    else if (resolve(handle, major, library))
+      found.assembler = std::make_shared<NvJitLink>(library, file, version_of(handle, major));
+    else
+      found.why_not = cat(file, " lacks entry points of CUDA ", major, ".0");
+    if (handle != nullptr || named) all.push_back(std::move(found));
+  };
+  if (!path.empty()) look_at(path, path.ends_with(".12") ? 12 : 13, true);
   for (const unsigned major : {13u, 12u}) {
     const std::string name = cat("libnvJitLink.so.", major);
-    std::vector<std::string> candidates = find_files(search, name, false);
-    if (search.system) candidates.push_back(name);  // wherever the loader finds it
-    for (const std::string& path : candidates) {
-      void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (handle == nullptr) continue;
-      Library library;
-      if (resolve(handle, major, library))
-        return std::shared_ptr<const Assembler>(new NvJitLink(library, path, version_of(handle, major)));
-      why.notes.push_back(cat(path, " lacks entry points of CUDA ", major, ".0"));
-    }
+    const std::vector<std::string> files = find_files(search, name, false);
+    for (const std::string& file : files)
+      if (file != path) look_at(file, major, true);
+    if (search.system && files.empty()) look_at(name, major, false);  // wherever the loader finds it
   }
-  return why;
+  newest_first(all);
+  return all;
 }
 
 }  // namespace ptx::cuda

@@ -1,10 +1,12 @@
 // What this machine can do: its assembler, disassembler and devices; and the exceptions of everything that launches.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "ptx/base/text.h"
+#include "ptx/cuda/assemblers.h"
 #include "ptx/cuda/cache.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/cuda/resources.h"
@@ -19,6 +21,8 @@ const char* exception_of(Code code) {
   if (number >= 5000) return "SimulationError";
   switch (code) {
     case Code::no_assembler:
+    case Code::assembler_changes:
+    case Code::bad_assembler_choice:
     case Code::assembler_error:
     case Code::assembler_failed:
     case Code::no_disassembler:
@@ -40,23 +44,32 @@ const char* exception_of(Code code) {
   }
 }
 
-// The process' assembler. The face knows where packages lie, and says so when it is imported.
-const cuda::AssemblerResult& assembler() {
-  nb::module_::import_("pyptx.launch.call");
-  return cuda::assembler();
+// The face knows where packages lie, and says so when it is imported.
+void face_is_imported() { nb::module_::import_("pyptx.launch.call"); }
+
+std::shared_ptr<const cuda::Assembler> assembler_of(const std::string& ptx, const std::string& target) {
+  face_is_imported();
+  auto chosen = unlocked([&] { return cuda::choose_assembler(ptx, target); });
+  return value_or_raise(std::move(chosen));
 }
 
+// Of a text that every assembler knows.
 std::string assembler_description() {
-  const auto& chosen = assembler();
+  face_is_imported();
+  const auto chosen = cuda::choose_assembler("", "");
   return chosen ? cuda::describe(**chosen) : to_string(chosen.why());
 }
 
+std::vector<std::pair<std::string, std::string>> assemblers() {
+  face_is_imported();
+  return value_or_raise(cuda::assemblers())->explain();
+}
+
 std::string sass(const std::string& ptx, const std::string& target, const std::string& name, const Lines& lines) {
-  const auto& chosen = assembler();
-  if (!chosen) raise_launch(chosen.why());
+  const auto assembler = assembler_of(ptx, target);
   const std::vector<Place> author = places(lines);
   const cuda::AssembleOptions options{author, name, false};
-  const auto cubin = value_or_raise(unlocked([&] { return (*chosen)->assemble(ptx, target, options); }));
+  const auto cubin = value_or_raise(unlocked([&] { return assembler->assemble(ptx, target, options); }));
   return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes); }));
 }
 
@@ -64,12 +77,11 @@ std::string sass(const std::string& ptx, const std::string& target, const std::s
 // warps that fit, limiter) of `threads` and `dynamic_shared`, remarks).
 nb::tuple resources(const std::string& ptx, const std::string& target, const std::string& entry, const Lines& lines,
                     std::uint32_t threads, std::uint32_t dynamic_shared) {
-  const auto& chosen = assembler();
-  if (!chosen) raise_launch(chosen.why());
+  const auto assembler = assembler_of(ptx, target);
   const std::vector<Place> author = places(lines);
   const cuda::AssembleOptions options{author, entry, false};
   const auto cubin = value_or_raise(
-      unlocked([&] { return cuda::assemble_cached(**chosen, ptx, target, options, &cuda::cubin_cache()); }));
+      unlocked([&] { return cuda::assemble_cached(*assembler, ptx, target, options, &cuda::cubin_cache()); }));
   const auto used = value_or_raise(cuda::read_resources(cubin->log, entry));
   const auto fits = value_or_raise(cuda::occupancy(target, used, threads, dynamic_shared));
   return nb::make_tuple(
@@ -80,7 +92,9 @@ nb::tuple resources(const std::string& ptx, const std::string& target, const std
 
 // With the driver's JIT whatever assembler was chosen: for the current context's device.
 nb::bytes assemble_with_driver(const std::string& ptx, const std::string& target) {
-  const auto jit = value_or_raise(cuda::find_driver_jit());
+  const auto& driver = cuda::driver();
+  if (!driver) raise_launch(driver.why());
+  const auto jit = cuda::driver_jit(*driver);
   const auto cubin = value_or_raise(unlocked([&] { return jit->assemble(ptx, target, {}); }));
   return nb::bytes(reinterpret_cast<const char*>(cubin.bytes.data()), cubin.bytes.size());
 }
@@ -107,8 +121,15 @@ void init_machine(nb::module_& m) {
       "use_packages", [](std::vector<std::string> folders) { cuda::use({std::move(folders)}); }, nb::arg("folders"),
       "Folders with Python packages in which assemblers are looked for, before the first is needed");
   m.def("assembler_description", &assembler_description);
+  m.def("assemblers", &assemblers, "Each that was found, best first: what it is, and why it is taken or not");
+  m.def(
+      "use_assembler",
+      [](const std::string& choice) {
+        if (const auto done = cuda::use_assembler(choice); !done) raise_launch(done.why());
+      },
+      nb::arg("choice"));
   m.def("disassembler_description", [] {
-    nb::module_::import_("pyptx.launch.call");
+    face_is_imported();
     return cuda::disassembler_path().value_or("none");
   });
   m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{});

@@ -1,8 +1,10 @@
-"""The assembler takes what the face writes: the goldens, the examples; and the C++ twins print the same text."""
+"""The assembler takes what the face writes: the goldens, the examples; the C++ twins print the same text; which
+assembler is taken, and that setmaxnreg reaches the code or the kernel is refused."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -17,7 +19,11 @@ sys.path.insert(0, str(ROOT))
 from examples.hopper_tile import build_hopper_tile  # noqa: E402
 from examples.rms_norm import build_rms_norm  # noqa: E402
 
+import pyptx  # noqa: E402
+from pyptx import assembler, ptx, reg  # noqa: E402
+from pyptx.errors import AssemblerError  # noqa: E402
 from pyptx.kernel import Kernel  # noqa: E402
+from pyptx.types import u32, u64  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
 
@@ -75,3 +81,127 @@ def test_rms_norm_from_cpp():
 @pytest.mark.parametrize("K", [64, 256, 4096])
 def test_hopper_tile_from_cpp(K):
     assert twin("hopper_tile", str(K)) == build_hopper_tile(K).ptx()
+
+
+@pyptx.kernel(
+    raw_params=[("u64", "out")],
+    raw_directives=[("maxntid", (384, 1, 1)), ("minnctapersm", (1,))],
+    block=(384, 1, 1),
+    arch="sm_90a",
+)
+def budgets():
+    ptx.setmaxnreg_dec(24)
+    out = reg.scalar(u64)
+    ptx.inst.ld.param.u64(out, ptx.addr(ptx.param(u64, "out")))
+    ptx.inst.st.global_.u32(ptx.addr(out), reg.scalar(u32, init=7))
+    ptx.setmaxnreg_inc(240)
+    ptx.ret()
+
+
+@pytest.fixture
+def choice():
+    yield assembler.use
+    assembler.use(os.environ.get("PYPTX_ASSEMBLER", "auto"))
+
+
+def has(kind: str) -> bool:
+    """Of the assemblers that can be used; those that cannot have no release after their name."""
+    return any(re.match(rf"{kind} \d+\.\d", one.name) for one in assembler.found())
+
+
+@pytest.mark.parametrize("kind", ["auto", "ptxas"])
+def test_setmaxnreg_is_in_the_code(kind, choice):
+    if not has("ptxas"):
+        pytest.skip("skipped: no ptxas")
+    choice(kind)
+    try:
+        code = budgets.sass()
+    except AssemblerError as error:
+        if "PTX4015" in str(error):
+            pytest.skip("skipped: no disassembler")
+        raise
+    assert code.count("USETMAXREG") == 2
+
+
+def test_nvjitlink_would_drop_setmaxnreg(choice):
+    if not has("nvJitLink"):
+        pytest.skip("skipped: no nvJitLink")
+    choice("nvjitlink")
+    with pytest.raises(AssemblerError, match=r"PTX4010[\s\S]*setmaxnreg is dropped[\s\S]*pip install pyptx\[asm\]"):
+        budgets.sass()
+    with pytest.raises(AssemblerError, match="setmaxnreg is dropped"):
+        budgets.resources()
+
+
+@pytest.mark.parametrize("wrong", ["nvcc", "ptxas:", "driver:x", "/usr/bin/ptxas"])
+def test_a_wrong_choice_is_refused_with_the_legal_ones(wrong, choice):
+    with pytest.raises(
+        AssemblerError, match=f"PTX4018 `{wrong}` is no choice of an assembler: auto, ptxas, ptxas:FILE"
+    ):
+        choice(wrong)
+
+
+def test_a_choice_that_is_not_here(choice):
+    choice("ptxas:/no/such/ptxas")
+    with pytest.raises(AssemblerError, match="/no/such/ptxas does not start: No such file"):
+        budgets.sass()
+
+
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+
+
+@pytest.fixture(scope="module")
+def invented_driver(tmp_path_factory):
+    if COMPILER is None:
+        pytest.skip("skipped: no C++ compiler")
+    library = tmp_path_factory.mktemp("driver") / "libcuda.so"
+    source = ROOT / "tests/cuda/fake/libcuda.cpp"
+    subprocess.run([COMPILER, "-std=c++20", "-shared", "-fPIC", "-I", ROOT, source, "-o", library], check=True)
+    return library
+
+
+def with_driver(library, program: str, **environment) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYPTX_LIBCUDA": str(library), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+JIT = """
+from pyptx import _core
+from pyptx.errors import AssemblerError
+text = ".version 9.0\\n.target sm_90a\\n.address_size 64\\n.visible .entry k()\\n{{\\n{}\\n}}\\n"
+for line in ("setmaxnreg.dec.sync.aligned.u32 24;", "bad;"):
+    try:
+        _core.sass(text.format(line), "sm_90a", "k")
+    except AssemblerError as error:
+        print(error)
+"""
+
+
+def test_a_jit_that_links_is_refused_too(invented_driver):
+    said = with_driver(invented_driver, JIT, PYPTX_ASSEMBLER="driver")
+    assert "PTX4017 k: the driver's JIT 13.0 (libcuda.so.1) compiles relocatable code" in said
+    assert "in which setmaxnreg is dropped" in said and "pip install pyptx[asm]" in said
+    assert "Not a name of any known instruction: 'bad'" in said
+
+
+def test_the_driver_bounds_the_release(invented_driver):
+    show = "from pyptx import assembler\nprint(*assembler.found(), sep='\\n')"
+    lines = with_driver(invented_driver, show, FAKE_CUDA_VERSION="12040").splitlines()
+    newer = [line for line in lines if line.startswith("ptxas 13.")]
+    assert all("this driver, of CUDA 12.4, does not load code of a later major release" in line for line in newer)
+    assert any(line.startswith("the driver's JIT 12.4 (libcuda.so.1), PTX up to 8.4: ") for line in lines)
+    newer = [line for line in with_driver(invented_driver, show).splitlines() if line.startswith("ptxas 13.")]
+    if newer:  # of any 13.x: the driver is of 13.0
+        assert "taken: the newest whose code can be used" in newer[0]
+
+
+def test_a_variable_that_is_wrong(invented_driver):
+    said = with_driver(invented_driver, "from pyptx.tools.doctor import report; print(report())", PYPTX_ASSEMBLER="gas")
+    assert "assembler:" in said and "PTX4018 $PYPTX_ASSEMBLER: `gas` is no choice of an assembler" in said

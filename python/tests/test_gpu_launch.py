@@ -14,7 +14,7 @@ if not torch.cuda.is_available():
 
 from gpu_kernels import ARCH, make_copy, make_double  # noqa: E402
 
-from pyptx import Tile, _core, kernel, ptx, reg, smem  # noqa: E402
+from pyptx import Tile, _core, assembler, kernel, ptx, reg, smem  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError, PtxError  # noqa: E402
 from pyptx.types import f32, s32, u32, u64  # noqa: E402
 
@@ -214,17 +214,46 @@ def test_a_block_beyond_the_device_is_refused():
         wide(torch.randn(32, device="cuda"))
 
 
-def test_the_assembler_beside_torch_is_chosen():
-    from pyptx.launch.call import package_folders
+def test_the_newest_ptxas_is_chosen_where_there_is_one():
+    rows = assembler.found()
+    compilers = [row for row in rows if row.name.startswith("ptxas ") and "PTX up to" in row.name]
+    taken = [row for row in rows if row.why.startswith("taken: ")]
+    assert len(taken) == 1
+    if compilers:
+        assert taken[0] == next(row for row in compilers if "later major release" not in row.why)
+    assert _core.assembler_description() in taken[0].name
 
-    description = _core.assembler_description()
-    beside = [
-        path for folder in package_folders() for path in pathlib.Path(folder).glob("nvidia/*/lib/libnvJitLink.so.1?")
-    ]
-    if beside:
-        assert description.startswith("nvJitLink") and str(beside[0]) in description
+
+BUDGETS = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry budgets(.param .u64 a)
+.maxntid 384,1,1
+.minnctapersm 1
+{
+	.reg .u64 %rd<2>;
+	setmaxnreg.dec.sync.aligned.u32 24;
+	ld.param.u64 %rd0, [a];
+	st.global.u32 [%rd0], 7;
+	setmaxnreg.inc.sync.aligned.u32 240;
+	ret;
+}
+"""
+
+
+@pytest.mark.skipif(ARCH != "sm_90a", reason="skipped: the JIT makes code for this device alone")
+def test_the_drivers_jit_keeps_setmaxnreg_or_the_kernel_is_refused(request):
+    request.addfinalizer(lambda: assembler.use("auto"))
+    torch.zeros(1, device="cuda")  # the JIT assembles in the current context
+    assembler.use("driver")
+    try:
+        code = _core.sass(BUDGETS, ARCH, "budgets")
+    except PtxError as error:
+        print(error)
+        assert "PTX4017" in str(error) and "pip install pyptx[asm]" in str(error)
     else:
-        assert description.startswith(("nvJitLink", "ptxas", "the driver"))
+        print("the driver's JIT keeps setmaxnreg")
+        assert code.count("USETMAXREG") == 2
 
 
 def test_the_drivers_jit_maps_errors_too():

@@ -3,10 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "ptx/base/text.h"
+#include "ptx/cuda/assemblers.h"
 #include "ptx/cuda/resources.h"
 #include "tests/cuda/tools.h"
 
@@ -45,26 +44,48 @@ void assembles(const Assembler& assembler) {
 
 }  // namespace
 
-TEST_CASE("nvJitLink assembles and names every bad line") {
-  const auto found = find_nvjitlink(test_search());
-  if (!found) {
-    MESSAGE("skipped: no nvJitLink");
-    return;
+TEST_CASE("every nvJitLink assembles and names every bad line") {
+  const auto all = find_nvjitlink(test_search());
+  if (all.empty()) MESSAGE("skipped: no nvJitLink");
+  for (const FoundAssembler& found : all) {
+    REQUIRE_MESSAGE(found.assembler, found.why_not);
+    assembles(*found.assembler);
   }
-  assembles(**found);
 }
 
-TEST_CASE("ptxas assembles and names every bad line") {
-  const auto found = find_ptxas(test_search());
-  if (!found) {
-    MESSAGE("skipped: no ptxas");
-    return;
+TEST_CASE("every ptxas assembles and names every bad line, and reads the PTX that releases.def says") {
+  const auto all = find_ptxas(test_search());
+  if (all.empty()) MESSAGE("skipped: no ptxas");
+  for (const FoundAssembler& found : all) {
+    REQUIRE_MESSAGE(found.assembler, found.why_not);
+    assembles(*found.assembler);
+    const auto newer = found.assembler->assemble(".version 99.0\n.target sm_80\n", "sm_80", {});
+    REQUIRE_FALSE(newer);
+    const std::string newest = arch::to_string(newest_ptx(release_of(found.assembler->version())));
+    CHECK(newer.why().front().message == cat("Unsupported .version 99.0; current version is '", newest, "'"));
   }
-  assembles(**found);
+}
+
+TEST_CASE("what releases read") {
+  CHECK(release_of("13.5.37") == Release{13, 5});
+  CHECK(release_of("12.4") == Release{12, 4});
+  for (const std::string_view odd : {"", "13", "13.", "x.1", "of unknown version", "999.1"})
+    CHECK(release_of(odd) == Release{});
+  CHECK(newest_ptx({12, 6}) == arch::Version{8, 5});  // as 12.5: the release has no PTX of its own
+  CHECK(newest_ptx({13, 5}) == arch::Version{9, 5});
+  CHECK(newest_ptx({14, 0}) == arch::Version{9, 5});  // at least
+  CHECK(newest_ptx({10, 2}) == arch::Version{0, 0});
+  CHECK(knows_target({12, 9}, "sm_70"));
+  CHECK_FALSE(knows_target({13, 0}, "sm_70"));
+  CHECK(knows_target({13, 0}, "sm_90a"));
+  CHECK_FALSE(knows_target({12, 6}, "sm_120a"));
+  CHECK(loads({13, 0}, {13, 5}));
+  CHECK(loads({13, 0}, {12, 9}));
+  CHECK_FALSE(loads({12, 9}, {13, 0}));
 }
 
 TEST_CASE("a cubin disassembles") {
-  const auto found = choose_assembler(test_search());
+  const auto found = Assemblers(test_search(), {}, std::nullopt).choose(good_ptx, "sm_90");
   if (!found) {
     MESSAGE("skipped: no assembler");
     return;
@@ -81,58 +102,6 @@ TEST_CASE("a cubin disassembles") {
   const auto garbage = disassemble(std::as_bytes(std::span("not a cubin")), test_search());
   REQUIRE_FALSE(garbage);
   CHECK(garbage.why().front().code == Code::disassembler_failed);
-}
-
-TEST_CASE("without any assembler, the refusal says what was looked for") {
-  const Search nowhere{{"/nonexistent"}, false};
-  for (const auto& missing : {find_nvjitlink(nowhere), find_ptxas(nowhere)}) {
-    REQUIRE_FALSE(missing);
-    CHECK(missing.why().front().code == Code::no_assembler);
-  }
-  const auto left = choose_assembler(nowhere);
-  if (left) {
-    CHECK((*left)->kind() == Assembler::Kind::driver);  // a machine with a GPU
-  } else {
-    CHECK(left.why().front().code == Code::no_assembler);
-    const auto& notes = left.why().front().notes;
-    REQUIRE(notes.size() >= 3);
-    CHECK(notes[0] == "nvJitLink was not found");
-    CHECK(notes[1] == "ptxas was not found");
-    CHECK(notes[2].find("no CUDA driver") != std::string::npos);
-  }
-  const auto tool = disassemble({}, nowhere);
-  REQUIRE_FALSE(tool);
-  CHECK(tool.why().front().code == Code::no_disassembler);
-}
-
-TEST_CASE("what is no tool is passed over, and said") {
-  namespace fs = std::filesystem;
-  const fs::path root = fs::temp_directory_path() / "pyptx-test-tools";
-  const fs::path program = root / "nvidia/cu13/bin/ptxas", library = root / "nvidia/cu13/lib/libnvJitLink.so.13";
-  fs::create_directories(program.parent_path());
-  fs::create_directories(library.parent_path());
-  std::ofstream(program) << "#!/bin/sh\nexit 3\n";
-  std::ofstream(library) << "not a library";
-  const Search only{{root.string()}, false};
-  const auto refused = find_ptxas(only);  // not executable
-  REQUIRE_FALSE(refused);
-  REQUIRE(refused.why().front().notes.size() == 1);
-  CHECK(refused.why().front().notes[0].find("does not start") != std::string::npos);
-  fs::permissions(program, fs::perms::owner_all);
-  const auto broken = find_ptxas(only);
-  REQUIRE_FALSE(broken);
-  CHECK(broken.why().front().notes.front() == program.string() + " --version ended with 3");
-  CHECK_FALSE(find_nvjitlink(only));
-  std::ofstream(program)
-      << "#!/bin/sh\n[ $1 = --version ] && echo release 1.2, V1.2.3 && exit 0\necho oops; kill -9 $$\n";
-  const auto odd = find_ptxas(only);
-  REQUIRE(odd);
-  CHECK((*odd)->version() == "1.2.3");
-  const auto died = (*odd)->assemble(good_ptx, "sm_90", {});
-  REQUIRE_FALSE(died);
-  CHECK(died.why().front().code == Code::assembler_failed);
-  CHECK(died.why().front().message.find("ended with 137: oops") != std::string::npos);
-  fs::remove_all(root);
 }
 
 TEST_CASE("the log of every assembler is read") {
@@ -159,6 +128,13 @@ TEST_CASE("the log of every assembler is read") {
   REQUIRE(trimmed.size() == 1);
   CHECK(trimmed[0].message == "two words");
   CHECK(trimmed[0].notes == std::vector<std::string>{"two"});
+  const auto budget = read_log(
+      "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at "
+      "entry.\n",
+      "", {});
+  REQUIRE(budget.size() == 1);
+  CHECK(budget[0].notes ==
+        std::vector<std::string>{"setmaxnreg is kept in kernels with .maxnreg, or with .maxntid and .minnctapersm"});
   CHECK(read_log("", "", {}).empty());
   CHECK(read_log("error", "", {}).empty());
   CHECK(read_log("x, line 99; error : past the end", "one", {}).front().place.line == 99);

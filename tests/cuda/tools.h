@@ -49,3 +49,20 @@ inline constexpr std::string_view bad_ptx = R"(.version 8.0
 	ret;
 }
 )";
+
+// Its register count at entry is known, without which every assembler drops setmaxnreg.
+inline constexpr std::string_view register_budgets_ptx = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry budgets(.param .u64 a)
+.maxntid 384,1,1
+.minnctapersm 1
+{
+	.reg .u64 %rd<2>;
+	setmaxnreg.dec.sync.aligned.u32 24;
+	ld.param.u64 %rd0, [a];
+	st.global.u32 [%rd0], 7;
+	setmaxnreg.inc.sync.aligned.u32 240;
+	ret;
+}
+)";

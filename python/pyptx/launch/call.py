@@ -28,6 +28,7 @@ def package_folders() -> list[str]:
         sysconfig.get_path("platlib"),
         *site.getsitepackages(),
         site.getusersitepackages(),
+        *(path for path in sys.path if path.rstrip("/").endswith("-packages")),  # of .pth files and PYTHONPATH
     ]
     return list(dict.fromkeys(path for path in beside + paths if path))
 

@@ -7,6 +7,9 @@ import os
 import platform
 import sys
 
+from pyptx import _core
+from pyptx.errors import AssemblerError
+
 
 def _version(package: str) -> str:
     try:
@@ -16,14 +19,23 @@ def _version(package: str) -> str:
 
 
 def _gpus() -> list[str]:
-    from pyptx import _core
-
     return [f"{name}, compute capability {major}.{minor}" for name, major, minor in _core.devices()]
+
+
+def _assemblers() -> list[tuple[str, str]]:
+    """The assembler of a text that all of them read, then each that was found and why it is taken or not."""
+    from pyptx.assembler import found
+
+    try:
+        rows = [("assembler", _core.assembler_description())]
+        return rows + [("" if index else "  of these", str(one)) for index, one in enumerate(found())]
+    except AssemblerError as error:  # of PYPTX_ASSEMBLER
+        return [("assembler", str(error))]
 
 
 def report() -> str:
     """A page of `name: value` lines."""
-    from pyptx import __version__, _core
+    from pyptx import __version__
 
     gpus = _gpus()
     rows = [
@@ -33,10 +45,10 @@ def report() -> str:
         *((package, _version(package)) for package in ("torch", "numpy", "jax")),
         ("CUDA driver", _core.driver_version() or "none"),
         *((f"GPU {index}", text) for index, text in enumerate(gpus)),
-        ("assembler", _core.assembler_description()),
+        *_assemblers(),
         ("disassembler", _core.disassembler_description()),
         ("CPU tensors", "run on the simulator"),
         ("CUDA tensors", "run on their device" if gpus else "cannot exist here: no CUDA device"),
     ]
     width = max(len(name) for name, _ in rows) + 1
-    return "\n".join(f"{name + ':':<{width}} {value}" for name, value in rows)
+    return "\n".join(f"{name + ':' if name else '':<{width}} {value}" for name, value in rows)

@@ -285,6 +285,13 @@ def use_packages(folders: Sequence[str]) -> None:
 
 def assembler_description() -> str: ...
 
+def assemblers() -> list[tuple[str, str]]:
+    """
+    Each that was found, best first: what it is, and why it is taken or not
+    """
+
+def use_assembler(choice: str) -> None: ...
+
 def disassembler_description() -> str: ...
 
 def sass(ptx: str, target: str, name: str = 'kernel', lines: Sequence[tuple[str, int]] = []) -> str: ...

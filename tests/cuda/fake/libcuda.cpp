@@ -2,6 +2,7 @@
 // so that the tests open it as they would the real one.
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -58,7 +59,10 @@ PTX_EXPORT void fake_set_sizes(const unsigned* of_parameters, unsigned count) {
 }
 
 PTX_EXPORT int cuInit(unsigned) { return 0; }
-PTX_EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+PTX_EXPORT int cuDriverGetVersion(int* version) {
+  const char* asked = std::getenv("FAKE_CUDA_VERSION");  // "12040"
+  return *version = asked != nullptr ? std::atoi(asked) : 13000, 0;
+}
 PTX_EXPORT int cuGetErrorName(int error, const char** text) {
   *text = error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_INVALID_VALUE";
   return 0;
@@ -142,19 +146,26 @@ PTX_EXPORT int cuTensorMapEncodeTiled(void* map, int element, std::uint32_t rank
   return 0;
 }
 // The linker: text with "newer" in it is of a version that it does not know, "bad" is refused at line 2, the rest
-// links.
+// links. It drops setmaxnreg, and says so as the assemblers of relocatable code do.
 namespace {
-char* error_log = nullptr;
+char *error_log = nullptr, *info_log = nullptr;
 char image[] = "\177ELF of the fake";
 }  // namespace
 PTX_EXPORT int cuLinkCreate(unsigned count, int* options, void** values, void** state) {
   for (unsigned i = 0; i < count; ++i)
-    if (options[i] == 5) error_log = static_cast<char*>(values[i]);
+    if (options[i] == 5)
+      error_log = static_cast<char*>(values[i]);
+    else if (options[i] == 3)
+      info_log = static_cast<char*>(values[i]);
   return *state = nullptr, 0;
 }
 PTX_EXPORT int cuLinkAddData(void*, int, void* data, std::size_t, const char*, unsigned, int*, void**) {
   const std::string text = static_cast<const char*>(data);
   if (text.find("newer") != text.npos) return 222;
+  if (text.find("setmaxnreg") != text.npos)
+    std::strcpy(info_log,
+                "ptxas info    : (C7504) Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility "
+                "across compilation units.\n");
   if (text.find("bad") == text.npos) return 0;
   std::strcpy(error_log, "ptxas application ptx input, line 2; error   : Not a name of any known instruction: 'bad'\n");
   return 218;
