@@ -119,14 +119,18 @@ std::string_view chosen(Call& call, const Template::Word& word, std::string& mad
   PyObject* value = call.values[i];
   if (!word.condition.empty()) {
     const bool flag = parameter.flag;
-    const bool there = !flag ? given(value) : value ? PyObject_IsTrue(value) == 1 : parameter.fallback == "True";
+    const int truth = flag && value ? PyObject_IsTrue(value) : 0;
+    if (truth < 0) throw nb::python_error();
+    const bool there = !flag ? given(value) : value ? truth == 1 : parameter.fallback == "True";
     return there ? word.text : std::string_view();
   }
   if (!value) return parameter.fallback == "True" ? word.text : parameter.fallback;
   if (value == Py_None || value == Py_False) return {};
   if (value == Py_True) return word.text.substr(0, word.text.find('/'));
   if (const PtxType* type = as_type(value)) return type->name;
-  if (PyLong_Check(value)) return made = cat(word.text, "::", PyLong_AsLong(value));
+  int overflow = 0;
+  const long number = PyLong_Check(value) ? PyLong_AsLongAndOverflow(value, &overflow) : -1;
+  if (number >= 0) return made = cat(word.text, "::", number);
   Py_ssize_t size = 0;
   const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
   if (!text) call.wrong(i, words_of(families::legal(*call.entry.definition->form, parameter)));

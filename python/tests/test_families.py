@@ -114,6 +114,9 @@ def test_a_wrong_argument_is_named_with_what_is_legal():
     assert "legal there" in refused(lambda: ptx.mbarrier.arrive(bar(), sem="relaxed")) or "not complete" in refused(
         lambda: ptx.mbarrier.arrive(bar(), sem="relaxed")
     )
+    for number in (-1, 1 << 80):
+        with pytest.raises(AuthoringTypeError, match=f"`sem` is release or relaxed, not {number}"):
+            written(lambda number=number: ptx.mbarrier.arrive(bar(), sem=number, scope="cta"))
     with pytest.raises(AuthoringValueError, match="ptx.mbarrier.wait: `sem` is acquire or relaxed, not 'often'"):
         written(lambda: ptx.mbarrier.wait(bar(), 0, sem="often", scope="cta"))
     with pytest.raises(RuntimeError, match="No active kernel trace"):
