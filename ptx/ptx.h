@@ -21,9 +21,11 @@
 #include "ptx/check/check.h"
 
 // Writing: a kernel as a C++ lambda, one method a mnemonic; literals checked at compile time.
+#include "ptx/author/function.h"
 #include "ptx/author/kernel.h"
 #include "ptx/author/literal.h"
 #include "ptx/author/shared.h"
+#include "ptx/author/variable.h"
 
 // Families of instructions with more to them than their text.
 #include "ptx/author/barrier.h"

@@ -12,11 +12,22 @@
 
 namespace ptx::author {
 
-Builder::Builder(Options options) : options_(std::move(options)), state_(std::make_unique<State>()) {
-  place_ = options_.place;
-  state_->module.version = options_.version;
-  state_->module.target = options_.target;
-  state_->goal = check::goal_of(state_->module);
+std::shared_ptr<Draft> draft_of(const Options& options) {
+  auto draft = std::make_shared<Draft>();
+  draft->module.version = options.version;
+  draft->module.target = options.target;
+  draft->goal = check::goal_of(draft->module);
+  return draft;
+}
+
+Builder::Builder(Options options) : Builder(options, draft_of(options)) { state_->alone = true; }
+
+Builder::Builder(Options options, std::shared_ptr<Draft> module)
+    : options_(std::move(options)), place_(options_.place), state_(std::make_unique<State>()) {
+  state_->goal = module->goal;
+  if (!module->names.insert(Name(options_.name)).second)
+    refuse(Code::duplicate_name, cat('`', options_.name, "` is declared already in this module"));
+  state_->draft = std::move(module);
   ir::Function& f = state_->function;
   f.name = Name(options_.name);
   f.linking = "visible";
@@ -94,6 +105,8 @@ bool spell(ir::Operand& number, isa::Type type) {
   return in_range(number, type);
 }
 
+bool takes_values(const isa::Mnemonic& mnemonic) { return mnemonic.opcode == "mov" || mnemonic.opcode == "cvta"; }
+
 bool is_hidden(const Builder::State& s, ir::RegisterId id) {
   return std::any_of(s.blocks.begin(), s.blocks.end(), [&](const auto& block) { return block.hidden.contains(id); });
 }
@@ -111,10 +124,18 @@ bool mentions_hidden(const Builder::State& s, std::span<const ir::Operand> opera
 void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard) {
   State& s = *state_;
   ir::Function& f = s.function;
-  const std::size_t first = f.operands.size();
-  const auto undo = [&] { f.operands.resize(first); };
-  make_room(f.operands, operands.size());
+  const std::size_t before = f.operands.size();
+  const auto undo = [&] { f.operands.resize(before); };
+  make_room(f.operands, 2 * operands.size());
   make_room(f.instructions);
+  // An element by a number is an address, but where an instruction takes an address as a value. Its base is a child.
+  for (const Operand& o : operands) {
+    if (o.literal != Operand::Literal::element || takes_values(*mnemonic)) continue;
+    f.operands.push_back(o.ir);
+    f.operands.back().value = 0;
+  }
+  const std::size_t first = f.operands.size();
+  auto base = static_cast<std::uint32_t>(before);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& o = operands[i];
     if (o.builder && o.builder != this) {
@@ -124,7 +145,12 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
     }
     f.operands.push_back(o.ir);
     ir::Operand& put = f.operands.back();
-    if (o.literal != Operand::Literal::none) {
+    if (o.literal == Operand::Literal::element) {
+      if (takes_values(*mnemonic)) continue;
+      put.kind = ir::Operand::Kind::address;
+      put.id = base++;
+      put.child_count = 1;
+    } else if (o.literal != Operand::Literal::none) {
       if (!spell(put, operand_type(*mnemonic, i, operands.size()))) {
         undo();
         refuse_number(*mnemonic, i, o);
@@ -371,15 +397,39 @@ void Builder::table(std::string_view text) {
 
 void Builder::declare(std::string_view text) {
   ir::Module module = lowered(*this, text, false);
-  ir::Module& m = state_->module;
-  for (ir::Function& f : module.functions) {
+  if (module.functions.empty() || module.functions.size() != module.items.size())
+    refuse(Code::bad_argument, cat('`', text, "` declares no function"));
+  take(std::move(module));
+}
+
+void Builder::module_text(std::string_view text) {
+  ir::Module module = lowered(*this, text, false);
+  if (module.items.empty()) refuse(Code::bad_argument, cat('`', text, "` is nothing that stands in a module"));
+  take(std::move(module));
+}
+
+void Builder::take(ir::Module module) {
+  using Kind = ir::Module::Item::Kind;
+  Draft& draft = *state_->draft;
+  for (const ir::Function& f : module.functions) {
     if (!f.declaration)
       refuse(Code::bad_argument, cat("`", f.name.view(), "` has a body; functions are declared here"));
-    m.items.push_back({ir::Module::Item::Kind::function, static_cast<std::uint32_t>(m.functions.size()), place_});
-    m.functions.push_back(std::move(f));
-    m.functions.back().place = place_;
   }
-  if (module.functions.empty()) refuse(Code::bad_argument, cat('`', text, "` declares no function"));
+  for (const ir::Module::Item& item : module.items) {
+    if (item.kind == Kind::variable) {
+      draft.names.insert(module.variables[item.index].name);
+      draft.add(std::move(module.variables[item.index]), place_);
+    } else if (item.kind == Kind::function) {
+      ir::Function& f = module.functions[item.index];
+      f.place = place_;
+      draft.names.insert(f.name);
+      draft.add(std::move(f));
+    } else if (std::string& found = module.texts[item.index]; found.starts_with(".section")) {
+      draft.sections.push_back(std::move(found));
+    } else {
+      draft.add(std::move(found), place_);
+    }
+  }
 }
 
 void Builder::location(std::uint32_t file, std::uint32_t line, std::uint32_t column) {
@@ -389,17 +439,20 @@ void Builder::location(std::uint32_t file, std::uint32_t line, std::uint32_t col
 }
 
 void Builder::file(std::uint32_t index, std::string_view name) {
-  ir::Module& m = state_->module;
-  m.items.push_back({ir::Module::Item::Kind::directive, static_cast<std::uint32_t>(m.texts.size())});
-  m.texts.push_back(cat(".file ", index, " \"", name, '"'));
+  state_->draft->add(cat(".file ", index, " \"", name, '"'), {});
 }
 
 void Builder::variable(ir::Variable declared, bool in_module) {
   State& s = *state_;
   if (in_module) {
-    s.module.items.push_back({ir::Module::Item::Kind::variable, static_cast<std::uint32_t>(s.module.variables.size())});
-    s.module.variables.push_back(std::move(declared));
+    s.draft->names.insert(declared.name);
+    s.draft->add(std::move(declared), {});
     return;
+  }
+  if (s.inside_scope()) {
+    s.in_block.resize(s.function.variables.size());
+    s.in_block.push_back(true);
+    s.statement(ir::Statement::Kind::variable, static_cast<std::uint32_t>(s.function.variables.size()), place_);
   }
   s.function.variables.push_back(std::move(declared));
 }
@@ -422,6 +475,7 @@ void Builder::close_scope() {
 
 Built Builder::finish() {
   State& s = *state_;
+  if (s.of) refuse(Code::bad_argument, "a function ends with finish_function()");
   if (s.finished) refuse(Code::open_block, "the kernel is finished already");
   if (!s.regions.empty())
     refuse(Code::open_block,
@@ -430,12 +484,26 @@ Built Builder::finish() {
   Built built;
   settle(s, options_, built);
   s.finished = true;
+  for (Diagnostic& note : s.notes) s.draft->notes.push_back(std::move(note));
+  if (s.alone) s.draft->finish(built);
+  return built;
+}
+
+void Draft::finish(Built& built) {
+  for (std::string& text : sections) add(std::move(text), {});
+  for (const auto& [name, function] : functions) {
+    const Function::Entry& entry = *function.entry;
+    if (entry.declared && !entry.finished && entry.head.linking != "extern")
+      throw Refused(
+          {Diagnostic(Code::undefined_name, entry.options.place,
+                      cat('`', name.view(), "` is called and has no body; one of another module is .extern"))});
+  }
+  built.module = std::move(module);
   Diagnostics found = check::check(built.module, true);  // names, labels, flow
   if (has_error(found)) throw Refused(std::move(found));
-  built.notes = std::move(s.notes);
+  built.notes = std::move(notes);
   for (Diagnostic& note : found)
     if (note.code != Code::assembler_only) built.notes.push_back(std::move(note));  // those are there already
-  return built;
 }
 
 }  // namespace ptx::author

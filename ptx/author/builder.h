@@ -44,9 +44,14 @@ struct Built {
   Diagnostics notes;                       // warnings, of instructions first, then of the whole function
 };
 
+struct Function;
+struct Draft;
+
 class Builder {
  public:
   explicit Builder(Options options);
+  Builder(Options options, std::shared_ptr<Draft> module);  // one of several kernels of a module (module.h)
+  Builder(const Function& function, Builder& caller);       // the body of a function; see function.h
   ~Builder();
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
@@ -110,6 +115,9 @@ class Builder {
   // and in front of the kernel, ".extern .func f (.param .b32 x);".
   void table(std::string_view text);
   void declare(std::string_view text);
+  // Anything else of a module as text: variables, `.pragma "x";`, `.alias f, g;`, `.file 1 "a.py"`; debug sections,
+  // which go to the end of the module.
+  void module_text(std::string_view text);
   void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);  // .loc
   void file(std::uint32_t index, std::string_view name);                        // .file, before the kernel
   void variable(ir::Variable declared, bool in_module);                         // of the body, or of the module
@@ -128,6 +136,9 @@ class Builder {
   // Ends the kernel: settles what could not be known before (see settle.cpp), checks the whole function, and gives the
   // module away. Refused if a block is open or the check has errors. Nothing else may be called afterwards but name().
   Built finish();
+  // Ends the body of a function, which becomes part of the module of the builder that it was begun in. A function
+  // without results needs no `ret` at its end.
+  void finish_function();
 
   // For the other files of this room.
   struct State;
@@ -136,6 +147,7 @@ class Builder {
 
  private:
   void add_parameter(ir::Variable parameter);
+  void take(ir::Module declared);
   bool resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::size_t i, std::size_t count);
   [[noreturn]] void refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const Operand& number) const;
 

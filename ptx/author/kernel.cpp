@@ -1,6 +1,7 @@
 // The C++ face: mnemonics from modifiers, and the kernel that a thread is writing.
 #include "ptx/author/kernel.h"
 
+#include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {
@@ -35,16 +36,67 @@ const isa::Mnemonic* Kernel::mnemonic(const char* opcode, std::span<const Modifi
   return key.mnemonic;
 }
 
+namespace {
+
+// `made` is what this thread writes, until the end of the block.
+struct Writing {
+  Kernel* outer;
+  explicit Writing(Kernel& made) : outer(std::exchange(writing, &made)) {}
+  ~Writing() { writing = outer; }
+};
+
+Place place_of(const std::source_location& at) { return Place{Name(at.file_name()), at.line(), at.column()}; }
+
+}  // namespace
+
 Built kernel(Options options, const std::function<void(Kernel&)>& body, std::source_location at) {
-  options.place = Place{Name(at.file_name()), at.line(), at.column()};
+  options.place = place_of(at);
   Kernel made(std::move(options));
-  Kernel* const outer = std::exchange(writing, &made);
-  struct Restore {
-    Kernel* outer;
-    ~Restore() { writing = outer; }
-  } restore{outer};
+  const Writing restore(made);
   body(made);
   return made.finish();
+}
+
+Callable Kernel::func(FunctionOptions options, const Body& body, std::source_location at) {
+  set_place(at);
+  options.place = place_of(at);
+  const Callable made{author::declare(*this, std::move(options))};
+  if (body) define(made, body, at);
+  return made;
+}
+
+void Kernel::define(const Callable& function, const Body& body, std::source_location at) {
+  set_place(at);
+  Kernel made(function, *this);
+  const Writing restore(made);
+  body(made, Arguments{arguments(made)});
+  made.finish_function();
+}
+
+Results Callable::call(std::initializer_list<Argument> arguments, const std::source_location& at) const {
+  Kernel& k = Kernel::current();
+  k.set_place(at);
+  return {author::call(k, *this, std::span(arguments.begin(), arguments.size()))};
+}
+
+Module::Module(std::string target, isa::Version version)
+    : draft_(draft_of({.target = std::move(target), .version = version})) {}
+Module::~Module() = default;
+
+void Module::kernel(Options options, const std::function<void(Kernel&)>& body, std::source_location at) {
+  options.place = place_of(at);
+  options.target = draft_->module.target;
+  options.version = draft_->module.version;
+  Kernel made(std::move(options), draft_);
+  const Writing restore(made);
+  body(made);
+  made.finish();
+}
+
+Built Module::finish() {
+  Built built;
+  draft_->finish(built);
+  return built;
 }
 
 }  // namespace ptx::author

@@ -26,7 +26,9 @@
 #include "ptx/author/builder.h"
 #include "ptx/author/control.h"
 #include "ptx/author/expression.h"
+#include "ptx/author/function.h"
 #include "ptx/author/modifiers.h"
+#include "ptx/author/variable.h"
 
 namespace ptx::author {
 
@@ -50,6 +52,50 @@ struct First {
   First(ir::Guard guard, std::source_location at = std::source_location::current()) : guard(guard), at(at) {}
   template <std::convertible_to<Operand> T>
   First(const T& value, std::source_location at = std::source_location::current()) : operand(value), at(at) {}
+};
+
+// What a call returns: one register, or the fields of a structure.
+struct Results {
+  std::vector<Reg> all;
+  operator Reg() const { return all.at(0); }
+  const Reg& operator[](std::size_t i) const { return all.at(i); }
+};
+
+// An argument of a call, with the caller's line. A structure is written {a, b}.
+struct Passed {
+  Argument value;
+  std::source_location at;
+
+  template <std::convertible_to<Operand> T>
+  Passed(const T& value, std::source_location at = std::source_location::current()) : value{Operand(value)}, at(at) {}
+  Passed(std::initializer_list<Operand> fields, std::source_location at = std::source_location::current())
+      : value(fields), at(at) {}
+  Passed(const Results& results, std::source_location at = std::source_location::current())
+      : value(results.all.begin(), results.all.end()), at(at) {}
+};
+
+// A function that is called as one of C++ is, in the kernel or function that this thread is writing.
+struct Callable : Function {
+  Results operator()(std::source_location at = std::source_location::current()) const { return call({}, at); }
+  Results operator()(const Passed& a) const { return call({a.value}, a.at); }
+  Results operator()(const Passed& a, const Passed& b) const { return call({a.value, b.value}, a.at); }
+  template <std::convertible_to<Passed>... Rest>
+  Results operator()(const Passed& a, const Passed& b, const Passed& c, const Rest&... rest) const {
+    return call({a.value, b.value, c.value, Passed(rest).value...}, a.at);
+  }
+
+ private:
+  Results call(std::initializer_list<Argument> arguments, const std::source_location& at) const;
+};
+
+// What the body of a function gets: the value of each parameter; in.field(i, f) of a structure.
+struct Arguments {
+  std::vector<std::vector<Operand>> all;
+  Reg operator[](std::size_t i) const { return field(i, 0); }
+  Reg field(std::size_t i, std::size_t f) const {
+    const Operand& o = all.at(i).at(f);
+    return {o.builder, o.ir.id, o.type};
+  }
 };
 
 class Kernel : public Builder {
@@ -81,6 +127,23 @@ class Kernel : public Builder {
 #undef OPCODE
 #undef FORM
 #undef SECTION
+
+  // A function of this module: `const Callable square = k.func({.name = "square", .parameters = {{f32, "x"}},
+  // .returns = {f32}}, [](Kernel& f, const Arguments& in) { f.give(in[0] * in[0]); });`, then `square(x)`. Without a
+  // body it is .extern, or is defined later: functions that call each other.
+  using Body = std::function<void(Kernel&, const Arguments&)>;
+  Callable func(FunctionOptions options, const Body& body = {},
+                std::source_location at = std::source_location::current());
+  void define(const Callable& function, const Body& body, std::source_location at = std::source_location::current());
+  // In the body of a function: its results and `ret`.
+  void give(const Passed& first) { set_place(first.at), author::give(*this, first.value); }
+
+  // A variable of the module or of the body; variable.h.
+  Variable variable(VariableOptions options, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    return author::variable(*this, std::move(options));
+  }
+  using Builder::variable;
 
   // Addresses: [base + offset].
   Address at(const Operand& base, std::int64_t offset = 0) { return address(base, offset); }
@@ -195,6 +258,20 @@ inline ir::Guard when(const Not& predicate) { return predicate.reg.builder->guar
 // Traces `body` and finishes the kernel.
 Built kernel(Options options, const std::function<void(Kernel&)>& body,
              std::source_location at = std::source_location::current());
+
+// Several kernels in one module, with the functions and variables that they share.
+class Module {
+ public:
+  explicit Module(std::string target = "sm_90a", isa::Version version = {});
+  ~Module();
+  // Each kernel's target and version are the module's.
+  void kernel(Options options, const std::function<void(Kernel&)>& body,
+              std::source_location at = std::source_location::current());
+  Built finish();  // checks all of it
+
+ private:
+  std::shared_ptr<Draft> draft_;
+};
 
 // Operators, with the author's line.
 inline namespace operators {

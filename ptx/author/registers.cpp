@@ -371,6 +371,7 @@ Reg Builder::tensor_map(std::string_view tensor) {
   for (std::size_t i = 0; i < s.tensor_maps.size(); ++i) {
     if (s.tensor_maps[i] == tensor) return s.tensor_map_registers[i];
   }
+  if (s.of) refuse(Code::bad_argument, "a tensor map is a parameter of the kernel: pass its address to the function");
   const std::string name = cat(tensor, "_tma_desc");
   ir::Variable v;
   v.space = isa::Space::param;

@@ -62,7 +62,9 @@ class Settling {
     f_.body.clear();
     f_.body.reserve(statements.size() + s_.hoisted.size() + s_.prologue.size() + 4);
     declare();
-    for (std::uint32_t i = 0; i < f_.variables.size(); ++i) add(ir::Statement::Kind::variable, i);
+    for (std::uint32_t i = 0; i < f_.variables.size(); ++i) {
+      if (i >= s_.in_block.size() || !s_.in_block[i]) add(ir::Statement::Kind::variable, i);
+    }
     f_.body.insert(f_.body.end(), s_.prologue.begin(), s_.prologue.end());
     for (const ir::Statement& statement : statements) append(statement);
     rename();
@@ -239,22 +241,44 @@ void move_into(Builder::State& s, Name array, std::uint64_t base) {
     if (base.kind == Kind::symbol) o.value += std::exchange(base.value, 0);
   }
   std::vector<ir::Variable> kept;
+  std::vector<bool> in_block;
+  std::vector<std::uint32_t> now(moved.size());
   for (std::size_t i = 0; i < moved.size(); ++i) {
-    if (!moved[i]) kept.push_back(std::move(s.function.variables[i]));
+    now[i] = static_cast<std::uint32_t>(kept.size());
+    if (moved[i]) continue;
+    kept.push_back(std::move(s.function.variables[i]));
+    in_block.push_back(i < s.in_block.size() && s.in_block[i]);
   }
   s.function.variables = std::move(kept);
+  s.in_block = std::move(in_block);
+  for (ir::Statement& statement : s.function.body) {
+    if (statement.kind == ir::Statement::Kind::variable) statement.index = now[statement.index];
+  }
 }
 
+// The module's array of dynamic shared memory; kernels of one module share its declaration.
+void declare_dynamic(Draft& draft, std::string_view name, std::uint32_t align) {
+  for (ir::Variable& v : draft.module.variables) {
+    if (v.name != Name(name) || v.linking != "extern") continue;
+    v.alignment = std::max(v.alignment, align);
+    return;
+  }
+  draft.names.insert(Name(name));
+  draft.add(extern_array(name, align), {});
+}
+
+// What functions and the module declare stays static: it comes off the kernel's 48 KiB.
 void settle_shared(Builder::State& s, const Options& options, Built& built) {
+  if (s.of) return void(s.draft->static_shared += s.shared_bytes);
   const bool author = !options.extern_shared.empty();
+  const std::uint64_t all = s.shared_bytes + s.draft->static_shared;
   const bool dynamic =
-      !s.allocations.empty() && (s.shared_bytes > static_limit || (!author && options.dynamic_shared > static_limit));
+      !s.allocations.empty() && (all > static_limit || (!author && options.dynamic_shared > static_limit));
   built.dynamic_shared = options.dynamic_shared;
-  if (!dynamic) built.static_shared = static_cast<std::uint32_t>(s.shared_bytes);
+  built.static_shared = static_cast<std::uint32_t>(dynamic ? s.draft->static_shared : all);
   if (!author && !dynamic) return;
   const std::string name = author ? options.extern_shared : "dyn_smem";
-  s.module.items.push_back({ir::Module::Item::Kind::variable, static_cast<std::uint32_t>(s.module.variables.size())});
-  s.module.variables.push_back(extern_array(name, dynamic ? s.shared_align : 128));
+  declare_dynamic(*s.draft, name, dynamic ? s.shared_align : 128);
   if (!dynamic) return;
   // Behind the author's own bytes, if there is an array that the author uses.
   const std::uint64_t align = s.shared_align;
@@ -288,9 +312,7 @@ void settle(Builder::State& s, const Options& options, Built& built) {
   settling.body();
   find_tables(s.function);
   built.tensor_maps = s.tensor_maps;
-  s.module.items.push_back({ir::Module::Item::Kind::function, static_cast<std::uint32_t>(s.module.functions.size())});
-  s.module.functions.push_back(std::move(s.function));
-  built.module = std::move(s.module);
+  s.draft->add(std::move(s.function));
 }
 
 }  // namespace ptx::author

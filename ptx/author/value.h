@@ -80,7 +80,8 @@ struct RegArray {
 
 // One operand. A number is spelled when the instruction is known: 1.5 becomes 0f3FC00000 in an .f32 instruction.
 struct Operand {
-  enum class Literal : std::uint8_t { none, integer, real };
+  // element: of an array, by a number. [a+16], or a+16 where the instruction takes a value (mov, cvta).
+  enum class Literal : std::uint8_t { none, integer, real, element };
 
   ir::Operand ir;
   Builder* builder = nullptr;        // of a register or what holds registers: where it belongs

@@ -35,6 +35,9 @@ std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function
                                             ir::Instruction& instruction, const Place& place = {},
                                             const Symbols* symbols = nullptr, std::uint32_t statement = 0);
 
+// Whether a register of type `have` may stand where an instruction wants `want` (manual 9.4).
+bool agrees(isa::Type want, isa::Type have, bool wider);
+
 // Everything: instructions, names and labels, registers, directives, target and version.
 // `judged`: each instruction with a match has passed check_instruction as it stands, and is judged again only where it
 // names something.

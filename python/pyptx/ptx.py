@@ -22,6 +22,7 @@ from pyptx._core import (
     barrier,
     bra,
     bracket,
+    branch_targets,
     cluster,
     clusterlaunchcontrol,
     cp_async,
@@ -43,6 +44,7 @@ from pyptx._core import (
     loop,
     mbarrier,
     minus,
+    module_text,
     multimem,
     param,
     pipeline,
@@ -61,7 +63,9 @@ from pyptx._core import (
 )
 from pyptx.compat_copies import cp, tma
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
+from pyptx.func import alias, call_targets, func, param_array, prototype
 from pyptx.types import s32, s64, u32, u64
+from pyptx.variables import const, generic, global_, mask, shared
 
 if TYPE_CHECKING:
     from pyptx._core import Guard, Integer, Number, PtxType, Reg
@@ -69,14 +73,15 @@ else:
     from pyptx._core import Reg
 
 __all__ = [
-    "NamedBarrier", "PipelineState", "add", "addr", "and_", "bar", "barrier", "bra", "bracket", "cluster", "clusterlaunchcontrol",
-    "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt", "cvta", "declare", "elect_sync", "else_", "expr", "fence",
-    "file_", "global_ptrs", "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "mad", "mbarrier",
-    "minus", "mma", "mov", "mul", "multimem", "named_barrier", "nanosleep", "not_", "or_", "param", "pipe", "pipeline", "pragma",
-    "range_", "raw", "red_async", "red_async_mmio", "red_async_release", "ret", "scope", "selp", "setmaxnreg", "setmaxnreg_dec",
-    "setmaxnreg_inc", "setp", "shl", "shr", "special", "sreg", "st", "st_async", "st_async_mmio", "st_async_release", "st_bulk",
-    "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tensor_copy", "tensormap", "tma", "var", "warp",
-    "wgmma", "xor_",
+    "NamedBarrier", "PipelineState", "add", "addr", "alias", "and_", "bar", "barrier", "bra", "bracket", "branch_targets",
+    "call_targets", "cluster", "clusterlaunchcontrol", "const", "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt",
+    "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "func", "generic", "global_", "global_ptrs",
+    "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "mad", "mask", "mbarrier", "minus", "mma",
+    "module_text", "mov", "mul", "multimem", "named_barrier", "nanosleep", "not_", "or_", "param", "param_array", "pipe",
+    "pipeline", "pragma", "prototype", "range_", "raw", "red_async", "red_async_mmio", "red_async_release", "ret", "scope",
+    "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc", "setp", "shared", "shl", "shr", "special", "sreg", "st", "st_async",
+    "st_async_mmio", "st_async_release", "st_bulk", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tensor_copy",
+    "tensormap", "tma", "var", "warp", "wgmma", "xor_",
 ]  # fmt: skip
 
 _emit = _core.emit

@@ -75,6 +75,10 @@ nb::tuple global_pointers(nb::args tensors) {
 
 nb::object address_of(nb::handle base, nb::object offset) {
   author::Builder& builder = active();
+  const auto* element = as_compound(base);  // table[i], which is an address
+  if (element && offset.is_none() &&
+      (element->literal != author::Operand::Literal::none || element->ir.kind == ir::Operand::Kind::element))
+    return make(*element);
   const author::Address start = address(base, builder);
   if (offset.is_none()) return make(start);
   if (const auto* reg = as_reg(offset)) return make(builder.address(start, *reg));
@@ -161,13 +165,6 @@ void init_statements(nb::module_& m) {
         author::bra(builder, label, guard(predicate, builder));
       },
       nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none());
-  m.def(
-      "ret",
-      [](nb::object predicate) {
-        author::Builder& builder = active();
-        author::ret(builder, guard(predicate, builder));
-      },
-      nb::kw_only(), nb::arg("pred") = nb::none());
   m.def("fresh_label", [](const std::string& prefix) { return active().fresh_label(prefix); }, nb::arg("prefix") = "L");
   m.def("comment", [](const std::string& text) { active().comment(text); });
   m.def("directive", [](const std::string& text) { active().directive(text); });
@@ -197,6 +194,10 @@ void init_statements(nb::module_& m) {
   m.def(
       "declare", [](const std::string& text) { active().declare(text); }, nb::arg("text"),
       "A function that the kernel may call: `.extern .func f (.param .b32 x);`.");
+  m.def(
+      "module_text", [](const std::string& text) { active().module_text(text); }, nb::arg("text"),
+      "What PTX has outside of functions, as text: variables, `.pragma`, `.alias`, `.file`; `.section` goes to the "
+      "end.");
   m.def(
       "sreg", [](const std::string& name) { return make(active().special(name)); }, nb::arg("name"),
       "A special register by its name, \"%clusterid.x\".");

@@ -21,6 +21,7 @@ NB_MODULE(_core, m) {
   init_built(m);
   init_trace(m);
   init_control(m);
+  init_functions(m);
   init_shared(m);
   init_families(m);
   init_run(m);

@@ -10,6 +10,7 @@
 #include <array>
 #include <optional>
 
+#include "ptx/author/function.h"
 #include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
 #include "ptx/syntax/parse.h"
@@ -20,9 +21,13 @@ namespace {
 
 struct Trace {
   explicit Trace(author::Options options) : builder(std::move(options)) {}
+  Trace(const author::Function& function, Trace& caller)
+      : builder(function, caller.builder), memo(caller.memo), has_raw(caller.has_raw) {}
   author::Builder builder;
+  nb::dict memo;              // of the module: what functions and variables of Python became in it
   PyObject* outer = nullptr;  // the trace that was active when this one was entered
-  bool has_raw = false;       // text of the author's own, which the builder does not look into
+  std::shared_ptr<bool> has_raw = std::make_shared<bool>(false);  // text of the author's own, which the builder does
+                                                                  // not look into, somewhere in the module
 };
 
 thread_local Trace* current = nullptr;
@@ -125,7 +130,7 @@ void append_raw(const std::string& text) {
   Diagnostics why = parse_in_body(text).diagnostics;
   for (Diagnostic& diagnostic : why) diagnostic.place = builder.place();
   if (has_error(why)) throw author::Refused(std::move(why));
-  current->has_raw = true;
+  *current->has_raw = true;
   for (std::size_t from = 0; from < text.size();) {
     const std::size_t end = std::min(text.find('\n', from), text.size());
     std::string_view line = std::string_view(text).substr(from, end - from);
@@ -156,7 +161,7 @@ void check_text(const ir::Module& module) {
 
 author::Built finish(Trace& trace) {
   author::Built built = trace.builder.finish();
-  if (trace.has_raw) check_text(built.module);
+  if (*trace.has_raw) check_text(built.module);
   return built;
 }
 
@@ -292,6 +297,15 @@ void init_trace(nb::module_& m) {
              t.builder.set_place(author_place());
              return make(t.builder.tensor_map(tensor));
            })
+      .def(
+          "begin_function",
+          [](Trace& t, const author::Function& function) {
+            t.builder.set_place(author_place());
+            return new Trace(function, t);
+          },
+          nb::rv_policy::take_ownership)
+      .def("finish_function", [](Trace& t) { t.builder.finish_function(); })
+      .def_ro("memo", &Trace::memo)
       .def_prop_ro("ptx_version",
                    [](const Trace& t) {
                      const isa::Version version = t.builder.options().version;

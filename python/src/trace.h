@@ -16,6 +16,7 @@ void init_values(nb::module_& m);
 void init_inst(nb::module_& m);
 void init_trace(nb::module_& m);
 void init_control(nb::module_& m);
+void init_functions(nb::module_& m);
 void init_shared(nb::module_& m);
 void init_families(nb::module_& m);
 void init_tcgen05(nb::module_ m);

@@ -17,6 +17,7 @@ from test_goldens import GOLDENS, read, trace
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from examples.hopper_tile import build_hopper_tile  # noqa: E402
+from examples.polynomial import build_exponential  # noqa: E402
 from examples.rms_norm import build_rms_norm  # noqa: E402
 
 import pyptx  # noqa: E402
@@ -76,6 +77,10 @@ def twin(name: str, *arguments: str) -> str:
 
 def test_rms_norm_from_cpp():
     assert twin("rms_norm", "512") == build_rms_norm(16, 512).ptx()
+
+
+def test_polynomial_from_cpp():
+    assert twin("polynomial") == build_exponential().ptx(N=128)
 
 
 @pytest.mark.parametrize("K", [64, 256, 4096])

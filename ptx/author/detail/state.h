@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ptx/author/builder.h"
+#include "ptx/author/function.h"
 #include "ptx/author/shared.h"
 #include "ptx/check/check.h"
 
@@ -23,10 +26,42 @@ void make_room(std::vector<T>& list, std::size_t more = 1) {
   if (list.size() + more > list.capacity()) list.reserve(std::max<std::size_t>(64, 4 * list.capacity()) + more);
 }
 
-struct Builder::State {
-  check::Goal goal;
+// A module while it is written; the builders of its kernels and functions share it. Items stand in the order in which
+// they were finished, so what is used stands above its use.
+struct Draft {
   ir::Module module;
-  ir::Function function;  // body without the hoisted declarations, until finish()
+  check::Goal goal;
+  std::unordered_set<Name> names;                // of functions and variables
+  std::unordered_map<Name, Function> functions;  // but for those that declare() of text declared
+  std::vector<std::string> sections;             // behind everything else
+  Diagnostics notes;                             // of functions
+  std::uint32_t next_variable = 0;
+  std::uint64_t static_shared = 0;  // of functions and of the module's own variables
+
+  void add(ir::Function function);
+  void add(ir::Variable variable, const Place& place);
+  void add(std::string text, const Place& place);
+  void finish(Built& built);  // checks the module and gives it away
+};
+
+std::shared_ptr<Draft> draft_of(const Options& options);  // an empty module for this target and version
+
+struct Function::Entry {
+  FunctionOptions options;
+  ir::Function head;                   // signature
+  std::vector<std::uint32_t> offsets;  // of the result's fields
+  Draft* draft = nullptr;
+  bool finished = false;  // its body stands in the module
+  bool declared = false;  // a prototype does
+  bool begun = false;     // its body is being written
+};
+
+struct Builder::State {
+  std::shared_ptr<Draft> draft;
+  check::Goal goal;
+  bool alone = false;          // the module is this kernel and what it uses
+  std::optional<Function> of;  // the function whose body this is; none: a kernel
+  ir::Function function;       // body without the hoisted declarations, until finish()
   std::vector<ir::Variable> raw_parameters;
   Diagnostics notes;  // what the assembler takes and the manual does not have
   std::vector<std::string> tensor_maps;
@@ -100,6 +135,8 @@ struct Builder::State {
     std::uint64_t offset = 0;  // in dynamic memory
   };
   std::vector<Allocation> allocations;
+  std::vector<bool> in_block;  // by variable: declared where it stands, in a block
+  std::uint32_t next_argument = 0;
   std::uint32_t shared_align = 128;
   std::uint64_t shared_bytes = 0;  // of all allocations, laid one behind another
   std::uint32_t smem_names = 0, mbar_names = 0;

@@ -37,7 +37,4 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
 bool is_integer(isa::TypeKind kind);
 bool is_warp_size(const ir::Operand& o);  // WARP_SZ, which is a number, 32, wherever one may stand
 
-// Whether a register of type `have` may stand where an instruction wants `want` (manual 9.4).
-bool agrees(isa::Type want, isa::Type have, bool wider);
-
 }  // namespace ptx::check

@@ -21,6 +21,16 @@ void frame_address(Warp& w, const Op& op, Mask active) {
   lane_detail::keep(reinterpret_cast<T*>(w.row_to_write(op.operands[0])), out, active);
 }
 
+template <class T>
+void index_address(Warp& w, const Op& op, Mask active) {
+  const auto* base = reinterpret_cast<const u64*>(w.row(op.operands[1]));
+  const auto* index = reinterpret_cast<const T*>(w.row(op.operands[2]));
+  u64 out[lanes];
+  for (int i = 0; i < lanes; ++i)
+    out[i] = base[i] + u64{static_cast<u32>(index[i] + static_cast<T>(op.offset))} * op.target;
+  lane_detail::keep(reinterpret_cast<u64*>(w.row_to_write(op.operands[0])), out, active);
+}
+
 }  // namespace
 
 void narrow(Warp& w, const Op& op, Mask active) {
@@ -35,6 +45,8 @@ void extend_signed(Warp& w, const Op& op, Mask active) {
 void add_offset(Warp& w, const Op& op, Mask active) {
   convert<u64, u64>(w, op, active, [&](u64 x) { return x + static_cast<u64>(op.offset); });
 }
+void index_address_32(Warp& w, const Op& op, Mask active) { index_address<u32>(w, op, active); }
+void index_address_64(Warp& w, const Op& op, Mask active) { index_address<u64>(w, op, active); }
 void frame_address_32(Warp& w, const Op& op, Mask active) { frame_address<u32>(w, op, active); }
 void frame_address_64(Warp& w, const Op& op, Mask active) { frame_address<u64>(w, op, active); }
 void return_from_function(Warp& w, const Op&, Mask active) { w.leave(active); }

@@ -9,6 +9,9 @@ void narrow(Warp& w, const Op& op, Mask active);           // 64 -> 32 bits
 void extend_unsigned(Warp& w, const Op& op, Mask active);  // 32 -> 64 bits
 void extend_signed(Warp& w, const Op& op, Mask active);
 void add_offset(Warp& w, const Op& op, Mask active);  // Op::offset, 64 bits
+// base + u32(index + Op::offset) * Op::target, by the index's width
+void index_address_32(Warp& w, const Op& op, Mask active);
+void index_address_64(Warp& w, const Op& op, Mask active);
 void frame_address_32(Warp& w, const Op& op, Mask active);
 void frame_address_64(Warp& w, const Op& op, Mask active);
 void return_from_function(Warp& w, const Op& op, Mask active);

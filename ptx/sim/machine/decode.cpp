@@ -9,10 +9,28 @@ namespace ptx::sim {
 
 namespace {
 
+constexpr std::string_view gaps = "{}(), +-\n\t;";
+
+// Second names of functions: .alias second, first;
+std::unordered_map<std::uint32_t, Name> aliases(const ir::Module& module) {
+  std::unordered_map<std::uint32_t, Name> found;
+  for (const std::string_view text : module.texts) {
+    if (!text.starts_with(".alias")) continue;
+    std::string_view names[2], rest = text.substr(6);
+    for (std::string_view& name : names) {
+      rest.remove_prefix(std::min(rest.find_first_not_of(gaps), rest.size()));
+      name = rest.substr(0, rest.find_first_of(gaps));
+      rest.remove_prefix(name.size());
+    }
+    found.emplace(Name(names[0]).id(), Name(names[1]));
+  }
+  return found;
+}
+
 // Names in operands and initializers: what a function may reach.
 class Reach {
  public:
-  Reach(const ir::Module& module, const ir::Function& entry) {
+  Reach(const ir::Module& module, const ir::Function& entry) : second_names(aliases(module)) {
     for (const ir::Function& f : module.functions) {
       if (!f.declaration) bodies_[f.name.id()] = &f;
     }
@@ -32,6 +50,7 @@ class Reach {
   }
   std::vector<const ir::Function*> functions;  // [0]: the entry
   std::unordered_map<std::uint32_t, bool> used;
+  const std::unordered_map<std::uint32_t, Name> second_names;
 
  private:
   void add(const ir::Function& f) {
@@ -40,15 +59,16 @@ class Reach {
   }
   void use(Name name) {
     used[name.id()] = true;
+    if (const auto first = second_names.find(name.id()); first != second_names.end()) name = first->second;
     const auto body = bodies_.find(name.id());
     if (body != bodies_.end() && !body->second->entry) add(*body->second);
   }
   void use_words(std::string_view text) {
     while (!text.empty()) {
-      const auto begin = text.find_first_not_of("{}(), +-\n\t");
+      const auto begin = text.find_first_not_of(gaps);
       if (begin == text.npos) return;
       text.remove_prefix(begin);
-      const std::string_view word = text.substr(0, text.find_first_of("{}(), +-\n\t"));
+      const std::string_view word = text.substr(0, text.find_first_of(gaps));
       if (word[0] < '0' || word[0] > '9') use(Name(word));
       text.remove_prefix(word.size());
     }
@@ -85,6 +105,10 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
     code.entry = f->entry;
     code.index = static_cast<std::uint32_t>(program->functions.size() - 1);
     if (!f->entry) layout.function(f->name, code.index);
+  }
+  for (const auto& [second, first] : reach.second_names) {
+    for (const FunctionCode& code : program->functions)
+      if (code.name == first) layout.function(Name::from_id(second), code.index);
   }
   if (auto problem = layout.initialize()) return Diagnostic(Code::cannot_simulate, root->place, std::move(*problem));
 

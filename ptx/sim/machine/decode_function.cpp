@@ -158,7 +158,7 @@ void FunctionDecoder::find_blocks() {
         const std::uint32_t at = (code_.local_bytes + align - 1) / align * align;
         const std::uint64_t bytes = std::min<std::uint64_t>(ir::bytes(v), 2 * max_local);
         code_.local_bytes = std::min(at + static_cast<std::uint32_t>(bytes), 2 * max_local);
-        names_[key(block, v.name)] = {Resolved::Kind::local, at, v.space};
+        names_[key(block, v.name)] = {Resolved::Kind::local, at, v.space, stride(v)};
       } else {
         names_[key(block, v.name)] = layout_.find(v);
       }
@@ -537,7 +537,25 @@ Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::u
   return constants_.row(0, cell);
 }
 
+// a[r+4]: the assembler takes the sum as an unsigned number of 32 bits and counts elements.
+Operand FunctionDecoder::element(Use& use, const ir::Operand& o, isa::Space space, Op& op) {
+  const auto parts = f_.children(o);
+  ir::Operand base;
+  base.kind = ir::Operand::Kind::address;
+  base.id = o.id;
+  base.child_count = 1;
+  const Operand from = address(use, base, space, op);
+  const Operand index = source(use, parts[1], isa::Type::none, 0xff);
+  const Operand sum = scratch(use, 8);
+  const Resolved array = resolve(Name::from_id(parts[0].id), use.block);
+  emit(use,
+       {.run = index.cell == 8 ? &index_address_64 : &index_address_32, .target = array.element, .offset = o.value},
+       {sum}, {from, index});
+  return sum;
+}
+
 Operand FunctionDecoder::address(Use& use, const ir::Operand& o, isa::Space space, Op& op) {
+  if (o.kind == ir::Operand::Kind::element) return element(use, o, space, op);
   op.space = space;
   op.offset = o.value;
   if (o.child_count == 0) return constants_.row(0, 8);

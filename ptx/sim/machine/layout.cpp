@@ -185,9 +185,9 @@ std::uint64_t size_of(const ir::Variable& v) {
 
 }  // namespace
 
-std::uint32_t alignment(const ir::Variable& v) {
-  return v.alignment ? v.alignment : element_bytes(v) * std::max<std::uint32_t>(1, v.vector);
-}
+std::uint32_t stride(const ir::Variable& v) { return element_bytes(v) * std::max<std::uint32_t>(1, v.vector); }
+
+std::uint32_t alignment(const ir::Variable& v) { return v.alignment ? v.alignment : stride(v); }
 
 Layout::Layout(const ir::Module& module, const std::unordered_map<std::uint32_t, bool>& used,
                const std::vector<const ir::Function*>& functions, Program& program)
@@ -212,7 +212,7 @@ Layout::Layout(const ir::Module& module, const std::unordered_map<std::uint32_t,
   for (const ir::Variable* v : dynamic) align = std::max(align, alignment(*v));
   program.static_shared = (program.static_shared + align - 1) / align * align;
   for (const ir::Variable* v : dynamic) {
-    const Resolved r{Resolved::Kind::address, program.static_shared, isa::Space::shared};
+    const Resolved r{Resolved::Kind::address, program.static_shared, isa::Space::shared, stride(*v)};
     variables_[v] = names_[v->name.id()] = r;
     program.shared_variables.push_back({std::string(v->name.view()), program.static_shared, ~0ull});
   }
@@ -228,7 +228,8 @@ void Layout::place(const ir::Variable& v) {
   m.storage.resize((m.size + 256 + 7) / 8);
   const auto start = reinterpret_cast<std::uint64_t>(m.storage.data());
   m.data = reinterpret_cast<std::byte*>((start + 255) / 256 * 256);
-  variables_[&v] = names_[v.name.id()] = {Resolved::Kind::address, reinterpret_cast<std::uint64_t>(m.data), v.space};
+  variables_[&v] =
+      names_[v.name.id()] = {Resolved::Kind::address, reinterpret_cast<std::uint64_t>(m.data), v.space, stride(v)};
   if (!v.initializer.empty()) initialized_.push_back({&v, &m});
 }
 
@@ -236,7 +237,7 @@ void Layout::place_shared(const ir::Variable& v) {
   const std::uint32_t align = alignment(v);
   const std::uint32_t begin = (program_.static_shared + align - 1) / align * align;
   program_.static_shared = static_cast<std::uint32_t>(std::min<std::uint64_t>(begin + size_of(v), 1u << 31));
-  variables_[&v] = names_[v.name.id()] = {Resolved::Kind::address, begin, isa::Space::shared};
+  variables_[&v] = names_[v.name.id()] = {Resolved::Kind::address, begin, isa::Space::shared, stride(v)};
   program_.shared_variables.push_back({std::string(v.name.view()), begin, program_.static_shared});
 }
 

@@ -15,6 +15,7 @@ struct Resolved {
   std::uint64_t value =
       0;  // the address in its space; byte offset in the frame or the parameter block; index of the function
   isa::Space space = isa::Space::generic;
+  std::uint32_t element = 1;  // bytes of an element, which an index counts
 };
 
 class Layout {
@@ -45,5 +46,6 @@ class Layout {
 
 // The bytes of one parameter or variable and its alignment.
 std::uint32_t alignment(const ir::Variable& variable);
+std::uint32_t stride(const ir::Variable& v);  // bytes from one element to the next
 
 }  // namespace ptx::sim

@@ -39,7 +39,7 @@ bool fits(const ir::Function& f, const Pattern& p, const Operand& o, bool strict
   switch (p.kind) {
     case OperandKind::value: return fits_value(f, p, o, strict);
     case OperandKind::sink: return o.kind == Kind::sink;
-    case OperandKind::address: return o.kind == Kind::address;
+    case OperandKind::address: return o.kind == Kind::address || o.kind == Kind::element;
     case OperandKind::immediate: return o.kind == Kind::integer || o.kind == Kind::symbol;
     case OperandKind::label:
     case OperandKind::prototype:
@@ -79,7 +79,7 @@ bool place(const ir::Function& f, const isa::Match& match, const ir::Instruction
       if (first && !there) return false;
       out.push_back({&match.operands[i + 1], there ? &f.children(*first)[part] : nullptr});
     }
-    if (first && p.kind == OperandKind::address && part + 1 < first->child_count) return false;
+    if (first && first->kind == Operand::Kind::address && part + 1 < first->child_count) return false;
   }
   return at == operands.size();
 }

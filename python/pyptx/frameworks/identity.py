@@ -14,6 +14,8 @@ import pickle
 import types
 from typing import Any
 
+from pyptx import _core
+
 __all__ = ["fingerprint", "reached"]
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...))
@@ -31,10 +33,11 @@ def reached(*values: Any) -> list[Any]:
     """The kernels among the values and among what their functions read."""
     seen: dict[int, Any] = {}
     _feed(hashlib.sha256(), values, seen)
-    return [value for value in seen.values() if _is_kernel(value)]
+    return [value for value in seen.values() if isinstance(value, _core.Launcher)]
 
 
-def _is_kernel(value) -> bool:
+def _has_identity(value) -> bool:
+    """Kernels, device functions, variables of modules."""
     return hasattr(type(value), "_identity")
 
 
@@ -59,7 +62,7 @@ def _feed(digest, value, seen: dict[int, Any]):
         seen[id(value)] = value
         put(value.__name__)
         _feed_function(digest, value, seen)
-    elif _is_kernel(value):
+    elif _has_identity(value):
         seen[id(value)] = value
         _feed(digest, value._identity(), seen)
     else:
@@ -91,7 +94,7 @@ def _feed_function(digest, function, seen):
         value = function.__globals__[name]
         _feed(digest, value, seen)
         if isinstance(value, types.ModuleType):  # `kernels.add`: what it names of the module, where that is a kernel
-            _feed(digest, [part for part in (vars(value).get(each) for each in names) if _is_kernel(part)], seen)
+            _feed(digest, [part for part in (vars(value).get(each) for each in names) if _has_identity(part)], seen)
 
 
 def _names(code) -> list[str]:

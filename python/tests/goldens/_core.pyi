@@ -408,6 +408,13 @@ class Trace:
 
     def tma_desc(self, arg: str, /) -> object: ...
 
+    def begin_function(self, arg: Function, /) -> Trace: ...
+
+    def finish_function(self) -> None: ...
+
+    @property
+    def memo(self) -> dict: ...
+
     @property
     def ptx_version(self) -> tuple: ...
 
@@ -460,8 +467,6 @@ def label(name: str) -> None: ...
 
 def bra(label: str, *, pred: object | None = None) -> None: ...
 
-def ret(*, pred: object | None = None) -> None: ...
-
 def fresh_label(prefix: str = 'L') -> str: ...
 
 def comment(arg: str, /) -> None: ...
@@ -485,6 +490,11 @@ def bracket(base: object, *parts: object) -> CompoundOperand:
     [base, a, {x, y}]: an address of several parts, as of textures, surfaces and tensor maps.
     """
 
+def module_text(text: str) -> None:
+    """
+    What PTX has outside of functions, as text: variables, `.pragma`, `.alias`, `.file`; `.section` goes to the end.
+    """
+
 def sreg(name: str) -> Reg: ...
 
 class PipelineState:
@@ -503,6 +513,58 @@ class PipelineState:
         """(stage, phase) of the next slot."""
 
 def pipeline(n_stages: int, *, cursor: object | None = None, phase: object | None = None) -> PipelineState: ...
+
+class Function:
+    """A function of the module that is being written"""
+
+    @property
+    def name(self) -> str: ...
+
+def declare_function(arg0: str, arg1: object, arg2: object, arg3: bool, arg4: Sequence[str], arg5: str, arg6: str, arg7: str, arg8: int, /) -> Function: ...
+
+def take_arguments() -> tuple:
+    """The arguments of the function whose body is being written."""
+
+def call_function(function: Function, values: object, pred: object | None, uniform: bool) -> object: ...
+
+def function_address(arg: Function, /) -> str: ...
+
+def alias_function(arg0: str, arg1: Function, /) -> Function: ...
+
+class CallTable:
+    """A label of a .callprototype or of .calltargets"""
+
+    @property
+    def label(self) -> str:
+        """Its label."""
+
+def call_prototype(arg0: str, arg1: object, arg2: object, arg3: bool, arg4: Sequence[str], /) -> CallTable: ...
+
+def call_targets(arg0: Sequence[Function], arg1: str, /) -> CallTable: ...
+
+def call_pointer(pointer: object, table: CallTable, values: object, pred: object | None, uniform: bool) -> object: ...
+
+def branch_targets(labels: Sequence[str], name: str = '') -> str:
+    """label: .branchtargets a, b;  The table of brx.idx; returns its label."""
+
+def ret(*values: object, pred: Reg | NegPred | None = None) -> None:
+    """ret; in a function with results, behind their st.param."""
+
+class DeclaredVariable:
+    """A variable of the module that is being written"""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def shape(self) -> tuple:
+        """Its dimensions."""
+
+    def element(self, index: object) -> object:
+        """An element, by an int or a register."""
+
+def declare_variable(space: str, type: object, dims: Sequence[int], init: object | None, name: str, align: int, vector: int, linking: str, attributes: str) -> DeclaredVariable: ...
 
 class SharedAlloc:
     """Bytes in shared memory, or one stage of them"""

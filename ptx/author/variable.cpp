@@ -1,0 +1,253 @@
+// Variables: declarations, initial values as text, elements.
+#include "ptx/author/variable.h"
+
+#include <bit>
+
+#include "ptx/author/detail/state.h"
+#include "ptx/base/text.h"
+
+namespace ptx::author {
+namespace {
+
+using isa::Space;
+using isa::Type;
+
+// The declared type: 16-bit floating point and narrower has no initial values of its own and lies there as bits.
+Type stored_type(Type type, bool initialised) {
+  const Type declared = declared_type(type);
+  if (!initialised) return declared;
+  if (declared == Type::f16) return Type::b16;
+  if (declared == Type::f16x2) return Type::b32;
+  return declared;
+}
+
+// Writes the values of one variable, in braces as its dimensions are.
+class Values {
+ public:
+  Values(const Builder& b, std::string_view name, Type type, std::vector<std::int64_t>& sizes, std::size_t dims)
+      : b_(b), name_(name), type_(type), sizes_(sizes), dims_(dims) {}
+
+  std::string write(const Initial& value) {
+    level(value, 0);
+    return text_.take();
+  }
+
+ private:
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    b_.refuse(Code::bad_argument, cat("the initial value of `", name_, "`: ", parts...));
+  }
+
+  void level(const Initial& value, std::size_t depth) {
+    const bool list = value.kind == Initial::Kind::list;
+    if (depth == sizes_.size()) return list ? refuse("a list where one value stands") : scalar(value);
+    if (!list) refuse("one value where a list of ", sizes_[depth], " stands");
+    const auto count = static_cast<std::int64_t>(value.items.size());
+    if (count == 0) refuse("a list without values");
+    if (sizes_[depth] < 0) sizes_[depth] = count;
+    if (count > sizes_[depth]) refuse(count, " values for ", sizes_[depth], " elements");
+    if (depth >= dims_ && count != sizes_[depth])
+      refuse("a vector of ", sizes_[depth], " has ", sizes_[depth], " values, not ", count);
+    text_ << '{';
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (i) text_ << ", ";
+      level(value.items[static_cast<std::size_t>(i)], depth + 1);
+    }
+    text_ << '}';
+  }
+
+  void scalar(const Initial& value) {
+    switch (value.kind) {
+      case Initial::Kind::address: return address(value);
+      case Initial::Kind::real: return real(value.real);
+      default:
+        if (isa::info(type_).kind == isa::TypeKind::floating)
+          return real(value.wide ? static_cast<double>(static_cast<std::uint64_t>(value.integer))
+                                 : static_cast<double>(value.integer));
+        return integer(value);
+    }
+  }
+
+  void integer(const Initial& value) {
+    const int bits = isa::info(type_).bits;
+    const bool fits = bits >= 64 || (!value.wide && value.integer >= -(std::int64_t{1} << (bits - 1)) &&
+                                     value.integer < std::int64_t{1} << bits);
+    if (value.byte < 8) return masked(value, [&] { number(value); });
+    if (!fits) {
+      Text text;
+      value.wide ? text << static_cast<std::uint64_t>(value.integer) : text << value.integer;
+      refuse(text.view(), " is not a value of .", isa::info(type_).name);
+    }
+    number(value);
+  }
+  void number(const Initial& value) {
+    value.wide ? text_ << static_cast<std::uint64_t>(value.integer) : text_ << value.integer;
+  }
+
+  void real(double value) {
+    if (type_ == Type::f32 || type_ == Type::tf32)
+      return bits("0f", std::bit_cast<std::uint32_t>(static_cast<float>(value)), 8);
+    if (type_ == Type::f64) return bits("0d", std::bit_cast<std::uint64_t>(value), 16);
+    if (type_ == Type::f16 || type_ == Type::bf16) {
+      text_ << to_half(value, type_ == Type::bf16);
+      return;
+    }
+    refuse("a real number for .", isa::info(type_).name, "; give its bits as an integer");
+  }
+  void bits(const char* prefix, std::uint64_t value, int digits) {
+    text_ << prefix;
+    for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text_ << "0123456789ABCDEF"[value >> shift & 15];
+  }
+
+  void address(const Initial& value) {
+    const bool byte = value.byte < 8;
+    const int bits = isa::info(type_).bits;
+    if (isa::info(type_).kind == isa::TypeKind::floating || (byte ? bits != 8 : bits < 32))
+      refuse("an address in .", isa::info(type_).name, "; an address is .u64 or .u32, one byte of it (mask) .u8");
+    masked(value, [&] {
+      text_ << (value.generic ? "generic(" : "") << value.name << (value.generic ? ")" : "");
+      if (value.integer > 0) text_ << '+';
+      if (value.integer != 0) text_ << value.integer;
+    });
+  }
+  template <class Write>
+  void masked(const Initial& value, Write write) {
+    if (value.byte >= 8) return write();
+    text_ << "0xFF";
+    for (int i = 0; i < value.byte; ++i) text_ << "00";
+    text_ << '(', write(), text_ << ')';
+  }
+
+  const Builder& b_;
+  std::string_view name_;
+  Type type_;
+  std::vector<std::int64_t>& sizes_;
+  std::size_t dims_;
+  Text text_;
+};
+
+std::string name_of(Builder& b, const VariableOptions& o) {
+  if (!o.name.empty()) return o.name;
+  for (;;) {
+    std::string name = cat(isa::name(o.space), '_', b.state().draft->next_variable++);
+    if (!b.state().draft->names.contains(Name(name))) return name;
+  }
+}
+
+bool in_module(Space space) { return space == Space::global || space == Space::const_ || space == Space::shared; }
+
+// The declaration as the only one of a module: what is wrong with it is said here and not at the end.
+// Names of its initial value are looked up at the end.
+void judge(const Builder& b, const Draft& draft, const ir::Variable& v) {
+  ir::Module alone;
+  alone.version = draft.module.version;
+  alone.target = draft.module.target;
+  alone.items.push_back({ir::Module::Item::Kind::variable, 0, b.place()});
+  alone.variables.push_back(v);
+  Diagnostics found = check::check(alone);
+  std::erase_if(found, [](const Diagnostic& d) {
+    return d.code == Code::unknown_target || d.code == Code::target_version || d.code == Code::undefined_name;
+  });
+  if (has_error(found)) throw Refused(std::move(found));
+}
+
+}  // namespace
+
+Initial Initial::text(std::string_view characters) {
+  Initial made;
+  for (const char c : characters) made.items.push_back(static_cast<int>(static_cast<unsigned char>(c)));
+  made.items.push_back(0);
+  return made;
+}
+
+Initial Initial::address(std::string_view name, std::int64_t offset, bool generic) {
+  Initial made;
+  made.kind = Kind::address;
+  made.name = name;
+  made.integer = offset;
+  made.generic = generic;
+  return made;
+}
+
+Initial Initial::mask(std::uint8_t byte) const {
+  Initial made = *this;
+  made.byte = byte;
+  return made;
+}
+
+Variable variable(Builder& b, VariableOptions options) {
+  Builder::State& s = b.state();
+  Draft& draft = *s.draft;
+  ir::Variable v;
+  v.space = options.space;
+  v.type = stored_type(options.type, options.init.has_value());
+  v.name = Name(name_of(b, options));
+  v.vector = options.vector;
+  v.alignment = options.align;
+  v.linking = options.linking;
+  v.attributes = options.attributes;
+  v.dims = options.dims;
+  if (options.type == Type::none) b.refuse(Code::bad_argument, cat("`", v.name.view(), "`: a variable has a type"));
+  std::vector<std::int64_t> sizes = v.dims;
+  if (v.vector > 1) sizes.push_back(v.vector);
+  if (options.init) v.initializer = Values(b, v.name.view(), options.type, sizes, v.dims.size()).write(*options.init);
+  Variable made{v.name,
+                options.type,
+                v.vector,
+                {sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(v.dims.size())},
+                v.space};
+  if (!in_module(v.space)) {
+    b.variable(std::move(v), false);
+    return made;
+  }
+  judge(b, draft, v);
+  if (!draft.names.insert(v.name).second)
+    b.refuse(Code::duplicate_name, cat('`', v.name.view(), "` is declared already in this module"));
+  if (v.space == Space::shared && v.linking != "extern") draft.static_shared += ir::bytes(v);
+  draft.add(std::move(v), b.place());
+  return made;
+}
+
+Variable::operator Operand() const {
+  Operand o;
+  o.ir.kind = ir::Operand::Kind::symbol;
+  o.ir.id = name.id();
+  return o;
+}
+
+std::uint32_t Variable::element_bytes() const {
+  return static_cast<std::uint32_t>(isa::info(declared_type(type)).bits) / 8 * vector;
+}
+
+Operand Variable::at(Builder& b, std::int64_t i) const {
+  if (dims.size() != 1)
+    b.refuse(Code::bad_argument, cat("`", name.view(), "` has ", dims.size(),
+                                     " dimensions; an element by one index is of "
+                                     "an array of one dimension: form the address, `addr(a, bytes)`"));
+  if (i < 0 || (dims[0] >= 0 && i >= dims[0]))
+    b.refuse(Code::index_range, cat("element ", i, " of `", name.view(), "`, which has ", dims[0]));
+  Operand o = *this;
+  o.builder = &b;
+  o.literal = Operand::Literal::element;
+  o.ir.value = i * element_bytes();
+  return o;
+}
+
+Operand Variable::at(Builder& b, const Reg& i, std::int64_t added) const {
+  if (dims.size() != 1)
+    b.refuse(Code::bad_argument, cat("`", name.view(), "` has ", dims.size(),
+                                     " dimensions; an element by one index is of "
+                                     "an array of one dimension"));
+  if (i.builder != &b) b.refuse(Code::foreign_register, "an index is a register of another kernel");
+  if (i.special || integer_bits(i.type) != 32)
+    b.refuse(Code::bad_operand, cat("an index is a number or a 32-bit integer register, not ", i.name(), " of type .",
+                                    isa::info(i.type).name));
+  const Operand parts[] = {*this, i};
+  Operand made = b.vector(parts);
+  made.type = Type::none;
+  made.ir.kind = ir::Operand::Kind::element;
+  made.ir.value = added;
+  return made;
+}
+
+}  // namespace ptx::author

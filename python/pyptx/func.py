@@ -1,0 +1,270 @@
+"""Functions of PTX: `@func` makes one of a Python function; calls, prototypes, tables of targets.
+
+    @ptx.func
+    def square(x: f32) -> f32:
+        return x * x
+
+    y = square(a)          # in a kernel, or in another function: its .param block and a `call`
+
+A body is written once a module, at its first use; keyword-only parameters are template values, and each set of values makes
+a function of its own.  Nothing here runs per instruction.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyptx import _core
+from pyptx._frozen import frozen
+from pyptx._trace import get_ctx
+from pyptx.errors import AuthoringTypeError
+from pyptx.types import PtxType
+
+__all__ = ["Alias", "CallTable", "Function", "ParamArray", "alias", "call_targets", "func", "param_array", "prototype"]
+
+_LINKAGES = ("", "visible", "weak", "extern")
+
+
+class ParamArray:
+    """The type of a parameter that is bytes: `.param .align 8 .b8 x[12]`."""
+
+    __slots__ = ("align", "size")
+
+    def __init__(self, size: int | None, align: int = 1):
+        self.size = size
+        self.align = align
+
+    def __repr__(self):
+        return f"param_array({self.size}, align={self.align})"
+
+    def _identity(self):
+        return (self.size, self.align)
+
+
+def param_array(size: int | None, align: int = 1) -> ParamArray:
+    """A parameter of `size` bytes; None: the last one, as long as the call makes it."""
+    return ParamArray(size, align)
+
+
+def _row(what: str, name: str, given) -> tuple[str, list[PtxType], int, int]:
+    """One parameter as the library takes it: name, types, bytes, alignment."""
+    if isinstance(given, PtxType):
+        return name, [given], 0, 0
+    if isinstance(given, ParamArray):
+        return name, [], -1 if given.size is None else given.size, given.align
+    if isinstance(given, (tuple, list)) and given and all(isinstance(each, PtxType) for each in given):
+        return name, list(given), 0, 0
+    raise AuthoringTypeError(
+        f"{what} is a type (u32), a tuple of types (a structure by value) or param_array(bytes, align), not {given!r}"
+    )
+
+
+def _results(what: str, given, registers: bool) -> list[tuple[str, list[PtxType], int, int]]:
+    if given is None or given == ():
+        return []
+    if registers and isinstance(given, (tuple, list)):
+        return [_row(what, "", each) for each in given]
+    return [_row(what, "", given)]
+
+
+class _Signature:
+    """Parameters and results of a function, a prototype or an .extern function."""
+
+    def __init__(self, name: str, params, returns, registers: bool, noreturn: bool, directives: Sequence[str]):
+        self.name = name
+        self.registers = registers
+        self.params = [_row(f"parameter {label or i} of {name}", label, kind) for i, (label, kind) in enumerate(params)]
+        self.returns = _results(f"the result of {name}", returns, registers)
+        self.directives = [*directives, *([".noreturn"] if noreturn else [])]
+
+
+def _annotated(fn: Callable) -> tuple[list[tuple[str, Any]], Any, dict[str, Any]]:
+    """(parameters, result, template values) of a Python function."""
+    try:
+        signature = inspect.signature(fn, eval_str=True)
+    except NameError as error:
+        raise AuthoringTypeError(
+            f"the annotations of {fn.__name__} cannot be read: {error}; give params= and returns= to the decorator"
+        ) from None
+    template, params = {}, []
+    for one in signature.parameters.values():
+        if one.kind is one.KEYWORD_ONLY:
+            template[one.name] = None if one.default is one.empty else one.default
+        elif one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise AuthoringTypeError(f"function {fn.__name__}: *{one.name} is no parameter of PTX")
+        else:
+            params.append((one.name, one.annotation))
+    returns = signature.return_annotation
+    return params, None if returns is signature.empty else returns, template
+
+
+class Function:
+    """A device function.  Calling it inside a kernel, or inside another function, writes the call."""
+
+    def __init__(self, fn: Callable, params, returns, name, linkage, registers, noreturn, attributes, directives):
+        if linkage not in _LINKAGES:
+            raise AuthoringTypeError(
+                f"linkage of {fn.__name__} is one of {', '.join(map(repr, _LINKAGES))}, not {linkage!r}"
+            )
+        named, result, self._template = ([], None, {}) if params is not None else _annotated(fn)
+        if params is not None:
+            labels = [each for each in inspect.signature(fn).parameters.values() if each.kind is not each.KEYWORD_ONLY]
+            self._template = {each.name: each.default for each in inspect.signature(fn).parameters.values()
+                              if each.kind is each.KEYWORD_ONLY}  # fmt: skip
+            if len(labels) != len(params):
+                raise AuthoringTypeError(
+                    f"function {fn.__name__} has {len(labels)} parameters, params= has {len(params)}"
+                )
+            named, result = [(each.name, kind) for each, kind in zip(labels, params, strict=True)], returns
+        for label, kind in named:
+            if kind is inspect.Parameter.empty:
+                raise AuthoringTypeError(f"parameter {label} of {fn.__name__} has no type: write `{label}: u32`")
+        self._fn = fn
+        self._linkage = linkage
+        self._attributes = attributes
+        self._signature = _Signature(name or fn.__name__, named, result, registers, noreturn, directives)
+        self.__doc__ = fn.__doc__
+        self.__name__ = fn.__name__
+
+    @property
+    def name(self) -> str:
+        """Its name in PTX."""
+        return self._signature.name
+
+    def __repr__(self):
+        return f"Function({self.name!r})"
+
+    def _identity(self):
+        said = self._signature
+        return (self._fn, said.name, repr(said.params), repr(said.returns), said.registers, said.directives,
+                self._linkage, self._attributes)  # fmt: skip
+
+    def _handle(self, given: dict[str, Any]):
+        """The function in the module that is being written, with its body."""
+        trace = get_ctx()
+        for name in given:
+            if name not in self._template:
+                known = ", ".join(self._template) or "none"
+                raise AuthoringTypeError(f"function {self.name} has no template parameter {name!r}; it has {known}")
+        template = {**self._template, **given}
+        key = (id(self), tuple((name, frozen(value)) for name, value in template.items()))
+        known = trace.memo.get(key)
+        if known is not None:
+            return known[1]
+        versions = trace.memo.setdefault(("versions", id(self)), [])
+        said = self._signature
+        name = f"{said.name}_{len(versions)}" if versions else said.name
+        versions.append(name)
+        code = self._fn.__code__
+        handle = _core.declare_function(
+            name, said.params, said.returns, said.registers, said.directives, self._linkage, self._attributes,
+            code.co_filename, code.co_firstlineno,
+        )  # fmt: skip
+        trace.memo[key] = (self, handle)
+        if self._linkage != "extern":
+            self._write(trace, handle, template)
+        return handle
+
+    def _write(self, trace, handle, template):
+        body = trace.begin_function(handle)
+        with body:
+            result = self._fn(*_core.take_arguments(), **template)
+            if result is not None:
+                _core.ret(*result if isinstance(result, (tuple, list)) else (result,))
+            body.finish_function()
+
+    def __call__(self, *args: Any, pred: Any = None, uniform: bool = False, **template: Any) -> Any:
+        """Writes the call; returns its result, a tuple where there are several.  `uniform`: call.uni."""
+        return _core.call_function(self._handle(template), args, pred, uniform)
+
+    def address_operand(self) -> str:
+        """Its name, as an operand of mov."""
+        return _core.function_address(self._handle({}))
+
+    def initial_address(self):
+        return self.address_operand(), 0, False, -1
+
+
+def func(
+    fn: Callable | None = None,
+    *,
+    params: Sequence[Any] | None = None,
+    returns: Any = None,
+    name: str | None = None,
+    linkage: str = "",
+    registers: bool = False,
+    noreturn: bool = False,
+    attributes: str = "",
+    directives: Sequence[str] = (),
+) -> Any:
+    """Makes a device function (.func) of a Python function whose annotations are PTX types.
+
+    Parameters: a type; a tuple of types (a structure by value); `param_array(bytes, align)`.  The result: none, a type, or
+    a tuple of types.  They are passed in .param, in a block as nvcc writes it; with `registers=True` in .reg, each of 32
+    bits or more, and several results are then several registers (the assembler gives such a module no stack: no recursion).
+
+    `linkage`: "visible", "weak", or "extern" for a function of another module, whose Python body is not run.  `noreturn`
+    ends it without ret.  Where annotations cannot name the types, `params=` and `returns=` do.
+    """
+
+    def make(function: Callable) -> Function:
+        return Function(function, params, returns, name, linkage, registers, noreturn, attributes, directives)
+
+    return make if fn is None else make(fn)
+
+
+class Alias:
+    """A second name of a function."""
+
+    def __init__(self, handle: Any):
+        self._handle = handle
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._handle.name
+
+    def __call__(self, *args: Any, pred: Any = None, uniform: bool = False) -> Any:
+        return _core.call_function(self._handle, args, pred, uniform)
+
+
+def alias(name: str, function: Function) -> Alias:
+    """A second name of a function: `.alias name, function;`.  It is called as the function is."""
+    return Alias(_core.alias_function(name, function._handle({})))
+
+
+class CallTable:
+    """What may be called through a register: `table(pointer, a, b)` writes the call."""
+
+    def __init__(self, table: Any):
+        self._table = table
+
+    @property
+    def name(self) -> str:
+        """Its label."""
+        return self._table.label
+
+    def __call__(self, pointer: Any, *args: Any, pred: Any = None, uniform: bool = False) -> Any:
+        """Writes the call of the function whose address `pointer` holds."""
+        return _core.call_pointer(pointer, self._table, args, pred, uniform)
+
+
+def prototype(
+    params: Sequence[Any] = (),
+    returns: Any = None,
+    *,
+    name: str = "",
+    registers: bool = False,
+    noreturn: bool = False,
+    directives: Sequence[str] = (),
+) -> CallTable:
+    """label: .callprototype ...;  for calls through a register of functions that are not known here."""
+    said = _Signature(name, [("", kind) for kind in params], returns, registers, noreturn, directives)
+    return CallTable(_core.call_prototype(name, said.params, said.returns, registers, said.directives))
+
+
+def call_targets(*functions: Function, name: str = "") -> CallTable:
+    """label: .calltargets f, g;  for calls through a register of one of these functions."""
+    return CallTable(_core.call_targets([function._handle({}) for function in functions], name))
