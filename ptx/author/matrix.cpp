@@ -74,12 +74,8 @@ Reg masked_descriptor(Builder& b, const Operand& start, std::int64_t offset, std
 Reg tile_descriptor(const Shared& tile, std::int64_t offset) {
   Builder& b = *tile.builder;
   if (!tile.tile) b.refuse(Code::bad_operand, cat("`", tile.name(), "` is no wgmma tile; allocate it with wgmma_tile"));
-  const std::uint64_t bits = descriptor_bits(b, tile.tile->leading, tile.tile->stride,
-                                             tile.tile->swizzle == Swizzle::b128  ? 1
-                                             : tile.tile->swizzle == Swizzle::b64 ? 2
-                                             : tile.tile->swizzle == Swizzle::b32 ? 3
-                                                                                  : 0,
-                                             0);
+  const std::uint64_t bits =
+      descriptor_bits(b, tile.tile->leading, tile.tile->stride, arch::info(tile.tile->swizzle).wgmma, 0);
   return make_descriptor(b, tile, bits, offset);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ptx/arch/format.h"
 #include "ptx/author/builder.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
@@ -155,7 +156,8 @@ Reg Builder::scalar(isa::Type type, const Operand& init, std::string_view name) 
   if (half && init.literal != Operand::Literal::none) {
     const double number = init.literal == Operand::Literal::integer ? static_cast<double>(init.ir.value)
                                                                     : std::bit_cast<double>(init.ir.bits);
-    value = Operand(to_half(number, type == isa::Type::bf16));
+    const arch::Format& format = type == isa::Type::f16 ? arch::format::f16 : arch::format::bf16;
+    value = Operand(arch::narrow(format, number, arch::Rounding::rn, false));
   } else if (type == isa::Type::tf32 && init.literal == Operand::Literal::integer) {
     value = Operand(static_cast<double>(init.ir.value));
   }

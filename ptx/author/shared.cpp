@@ -12,28 +12,7 @@ namespace ptx::author {
 
 using isa::Type;
 
-std::optional<Swizzle> swizzle_named(std::string_view name) {
-  std::string upper(name);
-  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c - 32 : c; });
-  if (upper.empty() || upper == "NONE") return Swizzle::none;
-  if (upper == "32B") return Swizzle::b32;
-  if (upper == "64B") return Swizzle::b64;
-  if (upper == "128B") return Swizzle::b128;
-  return {};
-}
-
-std::string_view name(Swizzle swizzle) {
-  constexpr std::string_view names[] = {"NONE", "32B", "64B", "128B"};
-  return names[static_cast<int>(swizzle)];
-}
-
 namespace {
-
-// The pattern of a swizzle repeats every 256, 512, 1024 bytes; a tile that starts elsewhere is read permuted.
-std::uint32_t alignment_of(Swizzle swizzle) {
-  constexpr std::uint32_t bytes[] = {128, 256, 512, 1024};
-  return bytes[static_cast<int>(swizzle)];
-}
 
 ir::Operand symbol_of(Name name) {
   ir::Operand o;
@@ -82,7 +61,8 @@ Shared shared(Builder& b, Type type, std::vector<std::int64_t> shape, Swizzle sw
   }
   const std::uint64_t bytes = (elements * element_bits(type) + 7) / 8;
   const std::string text = name.empty() ? cat("smem_", b.state().smem_names++) : std::string(name);
-  made.symbol = symbol_of(allocate(b, Type::b8, bytes, bytes, align ? align : alignment_of(swizzle), Name(text)));
+  made.symbol =
+      symbol_of(allocate(b, Type::b8, bytes, bytes, align ? align : arch::info(swizzle).alignment, Name(text)));
   return made;
 }
 
@@ -188,33 +168,9 @@ void Shared::store(const Operand& row, const Operand& column, const Reg& value) 
 }
 
 TileLayout tile_layout(Builder& b, Type type, std::int64_t rows, std::int64_t columns, bool mn_major) {
-  const auto refuse = [&](std::string text) { b.refuse(Code::bad_argument, std::move(text)); };
-  const std::int64_t width = columns * static_cast<std::int64_t>(element_bits(type)) / 8;
-  // rows: M of a K-major tile, K of an MN-major one; both are counted in core matrices of 8.
-  if (rows % 8) refuse(mn_major ? "an MN-major tile needs K divisible by 8" : "a K-major tile needs M divisible by 8");
-  TileLayout made;
-  made.mn_major = mn_major;
-  if (width == 16)
-    made.swizzle = Swizzle::none;
-  else if (width == 32)
-    made.swizzle = Swizzle::b32;
-  else if (width == 64)
-    made.swizzle = Swizzle::b64;
-  else if (width > 0 && width % 128 == 0)
-    made.swizzle = Swizzle::b128;
-  else
-    refuse(cat("rows of ", width, " bytes are not one of the canonical widths 16, 32, 64 or a multiple of 128"));
-  const auto bytes = static_cast<std::uint32_t>(width);
-  made.leading = 16;
-  made.stride = 8 * bytes;
-  if (width > 128) {
-    made.leading = static_cast<std::uint32_t>(rows) * 128;
-    made.stride = 1024;
-  } else if (mn_major && width == 16) {
-    made.leading = 8 * bytes;
-    made.stride = 16;
-  }
-  return made;
+  auto made = arch::tile_layout(static_cast<int>(element_bits(type)), rows, columns, mn_major);
+  if (!made) b.refuse(Code::bad_argument, std::move(made.why().front().message));
+  return *made;
 }
 
 Shared wgmma_tile(Builder& b, Type type, std::vector<std::int64_t> shape, bool mn_major, std::uint32_t align,
@@ -267,15 +223,19 @@ void store(Builder& b, Type type, const Address& address, const Reg& value) {
 }
 
 Reg apply_swizzle(const Reg& offset, Swizzle swizzle) {
-  if (swizzle == Swizzle::none) return offset;
-  constexpr int masks[] = {0, 128, 384, 896};
+  const arch::SwizzleInfo& pattern = arch::info(swizzle);
+  if (pattern.first == 0) return offset;
   Builder& b = *offset.builder;
   const Reg x = staged(offset);
-  const Reg bits = b.scalar(Type::u32), made = b.scalar(Type::u32);
-  b.emit("and.b32", {bits, x, masks[static_cast<int>(swizzle)]});
-  b.emit("shr.u32", {bits, bits, 3});
-  b.emit("xor.b32", {made, x, bits});
-  return made;
+  const auto part = [&](int mask, int shift, const Reg& into) {
+    const Reg bits = b.scalar(Type::u32), made = b.scalar(Type::u32);
+    b.emit("and.b32", {bits, x, mask});
+    b.emit("shr.u32", {bits, bits, shift});
+    b.emit("xor.b32", {made, into, bits});
+    return made;
+  };
+  const Reg made = part(pattern.first, pattern.first_shift, x);
+  return pattern.second == 0 ? made : part(pattern.second, pattern.second_shift, made);
 }
 
 }  // namespace ptx::author

@@ -7,20 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "ptx/arch/matrix.h"
 #include "ptx/author/builder.h"
 
 namespace ptx::author {
 
-enum class Swizzle : std::uint8_t { none, b32, b64, b128 };
-std::optional<Swizzle> swizzle_named(std::string_view name);  // "128B", "NONE", "" (none); any case
-std::string_view name(Swizzle swizzle);                       // "128B", "NONE"
-
-// A descriptor's view of a tile (manual 9.7.15.5.1).
-struct TileLayout {
-  Swizzle swizzle = Swizzle::none;
-  std::uint32_t leading = 0, stride = 0;  // bytes
-  bool mn_major = false;
-};
+using arch::Swizzle;
+using arch::swizzle_named;
+using arch::TileLayout;
 
 // An allocation, or one stage of it.
 struct Shared {
@@ -42,7 +36,7 @@ struct Shared {
   void store(const Operand& row, const Operand& column, const Reg& value) const;
 };
 
-// align 0: 128, or 1024 / 512 / 256 where the swizzle needs it.
+// align 0: what the swizzle needs, 128 without.
 Shared shared(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, Swizzle swizzle = Swizzle::none,
               std::uint32_t align = 0, std::string_view name = {});
 // A tile that a wgmma descriptor can name. Its last two dimensions are (M, K), or (K, N) if mn_major, the last
@@ -53,6 +47,7 @@ inline Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, st
                          std::uint32_t align = 0, std::string_view name = {}) {
   return wgmma_tile(builder, type, {rows, columns}, mn_major, align, name);
 }
+// arch::tile_layout, refused at the author's line.
 TileLayout tile_layout(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major);
 
 // mbarrier objects: .shared .align 8 .b64 mbar_0[count];

@@ -1,6 +1,7 @@
 // tcgen05: the words of each instruction in the manual's order. What is legal the rows say (isa/forms/tcgen05.def).
 #include "ptx/author/tcgen05.h"
 
+#include "ptx/arch/matrix.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/matrix.h"
 #include "ptx/base/text.h"
@@ -138,13 +139,10 @@ std::uint32_t instruction_descriptor(const InstructionDescriptor& of) {
   for (const int scale : {of.scale_a, of.scale_b}) {
     if (scale != 1 && scale != -1) refuse(cat("scale ", scale, "; legal: 1 -1"));
   }
-  std::uint32_t format = 0;
-  if (of.ab_type == "bf16")
-    format = 1;
-  else if (of.ab_type == "tf32")
-    format = 2;
-  else if (of.ab_type != "f16")
-    refuse(cat("ab_dtype ", of.ab_type, "; legal: f16 bf16 tf32"));
+  const auto type = arch::element_named(of.ab_type);
+  const std::string_view kind = type ? arch::info(*type).mma : "";
+  if (kind != "f16" && kind != "tf32") refuse(cat("ab_dtype ", of.ab_type, "; legal: f16 bf16 tf32"));
+  const auto format = static_cast<std::uint32_t>(arch::info(*type).code);
   return static_cast<std::uint32_t>(of.sparse) << 2 | static_cast<std::uint32_t>(of.saturate) << 3 | 1u << 4 |
          format << 7 | format << 10 | static_cast<std::uint32_t>(of.scale_a < 0) << 13 |
          static_cast<std::uint32_t>(of.scale_b < 0) << 14 | major_bit(of.a_major) << 15 | major_bit(of.b_major) << 16 |
@@ -169,17 +167,11 @@ Reg descriptor(Builder& b, const Operand& start, const Descriptor& of) {
       of.lbo_mode > 1)
     b.refuse(Code::bad_argument,
              "a field of the descriptor is out of range: version 0..3, base_offset 0..7, lbo_mode 0..1");
-  std::uint64_t layout = 0;
-  if (of.swizzle == "128B_BASE32B")
-    layout = 1;
-  else if (of.swizzle == "128B")
-    layout = 2;
-  else if (of.swizzle == "64B")
-    layout = 4;
-  else if (of.swizzle == "32B")
-    layout = 6;
-  else if (of.swizzle != "NONE")
+  // The instruction's own name for the one that keeps 32 bytes together.
+  const auto swizzle = arch::swizzle_named(of.swizzle == "128B_BASE32B" ? "128B_ATOM_32B" : of.swizzle);
+  if (!swizzle || arch::info(*swizzle).tcgen05 == arch::no_code)
     b.refuse(Code::bad_argument, cat("swizzle ", of.swizzle, "; legal: NONE 32B 64B 128B 128B_BASE32B"));
+  const auto layout = static_cast<std::uint64_t>(arch::info(*swizzle).tcgen05);
   const std::uint64_t bits =
       static_cast<std::uint64_t>(of.leading >> 4) << 16 | static_cast<std::uint64_t>(of.stride >> 4) << 32 |
       static_cast<std::uint64_t>(of.version) << 46 | static_cast<std::uint64_t>(of.base_offset) << 49 |

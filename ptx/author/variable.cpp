@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "ptx/arch/format.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
@@ -89,7 +90,8 @@ class Values {
       return bits("0f", std::bit_cast<std::uint32_t>(static_cast<float>(value)), 8);
     if (type_ == Type::f64) return bits("0d", std::bit_cast<std::uint64_t>(value), 16);
     if (type_ == Type::f16 || type_ == Type::bf16) {
-      text_ << to_half(value, type_ == Type::bf16);
+      text_ << arch::narrow(type_ == Type::bf16 ? arch::format::bf16 : arch::format::f16, value, arch::Rounding::rn,
+                            false);
       return;
     }
     refuse("a real number for .", isa::info(type_).name, "; give its bits as an integer");

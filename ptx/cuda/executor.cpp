@@ -114,30 +114,6 @@ class DriverProgram final : public launch::Program {
   CUlaunchAttribute attributes_[5];
 };
 
-// CUtensorMapDataType of each launch::Element. Types that the copy engine does not know travel as bits of their size.
-int map_type(launch::Element element) {
-  enum : int { u8 = 0, u16 = 1, u32 = 2, s32 = 3, u64 = 4, s64 = 5, f16 = 6, f32 = 7, f64 = 8, bf16 = 9 };
-  using E = launch::Element;
-  switch (element) {
-    case E::u16:
-    case E::s16: return u16;
-    case E::u32: return u32;
-    case E::s32: return s32;
-    case E::u64: return u64;
-    case E::s64: return s64;
-    case E::f16: return f16;
-    case E::bf16: return bf16;
-    case E::f32: return f32;
-    case E::f64: return f64;
-    case E::u8:
-    case E::s8:
-    case E::e4m3:
-    case E::e5m2:
-    case E::boolean: return u8;
-  }
-  return u8;
-}
-
 class DriverExecutor final : public launch::Executor {
  public:
   DriverExecutor(const Driver& driver, int device, const Assembler* assembler)
@@ -197,13 +173,19 @@ class DriverExecutor final : public launch::Executor {
     if (!map) return map.why();
     const Current current(driver_, context_);  // the driver asks for one
     if (auto done = driver_.check(current.result(), "cuCtxPushCurrent"); !done) return done;
-    constexpr std::uint32_t every[5] = {1, 1, 1, 1, 1};
-    constexpr int no_interleave = 0, l2_128_bytes = 2, fill_zeros = 0;
-    return driver_.check(
-        driver_.cuTensorMapEncodeTiled(out.data(), map_type(element), map->rank, buffer.data, map->dimensions.data(),
-                                       map->strides.data() + 1, map->box.data(), every, no_interleave,
-                                       static_cast<int>(recipe.swizzle), l2_128_bytes, fill_zeros),
-        "cuTensorMapEncodeTiled");
+    const std::uint32_t* const every = recipe.element_strides.data();
+    const int interleave = static_cast<int>(recipe.interleave), swizzle = arch::info(recipe.swizzle).map,
+              promotion = static_cast<int>(recipe.promotion), fill = static_cast<int>(recipe.fill);
+    if (const auto& im2col = recipe.im2col; im2col.channels != 0)
+      return driver_.check(
+          driver_.cuTensorMapEncodeIm2col(out.data(), map->type, map->rank, buffer.data, map->dimensions.data(),
+                                          map->strides.data() + 1, im2col.lower.data(), im2col.upper.data(),
+                                          im2col.channels, im2col.pixels, every, interleave, swizzle, promotion, fill),
+          "cuTensorMapEncodeIm2col");
+    return driver_.check(driver_.cuTensorMapEncodeTiled(out.data(), map->type, map->rank, buffer.data,
+                                                        map->dimensions.data(), map->strides.data() + 1,
+                                                        map->box.data(), every, interleave, swizzle, promotion, fill),
+                         "cuTensorMapEncodeTiled");
   }
 
  private:

@@ -2,6 +2,7 @@
 // framework.
 #include "ptx/interop/detail/call.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ptx/base/text.h"
@@ -26,16 +27,29 @@ bool dense(const DLTensor& tensor, bool column_major) {
   return fits;
 }
 
+// Its innermost elements lie next to each other, and nothing runs backwards; all that a strided argument must be.
+bool forward(const DLTensor& tensor) {
+  if (tensor.strides == nullptr || tensor.ndim == 0) return true;
+  const std::int32_t last = tensor.ndim - 1;
+  if (tensor.strides[last] != 1 && tensor.shape[last] > 1) return false;
+  return std::all_of(tensor.strides, tensor.strides + last, [](std::int64_t stride) { return stride >= 0; });
+}
+
 std::byte* data(const DLTensor& tensor) { return static_cast<std::byte*>(tensor.data) + tensor.byte_offset; }
 
-void describe(const DLTensor& tensor, launch::Buffer& buffer) {
+void describe(const DLTensor& tensor, bool strided, launch::Buffer& buffer) {
   const auto rank = static_cast<std::size_t>(tensor.ndim);
   buffer.data = data(tensor);
   buffer.shape.assign(tensor.shape, tensor.shape + rank);
   buffer.strides.resize(rank);
   std::int64_t elements = 1;
   for (std::size_t i = rank; i-- > 0; elements *= tensor.shape[i]) buffer.strides[i] = elements;
-  buffer.bytes = static_cast<std::uint64_t>(elements) * tensor.dtype.bits / 8;
+  if (strided && tensor.strides != nullptr && elements != 0) {  // up to the last element
+    buffer.strides.assign(tensor.strides, tensor.strides + rank);
+    elements = 1;
+    for (std::size_t i = 0; i < rank; ++i) elements += (tensor.shape[i] - 1) * tensor.strides[i];
+  }
+  buffer.bytes = (static_cast<std::uint64_t>(elements) * tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
 }
 
 }  // namespace
@@ -71,7 +85,7 @@ bool Plan::matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symb
   }
   if (got.data == nullptr && !empty(got)) return false;  // a fake tensor: torch hands these out like any other
   const auto address = reinterpret_cast<std::uintptr_t>(got.data) + got.byte_offset;
-  return (address & wanted.alignment_mask) == 0 && dense(got, wanted.column_major);
+  return (address & wanted.alignment_mask) == 0 && (wanted.strided ? forward(got) : dense(got, wanted.column_major));
 }
 
 Expected<Done> Plan::call(std::span<const DLTensor> inputs, std::span<const std::uint64_t> scalars,
@@ -153,7 +167,7 @@ Expected<Done> Plan::fill_and_run(Call& call) const {
   const std::span<const std::byte> parameters(call.parameters, record_.parameter_bytes);
   if (!program_->needs_buffers()) return program_->run(record_, parameters, {}, call.framework.stream);
   std::vector<launch::Buffer> buffers(tensors_.size());
-  for (std::size_t i = 0; i < buffers.size(); ++i) describe(call.tensor(i), buffers[i]);
+  for (std::size_t i = 0; i < buffers.size(); ++i) describe(call.tensor(i), tensors_[i].strided, buffers[i]);
   return program_->run(record_, parameters, buffers, call.framework.stream);
 }
 
@@ -164,10 +178,12 @@ Expected<Done> Plan::encode_maps(Call& call) const {
     const launch::TensorArgument& argument = record_.tensors[recipe.tensor];
     const DLTensor& tensor = call.tensor(recipe.tensor);
     const std::span<std::byte, 128> out(call.parameters + parameter.offset, 128);
-    KeptMap& kept = kept_map(serial_, parameter.source, data(tensor), {tensor.shape, tensor.shape + tensor.ndim});
+    const bool strided = tensors_[recipe.tensor].strided && tensor.strides != nullptr;
+    KeptMap& kept = kept_map(serial_, parameter.source, data(tensor), {tensor.shape, tensor.shape + tensor.ndim},
+                             strided ? tensor.strides : nullptr);
     if (!kept.valid) {
       static thread_local launch::Buffer buffer;  // its vectors keep their room from call to call
-      describe(tensor, buffer);
+      describe(tensor, strided, buffer);
       if (auto done = executor_->encode(recipe, argument.element, buffer, kept.bytes); !done)
         return about(done.why().front().code, argument.name, done.why().front().message);
       kept.valid = true;

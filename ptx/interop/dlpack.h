@@ -16,15 +16,7 @@ struct DLDevice {
 };
 
 struct DLDataType {
-  enum : std::uint8_t {
-    integer = 0,
-    unsigned_integer = 1,
-    floating = 2,
-    bfloat = 4,
-    boolean = 6,
-    e4m3fn = 10,
-    e5m2 = 12
-  };
+  enum : std::uint8_t { integer = 0, unsigned_integer = 1, floating = 2, boolean = 6 };  // all: arch/elements.def
   std::uint8_t code = 0;
   std::uint8_t bits = 0;
   std::uint16_t lanes = 1;

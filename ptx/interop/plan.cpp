@@ -59,7 +59,7 @@ Expected<Done> Plan::lay_out() {
     const bool late = argument.output == false && inputs_ != tensors_.size();
     if (late) return about(Code::parameter_layout, argument.name, "an input stands behind an output");
     if (!argument.output) ++inputs_;
-    const std::uint32_t alignment = std::max(argument.alignment, launch::bytes(argument.element));
+    const std::uint32_t alignment = std::max(argument.alignment, arch::alignment(argument.element));
     if ((alignment & (alignment - 1)) != 0)
       return about(Code::parameter_layout, argument.name, cat("alignment ", alignment, " is not a power of two"));
     const DLDataType dtype = spell(argument.element);
@@ -68,7 +68,7 @@ Expected<Done> Plan::lay_out() {
       twin.code = twin.code == DLDataType::integer ? DLDataType::unsigned_integer : DLDataType::integer;
     const std::uint16_t width = argument.untyped ? static_cast<std::uint16_t>(dtype.bits * dtype.lanes) : 0;
     tensors_.push_back({dtype, twin, width, alignment - 1, static_cast<std::uint32_t>(sizes_.size()),
-                        static_cast<std::uint32_t>(argument.shape.size()), argument.column_major});
+                        static_cast<std::uint32_t>(argument.shape.size()), argument.column_major, argument.strided});
     for (const launch::Dimension& dimension : argument.shape) {
       if (dimension.size >= 0) {
         sizes_.push_back({Size::From::fixed, 0, dimension.size});
@@ -162,7 +162,7 @@ Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, const std::int6
     return say(Code::wrong_device, cat("it is on ", name(got.device), ", the call is on ", name(device_)));
   if (!takes(wanted, got.dtype)) {
     const std::string taken =
-        argument.untyped ? cat("any type of ", wanted.any_width, " bits") : std::string(launch::name(argument.element));
+        argument.untyped ? cat("any type of ", wanted.any_width, " bits") : std::string(arch::name(argument.element));
     return say(Code::wrong_element, cat("its dtype is ", name(got.dtype), ", the kernel takes ", taken));
   }
   if (static_cast<std::uint32_t>(got.ndim) != wanted.rank)
@@ -191,8 +191,9 @@ Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, const std::int6
   const std::string strides = got.strides == nullptr ? "those of row-major order" : spell(got.strides, got.ndim);
   return say(Code::not_contiguous,
              cat("its strides are ", strides, " for shape ", spell(got.shape, got.ndim),
-                 wanted.column_major ? "; the kernel takes column-major tensors (Layout.COL: x.mT.contiguous().mT)"
-                                     : "; the kernel takes contiguous row-major tensors (call .contiguous())"));
+                 wanted.strided        ? "; the kernel takes tensors whose innermost dimension has stride 1"
+                 : wanted.column_major ? "; the kernel takes column-major tensors (Layout.COL: x.mT.contiguous().mT)"
+                                       : "; the kernel takes contiguous row-major tensors (call .contiguous())"));
 }
 
 }  // namespace ptx::interop

@@ -97,6 +97,7 @@ class Plan {
     std::uint32_t alignment_mask = 0;
     std::uint32_t first = 0, rank = 0;  // in sizes_
     bool column_major = false;
+    bool strided = false;
   };
   struct Call;
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ptx/arch/format.h"
 #include "ptx/base/text.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/interop/plan.h"
@@ -12,31 +13,6 @@ namespace ptx::interop {
 namespace {
 
 using launch::Element;
-using Type = DLDataType;
-
-struct Row {
-  Element element;
-  DLDataType dtype;
-};
-
-constexpr Row rows[] = {
-    {Element::u8, {Type::unsigned_integer, 8}},
-    {Element::u16, {Type::unsigned_integer, 16}},
-    {Element::u32, {Type::unsigned_integer, 32}},
-    {Element::u64, {Type::unsigned_integer, 64}},
-    {Element::s8, {Type::integer, 8}},
-    {Element::s16, {Type::integer, 16}},
-    {Element::s32, {Type::integer, 32}},
-    {Element::s64, {Type::integer, 64}},
-    {Element::f16, {Type::floating, 16}},
-    {Element::bf16, {Type::bfloat, 16}},
-    {Element::f32, {Type::floating, 32}},
-    {Element::f64, {Type::floating, 64}},
-    {Element::e4m3, {Type::e4m3fn, 8}},
-    {Element::e5m2, {Type::e5m2, 8}},
-    {Element::boolean, {Type::boolean, 8}},
-};
-
 // What a PTX scalar type holds: its class ('u', 's', 'b', 'f', 'h' for f16, 'x' for bf16) and its width in bits.
 struct Scalar {
   char kind = 0;
@@ -59,27 +35,9 @@ Diagnostic misfit(const launch::ScalarArgument& argument, std::string_view value
       cat("argument `", argument.name, "`: ", value, " does not fit a parameter of type ", argument.type));
 }
 
-// Rounds to nearest even into a format of `mantissa` stored bits and `exponent` bits; infinities and NaNs stay what
-// they are.
-std::uint64_t narrow(double value, int exponent, int mantissa) {
-  const std::uint64_t sign = std::signbit(value) ? std::uint64_t{1} << (exponent + mantissa) : 0;
-  const std::uint64_t infinity = ((std::uint64_t{1} << exponent) - 1) << mantissa;
-  if (std::isnan(value)) return sign | infinity | (std::uint64_t{1} << (mantissa - 1));
-  if (std::isinf(value)) return sign | infinity;
-  const int bias = (1 << (exponent - 1)) - 1;
-  const double magnitude = std::fabs(value);
-  const int power = magnitude == 0 ? 1 - bias : std::max(std::ilogb(magnitude), 1 - bias);
-  // The value in units of its last place; rounding up to the next power of two carries into the exponent by itself.
-  const auto units = static_cast<std::uint64_t>(std::nearbyint(std::ldexp(magnitude, mantissa - power)));
-  const std::uint64_t hidden = std::uint64_t{1} << mantissa;
-  const std::uint64_t encoded =
-      units < hidden ? units : units - hidden + (static_cast<std::uint64_t>(power + bias) << mantissa);
-  return sign | std::min(encoded, infinity);
-}
-
 std::uint64_t pack_real(const Scalar& type, double value) {
-  if (type.kind == 'h') return narrow(value, 5, 10);
-  if (type.kind == 'x') return narrow(value, 8, 7);
+  if (type.kind == 'h') return arch::narrow(arch::format::f16, value, arch::Rounding::rn, false);
+  if (type.kind == 'x') return arch::narrow(arch::format::bf16, value, arch::Rounding::rn, false);
   if (type.bits == 32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
   return std::bit_cast<std::uint64_t>(value);
 }
@@ -88,16 +46,19 @@ bool is_real(const Scalar& type) { return type.kind == 'h' || type.kind == 'x' |
 
 }  // namespace
 
-DLDataType spell(Element element) { return rows[static_cast<int>(element)].dtype; }
+DLDataType spell(Element element) {
+  const arch::ElementInfo& row = arch::info(element);
+  return {static_cast<std::uint8_t>(row.dlpack), static_cast<std::uint8_t>(row.value_bits()), row.lanes};
+}
 
 bool read(DLDataType type, Element& element) {
-  for (const Row& row : rows)
-    if (row.dtype == type) return element = row.element, true;
+  for (std::size_t i = 0; i < arch::element_count; ++i)
+    if (element = static_cast<Element>(i); spell(element) == type) return true;
   return false;
 }
 
 std::string name(DLDataType type) {
-  if (Element element; read(type, element)) return std::string(launch::name(element));
+  if (Element element; read(type, element)) return std::string(arch::name(element));
   constexpr std::string_view codes[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
   const std::string lanes = type.lanes == 1 ? "" : cat("x", type.lanes);
   if (type.code < std::size(codes)) return cat(codes[type.code], static_cast<int>(type.bits), lanes);

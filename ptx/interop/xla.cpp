@@ -1,6 +1,7 @@
 #include "ptx/interop/xla.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -240,25 +241,17 @@ Error* initialize(CallFrame* frame) {
 }
 
 bool element(DataType type, launch::Element& out) {
-  using E = launch::Element;
-  switch (type) {
-    case DataType::pred: return out = E::boolean, true;
-    case DataType::s8: return out = E::s8, true;
-    case DataType::s16: return out = E::s16, true;
-    case DataType::s32: return out = E::s32, true;
-    case DataType::s64: return out = E::s64, true;
-    case DataType::u8: return out = E::u8, true;
-    case DataType::u16: return out = E::u16, true;
-    case DataType::u32: return out = E::u32, true;
-    case DataType::u64: return out = E::u64, true;
-    case DataType::f16: return out = E::f16, true;
-    case DataType::f32: return out = E::f32, true;
-    case DataType::f64: return out = E::f64, true;
-    case DataType::bf16: return out = E::bf16, true;
-    case DataType::f8e5m2: return out = E::e5m2, true;
-    case DataType::f8e4m3fn: return out = E::e4m3, true;
-  }
-  return false;
+  static constexpr auto known = [] {  // by XLA's numbers: this is asked for each tensor of each call
+    std::array<std::int16_t, 64> made{};
+    made.fill(arch::no_code);
+    for (std::size_t i = 0; i < arch::element_count; ++i)
+      if (const int code = arch::element_table[i].xla; code != arch::no_code)
+        made[static_cast<std::size_t>(code)] = static_cast<std::int16_t>(i);
+    return made;
+  }();
+  const auto code = static_cast<std::size_t>(type);
+  if (code >= known.size() || known[code] == arch::no_code) return false;
+  return out = static_cast<launch::Element>(known[code]), true;
 }
 
 // The tensors of one call, inputs then outputs, as the plan sees them. Nothing is set before it is looked at: this lies

@@ -22,23 +22,7 @@ enum class ExtensionType : std::int32_t { metadata = 1 };
 enum class AttributeType : std::int32_t { array = 1, dictionary = 2, scalar = 3, string = 4 };
 constexpr std::int32_t buffer_type = 1;  // of arguments and results; there is no other
 
-enum class DataType : std::int32_t {
-  pred = 1,
-  s8 = 2,
-  s16 = 3,
-  s32 = 4,
-  s64 = 5,
-  u8 = 6,
-  u16 = 7,
-  u32 = 8,
-  u64 = 9,
-  f16 = 10,
-  f32 = 11,
-  f64 = 12,
-  bf16 = 16,
-  f8e5m2 = 19,
-  f8e4m3fn = 20
-};
+enum class DataType : std::int32_t {};  // the numbers are in arch/elements.def
 
 struct Extension {
   std::size_t struct_size;

@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ptx/arch/matrix.h"
 #include "ptx/base/place.h"
 
 namespace ptx::launch {
@@ -18,26 +20,9 @@ struct Dim3 {
   friend bool operator==(const Dim3&, const Dim3&) = default;
 };
 
-// Element types of tensors, by what the bits mean at the boundary.
-enum class Element : std::uint8_t {
-  u8,
-  u16,
-  u32,
-  u64,
-  s8,
-  s16,
-  s32,
-  s64,
-  f16,
-  bf16,
-  f32,
-  f64,
-  e4m3,
-  e5m2,
-  boolean,
-};
-std::uint32_t bytes(Element element);
-std::string_view name(Element element);
+using arch::Element;
+using arch::Interleave;
+using arch::Swizzle;
 
 // A dimension of a tensor argument: a fixed size or a symbol that the call binds.
 struct Dimension {
@@ -52,6 +37,7 @@ struct TensorArgument {
   std::uint32_t alignment = 1;  // bytes that the data pointer must be a multiple of
   bool output = false;          // allocated by the call
   bool column_major = false;    // the last two dimensions; all else lies in row-major order
+  bool strided = false;         // strides are any; only the elements of the innermost dimension lie next to each other
   bool untyped = false;  // bits: elements of any type of this size are taken. What the call allocates is `element`
 };
 
@@ -59,13 +45,32 @@ struct TensorArgument {
 // frameworks have few unsigned types; of any type of its width where the argument is untyped.
 bool takes(const TensorArgument& argument, Element given);
 
-// How cuTensorMapEncodeTiled is called for one tensor argument (driver API, "Tensor Map Object Management").
+// How the driver is asked for the tensor map of one tensor argument (CUDA Driver API, "Tensor Map Object Management").
+// Arrays are innermost dimension first; entries beyond the rank keep their defaults.
 struct TensorMapRecipe {
-  enum class Swizzle : std::uint8_t { none, b32, b64, b128 };
+  enum class Fill : std::uint8_t { zero, nan };                   // of what lies outside the tensor
+  enum class Promotion : std::uint8_t { none, b64, b128, b256 };  // how much L2 reads at a time
+
+  // With im2col, pixels are copied instead of a box: those between the corners, whose offsets are in pixels from the
+  // first and the last, in columns of `pixels` pixels and `channels` channels. Corners are those of
+  // cuTensorMapEncodeIm2col.
+  struct Im2col {
+    std::array<std::int32_t, 3> lower{}, upper{};
+    std::uint32_t channels = 0, pixels = 0;  // channels 0: the map is tiled
+  };
+
   std::uint32_t tensor = 0;  // index into Record::tensors
   std::uint32_t rank = 2;
-  std::array<std::uint32_t, 5> box{1, 1, 1, 1, 1};  // elements, innermost dimension first
+  std::array<std::uint32_t, 5> box{1, 1, 1, 1, 1};  // values of the map's type
+  std::array<std::uint32_t, 5> element_strides{1, 1, 1, 1,
+                                               1};  // every n-th; the first has no effect without interleave
+  std::optional<Element> element{};                 // what the bytes are read as; none: the tensor's own
   Swizzle swizzle = Swizzle::none;
+  Interleave interleave = Interleave::none;
+  Fill fill = Fill::zero;
+  Promotion promotion = Promotion::b128;
+  bool spread = false;  // 16 4-bit values fill 16 bytes of shared memory instead of 8 (.b4x16_p64)
+  Im2col im2col{};
   bool column_blocks = false;  // rank 3 view {64, rows, cols/64} of a row-major matrix
   bool padding = false;        // with column_blocks: inner box 72
 };

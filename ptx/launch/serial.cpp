@@ -12,7 +12,7 @@ namespace ptx::launch {
 namespace {
 
 constexpr std::string_view magic = "ptxl";
-constexpr std::uint64_t version = 3;
+constexpr std::uint64_t version = 4;
 
 class Writer {
  public:
@@ -100,6 +100,13 @@ class Reader {
 };
 
 template <class Archive>
+void small(Archive& a, std::int32_t& value) {
+  std::int64_t wide = value;
+  a.number(wide);
+  value = static_cast<std::int32_t>(wide);
+}
+
+template <class Archive>
 void fields(Archive& a, Dim3& d) {
   a.number(d.x), a.number(d.y), a.number(d.z);
 }
@@ -107,26 +114,35 @@ void fields(Archive& a, Dim3& d) {
 template <class Archive>
 void fields(Archive& a, TensorArgument& t) {
   a.text(t.name);
-  a.choice(t.element, Element::boolean);
+  a.choice(t.element, arch::last_element);
   a.list(t.shape, [&](Dimension& d) { a.number(d.size), a.text(d.symbol); });
   a.number(t.alignment);
-  a.number(t.output), a.number(t.column_major), a.number(t.untyped);
+  a.number(t.output), a.number(t.column_major), a.number(t.strided), a.number(t.untyped);
 }
 
 template <class Archive>
 void fields(Archive& a, Attributes& t) {
   a.number(t.cooperative), a.number(t.dependent);
-  std::int64_t priority = t.priority, carveout = t.shared_carveout;
-  a.number(priority), a.number(carveout);
-  t.priority = static_cast<std::int32_t>(priority), t.shared_carveout = static_cast<std::int32_t>(carveout);
+  small(a, t.priority), small(a, t.shared_carveout);
 }
 
 template <class Archive>
 void fields(Archive& a, TensorMapRecipe& r) {
   a.number(r.tensor), a.number(r.rank);
   for (std::uint32_t& size : r.box) a.number(size);
-  a.choice(r.swizzle, TensorMapRecipe::Swizzle::b128);
-  a.number(r.column_blocks), a.number(r.padding);
+  for (std::uint32_t& stride : r.element_strides) a.number(stride);
+  bool other = r.element.has_value();
+  Element element = r.element.value_or(Element{});
+  a.number(other), a.choice(element, arch::last_element);
+  r.element = other ? std::optional(element) : std::nullopt;
+  a.choice(r.swizzle, arch::last_swizzle);
+  a.choice(r.interleave, Interleave::b32);
+  a.choice(r.fill, TensorMapRecipe::Fill::nan);
+  a.choice(r.promotion, TensorMapRecipe::Promotion::b256);
+  for (std::array<std::int32_t, 3>* corner : {&r.im2col.lower, &r.im2col.upper})
+    for (std::int32_t& offset : *corner) small(a, offset);
+  a.number(r.im2col.channels), a.number(r.im2col.pixels);
+  a.number(r.spread), a.number(r.column_blocks), a.number(r.padding);
   if (r.rank > r.box.size()) a.fail();
 }
 

@@ -13,14 +13,15 @@ namespace ptx::launch {
 // Innermost dimension first, as the driver and the PTX instructions count. Unused entries are 1 (strides 0).
 struct TensorMapGeometry {
   std::uint32_t rank = 0;
-  std::array<std::uint64_t, 5> dimensions{1, 1, 1, 1, 1};  // elements
-  std::array<std::uint64_t, 5> strides{0, 0, 0, 0, 0};     // bytes; [0] is the element size
-  std::array<std::uint32_t, 5> box{1, 1, 1, 1, 1};         // elements
+  Element element = Element::u8;                           // that the copy engine reads; of single values
+  int type = 0;                                            // CUtensorMapDataType
+  std::array<std::uint64_t, 5> dimensions{1, 1, 1, 1, 1};  // values
+  std::array<std::uint64_t, 5> strides{0, 0, 0, 0, 0};     // bytes; [0] is the size of an element, 0 below a byte
+  std::array<std::uint32_t, 5> box{1, 1, 1, 1, 1};         // values
 };
 
-// Refuses (tensor_map_rule) what CUDA Driver API "cuTensorMapEncodeTiled" does not take: rank 1..5 equal to the
-// tensor's, an innermost stride of one element, 16-byte address and strides, boxes of 1..256 elements, an inner box of
-// whole 16 bytes and no wider than the swizzle. The message does not name the argument: the caller knows its name.
+// Refuses (tensor_map_rule) what the CUDA Driver API ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") does not
+// take. The message names the member of the recipe by its name in Python (tma_box); the caller knows the tensor's.
 Expected<TensorMapGeometry> geometry(const TensorMapRecipe& recipe, Element element, const Buffer& buffer);
 
 }  // namespace ptx::launch

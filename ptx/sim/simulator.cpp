@@ -199,13 +199,21 @@ Expected<Done> Simulator::encode(const launch::TensorMapRecipe& recipe, launch::
   if (!geometry) return geometry.why();
   TensorMap map;
   map.rank = static_cast<std::uint8_t>(geometry->rank);
-  map.element = element;
-  map.swizzle = recipe.swizzle;
+  map.element = geometry->element;
+  map.swizzle = recipe.swizzle, map.interleave = recipe.interleave;
+  map.fill = recipe.fill, map.spread = recipe.spread;
+  map.channels = static_cast<std::uint16_t>(recipe.im2col.channels);
+  map.pixels = static_cast<std::uint16_t>(recipe.im2col.pixels);
+  for (std::size_t i = 0; i < 3; ++i) {
+    map.lower[i] = static_cast<std::int16_t>(recipe.im2col.lower[i]);
+    map.upper[i] = static_cast<std::int16_t>(recipe.im2col.upper[i]);
+  }
   map.address = reinterpret_cast<std::uint64_t>(buffer.data);
   for (std::size_t i = 0; i < 5; ++i) {
     if (i > 0) map.strides[i - 1] = geometry->strides[i];
     map.dimensions[i] = geometry->dimensions[i];
     map.box[i] = static_cast<std::uint16_t>(geometry->box[i]);
+    map.element_strides[i] = static_cast<std::uint8_t>(recipe.element_strides[i]);
   }
   std::fill(out.begin(), out.end(), std::byte{0});
   std::memcpy(out.data(), &map, sizeof map);

@@ -18,7 +18,7 @@ from pyptx.frameworks.differentiable import differentiable_kernel  # noqa: E402
 from pyptx.kernel import kernel  # noqa: E402
 from pyptx.specs import Layout, Tile  # noqa: E402
 
-__version__ = "0.1.1"
+__version__: str = _core.version
 __all__ = [
     "Layout",
     "Tile",

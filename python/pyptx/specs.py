@@ -6,9 +6,14 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pyptx.types import PtxType
+from pyptx import _core
+from pyptx._core import PtxType
+from pyptx._elements import FRAMEWORK_NAMES, element_of
 
-__all__ = ["Layout", "Tile", "unify_envs"]
+__all__ = ["Im2col", "Layout", "Tile", "unify_envs"]
+
+
+SWIZZLE_BYTES = {name: width for name, width, _ in _core.swizzles()}
 
 
 class Layout(enum.Enum):
@@ -24,29 +29,65 @@ class Layout(enum.Enum):
     @property
     def swizzle_bytes(self) -> int:
         """Width of the swizzle; 0 for a layout without."""
-        return {"TMA_128B": 128, "TMA_64B": 64, "TMA_32B": 32}.get(self.name, 0)
+        return SWIZZLE_BYTES.get(self.swizzle, 0)
+
+    @property
+    def swizzle(self) -> str:
+        """Name of the swizzle: "128B" of TMA_128B; "NONE" for a layout without."""
+        return self.name.removeprefix("TMA_") if self.name.startswith("TMA_") else "NONE"
 
 
-# What frameworks call the types.
-_FRAMEWORK_NAMES = {
-    "f16": ("float16", "half"),
-    "bf16": ("bfloat16",),
-    "f32": ("float32", "float"),
-    "f64": ("float64", "double"),
-    "e4m3": ("float8_e4m3fn",),
-    "e5m2": ("float8_e5m2",),
-    "pred": ("bool",),
-    **{f"s{n}": (f"int{n}",) for n in (8, 16, 32, 64)},
-    **{f"{sign}{n}": (f"uint{n}",) for sign in "ub" for n in (8, 16, 32, 64)},
+@dataclass(frozen=True)
+class Im2col:
+    """A tensor map that copies pixels for a convolution instead of boxes (`tma_im2col`).
+
+    `lower` and `upper` are the corners between which pixels are taken, one offset for each dimension but the first and the
+    last of an (N, ..., C) tensor, in its order: from the first pixel, and from the last one.  `channels` and `pixels` are
+    the size of one copy.  CUDA Driver API, cuTensorMapEncodeIm2col.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    channels: int
+    pixels: int
+
+
+# Keyword fields of a Tile for its tensor map, and what they are when not given.
+_TMA_DEFAULTS = {
+    "tma_box": None,
+    "tma_rank": 2,
+    "tma_padding": False,
+    "tma_swizzle": None,
+    "tma_dtype": None,
+    "tma_element_strides": None,
+    "tma_interleave": "none",
+    "tma_fill": "zero",
+    "tma_l2": "128B",
+    "tma_spread": False,
+    "tma_im2col": None,
 }
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Tile:
-    """The contract of one tensor argument.
+    """What one tensor argument is.
 
     Positional arguments in any order: ints and symbol names are dimensions, a type is the element type, a `Layout` is the
-    layout.  The `tma_*` fields say how `tensor.tma_desc()` cuts the tensor into boxes.
+    layout.  `packed=False` takes tensors whose rows lie apart: all strides but the innermost are any.
+
+    The `tma_*` fields say how `tensor.tma_desc()` cuts the tensor into boxes (tuples in the order of the shape):
+
+    - `tma_box`: sizes of a box, in elements of `tma_dtype`; 1 to 256 each, the last a multiple of 16 bytes.
+    - `tma_swizzle`: "NONE", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B"; the layout's
+      if not given.
+    - `tma_dtype`: what the copy engine reads the bytes as, `tf32` of an f32 tensor or `e2m1` of bytes; the tensor's own.
+    - `tma_element_strides`: 1 to 8 a dimension; every n-th element is copied.
+    - `tma_interleave`: "none", "16B", "32B", of tensors of rank 3 to 5 whose channels lie in slices.
+    - `tma_fill`: "zero" or "nan", what lies outside the tensor.
+    - `tma_l2`: "none", "64B", "128B", "256B": what L2 reads at a time.
+    - `tma_spread`: 16 values of 4 bits fill 16 bytes of shared memory, as `.kind::f8f6f4` reads them, instead of 8.
+    - `tma_im2col`: an `Im2col` instead of a box.
+    - `tma_rank=3`: a matrix in blocks of 64 columns; `tma_padding` puts 8 elements between their rows.
     """
 
     shape: tuple[int | str, ...]
@@ -55,8 +96,17 @@ class Tile:
     tma_box: tuple[int | str, ...] | None
     tma_rank: int
     tma_padding: bool
+    packed: bool
+    tma_swizzle: str | None
+    tma_dtype: PtxType | None
+    tma_element_strides: tuple[int, ...] | None
+    tma_interleave: str
+    tma_fill: str
+    tma_l2: str
+    tma_spread: bool
+    tma_im2col: Im2col | None
 
-    def __init__(self, *dims_and_dtype, dtype=None, layout=None, tma_box=None, tma_rank=2, tma_padding=False):
+    def __init__(self, *dims_and_dtype, dtype=None, layout=None, packed=True, **tma):
         shape = []
         for item in dims_and_dtype:
             if isinstance(item, PtxType):
@@ -82,26 +132,21 @@ class Tile:
                 raise ValueError(f"a dimension of a Tile is not negative, got {size}")
             if isinstance(size, str) and not size.isidentifier():
                 raise ValueError(f"a symbolic dimension of a Tile is an identifier, got {size!r}")
-        for name, value in (
-            ("shape", tuple(shape)),
-            ("dtype", dtype),
-            ("layout", Layout.ROW if layout is None else layout),
-            ("tma_box", None if tma_box is None else tuple(tma_box)),
-            ("tma_rank", tma_rank),
-            ("tma_padding", tma_padding),
-        ):
+        fields = {"shape": tuple(shape), "dtype": dtype, "layout": Layout.ROW if layout is None else layout}
+        if not packed and fields["layout"] is Layout.COL:
+            raise ValueError("packed=False is of row-major tensors, not of Layout.COL")
+        for name, value in (fields | {"packed": bool(packed)} | _checked(tma, len(shape))).items():
             object.__setattr__(self, name, value)
 
     def __repr__(self):
         parts = [repr(size) for size in self.shape] + [self.dtype.name]
         if self.layout is not Layout.ROW:
             parts.append(f"Layout.{self.layout.name}")
-        if self.tma_box is not None:
-            parts.append(f"tma_box={self.tma_box}")
-        if self.tma_rank != 2:
-            parts.append(f"tma_rank={self.tma_rank}")
-        if self.tma_padding:
-            parts.append("tma_padding=True")
+        if not self.packed:
+            parts.append("packed=False")
+        for name, default in _TMA_DEFAULTS.items():
+            if (value := getattr(self, name)) != default:
+                parts.append(f"{name}={value!r}")
         return f"Tile({', '.join(parts)})"
 
     @property
@@ -130,7 +175,8 @@ class Tile:
 
     def matches(self, shape: Iterable[int], dtype_name: str) -> bool:
         """Whether a tensor of this shape and type, named as PTX or a framework names it, may be passed."""
-        if str(dtype_name).rpartition(".")[2] not in (self.dtype.name, *_FRAMEWORK_NAMES.get(self.dtype.name, ())):
+        known = FRAMEWORK_NAMES.get(element_of(self.dtype), ())
+        if str(dtype_name).rpartition(".")[2] not in (self.dtype.name, *known):
             return False
         try:
             self.extract_env(shape)
@@ -154,6 +200,35 @@ class Tile:
         if tile_rows is not None or tile_columns is not None:
             box = (rows if tile_rows is None else tile_rows, columns if tile_columns is None else tile_columns)
         return cls(rows, columns, dtype, _wgmma_layout(tile_columns or columns, dtype), tma_box=box)
+
+
+def _checked(given: dict, rank: int) -> dict:
+    """The `tma_*` fields of a Tile of this rank: those given, in one spelling, and the defaults."""
+    for name in given:
+        if name not in _TMA_DEFAULTS:
+            raise TypeError(f"Tile has no field {name}; it has dtype, layout, packed, {', '.join(_TMA_DEFAULTS)}")
+    fields = _TMA_DEFAULTS | given
+    names = [name for name, *_ in _core.swizzles()]
+    legal = {
+        "tma_interleave": ("none", "16B", "32B"),
+        "tma_fill": ("zero", "nan"),
+        "tma_l2": ("none", "64B", "128B", "256B"),
+        "tma_swizzle": (None, *names),
+    }
+    for name, values in legal.items():
+        if fields[name] not in values:
+            raise ValueError(f"{name} is one of {', '.join(str(v) for v in values if v)}, not {fields[name]!r}")
+    if fields["tma_dtype"] is not None and not isinstance(fields["tma_dtype"], PtxType):
+        raise TypeError(f"tma_dtype is a PtxType, for example tf32, not {fields['tma_dtype']!r}")
+    if fields["tma_im2col"] is not None and not isinstance(fields["tma_im2col"], Im2col):
+        raise TypeError(f"tma_im2col is an Im2col, not {fields['tma_im2col']!r}")
+    for name in ("tma_box", "tma_element_strides"):
+        if fields[name] is not None:
+            fields[name] = tuple(fields[name])
+    strides = fields["tma_element_strides"]
+    if strides is not None and len(strides) != (3 if fields["tma_rank"] == 3 else rank):
+        raise ValueError(f"tma_element_strides has {len(strides)} entries for a tensor map of rank {rank}")
+    return fields
 
 
 def _wgmma_layout(inner: int | str, dtype: PtxType) -> Layout:

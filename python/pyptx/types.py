@@ -1,19 +1,14 @@
-"""The types that PTX names, as values: `f32`, `u64`, `pred`.  `PtxType.ptx` is the spelling with its dot."""
+"""The types that PTX names, as values: `f32`, `u64`, `pred`.  `PtxType.ptx` is the spelling with its dot.
+
+There is one value for each row of ptx/isa/types.def; `types.pyi` lists them for editors and is made by the build.
+"""
 
 from __future__ import annotations
 
-from pyptx._core import PtxType
+from pyptx._core import PtxType, types
 
-b8, b16, b32, b64, b128 = (PtxType(f"b{n}", n) for n in (8, 16, 32, 64, 128))
-u8, u16, u32, u64 = (PtxType(f"u{n}", n) for n in (8, 16, 32, 64))
-s8, s16, s32, s64 = (PtxType(f"s{n}", n) for n in (8, 16, 32, 64))
-f16, f16x2 = PtxType("f16", 16), PtxType("f16x2", 32)
-bf16, bf16x2 = PtxType("bf16", 16), PtxType("bf16x2", 32)
-tf32, f32, f64 = PtxType("tf32", 32), PtxType("f32", 32), PtxType("f64", 64)
-e4m3, e5m2 = PtxType("e4m3", 8), PtxType("e5m2", 8)
-pred = PtxType("pred", 1)
-
-_BY_NAME = {value.name: value for value in list(globals().values()) if isinstance(value, PtxType)}
+_BY_NAME = {name: PtxType(name, bits) for name, bits in types()}
+globals().update(_BY_NAME)
 
 __all__ = ["PtxType", "from_name", *_BY_NAME]
 

@@ -61,7 +61,8 @@ void mma_async(const Shape& shape, nb::handle dtype_d, nb::handle dtype_a, nb::h
 void init_wgmma(nb::module_ m) {
   namespace wgmma = author::wgmma;
   m.attr("MASKED_DESC_B128") = wgmma::masked_desc_b128;
-  m.attr("SWIZZLE_NONE") = 0, m.attr("SWIZZLE_128B") = 1, m.attr("SWIZZLE_64B") = 2, m.attr("SWIZZLE_32B") = 3;
+  for (const arch::SwizzleInfo& swizzle : arch::swizzle_table)
+    if (swizzle.wgmma != arch::no_code) m.attr(cat("SWIZZLE_", swizzle.name).c_str()) = swizzle.wgmma;
   m.def("mma_async", mma_async, nb::kw_only(), nb::arg("shape"), nb::arg("dtype_d"), nb::arg("dtype_a"),
         nb::arg("dtype_b"), nb::arg("d"), nb::arg("a"), nb::arg("b"), nb::arg("scale_d") = false,
         nb::arg("scale_a") = 1, nb::arg("scale_b") = 1, nb::arg("trans_a") = 0, nb::arg("trans_b") = 0,
@@ -82,9 +83,7 @@ void init_wgmma(nb::module_ m) {
         Builder& builder = active();
         const auto layout =
             author::tile_layout(builder, type_argument(type), shape.first, shape.second, mn_major(builder, major));
-        constexpr int codes[] = {0, 3, 2, 1};  // none 32B 64B 128B as a descriptor numbers them
-        return make(
-            make_descriptor(start, layout.leading, layout.stride, codes[static_cast<int>(layout.swizzle)], 0, 0));
+        return make(make_descriptor(start, layout.leading, layout.stride, arch::info(layout.swizzle).wgmma, 0, 0));
       },
       nb::arg("smem_base"), nb::kw_only(), nb::arg("dtype"), nb::arg("shape"), nb::arg("major"));
   m.def(

@@ -7,7 +7,8 @@
 
 NB_MODULE(_core, m) {
   using namespace ptx::python;
-  nb::set_leak_warnings(false);  // types and singletons of pyptx.types are kept for the process
+  nb::set_leak_warnings(false);     // types and singletons of pyptx.types are kept for the process
+  m.attr("version") = PTX_VERSION;  // of CMakeLists.txt, which the package's metadata are read off, too
   m.doc() = "The C++ library behind pyptx";
   init_diagnostics(m);
   init_arch(m);

@@ -1,6 +1,7 @@
 // Launch records as Python values: the face appends the arguments in the order of the .entry's parameters.
 #include "ptx/launch/record.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 
 #include "ptx/base/text.h"
+#include "ptx/isa/types.h"
 #include "ptx/launch/serial.h"
 #include "python/src/launch.h"
 
@@ -20,18 +22,18 @@ launch::Dim3 three(std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> size)
 }
 
 launch::Element element_named(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(launch::Element::boolean); ++i)
-    if (const auto element = static_cast<launch::Element>(i); launch::name(element) == name) return element;
+  if (const auto found = arch::element_named(name)) return *found;
   throw nb::value_error(cat("`", name, "` is no element type of tensors").c_str());
 }
 
-std::uint32_t scalar_bytes(const std::string& type) {
-  if (type == "pred") return 1;
-  if (type == "bf16") return 2;
-  const std::string digits = type.substr(std::min<std::size_t>(1, type.size()));
-  for (const std::uint32_t bits : {8u, 16u, 32u, 64u})
-    if (digits == cat(bits)) return bits / 8;
-  throw nb::value_error(cat("`", type, "` is no type of a scalar parameter").c_str());
+std::uint32_t scalar_bytes(const std::string& name) {
+  const auto type = isa::type_named(name);
+  const std::uint32_t bits = type ? isa::info(*type).bits : 0;
+  if (type == isa::Type::pred) return 1;
+  if (type && isa::info(*type).kind != isa::TypeKind::packed)
+    for (const std::uint32_t width : {8u, 16u, 32u, 64u})
+      if (bits == width) return bits / 8;
+  throw nb::value_error(cat("`", name, "` is no type of a scalar parameter").c_str());
 }
 
 void add_parameter(launch::Record& record, launch::Parameter::Kind kind, const std::string& name, std::uint32_t size,
@@ -40,13 +42,14 @@ void add_parameter(launch::Record& record, launch::Parameter::Kind kind, const s
 }
 
 void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
-                bool output, bool parameter, bool column_major, bool untyped) {
+                bool output, bool parameter, bool column_major, bool untyped, bool strided) {
   launch::TensorArgument tensor;
   tensor.name = name;
   tensor.element = element_named(dtype);
   tensor.output = output;
   tensor.column_major = column_major;
   tensor.untyped = untyped;
+  tensor.strided = strided;
   for (const nb::handle size : shape)
     if (nb::isinstance<nb::str>(size))
       tensor.shape.push_back({-1, nb::cast<std::string>(size)});
@@ -56,24 +59,71 @@ void add_tensor(launch::Record& record, const std::string& name, const std::stri
   if (parameter) add_parameter(record, launch::Parameter::Kind::tensor, name, 8, record.tensors.size() - 1);
 }
 
+// Sizes of a box or of strides, innermost first.
+std::array<std::uint32_t, 5> five(const char* what, const std::vector<std::uint32_t>& given, std::size_t rank) {
+  std::array<std::uint32_t, 5> made{1, 1, 1, 1, 1};
+  if (given.size() != rank)
+    throw nb::value_error(cat(what, " has ", given.size(), " entries, the tensor map ", rank).c_str());
+  std::copy(given.begin(), given.end(), made.begin());
+  return made;
+}
+
+// The value of an argument among the names of an enumeration, in its order.
+template <class Enum>
+Enum choice(const char* what, const std::string& given, std::initializer_list<std::string_view> names) {
+  int at = 0;
+  for (const std::string_view name : names) {
+    if (name == given) return static_cast<Enum>(at);
+    ++at;
+  }
+  std::string legal;
+  for (const std::string_view name : names) legal += cat(legal.empty() ? "" : ", ", name);
+  throw nb::value_error(cat(what, " = ", given, "; legal: ", legal).c_str());
+}
+
+using Corners = std::tuple<std::vector<std::int32_t>, std::vector<std::int32_t>, std::uint32_t, std::uint32_t>;
+
+launch::TensorMapRecipe::Im2col im2col_of(const Corners& given, std::uint32_t rank) {
+  const auto& [lower, upper, channels, pixels] = given;
+  launch::TensorMapRecipe::Im2col made;
+  if (rank < 3 || lower.size() != rank - 2 || upper.size() != rank - 2)
+    throw nb::value_error(cat("tma_im2col: a tensor of rank ", rank, " needs rank 3 to 5 and corners of ",
+                              rank < 3 ? 0 : rank - 2, " offsets, not ", lower.size(), " and ", upper.size())
+                              .c_str());
+  if (channels == 0) throw nb::value_error("tma_im2col: 1 to 256 channels, not 0");
+  std::copy(lower.begin(), lower.end(), made.lower.begin());
+  std::copy(upper.begin(), upper.end(), made.upper.begin());
+  made.channels = channels, made.pixels = pixels;
+  return made;
+}
+
 void add_tensor_map(launch::Record& record, const std::string& tensor, const std::vector<std::uint32_t>& box,
-                    std::uint32_t swizzle, bool column_blocks, bool padding) {
-  launch::TensorMapRecipe recipe;
+                    const std::string& swizzle, bool column_blocks, bool padding,
+                    const std::optional<std::vector<std::uint32_t>>& element_strides,
+                    const std::optional<std::string>& dtype, const std::string& interleave, const std::string& fill,
+                    const std::string& promotion, bool spread, const std::optional<Corners>& im2col) {
+  using Recipe = launch::TensorMapRecipe;
+  Recipe recipe;
   const auto is_it = [&](const launch::TensorArgument& argument) { return argument.name == tensor; };
   const auto found = std::find_if(record.tensors.begin(), record.tensors.end(), is_it);
   if (found == record.tensors.end()) throw nb::value_error(cat("no tensor `", tensor, "` to make a map of").c_str());
   if (box.empty() || box.size() > recipe.box.size()) throw nb::value_error("a tensor map has rank 1 to 5");
   recipe.tensor = static_cast<std::uint32_t>(found - record.tensors.begin());
   recipe.rank = static_cast<std::uint32_t>(box.size());
-  std::copy(box.begin(), box.end(), recipe.box.begin());
-  using Swizzle = launch::TensorMapRecipe::Swizzle;
-  recipe.swizzle = swizzle == 128  ? Swizzle::b128
-                   : swizzle == 64 ? Swizzle::b64
-                   : swizzle == 32 ? Swizzle::b32
-                                   : Swizzle::none;
+  recipe.box = five("tma_box", box, box.size());
+  if (element_strides) recipe.element_strides = five("tma_element_strides", *element_strides, box.size());
+  if (dtype) recipe.element = element_named(*dtype);
+  const auto pattern = arch::swizzle_named(swizzle);
+  if (!pattern) throw nb::value_error(cat("tma_swizzle = ", swizzle, "; legal: ", arch::swizzle_names()).c_str());
+  recipe.swizzle = *pattern;
+  recipe.interleave = choice<launch::Interleave>("tma_interleave", interleave, {"none", "16B", "32B"});
+  recipe.fill = choice<Recipe::Fill>("tma_fill", fill, {"zero", "nan"});
+  recipe.promotion = choice<Recipe::Promotion>("tma_l2", promotion, {"none", "64B", "128B", "256B"});
+  recipe.spread = spread;
+  if (im2col) recipe.im2col = im2col_of(*im2col, recipe.rank);
   recipe.column_blocks = column_blocks;
   recipe.padding = padding;
-  found->alignment = 16;
+  found->alignment = std::max(found->alignment, 16u);
   record.tensor_maps.push_back(recipe);
   add_parameter(record, launch::Parameter::Kind::tensor_map, tensor + "_tma_desc", 128, record.tensor_maps.size() - 1);
 }
@@ -96,7 +146,7 @@ nb::list tensors_of(const launch::Record& record) {
         shape.append(dimension.symbol);
       else
         shape.append(dimension.size);
-    rows.append(nb::make_tuple(tensor.name, launch::name(tensor.element), nb::tuple(shape), tensor.output));
+    rows.append(nb::make_tuple(tensor.name, arch::name(tensor.element), nb::tuple(shape), tensor.output));
   }
   return rows;
 }
@@ -141,6 +191,7 @@ void init_record(nb::module_& m) {
           nb::arg("dynamic_shared") = 0)
       .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
            nb::arg("parameter") = true, nb::arg("column_major") = false, nb::arg("untyped") = false,
+           nb::arg("strided") = false,
            "Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless "
            "told "
            "otherwise")
@@ -159,9 +210,12 @@ void init_record(nb::module_& m) {
                           alignment);
           },
           nb::arg("name"), nb::arg("type"), nb::arg("alignment") = 0)
-      .def("tensor_map", &add_tensor_map, nb::arg("tensor"), nb::arg("box"), nb::arg("swizzle") = 0,
-           nb::arg("column_blocks") = false, nb::arg("padding") = false,
-           "A map of a tensor, by value: box innermost dimension first, swizzle in bytes")
+      .def("tensor_map", &add_tensor_map, nb::arg("tensor"), nb::arg("box"), nb::arg("swizzle") = "NONE",
+           nb::arg("column_blocks") = false, nb::arg("padding") = false, nb::arg("element_strides") = nb::none(),
+           nb::arg("dtype") = nb::none(), nb::arg("interleave") = "none", nb::arg("fill") = "zero",
+           nb::arg("promotion") = "128B", nb::arg("spread") = false, nb::arg("im2col") = nb::none(),
+           "A map of a tensor, by value: box and element strides innermost dimension first. im2col: lower and upper "
+           "corner, innermost spatial dimension first, channels, pixels")
       .def(
           "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
           "The author's (file, line) of each line of the PTX text; entry 0 is not used")

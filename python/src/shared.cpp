@@ -28,7 +28,7 @@ std::vector<std::int64_t> shape_argument(nb::handle shape) {
 author::Swizzle swizzle_argument(author::Builder& builder, const std::optional<std::string>& text) {
   const auto found = author::swizzle_named(text.value_or(""));
   if (!found)
-    builder.refuse(Code::bad_argument, cat("Unknown swizzle mode \"", *text, "\"; known: NONE, 32B, 64B, 128B"));
+    builder.refuse(Code::bad_argument, cat("Unknown swizzle mode \"", *text, "\"; known: ", arch::swizzle_names()));
   return *found;
 }
 
@@ -94,7 +94,7 @@ void init_classes(nb::module_& m) {
           .def_prop_ro("swizzle",
                        [](const SharedAlloc& a) -> nb::object {
                          if (a.shared.swizzle == author::Swizzle::none) return nb::none();
-                         return nb::str(std::string(author::name(a.shared.swizzle)).c_str());
+                         return nb::str(std::string(arch::name(a.shared.swizzle)).c_str());
                        })
           .def_prop_ro("alloc", [](nb::object self) { return self; })
           .def_prop_ro("stage", [](const SharedAlloc& a) { return a.stage.is_valid() ? a.stage : nb::none(); })

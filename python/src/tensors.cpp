@@ -245,7 +245,7 @@ bool Outputs::allocate_elsewhere(DLTensor& tensor) {
     for (std::int32_t i = 0; i < tensor.ndim; ++i) shape.append(tensor.shape[i]);
     const nb::object empty = nb::module_::import_("pyptx.launch.call").attr("empty");
     const nb::object first = first_ == nullptr ? nb::none() : nb::borrow(first_);
-    nb::object array = empty(first, nb::tuple(shape), std::string(launch::name(element)),
+    nb::object array = empty(first, nb::tuple(shape), std::string(arch::name(element)),
                              nb::make_tuple(static_cast<int>(tensor.device.type), tensor.device.id));
     Inputs view;
     PyObject* const object = array.ptr();

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from pyptx import _core
+
 jax = pytest.importorskip("jax", reason="skipped: no jax")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -59,25 +61,7 @@ STRUCTS = {
         "XLA_FFI_State_Set=state_set XLA_FFI_State_Get=state_get XLA_FFI_DeviceOrdinal_Get=device_ordinal_get",
     ),
 }
-DATA_TYPES = [
-    "PRED",
-    "S8",
-    "S16",
-    "S32",
-    "S64",
-    "U8",
-    "U16",
-    "U32",
-    "U64",
-    "F16",
-    "F32",
-    "F64",
-    "BF16",
-    "F8E5M2",
-    "F8E4M3FN",
-]
 VALUES = {
-    **{f"XLA_FFI_DataType_{name}": f"DataType::{name.lower()}" for name in DATA_TYPES},
     **{f"XLA_FFI_ExecutionStage_{name.upper()}": f"Stage::{name}" for name in ("instantiate", "initialize", "execute")},
     "XLA_FFI_ArgType_BUFFER": "buffer_type",
     "XLA_FFI_RetType_BUFFER": "buffer_type",
@@ -90,8 +74,23 @@ VALUES = {
 }
 
 
+def xla_name(framework: str) -> str:
+    """F8E4M3FN of float8_e4m3fn, S8 of int8."""
+    name = framework.replace("bfloat", "BF").replace("float", "F").replace("uint", "U").replace("int", "S")
+    return "PRED" if name == "bool" else name.replace("_", "").upper()
+
+
+def data_types(header: str) -> dict[str, str]:
+    """Their number of each element type that both have, and ours."""
+    names = {element: f"XLA_FFI_DataType_{xla_name(full)}" for element, _, _, full, _ in _core.elements() if full}
+    known = {element: name for element, name in names.items() if re.search(rf"\b{name}\b", header)}
+    assert {"u8", "s32", "bf16", "bool", "e4m3", "e5m2"} <= known.keys()
+    return {name: f'ptx::arch::info(*ptx::arch::element_named("{element}")).xla' for element, name in known.items()}
+
+
 def program(header: str) -> str:
     lines = [
+        '#include "ptx/arch/element.h"',
         '#include "ptx/interop/xla_ffi.h"',
         '#include "xla/ffi/api/c_api.h"',
         "namespace ours = ptx::interop::xla;",
@@ -108,6 +107,8 @@ def program(header: str) -> str:
             lines.append(f"static_assert(sizeof(ours::{our}::{ours}) == sizeof({their}::{theirs}));")
     for theirs, ours in VALUES.items():
         ours = f"ours::{ours}"
+        lines.append(f'static_assert(static_cast<long>({ours}) == static_cast<long>({theirs}), "{theirs}");')
+    for theirs, ours in data_types(header).items():
         lines.append(f'static_assert(static_cast<long>({ours}) == static_cast<long>({theirs}), "{theirs}");')
     lines.append("static_assert(ours::api_minor <= XLA_FFI_API_MINOR);")
     return "\n".join(lines) + "\n"

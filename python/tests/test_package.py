@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import pyptx
 from pyptx import ptx, reg, smem, types
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def test_names():
-    assert pyptx.__version__ == "0.1.1"
+    stated = re.search(r"project\(pyptx VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+    assert pyptx.__version__ == stated[1]
     names = [
         "kernel",
         "reg",

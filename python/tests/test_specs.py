@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from pyptx import Layout, Tile, types
+from pyptx import Layout, Tile, _core, types
 from pyptx.specs import unify_envs
 from pyptx.types import bf16, e4m3, f32, u32
 from pyptx.wgmma_layout import GmmaLayout, LayoutType, Major, layout_for_a, layout_for_b, pick_gmma_layout
@@ -150,3 +150,49 @@ def test_layout_refusals(options, words):
 
 def test_eight_bit_elements():
     assert layout_for_a(dtype=e4m3, m=64, k=128).layout_type is LayoutType.B128
+
+
+def test_fields_of_tensor_maps_are_checked_where_the_tile_is_written():
+    tile = Tile("M", 64, bf16, packed=False, tma_box=[64, 64], tma_fill="nan", tma_element_strides=[2, 1])
+    assert repr(tile) == (
+        "Tile('M', 64, bf16, packed=False, tma_box=(64, 64), tma_element_strides=(2, 1), tma_fill='nan')"
+    )
+    assert pickle.loads(pickle.dumps(tile)) == copy.copy(tile) == tile
+    assert hash(tile) != hash(Tile("M", 64, bf16))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"tma_bocks": (1, 1)}, TypeError, "no field tma_bocks"),
+        ({"tma_fill": "one"}, ValueError, "tma_fill is one of zero, nan, not 'one'"),
+        ({"tma_l2": 128}, ValueError, "tma_l2 is one of none, 64B, 128B, 256B, not 128"),
+        ({"tma_interleave": "8B"}, ValueError, "tma_interleave is one of none, 16B, 32B"),
+        ({"tma_swizzle": "96B"}, ValueError, "tma_swizzle is one of NONE, 32B, 64B, 128B, 128B_ATOM_32B"),
+        ({"tma_dtype": "tf32"}, TypeError, "tma_dtype is a PtxType"),
+        ({"tma_im2col": (1, 2)}, TypeError, "tma_im2col is an Im2col"),
+        ({"tma_element_strides": (1,)}, ValueError, "tma_element_strides has 1 entries"),
+        ({"layout": Layout.COL, "packed": False}, ValueError, "row-major"),
+    ],
+)
+def test_refused_fields_of_tensor_maps(options, error, words):
+    with pytest.raises(error, match=words):
+        Tile(64, 64, f32, **options)
+
+
+def test_every_element_type_is_a_tile_s():
+    names = {row[0] for row in _core.elements()} - {"bool"}
+    assert names <= {name for name, _ in _core.types()}
+    for name in names:
+        assert types.from_name(name).name == name
+    assert Tile(4, types.ue8m0).matches((4,), "torch.float8_e8m0fnu")
+    assert Tile(4, types.e2m1x2).matches((4,), "torch.float4_e2m1fn_x2")
+    assert Tile(4, types.u4).matches((4,), "uint4")
+    with pytest.raises(TypeError, match="no elements of type b128"):
+        Tile(4, types.b128).matches((4,), "b128")
+
+
+def test_layouts_of_four_bit_tiles():
+    assert layout_for_a(dtype=types.e2m1, m=64, k=128) == GmmaLayout(LayoutType.B64, 16, 512, "64B", "64B")
+    assert pick_gmma_layout(elem_bytes=0.5, m_or_n=64, k=256, major=Major.K).layout_type is LayoutType.B128
+    assert {kind.name: int(kind) for kind in LayoutType} == {"INTERLEAVE": 0, "B128": 1, "B64": 2, "B32": 3}

@@ -184,11 +184,22 @@ TEST_CASE("tensor maps are encoded by the driver, after our rules") {
   alignas(64) std::byte data[64], map[128];
   launch::TensorMapRecipe recipe;
   recipe.box = {64, 8, 1, 1, 1};
-  recipe.swizzle = launch::TensorMapRecipe::Swizzle::b128;
+  recipe.swizzle = launch::Swizzle::b128;
   launch::Buffer buffer{data, {64, 256}, {256, 1}, 0};
   REQUIRE(fake.executor->encode(recipe, launch::Element::bf16, buffer, map));
-  CHECK(fake.journal() == "push 1\nmap 923\npop 0\n");  // bf16 = 9, rank 2, 128-byte swizzle = 3
+  CHECK(fake.journal() == "push 1\nmap 923\nmap modes 1020\npop 0\n");  // bf16 = 9, rank 2, 128-byte swizzle = 3; L2 2
   CHECK(map[127] == std::byte{0x5A});
+  recipe.element_strides[1] = 2;
+  recipe.fill = launch::TensorMapRecipe::Fill::nan, recipe.promotion = launch::TensorMapRecipe::Promotion::b256;
+  recipe.swizzle = launch::Swizzle::b128_atom_32;
+  REQUIRE(fake.executor->encode(recipe, launch::Element::bf16, buffer, map));
+  CHECK(fake.journal() == "push 1\nmap 924\nmap modes 2031\npop 0\n");
+  launch::TensorMapRecipe pixels;
+  pixels.rank = 4;
+  pixels.im2col = {{-1, -2, 0}, {-3, -4, 0}, 64, 128};
+  const launch::Buffer image{data, {2, 16, 16, 64}, {16 * 16 * 64, 16 * 64, 64, 1}, 0};
+  REQUIRE(fake.executor->encode(pixels, launch::Element::bf16, image, map));
+  CHECK(fake.journal() == "push 1\nim2col 94\nim2col from -1\nim2col to -3\nim2col columns 640128\npop 0\n");
   recipe.box[0] = 128;
   const auto wide = fake.executor->encode(recipe, launch::Element::bf16, buffer, map);
   REQUIRE_FALSE(wide);

@@ -127,7 +127,7 @@ struct Call {
   ExecutionContext context;
   alignas(64) float x[32], y[32] = {};
   std::int64_t size = 32, results = 1;
-  DataType dtype = DataType::f32;
+  DataType dtype = static_cast<DataType>(arch::info(launch::Element::f32).xla);
 };
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
@@ -214,7 +214,7 @@ TEST_CASE("programs that do not hold together are errors") {
   refused("in the kernel twice", [](Call& c) { c.attributes["ptx"] = "text"; });
   refused("takes 2 results of a kernel with 1 and 1", [](Call& c) { c.results = 2; });
   refused("argument `X` is of a type", [](Call& c) { c.dtype = static_cast<DataType>(18); });
-  refused("argument `X`", [](Call& c) { c.dtype = DataType::s32; });
+  refused("argument `X`", [](Call& c) { c.dtype = static_cast<DataType>(arch::info(launch::Element::s32).xla); });
   refused("argument `X`", [](Call& c) { c.size = 31; });
   Call unmade("cpu");
   CHECK(unmade.run(unmade.handlers.execute) == "no state of this type");

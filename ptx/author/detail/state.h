@@ -164,7 +164,6 @@ isa::Type declared_type(isa::Type type);  // bf16 -> b16
 isa::Type move_type(isa::Type type);      // f16 -> b16
 bool is_signed(isa::Type type);
 int integer_bits(isa::Type type);  // 32, 64; 0: not an integer or bits type of these widths
-std::uint16_t to_half(double value, bool bf16);
 
 // settle.cpp
 void settle(Builder::State& state, const Options& options, Built& built);

@@ -12,9 +12,9 @@ import sysconfig
 from typing import Any
 
 from pyptx import _core
+from pyptx._elements import FRAMEWORK_NAMES, framework_name
 from pyptx.errors import LaunchTypeError
 from pyptx.launch.record import element_of
-from pyptx.specs import _FRAMEWORK_NAMES
 
 __all__ = ["call", "check_count"]
 
@@ -63,10 +63,15 @@ def empty(first, shape: tuple[int, ...], element: str, device: tuple[int, int]):
 
 
 def _numpy_name(element: str) -> str:
-    names = _FRAMEWORK_NAMES.get("pred" if element == "bool" else element, ())
-    if not names or element in ("bf16", "e4m3", "e5m2"):
+    import numpy
+
+    try:
+        dtype = numpy.dtype(framework_name(element))
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype.isbuiltin != 1:
         raise TypeError(f"NumPy has no element type {element} for an output: call the kernel with PyTorch tensors")
-    return names[0]
+    return dtype.name
 
 
 def _makers(kernel, env: dict[str, int], arrays: tuple, device: tuple[int, int]) -> list[tuple[Any, tuple]]:
@@ -86,7 +91,7 @@ def _makers(kernel, env: dict[str, int], arrays: tuple, device: tuple[int, int])
         for axis in range(len(shape) - 1, 0, -1):
             strides[axis - 1] = strides[axis] * max(shape[axis], 1)
         element = element_of(tile)
-        dtype = getattr(torch, _FRAMEWORK_NAMES["pred" if element == "bool" else element][0], None)
+        dtype = getattr(torch, FRAMEWORK_NAMES.get(element, ("",))[0], None)
         if dtype is None:
             return []
         made.append((make, (shape, tuple(strides), dtype)))

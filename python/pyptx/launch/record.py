@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyptx import _core
+from pyptx import _core, _elements
 from pyptx.errors import LaunchValueError
 from pyptx.options import three
-from pyptx.specs import Layout, Tile
+from pyptx.specs import SWIZZLE_BYTES, Layout, Tile
 
 __all__ = ["element_of", "make_record", "takes", "untyped"]
-
-# Tiles of untyped bits hold the unsigned integers of their width.
-_ELEMENTS = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "pred": "bool", "tf32": "f32"}
 
 
 def element_of(tile: Tile) -> str:
     """The element type of the tensors that a tile takes."""
-    return _ELEMENTS.get(tile.dtype.name, tile.dtype.name)
+    return _elements.element_of(tile.dtype)
+
+
+def _bits(tile: Tile) -> int:
+    """Of one element of the tensor map, in memory: e2m1x2 is read as single values."""
+    dtype = tile.tma_dtype or tile.dtype
+    return 4 if dtype.name == "e2m1x2" else dtype.bits
 
 
 def untyped(tile: Tile) -> bool:
@@ -35,7 +38,6 @@ def takes(tile: Tile, element: str) -> bool:
 
 def _box(tile: Tile, env: dict[str, int]) -> tuple[int, ...]:
     """The box of a tile's tensor map, innermost dimension first."""
-    width = 8 * (tile.layout.swizzle_bytes or 128) // tile.dtype.bits
     if tile.tma_rank == 3:
         if tile.tma_box is None:
             raise ValueError("a Tile with tma_rank=3 needs tma_box=(rows, columns)")
@@ -43,19 +45,42 @@ def _box(tile: Tile, env: dict[str, int]) -> tuple[int, ...]:
         return 64, rows, columns // 64
     if tile.tma_box is not None:
         return tuple(env[size] if isinstance(size, str) else size for size in reversed(tile.tma_box))
-    shape = tile.resolve_shape(env)
-    return tuple(min(size, most) for size, most in zip(reversed(shape), (width, *(128,) * len(shape)), strict=False))
+    bits = _bits(tile)
+    *outer, inner = tile.resolve_shape(env)
+    width = 128 if tile.tma_spread else 8 * (_swizzle_bytes(tile) or 128) // bits
+    return min(inner * tile.dtype.bits // bits, width), *(min(size, 128) for size in reversed(outer))
+
+
+def _swizzle_bytes(tile: Tile) -> int:
+    return tile.layout.swizzle_bytes if tile.tma_swizzle is None else SWIZZLE_BYTES[tile.tma_swizzle]
 
 
 def _add_map(made, name: str, tile: Tile, env: dict[str, int]):
     if tile.layout in (Layout.COL, Layout.INTERLEAVED):
         raise ValueError(f"{name}: no tensor map of a tensor with {tile.layout}; layouts with maps are ROW and TMA_*")
     columns = tile.tma_rank == 3
+    im2col = tile.tma_im2col
     try:
-        box = _box(tile, env)
+        box = (1,) * tile.rank if im2col else _box(tile, env)
     except KeyError as error:
         raise LaunchValueError(f"{name}: the box of its tensor map needs the size of {error}: give tma_box") from None
-    made.tensor_map(name, box, tile.layout.swizzle_bytes, columns, columns and tile.tma_padding)
+    try:
+        made.tensor_map(
+            name,
+            box,
+            tile.tma_swizzle or tile.layout.swizzle,
+            columns,
+            columns and tile.tma_padding,
+            element_strides=tile.tma_element_strides and tile.tma_element_strides[::-1],
+            dtype=tile.tma_dtype and tile.tma_dtype.name,
+            interleave=tile.tma_interleave,
+            fill=tile.tma_fill,
+            promotion=tile.tma_l2,
+            spread=tile.tma_spread,
+            im2col=im2col and (im2col.lower[::-1], im2col.upper[::-1], im2col.channels, im2col.pixels),
+        )
+    except ValueError as error:
+        raise LaunchValueError(f"{name}: {error}") from None
 
 
 def make_record(specialisation, sizes: Mapping[str, int], grid=None):
@@ -86,6 +111,7 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None):
             output=index >= len(signature.inputs),
             column_major=column,
             untyped=untyped(tile),
+            strided=not tile.packed,
         )
     for raw in signature.raw:
         if raw.pointer or raw.array is not None:

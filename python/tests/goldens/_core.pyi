@@ -84,6 +84,8 @@ class Launcher:
     """What is called: finds the plan for the arguments and launches it."""
     def __call__(self, *arrays: Any, **kwargs: Any) -> Any: ...
 
+version: str = '0.1.1'
+
 def diagnostic_codes() -> list: ...
 
 class Diagnostic:
@@ -125,6 +127,25 @@ class Diagnostic:
 
 def architectures() -> list:
     """The rows of ptx/arch/targets.def, in the order of their numbers"""
+
+def elements() -> list:
+    """(name, bits, kind, framework, alias) of each element type of tensors"""
+
+def types() -> list:
+    """(name, bits) of each type of PTX"""
+
+def swizzles() -> list:
+    """
+    (name, bytes of a row, code in a wgmma descriptor or -1) of each swizzle
+    """
+
+def tile_layout(bits: int, rows: int, columns: int, mn_major: bool) -> tuple:
+    """
+    (swizzle, leading and stride byte offsets) of a tile that a wgmma descriptor names; ValueError if none can
+    """
+
+def element_of(type: str, bits: int) -> str | None:
+    """The element type of tensors of this PTX type; None where there is none"""
 
 def target_of_device(major: int, minor: int) -> str:
     """
@@ -203,7 +224,7 @@ class Record:
 
     def __init__(self, entry: str, target: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] = (1, 1, 1), dynamic_shared: int = 0) -> None: ...
 
-    def tensor(self, name: str, dtype: str, shape: Sequence, output: bool = False, parameter: bool = True, column_major: bool = False, untyped: bool = False) -> None:
+    def tensor(self, name: str, dtype: str, shape: Sequence, output: bool = False, parameter: bool = True, column_major: bool = False, untyped: bool = False, strided: bool = False) -> None:
         """
         Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless told otherwise
         """
@@ -212,9 +233,9 @@ class Record:
 
     def scalar(self, name: str, type: str, alignment: int = 0) -> None: ...
 
-    def tensor_map(self, tensor: str, box: Sequence[int], swizzle: int = 0, column_blocks: bool = False, padding: bool = False) -> None:
+    def tensor_map(self, tensor: str, box: Sequence[int], swizzle: str = 'NONE', column_blocks: bool = False, padding: bool = False, element_strides: Sequence[int] | None = None, dtype: str | None = None, interleave: str = 'none', fill: str = 'zero', promotion: str = '128B', spread: bool = False, im2col: tuple[Sequence[int], Sequence[int], int, int] | None = None) -> None:
         """
-        A map of a tensor, by value: box innermost dimension first, swizzle in bytes
+        A map of a tensor, by value: box and element strides innermost dimension first. im2col: lower and upper corner, innermost spatial dimension first, channels, pixels
         """
 
     def lines(self, lines: Sequence[tuple[str, int]]) -> None:

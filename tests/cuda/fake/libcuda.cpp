@@ -139,10 +139,20 @@ PTX_EXPORT int cuStreamWaitEvent(void* stream, void*, unsigned) {
   return note("wait", static_cast<long long>(reinterpret_cast<std::intptr_t>(stream))), 0;
 }
 PTX_EXPORT int cuTensorMapEncodeTiled(void* map, int element, std::uint32_t rank, void*, const std::uint64_t*,
-                                      const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int,
-                                      int swizzle, int, int) {
+                                      const std::uint64_t*, const std::uint32_t*, const std::uint32_t* every,
+                                      int interleave, int swizzle, int promotion, int fill) {
   note("map", element * 100 + static_cast<int>(rank) * 10 + swizzle);
+  note("map modes", static_cast<int>(every[1]) * 1000 + interleave * 100 + promotion * 10 + fill);
   std::memset(map, 0x5A, 128);
+  return 0;
+}
+PTX_EXPORT int cuTensorMapEncodeIm2col(void* map, int element, std::uint32_t rank, void*, const std::uint64_t*,
+                                       const std::uint64_t*, const int* lower, const int* upper, std::uint32_t channels,
+                                       std::uint32_t pixels, const std::uint32_t*, int, int, int, int) {
+  note("im2col", element * 10 + static_cast<int>(rank));
+  note("im2col from", lower[0]), note("im2col to", upper[0]);
+  note("im2col columns", static_cast<long long>(channels) * 10000 + pixels);
+  std::memset(map, 0x5B, 128);
   return 0;
 }
 // The linker: text with "newer" in it is of a version that it does not know, "bad" is refused at line 2, the rest

@@ -16,6 +16,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
 from pyptx import _core
+from pyptx._elements import FRAMEWORK_NAMES, framework_name
 from pyptx._frozen import frozen
 from pyptx.errors import LaunchTypeError
 from pyptx.launch.call import check_count
@@ -53,21 +54,12 @@ register()
 # Arguments.
 
 
-# What JAX calls the element types.
-_NAMES = {
-    "bool": "bool",
-    "bf16": "bfloat16",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    **{f"{kind}{bits}": f"{name}{bits}" for kind, name in (("u", "uint"), ("s", "int")) for bits in (8, 16, 32, 64)},
-}
-_ELEMENTS = {name: element for element, name in _NAMES.items()}
+_ELEMENTS = {names[0]: element for element, names in FRAMEWORK_NAMES.items()}
 
 
 def dtype_of(tile) -> np.dtype:
     """The JAX type that a Tile's elements have."""
-    return jax.numpy.dtype(_NAMES[element_of(tile)])
+    return jax.numpy.dtype(framework_name(element_of(tile)))
 
 
 def _fits(tile, dtype: np.dtype) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from pyptx import _core
+from pyptx._elements import REALS
 from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
 from pyptx.frameworks.torch import ops
 from pyptx.signature import Arguments
@@ -22,7 +23,6 @@ from pyptx.signature import Arguments
 __all__ = ["allow", "embedded"]
 
 _VERSION = 1
-_FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 def embedded(name: str, arrays, template: str = "", **numbers):
@@ -39,7 +39,7 @@ def embedded(name: str, arrays, template: str = "", **numbers):
     grid = _grid(signature.grid.parts(open_sizes, found.template))
     scalars = {name: number for name, number in numbers.items() if number is not None}
     scalars = signature.scalar_values(Arguments(found.template, open_sizes, scalars))
-    floats = [raw.type.name in _FLOATS for raw in signature.raw]
+    floats = [raw.type.name in REALS for raw in signature.raw]
     integers = [value for value, real in zip(scalars, floats, strict=True) if not real]
     reals = [float(value) for value, real in zip(scalars, floats, strict=True) if real]
     results = torch.ops.pyptx.launch(list(arrays), module, grid, integers, reals)
@@ -90,7 +90,7 @@ def _launch_op(inputs, module, grid, integers, reals):
     devices = [_core.describe(array)[2] for array in inputs]
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
     _, record = _read(module)
-    wanted = [type_ in _FLOATS for _, type_ in record.scalars]
+    wanted = [type_ in REALS for _, type_ in record.scalars]
     if (len(integers), len(reals)) != (wanted.count(False), wanted.count(True)):
         raise LaunchValueError(
             f"pyptx::launch: {record.entry} takes {wanted.count(False)} integers and {wanted.count(True)} reals, not "

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from pyptx._elements import FRAMEWORK_NAMES, REALS, framework_name
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.launch.record import element_of, takes
 from pyptx.specs import Layout
@@ -33,26 +34,16 @@ __all__ = [
 LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
 DEVICES = ("CPU", "CUDA")
 
-_DTYPES = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "bool": "bool",
-    **{f"s{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+_ELEMENTS = {
+    getattr(torch, names[0]): element for element, names in FRAMEWORK_NAMES.items() if hasattr(torch, names[0])
 }
-
-_ELEMENTS = {getattr(torch, name): element for element, name in _DTYPES.items() if hasattr(torch, name)}
 
 _families: dict[str, Family] = {}
 
 
 def dtype_of(element: str) -> torch.dtype:
     """torch's dtype of a launch record's element type."""
-    return getattr(torch, _DTYPES[element])
+    return getattr(torch, framework_name(element))
 
 
 def element_of_dtype(dtype: torch.dtype) -> str:
@@ -76,7 +67,7 @@ class Family:
         signature = kernel.signature
         self.numbers = {name: "SymInt" for name in signature.symbols}
         for raw in signature.raw:
-            self.numbers[raw.name] = "float" if raw.type.name in ("f16", "bf16", "f32", "f64") else "SymInt"
+            self.numbers[raw.name] = "float" if raw.type.name in REALS else "SymInt"
         for name in (*signature.template, *signature.bound):  # what the string says, what the tensors say
             self.numbers.pop(name, None)
         self._check()
