@@ -79,9 +79,9 @@ class Builder {
   RegArray array(isa::Type type, std::uint32_t count, std::string_view name = {});
   Reg alloc(isa::Type type);  // the other family of prefixes, %af0
   RegArray alloc_array(isa::Type type, std::uint32_t count);
-  Reg from(const Operand& value, isa::Type type);                        // a new register and a mov
-  Reg special(std::string_view name, isa::Type type = isa::Type::none);  // "%tid.x"; appends nothing
-  std::optional<Reg> named(std::string_view name) const;                 // a register of this kernel by its text
+  Reg from(const Operand& value, isa::Type type);                              // a new register and a mov
+  const Reg special(std::string_view name, isa::Type type = isa::Type::none);  // "%tid.x"; appends nothing
+  std::optional<Reg> named(std::string_view name) const;                       // a register of this kernel by its text
   std::string name(const Reg& reg) const;
 
   // Operands with children.

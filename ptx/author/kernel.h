@@ -91,12 +91,23 @@ struct Callable : Function {
 // What the body of a function gets: the value of each parameter; in.field(i, f) of a structure.
 struct Arguments {
   std::vector<std::vector<Operand>> all;
-  Reg operator[](std::size_t i) const { return field(i, 0); }
-  Reg field(std::size_t i, std::size_t f) const {
+  const Reg operator[](std::size_t i) const { return field(i, 0); }
+  const Reg field(std::size_t i, std::size_t f) const {
     const Operand& o = all.at(i).at(f);
     return {o.builder, o.ir.id, o.type};
   }
 };
+
+// Order. C++ leaves open which of two arguments, or which side of a +, is computed first; where both append
+// instructions, g++ and clang would write different kernels. So of the operands of one operator or one mnemonic at most
+// one may be a register that was just made (a temporary Reg); the others have names:
+//   const Reg first = k.from(k.ctaid_x(), u32) * 128;
+//   const Reg i = first + k.from(k.tid_x(), u32);
+// What names a register and appends nothing (array[i], k.tid_x()) returns const Reg and may stand anywhere.
+template <class A, class B>
+concept BothTemporary = std::same_as<A, Reg> && std::same_as<B, Reg>;
+template <class... All>
+inline constexpr int temporaries = (0 + ... + static_cast<int>(std::same_as<All, Reg>));
 
 class Kernel : public Builder {
  public:
@@ -105,28 +116,39 @@ class Kernel : public Builder {
   // The kernel that this thread is writing; what literals append to.
   static Kernel& current();
 
-  // One method a mnemonic: k.add(s32, d, a, b), k.bra(when(p), "loop"), k.ret(). Words that C++ reserves end in `_`:
-  // k.and_.
-#undef alloca  // a macro of the C library where <cstdlib> was included
+  // One method a mnemonic: k.add(s32, d, a, b), k.bra(when(p), "loop"), k.ret(). Names that C++ or a macro of the C
+  // library has end in `_`: k.and_, k.alloca_.
 #define PTX_SECOND(a, b, ...) b
 #define PTX_CHOOSE(...) PTX_SECOND(__VA_ARGS__, )
 #define PTX_RESERVED_and ~, and_
 #define PTX_RESERVED_or ~, or_
 #define PTX_RESERVED_xor ~, xor_
 #define PTX_RESERVED_not ~, not_
+#define PTX_RESERVED_alloca ~, alloca_
 #define PTX_METHOD(name) PTX_CHOOSE(PTX_RESERVED_##name, name)
 #define SECTION(number, title)
 #define FORM(...)
-#define OPCODE(name)                                               \
-  template <class... Rest>                                         \
-  void PTX_METHOD(name)(const First& first, const Rest&... rest) { \
-    write(#name, first, rest...);                                  \
-  }                                                                \
+#define OPCODE(name)                                            \
+  template <class... Rest>                                      \
+  void PTX_METHOD(name)(const First& first, Rest&&... rest) {   \
+    static_assert(temporaries<Rest...> <= 1,                    \
+                  "two arguments append instructions, and C++ " \
+                  "does not say which is first: name one");     \
+    write(#name, first, rest...);                               \
+  }                                                             \
   void PTX_METHOD(name)(std::source_location at = std::source_location::current()) { write(#name, at); }
 #include "ptx/isa/forms/all.def"
 #undef OPCODE
 #undef FORM
 #undef SECTION
+#undef PTX_METHOD
+#undef PTX_RESERVED_and
+#undef PTX_RESERVED_or
+#undef PTX_RESERVED_xor
+#undef PTX_RESERVED_not
+#undef PTX_RESERVED_alloca
+#undef PTX_CHOOSE
+#undef PTX_SECOND
 
   // A function of this module: `const Callable square = k.func({.name = "square", .parameters = {{f32, "x"}},
   // .returns = {f32}}, [](Kernel& f, const Arguments& in) { f.give(in[0] * in[0]); });`, then `square(x)`. Without a
@@ -155,8 +177,8 @@ class Kernel : public Builder {
     return Builder::bracket(all);
   }
 
-  Reg tid_x() { return special("%tid.x"); }
-  Reg ctaid_x() { return special("%ctaid.x"); }
+  const Reg tid_x() { return special("%tid.x"); }
+  const Reg ctaid_x() { return special("%ctaid.x"); }
 
   // Pointer parameters: declared, loaded, made global.
   template <std::size_t N>
@@ -276,20 +298,31 @@ class Module {
 // Operators, with the author's line.
 inline namespace operators {
 inline void put(const Reg& a, const Here& b) { a.builder->set_place(b.at); }
-inline Reg operator+(const Reg& a, const Here& b) { return put(a, b), add(a, b.operand); }
-inline Reg operator-(const Reg& a, const Here& b) { return put(a, b), sub(a, b.operand); }
-inline Reg operator*(const Reg& a, const Here& b) { return put(a, b), mul(a, b.operand); }
-inline Reg operator<<(const Reg& a, const Here& b) { return put(a, b), shl(a, b.operand); }
-inline Reg operator>>(const Reg& a, const Here& b) { return put(a, b), shr(a, b.operand); }
-inline Reg operator&(const Reg& a, const Here& b) { return put(a, b), and_(a, b.operand); }
-inline Reg operator|(const Reg& a, const Here& b) { return put(a, b), or_(a, b.operand); }
-inline Reg operator^(const Reg& a, const Here& b) { return put(a, b), xor_(a, b.operand); }
-inline Reg operator<(const Reg& a, const Here& b) { return put(a, b), compare(Compare::lt, a, b.operand); }
-inline Reg operator<=(const Reg& a, const Here& b) { return put(a, b), compare(Compare::le, a, b.operand); }
-inline Reg operator>(const Reg& a, const Here& b) { return put(a, b), compare(Compare::gt, a, b.operand); }
-inline Reg operator>=(const Reg& a, const Here& b) { return put(a, b), compare(Compare::ge, a, b.operand); }
-inline Reg operator==(const Reg& a, const Here& b) { return put(a, b), compare(Compare::eq, a, b.operand); }
-inline Reg operator!=(const Reg& a, const Here& b) { return put(a, b), compare(Compare::ne, a, b.operand); }
+#define PTX_OPERATOR(symbol, result)                                                      \
+  inline Reg operator symbol(const Reg& a, const Here& b) { return put(a, b), result; }   \
+  template <class A, class B>                                                             \
+    requires BothTemporary<A, B>                                                          \
+  Reg operator symbol(A&& a, B&&) {                                                       \
+    static_assert(sizeof(A) == 0,                                                         \
+                  "both sides of the operator append instructions, and C++ does not say " \
+                  "which is first: name one");                                            \
+    return a;                                                                             \
+  }
+PTX_OPERATOR(+, add(a, b.operand))
+PTX_OPERATOR(-, sub(a, b.operand))
+PTX_OPERATOR(*, mul(a, b.operand))
+PTX_OPERATOR(<<, shl(a, b.operand))
+PTX_OPERATOR(>>, shr(a, b.operand))
+PTX_OPERATOR(&, and_(a, b.operand))
+PTX_OPERATOR(|, or_(a, b.operand))
+PTX_OPERATOR(^, xor_(a, b.operand))
+PTX_OPERATOR(<, compare(Compare::lt, a, b.operand))
+PTX_OPERATOR(<=, compare(Compare::le, a, b.operand))
+PTX_OPERATOR(>, compare(Compare::gt, a, b.operand))
+PTX_OPERATOR(>=, compare(Compare::ge, a, b.operand))
+PTX_OPERATOR(==, compare(Compare::eq, a, b.operand))
+PTX_OPERATOR(!=, compare(Compare::ne, a, b.operand))
+#undef PTX_OPERATOR
 inline const Reg& operator+=(const Reg& a, const Here& b) { return put(a, b), assign('+', a, b.operand), a; }
 inline const Reg& operator-=(const Reg& a, const Here& b) { return put(a, b), assign('-', a, b.operand), a; }
 inline const Reg& operator*=(const Reg& a, const Here& b) { return put(a, b), assign('*', a, b.operand), a; }

@@ -113,7 +113,9 @@ struct Instruction {
   Instruction when(const auto& predicate) const { return {author::when(predicate)}; }
 
   template <class... Rest>
-  void operator()(const Here& first, const Rest&... rest) const {
+  void operator()(const Here& first, Rest&&... rest) const {
+    static_assert(temporaries<Rest...> <= 1,
+                  "two arguments append instructions, and C++ does not say which is first: name one");
     static_assert(verdict.counts[1 + sizeof...(Rest)], "the instruction takes another number of operands");
     Kernel& k = Kernel::current();
     k.set_place(first.at);

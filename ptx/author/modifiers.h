@@ -1,5 +1,6 @@
 // The modifiers of PTX as C++ objects: `using namespace ptx::modifiers;` and then k.fma(rn, f32, d, a, b, c). Names of
-// types also say the type of a register: k.scalar(f32). modifiers.def says how a modifier is spelled.
+// types also say the type of a register: k.scalar(f32). modifiers.def says how a modifier is spelled; those that C++ or
+// a header of C or POSIX has end in `_` (and_, const_, abs_, read_, wait_), so that abs(-3) still calls a function.
 #pragma once
 
 #include <cstdint>

@@ -215,7 +215,7 @@ RegArray Builder::alloc_array(isa::Type type, std::uint32_t count) {
 
 Reg Builder::from(const Operand& value, isa::Type type) { return scalar(type, value); }
 
-Reg Builder::special(std::string_view name, isa::Type type) {
+const Reg Builder::special(std::string_view name, isa::Type type) {
   const auto* known = isa::special_register(name);
   if (type == isa::Type::none) type = known ? known->type : isa::Type::u32;
   return {this, Name(name).id(), type, true};

@@ -13,7 +13,7 @@ Refused::Refused(Diagnostics why) : why_(std::move(why)), text_(to_string(why_))
 
 std::string Reg::name() const { return builder ? builder->name(*this) : std::string(); }
 
-Reg RegArray::operator[](std::uint32_t i) const {
+const Reg RegArray::operator[](std::uint32_t i) const {
   if (i >= count) builder->refuse(Code::index_range, cat("register ", i, " of an array of ", count));
   return {builder, first + i, type};
 }

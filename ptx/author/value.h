@@ -72,7 +72,7 @@ struct RegArray {
   std::uint32_t count = 0;
   isa::Type type = isa::Type::none;
 
-  Reg operator[](std::uint32_t i) const;  // refused (index_range) unless i < count
+  const Reg operator[](std::uint32_t i) const;  // refused (index_range) unless i < count
   void set(std::uint32_t i,
            const Reg& value) const;  // a mov, which Builder::finish folds into the value's own instruction
   std::string base() const;          // "%f"

@@ -164,10 +164,18 @@ TEST_CASE("a product that meets a 64-bit register is 64 bits wide where it was w
 
 TEST_CASE("sign and width") {
   CHECK(has(text([](Builder& b) { b.scalar(s64) >> 3; }), "shr.s64"));
-  CHECK(has(text([](Builder& b) { b.scalar(u64) + b.scalar(s32); }), "cvt.s64.s32"));
+  CHECK(has(text([](Builder& b) {
+              const Reg wide = b.scalar(u64);
+              wide + b.scalar(s32);
+            }),
+            "cvt.s64.s32"));
   CHECK(has(text([](Builder& b) { warp::reduce_max(b, b.scalar(s32), {.width = 2}); }), "max.s32"));
   CHECK(has(text([](Builder& b) { compare(Compare::lt, b.scalar(b64), b.scalar(s32)); }), "cvt.s64.s32"));
-  CHECK(has(text([](Builder& b) { b.scalar(u32) * b.scalar(u64); }), "mul.lo.u64"));
+  CHECK(has(text([](Builder& b) {
+              const Reg narrow = b.scalar(u32);
+              narrow* b.scalar(u64);
+            }),
+            "mul.lo.u64"));
   CHECK(refusal([](Builder& b) { assign('+', b.scalar(u32), b.scalar(b64)); }) == Code::operator_type);
   CHECK(has(text([](Builder& b) { not_(b.scalar(u32)); }), "not.b32"));
   const std::string in_place = text([](Builder& b) { assign('|', b.scalar(u32), 4); });
@@ -441,7 +449,7 @@ TEST_CASE("refusals") {
   CHECK(refusal([](Builder& b) { b.guard(b.scalar(u32)); }) == Code::bad_operand);
   CHECK(refusal([](Builder& b) { b.emit("setmaxnreg.inc.sync.aligned.u32", {25}); }) == Code::multiple_of_8);
   CHECK(refusal([](Builder& b) { warp::reduce_sum(b, b.scalar(u32), {.width = 3}); }) == Code::bad_argument);
-  CHECK(refusal([](Builder& b) { b.scalar(b64) + b.scalar(u32) * -4; }) == Code::wide_product);
+  CHECK(refusal([](Builder& b) { add(b.scalar(b64), b.scalar(u32) * -4); }) == Code::wide_product);
   CHECK(refusal([](Builder& b) {
           Builder other({});
           b.emit("mov.u32", {b.scalar(u32), other.scalar(u32)});

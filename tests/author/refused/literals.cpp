@@ -21,4 +21,10 @@ void body(const Reg& d, const Reg& p, const Reg& x) {
 #ifdef BAD_operands
   "fma.rn.f32"_ptx(d, d, d);
 #endif
+  d.builder->scalar(ptx::isa::Type::u32) + 1;
+  const Reg named = x + 1;
+  named + (x + 2);
+#ifdef BAD_order
+  (x + 1) + (x + 2);
+#endif
 }
