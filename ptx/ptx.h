@@ -34,9 +34,19 @@
 #include "ptx/author/tcgen05.h"
 #include "ptx/author/warp.h"
 
-// Running: what a launch is, and who runs it.
-#include "ptx/cuda/assemblers.h"
+// Running: a kernel with its signature, on tensors; below it what a launch is, and who runs it.
 #include "ptx/cuda/executor.h"
+#include "ptx/interop/program.h"
 #include "ptx/launch/executor.h"
 #include "ptx/launch/record.h"
+#include "ptx/launch/signature.h"
 #include "ptx/sim/simulator.h"
+
+// The names of every program that runs a kernel.
+namespace ptx {
+using author::Refused;
+using interop::Program;
+using interop::view;
+using launch::Element, launch::Signature;
+using launch::output, launch::scalar, launch::tensor;
+}  // namespace ptx

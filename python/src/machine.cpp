@@ -37,6 +37,7 @@ const char* exception_of(Code code) {
     case Code::misaligned_tensor:
     case Code::wrong_device:
     case Code::tensor_map_rule:
+    case Code::parameter_layout:
     case Code::gradient_needed:
     case Code::pending_negation:
     case Code::launch_limits: return "LaunchValueError";

@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "ptx/base/text.h"
-#include "ptx/isa/types.h"
 #include "ptx/launch/serial.h"
+#include "ptx/launch/signature.h"
 #include "python/src/launch.h"
 
 namespace ptx::python {
@@ -21,31 +21,11 @@ launch::Dim3 three(std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> size)
   return {std::get<0>(size), std::get<1>(size), std::get<2>(size)};
 }
 
-launch::Element element_named(const std::string& name) {
-  if (const auto found = arch::element_named(name)) return *found;
-  throw nb::value_error(cat("`", name, "` is no element type of tensors").c_str());
-}
-
-std::uint32_t scalar_bytes(const std::string& name) {
-  const auto type = isa::type_named(name);
-  const std::uint32_t bits = type ? isa::info(*type).bits : 0;
-  if (type == isa::Type::pred) return 1;
-  if (type && isa::info(*type).kind != isa::TypeKind::packed)
-    for (const std::uint32_t width : {8u, 16u, 32u, 64u})
-      if (bits == width) return bits / 8;
-  throw nb::value_error(cat("`", name, "` is no type of a scalar parameter").c_str());
-}
-
-void add_parameter(launch::Record& record, launch::Parameter::Kind kind, const std::string& name, std::uint32_t size,
-                   std::size_t source, std::uint32_t alignment = 0) {
-  launch::append(record, {kind, name, 0, size, static_cast<std::uint32_t>(source)}, alignment);
-}
-
 void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
                 bool output, bool parameter, bool column_major, bool untyped, bool strided) {
   launch::TensorArgument tensor;
   tensor.name = name;
-  tensor.element = element_named(dtype);
+  tensor.element = value_or_raise(launch::element_named(dtype));
   tensor.output = output;
   tensor.column_major = column_major;
   tensor.untyped = untyped;
@@ -55,8 +35,7 @@ void add_tensor(launch::Record& record, const std::string& name, const std::stri
       tensor.shape.push_back({-1, nb::cast<std::string>(size)});
     else
       tensor.shape.push_back({nb::cast<std::int64_t>(size), {}});
-  record.tensors.push_back(std::move(tensor));
-  if (parameter) add_parameter(record, launch::Parameter::Kind::tensor, name, 8, record.tensors.size() - 1);
+  launch::add_tensor(record, std::move(tensor), parameter);
 }
 
 // Sizes of a box or of strides, innermost first.
@@ -104,15 +83,11 @@ void add_tensor_map(launch::Record& record, const std::string& tensor, const std
                     const std::string& promotion, bool spread, const std::optional<Corners>& im2col) {
   using Recipe = launch::TensorMapRecipe;
   Recipe recipe;
-  const auto is_it = [&](const launch::TensorArgument& argument) { return argument.name == tensor; };
-  const auto found = std::find_if(record.tensors.begin(), record.tensors.end(), is_it);
-  if (found == record.tensors.end()) throw nb::value_error(cat("no tensor `", tensor, "` to make a map of").c_str());
-  if (box.empty() || box.size() > recipe.box.size()) throw nb::value_error("a tensor map has rank 1 to 5");
-  recipe.tensor = static_cast<std::uint32_t>(found - record.tensors.begin());
+  if (box.size() > recipe.box.size()) throw nb::value_error("a tensor map has rank 1 to 5");
   recipe.rank = static_cast<std::uint32_t>(box.size());
   recipe.box = five("tma_box", box, box.size());
   if (element_strides) recipe.element_strides = five("tma_element_strides", *element_strides, box.size());
-  if (dtype) recipe.element = element_named(*dtype);
+  if (dtype) recipe.element = value_or_raise(launch::element_named(*dtype));
   const auto pattern = arch::swizzle_named(swizzle);
   if (!pattern) throw nb::value_error(cat("tma_swizzle = ", swizzle, "; legal: ", arch::swizzle_names()).c_str());
   recipe.swizzle = *pattern;
@@ -123,9 +98,7 @@ void add_tensor_map(launch::Record& record, const std::string& tensor, const std
   if (im2col) recipe.im2col = im2col_of(*im2col, recipe.rank);
   recipe.column_blocks = column_blocks;
   recipe.padding = padding;
-  found->alignment = std::max(found->alignment, 16u);
-  record.tensor_maps.push_back(recipe);
-  add_parameter(record, launch::Parameter::Kind::tensor_map, tensor + "_tma_desc", 128, record.tensor_maps.size() - 1);
+  value_or_raise(launch::add_tensor_map(record, tensor, recipe));
 }
 
 // Whether a tensor argument of this element, or of bits, takes tensors of another.
@@ -149,18 +122,6 @@ nb::list tensors_of(const launch::Record& record) {
     rows.append(nb::make_tuple(tensor.name, arch::name(tensor.element), nb::tuple(shape), tensor.output));
   }
   return rows;
-}
-
-void repeat(launch::Record& record, std::uint32_t copies, int axis) {
-  std::uint32_t& grid = axis == 0 ? record.grid.x : axis == 1 ? record.grid.y : record.grid.z;
-  if (grid != 1)
-    throw nb::value_error(cat(record.entry, ": the axis of the grid that counts the batch is ", grid,
-                              " blocks long in a single call; it must be 1")
-                              .c_str());
-  if (!record.tensor_maps.empty())
-    throw nb::value_error(cat(record.entry, ": a tensor map is of one tensor, not of a batch of them").c_str());
-  grid = copies;
-  for (launch::TensorArgument& tensor : record.tensors) tensor.shape.insert(tensor.shape.begin(), {copies, {}});
 }
 
 }  // namespace
@@ -205,9 +166,7 @@ void init_record(nb::module_& m) {
       .def(
           "scalar",
           [](Record& self, const std::string& name, const std::string& type, std::uint32_t alignment) {
-            self.scalars.push_back({name, type});
-            add_parameter(self, launch::Parameter::Kind::scalar, name, scalar_bytes(type), self.scalars.size() - 1,
-                          alignment);
+            value_or_raise(launch::add_scalar(self, name, type, alignment));
           },
           nb::arg("name"), nb::arg("type"), nb::arg("alignment") = 0)
       .def("tensor_map", &add_tensor_map, nb::arg("tensor"), nb::arg("box"), nb::arg("swizzle") = "NONE",
@@ -220,7 +179,9 @@ void init_record(nb::module_& m) {
           "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
           "The author's (file, line) of each line of the PTX text; entry 0 is not used")
       .def(
-          "repeat", &repeat, nb::arg("copies"), nb::arg("axis"),
+          "repeat",
+          [](Record& self, std::uint32_t copies, int axis) { value_or_raise(launch::repeat(self, copies, axis)); },
+          nb::arg("copies"), nb::arg("axis"),
           "That many grids in one launch, side by side along an axis of the grid; tensors have them as first dimension")
       .def(
           "to_bytes",

@@ -1,0 +1,186 @@
+// Values to DLPack views and packed scalars, then a Plan; the plans of one program, one a device.
+#include "ptx/interop/program.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "ptx/base/text.h"
+#include "ptx/check/check.h"
+#include "ptx/interop/detail/call.h"
+#include "ptx/ir/lower.h"
+#include "ptx/syntax/parse.h"
+
+namespace ptx::interop {
+namespace {
+
+using author::Refused;
+
+template <class T>
+T value_or_throw(Expected<T> result) {
+  if (!result) throw Refused(result.why());
+  return std::move(result).value();
+}
+
+// The one .entry of a module, or the one of this name.
+const ir::Function& entry_of(const ir::Module& module, std::string_view name) {
+  const ir::Function* found = nullptr;
+  Text names;
+  std::size_t count = 0;
+  for (const ir::Function& function : module.functions) {
+    if (!function.entry || function.declaration) continue;
+    names << ' ' << function.name.view();
+    if (!name.empty() && function.name.view() != name) continue;
+    found = &function, ++count;
+  }
+  if (count == 1) return *found;
+  throw Refused({Diagnostic(Code::no_such_entry, Place{},
+                            cat(count == 0 ? "there is no such .entry" : "there are several .entry, name one",
+                                "; the module has:", names.view()))});
+}
+
+ir::Module read(std::string_view ptx) {
+  syntax::Parsed parsed = syntax::parse(std::string(ptx));
+  if (has_error(parsed.diagnostics)) throw Refused(parsed.diagnostics);
+  ir::Lowered lowered = ir::lower(parsed.tree);
+  if (has_error(lowered.diagnostics)) throw Refused(lowered.diagnostics);
+  const Diagnostics found = check::check(lowered.module);
+  if (has_error(found)) throw Refused(found);
+  return std::move(lowered.module);
+}
+
+launch::Record record_of(const ir::Module& module, const ir::Function& entry, const launch::Signature& signature,
+                         const launch::Shape& shape, std::uint32_t dynamic_shared) {
+  launch::Record record = value_or_throw(launch::make_record(signature, parameters(entry), shape));
+  record.entry = std::string(entry.name.view());
+  record.target = module.target;
+  record.dynamic_shared = dynamic_shared;
+  return record;
+}
+
+}  // namespace
+
+Value::Value(launch::Element element, const void* memory, std::vector<std::int64_t> shape)
+    : shape_(std::make_shared<const std::vector<std::int64_t>>(std::move(shape))) {
+  DLTensor tensor;
+  tensor.data = const_cast<void*>(memory);
+  tensor.ndim = static_cast<std::int32_t>(shape_->size());
+  tensor.dtype = spell(element);
+  tensor.shape = const_cast<std::int64_t*>(shape_->data());
+  what_ = tensor;
+}
+
+Value::Value(const DLTensor& tensor) : what_(tensor) {}
+
+Expected<std::uint64_t> Value::bits(const launch::ScalarArgument& argument) const {
+  if (const auto* whole = std::get_if<std::int64_t>(&what_)) return pack(argument, *whole);
+  if (const auto* whole = std::get_if<std::uint64_t>(&what_)) return pack(argument, *whole);
+  if (const auto* real = std::get_if<double>(&what_)) return pack(argument, *real);
+  return Diagnostic(Code::wrong_scalar, Place{},
+                    cat("argument `", argument.name, "`: a tensor where the kernel takes a ", argument.type));
+}
+
+void refuse_size(std::size_t elements, std::span<const std::int64_t> shape) {
+  Text text;
+  for (const std::int64_t size : shape) text << (text.size() == 0 ? "" : ", ") << size;
+  throw Refused({Diagnostic(Code::wrong_dimension, Place{},
+                            cat("memory of ", elements, " elements as a tensor of shape (", text.view(), ')'))});
+}
+
+std::vector<launch::Declared> parameters(const ir::Function& entry) {
+  std::vector<launch::Declared> list;
+  for (const ir::Variable& parameter : entry.parameters)
+    list.push_back(
+        {std::string(parameter.name.view()), static_cast<std::uint32_t>(ir::bytes(parameter)), parameter.alignment});
+  return list;
+}
+
+struct Program::State {
+  std::string text;
+  launch::Record record;
+  std::vector<bool> is_tensor;  // of each argument of the signature
+
+  struct Ready {
+    launch::Executor* on;  // null: that of the device
+    DLDevice device;
+    launch::Dim3 grid;
+    std::shared_ptr<const Plan> plan;
+  };
+  std::mutex mutex;
+  std::vector<Ready> ready;  // one an executor and device: of the grid that ran last
+
+  std::shared_ptr<const Plan> plan(const Run& how, DLDevice device);
+};
+
+std::shared_ptr<const Plan> Program::State::plan(const Run& how, DLDevice device) {
+  const launch::Dim3 grid = how.grid.value_or(record.grid);
+  const std::lock_guard lock(mutex);
+  const auto is_it = [&](const Ready& one) { return one.on == how.on && one.device == device; };
+  auto found = std::find_if(ready.begin(), ready.end(), is_it);
+  if (found != ready.end() && found->grid == grid) return found->plan;
+  launch::Record wanted = record;
+  wanted.grid = grid;
+  std::shared_ptr<const Plan> made =
+      value_or_throw(how.on ? Plan::make(*how.on, device, text, wanted) : Plan::make(device, text, wanted));
+  if (found == ready.end()) found = ready.insert(ready.end(), {how.on, device, grid, nullptr});
+  found->grid = grid;
+  found->plan = made;
+  return made;
+}
+
+Program::Program(const author::Built& built, const launch::Signature& signature, const launch::Shape& shape)
+    : state_(std::make_unique<State>()) {
+  std::vector<Place> lines;
+  state_->text = ir::emit(built.module, {}, &lines);
+  const ir::Function& entry = entry_of(built.module, {});
+  state_->record = record_of(built.module, entry, signature, shape, built.dynamic_shared);
+  state_->record.lines = std::move(lines);
+  for (const launch::Argument& one : signature) state_->is_tensor.push_back(one.kind == launch::Argument::Kind::tensor);
+}
+
+Program::Program(std::string_view ptx, std::string_view entry, const launch::Signature& signature,
+                 const launch::Shape& shape, std::uint32_t dynamic_shared)
+    : state_(std::make_unique<State>()) {
+  state_->text = ptx;
+  const ir::Module module = read(ptx);
+  state_->record = record_of(module, entry_of(module, entry), signature, shape, dynamic_shared);
+  for (const launch::Argument& one : signature) state_->is_tensor.push_back(one.kind == launch::Argument::Kind::tensor);
+}
+
+Program::~Program() = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+
+const std::string& Program::text() const { return state_->text; }
+const launch::Record& Program::record() const { return state_->record; }
+
+void Program::run(std::span<const Value> values, const Run& how) {
+  const launch::Record& record = state_->record;
+  if (values.size() != state_->is_tensor.size())
+    throw Refused(
+        {Diagnostic(Code::argument_count, Place{},
+                    cat(record.entry, ": expected ", state_->is_tensor.size(), " arguments, got ", values.size()))});
+  std::vector<DLTensor> tensors;
+  std::vector<std::uint64_t> scalars;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!state_->is_tensor[i]) {
+      scalars.push_back(value_or_throw(values[i].bits(record.scalars[scalars.size()])));
+    } else if (const DLTensor* tensor = values[i].tensor()) {
+      tensors.push_back(*tensor);
+    } else {
+      throw Refused({Diagnostic(Code::wrong_element, Place{},
+                                cat(record.entry, ": argument `", record.tensors[tensors.size()].name,
+                                    "`: a number where the kernel takes a tensor"))});
+    }
+  }
+  // As in Python: the device of the first tensor that is on a GPU, else the host.
+  const auto on_gpu = [](const DLTensor& t) { return normal(t.device).type == DeviceType::cuda; };
+  const auto first = std::find_if(tensors.begin(), tensors.end(), on_gpu);
+  const DLDevice device = first == tensors.end() ? DLDevice{} : normal(first->device);
+  const std::shared_ptr<const Plan> plan = state_->plan(how, device);
+  Framework framework;
+  framework.stream = how.stream;
+  framework.outputs = std::span<const DLTensor>(tensors).subspan(plan->inputs());
+  value_or_throw(plan->call(std::span<const DLTensor>(tensors).first(plan->inputs()), scalars, framework));
+}
+
+}  // namespace ptx::interop

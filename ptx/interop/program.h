@@ -1,0 +1,122 @@
+// A kernel that C++ runs: its text, what its arguments are, the shape of its launch.
+//
+//   ptx::Program axpy(built, {ptx::tensor("x", ptx::Element::f32, {"n"}), ptx::tensor("y", ptx::Element::f32, {"n"}),
+//                             ptx::scalar("a", "f32")},
+//                     {.grid = {4}, .block = {128}});
+//   axpy.run({x, y, 2.0});                     // std::vector, std::span: host memory, so the simulator runs it
+//   axpy.run({dx, dy, 2.0}, {.stream = s});    // DLTensor on a GPU: the driver of that GPU
+//
+// What cannot run throws Refused, with every reason and the argument's name. Nothing here copies tensors or waits for a
+// GPU.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ptx/author/builder.h"
+#include "ptx/interop/plan.h"
+#include "ptx/launch/signature.h"
+
+namespace ptx::interop {
+
+// The element type of a C++ type. Types that C++ has not (f16, bf16, e4m3) are given by name: view(Element::bf16, ...).
+template <class T>
+constexpr std::optional<launch::Element> element_of() {
+  using launch::Element;
+  if constexpr (std::same_as<T, float>) return Element::f32;
+  if constexpr (std::same_as<T, double>) return Element::f64;
+  if constexpr (std::same_as<T, bool>) return Element::boolean;
+  if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+    constexpr Element is_signed[] = {Element::s8, Element::s16, Element::s32, Element::s64};
+    constexpr Element is_unsigned[] = {Element::u8, Element::u16, Element::u32, Element::u64};
+    constexpr int log = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return std::signed_integral<T> ? is_signed[log] : is_unsigned[log];
+  }
+  return std::nullopt;
+}
+
+// One argument of a run: a tensor, whose memory stays the caller's, or a scalar.
+class Value {
+ public:
+  template <std::ranges::contiguous_range R>
+    requires(element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>().has_value())
+  Value(R&& memory)  // of one dimension
+      : Value(*element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>(), std::ranges::data(memory),
+              {static_cast<std::int64_t>(std::ranges::size(memory))}) {}
+  Value(launch::Element element, const void* memory, std::vector<std::int64_t> shape);
+  Value(const DLTensor& tensor);
+  Value(std::integral auto value) { set(value); }
+  Value(std::floating_point auto value) : what_(static_cast<double>(value)) {}
+
+  const DLTensor* tensor() const { return std::get_if<DLTensor>(&what_); }
+  // Its bits as this parameter takes them. wrong_scalar where they do not fit.
+  Expected<std::uint64_t> bits(const launch::ScalarArgument& argument) const;
+
+ private:
+  void set(std::signed_integral auto value) { what_ = static_cast<std::int64_t>(value); }
+  void set(std::unsigned_integral auto value) { what_ = static_cast<std::uint64_t>(value); }
+
+  std::variant<std::int64_t, std::uint64_t, double, DLTensor> what_;
+  std::shared_ptr<const std::vector<std::int64_t>> shape_;  // of the tensor, where it is ours
+};
+
+// Host memory as a tensor of these sizes, row-major; refused unless it has as many elements.
+template <std::ranges::contiguous_range R>
+Value view(R&& memory, std::vector<std::int64_t> shape);
+inline Value view(launch::Element element, const void* memory, std::vector<std::int64_t> shape) {
+  return Value(element, memory, std::move(shape));
+}
+
+// How one run differs from the next.
+struct Run {
+  std::optional<launch::Dim3> grid{};  // another than the shape's
+  void* stream = nullptr;              // CUstream
+  launch::Executor* on = nullptr;      // instead of the one that the tensors' device has: a simulator with options
+};
+
+class Program {
+ public:
+  // Refused where signature and kernel do not fit each other: see launch::make_record.
+  Program(const author::Built& built, const launch::Signature& signature, const launch::Shape& shape);
+  // Of any PTX text that passes check; `entry` may be empty where there is one.
+  Program(std::string_view ptx, std::string_view entry, const launch::Signature& signature, const launch::Shape& shape,
+          std::uint32_t dynamic_shared = 0);
+  ~Program();
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+
+  // One value for each argument of the signature, in its order. Several threads may run one Program.
+  void run(std::initializer_list<Value> values, const Run& how = {}) { run({values.begin(), values.size()}, how); }
+  void run(std::span<const Value> values, const Run& how = {});
+
+  const std::string& text() const;
+  const launch::Record& record() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Of the kernel's one .entry.
+std::vector<launch::Declared> parameters(const ir::Function& entry);
+
+[[noreturn]] void refuse_size(std::size_t elements, std::span<const std::int64_t> shape);
+
+template <std::ranges::contiguous_range R>
+Value view(R&& memory, std::vector<std::int64_t> shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  if (static_cast<std::int64_t>(std::ranges::size(memory)) != elements) refuse_size(std::ranges::size(memory), shape);
+  constexpr auto element = element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
+  static_assert(element.has_value(), "no element type of tensors is this C++ type: view(Element::..., data, shape)");
+  return Value(*element, std::ranges::data(memory), std::move(shape));
+}
+
+}  // namespace ptx::interop

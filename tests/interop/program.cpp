@@ -1,0 +1,122 @@
+// Kernels run from C++: a signature, values, the simulator; what is refused, and how.
+#include "ptx/interop/program.h"
+
+#include <doctest/doctest.h>
+
+#include "ptx/author/kernel.h"
+#include "ptx/sim/simulator.h"
+
+namespace ptx::interop {
+namespace {
+
+using launch::Element, launch::output, launch::scalar, launch::tensor;
+using namespace ptx::modifiers;
+
+// out[i] = a * x[i] + y[i], i < n
+author::Built axpy() {
+  return author::kernel({.name = "axpy", .target = "sm_80"}, [](author::Kernel& k) {
+    k.add_pointer("x"), k.add_pointer("y"), k.add_pointer("out");
+    k.add_raw("f32", "a"), k.add_raw("u32", "n");
+    const std::string names[] = {"x", "y", "out"};
+    const std::vector<author::Reg> p = k.global_pointers(names);
+    const author::Reg factor = k.param(f32, "a"), count = k.param(u32, "n");
+    const author::Reg first = k.from(k.ctaid_x(), u32) * 32;
+    const author::Reg i = first + k.tid_x();
+    k.ret(author::when(i >= count));
+    const author::Reg v = k.scalar(f32), w = k.scalar(f32), offset = i * 4;
+    k.ld(global, f32, v, k.at(p[0] + offset));
+    k.ld(global, f32, w, k.at(p[1] + offset));
+    k.fma(rn, f32, w, factor, v, w);
+    k.st(global, f32, k.at(p[2] + offset), w);
+    k.ret();
+  });
+}
+
+const launch::Signature signature = {tensor("x", Element::f32, {"n"}), tensor("y", Element::f32, {"n"}),
+                                     scalar("a", "f32"), scalar("n", "u32"), output("out", Element::f32, {"n"})};
+
+std::string message(auto&& work) {
+  try {
+    work();
+  } catch (const author::Refused& refused) {
+    return refused.why().front().message;
+  }
+  return "";
+}
+
+TEST_CASE("vectors and scalars in, results in the caller's memory") {
+  Program program(axpy(), signature, {.grid = {2}, .block = {32}});
+  std::vector<float> x(50, 3), out(50);
+  const std::vector<float> y(50, 1);
+  program.run({x, y, 2, 50, out});
+  CHECK(out[0] == 7);
+  CHECK(out[49] == 7);
+  program.run({x, y, 0.5, 10u, std::span(out)}, {.grid = launch::Dim3{1}});
+  CHECK(out[9] == 2.5);
+  CHECK(out[10] == 7);
+  sim::Simulator own({.seed = 7});
+  program.run({x, y, -1.0f, 50, out}, {.on = &own});
+  CHECK(out[49] == -2);
+  Program moved = std::move(program);
+  moved.run({x, y, 1, 50, out});
+  CHECK(out[49] == 4);
+}
+
+TEST_CASE("text of any origin, by the name of its entry") {
+  const std::string text = ir::emit(axpy().module);
+  Program program(text, "axpy", signature, {.block = {32}});
+  std::vector<float> x(4, 1), y(4, 1), out(4);
+  program.run({x, y, 1, 4, out});
+  CHECK(out[3] == 2);
+  CHECK(message([&] { Program(text, "other", signature, {}); }) == "there is no such .entry; the module has: axpy");
+  CHECK(message([&] { Program(".version 8.0\n.target sm_80\n.entry k() { nonsense; }\n", "", {}, {}); }) != "");
+}
+
+TEST_CASE("memory with several dimensions, and types that C++ has not") {
+  const auto built = author::kernel({.name = "k", .target = "sm_80"}, [](author::Kernel& k) {
+    auto [x] = k.pointers({"x"});
+    const author::Reg h = k.scalar(b16, 0x3f80);
+    k.st(global, b16, k.at(x, 2 * 5), h);
+    k.ret();
+  });
+  Program program(built, {tensor("x", Element::bf16, {2, "columns"})}, {});
+  std::vector<std::uint16_t> bits(6);
+  program.run({view(Element::bf16, bits.data(), {2, 3})});
+  CHECK(bits[5] == 0x3f80);
+  std::vector<std::int32_t> words(6);
+  CHECK(message([&] { view(words, {2, 4}); }) == "memory of 6 elements as a tensor of shape (2, 4)");
+  CHECK(message([&] { program.run({view(words, {2, 3})}); }) ==
+        "k: argument `x`: its dtype is s32, the kernel takes bf16");
+  CHECK(message([&] {
+          program.run({view(Element::bf16, bits.data(), {3, 2})});
+        }).find("dimension 0 of shape (3, 2) is 3, the kernel takes 2") != std::string::npos);
+}
+
+TEST_CASE("wrong values are refused with the argument's name, before anything runs") {
+  Program program(axpy(), signature, {.block = {32}});
+  std::vector<float> x(4, 1), y(5, 1), out(4, 9);
+  CHECK(message([&] { program.run({x, x, 1, 4}); }) == "axpy: expected 5 arguments, got 4");
+  CHECK(message([&] { program.run({x, y, 1, 4, out}); }).find("argument `y`") != std::string::npos);
+  CHECK(message([&] { program.run({x, x, 1, -4, out}); }) == "argument `n`: -4 does not fit a parameter of type u32");
+  CHECK(message([&] { program.run({x, x, out, 4, out}); }) == "argument `a`: a tensor where the kernel takes a f32");
+  CHECK(message([&] { program.run({x, 2, 1, 4, out}); }) ==
+        "axpy: argument `y`: a number where the kernel takes a tensor");
+  CHECK(out[0] == 9);
+  CHECK(message([&] { Program(axpy(), {tensor("x", Element::f32, {"n"})}, {}); }) ==
+        "parameter `y` of the kernel is no argument of the signature");
+}
+
+TEST_CASE("what the simulator finds names the author's line") {
+  Program program(axpy(), signature, {.block = {32}});
+  std::vector<float> x(4, 1), out(4);
+  try {
+    program.run({x, x, 1, 5, out});  // n is a scalar of its own: the kernel reads a fifth element
+    FAIL("nothing was refused");
+  } catch (const author::Refused& refused) {
+    CHECK(refused.why().front().code == Code::out_of_bounds);
+    CHECK(refused.why().front().place.file.view() == __FILE__);
+  }
+}
+
+}  // namespace
+}  // namespace ptx::interop
