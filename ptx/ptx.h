@@ -35,6 +35,7 @@
 #include "ptx/author/warp.h"
 
 // Running: a kernel with its signature, on tensors; below it what a launch is, and who runs it.
+#include "ptx/cuda/assemblers.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/interop/program.h"
 #include "ptx/launch/executor.h"
@@ -45,7 +46,7 @@
 // The names of every program that runs a kernel.
 namespace ptx {
 using author::Refused;
-using interop::Program;
+using interop::Entry, interop::Program;
 using interop::view;
 using launch::Element, launch::Signature;
 using launch::output, launch::scalar, launch::tensor;

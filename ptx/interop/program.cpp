@@ -38,23 +38,23 @@ const ir::Function& entry_of(const ir::Module& module, std::string_view name) {
                                 "; the module has:", names.view()))});
 }
 
-ir::Module read(std::string_view ptx) {
-  syntax::Parsed parsed = syntax::parse(std::string(ptx));
+ir::Module read(const std::string& ptx, Name file) {
+  syntax::Parsed parsed = syntax::parse(ptx, file);
   if (has_error(parsed.diagnostics)) throw Refused(parsed.diagnostics);
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (has_error(lowered.diagnostics)) throw Refused(lowered.diagnostics);
-  const Diagnostics found = check::check(lowered.module);
+  const Diagnostics found = check::check(lowered.module, false, true);
   if (has_error(found)) throw Refused(found);
   return std::move(lowered.module);
 }
 
-launch::Record record_of(const ir::Module& module, const ir::Function& entry, const launch::Signature& signature,
-                         const launch::Shape& shape, std::uint32_t dynamic_shared) {
-  launch::Record record = value_or_throw(launch::make_record(signature, parameters(entry), shape));
-  record.entry = std::string(entry.name.view());
-  record.target = module.target;
-  record.dynamic_shared = dynamic_shared;
-  return record;
+void describe(const ir::Module& module, std::string_view name, Entry& entry) {
+  const ir::Function& function = entry_of(module, name);
+  entry.name = std::string(function.name.view());
+  entry.target = module.target;
+  for (const ir::Variable& parameter : function.parameters)
+    entry.parameters.push_back(
+        {std::string(parameter.name.view()), static_cast<std::uint32_t>(ir::bytes(parameter)), parameter.alignment});
 }
 
 }  // namespace
@@ -86,12 +86,15 @@ void refuse_size(std::size_t elements, std::span<const std::int64_t> shape) {
                             cat("memory of ", elements, " elements as a tensor of shape (", text.view(), ')'))});
 }
 
-std::vector<launch::Declared> parameters(const ir::Function& entry) {
-  std::vector<launch::Declared> list;
-  for (const ir::Variable& parameter : entry.parameters)
-    list.push_back(
-        {std::string(parameter.name.view()), static_cast<std::uint32_t>(ir::bytes(parameter)), parameter.alignment});
-  return list;
+Entry::Entry(const author::Built& built) : dynamic_shared(built.dynamic_shared) {
+  text = ir::emit(built.module, {}, &lines);
+  describe(built.module, {}, *this);
+}
+
+Entry::Entry(std::string ptx, std::string_view entry, std::string_view file) : text(std::move(ptx)) {
+  describe(read(text, Name(file)), entry, *this);
+  const auto count = static_cast<std::uint32_t>(std::count(text.begin(), text.end(), '\n')) + 2;
+  for (std::uint32_t line = 0; line < count; ++line) lines.push_back({Name(file), line, 0});
 }
 
 struct Program::State {
@@ -127,22 +130,14 @@ std::shared_ptr<const Plan> Program::State::plan(const Run& how, DLDevice device
   return made;
 }
 
-Program::Program(const author::Built& built, const launch::Signature& signature, const launch::Shape& shape)
+Program::Program(Entry entry, const launch::Signature& signature, const launch::Shape& shape)
     : state_(std::make_unique<State>()) {
-  std::vector<Place> lines;
-  state_->text = ir::emit(built.module, {}, &lines);
-  const ir::Function& entry = entry_of(built.module, {});
-  state_->record = record_of(built.module, entry, signature, shape, built.dynamic_shared);
-  state_->record.lines = std::move(lines);
-  for (const launch::Argument& one : signature) state_->is_tensor.push_back(one.kind == launch::Argument::Kind::tensor);
-}
-
-Program::Program(std::string_view ptx, std::string_view entry, const launch::Signature& signature,
-                 const launch::Shape& shape, std::uint32_t dynamic_shared)
-    : state_(std::make_unique<State>()) {
-  state_->text = ptx;
-  const ir::Module module = read(ptx);
-  state_->record = record_of(module, entry_of(module, entry), signature, shape, dynamic_shared);
+  launch::Record& record = state_->record = value_or_throw(launch::make_record(signature, entry.parameters, shape));
+  record.entry = std::move(entry.name);
+  record.target = std::move(entry.target);
+  record.dynamic_shared = entry.dynamic_shared;
+  record.lines = std::move(entry.lines);
+  state_->text = std::move(entry.text);
   for (const launch::Argument& one : signature) state_->is_tensor.push_back(one.kind == launch::Argument::Kind::tensor);
 }
 

@@ -81,13 +81,23 @@ struct Run {
   launch::Executor* on = nullptr;      // instead of the one that the tensors' device has: a simulator with options
 };
 
+// A kernel as text: what a Program is made of.
+struct Entry {
+  std::string text;
+  std::string name, target;
+  std::vector<launch::Declared> parameters;
+  std::uint32_t dynamic_shared = 0;  // bytes
+  std::vector<Place> lines;          // of the author, as launch::Record has them
+
+  Entry(const author::Built& built);
+  // Of any PTX that passes check: its .entry of this name, or the only one. `file` is what messages call the text.
+  Entry(std::string ptx, std::string_view entry, std::string_view file = {});
+};
+
 class Program {
  public:
   // Refused where signature and kernel do not fit each other: see launch::make_record.
-  Program(const author::Built& built, const launch::Signature& signature, const launch::Shape& shape);
-  // Of any PTX text that passes check; `entry` may be empty where there is one.
-  Program(std::string_view ptx, std::string_view entry, const launch::Signature& signature, const launch::Shape& shape,
-          std::uint32_t dynamic_shared = 0);
+  Program(Entry entry, const launch::Signature& signature, const launch::Shape& shape);
   ~Program();
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;
@@ -103,9 +113,6 @@ class Program {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Of the kernel's one .entry.
-std::vector<launch::Declared> parameters(const ir::Function& entry);
 
 [[noreturn]] void refuse_size(std::size_t elements, std::span<const std::int64_t> shape);
 

@@ -3,6 +3,7 @@
 // message.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ struct Argument {
 
 // A size, or the name of one: 512, "rows".
 struct Size : Dimension {
-  Size(std::int64_t size) : Dimension{size, {}} {}
+  Size(std::integral auto size) : Dimension{static_cast<std::int64_t>(size), {}} {}
   Size(const char* symbol) : Dimension{-1, symbol} {}
 };
 

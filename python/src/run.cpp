@@ -6,10 +6,8 @@
 #include <cstring>
 
 #include "ptx/base/text.h"
-#include "ptx/check/check.h"
-#include "ptx/ir/lower.h"
+#include "ptx/interop/program.h"
 #include "ptx/sim/simulator.h"
-#include "ptx/syntax/parse.h"
 #include "python/src/module.h"
 
 namespace ptx::python {
@@ -18,30 +16,6 @@ namespace {
 using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
 launch::Dim3 three(const Three& size) { return {std::get<0>(size), std::get<1>(size), std::get<2>(size)}; }
-
-ir::Module read(const std::string& text, const std::string& file) {
-  syntax::Parsed parsed = syntax::parse(text, Name(file));
-  if (has_error(parsed.diagnostics)) raise(Phase::parse, parsed.diagnostics);
-  ir::Lowered lowered = ir::lower(parsed.tree);
-  if (has_error(lowered.diagnostics)) raise(Phase::parse, lowered.diagnostics);
-  const Diagnostics found = check::check(lowered.module, false, true);
-  if (has_error(found)) raise(Phase::parse, found);
-  return std::move(lowered.module);
-}
-
-const ir::Function& entry_named(const ir::Module& module, const std::string& name) {
-  std::vector<const ir::Function*> found;
-  for (const ir::Function& function : module.functions)
-    if (function.entry && !function.declaration && (name.empty() || function.name.view() == name))
-      found.push_back(&function);
-  if (found.size() == 1) return *found.front();
-  Text names;
-  for (const ir::Function& function : module.functions)
-    if (function.entry) names << ' ' << function.name.view();
-  throw nb::value_error(cat(found.empty() ? "there is no such .entry" : "there are several .entry, name one",
-                            "; the file has:", names.view())
-                            .c_str());
-}
 
 // One argument: bytes of a scalar, or a buffer that outlives the run.
 struct Argument {
@@ -71,65 +45,41 @@ void take(nb::list values, Arguments& out) {
   }
 }
 
-// The parameter block and the buffers, by the entry's parameters.
-struct Filled {
-  launch::Record record;
-  std::vector<std::byte> block;
-  std::vector<launch::Buffer> buffers;
-};
-
-void add(Filled& made, const ir::Variable& parameter, Argument& argument) {
-  using Kind = launch::Parameter::Kind;
-  const auto size = static_cast<std::uint32_t>(ir::bytes(parameter));
-  const std::uint32_t given = argument.is_buffer ? 8 : static_cast<std::uint32_t>(argument.scalar.size());
-  if (size != given)
-    throw nb::value_error(
-        cat("parameter ", parameter.name.view(), " has ", size, " bytes, its argument ", given).c_str());
-  const std::string name(parameter.name.view());
-  std::uint64_t bits = 0;
+// An argument as the entry's parameter takes it: a buffer is a tensor of bytes, the rest are bits.
+void add(const launch::Declared& parameter, const Argument& argument, launch::Signature& signature,
+         std::vector<interop::Value>& values) {
   if (argument.is_buffer) {
-    const auto bytes = static_cast<std::int64_t>(argument.buffer.len);
-    launch::append(made.record, {Kind::tensor, name, 0, size, static_cast<std::uint32_t>(made.record.tensors.size())},
-                   parameter.alignment);
-    made.record.tensors.push_back({name, launch::Element::u8, {{bytes, {}}}, 1, false});
-    made.buffers.push_back({argument.buffer.buf, {bytes}, {1}, static_cast<std::uint64_t>(bytes)});
-    bits = reinterpret_cast<std::uint64_t>(argument.buffer.buf);
-  } else {
-    launch::append(made.record, {Kind::scalar, name, 0, size, static_cast<std::uint32_t>(made.record.scalars.size())},
-                   parameter.alignment);
-    made.record.scalars.push_back({name, std::string(isa::info(parameter.type).name)});
-    std::memcpy(&bits, argument.scalar.data(), std::min<std::size_t>(size, sizeof bits));
+    signature.push_back(launch::tensor(parameter.name, launch::Element::u8, {argument.buffer.len}));
+    values.push_back(interop::view(launch::Element::u8, argument.buffer.buf, {argument.buffer.len}));
+    return;
   }
-  made.block.resize(made.record.parameter_bytes);
-  std::memcpy(made.block.data() + made.record.parameters.back().offset, &bits, size);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, argument.scalar.data(), std::min(argument.scalar.size(), sizeof bits));
+  signature.push_back(launch::scalar(parameter.name, cat('b', 8 * argument.scalar.size())));
+  values.push_back(bits);
 }
 
-void run(const nb::bytes& bytes, const std::string& file, const std::string& entry, const Three& grid,
-         const Three& block, const Three& cluster, std::uint32_t dynamic_shared, const nb::list& values) {
-  const std::string text(bytes.c_str(), bytes.size());
-  const ir::Module module = read(text, file);
-  const ir::Function& function = entry_named(module, entry);
+void run(const nb::bytes& bytes, const std::string& file, const std::string& name, const Three& grid,
+         const Three& block, const Three& cluster, std::uint32_t dynamic_shared, const nb::list& list) {
   Arguments arguments;
-  take(values, arguments);
-  if (arguments.list.size() != function.parameters.size())
-    throw nb::value_error(
-        cat(function.name.view(), " takes ", function.parameters.size(), " arguments, got ", arguments.list.size())
-            .c_str());
-  Filled made;
-  made.record.entry = std::string(function.name.view());
-  made.record.target = module.target;
-  made.record.grid = three(grid), made.record.block = three(block), made.record.cluster = three(cluster);
-  made.record.dynamic_shared = dynamic_shared;
-  for (std::uint32_t line = 0; line <= std::count(text.begin(), text.end(), '\n') + 1; ++line)
-    made.record.lines.push_back({Name(file), line, 0});
-  for (std::size_t i = 0; i < arguments.list.size(); ++i) add(made, function.parameters[i], arguments.list[i]);
-  const Expected<Done> done = [&]() -> Expected<Done> {
+  take(list, arguments);
+  try {
+    interop::Entry entry(std::string(bytes.c_str(), bytes.size()), name, file);
+    entry.dynamic_shared = dynamic_shared;
+    const std::size_t wanted = entry.parameters.size(), got = arguments.list.size();
+    if (wanted != got) throw nb::value_error(cat(entry.name, " takes ", wanted, " arguments, got ", got).c_str());
+    launch::Signature signature;
+    std::vector<interop::Value> values;
+    for (std::size_t i = 0; i < got; ++i) add(entry.parameters[i], arguments.list[i], signature, values);
+    interop::Program program(std::move(entry), signature, {three(grid), three(block), three(cluster), {}});
     const nb::gil_scoped_release release;
-    auto program = sim::simulator().prepare(text, made.record);
-    if (!program) return program.why();
-    return (*program)->run(made.record, made.block, made.buffers, nullptr);
-  }();
-  if (!done) raise(Phase::simulation, done.why());
+    program.run(values);  // host memory: the simulator
+  } catch (const author::Refused& refused) {
+    const Code code = refused.why().front().code;
+    if (code == Code::no_such_entry || code == Code::parameter_layout)
+      throw nb::value_error(refused.why().front().message.c_str());
+    raise(static_cast<int>(code) < 4000 ? Phase::parse : Phase::simulation, refused.why());
+  }
 }
 
 }  // namespace

@@ -210,3 +210,8 @@ def test_the_driver_bounds_the_release(invented_driver):
 def test_a_variable_that_is_wrong(invented_driver):
     said = with_driver(invented_driver, "from pyptx.tools.doctor import report; print(report())", PYPTX_ASSEMBLER="gas")
     assert "assembler:" in said and "PTX4018 $PYPTX_ASSEMBLER: `gas` is no choice of an assembler" in said
+
+
+@needs_ptxas
+def test_blackwell_tile_from_cpp(tmp_path):
+    assert assemble(twin("blackwell_tile", "256"), tmp_path) == ""

@@ -64,12 +64,12 @@ TEST_CASE("vectors and scalars in, results in the caller's memory") {
 
 TEST_CASE("text of any origin, by the name of its entry") {
   const std::string text = ir::emit(axpy().module);
-  Program program(text, "axpy", signature, {.block = {32}});
+  Program program(Entry(text, "axpy"), signature, {.block = {32}});
   std::vector<float> x(4, 1), y(4, 1), out(4);
   program.run({x, y, 1, 4, out});
   CHECK(out[3] == 2);
-  CHECK(message([&] { Program(text, "other", signature, {}); }) == "there is no such .entry; the module has: axpy");
-  CHECK(message([&] { Program(".version 8.0\n.target sm_80\n.entry k() { nonsense; }\n", "", {}, {}); }) != "");
+  CHECK(message([&] { Entry(text, "other"); }) == "there is no such .entry; the module has: axpy");
+  CHECK(message([&] { Entry(".version 8.0\n.target sm_80\n.entry k() { nonsense; }\n", ""); }) != "");
 }
 
 TEST_CASE("memory with several dimensions, and types that C++ has not") {

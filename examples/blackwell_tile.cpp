@@ -1,0 +1,96 @@
+// One tile of a Blackwell matrix product: C(128, 128) = A(128, K) @ B(128, K)^T, bf16 in, f32 out, both with K last.
+// One thread copies and multiplies, tcgen05.mma accumulates in tensor memory, four warps read it out. One stage, so
+// copies and products take turns: the shortest kernel that is right, not the fastest. Prints the PTX.
+#include <cstdio>
+#include <string>
+
+#include "ptx/author/barrier.h"
+#include "ptx/author/copy.h"
+#include "ptx/author/kernel.h"
+#include "ptx/author/literal.h"
+#include "ptx/author/shared.h"
+#include "ptx/author/tcgen05.h"
+
+using namespace ptx::modifiers;
+using namespace ptx::author::literals;
+namespace author = ptx::author;
+using author::Address, author::Kernel, author::Operand, author::Reg, author::Shared, author::when;
+
+constexpr int M = 128, N = 128, tile_k = 64;  // a row of a stage is 128 bytes, the width of the swizzle
+
+std::string blackwell_tile(int K) {
+  const auto built = author::kernel({.name = "blackwell_tile", .target = "sm_100a"}, [&](Kernel& k) {
+    for (const char* tensor : {"A", "B", "C"}) k.add_pointer(tensor);
+    const Reg map_a = k.tensor_map("A"), map_b = k.tensor_map("B");
+    const std::string outputs[] = {"C"};
+    const Reg pc = k.global_pointers(outputs)[0];
+    const Shared a = author::shared(k, bf16, {M, tile_k}, author::Swizzle::b128);
+    const Shared b = author::shared(k, bf16, {N, tile_k}, author::Swizzle::b128);
+    const Shared slot = author::shared(k, b32, {1});  // the address in tensor memory, as alloc writes it
+    const author::Barriers barriers = author::barriers(k, 2);
+    const Address full = barriers[0].where, done = barriers[1].where;
+
+    const Reg tid = k.from(k.tid_x(), u32);
+    const Reg warp_index = tid >> 5;
+    const Reg leader = tid == 0, first_warp = warp_index == 0;
+    k.if_(first_warp, [&] {
+      "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"_ptx(slot.address(), N);
+      "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"_ptx();
+    });
+    k.if_(leader, [&] {
+      k.mbarrier(init, shared_cta, b64, full, 1);
+      k.mbarrier(init, shared_cta, b64, done, 1);
+      k.fence(proxy, async, shared_cta);
+    });
+    "tcgen05.fence::before_thread_sync"_ptx();
+    "bar.sync"_ptx(0);
+    "tcgen05.fence::after_thread_sync"_ptx();
+    const Reg accumulator = k.scalar(b32), phase = k.scalar(u32, 0);
+    k.ld(shared, b32, accumulator, slot.address());
+
+    const std::uint32_t kind = author::tcgen05::instruction_descriptor({.m = M, .n = N, .ab_type = "bf16"});
+    const Reg from_a = author::tcgen05::masked_descriptor(k, a), from_b = author::tcgen05::masked_descriptor(k, b);
+    k.range(0, K, tile_k, [&](const Reg& at) {
+      k.if_(leader, [&] {
+        k.mbarrier(arrive, expect_tx, shared_cta, b64, author::sink(), full, (M + N) * tile_k * 2);
+        author::tensor::load(k, {.to = a.address(), .map = map_a, .at = {at, 0}, .bar = full});
+        author::tensor::load(k, {.to = b.address(), .map = map_b, .at = {at, 0}, .bar = full});
+        author::mbarrier::wait(full, phase);
+        const Reg later = at != 0, always = k.scalar(pred);
+        "setp.eq.u32"_ptx(always, 0, 0);
+        for (int step = 0; step < tile_k / 16;
+             ++step) {  // 16 elements along a row: 32 bytes, two units of a descriptor
+          const Reg step_a = from_a + 2 * step, step_b = from_b + 2 * step;
+          k.tcgen05(mma, cta_group_1, kind_f16, k.at(accumulator), step_a, step_b, k.from(kind, u32),
+                    step == 0 ? later : always);
+        }
+        k.tcgen05(commit, cta_group_1, mbarrier_arrive_one, shared_cluster, b64, done);
+      });
+      author::mbarrier::wait(done, phase);  // the products have read the stage, and are in tensor memory after the last
+      phase ^= 1;
+    });
+    "tcgen05.fence::after_thread_sync"_ptx();
+
+    // Thread t has row t: its warp reads 32 lanes of tensor memory, 32 columns at a time.
+    const Reg lanes = accumulator + (warp_index << 21);  // lane 32 * warp, in bits 31..16 of an address
+    const Reg out = pc + tid * (N * 4);
+    const author::RegArray values = k.array(b32, 32);
+    for (int column = 0; column < N; column += 32) {
+      "tcgen05.ld.sync.aligned.32x32b.x32.b32"_ptx(k.vector(values), k.at(lanes, column));
+      "tcgen05.wait::ld.sync.aligned"_ptx();
+      for (unsigned i = 0; i < 32; i += 4)
+        k.st(global, v4, b32, k.at(out, 4 * (column + static_cast<int>(i))),
+             k.vector({values[i], values[i + 1], values[i + 2], values[i + 3]}));
+    }
+    "tcgen05.fence::before_thread_sync"_ptx();
+    "bar.sync"_ptx(0);
+    k.if_(first_warp, [&] { "tcgen05.dealloc.cta_group::1.sync.aligned.b32"_ptx(accumulator, N); });
+    k.ret();
+  });
+  return ptx::ir::emit(built.module);
+}
+
+int main(int argc, char** argv) {
+  const int K = argc > 1 ? std::stoi(argv[1]) : 256;
+  std::fputs(blackwell_tile(K).c_str(), stdout);
+}
