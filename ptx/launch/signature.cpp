@@ -47,7 +47,7 @@ Expected<Done> append_declared(Record& record, const Signature& signature, const
   const Expected<std::uint32_t> size = is_tensor ? Expected<std::uint32_t>(8u) : scalar_bytes(argument->type);
   if (!size) return size.why();
   if (declared.bytes != *size)
-    return refused("parameter `", declared.name, "` of the kernel has ", declared.bytes, " bytes, the signature's ",
+    return refused("parameter ", declared.name, " has ", declared.bytes, " bytes, the signature's ",
                    is_tensor ? "tensor is an address of " : argument->type, is_tensor ? "8" : cat(" has ", *size));
   const auto kind = is_tensor ? Parameter::Kind::tensor : Parameter::Kind::scalar;
   std::uint32_t source = 0;
