@@ -53,8 +53,8 @@ std::string blackwell_tile(int K) {
     k.range(0, K, tile_k, [&](const Reg& at) {
       k.if_(leader, [&] {
         k.mbarrier(arrive, expect_tx, shared_cta, b64, author::sink(), full, (M + N) * tile_k * 2);
-        author::tensor::load(k, {.to = a.address(), .map = map_a, .at = {at, 0}, .bar = full});
-        author::tensor::load(k, {.to = b.address(), .map = map_b, .at = {at, 0}, .bar = full});
+        author::tensor_copy::load(k, a.address(), map_a, {at, 0}, full);
+        author::tensor_copy::load(k, b.address(), map_b, {at, 0}, full);
         author::mbarrier::wait(k, full, phase);
         const Reg later = at != 0, always = k.scalar(pred);
         "setp.eq.u32"_ptx(always, 0, 0);
@@ -66,7 +66,8 @@ std::string blackwell_tile(int K) {
         }
         k.tcgen05(commit, cta_group_1, mbarrier_arrive_one, shared_cluster, b64, done);
       });
-      author::mbarrier::wait(k, done, phase);  // the products have read the stage, and are in tensor memory after the last
+      author::mbarrier::wait(k, done,
+                             phase);  // the products have read the stage, and are in tensor memory after the last
       phase ^= 1;
     });
     "tcgen05.fence::after_thread_sync"_ptx();

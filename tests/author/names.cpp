@@ -57,7 +57,7 @@ TEST_CASE("functions of C and POSIX are called as ever") {
   char byte = 0;
   CHECK(read(-1, &byte, 1) == -1);
   CHECK(wait(nullptr) == -1);  // this process has no children
-  if (byte != 0) sync();  // compiled, not called: it writes all disks
+  if (byte != 0) sync();       // compiled, not called: it writes all disks
   CHECK(alloca(8) != nullptr);
 }
 
