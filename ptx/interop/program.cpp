@@ -122,8 +122,9 @@ std::shared_ptr<const Plan> Program::State::plan(const Run& how, DLDevice device
   if (found != ready.end() && found->grid == grid) return found->plan;
   launch::Record wanted = record;
   wanted.grid = grid;
-  std::shared_ptr<const Plan> made =
-      value_or_throw(how.on ? Plan::make(*how.on, device, text, wanted) : Plan::make(device, text, wanted));
+  std::shared_ptr<const Plan> made = value_or_throw(found != ready.end() ? found->plan->reshaped(wanted)
+                                                    : how.on             ? Plan::make(*how.on, device, text, wanted)
+                                                                         : Plan::make(device, text, wanted));
   if (found == ready.end()) found = ready.insert(ready.end(), {how.on, device, grid, nullptr});
   found->grid = grid;
   found->plan = made;
