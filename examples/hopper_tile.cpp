@@ -40,7 +40,7 @@ std::string hopper_tile(int K) {
 
     // A's box is 64 x 64. B's is 64 x 128, as two blocks of 64 columns (128 bytes) behind each other: a map of rank 3.
     const auto fetch = [&](const Shared& a, const Shared& b, const author::Address& bar, const Operand& at) {
-      "mbarrier.arrive.expect_tx.shared::cta.b64"_ptx(author::sink(), bar, stage_bytes);
+      "mbarrier.arrive.expect_tx.shared::cta.b64"_ptx(k.scalar(b64), bar, stage_bytes);
       author::tensor_copy::load(k, a.address(), map_a, {at, 0}, bar);
       author::tensor_copy::load(k, b.address(), map_b, {0, at, 0}, bar);
     };
