@@ -104,9 +104,9 @@ void add_tensor_map(launch::Record& record, const std::string& tensor, const std
 // Whether a tensor argument of this element, or of bits, takes tensors of another.
 bool element_takes(const std::string& wanted, bool untyped, const std::string& given) {
   launch::TensorArgument argument;
-  argument.element = element_named(wanted);
+  argument.element = value_or_raise(launch::element_named(wanted));
   argument.untyped = untyped;
-  return launch::takes(argument, element_named(given));
+  return launch::takes(argument, value_or_raise(launch::element_named(given)));
 }
 
 // (name, element, dimensions, whether it is an output) of each tensor; a dimension is a size or the name of a symbol.
@@ -197,7 +197,8 @@ void init_record(nb::module_& m) {
       .def(
           "takes",
           [](const Record& self, std::size_t index, const std::string& element) {
-            return !element.empty() && launch::takes(self.tensors.at(index), element_named(element));
+            return !element.empty() &&
+                   launch::takes(self.tensors.at(index), value_or_raise(launch::element_named(element)));
           },
           nb::arg("index"), nb::arg("element"), "Whether tensor `index` may have elements of this type")
       .def_ro("entry", &Record::entry)
