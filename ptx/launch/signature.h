@@ -64,8 +64,8 @@ Expected<Record> make_record(const Signature& signature, const std::vector<Decla
 
 // --- The parts ---
 
-Expected<Element> element_named(std::string_view name);         // "f32", "e4m3"
-Expected<std::uint32_t> scalar_bytes(std::string_view type);    // of a parameter of this type: 4 of "u32", 1 of "pred"
+Expected<Element> element_named(std::string_view name);       // "f32", "e4m3"
+Expected<std::uint32_t> scalar_bytes(std::string_view type);  // of a parameter of this type: 4 of "u32", 1 of "pred"
 
 // Append an argument, and the kernel parameter that carries it (of a tensor only with `parameter`).
 void add_tensor(Record& record, TensorArgument tensor, bool parameter = true);
