@@ -49,26 +49,25 @@ std::string hopper_tile(int K) {
     });
 
     const RegArray acc = k.array(f32, M * N / 128);
+    std::vector<Operand> d;
+    for (unsigned i = 0; i < acc.count; ++i) d.push_back(acc[i]);
     const author::Pipeline ring = author::pipeline(k, stages);
     k.range(0, K, tile_k, [&](const Reg& at) {
       const auto [stage, phase] = ring.advance();
       const Shared a = sa[stage], b = sb[stage];
       const author::Address bar = full[stage].where;
       author::mbarrier::wait(k, bar, phase);
-      author::wgmma::fence(k);
+      "wgmma.fence.sync.aligned"_ptx();
       const Reg later = at != 0;
       for (int step = 0; step < tile_k / 16; ++step) {
-        author::wgmma::Mma mma{
-            .shape = {M, N, 16}, .d_type = "f32", .a_type = "bf16", .b_type = "bf16", .a = a, .b = b};
-        for (unsigned i = 0; i < acc.count; ++i) mma.d.push_back(acc[i]);
-        mma.scale_d = step == 0 ? Operand(later) : Operand(1);
-        mma.trans_b = 1;
-        mma.a_offset = step * 16 * 2;    // 16 elements along a row of A
-        mma.b_offset = step * 16 * 128;  // 16 rows of B
-        author::wgmma::mma_async(k, mma);
+        author::wgmma::mma_async(k, {M, N, 16}, f32, bf16, bf16, d, a, b,
+                                 {.scale_d = step == 0 ? Operand(later) : Operand(1),
+                                  .trans_b = 1,
+                                  .a_k_offset = step * 16 * 2,      // 16 elements along a row of A
+                                  .b_k_offset = step * 16 * 128});  // 16 rows of B
       }
-      author::wgmma::commit_group(k);
-      author::wgmma::wait_group(k, 0);
+      "wgmma.commit_group.sync.aligned"_ptx();
+      "wgmma.wait_group.sync.aligned"_ptx(0);
       "bar.sync"_ptx(0);  // every warp has read the stage
       const Reg next = at + stages * tile_k;
       k.if_(leader, [&] { k.if_(next < K, [&] { fetch(a, b, bar, next); }); });

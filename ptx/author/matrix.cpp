@@ -1,5 +1,8 @@
-// Matrix instructions.
+// Matrix instructions: descriptors, and the operands that the rows of an instruction ask for. What is legal the rows
+// say (isa/forms/{wgmma,matrix}.def).
 #include "ptx/author/matrix.h"
+
+#include <algorithm>
 
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
@@ -10,42 +13,78 @@ namespace ptx::author {
 using isa::Type;
 
 namespace wgmma {
+namespace {
 
-void fence(Builder& b) { b.emit("wgmma.fence.sync.aligned"); }
-void commit_group(Builder& b) { b.emit("wgmma.commit_group.sync.aligned"); }
-void wait_group(Builder& b, std::int64_t pending) { b.emit("wgmma.wait_group.sync.aligned", {pending}); }
-
-std::uint64_t descriptor_bits(Builder& b, std::int64_t leading, std::int64_t stride, int swizzle, int base_offset) {
-  for (const auto& [name, bytes] :
-       {std::pair{"leading_byte_offset", leading}, std::pair{"stride_byte_offset", stride}}) {
-    if (bytes < 0 || bytes % 16 != 0 || bytes >> 4 > 0x3fff)
-      b.refuse(Code::bad_argument,
-               cat(name, " = ", bytes, " does not fit a descriptor: a multiple of 16 up to 262128"));
-  }
-  if (swizzle < 0 || swizzle > 3) b.refuse(Code::bad_argument, cat("swizzle = ", swizzle, "; legal: 0 to 3"));
-  if (base_offset < 0 || base_offset > 7)
-    b.refuse(Code::bad_argument, cat("base_offset = ", base_offset, "; legal: 0 to 7"));
-  return static_cast<std::uint64_t>(leading >> 4) << 16 | static_cast<std::uint64_t>(stride >> 4) << 32 |
-         static_cast<std::uint64_t>(base_offset) << 49 | static_cast<std::uint64_t>(swizzle) << 62;
+std::uint64_t field(Builder& b, std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high)
+    b.refuse(Code::bad_argument, cat(name, " = ", value, "; legal: ", low, " to ", high));
+  return static_cast<std::uint64_t>(value);
 }
 
-Reg make_descriptor(Builder& b, const Operand& start, std::uint64_t bits, std::int64_t offset) {
-  Reg address;
-  if (start.is_register()) {
-    address = {&b, start.ir.id, start.type};
-    if (integer_bits(start.type) == 32) {
-      address = b.scalar(Type::u64);
-      b.emit("cvt.u64.u32", {address, start});
-    } else if (integer_bits(start.type) != 64) {
-      b.refuse(Code::bad_operand, "a descriptor starts at a 32- or 64-bit address in shared memory");
-    }
-  } else {
-    address = b.scalar(Type::u64);
+std::uint64_t offset_field(Builder& b, std::string_view name, std::int64_t bytes) {
+  if (bytes < 0 || bytes % 16 != 0 || bytes >> 4 > 0x3fff)
+    b.refuse(Code::bad_argument, cat(name, " = ", bytes, " does not fit a descriptor: a multiple of 16 up to 262128"));
+  return static_cast<std::uint64_t>(bytes >> 4);
+}
+
+// The fields that do not depend on the address.
+std::uint64_t bits_of(Builder& b, const options::make_descriptor& o) {
+  return offset_field(b, "leading_byte_offset", o.leading_byte_offset) << 16 |
+         offset_field(b, "stride_byte_offset", o.stride_byte_offset) << 32 |
+         field(b, "base_offset", o.base_offset, 0, 7) << 49 | field(b, "swizzle", o.swizzle, 0, 3) << 62;
+}
+
+Reg address_of(Builder& b, const Operand& start) {
+  if (start.is_register() && integer_bits(start.type) == 64) return {&b, start.ir.id, start.type};
+  const Reg address = b.scalar(Type::u64);
+  if (!start.is_register())
     b.emit("mov.u64", {address, start});
-  }
-  if (offset != 0) {
+  else if (integer_bits(start.type) == 32)
+    b.emit("cvt.u64.u32", {address, start});
+  else
+    b.refuse(Code::bad_operand, "a descriptor starts at a 32- or 64-bit address in shared memory");
+  return address;
+}
+
+options::make_descriptor fields_of(const TileLayout& layout, std::int64_t offset) {
+  return {.leading_byte_offset = layout.leading,
+          .stride_byte_offset = layout.stride,
+          .swizzle = arch::info(layout.swizzle).wgmma,
+          .addr_byte_offset = offset};
+}
+
+// Of a tile, `offset` bytes in. One at a fixed address is formed once for as long as the place where it was formed is
+// certain to have run.
+Reg tile_descriptor(const Shared& tile, std::int64_t offset) {
+  Builder& b = *tile.builder;
+  if (!tile.tile) b.refuse(Code::bad_operand, cat("`", tile.name(), "` is no wgmma tile; allocate it with wgmma_tile"));
+  const options::make_descriptor fields = fields_of(*tile.tile, offset);
+  if (tile.moving) return make_descriptor(b, tile, fields);
+  Builder::State& state = b.state();
+  const std::pair key{tile.symbol.id, tile.offset + offset};
+  const auto known = state.descriptors.find(key);
+  if (known != state.descriptors.end() && state.holds(known->second.token)) return known->second.reg;
+  const Reg made = make_descriptor(b, tile, fields);
+  state.descriptors[key] = {made, state.token()};
+  return made;
+}
+
+// The form among the mnemonic's that takes A so: registers, or a descriptor. Null: the modifiers are no form's.
+const isa::Match* form_for(const isa::Mnemonic& mnemonic, bool registers) {
+  for (const isa::Match& match : mnemonic.matches)
+    for (const isa::Pattern& pattern : match.operands)
+      if (match.form->word(pattern.row->name) == "a" && (pattern.length != 0) == registers) return &match;
+  return nullptr;
+}
+
+}  // namespace
+
+Reg make_descriptor(Builder& b, const Operand& start, const options::make_descriptor& o) {
+  const std::uint64_t bits = bits_of(b, o);
+  Reg address = address_of(b, start);
+  if (o.addr_byte_offset != 0) {
     const Reg moved = b.scalar(Type::u64);
-    b.emit("add.s64", {moved, address, offset});
+    b.emit("add.s64", {moved, address, o.addr_byte_offset});
     address = moved;
   }
   const Reg made = b.scalar(Type::u64);
@@ -57,154 +96,149 @@ Reg make_descriptor(Builder& b, const Operand& start, std::uint64_t bits, std::i
   return made;
 }
 
-Reg masked_descriptor(Builder& b, const Operand& start, std::int64_t offset, std::uint64_t mask, std::uint64_t bits) {
+Reg auto_descriptor(Builder& b, const Operand& start, const Type& type, const Extents& shape, const Major& major,
+                    const options::auto_descriptor&) {
+  return make_descriptor(b, start, fields_of(tile_layout(b, type, shape[0], shape[1], major.mn), 0));
+}
+
+Reg masked_descriptor(Builder& b, const Operand& start, const options::masked_descriptor& o) {
   Reg address{&b, start.ir.id, start.type};
   if (!start.is_register()) {
     address = b.scalar(Type::u32);
     b.emit("mov.u32", {address, start});
   }
-  if (offset != 0) address = add(address, offset);
-  const Reg low = shr(and_(address, mask), 4);
+  if (o.byte_offset != 0) address = add(address, o.byte_offset);
+  const Reg low = shr(and_(address, o.mask), 4);
   const Reg made = b.scalar(Type::u64);
   b.emit("cvt.u64.u32", {made, low});
-  b.emit("or.b64", {made, made, bits});
+  b.emit("or.b64", {made, made, o.const_bits});
   return made;
 }
 
-Reg tile_descriptor(const Shared& tile, std::int64_t offset) {
-  Builder& b = *tile.builder;
-  if (!tile.tile) b.refuse(Code::bad_operand, cat("`", tile.name(), "` is no wgmma tile; allocate it with wgmma_tile"));
-  const std::uint64_t bits =
-      descriptor_bits(b, tile.tile->leading, tile.tile->stride, arch::info(tile.tile->swizzle).wgmma, 0);
-  return make_descriptor(b, tile, bits, offset);
-}
-
-namespace {
-
-enum class Family { half, tf32, fp8, integer, binary };
-
-Family family(Builder& b, std::string_view type) {
-  if (type == "f16" || type == "bf16") return Family::half;
-  if (type == "tf32") return Family::tf32;
-  if (type == "e4m3" || type == "e5m2") return Family::fp8;
-  if (type == "s8" || type == "u8") return Family::integer;
-  if (type == "b1") return Family::binary;
-  b.refuse(Code::bad_argument, cat("wgmma has no operand of type ", type, "; legal: f16 bf16 tf32 e4m3 e5m2 s8 u8 b1"));
-}
-
-// A predicate as it is; a number becomes one by mov and setp.
-Operand predicate(Builder& b, const Operand& scale) {
-  if (scale.is_register()) {
-    if (scale.type != Type::pred) b.refuse(Code::bad_operand, "scale_d is a predicate register, or a number");
-    return scale;
+// The operands are those that the row of the types names, so that the row alone knows which types can be scaled,
+// transposed or sparse.
+void mma_async(Builder& b, const Shape& shape, const Type& dtype_d, const Type& dtype_a, const Type& dtype_b,
+               const std::vector<Operand>& d, const MatrixA& a, const MatrixB& bb, const options::mma_async& o) {
+  const bool registers = std::holds_alternative<std::vector<Operand>>(a);
+  const auto operand_of = [&](const auto& matrix, std::int64_t offset) {
+    const auto* tile = std::get_if<Shared>(&matrix);
+    return tile ? Operand(tile_descriptor(*tile, offset)) : std::get<Operand>(matrix);
+  };
+  const Operand matrix_a = registers ? b.vector(std::get<std::vector<Operand>>(a)) : operand_of(a, o.a_k_offset);
+  const Operand matrix_b = operand_of(bb, o.b_k_offset);
+  if (o.scale_d.value.is_register() && o.scale_d.value.type != Type::pred)
+    b.refuse(Code::bad_operand, "scale_d is a predicate register, or a number");
+  const isa::Mnemonic* mnemonic =
+      isa::resolve(cat("wgmma.mma_async", o.metadata ? ".sp" : "", ".sync.aligned.m", shape[0], 'n', shape[1], 'k',
+                       shape[2], o.satfinite ? ".satfinite." : ".", isa::info(dtype_d).name, '.',
+                       isa::info(dtype_a).name, '.', isa::info(dtype_b).name, dtype_a == Type::b1 ? ".and.popc" : ""));
+  struct Choice {
+    std::string_view name;
+    int value, usual;
+  };
+  const Choice choices[] = {
+      {"scale_a", o.scale_a, 1}, {"scale_b", o.scale_b, 1}, {"trans_a", o.trans_a, 0}, {"trans_b", o.trans_b, 0}};
+  std::vector<Operand> operands{b.vector(d), matrix_a, matrix_b};
+  if (o.metadata) operands.insert(operands.end(), {*o.metadata, o.selector});
+  operands.push_back(o.scale_d.value);
+  if (const isa::Match* form = form_for(*mnemonic, registers)) {
+    for (const Choice& choice : choices) {
+      const bool taken = std::any_of(form->operands.begin(), form->operands.end(), [&](const isa::Pattern& pattern) {
+        return form->form->word(pattern.row->name) == choice.name;
+      });
+      if (taken)
+        operands.push_back(choice.value);
+      else if (choice.value != choice.usual)
+        b.refuse(Code::bad_argument, cat(choice.name, " = ", choice.value, ": ", mnemonic->text,
+                                         registers ? " with A in registers" : "", " has no ", choice.name));
+    }
   }
-  const Reg p = b.scalar(Type::pred), number = b.scalar(Type::u32);
-  b.emit("mov.u32", {number, scale});
-  b.emit("setp.ne.b32", {p, number, 0});
-  return p;
-}
-
-void check_immediates(Builder& b, const Mma& what) {
-  for (const int scale : {what.scale_a, what.scale_b}) {
-    if (scale != 1 && scale != -1) b.refuse(Code::bad_argument, cat("scale_a, scale_b: ", scale, "; legal: 1 -1"));
-  }
-  for (const int trans : {what.trans_a, what.trans_b}) {
-    if (trans != 0 && trans != 1) b.refuse(Code::bad_argument, cat("trans_a, trans_b: ", trans, "; legal: 0 1"));
-  }
-}
-
-}  // namespace
-
-void mma_async(Builder& b, const Mma& what) {
-  check_immediates(b, what);
-  const Family types = family(b, what.a_type);
-  const bool half = types == Family::half, scaled = half || types == Family::tf32 || types == Family::fp8;
-  const bool from_registers = std::holds_alternative<std::vector<Operand>>(what.a);
-  if (!half && (what.trans_a || what.trans_b))
-    b.refuse(Code::bad_argument, cat("only f16 and bf16 can be transposed, not ", what.a_type));
-  if (from_registers && what.trans_a) b.refuse(Code::bad_argument, "A in registers cannot be transposed");
-  if (!scaled && (what.scale_a != 1 || what.scale_b != 1))
-    b.refuse(Code::bad_argument, cat("operands of type ", what.a_type, " cannot be negated"));
-  Operand a, bb;
-  if (const auto* tile = std::get_if<Shared>(&what.a))
-    a = tile_descriptor(*tile, what.a_offset);
-  else if (from_registers)
-    a = b.vector(std::get<std::vector<Operand>>(what.a));
-  else
-    a = std::get<Operand>(what.a);
-  if (const auto* tile = std::get_if<Shared>(&what.b))
-    bb = tile_descriptor(*tile, what.b_offset);
-  else
-    bb = std::get<Operand>(what.b);
-  const Operand p = predicate(b, what.scale_d);
-  Text text;
-  text << "wgmma.mma_async.sync.aligned.m" << what.shape[0] << 'n' << what.shape[1] << 'k' << what.shape[2];
-  text << '.' << what.d_type << '.' << what.a_type << '.' << what.b_type;
-  if (types == Family::binary) text << ".and.popc";
-  if (what.saturate) text << ".satfinite";
-  std::vector<Operand> operands{b.vector(what.d), a, bb, p};
-  if (scaled) operands.insert(operands.end(), {what.scale_a, what.scale_b});
-  if (half && !from_registers) operands.push_back(what.trans_a);
-  if (half) operands.push_back(what.trans_b);
-  b.emit(isa::resolve(text.view()), operands, what.guard);
+  b.emit(mnemonic, operands, o.pred);
 }
 
 }  // namespace wgmma
 
-void mma_sync(Builder& b, const MmaSync& what) {
-  for (const auto& [name, layout] : {std::pair{"a_layout", &what.a_layout}, std::pair{"b_layout", &what.b_layout}}) {
-    if (*layout != "row" && *layout != "col")
-      b.refuse(Code::bad_argument, cat(name, " = ", *layout, "; legal: row col"));
-  }
-  const std::string text =
-      cat("mma.sync.aligned.m", what.shape[0], 'n', what.shape[1], 'k', what.shape[2], '.', what.a_layout, '.',
-          what.b_layout, '.', what.d_type, '.', what.a_type, '.', what.b_type, '.', what.c_type);
-  b.emit(isa::resolve(text), std::array{b.vector(what.d), b.vector(what.a), b.vector(what.b), b.vector(what.c)},
-         what.guard);
+namespace mma {
+
+void sync(Builder& b, const Shape& shape, const Type& dtype_d, const Type& dtype_a, const Type& dtype_b,
+          const Type& dtype_c, const std::vector<Operand>& d, const std::vector<Operand>& a,
+          const std::vector<Operand>& bb, const std::vector<Operand>& c, const options::sync& o) {
+  if (o.scale_a.has_value() != o.scale_b.has_value())
+    b.refuse(Code::bad_argument, "scaled blocks need both scale_a and scale_b");
+  Text text;
+  const auto modifier = [&](const std::optional<Modifier>& given) {
+    if (given) text << '.' << given->text;
+  };
+  text << (!o.metadata ? "mma"
+           : o.ordered ? "mma.sp::ordered_metadata"
+                       : "mma.sp")
+       << ".sync.aligned.m" << shape[0] << 'n' << shape[1] << 'k' << shape[2] << '.' << o.a_layout.text << '.'
+       << o.b_layout.text;
+  modifier(o.kind);
+  if (o.scale_a) text << ".block_scale";
+  modifier(o.scale_vec);
+  if (o.satfinite) text << ".satfinite";
+  for (const Type type : {dtype_d, dtype_a, dtype_b, dtype_c}) text << '.' << isa::info(type).name;
+  if (o.dtype_scale) text << '.' << isa::info(*o.dtype_scale).name;
+  modifier(o.op);
+  if (o.op) text << ".popc";
+  modifier(o.rnd);
+  std::vector<Operand> operands{b.vector(d), b.vector(a), b.vector(bb), b.vector(c)};
+  if (o.metadata) operands.insert(operands.end(), {*o.metadata, o.selector});
+  const auto scale = [&](const Operand& of, const std::optional<std::vector<Operand>>& id) {
+    operands.insert(operands.end(), {of, b.vector(id.value_or(std::vector<Operand>{0, 0}))});
+  };
+  if (o.scale_a) scale(*o.scale_a, o.id_a), scale(*o.scale_b, o.id_b);
+  b.emit(isa::resolve(text.view()), operands, o.pred);
 }
 
+}  // namespace mma
+
+namespace matrix {
 namespace {
 
-bool has_word(std::string_view dotted, std::string_view word) {
-  return (cat('.', dotted, '.')).find(cat('.', word, '.')) != std::string::npos;
+bool has_modifier(std::string_view dotted, std::string_view modifier) {
+  return (cat('.', dotted, '.')).find(cat('.', modifier, '.')) != std::string::npos;
 }
 
-std::string_view count_word(Builder& b, std::string_view layout, std::size_t registers) {
-  for (const std::string_view count : {"x1", "x2", "x4"}) {
-    if (!has_word(layout, count)) continue;
-    if (static_cast<std::size_t>(count[1] - '0') != registers)
-      b.refuse(Code::bad_argument, cat("layout ", layout, " with ", registers, " registers"));
-    return count;
-  }
-  b.refuse(Code::bad_argument, cat("layout ", layout, " names none of x1 x2 x4"));
+// "x4": as `layout` says it ("m8n8.x4.trans", of old), which has to agree with the registers.
+std::string count_of(Builder& b, const std::optional<std::string>& layout, std::size_t registers) {
+  const std::string count = cat('x', registers);
+  if (layout && !has_modifier(*layout, count))
+    b.refuse(Code::bad_argument,
+             cat("layout ", *layout, " with ", registers, " registers; legal: x1, x2 and x4 with as many"));
+  return count;
 }
 
 }  // namespace
 
-void stmatrix(Builder& b, const Address& to, std::span<const Operand> from, std::string_view layout, bool trans,
-              std::string_view shape, ir::Guard guard) {
-  const std::string text = cat("stmatrix.sync.aligned.", shape, '.', count_word(b, layout, from.size()),
-                               trans || has_word(layout, "trans") ? ".trans" : "", ".shared::cta.b16");
-  b.emit(isa::resolve(text), std::array{Operand(to), b.vector(from)}, guard);
+void ldmatrix(Builder& b, const std::vector<Operand>& dst, const Address& src, const options::ldmatrix& o) {
+  const bool trans = o.trans || (o.layout && has_modifier(*o.layout, "trans"));
+  const std::string text =
+      cat("ldmatrix.sync.aligned.m8n8.", count_of(b, o.layout, dst.size()), trans ? ".trans" : "", ".shared.b16");
+  b.emit(isa::resolve(text), std::array{b.vector(dst), Operand(src)}, o.pred);
 }
 
-void ldmatrix(Builder& b, std::span<const Operand> to, const Address& from, std::string_view layout, bool trans,
-              ir::Guard guard) {
-  const std::string text = cat("ldmatrix.sync.aligned.m8n8.", count_word(b, layout, to.size()),
-                               trans || has_word(layout, "trans") ? ".trans" : "", ".shared.b16");
-  b.emit(isa::resolve(text), std::array{b.vector(to), Operand(from)}, guard);
+void stmatrix(Builder& b, const Address& to, const std::vector<Operand>& regs, const options::stmatrix& o) {
+  const bool trans = o.trans || (o.layout && has_modifier(*o.layout, "trans"));
+  const bool bytes = o.shape.text == "m16n8";
+  const std::string text = cat("stmatrix.sync.aligned.", o.shape.text, '.', count_of(b, o.layout, regs.size()),
+                               trans || bytes ? ".trans" : "", ".shared::cta.", bytes ? "b8" : "b16");
+  b.emit(isa::resolve(text), std::array{Operand(to), b.vector(regs)}, o.pred);
 }
 
-void stmatrix_x4_trans_f32_bf16(Builder& b, std::span<const Reg> fragment, const Operand& base, const Reg& lane,
-                                const Operand& row_stride, std::vector<Reg> bf16, std::vector<Reg> packed) {
+void stmatrix_x4_trans_f32_bf16(Builder& b, const std::vector<Operand>& fragment, const Operand& base, const Reg& lane,
+                                const std::int64_t& stride, const options::stmatrix_x4_trans_f32_bf16& o) {
   if (fragment.empty() || fragment.size() % 8 != 0)
     b.refuse(Code::bad_argument, cat("a fragment of ", fragment.size(), " registers; a multiple of 8 is stored"));
-  if (!row_stride.is_integer()) b.refuse(Code::bad_argument, "row_stride is a number");
-  while (bf16.size() < 8) bf16.push_back(b.scalar(Type::b16));
-  while (packed.size() < 4) packed.push_back(b.scalar(Type::b32));
-  if (bf16.size() != 8 || packed.size() != 4)
-    b.refuse(Code::bad_argument, "tmp_bf16 has 8 registers and tmp_pack has 4");
-  const std::int64_t stride = row_stride.ir.value;
+  const auto temporaries = [&](const std::optional<std::vector<Operand>>& given, Type type, std::size_t count) {
+    std::vector<Operand> made = given.value_or(std::vector<Operand>());
+    while (made.size() < count) made.push_back(b.scalar(type));
+    if (made.size() != count) b.refuse(Code::bad_argument, "tmp_bf16 has 8 registers and tmp_pack has 4");
+    return made;
+  };
+  const std::vector<Operand> bf16 = temporaries(o.tmp_bf16, Type::b16, 8),
+                             packed = temporaries(o.tmp_pack, Type::b32, 4);
   const Reg in_warp = and_(lane, 31), warp = shr(lane, 5);
   const Reg element = b.scalar(Type::u32);
   b.emit("mad.lo.s32", {element, warp, 16, 0});
@@ -214,8 +248,7 @@ void stmatrix_x4_trans_f32_bf16(Builder& b, std::span<const Reg> fragment, const
   b.emit("mad.lo.s32", {element, half, stride * 8, element});
   const Reg column = and_(in_warp, 8);
   b.emit("add.s32", {element, element, column});
-  const Reg bytes = shl(element, 1);
-  const Reg start = add(base, bytes);
+  const Reg start = add(base, shl(element, 1));
   for (std::size_t group = 0; group < fragment.size() / 8; ++group) {
     for (std::size_t i = 0; i < 8; ++i) {
       b.open_scope();
@@ -224,9 +257,10 @@ void stmatrix_x4_trans_f32_bf16(Builder& b, std::span<const Reg> fragment, const
     }
     for (std::size_t i = 0; i < 4; ++i) b.emit("mov.b32", {packed[i], b.vector({bf16[2 * i], bf16[2 * i + 1]})});
     const Reg at = add(start, static_cast<std::int64_t>(group) * stride * 32);
-    const std::vector<Operand> registers(packed.begin(), packed.end());
-    stmatrix(b, b.address(at), registers, "x4.trans");
+    stmatrix(b, b.address(at), packed, {.trans = true, .pred = o.pred});
   }
 }
+
+}  // namespace matrix
 
 }  // namespace ptx::author

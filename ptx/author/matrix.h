@@ -1,66 +1,53 @@
-// Matrix instructions: wgmma and its descriptors, mma.sync, ldmatrix, stmatrix.
+// Matrix instructions of warps and warpgroups: wgmma and its descriptors, mma.sync, ldmatrix, stmatrix. The rows of the
+// functions are families/{wgmma,mma,matrix}.def; plain instructions are k.wgmma(...), k.movmatrix(...) in C++.
 #pragma once
 
 #include <array>
 #include <optional>
-#include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
+#include "ptx/author/modifiers.h"
 #include "ptx/author/shared.h"
 
 namespace ptx::author {
+
+using Shape = std::array<std::int64_t, 3>;    // (m, n, k)
+using Extents = std::array<std::int64_t, 2>;  // (rows, columns)
+
+// Which dimension's elements lie side by side.
+struct Major {
+  bool mn = false;  // else K
+};
+
+// Whether D is read: a predicate, its negation, or a number.
+struct Enable {
+  Operand value;
+  template <std::convertible_to<Operand> T>
+  Enable(const T& value) : value(value) {}
+};
 
 namespace wgmma {
 
 inline constexpr std::uint64_t masked_desc_b128 = 0x4000004000010000;
 
-void fence(Builder& builder);
-void commit_group(Builder& builder);
-void wait_group(Builder& builder, std::int64_t pending);
+using MatrixA = std::variant<Operand, Shared, std::vector<Operand>>;  // descriptor, tile, or registers
+using MatrixB = std::variant<Operand, Shared>;
 
-// Bits of a descriptor that do not depend on the address. Refused (bad_argument) where a field does not hold its value.
-std::uint64_t descriptor_bits(Builder& builder, std::int64_t leading, std::int64_t stride, int swizzle,
-                              int base_offset);
-// `start`: a 32- or 64-bit register, or a shared symbol.
-Reg make_descriptor(Builder& builder, const Operand& start, std::uint64_t bits, std::int64_t offset = 0);
-Reg masked_descriptor(Builder& builder, const Operand& start, std::int64_t offset = 0, std::uint64_t mask = 0x3FF80,
-                      std::uint64_t bits = masked_desc_b128);
-Reg tile_descriptor(const Shared& tile, std::int64_t offset = 0);  // of wgmma_tile; also of a stage
-
-struct Mma {
-  std::array<std::uint32_t, 3> shape{64, 8, 16};
-  std::string d_type{}, a_type{}, b_type{};  // "f32", "bf16", "e4m3"
-  std::vector<Operand> d{};
-  std::variant<Operand, Shared, std::vector<Operand>> a{};  // descriptor, tile, or registers
-  std::variant<Operand, Shared> b{};
-  Operand scale_d = 0;  // predicate, or a number: staged by setp
-  int scale_a = 1, scale_b = 1, trans_a = 0, trans_b = 0;
-  std::int64_t a_offset = 0, b_offset = 0;  // bytes into a tile
-  bool saturate = false;                    // .satfinite, integers
-  ir::Guard guard{};
-};
-// The immediates that the types have: scale for f16 bf16 tf32 fp8, transposition for f16 and bf16 (of a only from
-// shared memory).
-void mma_async(Builder& builder, const Mma& what);
+#define PTX_FAMILY "ptx/author/families/wgmma.def"
+#include "ptx/author/families/declare.def"
 
 }  // namespace wgmma
 
-struct MmaSync {
-  std::array<std::uint32_t, 3> shape{16, 8, 16};
-  std::string d_type{}, a_type{}, b_type{}, c_type{};
-  std::vector<Operand> d{}, a{}, b{}, c{};
-  std::string a_layout = "row", b_layout = "col";
-  ir::Guard guard{};
-};
-void mma_sync(Builder& builder, const MmaSync& what);
+namespace mma {
+#define PTX_FAMILY "ptx/author/families/mma.def"
+#include "ptx/author/families/declare.def"
+}  // namespace mma
 
-void stmatrix(Builder& builder, const Address& to, std::span<const Operand> from, std::string_view layout = "x4",
-              bool trans = false, std::string_view shape = "m8n8", ir::Guard guard = {});
-void ldmatrix(Builder& builder, std::span<const Operand> to, const Address& from, std::string_view layout = "x4",
-              bool trans = false, ir::Guard guard = {});
-// Eight f32 a group -> bf16 in shared memory, transposed.
-void stmatrix_x4_trans_f32_bf16(Builder& builder, std::span<const Reg> fragment, const Operand& base, const Reg& lane,
-                                const Operand& row_stride, std::vector<Reg> bf16 = {}, std::vector<Reg> packed = {});
+namespace matrix {
+#define PTX_FAMILY "ptx/author/families/matrix.def"
+#include "ptx/author/families/declare.def"
+}  // namespace matrix
 
 }  // namespace ptx::author

@@ -1,9 +1,8 @@
-// tcgen05: the words of each instruction in the manual's order. What is legal the rows say (isa/forms/tcgen05.def).
+// tcgen05: the modifiers of each instruction in the manual's order, and descriptors (manual 9.7.16.4). What is legal of
+// an instruction the rows say (isa/forms/tcgen05.def).
 #include "ptx/author/tcgen05.h"
 
-#include "ptx/arch/matrix.h"
 #include "ptx/author/detail/state.h"
-#include "ptx/author/matrix.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author::tcgen05 {
@@ -12,21 +11,15 @@ using isa::Type;
 
 namespace {
 
-std::string_view group(Builder& b, int cta_group) {
-  if (cta_group != 1 && cta_group != 2) b.refuse(Code::bad_argument, cat("cta_group = ", cta_group, "; legal: 1 2"));
-  return cta_group == 2 ? ".cta_group::2" : ".cta_group::1";
-}
-
-template <class... Words>
-const isa::Mnemonic* words(const Words&... parts) {
-  return isa::resolve(cat("tcgen05.", parts...));
-}
-
 Operand bracketed(Builder& b, const Operand& o) {
   return o.ir.kind == ir::Operand::Kind::address ? o : Operand(b.address(o));
 }
 
-// The predicate "accumulate into D".
+void add_modifier(Text& text, const std::optional<Modifier>& given) {
+  if (given) text << '.' << given->text;
+}
+
+// The predicate "accumulate into D": no row takes a number there.
 Operand predicate(Builder& b, const Operand& enable) {
   if (enable.is_register() && enable.type == Type::pred) return enable;
   const Reg p = b.scalar(Type::pred);
@@ -40,143 +33,226 @@ Operand predicate(Builder& b, const Operand& enable) {
   return p;
 }
 
+// The lanes of D that are not written. pyptx 0.1.1 writes a mask of zeros from PTX 8.8 on; without a version that the
+// author chose there is no reason to leave it out.
+std::optional<Operand> disabled_lanes(Builder& b, const options::mma& o) {
+  if (o.disable_output_lane) return o.disable_output_lane;
+  const isa::Version version = b.options().version;
+  const bool scaled = o.kind && o.kind->text.starts_with("kind::mx");
+  if (o.sparse || scaled || (version != isa::Version{} && version < isa::Version{8, 8})) return {};
+  const Reg zero = b.scalar(Type::u32);
+  b.emit("mov.u32", {zero, 0});
+  const bool pair = o.cta_group && o.cta_group->text == "cta_group::2";
+  return b.vector(std::vector<Operand>(pair ? 8 : 4, zero));
+}
+
+std::string count_modifier(int count) { return cat(".x", count); }
+
 }  // namespace
 
-void alloc(Builder& b, const Address& to, const Operand& columns, int cta_group) {
-  b.emit(words("alloc", group(b, cta_group), ".sync.aligned.shared::cta.b32"), std::array{Operand(to), columns});
-}
-
-void dealloc(Builder& b, const Operand& taddr, const Operand& columns, int cta_group) {
-  b.emit(words("dealloc", group(b, cta_group), ".sync.aligned.b32"), std::array{taddr, columns});
-}
-
-void relinquish_alloc_permit(Builder& b, int cta_group) {
-  b.emit(words("relinquish_alloc_permit", group(b, cta_group), ".sync.aligned"), {});
-}
-
-void mma(Builder& b, const Mma& what) {
-  const bool scaled = what.kind.starts_with("mx");
-  if (scaled && !(what.scale_a && what.scale_b))
-    b.refuse(Code::bad_argument, cat("kind ", what.kind, " takes the addresses of its scales: scale_a and scale_b"));
-  if (what.sparse && !what.sparse_metadata) b.refuse(Code::bad_argument, "a sparse mma takes sparse_metadata");
-  const Operand p = predicate(b, what.enable_d);
+void ld(Builder& b, const std::vector<Operand>& to, const Operand& taddr, const options::ld& o) {
   Text text;
-  text << (what.sparse ? "mma.sp" : "mma") << group(b, what.cta_group) << ".kind::" << what.kind;
+  text << "tcgen05.ld.sync.aligned";
+  add_modifier(text, o.shape);
+  text << count_modifier(o.count) << (o.pack ? ".pack::16b." : ".") << o.dtype.text;
+  std::vector<Operand> operands{b.vector(to), bracketed(b, taddr)};
+  if (o.split_offset) operands.push_back(*o.split_offset);
+  b.emit(isa::resolve(text.view()), operands, o.pred);
+}
+
+void st(Builder& b, const Operand& taddr, const std::vector<Operand>& from, const options::st& o) {
+  Text text;
+  text << "tcgen05.st.sync.aligned";
+  add_modifier(text, o.shape);
+  text << count_modifier(o.count) << (o.unpack ? ".unpack::16b." : ".") << o.dtype.text;
+  std::vector<Operand> operands{bracketed(b, taddr)};
+  if (o.split_offset) operands.push_back(*o.split_offset);
+  operands.push_back(b.vector(from));
+  b.emit(isa::resolve(text.view()), operands, o.pred);
+}
+
+void cp(Builder& b, const Operand& taddr, const Operand& descriptor, const options::cp& o) {
+  Text text;
+  text << "tcgen05.cp";
+  add_modifier(text, o.cta_group);
+  add_modifier(text, o.size);
+  add_modifier(text, o.multicast);
+  if (o.src_fmt) text << ".b8x16." << o.src_fmt->text;
+  b.emit(isa::resolve(text.view()), std::array{bracketed(b, taddr), descriptor}, o.pred);
+}
+
+void mma(Builder& b, const Operand& d, const Operand& a, const Operand& bb, const Operand& idesc,
+         const options::mma& o) {
+  const bool scaled = o.kind && o.kind->text.starts_with("kind::mx");
+  if (scaled && !(o.scale_vec_a && o.scale_vec_b))
+    b.refuse(Code::bad_argument, cat(o.kind->text, " takes the addresses of its scales: scale_vec_a and scale_vec_b"));
+  if (o.sparse && !o.sparse_metadata) b.refuse(Code::bad_argument, "a sparse mma takes sparse_metadata");
+  const Operand enable = o.pred_operand ? o.pred_operand->value
+                         : o.scale_d    ? o.scale_d->value
+                                        : Operand(o.enable_input_d);
+  const Operand p = predicate(b, enable);
+  Text text;
+  text << (o.sparse ? "tcgen05.mma.sp" : "tcgen05.mma");
+  add_modifier(text, o.cta_group);
+  add_modifier(text, o.kind);
   if (scaled) text << ".block_scale";
-  if (!what.scale_vectorsize.empty()) text << '.' << what.scale_vectorsize;
-  if (what.ashift) text << ".ashift";
-  if (!what.collector_a.empty()) text << ".collector::a::" << what.collector_a;
-  std::vector<Operand> operands{bracketed(b, what.d), what.a_is_tmem ? bracketed(b, what.a) : what.a, what.b};
-  if (what.sparse) operands.push_back(bracketed(b, *what.sparse_metadata));
-  operands.push_back(what.idesc);
-  if (scaled) operands.insert(operands.end(), {bracketed(b, *what.scale_a), bracketed(b, *what.scale_b)});
-  // The contract writes a mask of zeros (no lane disabled) from PTX 8.8 on, and when the version is left to us.
-  const isa::Version version = b.options().version;
-  if (!what.sparse && !scaled && (version == isa::Version{} || version >= isa::Version{8, 8})) {
-    const Reg zero = b.scalar(Type::u32);
-    b.emit("mov.u32", {zero, 0});
-    operands.push_back(b.vector(std::vector<Operand>(what.cta_group == 2 ? 8 : 4, zero)));
-  }
+  add_modifier(text, o.scale_vectorsize);
+  if (o.ashift) text << ".ashift";
+  if (o.collector_a) text << ".collector::a::" << *o.collector_a;
+  std::vector<Operand> operands{bracketed(b, d), o.a_is_tmem ? bracketed(b, a) : a, bb};
+  if (o.sparse) operands.push_back(bracketed(b, *o.sparse_metadata));
+  operands.push_back(idesc);
+  if (scaled) operands.insert(operands.end(), {bracketed(b, *o.scale_vec_a), bracketed(b, *o.scale_vec_b)});
+  if (const auto lanes = disabled_lanes(b, o)) operands.push_back(*lanes);
   operands.push_back(p);
-  if (what.scale_d) operands.push_back(*what.scale_d);
-  b.emit(words(text.view()), operands, what.guard);
+  if (o.scale_c) operands.push_back(*o.scale_c);
+  b.emit(isa::resolve(text.view()), operands, o.pred);
 }
 
-void commit(Builder& b, const Address& bar, int cta_group, const std::optional<Operand>& multicast,
-            std::string_view space) {
-  if (space != "cluster")
-    b.refuse(Code::bad_argument, cat("tcgen05.commit takes a barrier in .shared::cluster, not .shared::", space));
-  const isa::Mnemonic* m = words("commit", group(b, cta_group), ".mbarrier::arrive::one",
-                                 multicast ? ".shared::cluster.multicast::cluster.b64" : ".shared::cluster.b64");
-  if (multicast) {
-    b.emit(m, std::array{Operand(bar), *multicast});
-  } else {
-    b.emit(m, std::array{Operand(bar)});
-  }
+void mma_ws(Builder& b, const Operand& d, const Operand& a, const Operand& bb, const Operand& idesc,
+            const options::mma_ws& o) {
+  const Operand p = predicate(b, o.scale_d.value);
+  Text text;
+  text << "tcgen05.mma.ws" << (o.sparse_metadata ? ".sp" : "") << ".cta_group::1";
+  add_modifier(text, o.kind);
+  add_modifier(text, o.collector_usage);
+  std::vector<Operand> operands{bracketed(b, d), o.a_is_tmem ? bracketed(b, a) : a, bb};
+  if (o.sparse_metadata) operands.push_back(bracketed(b, *o.sparse_metadata));
+  operands.insert(operands.end(), {idesc, p});
+  if (o.zero_column_mask) operands.push_back(*o.zero_column_mask);
+  b.emit(isa::resolve(text.view()), operands, o.pred);
 }
 
-void fence_before_thread_sync(Builder& b) { b.emit("tcgen05.fence::before_thread_sync"); }
-void fence_after_thread_sync(Builder& b) { b.emit("tcgen05.fence::after_thread_sync"); }
-void wait_ld(Builder& b) { b.emit("tcgen05.wait::ld.sync.aligned"); }
-void wait_st(Builder& b) { b.emit("tcgen05.wait::st.sync.aligned"); }
-
-void ld(Builder& b, std::span<const Operand> to, const Operand& taddr, std::string_view shape, int count, bool pack) {
-  b.emit(words("ld.sync.aligned.", shape, ".x", count, pack ? ".pack::16b.b32" : ".b32"),
-         std::array{b.vector(to), bracketed(b, taddr)});
+void commit(Builder& b, const Address& bar, const options::commit& o) {
+  if (o.space.text != "cluster")
+    b.refuse(Code::bad_argument,
+             cat("tcgen05.commit takes a barrier in .shared::cluster, not .shared::", o.space.text));
+  if (o.multicast && !o.multicast_mask)
+    b.refuse(Code::bad_argument, "commit(multicast=True) needs multicast_mask=, the CTAs of the cluster");
+  Text text;
+  text << "tcgen05.commit";
+  add_modifier(text, o.cta_group);
+  text << ".mbarrier::arrive::one.shared::cluster" << (o.multicast_mask ? ".multicast::cluster.b64" : ".b64");
+  std::vector<Operand> operands{Operand(bar)};
+  if (o.multicast_mask) operands.push_back(*o.multicast_mask);
+  b.emit(isa::resolve(text.view()), operands, o.pred);
 }
 
-void st(Builder& b, const Operand& taddr, std::span<const Operand> from, std::string_view shape, int count,
-        bool unpack) {
-  b.emit(words("st.sync.aligned.", shape, ".x", count, unpack ? ".unpack::16b.b32" : ".b32"),
-         std::array{bracketed(b, taddr), b.vector(from)});
-}
-
-void cp(Builder& b, const Operand& taddr, const Operand& descriptor, int cta_group, std::string_view size) {
-  b.emit(words("cp", group(b, cta_group), '.', size), std::array{bracketed(b, taddr), descriptor});
-}
-
-void shift(Builder& b, const Operand& taddr, int cta_group) {
-  b.emit(words("shift", group(b, cta_group), ".down"), std::array{bracketed(b, taddr)});
-}
+// Descriptors --------------------------------------------------------------------------------------------------------
 
 namespace {
 
-[[noreturn]] void refuse(std::string message) {
-  throw Refused(Diagnostics{Diagnostic(Code::bad_argument, {}, std::move(message))});
+// One field of a descriptor; refused where it is out of its range.
+template <class T>
+std::uint64_t field(Builder& b, std::string_view name, T value, std::int64_t low, std::int64_t high, int at) {
+  if (value < low || value > high)
+    b.refuse(Code::bad_argument, cat(name, " = ", value, "; legal: ", low, " to ", high));
+  return static_cast<std::uint64_t>(value) << at;
 }
 
-std::uint32_t major_bit(std::string_view major) {
-  if (major != "K" && major != "MN") refuse(cat("major ", major, "; legal: K MN"));
-  return major == "MN";
+std::uint64_t negated(Builder& b, std::string_view name, int scale, int at) {
+  if (scale != 1 && scale != -1) b.refuse(Code::bad_argument, cat(name, " = ", scale, "; legal: 1 -1"));
+  return std::uint64_t{scale < 0} << at;
+}
+
+// The kind of mma that multiplies elements of a type, and their code there (arch/elements.def).
+const arch::ElementInfo& multiplied(Builder& b, std::string_view name, Type type) {
+  for (const arch::ElementInfo& element : arch::element_table)
+    if (element.lanes == 1 && element.name == isa::info(type).name && element.code != arch::no_code) return element;
+  std::string legal;
+  for (const arch::ElementInfo& element : arch::element_table)
+    if (element.lanes == 1 && element.code != arch::no_code) legal += cat(' ', element.name);
+  b.refuse(Code::bad_argument, cat(name, " = ", isa::info(type).name, "; legal:", legal));
+}
+
+std::uint64_t d_type(Builder& b, std::string_view kind, Type type) {
+  const bool integers = kind == "i8", halves = kind == "f16" || kind == "f8f6f4";
+  if (integers ? type == Type::s32 : type == Type::f32) return integers ? 2 : 1;
+  if (halves && type == Type::f16) return 0;
+  b.refuse(Code::bad_argument, cat("d_dtype = ", isa::info(type).name, "; legal with these operands: ",
+                                   integers ? "s32"
+                                   : halves ? "f32 f16"
+                                            : "f32"));
 }
 
 }  // namespace
 
-std::uint32_t instruction_descriptor(const InstructionDescriptor& of) {
-  if (of.m != 64 && of.m != 128 && of.m != 256) refuse(cat("m = ", of.m, "; legal: 64 128 256"));
-  if (of.n < 8 || of.n > 256 || of.n % 8 != 0) refuse(cat("n = ", of.n, " is not a multiple of 8 in 8..256"));
-  if (of.max_shift < 0 || of.max_shift > 3) refuse(cat("max_shift = ", of.max_shift, "; legal: 0 to 3"));
-  for (const int scale : {of.scale_a, of.scale_b}) {
-    if (scale != 1 && scale != -1) refuse(cat("scale ", scale, "; legal: 1 -1"));
+std::int64_t instruction_descriptor(Builder& b, const options::instruction_descriptor& o) {
+  const Type b_type = o.b_dtype.value_or(o.a_dtype);
+  const arch::ElementInfo &a = multiplied(b, "a_dtype", o.a_dtype), &bb = multiplied(b, "b_dtype", b_type);
+  if (a.mma != bb.mma)
+    b.refuse(Code::bad_argument,
+             cat("a_dtype = ", a.name, " and b_dtype = ", bb.name, " are of no one kind: ", a.mma, " and ", bb.mma));
+  if (o.m != 64 && o.m != 128 && o.m != 256) b.refuse(Code::bad_argument, cat("m = ", o.m, "; legal: 64 128 256"));
+  if (o.n < 8 || o.n > 256 || o.n % 8 != 0)
+    b.refuse(Code::bad_argument, cat("n = ", o.n, " is not a multiple of 8 in 8..256"));
+  std::uint64_t bits = std::uint64_t{o.sparse} << 2 | negated(b, "scale_a", o.scale_a, 13) |
+                       negated(b, "scale_b", o.scale_b, 14) | std::uint64_t{o.a_major.mn} << 15 |
+                       std::uint64_t{o.b_major.mn} << 16 | static_cast<std::uint64_t>(o.n / 8) << 17;
+  if (!o.scale_dtype) {  // table 42
+    bits |= field(b, "selector", o.selector, 0, o.sparse ? 3 : 0, 0) | std::uint64_t{o.saturate} << 3 |
+            d_type(b, a.mma, o.d_dtype) << 4 | static_cast<std::uint64_t>(a.code) << 7 |
+            static_cast<std::uint64_t>(bb.code) << 10 | static_cast<std::uint64_t>(o.m / 16) << 24 |
+            field(b, "max_shift", o.max_shift, 0, 3, 30);
+    if (o.saturate && a.mma != "i8") b.refuse(Code::bad_argument, cat("only integers saturate, not ", a.name));
+    return static_cast<std::int64_t>(bits);
   }
-  const auto type = arch::element_named(of.ab_type);
-  const std::string_view kind = type ? arch::info(*type).mma : "";
-  if (kind != "f16" && kind != "tf32") refuse(cat("ab_dtype ", of.ab_type, "; legal: f16 bf16 tf32"));
-  const auto format = static_cast<std::uint32_t>(arch::info(*type).code);
-  return static_cast<std::uint32_t>(of.sparse) << 2 | static_cast<std::uint32_t>(of.saturate) << 3 | 1u << 4 |
-         format << 7 | format << 10 | static_cast<std::uint32_t>(of.scale_a < 0) << 13 |
-         static_cast<std::uint32_t>(of.scale_b < 0) << 14 | major_bit(of.a_major) << 15 | major_bit(of.b_major) << 16 |
-         static_cast<std::uint32_t>(of.n / 8) << 17 | static_cast<std::uint32_t>(of.m / 16) << 24 |
-         static_cast<std::uint32_t>(of.max_shift) << 30;
+  // Tables 43 and 44: scaled blocks.
+  if (a.mma != "f8f6f4") b.refuse(Code::bad_argument, cat("numbers of type ", a.name, " have no scales"));
+  if (o.m == 64) b.refuse(Code::bad_argument, "m = 64; legal with scales: 128 256");
+  const bool four_bits = !o.mxf8f6f4 && o.a_dtype == Type::e2m1 && b_type == Type::e2m1;
+  const bool ue8m0 = *o.scale_dtype == Type::ue8m0;
+  if (!ue8m0 && !(four_bits && *o.scale_dtype == Type::ue4m3))
+    b.refuse(Code::bad_argument,
+             cat("scale_dtype = ", isa::info(*o.scale_dtype).name, "; legal: ue8m0, and ue4m3 for e2m1"));
+  if (o.k96 && !four_bits) b.refuse(Code::bad_argument, "k96 is for e2m1 of the kinds mxf4 and mxf4nvf4");
+  bits |= field(b, "scale_b_id", o.scale_b_id, 0, 3, 4) | field(b, "scale_a_id", o.scale_a_id, 0, 3, 29) |
+          static_cast<std::uint64_t>(four_bits ? 1 : a.code) << 7 |
+          static_cast<std::uint64_t>(four_bits ? 1 : bb.code) << 10 | std::uint64_t{ue8m0} << 23 |
+          static_cast<std::uint64_t>(o.m / 128) << 27 | std::uint64_t{o.k96} << 31;
+  return static_cast<std::int64_t>(bits);
 }
 
-Reg masked_descriptor(Builder& b, const Operand& start, std::int64_t offset, std::uint64_t mask, std::uint64_t bits) {
-  const Reg formed = wgmma::masked_descriptor(b, start, offset, mask, bits);
+std::int64_t make_instr_desc_f16bf16_f32(Builder& b, const options::make_instr_desc_f16bf16_f32& o) {
+  const auto type = isa::type_named(o.ab_dtype);
+  if (type != Type::bf16 && type != Type::f16 && type != Type::tf32)
+    b.refuse(Code::bad_argument, cat("ab_dtype ", o.ab_dtype, "; legal: f16 bf16 tf32"));
+  const std::int64_t bits = instruction_descriptor(b, {.m = o.m,
+                                                       .n = o.n,
+                                                       .a_dtype = *type,
+                                                       .a_major = o.a_major,
+                                                       .b_major = o.b_major,
+                                                       .scale_a = o.scale_a,
+                                                       .scale_b = o.scale_b,
+                                                       .sparse = o.sparse,
+                                                       .max_shift = o.max_shift});
+  return bits | std::int64_t{o.saturate} << 3;  // 0.1.1 sets the bit, which means nothing for floats
+}
+
+Reg masked_descriptor(Builder& b, const Operand& start, const options::masked_descriptor& o) {
+  const Reg formed =
+      wgmma::masked_descriptor(b, start, {.byte_offset = o.byte_offset, .mask = o.mask, .const_bits = o.const_bits});
   const Reg made = b.scalar(Type::b64);
   b.emit("mov.b64", {made, formed});
   return made;
 }
 
-Reg descriptor(Builder& b, const Operand& start, const Descriptor& of) {
-  for (const auto& [name, bytes] : {std::pair{"stride_bytes", of.stride}, std::pair{"leading_bytes", of.leading}}) {
+Reg descriptor(Builder& b, const Operand& start, const options::descriptor& o) {
+  const auto offset = [&](std::string_view name, std::int64_t bytes, int at) {
     if (bytes < 0 || bytes % 16 != 0 || bytes >> 4 > 0x3fff)
       b.refuse(Code::bad_argument,
                cat(name, " = ", bytes, " does not fit a descriptor: a multiple of 16 up to 262128"));
-  }
-  if (of.version < 0 || of.version > 3 || of.base_offset < 0 || of.base_offset > 7 || of.lbo_mode < 0 ||
-      of.lbo_mode > 1)
-    b.refuse(Code::bad_argument,
-             "a field of the descriptor is out of range: version 0..3, base_offset 0..7, lbo_mode 0..1");
-  // The instruction's own name for the one that keeps 32 bytes together.
-  const auto swizzle = arch::swizzle_named(of.swizzle == "128B_BASE32B" ? "128B_ATOM_32B" : of.swizzle);
+    return static_cast<std::uint64_t>(bytes >> 4) << at;
+  };
+  // tcgen05 has a name of its own for the swizzle that keeps 32 bytes together.
+  const auto swizzle = arch::swizzle_named(o.swizzle == "128B_BASE32B" ? "128B_ATOM_32B" : o.swizzle);
   if (!swizzle || arch::info(*swizzle).tcgen05 == arch::no_code)
-    b.refuse(Code::bad_argument, cat("swizzle ", of.swizzle, "; legal: NONE 32B 64B 128B 128B_BASE32B"));
-  const auto layout = static_cast<std::uint64_t>(arch::info(*swizzle).tcgen05);
+    b.refuse(Code::bad_argument, cat("swizzle ", o.swizzle, "; legal: NONE 32B 64B 128B 128B_BASE32B"));
   const std::uint64_t bits =
-      static_cast<std::uint64_t>(of.leading >> 4) << 16 | static_cast<std::uint64_t>(of.stride >> 4) << 32 |
-      static_cast<std::uint64_t>(of.version) << 46 | static_cast<std::uint64_t>(of.base_offset) << 49 |
-      static_cast<std::uint64_t>(of.lbo_mode) << 52 | layout << 61;
-  return masked_descriptor(b, start, of.offset, 0x3FFF0, bits);
+      offset("leading_bytes", o.leading_bytes, 16) | offset("stride_bytes", o.stride_bytes, 32) |
+      field(b, "version", o.version, 0, 3, 46) | field(b, "base_offset", o.base_offset, 0, 7, 49) |
+      field(b, "lbo_mode", o.lbo_mode, 0, 1, 52) | static_cast<std::uint64_t>(arch::info(*swizzle).tcgen05) << 61;
+  return masked_descriptor(b, start, {.byte_offset = o.byte_offset, .const_bits = bits});
 }
 
 }  // namespace ptx::author::tcgen05

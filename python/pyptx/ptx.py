@@ -39,11 +39,12 @@ from pyptx._core import (
     inst,
     kloop,
     label,
-    ldmatrix,
     loc,
     loop,
+    matrix,
     mbarrier,
     minus,
+    mma,
     module_text,
     multimem,
     param,
@@ -52,8 +53,6 @@ from pyptx._core import (
     ret,
     scope,
     sreg,
-    stmatrix,
-    stmatrix_x4_trans_f32_bf16,
     tcgen05,
     tensor_copy,
     tensormap,
@@ -76,7 +75,7 @@ __all__ = [
     "NamedBarrier", "PipelineState", "add", "addr", "alias", "and_", "bar", "barrier", "bra", "bracket", "branch_targets",
     "call_targets", "cluster", "clusterlaunchcontrol", "const", "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt",
     "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "func", "generic", "global_", "global_ptrs",
-    "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "mad", "mask", "mbarrier", "minus", "mma",
+    "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "mad", "mask", "matrix", "mbarrier", "minus", "mma",
     "module_text", "mov", "mul", "multimem", "named_barrier", "nanosleep", "not_", "or_", "param", "param_array", "pipe",
     "pipeline", "pragma", "prototype", "range_", "raw", "red_async", "red_async_mmio", "red_async_release", "ret", "scope",
     "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc", "setp", "shared", "shl", "shr", "special", "sreg", "st", "st_async",
@@ -85,6 +84,9 @@ __all__ = [
 ]  # fmt: skip
 
 _emit = _core.emit
+
+ldmatrix, stmatrix = matrix.ldmatrix, matrix.stmatrix
+stmatrix_x4_trans_f32_bf16 = matrix.stmatrix_x4_trans_f32_bf16
 
 
 # Special registers.
@@ -259,15 +261,3 @@ class NamedBarrier:
 def named_barrier(barrier_id: Integer, *, count: Integer | None = None) -> NamedBarrier:
     """The barrier `barrier_id` for `count` threads, all of the CTA unless given."""
     return NamedBarrier(barrier_id, count)
-
-
-# Matrices.
-
-
-class _Mma:
-    """mma.sync"""
-
-    sync = staticmethod(_core.mma_sync)
-
-
-mma = _Mma()

@@ -85,9 +85,6 @@ _core.inst:
 
     inst: Inst
 
-_core.(tcgen05|wgmma):
-    \1: Any
-
 _core.scalar$:
     def scalar(dtype: PtxType, init: Any = None, name: str | None = None) -> Reg: ...
 

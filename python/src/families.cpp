@@ -126,7 +126,7 @@ namespace ptx::python {
 namespace {
 
 // In the order of docs/functions.md.
-const Family* const all[] = {&rows::plain::family,
+const Family* const own[] = {&rows::plain::family,
                              &rows::cvta::family,
                              &rows::mbarrier::family,
                              &rows::barrier_slot::family,
@@ -143,6 +143,13 @@ const Family* const all[] = {&rows::plain::family,
                              &rows::griddepcontrol::family,
                              &rows::clusterlaunchcontrol::family,
                              &rows::multimem::family};
+
+std::vector<const Family*> all_families() {
+  std::vector<const Family*> all(std::begin(own), std::end(own));
+  const auto matrices = matrix_families();
+  all.insert(all.end(), matrices.begin(), matrices.end());
+  return all;
+}
 
 void add_functions(nb::object to, std::span<const Definition> definitions) {
   for (const Definition& definition : definitions)
@@ -185,7 +192,7 @@ void init_barriers(nb::module_& m) {
 
 nb::list described() {
   nb::list families;
-  for (const Family* family : all) {
+  for (const Family* family : all_families()) {
     nb::list functions;
     const bool slot = family == &rows::barrier_slot::family;
     for (const Definition& d : slot ? std::span<const Definition>(slot_methods()) : family->definitions)
@@ -205,7 +212,7 @@ bool slot_address(nb::handle value, author::Address& out) {
 void init_families(nb::module_& m) {
   init_function(m);
   init_barriers(m);
-  for (const Family* family : all) {
+  for (const Family* family : all_families()) {
     const std::string name(family->name);
     if (nb::hasattr(m, name.c_str())) continue;  // a class
     nb::module_ made = m.def_submodule(name.c_str(), std::string(family->doc).c_str());
@@ -213,8 +220,7 @@ void init_families(nb::module_& m) {
   }
   m.def("families", described,
         "Each family: its name, what it is, and its functions: name, signature, docstring, section.");
-  init_matrices(m);
-  init_tcgen05(m.def_submodule("tcgen05"));
+  name_constants(m);
 }
 
 }  // namespace ptx::python

@@ -91,10 +91,17 @@ void bind(Call& call, PyObject* self, PyObject* const* args, std::size_t count, 
       refuse_call(call, cat("needs `", entry.parameters[i].name, "`"));
 }
 
+// For helpers, which write no instruction, outside of a kernel.
+author::Builder& no_kernel() {
+  static author::Builder& builder = *new author::Builder(author::Options{});
+  return builder;
+}
+
 PyObject* vectorcall(PyObject* object, PyObject* const* args, std::size_t flagged, PyObject* names) {
   return caught(
       [&] {
-        Call call(*cast(object)->entry, active());
+        Entry& entry = *cast(object)->entry;
+        Call call(entry, entry.definition->guarded || tracing() ? active() : no_kernel());
         bind(call, cast(object)->self, args, static_cast<std::size_t>(PyVectorcall_NARGS(flagged)), names);
         return call.entry.definition->call(call).release().ptr();
       },
@@ -134,8 +141,13 @@ std::string_view chosen(Call& call, const Template::Word& word, std::string& mad
   Py_ssize_t size = 0;
   const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
   if (!text) call.wrong(i, words_of(families::legal(*call.entry.definition->form, parameter)));
-  const std::string_view view(text, static_cast<std::size_t>(size));
-  return view == "generic" ? std::string_view() : view;
+  const std::string_view given(text, static_cast<std::size_t>(size));
+  if (given == "generic") return {};
+  if (given.find(':') != std::string_view::npos) return given;
+  const families::Legal legal = families::legal(*call.entry.definition->form, parameter);
+  std::string in_slot = cat(parameter.slot, "::", given);  // kind="f16"
+  const bool known = std::find(legal.words.begin(), legal.words.end(), in_slot) != legal.words.end();
+  return known ? std::string_view(made = std::move(in_slot)) : given;
 }
 
 // No form has these modifiers. Where one of them is in no form at all, its argument is named.
@@ -303,11 +315,10 @@ Modifier Convert<Modifier>::from(nb::handle value, Call& call) {
   const PtxType* type = as_type(value);
   const bool number = PyLong_Check(value.ptr()) && !PyBool_Check(value.ptr());
   if (!type && !number && !PyUnicode_Check(value.ptr())) throw nb::type_error("");
-  const std::string text = type     ? type->name
-                           : number ? cat(call.entry.parameters[call.converted].slot, "::", nb::cast<long>(value))
-                                    : nb::cast<std::string>(value);
+  const std::string text = type ? type->name : number ? cat(nb::cast<long>(value)) : nb::cast<std::string>(value);
+  const std::string in_slot = cat(call.entry.parameters[call.converted].slot, "::", text);  // kind="f16"
   for (const Modifier& modifier : all)
-    if (modifier.text == text) return modifier;
+    if (modifier.text == in_slot || (!number && modifier.text == text)) return modifier;
   throw nb::type_error("");
 }
 
@@ -315,17 +326,23 @@ Modifier Convert<Modifier>::from(nb::handle value, Call& call) {
 
 namespace {
 
-// A modifier's values as a type: bool, PtxType, Literal["a", "b"], Literal[1, 2] for slot::1 and slot::2.
+// A modifier without its slot's name as Python writes it: 2, "f16".
+std::string argument(std::string_view word) {
+  const bool number = word.size() == 1 && word[0] >= '0' && word[0] <= '9';
+  return number ? std::string(word) : cat('"', word, '"');
+}
+
+// A modifier's values as a type: bool, PtxType, Literal["a", "b"]; for slot::1 and slot::2 Literal[1, 2], for kind::f16
+// and kind::i8 Literal["f16", "i8"].
 std::string modifier_type(const families::Legal& legal, std::string_view slot) {
   if (legal.flag) return "bool";
   if (legal.types) return "PtxType";
   const std::string prefix = cat(slot, "::");
-  const bool numbers = std::all_of(legal.words.begin(), legal.words.end(), [&](const std::string& word) {
-    return word.starts_with(prefix) && word.size() == prefix.size() + 1 && word.back() >= '0' && word.back() <= '9';
-  });
+  const bool stripped = std::all_of(legal.words.begin(), legal.words.end(),
+                                    [&](const std::string& word) { return word.starts_with(prefix); });
   std::string text;
   for (const std::string& word : legal.words)
-    text += numbers ? cat(text.empty() ? "" : ", ", word.back()) : cat(text.empty() ? "\"" : ", \"", word, '"');
+    text += cat(text.empty() ? "" : ", ", argument(stripped ? std::string_view(word).substr(prefix.size()) : word));
   return text.empty() ? "str" : cat("Literal[", text, "]");
 }
 
@@ -347,12 +364,16 @@ std::string type_of(const Template& form, const families::Parameter& p) {
   return optional(legal.immediate ? "int" : legal.floating ? "Number" : "Integer");
 }
 
+std::string without_slot(std::string_view word, std::string_view slot) {
+  return argument(word.starts_with(cat(slot, "::")) ? word.substr(slot.size() + 2) : word);
+}
+
 std::string fallback_of(const Template& form, const families::Parameter& p) {
   if (p.required) return "";
   if (p.role != families::Parameter::Role::modifier) return p.fallback.empty() ? "None" : std::string(p.fallback);
   const bool flag = families::legal(form, p).flag;
   if (p.fallback.empty()) return flag ? "False" : "None";
-  return flag ? std::string(p.fallback) : cat('"', p.fallback, '"');
+  return flag ? std::string(p.fallback) : without_slot(p.fallback, p.slot);
 }
 
 std::string type_of(const Parameter& p) {
@@ -383,6 +404,13 @@ struct Shown {
   bool keyword;
 };
 
+std::string default_of(const Parameter& p) {
+  if (p.required) return "";
+  const std::string text = p.fallback();
+  const bool quoted = !p.slot.empty() && text.size() > 2 && text[0] == '"';
+  return quoted ? without_slot(std::string_view(text).substr(1, text.size() - 2), p.slot) : text;
+}
+
 std::vector<Shown> shown_parameters(const Definition& d) {
   std::vector<Shown> all;
   if (d.form) {
@@ -393,7 +421,7 @@ std::vector<Shown> shown_parameters(const Definition& d) {
           all.push_back({std::string(p.name), type_of(*d.form, p), fallback_of(*d.form, p), "", p.keyword});
   } else {
     for (const Parameter& p : d.parameters)
-      all.push_back({std::string(p.name), type_of(p), p.required ? "" : p.fallback(), std::string(p.doc), p.keyword});
+      all.push_back({std::string(p.name), type_of(p), default_of(p), std::string(p.doc), p.keyword});
   }
   if (d.guarded) all.push_back({"pred", "Guard", "None", "", true});
   return all;
@@ -555,6 +583,7 @@ std::vector<Parameter> parameters_of(const Definition& d) {
 
 nb::object make_function(const Definition& definition) {
   auto* entry = new Entry{&definition, parameters_of(definition), {}, {}, {}};  // kept for the process, as its module
+  PTX_CHECK(entry->parameters.size() <= Call::most, "a call has room for the arguments of every function");
   for (std::size_t i = 0; i < entry->parameters.size(); ++i) {
     entry->names.push_back(PyUnicode_InternFromString(std::string(entry->parameters[i].name).c_str()));
   }

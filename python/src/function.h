@@ -55,7 +55,7 @@ struct Convert;
 // One call: its arguments, by parameter.
 class Call {
  public:
-  static constexpr std::size_t most = author::families::Template::most + 1;  // and pred=
+  static constexpr std::size_t most = 32;  // parameters of a function
 
   Call(Entry& entry, author::Builder& builder);  // no argument given
 
@@ -146,12 +146,14 @@ struct Convert<T> {
     return number;
   }
   static std::string show(T value) { return cat(value); }
+  static nb::object returned(T value) { return nb::int_(value); }
 };
 template <>
 struct Convert<isa::Type> {
   static constexpr const char* text = "PtxType";
   static constexpr const char* legal = "a type of pyptx.types";
   static isa::Type from(nb::handle value, Call&) { return type_argument(value); }
+  static std::string show(isa::Type) { return "..."; }  // the stub has no names of types
 };
 template <>
 struct Convert<Modifier> {  // a modifier as PTX writes it, a type, or n for `<slot>::n`
@@ -215,6 +217,9 @@ template <class Options, class Result, class... Given>
 nb::object invoke(Call& call, Result (*function)(author::Builder&, const Given&...), void (*read)(Options&, Call&)) {
   return invoke<Options>(call, function, read, std::make_index_sequence<sizeof...(Given) - 1>());
 }
+
+std::span<const Family* const> matrix_families();  // matrices.cpp
+void name_constants(nb::module_& m);
 
 nb::object instruction(Call& call);  // of an INSTRUCTION row
 

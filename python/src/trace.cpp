@@ -191,6 +191,8 @@ std::string shown(nb::handle value) {
 author::Builder* active_or_null() { return current ? &current->builder : nullptr; }
 PyObject* active_owner() { return current_owner; }
 
+bool tracing() { return current != nullptr; }
+
 author::Builder& active() {
   if (!current) {
     PyErr_SetString(PyExc_RuntimeError,

@@ -19,8 +19,6 @@ void init_control(nb::module_& m);
 void init_functions(nb::module_& m);
 void init_shared(nb::module_& m);
 void init_families(nb::module_& m);
-void init_tcgen05(nb::module_ m);
-void init_matrices(nb::module_& m);
 
 // Types.
 struct PtxType {
@@ -35,6 +33,7 @@ std::string shown(nb::handle value);        // repr()
 
 // The trace that the calling thread is in, its builder told the author's place; RuntimeError outside of one.
 author::Builder& active();
+bool tracing();  // whether a kernel is being traced
 author::Builder* active_or_null();
 PyObject* active_owner();  // borrowed: the Trace object, which keeps the builder alive
 

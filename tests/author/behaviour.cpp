@@ -1,5 +1,6 @@
 // What is computed, not how it is spelled: one test a defect that authoring must not have, and one refusal a diagnostic
 // code.
+#include <deque>
 #include <limits>
 
 #include "golden.h"
@@ -404,22 +405,14 @@ TEST_CASE("guarded barriers") {
 }
 
 TEST_CASE("wgmma prints the immediates that its types have") {
-  const auto mma = [](const char* type, std::uint32_t k, bool registers) {
+  const auto mma = [](const char* type, int k, bool registers) {
     return text([=](Builder& b) {
-      wgmma::Mma what{.shape = {64, 8, k},
-                      .d_type = std::string_view(type) == "s8" ? "s32" : "f32",
-                      .a_type = type,
-                      .b_type = type};
-      const RegArray d = b.array(what.d_type == "s32" ? s32 : f32, 4), a = b.array(b32, 4);
-      for (std::uint32_t i = 0; i < 4; ++i) what.d.push_back(d[i]);
-      what.b = Operand(b.scalar(u64));
-      if (registers) {
-        what.a = std::vector<Operand>{a[0], a[1], a[2], a[3]};
-      } else {
-        what.a = Operand(b.scalar(u64));
-      }
-      what.scale_d = b.scalar(pred);
-      wgmma::mma_async(b, what);
+      const isa::Type element = *isa::type_named(type), result = element == s8 ? s32 : f32;
+      const RegArray d = b.array(result, 4), a = b.array(b32, 4);
+      const std::vector<Operand> part{a[0], a[1], a[2], a[3]};
+      const wgmma::MatrixA from = registers ? wgmma::MatrixA(part) : wgmma::MatrixA(Operand(b.scalar(u64)));
+      wgmma::mma_async(b, {64, 8, k}, result, element, element, {d[0], d[1], d[2], d[3]}, from, Operand(b.scalar(u64)),
+                       {.scale_d = b.scalar(pred)});
     });
   };
   CHECK(has(mma("bf16", 16, false), "%p0, 1, 1, 0, 0;"));
@@ -459,7 +452,7 @@ TEST_CASE("refusals") {
   CHECK(refusal([](Builder& b) { bra(b, "nowhere"); }) == Code::undefined_name);
   Options old;
   old.target = "sm_80";
-  CHECK(refusal([](Builder& b) { wgmma::fence(b); }, old) == Code::needs_target);
+  CHECK(refusal([](Builder& b) { b.emit("wgmma.fence.sync.aligned"); }, old) == Code::needs_target);
   CHECK(refusal([](Builder& b) { b.param(u32, "n"); }) == Code::wrong_parameter);
   CHECK(refusal([](Builder&) { Kernel::current(); }) == Code::no_kernel);
 }
@@ -471,12 +464,17 @@ TEST_CASE("tensor memory: what the shapes of the functions allow is what the row
     return refusal(
         [&](Builder& b) {
           const Reg t = b.scalar(b32), descriptor = b.scalar(b64);
-          tcgen05::Mma what{.d = t, .a = a_is_tmem ? t : descriptor, .b = descriptor, .idesc = t};
-          what.kind = kind, what.scale_vectorsize = vectorsize;
-          what.a_is_tmem = a_is_tmem, what.sparse = sparse, what.cta_group = group;
+          const auto modifier = [](const std::string& word) {  // static: it outlives the call
+            static std::deque<std::string> words;
+            return word.empty() ? std::optional<Modifier>() : Modifier{0, words.emplace_back(word)};
+          };
+          tcgen05::options::mma what;
+          what.kind = modifier("kind::" + kind), what.scale_vectorsize = modifier(vectorsize);
+          what.a_is_tmem = a_is_tmem, what.sparse = sparse;
+          what.cta_group = group == 2 ? modifiers::cta_group_2 : modifiers::cta_group_1;
           if (sparse) what.sparse_metadata = t;
-          if (kind.starts_with("mx")) what.scale_a = what.scale_b = t;
-          tcgen05::mma(b, what);
+          if (kind.starts_with("mx")) what.scale_vec_a = what.scale_vec_b = t;
+          tcgen05::mma(b, t, a_is_tmem ? t : descriptor, descriptor, t, what);
         },
         options);
   };
@@ -494,22 +492,27 @@ TEST_CASE("tensor memory: what the shapes of the functions allow is what the row
       }
     }
   }
-  const auto ld = [&](std::string_view shape, int count, std::size_t registers) {
+  const auto ld = [&](Modifier shape, int count, std::size_t registers) {
     return refusal(
         [&](Builder& b) {
           std::vector<Operand> to;
           for (std::size_t i = 0; i < registers; ++i) to.push_back(b.scalar(b32));
-          tcgen05::ld(b, to, b.scalar(b32), shape, count, true), tcgen05::st(b, b.scalar(b32), to, shape, count, true);
+          tcgen05::ld(b, to, b.scalar(b32), {.shape = shape, .count = count, .pack = true});
+          tcgen05::st(b, b.scalar(b32), to, {.shape = shape, .count = count, .unpack = true});
         },
         options);
   };
-  CHECK(ld("16x256b", 32, 128) == Code{});
-  CHECK(ld("16x128b", 64, 128) == Code{});
-  CHECK(ld("32x32b", 128, 128) == Code{});
-  CHECK(ld("16x64b", 3, 3) == Code::illegal_modifiers);
-  CHECK(ld("16x256b", 1, 2) == Code::vector_length);
+  CHECK(ld(modifiers::_16x256b, 32, 128) == Code{});
+  CHECK(ld(modifiers::_16x128b, 64, 128) == Code{});
+  CHECK(ld(modifiers::_32x32b, 128, 128) == Code{});
+  CHECK(ld(modifiers::_16x64b, 3, 3) == Code::illegal_modifiers);
+  CHECK(ld(modifiers::_16x256b, 1, 2) == Code::vector_length);
   const auto alloc = [&](int columns) {
-    return refusal([&](Builder& b) { tcgen05::alloc(b, b.address(b.scalar(u32)), columns); }, options);
+    return refusal(
+        [&](Builder& b) {
+          b.emit("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32", {b.address(b.scalar(u32)), columns});
+        },
+        options);
   };
   CHECK(alloc(256) == Code{});
   CHECK(alloc(48) == Code::tcgen05_columns);

@@ -15,6 +15,16 @@ namespace ptx::author::testing {
 
 using enum isa::Type;
 
+namespace {
+
+std::vector<Operand> all(const RegArray& registers) {
+  std::vector<Operand> list;
+  for (std::uint32_t i = 0; i < registers.count; ++i) list.push_back(registers[i]);
+  return list;
+}
+
+}  // namespace
+
 TEST_CASE("warps, barriers, fences, clusters") {
   golden("warp_reduce_sum_width_4_f32_u32", [](Builder& b) {
     const Reg x = b.scalar(f32, 0.0), y = b.scalar(u32, 0);
@@ -164,54 +174,36 @@ TEST_CASE("matrices") {
   golden("wgmma_descriptor_builders", [](Builder& b) {
     const Shared s = wgmma_tile(b, bf16, {64, 64}, false);
     const Reg a = b.scalar(u32);
-    wgmma::make_descriptor(b, s, wgmma::descriptor_bits(b, 16, 1024, 1, 0), 32);
-    wgmma::masked_descriptor(b, a, 64);
-    const TileLayout layout = tile_layout(b, bf16, 64, 16, false);
-    wgmma::make_descriptor(b, a, wgmma::descriptor_bits(b, layout.leading, layout.stride, 3, 0));
+    wgmma::make_descriptor(
+        b, s, {.leading_byte_offset = 16, .stride_byte_offset = 1024, .swizzle = 1, .addr_byte_offset = 32});
+    wgmma::masked_descriptor(b, a, {.byte_offset = 64});
+    wgmma::auto_descriptor(b, a, bf16, {64, 16}, {});
   });
   golden("wgmma_mma_async_with_tiles", [](Builder& b) {
     const Shared sa = wgmma_tile(b, bf16, {64, 16}, false), sb = wgmma_tile(b, bf16, {16, 8}, true);
     const RegArray acc = b.array(f32, 4);
-    wgmma::fence(b);
-    wgmma::Mma mma{
-        .shape = {64, 8, 16}, .d_type = "f32", .a_type = "bf16", .b_type = "bf16", .d = {}, .a = sa, .b = sb};
-    for (std::uint32_t i = 0; i < 4; ++i) mma.d.push_back(acc[i]);
-    mma.scale_d = true, mma.trans_b = 1;
-    wgmma::mma_async(b, mma);
-    wgmma::commit_group(b), wgmma::wait_group(b, 0);
+    b.emit("wgmma.fence.sync.aligned");
+    wgmma::mma_async(b, {64, 8, 16}, f32, bf16, bf16, all(acc), sa, sb, {.scale_d = true, .trans_b = 1});
+    b.emit("wgmma.commit_group.sync.aligned"), b.emit("wgmma.wait_group.sync.aligned", {0});
   });
   golden("mma_sync", [](Builder& b) {
     const RegArray d = b.array(f32, 4), a = b.array(b32, 4), bb = b.array(b32, 2);
-    const auto all = [](const RegArray& r) {
-      std::vector<Operand> list;
-      for (std::uint32_t i = 0; i < r.count; ++i) list.push_back(r[i]);
-      return list;
-    };
-    mma_sync(b, {.shape = {16, 8, 16},
-                 .d_type = "f32",
-                 .a_type = "bf16",
-                 .b_type = "bf16",
-                 .c_type = "f32",
-                 .d = all(d),
-                 .a = all(a),
-                 .b = all(bb),
-                 .c = all(d)});
+    mma::sync(b, {16, 8, 16}, f32, bf16, bf16, f32, all(d), all(a), all(bb), all(d));
   });
   golden("stmatrix_ldmatrix", [](Builder& b) {
     const RegArray r = b.array(b32, 4);
     const Reg a = b.scalar(u32);
-    const Operand all[] = {r[0], r[1], r[2], r[3]};
-    stmatrix(b, b.address(a), all, "x4.trans");
-    ldmatrix(b, all, b.address(a), "m8n8.x4");
-    ldmatrix(b, std::span(all).first(2), b.address(a), "m8n8.x2", true);
+    matrix::stmatrix(b, b.address(a), all(r), {.layout = "x4.trans"});
+    matrix::ldmatrix(b, all(r), b.address(a), {.layout = "m8n8.x4"});
+    matrix::ldmatrix(b, {r[0], r[1]}, b.address(a), {.trans = true});
   });
   golden("stmatrix_x4_trans_f32_bf16_8_f32_one_group", [](Builder& b) {
-    std::vector<Reg> f, h, p;
+    std::vector<Operand> f, h, p;
     for (int i = 0; i < 8; ++i) f.push_back(b.scalar(f32));
     const Reg a = b.scalar(u32), l = b.scalar(u32);
     for (int i = 0; i < 8; ++i) h.push_back(b.scalar(b16));
     for (int i = 0; i < 4; ++i) p.push_back(b.scalar(b32));
-    stmatrix_x4_trans_f32_bf16(b, f, a, l, 72, h, p);
+    matrix::stmatrix_x4_trans_f32_bf16(b, f, a, l, 72, {.tmp_bf16 = h, .tmp_pack = p});
   });
 }
 
@@ -222,17 +214,20 @@ TEST_CASE("tensor memory") {
       "tcgen05_version_8_8_form",
       [](Builder& b) {
         const Reg t = b.scalar(b32), da = b.scalar(b64), db = b.scalar(b64);
-        const Reg i = b.scalar(b32, tcgen05::instruction_descriptor({}));
+        const Reg i = b.scalar(b32, tcgen05::instruction_descriptor(b));
         const Reg s = b.scalar(u32);
         const RegArray r = b.array(b32, 4);
-        const Operand all[] = {r[0], r[1], r[2], r[3]};
-        tcgen05::alloc(b, b.address(s), 512);
-        tcgen05::mma(b, {.d = t, .a = da, .b = db, .idesc = i});
+        b.emit("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32", {b.address(s), 512});
+        tcgen05::mma(b, t, da, db, i);
         tcgen05::commit(b, b.address(s));
-        tcgen05::ld(b, all, t, "32x32b", 4), tcgen05::wait_ld(b);
-        tcgen05::st(b, t, all, "32x32b", 4), tcgen05::wait_st(b);
-        tcgen05::fence_before_thread_sync(b), tcgen05::fence_after_thread_sync(b);
-        tcgen05::cp(b, t, da), tcgen05::shift(b, t), tcgen05::dealloc(b, t, 512), tcgen05::relinquish_alloc_permit(b);
+        tcgen05::ld(b, all(r), t, {.shape = modifiers::_32x32b, .count = 4});
+        b.emit("tcgen05.wait::ld.sync.aligned");
+        tcgen05::st(b, t, all(r), {.shape = modifiers::_32x32b, .count = 4});
+        b.emit("tcgen05.wait::st.sync.aligned");
+        b.emit("tcgen05.fence::before_thread_sync"), b.emit("tcgen05.fence::after_thread_sync");
+        tcgen05::cp(b, t, da), b.emit("tcgen05.shift.cta_group::1.down", {b.address(t)});
+        b.emit("tcgen05.dealloc.cta_group::1.sync.aligned.b32", {t, 512});
+        b.emit("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned");
       },
       blackwell);
   blackwell.version = {8, 7};
@@ -241,8 +236,8 @@ TEST_CASE("tensor memory") {
       [](Builder& b) {
         const Reg t = b.scalar(b32), s = b.scalar(u32);
         const Reg da = tcgen05::masked_descriptor(b, s);
-        const Reg db = tcgen05::descriptor(b, s, {.offset = 32});
-        tcgen05::mma(b, {.d = t, .a = da, .b = db, .idesc = t, .scale_d = 1});
+        const Reg db = tcgen05::descriptor(b, s, {.byte_offset = 32});
+        tcgen05::mma(b, t, da, db, t, {.scale_c = 1});
       },
       blackwell);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -116,6 +117,13 @@ struct Builder::State {
   bool branched = false;     // a bra stands
   std::size_t after_if = 0;  // body size just behind an if block: where else may begin
   Name endif;
+
+  // Descriptors of tiles at fixed addresses: by symbol and byte offset, where they were formed.
+  struct Formed {
+    Reg reg;
+    std::uint64_t token = 0;
+  };
+  std::map<std::pair<std::uint32_t, std::int64_t>, Formed> descriptors;
 
   // Settled by finish().
   std::vector<std::uint32_t> product_of;  // by register: instruction that is its mul.lo, or none

@@ -675,7 +675,7 @@ class BarrierSlot:
         self,
         count: Integer,
         *,
-        layout: Literal["layout::v0", "layout::v1"] | None = None,
+        layout: Literal["v0", "v1"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared::cta",
         pred: Guard = None,
     ) -> None:
@@ -879,7 +879,7 @@ class BarrierSlot:
         phase: Integer,
         *,
         parity: bool = True,
-        phase_type: Literal["phase_type::primary", "phase_type::conditional"] | None = None,
+        phase_type: Literal["primary", "conditional"] | None = None,
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
@@ -899,7 +899,7 @@ class BarrierSlot:
         phase: Integer,
         *,
         parity: bool = True,
-        phase_type: Literal["phase_type::primary", "phase_type::conditional"] | None = None,
+        phase_type: Literal["primary", "conditional"] | None = None,
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
@@ -1529,7 +1529,7 @@ class mbarrier:
         mbar: Address,
         count: Integer,
         *,
-        layout: Literal["layout::v0", "layout::v1"] | None = None,
+        layout: Literal["v0", "v1"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared::cta",
         pred: Guard = None,
     ) -> None:
@@ -1750,7 +1750,7 @@ class mbarrier:
         phase: Integer,
         *,
         parity: bool = True,
-        phase_type: Literal["phase_type::primary", "phase_type::conditional"] | None = None,
+        phase_type: Literal["primary", "conditional"] | None = None,
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
@@ -1771,7 +1771,7 @@ class mbarrier:
         phase: Integer,
         *,
         parity: bool = True,
-        phase_type: Literal["phase_type::primary", "phase_type::conditional"] | None = None,
+        phase_type: Literal["primary", "conditional"] | None = None,
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
@@ -1850,7 +1850,7 @@ class mbarrier:
 
     @staticmethod
     def check_layout(
-        layout: Literal["layout::v0", "layout::v1"],
+        layout: Literal["v0", "v1"],
         mbar: Address,
         *,
         space: Literal["shared::cta"] | None = None,
@@ -3314,22 +3314,763 @@ class multimem:
         PTX ISA 9.7.9.27.
         """
 
+class wgmma:
+    """Products of matrices by a warpgroup, in the background (sm_90a)."""
+
+    @staticmethod
+    def fence(*, pred: Guard = None) -> None:
+        """Orders accesses to registers and shared memory before the `mma_async` that follow.
+
+        Emits `wgmma.fence.sync.aligned`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.7.1.
+        """
+
+    @staticmethod
+    def commit_group(*, pred: Guard = None) -> None:
+        """Makes a group of all `mma_async` that are in no group yet.
+
+        Emits `wgmma.commit_group.sync.aligned`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.7.2.
+        """
+
+    @staticmethod
+    def wait_group(n: int, *, pred: Guard = None) -> None:
+        """Waits until at most the `n` latest groups are not complete.
+
+        Emits `wgmma.wait_group.sync.aligned n`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.7.3.
+        """
+
+    @staticmethod
+    def mma_async(
+        shape: tuple[int, int, int],
+        dtype_d: PtxType,
+        dtype_a: PtxType,
+        dtype_b: PtxType,
+        d: Registers,
+        a: Reg | SharedAlloc | Registers,
+        b: Reg | SharedAlloc,
+        *,
+        scale_d: Reg | NegPred | bool | int = False,
+        scale_a: int = 1,
+        scale_b: int = 1,
+        trans_a: int = 0,
+        trans_b: int = 0,
+        a_k_offset: int = 0,
+        b_k_offset: int = 0,
+        satfinite: bool = False,
+        metadata: Number | None = None,
+        selector: int = 0,
+        pred: Guard = None,
+    ) -> None:
+        """wgmma.mma_async{.sp}: D = A * B {+ D}.  The immediates behind the descriptors are those that the types have.
+
+            shape: (64, n, k)
+            d: the thread's part of D
+            a: a descriptor, a tile of smem.wgmma_tile, or the thread's part of A in registers
+            b: a descriptor or a tile of smem.wgmma_tile
+            scale_d: D = A * B + D if true, else A * B: a predicate or a bool, which is written as a number
+            scale_a: 1 or -1
+            scale_b: 1 or -1
+            trans_a: 1: A is MN-major (f16 and bf16 in shared memory)
+            trans_b: 1: B is MN-major (f16 and bf16)
+            a_k_offset: bytes into a tile
+            b_k_offset: bytes into a tile
+            satfinite: integers are clamped
+            metadata: A is sparse: a b32 register that says which elements are kept
+            selector: of sparse A: which threads give the metadata
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.5.2.
+        """
+
+    @staticmethod
+    def make_descriptor(
+        smem_base: Number,
+        *,
+        leading_byte_offset: int = 0,
+        stride_byte_offset: int = 0,
+        swizzle: int = 0,
+        base_offset: int = 0,
+        addr_byte_offset: int = 0,
+        pred: Guard = None,
+    ) -> Reg:
+        """Forms the 64-bit descriptor of a matrix in shared memory.
+
+            smem_base: a shared symbol, or a register with an address
+            leading_byte_offset: a multiple of 16 up to 262128
+            stride_byte_offset: a multiple of 16 up to 262128
+            swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
+            base_offset: 0 to 7
+            addr_byte_offset: added to the address
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.5.1.
+        """
+
+    @staticmethod
+    def auto_descriptor(
+        smem_base: Number,
+        dtype: PtxType,
+        shape: tuple[int, int],
+        major: Literal["K", "MN", 0, 1],
+        *,
+        pred: Guard = None,
+    ) -> Reg:
+        """`make_descriptor` with the offsets and the swizzle of a tile of this shape.
+
+            smem_base: a shared symbol, or a register with an address
+            shape: (M, K), or (K, N) if MN-major
+            major: the dimension whose elements lie side by side
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.5.1.
+        """
+
+    @staticmethod
+    def masked_descriptor(
+        smem_addr: Number,
+        *,
+        byte_offset: int = 0,
+        mask: int = 262016,
+        const_bits: int = 4611686293305360384,
+        pred: Guard = None,
+    ) -> Reg:
+        """((smem_addr + byte_offset) & mask) >> 4 | const_bits.
+
+            smem_addr: a shared symbol, or a 32-bit register with an address
+            byte_offset: added to the address
+            mask: bits of the address that are kept
+            const_bits: the other fields
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.5.1.
+        """
+
+class mma:
+    """Products of small matrices by a warp; each thread holds a part of each matrix in registers."""
+
+    @staticmethod
+    def sync(
+        shape: tuple[int, int, int],
+        dtype_d: PtxType,
+        dtype_a: PtxType,
+        dtype_b: PtxType,
+        dtype_c: PtxType,
+        d: Registers,
+        a: Registers,
+        b: Registers,
+        c: Registers,
+        *,
+        a_layout: str = "row",
+        b_layout: str = "col",
+        kind: str | None = None,
+        scale_vec: str | None = None,
+        dtype_scale: PtxType | None = None,
+        scale_a: Number | None = None,
+        scale_b: Number | None = None,
+        id_a: Registers | None = None,
+        id_b: Registers | None = None,
+        op: str | None = None,
+        satfinite: bool = False,
+        rnd: str | None = None,
+        metadata: Number | None = None,
+        selector: int = 0,
+        ordered: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """mma{.sp}.sync.aligned: D = A * B + C.
+
+            shape: (m, n, k)
+            d: the thread's part of D
+            a: of A
+            b: of B
+            c: of C
+            a_layout: row or col
+            b_layout: row or col
+            kind: kind::f8f6f4, and for scaled blocks kind::mxf8f6f4, kind::mxf4 or kind::mxf4nvf4
+            scale_vec: of scaled blocks: scale_vec::1X, scale_vec::2X or scale_vec::4X
+            dtype_scale: of scaled blocks: ue8m0 or ue4m3
+            scale_a: of scaled blocks: a b32 register
+            scale_b: of scaled blocks: a b32 register
+            id_a: byte and thread selectors of scale_a, (0, 0) unless given
+            id_b: byte and thread selectors of scale_b, (0, 0) unless given
+            op: of b1: xor or and
+            satfinite: integers are clamped
+            rnd: of f64: rn, rz, rm or rp
+            metadata: A is sparse: a b32 register that says which elements are kept
+            selector: of sparse A: which threads give the metadata
+            ordered: of sparse A: .sp::ordered_metadata
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.14.
+        """
+
+class matrix:
+    """Matrices of 8 to 16 rows between shared memory and the registers of a warp, as `mma.sync` holds them."""
+
+    @staticmethod
+    def ldmatrix(
+        dst: Registers,
+        src: Address,
+        *,
+        layout: str | None = None,
+        trans: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """ldmatrix.sync.aligned.m8n8: 1, 2 or 4 matrices of 8 x 8 b16.
+
+            dst: a register a matrix
+            src: the thread's row, in shared memory
+            layout: the number of matrices, x1, x2 or x4, which the registers say as well
+            trans: transposed
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.15.
+        """
+
+    @staticmethod
+    def stmatrix(
+        smem: Address,
+        regs: Registers,
+        *,
+        layout: str | None = None,
+        trans: bool = False,
+        shape: str = "m8n8",
+        pred: Guard = None,
+    ) -> None:
+        """stmatrix.sync.aligned: 1, 2 or 4 matrices.
+
+            smem: the thread's row, in shared memory
+            regs: a register a matrix
+            layout: the number of matrices, x1, x2 or x4, which the registers say as well
+            trans: transposed
+            shape: m8n8 of b16, m16n8 of b8, which is always transposed
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.16.
+        """
+
+    @staticmethod
+    def ldmatrix_b8(
+        num: Literal["x1", "x2"],
+        dst: Registers,
+        src: Address,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        pred: Guard = None,
+    ) -> None:
+        """1 or 2 matrices of 16 x 16 b8, transposed; two registers each.
+
+        Emits `ldmatrix.sync.aligned.m16n16.num.trans{.space}.b8 {dst}, [src]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.15.
+        """
+
+    @staticmethod
+    def ldmatrix_unpack(
+        num: Literal["x1", "x2", "x4"],
+        src_fmt: PtxType,
+        dst: Registers,
+        src: Address,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        pred: Guard = None,
+    ) -> None:
+        """1, 2 or 4 matrices of 8 x 16 numbers of 6 or 4 bits, a byte each.
+
+        Emits `ldmatrix.sync.aligned.m8n16.num{.space}.b8x16.src_fmt {dst}, [src]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.15.
+        """
+
+    @staticmethod
+    def ldmatrix_unpack_trans(
+        num: Literal["x1", "x2"],
+        src_fmt: PtxType,
+        dst: Registers,
+        src: Address,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        pred: Guard = None,
+    ) -> None:
+        """1 or 2 matrices of 16 x 16 numbers of 6 or 4 bits, a byte each, transposed; two registers each.
+
+        Emits `ldmatrix.sync.aligned.m16n16.num.trans{.space}.b8x16.src_fmt {dst}, [src]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.15.
+        """
+
+    @staticmethod
+    def movmatrix(dst: Reg, src: Reg, *, pred: Guard = None) -> Reg:
+        """Transposes a matrix of 8 x 8 b16 in registers.
+
+        Emits `movmatrix.sync.aligned.m8n8.trans.b16 dst, src`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.17.
+        """
+
+    @staticmethod
+    def stmatrix_x4_trans_f32_bf16(
+        frag: Registers,
+        smem_base: Number,
+        lane: Reg,
+        row_stride: int,
+        *,
+        tmp_bf16: Registers | None = None,
+        tmp_pack: Registers | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """Accumulators of `wgmma` to bf16, transposed, in shared memory: conversions and a stmatrix.x4.trans a group of 8.
+
+            frag: f32 registers, a multiple of 8
+            smem_base: where the first column begins
+            lane: number of the thread in the warpgroup
+            row_stride: elements from column to column
+            tmp_bf16: 8 b16 registers for the conversion; made unless given
+            tmp_pack: 4 b32 registers for the conversion; made unless given
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.16.
+        """
+
+class tcgen05:
+    """The 5th generation tensor core and its memory (sm_100f, sm_110f)."""
+
+    @staticmethod
+    def alloc(
+        tmem_addr: Address,
+        ncols: Integer,
+        *,
+        exclusive: bool = False,
+        cta_group: Literal[1, 2] | None = 1,
+        pred: Guard = None,
+    ) -> None:
+        """Allocates `ncols` columns of tensor memory, 32 to 512, a power of two, and writes their address to shared memory.
+
+        Emits `tcgen05.alloc{.exclusive}{.cta_group}.sync.aligned.shared::cta.b32 [tmem_addr], ncols`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.7.1.
+        """
+
+    @staticmethod
+    def dealloc(
+        taddr: Integer,
+        ncols: Integer,
+        *,
+        exclusive: bool = False,
+        cta_group: Literal[1, 2] | None = 1,
+        pred: Guard = None,
+    ) -> None:
+        """Frees columns of tensor memory.
+
+        Emits `tcgen05.dealloc{.exclusive}{.cta_group}.sync.aligned.b32 taddr, ncols`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.7.1.
+        """
+
+    @staticmethod
+    def relinquish_alloc_permit(*, cta_group: Literal[1, 2] | None = 1, pred: Guard = None) -> None:
+        """The CTA will allocate no more.
+
+        Emits `tcgen05.relinquish_alloc_permit{.cta_group}.sync.aligned`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.7.1.
+        """
+
+    @staticmethod
+    def ld(
+        dst_regs: Registers,
+        taddr: Number,
+        *,
+        shape: Literal["16x64b", "16x128b", "16x256b", "32x32b", "16x32bx2"] = "16x128b",
+        count: int = 1,
+        dtype: str = "b32",
+        pack: bool = False,
+        split_offset: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """tcgen05.ld: tensor memory to registers.  Complete after `wait_ld`.
+
+            dst_regs: b32 registers
+            taddr: an address of tensor memory, in a register
+            shape: lanes and bits of a column group
+            count: how often the shape is repeated: 1, 2, 4, ... 128
+            dtype: b32
+            pack: two 16-bit columns to a register
+            split_offset: of 16x32bx2: columns to the second half
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.8.3.
+        """
+
+    @staticmethod
+    def ld_red(
+        shape: Literal["32x32b", "16x32bx2"],
+        num: Literal["x2", "x4", "x8", "x16", "x32", "x64", "x128"],
+        op: Literal["min", "max"],
+        type: PtxType,
+        dst_regs: Registers,
+        redval: Reg,
+        taddr: Address,
+        *,
+        abs: bool = False,
+        NaN: bool = False,
+        split_offset: int | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """`ld`, and the least or greatest of each thread's numbers in the register `redval`.
+
+        Emits `tcgen05.ld.red.sync.aligned.shape.num.op{.abs}{.NaN}.type {dst_regs}, redval, [taddr]{, split_offset}`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.8.3.
+        """
+
+    @staticmethod
+    def st(
+        taddr: Number,
+        src_regs: Registers,
+        *,
+        shape: Literal["16x64b", "16x128b", "16x256b", "32x32b", "16x32bx2"] = "16x128b",
+        count: int = 1,
+        dtype: str = "b32",
+        unpack: bool = False,
+        split_offset: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """tcgen05.st: registers to tensor memory.  Complete after `wait_st`.
+
+            taddr: an address of tensor memory, in a register
+            src_regs: b32 registers
+            shape: lanes and bits of a column group
+            count: how often the shape is repeated: 1, 2, 4, ... 128
+            dtype: b32
+            unpack: a register to two 16-bit columns
+            split_offset: of 16x32bx2: columns to the second half
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.8.4.
+        """
+
+    @staticmethod
+    def wait_ld(*, pred: Guard = None) -> None:
+        """Waits for all `ld` of the thread.
+
+        Emits `tcgen05.wait::ld.sync.aligned`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.8.5.
+        """
+
+    @staticmethod
+    def wait_st(*, pred: Guard = None) -> None:
+        """Waits for all `st` of the thread.
+
+        Emits `tcgen05.wait::st.sync.aligned`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.8.5.
+        """
+
+    @staticmethod
+    def cp(
+        taddr: Number,
+        src: Number,
+        *,
+        cta_group: Literal[1, 2] = 1,
+        size: Literal["128x256b", "4x256b", "128x128b", "64x128b", "32x128b"] = "128x256b",
+        multicast: Literal["warpx2::02_13", "warpx2::01_23", "warpx4"] | None = None,
+        src_fmt: Literal["b6x16_p32", "b4x16_p64"] | None = None,
+        src_is_addr: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """tcgen05.cp: shared memory to tensor memory.
+
+            taddr: an address of tensor memory, in a register
+            src: a descriptor of shared memory
+            cta_group: CTAs that take part
+            size: lanes and bits of a column group
+            multicast: to which warps, of the shapes 64x128b and 32x128b
+            src_fmt: numbers of 6 or 4 bits, of which bytes are made
+            src_is_addr: has no meaning; pyptx 0.1.1 had it
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.9.2.
+        """
+
+    @staticmethod
+    def shift(taddr: Address, *, cta_group: Literal[1, 2] | None = 1, pred: Guard = None) -> None:
+        """Moves rows of tensor memory down by one.
+
+        Emits `tcgen05.shift{.cta_group}.down [taddr]`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.9.3.
+        """
+
+    @staticmethod
+    def mma(
+        d_tmem: Number,
+        a_desc: Number,
+        b_desc: Number,
+        idesc: Number,
+        *,
+        cta_group: Literal[1, 2] = 1,
+        kind: Literal["f16", "tf32", "f8f6f4", "i8", "ti16", "mxf8f6f4", "mxf4", "mxf4nvf4"] = "f16",
+        enable_input_d: bool = True,
+        scale_d: Reg | NegPred | bool | int | None = None,
+        sparse: bool = False,
+        ashift: bool = False,
+        collector_a: str | None = None,
+        a_is_tmem: bool = False,
+        sparse_metadata: Number | None = None,
+        pred_operand: Reg | NegPred | bool | int | None = None,
+        scale_c: Number | None = None,
+        scale_vec_a: Number | None = None,
+        scale_vec_b: Number | None = None,
+        scale_vectorsize: Literal["scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32"] | None = None,
+        disable_output_lane: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """tcgen05.mma{.sp}: D = A * B {+ D}.
+
+            d_tmem: D's address in tensor memory, in a b32 register
+            a_desc: A's descriptor, or with `a_is_tmem` its address
+            b_desc: B's descriptor
+            idesc: the instruction descriptor
+            cta_group: CTAs that take part
+            kind: types of A and B
+            enable_input_d: D = A * B + D if true, else A * B, unless `scale_d` or `pred_operand` says so
+            scale_d: the same by a register or number
+            sparse: A is sparse
+            ashift: rows of A are shifted down by one
+            collector_a: what happens with the buffer of A: fill, use, lastuse or discard
+            a_is_tmem: A lies in tensor memory
+            sparse_metadata: of sparse A: an address of tensor memory
+            pred_operand: the same as `scale_d`; goes before it
+            scale_c: D is scaled by 2^-scale_c: 0 to 15
+            scale_vec_a: of the mx kinds: the address of A's scales in tensor memory
+            scale_vec_b: of the mx kinds: the address of B's scales in tensor memory
+            scale_vectorsize: of the mx kinds: elements to a scale
+            disable_output_lane: a {..} of 4 registers, 8 for two CTAs: a bit a lane of D that is not written
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.10.9.1.
+        """
+
+    @staticmethod
+    def mma_ws(
+        d_tmem: Number,
+        a_desc: Number,
+        b_desc: Number,
+        idesc: Number,
+        *,
+        kind: Literal["f16", "tf32", "f8f6f4", "i8", "ti16"] = "f16",
+        scale_d: Reg | NegPred | bool | int = True,
+        a_is_tmem: bool = False,
+        sparse_metadata: Number | None = None,
+        collector_usage: Literal["collector::b0::fill", "collector::b0::use", "collector::b0::lastuse", "collector::b0::discard", "collector::b1::fill", "collector::b1::use", "collector::b1::lastuse", "collector::b1::discard", "collector::b2::fill", "collector::b2::use", "collector::b2::lastuse", "collector::b2::discard", "collector::b3::fill", "collector::b3::use", "collector::b3::lastuse", "collector::b3::discard"] | None = None,
+        zero_column_mask: Number | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """tcgen05.mma.ws{.sp}: D = A * B {+ D}; the weights B stay in a buffer.
+
+            d_tmem: D's address in tensor memory, in a b32 register
+            a_desc: A's descriptor, or with `a_is_tmem` its address
+            b_desc: B's descriptor
+            idesc: the instruction descriptor
+            kind: types of A and B
+            scale_d: D = A * B + D if true, else A * B: a predicate or a number
+            a_is_tmem: A lies in tensor memory
+            sparse_metadata: A is sparse: an address of tensor memory
+            collector_usage: what happens with a buffer of B
+            zero_column_mask: a 64-bit register: columns of B that are zero
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.10.9.3.
+        """
+
+    @staticmethod
+    def fence_before_thread_sync(*, pred: Guard = None) -> None:
+        """Orders earlier tcgen05 instructions before what synchronises threads next.
+
+        Emits `tcgen05.fence::before_thread_sync`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.11.1.
+        """
+
+    @staticmethod
+    def fence_after_thread_sync(*, pred: Guard = None) -> None:
+        """Orders later tcgen05 instructions behind what synchronised threads.
+
+        Emits `tcgen05.fence::after_thread_sync`.
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.11.1.
+        """
+
+    @staticmethod
+    def commit(
+        mbar: Address,
+        *,
+        cta_group: Literal[1, 2] = 1,
+        multicast: bool = False,
+        multicast_mask: Number | None = None,
+        space: str = "cluster",
+        pred: Guard = None,
+    ) -> None:
+        """tcgen05.commit: arrives at `mbar` when the thread's earlier mma, cp and shift are complete.
+
+            mbar: the mbarrier object
+            cta_group: CTAs that take part
+            multicast: needs `multicast_mask`
+            multicast_mask: the CTAs of the cluster at whose barrier of this offset it arrives
+            space: cluster
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.12.1.
+        """
+
+    @staticmethod
+    def instruction_descriptor(
+        *,
+        m: int = 128,
+        n: int = 256,
+        a_dtype: PtxType = ...,
+        b_dtype: PtxType | None = None,
+        d_dtype: PtxType = ...,
+        a_major: Literal["K", "MN", 0, 1] = "K",
+        b_major: Literal["K", "MN", 0, 1] = "K",
+        scale_a: int = 1,
+        scale_b: int = 1,
+        saturate: bool = False,
+        sparse: bool = False,
+        selector: int = 0,
+        max_shift: int = 0,
+        scale_dtype: PtxType | None = None,
+        mxf8f6f4: bool = False,
+        scale_a_id: int = 0,
+        scale_b_id: int = 0,
+        k96: bool = False,
+    ) -> int:
+        """The 32 bits of an instruction descriptor, for every kind.
+
+            m: 64, 128 or 256
+            n: a multiple of 8 up to 256
+            a_dtype: the kind follows from it
+            b_dtype: a_dtype unless given
+            d_dtype: f32, f16 or s32
+            scale_a: 1 or -1
+            scale_b: 1 or -1
+            saturate: integers are clamped
+            sparse: A is sparse
+            selector: of sparse A: 0 to 3
+            max_shift: of mma_ws: 0 to 3
+            scale_dtype: ue8m0 or ue4m3: scaled blocks; e2m1 is then of kind mxf4 or mxf4nvf4 unless `mxf8f6f4`
+            mxf8f6f4: of scaled e2m1: of the kind mxf8f6f4
+            scale_a_id: of scaled blocks: 0 to 3
+            scale_b_id: of scaled blocks: 0 to 3
+            k96: of mxf4 and mxf4nvf4: K is 96
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.4.2.
+        """
+
+    @staticmethod
+    def make_instr_desc_f16bf16_f32(
+        *,
+        m: int = 128,
+        n: int = 256,
+        ab_dtype: str = "bf16",
+        a_major: Literal["K", "MN", 0, 1] = "K",
+        b_major: Literal["K", "MN", 0, 1] = "K",
+        scale_a: int = 1,
+        scale_b: int = 1,
+        saturate: bool = False,
+        sparse: bool = False,
+        max_shift: int = 0,
+    ) -> int:
+        """`instruction_descriptor` of f16, bf16 or tf32 into f32, under the name that pyptx 0.1.1 gave it.
+
+            m: 64, 128 or 256
+            n: a multiple of 8 up to 256
+            ab_dtype: bf16, f16 or tf32
+            scale_a: 1 or -1
+            scale_b: 1 or -1
+            sparse: A is sparse
+            max_shift: of mma_ws: 0 to 3
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.4.2.
+        """
+
+    @staticmethod
+    def descriptor(
+        smem_addr: Number,
+        *,
+        byte_offset: int = 0,
+        stride_bytes: int = 1024,
+        leading_bytes: int = 16,
+        swizzle: str = "128B",
+        version: int = 1,
+        base_offset: int = 0,
+        lbo_mode: int = 0,
+        pred: Guard = None,
+    ) -> Reg:
+        """Forms the 64-bit descriptor of a matrix in shared memory.
+
+            smem_addr: a shared symbol, or a 32-bit register with an address
+            byte_offset: added to the address
+            stride_bytes: a multiple of 16 up to 262128
+            leading_bytes: a multiple of 16 up to 262128
+            swizzle: NONE, 32B, 64B, 128B or 128B_BASE32B
+            version: 1
+            base_offset: 0 to 7
+            lbo_mode: 1: the leading offset is an address (sm_103a)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.4.1.
+        """
+
+    @staticmethod
+    def masked_descriptor(
+        smem_addr: Number,
+        *,
+        byte_offset: int = 0,
+        mask: int = 262128,
+        const_bits: int = 4611756662049538048,
+        pred: Guard = None,
+    ) -> Reg:
+        """((smem_addr + byte_offset) & mask) >> 4 | const_bits.
+
+            smem_addr: a shared symbol, or a 32-bit register with an address
+            byte_offset: added to the address
+            mask: bits of the address that are kept
+            const_bits: the other fields
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.4.1.
+        """
+
 def families() -> list:
     """
     Each family: its name, what it is, and its functions: name, signature, docstring, section.
     """
-
-wgmma: Any
-
-def mma_sync(*, shape: tuple[int, int, int], dtype_d: object, dtype_a: object, dtype_b: object, dtype_c: object, d: object, a: object, b: object, c: object, a_layout: str = 'row', b_layout: str = 'col', pred: object | None = None) -> None: ...
-
-def stmatrix(*, smem: object, regs: object, layout: str = 'x4', trans: bool = False, shape: str = 'm8n8', pred: object | None = None) -> None: ...
-
-def ldmatrix(*, dst: object, src: object, layout: str = 'x4', trans: bool = False, pred: object | None = None) -> None: ...
-
-def stmatrix_x4_trans_f32_bf16(*, frag: object, smem_base: object, lane: object, row_stride: object, tmp_bf16: object | None = None, tmp_pack: object | None = None) -> None: ...
-
-tcgen05: Any
 
 def simulator_options() -> tuple:
     """(cores, budget, seed, uninitialised) of the simulator"""
