@@ -48,7 +48,7 @@ std::string blackwell_tile(int K) {
     const Reg accumulator = k.scalar(b32), phase = k.scalar(u32, 0);
     k.ld(shared, b32, accumulator, slot.address());
 
-    const std::uint32_t kind = author::tcgen05::instruction_descriptor({.m = M, .n = N, .ab_type = "bf16"});
+    const std::int64_t kind = author::tcgen05::instruction_descriptor(k, {.m = M, .n = N});
     const Reg from_a = author::tcgen05::masked_descriptor(k, a), from_b = author::tcgen05::masked_descriptor(k, b);
     k.range(0, K, tile_k, [&](const Reg& at) {
       k.if_(leader, [&] {
