@@ -57,12 +57,13 @@ struct CUlaunchAttribute {
   };
   int id = 0;
   char pad[4] = {};
+  struct Cluster {
+    unsigned x, y, z;
+  };
   union {
     char bytes[64] = {};
     int number;
-    struct {
-      unsigned x, y, z;
-    } cluster;
+    Cluster cluster;
   };
 };
 static_assert(sizeof(CUlaunchAttribute) == 72);
