@@ -39,7 +39,7 @@ int main() {
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "tcgen05.mma.cta_group::1.kind::f16",
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"}) {
     const auto rows = std::count_if(forms().begin(), forms().end(), [&](const Form& form) {
-      return form.word(form.opcode) == text.substr(0, text.find('.'));
+      return form.text(form.opcode) == text.substr(0, text.find('.'));
     });
     const double start = now();
     resolve(text);

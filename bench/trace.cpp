@@ -46,10 +46,10 @@ void body(Kernel& k, const Reg& x, const Reg& tid, const Reg& sum, int turns) {
 // What tracing spends on the check of instructions.
 bool check(ptx::ir::Module& module) {
   ptx::ir::Function& function = module.functions[0];
-  const ptx::check::Goal goal = ptx::check::goal_of(module);
+  const ptx::check::ModuleTarget target = ptx::check::target_of(module);
   bool legal = true;
   for (ptx::ir::Instruction& instruction : function.instructions)
-    legal = !ptx::check::check_instruction(goal, function, instruction) && legal;
+    legal = !ptx::check::check_instruction(target, function, instruction) && legal;
   return legal;
 }
 

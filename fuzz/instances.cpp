@@ -9,7 +9,6 @@
 #include "ptx/author/builder.h"
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
-#include "ptx/check/detail/symbols.h"
 #include "ptx/cuda/assembler.h"
 #include "ptx/ir/lower.h"
 #include "ptx/syntax/parse.h"
@@ -119,7 +118,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   oracle::Generator generator(pool, [&](std::size_t n) { return bytes(n); });
   const isa::Form& form = isa::forms()[bytes(isa::forms().size())];
   const std::string target = targets[bytes(std::size(targets))];
-  const check::Goal goal{*isa::target_named(target), {9, 4}};
+  const check::ModuleTarget module_target{*isa::target_named(target), {9, 4}};
   if (oracle::Generator::calls(form)) return 0;
 
   const oracle::Words words = generator.words(form, generator.random(form));
@@ -138,10 +137,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   ir::Function& f = pool.function();
   ir::Instruction& i = pool.put(*isa::resolve(oracle::join(form, written)), operands);
-  pool.module.target = target, pool.module.version = goal.version;
+  pool.module.target = target, pool.module.version = module_target.version;
   const check::ModuleSymbols names(pool.module);
   const check::Symbols symbols(names, f, pool.item());
-  auto problem = check::check_instruction(goal, f, i, {}, &symbols, pool.statement());
+  auto problem = check::check_instruction(module_target, f, i, {}, &symbols, pool.statement());
   if (problem && problem->severity != Severity::error) problem.reset();
   const std::string text = ir::emit(pool.module);
   const std::string errors = reread(text);

@@ -34,7 +34,7 @@ def attribute(word: str) -> str:
 def main() -> None:
     opcodes: dict[str, dict[str, None]] = {}
     for form in _core.forms():
-        opcodes.setdefault(form.opcode, {}).update(dict.fromkeys(form.words))
+        opcodes.setdefault(form.opcode, {}).update(dict.fromkeys(form.modifiers))
     text = [HEAD]
     for opcode, modifiers in opcodes.items():
         name = f"_{attribute(opcode)}"

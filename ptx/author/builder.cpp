@@ -16,7 +16,7 @@ std::shared_ptr<Draft> draft_of(const Options& options) {
   auto draft = std::make_shared<Draft>();
   draft->module.version = options.version;
   draft->module.target = options.target;
-  draft->goal = check::goal_of(draft->module);
+  draft->target = check::target_of(draft->module);
   return draft;
 }
 
@@ -24,7 +24,7 @@ Builder::Builder(Options options) : Builder(options, draft_of(options)) { state_
 
 Builder::Builder(Options options, std::shared_ptr<Draft> module)
     : options_(std::move(options)), place_(options_.place), state_(std::make_unique<State>()) {
-  state_->goal = module->goal;
+  state_->target = module->target;
   if (!module->names.insert(Name(options_.name)).second)
     refuse(Code::duplicate_name, cat('`', options_.name, "` is declared already in this module"));
   state_->draft = std::move(module);
@@ -167,7 +167,7 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   }
   ir::Instruction made{mnemonic, nullptr, static_cast<std::uint32_t>(first),
                        static_cast<std::uint32_t>(operands.size()), guard};
-  if (auto wrong = check::check_instruction(s.goal, f, made, place_)) {
+  if (auto wrong = check::check_instruction(s.target, f, made, place_)) {
     if (wrong->severity != Severity::error) {
       s.notes.push_back(std::move(*wrong));
     } else {
@@ -177,7 +177,7 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   }
   s.statement(ir::Statement::Kind::instruction, static_cast<std::uint32_t>(f.instructions.size()), place_);
   f.instructions.push_back(made);
-  if (mnemonic->flow == isa::Flow::branch) s.branched = true;
+  if (mnemonic->is(isa::Trait::branches)) s.branched = true;
 }
 
 // The parts of a compound operand, and registers written as text. False if a number cannot be spelled.

@@ -196,7 +196,7 @@ Builder::Builder(const Function& function, Builder& caller)
   State& s = *state_;
   Function::Entry& entry = *function.entry;
   s.draft = caller.state().draft;
-  s.goal = s.draft->goal;
+  s.target = s.draft->target;
   s.of = function;
   require(*this, s, function);
   if (entry.head.linking == "extern")
@@ -248,10 +248,10 @@ bool passes(const State& s, const Operand& o, Type type) {
   const isa::TypeKind kind = isa::info(move_type(type)).kind;
   if (o.literal == Operand::Literal::integer) return true;
   if (o.literal == Operand::Literal::real) return kind == isa::TypeKind::floating;
-  if (o.ir.kind == ir::Operand::Kind::special) return check::agrees(move_type(type), o.type, false);
+  if (o.ir.kind == ir::Operand::Kind::special) return isa::agrees(move_type(type), o.type, false);
   if (o.ir.kind == ir::Operand::Kind::symbol) return bytes_of(type) == 8;
   if (o.ir.kind != ir::Operand::Kind::reg) return o.ir.kind < ir::Operand::Kind::symbol;
-  return check::agrees(move_type(type), s.function.registers[o.ir.id].type, isa::info(type).bits < 32);
+  return isa::agrees(move_type(type), s.function.registers[o.ir.id].type, isa::info(type).bits < 32);
 }
 
 std::string shown(const Builder& b, const Operand& o) {
@@ -469,7 +469,7 @@ bool ends(const ir::Function& f) {
   if (f.body.empty() || f.body.back().kind != ir::Statement::Kind::instruction) return false;
   const ir::Instruction& last = f.instructions[f.body.back().index];
   return last.guard.reg == ir::no_id &&
-         (last.mnemonic->flow == isa::Flow::end || last.mnemonic->flow == isa::Flow::branch);
+         (last.mnemonic->is(isa::Trait::ends) || last.mnemonic->is(isa::Trait::branches));
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ class Kernel : public Builder {
 #define PTX_METHOD(name) PTX_CHOOSE(PTX_RESERVED_##name, name)
 #define SECTION(number, title)
 #define FORM(...)
-#define OPCODE(name)                                            \
+#define OPCODE(name, ...)                                       \
   template <class... Rest>                                      \
   void PTX_METHOD(name)(const First& first, Rest&&... rest) {   \
     static_assert(temporaries<Rest...> <= 1,                    \

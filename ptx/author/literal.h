@@ -7,7 +7,8 @@
 #include <array>
 
 #include "ptx/author/kernel.h"
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/fit.h"
+#include "ptx/isa/row_parser.h"
 
 namespace ptx::author {
 
@@ -22,7 +23,7 @@ namespace literal {
 
 // Opcode, then the modifiers.
 struct Words {
-  std::array<std::string_view, isa::Fit::max_words + 1> all;
+  std::array<std::string_view, isa::Fit::max_modifiers + 1> all;
   std::size_t count = 0;
 };
 consteval Words split(std::string_view text) {
@@ -51,13 +52,13 @@ consteval void add_counts(const isa::Form& form, const isa::Fit& fit, Verdict& v
     if (part) continue;
     bool present = row.group == 0;
     if (row.condition.size) {
-      const std::string_view condition = form.word(row.condition);
+      const std::string_view condition = form.text(row.condition);
       bool given = false;
-      for (int i = 0; i < fit.words; ++i) {
+      for (int i = 0; i < fit.count; ++i) {
         const isa::Modifier& m = form.modifiers[fit.element[i]];
         const bool literal = m.slot == isa::Modifier::literal;
-        given = given || form.word(literal ? m.word : form.slots[m.slot].name) == condition ||
-                (!literal && form.word(form.values[fit.value[i]].word) == condition);
+        given = given || form.text(literal ? m.text : form.slots[m.slot].name) == condition ||
+                (!literal && form.text(form.values[fit.value[i]].text) == condition);
       }
       if (!given) continue;
       present = true;
@@ -93,7 +94,7 @@ consteval void judge_row(std::string_view syntax, std::string_view sets, std::st
 consteval Verdict judge(std::string_view text) {
   const Words words = split(text);
   Verdict verdict;
-#define OPCODE(name)
+#define OPCODE(name, ...)
 #define SECTION(number, title)
 #define FORM(id, syntax, sets, since, ...) judge_row(syntax, sets, since, words, verdict);
 #include "ptx/isa/forms/all.def"

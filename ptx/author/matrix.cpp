@@ -73,7 +73,7 @@ Reg tile_descriptor(const Shared& tile, std::int64_t offset) {
 const isa::Match* form_for(const isa::Mnemonic& mnemonic, bool registers) {
   for (const isa::Match& match : mnemonic.matches)
     for (const isa::Pattern& pattern : match.operands)
-      if (match.form->word(pattern.row->name) == "a" && (pattern.length != 0) == registers) return &match;
+      if (match.form->text(pattern.row->name) == "a" && (pattern.length != 0) == registers) return &match;
   return nullptr;
 }
 
@@ -144,7 +144,7 @@ void mma_async(Builder& b, const Shape& shape, const Type& dtype_d, const Type& 
   if (const isa::Match* form = form_for(*mnemonic, registers)) {
     for (const Choice& choice : choices) {
       const bool taken = std::any_of(form->operands.begin(), form->operands.end(), [&](const isa::Pattern& pattern) {
-        return form->form->word(pattern.row->name) == choice.name;
+        return form->form->text(pattern.row->name) == choice.name;
       });
       if (taken)
         operands.push_back(choice.value);

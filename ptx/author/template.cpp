@@ -5,6 +5,7 @@
 
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
+#include "ptx/isa/fit.h"
 #include "ptx/isa/form.h"
 
 namespace ptx::author::families {
@@ -31,17 +32,17 @@ bool can_write(const Template& t, const isa::Form& form, const isa::Modifier& m)
   const auto is_value = [&](std::string_view text) {
     const isa::Slot& slot = form.slots[m.slot];
     const auto values = form.values.subspan(slot.first, slot.count);
-    return std::any_of(values.begin(), values.end(), [&](const isa::Value& v) { return form.word(v.word) == text; });
+    return std::any_of(values.begin(), values.end(), [&](const isa::Value& v) { return form.text(v.text) == text; });
   };
   const auto words = t.all_words();
   return std::any_of(words.begin(), words.end(), [&](const Template::Word& word) {
     const bool chosen = word.parameter >= 0 && word.condition.empty();
     if (m.slot == isa::Modifier::literal) {
-      const std::string_view literal = form.word(m.word);
+      const std::string_view literal = form.text(m.text);
       const bool type = chosen && word.text.ends_with("type") && isa::type_named(literal);
       return type || is_alternative(word.text, literal);
     }
-    return chosen ? is_alternative(word.text, form.word(form.slots[m.slot].name)) : is_value(word.text);
+    return chosen ? is_alternative(word.text, form.text(form.slots[m.slot].name)) : is_value(word.text);
   });
 }
 
@@ -52,7 +53,7 @@ std::vector<const isa::Form*> candidates(const Template& t) {
     if (word.parameter < 0) fixed.push_back(word.text);
   std::vector<const isa::Form*> found;
   for (const isa::Form& form : isa::forms()) {
-    if (form.word(form.opcode) != t.opcode || !isa::matching::fit(form, fixed, true).fits) continue;
+    if (form.text(form.opcode) != t.opcode || !isa::matching::fit(form, fixed, true).fits) continue;
     const bool all = std::all_of(form.modifiers.begin(), form.modifiers.end(),
                                  [&](const isa::Modifier& m) { return m.group != 0 || can_write(t, form, m); });
     if (all) found.push_back(&form);
@@ -71,7 +72,7 @@ Legal of_modifier(const Template& t, const Parameter& p) {
   for (const isa::Form* form : candidates(t)) {
     for (const isa::Modifier& m : form->modifiers) {
       const bool fixed = m.slot == isa::Modifier::literal;
-      const std::string_view name = form->word(fixed ? m.word : form->slots[m.slot].name);
+      const std::string_view name = form->text(fixed ? m.text : form->slots[m.slot].name);
       if (std::find(names.begin(), names.end(), name) == names.end()) continue;
       if (fixed) {
         literal = true;
@@ -80,7 +81,7 @@ Legal of_modifier(const Template& t, const Parameter& p) {
       }
       const isa::Slot& slot = form->slots[m.slot];
       for (const isa::Value& value : form->values.subspan(slot.first, slot.count))
-        add(found.words, form->word(value.word));
+        add(found.words, form->text(value.text));
     }
   }
   if (std::find(names.begin(), names.end(), "generic") != names.end()) add(found.words, "generic");
@@ -115,7 +116,7 @@ bool floating(const isa::Form& form, const isa::OperandRow& row) {
   const isa::Slot& slot = form.slots[row.type.index];
   const auto values = form.values.subspan(slot.first, slot.count);
   return std::any_of(values.begin(), values.end(),
-                     [&](const isa::Value& value) { return real(isa::type_named(form.word(value.word))); });
+                     [&](const isa::Value& value) { return real(isa::type_named(form.text(value.text))); });
 }
 
 bool predicate(const isa::OperandRow& row) {
@@ -163,12 +164,12 @@ Legal legal(std::string_view mnemonic, std::string_view slot) {
   }
   Legal found;
   for (const isa::Form& form : isa::forms()) {
-    if (form.word(form.opcode) != words.front() || !isa::matching::fit(form, std::span(words).subspan(1), true).fits)
+    if (form.text(form.opcode) != words.front() || !isa::matching::fit(form, std::span(words).subspan(1), true).fits)
       continue;
     for (const isa::Slot& one : form.slots)
-      if (form.word(one.name) == slot)
+      if (form.text(one.name) == slot)
         for (const isa::Value& value : form.values.subspan(one.first, one.count))
-          add(found.words, form.word(value.word));
+          add(found.words, form.text(value.text));
   }
   return found;
 }

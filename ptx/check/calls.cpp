@@ -29,9 +29,10 @@ class Calls {
   void instruction(const ir::Instruction& i, std::uint32_t statement, const Place& place) {
     statement_ = statement, place_ = &place;
     const auto operands = function_.operands_of(i);
-    if (i.mnemonic->opcode == "brx") {
-      if (operands.size() == 2) table_of(operands[1], {Table::Kind::branches});
-    } else if (i.mnemonic->opcode == "call") {
+    if (i.mnemonic->is(isa::Trait::branches)) {
+      if (operands.size() == 2)  // brx.idx
+        table_of(operands[1], {Table::Kind::branches});
+    } else if (i.mnemonic->is(isa::Trait::calls)) {
       call(read(operands));
     }
   }

@@ -17,7 +17,9 @@ using isa::Type;
 
 constexpr isa::Requirement unified_since{{8, 0}, {{90}}}, large_parameters{{8, 1}, {{70}}};
 
-bool reaches(const Goal& goal, const isa::Requirement& need) { return goal.runs(need) && goal.has(need.version); }
+bool reaches(const ModuleTarget& target, const isa::Requirement& need) {
+  return target.runs(need) && target.has(need.version);
+}
 
 // The values of an initializer, which is kept as text: {1, {2, 3}} against the dimensions and the vector length.
 class Initializer {
@@ -80,8 +82,8 @@ class Initializer {
 // One declaration, wherever it stands. Each function appends at most what is wrong of its kind.
 class Judge {
  public:
-  Judge(const Goal& goal, const Variable& v, const Place& place, Diagnostics& found)
-      : goal_(goal), v_(v), place_(place), found_(found) {}
+  Judge(const ModuleTarget& target, const Variable& v, const Place& place, Diagnostics& found)
+      : target_(target), v_(v), place_(place), found_(found) {}
 
   template <class... Parts>
   void refuse(const Parts&... what) const {
@@ -89,7 +91,7 @@ class Judge {
   }
   template <class... Parts>
   void lacks(const isa::Requirement& need, const Parts&... what) const {
-    found_.emplace_back(goal_.runs(need) ? Code::needs_version : Code::needs_target, place_,
+    found_.emplace_back(target_.runs(need) ? Code::needs_version : Code::needs_target, place_,
                         cat('`', v_.name.view(), "`: ", what..., " needs ", isa::to_string(need)));
   }
 
@@ -100,7 +102,7 @@ class Judge {
     if (v_.type == Type::pred && v_.space != Space::reg) return refuse("a .pred variable can only be a register");
     const isa::TypeInfo& t = isa::info(v_.type);
     if (!t.declarable) return refuse("no variable is declared .", t.name, "; it takes bit types of that size");
-    if (v_.type == Type::b128 && !reaches(goal_, b128_since)) lacks(b128_since, ".b128");
+    if (v_.type == Type::b128 && !reaches(target_, b128_since)) lacks(b128_since, ".b128");
     if (v_.vector == 8 || t.bits * v_.vector > 128) refuse("a vector has 2 or 4 elements and at most 128 bits");
   }
 
@@ -111,7 +113,7 @@ class Judge {
     if (v_.attributes.empty()) return;
     const bool unified = v_.attributes.find(".unified") != v_.attributes.npos;
     if (v_.space != Space::global) return refuse("only .global variables have attributes");
-    if (unified && !reaches(goal_, unified_since)) lacks(unified_since, ".unified");
+    if (unified && !reaches(target_, unified_since)) lacks(unified_since, ".unified");
   }
 
   void initial_value() const {
@@ -132,21 +134,21 @@ class Judge {
 
   void opaque(bool module_scope) const {
     if (v_.opaque.empty()) return;
-    if (!goal_.has({1, 5})) lacks({{1, 5}, {}}, '.', v_.opaque);
+    if (!target_.has({1, 5})) lacks({{1, 5}, {}}, '.', v_.opaque);
     if (!module_scope || v_.space != Space::global) {
       return refuse("a .", v_.opaque, " is a .global variable of the module or a parameter of an .entry");
     }
     sampler();
   }
   void sampler() const {
-    if (v_.opaque == "samplerref" && !goal_.independent) refuse("a .samplerref needs .target texmode_independent");
+    if (v_.opaque == "samplerref" && !target_.independent) refuse("a .samplerref needs .target texmode_independent");
   }
 
   void module_space() const {
     if (v_.space == Space::global || v_.space == Space::const_ || v_.space == Space::shared) return;
-    if (v_.space == Space::local && !goal_.has({3, 0})) return;  // calls had no stack then
+    if (v_.space == Space::local && !target_.has({3, 0})) return;  // calls had no stack then
     if (v_.space == Space::tex) {
-      if (goal_.has({1, 5})) return refuse("`.tex` ended with PTX 1.5; write .global .texref");
+      if (target_.has({1, 5})) return refuse("`.tex` ended with PTX 1.5; write .global .texref");
       if (v_.type != Type::u32 && v_.type != Type::u64) refuse("a .tex variable is .u32 or .u64");
       if (!v_.dims.empty()) refuse("a .tex variable is no array");
       return;
@@ -156,26 +158,27 @@ class Judge {
 
   void body_space() const {
     if (v_.space == Space::tex) refuse("a .tex variable is one of the module");
-    if (v_.space == Space::param && !goal_.has({2, 0}))
+    if (v_.space == Space::param && !target_.has({2, 0}))
       refuse("before PTX 2.0 a .param variable is a parameter of an .entry");
   }
 
  private:
-  const Goal& goal_;
+  const ModuleTarget& target_;
   const Variable& v_;
   const Place& place_;
   Diagnostics& found_;
 };
 
-void check_parameter(const Goal& goal, const ir::Function& f, const Variable& v, bool last, Diagnostics& found) {
-  const Judge judge(goal, v, f.place, found);
+void check_parameter(const ModuleTarget& target, const ir::Function& f, const Variable& v, bool last,
+                     Diagnostics& found) {
+  const Judge judge(target, v, f.place, found);
   judge.type();
   if (v.space == Space::reg) {
     if (f.entry) judge.refuse("a parameter of an .entry is in .param");
     return;
   }
   if (v.space != Space::param) return judge.refuse("a parameter is in .param or .reg");
-  if (!f.entry && !goal.has({2, 0})) judge.refuse("before PTX 2.0 the parameters of a .func are in .reg");
+  if (!f.entry && !target.has({2, 0})) judge.refuse("before PTX 2.0 the parameters of a .func are in .reg");
   if (v.vector > 1) judge.refuse("a vector is no parameter in .param; declare an array");
   if (!v.opaque.empty() && !f.entry) judge.refuse("only an .entry has parameters of type .", v.opaque);
   judge.sampler();
@@ -195,8 +198,9 @@ bool same_parameters(const std::vector<Variable>& a, const std::vector<Variable>
 
 }  // namespace
 
-void check_variable(const Goal& goal, const Variable& v, bool module_scope, const Place& place, Diagnostics& found) {
-  const Judge judge(goal, v, place, found);
+void check_variable(const ModuleTarget& target, const Variable& v, bool module_scope, const Place& place,
+                    Diagnostics& found) {
+  const Judge judge(target, v, place, found);
   judge.type(), judge.linking(), judge.initial_value(), judge.size(), judge.opaque(module_scope);
   module_scope ? judge.module_space() : judge.body_space();
 }
@@ -262,7 +266,7 @@ void check_initial_names(const Variable& v, const Look& find, const Look& below,
   });
 }
 
-void check_parameters(const Goal& goal, const ir::Function& f, Diagnostics& found) {
+void check_parameters(const ModuleTarget& target, const ir::Function& f, Diagnostics& found) {
   const auto refuse = [&](Code code, auto... what) { found.emplace_back(code, f.place, cat(what...)); };
   std::unordered_set<Name> names;
   for (const auto* list : {&f.returns, &f.parameters}) {
@@ -272,25 +276,25 @@ void check_parameters(const Goal& goal, const ir::Function& f, Diagnostics& foun
       refuse(Code::redeclared_name, "parameter `", v.name.view(), "` is declared twice");
     }
   }
-  for (const Variable& v : f.returns) check_parameter(goal, f, v, false, found);
-  for (const Variable& v : f.parameters) check_parameter(goal, f, v, &v == &f.parameters.back(), found);
+  for (const Variable& v : f.returns) check_parameter(target, f, v, false, found);
+  for (const Variable& v : f.parameters) check_parameter(target, f, v, &v == &f.parameters.back(), found);
   if (f.returns.size() > 1 &&
       std::any_of(f.returns.begin(), f.returns.end(), [](const Variable& v) { return v.space == Space::param; }))
     refuse(Code::directive_value, "a function returns one value in .param");
   if (f.linking.find(' ') != f.linking.npos || f.linking == "common")
     refuse(Code::directive_value, "a function is one of .extern, .visible and .weak");
   if (f.linking == "extern" && !f.declaration) refuse(Code::directive_value, "an .extern function has no body");
-  if (!f.attributes.empty() && !reaches(goal, unified_since))
+  if (!f.attributes.empty() && !reaches(target, unified_since))
     refuse(Code::needs_target, "`.unified` needs ", isa::to_string(unified_since));
   if (!f.entry) return;
-  if (f.declaration && !goal.has({3, 0})) refuse(Code::needs_version, "a declaration of an .entry needs PTX 3.0");
+  if (f.declaration && !target.has({3, 0})) refuse(Code::needs_version, "a declaration of an .entry needs PTX 3.0");
   std::uint64_t size = 0;
   for (const Variable& v : f.parameters) {
     const std::uint64_t align =
         std::max<std::uint64_t>({1, v.alignment, v.opaque.empty() ? isa::info(v.type).bits / 8u : 8u});
     size = (size + align - 1) / align * align + bytes(v);
   }
-  const std::uint64_t most = reaches(goal, large_parameters) ? 32764 : 4352;
+  const std::uint64_t most = reaches(target, large_parameters) ? 32764 : 4352;
   if (size > most) refuse(Code::directive_value, "the parameters have ", size, " bytes; at most ", most);
 }
 

@@ -61,7 +61,7 @@ std::string wanted(const isa::Match& match, const Pattern& p) {
   if (p.row->pack) return cat("a vector of 2 or 4 registers that together are ", type, "wide");
   if (p.row->coords && p.length != 4) return cat("{..} of ", static_cast<int>(p.length), " or 4 ", type, "coordinates");
   if (p.length) return cat("a vector of ", static_cast<int>(p.length), ' ', type, "registers");
-  if (p.row->pair && !p.row->pair_optional) return cat("a pair `", match.form->word(p.row->name), "|p`");
+  if (p.row->pair && !p.row->pair_optional) return cat("a pair `", match.form->text(p.row->name), "|p`");
   return cat("a ", type, p.row->destination || p.row->register_only ? "register" : "register or constant");
 }
 
@@ -77,7 +77,7 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
   }
   const Pattern& p = *problem.pattern;
   const Operand& o = *problem.given;
-  const std::string where = cat("operand ", problem.operand + 1, " (", match.form->word(p.row->name), ") ");
+  const std::string where = cat("operand ", problem.operand + 1, " (", match.form->text(p.row->name), ") ");
   const std::string got = given(view, o);
   switch (problem.code) {
     case Code::operand_type: {

@@ -15,16 +15,15 @@ namespace {
 
 using On = isa::FunctionDirective::On;
 
-void check_gate(const Goal& goal, std::string_view what, const isa::Requirement& need, const Place& place,
+void check_gate(const ModuleTarget& target, std::string_view what, const isa::Requirement& need, const Place& place,
                 Diagnostics& found) {
-  if (!goal.runs(need)) {
-    found.emplace_back(
-        Code::needs_target, place,
-        cat('`', what, "` needs ", isa::to_string(need), ", the target is ", isa::to_string(goal.target)));
-  } else if (!goal.has(need.version)) {
+  if (!target.runs(need)) {
+    found.emplace_back(Code::needs_target, place,
+                       cat('`', what, "` needs ", isa::to_string(need), ", the target is ", isa::to_string(target.sm)));
+  } else if (!target.has(need.version)) {
     found.emplace_back(
         Code::needs_version, place,
-        cat('`', what, "` needs ", isa::to_string(need), ", the module is .version ", isa::to_string(goal.version)));
+        cat('`', what, "` needs ", isa::to_string(need), ", the module is .version ", isa::to_string(target.version)));
   }
 }
 
@@ -60,7 +59,7 @@ bool is_value(const isa::FunctionDirective& row, std::string_view value) {
   return number && *number >= row.least && *number <= row.most;
 }
 
-void check_function_directive(const Goal& goal, std::string_view text, const ir::Function& function,
+void check_function_directive(const ModuleTarget& target, std::string_view text, const ir::Function& function,
                               Diagnostics& found) {
   const std::string_view word = isa::first_word(text);
   const Place& place = function.place;
@@ -69,15 +68,15 @@ void check_function_directive(const Goal& goal, std::string_view text, const ir:
   };
   if (word == ".pragma") {
     if (!function.entry) return refuse("stands in a function's body, or in front of that of an .entry");
-    return check_pragma(goal, text, PragmaPlace::header, place, found);
+    return check_pragma(target, text, PragmaPlace::header, place, found);
   }
-  if (word == ".maxnctapersm" && goal.has({2, 1})) return refuse("ended with PTX 2.0; write .minnctapersm");
+  if (word == ".maxnctapersm" && target.has({2, 1})) return refuse("ended with PTX 2.0; write .minnctapersm");
   const isa::FunctionDirective* row = isa::function_directive(word);
   if (!row) return;
   if (row->on != On::both && (row->on == On::entry) != function.entry) {
     return refuse("is for ", row->on == On::entry ? "an .entry" : "a .func");
   }
-  check_gate(goal, word, row->since, place, found);
+  check_gate(target, word, row->since, place, found);
   const auto values = values_of(text);
   const bool legal = std::all_of(values.begin(), values.end(), [&](std::string_view v) { return is_value(*row, v); });
   if (legal && values.size() <= row->numbers && values.empty() == (row->numbers == 0)) return;
@@ -111,7 +110,8 @@ void check_combinations(const ir::Function& function, Diagnostics& found) {
 
 }  // namespace
 
-void check_pragma(const Goal& goal, std::string_view text, PragmaPlace where, const Place& place, Diagnostics& found) {
+void check_pragma(const ModuleTarget& target, std::string_view text, PragmaPlace where, const Place& place,
+                  Diagnostics& found) {
   for (const std::string_view value : values_of(text)) {
     const std::string_view string = unquoted(value);
     const isa::Pragma* row = isa::pragma(string);
@@ -131,7 +131,7 @@ void check_pragma(const Goal& goal, std::string_view text, PragmaPlace where, co
       refuse("stands in the body of an .entry");
       continue;
     }
-    check_gate(goal, string, row->since, place, found);
+    check_gate(target, string, row->since, place, found);
     const std::string_view rest = string.substr(std::min(string.size(), row->string.size() + 1));
     const auto number = whole_number(rest);
     if (row->number ? !number || *number < 0 : !rest.empty())
@@ -139,16 +139,16 @@ void check_pragma(const Goal& goal, std::string_view text, PragmaPlace where, co
   }
 }
 
-void check_header(const Goal& goal, const ir::Function& function, Diagnostics& found) {
-  for (const std::string& text : function.directives) check_function_directive(goal, text, function, found);
+void check_header(const ModuleTarget& target, const ir::Function& function, Diagnostics& found) {
+  for (const std::string& text : function.directives) check_function_directive(target, text, function, found);
   check_combinations(function, found);
 }
 
 namespace {
 
 // 10.34, 10.35 of PTX ISA 9.4: %perctamemoryoffset and %perctamemorysize.
-void check_memory_per_cta(const Goal& goal, const ir::Function& function, Diagnostics& found) {
-  if (!function.entry || !goal.has({9, 4}) || count(function, ".minperctamemory")) return;
+void check_memory_per_cta(const ModuleTarget& target, const ir::Function& function, Diagnostics& found) {
+  if (!function.entry || !target.has({9, 4}) || count(function, ".minperctamemory")) return;
   for (const ir::Statement& s : function.body) {
     if (s.kind != ir::Statement::Kind::instruction) continue;
     for (const ir::Operand& o : function.operands_of(function.instructions[s.index])) {
@@ -162,20 +162,20 @@ void check_memory_per_cta(const Goal& goal, const ir::Function& function, Diagno
 
 }  // namespace
 
-void check_body_directives(const Goal& goal, const ir::Function& function, Diagnostics& found) {
-  check_memory_per_cta(goal, function, found);
+void check_body_directives(const ModuleTarget& target, const ir::Function& function, Diagnostics& found) {
+  check_memory_per_cta(target, function, found);
   for (const ir::Statement& s : function.body) {
     if (s.kind != ir::Statement::Kind::directive) continue;
     const std::string_view text = function.texts[s.index];
     const std::string_view word = isa::first_word(text);
     if (word == ".pragma") {
-      check_pragma(goal, text, function.entry ? PragmaPlace::kernel : PragmaPlace::function, s.place, found);
+      check_pragma(target, text, function.entry ? PragmaPlace::kernel : PragmaPlace::function, s.place, found);
     }
-    if (const auto* need = isa::body_directive(word)) check_gate(goal, word, *need, s.place, found);
+    if (const auto* need = isa::body_directive(word)) check_gate(target, word, *need, s.place, found);
     if (word != ".callprototype") continue;
     for (std::size_t at = text.find('.', 1); at != text.npos; at = text.find('.', at + 1)) {
       const std::string_view inner = isa::first_word(text.substr(at));
-      if (const auto* row = isa::function_directive(inner)) check_gate(goal, inner, row->since, s.place, found);
+      if (const auto* row = isa::function_directive(inner)) check_gate(target, inner, row->since, s.place, found);
     }
   }
 }

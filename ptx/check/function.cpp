@@ -59,7 +59,8 @@ class RegisterNames {
 
 }  // namespace
 
-void check_registers(const Goal& goal, const ir::Function& function, const Symbols& symbols, Diagnostics& found) {
+void check_registers(const ModuleTarget& target, const ir::Function& function, const Symbols& symbols,
+                     Diagnostics& found) {
   RegisterNames names;
   const auto redeclared = [&](const Place& place, const std::string& name) {
     found.emplace_back(Code::redeclared_name, place, cat('`', name, "` is declared twice in one block"));
@@ -83,8 +84,8 @@ void check_registers(const Goal& goal, const ir::Function& function, const Symbo
     if (first.vector > 1 && first.type == isa::Type::pred) {
       found.emplace_back(Code::register_type, s.place, "there are no vectors of predicates");
     }
-    const bool knows = goal.has(b128_since.version);
-    if (first.type == isa::Type::b128 && (!knows || !goal.runs(b128_since))) {
+    const bool knows = target.has(b128_since.version);
+    if (first.type == isa::Type::b128 && (!knows || !target.runs(b128_since))) {
       found.emplace_back(knows ? Code::needs_target : Code::needs_version, s.place,
                          cat("registers of .b128 need ", isa::to_string(b128_since)));
     }
@@ -107,7 +108,7 @@ void check_registers(const Goal& goal, const ir::Function& function, const Symbo
 namespace {
 
 bool ends_path(const ir::Instruction& i) {
-  return i.guard.reg == ir::no_id && (i.mnemonic->flow == isa::Flow::branch || i.mnemonic->flow == isa::Flow::end);
+  return i.guard.reg == ir::no_id && (i.mnemonic->is(isa::Trait::branches) || i.mnemonic->is(isa::Trait::ends));
 }
 
 // The words of a directive kept as text.

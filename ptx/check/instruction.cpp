@@ -3,7 +3,6 @@
 #include "ptx/check/check.h"
 #include "ptx/check/detail/operands.h"
 #include "ptx/check/detail/rules.h"
-#include "ptx/check/tolerance.h"
 
 namespace ptx::check {
 
@@ -15,16 +14,17 @@ Diagnostic say(Code code, const Place& place, std::string message, const isa::Fo
   return d;
 }
 
-Code gate(const Goal& goal, const isa::Mnemonic& mnemonic, const isa::Match& match) {
-  const bool mapped = goal.maps_f64 && mnemonic.text.find(".f64") != mnemonic.text.npos;
-  const isa::Target target = mapped ? isa::Target{13, 0} : goal.target;
-  if (goal.target.number != 0 && !match.runs_on(target)) return Code::needs_target;
-  if (!goal.has(match.needs().version)) return Code::needs_version;
+Code gate(const ModuleTarget& target, const isa::Mnemonic& mnemonic, const isa::Match& match) {
+  const bool mapped = target.maps_f64 && mnemonic.text.find(".f64") != mnemonic.text.npos;
+  const isa::Target sm = mapped ? isa::Target{13, 0} : target.sm;
+  if (target.sm.number != 0 && !match.runs_on(sm)) return Code::needs_target;
+  if (!target.has(match.needs().version)) return Code::needs_version;
   return {};
 }
 
 // What a target or a version lacks: the form, or one of its modifiers.
-std::string describe_gate(const Goal& goal, const isa::Mnemonic& mnemonic, const isa::Match& match, Code code) {
+std::string describe_gate(const ModuleTarget& target, const isa::Mnemonic& mnemonic, const isa::Match& match,
+                          Code code) {
   const isa::Form& form = *match.form;
   std::string what = cat('`', mnemonic.text, '`');
   isa::Requirement need = form.since();
@@ -32,15 +32,15 @@ std::string describe_gate(const Goal& goal, const isa::Mnemonic& mnemonic, const
     if (match.values[i] == isa::Match::absent) continue;
     const isa::Value& value = form.values[match.values[i]];
     const isa::Requirement& own = form.needs[value.need];
-    const bool lacks = code == Code::needs_target ? isa::meets(goal.target, need) && !isa::meets(goal.target, own)
-                                                  : need.version <= goal.version && own.version > goal.version;
+    const bool lacks = code == Code::needs_target ? isa::meets(target.sm, need) && !isa::meets(target.sm, own)
+                                                  : need.version <= target.version && own.version > target.version;
     if (!lacks) continue;
-    what = cat('`', mnemonic.text, "`: `.", form.word(value.word), '`');
+    what = cat('`', mnemonic.text, "`: `.", form.text(value.text), '`');
     need = own;
   }
   return code == Code::needs_target
-             ? cat(what, " needs ", isa::to_string(need), ", the target is ", isa::to_string(goal.target))
-             : cat(what, " needs ", isa::to_string(need), ", the module is .version ", isa::to_string(goal.version));
+             ? cat(what, " needs ", isa::to_string(need), ", the target is ", isa::to_string(target.sm))
+             : cat(what, " needs ", isa::to_string(need), ", the module is .version ", isa::to_string(target.version));
 }
 
 rules::Broken broken_rule(const View& view, const isa::Match& match, const ir::Instruction& instruction,
@@ -105,7 +105,7 @@ Problem fit_loosely(const View& view, const isa::Match& match, const ir::Instruc
 
 std::optional<Diagnostic> judge(const View& view, const isa::Mnemonic& mnemonic, ir::Instruction& instruction,
                                 const Place& place, Excuses* excuses) {
-  const Goal& goal = view.goal;
+  const ModuleTarget& target = view.target;
   instruction.match = nullptr;
   if (mnemonic.matches.empty()) return no_form(mnemonic, place);
 
@@ -119,7 +119,7 @@ std::optional<Diagnostic> judge(const View& view, const isa::Mnemonic& mnemonic,
       if (!nearest || is_nearer(misfit, problem)) nearest = &match, problem = misfit;
       continue;
     }
-    Code code = gate(goal, mnemonic, match);
+    Code code = gate(target, mnemonic, match);
     if (code == Code::needs_target && excuses && excuses->covers_target(view, match)) code = {};
     if (code != Code{}) {
       if (!barred) barred = &match, barrier = code;
@@ -131,7 +131,7 @@ std::optional<Diagnostic> judge(const View& view, const isa::Mnemonic& mnemonic,
     instruction.match = &match;
     return bad_guard(view, instruction, place);
   }
-  if (barred) return say(barrier, place, describe_gate(goal, mnemonic, *barred, barrier), barred->form);
+  if (barred) return say(barrier, place, describe_gate(target, mnemonic, *barred, barrier), barred->form);
   Diagnostic d = say(problem.code, place, describe(view, *nearest, instruction, problem), nearest->form);
   d.operand = problem.operand;
   return d;
@@ -149,9 +149,9 @@ int place_of(const View& view, const ir::Instruction& instruction, const ir::Ope
 }
 
 // What was refused, as a warning if the assembler is known to take it.
-Diagnostic tolerate(const View& view, ir::Instruction& instruction, const Place& place, Diagnostic refused) {
-  Reread read{instruction.mnemonic, {}};
-  if (read.mnemonic->matches.empty()) read = reread(*instruction.mnemonic);
+Diagnostic explain_quirk(const View& view, ir::Instruction& instruction, const Place& place, Diagnostic refused) {
+  quirks::Reread read{instruction.mnemonic, {}};
+  if (read.mnemonic->matches.empty()) read = quirks::reread(*instruction.mnemonic);
   Excuses excuses(instruction);
   if (!read.mnemonic || judge(view, *read.mnemonic, instruction, place, &excuses)) {
     instruction.match = nullptr;
@@ -169,12 +169,12 @@ Diagnostic tolerate(const View& view, ir::Instruction& instruction, const Place&
 
 }  // namespace
 
-std::optional<Diagnostic> check_instruction(const Goal& goal, const ir::Function& function,
+std::optional<Diagnostic> check_instruction(const ModuleTarget& target, const ir::Function& function,
                                             ir::Instruction& instruction, const Place& place, const Symbols* symbols,
                                             std::uint32_t statement) {
-  const View view{goal, function, symbols, statement};
+  const View view{target, function, symbols, statement};
   auto refused = judge(view, *instruction.mnemonic, instruction, place, nullptr);
-  if (refused) return tolerate(view, instruction, place, std::move(*refused));
+  if (refused) return explain_quirk(view, instruction, place, std::move(*refused));
   return refused;
 }
 

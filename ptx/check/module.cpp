@@ -43,7 +43,7 @@ std::string_view undeclared(const Symbols& symbols, const ir::Function& function
   return {};
 }
 
-void check_body(const Symbols& symbols, const Goal& goal, ir::Function& function, bool judged, bool once,
+void check_body(const Symbols& symbols, const ModuleTarget& target, ir::Function& function, bool judged, bool once,
                 Diagnostics& found) {
   std::set<std::string_view> told;
   for (const std::uint32_t at : symbols.duplicates()) {
@@ -56,7 +56,7 @@ void check_body(const Symbols& symbols, const Goal& goal, ir::Function& function
     const ir::Statement& s = function.body[i];
     if (s.kind == ir::Statement::Kind::variable) {
       const ir::Variable& v = function.variables[s.index];
-      check_variable(goal, v, false, s.place, found);
+      check_variable(target, v, false, s.place, found);
       check_initial_names(
           v, [&](std::uint32_t name) { return symbols.find(name, i + 1); },
           [&](std::uint32_t name) { return symbols.find_below(name, i); }, s.place, found);
@@ -64,22 +64,22 @@ void check_body(const Symbols& symbols, const Goal& goal, ir::Function& function
     if (s.kind != ir::Statement::Kind::instruction) continue;
     ir::Instruction& instruction = function.instructions[s.index];
     if (judged && instruction.match && !mentions_name(function, function.operands_of(instruction))) continue;
-    auto problem = check_instruction(goal, function, instruction, s.place, &symbols, i);
+    auto problem = check_instruction(target, function, instruction, s.place, &symbols, i);
     if (!problem) continue;
     if (once && problem->code == Code::undefined_name &&
         !told.insert(undeclared(symbols, function, function.operands_of(instruction), i)).second)
       continue;
     found.push_back(std::move(*problem));
   }
-  check_registers(goal, function, symbols, found);
+  check_registers(target, function, symbols, found);
   check_calls(function, symbols, found);
-  check_body_directives(goal, function, found);
+  check_body_directives(target, function, found);
   check_flow(function, found);
 }
 
 }  // namespace
 
-Goal goal_of(const ir::Module& module) {
+ModuleTarget target_of(const ir::Module& module) {
   return {isa::target_named(first_target(module)).value_or(isa::Target{}), module.version,
           module.target.find("texmode_independent") != module.target.npos,
           module.target.find("map_f64_to_f32") != module.target.npos};
@@ -88,7 +88,7 @@ Goal goal_of(const ir::Module& module) {
 namespace {
 
 // What stands beside the target.
-void check_options(const ir::Module& module, const Goal& goal, Diagnostics& found) {
+void check_options(const ir::Module& module, const ModuleTarget& target, Diagnostics& found) {
   const auto refuse = [&](auto... what) {
     found.emplace_back(Code::directive_value, module.target_place, cat("`.target` ", what...));
   };
@@ -98,13 +98,13 @@ void check_options(const ir::Module& module, const Goal& goal, Diagnostics& foun
     const std::string_view option = rest.substr(0, rest.find(','));
     if (option.starts_with("texmode_")) {
       if (option != "texmode_unified" && option != "texmode_independent") refuse("has no option `", option, '`');
-      if (option == "texmode_independent" && !goal.has({1, 5})) refuse("texmode_independent needs PTX 1.5");
+      if (option == "texmode_independent" && !target.has({1, 5})) refuse("texmode_independent needs PTX 1.5");
       if (!mode.empty() && mode != option) refuse("names two modes of textures");
       mode = option;
     } else if (option == "map_f64_to_f32") {
-      if (goal.target.number >= 13) refuse("map_f64_to_f32 is for sm_10, sm_11 and sm_12; later targets have .f64");
+      if (target.sm.number >= 13) refuse("map_f64_to_f32 is for sm_10, sm_11 and sm_12; later targets have .f64");
     } else if (option == "debug") {
-      if (!goal.has({3, 0})) refuse("debug needs PTX 3.0");
+      if (!target.has({3, 0})) refuse("debug needs PTX 3.0");
     } else if (!isa::target_named(option)) {
       refuse("has no option `", option, '`');
     }
@@ -126,7 +126,7 @@ void check_target(const ir::Module& module, Diagnostics& found) {
                        cat("`.target ", name, "`: no target has this name; targets are sm_75, sm_90a, ..."));
     return;
   }
-  check_options(module, goal_of(module), found);
+  check_options(module, target_of(module), found);
   const isa::Version first = isa::first_version(*target).value_or(isa::Version{});
   if (module.version != isa::Version{} && module.version < first) {
     found.emplace_back(Code::target_version, module.target_place,
@@ -191,8 +191,8 @@ std::pair<std::string_view, std::string_view> alias_names(std::string_view text)
 // a, and is no kernel; they take the same.
 class Aliases {
  public:
-  Aliases(const Goal& goal, const ir::Module& module, const ModuleSymbols& symbols, Diagnostics& found)
-      : goal_(goal), module_(module), symbols_(symbols), found_(found) {
+  Aliases(const ModuleTarget& target, const ir::Module& module, const ModuleSymbols& symbols, Diagnostics& found)
+      : target_(target), module_(module), symbols_(symbols), found_(found) {
     for (const std::string& text : module.texts) {
       if (const std::string_view name = alias_names(text).first; !name.empty()) ++aliased_[Name(name).id()];
     }
@@ -200,7 +200,7 @@ class Aliases {
 
   void check(std::uint32_t item) {
     item_ = item;
-    if (!goal_.has(since.version)) return refuse("needs ", isa::to_string(since));
+    if (!target_.has(since.version)) return refuse("needs ", isa::to_string(since));
     const auto [name, other] = alias_names(module_.texts[module_.items[item].index]);
     if (name.empty() || other.empty()) return refuse("names two functions");
     const ir::Function *alias = function(name), *aliasee = function(other);
@@ -237,7 +237,7 @@ class Aliases {
     return last;
   }
 
-  const Goal& goal_;
+  const ModuleTarget& target_;
   const ir::Module& module_;
   const ModuleSymbols& symbols_;
   Diagnostics& found_;
@@ -247,15 +247,15 @@ class Aliases {
 
 }  // namespace
 
-void check_module_directives(const Goal& goal, const ir::Module& module, const ModuleSymbols& symbols,
+void check_module_directives(const ModuleTarget& target, const ir::Module& module, const ModuleSymbols& symbols,
                              Diagnostics& found) {
   std::uint64_t constants = 0;
-  Aliases aliases(goal, module, symbols, found);
+  Aliases aliases(target, module, symbols, found);
   for (std::uint32_t i = 0; i < module.items.size(); ++i) {
     const ir::Module::Item& item = module.items[i];
     if (item.kind == ir::Module::Item::Kind::variable) {
       const ir::Variable& v = module.variables[item.index];
-      check_variable(goal, v, true, item.place, found);
+      check_variable(target, v, true, item.place, found);
       check_initial_names(
           v, [&](std::uint32_t name) { return find_above(symbols, name, i); },
           [&](std::uint32_t name) { return symbols.find(name); }, item.place, found);
@@ -263,8 +263,8 @@ void check_module_directives(const Goal& goal, const ir::Module& module, const M
     }
     if (item.kind != ir::Module::Item::Kind::directive) continue;
     const std::string_view text = module.texts[item.index];
-    if (text.starts_with(".pragma")) check_pragma(goal, text, PragmaPlace::module, item.place, found);
-    if (text.starts_with(".section") && !goal.has({2, 0}))
+    if (text.starts_with(".pragma")) check_pragma(target, text, PragmaPlace::module, item.place, found);
+    if (text.starts_with(".section") && !target.has({2, 0}))
       found.emplace_back(Code::needs_version, item.place, "`.section` needs PTX 2.0");
     if (text.starts_with(".alias")) aliases.check(i);
   }
@@ -279,15 +279,15 @@ Diagnostics check(ir::Module& module, bool judged, bool once) {
   Diagnostics found;
   check_target(module, found);
   check_names(module, found);
-  const Goal goal = goal_of(module);
+  const ModuleTarget target = target_of(module);
   const ModuleSymbols symbols(module);
-  check_module_directives(goal, module, symbols, found);
+  check_module_directives(target, module, symbols, found);
   for (std::uint32_t i = 0; i < module.items.size(); ++i) {
     if (module.items[i].kind != ir::Module::Item::Kind::function) continue;
     ir::Function& function = module.functions[module.items[i].index];
-    check_header(goal, function, found);
-    check_parameters(goal, function, found);
-    if (!function.declaration) check_body(Symbols(symbols, function, i), goal, function, judged, once, found);
+    check_header(target, function, found);
+    check_parameters(target, function, found);
+    if (!function.declaration) check_body(Symbols(symbols, function, i), target, function, judged, once, found);
   }
   return found;
 }

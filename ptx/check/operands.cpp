@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ptx/base/text.h"
-#include "ptx/check/tolerance.h"
 
 namespace ptx::check {
 
@@ -11,37 +10,9 @@ using ir::Operand;
 using isa::OperandKind;
 using isa::Pattern;
 using isa::Space;
+using isa::Trait;
 using isa::Type;
 using isa::TypeKind;
-
-bool agrees(Type want, Type have, bool wider) {
-  if (want == Type::none || want == have) return true;
-  const isa::TypeInfo &w = isa::info(want), &h = isa::info(have);
-  if (h.bits < w.bits || (h.bits > w.bits && !wider)) return false;
-  const bool bits = h.kind == TypeKind::bits, equal = h.bits == w.bits;
-  switch (w.kind) {
-    case TypeKind::predicate: return h.kind == TypeKind::predicate;
-    case TypeKind::bits: return h.kind != TypeKind::predicate;
-    case TypeKind::unsigned_:
-    case TypeKind::signed_:  // f16x2 registers pass for 32 bits, as in the assembler
-      return bits || h.kind == TypeKind::unsigned_ || h.kind == TypeKind::signed_ || have == Type::f16x2;
-    case TypeKind::floating: return bits || (h.kind == TypeKind::floating && equal);
-    case TypeKind::packed: {
-      const bool sixteen = want == Type::f16x2 || want == Type::u16x2 || want == Type::s16x2;
-      return bits ? equal || want == Type::f16x2 : equal && sixteen && have == Type::f16x2;
-    }
-    case TypeKind::alternate: return bits && equal;
-  }
-  return false;
-}
-
-bool is_integer(TypeKind kind) {
-  return kind == TypeKind::bits || kind == TypeKind::unsigned_ || kind == TypeKind::signed_;
-}
-
-bool is_warp_size(const Operand& o) {
-  return o.kind == Operand::Kind::symbol && Name::from_id(o.id).view() == "WARP_SZ";
-}
 
 namespace {
 
@@ -198,7 +169,7 @@ class Judge {
     if (is_mixed(p, o)) return Code::mixed_vector;
     if (p.row->pack) return pack(p, o, n);
     if (p.length == 0 && n == 0) return scalar(p, o);
-    if (p.length == 0 && n == 1 && form_.braces_scalars) return scalar(p, view_.function.children(o)[0]);
+    if (p.length == 0 && n == 1 && form_.is(Trait::braced_scalars)) return scalar(p, view_.function.children(o)[0]);
     if (p.row->coords && n == 0 && p.length == 1)
       return o.kind == Operand::Kind::reg ? scalar(p, o) : Code::operand_kind;
     if (p.length != n && !(p.row->coords && n == 4)) return p.length == 0 ? Code::operand_kind : Code::vector_length;
@@ -264,7 +235,7 @@ class Judge {
     const isa::TypeInfo& have = isa::info(type_of(o));
     if (bits != 0 && have.bits != bits) return Code::operand_type;
     bits = have.bits;
-    const bool loose = p.row->vector || p.row->coords || (p.row->destination && form_.integers_for_floats);
+    const bool loose = p.row->vector || p.row->coords || (p.row->destination && form_.is(Trait::untyped_results));
     const bool same_width = loose && isa::info(p.type).kind == TypeKind::floating && is_integer(have.kind) &&
                             have.bits == isa::info(p.type).bits;
     return same_width ? Code{} : scalar(p, o);
@@ -305,18 +276,18 @@ class Judge {
       case Operand::Kind::text:
         return p.row->destination || p.row->register_only ? Code::operand_kind : Code::constant_expression;
       case Operand::Kind::symbol: return symbol(p, o);
-      case Operand::Kind::element: return form_.names_variables ? element(p, o) : Code::operand_kind;
+      case Operand::Kind::element: return form_.is(Trait::variable_sources) ? element(p, o) : Code::operand_kind;
       default: return Code::operand_kind;
     }
   }
 
   Code special(const Pattern& p, const Operand& o) const {
     if (p.row->destination) return Code::operand_kind;
-    if (!form_.reads_special) return Code::special_operand;
+    if (!form_.is(Trait::special_sources)) return Code::special_operand;
     const auto* known = isa::special_register(Name::from_id(o.id).view());
     if (!known) return Code::undefined_name;
-    if (!view_.goal.runs(known->since)) return Code::needs_target;
-    if (!view_.goal.has(known->since.version)) return Code::needs_version;
+    if (!view_.target.runs(known->since)) return Code::needs_target;
+    if (!view_.target.has(known->since.version)) return Code::needs_version;
     const bool fits = special_agrees(p.type, *known) || (p.wider && agrees(p.type, known->type, true));
     return fits ? Code{} : Code::operand_type;
   }
@@ -337,7 +308,8 @@ class Judge {
     if (is_warp_size(o)) return p.row->destination ? Code::operand_kind : number(p, warp_size());
     if (p.row->destination) return known(o) == Code{} ? Code::operand_kind : Code::undefined_name;
     if (view_.symbols && find(o) && find(o)->kind == Symbol::Kind::label) return Code::operand_kind;
-    if (!form_.names_variables) return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
+    if (!form_.is(Trait::variable_sources))
+      return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
     return argument(o) ? Code::argument_address : known(o);
   }
@@ -350,7 +322,7 @@ class Judge {
   }
 
   Code address(const Pattern& p, const Operand& o) const {
-    if (o.kind == Operand::Kind::element && form_.braces_scalars) return element(p, o);
+    if (o.kind == Operand::Kind::element && form_.is(Trait::braced_scalars)) return element(p, o);
     if (o.kind != Operand::Kind::address) return Code::operand_kind;
     if (o.unified && !p.row->unified) return Code::unified_address;
     if (p.row->opaque != isa::Opaque::none) {
@@ -363,7 +335,8 @@ class Judge {
       case Operand::Kind::reg: {
         if (p.space == Space::param_func && view_.function.entry) return Code::address_register;
         const isa::TypeInfo& t = isa::info(type_of(base));
-        if (t.bits == 32 && form_.own_addresses && is_64_bit(p.space, view_.goal.target)) return Code::address_register;
+        const bool kept = p.row->bits == 0 && form_.is(Trait::kept_addresses);
+        if (t.bits == 32 && kept && is_64_bit(p.space, view_.target.sm)) return Code::address_register;
         if (t.bits < p.row->bits && (!p.row->generic_bits || p.space == Space::generic)) return Code::address_width;
         return is_integer(t.kind) && t.bits <= 64 && !length(base) ? Code{} : Code::address_register;
       }
@@ -405,9 +378,9 @@ class Judge {
     if (!symbol->variable) return Code::operand_kind;
     const bool before_opaque = symbol->variable->space == Space::tex;  // PTX 1.4 and earlier
     const std::string_view have = before_opaque ? "texref" : std::string_view(symbol->variable->opaque);
-    if (isa::parsing::opaque_named(have) == p.row->opaque) return {};
+    if (isa::opaque_named(have) == p.row->opaque) return {};
     const bool own = p.row->opaque == isa::Opaque::samplerref && p.kind == OperandKind::address && have == "texref";
-    return own && !view_.goal.independent && !match_.has("force_unnormalized_coords") ? Code{} : Code::operand_kind;
+    return own && !view_.target.independent && !match_.has("force_unnormalized_coords") ? Code{} : Code::operand_kind;
   }
 
   // a[r]: an element of an array, of ld, ldu, st and, as an address, mov and cvta.

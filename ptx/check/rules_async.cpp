@@ -23,7 +23,7 @@ Broken copy_size(const View& view, const isa::Match&, const ir::Instruction& ins
 Broken multiple_of_16(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
   std::size_t at = 0;
   for (const isa::Pattern& p : match.operands) {
-    if (match.form->word(p.row->name) == "size") break;
+    if (match.form->text(p.row->name) == "size") break;
     at += !p.row->inner;
   }
   const Operand& size = view.function.operands_of(instruction)[at];

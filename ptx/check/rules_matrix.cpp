@@ -20,12 +20,12 @@ int scale_vector(const isa::Match& match) {
 }  // namespace
 
 Broken aligned_from_6_3(const View& view, const isa::Match& match, const ir::Instruction&) {
-  if (match.has("aligned") || view.goal.version < isa::Version{6, 3}) return {};
+  if (match.has("aligned") || view.target.version < isa::Version{6, 3}) return {};
   return {Code::aligned_required, "from PTX 6.3 on it is written with `.sync.aligned`"};
 }
 
 Broken float_satfinite(const View& view, const isa::Match& match, const ir::Instruction&) {
-  if (!match.has("satfinite") || view.goal.version < isa::Version{6, 5}) return {};
+  if (!match.has("satfinite") || view.target.version < isa::Version{6, 5}) return {};
   return {Code::float_satfinite, "`.satfinite` of floating-point types ended with PTX 6.4"};
 }
 
@@ -65,7 +65,7 @@ Broken sparsity_selector(const View& view, const isa::Match& match, const ir::In
 }
 
 Broken mixed_from_8_4(const View& view, const isa::Match& match, const ir::Instruction&) {
-  const isa::Version version = view.goal.version;
+  const isa::Version version = view.target.version;
   if (match.value("atype") == match.value("btype") || version == isa::Version{} || version >= isa::Version{8, 4})
     return {};
   return {Code::needs_version, cat("`.u8` with `.s8` needs PTX 8.4, the module is .version ", isa::to_string(version))};
@@ -75,7 +75,7 @@ Broken mixed_from_8_4(const View& view, const isa::Match& match, const ir::Instr
 Broken wgmma_scale(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
   const auto operands = view.function.operands_of(instruction);
   for (std::size_t i = 0; i < match.operands.size() && i < operands.size(); ++i) {
-    const std::string_view name = match.form->word(match.operands[i].row->name);
+    const std::string_view name = match.form->text(match.operands[i].row->name);
     if ((name == "scale_a" || name == "scale_b") && operands[i].kind == Operand::Kind::integer &&
         operands[i].value == 0)
       return {Code::wgmma_scale, "an operand is scaled by 0; it may be scaled by 1 or -1"};

@@ -44,9 +44,9 @@ Broken policy_sizes(const View& view, const isa::Match&, const ir::Instruction& 
 
 // 9.7.9.20. The assembler says so of the module, when it has read all of it.
 Broken before_64_bits(const View& view, const isa::Match& match, const ir::Instruction&) {
-  if (view.goal.target.number < 90 || match.value("size") != "u32") return {};
+  if (view.target.sm.number < 90 || match.value("size") != "u32") return {};
   return {Code::before_64_bits,
-          cat("generic addresses have 64 bits from sm_90 on, the target is ", isa::to_string(view.goal.target))};
+          cat("generic addresses have 64 bits from sm_90 on, the target is ", isa::to_string(view.target.sm))};
 }
 
 // 9.7.9.13.

@@ -36,7 +36,7 @@ Broken shared_variable(const View& view, const isa::Match&, const ir::Instructio
 // 9.7.13.15.13: `_` for the state came after the instruction.
 Broken sink_from_7_1(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& state = view.function.operands_of(instruction)[0];
-  if (state.kind != Operand::Kind::sink || view.goal.has({7, 1})) return {};
+  if (state.kind != Operand::Kind::sink || view.target.has({7, 1})) return {};
   return {Code::needs_version, "the sink `_` for the state needs PTX 7.1"};
 }
 
@@ -49,10 +49,10 @@ Broken multiple_of_8(const View& view, const isa::Match&, const ir::Instruction&
 
 // 9.7.13.8, 9.7.9.5.
 Broken before_independent_threads(const View& view, const isa::Match&, const ir::Instruction& instruction) {
-  const isa::Version version = view.goal.version != isa::Version{}  // any: at least the target's first
-                                   ? view.goal.version
-                                   : isa::first_version(view.goal.target).value_or(isa::Version{});
-  if (view.goal.target.number < 70 || version < isa::Version{6, 4}) return {};
+  const isa::Version version = view.target.version != isa::Version{}  // any: at least the target's first
+                                   ? view.target.version
+                                   : isa::first_version(view.target.sm).value_or(isa::Version{});
+  if (view.target.sm.number < 70 || version < isa::Version{6, 4}) return {};
   return {Code::before_independent_threads, cat("removed in PTX 6.4 for sm_70 and later; write `",
                                                 instruction.mnemonic->opcode, ".sync` with a member mask")};
 }

@@ -12,12 +12,12 @@ namespace {
 
 bool is_number(const Operand& o) { return o.kind == Operand::Kind::integer; }
 
-// Whether the goal has `need`; a goal that is not known has everything.
-bool has(const Goal& goal, isa::Version version, std::initializer_list<isa::Target> targets) {
-  if (!goal.has(version)) return false;
-  if (goal.target.number == 0) return true;
-  for (const isa::Target target : targets) {
-    if (isa::meets(goal.target, target)) return true;
+// Whether the target has `need`; a target that is not known has everything.
+bool has(const ModuleTarget& target, isa::Version version, std::initializer_list<isa::Target> targets) {
+  if (!target.has(version)) return false;
+  if (target.sm.number == 0) return true;
+  for (const isa::Target need : targets) {
+    if (isa::meets(target.sm, need)) return true;
   }
   return false;
 }
@@ -29,11 +29,11 @@ Broken tensormap_value(const View& view, const isa::Match& match, const ir::Inst
   const Operand& value = view.function.operands_of(instruction)[1];
   if (!is_number(value)) return {};
   if (match.has("elemtype")) {
-    if (value.value < 13 || has(view.goal, {8, 7}, {{100, 'f'}, {110, 'f'}, {120, 'f'}})) return {};
+    if (value.value < 13 || has(view.target, {8, 7}, {{100, 'f'}, {110, 'f'}, {120, 'f'}})) return {};
     return {Code::tensormap_value,
             cat("element type ", value.value, " needs PTX 8.7 and sm_100f or sm_110f or sm_120f")};
   }
-  if (value.value < 4 || has(view.goal, {8, 8}, {{103, 'a'}, {107, 'a'}})) return {};
+  if (value.value < 4 || has(view.target, {8, 8}, {{103, 'a'}, {107, 'a'}})) return {};
   return {Code::tensormap_value, "swizzle mode 4 needs PTX 8.8 and sm_103a or sm_107a"};
 }
 
@@ -43,7 +43,7 @@ Broken tcgen05_columns(const View& view, const isa::Match& match, const ir::Inst
   if (!is_number(columns)) return {};
   const auto n = static_cast<std::uint64_t>(columns.value);
   if (match.has("exclusive")) {
-    const std::uint64_t most = has(view.goal, {9, 4}, {{107, 'f'}}) ? 576 : 512;
+    const std::uint64_t most = has(view.target, {9, 4}, {{107, 'f'}}) ? 576 : 512;
     if (n % 32 == 0 && n >= 32 && n <= most) return {};
     return {Code::tcgen05_columns,
             cat(columns.value, " columns are allocated; it must be a multiple of 32 in 32..", most)};
@@ -60,8 +60,8 @@ Broken scale_input_d(const View& view, const isa::Match& match, const ir::Instru
   const std::string_view kind = match.value("kind");
   if (kind != "kind::f16" && kind != "kind::tf32")
     return {Code::scale_input_d, cat('.', kind, " does not scale D; .kind::f16 and .kind::tf32 do")};
-  if (has(view.goal, {8, 6}, {{100, 'f'}})) return {};
-  return {Code::scale_input_d, cat("scaling D needs sm_100f, the target is ", isa::to_string(view.goal.target))};
+  if (has(view.target, {8, 6}, {{100, 'f'}})) return {};
+  return {Code::scale_input_d, cat("scaling D needs sm_100f, the target is ", isa::to_string(view.target.sm))};
 }
 
 }  // namespace ptx::check::rules

@@ -8,8 +8,8 @@ using ir::Operand;
 
 namespace {
 
-bool meets(const Goal& goal, isa::Version version, std::uint16_t target) {
-  return goal.has(version) && (goal.target.number == 0 || goal.target.number >= target);
+bool meets(const ModuleTarget& target, isa::Version version, std::uint16_t sm) {
+  return target.has(version) && (target.sm.number == 0 || target.sm.number >= sm);
 }
 
 Broken wrong(std::string_view what) { return {Code::texture_operands, std::string(what)}; }
@@ -26,7 +26,7 @@ bool is_offset(const View& view, const Operand& o) {
 Broken offsets_and_depth(const View& view, const isa::Match& match, std::span<const Operand> rest) {
   const std::string_view geom = match.value("geom");
   if (rest.empty()) return {};
-  if (!meets(view.goal, {4, 3}, 30)) return wrong("offsets and depths need PTX 4.3 and sm_30");
+  if (!meets(view.target, {4, 3}, 30)) return wrong("offsets and depths need PTX 4.3 and sm_30");
   if (rest.front().kind == Operand::Kind::vector && geom.ends_with("cube")) return wrong("cubes take no offsets");
   if (is_offset(view, rest.back())) return {};
   if (geom == "3d" || geom.ends_with("ms")) return wrong(cat('.', geom, " textures have no depth to compare"));
@@ -37,7 +37,7 @@ Broken offsets_and_depth(const View& view, const isa::Match& match, std::span<co
 
 Broken texture_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
   const auto operands = view.function.operands_of(instruction);
-  if (operands[0].kind == Operand::Kind::pair && !meets(view.goal, {7, 1}, 60)) {
+  if (operands[0].kind == Operand::Kind::pair && !meets(view.target, {7, 1}, 60)) {
     return wrong("the predicate beside the destination needs PTX 7.1 and sm_60");
   }
   const std::size_t own = match.has("level") ? 3 : match.has("grad") ? 4 : 2;
@@ -46,9 +46,9 @@ Broken texture_operands(const View& view, const isa::Match& match, const ir::Ins
 
 Broken texture_sampler(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const std::uint32_t parts = view.function.operands_of(instruction)[1].count();
-  if (!view.goal.independent && parts == 3)
+  if (!view.target.independent && parts == 3)
     return wrong("a sampler beside a texture needs .target texmode_independent");
-  if (view.goal.independent && parts < 3)
+  if (view.target.independent && parts < 3)
     return wrong("with .target texmode_independent a sampler must stand beside the texture");
   return {};
 }

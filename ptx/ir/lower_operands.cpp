@@ -70,8 +70,8 @@ bool OperandLowering::instruction(NodeId id) {
         break;
       case NodeKind::mnemonic:
         i.mnemonic = isa::resolve(mnemonic(part));
-        call_ = i.mnemonic->opcode == "call";
-        value_ = i.mnemonic->opcode == "mov" || i.mnemonic->opcode == "cvta";
+        call_ = i.mnemonic->is(isa::Trait::calls);
+        value_ = i.mnemonic->is(isa::Trait::element_addresses);
         break;
       default: stack_.push_back(operand(part)); break;
     }

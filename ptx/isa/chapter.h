@@ -1,7 +1,7 @@
 // Compiles the rows of one chapter; included once by each forms/<chapter>.cpp, after it has defined PTX_CHAPTER (the
 // name of its function) and PTX_ROWS (the file). A row that does not parse is an error here that names the row as
 // row_<id>.
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/row_parser.h"
 
 namespace ptx::isa {
 
@@ -9,13 +9,14 @@ namespace {
 
 using namespace parsing;
 using enum Rule;
+using enum Trait;
 
-#define OPCODE(name)
+#define OPCODE(name, ...)
 #define SECTION(number, title)
 #define FORM(id, syntax, sets, since, ...)                      \
   constexpr Draft row_##id = parse(syntax, sets, since);        \
   constexpr auto packed_##id = pack<sizes(row_##id)>(row_##id); \
-  constexpr Rule rules_##id[] = {__VA_ARGS__};
+  constexpr auto rules_##id = rules({__VA_ARGS__});
 #include PTX_ROWS
 #undef SECTION
 #undef FORM
@@ -23,7 +24,8 @@ using enum Rule;
 constexpr Entry entries[] = {
     Entry("", ""),  // a chapter may still be empty
 #define SECTION(number, title) Entry(number, title),
-#define FORM(id, syntax, sets, since, ...) Entry(form_of(#id, syntax, sets, row_##id.opcode, packed_##id, rules_##id)),
+#define FORM(id, syntax, sets, since, ...) \
+  Entry(form_of(#id, syntax, sets, row_##id.opcode, packed_##id, rules_##id, traits({__VA_ARGS__}))),
 #include PTX_ROWS
 #undef SECTION
 #undef FORM

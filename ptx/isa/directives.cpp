@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/row_parser.h"
 
 namespace ptx::isa {
 

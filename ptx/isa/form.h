@@ -2,32 +2,33 @@
 // a Form, so a malformed row does not compile. This page is the notation's reference.
 //
 // clang-format off
-//   OPCODE(add)                          the first row of an opcode is preceded by its name (once in all files)
+//   OPCODE(mov, trait...)                the first row of an opcode is preceded by its name (once in all files)
 //   SECTION("9.7.1.1", "Integer Arithmetic Instructions: add")                   holds for the rows below it
 //   FORM(add_int, "add.type  d, a, b", ".type = u16 u32 u64 s16 s32 s64", "1.0", none)
-//   FORM(id,      syntax,              sets,                              since, rule...)
+//   FORM(id,      syntax,              sets,                              since, rules and traits...)
 //
 // Syntax: opcode and modifiers without blanks, then operands.
-//   .word        this modifier, literally             .slot       one of the set named `slot` in the sets column
+//   .modifier    this modifier, literally             .slot       one of the set named `slot` in the sets column
 //   {.slot}      may be left out; {.a.b}: both or none; an optional literal {.ftz} is a slot named `ftz` with one value
-//   .word<       comes before the next one, which may stand elsewhere otherwise
-//   .word!       stays in this place; the others may come in any order (types, and state spaces, always keep theirs)
+//   .modifier<   comes before the next one, which may stand elsewhere otherwise
+//   .modifier!   stays in this place; the others may come in any order (types, and state spaces, always keep theirs)
 // Operands, separated by commas:
 //   d            destination: names d, d0.., p, q, r, state (and whatever has /w); all others are sources
 //   a            source: register, immediate or constant expression of the operand's type
-//   [a]          address; in the space of the slot `.space` or `.ss`, or of the form's literal space word; else generic.
+//   [a]          address; in the space of the slot `.space` or `.ss`, or of the form's literal space; else generic.
 //                [a:shared::cta] names the space, [a:slot] the slot that holds it
-//   [a/32]       a register in it has at least 32 bits, as the assembler does not widen it; [a/64]: 64; [a/g32]: where
-//                the address is generic
+//   [a/32]       a register in it has at least 32 bits, as the assembler does not widen it; [a/64]: 64; [a/1]: any;
+//                [a/g32]: at least 32 where the address is generic
 //   [a]{.unified}  the address may be followed by .unified
-//   [a, c:T, e:T]  address of several parts, as of tensor copies; [a{, b:T ?word}, c:T], [a{, b:T}, c:T] as below; [a:T, b:T] a value in front
+//   [a, c:T, e:T]  address of several parts, as of tensor copies; [a{, b:T ?modifier}, c:T], [a{, b:T}, c:T] as below;
+//                [a:T, b:T] a value in front
 //   {-}a         may carry a minus         a{.part}   may be a part of a register: selector.h
-//   {, b}        may be left out; {, b ?word} is there exactly if the modifier `word` is (a literal, or a slot's name)
+//   {, b}        may be left out; {, b ?modifier} is there exactly if the modifier is (a literal, or a slot's name)
 //   d{|p}        the second part may be left out          d|p   a pair          {!}c   may be negated
 //   (a)          parenthesised list of a call
 //   name:TYPE    what the operand is; without it the type is pred for p and q; else that of the slot named for it:
-//                d -> .dtype, a -> .atype, b -> .btype, c -> .ctype; else .type; else the one literal type word of the
-//                form. TYPE is one of
+//                d -> .dtype, a -> .atype, b -> .btype, c -> .ctype; else .type; else the one type that stands
+//                in the syntax literally. TYPE is one of
 //                  u32 ... pred        a type
 //                  slot                the type chosen for that slot ("a:stype")
 //                  wide half quarter   twice, half, a quarter of the width of .type (mul.wide)
@@ -49,6 +50,7 @@
 //   value[7.8 sm_90]    this value needs more than the form                m64n(8..256/8)k16   a family of shapes
 // Since: "PTX-version targets", "7.8 sm_90", "8.0 sm_90a", "8.6 sm_100f sm_120a"; "1.0" alone = all targets.
 // Rules: names of rules.def for what slots and operands demand of each other; none = nothing.
+// Traits: names of traits.def for what else is true of the form, or of all forms of the opcode.
 // clang-format on
 #pragma once
 
@@ -58,7 +60,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/row.h"
 #include "ptx/isa/target.h"
 #include "ptx/isa/types.h"
 
@@ -92,15 +94,12 @@ struct Match {
   int required = 0;                // operands that the author writes, without the optional ones
 
   std::string_view value(std::string_view slot) const;  // text of the chosen value, "" if absent or no such slot
-  bool has(std::string_view word) const;                // a literal or chosen modifier, "ftz"
+  bool has(std::string_view modifier) const;            // a literal or chosen modifier, "ftz"
   Type type(std::string_view slot = "type") const;      // the chosen type, Type::none if absent
   Space space() const;                                  // from the slot `space` or `ss`, or a literal space word
   Requirement needs() const;          // of the form and the chosen values: version, and the form's targets
   bool runs_on(Target target) const;  // form and chosen values, targets only
 };
-
-// Where an instruction leads: on to the next, to a label, into a function and back, or nowhere.
-enum class Flow : std::uint8_t { on, branch, call, end };
 
 // A spelled mnemonic ("ld.global.v4.f32"), resolved once for the process; instructions point at it.
 struct Mnemonic {
@@ -110,7 +109,9 @@ struct Mnemonic {
   std::vector<std::string_view> modifiers;  // without dots; no flag twice
   std::vector<Match> matches;               // in row order; empty: no form has these modifiers
   bool known_opcode = false;
-  Flow flow = Flow::on;  // by the opcode
+  std::uint32_t traits = 0;  // of the opcode
+
+  constexpr bool is(Trait trait) const { return traits >> static_cast<int>(trait) & 1; }
 };
 
 // Finds or makes the Mnemonic. Never fails; thread-safe; the pointer lives for the process. Cost of a repeat: one hash
@@ -118,7 +119,7 @@ struct Mnemonic {
 const Mnemonic* resolve(std::string_view text);
 
 std::string rule_text(Rule rule);  // what it demands, or its name in words where only its message says it
-std::span<const Form> forms();     // Form and OperandRow: form_table.h
+std::span<const Form> forms();     // Form and OperandRow: row.h
 std::span<const std::string_view> opcodes();
 std::vector<std::string_view> next_modifiers(
     std::string_view partial);                   // legal continuations of "ld.global", for completion and errors

@@ -8,7 +8,7 @@ namespace ptx::isa {
 
 namespace form_id {
 enum : std::uint16_t {
-#define OPCODE(name)
+#define OPCODE(name, ...)
 #define SECTION(number, title)
 #define FORM(id, syntax, sets, since, ...) id,
 #include "ptx/isa/forms/all.def"

@@ -2,10 +2,12 @@
 #include "ptx/isa/forms.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "ptx/base/check.h"
 #include "ptx/isa/form_ids.h"
+#include "ptx/isa/row_parser.h"
 
 namespace ptx::isa {
 
@@ -15,46 +17,33 @@ namespace ptx::isa {
 
 namespace {
 
-// Manual 9.4.1, operand size exceeding instruction-type size.
-// st.async and st.bulk are not, as the assembler has it.
-bool is_relaxed(const Form& form) {
-  const std::string_view opcode = form.word(form.opcode);
-  if (opcode == "st") return !form.id.starts_with("st_async") && !form.id.starts_with("st_bulk");
-  return opcode == "ld" || opcode == "ldu" || opcode == "cvt" || opcode == "suld" || opcode == "sust" ||
-         opcode == "sured";
-}
+struct OpcodeRow {
+  std::string_view name;
+  std::uint32_t traits;
+};
 
-// Of the others the assembler makes several instructions, and some of those widen what the address is in.
-bool has_own_addresses(const Form& form) {
-  const std::string_view opcode = form.word(form.opcode);
-  for (const std::string_view own : {"ld", "ldu", "st", "atom", "red", "mbarrier", "multimem", "prefetch", "prefetchu",
-                                     "applypriority", "discard"}) {
-    if (opcode != own) continue;
-    return form.id.find("async") == form.id.npos && std::none_of(form.operands.begin(), form.operands.end(),
-                                                                 [](const OperandRow& row) { return row.bits != 0; });
-  }
-  return false;
-}
+using enum Trait;
+constexpr OpcodeRow opcode_rows[] = {
+#define OPCODE(name, ...) {#name, parsing::traits({__VA_ARGS__})},
+#define SECTION(number, title)
+#define FORM(id, syntax, sets, since, ...)
+#include "ptx/isa/forms/all.def"
+#undef OPCODE
+#undef SECTION
+#undef FORM
+};
 
 void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
   std::string_view section, title;
   for (const parsing::Entry& entry : chapter) {
-    if (entry.form.text == nullptr) {
+    if (entry.form.chars == nullptr) {
       section = entry.section, title = entry.title;
       continue;
     }
     forms.push_back(entry.form);
     forms.back().section = section;
     forms.back().title = title;
-    const std::string_view opcode = entry.form.word(entry.form.opcode);
-    forms.back().relaxed = is_relaxed(entry.form);
-    forms.back().widens_all = entry.form.id.starts_with("cvt_pack") || entry.form.id == "cvt_x2_f32";
-    forms.back().reads_special = opcode == "mov" || entry.form.id == "cvt_int";
-    forms.back().braces_scalars =
-        opcode == "mov" || opcode == "mma" || (forms.back().relaxed && opcode != "cvt" && opcode != "sured");
-    forms.back().integers_for_floats = opcode == "tex" || opcode == "tld4";
-    forms.back().own_addresses = has_own_addresses(entry.form);
-    forms.back().names_variables = opcode == "mov";
+    forms.back().traits |= traits_of(entry.form.text(entry.form.opcode));
   }
 }
 
@@ -75,16 +64,22 @@ std::span<const Form> forms() {
 }
 
 std::span<const std::string_view> opcodes() {
-  static constexpr std::string_view names[] = {
-#define OPCODE(name) #name,
-#define SECTION(number, title)
-#define FORM(id, syntax, sets, since, ...)
-#include "ptx/isa/forms/all.def"
-#undef OPCODE
-#undef SECTION
-#undef FORM
-  };
+  static constexpr auto names = [] {
+    std::array<std::string_view, std::size(opcode_rows)> all;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = opcode_rows[i].name;
+    return all;
+  }();
   return names;
+}
+
+std::uint32_t traits_of(std::string_view opcode) {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, std::uint32_t> traits;
+    for (const OpcodeRow& row : opcode_rows) traits.emplace(row.name, row.traits);
+    return traits;
+  }();
+  const auto found = table.find(opcode);
+  return found == table.end() ? 0 : found->second;
 }
 
 std::string rule_text(Rule rule) {
@@ -107,7 +102,7 @@ std::string rule_text(Rule rule) {
 std::span<const FormId> forms_of(std::string_view opcode) {
   static const auto table = [] {
     std::unordered_map<std::string_view, std::vector<FormId>> ids;
-    for (FormId id = 0; const Form& form : forms()) ids[form.word(form.opcode)].push_back(id++);
+    for (FormId id = 0; const Form& form : forms()) ids[form.text(form.opcode)].push_back(id++);
     return ids;
   }();
   const auto found = table.find(opcode);

@@ -32,51 +32,51 @@ Type type_of(const Match& match, TypeRule rule) {
   Type type = Type::none;
   if (rule.source == TypeRule::Source::literal) type = static_cast<Type>(rule.index);
   if (rule.source == TypeRule::Source::slot && match.values[rule.index] != Match::absent) {
-    type = type_named(match.form->word(match.form->values[match.values[rule.index]].word)).value_or(Type::none);
+    type = type_named(match.form->text(match.form->values[match.values[rule.index]].text)).value_or(Type::none);
   }
   return scaled(type, rule.scale);
 }
 
 Space space_of(const Match& match, const OperandRow& row) {
-  const std::string_view word = match.form->word(row.space);
+  const std::string_view word = match.form->text(row.space);
   if (word.empty()) return match.space();
   if (const auto space = space_named(word)) return *space;
   return space_named(match.value(word)).value_or(Space::generic);
 }
 
 // Manual 9.4.1: ld, st and cvt take registers wider than their types; not cvt between the small and packed formats.
-bool is_relaxed(const Match& match) {
-  if (!match.form->relaxed) return false;
-  const auto is_small = [&](Word word) {
-    const auto type = type_named(match.form->word(word));
+bool takes_wider(const Match& match) {
+  if (!match.form->is(Trait::wider_registers)) return false;
+  const auto is_small = [&](Slice modifier) {
+    const auto type = type_named(match.form->text(modifier));
     if (!type) return false;
     const TypeKind kind = info(*type).kind;
     return kind == TypeKind::alternate || (kind == TypeKind::packed && *type != Type::f16x2);
   };
   for (const Modifier& m : match.form->modifiers) {
     if (m.slot == Modifier::literal
-            ? is_small(m.word)
-            : match.values[m.slot] != Match::absent && is_small(match.form->values[match.values[m.slot]].word)) {
+            ? is_small(m.text)
+            : match.values[m.slot] != Match::absent && is_small(match.form->values[match.values[m.slot]].text)) {
       return false;
     }
   }
   return true;
 }
 
-Pattern pattern(const Match& match, const OperandRow& row, bool relaxed) {
+Pattern pattern(const Match& match, const OperandRow& row, bool wider) {
   Pattern p;
   p.row = &row;
   p.kind = row.kind;
   p.type = type_of(match, row.type);
-  p.exact = row.type.named && !match.form->widens_all;
+  p.exact = row.type.named && !match.form->is(Trait::wider_operands);
   p.group = row.group;
   const bool first_two = &row == &match.form->operands[0] || &row == &match.form->operands[1];
-  p.wider = relaxed && !row.coords && (!row.type.named || first_two || match.form->widens_all);
+  p.wider = wider && !row.coords && (!row.type.named || first_two || match.form->is(Trait::wider_operands));
   if (row.kind == OperandKind::address) p.space = space_of(match, row);
   if (row.kind == OperandKind::symbol) p.space = match.space();
   if (row.list) p.length = static_cast<std::uint8_t>(row.count == Count::none ? row.length : count(row.count, match));
   if (row.matrix) {
-    const char matrix = row.matrix == '@' ? match.value(match.form->word(row.space))[0] : row.matrix;
+    const char matrix = row.matrix == '@' ? match.value(match.form->text(row.space))[0] : row.matrix;
     p.length = static_cast<std::uint8_t>(rules::fragment_length(match, p.type, matrix));
     p.type = rules::fragment_type(match, p.type);
     p.exact = true;
@@ -89,17 +89,17 @@ Pattern pattern(const Match& match, const OperandRow& row, bool relaxed) {
 
 std::string_view Match::value(std::string_view slot) const {
   for (std::size_t i = 0; i < form->slots.size(); ++i) {
-    if (form->word(form->slots[i].name) != slot) continue;
-    return values[i] == absent ? std::string_view{} : form->word(form->values[values[i]].word);
+    if (form->text(form->slots[i].name) != slot) continue;
+    return values[i] == absent ? std::string_view{} : form->text(form->values[values[i]].text);
   }
   return {};
 }
 
-bool Match::has(std::string_view word) const {
+bool Match::has(std::string_view modifier) const {
   for (const Modifier& m : form->modifiers) {
     if (m.slot == Modifier::literal) {
-      if (form->word(m.word) == word) return true;
-    } else if (values[m.slot] != absent && form->word(form->values[values[m.slot]].word) == word) {
+      if (form->text(m.text) == modifier) return true;
+    } else if (values[m.slot] != absent && form->text(form->values[values[m.slot]].text) == modifier) {
       return true;
     }
   }
@@ -116,8 +116,8 @@ Space Match::space() const {
   for (const Modifier& m : form->modifiers) {
     const bool literal = m.slot == Modifier::literal;
     if (!literal && (values[m.slot] == absent || form->slots[m.slot].count != 1)) continue;
-    const Word word = literal ? m.word : form->values[values[m.slot]].word;
-    if (const auto space = space_named(form->word(word))) return *space;
+    const Slice modifier = literal ? m.text : form->values[values[m.slot]].text;
+    if (const auto space = space_named(form->text(modifier))) return *space;
   }
   return Space::generic;
 }
@@ -146,16 +146,16 @@ Match make_match(FormId id, const Fit& fit) {
   match.id = id;
   match.in_order = fit.in_order;
   std::fill(std::begin(match.values), std::end(match.values), Match::absent);
-  for (int i = 0; i < fit.words; ++i) {
+  for (int i = 0; i < fit.count; ++i) {
     const Modifier& m = match.form->modifiers[fit.element[i]];
     if (m.slot == Modifier::literal) continue;
     match.values[m.slot] = fit.value[i];
     match.values_need = match.values_need || match.form->values[fit.value[i]].need != 0;
   }
-  const bool relaxed = is_relaxed(match);
+  const bool wider = takes_wider(match);
   for (const OperandRow& row : match.form->operands) {
-    Pattern p = pattern(match, row, relaxed);
-    if (const std::string_view condition = match.form->word(row.condition); !condition.empty()) {
+    Pattern p = pattern(match, row, wider);
+    if (const std::string_view condition = match.form->text(row.condition); !condition.empty()) {
       if (!match.has(condition) && match.value(condition).empty()) continue;
       p.group = 0;
     }

@@ -22,12 +22,6 @@ std::vector<std::string_view> split(std::string_view mnemonic) {
 
 namespace {
 
-Flow flow_of(std::string_view opcode) {
-  if (opcode == "bra" || opcode == "brx") return Flow::branch;
-  if (opcode == "ret" || opcode == "exit" || opcode == "trap") return Flow::end;
-  return opcode == "call" ? Flow::call : Flow::on;
-}
-
 std::string canonical(const Mnemonic& mnemonic, const Fit& fit) {
   std::vector<int> order(mnemonic.modifiers.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
@@ -37,20 +31,20 @@ std::string canonical(const Mnemonic& mnemonic, const Fit& fit) {
   return text;
 }
 
-// Flags that the assembler lets stand twice; of every other word it says that there are several.
-bool may_repeat(std::string_view word) {
+// Flags that the assembler lets stand twice; of every other modifier it says that there are several.
+bool may_repeat(std::string_view modifier) {
   static constexpr std::string_view flags[] = {"NaN",       "approx",   "cc",   "relu", "sat",
                                                "satfinite", "shiftamt", "sync", "uni"};
-  return std::find(std::begin(flags), std::end(flags), word) != std::end(flags);
+  return std::find(std::begin(flags), std::end(flags), modifier) != std::end(flags);
 }
 
-bool drop_repeated(std::vector<std::string_view>& words) {
-  const std::size_t before = words.size();
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const auto end = words.begin() + static_cast<std::ptrdiff_t>(i);
-    if (may_repeat(words[i]) && std::find(words.begin(), end, words[i]) != end) words.erase(end), --i;
+bool drop_repeated(std::vector<std::string_view>& modifiers) {
+  const std::size_t before = modifiers.size();
+  for (std::size_t i = 1; i < modifiers.size(); ++i) {
+    const auto end = modifiers.begin() + static_cast<std::ptrdiff_t>(i);
+    if (may_repeat(modifiers[i]) && std::find(modifiers.begin(), end, modifiers[i]) != end) modifiers.erase(end), --i;
   }
-  return words.size() != before;
+  return modifiers.size() != before;
 }
 
 std::unique_ptr<Mnemonic> make(std::string_view text) {
@@ -61,7 +55,7 @@ std::unique_ptr<Mnemonic> make(std::string_view text) {
   m.opcode = m.modifiers.front();
   m.modifiers.erase(m.modifiers.begin());
   const bool repeated = drop_repeated(m.modifiers);
-  m.flow = flow_of(m.opcode);
+  m.traits = traits_of(m.opcode);
   const auto candidates = forms_of(m.opcode);
   m.known_opcode = !candidates.empty();
   for (const FormId id : candidates) {
@@ -87,35 +81,35 @@ Cache& cache() {
   return shared;
 }
 
-bool fits_partly(std::string_view opcode, std::span<const std::string_view> words) {
+bool fits_partly(std::string_view opcode, std::span<const std::string_view> modifiers) {
   for (const FormId id : forms_of(opcode)) {
-    if (matching::fit(forms()[id], words, true).fits) return true;
+    if (matching::fit(forms()[id], modifiers, true).fits) return true;
   }
   return false;
 }
 
-// Words that may stand behind `words` in one form.
-void add_next(const Form& form, std::vector<std::string_view> words, std::vector<std::string_view>& next) {
-  if (!matching::fit(form, words, true).fits) return;
-  const auto consider = [&](std::string_view word) {
-    words.push_back(word);
-    if (matching::fit(form, words, true).fits && std::find(next.begin(), next.end(), word) == next.end())
-      next.push_back(word);
-    words.pop_back();
+// Modifiers that may stand behind `modifiers` in one form.
+void add_next(const Form& form, std::vector<std::string_view> modifiers, std::vector<std::string_view>& next) {
+  if (!matching::fit(form, modifiers, true).fits) return;
+  const auto consider = [&](std::string_view modifier) {
+    modifiers.push_back(modifier);
+    if (matching::fit(form, modifiers, true).fits && std::find(next.begin(), next.end(), modifier) == next.end())
+      next.push_back(modifier);
+    modifiers.pop_back();
   };
   for (const Modifier& m : form.modifiers) {
     if (m.slot == Modifier::literal) {
-      consider(form.word(m.word));
+      consider(form.text(m.text));
       continue;
     }
     const Slot& slot = form.slots[m.slot];
-    for (const Value& value : form.values.subspan(slot.first, slot.count)) consider(form.word(value.word));
+    for (const Value& value : form.values.subspan(slot.first, slot.count)) consider(form.text(value.text));
   }
 }
 
-std::vector<std::string_view> next_words(std::string_view opcode, const std::vector<std::string_view>& words) {
+std::vector<std::string_view> legal_behind(std::string_view opcode, const std::vector<std::string_view>& modifiers) {
   std::vector<std::string_view> next;
-  for (const FormId id : forms_of(opcode)) add_next(forms()[id], words, next);
+  for (const FormId id : forms_of(opcode)) add_next(forms()[id], modifiers, next);
   return next;
 }
 
@@ -134,42 +128,42 @@ int distance(std::string_view a, std::string_view b) {  // Levenshtein
   return row[b.size()];
 }
 
-// "; did you mean `x`?", or nothing if no word is near.
-std::string nearest(std::string_view word, std::span<const std::string_view> words) {
-  int best = std::max<int>(1, static_cast<int>(word.size()) / 3) + 1;
+// "; did you mean `x`?", or nothing if none is near.
+std::string nearest(std::string_view name, std::span<const std::string_view> names) {
+  int best = std::max<int>(1, static_cast<int>(name.size()) / 3) + 1;
   std::string_view found;
-  for (const std::string_view candidate : words) {
-    const int d = distance(word, candidate);
+  for (const std::string_view candidate : names) {
+    const int d = distance(name, candidate);
     if (d < best) best = d, found = candidate;
   }
   return found.empty() ? std::string() : cat("; did you mean `", found, "`?");
 }
 
-std::string list(std::span<const std::string_view> words) {
+std::string list(std::span<const std::string_view> modifiers) {
   constexpr std::size_t shown = 24;
   std::string text;
-  for (std::size_t i = 0; i < words.size() && i < shown; ++i) text += cat(i ? " ." : ".", words[i]);
-  if (words.size() > shown) text += cat(" and ", words.size() - shown, " more");
+  for (std::size_t i = 0; i < modifiers.size() && i < shown; ++i) text += cat(i ? " ." : ".", modifiers[i]);
+  if (modifiers.size() > shown) text += cat(" and ", modifiers.size() - shown, " more");
   return text;
 }
 
-std::string joined(std::string_view opcode, std::span<const std::string_view> words) {
+std::string joined(std::string_view opcode, std::span<const std::string_view> modifiers) {
   std::string text(opcode);
-  for (const std::string_view word : words) text += cat('.', word);
+  for (const std::string_view modifier : modifiers) text += cat('.', modifier);
   return text;
 }
 
 // All modifiers are known together, yet no row takes exactly them.
-std::string explain_whole(std::string_view opcode, const std::vector<std::string_view>& words) {
+std::string explain_whole(std::string_view opcode, const std::vector<std::string_view>& modifiers) {
   for (const FormId id : forms_of(opcode)) {
-    const Fit fit = matching::fit(forms()[id], words);
+    const Fit fit = matching::fit(forms()[id], modifiers);
     if (!fit.fits) continue;
     const std::string_view legal = broken_rule(make_match(id, fit));
-    if (!legal.empty()) return cat('`', joined(opcode, words), "`: ", legal);
+    if (!legal.empty()) return cat('`', joined(opcode, modifiers), "`: ", legal);
   }
-  const auto next = next_words(opcode, words);
-  if (next.empty()) return cat('`', joined(opcode, words), "` is no form of `", opcode, '`');
-  return cat('`', joined(opcode, words), "` is not complete; it may go on with ", list(next));
+  const auto next = legal_behind(opcode, modifiers);
+  if (next.empty()) return cat('`', joined(opcode, modifiers), "` is no form of `", opcode, '`');
+  return cat('`', joined(opcode, modifiers), "` is not complete; it may go on with ", list(next));
 }
 
 }  // namespace
@@ -187,23 +181,23 @@ const Mnemonic* resolve(std::string_view text) {
 }
 
 std::vector<std::string_view> next_modifiers(std::string_view partial) {
-  auto words = split(partial);
-  const std::string_view opcode = words.front();
-  words.erase(words.begin());
-  return next_words(opcode, words);
+  auto modifiers = split(partial);
+  const std::string_view opcode = modifiers.front();
+  modifiers.erase(modifiers.begin());
+  return legal_behind(opcode, modifiers);
 }
 
 std::string explain(std::string_view mnemonic) {
-  auto words = split(mnemonic);
-  const std::string_view opcode = words.front();
-  words.erase(words.begin());
+  auto modifiers = split(mnemonic);
+  const std::string_view opcode = modifiers.front();
+  modifiers.erase(modifiers.begin());
   if (forms_of(opcode).empty()) return cat("no instruction is called `", opcode, '`', nearest(opcode, opcodes()));
   std::size_t good = 0;
-  while (good < words.size() && fits_partly(opcode, std::span(words).first(good + 1))) ++good;
-  if (good == words.size()) return explain_whole(opcode, words);
-  const std::string_view wrong = words[good];
-  const auto next = next_words(opcode, {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(good)});
-  const std::string before = joined(opcode, std::span(words).first(good));
+  while (good < modifiers.size() && fits_partly(opcode, std::span(modifiers).first(good + 1))) ++good;
+  if (good == modifiers.size()) return explain_whole(opcode, modifiers);
+  const std::string_view wrong = modifiers[good];
+  const auto next = legal_behind(opcode, {modifiers.begin(), modifiers.begin() + static_cast<std::ptrdiff_t>(good)});
+  const std::string before = joined(opcode, std::span(modifiers).first(good));
   if (next.empty()) return cat("`.", wrong, "` cannot follow `", before, "`, which takes no further modifier");
   return cat("`.", wrong, "` cannot follow `", before, "`; legal there: ", list(next), nearest(wrong, next));
 }

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "ptx/isa/form.h"
+#include "ptx/isa/row_parser.h"
 
 namespace ptx::isa {
 

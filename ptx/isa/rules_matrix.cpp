@@ -22,7 +22,7 @@ struct Shape {
 Shape shape_of(const Match& match) {
   std::string_view text = match.value("shape");
   for (const Modifier& m : match.form->modifiers) {  // or a literal: m8n8k4
-    const std::string_view word = m.slot == Modifier::literal ? match.form->word(m.word) : std::string_view{};
+    const std::string_view word = m.slot == Modifier::literal ? match.form->text(m.text) : std::string_view{};
     if (word.size() > 5 && word[0] == 'm' && word[1] >= '0' && word[1] <= '9') text = word;
   }
   return {number_behind(text, 'm'), number_behind(text, 'n'), number_behind(text, 'k')};
@@ -50,7 +50,7 @@ Type fragment_type(const Match& match, Type element) {
   if (element == Type::bf16) return Type::bf16x2;
   if (info(element).bits > 8) return element;
   if (match.has("block_scale")) return Type::e4m3x4;
-  const bool integer = match.form->word(match.form->opcode) == "wmma" || match.value("shape") == "m8n8k16";
+  const bool integer = match.form->text(match.form->opcode) == "wmma" || match.value("shape") == "m8n8k16";
   return integer ? Type::u32 : Type::b32;
 }
 

@@ -33,6 +33,14 @@ inline constexpr TypeInfo type_table[] = {
 #undef TYPE
 };
 
+constexpr bool is_integer(TypeKind kind) {
+  return kind == TypeKind::bits || kind == TypeKind::unsigned_ || kind == TypeKind::signed_;
+}
+
+// Whether a register of type `have` may stand where an instruction wants `want` (manual 9.4); `wider`: also a wider one
+// (9.4.1).
+bool agrees(Type want, Type have, bool wider);
+
 constexpr const TypeInfo& info(Type type) { return type_table[static_cast<std::size_t>(type)]; }
 
 // "f32", without the dot.

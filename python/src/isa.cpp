@@ -25,27 +25,27 @@ std::vector<std::pair<std::string, std::vector<std::pair<std::string, std::strin
   decltype(sets(form)) all;
   for (const isa::Slot& slot : form.slots) {
     const isa::Value& only = form.values[slot.first];
-    if (slot.count == 1 && only.need == 0 && form.word(only.word) == form.word(slot.name)) continue;
-    auto& values = all.emplace_back(form.word(slot.name), decltype(all)::value_type::second_type{}).second;
+    if (slot.count == 1 && only.need == 0 && form.text(only.text) == form.text(slot.name)) continue;
+    auto& values = all.emplace_back(form.text(slot.name), decltype(all)::value_type::second_type{}).second;
     for (std::size_t i = slot.first; i < slot.first + std::size_t{slot.count}; ++i) {
       const isa::Value& value = form.values[i];
-      values.emplace_back(form.word(value.word), value.need ? isa::to_string(form.needs[value.need]) : "");
+      values.emplace_back(form.text(value.text), value.need ? isa::to_string(form.needs[value.need]) : "");
     }
   }
   return all;
 }
 
-// Every word that may stand in a mnemonic of the form, in the row's order.
-Texts words(const isa::Form& form) {
+// Every modifier that may stand in a mnemonic of the form, in the row's order.
+Texts modifiers(const isa::Form& form) {
   Texts all;
   for (const isa::Modifier& modifier : form.modifiers) {
     if (modifier.slot == isa::Modifier::literal) {
-      all.emplace_back(form.word(modifier.word));
+      all.emplace_back(form.text(modifier.text));
       continue;
     }
     const isa::Slot& slot = form.slots[modifier.slot];
     for (std::size_t i = slot.first; i < slot.first + std::size_t{slot.count}; ++i)
-      all.emplace_back(form.word(form.values[i].word));
+      all.emplace_back(form.text(form.values[i].text));
   }
   return all;
 }
@@ -81,12 +81,12 @@ std::set<std::string> forms_used(const nb::bytes& text) {
 void init_isa(nb::module_& m) {
   nb::class_<isa::Form>(m, "Form", "One form of an instruction: a row of the ISA")
       .def_prop_ro("id", [](const isa::Form& form) { return form.id; })
-      .def_prop_ro("opcode", [](const isa::Form& form) { return form.word(form.opcode); })
+      .def_prop_ro("opcode", [](const isa::Form& form) { return form.text(form.opcode); })
       .def_prop_ro("section", [](const isa::Form& form) { return form.section; })
       .def_prop_ro("title", [](const isa::Form& form) { return form.title; })
       .def_prop_ro("syntax", [](const isa::Form& form) { return form.syntax; })
       .def_prop_ro("sets", sets)
-      .def_prop_ro("words", words, "Every modifier that it may have")
+      .def_prop_ro("modifiers", modifiers, "Every modifier that it may have")
       .def_prop_ro("since", [](const isa::Form& form) { return isa::to_string(form.since()); })
       .def_prop_ro("targets", targets)
       .def_prop_ro("rules", rules)

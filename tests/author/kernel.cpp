@@ -74,9 +74,9 @@ TEST_CASE("modifiers.def holds every modifier of every row") {
   std::set<std::string_view> rows;
   for (const isa::Form& form : isa::forms()) {
     for (const isa::Modifier& m : form.modifiers) {
-      if (m.slot == isa::Modifier::literal) rows.insert(form.word(m.word));
+      if (m.slot == isa::Modifier::literal) rows.insert(form.text(m.text));
     }
-    for (const isa::Value& v : form.values) rows.insert(form.word(v.word));
+    for (const isa::Value& v : form.values) rows.insert(form.text(v.text));
   }
   for (const std::string_view word : rows)
     CHECK_MESSAGE(listed.contains(word), "modifiers.def lacks MODIFIER(..., \"" << word << "\")");

@@ -7,6 +7,7 @@
 
 #include "ptx/isa/form.h"
 #include "ptx/isa/form_ids.h"
+#include "ptx/isa/row_parser.h"
 
 using namespace ptx::isa;
 
@@ -14,12 +15,12 @@ namespace {
 
 // The mnemonic with every required word and the first value of each required slot.
 std::string shortest(const Form& form) {
-  std::string text(form.word(form.opcode));
+  std::string text(form.text(form.opcode));
   for (const Modifier& m : form.modifiers) {
     if (m.group != 0) continue;
-    const Word word = m.slot == Modifier::literal ? m.word : form.values[form.slots[m.slot].first].word;
+    const Slice chosen = m.slot == Modifier::literal ? m.text : form.values[form.slots[m.slot].first].text;
     text += '.';
-    text += form.word(word);
+    text += form.text(chosen);
   }
   return text;
 }
@@ -44,9 +45,9 @@ TEST_CASE("every row has a name of its own, a section and a known opcode") {
     INFO(form.id);
     CHECK(ids.insert(form.id).second);
     CHECK_FALSE(form.section.empty());
-    CHECK(opcodes.contains(form.word(form.opcode)));
+    CHECK(opcodes.contains(form.text(form.opcode)));
     CHECK(form.since().version >= Version{1, 0});
-    used.insert(form.word(form.opcode));
+    used.insert(form.text(form.opcode));
   }
   CHECK(used == opcodes);
 }

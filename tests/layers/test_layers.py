@@ -65,8 +65,6 @@ def users() -> list[Path]:
 
 @pytest.mark.parametrize("path", users(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_private_headers_stay_in_their_room(path):
-    if path.name == "tolerance.h":
-        pytest.xfail("on its way to a room of its own")
     assert not private_includes(path.read_text(), str(path.relative_to(ROOT)))
 
 

@@ -57,8 +57,8 @@ bool is_param(isa::Space s) {
   return s == isa::Space::param || s == isa::Space::param_entry || s == isa::Space::param_func;
 }
 
-// Words of a few instructions that the assembler ignores in all others (tolerance.def). Drawn as often as the rest,
-// they would stand in most of what it takes outside the manual.
+// Modifiers of a few instructions that the assembler ignores in all others (ptxas_13_5.def). Drawn as often as the
+// rest, they would stand in most of what it takes outside the manual.
 bool is_ignored(std::string_view word) {
   static constexpr std::string_view words[] = {"normal",
                                                "number",
@@ -90,9 +90,9 @@ const Words& vocabulary() {
     Words words;
     for (const isa::Form& form : isa::forms()) {
       for (const isa::Modifier& m : form.modifiers) {
-        if (m.slot == isa::Modifier::literal) words.push_back(form.word(m.word));
+        if (m.slot == isa::Modifier::literal) words.push_back(form.text(m.text));
       }
-      for (const isa::Value& v : form.values) words.push_back(form.word(v.word));
+      for (const isa::Value& v : form.values) words.push_back(form.text(v.text));
     }
     std::sort(words.begin(), words.end());
     words.erase(std::unique(words.begin(), words.end()), words.end());
@@ -168,7 +168,7 @@ std::string Pool::text() {
 }
 
 std::string join(const isa::Form& form, const Words& words) {
-  std::string text(form.word(form.opcode));
+  std::string text(form.text(form.opcode));
   for (const auto& word : words) text += cat('.', word);
   return text;
 }
@@ -240,11 +240,11 @@ Words Generator::words(const isa::Form& form, const Choice& choice) const {
   for (const isa::Modifier& m : form.modifiers) {
     if (m.group != 0 && (choice.groups >> m.group & 1) == 0) continue;
     if (m.slot == isa::Modifier::literal) {
-      list.push_back(form.word(m.word));
+      list.push_back(form.text(m.text));
       continue;
     }
     const auto value = static_cast<std::size_t>(form.slots[m.slot].first + std::max(choice.values[m.slot], 0));
-    list.push_back(form.word(form.values[value].word));
+    list.push_back(form.text(form.values[value].text));
   }
   return list;
 }
@@ -267,10 +267,10 @@ std::vector<Words> Generator::beside(const isa::Form& form, const Words& words) 
   std::vector<Words> found;
   Words own;  // of the opcode's rows
   for (const isa::Form& f : isa::forms()) {
-    if (f.word(f.opcode) != form.word(form.opcode)) continue;
-    for (const isa::Value& v : f.values) own.push_back(f.word(v.word));
+    if (f.text(f.opcode) != form.text(form.opcode)) continue;
+    for (const isa::Value& v : f.values) own.push_back(f.text(v.text));
     for (const isa::Modifier& m : f.modifiers) {
-      if (m.slot == isa::Modifier::literal) own.push_back(f.word(m.word));
+      if (m.slot == isa::Modifier::literal) own.push_back(f.text(m.text));
     }
   }
   const auto any = [&](const Words& from) {
@@ -349,7 +349,7 @@ Operands Generator::operands(const isa::Form& form, const isa::Match& match, uns
     if (parts && !p.row->pair) {  // changes of the first part, then of each further one
       Operands further;
       second = 0;
-      // A sampler, which no goal of the oracle has beside a texture.
+      // A sampler, which no module of the oracle has beside a texture.
       const bool drop = match.operands[i + 1].row->optional && (here == 0 || roll_(4));
       for (std::size_t part = 1; part <= parts; ++part) {
         const isa::Pattern& q = match.operands[i + part];

@@ -17,7 +17,6 @@
 
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
-#include "ptx/check/detail/symbols.h"
 #include "tests/oracle/generate.h"
 
 using namespace ptx;
@@ -41,13 +40,13 @@ struct Settings {
 
 class Writer {
  public:
-  Writer(const Settings& settings, check::Goal goal)
+  Writer(const Settings& settings, check::ModuleTarget target)
       : settings_(settings),
-        goal_(goal),
+        target_(target),
         module_symbols_(pool_.module),
         symbols_(module_symbols_, pool_.function(), pool_.item()),
         generator_(pool_, [this](std::size_t n) { return random_() % n; }) {
-    if (goal.version < isa::Version{8, 3}) std::erase(pool_.types, isa::Type::b128);  // there is none to declare
+    if (target.version < isa::Version{8, 3}) std::erase(pool_.types, isa::Type::b128);  // there is none to declare
   }
 
   void form(const isa::Form& form) {
@@ -178,15 +177,15 @@ class Writer {
     ir::Instruction& i = pool_.put(mnemonic, operands);
     const std::string text = pool_.text();
     if (!seen_.insert(text).second || std::hash<std::string>{}(text) % settings_.parts != settings_.part) return;
-    const auto problem = check::check_instruction(goal_, pool_.function(), i, {}, &symbols_, pool_.statement());
+    const auto problem = check::check_instruction(target_, pool_.function(), i, {}, &symbols_, pool_.statement());
     const bool refused = problem && problem->severity == Severity::error;
     std::printf("%s\t%.*s\t%.*s\t%s:%s\t%s\n", refused ? "refused" : "legal", static_cast<int>(form_->id.size()),
                 form_->id.data(), static_cast<int>(form_->section.size()), form_->section.data(),
-                isa::to_string(goal_.target).c_str(), isa::to_string(goal_.version).c_str(), text.c_str());
+                isa::to_string(target_.sm).c_str(), isa::to_string(target_.version).c_str(), text.c_str());
   }
 
   const Settings& settings_;
-  check::Goal goal_;
+  check::ModuleTarget target_;
   oracle::Pool pool_;
   check::ModuleSymbols module_symbols_;
   check::Symbols symbols_;
@@ -213,7 +212,7 @@ void since(const Settings& settings) {
   const auto ask = [&](const isa::Form& form, const Words& words, isa::Target target, isa::Version version) {
     if (version < isa::first_version(target).value_or(isa::Version{})) return;
     auto& writer = writers[cat(isa::to_string(target), isa::to_string(version))];
-    if (!writer) writer = std::make_unique<Writer>(settings, check::Goal{target, version});
+    if (!writer) writer = std::make_unique<Writer>(settings, check::ModuleTarget{target, version});
     writer->one(form, words);
   };
   const auto both = [&](const isa::Form& form, const Words& words) {

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/row.h"
 
 using namespace ptx;
 
@@ -16,15 +16,15 @@ namespace {
 
 // One mnemonic of a form: the first value of each slot, with and without what is optional.
 std::string spell(const isa::Form& form, bool optional, std::size_t pick) {
-  std::string text(form.word(form.opcode));
+  std::string text(form.text(form.opcode));
   for (const isa::Modifier& m : form.modifiers) {
     if (m.group && !optional) continue;
     text += '.';
     if (m.slot == isa::Modifier::literal) {
-      text += form.word(m.word);
+      text += form.text(m.text);
     } else {
       const isa::Slot& slot = form.slots[m.slot];
-      text += form.word(form.values[slot.first + pick % slot.count].word);
+      text += form.text(form.values[slot.first + pick % slot.count].text);
     }
   }
   return text;

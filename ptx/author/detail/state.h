@@ -31,7 +31,7 @@ void make_room(std::vector<T>& list, std::size_t more = 1) {
 // they were finished, so what is used stands above its use.
 struct Draft {
   ir::Module module;
-  check::Goal goal;
+  check::ModuleTarget target;
   std::unordered_set<Name> names;                // of functions and variables
   std::unordered_map<Name, Function> functions;  // but for those that declare() of text declared
   std::vector<std::string> sections;             // behind everything else
@@ -59,7 +59,7 @@ struct Function::Entry {
 
 struct Builder::State {
   std::shared_ptr<Draft> draft;
-  check::Goal goal;
+  check::ModuleTarget target;
   bool alone = false;          // the module is this kernel and what it uses
   std::optional<Function> of;  // the function whose body this is; none: a kernel
   ir::Function function;       // body without the hoisted declarations, until finish()

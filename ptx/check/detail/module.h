@@ -4,9 +4,12 @@
 #include <functional>
 
 #include "ptx/check/check.h"
-#include "ptx/check/detail/symbols.h"
 
 namespace ptx::check {
+
+using ir::find_above;
+using ir::not_declared;
+using ir::Symbol;
 
 constexpr isa::Requirement b128_since{{8, 3}, {{70}}};  // of variables and registers
 inline bool is_extern(const ir::Variable& v) { return v.linking == "extern"; }
@@ -19,19 +22,21 @@ void check_names(const ir::Module& module, Diagnostics& found);  // of the modul
 // WARP_SZ is a constant wherever it stands; special registers are names of the module, which a body may hide. All other
 // words of PTX, opcodes too, are names like any other (manual 4.4 says otherwise; the assembler takes them).
 void check_name(Name name, bool of_module, const Place& place, Diagnostics& found);
-void check_module_directives(const Goal& goal, const ir::Module& module, const ModuleSymbols& symbols,
+void check_module_directives(const ModuleTarget& target, const ir::Module& module, const ModuleSymbols& symbols,
                              Diagnostics& found);
-void check_header(const Goal& goal, const ir::Function& function, Diagnostics& found);  // directives
-void check_parameters(const Goal& goal, const ir::Function& function, Diagnostics& found);
-void check_body_directives(const Goal& goal, const ir::Function& function, Diagnostics& found);
-void check_pragma(const Goal& goal, std::string_view text, PragmaPlace where, const Place& place, Diagnostics& found);
-void check_variable(const Goal& goal, const ir::Variable& variable, bool module_scope, const Place& place,
+void check_header(const ModuleTarget& target, const ir::Function& function, Diagnostics& found);  // directives
+void check_parameters(const ModuleTarget& target, const ir::Function& function, Diagnostics& found);
+void check_body_directives(const ModuleTarget& target, const ir::Function& function, Diagnostics& found);
+void check_pragma(const ModuleTarget& target, std::string_view text, PragmaPlace where, const Place& place,
+                  Diagnostics& found);
+void check_variable(const ModuleTarget& target, const ir::Variable& variable, bool module_scope, const Place& place,
                     Diagnostics& found);
 // Names in an initial value: `find` gives what a name means there, `below` what it means further down.
 using Look = std::function<const Symbol*(std::uint32_t name)>;
 void check_initial_names(const ir::Variable& variable, const Look& find, const Look& below, const Place& place,
                          Diagnostics& found);
-void check_registers(const Goal& goal, const ir::Function& function, const Symbols& symbols, Diagnostics& found);
+void check_registers(const ModuleTarget& target, const ir::Function& function, const Symbols& symbols,
+                     Diagnostics& found);
 void check_calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found);
 void check_flow(const ir::Function& function, Diagnostics& found);  // statements that nothing reaches
 

@@ -3,28 +3,18 @@
 
 #include "ptx/base/diagnostic.h"
 #include "ptx/check/check.h"
-#include "ptx/check/detail/symbols.h"
+#include "ptx/quirks/quirks.h"
 
 namespace ptx::check {
 
-// What an instruction is seen from.
-struct View {
-  const Goal& goal;
-  const ir::Function& function;
-  const Symbols* symbols;   // may be missing: names are then taken as they are
-  std::uint32_t statement;  // where the instruction stands in the body; of no interest without symbols
-};
-
-// Why operands do not fit a match; code 0: they do. Texts are made only for the problem that is reported.
-struct Problem {
-  Code code{};
-  int operand = -1;  // from 0; which one of the instruction's
-  const isa::Pattern* pattern = nullptr;
-  const ir::Operand* given = nullptr;
-  explicit operator bool() const { return code != Code{}; }
-};
-
-class Excuses;
+using ir::is_warp_size;
+using ir::not_declared;
+using ir::Problem;
+using ir::Symbol;
+using ir::View;
+using isa::agrees;
+using isa::is_integer;
+using quirks::Excuses;
 
 // With `excuses`, what they cover is no problem.
 Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction,
@@ -33,8 +23,5 @@ Problem fit_operands(const View& view, const isa::Match& match, const ir::Instru
 // The message of a problem, with what was written and what is legal.
 std::string describe(const View& view, const isa::Match& match, const ir::Instruction& instruction,
                      const Problem& problem);
-
-bool is_integer(isa::TypeKind kind);
-bool is_warp_size(const ir::Operand& o);  // WARP_SZ, which is a number, 32, wherever one may stand
 
 }  // namespace ptx::check

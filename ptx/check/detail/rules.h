@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ptx/check/detail/operands.h"
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/row.h"
 
 namespace ptx::check::rules {
 

@@ -11,7 +11,7 @@ namespace ptx::sim {
 
 Bound PTX_CHAPTER([[maybe_unused]] const isa::Match& match) {
   switch (match.id) {
-#define OPCODE(name)
+#define OPCODE(name, ...)
 #define SECTION(number, title)
 #define FORM(id, syntax, ...) \
   case isa::form_id::id: return bind_body<type_slots(syntax)>(sem_##id, match);

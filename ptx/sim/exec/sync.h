@@ -36,7 +36,7 @@ void barrier(Warp& w, const Op& op, Mask active) {
 }
 template <bool arrives, bool reduces>
 Bound bind_barrier(const isa::Match& m) {
-  const bool aligned = m.form->id.starts_with("bar_") || m.has("aligned");
+  const bool aligned = m.form->is(isa::Trait::warp_aligned) || m.has("aligned");
   return {.run = &barrier<arrives, reduces>, .whole_warp = true, .converge = aligned, .aligned = aligned};
 }
 

@@ -1,7 +1,7 @@
 #include "ptx/sim/exec/table.h"
 
 #include "ptx/isa/form_ids.h"
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/row.h"
 
 namespace ptx::sim {
 
@@ -11,7 +11,7 @@ namespace ptx::sim {
 
 Bound bind(const isa::Match& match) {
   switch (match.id) {
-#define OPCODE(name)
+#define OPCODE(name, ...)
 #define SECTION(number, title)
 #define FORM(id, ...) case isa::form_id::id:
 #define ROWS_OF(chapter) return bind_##chapter(match);
@@ -94,7 +94,7 @@ SlotTypes slot_types(const isa::Match& match) {
   int count = 0;
   for (const isa::Modifier& modifier : match.form->modifiers) {
     if (modifier.slot == isa::Modifier::literal) continue;
-    const std::string_view slot = match.form->word(match.form->slots[modifier.slot].name);
+    const std::string_view slot = match.form->text(match.form->slots[modifier.slot].name);
     const std::string_view before = slot.substr(0, slot.size() < 4 ? 0 : slot.size() - 4);
     if (!slot.ends_with("type") || before.ends_with('_') || before.ends_with('m') || count == 4) continue;
     types.at[count++] = match.type(slot);
@@ -106,7 +106,7 @@ isa::Type value_type(const isa::Match& match) {
   if (match.type() != isa::Type::none) return match.type();
   for (const isa::Modifier& modifier : match.form->modifiers) {
     if (modifier.slot != isa::Modifier::literal) continue;
-    if (const auto type = isa::type_named(match.form->word(modifier.word))) return *type;
+    if (const auto type = isa::type_named(match.form->text(modifier.text))) return *type;
   }
   return isa::Type::none;
 }

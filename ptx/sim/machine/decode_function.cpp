@@ -258,8 +258,8 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.type = value_type(*selection.match);
   op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
   program_.communicates |= bound.communicates;
-  if (i.mnemonic->opcode == "bra" || i.mnemonic->opcode == "brx") return control_operands(use, selection, op);
-  if (i.mnemonic->opcode == "call") return call_operands(use, selection, op);
+  if (i.mnemonic->is(isa::Trait::branches)) return control_operands(use, selection, op);
+  if (i.mnemonic->is(isa::Trait::calls)) return call_operands(use, selection, op);
   if (bound.whole_warp) return warp_operands(use, selection, op);
   lane_operands(use, selection, bound, op);
 }

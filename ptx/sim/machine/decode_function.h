@@ -3,7 +3,7 @@
 
 #include <unordered_map>
 
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/row.h"
 #include "ptx/sim/exec/table.h"
 #include "ptx/sim/machine/layout.h"
 #include "ptx/sim/machine/select.h"

@@ -1,6 +1,6 @@
 #include "ptx/sim/machine/select.h"
 
-#include "ptx/isa/form_table.h"
+#include "ptx/isa/row.h"
 
 namespace ptx::sim {
 

@@ -48,7 +48,7 @@ def _matching(query: str) -> list:
     """Forms of the opcode that have every word of the query, in whatever order."""
     opcode, *words = query.split(".")
     forms = [form for form in _core.forms() if form.opcode == opcode]
-    return [form for form in forms if set(words) <= set(form.words)]
+    return [form for form in forms if set(words) <= set(form.modifiers)]
 
 
 def _page(forms: list) -> str:

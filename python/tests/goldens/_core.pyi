@@ -174,7 +174,7 @@ class Form:
     def sets(self) -> list[tuple[str, list[tuple[str, str]]]]: ...
 
     @property
-    def words(self) -> list[str]:
+    def modifiers(self) -> list[str]:
         """Every modifier that it may have"""
 
     @property

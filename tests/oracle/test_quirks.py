@@ -1,4 +1,4 @@
-"""The lines of fixtures/tolerated, asked of the assembler: it takes what is marked `// taken`, and refuses the others."""
+"""The lines of fixtures/quirks, asked of the assembler: it takes what is marked `// taken`, and refuses the others."""
 
 import pathlib
 import re
@@ -6,12 +6,12 @@ import re
 import assembler
 import pytest
 
-FOLDER = pathlib.Path(__file__).parents[1] / "fixtures/tolerated"
+FOLDER = pathlib.Path(__file__).parents[1] / "fixtures/quirks"
 LINE = re.compile(r"^\t(.*);  // (taken|refused)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ptx")), ids=lambda path: path.stem)
-def test_tolerated(path):
+def test_quirks(path):
     newest = assembler.find()
     if not newest or newest.version < (13, 5):
         pytest.skip("no assembler of 13.5 or later")

@@ -1,10 +1,10 @@
-#include "ptx/check/detail/symbols.h"
+#include "ptx/ir/symbols.h"
 
 #include <charconv>
 
 #include "ptx/base/text.h"
 
-namespace ptx::check {
+namespace ptx::ir {
 
 namespace {
 
@@ -25,14 +25,14 @@ const Symbol* with_counts(std::uint32_t name, Look look) {
 
 }  // namespace
 
-ModuleSymbols::ModuleSymbols(const ir::Module& module) {
+ModuleSymbols::ModuleSymbols(const Module& module) {
   for (std::uint32_t i = 0; i < module.items.size(); ++i) {
-    const ir::Module::Item& item = module.items[i];
-    if (item.kind == ir::Module::Item::Kind::variable) {
-      const ir::Variable& v = module.variables[item.index];
+    const Module::Item& item = module.items[i];
+    if (item.kind == Module::Item::Kind::variable) {
+      const Variable& v = module.variables[item.index];
       symbols_.try_emplace(v.name.id(), Symbol{Symbol::Kind::variable, &v, nullptr, i, item.place});
-    } else if (item.kind == ir::Module::Item::Kind::function) {
-      const ir::Function& f = module.functions[item.index];
+    } else if (item.kind == Module::Item::Kind::function) {
+      const Function& f = module.functions[item.index];
       symbols_.try_emplace(f.name.id(), Symbol{Symbol::Kind::function, nullptr, &f, i, f.place});
     }
   }
@@ -45,10 +45,10 @@ const Symbol* ModuleSymbols::find(std::uint32_t name) const {
   });
 }
 
-Symbols::Symbols(const ModuleSymbols& module, const ir::Function& function, std::uint32_t item)
+Symbols::Symbols(const ModuleSymbols& module, const Function& function, std::uint32_t item)
     : module_(module), item_(item) {
   for (const auto* list : {&function.parameters, &function.returns}) {
-    for (const ir::Variable& v : *list) {
+    for (const Variable& v : *list) {
       symbols_[key(0, v.name.id())] = {Symbol::Kind::parameter, &v, nullptr, 0, function.place};
     }
   }
@@ -60,21 +60,21 @@ void Symbols::add(std::uint32_t block, Name name, Symbol symbol) {
   if (!fresh) duplicates_.push_back(symbol.at);
 }
 
-void Symbols::add_body(const ir::Function& function) {
+void Symbols::add_body(const Function& function) {
   std::uint32_t block = 1;
   parents_.push_back(0);
   blocks_.reserve(function.body.size());
   for (std::uint32_t i = 0; i < function.body.size(); ++i) {
-    const ir::Statement& s = function.body[i];
-    if (s.kind == ir::Statement::Kind::open) {
+    const Statement& s = function.body[i];
+    if (s.kind == Statement::Kind::open) {
       parents_.push_back(block);
       block = static_cast<std::uint32_t>(parents_.size() - 1);
-    } else if (s.kind == ir::Statement::Kind::close) {
+    } else if (s.kind == Statement::Kind::close) {
       block = parents_[block];
-    } else if (s.kind == ir::Statement::Kind::label) {
+    } else if (s.kind == Statement::Kind::label) {
       add(block, Name::from_id(s.index), {Symbol::Kind::label, nullptr, nullptr, i, s.place});
-    } else if (s.kind == ir::Statement::Kind::variable) {
-      const ir::Variable& v = function.variables[s.index];
+    } else if (s.kind == Statement::Kind::variable) {
+      const Variable& v = function.variables[s.index];
       add(block, v.name, {Symbol::Kind::variable, &v, nullptr, i, s.place});
     }
     blocks_.push_back(block);
@@ -115,4 +115,4 @@ std::string not_declared(const Symbol* below) {
                  : "");
 }
 
-}  // namespace ptx::check
+}  // namespace ptx::ir

@@ -1,17 +1,15 @@
-// tolerance.def: its rows, and the functions that say of which operands they are true.
-#include "ptx/check/tolerance.h"
+// The functions of ptxas_13_5.def: of which operands its rows are true.
+#include "ptx/quirks/detail/ptxas_13_5.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "ptx/base/text.h"
-#include "ptx/isa/forms.h"
+namespace ptx::quirks::ptxas_13_5 {
 
-namespace ptx::check {
-
+using ir::is_warp_size;
 using ir::Operand;
+using isa::agrees;
 using isa::Type;
-using isa::TypeInfo;
 using isa::TypeKind;
 using Kind = Operand::Kind;
 
@@ -26,6 +24,7 @@ Type type_of(const Case& c, const Operand& o) {
   return o.kind == Kind::reg ? c.view.function.registers[o.id].type : Type::none;
 }
 int width(const Case& c, const Operand& o) { return isa::info(type_of(c, o)).bits; }
+std::string_view name(const Case& c) { return c.match.form->text(c.pattern->row->name); }
 bool is_vector(const Case& c) { return c.given->kind == Kind::vector; }
 bool is_plain_register(const Case& c) {
   return c.given->kind == Kind::reg &&
@@ -33,7 +32,7 @@ bool is_plain_register(const Case& c) {
 }
 bool is_integer(const Operand& o) { return o.kind == Kind::integer || is_warp_size(o); }
 bool is_float(const Operand& o) { return o.kind == Kind::f32 || o.kind == Kind::f64; }
-bool is_integer(Type type) { return check::is_integer(isa::info(type).kind); }
+bool is_integer(Type type) { return isa::is_integer(isa::info(type).kind); }
 std::int32_t low_half(const Operand& o) { return is_warp_size(o) ? 32 : static_cast<std::int32_t>(o.bits); }
 
 template <class Is>
@@ -58,12 +57,14 @@ const Operand* base(const Case& c) {
 }
 // The variable that an operand names, as far as names are known.
 const ir::Variable* variable(const Case& c, const Operand& o) {
-  const Symbol* symbol =
+  const ir::Symbol* symbol =
       o.kind == Kind::symbol && c.view.symbols ? c.view.symbols->find(o.id, c.view.statement) : nullptr;
   return symbol ? symbol->variable : nullptr;
 }
 std::string_view geometry(const Case& c) { return c.match.value("geom"); }
 bool is_plain(std::string_view geometry) { return geometry == "1d" || geometry == "2d" || geometry == "3d"; }
+
+}  // namespace
 
 // Of operands.
 
@@ -81,7 +82,7 @@ bool f16x2_of_bytes(const Case& c) {
 }
 bool negated_predicate(const Case& c) { return predicate(c) && c.pattern->type == Type::pred; }
 bool state_for_sink(const Case& c) { return width(c, *c.given) == 64 && c.match.space() == isa::Space::generic; }
-bool late_f16x2(const Case& c) { return f16x2(c) && c.pattern->type == Type::pred && c.view.goal.target.number >= 90; }
+bool late_f16x2(const Case& c) { return f16x2(c) && c.pattern->type == Type::pred && c.view.target.sm.number >= 90; }
 bool f16x2_of_predicate(const Case& c) { return f16x2(c) && c.pattern->type == Type::pred; }
 bool f16x2_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f16x2; }
 bool half_integer(const Case& c) { return width(c, *c.given) == 16; }
@@ -93,23 +94,21 @@ bool wider_integer(const Case& c) {
   const int want = isa::info(c.pattern->type).bits, have = width(c, *c.given);
   return is_integer(c.pattern->type) && have > want && have <= 64 && is_integer(type_of(c, *c.given));
 }
-bool one_element(const Case& c) {
-  return c.match.form->id != "st_async_release" && c.match.form->id != "st_async_mmio" && is_vector(c) &&
-         elements(c).size() == 1 && fits(c, elements(c)[0]);
-}
+bool one_element(const Case& c) { return is_vector(c) && elements(c).size() == 1 && fits(c, elements(c)[0]); }
 bool scalar_of_vector(const Case& c) {
   if (c.given->kind == Kind::special) {
     const auto* special = isa::special_register(Name::from_id(c.given->id).view());
-    return c.match.form->reads_special && is_integer(c.pattern->type) && special && isa::info(special->type).bits == 32;
+    return c.match.form->is(isa::Trait::special_sources) && is_integer(c.pattern->type) && special &&
+           isa::info(special->type).bits == 32;
   }
 
-  if (c.given->kind == Kind::symbol && c.match.form->names_variables && !is_warp_size(*c.given))
+  if (c.given->kind == Kind::symbol && c.match.form->is(isa::Trait::variable_sources) && !is_warp_size(*c.given))
     return is_integer(c.pattern->type) && variable(c, *c.given);
   return !is_vector(c) && fits(c, *c.given);
 }
 
 // Numbers of 8, 6 and 4 bits.
-bool is_small_float(Type type) {
+static bool is_small_float(Type type) {
   const std::string_view name = isa::info(type).name;
   return name.starts_with("ue") || name.starts_with('e');
 }
@@ -128,30 +127,25 @@ bool fp8_number(const Case& c) {
          (is_integer(*c.given) || c.given->kind == Kind::f32);
 }
 
-bool long_integer(const Case& c) {
-  return !c.match.form->id.starts_with("fabric_try_atom") && is_integer(type_of(c, *c.given)) &&
-         width(c, *c.given) == 64;
-}
+bool long_integer(const Case& c) { return is_integer(type_of(c, *c.given)) && width(c, *c.given) == 64; }
 bool bare_integer(const Case& c) { return is_integer(type_of(c, *c.given)) && width(c, *c.given) >= 32; }
 bool bare_mbarrier(const Case& c) {
-  const bool tensor = c.match.form->id.find("tensor") != c.match.form->id.npos;
-  return !tensor && !c.match.has("multicast::cluster") && !c.match.has("multicast::cluster::16b") &&
+  return !c.match.has("multicast::cluster") && !c.match.has("multicast::cluster::16b") &&
          !c.match.has("multicast::cluster::32b") && !c.match.has("ignore_oob") && !c.match.has("L2::cache_hint") &&
          (is_integer(*c.given) || long_integer(c));
 }
 bool bare_tensor_address(const Case& c) {
   return is_float(*c.given) || (is_plain_register(c) && type_of(c, *c.given) != Type::pred);
 }
-bool register_base(const Case& c) {
-  const bool load = c.match.form->id.starts_with("cp_async_bulk_tensor_load");
-  return base(c) && base(c)->kind == Kind::reg && !(load && type_of(c, *base(c)) == Type::pred);
-}
-bool opaque_base(const Case& c) {
+bool register_base(const Case& c) { return base(c) && base(c)->kind == Kind::reg; }
+bool value_base(const Case& c) { return register_base(c) && type_of(c, *base(c)) != Type::pred; }
+bool surface_base(const Case& c) {
   const ir::Variable* named = base(c) ? variable(c, *base(c)) : nullptr;
-  if (!named) return false;
-  const bool both = c.match.form->id.starts_with("multimem") || c.match.form->id.starts_with("tensormap");
-  if (c.match.has("async") || c.match.form->id == "prefetch_tensormap") return false;
-  return named->opaque == "surfref" || (both && named->opaque == "texref");
+  return named && named->opaque == "surfref";
+}
+bool texture_or_surface_base(const Case& c) {
+  const ir::Variable* named = base(c) ? variable(c, *base(c)) : nullptr;
+  return surface_base(c) || (named && named->opaque == "texref");
 }
 bool double_base(const Case& c) { return base(c) && type_of(c, *base(c)) == Type::f64; }
 bool shared_base(const Case& c) {
@@ -165,14 +159,15 @@ bool any_base(const Case& c) {
 }
 
 // Behind the operands that every texture instruction of the kind has.
-std::span<const Operand> behind(const Case& c) {
+static std::span<const Operand> behind(const Case& c) {
   return c.view.function.operands_of(c.instruction).subspan(c.match.has("level") ? 3 : c.match.has("grad") ? 4 : 2);
 }
 bool one_coordinate(const Case& c) {
-  if (!is_plain_register(c) || !fits(c, *c.given)) return false;
-  return c.pattern->type == Type::s32 && !c.match.has("v4") && !c.match.form->id.starts_with("t")
-             ? true
-             : !geometry(c).starts_with('a') && !geometry(c).ends_with("ms");
+  return is_plain_register(c) && fits(c, *c.given) && !geometry(c).starts_with('a') && !geometry(c).ends_with("ms");
+}
+bool one_coordinate_of_surface(const Case& c) {
+  const bool any_geometry = c.pattern->type == Type::s32 && !c.match.has("v4");
+  return any_geometry ? is_plain_register(c) && fits(c, *c.given) : one_coordinate(c);
 }
 bool more_coordinates(const Case& c) {
   const bool sampler = c.match.has("grad") && c.view.function.operands_of(c.instruction)[1].count() == 3;
@@ -181,7 +176,7 @@ bool more_coordinates(const Case& c) {
 }
 bool offsets(const Case& c) {
   const std::size_t n = is_vector(c) ? elements(c).size() : 4;
-  const bool grad = c.match.has("grad") && c.view.goal.target.number >= 90;
+  const bool grad = c.match.has("grad") && c.view.target.sm.number >= 90;
   if (grad && !is_vector(c) && behind(c).size() == 2) return false;
   if (n < c.pattern->length || n == 3 || n > 4 ||
       (geometry(c).ends_with("cube") && (is_vector(c) || c.match.has("grad"))))
@@ -196,11 +191,11 @@ bool one_element_or_more(const Case& c) {
   return is_vector(c) && is_size(elements(c).size()) && all(c, [&](const Operand& o) { return fits(c, o); });
 }
 bool float_number(const Case& c) { return c.given->kind == Kind::f32; }
-bool words_or_float(const Case& c) {
+bool all_words_or_float(const Case& c) {
   if (!is_vector(c)) return c.given->kind == Kind::f32;
-  const bool sizes = is_size(elements(c).size()) || c.match.form->id.starts_with("wgmma");
-  return sizes && all(c, [&](const Operand& o) { return width(c, o) == 32; });
+  return all(c, [&](const Operand& o) { return width(c, o) == 32; });
 }
+bool words_or_float(const Case& c) { return all_words_or_float(c) && (!is_vector(c) || is_size(elements(c).size())); }
 
 // Without .vec: a vector that together is as wide as the type.
 bool data_vector(const Case& c) {
@@ -241,23 +236,18 @@ bool vector_of_128(const Case& c) {
 
 // From sm_100 on it makes several instructions of the larger shapes, and moves their results.
 bool long_register(const Case& c) {
-  const bool moved = c.view.goal.target.number >= 100 && c.match.value("shape").starts_with("m16");
+  const bool moved = c.view.target.sm.number >= 100 && c.match.value("shape").starts_with("m16");
   if (moved && c.pattern->row->destination) return false;
   return all(c, [&](const Operand& o) { return width(c, o) == 64 && is_integer(type_of(c, o)); });
 }
-// bf16 and tf32, and the accumulators of f16: predicates, too, where all are.
+// Predicates, too, where all are.
 bool sparse_register(const Case& c) {
-  const std::string_view form = c.match.form->id, name = c.match.form->word(c.pattern->row->name);
-  const bool half = form == "mma_sp_f16" && (name == "d" || name == "c") && c.pattern->type == Type::f32;
-  if (form != "mma_sp_bf16" && form != "mma_sp_tf32" && !half) return false;
   return all(c, [&](const Operand& o) { return width(c, o) == 32; }) ||
-         (name == "d" && all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred; }));
+         (name(c) == "d" && all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred; }));
 }
-bool beside_b32(const Case& c) {
-  const std::string_view form = c.match.form->id, name = c.match.form->word(c.pattern->row->name);
-  const bool accumulator = name == "d" || name == "c", predicates = form.starts_with("wmma") || name == "d";
-  if (!is_vector(c) || isa::info(c.pattern->type).bits != 32 || (accumulator && form.starts_with("mma_f8")))
-    return false;
+bool sparse_accumulator(const Case& c) { return c.pattern->type == Type::f32 && sparse_register(c); }
+static bool beside_b32(const Case& c, bool predicates) {
+  if (!is_vector(c) || isa::info(c.pattern->type).bits != 32) return false;
   const auto list = elements(c);
   const auto b32 = [&](const Operand& o) { return type_of(c, o) == Type::b32; };
   return std::any_of(list.begin(), list.end(), b32) && all(c, [&](const Operand& o) {
@@ -266,12 +256,14 @@ bool beside_b32(const Case& c) {
                   (number && !c.pattern->row->destination);
          });
 }
+bool mma_beside_b32(const Case& c) { return beside_b32(c, name(c) == "d"); }
+bool wmma_beside_b32(const Case& c) { return beside_b32(c, true); }
 bool early_predicates(const Case& c) {
-  const std::uint16_t target = c.view.goal.target.number;
+  const std::uint16_t target = c.view.target.sm.number;
   return target != 0 && target < 90 && all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred; });
 }
 bool late_numbers(const Case& c) {
-  return c.view.goal.target.number >= 90 && all(c, [](const Operand& o) { return is_integer(o); });
+  return c.view.target.sm.number >= 90 && all(c, [](const Operand& o) { return is_integer(o); });
 }
 bool predicates(const Case& c) {
   return all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred || width(c, o) == 32; });
@@ -279,16 +271,16 @@ bool predicates(const Case& c) {
 
 // Of rules, and of one operand more.
 
-const Operand& last(const Case& c) { return c.view.function.operands_of(c.instruction).back(); }
+static const Operand& last(const Case& c) { return c.view.function.operands_of(c.instruction).back(); }
 
-bool is_depth(const Case& c, const Operand& o) {
+static bool is_depth(const Case& c, const Operand& o) {
   return is_float(o) || type_of(c, o) == Type::f32 || type_of(c, o) == Type::b32;
 }
 // The predicate beside the destination is of PTX 7.1.
-bool has_predicate(const Case& c) { return c.view.function.operands_of(c.instruction)[0].kind == Kind::pair; }
-bool knows_predicate(const Case& c) { return !has_predicate(c) || c.view.goal.has({7, 1}); }
+static bool has_predicate(const Case& c) { return c.view.function.operands_of(c.instruction)[0].kind == Kind::pair; }
+static bool knows_predicate(const Case& c) { return !has_predicate(c) || c.view.target.has({7, 1}); }
 // In unified mode the second of three parts of a texture's address is passed over, or is the coordinates.
-bool is_coordinate(const Case& c, const Operand& o) {
+static bool is_coordinate(const Case& c, const Operand& o) {
   const bool floats = c.match.type("ctype") == Type::f32, level = c.match.has("level");
   const bool geometries = is_plain(geometry(c)) || (level && floats && geometry(c) == "cube");
   if (!behind(c).empty() || !geometries || !agrees(c.match.type("ctype"), type_of(c, o), false)) return false;
@@ -297,7 +289,7 @@ bool is_coordinate(const Case& c, const Operand& o) {
 bool coordinate_for_sampler(const Case& c) { return is_coordinate(c, *c.given); }
 bool sampler_passed_over(const Case& c) {
   const Operand& address = c.view.function.operands_of(c.instruction)[1];
-  if (c.view.goal.independent || address.count() != 3) return false;
+  if (c.view.target.independent || address.count() != 3) return false;
   const Operand& second = c.view.function.children(address)[1];
   if (is_coordinate(c, second)) return true;
   if (c.match.type("ctype") == Type::s32 && c.view.function.children(address)[2].kind != Kind::vector) return false;
@@ -308,7 +300,7 @@ bool sampler_passed_over(const Case& c) {
     const bool level_vector = c.view.function.operands_of(c.instruction)[2].kind == Kind::vector;
     return floats || level_vector ? rest.empty() || depth : rest.size() == 1 && depth && !has_predicate(c);
   }
-  const bool strict = c.match.has("grad") && c.view.goal.target.number >= 90;
+  const bool strict = c.match.has("grad") && c.view.target.sm.number >= 90;
   return is_plain(geometry(c)) && !(strict && (depth || geometry(c) == "3d"));
 }
 bool offset_of_cube(const Case& c) {
@@ -321,29 +313,28 @@ bool offset_as_depth(const Case& c) {
 }
 bool selector_of_four(const Case& c) {
   const Operand& selector = c.view.function.operands_of(c.instruction)[5];
-  return c.match.form->id == "mma_sp_f16" && c.match.operands[0].type == Type::f32 && is_integer(selector) &&
-         selector.value <= 3;
+  return c.match.operands[0].type == Type::f32 && is_integer(selector) && selector.value <= 3;
 }
 bool scale_of_integers(const Case& c) {
   return c.match.has("kind::i8") &&
          (!c.match.has("sp") || static_cast<int>(c.instruction.count) == c.match.required + 1);
 }
-// Sparse ones with accumulators of .f32 alone.
 bool fp8_of_sm_100(const Case& c) {
-  const isa::Target target = c.view.goal.target;
+  const isa::Target target = c.view.target.sm;
   const auto is_fp8 = [](std::string_view type) { return type == "e4m3" || type == "e5m2"; };
   return target.suffix != 0 && target.number >= 100 && target.number <= 110 && is_fp8(c.match.value("atype")) &&
-         is_fp8(c.match.value("btype")) && (c.match.form->id == "mma_f8f6f4" || c.match.type("dtype") == Type::f32);
+         is_fp8(c.match.value("btype"));
 }
+bool sparse_fp8_of_sm_100(const Case& c) { return fp8_of_sm_100(c) && c.match.type("dtype") == Type::f32; }
 bool cut_power_of_two(const Case& c) { return std::has_single_bit(static_cast<std::uint32_t>(low_half(last(c)))); }
 bool without_mbarrier(const Case& c) {
-  const bool last_is = c.match.form->word(c.match.operands.back().row->name) == "mbar";
+  const bool last_is = c.match.form->text(c.match.operands.back().row->name) == "mbar";
   return last_is && c.match.value("vec").empty() && c.match.type() != Type::b128;
 }
 bool same_type(const Case& c) {
   const bool shared = c.match.space() == isa::Space::shared || c.match.space() == isa::Space::shared_cta;
   if (c.match.has("L2::cache_hint") || c.match.has("cas") ||
-      (shared && c.view.goal.target.number >= 90 && !c.match.has("exch")))
+      (shared && c.view.target.sm.number >= 90 && !c.match.has("exch")))
     return false;
   const Type type = c.match.type();
   if (type == Type::none || isa::info(type).kind != TypeKind::bits) return false;
@@ -352,177 +343,4 @@ bool same_type(const Case& c) {
   return (o.kind == Kind::f32 && type == Type::b32) || (o.kind == Kind::f64 && type == Type::b64);
 }
 
-// The rows.
-
-struct OperandRow {
-  std::string_view forms, operands;
-  Code code;
-  bool (*applies)(const Case&);
-  std::string_view reason;
-};
-constexpr OperandRow operand_rows[] = {
-#define OPERAND(forms, operands, code, applies, reason) {forms, operands, Code::code, applies, reason},
-#include "ptx/check/tolerance.def"
-};
-
-struct RuleRow {
-  std::string_view forms;
-  isa::Rule rule;
-  bool (*applies)(const Case&);
-  std::string_view reason;
-};
-constexpr RuleRow rule_rows[] = {
-#define RULE(forms, rule, applies, reason) {forms, isa::Rule::rule, applies, reason},
-#include "ptx/check/tolerance.def"
-};
-constexpr RuleRow target_rows[] = {
-#define TARGET(forms, applies, reason) {forms, isa::Rule::none, applies, reason},
-#include "ptx/check/tolerance.def"
-};
-constexpr RuleRow extra_rows[] = {
-#define EXTRA(forms, applies, reason) {forms, isa::Rule::none, applies, reason},
-#include "ptx/check/tolerance.def"
-};
-constexpr RuleRow missing_rows[] = {
-#define MISSING(forms, applies, reason) {forms, isa::Rule::none, applies, reason},
-#include "ptx/check/tolerance.def"
-};
-
-struct Ignored {
-  std::string_view word, except;
-};
-constexpr Ignored ignored_words[] = {
-#define IGNORED(word, except) {word, except},
-#include "ptx/check/tolerance.def"
-};
-struct Passed {
-  std::string_view begin, words;
-};
-constexpr Passed passed_words[] = {
-#define PASSED(begin, words) {begin, words},
-#include "ptx/check/tolerance.def"
-};
-struct LeftOut {
-  std::string_view begin, word, reason;
-};
-constexpr LeftOut left_out_words[] = {
-#define LEFT_OUT(begin, word, reason) {begin, word, reason},
-#include "ptx/check/tolerance.def"
-};
-
-// Whether a word of `list` is `name`, or with `prefix` the beginning of it up to an underscore.
-bool lists(std::string_view list, std::string_view name, bool prefix) {
-  while (!list.empty()) {
-    const std::string_view word = list.substr(0, list.find(' '));
-    list.remove_prefix(std::min(word.size() + 1, list.size()));
-    if (name == word || (prefix && name.starts_with(word) && name[word.size()] == '_')) return true;
-  }
-  return false;
-}
-
-// The first row of the form (and of the rule) that applies; null: none.
-const RuleRow* find(std::span<const RuleRow> rows, const Case& c, isa::Rule rule = isa::Rule::none) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const RuleRow& row) {
-    return row.rule == rule && lists(row.forms, c.match.form->id, true) && row.applies(c);
-  });
-  return found == rows.end() ? nullptr : &*found;
-}
-
-bool is_ignored(std::string_view opcode, std::string_view word) {
-  return std::any_of(std::begin(ignored_words), std::end(ignored_words),
-                     [&](const Ignored& row) { return row.word == word && !lists(row.except, opcode, false); });
-}
-
-}  // namespace
-
-bool Excuses::covers(const View& view, const isa::Match& match, const Problem& problem) {
-  const Case c{view, match, instruction_, problem.pattern, problem.given};
-  for (const OperandRow& row : operand_rows) {
-    if (row.code != problem.code || !lists(row.forms, match.form->id, true)) continue;
-    if (!row.operands.empty() && !lists(row.operands, match.form->word(problem.pattern->row->name), false)) continue;
-    if (!row.applies(c)) continue;
-    if (reason_.empty()) first_ = problem, reason_ = row.reason;
-    return true;
-  }
-  return false;
-}
-
-bool Excuses::covers(const View& view, const isa::Match& match, isa::Rule rule) {
-  const RuleRow* row = find(rule_rows, {view, match, instruction_}, rule);
-  if (row && reason_.empty()) reason_ = row->reason;
-  return row;
-}
-
-bool Excuses::covers_target(const View& view, const isa::Match& match) {
-  const RuleRow* row = find(target_rows, {view, match, instruction_});
-  if (row && reason_.empty()) reason_ = row->reason;
-  return row;
-}
-
-bool Excuses::extra(const View& view, const isa::Match& match) {
-  if (static_cast<int>(instruction_.count) != match.required + 1) return false;
-  const RuleRow* row = find(extra_rows, {view, match, instruction_});
-  if (row) reason_ = row->reason;
-  return row;
-}
-
-bool Excuses::missing(const View& view, const isa::Match& match) {
-  if (static_cast<int>(instruction_.count) != match.required - 1) return false;
-  const RuleRow* row = find(missing_rows, {view, match, instruction_});
-  if (row) reason_ = row->reason;
-  return row;
-}
-
-namespace {
-
-// Whether a form of the opcode has the word.
-bool has_word(std::string_view opcode, std::string_view word) {
-  for (const isa::FormId id : isa::forms_of(opcode)) {
-    const isa::Form& form = isa::forms()[id];
-    for (const isa::Value& v : form.values) {
-      if (form.word(v.word) == word) return true;
-    }
-    for (const isa::Modifier& m : form.modifiers) {
-      if (m.slot == isa::Modifier::literal && form.word(m.word) == word) return true;
-    }
-  }
-  return false;
-}
-
-bool is_passed(std::string_view mnemonic, std::string_view word) {
-  return std::any_of(std::begin(passed_words), std::end(passed_words), [&](const Passed& row) {
-    return cat(mnemonic, '.').starts_with(cat(row.begin, '.')) && lists(row.words, word, false);
-  });
-}
-
-}  // namespace
-
-Reread reread(const isa::Mnemonic& mnemonic) {
-  std::string_view text = mnemonic.text;
-  std::string less(mnemonic.opcode), reason;
-  text.remove_prefix(mnemonic.opcode.size());
-  while (!text.empty()) {
-    const std::size_t end = text.find('.', 1);
-    const std::string_view word = text.substr(1, end - 1);
-    text = end == text.npos ? std::string_view() : text.substr(end);
-    const bool ignored = is_ignored(mnemonic.opcode, word) && !has_word(mnemonic.opcode, word);
-    if (!ignored && !is_passed(mnemonic.text, word)) {
-      less += cat('.', word);
-    } else if (reason.empty()) {
-      reason = cat("it passes over .", word);
-    }
-  }
-  if (const isa::Mnemonic* read = isa::resolve(less); !read->matches.empty()) {
-    const isa::Form& form = *read->matches.front().form;  // a word of the opcode stays behind it
-    if (!form.modifiers.empty() && form.modifiers[0].fixed && read->modifiers[0] != mnemonic.modifiers[0]) return {};
-    return {read, reason};
-  }
-  for (const LeftOut& row : left_out_words) {
-    if (!reason.empty() || !std::string_view(less).starts_with(row.begin)) continue;
-    if (const isa::Mnemonic* read = isa::resolve(cat(less, '.', row.word)); !read->matches.empty())
-      return {read, std::string(row.reason)};
-  }
-  return {};
-}
-
-}  // namespace ptx::check
+}  // namespace ptx::quirks::ptxas_13_5

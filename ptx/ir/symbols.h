@@ -3,17 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "ptx/ir/ir.h"
 
-namespace ptx::check {
+namespace ptx::ir {
 
 struct Symbol {
   enum class Kind : std::uint8_t { variable, parameter, function, label } kind = Kind::variable;
-  const ir::Variable* variable = nullptr;  // of a variable or parameter
-  const ir::Function* function = nullptr;
+  const Variable* variable = nullptr;  // of a variable or parameter
+  const Function* function = nullptr;
   std::uint32_t at = 0;  // the item of the module, or the statement of the body, that declares it; of a parameter 0
   Place place;           // of that declaration
 };
@@ -21,7 +22,7 @@ struct Symbol {
 // The names of a module, each at its first declaration: below a prototype or an .extern variable the name may be used.
 class ModuleSymbols {
  public:
-  explicit ModuleSymbols(const ir::Module& module);
+  explicit ModuleSymbols(const Module& module);
   const Symbol* find(std::uint32_t name) const;
 
  private:
@@ -31,7 +32,7 @@ class ModuleSymbols {
 class Symbols {
  public:
   // `item`: the function's own in its module. `module` must outlive this.
-  Symbols(const ModuleSymbols& module, const ir::Function& function, std::uint32_t item);
+  Symbols(const ModuleSymbols& module, const Function& function, std::uint32_t item);
 
   // What a name means in a statement: the innermost variable or function that is declared above, else a label of the
   // blocks around; nullptr: nothing. Variables of `name<count>` are found by their full names.
@@ -44,7 +45,7 @@ class Symbols {
   const std::vector<std::uint32_t>& duplicates() const { return duplicates_; }
 
  private:
-  void add_body(const ir::Function& function);
+  void add_body(const Function& function);
   void add(std::uint32_t block, Name name, Symbol symbol);
   template <class Accept>
   const Symbol* search(std::uint32_t name, std::uint32_t block, Accept accept) const;
@@ -66,4 +67,4 @@ inline const Symbol* find_above(const ModuleSymbols& module, std::uint32_t name,
 // The end of a message on a name without a meaning: "is not declared", or where it is.
 std::string not_declared(const Symbol* below);
 
-}  // namespace ptx::check
+}  // namespace ptx::ir

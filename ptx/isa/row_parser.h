@@ -1,159 +1,33 @@
-// A parsed row of forms/*.def, and the constexpr parser and matcher behind it. form.h explains the notation.
-// Words are offsets into the row's own text, so a row is a few hundred read-only bytes.
+// The constexpr parser of the rows' notation (form.h). A malformed row throws, which in a constant expression is an
+// error of the compiler that shows the reason. Only what compiles rows includes it: forms/*.cpp and author/literal.h.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
-#include "ptx/isa/selector.h"
-#include "ptx/isa/target.h"
-#include "ptx/isa/types.h"
+#include "ptx/isa/row.h"
 
 namespace ptx::isa {
-
-enum class Rule : std::uint8_t {
-  none,
-#define SLOT_RULE(name, legal) name,
-#define OPERAND_RULE(name) name,
-#define COUNT(name)
-#include "ptx/isa/rules.def"
-#undef SLOT_RULE
-#undef OPERAND_RULE
-#undef COUNT
-};
-
-enum class Count : std::uint8_t {
-  none,
-#define SLOT_RULE(name, legal)
-#define OPERAND_RULE(name)
-#define COUNT(name) name,
-#include "ptx/isa/rules.def"
-#undef SLOT_RULE
-#undef OPERAND_RULE
-#undef COUNT
-};
-
-struct Word {
-  std::uint16_t at = 0, size = 0;
-};
-
-struct Value {  // one value of a slot
-  Word word;
-  std::uint8_t need = 0;  // index into Form::needs; 0: nothing more than the form
-};
-
-struct Slot {  // a set; an optional literal such as {.ftz} is a slot of its own name with one value
-  Word name;
-  std::uint8_t first = 0, count = 0;  // values
-};
-
-struct Modifier {
-  static constexpr std::uint8_t literal = 0xff;
-  Word word;  // of a literal
-  std::uint8_t slot = literal;
-  std::uint8_t group = 0;  // 0: required; else the modifiers of one pair of braces, all or none
-  bool fixed = false;
-  bool before_next = false;  // of the two, this one comes first
-};
-
-enum class OperandKind : std::uint8_t {
-  value,
-  sink,
-  address,
-  immediate,
-  label,
-  function,
-  symbol,
-  prototype,
-  arguments,
-  any
-};
-
-enum class Opaque : std::uint8_t { none, texref, samplerref, surfref };
-
-// The type of an operand as the row says it.
-struct TypeRule {
-  enum class Source : std::uint8_t { none, literal, slot };
-  enum class Scale : std::uint8_t { same, wide, half, quarter };
-  Source source = Source::none;
-  Scale scale = Scale::same;
-  std::uint8_t index = 0;  // Type, or slot
-  bool named = false;      // a type behind the operand's colon
-};
-
-struct OperandRow {
-  Word name;
-  OperandKind kind = OperandKind::value;
-  TypeRule type;
-  Word space;  // of an address: a space word or a slot; empty: slot `space` or `ss`, or the form's space word
-  std::int64_t low = 0, high = -1;  // range of an immediate; low > high: any
-  std::uint8_t length = 0;          // list(T,n)
-  Count count = Count::none;        // list(T,name)
-  char matrix = 0;                  // frag(T,M): `a`, `b`, `c`, or `@`: the slot that `space` names holds the letter
-  bool list = false;                // {..}
-  bool vector = false;              // vec(T)
-  bool pack = false;                // pack(T)
-  bool coords = false;              // coords(T,name)
-  bool unified = false;             // may have .unified behind it
-  std::uint8_t bits = 0;            // of an address: what a register in it has at least
-  bool generic_bits = false;        // and where it is generic only
-  bool destination = false, sink = false, register_only = false, negatable = false, minus = false;
-  Opaque opaque = Opaque::none;
-  Selector selector = Selector::none;
-  bool pair = false;           // the next row is the part behind `|`
-  bool pair_optional = false;  // and may be left out
-  bool half_too = false;       // registers of half the width as well
-  bool same_type = false;      // registers of no other type
-  bool inner = false;          // stands inside the brackets of the address before it
-  bool optional = false;       // and may be left out
-  std::uint8_t group = 0;      // 0: required; else the operands of one pair of braces, all or none
-  Word condition;              // of a group: present exactly if this modifier is
-};
-
-// A row. Everything lives for the process.
-struct Form {
-  std::string_view id;       // "add_int"
-  std::string_view section;  // "9.7.1.1"
-  std::string_view title;
-  std::string_view syntax, sets;  // as the row has them
-  const char* text = nullptr;     // of words
-  Word opcode;
-  std::span<const Modifier> modifiers;
-  std::span<const Slot> slots;
-  std::span<const Value> values;
-  std::span<const OperandRow> operands;
-  std::span<const Requirement> needs;  // [0]: the form itself
-  std::span<const Rule> rules;
-  bool relaxed = false;              // ld, st, cvt and their kin: registers may be wider than the type
-  bool widens_all = false;           // cvt.pack, cvt to f16x2: of every operand
-  bool reads_special = false;        // mov, cvt of integers: sources may be special registers
-  bool braces_scalars = false;       // ld, ldu, st, mov: a scalar may be written {a}, as Triton does
-  bool integers_for_floats = false;  // tex, tld4: so in {..}
-  bool own_addresses = false;        // the assembler makes no other instruction of it, which would widen addresses
-  bool names_variables = false;      // mov: sources may be addresses of variables
-
-  constexpr std::string_view word(Word w) const { return {text + w.at, w.size}; }
-  constexpr const Requirement& since() const { return needs[0]; }
-};
 
 namespace parsing {
 
 // A row while it is read: room for the largest. Too small a room is a compile error as well.
 struct Draft {
-  char text[1600] = {};
+  char chars[1600] = {};
   Modifier modifiers[32] = {};
   Slot slots[16] = {};
   Value values[200] = {};
   OperandRow operands[24] = {};
   Requirement needs[12] = {};
   int text_size = 0, modifier_count = 0, slot_count = 0, value_count = 0, operand_count = 0, need_count = 0;
-  Word opcode;
+  Slice opcode;
   int optional_groups = 0, operand_groups = 0;
 
-  constexpr std::string_view word(Word w) const { return {text + w.at, w.size}; }
+  constexpr std::string_view text(Slice slice) const { return {chars + slice.at, slice.size}; }
 };
 
 // What SLOT(name, "values") rows of slots.def say of `name`; empty if there is none.
@@ -223,16 +97,16 @@ struct Reader {
   }
 };
 
-constexpr Word keep(Draft& d, std::string_view text) {
-  if (d.text_size + text.size() > sizeof d.text) throw "row: too much text";
-  const Word word{static_cast<std::uint16_t>(d.text_size), static_cast<std::uint16_t>(text.size())};
-  for (char c : text) d.text[d.text_size++] = c;
-  return word;
+constexpr Slice keep(Draft& d, std::string_view text) {
+  if (d.text_size + text.size() > sizeof d.chars) throw "row: too much text";
+  const Slice kept{static_cast<std::uint16_t>(d.text_size), static_cast<std::uint16_t>(text.size())};
+  for (char c : text) d.chars[d.text_size++] = c;
+  return kept;
 }
 
 constexpr int slot_named(const Draft& d, std::string_view name) {
   for (int i = 0; i < d.slot_count; ++i) {
-    if (d.word(d.slots[i].name) == name) return i;
+    if (d.text(d.slots[i].name) == name) return i;
   }
   return -1;
 }
@@ -372,7 +246,7 @@ constexpr void add_modifier(Draft& d, std::string_view word, int group, bool fix
     close_slot(d, slot);
   }
   if (slot < 0) {
-    m.word = keep(d, word);
+    m.text = keep(d, word);
   } else {
     m.slot = static_cast<std::uint8_t>(slot);
   }
@@ -433,7 +307,7 @@ constexpr TypeRule default_type(const Draft& d, std::string_view name) {
   TypeRule found{};
   for (int i = 0; i < d.modifier_count; ++i) {
     if (d.modifiers[i].slot != Modifier::literal) continue;
-    if (const auto type = type_named(d.word(d.modifiers[i].word))) {
+    if (const auto type = type_named(d.text(d.modifiers[i].text))) {
       if (found.source != TypeRule::Source::none) throw "row: two literal types, so an operand has to name its own";
       found = literal_type(*type);
     }
@@ -471,13 +345,6 @@ constexpr Count count_named(std::string_view name) {
 #undef OPERAND_RULE
 #undef COUNT
   throw "row: no such count in rules.def";
-}
-
-constexpr Opaque opaque_named(std::string_view name) {
-  return name == "texref"       ? Opaque::texref
-         : name == "samplerref" ? Opaque::samplerref
-         : name == "surfref"    ? Opaque::surfref
-                                : Opaque::none;
 }
 
 constexpr void parse_range(Reader& r, OperandRow& o) {
@@ -546,7 +413,7 @@ constexpr void parse_type(Draft& d, Reader& r, OperandRow& o) {
   }
 }
 
-constexpr OperandRow& new_operand(Draft& d, int group, Word condition) {
+constexpr OperandRow& new_operand(Draft& d, int group, Slice condition) {
   if (d.operand_count == 24) throw "row: too many operands";
   OperandRow& o = d.operands[d.operand_count++];
   o.group = static_cast<std::uint8_t>(group);
@@ -603,7 +470,7 @@ constexpr void parse_named(Draft& d, Reader& r, OperandRow& o) {
 }
 
 // Further parts of an address: ", b:T" or "{, b:T ?word}".
-constexpr void parse_inner(Draft& d, Reader& r, int group, Word condition) {
+constexpr void parse_inner(Draft& d, Reader& r, int group, Slice condition) {
   for (;;) {
     const bool optional = r.take('{');
     if (!r.take(',')) {
@@ -620,7 +487,7 @@ constexpr void parse_inner(Draft& d, Reader& r, int group, Word condition) {
   }
 }
 
-constexpr void parse_operand(Draft& d, Reader& r, int group, Word condition) {
+constexpr void parse_operand(Draft& d, Reader& r, int group, Slice condition) {
   OperandRow& o = new_operand(d, group, condition);
   if (r.take('[')) {
     o.kind = OperandKind::address;
@@ -639,7 +506,7 @@ constexpr void parse_operand(Draft& d, Reader& r, int group, Word condition) {
   if (r.take('(')) {
     o.kind = OperandKind::arguments;
     o.name = keep(d, r.word());
-    o.destination = is_destination(d.word(o.name));
+    o.destination = is_destination(d.text(o.name));
     r.expect(')');
     return;
   }
@@ -674,7 +541,7 @@ constexpr void parse_operands(Draft& d, Reader& r) {
     while (r.take(',')) parse_operand(d, r, group, {});
     if (d.operand_count == first) throw "row: an optional operand begins with a comma";
     if (r.take('?')) {
-      const Word condition = keep(d, r.word());
+      const Slice condition = keep(d, r.word());
       for (int i = first; i < d.operand_count; ++i) d.operands[i].condition = condition;
     }
     r.expect('}');
@@ -711,7 +578,7 @@ struct Packed {
   std::array<Value, S.values> values{};
   std::array<OperandRow, S.operands> operands{};
   std::array<Requirement, S.needs> needs{};
-  std::array<char, S.text> text{};
+  std::array<char, S.text> chars{};
 };
 
 template <Sizes S>
@@ -721,14 +588,14 @@ constexpr Packed<S> pack(const Draft& d) {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = from[i];
   };
   copy(p.modifiers, d.modifiers), copy(p.slots, d.slots), copy(p.values, d.values);
-  copy(p.operands, d.operands), copy(p.needs, d.needs), copy(p.text, d.text);
+  copy(p.operands, d.operands), copy(p.needs, d.needs), copy(p.chars, d.chars);
   return p;
 }
 
 // Works on a Draft as well, for look-ups at compile time.
 constexpr Form form_of(const Draft& d) {
   Form form;
-  form.text = d.text;
+  form.chars = d.chars;
   form.opcode = d.opcode;
   const auto span = [](const auto& array, int n) { return std::span(array).first(static_cast<std::size_t>(n)); };
   form.modifiers = span(d.modifiers, d.modifier_count), form.slots = span(d.slots, d.slot_count);
@@ -737,12 +604,34 @@ constexpr Form form_of(const Draft& d) {
   return form;
 }
 
+// What stands behind `since` in a row: rules and traits, in any order.
+struct Note {
+  Rule rule = Rule::none;
+  std::uint32_t trait = 0;
+  constexpr Note(Rule rule) : rule(rule) {}
+  constexpr Note(Trait trait) : trait(1u << static_cast<int>(trait)) {}
+};
+
+constexpr std::uint32_t traits(std::initializer_list<Note> notes) {
+  std::uint32_t all = 0;
+  for (const Note& note : notes) all |= note.trait;
+  return all;
+}
+
+// Rule::none where a trait stands.
+template <std::size_t N>
+constexpr std::array<Rule, N> rules(const Note (&notes)[N]) {
+  std::array<Rule, N> all{};
+  for (std::size_t i = 0; i < N; ++i) all[i] = notes[i].rule;
+  return all;
+}
+
 template <Sizes S>
-constexpr Form form_of(std::string_view id, std::string_view syntax, std::string_view sets, Word opcode,
-                       const Packed<S>& p, std::span<const Rule> rules) {
+constexpr Form form_of(std::string_view id, std::string_view syntax, std::string_view sets, Slice opcode,
+                       const Packed<S>& p, std::span<const Rule> rules, std::uint32_t traits) {
   Form form;
-  form.id = id, form.syntax = syntax, form.sets = sets, form.rules = rules;
-  form.text = p.text.data();
+  form.id = id, form.syntax = syntax, form.sets = sets, form.rules = rules, form.traits = traits;
+  form.chars = p.chars.data();
   form.opcode = opcode;
   form.modifiers = p.modifiers, form.slots = p.slots, form.values = p.values, form.operands = p.operands,
   form.needs = p.needs;
@@ -758,86 +647,5 @@ struct Entry {
 };
 
 }  // namespace parsing
-
-// How the written modifiers fill a form.
-struct Fit {
-  static constexpr int max_words = 24;
-  bool fits = false, in_order = true;
-  int words = 0;
-  std::uint8_t element[max_words] = {};  // of each word: index into Form::modifiers
-  std::uint8_t value[max_words] = {};    // of each word: index into Form::values, 0xff for a literal
-};
-
-namespace matching {
-
-constexpr int value_of(const Form& form, const Modifier& m, std::string_view word) {
-  const Slot& slot = form.slots[m.slot];
-  for (int v = slot.first; v < slot.first + slot.count; ++v) {
-    if (form.word(form.values[static_cast<std::size_t>(v)].word) == word) return v;
-  }
-  return -1;
-}
-
-// Types keep their order among themselves, and so do state spaces and the two priorities of createpolicy.
-constexpr bool ordered(std::string_view a, std::string_view b) {
-  constexpr std::string_view priority = "L2::evict_";
-  return (type_named(a) && type_named(b)) || (space_named(a) && space_named(b)) ||
-         (a.starts_with(priority) && b.starts_with(priority));
-}
-
-// Whether word i may fill element e, given the words before it: an inversion must touch nothing fixed or ordered.
-constexpr bool may_follow(const Form& form, std::span<const std::string_view> words, const Fit& fit, std::size_t i,
-                          std::size_t e) {
-  for (std::size_t j = 0; j < i; ++j) {
-    if (fit.element[j] == e) return false;
-    if (fit.element[j] < e) continue;
-    if (form.modifiers[e].fixed || form.modifiers[fit.element[j]].fixed) return false;
-    if (form.modifiers[e].before_next && fit.element[j] == e + 1) return false;
-    if (ordered(words[i], words[j])) return false;
-  }
-  return true;
-}
-
-constexpr bool complete(const Form& form, std::size_t words, const Fit& fit) {
-  std::uint32_t filled = 0, begun = 0;
-  for (std::size_t i = 0; i < words; ++i) {
-    filled |= 1u << fit.element[i];
-    begun |= 1u << form.modifiers[fit.element[i]].group;
-  }
-  for (std::size_t e = 0; e < form.modifiers.size(); ++e) {
-    const int group = form.modifiers[e].group;
-    if ((filled >> e & 1) == 0 && (group == 0 || (begun >> group & 1))) return false;
-  }
-  return true;
-}
-
-// Tries elements in the row's order, so that a reading in order is found first. With `partial`, required ones may be
-// missing.
-constexpr bool assign(const Form& form, std::span<const std::string_view> words, Fit& fit, std::size_t i,
-                      bool partial) {
-  if (i == words.size()) return partial || complete(form, words.size(), fit);
-  for (std::size_t e = 0; e < form.modifiers.size(); ++e) {
-    const Modifier& m = form.modifiers[e];
-    const bool literal = m.slot == Modifier::literal;
-    const int value = literal ? (form.word(m.word) == words[i] ? 0xff : -1) : value_of(form, m, words[i]);
-    if (value < 0 || !may_follow(form, words, fit, i, e)) continue;
-    fit.element[i] = static_cast<std::uint8_t>(e);
-    fit.value[i] = static_cast<std::uint8_t>(value);
-    if (assign(form, words, fit, i + 1, partial)) return true;
-  }
-  return false;
-}
-
-constexpr Fit fit(const Form& form, std::span<const std::string_view> words, bool partial = false) {
-  Fit fit;
-  if (words.size() > form.modifiers.size() || words.size() > Fit::max_words) return fit;
-  fit.words = static_cast<int>(words.size());
-  fit.fits = assign(form, words, fit, 0, partial);
-  for (std::size_t i = 1; fit.fits && i < words.size(); ++i)
-    fit.in_order = fit.in_order && fit.element[i - 1] < fit.element[i];
-  return fit;
-}
-
-}  // namespace matching
 
 }  // namespace ptx::isa
