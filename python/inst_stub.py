@@ -6,7 +6,6 @@ A step of a chain offers all modifiers of its opcode, since most may come in any
 legal next.  Run by the build, with the module that was just built.
 """
 
-import keyword
 import pathlib
 import sys
 
@@ -23,25 +22,18 @@ class _Mnemonic:
 '''
 
 
-def attribute(word: str) -> str:
-    """`2d` is written _2d, `shared::cta` shared__cta, `global` global_."""
-    name = word.replace("::", "__")
-    if name[0].isdigit():
-        name = "_" + name
-    return name + "_" if keyword.iskeyword(name) or name == "global" else name
-
-
 def main() -> None:
+    name_of = _core.python_name
     opcodes: dict[str, dict[str, None]] = {}
     for form in _core.forms():
         opcodes.setdefault(form.opcode, {}).update(dict.fromkeys(form.modifiers))
     text = [HEAD]
     for opcode, modifiers in opcodes.items():
-        name = f"_{attribute(opcode)}"
+        name = f"_{name_of(opcode)}"
         text += ["", f"class {name}(_Mnemonic):" + ("" if modifiers else " ...")]
-        text += [f"    {attribute(word)}: {name}" for word in modifiers if attribute(word).isidentifier()]
+        text += [f"    {name_of(modifier)}: {name}" for modifier in modifiers if name_of(modifier).isidentifier()]
     text += ["", "class Inst:"]
-    text += [f"    {attribute(opcode)}: _{attribute(opcode)}" for opcode in opcodes]
+    text += [f"    {name_of(opcode)}: _{name_of(opcode)}" for opcode in opcodes]
     text += ["    def __getattr__(self, name: str) -> Any: ...", ""]
     pathlib.Path(sys.argv[1]).write_text("\n".join(text))
 

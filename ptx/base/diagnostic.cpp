@@ -1,6 +1,10 @@
 #include "ptx/base/diagnostic.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <set>
 
 #include "ptx/base/check.h"
 #include "ptx/base/text.h"
@@ -10,11 +14,40 @@ namespace ptx {
 const std::vector<CodeInfo>& all_codes() {
   using enum Severity;
   static const std::vector<CodeInfo> rows = {
-#define DIAGNOSTIC(number, name, severity, summary) {Code::name, #name, severity, summary},
+#define DIAGNOSTIC(number, name, severity, mistake, summary) {Code::name, #name, severity, Mistake::mistake, summary},
 #include "ptx/base/diagnostic.def"
 #undef DIAGNOSTIC
   };
   return rows;
+}
+
+namespace {
+
+// For the test that every code is provoked: the file that PTX_RECORD_CODES names gets a line for each code that this
+// process has made a diagnostic of.
+struct Record {
+  std::FILE* file = nullptr;
+  std::mutex mutex;
+  std::set<Code> seen;
+  Record() {
+    if (const char* path = std::getenv("PTX_RECORD_CODES")) file = std::fopen(path, "a");
+  }
+};
+
+void record(Code code) {
+  static Record& shared = *new Record;  // never destroyed: diagnostics are made until the process ends
+  if (!shared.file) return;
+  const std::lock_guard lock(shared.mutex);
+  if (!shared.seen.insert(code).second) return;
+  std::fprintf(shared.file, "%d\n", static_cast<int>(code));
+  std::fflush(shared.file);
+}
+
+}  // namespace
+
+Diagnostic::Diagnostic(Code code, Place place, std::string message)
+    : code(code), severity(info(code).severity), place(place), message(std::move(message)) {
+  record(code);
 }
 
 const CodeInfo& info(Code code) {

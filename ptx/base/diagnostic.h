@@ -14,15 +14,19 @@ enum class Severity : std::uint8_t { note, warning, error };
 
 // One enumerator a row of diagnostic.def. The number is the code that users see: PTX2103.
 enum class Code : std::uint16_t {
-#define DIAGNOSTIC(number, name, severity, summary) name = number,
+#define DIAGNOSTIC(number, name, severity, mistake, summary) name = number,
 #include "ptx/base/diagnostic.def"
 #undef DIAGNOSTIC
 };
+
+// What kind of mistake it is, as Python tells them apart.
+enum class Mistake : std::uint8_t { none, type, value, index, runtime, assembler };
 
 struct CodeInfo {
   Code code;
   std::string_view name;
   Severity severity;
+  Mistake mistake;
   std::string_view summary;  // one line for the reference page; messages say the particulars
 };
 
@@ -39,8 +43,7 @@ struct Diagnostic {
   std::vector<std::string> notes;
   std::string section;  // of the PTX ISA manual, "9.7.1.1"; may be empty
 
-  Diagnostic(Code code, Place place, std::string message)
-      : code(code), severity(info(code).severity), place(place), message(std::move(message)) {}
+  Diagnostic(Code code, Place place, std::string message);
 };
 
 using Diagnostics = std::vector<Diagnostic>;

@@ -11,9 +11,14 @@
 
 namespace ptx::isa {
 
+#define OPCODE(...)
+#define SECTION(...)
+#define FORM(...)
 #define CHAPTER(name) std::span<const parsing::Entry> chapter_##name();
-#include "ptx/isa/chapters.def"
-#undef CHAPTER
+#include "ptx/isa/forms/all.def"
+#undef OPCODE
+#undef SECTION
+#undef FORM
 
 namespace {
 
@@ -49,10 +54,15 @@ void append(std::vector<Form>& forms, std::span<const parsing::Entry> chapter) {
 
 std::vector<Form> all_forms() {
   std::vector<Form> forms;
+#define OPCODE(...)
+#define SECTION(...)
+#define FORM(...)
 #define CHAPTER(name) append(forms, chapter_##name());
-#include "ptx/isa/chapters.def"
-#undef CHAPTER
-  PTX_CHECK(forms.size() == form_count, "chapters.def and all.def list the same files in the same order");
+#include "ptx/isa/forms/all.def"
+#undef OPCODE
+#undef SECTION
+#undef FORM
+  PTX_CHECK(forms.size() == form_count, "every chapter has the rows of its file");
   return forms;
 }
 

@@ -1,5 +1,5 @@
 // The constexpr parser of the rows' notation (form.h). A malformed row throws, which in a constant expression is an
-// error of the compiler that shows the reason. Only what compiles rows includes it: forms/*.cpp and author/literal.h.
+// error of the compiler that shows the reason. Only what compiles rows includes it, and author/literal.h.
 #pragma once
 
 #include <array>

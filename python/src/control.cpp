@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "ptx/isa/spelling.h"
 #include "python/src/trace.h"
 
 namespace ptx::python {
@@ -100,8 +101,7 @@ nb::object bracket(nb::handle base, const nb::args& more) {
 void variable(const std::string& space, nb::handle type, const std::string& name, std::optional<std::int64_t> size,
               std::uint32_t align, const std::string& linking) {
   author::Builder& builder = active();
-  std::string spelled = space.ends_with('_') ? space.substr(0, space.size() - 1) : space;
-  if (const auto at = spelled.find("__"); at != std::string::npos) spelled.replace(at, 2, "::");
+  const std::string spelled = isa::from_python(space);
   const auto found = isa::space_named(spelled);
   if (!found) builder.refuse(Code::bad_argument, cat("there is no state space .", spelled));
   ir::Variable declared;

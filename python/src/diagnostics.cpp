@@ -13,34 +13,23 @@ const char* severity_name(Severity severity) {
   return names[static_cast<int>(severity)];
 }
 
-const char* phase_class(Phase phase) {
-  constexpr const char* names[] = {"Parse", "Authoring", "Assembler", "Launch", "Simulation"};
-  return names[static_cast<int>(phase)];
-}
-
-// The built-in exception that a code stands for besides its phase: "Type" makes AuthoringTypeError.
-const char* kind_of(Code code) {
-  switch (code) {
-    case Code::bad_operand:
-    case Code::operator_type:
-    case Code::literal_type:
-    case Code::truth_of_register: return "Type";
-    case Code::bad_argument:
-    case Code::duplicate_name:
-    case Code::duplicate_label:
-    case Code::wrong_parameter: return "Value";
-    case Code::index_range: return "Index";
-    case Code::else_without_if:
-    case Code::foreign_register: return "Runtime";
-    default: return "";
-  }
+// The exception of pyptx.errors: the phase, and the kind of mistake where the phase has an exception for it.
+std::string exception_name(Phase phase, const Diagnostics& why) {
+  constexpr std::string_view phases[] = {"Parse", "Authoring", "Assembler", "Launch", "Simulation"};
+  constexpr std::string_view kinds[] = {"", "Type", "Value", "Index", "Runtime", ""};
+  const Mistake mistake = why.empty() ? Mistake::none : info(why.front().code).mistake;
+  if (mistake == Mistake::assembler) return "AssemblerError";
+  if (phase == Phase::launch && !why.empty() && static_cast<int>(why.front().code) >= 5000) phase = Phase::simulation;
+  const bool known =
+      phase == Phase::authoring || (phase == Phase::launch && (mistake == Mistake::type || mistake == Mistake::value));
+  return cat(phases[static_cast<int>(phase)], known ? kinds[static_cast<int>(mistake)] : "", "Error");
 }
 
 }  // namespace
 
 void set_error(Phase phase, const Diagnostics& why) {
   try {
-    const std::string name = cat(phase_class(phase), why.empty() ? "" : kind_of(why.front().code), "Error");
+    const std::string name = exception_name(phase, why);
     const nb::object type = nb::module_::import_("pyptx.errors").attr(name.c_str());
     const nb::object error = type(to_string(why), nb::cast(why));
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());

@@ -6,6 +6,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/isa/form.h"
+#include "ptx/isa/spelling.h"
 #include "python/src/trace.h"
 
 namespace ptx::python {
@@ -22,46 +23,19 @@ PyTypeObject* node_type = nullptr;
 Node* cast(PyObject* object) { return reinterpret_cast<Node*>(object); }
 std::string_view text_of(const Node* node) { return node->mnemonic ? std::string_view(node->mnemonic->text) : ""; }
 
-// Attribute -> modifier: `_2d` 2d, `global_` global, `shared__cta` shared::cta.
-std::string modifier_named(std::string_view attribute) {
-  if (attribute.size() > 1 && attribute[0] == '_' && attribute[1] >= '0' && attribute[1] <= '9')
-    attribute.remove_prefix(1);
-  if (attribute.size() > 1 && attribute.back() == '_') attribute.remove_suffix(1);
-  std::string modifier(attribute);
-  for (auto at = modifier.find("__"); at != std::string::npos; at = modifier.find("__", at))
-    modifier.replace(at, 2, "::");
-  return modifier;
-}
-
-bool is_keyword(std::string_view word) {
-  for (std::string_view keyword :
-       {"and", "async", "global", "is", "not", "or", "try", "in", "if", "for", "pass", "with"})
-    if (word == keyword) return true;
-  return false;
-}
-
-// And back, for completion.
-std::string attribute_for(std::string_view modifier) {
-  std::string name(modifier);
-  for (auto at = name.find("::"); at != std::string::npos; at = name.find("::", at)) name.replace(at, 2, "__");
-  if (!name.empty() && name[0] >= '0' && name[0] <= '9') name = cat("_", name);
-  if (is_keyword(name)) name += '_';
-  return name;
-}
-
 std::vector<std::string> attributes_after(const Node* node) {
   std::vector<std::string> names;
   if (!node->mnemonic) {
-    for (std::string_view opcode : isa::opcodes()) names.push_back(attribute_for(opcode));
+    for (std::string_view opcode : isa::opcodes()) names.push_back(isa::python_name(opcode));
   } else {
-    for (std::string_view modifier : isa::next_modifiers(text_of(node))) names.push_back(attribute_for(modifier));
+    for (std::string_view modifier : isa::next_modifiers(text_of(node))) names.push_back(isa::python_name(modifier));
   }
   return names;
 }
 
 PyObject* impossible(const Node* node, std::string_view attribute) {
   Text text;
-  text << "ptx.inst." << text_of(node) << " takes no ." << modifier_named(attribute);
+  text << "ptx.inst." << text_of(node) << " takes no ." << isa::from_python(attribute);
   const auto names = attributes_after(node);
   text << (names.empty() ? "; nothing follows it" : "; legal next: ");
   for (std::size_t i = 0; i < names.size(); ++i) text << (i ? ", " : "") << names[i];
@@ -107,7 +81,7 @@ PyObject* grow(Node* node, PyObject* name) {
   const std::string_view view(attribute, static_cast<std::size_t>(size));
   const bool private_name = view.size() > 1 && view[0] == '_' && (view[1] < '0' || view[1] > '9');
   if (private_name) return PyObject_GenericGetAttr(reinterpret_cast<PyObject*>(node), name);
-  const std::string modifier = modifier_named(view);
+  const std::string modifier = isa::from_python(view);
   if (!possible(node, modifier)) return impossible(node, view);
   const auto* mnemonic = isa::resolve(node->mnemonic ? cat(node->mnemonic->text, ".", modifier) : modifier);
   PyObject* child = make_node(mnemonic);

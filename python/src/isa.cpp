@@ -10,6 +10,7 @@
 #include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
 #include "ptx/isa/form.h"
+#include "ptx/isa/spelling.h"
 #include "ptx/sim/simulator.h"
 #include "ptx/syntax/parse.h"
 #include "python/src/module.h"
@@ -117,6 +118,9 @@ void init_isa(nb::module_& m) {
         return Texts(next.begin(), next.end());
       },
       nb::arg("partial"), "What may follow the beginning of a mnemonic");
+  m.def(
+      "python_name", [](const std::string& text) { return isa::python_name(text); }, nb::arg("text"),
+      "A modifier or an opcode as a name of Python: shared__cta, _2d, global_");
   m.def(
       "explain", [](const std::string& mnemonic) { return isa::explain(mnemonic); }, nb::arg("mnemonic"),
       "Why no form has these modifiers");

@@ -15,36 +15,6 @@
 namespace ptx::python {
 namespace {
 
-// The exception of pyptx.errors that says what kind of mistake a diagnostic is.
-const char* exception_of(Code code) {
-  const int number = static_cast<int>(code);
-  if (number >= 5000) return "SimulationError";
-  switch (code) {
-    case Code::no_assembler:
-    case Code::assembler_changes:
-    case Code::bad_assembler_choice:
-    case Code::assembler_error:
-    case Code::assembler_failed:
-    case Code::no_disassembler:
-    case Code::disassembler_failed: return "AssemblerError";
-    case Code::argument_count:
-    case Code::wrong_element:
-    case Code::wrong_scalar: return "LaunchTypeError";
-    case Code::wrong_rank:
-    case Code::wrong_dimension:
-    case Code::conflicting_dimension:
-    case Code::not_contiguous:
-    case Code::misaligned_tensor:
-    case Code::wrong_device:
-    case Code::tensor_map_rule:
-    case Code::parameter_layout:
-    case Code::gradient_needed:
-    case Code::pending_negation:
-    case Code::launch_limits: return "LaunchValueError";
-    default: return "LaunchError";
-  }
-}
-
 // The face knows where packages lie, and says so when it is imported.
 void face_is_imported() { nb::module_::import_("pyptx.launch.call"); }
 
@@ -102,20 +72,9 @@ nb::bytes assemble_with_driver(const std::string& ptx, const std::string& target
 
 }  // namespace
 
-void set_error(const Diagnostics& why) {
-  try {
-    const nb::object type = nb::module_::import_("pyptx.errors").attr(exception_of(why.front().code));
-    const nb::object error = type(to_string(why), nb::cast(why));
-    PyErr_SetObject(type.ptr(), error.ptr());
-  } catch (nb::python_error& error) {
-    error.restore();
-  }
-}
+void set_error(const Diagnostics& why) { set_error(Phase::launch, why); }
 
-[[noreturn]] void raise_launch(const Diagnostics& why) {
-  set_error(why);
-  throw nb::python_error();
-}
+[[noreturn]] void raise_launch(const Diagnostics& why) { raise(Phase::launch, why); }
 
 void init_machine(nb::module_& m) {
   m.def(

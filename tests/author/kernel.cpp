@@ -7,6 +7,7 @@
 #include "golden.h"
 #include "ptx/author/literal.h"
 #include "ptx/base/text.h"
+#include "ptx/isa/spelling.h"
 
 namespace ptx::author::testing {
 
@@ -66,9 +67,11 @@ TEST_CASE("every statement knows its line") {
   CHECK(lines.size() == 1 + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
 }
 
-TEST_CASE("modifiers.def holds every modifier of every row") {
+TEST_CASE("modifiers.def holds every modifier of every row, spelled by the rule") {
   std::set<std::string_view> listed;
-#define MODIFIER(name, text) listed.insert(text);
+#define MODIFIER(name, text) \
+  listed.insert(text);       \
+  CHECK(std::string_view(#name) == isa::cpp_name(text));
 #include "ptx/author/modifiers.def"
 #undef MODIFIER
   std::set<std::string_view> rows;
@@ -79,7 +82,8 @@ TEST_CASE("modifiers.def holds every modifier of every row") {
     for (const isa::Value& v : form.values) rows.insert(form.text(v.text));
   }
   for (const std::string_view word : rows)
-    CHECK_MESSAGE(listed.contains(word), "modifiers.def lacks MODIFIER(..., \"" << word << "\")");
+    CHECK_MESSAGE(listed.contains(word),
+                  "modifiers.def lacks MODIFIER(" << isa::cpp_name(word) << ", \"" << word << "\")");
   for (const std::string_view word : listed)
     CHECK_MESSAGE(rows.contains(word), "modifiers.def has " << word << " for no row");
 }

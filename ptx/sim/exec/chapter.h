@@ -1,5 +1,5 @@
-// Compiles the bodies of one chapter: included once by each exec/<chapter>.cpp, after its bodies, with PTX_CHAPTER (the
-// name of its function) and PTX_ROWS (its rows) defined.
+// Compiles the bodies of one chapter. CMake makes a source of chapter.cpp.in for each, which includes the bodies,
+// <chapter>.h if there is one, and defines PTX_CHAPTER (the name of its function) and PTX_ROWS (its rows).
 #include "ptx/isa/form_ids.h"
 #include "ptx/sim/exec/table.h"
 

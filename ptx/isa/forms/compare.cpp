@@ -1,3 +1,0 @@
-#define PTX_CHAPTER chapter_compare
-#define PTX_ROWS "ptx/isa/forms/compare.def"
-#include "ptx/isa/chapter.h"

@@ -1,3 +1,0 @@
-#define PTX_CHAPTER chapter_integer
-#define PTX_ROWS "ptx/isa/forms/integer.def"
-#include "ptx/isa/chapter.h"

@@ -1,3 +1,0 @@
-#define PTX_CHAPTER chapter_matrix
-#define PTX_ROWS "ptx/isa/forms/matrix.def"
-#include "ptx/isa/chapter.h"

@@ -1,3 +1,0 @@
-#define PTX_CHAPTER chapter_mixed
-#define PTX_ROWS "ptx/isa/forms/mixed.def"
-#include "ptx/isa/chapter.h"

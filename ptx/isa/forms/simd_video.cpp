@@ -1,3 +1,0 @@
-#define PTX_CHAPTER chapter_simd_video
-#define PTX_ROWS "ptx/isa/forms/simd_video.def"
-#include "ptx/isa/chapter.h"

@@ -1,3 +1,0 @@
-#define PTX_CHAPTER chapter_stack
-#define PTX_ROWS "ptx/isa/forms/stack.def"
-#include "ptx/isa/chapter.h"

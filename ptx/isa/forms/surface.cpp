@@ -1,3 +1,0 @@
-#define PTX_CHAPTER chapter_surface
-#define PTX_ROWS "ptx/isa/forms/surface.def"
-#include "ptx/isa/chapter.h"

@@ -1,3 +1,0 @@
-#define PTX_CHAPTER bind_surface
-#define PTX_ROWS "ptx/isa/forms/surface.def"
-#include "ptx/sim/exec/chapter.h"
