@@ -1,15 +1,21 @@
-"""The warp-specialised product of gemm_kernel.py: assembled with its register budgets, run from PyTorch and JAX on an H200."""
+"""The warp-specialised product of examples/hopper_gemm.py: assembled with its register budgets, run from PyTorch and JAX on an H200."""
 
-import gemm_kernel
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
-from gemm_kernel import gemm, tile_schedule
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+
+import hopper_gemm
+from hopper_gemm import gemm, tile_schedule
 
 SIZES = ((512, 512, 64), (512, 768, 320), (1024, 256, 192), (2048, 2048, 2048))
 
 
 def test_code_has_register_budgets():
-    code = gemm.sass(M=512, N=512, K=256, S=gemm_kernel.CLUSTERS * gemm_kernel.ENTRIES)
+    code = gemm.sass(M=512, N=512, K=256, S=hopper_gemm.CLUSTERS * hopper_gemm.ENTRIES)
     assert code.count("USETMAXREG") == 2
 
 

@@ -1,8 +1,14 @@
-"""A warp-specialised Hopper matrix product, written in the vocabulary of pyptx 0.1.1: one producer warpgroup, two consumers, a cluster
+"""A warp-specialised Hopper matrix product, in the calls that pyptx 0.1.1 has: one producer warpgroup, two consumers, a cluster
 of two that shares B, rank-3 maps, a schedule of tiles in memory.  C(N, M) = (A(M, K) @ B(N, K)^T)^T, bf16.
 
-Sizes are symbols; only the launch knows them.  M is a multiple of 256, N of 256, K of 64; 64 clusters share the tiles.
+Sizes are symbols; only the launch knows them, so every size runs one trace.  M and N are multiples of 256, K of 64; 64
+clusters share the tiles.
+
+    python examples/hopper_gemm.py         on an sm_90a GPU: run it for several sizes and compare with torch
+    python examples/hopper_gemm.py --ptx   print the text
 """
+
+import sys
 
 import numpy as np
 
@@ -171,3 +177,28 @@ def gemm(A, B, schedule, C):
             ptx.cp.async_.bulk.wait_group(0)
     ptx.cluster.sync()
     ptx.ret()
+
+
+def main() -> int:
+    if "--ptx" in sys.argv:
+        print(gemm.ptx(M=512, N=512, K=256, S=CLUSTERS * ENTRIES), end="")
+        return 0
+    import torch
+
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
+        print("skipped: no sm_90 GPU; --ptx prints the text")
+        return 0
+    good = True
+    for m, n, k in ((512, 512, 64), (512, 768, 320), (2048, 2048, 2048)):
+        a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
+        b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16)
+        got = gemm(a, b, torch.from_numpy(tile_schedule(m, n)).cuda(), M=m, N=n, K=k).double()
+        want = (a.double() @ b.double().T).T
+        error = ((got - want).norm() / want.norm()).item()
+        print(f"{m} x {n} x {k}: relative error {error:.1e}")
+        good = good and error < 4e-3
+    return not good
+
+
+if __name__ == "__main__":
+    sys.exit(main())
