@@ -11,6 +11,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import hopper_gemm
 from hopper_gemm import gemm, tile_schedule
 
+
+def cuda() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+
+
+hopper = pytest.mark.skipif(not cuda(), reason="skipped: no sm_90 GPU")
 SIZES = ((512, 512, 64), (512, 768, 320), (1024, 256, 192), (2048, 2048, 2048))
 
 
@@ -25,6 +35,7 @@ def test_schedule_covers_each_tile_once():
 
 
 @pytest.mark.gpu
+@hopper
 @pytest.mark.parametrize("m, n, k", SIZES)
 def test_torch(m, n, k):
     torch = pytest.importorskip("torch")
@@ -36,6 +47,7 @@ def test_torch(m, n, k):
 
 
 @pytest.mark.gpu
+@hopper
 def test_jax():
     jax = pytest.importorskip("jax")
     m, n, k = 512, 768, 320
