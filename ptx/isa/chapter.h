@@ -1,5 +1,5 @@
-// Compiles the rows of one chapter. CMake makes a source of chapter.cpp.in for each, which defines PTX_CHAPTER (the name
-// of its function) and PTX_ROWS (the file). A row that does not parse is an error here that names the row as
+// Compiles the rows of one chapter. CMake makes a source of chapter.cpp.in for each, which defines PTX_CHAPTER (the
+// name of its function) and PTX_ROWS (the file). A row that does not parse is an error here that names the row as
 // row_<id>.
 #include "ptx/isa/row_parser.h"
 

@@ -35,7 +35,8 @@ inline std::string with(std::string_view separator, std::string_view colon, std:
 // `_` stands behind what C++ reserves and what a header of C declares (abs, read, wait), so that `using namespace
 // ptx::modifiers` makes no name ambiguous.
 inline std::string cpp_name(std::string_view text) {
-  constexpr std::string_view reserved[] = {"abs", "and", "const", "finite", "nan", "not", "or", "read", "sync", "volatile", "wait", "xor"};
+  constexpr std::string_view reserved[] = {"abs", "and",  "const", "finite",   "nan",  "not",
+                                           "or",  "read", "sync",  "volatile", "wait", "xor"};
   std::string name = spelling::with("_", "_", text);
   if (spelling::among(name, reserved)) name += '_';
   return name;

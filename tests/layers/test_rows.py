@@ -7,7 +7,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 160
-FILES = subprocess.run(["git", "ls-files", "*.def"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+FILES = subprocess.run(
+    ["git", "ls-files", "*.def"], cwd=ROOT, capture_output=True, text=True, check=True
+).stdout.split()
 
 
 def too_long(text: str) -> list[int]:
@@ -16,7 +18,9 @@ def too_long(text: str) -> list[int]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_width(name):
-    assert not too_long((ROOT / name).read_text()), "break the row: adjacent string literals are one text (ptx/isa/forms/wgmma.def)"
+    assert not too_long((ROOT / name).read_text()), (
+        "break the row: adjacent string literals are one text (ptx/isa/forms/wgmma.def)"
+    )
 
 
 def test_the_test_can_fail():

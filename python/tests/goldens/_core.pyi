@@ -201,6 +201,9 @@ def forms_used(text: bytes) -> set[str]: ...
 def next_modifiers(partial: str) -> list[str]:
     """What may follow the beginning of a mnemonic"""
 
+def python_name(text: str) -> str:
+    """A modifier or an opcode as a name of Python: shared__cta, _2d, global_"""
+
 def explain(mnemonic: str) -> str:
     """Why no form has these modifiers"""
 
