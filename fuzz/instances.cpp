@@ -80,7 +80,7 @@ std::optional<author::Operand> built(author::Builder& b, const ir::Function& f, 
   }
 }
 
-void author(const ir::Function& f, const ir::Instruction& i, const std::string& target) {
+void write_again(const ir::Function& f, const ir::Instruction& i, const std::string& target) {
   author::Options options;
   options.target = target;
   options.version = {9, 4};  // rules of operands may need a later one than the forms, which the smallest comes from
@@ -146,6 +146,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string errors = reread(text);
   if (errors.empty() != !problem) fail(problem ? to_string(*problem).c_str() : errors.c_str(), pool.text());
   ask_assembler(text, target, !problem);
-  author(f, i, target);
+  write_again(f, i, target);
   return 0;
 }
