@@ -189,8 +189,10 @@ void newest_first(std::vector<FoundAssembler>& found) {
     }
     return all;
   };
-  std::stable_sort(found.begin(), found.end(),
-                   [&](const FoundAssembler& a, const FoundAssembler& b) { return numbers(a) > numbers(b); });
+  const auto newer = [&](const FoundAssembler& a, const FoundAssembler& b) { return numbers(a) > numbers(b); };
+  // By insertion, which keeps equals in order: std::stable_sort warns with clang and the library of g++ 12.
+  for (auto at = found.begin(); at != found.end(); ++at)
+    std::rotate(std::upper_bound(found.begin(), at, *at, newer), at, at + 1);
 }
 
 bool write_file(const std::string& path, std::string_view bytes) {

@@ -12,6 +12,7 @@ GOALS = {
     "an instruction": 4,
     "a body": 2,
     "a function of a family": 2,
+    "an element type of tensors": 2,
     "a target": 1,
 }  # `or` counts: three for one instruction
 APART = ("tests/", "python/tests/", "docs/", "bench/", "examples/", "fuzz/", "CONTRIBUTING.md", "README.md")
