@@ -99,7 +99,7 @@ TEST_CASE("variables of the module: the text that Python writes") {
                                              .dims = {-1, 2},
                                              .align = 16,
                                              .linking = "visible",
-                                             .init = Initial{Initial{1, 2}, Initial{Initial(3)}}});
+                                             .init = Initial{Initial{1, 2}, Initial(std::vector{3})}});
           k.variable({.space = Space::const_, .type = u8, .dims = {-1}, .init = Initial::text("hi")});
           k.variable({.type = bf16, .dims = {2}, .init = Initial{1.0, -2.0}});
           k.variable({.type = f32, .vector = 2, .init = Initial{3, 4}});
