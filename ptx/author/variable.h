@@ -39,7 +39,8 @@ struct Initial {
       : kind(Kind::integer), wide(static_cast<std::uint64_t>(value) >> 63), integer(static_cast<std::int64_t>(value)) {}
   Initial(std::floating_point auto value) : kind(Kind::real), real(static_cast<double>(value)) {}
   Initial(std::initializer_list<Initial> values) : items(values) {}
-  // Also for a list of one, Initial(std::vector{3}): compilers differ in whether Initial{Initial(3)} is a list or the 3.
+  // Also for a list of one, Initial(std::vector{3}): compilers differ in whether Initial{Initial(3)} is a list or
+  // the 3.
   template <class T>
     requires std::convertible_to<T, Initial>
   Initial(const std::vector<T>& values) {
