@@ -37,6 +37,16 @@ struct Writer {
   void offsets_if(const std::optional<Coordinates>& offsets) {
     if (offsets) operands.push_back(builder.vector(offsets->at));
   }
+  // The rest of what copies from shared memory to the tensor, in a group.
+  void from_shared(const Operand& map, const Coordinates& coordinates, const Address& from, const auto& options) {
+    modifier(options.mode);
+    text << ".bulk_group";
+    if (options.cache_hint) text << ".L2::cache_hint";
+    map_at(map, coordinates);
+    operands.push_back(from);
+    operand_if(options.cache_hint);
+    emit(options.pred);
+  }
   void emit(ir::Guard guard) { builder.emit(isa::resolve(text.view()), operands, guard); }
 };
 
@@ -65,26 +75,14 @@ void load(Builder& b, const Address& dst, const Operand& src, const Coordinates&
 void store(Builder& b, const Operand& dst, const Coordinates& coord, const Address& src, const options::store& o) {
   Writer w{b, {}};
   w.text << "cp.async.bulk.tensor." << rank(b, coord, o.mode) << ".global.shared::cta";
-  w.modifier(o.mode);
-  w.text << ".bulk_group";
-  if (o.cache_hint) w.text << ".L2::cache_hint";
-  w.map_at(dst, coord);
-  w.operands.push_back(src);
-  w.operand_if(o.cache_hint);
-  w.emit(o.pred);
+  w.from_shared(dst, coord, src, o);
 }
 
 void reduce(Builder& b, const Modifier& op, const Operand& dst, const Coordinates& coord, const Address& src,
             const options::reduce& o) {
   Writer w{b, {}};
   w.text << "cp.reduce.async.bulk.tensor." << rank(b, coord, o.mode) << ".global.shared::cta." << op.text;
-  w.modifier(o.mode);
-  w.text << ".bulk_group";
-  if (o.cache_hint) w.text << ".L2::cache_hint";
-  w.map_at(dst, coord);
-  w.operands.push_back(src);
-  w.operand_if(o.cache_hint);
-  w.emit(o.pred);
+  w.from_shared(dst, coord, src, o);
 }
 
 void prefetch(Builder& b, const Operand& src, const Coordinates& coord, const options::prefetch& o) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptx/author/detail/descriptor.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
 #include "ptx/base/text.h"
@@ -15,23 +16,12 @@ using isa::Type;
 namespace wgmma {
 namespace {
 
-std::uint64_t field(Builder& b, std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
-  if (value < low || value > high)
-    b.refuse(Code::bad_argument, cat(name, " = ", value, "; legal: ", low, " to ", high));
-  return static_cast<std::uint64_t>(value);
-}
-
-std::uint64_t offset_field(Builder& b, std::string_view name, std::int64_t bytes) {
-  if (bytes < 0 || bytes % 16 != 0 || bytes >> 4 > 0x3fff)
-    b.refuse(Code::bad_argument, cat(name, " = ", bytes, " does not fit a descriptor: a multiple of 16 up to 262128"));
-  return static_cast<std::uint64_t>(bytes >> 4);
-}
-
 // The fields that do not depend on the address.
 std::uint64_t bits_of(Builder& b, const options::make_descriptor& o) {
-  return offset_field(b, "leading_byte_offset", o.leading_byte_offset) << 16 |
-         offset_field(b, "stride_byte_offset", o.stride_byte_offset) << 32 |
-         field(b, "base_offset", o.base_offset, 0, 7) << 49 | field(b, "swizzle", o.swizzle, 0, 3) << 62;
+  return descriptor::offset(b, "leading_byte_offset", o.leading_byte_offset, 16) |
+         descriptor::offset(b, "stride_byte_offset", o.stride_byte_offset, 32) |
+         descriptor::field(b, "base_offset", o.base_offset, 0, 7, 49) |
+         descriptor::field(b, "swizzle", o.swizzle, 0, 3, 62);
 }
 
 Reg address_of(Builder& b, const Operand& start) {

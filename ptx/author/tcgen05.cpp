@@ -2,12 +2,14 @@
 // an instruction the rows say (isa/forms/tcgen05.def).
 #include "ptx/author/tcgen05.h"
 
+#include "ptx/author/detail/descriptor.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author::tcgen05 {
 
 using isa::Type;
+namespace fields = author::descriptor;
 
 namespace {
 
@@ -142,14 +144,6 @@ void commit(Builder& b, const Address& bar, const options::commit& o) {
 
 namespace {
 
-// One field of a descriptor; refused where it is out of its range.
-template <class T>
-std::uint64_t field(Builder& b, std::string_view name, T value, std::int64_t low, std::int64_t high, int at) {
-  if (value < low || value > high)
-    b.refuse(Code::bad_argument, cat(name, " = ", value, "; legal: ", low, " to ", high));
-  return static_cast<std::uint64_t>(value) << at;
-}
-
 std::uint64_t negated(Builder& b, std::string_view name, int scale, int at) {
   if (scale != 1 && scale != -1) b.refuse(Code::bad_argument, cat(name, " = ", scale, "; legal: 1 -1"));
   return std::uint64_t{scale < 0} << at;
@@ -190,10 +184,10 @@ std::int64_t instruction_descriptor(Builder& b, const options::instruction_descr
                        negated(b, "scale_b", o.scale_b, 14) | std::uint64_t{o.a_major.mn} << 15 |
                        std::uint64_t{o.b_major.mn} << 16 | static_cast<std::uint64_t>(o.n / 8) << 17;
   if (!o.scale_dtype) {  // table 42
-    bits |= field(b, "selector", o.selector, 0, o.sparse ? 3 : 0, 0) | std::uint64_t{o.saturate} << 3 |
+    bits |= fields::field(b, "selector", o.selector, 0, o.sparse ? 3 : 0, 0) | std::uint64_t{o.saturate} << 3 |
             d_type(b, a.mma, o.d_dtype) << 4 | static_cast<std::uint64_t>(a.code) << 7 |
             static_cast<std::uint64_t>(bb.code) << 10 | static_cast<std::uint64_t>(o.m / 16) << 24 |
-            field(b, "max_shift", o.max_shift, 0, 3, 30);
+            fields::field(b, "max_shift", o.max_shift, 0, 3, 30);
     if (o.saturate && a.mma != "i8") b.refuse(Code::bad_argument, cat("only integers saturate, not ", a.name));
     return static_cast<std::int64_t>(bits);
   }
@@ -206,7 +200,8 @@ std::int64_t instruction_descriptor(Builder& b, const options::instruction_descr
     b.refuse(Code::bad_argument,
              cat("scale_dtype = ", isa::info(*o.scale_dtype).name, "; legal: ue8m0, and ue4m3 for e2m1"));
   if (o.k96 && !four_bits) b.refuse(Code::bad_argument, "k96 is for e2m1 of the kinds mxf4 and mxf4nvf4");
-  bits |= field(b, "scale_b_id", o.scale_b_id, 0, 3, 4) | field(b, "scale_a_id", o.scale_a_id, 0, 3, 29) |
+  bits |= fields::field(b, "scale_b_id", o.scale_b_id, 0, 3, 4) |
+          fields::field(b, "scale_a_id", o.scale_a_id, 0, 3, 29) |
           static_cast<std::uint64_t>(four_bits ? 1 : a.code) << 7 |
           static_cast<std::uint64_t>(four_bits ? 1 : bb.code) << 10 | std::uint64_t{ue8m0} << 23 |
           static_cast<std::uint64_t>(o.m / 128) << 27 | std::uint64_t{o.k96} << 31;
@@ -238,20 +233,15 @@ Reg masked_descriptor(Builder& b, const Operand& start, const options::masked_de
 }
 
 Reg descriptor(Builder& b, const Operand& start, const options::descriptor& o) {
-  const auto offset = [&](std::string_view name, std::int64_t bytes, int at) {
-    if (bytes < 0 || bytes % 16 != 0 || bytes >> 4 > 0x3fff)
-      b.refuse(Code::bad_argument,
-               cat(name, " = ", bytes, " does not fit a descriptor: a multiple of 16 up to 262128"));
-    return static_cast<std::uint64_t>(bytes >> 4) << at;
-  };
   // tcgen05 has a name of its own for the swizzle that keeps 32 bytes together.
   const auto swizzle = arch::swizzle_named(o.swizzle == "128B_BASE32B" ? "128B_ATOM_32B" : o.swizzle);
   if (!swizzle || arch::info(*swizzle).tcgen05 == arch::no_code)
     b.refuse(Code::bad_argument, cat("swizzle ", o.swizzle, "; legal: NONE 32B 64B 128B 128B_BASE32B"));
   const std::uint64_t bits =
-      offset("leading_bytes", o.leading_bytes, 16) | offset("stride_bytes", o.stride_bytes, 32) |
-      field(b, "version", o.version, 0, 3, 46) | field(b, "base_offset", o.base_offset, 0, 7, 49) |
-      field(b, "lbo_mode", o.lbo_mode, 0, 1, 52) | static_cast<std::uint64_t>(arch::info(*swizzle).tcgen05) << 61;
+      fields::offset(b, "leading_bytes", o.leading_bytes, 16) | fields::offset(b, "stride_bytes", o.stride_bytes, 32) |
+      fields::field(b, "version", o.version, 0, 3, 46) | fields::field(b, "base_offset", o.base_offset, 0, 7, 49) |
+      fields::field(b, "lbo_mode", o.lbo_mode, 0, 1, 52) |
+      static_cast<std::uint64_t>(arch::info(*swizzle).tcgen05) << 61;
   return masked_descriptor(b, start, {.byte_offset = o.byte_offset, .const_bits = bits});
 }
 
