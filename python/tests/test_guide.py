@@ -2,6 +2,7 @@
 
     ```python        is run, in one scope a page; its lines are counted from its own first one
     ```python gpu    is run by `-m gpu` alone
+    ```python example  stands so in a file of examples/
     ```text, ```ptx  directly behind: what the block before prints.  `...` stands for any text, or on its own for any lines.
 
 A block that raises has to be followed by the exception: its type and message.  Where the simulator does not know an instruction
@@ -74,11 +75,11 @@ def run_page(page: str, device: bool) -> list[str]:
     missing, scope = [], {"__name__": "guide"}
     name = page.partition("-")[2].removesuffix(".md").replace("-", "_") + ".py"
     for block in blocks_of((GUIDE / page).read_text()):
-        if block.language != "python" or (block.needs == "gpu" and not device):
+        if block.language != "python" or block.needs == "example" or (block.needs == "gpu" and not device):
             continue
         printed, error = run(block, name, scope)
         if is_unknown(error) and not agrees(printed, block.output or ""):
-            missing.append(str(error))
+            missing.append(str(error).splitlines()[0])
             continue
         if error is not None and block.output is None:
             raise error
@@ -118,6 +119,14 @@ def test_every_fence_is_read():
         read = sum(1 + (block.output is not None) for block in blocks_of(text))
         assert fences == read, page
         assert not re.search(r"^.{161,}$", text, re.M), page
+
+
+def test_excerpts_are_of_the_examples():
+    examples = [each.read_text() for each in (ROOT / "examples").glob("*.py")]
+    for page in PAGES:
+        for block in blocks_of((GUIDE / page).read_text()):
+            if block.needs == "example":
+                assert any(block.source in text for text in examples), f"{page}:\n{block.source}"
 
 
 def test_links_lead_somewhere():
