@@ -1,4 +1,4 @@
-"""The programs of docs/cpp.md compile, run, and print what the page says."""
+"""The programs of docs/cpp.md and of the guide compile, run, and print what the page says."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
-PAIRS = re.findall(r"^```cpp\n(.*?)^```\n\n```text\n(.*?)^```", (ROOT / "docs/cpp.md").read_text(), re.S | re.M)
+PAGES = {"docs/cpp.md": 3, "docs/guide/13-cpp.md": 2}  # and how many programs at least
 
 
-def test_each_program_has_its_output():
-    assert len(PAIRS) == (ROOT / "docs/cpp.md").read_text().count("```cpp") >= 3
+def pairs(page: str) -> list[tuple[str, str]]:
+    """A program and what it prints."""
+    return re.findall(r"^```cpp\n(.*?)^```\n\n```text\n(.*?)^```", (ROOT / page).read_text(), re.S | re.M)
 
 
-@pytest.mark.parametrize("number", range(len(PAIRS)))
-def test_program(number, tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_each_program_has_its_output(page):
+    assert len(pairs(page)) == (ROOT / page).read_text().count("```cpp") >= PAGES[page]
+
+
+@pytest.mark.parametrize(("page", "number"), [(page, number) for page in PAGES for number in range(len(pairs(page)))])
+def test_program(page, number, tmp_path):
     libraries = sorted((BUILD / "ptx").glob("libptx_*.a"))
     if not libraries:
         pytest.skip("skipped: the C++ library is not built")
-    program, output = PAIRS[number]
+    program, output = pairs(page)[number]
     source = tmp_path / "page.cpp"
     source.write_text(program)
     command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-isystem", BUILD / "include", source]
