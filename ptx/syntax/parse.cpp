@@ -55,6 +55,11 @@ class Parser {
     tokens_ = tree_.tokens_.data();
     tree_.nodes_.reserve(tree_.tokens_.size() * 3 / 4 + 4);
     const NodeId root = open(NodeKind::module);
+    if (lexed.foreign != 0)
+      report(Code::bad_byte, {0, lexed.foreign},
+             lexed.foreign == 3
+                 ? "a byte-order mark stands before the text: PTX is ASCII, save the file without the mark"
+                 : "the text is UTF-16: PTX is ASCII, save the file as ASCII or UTF-8");
     while (kind() != TokenKind::end) statement();
     if (lexed.open_comment != Lexed::no_comment) {
       report(Code::open_comment, {lexed.open_comment, lexed.open_comment + 2}, "this comment has no `*/`");

@@ -1,48 +1,159 @@
-"""The command `pyptx`: check, parse, run, isa, cache, doctor.  Each is a thin shell over functions that Python users have too."""
+"""The command `pyptx`: check, parse, run, isa, cache, doctor.  Each is a thin shell over functions that Python users have too.
+
+What goes wrong ends in a line on the standard error and a status, never in a traceback.
+"""
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import mmap
-import struct
+import contextlib
+import os
 import sys
-from pathlib import Path
+from collections.abc import Callable
+
+import pyptx
+from pyptx.tools import buffers, completion, files
+
+_STATUS = """\
+exit status:
+  0  all is well
+  1  {1}
+  2  the command line is wrong, or a file cannot be used
+  130, 141  interrupted; nobody reads the output any more"""
 
 
 def main(argv: list[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:
+        completion.suggest(parser)
+    for stream in (sys.stdout, sys.stderr):  # names and texts may hold what the terminal's encoding does not
+        with contextlib.suppress(AttributeError):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return arguments.command(arguments)
+        arguments = parser.parse_args(argv)
+        status = arguments.command(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:
-        return 1
+        _drop_output()
+        return 141
+    except files.Unusable as error:
+        return _complain(error)
+    except MemoryError:
+        return _complain("there is not enough memory")
     except OSError as error:
-        print(f"pyptx: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
+        _drop_output()
+        return _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    except Exception as error:
+        if os.environ.get("PYPTX_TRACEBACK"):
+            raise
+        return _complain(f"a mistake of pyptx, PYPTX_TRACEBACK=1 shows where: {type(error).__name__}: {error}")
+
+
+def _complain(what) -> int:
+    with contextlib.suppress(OSError):
+        print(f"pyptx: {what}", file=sys.stderr, flush=True)
+    return 2
+
+
+def _drop_output():
+    """What is still buffered would fail again when Python ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pyptx", description="Reads, checks and runs PTX text.")
+    parser = argparse.ArgumentParser(
+        prog="pyptx",
+        description="Reads, checks and runs PTX text.",
+        epilog="`pyptx COMMAND --help` has examples.  docs/command.md is the manual.",
+    )
+    parser.add_argument("--version", action="version", version=f"pyptx {pyptx.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    check = commands.add_parser("check", help="is this legal PTX? prints file:line:col: code message")
-    check.add_argument("files", nargs="+", metavar="FILE")
-    check.add_argument("--target", help="judge as if .target were this, for example sm_100a")
+    def add(name: str, function: Callable, does: str, fails: str, *examples: str) -> argparse.ArgumentParser:
+        shown = "\n".join(["examples:", *(f"  pyptx {name}{example}" for example in examples)])
+        made = commands.add_parser(
+            name,
+            help=does,
+            description=does[0].upper() + does[1:] + ".",
+            epilog=f"{_STATUS.replace('{1}', fails)}\n\n{shown}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.set_defaults(command=function)
+        return made
+
+    check = add(
+        *("check", _check, "say where text is no legal PTX, as file:line:col: code message", "a text is not legal"),
+        *(" a.ptx b.ptx", " --target sm_90a a.ptx", " --format sarif a.ptx > a.sarif", " - < a.ptx"),
+    )
+    _file(check, nargs="+", dest="files")
+    _completed(check.add_argument("--target", help="judge as if .target were this, for example sm_100a")).completer = (
+        lambda **_: completion.targets()
+    )
     check.add_argument("--lint", action="store_true", help="notes too: modifiers in another order than the manual's")
     check.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
-    check.set_defaults(command=_check)
 
-    parse = commands.add_parser("parse", help="print a file back from its lossless tree")
-    parse.add_argument("file", metavar="FILE")
-    parse.set_defaults(command=_parse)
+    parse = add("parse", _parse, "print a file back from its lossless tree", "never", " a.ptx", " - < a.ptx")
+    _file(parse)
 
-    run = commands.add_parser("run", help="run a PTX file on the simulator")
-    run.add_argument("file", metavar="FILE")
-    run.add_argument("--entry", help="name of the .entry; may be left out where there is one")
-    run.add_argument("--grid", type=_three, default=(1, 1, 1), metavar="X,Y,Z")
-    run.add_argument("--block", type=_three, default=(1, 1, 1), metavar="X,Y,Z")
-    run.add_argument("--cluster", type=_three, default=(1, 1, 1), metavar="X,Y,Z")
-    run.add_argument("--smem", type=int, default=0, metavar="N", help="bytes of dynamic shared memory")
+    run = add(
+        *(
+            "run",
+            _run,
+            "run a kernel of a PTX file on the simulator",
+            "the text or the launch is wrong, or the run ended",
+        ),
+        " a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg f32:0.5",
+        " a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg f32:0.5 --show f32",
+        " a.ptx --entry add --block 256 --arg x.npy --arg out:y.npy --arg f32:0.5",
+    )
+    _add_run(run)
+
+    isa = add(
+        *(
+            "isa",
+            _isa,
+            "show the forms of an instruction: modifiers, operands, targets, rules",
+            "nothing has that name",
+        ),
+        *("", " wgmma", " ld.global.v4", " %clock"),
+    )
+    _completed(
+        isa.add_argument(
+            "name", nargs="?", default="", help="opcode, beginning of a mnemonic, or %%register; none: list"
+        )
+    ).completer = completion.opcodes
+
+    cache = add(
+        *("cache", _cache, "show, empty or shorten what is kept on disk", "never"),
+        *(" status", " trim --bytes 100000000", " clear"),
+    )
+    cache.add_argument("action", choices=("status", "clear", "trim"))
+    cache.add_argument(
+        "--bytes", type=_size(2**63 - 1), metavar="N", help="what trim leaves; else PYPTX_CACHE_BYTES or 1 GiB"
+    )
+
+    add("doctor", _doctor, "show what is installed, which assembler, which GPU, what runs where", "never", "")
+
+    shells = add(
+        *("completion", _completion, "print what makes a shell complete this command", "never"),
+        *(" bash >> ~/.bashrc", " zsh > ~/.zfunc/_pyptx", " fish > ~/.config/fish/completions/pyptx.fish"),
+    )
+    shells.add_argument("shell", choices=completion.SHELLS)
+    return parser
+
+
+def _add_run(run: argparse.ArgumentParser):
+    _file(run)
+    entry = run.add_argument("--entry", help="name of the .entry; may be left out where there is one")
+    _completed(entry).completer = completion.entries
+    for name, what in (("grid", "CTAs"), ("block", "threads of a CTA"), ("cluster", "CTAs of a cluster")):
+        run.add_argument(f"--{name}", type=_three, default=(1, 1, 1), metavar="X,Y,Z", help=f"{what}; default: 1,1,1")
+    run.add_argument("--smem", type=_size(2**32 - 1), default=0, metavar="N", help="bytes of dynamic shared memory")
     run.add_argument(
         "--arg",
         action="append",
@@ -50,50 +161,62 @@ def _parser() -> argparse.ArgumentParser:
         dest="args",
         type=_argument,
         metavar="ARG",
-        help="i32:5, f32:1.5 and the like; in:HEX, a buffer with these bytes; out:N, a buffer of N zero bytes that is "
-        "printed at the end; or an .npy file",
+        help="the next parameter: i32:5, f32:1.5 and the like; in:HEX, a buffer with these bytes; out:N, a buffer of N zero "
+        "bytes that is printed at the end; FILE.npy; out:FILE.npy, which is written back",
     )
     run.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="another schedule of warps; default: the plain one"
+        "--show",
+        choices=buffers.SHOWN,
+        metavar="TYPE",
+        help="print every buffer at the end, with its name: hex, i8 to i64, u8 to u64, bf16, f16, f32, f64; own: .npy files as "
+        "their own type, others in hex",
     )
     run.add_argument(
-        "--budget", type=int, metavar="N", help="instructions of warps that a cluster may execute; default: 2^27"
+        "--seed",
+        type=_size(2**63 - 1),
+        default=0,
+        metavar="N",
+        help="another schedule of warps; default: the plain one",
     )
-    run.add_argument("--cores", type=int, default=0, metavar="N", help="of this machine; default: all")
-    run.set_defaults(command=_run)
+    run.add_argument(
+        "--budget",
+        type=_size(2**63 - 1, 1),
+        metavar="N",
+        help="instructions of warps that a cluster may execute; default: 2^27",
+    )
+    run.add_argument("--cores", type=_size(2**10), default=0, metavar="N", help="of this machine; default: all")
 
-    isa = commands.add_parser("isa", help="the forms of an instruction: modifiers, operands, targets, rules")
-    isa.add_argument("name", nargs="?", default="", help="opcode, beginning of a mnemonic, or %%register; none: list")
-    isa.set_defaults(command=_isa)
 
-    cache = commands.add_parser("cache", help="what is kept on disk: status, clear, trim")
-    cache.add_argument("action", choices=("status", "clear", "trim"))
-    cache.add_argument("--bytes", type=int, help="what trim leaves; otherwise PYPTX_CACHE_BYTES or 1 GiB")
-    cache.set_defaults(command=_cache)
+def _file(parser: argparse.ArgumentParser, dest: str = "file", **options):
+    parser.add_argument(dest, metavar="FILE", help="PTX text; - is the standard input", **options)
 
-    doctor = commands.add_parser("doctor", help="what is installed, which assembler, which GPU, what runs where")
-    doctor.set_defaults(command=_doctor)
-    return parser
+
+def _completed(action: argparse.Action):
+    """An option whose values argcomplete asks `completer` for; argparse does not know the attribute."""
+    return action
 
 
 def _check(arguments) -> int:
     from pyptx import parser
     from pyptx.tools import report
 
-    found = []
-    legal = True
+    found: list[report.Found] = []
+    unusable = []
     for file in arguments.files:
-        source = Path(file).read_bytes()
-        here = parser.check(source, file=file, target=arguments.target, lint=arguments.lint)
-        legal = legal and not any(d.severity == "error" for d in here)
-        found.append(report.with_lines(here, source))
-    together = itertools.chain.from_iterable(found)
+        try:
+            source = files.read(file)
+        except files.Unusable as error:  # the others are judged all the same
+            unusable.append(str(error))
+            _complain(error)
+            continue
+        here = parser.check(source, file=files.shown(file), target=arguments.target, lint=arguments.lint)
+        found += report.with_lines(here, source, file)
     if arguments.format == "text":
-        for line in report.text(together):
+        for line in report.text(found):
             print(line)
     else:
-        print(report.as_json(together) if arguments.format == "json" else report.sarif(together))
-    return 0 if legal else 1
+        print(report.as_json(found) if arguments.format == "json" else report.sarif(found, unusable))
+    return 2 if unusable else int(any(one.diagnostic.severity == "error" for one in found))
 
 
 def _isa(arguments) -> int:
@@ -102,7 +225,7 @@ def _isa(arguments) -> int:
     try:
         print(isa.report(arguments.name))
     except LookupError as error:
-        print(f"pyptx: {error.args[0]}", file=sys.stderr)
+        _complain(error.args[0])
         return 1
     return 0
 
@@ -110,7 +233,9 @@ def _isa(arguments) -> int:
 def _parse(arguments) -> int:
     from pyptx import _core
 
-    sys.stdout.buffer.write(bytes(_core.parse(Path(arguments.file).read_bytes(), arguments.file)))
+    text = bytes(_core.parse(files.read(arguments.file), files.shown(arguments.file)))
+    if sys.stdout is not None:
+        sys.stdout.buffer.write(text)
     return 0
 
 
@@ -118,28 +243,46 @@ def _run(arguments) -> int:
     from pyptx import _core, simulator
     from pyptx.errors import PtxError
 
+    given: list[buffers.Argument] = arguments.args
+    _refuse_odd(given, arguments.show)
     chosen = {"seed": arguments.seed, "cores": arguments.cores}
     if arguments.budget is not None:
         chosen["budget"] = arguments.budget
+    text = files.read(arguments.file)
     try:
         with simulator.options(**chosen):
-            _core.run_text(
-                Path(arguments.file).read_bytes(),
-                arguments.file,
+            names = _core.run_text(
+                text,
+                files.shown(arguments.file),
                 arguments.entry or "",
                 arguments.grid,
                 arguments.block,
                 arguments.cluster,
                 arguments.smem,
-                [argument.value for argument in arguments.args],
+                [argument.value for argument in given],
             )
     except (PtxError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    for argument in arguments.args:
-        if argument.printed:
-            print(bytes(argument.value).hex())
+    buffers.write_back(given)
+    for name, one in zip(names, given, strict=True):
+        if arguments.show and one.is_buffer:
+            element = one.element if arguments.show == "own" else arguments.show
+            print(f"{name}: {buffers.text(one.value, element)}")
+        elif one.is_output and not one.file:
+            print(buffers.text(one.value, "hex"))
     return 0
+
+
+def _refuse_odd(given: list[buffers.Argument], show: str | None):
+    """What no run can make good: a file that two buffers would be written to, a buffer that is no whole number of elements."""
+    written = [one.file for one in given if one.file]
+    for file in written:
+        if written.count(file) > 1:
+            raise files.Unusable(f"{files.shown(file)}: two arguments would be written to it")
+    for index, one in enumerate(given):
+        if show and one.is_buffer and len(one.value) % buffers.width(show):
+            raise files.Unusable(f"argument {index} has {len(one.value)} bytes, no whole number of {show}")
 
 
 def _cache(arguments) -> int:
@@ -159,63 +302,34 @@ def _doctor(arguments) -> int:
     return 0
 
 
+def _completion(arguments) -> int:
+    print(completion.script(arguments.shell))
+    return 0
+
+
 def _three(text: str) -> tuple[int, int, int]:
-    sizes = [int(part) for part in text.split(",")]
-    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one to three positive sizes")
-    return (*sizes, 1, 1)[:3]
+    parts = text.split(",")
+    if len(parts) > 3 or not all(part.isascii() and part.isdigit() and 0 < int(part[:11]) < 2**32 for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not X, X,Y or X,Y,Z, each from 1 to 2^32 - 1")
+    return (*(int(part) for part in parts), 1, 1)[:3]
 
 
-class _Argument:
-    """One kernel argument: `value` is bytes for a scalar, memory for a buffer."""
+def _size(most: int, least: int = 0) -> Callable[[str], int]:
+    def size(text: str) -> int:
+        if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
 
-    def __init__(self, value: bytes | bytearray | mmap.mmap, printed: bool = False):
-        self.value = value
-        self.printed = printed
-
-
-_SCALARS = {
-    **{f"{sign}{8 << n}": code for n, code in enumerate("bhiq") for sign in "is"},
-    **{f"{sign}{8 << n}": code for n, code in enumerate("BHIQ") for sign in "ub"},
-    "f16": "e",
-    "f32": "f",
-    "f64": "d",
-}
+    return size
 
 
-def _argument(text: str) -> _Argument:
-    kind, colon, value = text.partition(":")
+def _argument(text: str) -> buffers.Argument:
     try:
-        if colon and kind == "in":
-            return _Argument(_buffer(bytes.fromhex(value)))
-        if colon and kind == "out":
-            return _Argument(_buffer(bytes(int(value, 0))), printed=True)
-        if colon and kind in _SCALARS:
-            number = float(value) if kind.startswith("f") else int(value, 0)
-            return _Argument(struct.pack("<" + _SCALARS[kind], number))
-        if text.endswith(".npy"):
-            return _Argument(_buffer(_npy(Path(text))))
-    except (ValueError, struct.error, OSError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
-    raise argparse.ArgumentTypeError(f"{text!r} is not TYPE:VALUE, in:HEX, out:N or a .npy file")
-
-
-def _buffer(content: bytes) -> bytearray | mmap.mmap:
-    """A copy at the start of a page: a device's allocator aligns to 256 bytes, a bytearray to 16."""
-    if not content:
-        return bytearray()
-    memory = mmap.mmap(-1, len(content))
-    memory[:] = content
-    return memory
-
-
-def _npy(path: Path) -> bytes:
-    """The data bytes of an .npy file.  Its header needs no reading: the kernel sees bytes."""
-    content = path.read_bytes()
-    if content[:6] != b"\x93NUMPY":
-        raise ValueError("not an .npy file")
-    size, start = (2, 10) if content[6] == 1 else (4, 12)
-    return content[start + int.from_bytes(content[8 : 8 + size], "little") :]
+        return buffers.argument(text)
+    except files.Unusable as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r}: {error}") from None
 
 
 if __name__ == "__main__":

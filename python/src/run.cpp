@@ -1,6 +1,7 @@
 // Any PTX text on the simulator, as `pyptx run` does it: the .entry's own parameters say what the arguments are.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstring>
@@ -59,8 +60,10 @@ void add(const launch::Declared& parameter, const Argument& argument, launch::Si
   values.push_back(bits);
 }
 
-void run(const nb::bytes& bytes, const std::string& file, const std::string& name, const Three& grid,
-         const Three& block, const Three& cluster, std::uint32_t dynamic_shared, const nb::list& list) {
+// Returns the names of the .entry's parameters.
+std::vector<std::string> run(const nb::bytes& bytes, const std::string& file, const std::string& name,
+                             const Three& grid, const Three& block, const Three& cluster, std::uint32_t dynamic_shared,
+                             const nb::list& list) {
   Arguments arguments;
   take(list, arguments);
   try {
@@ -70,10 +73,15 @@ void run(const nb::bytes& bytes, const std::string& file, const std::string& nam
     if (wanted != got) throw nb::value_error(cat(entry.name, " takes ", wanted, " arguments, got ", got).c_str());
     launch::Signature signature;
     std::vector<interop::Value> values;
-    for (std::size_t i = 0; i < got; ++i) add(entry.parameters[i], arguments.list[i], signature, values);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < got; ++i) {
+      names.push_back(entry.parameters[i].name);
+      add(entry.parameters[i], arguments.list[i], signature, values);
+    }
     interop::Program program(std::move(entry), signature, {three(grid), three(block), three(cluster), {}});
     const nb::gil_scoped_release release;
     program.run(values);  // host memory: the simulator
+    return names;
   } catch (const author::Refused& refused) {
     const Code code = refused.why().front().code;
     if (code == Code::no_such_entry || code == Code::parameter_layout)
@@ -105,9 +113,11 @@ void init_run(nb::module_& m) {
         return nb::make_tuple(last.warp_instructions, last.thread_instructions);
       },
       "(instructions of warps, instructions of threads) of the calling thread's last run");
-  m.def("run_text", run, nb::arg("text"), nb::arg("file"), nb::arg("entry"), nb::arg("grid"), nb::arg("block"),
-        nb::arg("cluster"), nb::arg("dynamic_shared"), nb::arg("arguments"),
-        "Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards.");
+  m.def(
+      "run_text", run, nb::arg("text"), nb::arg("file"), nb::arg("entry"), nb::arg("grid"), nb::arg("block"),
+      nb::arg("cluster"), nb::arg("dynamic_shared"), nb::arg("arguments"),
+      "Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards. Returns "
+      "the names of the parameters");
 }
 
 }  // namespace ptx::python

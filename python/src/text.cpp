@@ -32,7 +32,10 @@ nb::bytes print(const syntax::Parsed& parsed) {
 Diagnostics check(const nb::bytes& text, const std::string& file, const std::optional<std::string>& target, bool lint) {
   std::string copy = bytes_of(text);
   const nb::gil_scoped_release release;
+  const std::size_t size = copy.size();
   syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
+  if (!parsed.diagnostics.empty() && size != 0 && parsed.diagnostics.front().span.size() == size)
+    return parsed.diagnostics;  // in UTF-16: that it has no .version is no news
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (target) lowered.module.target = *target;
   std::list<Diagnostic> all;  // whose sort is stable: std::stable_sort warns with clang and the library of g++ 12

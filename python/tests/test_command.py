@@ -1,13 +1,21 @@
-"""The command `pyptx`."""
+"""The command `pyptx`: what each subcommand does with what it is meant for.  What it is not meant for: test_command_odd.py."""
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import pyptx
 from pyptx import emitter, parser
-from pyptx.__main__ import main
+from pyptx.__main__ import _parser, main
+from pyptx.tools import completion
 
 ADD = """\
 .version 8.0
@@ -132,6 +140,183 @@ def test_run_refuses_what_is_not_legal(add, capsys):
         main(["run", str(add), "--block", "2", "--arg", f"in:{floats(1, 2)}", "--arg", "out:8", "--arg", "f32:0"]) == 1
     )
     assert f"{add}:19:" in capsys.readouterr().err
+
+
+RUN = ["run", "--block", "2", "--arg", f"in:{floats(1, 2)}", "--arg", "out:8", "--arg", "f32:0.5"]
+
+
+@pytest.mark.parametrize(
+    ("show", "said"),
+    [
+        ("f32", "a: 1 2\ny: 1.5 2.5\n"),
+        ("hex", f"a: {floats(1, 2)}\ny: {floats(1.5, 2.5)}\n"),
+        ("own", f"a: {floats(1, 2)}\ny: {floats(1.5, 2.5)}\n"),
+        ("u32", "a: 1065353216 1073741824\ny: 1069547520 1075838976\n"),
+    ],
+)
+def test_buffers_are_shown_as_asked(add, capsys, show, said):
+    assert main([*RUN, str(add), "--show", show]) == 0
+    assert capsys.readouterr().out == said
+
+
+def test_npy_files_are_shown_and_written_back(add, tmp_path, capsys):
+    numpy = pytest.importorskip("numpy", reason="skipped: no numpy")
+    numpy.save(tmp_path / "a.npy", numpy.array([[4], [5]], dtype=numpy.float32))
+    numpy.save(tmp_path / "y.npy", numpy.zeros((2, 1), dtype=numpy.float32))
+    arguments = ["run", str(add), "--block", "2", "--arg", str(tmp_path / "a.npy"), "--arg", f"out:{tmp_path}/y.npy"]
+    assert main([*arguments, "--arg", "f32:0.1"]) == 0
+    assert capsys.readouterr().out == ""
+    expected = numpy.array([[4], [5]], dtype=numpy.float32) + numpy.float32(0.1)
+    assert numpy.array_equal(numpy.load(tmp_path / "y.npy"), expected)
+    assert main([*arguments, "--arg", "f32:1", "--show", "own"]) == 0
+    assert capsys.readouterr().out == "a: 4 5\ny: 5 6\n"
+
+
+def test_a_run_that_fails_writes_nothing_back(add, tmp_path, capsys):
+    numpy = pytest.importorskip("numpy", reason="skipped: no numpy")
+    numpy.save(tmp_path / "y.npy", numpy.zeros(2, dtype=numpy.float32))
+    before = (tmp_path / "y.npy").read_bytes()
+    arguments = ["run", str(add), "--block", "3", "--arg", f"in:{floats(1, 2, 3)}", "--arg", f"out:{tmp_path}/y.npy"]
+    assert main([*arguments, "--arg", "f32:1"]) == 1
+    assert (tmp_path / "y.npy").read_bytes() == before
+
+
+@pytest.mark.parametrize("element, code", [("f16", "e"), ("f32", "f"), ("f64", "d"), ("bf16", "")])
+def test_shown_floats_lead_back_to_their_bits(element, code):
+    from pyptx.tools import buffers
+
+    def bits(value: float) -> bytes:
+        return struct.pack("<f", value)[2:] if element == "bf16" else struct.pack("<" + code, value)
+
+    size = buffers.width(element)
+    patterns = [(i * 0x9E3779B97F4A7C15 & (1 << 8 * size) - 1).to_bytes(size, "little") for i in range(3000)]
+    for pattern, written in zip(patterns, buffers.text(bytearray(b"".join(patterns)), element).split(), strict=True):
+        if written == "nan":
+            continue
+        if element == "bf16":  # the nearest f32 has its bits, up to the ones that bf16 drops
+            near = struct.unpack("<I", struct.pack("<f", float(written)))[0]
+            assert (near + 0x7FFF + (near >> 16 & 1)) >> 16 == int.from_bytes(pattern, "little")
+        else:
+            assert bits(float(written)) == pattern
+
+
+def run_command(*arguments: str, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "pyptx", *arguments]
+    return subprocess.run(command, capture_output=True, timeout=60, **options)
+
+
+def test_text_comes_from_the_standard_input(add):
+    bad = ADD.replace("mov.u32", "move.u32").encode()
+    done = run_command("check", "-", input=bad)
+    assert done.returncode == 1 and done.stdout.startswith(b"<stdin>:9:")
+    assert run_command("parse", "-", input=bad).stdout == bad
+    done = run_command(*RUN, "-", input=ADD.encode())
+    assert (done.returncode, done.stdout.decode()) == (0, floats(1.5, 2.5) + "\n")
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"pyptx {pyptx.__version__}\n")
+
+
+def test_a_missing_file_does_not_hide_the_others(add, tmp_path, capsys):
+    add.write_text(ADD.replace("mov.u32", "move.u32"))
+    assert main(["check", str(tmp_path / "none.ptx"), str(add), str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert f"{add}:9:" in said.out
+    assert said.err.splitlines() == [
+        f"pyptx: {tmp_path}/none.ptx: No such file or directory",
+        f"pyptx: {tmp_path}: Is a directory",
+    ]
+
+
+def test_the_case_of_an_instruction_is_no_matter(capsys):
+    outputs = []
+    for name in ("wgmma.mma_async", "WGMMA.MMA_Async", "min.NaN.f32", "MIN.nan.F32", "%TID.x", "%tid.x"):
+        assert main(["isa", name]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] and outputs[2] == outputs[3] and outputs[4] == outputs[5]
+
+
+# The help of each subcommand: its statuses, and its examples, which are run.
+
+
+def commands() -> dict:
+    (choices,) = [action.choices for action in _parser()._actions if action.choices]
+    return choices
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_tells_status_and_examples(name):
+    text = commands()[name].format_help()
+    assert "exit status:" in text and "\n  2  " in text and f"\n  pyptx {name}" in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith("  pyptx")) <= 120
+
+
+def examples() -> list[str]:
+    """Lines of the help, and of the page, whose remarks stand behind two spaces."""
+    page = (Path(__file__).resolve().parents[2] / "docs/command.md").read_text()
+    lines = [line for made in commands().values() for line in made.epilog.splitlines()] + page.splitlines()
+    found = [line.strip().partition("  ")[0] for line in lines if line.startswith(("  pyptx ", "    pyptx "))]
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("line", examples())
+def test_examples_of_the_help_run(line, tmp_path):
+    if line.startswith("pyptx completion"):
+        pytest.importorskip("argcomplete", reason="skipped: no argcomplete")
+    numpy = pytest.importorskip("numpy", reason="skipped: no numpy")
+    for name in ("a.ptx", "b.ptx"):
+        (tmp_path / name).write_text(ADD)
+    for name in ("x.npy", "y.npy"):
+        numpy.save(tmp_path / name, numpy.ones(256, dtype=numpy.float32))
+    for folder in (".zfunc", ".config/fish/completions"):
+        (tmp_path / folder).mkdir(parents=True)
+    line = line.replace("pyptx", shlex.quote(sys.executable) + " -m pyptx", 1)
+    environment = {**os.environ, "HOME": str(tmp_path), "PYPTX_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    if "y.npy" in line:
+        assert (numpy.load(tmp_path / "y.npy") == 1.5).all()
+
+
+def completed(line: str, tmp_path: Path) -> set[str]:
+    """What a shell is offered at the end of the line."""
+    pytest.importorskip("argcomplete", reason="skipped: no argcomplete")
+    answer = tmp_path / "answer"
+    environment = {
+        **os.environ,
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+    }
+    environment |= {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n\"'><=;|&(:"}
+    done = run_command(env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return set(answer.read_text().split())
+
+
+def test_completion(add, tmp_path):
+    assert completed("pyptx c", tmp_path) == {"check", "cache", "completion"}
+    assert {"sm_90", "sm_90a", "sm_100f"} <= completed("pyptx check --target ", tmp_path)
+    assert completed("pyptx isa wg", tmp_path) == {"wgmma"} | completed("pyptx isa wgm", tmp_path)
+    assert "ld.global.v4" in completed("pyptx isa ld.global.v", tmp_path)
+    assert completed("pyptx run add.ptx --entry ", tmp_path) == {"add"}
+    assert "add.ptx" in completed("pyptx check a", tmp_path)
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_completion_scripts_say_what_to_complete(shell, capsys):
+    pytest.importorskip("argcomplete", reason="skipped: no argcomplete")
+    assert main(["completion", shell]) == 0
+    assert re.search(r"(complete|compdef).*\bpyptx\b", capsys.readouterr().out)
+
+
+def test_completion_without_argcomplete_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    assert main(["completion", "bash"]) == 2
+    assert "pip install pyptx[completion]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argument", ["i32", "i32:x", "u8:256", "in:zz", "elephant:1", "missing.npy"])

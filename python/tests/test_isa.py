@@ -94,7 +94,7 @@ def test_completion_while_running_is_what_may_follow():
 
 
 def found(text: str = BAD):
-    return list(report.with_lines(parser.check(text, file="bad.ptx"), text.encode()))
+    return list(report.with_lines(parser.check(text, file="bad.ptx"), text.encode(), "bad.ptx"))
 
 
 def test_the_operand_is_underlined():
@@ -106,9 +106,13 @@ def test_the_operand_is_underlined():
 
 def test_the_mnemonic_is_underlined_where_no_operand_is_meant():
     text = BAD.replace("add.s32 ", "add.s33 ")
-    diagnostic, line = found(text)[0]
-    first, last = report.underlined(diagnostic, line)
-    assert line[first - 1 : last - 1] == "add.s33"
+    one = found(text)[0]
+    assert one.line[one.first - 1 : one.last - 1] == "add.s33"
+
+
+def test_columns_count_characters_and_not_bytes():
+    one = found(BAD.replace("@%p add.s32 ", "/* \u00e9\u00e9 */ @%p add.s33 "))[0]
+    assert one.line[one.first - 1 : one.last - 1] == "add.s33"
 
 
 def test_json_says_what_the_text_says(tmp_path, capsys):

@@ -160,6 +160,18 @@ TEST_CASE("Code::open_string, Code::open_comment, Code::bad_byte") {
   CHECK(body_refusals("#pragma once\n;") == "bad_byte 2:1 no token of PTX begins like this: found `#`");
 }
 
+TEST_CASE("A byte-order mark and UTF-16 are one mistake each, and print back") {
+  const char* const mark =
+      "bad_byte 1:1 a byte-order mark stands before the text: PTX is ASCII, save the file without the mark";
+  CHECK(refusals("\xef\xbb\xbf.version 8.5\n.target sm_90") == mark);
+  const char* const wide = "bad_byte 1:1 the text is UTF-16: PTX is ASCII, save the file as ASCII or UTF-8";
+  using namespace std::string_view_literals;
+  for (const std::string_view text : {"\xff\xfe.\0v\0"sv, "\xfe\xff\0.\0v"sv, ".\0v\0e\0"sv, "\0.\0v\0"sv}) {
+    CHECK(refusals(text) == wide);
+    CHECK(syntax::print(syntax::parse(std::string(text)).tree) == text);
+  }
+}
+
 TEST_CASE("Code::open_brace, Code::unmatched_brace") {
   CHECK(refusals(".entry k() {\n{ ret;") == "open_brace 1:12 this `{` has no `}`; open_brace 2:1 this `{` has no `}`");
   CHECK(refusals(".entry k() { ret; }\n}") == "unmatched_brace 2:1 this `}` closes nothing");

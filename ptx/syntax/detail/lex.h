@@ -10,6 +10,7 @@ namespace ptx::syntax {
 
 struct Lexed {
   std::vector<Token> tokens;                // the last one is `end`
+  std::uint32_t foreign = 0;                // bytes of a byte-order mark, or of a text that is all UTF-16
   std::uint32_t open_comment = no_comment;  // offset of a /* that never ends
   static constexpr std::uint32_t no_comment = 0xffffffff;
 };

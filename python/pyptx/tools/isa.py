@@ -9,10 +9,11 @@ from pyptx import _core
 
 
 def report(query: str = "") -> str:
-    """The page of an opcode ("wgmma"), of the beginning of a mnemonic ("ld.global.v4") or of special registers ("%clock").
+    """The page of an opcode ("wgmma"), of the beginning of a mnemonic ("ld.global.v4") or of special registers ("%clock"), in either case.
 
     Without a query, every opcode.  Raises LookupError where nothing has that name.
     """
+    query = query.lower()
     if not query:
         return _opcodes()
     if query.startswith("%"):
@@ -48,7 +49,7 @@ def _matching(query: str) -> list:
     """Forms of the opcode that have every word of the query, in whatever order."""
     opcode, *words = query.split(".")
     forms = [form for form in _core.forms() if form.opcode == opcode]
-    return [form for form in forms if set(words) <= set(form.modifiers)]
+    return [form for form in forms if set(words) <= {modifier.lower() for modifier in form.modifiers}]  # .NaN, .L2::64B
 
 
 def _page(forms: list) -> str:
