@@ -18,9 +18,9 @@ namespace ptx::cuda {
 struct Driver;
 
 struct Cubin {
-  std::vector<std::byte> bytes;
-  Diagnostics remarks;  // warnings, and advice such as "wgmma instructions are serialized"
-  std::string log;      // of the assembler, verbose: remarks and resources are read off it
+  std::vector<std::byte> bytes;  // an ELF file; of the driver's JIT the text, which it compiles when a module is loaded
+  Diagnostics remarks;           // warnings, and advice such as "wgmma instructions are serialized"
+  std::string log;               // of the assembler, verbose: remarks and resources are read off it
 };
 
 struct AssembleOptions {

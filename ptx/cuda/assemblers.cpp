@@ -44,7 +44,8 @@ std::string_view changed(Assembler::Kind kind, std::string_view log) {
   return {};
 }
 
-// An assembler that may compile relocatable code, and is refused where its log says that this changes the kernel.
+// An assembler that is refused where its log says that it compiled relocatable code and that this changes the kernel:
+// nvJitLink always does, the driver's JIT must not.
 class Guarded final : public Assembler {
  public:
   Guarded(std::shared_ptr<const Assembler> inner, std::string advice)

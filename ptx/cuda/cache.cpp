@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // A file: magic, the hash of (key, all that follows), 8 bytes with the size of the log, the log, the cubin.
-constexpr std::string_view magic = "ptxcub1\n";
+constexpr std::string_view magic = "ptxcub2\n";
 constexpr std::size_t header = magic.size() + sizeof(Digest) + 8;
 constexpr std::string_view suffix = ".cubin";
 constexpr auto stale = std::chrono::hours(1);  // of a file that is being written

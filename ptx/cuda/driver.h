@@ -20,7 +20,6 @@ using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
-using CUlinkState = struct CUlinkState_st*;
 
 enum : CUresult { cuda_success = 0, cuda_error_no_device = 100, cuda_error_unsupported_ptx_version = 222 };
 

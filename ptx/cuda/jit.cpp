@@ -1,4 +1,8 @@
 // Assembling with the driver's own JIT: always beside a GPU, but it knows only PTX of the driver's age.
+//
+// The driver compiles a text as a whole program when it loads a module of it, and then keeps the code to itself. Its
+// linker (cuLinkAddData) would give the code, but of another program: it compiles relocatable code, in which setmaxnreg
+// is dropped. So assemble() loads the text once to hear what the JIT says of it, and the "cubin" is the text.
 #include "ptx/base/text.h"
 #include "ptx/cuda/assembler.h"
 #include "ptx/cuda/driver.h"
@@ -14,7 +18,6 @@ enum JitOption : int {
   log_verbose = 12,
   generate_line_info = 13,
 };
-constexpr int jit_input_ptx = 1;
 
 class DriverJit final : public Assembler {
  public:
@@ -39,23 +42,17 @@ class DriverJit final : public Assembler {
     int names[] = {info_log, info_log_bytes, error_log, error_log_bytes, generate_line_info, log_verbose};
     void* values[] = {infos.data(),          number(infos.size()),      errors.data(),
                       number(errors.size()), number(options.line_info), number(1)};
-    CUlinkState link = nullptr;
-    if (auto made = driver.check(driver.cuLinkCreate(6, names, values, &link), "cuLinkCreate"); !made)
-      return made.why();
-    std::string text(ptx);
-    void* image = nullptr;
-    std::size_t bytes = 0;
-    CUresult result = driver.cuLinkAddData(link, jit_input_ptx, text.data(), text.size() + 1, options.name.c_str(), 0,
-                                           nullptr, nullptr);
-    if (result == cuda_success) result = driver.cuLinkComplete(link, &image, &bytes);
     Cubin cubin;
-    if (result == cuda_success)
-      cubin.bytes.assign(static_cast<const std::byte*>(image), static_cast<const std::byte*>(image) + bytes);
-    driver.cuLinkDestroy(link);  // owns the image, and writes to the logs until here
+    cubin.bytes.reserve(ptx.size() + 1);
+    for (const char letter : ptx) cubin.bytes.push_back(static_cast<std::byte>(letter));
+    cubin.bytes.push_back(std::byte{0});
+    CUmodule module = nullptr;
+    const CUresult result = driver.cuModuleLoadDataEx(&module, cubin.bytes.data(), 6, names, values);
+    if (result == cuda_success) driver.cuModuleUnload(module);
     Diagnostics said = read_log(errors.c_str(), ptx, options);
     for (Diagnostic& remark : read_log(infos.c_str(), ptx, options)) said.push_back(std::move(remark));
     if (result != cuda_success) {
-      if (!has_error(said)) said.push_back(driver.check(result, "cuLinkComplete").why().front());
+      if (!has_error(said)) said.push_back(driver.check(result, "cuModuleLoadDataEx").why().front());
       if (result == cuda_error_unsupported_ptx_version)
         said.back().notes.push_back(
             cat("the driver's JIT knows PTX of CUDA ", version_, " and older: for newer PTX, pip install pyptx[asm]"));

@@ -103,6 +103,9 @@ std::vector<FoundAssembler> find_ptxas(const Search& search, const std::string& 
 }
 
 Expected<std::string> disassemble(std::span<const std::byte> cubin, const Search& search) {
+  if (!cubin.empty() && !view(cubin).starts_with("\177ELF"))
+    return Diagnostic(Code::disassembler_failed, Place{},
+                      "the driver's JIT does not show the code that it makes: to read code, pip install pyptx[asm]");
   const Scratch scratch;
   const std::string object = scratch.file("kernel.cubin");
   if (scratch.folder().empty() || !write_file(object, view(cubin)))

@@ -181,7 +181,7 @@ JIT = """
 from pyptx import _core
 from pyptx.errors import AssemblerError
 text = ".version 9.0\\n.target sm_90a\\n.address_size 64\\n.visible .entry k()\\n{{\\n{}\\n}}\\n"
-for line in ("setmaxnreg.dec.sync.aligned.u32 24;", "bad;"):
+for line in ("setmaxnreg.dec.sync.aligned.u32 24; // linked", "bad;", "setmaxnreg.dec.sync.aligned.u32 24;"):
     try:
         _core.sass(text.format(line), "sm_90a", "k")
     except AssemblerError as error:
@@ -194,6 +194,7 @@ def test_a_jit_that_links_is_refused_too(invented_driver):
     assert "PTX4017 k: the driver's JIT 13.0 (libcuda.so.1) compiles relocatable code" in said
     assert "in which setmaxnreg is dropped" in said and "pip install pyptx[asm]" in said
     assert "Not a name of any known instruction: 'bad'" in said
+    assert "the driver's JIT does not show the code that it makes" in said.splitlines()[-1]
 
 
 def test_the_driver_bounds_the_release(invented_driver):

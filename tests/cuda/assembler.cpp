@@ -99,7 +99,7 @@ TEST_CASE("a cubin disassembles") {
   }
   REQUIRE_MESSAGE(text, to_string(text ? Diagnostics{} : text.why()));
   CHECK(text->find("EXIT") != std::string::npos);
-  const auto garbage = disassemble(std::as_bytes(std::span("not a cubin")), test_search());
+  const auto garbage = disassemble(std::as_bytes(std::span("\177ELF, but not a cubin")), test_search());
   REQUIRE_FALSE(garbage);
   CHECK(garbage.why().front().code == Code::disassembler_failed);
 }

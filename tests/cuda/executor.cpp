@@ -210,9 +210,15 @@ TEST_CASE("the driver's JIT assembles, names bad lines, and says what it is too 
   Fake fake;
   const auto jit = driver_jit(fake.driver.value());
   CHECK(describe(*jit) == "the driver's JIT 13.0 (libcuda.so.1)");
+  fake.journal();
   const auto cubin = jit->assemble("fine", "sm_90", {});
   REQUIRE(cubin);
-  CHECK(std::memcmp(cubin->bytes.data(), "\177ELF of the fake", 17) == 0);  // copied before the linker died
+  CHECK(fake.journal() == "jit 102\nunload 0\n");
+  CHECK(std::memcmp(cubin->bytes.data(), "fine", 5) == 0);  // the driver compiles it again when it is loaded to run
+  const auto code = disassemble(cubin->bytes, {});
+  REQUIRE_FALSE(code);
+  CHECK(code.why()[0].code == Code::disassembler_failed);
+  CHECK(code.why()[0].message.find("does not show the code that it makes") != std::string::npos);
   const auto refused = jit->assemble("one\n bad", "sm_90", {});
   REQUIRE_FALSE(refused);
   REQUIRE(refused.why().size() == 1);

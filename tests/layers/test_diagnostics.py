@@ -17,7 +17,6 @@ ROWS = re.findall(r"^DIAGNOSTIC\((\d+), (\w+),", (ROOT / "ptx/base/diagnostic.de
 ELSEWHERE = {
     "truth_of_register": "python/tests/test_kernel.py::test_if_of_a_register_is_refused",
     "assembler_changes": "python/tests/test_assembler.py::test_a_jit_that_links_is_refused_too",
-    "disassembler_failed": "needs a disassembler (tests/cuda/assembler.cpp)",
     "gradient_needed": "python/tests/test_launch.py::test_a_gradient_that_would_be_lost_is_refused",
     "pending_negation": "python/tests/test_launch.py::test_a_pending_negation_or_conjugation_is_refused",
 }

@@ -155,24 +155,20 @@ PTX_EXPORT int cuTensorMapEncodeIm2col(void* map, int element, std::uint32_t ran
   std::memset(map, 0x5B, 128);
   return 0;
 }
-// The linker: text with "newer" in it is of a version that it does not know, "bad" is refused at line 2, the rest
-// links. It drops setmaxnreg, and says so as the assemblers of relocatable code do.
-namespace {
-char *error_log = nullptr, *info_log = nullptr;
-char image[] = "\177ELF of the fake";
-}  // namespace
-PTX_EXPORT int cuLinkCreate(unsigned count, int* options, void** values, void** state) {
+// The JIT: text with "newer" in it is of a version that it does not know, "bad" is refused at line 2, the rest loads. A
+// text with "linked" is compiled as relocatable code: setmaxnreg is dropped, and the log says so.
+PTX_EXPORT int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options, void** values) {
+  char *error_log = nullptr, *info_log = nullptr;
   for (unsigned i = 0; i < count; ++i)
     if (options[i] == 5)
       error_log = static_cast<char*>(values[i]);
     else if (options[i] == 3)
       info_log = static_cast<char*>(values[i]);
-  return *state = nullptr, 0;
-}
-PTX_EXPORT int cuLinkAddData(void*, int, void* data, std::size_t, const char*, unsigned, int*, void**) {
-  const std::string text = static_cast<const char*>(data);
+  note("jit", *static_cast<const char*>(image));
+  *module = &journal();
+  const std::string text = static_cast<const char*>(image);
   if (text.find("newer") != text.npos) return 222;
-  if (text.find("setmaxnreg") != text.npos)
+  if (text.find("linked") != text.npos)
     std::strcpy(info_log,
                 "ptxas info    : (C7504) Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility "
                 "across compilation units.\n");
@@ -180,10 +176,7 @@ PTX_EXPORT int cuLinkAddData(void*, int, void* data, std::size_t, const char*, u
   std::strcpy(error_log, "ptxas application ptx input, line 2; error   : Not a name of any known instruction: 'bad'\n");
   return 218;
 }
-PTX_EXPORT int cuLinkComplete(void*, void** cubin, std::size_t* size) {
-  return *cubin = image, *size = sizeof image, 0;
-}
-PTX_EXPORT int cuLinkDestroy(void*) { return std::memset(image, 0, sizeof image), 0; }  // it owns the image
+PTX_EXPORT int cuModuleUnload(void*) { return note("unload", 0), 0; }
 
 PTX_EXPORT int cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t, int*) {
   if (version < 2000) return 1;

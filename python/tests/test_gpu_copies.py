@@ -1,0 +1,222 @@
+"""Tensor maps of every kind, and what CTAs of a cluster send each other, on a real GPU.  Skipped without a CUDA device."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+if not torch.cuda.is_available():
+    pytest.skip("skipped: no CUDA device", allow_module_level=True)
+if torch.cuda.get_device_capability()[0] != 9:
+    pytest.skip("skipped: the kernels are for sm_90a", allow_module_level=True)
+
+from copy_kernels import ADD, GREATEST, STORE, make_load, make_reduction, multimem  # noqa: E402
+
+from pyptx import Tile, types  # noqa: E402
+from pyptx.specs import Im2col  # noqa: E402
+from pyptx.types import bf16, e4m3, e5m2, f16, f32, f64, s8, s16, s32, s64, u8, u16, u32  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
+
+FRAMEWORK = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "e4m3": torch.float8_e4m3fn,
+}
+FRAMEWORK |= {"e5m2": torch.float8_e5m2, "u8": torch.uint8, "s8": torch.int8, "u16": torch.uint16, "s16": torch.int16}
+FRAMEWORK |= {"u32": torch.uint32, "s32": torch.int32, "s64": torch.int64}
+# Where byte x of a tile lies (manual 5.5.7): x ^ ((x & mask) >> shift).
+SWIZZLES = {"NONE": (0, 0), "32B": (0x80, 3), "64B": (0x180, 3), "128B": (0x380, 3)}
+
+
+def random(shape, element=f32):
+    """A tensor on the GPU and its bits."""
+    kind = FRAMEWORK[element.name]
+    x = torch.randn(shape).to(kind) if kind.is_floating_point else torch.randint(0, 100, shape).to(kind)
+    return x.cuda(), bits(x)
+
+
+def bits(x):
+    integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
+    return x.cpu().view(integer).numpy()
+
+
+def box_of(array, start, box, every=None, fill=0):
+    """Elements of a box, outermost dimension first; `fill` outside of the array."""
+    every = every or (1,) * array.ndim
+    out = np.full([-(-size // step) for size, step in zip(box, every, strict=True)], fill, array.dtype)
+    for index in np.ndindex(*out.shape):
+        at = tuple(first + i * step for first, i, step in zip(start, index, every, strict=True))
+        if all(0 <= i < size for i, size in zip(at, array.shape, strict=True)):
+            out[index] = array[at]
+    return out
+
+
+def loaded(tile, x, size, start, **copy):
+    """The bytes that one copy from `start` (outermost first) writes."""
+    got = make_load(tile, size, tuple(reversed(start)), **copy)(x).cpu().view(torch.int32).numpy()
+    assert got[-1] == 1, "the copy has not completed: its barrier waits for other bytes"
+    return got[:-1].view(np.uint8)
+
+
+def same(got, expected, swizzle="NONE"):
+    mask, shift = SWIZZLES[swizzle]
+    at = np.arange(got.size)
+    np.testing.assert_array_equal(
+        got[at ^ ((at & mask) >> shift)], np.ascontiguousarray(expected).view(np.uint8).ravel()
+    )
+
+
+@pytest.mark.parametrize("element", [u8, s8, u16, s16, u32, s32, s64, f16, bf16, f32, f64, e4m3, e5m2], ids=str)
+def test_element_types(element):
+    x, host = random((64, 64), element)
+    same(
+        loaded(Tile(64, 64, element, tma_box=(8, 32)), x, 8 * 32 * host.itemsize, (16, 32)),
+        box_of(host, (16, 32), (8, 32)),
+    )
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4, 5])
+def test_ranks(rank):
+    shape, box, start = (3, 4, 5, 6, 64)[-rank:], (2, 1, 2, 3, 32)[-rank:], (1, 2, 3, 1, 16)[-rank:]
+    x, host = random(shape)
+    tile = Tile(*shape, f32, tma_box=box)
+    same(loaded(tile, x, 4 * int(np.prod(box)), start), box_of(host, start, box))
+
+
+@pytest.mark.parametrize("swizzle", ["32B", "64B", "128B"])
+def test_swizzles(swizzle):
+    columns = int(swizzle[:-1]) // 4
+    x, host = random((64, 64))
+    tile = Tile(64, 64, f32, tma_box=(32, columns), tma_swizzle=swizzle)
+    same(loaded(tile, x, 128 * columns, (8, 0)), box_of(host, (8, 0), (32, columns)), swizzle)
+
+
+@pytest.mark.parametrize("l2", ["none", "64B", "128B", "256B"])
+def test_promotion_changes_no_byte(l2):
+    x, host = random((64, 64))
+    same(loaded(Tile(64, 64, f32, tma_box=(8, 32), tma_l2=l2), x, 1024, (0, 0)), box_of(host, (0, 0), (8, 32)))
+
+
+def test_rows_that_lie_apart():
+    wide, host = random((64, 256))
+    tile = Tile("M", 64, f32, packed=False, tma_box=(8, 32))
+    for first in (0, 64, 128):
+        part = wide[:, first : first + 64]
+        same(loaded(tile, part, 1024, (16, 32)), box_of(host[:, first : first + 64], (16, 32), (8, 32)))
+
+
+@pytest.mark.parametrize("every", [(2, 1), (3, 1), (8, 1)])
+def test_element_strides(every):
+    x, host = random((64, 64))
+    expected = box_of(host, (5, 32), (24, 32), every)
+    tile = Tile(64, 64, f32, tma_box=(24, 32), tma_element_strides=every)
+    same(loaded(tile, x, expected.nbytes, (5, 32)), expected)
+
+
+@pytest.mark.parametrize("start", [(-3, -8), (60, 48), (100, 0)], ids=["before", "behind", "outside"])
+def test_zeros_fill_what_lies_outside(start):
+    x, host = random((64, 64))
+    same(loaded(Tile(64, 64, f32, tma_box=(8, 32)), x, 1024, start), box_of(host, start, (8, 32)))
+
+
+def test_nan_fills_what_lies_outside():
+    x, host = random((64, 64))
+    got = loaded(Tile(64, 64, f32, tma_box=(8, 32), tma_fill="nan"), x, 1024, (60, 48)).view(np.float32).reshape(8, 32)
+    expected = box_of(host.view(np.float32), (60, 48), (8, 32), fill=np.nan)
+    assert np.isnan(expected).any()
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_another_type_than_the_tensors():
+    x = torch.randint(-8, 8, (64, 64)).float()  # a tf32 holds them all
+    tile = Tile(64, 64, f32, tma_box=(8, 32), tma_dtype=types.tf32)
+    same(loaded(tile, x.cuda(), 1024, (8, 32)), box_of(bits(x), (8, 32), (8, 32)))
+    pairs = torch.randint(0, 100, (64, 64), dtype=torch.int32)
+    tile = Tile(64, 64, s32, tma_box=(8, 64), tma_dtype=u16)  # 128 columns of 16 bits
+    got = loaded(tile, pairs.cuda(), 1024, (8, 64))
+    same(got, box_of(pairs.numpy().view(np.int16), (8, 64), (8, 64)))
+
+
+def test_column_blocks():
+    x, host = random((16, 256), bf16)
+    tile = Tile(16, 256, bf16, tma_box=(8, 128), tma_rank=3)
+    got = loaded(tile, x, 8 * 128 * 2, (1, 8, 0))  # block 1, row 8
+    blocks = host.reshape(16, 4, 64).transpose(1, 0, 2)
+    same(got, box_of(blocks, (1, 8, 0), (2, 8, 64)))
+
+
+@pytest.mark.parametrize("width", ["16B", "32B"])
+def test_interleaved_slices(width):
+    """Channels in slices of 16 or 32 bytes: a pixel of one slice is an innermost row.  32-byte slices are swizzled."""
+    channels = int(width[:-1]) // 4
+    x, host = random((4, 16, channels))
+    swizzle = "32B" if width == "32B" else "NONE"
+    tile = Tile(4, 16, channels, f32, tma_box=(1, 16, channels), tma_interleave=width, tma_swizzle=swizzle)
+    same(loaded(tile, x, 64 * channels, (2, 0, 0)), host[2], swizzle)
+
+
+def pixels_of(host, start, map_, offsets):
+    """What a copy in im2col mode takes of an (N, H, W, C) array from `start`, a place of the filter's base."""
+    n, h, w, c = start
+    rows = []
+    for _ in range(map_.pixels):
+        rows.append(box_of(host, (n, h + offsets[1], w + offsets[0], c), (1, 1, 1, map_.channels)).ravel())
+        w += 1
+        if w > host.shape[2] - 1 + map_.upper[1]:
+            w, h = map_.lower[1], h + 1
+        if h > host.shape[1] - 1 + map_.upper[0]:
+            h, n = map_.lower[0], n + 1
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("offsets", [(0, 0), (1, 0), (0, 2), (2, 2)])
+@pytest.mark.parametrize("lower, upper", [((-1, -1), (-1, -1)), ((0, 0), (-2, -2)), ((-1, 0), (-1, -2))])
+def test_im2col(lower, upper, offsets):
+    """Three by three filters with and without padding, rows and columns apart."""
+    x, host = random((3, 8, 10, 32))
+    map_ = Im2col(lower, upper, 32, 64)
+    start = (1, lower[0] + 2, lower[1] + 3, 0)
+    got = loaded(Tile(3, 8, 10, 32, f32, tma_im2col=map_), x, 64 * 128, start, mode="im2col", offsets=offsets)
+    same(got, pixels_of(host, start, map_, offsets))
+
+
+@pytest.mark.parametrize(
+    "operation, expected", [("add", lambda y, x: y + x), ("min", np.minimum), ("xor", np.bitwise_xor)]
+)
+def test_reductions_through_a_map(operation, expected):
+    y, host = random((64, 64), u32)
+    x, addend = random((8, 32), u32)
+    make_reduction(operation, (8, 32), u32)(x, y)
+    wanted = host.copy()
+    wanted[8:16, 4:36] = expected(host[8:16, 4:36], addend)
+    np.testing.assert_array_equal(bits(y), wanted)
+
+
+@pytest.mark.parametrize(
+    "send, expected", [(STORE, [70, 3]), (ADD, [1070, 1003]), (GREATEST, [1000, 1000])], ids=["st.async", "add", "max"]
+)
+def test_what_a_cluster_sends(send, expected):
+    arrived, done = send(torch.tensor([3, 70], dtype=torch.uint32, device="cuda"))
+    assert done.tolist() == [1, 1] and arrived.tolist() == expected
+
+
+def test_code_with_multimem_runs_where_its_addresses_are_not_used():
+    """Memory of several devices under one address has to be made by the driver (cuMulticastCreate), which disturbs other
+    programs of the machine: this test takes none, so multimem itself is loaded and not run."""
+    x = torch.arange(32, dtype=torch.int32, device="cuda").view(torch.uint32)
+    assert torch.equal(multimem(x, on=0).view(torch.int32), x.view(torch.int32))
+
+
+def test_the_polynomial_example():
+    from polynomial import build_exponential
+
+    x = torch.linspace(-4, 4, 4096, device="cuda")
+    torch.testing.assert_close(build_exponential()(x), x.exp(), rtol=1e-5, atol=0)
