@@ -128,7 +128,7 @@ std::optional<Diagnostic> judge(const View& view, const isa::Mnemonic& mnemonic,
     if (const auto broken = broken_rule(view, match, instruction, excuses)) {
       return say(broken.code, place, cat('`', mnemonic.text, "`: ", broken.message), match.form);
     }
-    instruction.match = &match;
+    instruction.match = &match, instruction.groups = misfit.groups;
     return bad_guard(view, instruction, place);
   }
   if (barred) return say(barrier, place, describe_gate(target, mnemonic, *barred, barrier), barred->form);

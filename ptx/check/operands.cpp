@@ -465,7 +465,8 @@ Problem fit_operands(const View& view, const isa::Match& match, const ir::Instru
   if (match.groups == 1) return given == match.required ? fit_choice(judge, view, match, instruction, 1) : first;
   for (unsigned groups = match.groups;; groups = (groups - 1) & match.groups) {
     if ((groups & 1) == 1 && operands_of(match, groups) == given) {
-      const Problem problem = fit_choice(judge, view, match, instruction, groups);
+      Problem problem = fit_choice(judge, view, match, instruction, groups);
+      problem.groups = static_cast<std::uint8_t>(groups);
       if (!problem) return problem;
       const bool nearer = problem.operand == first.operand && first.code == Code::operand_kind;
       if (first.code == Code::operand_count || problem.operand > first.operand || nearer) first = problem;

@@ -73,6 +73,7 @@ struct Instruction {
   std::uint32_t first = 0;            // operands [first, first + count) of Function::operands
   std::uint32_t count = 0;
   Guard guard;
+  std::uint8_t groups = 1;  // of the match: which groups of optional operands there are; set with it
 };
 
 struct Variable {

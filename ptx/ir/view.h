@@ -33,6 +33,7 @@ struct Problem {
   int operand = -1;  // from 0; which one of the instruction's
   const isa::Pattern* pattern = nullptr;
   const Operand* given = nullptr;
+  std::uint8_t groups = 1;  // where they fit: which groups of optional operands there are, as in Match::groups
   explicit operator bool() const { return code != Code{}; }
 };
 

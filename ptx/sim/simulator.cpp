@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "ptx/base/text.h"
+#include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/machine/decode.h"
@@ -71,7 +72,8 @@ class SimulatedProgram final : public launch::Program {
                   .grid = record.grid,
                   .block = record.block,
                   .cluster = record.cluster,
-                  .dynamic_shared = record.dynamic_shared};
+                  .dynamic_shared = record.dynamic_shared,
+                  .observer = options.observer};
     std::vector<std::vector<std::uint8_t>> shadows;
     place_memory(launch, record, parameters, buffers, shadows);
     run_clusters(launch);
@@ -108,8 +110,9 @@ class SimulatedProgram final : public launch::Program {
     const std::uint64_t count = launch.grid.count() / launch.cluster.count();
     const std::uint32_t machine = std::max(1u, std::thread::hardware_concurrency());
     const std::uint64_t cores =
-        program_->communicates ? 1
-                               : std::min<std::uint64_t>(launch.options.cores ? launch.options.cores : machine, count);
+        program_->communicates || launch.observer
+            ? 1
+            : std::min<std::uint64_t>(launch.options.cores ? launch.options.cores : machine, count);
     std::atomic<std::uint64_t> next{0};
     auto work = [&] { program_->communicates ? take_turns(launch, count) : one_by_one(launch, next, count); };
     std::vector<std::thread> threads;
@@ -174,8 +177,9 @@ Simulator& simulator() {
 Expected<std::shared_ptr<launch::Program>> Simulator::prepare(std::string_view ptx, const launch::Record& record) {
   const syntax::Parsed parsed = syntax::parse(std::string(ptx));
   if (has_error(parsed.diagnostics)) return parsed.diagnostics;
-  const ir::Lowered lowered = ir::lower(parsed.tree);
+  ir::Lowered lowered = ir::lower(parsed.tree);
   if (has_error(lowered.diagnostics)) return lowered.diagnostics;
+  if (Diagnostics wrong = check::check(lowered.module); has_error(wrong)) return wrong;
   auto program = decode(lowered.module, record.entry, record.lines);
   if (!program) return program.why();
   return std::shared_ptr<launch::Program>(std::make_shared<SimulatedProgram>(std::move(*program), settings_));

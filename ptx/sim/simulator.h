@@ -10,11 +10,14 @@
 
 namespace ptx::sim {
 
+class Observer;
+
 struct Options {
   std::uint32_t cores = 0;            // 0: all of the machine. CTAs that may talk to each other always run on one
   std::uint64_t budget = 1ull << 27;  // instructions of warps that one cluster may execute
   std::uint64_t seed = 0;             // other schedules of warps and fragments; 0: the plain one
   bool uninitialised = true;          // report reads of registers and memory that nothing wrote
+  Observer* observer = nullptr;       // is told of every access (watch/observer.h); the run then takes one core
 };
 
 struct Statistics {

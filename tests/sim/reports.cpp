@@ -85,7 +85,7 @@ TEST_CASE("barriers") {
          kernel("setp.ge.u32 %p1, %r1, 16;\n@%p1 bra A;\nbar.sync 0;\nbra B;\nA:\nbar.sync 0;\nB:"), shape(1, 32),
          {"lanes 0-15", "lanes 16-31"});
   expect(Code::barrier_misuse, kernel("mov.u32 %r3, 17;\nbar.sync %r3;"), shape(1, 32), {"barrier 17"});
-  expect(Code::barrier_misuse, kernel("bar.sync 0, 33;"), shape(1, 32), {"33"});
+  expect(Code::barrier_misuse, kernel("mov.u32 %r3, 33;\nbar.sync 0, %r3;"), shape(1, 32), {"33"});
   expect(Code::bad_member_mask, kernel("bar.warp.sync 1;"), shape(1, 2), {"thread (1,0,0)"});
   const auto exited = sim_test::run(
       kernel("setp.ge.u32 %p1, %r1, 32;\n@%p1 exit;\nbar.sync 0;\nst.global.u32 [%rd1], %r1;"), shape(1, 64));
@@ -107,8 +107,10 @@ TEST_CASE("control") {
 }
 
 TEST_CASE("what cannot run") {
-  expect(Code::cannot_simulate, kernel("fence.proxy.async;\nwgmma.fence.sync.aligned;"), shape(1, 1),
-         {"wgmma.fence.sync.aligned"});
+  expect(Code::cannot_simulate, kernel("createpolicy.range.global.L2::evict_last.b64 %rd2, [%rd1], 64, 64;"),
+         shape(1, 1), {"createpolicy.range"});
+  // What check refuses does not run: decode reads operands by what check found.
+  expect(Code::operand_type, kernel("add.u32 %r3, %r1, %rd1;"), shape(1, 1));
   sim_test::Fixture f = shape(1, 1);
   f.entry = "other";
   expect(Code::no_such_entry, kernel(""), f, {"`other`", "`k`"});

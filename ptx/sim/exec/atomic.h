@@ -55,8 +55,7 @@ struct Add {
       return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) + static_cast<std::make_unsigned_t<T>>(b));
     } else if constexpr (std::is_same_v<T, f32>) {
       // 9.7.13.5: in global memory subnormals are flushed, in shared memory they are not.
-      const bool ftz = !op.mods.noftz && op.space != isa::Space::shared && op.space != isa::Space::shared_cta &&
-                       op.space != isa::Space::shared_cluster;
+      const bool ftz = !op.mods.noftz && !is_shared(op.operands[op.destinations].space);
       return finish(add(flush(old, ftz), flush(b, ftz), Rounding::rn), Mods{.ftz = ftz});
     } else {
       return finish(add(old, b, Rounding::rn), Mods{});
@@ -94,30 +93,35 @@ void write_cell(Warp& w, const Operand& o, int lane, T value) {
 
 // atom: d, [a], b{, c}. `returns` is false for red.
 template <class T, class F, bool returns>
-void update(Warp& w, const Op& op, Mask active) {
-  Where where;
-  const Operand* s = op.operands + op.destinations;
-  if (!locate(w, op, s[0], active, op.vector * sizeof(T), Access::update, where)) return;
-  const bool swaps = std::is_same_v<F, CompareAndSwap>;
-  for (int lane = 0; lane < lanes; ++lane) {
-    if (!(active >> lane & 1)) continue;
-    for (int v = 0; v < op.vector; ++v) {
-      auto* at = reinterpret_cast<std::byte*>(where.at[lane]) + v * sizeof(T);
-      T old;
-      std::memcpy(&old, at, sizeof old);
-      const T b = read_cell<T>(w, s[1 + v], lane);
-      const T fresh = apply_each<T, F>(old, b, swaps ? read_cell<T>(w, s[2], lane) : b, op);
-      std::memcpy(at, &fresh, sizeof fresh);
-      if (returns && !op.operands[v].absent) write_cell(w, op.operands[v], lane, old);
+struct Update {
+  template <class Engine>
+  static void run(Warp& w, const Op& op, Mask active) {
+    Where where;
+    const Operand* s = op.operands + op.destinations;
+    const int count = s[1].count;
+    const auto bytes = static_cast<unsigned>(count * sizeof(T));
+    if (!access<Engine>(w, op, s[0], active, bytes, Access::update, where)) return;
+    const bool swaps = std::is_same_v<F, CompareAndSwap>;
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (!(active >> lane & 1)) continue;
+      for (int v = 0; v < count; ++v) {
+        auto* at = reinterpret_cast<std::byte*>(where.at[lane]) + v * sizeof(T);
+        T old;
+        std::memcpy(&old, at, sizeof old);
+        const T b = read_cell<T>(w, s[1 + v], lane);
+        const T fresh = apply_each<T, F>(old, b, swaps ? read_cell<T>(w, s[2], lane) : b, op);
+        std::memcpy(at, &fresh, sizeof fresh);
+        if (returns && !op.operands[v].absent) write_cell(w, op.operands[v], lane, old);
+      }
     }
   }
-}
+};
 
 template <class F, bool returns, class... Ts>
 Bound bind_types(const isa::Match& m) {
   using namespace lane_detail;
   Bound b = with_type(value_type(m), []<class T>() -> Bound {
-    if constexpr (OneOf<T, Ts...>) return {.run = &update<T, F, returns>, .whole_warp = true};
+    if constexpr (OneOf<T, Ts...>) return {.run = handlers<Update<T, F, returns>>(), .whole_warp = true};
     return {};
   });
   const isa::Space space = m.space();

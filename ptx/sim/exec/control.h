@@ -30,8 +30,7 @@ inline void branch_indexed(Warp& w, const Op& op, Mask active) {
     }
     left &= ~same;
     if (!left && same == w.current.mask) break;
-    w.others.push_back({table[last], same, Fragment::State::ready, 0, w.current.turn, w.current.frame});
-    w.current.mask &= ~same;
+    w.part(same, table[last]);
     w.event = Event::reschedule;
     if (!left) return;
   }
@@ -62,8 +61,7 @@ inline void call(Warp& w, const Op& op, Mask active) {
     if ((active >> i & 1) && pointer(i) == pointer(first)) same |= Mask{1} << i;
   }
   if (const Mask rest = active & ~same) {
-    w.others.push_back({w.pc - 1, rest, Fragment::State::ready, 0, w.current.turn, w.current.frame});
-    w.current.mask &= ~rest;
+    w.part(rest, w.pc - 1);
   }
   w.call(op, same, w.cta.launch.program.functions[index]);
 }

@@ -16,9 +16,9 @@ struct Cell {
   bool sign = false;  // how a narrower result fills a wider register
 };
 
-// A handler and the cells that it reads and writes. `run` is null where the body does not take these types.
+// A handler and the cells that it reads and writes. `run` is empty where the body does not take these types.
 struct Bound {
-  Handler run = nullptr;
+  Handlers run{};
   std::uint8_t destinations = 0, sources = 0;
   Cell cells[8]{};            // destinations first
   bool whole_warp = false;    // binds its operands itself: `cells` are what the registers have

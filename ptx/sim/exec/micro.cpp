@@ -17,7 +17,7 @@ void convert(Warp& w, const Op& op, Mask active, F f) {
 template <class T>
 void frame_address(Warp& w, const Op& op, Mask active) {
   T out[lanes];
-  for (T& lane : out) lane = static_cast<T>(w.current.frame->local_base + static_cast<u64>(op.offset));
+  for (T& lane : out) lane = static_cast<T>(w.current.frame->local_base + static_cast<u64>(op.immediate));
   lane_detail::keep(reinterpret_cast<T*>(w.row_to_write(op.operands[0])), out, active);
 }
 
@@ -27,7 +27,7 @@ void index_address(Warp& w, const Op& op, Mask active) {
   const auto* index = reinterpret_cast<const T*>(w.row(op.operands[2]));
   u64 out[lanes];
   for (int i = 0; i < lanes; ++i)
-    out[i] = base[i] + u64{static_cast<u32>(index[i] + static_cast<T>(op.offset))} * op.target;
+    out[i] = base[i] + u64{static_cast<u32>(index[i] + static_cast<T>(op.immediate))} * op.target;
   lane_detail::keep(reinterpret_cast<u64*>(w.row_to_write(op.operands[0])), out, active);
 }
 
@@ -43,7 +43,7 @@ void extend_signed(Warp& w, const Op& op, Mask active) {
   convert<u64, u32>(w, op, active, [](u32 x) { return static_cast<u64>(static_cast<s64>(static_cast<s32>(x))); });
 }
 void add_offset(Warp& w, const Op& op, Mask active) {
-  convert<u64, u64>(w, op, active, [&](u64 x) { return x + static_cast<u64>(op.offset); });
+  convert<u64, u64>(w, op, active, [&](u64 x) { return x + static_cast<u64>(op.immediate); });
 }
 void index_address_32(Warp& w, const Op& op, Mask active) { index_address<u32>(w, op, active); }
 void index_address_64(Warp& w, const Op& op, Mask active) { index_address<u64>(w, op, active); }

@@ -8,8 +8,8 @@ namespace ptx::sim {
 void narrow(Warp& w, const Op& op, Mask active);           // 64 -> 32 bits
 void extend_unsigned(Warp& w, const Op& op, Mask active);  // 32 -> 64 bits
 void extend_signed(Warp& w, const Op& op, Mask active);
-void add_offset(Warp& w, const Op& op, Mask active);  // Op::offset, 64 bits
-// base + u32(index + Op::offset) * Op::target, by the index's width
+void add_offset(Warp& w, const Op& op, Mask active);  // Op::immediate, 64 bits
+// base + u32(index + Op::immediate) * Op::target, by the index's width
 void index_address_32(Warp& w, const Op& op, Mask active);
 void index_address_64(Warp& w, const Op& op, Mask active);
 void frame_address_32(Warp& w, const Op& op, Mask active);

@@ -1,4 +1,4 @@
-// Bodies of ptx/isa/forms/move.def: registers, memory, addresses. Memory accesses go through locate(); cache hints mean
+// Bodies of ptx/isa/forms/move.def: registers, memory, addresses. Memory accesses go through access(); cache hints mean
 // nothing here.
 #pragma once
 
@@ -41,17 +41,21 @@ void load_element(Warp& w, const Operand& d, const Where& where, unsigned offset
 }
 
 template <class M>
-void load(Warp& w, const Op& op, Mask active) {
-  Where where;
-  if (!locate(w, op, op.operands[op.destinations], active, op.vector * sizeof(M), Access::read, where)) return;
-  for (unsigned v = 0; v < op.vector; ++v) {
-    const Operand& d = op.operands[v];
-    if (d.absent) continue;
-    if (d.cell == 4) load_element<M, u32>(w, d, where, v * sizeof(M), active);
-    if (d.cell == 8) load_element<M, u64>(w, d, where, v * sizeof(M), active);
-    if (d.cell == 16) load_element<M, b128>(w, d, where, v * sizeof(M), active);
+struct Load {
+  template <class Engine>
+  static void run(Warp& w, const Op& op, Mask active) {
+    Where where;
+    const unsigned count = op.operands[0].count;
+    if (!access<Engine>(w, op, op.operands[op.destinations], active, count * sizeof(M), Access::read, where)) return;
+    for (unsigned v = 0; v < count; ++v) {
+      const Operand& d = op.operands[v];
+      if (d.absent) continue;
+      if (d.cell == 4) load_element<M, u32>(w, d, where, v * sizeof(M), active);
+      if (d.cell == 8) load_element<M, u64>(w, d, where, v * sizeof(M), active);
+      if (d.cell == 16) load_element<M, b128>(w, d, where, v * sizeof(M), active);
+    }
   }
-}
+};
 
 template <class M, class Cells>
 void store_element(Warp& w, const Operand& s, const Where& where, unsigned offset, Mask active) {
@@ -64,41 +68,36 @@ void store_element(Warp& w, const Operand& s, const Where& where, unsigned offse
 }
 
 template <class M>
-void store(Warp& w, const Op& op, Mask active) {
-  Where where;
-  if (!locate(w, op, op.operands[0], active, op.vector * sizeof(M), Access::write, where)) return;
-  for (unsigned v = 0; v < op.vector; ++v) {
-    const Operand& s = op.operands[1 + v];
-    if (s.absent) continue;
-    if (s.cell == 4) store_element<M, u32>(w, s, where, v * sizeof(M), active);
-    if (s.cell == 8) store_element<M, u64>(w, s, where, v * sizeof(M), active);
-    if (s.cell == 16) store_element<M, b128>(w, s, where, v * sizeof(M), active);
+struct Store {
+  template <class Engine>
+  static void run(Warp& w, const Op& op, Mask active) {
+    Where where;
+    const unsigned count = op.operands[1].count;
+    if (!access<Engine>(w, op, op.operands[0], active, count * sizeof(M), Access::write, where)) return;
+    for (unsigned v = 0; v < count; ++v) {
+      const Operand& s = op.operands[1 + v];
+      if (s.absent) continue;
+      if (s.cell == 4) store_element<M, u32>(w, s, where, v * sizeof(M), active);
+      if (s.cell == 8) store_element<M, u64>(w, s, where, v * sizeof(M), active);
+      if (s.cell == 16) store_element<M, b128>(w, s, where, v * sizeof(M), active);
+    }
   }
-}
+};
 
 // The memory type: integers by sign and width, everything else by its bits.
 template <template <class> class F>
-Handler by_memory_type(isa::Type type) {
+Handlers by_memory_type(isa::Type type) {
   const isa::TypeInfo& info = isa::info(type);
   const bool sign = info.kind == isa::TypeKind::signed_;
   switch (info.bits) {
-    case 8: return sign ? F<s8>::run : F<u8>::run;
-    case 16: return sign ? F<s16>::run : F<u16>::run;
-    case 32: return sign ? F<s32>::run : F<u32>::run;
-    case 64: return F<u64>::run;
-    case 128: return F<b128>::run;
-    default: return nullptr;
+    case 8: return sign ? handlers<F<s8>>() : handlers<F<u8>>();
+    case 16: return sign ? handlers<F<s16>>() : handlers<F<u16>>();
+    case 32: return sign ? handlers<F<s32>>() : handlers<F<u32>>();
+    case 64: return handlers<F<u64>>();
+    case 128: return handlers<F<b128>>();
+    default: return {};
   }
 }
-template <class M>
-struct Load {
-  static constexpr Handler run = &load<M>;
-};
-template <class M>
-struct Store {
-  static constexpr Handler run = &store<M>;
-};
-
 // Accesses through which CTAs may wait for each other.
 inline bool communicates(const isa::Match& m) {
   return (m.has("volatile") || m.has("relaxed") || m.has("acquire") || m.has("release") || m.has("mmio")) &&
@@ -136,22 +135,22 @@ inline void write_cell(Warp& w, const Operand& o, int lane, unsigned __int128 va
 }
 // mov.b64 d, {a, b}: the first element is in the low bits. `element` is the width of the whole.
 inline void pack(Warp& w, const Op& op, Mask active) {
-  const int bits = op.element * 8 / op.vector;
+  const int count = op.operands[1].count, bits = op.element * 8 / count;
   const unsigned __int128 mask = (static_cast<unsigned __int128>(1) << bits) - 1;
   for (int lane = 0; lane < lanes; ++lane) {
     if (!(active >> lane & 1)) continue;
     unsigned __int128 all = 0;
-    for (int i = 0; i < op.vector; ++i) all |= (read_cell(w, op.operands[1 + i], lane) & mask) << (i * bits);
+    for (int i = 0; i < count; ++i) all |= (read_cell(w, op.operands[1 + i], lane) & mask) << (i * bits);
     write_cell(w, op.operands[0], lane, all);
   }
 }
 inline void unpack(Warp& w, const Op& op, Mask active) {
-  const int bits = op.element * 8 / op.vector;
+  const int count = op.operands[0].count, bits = op.element * 8 / count;
   const unsigned __int128 mask = (static_cast<unsigned __int128>(1) << bits) - 1;
   for (int lane = 0; lane < lanes; ++lane) {
     if (!(active >> lane & 1)) continue;
     const unsigned __int128 all = read_cell(w, op.operands[op.destinations], lane);
-    for (int i = 0; i < op.vector; ++i) write_cell(w, op.operands[i], lane, all >> (i * bits) & mask);
+    for (int i = 0; i < count; ++i) write_cell(w, op.operands[i], lane, all >> (i * bits) & mask);
   }
 }
 

@@ -31,7 +31,7 @@ void barrier(Warp& w, const Op& op, Mask active) {
                    cat("gives a count of ", threads, " threads, which is no multiple of the warp size"));
   }
   const Mask predicate = reduces ? w.predicate(s[2]) : 0;
-  if (!arrives) w.park(active, Fragment::State::barrier, static_cast<u8>(number));
+  if (!arrives) w.park(active, {Wait::Kind::barrier, number});
   w.cta.arrive(w, active, number, threads, reduces, predicate, first);
 }
 template <bool arrives, bool reduces>
@@ -46,7 +46,7 @@ inline void bar_warp(Warp& w, const Op& op, Mask active) {
 
 inline void cluster_arrive(Warp& w, const Op&, Mask active) { w.cta.cluster.cluster_arrive(active); }
 inline void cluster_wait(Warp& w, const Op&, Mask active) {
-  w.park(active, Fragment::State::cluster_barrier);
+  w.park(active, {Wait::Kind::cluster_barrier});
   w.cta.cluster.settle_cluster_barrier();
 }
 

@@ -49,6 +49,23 @@ SlotTypes slot_types(const isa::Match& match) {
   return types;
 }
 
+Manner manner(const isa::Match& match) {
+  Manner m;
+  const std::string_view opcode = match.form->text(match.form->opcode);
+  const bool atomic = opcode == "atom" || opcode == "red";
+  m.order = match.has("sc")                                                                ? Order::sc
+            : match.has("acq_rel")                                                         ? Order::acq_rel
+            : match.has("acquire")                                                         ? Order::acquire
+            : match.has("release")                                                         ? Order::release
+            : match.has("relaxed") || match.has("volatile") || match.has("mmio") || atomic ? Order::relaxed
+                                                                                           : Order::weak;
+  m.scope = match.has("sys") || match.has("volatile") ? Scope::sys
+            : match.has("cluster")                    ? Scope::cluster
+            : match.has("cta")                        ? Scope::cta
+                                                      : Scope::gpu;
+  return m;
+}
+
 isa::Type value_type(const isa::Match& match) {
   if (match.type() != isa::Type::none) return match.type();
   for (const isa::Modifier& modifier : match.form->modifiers) {

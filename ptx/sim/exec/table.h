@@ -8,4 +8,7 @@ namespace ptx::sim {
 
 Bound bind(const isa::Match& match);
 
+// How the accesses of a match are ordered; what it leaves out is what the manual says of its opcode.
+Manner manner(const isa::Match& match);
+
 }  // namespace ptx::sim

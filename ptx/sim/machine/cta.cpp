@@ -78,8 +78,8 @@ void Cta::settle(std::uint32_t number) {
   for (const auto& w : warps) {
     w->counted &= ~(1u << number);
     for (Fragment& f : w->others) {
-      if (f.state != Fragment::State::barrier || f.barrier != number) continue;
-      f.state = Fragment::State::ready;
+      if (f.wait != Wait{Wait::Kind::barrier, number}) continue;
+      f.wait = {};
       if (b.reduces) deliver(*w, f, b);
     }
   }
@@ -135,7 +135,7 @@ void Cluster::settle_cluster_barrier() {
     for (const auto& w : cta->warps) {
       alive += static_cast<std::uint32_t>(std::popcount(w->live));
       for (const Fragment& f : w->others) {
-        if (f.state == Fragment::State::cluster_barrier) waiting += static_cast<std::uint32_t>(std::popcount(f.mask));
+        if (f.wait.kind == Wait::Kind::cluster_barrier) waiting += static_cast<std::uint32_t>(std::popcount(f.mask));
       }
     }
   }
@@ -144,7 +144,7 @@ void Cluster::settle_cluster_barrier() {
   for (const auto& cta : ctas) {
     for (const auto& w : cta->warps) {
       for (Fragment& f : w->others) {
-        if (f.state == Fragment::State::cluster_barrier) f.state = Fragment::State::ready;
+        if (f.wait.kind == Wait::Kind::cluster_barrier) f.wait = {};
       }
     }
   }
@@ -188,7 +188,7 @@ void Cluster::report_stuck() {
   bool diverged = false;
   for (const auto& cta : ctas) {
     for (const auto& w : cta->warps) {
-      for (const Fragment& f : w->others) diverged = diverged || f.state == Fragment::State::converging;
+      for (const Fragment& f : w->others) diverged = diverged || f.wait.kind == Wait::Kind::lanes;
     }
   }
   const Warp* first = nullptr;
@@ -196,12 +196,12 @@ void Cluster::report_stuck() {
   for (const auto& cta : ctas) {
     for (const auto& w : cta->warps) {
       for (const Fragment& f : w->others) {
-        if (!at && f.mask && (!diverged || f.state == Fragment::State::converging)) first = w.get(), at = &f;
+        if (!at && f.mask && (!diverged || f.wait.kind == Wait::Kind::lanes)) first = w.get(), at = &f;
       }
     }
   }
   PTX_CHECK(at, "a warp that lives has fragments");
-  const std::uint32_t pc = at->state == Fragment::State::converging ? at->pc : at->pc - 1;
+  const std::uint32_t pc = at->wait.kind == Wait::Kind::lanes ? at->pc : at->pc - 1;
   launch.report(index, describe_fault(*first, diverged ? Code::divergent_barrier : Code::barrier_deadlock, pc,
                                       std::countr_zero(at->mask),
                                       diverged ? "waits here for threads of its warp that do not come"
@@ -215,7 +215,7 @@ void Cluster::report_budget() {
       if (!w->live || !w->runnable()) continue;
       const Fragment* at = w->current.mask ? &w->current : nullptr;
       for (const Fragment& f : w->others) {
-        if (!at && f.state == Fragment::State::ready) at = &f;
+        if (!at && f.ready()) at = &f;
       }
       const std::uint32_t pc = at == &w->current ? w->pc : at->pc;
       launch.report(index,

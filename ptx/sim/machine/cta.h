@@ -20,6 +20,7 @@ struct Launch {
   const Options& options;
   launch::Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0;
+  Observer* observer = nullptr;  // of the watched engine; it is told from one core
   GlobalMemory memory{};
   std::vector<Line> parameters{};  // the block; tensor maps in it are aligned to 64 bytes
 

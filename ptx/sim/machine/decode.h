@@ -1,4 +1,5 @@
-// From ir to a Program: an entry and every function that it can reach become instructions with bound handlers.
+// From ir to a Program: an entry and every function that it can reach become instructions with bound handlers. The
+// module has passed check, whose matches are what the operands are read by.
 #pragma once
 
 #include "ptx/sim/machine/code.h"

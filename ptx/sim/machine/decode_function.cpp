@@ -36,10 +36,6 @@ std::uint64_t bits_of(const ir::Operand& o, isa::Type type) {
   return o.bits;
 }
 
-bool is_shared(isa::Space s) {
-  return s == isa::Space::shared || s == isa::Space::shared_cta || s == isa::Space::shared_cluster;
-}
-
 }  // namespace
 
 Operand Constants::row(std::uint64_t value, std::uint8_t cell) {
@@ -239,7 +235,6 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   const bool mapped = line < lines_.size() && lines_[line].line != 0;
   Use use{i, i.mnemonic->text, mapped ? lines_[line] : statement.place, block, {}, false, 0};
   const Selection selection = select(f_, i);
-  if (!selection.match) return refuse(use.place, cat("`", i.mnemonic->text, "` is no instruction with these operands"));
   const Bound bound = bind(*selection.match);
   if (!bound.run) {
     return refuse(use.place, cat("`", i.mnemonic->text, "` does not run on the simulator",
@@ -256,6 +251,7 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.converge = bound.converge;
   op.aligned = bound.aligned;
   op.type = value_type(*selection.match);
+  op.manner = manner(*selection.match);
   op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
   program_.communicates |= bound.communicates;
   if (i.mnemonic->is(isa::Trait::branches)) return control_operands(use, selection, op);
@@ -290,34 +286,35 @@ void FunctionDecoder::lane_operands(Use& use, const Selection& selection, const 
     emit(use, {.run = e.sign ? &extend_signed : &extend_unsigned}, {e.to}, {e.from});
 }
 
-// Destinations, then sources, vectors spread out; an address is its base.
+// Destinations, then sources, vectors spread out; an address is its base, with its space and displacement.
 void FunctionDecoder::warp_operands(Use& use, const Selection& selection, Op& op) {
   std::vector<Operand> destinations, sources;
   for (const Placed& p : selection.operands) {
     const bool is_destination = p.pattern->row->destination;
     const std::uint8_t cell = p.pattern->type == isa::Type::none ? 4 : cell_of(p.pattern->type);
-    if (p.pattern->kind == isa::OperandKind::address) {
-      sources.push_back(address(use, *p.operand, p.pattern->space, op));
+    if (p.pattern->kind == isa::OperandKind::address && p.operand) {
+      sources.push_back(address(use, *p.operand, p.pattern->space));
       continue;
     }
+    std::vector<Operand>& list = is_destination ? destinations : sources;
+    const std::size_t first = list.size();
     auto one = [&](const ir::Operand* o) {
       if (is_destination) {
-        destinations.push_back(destination(use, o, cell, false, nullptr));
+        list.push_back(destination(use, o, cell, false, nullptr));
       } else if (!o) {
-        sources.push_back(constants_.row(0, cell));
-        sources.back().absent = true;
+        list.push_back(constants_.row(0, cell));
+        list.back().absent = true;
       } else {
-        sources.push_back(source(use, *o, p.pattern->type, p.pattern->wider || p.pattern->row->pack ? 0xff : cell));
+        list.push_back(source(use, *o, p.pattern->type, p.pattern->wider || p.pattern->row->pack ? 0xff : cell));
       }
     };
     if (p.operand && p.operand->kind == ir::Operand::Kind::vector) {
-      op.vector = static_cast<std::uint8_t>(p.operand->child_count);
       for (const ir::Operand& child : f_.children(*p.operand)) one(&child);
     } else if (p.operand && (p.pattern->length > 1 || p.pattern->row->pack) &&
                p.operand->kind != ir::Operand::Kind::sink) {
       const bool is_register = p.operand->kind == ir::Operand::Kind::reg;
-      op.vector = is_register ? f_.registers[p.operand->id].vector : 4;
-      for (std::uint8_t c = 0; c < op.vector; ++c) {
+      const std::uint8_t count = is_register ? f_.registers[p.operand->id].vector : 4;
+      for (std::uint8_t c = 0; c < count; ++c) {
         ir::Operand component = *p.operand;
         component.component = c;
         one(&component);
@@ -325,6 +322,7 @@ void FunctionDecoder::warp_operands(Use& use, const Selection& selection, Op& op
     } else {
       one(p.operand);
     }
+    list[first].count = static_cast<std::uint8_t>(list.size() - first);
   }
   emit(use, op, destinations, sources);
 }
@@ -510,7 +508,7 @@ Operand FunctionDecoder::special(Use& use, std::string_view name, std::uint8_t c
 Operand FunctionDecoder::frame_address(Use& use, std::uint64_t offset, std::uint8_t cell) {
   if (f_.entry) return constants_.row(offset, cell);
   const Operand row = scratch(use, cell);
-  emit(use, {.run = cell == 8 ? &frame_address_64 : &frame_address_32, .offset = static_cast<std::int64_t>(offset)},
+  emit(use, {.run = cell == 8 ? &frame_address_64 : &frame_address_32, .immediate = static_cast<std::int64_t>(offset)},
        {row}, {});
   return row;
 }
@@ -528,7 +526,7 @@ Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::u
     case Resolved::Kind::parameter: {
       const Operand row = scratch(use, 8);
       const Operand base = special(use, "parameters", 8);
-      emit(use, {.run = &add_offset, .offset = static_cast<std::int64_t>(value)}, {row}, {base});
+      emit(use, {.run = &add_offset, .immediate = static_cast<std::int64_t>(value)}, {row}, {base});
       return cell == 8 ? row : narrowed(use, row);
     }
     case Resolved::Kind::none: break;
@@ -538,47 +536,48 @@ Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::u
 }
 
 // a[r+4]: the assembler takes the sum as an unsigned number of 32 bits and counts elements.
-Operand FunctionDecoder::element(Use& use, const ir::Operand& o, isa::Space space, Op& op) {
+Operand FunctionDecoder::element(Use& use, const ir::Operand& o, isa::Space space) {
   const auto parts = f_.children(o);
   ir::Operand base;
   base.kind = ir::Operand::Kind::address;
   base.id = o.id;
   base.child_count = 1;
-  const Operand from = address(use, base, space, op);
+  const Operand from = address(use, base, space);
   const Operand index = source(use, parts[1], isa::Type::none, 0xff);
-  const Operand sum = scratch(use, 8);
+  Operand sum = scratch(use, 8);
+  sum.space = from.space, sum.displacement = from.displacement;
   const Resolved array = resolve(Name::from_id(parts[0].id), use.block);
   emit(use,
-       {.run = index.cell == 8 ? &index_address_64 : &index_address_32, .target = array.element, .offset = o.value},
+       {.run = index.cell == 8 ? &index_address_64 : &index_address_32, .target = array.element, .immediate = o.value},
        {sum}, {from, index});
   return sum;
 }
 
-Operand FunctionDecoder::address(Use& use, const ir::Operand& o, isa::Space space, Op& op) {
-  if (o.kind == ir::Operand::Kind::element) return element(use, o, space, op);
-  op.space = space;
-  op.offset = o.value;
-  if (o.child_count == 0) return constants_.row(0, 8);
+Operand FunctionDecoder::address(Use& use, const ir::Operand& o, isa::Space space) {
+  if (o.kind == ir::Operand::Kind::element) return element(use, o, space);
+  auto in = [](isa::Space space, std::int64_t displacement, Operand row) {
+    row.space = space, row.displacement = displacement;
+    return row;
+  };
+  if (o.child_count == 0) return in(space, o.value, constants_.row(0, 8));
   const ir::Operand& base = f_.children(o)[0];
-  if (base.kind == ir::Operand::Kind::integer) return constants_.row(base.bits, 8);
+  if (base.kind == ir::Operand::Kind::integer) return in(space, o.value, constants_.row(base.bits, 8));
   if (base.kind != ir::Operand::Kind::symbol) {
     // An address of a parameter that was taken is generic: it may be of the entry's block or of a frame.
     if (space == isa::Space::param || space == isa::Space::param_entry || space == isa::Space::param_func) {
-      op.space = isa::Space::generic;
+      space = isa::Space::generic;
     }
-    return source(use, base, isa::Type::none, 0xff);
+    return in(space, o.value, source(use, base, isa::Type::none, 0xff));
   }
   const Resolved r = resolve(Name::from_id(base.id), use.block);
-  op.offset += base.value;
+  const std::int64_t displacement = o.value + base.value;
   switch (r.kind) {
-    case Resolved::Kind::local: op.space = isa::Space::local; return frame_address(use, r.value, 8);
+    case Resolved::Kind::local: return in(isa::Space::local, displacement, frame_address(use, r.value, 8));
     case Resolved::Kind::parameter:
-      op.space = isa::Space::param;
-      op.offset += static_cast<std::int64_t>(r.value);
-      return special(use, "parameters", 8);
+      return in(isa::Space::param, displacement + static_cast<std::int64_t>(r.value), special(use, "parameters", 8));
     default:
-      if (is_shared(r.space) && space == isa::Space::generic) op.space = r.space;
-      return symbol(use, Name::from_id(base.id), 0, 8);
+      if (is_shared(r.space) && space == isa::Space::generic) space = r.space;
+      return in(space, displacement, symbol(use, Name::from_id(base.id), 0, 8));
   }
 }
 

@@ -67,8 +67,8 @@ class FunctionDecoder {
 
   Operand source(Use& use, const ir::Operand& o, isa::Type type, std::uint8_t cell);
   Operand destination(Use& use, const ir::Operand* o, std::uint8_t cell, bool sign, std::vector<Extension>* extensions);
-  Operand address(Use& use, const ir::Operand& o, isa::Space space, Op& op);
-  Operand element(Use& use, const ir::Operand& o, isa::Space space, Op& op);
+  Operand address(Use& use, const ir::Operand& o, isa::Space space);
+  Operand element(Use& use, const ir::Operand& o, isa::Space space);
   Operand symbol(Use& use, Name name, std::int64_t offset, std::uint8_t cell);
   Operand special(Use& use, std::string_view name, std::uint8_t cell);
   Operand frame_address(Use& use, std::uint64_t offset, std::uint8_t cell);

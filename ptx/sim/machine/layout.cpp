@@ -18,8 +18,6 @@ std::uint32_t element_bytes(const ir::Variable& v) {
 
 constexpr std::uint64_t max_variable = 1ull << 30;  // bytes; more is a slip in a text
 
-bool is_shared(isa::Space s) { return s == isa::Space::shared || s == isa::Space::shared_cta; }
-
 // Reads the text of an initializer (manual 5.4.4) into bytes.
 class Initializer {
  public:

@@ -22,22 +22,66 @@ struct Warp;
 struct Op;
 using Handler = void (*)(Warp&, const Op&, Mask);
 
+// How a launch runs; a template parameter of handlers and of the loop that calls them. Plain checks bounds, alignment
+// and what was written. Watched also tells the launch's observer (watch/observer.h) what happens.
+struct Plain {
+  static constexpr bool watched = false;
+};
+struct Watched {
+  static constexpr bool watched = true;
+};
+
+// A handler for each engine; one that tells nothing is the same in both.
+struct Handlers {
+  Handler plain = nullptr, watched = nullptr;
+  constexpr Handlers() = default;
+  constexpr Handlers(Handler both) : plain(both), watched(both) {}
+  constexpr Handlers(Handler plain, Handler watched) : plain(plain), watched(watched) {}
+  constexpr explicit operator bool() const { return plain != nullptr; }
+  template <class Engine>
+  Handler of() const {
+    return Engine::watched ? watched : plain;
+  }
+};
+// F::run<Engine>, for both.
+template <class F>
+constexpr Handlers handlers() {
+  return {&F::template run<Plain>, &F::template run<Watched>};
+}
+
+// How an access is ordered, for whom, and through what (manual 8.4 to 8.6). .volatile is relaxed.sys.
+enum class Order : std::uint8_t { weak, relaxed, acquire, release, acq_rel, sc };
+enum class Scope : std::uint8_t { cta, cluster, gpu, sys };
+enum class Proxy : std::uint8_t { generic, async, tensormap };
+enum class Access : std::uint8_t { read, write, update };  // update: an atomic, which reads and writes
+struct Manner {
+  Order order = Order::weak;
+  Scope scope = Scope::gpu;
+  Proxy proxy = Proxy::generic;
+};
+
 enum class Bank : std::uint8_t { registers, constants, special };
 
 struct Operand {
   std::uint32_t offset = 0;  // bytes from the start of the bank
   std::uint32_t slot = 0;    // of the frame's initialised masks; 0: needs no look
   Bank bank = Bank::constants;
-  bool flip = false;      // a negated predicate
-  bool absent = false;    // a sink, or a part that was left out: rows of their own that nobody reads
-  std::uint8_t cell = 4;  // bytes of a lane: 4, 8, 16; 0 for a predicate
+  bool flip = false;                       // a negated predicate
+  bool absent = false;                     // a sink, or a part that was left out: rows of their own that nobody reads
+  std::uint8_t cell = 4;                   // bytes of a lane: 4, 8, 16; 0 for a predicate
+  std::uint8_t count = 1;                  // the first of a vector's operands: how many there are
+  isa::Space space = isa::Space::generic;  // of an address, as is
+  std::int64_t displacement = 0;           // immOff, bytes
 };
+
+// The operand behind `o` and the rest of its vector.
+inline const Operand* behind(const Operand* o) { return o + o->count; }
 
 // What a call passes and where.
 struct CallPlan;
 
 struct Op {
-  Handler run = nullptr;
+  Handlers run{};
   const Operand* operands = nullptr;  // destinations first
   Mods mods{};
   std::uint8_t destinations = 0, sources = 0;
@@ -45,11 +89,10 @@ struct Op {
   bool converge = false;                                  // waits until the lanes that it names are all here
   bool aligned = false;                                   // it names all that live
   std::uint8_t element = 0;                               // bytes of one element of a memory access
-  std::uint8_t vector = 1;                                // elements
-  isa::Space space = isa::Space::generic;
+  Manner manner{};                                        // of its accesses
   isa::Type type = isa::Type::none;
   std::uint32_t target = 0;  // pc of a branch, index of a table
-  std::int64_t offset = 0;   // of the address; or an immediate
+  std::int64_t immediate = 0;
   Operand guard{};
   const CallPlan* call = nullptr;
 };

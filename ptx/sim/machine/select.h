@@ -1,5 +1,5 @@
-// Which form of a mnemonic the operands of an instruction are for, and which operand stands for which of its patterns.
-// It takes any legal instruction to its form; it does not judge legality, that is `check`.
+// Which operand of an instruction stands for which pattern of its match. What fits is `check`'s finding: it has set the
+// match and the groups of optional operands that there are.
 #pragma once
 
 #include <vector>
@@ -14,10 +14,11 @@ struct Placed {
 };
 
 struct Selection {
-  const isa::Match* match = nullptr;  // nullptr: no form takes these operands
-  std::vector<Placed> operands;       // one for each pattern of the match
+  const isa::Match* match = nullptr;
+  std::vector<Placed> operands;  // one for each pattern of the match
 };
 
+// The instruction has a match.
 Selection select(const ir::Function& function, const ir::Instruction& instruction);
 
 }  // namespace ptx::sim

@@ -39,13 +39,13 @@ Warp::Warp(Cta& cta, std::uint32_t index, Mask present) : cta(cta), index(index)
   fill_special_rows(*this);
   const FunctionCode& entry = program.functions.front();
   local.resize(entry.local_bytes);
-  others.push_back({entry.first, present, Fragment::State::ready, 0, 0, std::make_shared<Frame>(entry, nullptr)});
+  others.push_back({entry.first, present, {}, 0, std::make_shared<Frame>(entry, nullptr)});
 }
 
 bool Warp::runnable() const {
   if (event == Event::fault) return false;
   if (current.mask) return true;
-  return std::any_of(others.begin(), others.end(), [](const Fragment& f) { return f.state == Fragment::State::ready; });
+  return std::any_of(others.begin(), others.end(), [](const Fragment& f) { return f.ready(); });
 }
 
 void Warp::adopt(std::size_t other) {
@@ -64,7 +64,7 @@ void Warp::adopt(std::size_t other) {
 void Warp::merge() {
   for (std::size_t i = 0; i < others.size();) {
     Fragment& f = others[i];
-    if (f.state == Fragment::State::ready && f.pc == pc && f.frame == current.frame) {
+    if (f.ready() && f.pc == pc && f.frame == current.frame) {
       current.mask |= f.mask;
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
@@ -83,7 +83,7 @@ bool Warp::pick(bool rotate) {
     return a_pc < b_pc;
   };
   for (std::size_t i = 0; i < others.size(); ++i) {
-    if (others[i].state != Fragment::State::ready) continue;
+    if (!others[i].ready()) continue;
     if (best == others.size() || before(others[i], others[i].pc, others[best], others[best].pc)) best = i;
   }
   if (best != others.size() && (!current.mask || before(others[best], others[best].pc, current, pc))) adopt(best);
@@ -96,7 +96,7 @@ bool Warp::pick(bool rotate) {
 std::uint32_t Warp::limit() const {
   std::uint32_t lowest = no_limit;
   for (const Fragment& f : others) {
-    if (f.state == Fragment::State::ready && f.pc > pc && f.frame->depth == current.frame->depth) {
+    if (f.ready() && f.pc > pc && f.frame->depth == current.frame->depth) {
       lowest = std::min(lowest, f.pc);
     }
   }
@@ -111,7 +111,8 @@ std::uint64_t Warp::run(std::uint64_t steps) {
     yields = false;
     if (!pick(rotate)) break;
     event = Event::none;
-    const std::uint64_t ran = run_fragment(std::min(steps - used, quantum - since_turn_));
+    const std::uint64_t left = std::min(steps - used, quantum - since_turn_);
+    const std::uint64_t ran = cta.launch.observer ? run_fragment<Watched>(left) : run_fragment<Plain>(left);
     since_turn_ += ran;
     used += ran;
   }
@@ -119,6 +120,7 @@ std::uint64_t Warp::run(std::uint64_t steps) {
   return used;
 }
 
+template <class Engine>
 std::uint64_t Warp::run_fragment(std::uint64_t steps) {
   const Op* const ops = cta.launch.program.ops.data();
   const std::uint32_t end = limit();
@@ -135,7 +137,7 @@ std::uint64_t Warp::run_fragment(std::uint64_t steps) {
     }
     if (op.converge && !gather(op, active)) break;
     if (op.checked && !check(op, active)) break;
-    op.run(*this, op, active);
+    op.run.of<Engine>()(*this, op, active);
     if (op.marked) {
       for (int i = 0; i < op.destinations; ++i) current.frame->initialised[op.operands[i].slot] |= active;
     }
@@ -179,34 +181,36 @@ bool Warp::gather(const Op& op, Mask& active) {
   if ((named & ~active) == 0) return true;
   Mask waiting = 0;
   for (const Fragment& f : others) {
-    if (f.state == Fragment::State::converging && f.pc == here && f.frame == current.frame) waiting |= f.mask;
+    if (f.wait.kind == Wait::Kind::lanes && f.pc == here && f.frame == current.frame) waiting |= f.mask;
   }
   const Mask all = active | waiting;
   if ((named_lanes(*this, op, all) & ~all) != 0) {
-    park(active, Fragment::State::converging);
+    park(active, {Wait::Kind::lanes});
     return false;
   }
   std::erase_if(others, [&](const Fragment& f) {
-    return f.state == Fragment::State::converging && f.pc == here && f.frame == current.frame;
+    return f.wait.kind == Wait::Kind::lanes && f.pc == here && f.frame == current.frame;
   });
   current.mask |= waiting;
   active = all;
   return true;
 }
 
-void Warp::park(Mask active, Fragment::State state, std::uint8_t barrier) {
-  const std::uint32_t at = state == Fragment::State::converging ? pc - 1 : pc;
-  others.push_back({at, active, state, barrier, current.turn, current.frame});
+void Warp::park(Mask active, Wait wait) {
+  const std::uint32_t at = wait.kind == Wait::Kind::lanes ? pc - 1 : pc;
+  others.push_back({at, active, wait, current.turn, current.frame});
+  current.mask &= ~active;
+  event = Event::reschedule;
+}
+
+void Warp::part(Mask active, std::uint32_t at) {
+  others.push_back({at, active, {}, current.turn, current.frame});
   current.mask &= ~active;
   event = Event::reschedule;
 }
 
 void Warp::branch(Mask taken, std::uint32_t target) {
-  if (taken != current.mask) {
-    others.push_back({pc, current.mask & ~taken, Fragment::State::ready, 0, current.turn, current.frame});
-    current.mask = taken;
-    event = Event::reschedule;
-  }
+  if (taken != current.mask) part(current.mask & ~taken, pc);
   pc = target;
 }
 
@@ -215,7 +219,7 @@ void Warp::exit(Mask leaving) {
   current.mask &= ~leaving;
   // Those who wait for lanes of their warp look again: the lanes that left are not waited for.
   for (Fragment& f : others) {
-    if (f.state == Fragment::State::converging) f.state = Fragment::State::ready;
+    if (f.wait.kind == Wait::Kind::lanes) f.wait = {};
   }
   event = Event::reschedule;
   cta.thread_exited(*this);
@@ -282,10 +286,7 @@ void Warp::call(const Op& op, Mask active, const FunctionCode& function) {
   for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
     pass(*this, *current.frame, plan.arguments[i], *frame, function.parameters[i], active);
   }
-  if (active != current.mask) {
-    others.push_back({pc, current.mask & ~active, Fragment::State::ready, 0, current.turn, current.frame});
-    current.mask = active;
-  }
+  if (active != current.mask) part(current.mask & ~active, pc);
   current.frame = std::move(frame);
   banks[static_cast<int>(Bank::registers)] = reinterpret_cast<std::byte*>(current.frame->registers.data());
   pc = function.first;
@@ -299,7 +300,7 @@ void Warp::leave(Mask active) {
   for (std::size_t i = 0; i < plan.results.size(); ++i) {
     pass(*this, *frame, frame->function.returns[i], *frame->parent, plan.results[i], active);
   }
-  others.push_back({frame->return_pc, active, Fragment::State::ready, 0, current.turn, frame->parent});
+  others.push_back({frame->return_pc, active, {}, current.turn, frame->parent});
   current.mask &= ~active;
   event = Event::reschedule;
 }

@@ -32,14 +32,26 @@ struct Frame {
   std::vector<Mask> initialised;  // by slot; [0] is full
 };
 
+// What a fragment waits for: an object of a kind. Whoever changes such an object releases those that wait for it.
+struct Wait {
+  enum class Kind : std::uint8_t {
+    none,             // it can run
+    lanes,            // the other lanes that the instruction at its pc names
+    barrier,          // `object`: its number in the CTA
+    cluster_barrier,  // the one of the cluster
+  };
+  Kind kind = Kind::none;
+  std::uint32_t object = 0;
+  bool operator==(const Wait&) const = default;
+};
+
 struct Fragment {
-  enum class State : std::uint8_t { ready, converging, barrier, cluster_barrier };
   std::uint32_t pc = 0;
   Mask mask = 0;
-  State state = State::ready;
-  std::uint8_t barrier = 0;  // where it waits
-  std::uint64_t turn = 0;    // when it last ran
+  Wait wait;
+  std::uint64_t turn = 0;  // when it last ran
   std::shared_ptr<Frame> frame;
+  bool ready() const { return wait.kind == Wait::Kind::none; }
 };
 
 enum class Event : std::uint8_t { none, reschedule, fault };
@@ -59,8 +71,10 @@ struct Warp {
   void exit(Mask leaving);
   void call(const Op& op, Mask active, const FunctionCode& function);
   void leave(Mask active);  // ret
+  // Takes active lanes out of the running fragment; they go on at `at`.
+  void part(Mask active, std::uint32_t at);
   // Takes active lanes out of the running fragment; they wait at the next instruction until they are released.
-  void park(Mask active, Fragment::State state, std::uint8_t barrier = 0);
+  void park(Mask active, Wait wait);
   // Ends the launch. `what` follows the name of the thread: "reads 4 bytes ...".
   void fault(Code code, int lane, std::string what, std::vector<std::string> notes = {});
 
@@ -88,6 +102,7 @@ struct Warp {
   bool gather(const Op& op, Mask& active);
   bool check(const Op& op, Mask active);
   bool check_operand(const Operand& o, Mask active);
+  template <class Engine>
   std::uint64_t run_fragment(std::uint64_t steps);
   std::uint64_t turns_ = 0, since_turn_ = 0;
 };

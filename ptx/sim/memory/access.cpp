@@ -18,10 +18,12 @@ const char* verb(Access access) {
 struct Request {
   Warp& w;
   const Op& op;
+  isa::Space space;
   Mask active;
   unsigned bytes;
   Access access;
   Where& where;
+  Observer* observer;                   // nullptr: nobody watches
   u64 low = ~0ull, high = 0, bits = 0;  // of the addresses
 
   std::string text(u64 address, std::string_view what) const {
@@ -44,6 +46,13 @@ struct Request {
       }
     }
     return false;
+  }
+  // Before addresses become the host's: `mask` has the bits of an address that are the offset.
+  void tell(isa::Space space, const void* memory, u64 mask) const {
+    for (int i = 0; i < lanes; ++i) {
+      if (!(active >> i & 1)) continue;
+      observer->accessed({&w, i, w.pc - 1}, {space, memory, where.at[i] & mask, bytes}, access, op.manner);
+    }
   }
   void scan() {
     const u64 first = where.at[std::countr_zero(active)];
@@ -109,6 +118,7 @@ bool shared(Request& r) {
   }
   const auto base = reinterpret_cast<u64>(memory.bytes.data());
   if (!shadow(r, cells, [](const Request& r, int lane) { return r.where.at[lane] & shared_offset_mask; })) return true;
+  if (r.observer) r.tell(isa::Space::shared_cta, cta, shared_offset_mask);
   for (u64& at : r.where.at) at = base + (at & shared_offset_mask);
   return true;
 }
@@ -125,6 +135,7 @@ void local(Request& r) {
     cells[i] = memory.shadow.data() + static_cast<u64>(i) * memory.stride + (r.where.at[i] & ~window_mask);
   }
   if (!shadow(r, cells, [](const Request& r, int lane) { return r.where.at[lane] & ~window_mask; })) return;
+  if (r.observer) r.tell(isa::Space::local, &r.w, ~window_mask);
   const auto base = reinterpret_cast<u64>(memory.bytes.data());
   for (int i = 0; i < lanes; ++i) {
     r.where.at[i] = base + static_cast<u64>(i) * memory.stride + (r.where.at[i] & ~window_mask);
@@ -169,13 +180,15 @@ bool global(Request& r, bool one_by_one) {
     return true;
   }
   r.w.recent = range;
-  if (range_holds(r, *range) && range->shadow) global_shadow(r, *range);
+  if (!range_holds(r, *range) || (range->shadow && !global_shadow(r, *range))) return true;
+  const auto space = range->constant ? isa::Space::const_ : range->parameter ? isa::Space::param : isa::Space::global;
+  if (r.observer) r.tell(space, nullptr, ~0ull);
   return true;
 }
 
 bool dispatch(Request& r, bool one_by_one) {
   using isa::Space;
-  switch (r.op.space) {
+  switch (r.space) {
     case Space::shared:
     case Space::shared_cta:
     case Space::shared_cluster: return shared(r);
@@ -193,8 +206,11 @@ bool dispatch(Request& r, bool one_by_one) {
 
 }  // namespace
 
-bool locate(Warp& w, const Op& op, const Operand& base, Mask active, unsigned bytes, Access access, Where& where) {
-  const u64 offset = static_cast<u64>(op.offset);
+template <class Engine>
+bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned bytes, Access kind, Where& where) {
+  const u64 offset = static_cast<u64>(base.displacement);
+  Observer* observer = nullptr;
+  if constexpr (Engine::watched) observer = w.cta.launch.observer;
   if (base.cell == 8) {
     const auto* row = reinterpret_cast<const u64*>(w.row(base));
     for (int i = 0; i < lanes; ++i) where.at[i] = row[i] + offset;
@@ -202,14 +218,14 @@ bool locate(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
     const auto* row = reinterpret_cast<const u32*>(w.row(base));
     for (int i = 0; i < lanes; ++i) where.at[i] = static_cast<u32>(row[i] + static_cast<u32>(offset));
   }
-  Request r{w, op, active, bytes, access, where};
+  Request r{w, op, base.space, active, bytes, kind, where, observer};
   r.scan();
   if (r.bits & (bytes - 1)) return r.misaligned();
   if (dispatch(r, false)) return w.event != Event::fault;
   for (int i = 0; i < lanes; ++i) {  // several memories or buffers
     if (!(active >> i & 1)) continue;
     Where one;
-    Request single{w, op, Mask{1} << i, bytes, access, one};
+    Request single{w, op, base.space, Mask{1} << i, bytes, kind, one, observer};
     std::fill(std::begin(one.at), std::end(one.at), where.at[i]);
     single.scan();
     dispatch(single, true);
@@ -220,5 +236,8 @@ bool locate(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
   for (int i = 0; i < lanes; ++i) where.at[i] = active >> i & 1 ? where.at[i] : any;
   return true;
 }
+
+template bool access<Plain>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&);
+template bool access<Watched>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&);
 
 }  // namespace ptx::sim

@@ -1,18 +1,21 @@
-// One memory access of a warp: from the addresses of its lanes to host addresses, with bounds, alignment and the shadow
-// of what was written checked on the way.
+// The one way to memory: from an agent's address in a space to host memory, with bounds, alignment and the shadow of
+// what was written checked on the way, and the observer told. Nothing else makes host pointers of addresses.
 #pragma once
 
 #include "ptx/sim/machine/warp.h"
+#include "ptx/sim/watch/observer.h"
 
 namespace ptx::sim {
-
-enum class Access : std::uint8_t { read, write, update };  // update: an atomic, which reads and writes
 
 struct Where {
   alignas(64) u64 at[lanes];  // host addresses; those of inactive lanes are of an active one
 };
 
-// `bytes` from each active lane's address: the operand + Op::offset, in Op::space. False after a fault.
-bool locate(Warp& w, const Op& op, const Operand& base, Mask active, unsigned bytes, Access access, Where& where);
+// `bytes` from each active lane's address: the operand's row + its displacement, in its space. False after a fault.
+template <class Engine>
+bool access(Warp& w, const Op& op, const Operand& address, Mask active, unsigned bytes, Access kind, Where& where);
+
+extern template bool access<Plain>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&);
+extern template bool access<Watched>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&);
 
 }  // namespace ptx::sim

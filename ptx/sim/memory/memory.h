@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "ptx/isa/types.h"
+
 namespace ptx::sim {
 
 inline constexpr std::uint64_t shared_window = 1ull << 56;
@@ -18,6 +20,10 @@ inline constexpr std::uint64_t window_mask = 0xffull << 56;
 // Inside the shared window: bits 24.. are 0 for the thread's own CTA, else the rank in the cluster + 1.
 inline constexpr std::uint64_t shared_rank_shift = 24;
 inline constexpr std::uint64_t shared_offset_mask = (1ull << shared_rank_shift) - 1;
+
+inline bool is_shared(isa::Space s) {
+  return s == isa::Space::shared || s == isa::Space::shared_cta || s == isa::Space::shared_cluster;
+}
 
 // A piece of host memory that a kernel may touch.
 struct Range {

@@ -22,6 +22,22 @@ std::string lane_list(Mask mask) {
   return out;
 }
 
+std::string describe_wait(const Cta& cta, const Warp& w, const Fragment& f) {
+  switch (f.wait.kind) {
+    case Wait::Kind::none: return {};
+    case Wait::Kind::lanes:
+      return cat(": waits for other lanes of the warp; lanes ", lane_list(w.live & ~f.mask), " are not here");
+    case Wait::Kind::barrier: {
+      const Barrier& b = cta.barriers[f.wait.object];
+      return cat(": waits at barrier ", f.wait.object, ", ", b.arrived, " of ",
+                 b.expected ? b.expected : static_cast<std::uint32_t>(cta.warps.size() * lanes), " threads have come");
+    }
+    case Wait::Kind::cluster_barrier:
+      return cat(": waits for the cluster, ", cta.cluster.cluster_arrived, " threads have come");
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string thread_name(const Warp& warp, int lane) {
@@ -59,20 +75,9 @@ std::vector<std::string> where_warps_stand(const Cluster& cluster) {
     for (const auto& w : cta->warps) {
       auto add = [&](const Fragment& f, std::uint32_t pc) {
         if (out.size() == most) return void(++more);
-        const bool waits = f.state == Fragment::State::barrier || f.state == Fragment::State::cluster_barrier;
-        std::string line = cat("CTA ", triple(cta->id), ", warp ", w->index, ", lanes ", lane_list(f.mask), " at ",
-                               place_name(*w, waits ? pc - 1 : pc));
-        if (f.state == Fragment::State::barrier) {
-          const Barrier& b = cta->barriers[f.barrier];
-          line += cat(": waits at barrier ", f.barrier, ", ", b.arrived, " of ",
-                      b.expected ? b.expected : static_cast<std::uint32_t>(cta->warps.size() * lanes),
-                      " threads have come");
-        } else if (f.state == Fragment::State::converging) {
-          line += cat(": waits for other lanes of the warp; lanes ", lane_list(w->live & ~f.mask), " are not here");
-        } else if (f.state == Fragment::State::cluster_barrier) {
-          line += cat(": waits for the cluster, ", cluster.cluster_arrived, " threads have come");
-        }
-        out.push_back(std::move(line));
+        const bool behind = !f.ready() && f.wait.kind != Wait::Kind::lanes;  // the instruction that waits
+        out.push_back(cat("CTA ", triple(cta->id), ", warp ", w->index, ", lanes ", lane_list(f.mask), " at ",
+                          place_name(*w, behind ? pc - 1 : pc), describe_wait(*cta, *w, f)));
       };
       if (w->current.mask) add(w->current, w->pc);
       for (const Fragment& f : w->others) add(f, f.pc);
