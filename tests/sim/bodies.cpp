@@ -112,8 +112,9 @@ TEST_CASE("carries run through a chain") {
   CHECK(sem_add_cc(u32{0xffffffff}, u32{1}, cc) == 0);
   CHECK(sem_addc(u32{1}, u32{2}, cc, with()) == 4);
   CHECK(sem_sub_cc(u32{0}, u32{1}, cc) == 0xffffffff);
-  CHECK(sem_subc(u32{5}, u32{2}, cc, with(WITH(cc))) == 2);
   CHECK(cc.flag == false);
+  CHECK(sem_subc(u32{5}, u32{2}, cc, with(WITH(cc))) == 2);
+  CHECK(cc.flag == true);
   CHECK(sem_mad_cc(u32{0xffffffff}, u32{1}, u32{1}, cc, with(WITH(lo))) == 0);
   CHECK(cc.flag == true);
 }

@@ -13,50 +13,57 @@ namespace atomic_detail {
 using lane_detail::from_cell;
 using lane_detail::to_cell;
 
+struct How {
+  Mods mods;
+  bool shared;  // the address is of shared memory
+};
+
 // The new value of one element. b is the operand, c the swap of cas.
 struct Exchange {
   template <class T>
-  static T apply(T, T b, T, const Op&) {
+  static T apply(T, T b, T, How) {
     return b;
   }
 };
 struct CompareAndSwap {
   template <class T>
-  static T apply(T old, T b, T c, const Op&) {
+  static T apply(T old, T b, T c, How) {
     return std::memcmp(&old, &b, sizeof old) == 0 ? c : old;
   }
 };
 struct Logic {
   template <class T>
-  static T apply(T old, T b, T, const Op& op) {
-    return op.mods.and_ ? old & b : op.mods.or_ ? old | b : op.mods.xor_ ? old ^ b : b;
+  static T apply(T old, T b, T, How how) {
+    return how.mods.and_ ? old & b : how.mods.or_ ? old | b : how.mods.xor_ ? old ^ b : b;
   }
 };
 struct Extreme {
   template <class T>
-  static T apply(T old, T b, T, const Op& op) {
+  static T apply(T old, T b, T, How how) {
     if constexpr (Integer<T>) {
-      return (b < old) == op.mods.min ? b : old;
+      return (b < old) == how.mods.min ? b : old;
     } else {
-      return extreme(old, b, op.mods.min, Mods{});
+      return extreme(old, b, how.mods.min, Mods{});
     }
   }
 };
 struct Count {
-  static u32 apply(u32 old, u32 b, u32, const Op& op) {
-    if (op.mods.inc) return old >= b ? 0 : old + 1;
+  static u32 apply(u32 old, u32 b, u32, How how) {
+    if (how.mods.inc) return old >= b ? 0 : old + 1;
     return old == 0 || old > b ? b : old - 1;
   }
 };
 struct Add {
   template <class T>
-  static T apply(T old, T b, T, const Op& op) {
+  static T apply(T old, T b, T, How how) {
     if constexpr (Integer<T>) {
       return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) + static_cast<std::make_unsigned_t<T>>(b));
     } else if constexpr (std::is_same_v<T, f32>) {
       // 9.7.13.5: in global memory subnormals are flushed, in shared memory they are not.
-      const bool ftz = !op.mods.noftz && !is_shared(op.operands[op.destinations].space);
+      const bool ftz = !how.mods.noftz && !how.shared;
       return finish(add(flush(old, ftz), flush(b, ftz), Rounding::rn), Mods{.ftz = ftz});
+    } else if constexpr (std::is_same_v<T, f64>) {
+      return is_nan(old) ? old : add(old, b, Rounding::rn);  // a NaN in memory stays as it is
     } else {
       return finish(add(old, b, Rounding::rn), Mods{});
     }
@@ -64,13 +71,25 @@ struct Add {
 };
 
 template <class T, class F>
-T apply_each(T old, T b, T c, const Op& op) {
+T apply_each(T old, T b, T c, How how) {
   if constexpr (is_pack<T>) {
-    for (int i = 0; i < T::size; ++i) old.at[i] = F::apply(old.at[i], b.at[i], c.at[i], op);
+    for (int i = 0; i < T::size; ++i) old.at[i] = F::apply(old.at[i], b.at[i], c.at[i], how);
     return old;
   } else {
-    return F::apply(old, b, c, op);
+    return F::apply(old, b, c, how);
   }
+}
+
+// The lanes whose address is of shared memory; a generic address says it itself.
+inline Mask in_shared(Warp& w, const Operand& address) {
+  if (address.space != isa::Space::generic) return is_shared(address.space) ? full_mask : 0;
+  Mask mask = 0;
+  for (int lane = 0; lane < lanes && address.cell == 8; ++lane) {
+    u64 at;
+    std::memcpy(&at, w.row(address) + lane * 8, sizeof at);
+    mask |= Mask{((at + static_cast<u64>(address.displacement)) & window_mask) == shared_window} << lane;
+  }
+  return mask;
 }
 
 template <class T>
@@ -100,16 +119,20 @@ struct Update {
     const Operand* s = op.operands + op.destinations;
     const int count = s[1].count;
     const auto bytes = static_cast<unsigned>(count * sizeof(T));
+    const Mask shared = in_shared(w, s[0]);
     if (!access<Engine>(w, op, s[0], active, bytes, Access::update, where)) return;
     const bool swaps = std::is_same_v<F, CompareAndSwap>;
     for (int lane = 0; lane < lanes; ++lane) {
       if (!(active >> lane & 1)) continue;
+      const How how{op.mods, (shared >> lane & 1) != 0};
+      T operands[8];  // read before a destination is written: the lists may name the same registers
+      for (int v = 0; v < count; ++v) operands[v] = read_cell<T>(w, s[1 + v], lane);
+      const T swap = swaps ? read_cell<T>(w, s[2], lane) : operands[0];
       for (int v = 0; v < count; ++v) {
         auto* at = reinterpret_cast<std::byte*>(where.at[lane]) + v * sizeof(T);
         T old;
         std::memcpy(&old, at, sizeof old);
-        const T b = read_cell<T>(w, s[1 + v], lane);
-        const T fresh = apply_each<T, F>(old, b, swaps ? read_cell<T>(w, s[2], lane) : b, op);
+        const T fresh = apply_each<T, F>(old, operands[v], swap, how);
         std::memcpy(at, &fresh, sizeof fresh);
         if (returns && !op.operands[v].absent) write_cell(w, op.operands[v], lane, old);
       }

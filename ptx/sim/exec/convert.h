@@ -64,13 +64,36 @@ D from_integer(A a, Rounding r) {
   }
 }
 
+// A NaN from or to f64 keeps its sign and the upper bits of its payload, quieted. .ftz takes a f32 through a
+// multiplication first. A bf16 is the upper half of its f32, also as a NaN. Other NaNs are canonical afterwards.
+template <Floating D, Floating A>
+D converted_nan(A a, Mods m) {
+  if (m.sat) return from_bits<D>(0);
+  if constexpr (OneOf<A, bf16> && OneOf<D, f32>) {
+    return m.ftz ? canonical_nan<f32>() : from_bits<f32>(u64{a.bits} << 16);
+  } else if constexpr (OneOf<A, f64> || OneOf<D, f64>) {
+    if (OneOf<A, f32> && m.ftz) a = canonical_nan<A>();
+    constexpr int from = std::countr_zero(smallest_normal<A>), to = std::countr_zero(smallest_normal<D>);
+    const u64 payload = bits_of(a) & (smallest_normal<A> - 1u);
+    const u64 kept = to > from ? payload << (to - from) : payload >> (from - to);
+    return quiet(from_bits<D>((is_negative(a) ? u64{sign_bit<D>} : 0) | infinity_bits<D> | kept));
+  } else {
+    return canonical_nan<D>();
+  }
+}
+
 template <Floating D, Floating A>
 D between_floats(A a, Mods m) {
-  return finish_conversion(rounded<D>(value(flush_f32(a, m)), rounding(m)), m);
+  if (is_nan(a)) return converted_nan<D>(a, m);
+  // To f16 the hardware does not flush, which .rm and .rp show.
+  const f64 x = value(OneOf<D, f16> ? a : flush_f32(a, m));
+  m.ftz = m.ftz && OneOf<D, f32>;
+  return settle<D>(x, rounding(m), m);
 }
 template <Floating T>
 T same_float(T a, Mods m) {  // with .rni and the like an integral value
   const bool to_integral = m.rni || m.rzi || m.rmi || m.rpi;
+  if (is_nan(a)) return finish_conversion(to_integral ? quiet(a) : a, m);
   const f64 x = value(flush_f32(a, m));
   return finish_conversion(to_integral ? rounded<T>(integral(x, rounding(m))) : flush_f32(a, m), m);
 }
@@ -144,7 +167,11 @@ constexpr auto sem_cvt_x2_f32_rs = []<PairOfHalf D>(f32 a, f32 b, u32 rbits, Mod
 constexpr auto sem_cvt_tf32 = [](f32 a, Mods m) -> u32 {
   return to_format(format::tf32, value(a), m.satfinite, m) << 13;
 };
-constexpr auto sem_cvt_tf32_rna = sem_cvt_tf32;
+// .rna is integer arithmetic: half a unit is added to the bits of what is finite, and the rest is cut off, of a NaN, too.
+constexpr auto sem_cvt_tf32_rna = [](f32 a, Mods m) -> u32 {
+  const u32 bits = (is_nan(a) || is_infinite(a) ? bits_of(a) : bits_of(a) + 0x1000) & 0xffffe000;
+  return m.satfinite && (bits & 0x7fffffff) >= infinity_bits<f32> ? bits - 0x2000 : bits;
+};
 
 // Two numbers in a register of f8, f6 or f4: the lower one in its lower half.
 template <class T>

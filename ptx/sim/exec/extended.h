@@ -1,4 +1,5 @@
-// Manual 9.7.2: carry chains. Behaviour is the same for signed and unsigned operands.
+// Manual 9.7.2: carry chains. Behaviour is the same for signed and unsigned operands. CC.CF is the carry out of a sum of
+// two's complement, also of sub and subc, where the manual calls it a borrow: after a - b it says a >= b.
 #pragma once
 
 #include "ptx/sim/exec/integer.h"
@@ -16,10 +17,8 @@ constexpr T add_with(T a, T b, bool carry, bool& out) {
   return static_cast<T>(d);
 }
 template <Chained T>
-constexpr T sub_with(T a, T b, bool borrow, bool& out) {
-  using U = unsigned_t<T>;
-  out = static_cast<U>(a) < static_cast<U>(b) || (borrow && a == b);
-  return static_cast<T>(static_cast<U>(a) - static_cast<U>(b) - borrow);
+constexpr T sub_with(T a, T b, bool carry, bool& out) {
+  return add_with(a, static_cast<T>(~b), carry, out);
 }
 
 // 9.7.2.1  add.cc
@@ -33,8 +32,8 @@ constexpr auto sem_addc = []<Chained T>(T a, T b, Carry& cc, Mods m) -> T {
   return d;
 };
 
-// 9.7.2.3  sub.cc: the flag is the borrow
-constexpr auto sem_sub_cc = []<Chained T>(T a, T b, Carry& cc) -> T { return sub_with(a, b, false, cc.flag); };
+// 9.7.2.3  sub.cc
+constexpr auto sem_sub_cc = []<Chained T>(T a, T b, Carry& cc) -> T { return sub_with(a, b, true, cc.flag); };
 
 // 9.7.2.4  subc
 constexpr auto sem_subc = []<Chained T>(T a, T b, Carry& cc, Mods m) -> T {

@@ -43,25 +43,25 @@ constexpr auto sem_sub_f64 = [](f64 a, f64 b, Mods m) -> f64 { return add(a, is_
 
 // 9.7.3.5  mul
 constexpr auto mul_f32 = [](f32 a, f32 b, Mods m) -> f32 {
-  return finish(mul(flush(a, m.ftz), flush(b, m.ftz), rounding(m)), m);
+  return mul(a, b, rounding(m), m);
 };
 
 constexpr auto sem_mul_f32 = mul_f32;
 constexpr auto sem_mul_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Mods m) -> Pack<f32, 2> {
   return each<f32>([m](f32 x, f32 y) { return mul_f32(x, y, m); }, a, b);
 };
-constexpr auto sem_mul_f64 = [](f64 a, f64 b, Mods m) -> f64 { return mul(a, b, rounding(m)); };
+constexpr auto sem_mul_f64 = [](f64 a, f64 b, Mods m) -> f64 { return mul(a, b, rounding(m), m); };
 
 // 9.7.3.6  fma
 constexpr auto fma_f32 = [](f32 a, f32 b, f32 c, Mods m) -> f32 {
-  return finish(fma(flush(a, m.ftz), flush(b, m.ftz), flush(c, m.ftz), rounding(m)), m);
+  return fma(a, b, c, rounding(m), m);
 };
 
 constexpr auto sem_fma_f32 = fma_f32;
 constexpr auto sem_fma_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Pack<f32, 2> c, Mods m) -> Pack<f32, 2> {
   return each<f32>([m](f32 x, f32 y, f32 z) { return fma_f32(x, y, z, m); }, a, b, c);
 };
-constexpr auto sem_fma_f64 = [](f64 a, f64 b, f64 c, Mods m) -> f64 { return fma(a, b, c, rounding(m)); };
+constexpr auto sem_fma_f64 = [](f64 a, f64 b, f64 c, Mods m) -> f64 { return fma(a, b, c, rounding(m), m); };
 
 // 9.7.3.7  mad: from sm_20 on it is fma
 constexpr auto sem_mad_f32 = sem_fma_f32;
@@ -69,7 +69,7 @@ constexpr auto sem_mad_f64 = sem_fma_f64;
 
 // 9.7.3.8  div
 constexpr auto div_f32 = [](f32 a, f32 b, Mods m) -> f32 {
-  return finish(div(flush(a, m.ftz), flush(b, m.ftz), rounding(m)), m);
+  return div(a, b, rounding(m), m);
 };
 
 constexpr auto sem_div_approx = [](f32 a, f32 b, Mods m) -> f32 {  // a * (1 / b), and 1 / b is 0 beyond 2^126
@@ -79,15 +79,15 @@ constexpr auto sem_div_approx = [](f32 a, f32 b, Mods m) -> f32 {  // a * (1 / b
 };
 constexpr auto sem_div_full = div_f32;
 constexpr auto sem_div_f32 = div_f32;
-constexpr auto sem_div_f64 = [](f64 a, f64 b, Mods m) -> f64 { return div(a, b, rounding(m)); };
+constexpr auto sem_div_f64 = [](f64 a, f64 b, Mods m) -> f64 { return div(a, b, rounding(m), m); };
 
-// 9.7.3.9  abs: the payload of a f64 passes
+// 9.7.3.9  abs: a NaN of f64 passes with its sign, quieted, as through neg: both are additions to zero
 constexpr auto sem_abs_f32 = [](f32 a, Mods m) -> f32 { return finish(magnitude(a), m); };
-constexpr auto sem_abs_f64 = [](f64 a) -> f64 { return magnitude(a); };
+constexpr auto sem_abs_f64 = [](f64 a) -> f64 { return with_nan(magnitude(a), a); };
 
 // 9.7.3.10  neg
 constexpr auto sem_neg_f32 = [](f32 a, Mods m) -> f32 { return finish(negate(a), m); };
-constexpr auto sem_neg_f64 = [](f64 a) -> f64 { return negate(a); };
+constexpr auto sem_neg_f64 = [](f64 a) -> f64 { return with_nan(negate(a), a); };
 
 // 9.7.3.11  min
 constexpr auto sem_min_f32 = [](f32 a, f32 b, Mods m) -> f32 { return extreme(a, b, true, m); };
@@ -108,7 +108,7 @@ constexpr auto sem_max_f64 = [](f64 a, f64 b, Mods m) -> f64 { return extreme(a,
 // 9.7.3.13  rcp
 constexpr auto sem_rcp_f32 = [](f32 a, Mods m) -> f32 { return div_f32(1.0f, a, m); };
 constexpr auto sem_rcp_approx = sem_rcp_f32;
-constexpr auto sem_rcp_f64 = [](f64 a, Mods m) -> f64 { return div(1.0, a, rounding(m)); };
+constexpr auto sem_rcp_f64 = [](f64 a, Mods m) -> f64 { return div(1.0, a, rounding(m), m); };
 
 // 9.7.3.14  rcp.approx.ftz.f64: the upper words only
 constexpr f64 upper_word(f64 x) { return from_bits<f64>(bits_of(x) & 0xffffffff00000000); }
@@ -124,7 +124,7 @@ constexpr auto sem_sqrt_f64 = [](f64 a, Mods m) -> f64 { return sqrt(a, rounding
 // The functions of one argument that have no exact form: computed in f64.
 template <Floating T, class F>
 T approximate(F f, T a, Mods m) {
-  return finish(rounded<T>(f(value(flush(a, m.ftz)))), m);
+  return settle<T>(f(value(flush(a, m.ftz))), Rounding::rn, m);
 }
 
 // 9.7.3.16  rsqrt

@@ -18,11 +18,11 @@ E add_half(E a, E b, Mods m) {
 }
 template <HalfElement E>
 E mul_half(E a, E b, Mods m) {
-  return finish(mul(flush(a, m.ftz), flush(b, m.ftz), Rounding::rn), m);
+  return mul(a, b, Rounding::rn, m);
 }
 template <HalfElement E>
 E fma_half(E a, E b, E c, Mods m) {
-  return finish(fma(flush(a, m.ftz), flush(b, m.ftz), flush(c, m.ftz), Rounding::rn), m);
+  return fma(a, b, c, Rounding::rn, m);
 }
 
 // 9.7.4.1  add

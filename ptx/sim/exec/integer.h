@@ -120,7 +120,7 @@ constexpr auto sem_div_int = []<Multiplied T>(T a, T b) -> T {
 
 // 9.7.1.9  rem: by zero as above
 constexpr auto sem_rem = []<Multiplied T>(T a, T b) -> T {
-  if (b == 0) return a;
+  if (b == 0) return static_cast<T>(-1);
   if constexpr (Signed<T>) {
     if (b == -1) return 0;
   }
@@ -167,8 +167,9 @@ constexpr auto sem_bfind = []<OneOf<u32, u64, s32, s64> T>(T a, Mods m) -> u32 {
   return m.shiftamt ? above : bits_in<T> - 1 - above;
 };
 
-// 9.7.1.17  fns
+// 9.7.1.17  fns: the hardware negates the offset, and the least one stays negative
 constexpr auto sem_fns = [](u32 mask, u32 base, s32 offset) -> u32 {
+  if (offset == std::numeric_limits<s32>::min()) return 0;
   if (base > 31) return 0xffffffff;
   if (offset == 0) return mask >> base & 1 ? base : 0xffffffff;
   u32 count = (offset < 0 ? -static_cast<u32>(offset) : static_cast<u32>(offset)) - 1;
@@ -185,10 +186,17 @@ constexpr auto sem_brev = []<OneOf<u32, u64> T>(T a) -> T {
   return d;
 };
 
+// Positions and lengths of bit fields: 8 bits for operands of 32 bits; for those of 64 bits, where the hardware has
+// shifts instead of an instruction, all 32 bits, limited to the width.
+template <class T>
+constexpr u32 field_bits(u32 x) {
+  return sizeof(T) == 8 ? std::min(x, 64u) : x & 0xff;
+}
+
 // 9.7.1.19  bfe
 constexpr auto sem_bfe = []<OneOf<u32, u64, s32, s64> T>(T a, u32 b, u32 c) -> T {
   constexpr u32 msb = bits_in<T> - 1;
-  const u32 pos = b & 0xff, len = c & 0xff;
+  const u32 pos = field_bits<T>(b), len = field_bits<T>(c);
   if (len == 0) return 0;
   const auto bits = static_cast<unsigned_t<T>>(a);
   const bool sbit = Signed<T> && (bits >> std::min(pos + len - 1, msb) & 1);
@@ -201,7 +209,7 @@ constexpr auto sem_bfe = []<OneOf<u32, u64, s32, s64> T>(T a, u32 b, u32 c) -> T
 
 // 9.7.1.20  bfi
 constexpr auto sem_bfi = []<OneOf<u32, u64> T>(T a, T b, u32 c, u32 d) -> T {
-  const u32 pos = c & 0xff, len = d & 0xff;
+  const u32 pos = field_bits<T>(c), len = field_bits<T>(d);
   if (pos >= bits_in<T> || len == 0) return b;
   const T mask = (len >= bits_in<T> ? ~T{0} : (T{1} << len) - 1) << pos;
   return (b & ~mask) | (a << pos & mask);

@@ -54,19 +54,19 @@ constexpr auto sem_sub_mixed_bf16x2 = [](Pack<f32, 2> a, Pack<f32, 2> c, Mods m)
 
 // 9.7.5.3  fma
 constexpr auto sem_fma_mixed = []<HalfElement A>(A a, A b, f32 c, Mods m) -> f32 {
-  return finish(fma(a, b, c, rounding(m)), m);
+  return fma(a, b, c, rounding(m), m);
 };
 constexpr auto sem_fma_mixed_x2 = []<HalfPair A>(A a, Pack<f32, 2> b, Pack<f32, 2> c, Mods m) -> Pack<f32, 2> {
-  return each<f32>([m](auto x, f32 y, f32 z) { return finish(fma(widened(x), y, z, rounding(m)), m); }, a, b, c);
+  return each<f32>([m](auto x, f32 y, f32 z) { return fma(widened(x), y, z, rounding(m), m); }, a, b, c);
 };
 
 // 9.7.5.4  mul
 constexpr auto sem_mul_mixed_f16x2 = [](Pack<f32, 2> a, Pack<f32, 2> c, Mods m) -> Pack<f16, 2> {
-  return each<f16>([m](f32 x, f32 y) { return result_in<f16>(mul(flush(x, m.ftz), flush(y, m.ftz), Rounding::rz), m); },
+  return each<f16>([m](f32 x, f32 y) { return result_in<f16>(mul(x, y, Rounding::rz, m), m); },
                    a, c);
 };
 constexpr auto sem_mul_mixed_bf16x2 = [](Pack<f32, 2> a, Pack<f32, 2> c, Mods m) -> Pack<bf16, 2> {
-  return each<bf16>([m](f32 x, f32 y) { return result_in<bf16>(mul(x, y, Rounding::rz), m); }, a, c);
+  return each<bf16>([m](f32 x, f32 y) { return result_in<bf16>(mul(x, y, Rounding::rz, m), m); }, a, c);
 };
 
 }  // namespace ptx::sim

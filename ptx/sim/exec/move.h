@@ -114,12 +114,17 @@ inline Bound bind_store(const isa::Match& m) {
 inline void nothing(Warp&, const Op&, Mask) {}
 inline Bound bind_nothing(const isa::Match&) { return {.run = &nothing, .whole_warp = true}; }
 
-// d = each element of a vector.
+// d = each element of a vector. The lists may name the same registers: all are read before one is written.
 inline void move_vector(Warp& w, const Op& op, Mask active) {
+  alignas(64) u64 rows[4][lanes];
   for (int i = 0; i < op.destinations; ++i) {
-    const Operand &d = op.operands[i], &s = op.operands[op.destinations + i];
-    if (d.cell == 4) keep(reinterpret_cast<u32*>(w.row_to_write(d)), reinterpret_cast<const u32*>(w.row(s)), active);
-    if (d.cell == 8) keep(reinterpret_cast<u64*>(w.row_to_write(d)), reinterpret_cast<const u64*>(w.row(s)), active);
+    const Operand& s = op.operands[op.destinations + i];
+    std::memcpy(rows[i], w.row(s), static_cast<std::size_t>(s.cell) * lanes);
+  }
+  for (int i = 0; i < op.destinations; ++i) {
+    const Operand& d = op.operands[i];
+    if (d.cell == 4) keep(reinterpret_cast<u32*>(w.row_to_write(d)), reinterpret_cast<const u32*>(rows[i]), active);
+    if (d.cell == 8) keep(reinterpret_cast<u64*>(w.row_to_write(d)), rows[i], active);
   }
 }
 

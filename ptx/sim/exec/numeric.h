@@ -1,5 +1,6 @@
 // Arithmetic that several chapters share: floats by their bits, ftz, sat and relu, the exact operations, comparison.
-// NaNs are those that the hardware makes: 0x7fffffff, 0x7fff; f64 keeps payloads.
+// NaNs are those that the hardware makes: 0x7fffffff, 0x7fff; f64 passes on the NaN of an operand, quieted, and which
+// one depends on the operation alone.
 #pragma once
 
 #include <bit>
@@ -91,6 +92,10 @@ constexpr T canonical_nan() {
   return from_bits<T>(nan_bits<T>);
 }
 template <Floating T>
+constexpr T quiet(T nan) {
+  return from_bits<T>(bits_of(nan) | smallest_normal<T> >> 1);
+}
+template <Floating T>
 constexpr T one() {
   return from_bits<T>(OneOf<T, f64>   ? 0x3ff0000000000000
                       : OneOf<T, f32> ? 0x3f800000
@@ -139,11 +144,34 @@ T finish(T d, Mods m) {
   return m.sat && bits_of(d) > bits_of(one<T>()) ? one<T>() : d;
 }
 
+// Is `exact`, rounded with an exponent without limits, below the smallest normal number? .ftz flushes such results,
+// also those that T would round up to it. Twice as much is rounded in T as if there were no limit.
+template <Floating T>
+bool tiny(f64 exact, Rounding r) {
+  return value(magnitude(rounded<T>(2 * exact, r))) < 2 * value(from_bits<T>(smallest_normal<T>));
+}
+// A result, exact or odd, as the instruction writes it.
+template <Floating T>
+T settle(f64 exact, Rounding r, Mods m) {
+  const T d = rounded<T>(exact, r);
+  return finish(m.ftz && tiny<T>(exact, r) ? signed_zero(d) : d, m);
+}
+
+// A result of f64: the first of the operands that is a NaN, else d.
+template <class... Operands>
+constexpr f64 with_nan(f64 d, Operands... operands) {
+  if (!is_nan(d)) return d;
+  d = canonical_nan<f64>();
+  (void)((is_nan(operands) && (d = quiet(operands), true)) || ...);
+  return d;
+}
+
 // The exact operations, rounded once. f32 to nearest is what the machine does; the rest goes by way of an odd f64.
+// mul, fma and div do what .ftz and the like say of operands and result. A sum that is not normal is exact.
 template <Floating T>
 T add(T a, T b, Rounding r) {
   if constexpr (OneOf<T, f64>) {
-    return in_f64([](f64 x, f64 y, f64) { return x + y; }, r, a, b);
+    return with_nan(in_f64([](f64 x, f64 y, f64) { return x + y; }, r, a, b), b, a);
   } else {
     if constexpr (OneOf<T, f32>) {
       if (r == Rounding::rn) return a + b;
@@ -152,34 +180,37 @@ T add(T a, T b, Rounding r) {
   }
 }
 template <Floating T>
-T mul(T a, T b, Rounding r) {
+T mul(T a, T b, Rounding r, Mods m) {
   if constexpr (OneOf<T, f64>) {
-    return in_f64([](f64 x, f64 y, f64) { return x * y; }, r, a, b);
+    return with_nan(in_f64([](f64 x, f64 y, f64) { return x * y; }, r, a, b), b, a);
   } else {
     if constexpr (OneOf<T, f32>) {
-      if (r == Rounding::rn) return a * b;
+      if (r == Rounding::rn && !m.ftz) return finish(a * b, m);
     }
-    return rounded<T>(value(a) * value(b), r);
+    return settle<T>(value(flush(a, m.ftz)) * value(flush(b, m.ftz)), r, m);
   }
 }
 // a and b of T or narrower than c.
 template <Floating T, Floating A = T>
-T fma(A a, A b, T c, Rounding r) {
+T fma(A a, A b, T c, Rounding r, Mods m) {
   if constexpr (OneOf<T, f64>) {
-    return in_f64([](f64 x, f64 y, f64 z) { return std::fma(x, y, z); }, r, a, b, c);
+    return with_nan(in_f64([](f64 x, f64 y, f64 z) { return std::fma(x, y, z); }, r, a, b, c), b, c, a);
   } else {
-    const f64 product = value(a) * value(b);
-    return rounded<T>(zero_sum(add_odd(product, value(c)), product, value(c), r), r);
+    const f64 product = value(flush(a, m.ftz)) * value(flush(b, m.ftz)), addend = value(flush(c, m.ftz));
+    return settle<T>(zero_sum(add_odd(product, addend), product, addend, r), r, m);
   }
 }
 template <Real T>
-T div(T a, T b, Rounding r) {
-  if constexpr (OneOf<T, f64>) return in_f64([](f64 x, f64 y, f64) { return x / y; }, r, a, b);
-  return rounded<T>(div_odd(a, b), r);
+T div(T a, T b, Rounding r, Mods m) {
+  if constexpr (OneOf<T, f64>) {
+    return with_nan(in_f64([](f64 x, f64 y, f64) { return x / y; }, r, a, b), a, b);
+  } else {
+    return settle<T>(div_odd(flush(a, m.ftz), flush(b, m.ftz)), r, m);
+  }
 }
 template <Real T>
 T sqrt(T a, Rounding r) {
-  if constexpr (OneOf<T, f64>) return in_f64([](f64 x, f64, f64) { return std::sqrt(x); }, r, a);
+  if constexpr (OneOf<T, f64>) return with_nan(in_f64([](f64 x, f64, f64) { return std::sqrt(x); }, r, a), a);
   return rounded<T>(sqrt_odd(a), r);
 }
 
@@ -196,7 +227,7 @@ T extreme(T a, T b, bool least, Mods m) {
   a = flush(a, m.ftz), b = flush(b, m.ftz);
   const bool sign = is_negative(a) != is_negative(b);
   if (m.abs) a = magnitude(a), b = magnitude(b);
-  if (is_nan(a) && is_nan(b)) return canonical_nan<T>();
+  if (is_nan(a) && is_nan(b)) return OneOf<T, f64> ? quiet(b) : canonical_nan<T>();
   if (is_nan(a) || is_nan(b)) {
     if (m.NaN) return canonical_nan<T>();
     a = b = is_nan(a) ? b : a;

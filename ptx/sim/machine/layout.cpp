@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
 
 #include "ptx/base/text.h"
+#include "ptx/ir/initial.h"
 
 namespace ptx::sim {
 
@@ -18,153 +17,74 @@ std::uint32_t element_bytes(const ir::Variable& v) {
 
 constexpr std::uint64_t max_variable = 1ull << 30;  // bytes; more is a slip in a text
 
-// Reads the text of an initializer (manual 5.4.4) into bytes.
+// Puts the initial value of a variable (manual 5.4.4) into its bytes.
 class Initializer {
  public:
   Initializer(const ir::Variable& v, const Layout& layout, std::byte* out, std::uint64_t size)
-      : variable_(v), layout_(layout), out_(out), size_(size), element_(element_bytes(v)), text_(v.initializer) {}
+      : variable_(v), layout_(layout), out_(out), size_(size), element_(element_bytes(v)) {}
 
-  bool read() {
+  bool write() {
+    const auto values = ir::initial_values(variable_.initializer);
+    if (!values) return false;
+    values_ = *values;
     dims_ = variable_.dims;
     if (variable_.vector > 1) dims_.push_back(variable_.vector);
     for (std::int64_t& d : dims_) {
       if (d < 0) d = static_cast<std::int64_t>(size_ / element_);
     }
-    return list(0, 0, size_) && peek() == '\0';
+    return list(0, 0, size_) && at_ == values_.size();
   }
 
  private:
-  char peek() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  bool take(char c) { return peek() == c && (++at_, true); }
-
   // Values from byte `begin` on, at nesting `depth`; an inner list fills one element of the dimension.
   bool list(std::size_t depth, std::uint64_t begin, std::uint64_t end) {
-    if (!take('{')) return scalar(begin);
+    if (values_[at_].kind != Kind::open) return scalar(begin);
     std::uint64_t step = element_;
     for (std::size_t i = depth + 1; i < dims_.size(); ++i) step *= static_cast<std::uint64_t>(dims_[i]);
-    while (!take('}')) {
+    for (++at_; values_[at_].kind != Kind::close;) {
       if (begin >= end) return false;
-      const bool nested = peek() == '{';
+      const bool nested = values_[at_].kind == Kind::open;
       if (nested ? !list(depth + 1, begin, begin + step) : !scalar(begin)) return false;
       begin += nested ? step : element_;
-      if (!take(',') && peek() != '}') return false;
     }
+    ++at_;
     return true;
   }
 
   bool scalar(std::uint64_t begin) {
-    std::uint64_t bits = 0;
-    if (!expression(bits) || begin + element_ > size_) return false;
+    const ir::Initial& value = values_[at_++];
+    if (begin + element_ > size_) return false;
+    std::uint64_t bits = value.bits;
+    if (value.kind == Kind::address) {
+      const Resolved r = layout_.find(value.name);
+      if (r.kind != Resolved::Kind::address && r.kind != Resolved::Kind::function) return false;
+      bits += r.value + (value.generic && is_shared(r.space) ? shared_window : 0);
+    } else if (isa::info(variable_.type).kind == isa::TypeKind::floating) {
+      bits = floating(value);
+    } else if (value.kind == Kind::real && element_ == 4) {
+      bits = std::bit_cast<std::uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
+    }
+    if (value.mask) bits = (bits & value.mask) >> std::countr_zero(value.mask);
     std::memcpy(out_ + begin, &bits, std::min<std::uint32_t>(element_, 8));
     return true;
   }
-
-  bool expression(std::uint64_t& bits) {
-    if (!term(bits)) return false;
-    while (peek() == '+' || peek() == '-') {
-      const bool minus = text_[at_++] == '-';
-      std::uint64_t more = 0;
-      if (!term(more)) return false;
-      bits += minus ? 0 - more : more;
-    }
-    return true;
+  std::uint64_t floating(const ir::Initial& value) const {
+    const double number = value.kind == Kind::real     ? std::bit_cast<double>(value.bits)
+                          : value.kind == Kind::single ? std::bit_cast<float>(static_cast<std::uint32_t>(value.bits))
+                                                       : static_cast<double>(static_cast<std::int64_t>(value.bits));
+    if (element_ != 4) return std::bit_cast<std::uint64_t>(number);
+    return value.kind == Kind::single ? value.bits : std::bit_cast<std::uint32_t>(static_cast<float>(number));
   }
 
-  bool term(std::uint64_t& bits) {
-    if (take('-')) return negative(bits);
-    if (take('(')) return expression(bits) && take(')');
-    const char c = peek();
-    if ((c >= '0' && c <= '9') || c == '.') return number(bits, false);
-    const std::string_view name = word();
-    if (name.empty()) return false;
-    if (name == "generic") {
-      is_generic_ = true;
-      const bool ok = take('(') && expression(bits) && take(')');
-      is_generic_ = false;
-      return ok;
-    }
-    const Resolved r = layout_.find(Name(name));
-    if (r.kind != Resolved::Kind::address && r.kind != Resolved::Kind::function) return false;
-    bits = r.value + (is_generic_ && is_shared(r.space) ? shared_window : 0);
-    return true;
-  }
-  bool negative(std::uint64_t& bits) {
-    const char c = peek();
-    if ((c >= '0' && c <= '9') || c == '.') return number(bits, true);
-    if (!term(bits)) return false;
-    return bits = 0 - bits, true;
-  }
-
-  std::string_view word() {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) || std::strchr("_$%.", text_[at_])))
-      ++at_;
-    return std::string_view(text_).substr(begin, at_ - begin);
-  }
-
-  // A number, or a mask: 0xFF00(address).
-  bool number(std::uint64_t& bits, bool minus) {
-    std::string digits(word());
-    const bool exponent =
-        !digits.starts_with("0x") && !digits.starts_with("0X") && (digits.ends_with('e') || digits.ends_with('E'));
-    if (exponent && (peek() == '-' || peek() == '+')) digits += text_[at_++], digits += word();
-    bool real = false;
-    double value = 0;
-    if (!literal(digits, bits, value, real)) return false;
-    if (!real && take('(')) return mask(bits);
-    const bool floating = isa::info(variable_.type).kind == isa::TypeKind::floating;
-    if (floating && !real) value = static_cast<double>(bits), real = true;
-    if (minus && real) value = -value;
-    if (minus && !real) bits = 0 - bits;
-    if (real)
-      bits =
-          element_ == 4 ? std::bit_cast<std::uint32_t>(static_cast<float>(value)) : std::bit_cast<std::uint64_t>(value);
-    return true;
-  }
-  bool literal(std::string digits, std::uint64_t& bits, double& value, bool& real) {
-    if (digits.size() > 2 && digits[0] == '0' && std::strchr("fFdD", digits[1])) {
-      const bool single = digits[1] == 'f' || digits[1] == 'F';
-      if (std::from_chars(digits.data() + 2, digits.data() + digits.size(), bits, 16).ptr !=
-          digits.data() + digits.size())
-        return false;
-      real = true;
-      value = single ? std::bit_cast<float>(static_cast<std::uint32_t>(bits)) : std::bit_cast<double>(bits);
-      return true;
-    }
-    if (digits.find_first_of(".eE") != digits.npos && !digits.starts_with("0x") && !digits.starts_with("0X")) {
-      real = true;
-      return std::from_chars(digits.data(), digits.data() + digits.size(), value).ec == std::errc();
-    }
-    if (digits.ends_with('U')) digits.pop_back();
-    int base = 10, skip = 0;
-    if (digits.starts_with("0x") || digits.starts_with("0X"))
-      base = 16, skip = 2;
-    else if (digits.starts_with("0b") || digits.starts_with("0B"))
-      base = 2, skip = 2;
-    else if (digits.size() > 1 && digits[0] == '0')
-      base = 8, skip = 1;
-    return std::from_chars(digits.data() + skip, digits.data() + digits.size(), bits, base).ec == std::errc();
-  }
-  bool mask(std::uint64_t& bits) {
-    const std::uint64_t mask = bits;
-    if (mask == 0 || !expression(bits)) return false;
-    bits = (bits & mask) >> std::countr_zero(mask);
-    return take(')');
-  }
-
+  using Kind = ir::Initial::Kind;
   const ir::Variable& variable_;
   const Layout& layout_;
   std::byte* out_;
   std::uint64_t size_;
   std::uint32_t element_;
-  std::string_view text_;
+  std::vector<ir::Initial> values_;
   std::size_t at_ = 0;
   std::vector<std::int64_t> dims_;
-  bool is_generic_ = false;
 };
 
 // `a[]` is as long as its initializer.
@@ -206,7 +126,7 @@ Layout::Layout(const ir::Module& module, const std::unordered_map<std::uint32_t,
       if (is_shared(v.space) || v.space == isa::Space::global || v.space == isa::Space::const_) each(v);
     }
   }
-  std::uint32_t align = 16;
+  std::uint32_t align = dynamic.empty() ? 1 : 16;
   for (const ir::Variable* v : dynamic) align = std::max(align, alignment(*v));
   program.static_shared = (program.static_shared + align - 1) / align * align;
   for (const ir::Variable* v : dynamic) {
@@ -252,7 +172,7 @@ Resolved Layout::find(const ir::Variable& variable) const {
 std::optional<std::string> Layout::initialize() {
   if (!too_large_.empty()) return cat("`", too_large_[0], "` is larger than ", max_variable, " bytes");
   for (const auto& [v, m] : initialized_) {
-    if (!Initializer(*v, *this, m->data, m->size).read()) {
+    if (!Initializer(*v, *this, m->data, m->size).write()) {
       return cat("the initial value of `", v->name.view(),
                  "` cannot be read: ", std::string_view(v->initializer).substr(0, 60));
     }

@@ -28,6 +28,9 @@ Dim3 cluster_of(const Thread& t) {
   return {id.x / c.x, id.y / c.y, id.z / c.z};
 }
 
+constexpr std::uint64_t shared_unit = 128;       // shared memory is given by so many bytes
+constexpr std::uint64_t reserved_shared = 1024;  // of it, in each CTA, for the system from sm_80 on
+
 using Value = std::uint64_t (*)(const Thread&, char component);
 
 struct Special {
@@ -66,8 +69,8 @@ const Special table[] = {
     {"%globaltimer", true, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.cluster.executed; }},
     {"%globaltimer_lo", true, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.cluster.executed; }},
     {"%globaltimer_hi", true, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.cluster.executed >> 32; }},
-    {"%total_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.shared.bytes.size(); }},
-    {"%aggr_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.shared.bytes.size(); }},
+    {"%total_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return (t.warp.cta.shared.bytes.size() + shared_unit - 1) / shared_unit * shared_unit; }},
+    {"%aggr_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.shared.bytes.size() + reserved_shared; }},
     {"%dynamic_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.launch().dynamic_shared; }},
     // Not of PTX: the address of the parameter block, in which decode places every parameter of the entry.
     {"parameters", false, [](const Thread& t, char) -> std::uint64_t { return reinterpret_cast<std::uint64_t>(t.launch().parameters.data()); }},
