@@ -94,6 +94,12 @@ bool wider_integer(const Case& c) {
   const int want = isa::info(c.pattern->type).bits, have = width(c, *c.given);
   return is_integer(c.pattern->type) && have > want && have <= 64 && is_integer(type_of(c, *c.given));
 }
+bool register_plus_number(const Case& c) {
+  if (c.given->kind != Kind::sum || c.pattern->row->destination) return false;
+  const Operand& reg = c.view.function.children(*c.given)[0];
+  const bool of_function = c.match.space() == isa::Space::param || c.match.space() == isa::Space::param_func;
+  return is_integer(type_of(c, reg)) && fits(c, reg) && !of_function;
+}
 bool one_element(const Case& c) { return is_vector(c) && elements(c).size() == 1 && fits(c, elements(c)[0]); }
 bool scalar_of_vector(const Case& c) {
   if (c.given->kind == Kind::special) {

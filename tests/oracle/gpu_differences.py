@@ -367,7 +367,9 @@ def report(found: list[Instance], left_out: dict) -> list[str]:
     out = []
     for one in sorted(found, key=lambda one: one.title):
         if one.differ:
-            out.append(f"{one.title}: {one.differ} of {one.values} differ" + (f", {one.worst} ulp" if one.worst else ""))
+            out.append(
+                f"{one.title}: {one.differ} of {one.values} differ" + (f", {one.worst} ulp" if one.worst else "")
+            )
             out += [f"    {example}" for example in one.examples]
     worst = {one.title: one.worst for one in found if one.worst and not one.differ}
     out += [f"{title}: at most {ulp} ulp" for title, ulp in sorted(worst.items())]

@@ -64,10 +64,12 @@ void compare_with_machine(Mine mine, Machine machine) {
 
 TEST_CASE_TEMPLATE("operations are exact in every rounding", T, f32, f64) {
   compare_with_machine<T>([](T a, T b, T, Rounding r) { return add(a, b, r); }, [](T a, T b, T) { return a + b; });
-  compare_with_machine<T>([](T a, T b, T, Rounding r) { return mul(a, b, r, Mods{}); }, [](T a, T b, T) { return a * b; });
+  compare_with_machine<T>([](T a, T b, T, Rounding r) { return mul(a, b, r, Mods{}); },
+                          [](T a, T b, T) { return a * b; });
   compare_with_machine<T>([](T a, T b, T c, Rounding r) { return fma(a, b, c, r, Mods{}); },
                           [](T a, T b, T c) { return std::fma(a, b, c); });
-  compare_with_machine<T>([](T a, T b, T, Rounding r) { return div(a, b, r, Mods{}); }, [](T a, T b, T) { return a / b; });
+  compare_with_machine<T>([](T a, T b, T, Rounding r) { return div(a, b, r, Mods{}); },
+                          [](T a, T b, T) { return a / b; });
   compare_with_machine<T>([](T a, T, T, Rounding r) { return sqrt(a, r); }, [](T a, T, T) { return std::sqrt(a); });
 }
 

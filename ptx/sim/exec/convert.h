@@ -167,7 +167,8 @@ constexpr auto sem_cvt_x2_f32_rs = []<PairOfHalf D>(f32 a, f32 b, u32 rbits, Mod
 constexpr auto sem_cvt_tf32 = [](f32 a, Mods m) -> u32 {
   return to_format(format::tf32, value(a), m.satfinite, m) << 13;
 };
-// .rna is integer arithmetic: half a unit is added to the bits of what is finite, and the rest is cut off, of a NaN, too.
+// .rna is integer arithmetic: half a unit is added to the bits of what is finite, and the rest is cut off, of a NaN,
+// too.
 constexpr auto sem_cvt_tf32_rna = [](f32 a, Mods m) -> u32 {
   const u32 bits = (is_nan(a) || is_infinite(a) ? bits_of(a) : bits_of(a) + 0x1000) & 0xffffe000;
   return m.satfinite && (bits & 0x7fffffff) >= infinity_bits<f32> ? bits - 0x2000 : bits;

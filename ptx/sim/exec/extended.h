@@ -1,5 +1,5 @@
-// Manual 9.7.2: carry chains. Behaviour is the same for signed and unsigned operands. CC.CF is the carry out of a sum of
-// two's complement, also of sub and subc, where the manual calls it a borrow: after a - b it says a >= b.
+// Manual 9.7.2: carry chains. Behaviour is the same for signed and unsigned operands. CC.CF is the carry out of a sum
+// of two's complement, also of sub and subc, where the manual calls it a borrow: after a - b it says a >= b.
 #pragma once
 
 #include "ptx/sim/exec/integer.h"

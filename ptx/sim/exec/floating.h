@@ -42,9 +42,7 @@ constexpr auto sem_sub_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Mods m) -> Pac
 constexpr auto sem_sub_f64 = [](f64 a, f64 b, Mods m) -> f64 { return add(a, is_nan(b) ? b : -b, rounding(m)); };
 
 // 9.7.3.5  mul
-constexpr auto mul_f32 = [](f32 a, f32 b, Mods m) -> f32 {
-  return mul(a, b, rounding(m), m);
-};
+constexpr auto mul_f32 = [](f32 a, f32 b, Mods m) -> f32 { return mul(a, b, rounding(m), m); };
 
 constexpr auto sem_mul_f32 = mul_f32;
 constexpr auto sem_mul_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Mods m) -> Pack<f32, 2> {
@@ -53,9 +51,7 @@ constexpr auto sem_mul_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Mods m) -> Pac
 constexpr auto sem_mul_f64 = [](f64 a, f64 b, Mods m) -> f64 { return mul(a, b, rounding(m), m); };
 
 // 9.7.3.6  fma
-constexpr auto fma_f32 = [](f32 a, f32 b, f32 c, Mods m) -> f32 {
-  return fma(a, b, c, rounding(m), m);
-};
+constexpr auto fma_f32 = [](f32 a, f32 b, f32 c, Mods m) -> f32 { return fma(a, b, c, rounding(m), m); };
 
 constexpr auto sem_fma_f32 = fma_f32;
 constexpr auto sem_fma_f32x2 = [](Pack<f32, 2> a, Pack<f32, 2> b, Pack<f32, 2> c, Mods m) -> Pack<f32, 2> {
@@ -68,9 +64,7 @@ constexpr auto sem_mad_f32 = sem_fma_f32;
 constexpr auto sem_mad_f64 = sem_fma_f64;
 
 // 9.7.3.8  div
-constexpr auto div_f32 = [](f32 a, f32 b, Mods m) -> f32 {
-  return div(a, b, rounding(m), m);
-};
+constexpr auto div_f32 = [](f32 a, f32 b, Mods m) -> f32 { return div(a, b, rounding(m), m); };
 
 constexpr auto sem_div_approx = [](f32 a, f32 b, Mods m) -> f32 {  // a * (1 / b), and 1 / b is 0 beyond 2^126
   if (std::fabs(b) > 0x1p126f && !is_nan(b))

@@ -45,6 +45,9 @@ void extend_signed(Warp& w, const Op& op, Mask active) {
 void add_offset(Warp& w, const Op& op, Mask active) {
   convert<u64, u64>(w, op, active, [&](u64 x) { return x + static_cast<u64>(op.immediate); });
 }
+void add_offset_32(Warp& w, const Op& op, Mask active) {
+  convert<u32, u32>(w, op, active, [&](u32 x) { return x + static_cast<u32>(op.immediate); });
+}
 void index_address_32(Warp& w, const Op& op, Mask active) { index_address<u32>(w, op, active); }
 void index_address_64(Warp& w, const Op& op, Mask active) { index_address<u64>(w, op, active); }
 void frame_address_32(Warp& w, const Op& op, Mask active) { frame_address<u32>(w, op, active); }

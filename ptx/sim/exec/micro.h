@@ -9,6 +9,7 @@ void narrow(Warp& w, const Op& op, Mask active);           // 64 -> 32 bits
 void extend_unsigned(Warp& w, const Op& op, Mask active);  // 32 -> 64 bits
 void extend_signed(Warp& w, const Op& op, Mask active);
 void add_offset(Warp& w, const Op& op, Mask active);  // Op::immediate, 64 bits
+void add_offset_32(Warp& w, const Op& op, Mask active);
 // base + u32(index + Op::immediate) * Op::target, by the index's width
 void index_address_32(Warp& w, const Op& op, Mask active);
 void index_address_64(Warp& w, const Op& op, Mask active);

@@ -62,8 +62,7 @@ constexpr auto sem_fma_mixed_x2 = []<HalfPair A>(A a, Pack<f32, 2> b, Pack<f32, 
 
 // 9.7.5.4  mul
 constexpr auto sem_mul_mixed_f16x2 = [](Pack<f32, 2> a, Pack<f32, 2> c, Mods m) -> Pack<f16, 2> {
-  return each<f16>([m](f32 x, f32 y) { return result_in<f16>(mul(x, y, Rounding::rz, m), m); },
-                   a, c);
+  return each<f16>([m](f32 x, f32 y) { return result_in<f16>(mul(x, y, Rounding::rz, m), m); }, a, c);
 };
 constexpr auto sem_mul_mixed_bf16x2 = [](Pack<f32, 2> a, Pack<f32, 2> c, Mods m) -> Pack<bf16, 2> {
   return each<bf16>([m](f32 x, f32 y) { return result_in<bf16>(mul(x, y, Rounding::rz, m), m); }, a, c);

@@ -456,6 +456,11 @@ Operand FunctionDecoder::source(Use& use, const ir::Operand& o, isa::Type type, 
     case Kind::f32:
     case Kind::f64: return constants_.row(bits_of(o, type), wanted);
     case Kind::symbol: return symbol(use, Name::from_id(o.id), o.value, wanted);
+    case Kind::sum: {  // r+4: the assembler adds
+      const Operand from = source(use, f_.children(o)[0], type, wanted), sum = scratch(use, wanted);
+      emit(use, {.run = wanted == 8 ? &add_offset : &add_offset_32, .immediate = o.value}, {sum}, {from});
+      return sum;
+    }
     case Kind::sink: {
       Operand row = constants_.row(0, wanted);
       row.absent = true;
