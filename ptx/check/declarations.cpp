@@ -213,7 +213,7 @@ struct InitialName {
   bool generic = false, masked = false, offset = false;
 };
 
-// Calls `take` with each of them. Numbers and casts `(.u64)` name nothing.
+// Calls `take` with each of them. Numbers, casts `(.u64)` and the operator % name nothing.
 template <class Take>
 void each_initial_name(std::string_view text, Take take) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$%0123456789.";
@@ -229,7 +229,7 @@ void each_initial_name(std::string_view text, Take take) {
       name.masked = behind == '(';
     } else if (word == "generic" && behind == '(') {
       name.generic = true;
-    } else if (word[0] != '.' && word != "WARP_SZ") {
+    } else if (word[0] != '.' && word != "%" && word != "WARP_SZ") {
       name.text = word, name.offset = behind == '+';
       take(name);
       name = {};

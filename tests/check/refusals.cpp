@@ -382,7 +382,9 @@ TEST_CASE("elements of arrays") {
   CHECK(code("ld.global.b8 r0, gv[f1];") == Code::address_register);
   CHECK(code("ld.shared.b8 r0, gv[r1];") == Code::state_space);
   CHECK(code("atom.global.add.u32 r0, gv[r1], r2;") == Code::operand_kind);
-  CHECK(code("add.u32 r0, r1, r2+4;") == Code::operand_kind);
+  CHECK(code("add.u32 r0, r1, r2+4;") == Code::assembler_only);
+  CHECK(code("add.u32 r0+4, r1, r2;") == Code::operand_kind);
+  CHECK(code("add.f32 f0, f1, f2+4;") == Code::operand_kind);
   CHECK(code("ld.global.b32 r0, [1.5+8];") == Code::address_register);
 }
 
