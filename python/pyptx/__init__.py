@@ -35,7 +35,15 @@ __all__ = [
 
 
 def compile(kernels, threads=None):
-    """Traces and assembles kernels before they are called, several at once: [kernel, (kernel, {"M": 4096})]."""
+    """Traces and assembles kernels before they are called, several at once: [kernel, (kernel, {"M": 4096})].
+
+    Example:
+        @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+        def k(X, Y):
+            ptx.ret()
+
+        pyptx.compile([k, (k, {"N": 4096})])
+    """
     from pyptx.launch import resources
 
     return resources.compile(kernels, threads)

@@ -12,7 +12,14 @@ __all__ = ["detect_arch"]
 
 @functools.lru_cache(maxsize=1)
 def detect_arch() -> str:
-    """The target of the current CUDA device, for example sm_90a; RuntimeError if there is none."""
+    """The target of the current CUDA device, for example sm_90a; RuntimeError if there is none.
+
+    Example:
+        try:
+            arch = pyptx.detect_arch()
+        except RuntimeError:                  # no CUDA device
+            arch = "sm_90a"
+    """
     capability = _from_torch() or _from_driver()
     if capability is None:
         raise RuntimeError("no CUDA device found, so no arch to detect; name one, for example arch='sm_90a'")

@@ -19,7 +19,20 @@ def _shown(value) -> str:
 
 
 def intrinsic(function: Callable) -> Callable:
-    """Marks what a call writes:  // BEGIN name(arguments) ... // END name"""
+    """Marks what a call writes:  // BEGIN name(arguments) ... // END name
+
+    Example:
+        @pyptx.intrinsic
+        def twice(v):
+            v += v
+
+        @kernel
+        def k():
+            twice(reg.scalar(u32, init=1))    # // BEGIN twice(%r0) ... // END twice
+            ptx.ret()
+
+        k.ptx()
+    """
 
     @functools.wraps(function)
     def scoped(*args, **kwargs):

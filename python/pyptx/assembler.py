@@ -17,7 +17,11 @@ __all__ = ["Found", "found", "use"]
 
 @dataclass(frozen=True)
 class Found:
-    """`name`: kind, release, file and newest PTX; `why`: why it is taken, or not."""
+    """`name`: kind, release, file and newest PTX; `why`: why it is taken, or not.
+
+    Example:
+        names = [each.name for each in pyptx.assembler.found()]
+    """
 
     name: str
     why: str
@@ -27,7 +31,12 @@ class Found:
 
 
 def found() -> list[Found]:
-    """Each assembler of this machine, best first, as for a text that all of them read."""
+    """Each assembler of this machine, best first, as for a text that all of them read.
+
+    Example:
+        for each in pyptx.assembler.found():
+            print(each)
+    """
     return [Found(name, why) for name, why in _core.assemblers()]
 
 
@@ -36,5 +45,8 @@ def use(choice: str) -> None:
 
     `"auto"`, `"ptxas"`, `"ptxas:FILE"`, `"driver"` (its JIT), `"nvjitlink"` or `"nvjitlink:FILE"`, as in `PYPTX_ASSEMBLER`.
     Anything else is an `AssemblerError`; so is, when a kernel is assembled, a choice that this machine does not have.
+
+    Example:
+        pyptx.assembler.use("auto")
     """
     _core.use_assembler(choice)

@@ -15,7 +15,11 @@ __all__ = ["Status", "clear", "status", "trim"]
 
 @dataclass(frozen=True)
 class Status:
-    """`folder` is empty where nothing is kept; sizes in bytes."""
+    """`folder` is empty where nothing is kept; sizes in bytes.
+
+    Example:
+        folder = pyptx.cache.status().folder
+    """
 
     folder: str
     entries: int
@@ -29,15 +33,27 @@ class Status:
 
 
 def status() -> Status:
-    """What the folder holds now."""
+    """What the folder holds now.
+
+    Example:
+        print(pyptx.cache.status())
+    """
     return Status(*_core.cache_status())
 
 
 def trim(most_bytes: int | None = None) -> int:
-    """Removes the least recently used entries until the rest has at most so many bytes; how many went."""
+    """Removes the least recently used entries until the rest has at most so many bytes; how many went.
+
+    Example:
+        removed = pyptx.cache.trim(1 << 30)
+    """
     return _core.cache_trim(status().most_bytes if most_bytes is None else most_bytes)
 
 
 def clear() -> int:
-    """Removes every entry; how many there were.  What a process has loaded stays loaded."""
+    """Removes every entry; how many there were.  What a process has loaded stays loaded.
+
+    Example:
+        removed = pyptx.cache.clear()
+    """
     return _core.cache_trim(0)

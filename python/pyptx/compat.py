@@ -34,13 +34,21 @@ def setp(
     c: Number | None = None,
     ftz: bool = False,
 ) -> Reg:
-    """Whether a `cmp_op` b, as `setp.cmp_op.dtype` has it.  `pred_negate` is an old name of `pred`."""
+    """Whether a `cmp_op` b, as `setp.cmp_op.dtype` has it.  `pred_negate` is an old name of `pred`.
+
+    Example:
+        ptx.setp("lt", u32, p, x, n)          # setp.lt.u32 %p0, %r0, %r3;
+    """
     guard = pred if pred is not None else pred_negate
     return _core.ptx.setp(cmp_op, dtype, pred_out, a, b, second=second, boolop=boolop, c=c, ftz=ftz, pred=guard)
 
 
 def setmaxnreg(count: int, *, inc: bool = True, pred: Guard = None) -> None:
-    """setmaxnreg_inc(count), or with inc=False setmaxnreg_dec(count)."""
+    """setmaxnreg_inc(count), or with inc=False setmaxnreg_dec(count).
+
+    Example:
+        ptx.setmaxnreg(24, inc=False)         # setmaxnreg.dec.sync.aligned.u32 24;
+    """
     (_core.ptx.setmaxnreg_inc if inc else _core.ptx.setmaxnreg_dec)(count, pred=pred)
 
 

@@ -40,7 +40,12 @@ def _group(cta_group: int) -> int | None:
 
 
 class TensorCopy:
-    """Tensor copies of one rank: a load when called, `.store`, and the load into this CTA's shared memory."""
+    """Tensor copies of one rank: a load when called, `.store`, and the load into this CTA's shared memory.
+
+    Example:
+        box, bar = smem.alloc(f32, (32, 32)), smem.mbarrier(1)[0]
+        ptx.cp.async_.bulk.tensor_2d(dst=box, src=px, coord=(0, i), mbar=bar)
+    """
 
     def __init__(self, rank: int):
         self._rank = rank
@@ -96,7 +101,12 @@ class TensorCopy:
 
 
 class TensorLoad:
-    """A tensor load of one rank and mode, with its coordinates by position."""
+    """A tensor load of one rank and mode, with its coordinates by position.
+
+    Example:
+        box, bar = smem.alloc(f32, (32, 32)), smem.mbarrier(1)[0]
+        ptx.cp.async_.bulk.tile_2d(ptx.addr(box), px, (0, i), mbar=bar)
+    """
 
     def __init__(self, name: str, coordinates: int, mode: str):
         self._name, self._coordinates, self._mode = name, coordinates, mode
@@ -123,7 +133,12 @@ class TensorLoad:
 
 
 class TensorStore:
-    """A tensor store of one rank and mode, with its coordinates by position."""
+    """A tensor store of one rank and mode, with its coordinates by position.
+
+    Example:
+        box = smem.alloc(f32, (32, 32))
+        ptx.cp.async_.bulk.store_2d(px, ptx.addr(box), (0, i))
+    """
 
     def __init__(self, name: str, coordinates: int, mode: str | None = None):
         self._name, self._coordinates, self._mode = name, coordinates, mode
@@ -143,7 +158,12 @@ class TensorStore:
 
 
 class Tensor:
-    """Tensor copies by rank and mode."""
+    """Tensor copies by rank and mode.
+
+    Example:
+        box = smem.alloc(f32, (32, 32))
+        ptx.cp.async_.bulk.tensor.store_2d(px, ptx.addr(box), (0, i))
+    """
 
     tensor_1d, tensor_2d, tensor_3d, tensor_4d, tensor_5d = (TensorCopy(rank) for rank in range(1, 6))
     tile_1d, tile_2d, tile_3d, tile_4d, tile_5d = (TensorLoad(f"tile_{rank}d", rank, "tile") for rank in range(1, 6))
@@ -154,7 +174,12 @@ class Tensor:
 
 
 class Bulk(Tensor):
-    """Bulk copies and their groups."""
+    """Bulk copies and their groups.
+
+    Example:
+        ptx.cp.async_.bulk.commit_group()
+        ptx.cp.async_.bulk.wait_group(0)
+    """
 
     tensor = Tensor()
     commit_group = staticmethod(_core.cp_async_bulk.commit_group)
@@ -162,7 +187,13 @@ class Bulk(Tensor):
 
 
 class Async:
-    """cp.async"""
+    """`ptx.cp.async_`: the functions of ptx.cp_async.
+
+    Example:
+        buffer = smem.alloc(f32, 128)
+        ptx.cp.async_.cg(ptx.addr(buffer), ptx.addr(px), 16)
+        ptx.cp.async_.wait_all()
+    """
 
     cg = staticmethod(_core.cp_async.cg)
     ca = staticmethod(_core.cp_async.ca)
@@ -173,7 +204,11 @@ class Async:
 
 
 class Cp:
-    """Asynchronous copies."""
+    """Asynchronous copies.
+
+    Example:
+        ptx.cp.async_.commit_group()
+    """
 
     async_ = Async()
     async_bulk = async_.bulk
@@ -183,7 +218,12 @@ cp = Cp()
 
 
 class Tma:
-    """Rank 3 tensor copies by (row, column) of a matrix seen as blocks of 64 columns."""
+    """Rank 3 tensor copies by (row, column) of a matrix seen as blocks of 64 columns.
+
+    Example:
+        box, bar = smem.alloc(bf16, (64, 64), align=1024), smem.mbarrier(1)[0]
+        ptx.tma.load_3d(ptx.addr(box), px, row=i, col=n, mbar=bar)
+    """
 
     @staticmethod
     def _at(row: Integer | None, col: Integer | None, coords: Sequence[Integer] | None) -> Sequence[Integer]:
@@ -208,7 +248,12 @@ class Tma:
         *,
         pred: Guard = None,
     ) -> None:
-        """A box of a matrix from global to shared memory; its bytes complete at `mbar`."""
+        """A box of a matrix from global to shared memory; its bytes complete at `mbar`.
+
+        Example:
+            box, bar = smem.alloc(bf16, (64, 64), align=1024), smem.mbarrier(1)[0]
+            ptx.tma.load_3d(ptx.addr(box), px, row=i, col=n, mbar=bar)
+        """
         _core.tensor_copy.load(dst, src, self._at(row, col, coords), _barrier(mbar), mode="tile", pred=pred)
 
     def load_3d_multicast(
@@ -224,7 +269,12 @@ class Tma:
         issuer: int | Guard = None,
         pred: Guard = None,
     ) -> None:
-        """`load_3d` into the CTAs of `mask`; `issuer` is the rank of the CTA that copies, or a predicate."""
+        """`load_3d` into the CTAs of `mask`; `issuer` is the rank of the CTA that copies, or a predicate.
+
+        Example:
+            box, bar = smem.alloc(bf16, (64, 64), align=1024), smem.mbarrier(1)[0]
+            ptx.tma.load_3d_multicast(ptx.addr(box), px, row=i, col=n, mbar=bar, mask=reg.scalar(b16, init=3), issuer=0)
+        """
         if issuer is not None and pred is not None:
             raise AuthoringValueError("issuer= and pred= both say who copies; give one")
         at = self._at(row, col, coords)
@@ -243,7 +293,12 @@ class Tma:
         *,
         pred: Guard = None,
     ) -> None:
-        """A box of a matrix from shared to global memory, in a bulk group."""
+        """A box of a matrix from shared to global memory, in a bulk group.
+
+        Example:
+            box = smem.alloc(bf16, (64, 64), align=1024)
+            ptx.tma.store_3d(px, ptx.addr(box), row=i, col=n)
+        """
         _core.tensor_copy.store(dst, self._at(row, col, coords), src, mode="tile", pred=pred)
 
 

@@ -44,7 +44,17 @@ class ParamArray:
 
 
 def param_array(size: int | None, align: int = 1) -> ParamArray:
-    """A parameter of `size` bytes; None: the last one, as long as the call makes it."""
+    """A parameter of `size` bytes; None: the last one, as long as the call makes it.
+
+    Example:
+        @ptx.func
+        def first(words: ptx.param_array(12, align=4)) -> u32:
+            v = reg.scalar(u32)
+            ptx.inst.ld.param.u32(v, ptx.addr(words))
+            return v
+
+        y = first((x, n, i))
+    """
     return ParamArray(size, align)
 
 
@@ -207,6 +217,15 @@ def func(
 
     `linkage`: "visible", "weak", or "extern" for a function of another module, whose Python body is not run.  `noreturn`
     ends it without ret.  Where annotations cannot name the types, `params=` and `returns=` do.
+
+    Example:
+        @ptx.func
+        def square(v: f32) -> f32:
+            w = reg.scalar(f32)
+            ptx.inst.mul.f32(w, v, v)
+            return w
+
+        c = square(a)
     """
 
     def make(function: Callable) -> Function:
@@ -231,7 +250,16 @@ class Alias:
 
 
 def alias(name: str, function: Function) -> Alias:
-    """A second name of a function: `.alias name, function;`.  It is called as the function is."""
+    """A second name of a function: `.alias name, function;`.  It is called as the function is.
+
+    Example:
+        @ptx.func(linkage="visible")
+        def inc(v: u32) -> u32:
+            return v + 1
+
+        again = ptx.alias("again", inc)
+        y = again(x)
+    """
     return Alias(_core.alias_function(name, function._handle({})))
 
 
@@ -260,11 +288,35 @@ def prototype(
     noreturn: bool = False,
     directives: Sequence[str] = (),
 ) -> CallTable:
-    """label: .callprototype ...;  for calls through a register of functions that are not known here."""
+    """label: .callprototype ...;  for calls through a register of functions that are not known here.
+
+    Example:
+        @ptx.func
+        def inc(v: u32) -> u32:
+            return v + 1
+
+        at = reg.scalar(u64)
+        ptx.inst.mov.u64(at, inc)
+        y = ptx.prototype((u32,), u32)(at, x)
+    """
     said = _Signature(name, [("", kind) for kind in params], returns, registers, noreturn, directives)
     return CallTable(_core.call_prototype(name, said.params, said.returns, registers, said.directives))
 
 
 def call_targets(*functions: Function, name: str = "") -> CallTable:
-    """label: .calltargets f, g;  for calls through a register of one of these functions."""
+    """label: .calltargets f, g;  for calls through a register of one of these functions.
+
+    Example:
+        @ptx.func
+        def inc(v: u32) -> u32:
+            return v + 1
+
+        @ptx.func
+        def dec(v: u32) -> u32:
+            return v - 1
+
+        at = reg.scalar(u64)
+        ptx.inst.mov.u64(at, inc)
+        y = ptx.call_targets(inc, dec)(at, x)
+    """
     return CallTable(_core.call_targets([function._handle({}) for function in functions], name))

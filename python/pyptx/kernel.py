@@ -38,7 +38,7 @@ class Kernel(Traced, _core.Launcher):
         self._jax_sites: dict[Any, Any] = {}  # by what a call with JAX values looks like
         known, tensors = self.signature.known, self.signature.tensors
         mutated = [tensors.index(name) for name in options.mutates]
-        _core.declare(self, "out" not in known, "stream" not in known, mutated)
+        _core.declare_launcher(self, "out" not in known, "stream" not in known, mutated)
         functools.update_wrapper(self, fn)
 
     def __repr__(self):
@@ -102,31 +102,80 @@ class Kernel(Traced, _core.Launcher):
         """The kernel for template values and sizes: kernel.specialise(M=4096, BM=128).
 
         The same object for all arguments that lead to the same text: a size that the body does not read makes no other.
+
+        Example:
+            @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+            def k(X, Y, *, factor=2.0):
+                ptx.ret()
+
+            assert k.specialise(N=1) is k.specialise(N=2)      # the body reads no size
         """
         return self.specialise_for(self.signature.split(kwargs))
 
     def specialise_for(self, given: Arguments) -> Specialisation:
-        """The same for arguments that are sorted already."""
+        """The same for arguments that are sorted already.
+
+        Example:
+            @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+            def k(X, Y):
+                ptx.ret()
+
+            assert k.specialise_for(k.signature.split({"N": 4})) is k.specialise(N=4)
+        """
         return self._kept.find(given)
 
     def ptx(self, /, **kwargs) -> str:
         """The PTX text of one specialisation: kernel.ptx(M=4096, BM=128).
 
         `lineinfo=True` adds .file and .loc lines that lead back to the author's source.
+
+        Example:
+            @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+            def k(X, Y, *, factor=2.0):
+                ptx.ret()
+
+            print(k.ptx(N=1024, factor=0.5))
         """
         lineinfo = bool(kwargs.pop("lineinfo", False)) if "lineinfo" not in self.signature.known else False
         return self.specialise(**kwargs).text(lineinfo)
 
     def module(self, /, **kwargs):
-        """The ir module of one specialisation."""
+        """The ir module of one specialisation.
+
+        Example:
+            @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+            def k(X, Y, *, factor=2.0):
+                ptx.ret()
+
+            module = k.module(N=1024)
+        """
         return self.specialise(**kwargs).module
 
     def sass(self, /, **kwargs) -> str:
-        """What the machine executes: the text assembled and disassembled."""
+        """What the machine executes: the text assembled and disassembled.
+
+        Example:
+            @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+            def k(X, Y):
+                ptx.ret()
+
+            try:
+                print(k.sass(N=1024))
+            except pyptx.errors.AssemblerError:   # no nvdisasm here
+                pass
+        """
         return self.specialise(**kwargs).sass()
 
     def resources(self, /, **kwargs):
-        """Registers, spills, shared memory and occupancy of one specialisation: a `Resources`.  Needs no GPU."""
+        """Registers, spills, shared memory and occupancy of one specialisation: a `Resources`.  Needs no GPU.
+
+        Example:
+            @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+            def k(X, Y, *, factor=2.0):
+                ptx.ret()
+
+            assert k.resources(N=1024).registers > 0
+        """
         return self.specialise(**kwargs).resources()
 
     # A call is `Launcher.__call__`, in C++. It comes here with arguments that it has not seen.
@@ -172,7 +221,22 @@ def _takes(options: Callable[P, Options], function: Any) -> _Decorator[P]:
 
 
 def _kernel(fn=None, **options):
-    """Makes a `Kernel` of a function; usable bare (`@kernel`) or with options (`@kernel(arch="sm_100a")`)."""
+    """Makes a `Kernel` of a function; usable bare (`@kernel`) or with options (`@kernel(arch="sm_100a")`).
+
+    Example:
+        @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=lambda N: ((N + 127) // 128, 1, 1), block=(128, 1, 1))
+        def double(X, Y):
+            px, py = ptx.global_ptrs(X, Y)
+            i = reg.from_(ptx.special.ctaid.x(), u32) * 128 + reg.from_(ptx.special.tid.x(), u32)
+            ptx.ret(pred=i >= X.shape[0])
+            v = reg.scalar(f32)
+            ptx.inst.ld.global_.f32(v, ptx.addr(px + i * 4))
+            ptx.inst.add.f32(v, v, v)
+            ptx.inst.st.global_.f32(ptx.addr(py + i * 4), v)
+            ptx.ret()
+
+        text = double.ptx(N=1024)             # double(x) runs it
+    """
     told = Options.told(options)
     return (lambda function: Kernel(function, told)) if fn is None else Kernel(fn, told)
 

@@ -128,12 +128,20 @@ special = _Special()
 
 
 def ctaid_x() -> Reg:
-    """%ctaid.x"""
+    """%ctaid.x
+
+    Example:
+        block = reg.from_(ptx.ctaid_x(), u32)
+    """
     return sreg("%ctaid.x")
 
 
 def ctaid_y() -> Reg:
-    """%ctaid.y"""
+    """%ctaid.y
+
+    Example:
+        block = reg.from_(ptx.ctaid_y(), u32)
+    """
     return sreg("%ctaid.y")
 
 
@@ -141,12 +149,20 @@ def ctaid_y() -> Reg:
 
 
 def pragma(value: str) -> None:
-    """.pragma "value";"""
+    """.pragma "value";
+
+    Example:
+        ptx.pragma("nounroll")
+    """
     _core.directive(f'.pragma "{value}";')
 
 
 def raw(text: str) -> None:
-    """PTX statements as text."""
+    """PTX statements as text.
+
+    Example:
+        ptx.raw("nanosleep.u32 100;")
+    """
     inst._raw_emit(text)
 
 
@@ -166,7 +182,11 @@ class _Pipe:
 
 
 def pipe(src: Any) -> _Pipe:
-    """`src` as the first source of the instruction that follows, whose destination is that of the next, and so on."""
+    """`src` as the first source of the instruction that follows, whose destination is that of the next, and so on.
+
+    Example:
+        ptx.pipe(x).add.u32(y, 3).shl.b32(y, 2)     # y = (x + 3) << 2
+    """
     return _Pipe(src)
 
 
@@ -215,6 +235,10 @@ def mad(*operands: Any, mode: _Wide = "lo", rounding: _Rounding = "rn", pred: Gu
     """a * b + c: mad(dtype, dst, a, b, c), or mad(a, b, c), which returns a new register of the first register's type.
 
     `mode` is for integers: the low or high half of the product, or all of it.  `rounding` is for floating point.
+
+    Example:
+        y = ptx.mad(x, 4, n)                  # mad.lo.s32
+        d = ptx.mad(a, b, 1.0)                # mad.rn.f32
     """
     if len(operands) not in (3, 5):
         raise AuthoringTypeError("mad takes (dtype, dst, a, b, c) or (a, b, c)")
@@ -239,7 +263,12 @@ _WIDE = {"u16": u32, "s16": s32, "u32": u64, "s32": s64}
 
 
 class NamedBarrier:
-    """A barrier of a CTA by its number, and how many threads it waits for."""
+    """A barrier of a CTA by its number, and how many threads it waits for.
+
+    Example:
+        half = ptx.named_barrier(1, count=64)
+        half.sync()
+    """
 
     def __init__(self, barrier_id: Integer, count: Integer | None = None):
         self.barrier_id = barrier_id
@@ -259,5 +288,9 @@ class NamedBarrier:
 
 
 def named_barrier(barrier_id: Integer, *, count: Integer | None = None) -> NamedBarrier:
-    """The barrier `barrier_id` for `count` threads, all of the CTA unless given."""
+    """The barrier `barrier_id` for `count` threads, all of the CTA unless given.
+
+    Example:
+        ptx.named_barrier(1, count=64).sync()       # bar.sync 1, 64;
+    """
     return NamedBarrier(barrier_id, count)

@@ -22,7 +22,11 @@ __all__ = [
 
 
 def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None) -> RegArray:
-    """One thread's registers of an (m, n) accumulator that a warpgroup shares."""
+    """One thread's registers of an (m, n) accumulator that a warpgroup shares.
+
+    Example:
+        acc = reg.wgmma_frag(m=64, n=128, dtype=f32)      # 64 registers
+    """
     if m * n == 0 or m * n % 128:
         raise AuthoringValueError(f"an accumulator of {m} x {n} does not divide among the 128 threads of a warpgroup")
     return array(dtype, m * n // 128, name)

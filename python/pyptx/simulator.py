@@ -27,6 +27,9 @@ class Options:
     budget: instructions of warps that one cluster may execute before the run ends with an error.
     seed: of other schedules of warps; 0: the plain one.  The same seed gives the same bytes.
     uninitialised: whether reads of registers and memory that nothing wrote are reported.
+
+    Example:
+        assert pyptx.simulator.Options(seed=3).budget == 1 << 27
     """
 
     cores: int = 0
@@ -45,20 +48,33 @@ class Options:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a run executed.  An instruction that a warp executes counts once for the warp, and for each of its active threads."""
+    """What a run executed.  An instruction that a warp executes counts once for the warp, and for each of its active threads.
+
+    Example:
+        executed = pyptx.simulator.statistics().warp_instructions
+    """
 
     warp_instructions: int
     thread_instructions: int
 
 
 def current() -> Options:
-    """The options that hold now."""
+    """The options that hold now.
+
+    Example:
+        assert pyptx.simulator.current().seed == 0
+    """
     return Options(**dict(zip((row.name for row in fields(Options)), _core.simulator_options(), strict=True)))
 
 
 @contextmanager
 def options(**changes: Any) -> Iterator[Options]:
-    """Other options inside `with`: cores, budget, seed, uninitialised.  Those that are not named stay."""
+    """Other options inside `with`: cores, budget, seed, uninitialised.  Those that are not named stay.
+
+    Example:
+        with pyptx.simulator.options(seed=3, budget=10_000):
+            assert pyptx.simulator.current().seed == 3
+    """
     before = current()
     try:
         after = replace(before, **changes)
@@ -75,5 +91,9 @@ def options(**changes: Any) -> Iterator[Options]:
 
 
 def statistics() -> Statistics:
-    """What the last run on the simulator that this thread asked for executed."""
+    """What the last run on the simulator that this thread asked for executed.
+
+    Example:
+        print(pyptx.simulator.statistics())
+    """
     return Statistics(*_core.simulator_statistics())

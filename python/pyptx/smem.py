@@ -37,7 +37,13 @@ SharedAlloc.gmma_layout = SharedAlloc.gmma_major = None  # of an allocation that
 def alloc_with_layout(
     dtype, shape, swizzle=None, align=None, name=None, *, gmma_layout: GmmaLayout | None = None, gmma_major=None
 ) -> SharedAlloc:
-    """`alloc`, with the layout that a descriptor of it shall have."""
+    """`alloc`, with the layout that a descriptor of it shall have.
+
+    Example:
+        from pyptx.wgmma_layout import layout_for_a
+
+        tile = smem.alloc_with_layout(bf16, (64, 64), "128B", gmma_layout=layout_for_a(dtype=bf16, m=64, k=64), gmma_major="K")
+    """
     made = alloc(dtype, shape, swizzle, align, name)
     made.gmma_layout, made.gmma_major = gmma_layout, gmma_major
     return made
@@ -47,6 +53,10 @@ def wgmma_tile(dtype, shape, major="K", *, align=None, name=None) -> SharedAlloc
     """A tile that a wgmma descriptor can name: (M, K) for major "K", (K, N) for "MN"; the last dimension is contiguous.
 
     A dimension before them counts stages, which `tile[stage]` chooses.
+
+    Example:
+        ring = smem.wgmma_tile(bf16, (4, 64, 64), major="K")       # four stages of (M, K) = (64, 64)
+        stage = ring[1]
     """
     made = _wgmma_tile(dtype, shape, major, align=align, name=name)
     made.gmma_major = Major[major] if isinstance(major, str) else Major(major)

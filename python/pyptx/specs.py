@@ -17,7 +17,12 @@ SWIZZLE_BYTES = {name: width for name, width, _ in _core.swizzles()}
 
 
 class Layout(enum.Enum):
-    """How a tensor lies in memory, or how the copy engine arranges its tiles in shared memory."""
+    """How a tensor lies in memory, or how the copy engine arranges its tiles in shared memory.
+
+    Example:
+        Tile("M", "K", bf16, Layout.TMA_128B, tma_box=(64, 64))    # a swizzle of 128 bytes in shared memory
+        Tile("M", "N", f32, Layout.COL)                            # column-major in memory
+    """
 
     ROW = "row"
     COL = "col"
@@ -88,6 +93,11 @@ class Tile:
     - `tma_spread`: 16 values of 4 bits fill 16 bytes of shared memory, as `.kind::f8f6f4` reads them, instead of 8.
     - `tma_im2col`: an `Im2col` instead of a box.
     - `tma_rank=3`: a matrix in blocks of 64 columns; `tma_padding` puts 8 elements between their rows.
+
+    Example:
+        Tile("M", "N", f32)                                        # symbols, which all Tiles of a kernel share
+        Tile("N", 128, f32)                                        # a size that is fixed
+        Tile("M", "K", bf16, tma_box=(64, 64), tma_swizzle="128B")
     """
 
     shape: tuple[int | str, ...]
@@ -158,11 +168,19 @@ class Tile:
         return tuple(dict.fromkeys(size for size in self.shape if isinstance(size, str)))
 
     def resolve_shape(self, env: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape with every symbol replaced; KeyError for one that `env` does not bind."""
+        """The shape with every symbol replaced; KeyError for one that `env` does not bind.
+
+        Example:
+            assert Tile("M", 128, f32).resolve_shape({"M": 4}) == (4, 128)
+        """
         return tuple(env[size] if isinstance(size, str) else size for size in self.shape)
 
     def extract_env(self, array_shape: Iterable[int]) -> dict[str, int]:
-        """The sizes that a tensor of this shape gives to the symbols; ValueError if the tensor does not fit."""
+        """The sizes that a tensor of this shape gives to the symbols; ValueError if the tensor does not fit.
+
+        Example:
+            assert Tile("M", 128, f32).extract_env((4, 128)) == {"M": 4}
+        """
         actual = tuple(array_shape)
         if len(actual) != self.rank:
             raise ValueError(f"rank mismatch: {self!r} has rank {self.rank}, the array has rank {len(actual)}")
@@ -174,7 +192,11 @@ class Tile:
         return env
 
     def matches(self, shape: Iterable[int], dtype_name: str) -> bool:
-        """Whether a tensor of this shape and type, named as PTX or a framework names it, may be passed."""
+        """Whether a tensor of this shape and type, named as PTX or a framework names it, may be passed.
+
+        Example:
+            assert Tile("M", 128, f32).matches((4, 128), "float32")
+        """
         known = FRAMEWORK_NAMES.get(element_of(self.dtype), ())
         if str(dtype_name).rpartition(".")[2] not in (self.dtype.name, *known):
             return False
@@ -186,12 +208,20 @@ class Tile:
 
     @classmethod
     def wgmma_a(cls, m, k, dtype, *, tile_m=None, tile_k=None) -> Tile:
-        """A(M, K) copied in (tile_m, tile_k) boxes, swizzled by the width of a box's row."""
+        """A(M, K) copied in (tile_m, tile_k) boxes, swizzled by the width of a box's row.
+
+        Example:
+            Tile.wgmma_a("M", "K", bf16, tile_m=128, tile_k=64)
+        """
         return cls._wgmma(m, k, dtype, tile_m, tile_k)
 
     @classmethod
     def wgmma_b(cls, k, n, dtype, *, tile_k=None, tile_n=None) -> Tile:
-        """B(K, N) copied in (tile_k, tile_n) boxes, swizzled by the width of a box's row."""
+        """B(K, N) copied in (tile_k, tile_n) boxes, swizzled by the width of a box's row.
+
+        Example:
+            Tile.wgmma_b("K", "N", bf16, tile_k=64, tile_n=64)
+        """
         return cls._wgmma(k, n, dtype, tile_k, tile_n)
 
     @classmethod

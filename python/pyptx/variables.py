@@ -139,6 +139,10 @@ def global_(
     `shape`: sizes, the first None for as many as `init` has; left out, it is that of `init`, or one value.  `init`: a number, a list (of lists), bytes, a str
     (with a zero behind it), an array, a variable or function (its address), `generic(v)`, `mask(bits, v)`.  `linkage`:
     "visible", "extern", "weak", "common".  `managed` and `unified=(uuid1, uuid2)` are its attributes.
+
+    Example:
+        counter = ptx.global_(u32, init=0, name="counter")
+        ptx.inst.red.global_.add.u32(ptx.addr(counter), 1)
     """
     attributes = [".managed"] if managed else []
     if unified is not None:
@@ -156,7 +160,12 @@ def const(
     vector: int = 1,
     linkage: str = "",
 ) -> Variable:
-    """A .const variable, read by ld.const; as `global_` otherwise.  All of a module have at most 64 KiB."""
+    """A .const variable, read by ld.const; as `global_` otherwise.  All of a module have at most 64 KiB.
+
+    Example:
+        table = ptx.const(f32, init=[1.0, 0.5, 0.25, 0.125])
+        ptx.inst.ld.const.f32(a, table[i])
+    """
     return Variable("const", dtype, shape, init, name, align, vector, linkage, "")
 
 
@@ -169,19 +178,34 @@ def shared(
     vector: int = 1,
     linkage: str = "",
 ) -> Variable:
-    """A .shared variable of the module, which kernels and functions share.  It stays static: see smem.alloc otherwise."""
+    """A .shared variable of the module, which kernels and functions share.  It stays static: see smem.alloc otherwise.
+
+    Example:
+        scratch = ptx.shared(u32, 32)
+        ptx.inst.st.shared.u32(scratch[i], x)
+    """
     return Variable("shared", dtype, shape, None, name, align, vector, linkage, "")
 
 
 def generic(target: Variable | SymbolAddress) -> SymbolAddress:
-    """In an initial value: the generic address of a variable, not its offset in its state space."""
+    """In an initial value: the generic address of a variable, not its offset in its state space.
+
+    Example:
+        table = ptx.global_(u32, init=[1, 2, 3])
+        pointer = ptx.global_(u64, init=ptx.generic(table))
+    """
     if isinstance(target, SymbolAddress):
         return SymbolAddress(target._target, target._offset, True, target._byte)
     return SymbolAddress(target, 0, True)
 
 
 def mask(bits: int, target: Variable | SymbolAddress | int) -> SymbolAddress:
-    """In an initial value of .u8: the byte of an address, or of a number, that `bits` (0xff, 0xff00, ...) covers."""
+    """In an initial value of .u8: the byte of an address, or of a number, that `bits` (0xff, 0xff00, ...) covers.
+
+    Example:
+        table = ptx.global_(u32, init=[1, 2, 3])
+        low = ptx.global_(u8, init=[ptx.mask(0xFF, table), ptx.mask(0xFF00, table)])
+    """
     byte = next((i for i in range(8) if bits == 0xFF << 8 * i), None)
     if byte is None:
         raise AuthoringValueError(f"mask covers one byte: 0xff, 0xff00, ... 0xff00000000000000, not {bits:#x}")

@@ -128,24 +128,59 @@ void init_blocks(nb::module_& m) {
             if (type.is_none() && block.end) block.end(active());
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
-  m.def("if_", if_block, nb::arg("pred"), "The body runs in the threads whose predicate is true.");
+  m.def("if_", if_block, nb::arg("pred"),
+        R"(The body runs in the threads whose predicate is true: `with` this, not Python's `if`.
+
+Example:
+    with ptx.if_(i < n):
+        x += 1)");
   m.def(
       "else_", [] { return Block{author::begin_else, author::end_else}; },
-      "The other threads of the if_ block just before.");
-  m.def("loop", loop_block, nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none(),
-        "label: body @pred bra label.  The predicate is asked after the body.");
+      R"(The other threads of the if_ block just before.
+
+Example:
+    with ptx.if_(i < n):
+        x += 1
+    with ptx.else_():
+        x += 2)");
+  m.def(
+      "loop", loop_block, nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none(),
+      R"(label: body @pred bra label.  The predicate is asked after the body; without one the loop has no end of its own.
+
+Example:
+    more = reg.scalar(pred)
+    with ptx.loop("again", pred=more):
+        x += 1
+        ptx.inst.setp.lt.u32(more, x, n))");
   m.def(
       "scope",
       [] { return Block{[](author::Builder& b) { b.open_scope(); }, [](author::Builder& b) { b.close_scope(); }}; },
-      "{ }: registers declared inside are local to it.");
-  m.def("expr", [] { return Block{}; }, "Groups the instructions of an expression for the reader; changes no text.");
+      R"({ }: registers and labels declared inside are local to it.
+
+Example:
+    with ptx.scope():
+        t = reg.scalar(u32, init=1)
+        ptx.inst.add.u32(x, x, t))");
+  m.def("expr", [] { return Block{}; }, R"(Groups the instructions of an expression for the reader; changes no text.
+
+Example:
+    with ptx.expr():
+        y = (x + 1) * 2)");
   m.def("intrinsic_scope", [](std::string text) {
     return Block{[text](author::Builder& b) { author::begin_intrinsic(b, text); }, author::end_intrinsic};
   });
   nb::class_<Range>(m, "Range").def("__iter__", [](nb::object self) { return self; }).def("__next__", next);
   m.def("range_", range, nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1, nb::kw_only(),
         nb::arg("dtype") = nb::none(),
-        "for k in range_(start, stop, step): a loop on the GPU.  The Python body runs once and writes it.");
+        R"(for k in range_(start, stop, step): a loop on the GPU.  The Python body runs once and writes it.
+
+Bounds and step are numbers or registers.  `k` is a register, s32 unless `dtype` or a bound's type says otherwise.  What the
+body changes from turn to turn it changes in place: `total += k`, not `total = total + k`.
+
+Example:
+    total = reg.scalar(u32, init=0)
+    for k in ptx.range_(i, n, 32):
+        total += k)");
   m.def(
       "kloop",
       [](nb::handle total, std::uint32_t unroll, nb::object body, const std::string& label) {
@@ -153,28 +188,55 @@ void init_blocks(nb::module_& m) {
         author::kloop(builder, operand(total, builder), unroll, [&] { body(); }, label);
       },
       nb::arg("total"), nb::kw_only(), nb::arg("unroll"), nb::arg("body"), nb::arg("loop_label") = "kloop",
-      "`body` total times, `unroll` a turn; the rest as a ladder of ifs.");
+      R"(`body` total times, `unroll` a turn; the rest as a ladder of ifs.
+
+Example:
+    def step():
+        ptx.inst.add.u32(x, x, 3)
+
+    ptx.kloop(n, unroll=4, body=step))");
 }
 
 void init_statements(nb::module_& m) {
-  m.def("label", [](const std::string& name) { author::label(active(), name); }, nb::arg("name"));
+  m.def(
+      "label", [](const std::string& name) { author::label(active(), name); }, nb::arg("name"),
+      R"(name: a place that `bra` names.  One of a name in a block; `ptx.scope()` makes names local.
+
+Example:
+    ptx.label("again")
+    x += 1
+    ptx.bra("again", pred=x < n))");
   m.def(
       "bra",
       [](const std::string& label, nb::object predicate) {
         author::Builder& builder = active();
         author::bra(builder, label, guard(predicate, builder));
       },
-      nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none());
+      nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none(),
+      R"(@pred bra label: goes on at a label, which may stand further down.
+
+Example:
+    ptx.bra("done", pred=i >= n)
+    x += 1
+    ptx.label("done"))");
   m.def("fresh_label", [](const std::string& prefix) { return active().fresh_label(prefix); }, nb::arg("prefix") = "L");
   m.def("comment", [](const std::string& text) { active().comment(text); });
   m.def("directive", [](const std::string& text) { active().directive(text); });
   m.def(
       "loc",
       [](std::uint32_t file, std::uint32_t line, std::uint32_t column) { active().location(file, line, column); },
-      nb::arg("file"), nb::arg("line"), nb::arg("col") = 0, ".loc file line col");
+      nb::arg("file"), nb::arg("line"), nb::arg("col") = 0,
+      R"(.loc file line col: the place in a source that the next instruction belongs to; `ptx.file_` gives the file its number.
+
+Example:
+    ptx.file_(1, "model.py")
+    ptx.loc(1, 12))");
   m.def(
       "file_", [](std::uint32_t index, const std::string& name) { active().file(index, name); }, nb::arg("idx"),
-      nb::arg("filename"), ".file idx \"filename\"");
+      nb::arg("filename"), R"(.file idx "filename"
+
+Example:
+    ptx.file_(1, "model.py"))");
   m.def(
       "var",
       [](const std::string& space, nb::handle type, const std::string& name, std::optional<std::int64_t> size,
@@ -183,24 +245,72 @@ void init_statements(nb::module_& m) {
         return name;
       },
       nb::arg("state_space"), nb::arg("dtype"), nb::arg("name"), nb::kw_only(), nb::arg("size") = nb::none(),
-      nb::arg("align") = nb::none(), nb::arg("linking") = nb::none(), "Declares a variable; returns its name.");
-  m.def("param", param, nb::arg("dtype"), nb::arg("name"), nb::arg("dst") = nb::none(),
-        "The value of a scalar parameter, or the address of an array parameter.");
-  m.def("global_ptrs", global_pointers, "The global addresses of pointer parameters.");
-  m.def("addr", address_of, nb::arg("base"), nb::arg("offset") = nb::none(), "[base + offset]");
+      nb::arg("align") = nb::none(), nb::arg("linking") = nb::none(),
+      R"(Declares a variable of a state space; returns its name.  `size` makes it an array.
+
+Example:
+    ptx.var("local", u32, "scratch", size=4)
+    ptx.inst.st.local.u32(ptx.addr("scratch", 8), x))");
+  m.def(
+      "param", param, nb::arg("dtype"), nb::arg("name"), nb::arg("dst") = nb::none(),
+      R"(The value of a scalar parameter (`raw_params` of @kernel), or the address of an array parameter: one ld.param.
+
+Example:
+    @kernel(raw_params=[("u32", "n"), ("f32", "alpha")])
+    def k():
+        n = ptx.param(u32, "n")           # ld.param.u32 %r0, [n];
+        alpha = ptx.param(f32, "alpha")
+        ptx.ret()
+
+    k.ptx())");
+  m.def(
+      "global_ptrs", global_pointers,
+      R"(The global addresses of tensors, in 64-bit registers, as a tuple: ld.param.u64 and cvta.to.global.u64 of each.
+
+Example:
+    @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+    def k(X, Y):
+        px, py = ptx.global_ptrs(X, Y)
+        ptx.ret()
+
+    k.ptx(N=32))");
+  m.def(
+      "addr", address_of, nb::arg("base"), nb::arg("offset") = nb::none(),
+      R"([base + offset], in bytes.  The base is a register, a name, shared memory, a barrier or a variable; an offset in a register
+is added by an instruction.
+
+Example:
+    v = reg.scalar(f32)
+    ptx.inst.ld.global_.f32(v, ptx.addr(px, 16))            # [%rd0+16]
+    ptx.inst.ld.global_.f32(v, ptx.addr(px + i * 4))
+    tile = smem.alloc(f32, 128)
+    ptx.inst.st.shared.f32(ptx.addr(tile, i * 4), v))");
   m.def("bracket", bracket, nb::arg("base"), nb::arg("parts"),
         nb::sig("def bracket(base: object, *parts: object) -> CompoundOperand"),
-        "[base, a, {x, y}]: an address of several parts, as of textures, surfaces and tensor maps.");
+        R"([base, a, {x, y}]: an address of several parts, as of textures, surfaces and tensor maps.
+
+Example:
+    texture, colour = reg.scalar(u64), reg.array(f32, 4)
+    ptx.inst.tex._2d.v4.f32.f32(list(colour), ptx.bracket(texture, [a, b])))");
   m.def(
       "declare", [](const std::string& text) { active().declare(text); }, nb::arg("text"),
-      "A function that the kernel may call: `.extern .func f (.param .b32 x);`.");
+      R"(A function that the kernel may call, as text in front of it.
+
+Example:
+    ptx.declare(".extern .func f (.param .b32 x);"))");
   m.def(
       "module_text", [](const std::string& text) { active().module_text(text); }, nb::arg("text"),
-      "What PTX has outside of functions, as text: variables, `.pragma`, `.alias`, `.file`; `.section` goes to the "
-      "end.");
+      R"(What PTX has outside of functions, as text: variables, `.pragma`, `.alias`, `.file`; `.section` goes to the end.
+
+Example:
+    ptx.module_text(".global .u32 counter;")
+    ptx.inst.red.global_.add.u32(ptx.addr("counter"), 1))");
   m.def(
       "sreg", [](const std::string& name) { return make(active().special(name)); }, nb::arg("name"),
-      "A special register by its name, \"%clusterid.x\".");
+      R"(A special register by its name.  Only mov and cvt read one: copy it with `reg.from_`.
+
+Example:
+    lane = reg.from_(ptx.sreg("%laneid"), u32))");
 }
 
 void init_pipeline(nb::module_& m) {
@@ -208,7 +318,12 @@ void init_pipeline(nb::module_& m) {
     author::Pipeline pipeline;
     nb::object owner;
   };
-  nb::class_<Ring>(m, "PipelineState", "Stage and phase of a ring of buffers; advance() goes on to the next")
+  nb::class_<Ring>(m, "PipelineState",
+                   R"(Stage and phase of a ring of buffers; advance() goes on to the next.  Made by `ptx.pipeline`.
+
+Example:
+    ring = ptx.pipeline(4)
+    stage, phase = ring.advance())")
       .def_prop_ro("n_stages", [](const Ring& ring) { return ring.pipeline.stages; })
       .def_prop_ro("cursor", [](const Ring& ring) { return make(ring.pipeline.cursor); })
       .def_prop_ro("phase", [](const Ring& ring) { return make(ring.pipeline.phase); })
@@ -219,7 +334,10 @@ void init_pipeline(nb::module_& m) {
             const auto position = ring.pipeline.advance();
             return nb::make_tuple(make(position.stage), make(position.phase));
           },
-          "(stage, phase) of the next slot.");
+          R"((stage, phase) of the next slot: five instructions on the ring's registers.
+
+Example:
+    stage, phase = ptx.pipeline(4).advance())");
   m.def(
       "pipeline",
       [](std::uint32_t stages, nb::object cursor, nb::object phase) {
@@ -229,7 +347,15 @@ void init_pipeline(nb::module_& m) {
         return Ring{author::pipeline(active(), stages, given(cursor, "cursor="), given(phase, "phase=")),
                     nb::borrow(active_owner())};
       },
-      nb::arg("n_stages"), nb::kw_only(), nb::arg("cursor") = nb::none(), nb::arg("phase") = nb::none());
+      nb::arg("n_stages"), nb::kw_only(), nb::arg("cursor") = nb::none(), nb::arg("phase") = nb::none(),
+      R"(A ring of `n_stages` buffers: two registers, the next stage and the parity of its mbarrier, which turns over each round.
+
+Example:
+    full = smem.mbarrier(4)
+    ring = ptx.pipeline(4)
+    for k in ptx.range_(0, n, 1):
+        stage, phase = ring.advance()
+        ptx.mbarrier.wait(full[stage], phase))");
 }
 
 void init_registers(nb::module_& m) {
@@ -242,7 +368,11 @@ void init_registers(nb::module_& m) {
         return make(builder.scalar(wanted, operand(init, builder), name.value_or("")));
       },
       nb::arg("dtype"), nb::arg("init") = nb::none(), nb::arg("name") = nb::none(),
-      "A register; with `init`, and a mov into it.");
+      R"(A register.  It holds nothing until an instruction writes it; with `init`, a mov does.
+
+Example:
+    total = reg.scalar(f32, init=0.0)     # mov.f32 %f0, 0f00000000;
+    v = reg.scalar(f32))");
   m.def(
       "array",
       [](nb::handle type, std::int64_t count, std::optional<std::string> name) {
@@ -251,10 +381,19 @@ void init_registers(nb::module_& m) {
           builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
         return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count), name.value_or("")));
       },
-      nb::arg("dtype"), nb::arg("count"), nb::arg("name") = nb::none(), "Registers declared together.");
+      nb::arg("dtype"), nb::arg("count"), nb::arg("name") = nb::none(),
+      R"(Registers declared together: `arr[i]` is one, by an int; a list of them is the operand of a vector instruction.
+
+Example:
+    v = reg.array(f32, 4)
+    ptx.inst.ld.global_.v4.f32(list(v), ptx.addr(px))
+    ptx.inst.add.f32(v[0], v[0], v[1]))");
   m.def(
       "alloc", [](nb::handle type) { return make(active().alloc(type_argument(type))); }, nb::arg("dtype"),
-      "A register of the other family of names, %af0.");
+      R"(A register of the other family of names, %af0; `scalar` otherwise.
+
+Example:
+    t = reg.alloc(f32))");
   m.def(
       "alloc_array",
       [](nb::handle type, std::int64_t count) {
@@ -263,14 +402,25 @@ void init_registers(nb::module_& m) {
           builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
         return make(builder.alloc_array(type_argument(type), static_cast<std::uint32_t>(count)));
       },
-      nb::arg("dtype"), nb::arg("count"));
+      nb::arg("dtype"), nb::arg("count"), R"(Registers of the other family of names; `array` otherwise.
+
+Example:
+    t = reg.alloc_array(f32, 8))");
   m.def(
       "from_",
       [](nb::handle source, nb::handle type) {
         author::Builder& builder = active();
         return make(builder.from(operand(source, builder), type_argument(type)));
       },
-      nb::arg("src"), nb::arg("dtype"), "A new register and a mov into it.");
+      nb::arg("src"), nb::arg("dtype"),
+      R"(A new register and a mov into it: a copy of a register, a special register, a number, or the address of a symbol or of
+shared memory.
+
+Example:
+    t = reg.from_(ptx.special.tid.x(), u32)                 # mov.u32 %r0, %tid.x;
+    copy = reg.from_(t, u32)
+    tile = smem.alloc(f32, 128)
+    address = reg.from_(tile, u32))");
 }
 
 }  // namespace

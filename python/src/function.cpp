@@ -452,6 +452,41 @@ std::string emitted(const Template& form) {
   return text;
 }
 
+// What a call gives for a required modifier, as Python: a type by its name, another word of PTX as a str.
+std::string given(const families::Legal& legal) {
+  const auto has = [&](std::string_view word) { return std::ranges::find(legal.words, word) != legal.words.end(); };
+  for (const std::string_view usual : {"f32", "u32", "b32"})
+    if (has(usual)) return std::string(usual);
+  if (has("add")) return "\"add\"";
+  return legal.types ? legal.words.front() : cat('"', legal.words.front(), '"');
+}
+
+std::string argument_of(const Definition& d, std::string_view name) {
+  if (!d.form) return std::string(name);  // a FUNCTION with words of its own has an example in its row
+  for (const families::Parameter& p : d.form->all_parameters())
+    if (p.name == name && p.role == families::Parameter::Role::modifier) {
+      const families::Legal legal = families::legal(*d.form, p);
+      return legal.words.empty() ? std::string(name) : given(legal);
+    }
+  return std::string(name);
+}
+
+// A call with what has to be given; operands are called as the parameters are.
+std::string example_of(const Definition& d) {
+  std::string call =
+      of_class(d) ? std::string() : cat(d.family == "ptx" ? "ptx" : cat("ptx.", d.family), ".", d.name, "(");
+  for (const Shown& p : shown_parameters(d)) {
+    if (of_class(d) && call.empty()) {
+      call = cat(p.name.empty() ? "slot" : p.name, ".", d.name, "(");
+      continue;
+    }
+    if (!p.fallback.empty()) continue;
+    if (call.back() != '(') call += ", ";
+    call += p.keyword ? cat(p.name, "=", argument_of(d, p.name)) : argument_of(d, p.name);
+  }
+  return cat(result_text(d) == "None" ? "" : "result = ", call, ")");
+}
+
 }  // namespace
 
 std::string signature(const Definition& d) {
@@ -469,12 +504,14 @@ std::string signature(const Definition& d) {
 std::string section_of(const Definition& d) { return d.form ? families::sections(*d.form) : std::string(d.section); }
 
 std::string documentation(const Definition& d) {
-  std::string text(d.doc);
+  const std::size_t by_hand = std::min(d.doc.find("\n\nExample:"), d.doc.size());
+  std::string text(d.doc.substr(0, by_hand));
   if (d.form) text += cat("\n\nEmits `", emitted(*d.form), "`.");
   std::string described;
   for (const Shown& p : shown_parameters(d))
     if (!p.doc.empty()) described += cat("\n    ", p.name, ": ", p.doc);
   if (!described.empty()) text += cat("\n", described);
+  text += by_hand < d.doc.size() ? std::string(d.doc.substr(by_hand)) : cat("\n\nExample:\n    ", example_of(d));
   text +=
       cat("\n\nAn argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at "
           "this line.",

@@ -131,7 +131,12 @@ void init_calls(nb::module_& m) {
       [](const std::vector<std::string>& labels, const std::string& label) {
         return author::branch_targets(active(), labels, label);
       },
-      nb::arg("labels"), nb::arg("name") = "", "label: .branchtargets a, b;  The table of brx.idx; returns its label.");
+      nb::arg("labels"), nb::arg("name") = "", R"(label: .branchtargets a, b;  The table of brx.idx; returns its label.
+
+Example:
+    ptx.inst.brx.idx(i, ptx.branch_targets(["first", "second"]))
+    ptx.label("first")
+    ptx.label("second"))");
   m.def(
       "ret",
       [](nb::args values, nb::object pred) {
@@ -147,7 +152,10 @@ void init_calls(nb::module_& m) {
       },
       nb::arg("values"), nb::kw_only(), nb::arg("pred") = nb::none(),
       nb::sig("def ret(*values: object, pred: Reg | NegPred | None = None) -> None"),
-      "ret; in a function with results, behind their st.param.");
+      R"(ret; in a function with results, behind their st.param.
+
+Example:
+    ptx.ret(pred=i >= n)                  # @%p0 ret;)");
 }
 
 // Variables -------------------------------------------------------------------------------------------------------

@@ -158,6 +158,15 @@ PyType_Spec spec = {"pyptx._core.Inst", sizeof(Node), 0,
 void init_inst(nb::module_& m) {
   node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!node_type) throw nb::python_error();
+  nb::handle(reinterpret_cast<PyObject*>(node_type)).attr("__doc__") =
+      R"(Any instruction, spelled as PTX does: modifiers in order, `::` as `__`, a leading `_` before a digit, a trailing `_` after
+a word of Python.  The call gives the operands, and `pred=` the guard; it returns the first operand.
+
+Example:
+    v = reg.scalar(f32)
+    ptx.inst.ld.global_.f32(v, ptx.addr(px))
+    ptx.inst.fma.rn.f32(v, v, a, 0.5, pred=p)
+    ptx.inst.fence.acq_rel.gpu())";
   m.attr("inst") = nb::steal(make_node(nullptr));
 }
 

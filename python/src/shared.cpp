@@ -82,7 +82,17 @@ nb::object wgmma_tile(nb::handle type, nb::handle shape, nb::handle major, std::
 
 void init_classes(nb::module_& m) {
   shared_class =
-      nb::class_<SharedAlloc>(m, "SharedAlloc", "Bytes in shared memory, or one stage of them", nb::dynamic_attr())
+      nb::class_<SharedAlloc>(m, "SharedAlloc", R"(Shared memory, or one stage of it.  Made by `smem.alloc`.
+
+`tile[row, column]` of two dimensions loads and stores an element; rows and columns are numbers or registers.  `ring[stage]`
+is a part of an allocation with a dimension more.  `ptx.addr(tile, bytes)` is an address, `reg.from_(tile, u32)` that
+address in a register.
+
+Example:
+    tile = smem.alloc(f32, (32, 33))
+    tile[i, 0] = a                        # address arithmetic and st.shared.f32
+    v = tile[0, i]                        # the same and ld.shared.f32, into a new register)",
+                              nb::dynamic_attr())
           .def_prop_ro("name", [](const SharedAlloc& a) { return a.shared.name(); })
           .def_prop_ro("dtype", [](const SharedAlloc& a) { return type_object(a.shared.type); })
           .def_prop_ro("shape",
@@ -104,22 +114,33 @@ void init_classes(nb::module_& m) {
           .def("__repr__", [](const SharedAlloc& a) {
             return cat("<shared ", a.shared.name(), ", ", a.shared.bytes(), " bytes>");
           });
-  barriers_class = nb::class_<BarrierArray>(m, "MbarrierArray", "mbarrier objects in shared memory")
-                       .def_prop_ro("name", [](const BarrierArray& a) { return a.barriers.name(); })
-                       .def_prop_ro("count", [](const BarrierArray& a) { return a.barriers.count; })
-                       .def_prop_ro("byte_offset", [](const BarrierArray&) { return 0; })
-                       .def("__len__", [](const BarrierArray& a) { return a.barriers.count; })
-                       .def("__getitem__", [](nb::object self, nb::handle key) {
-                         const auto& array = nb::cast<const BarrierArray&>(self);
-                         author::Builder& builder = active();
-                         if (const auto* index = as_reg(key))
-                           return BarrierRef{array.barriers[*index], self, nb::borrow(key)};
-                         const author::Operand index = operand(key, builder);
-                         if (!index.is_integer()) throw nb::type_error("an mbarrier is chosen by an int or a register");
-                         return BarrierRef{array.barriers[index.ir.value], self, nb::borrow(key)};
-                       });
+  barriers_class =
+      nb::class_<BarrierArray>(
+          m, "MbarrierArray",
+          R"(mbarrier objects in shared memory.  `bars[i]` is one, by a number or a register.  Made by `smem.mbarrier`.
+
+Example:
+    bars = smem.mbarrier(4)
+    ptx.mbarrier.init(bars[0], 1))")
+          .def_prop_ro("name", [](const BarrierArray& a) { return a.barriers.name(); })
+          .def_prop_ro("count", [](const BarrierArray& a) { return a.barriers.count; })
+          .def_prop_ro("byte_offset", [](const BarrierArray&) { return 0; })
+          .def("__len__", [](const BarrierArray& a) { return a.barriers.count; })
+          .def("__getitem__", [](nb::object self, nb::handle key) {
+            const auto& array = nb::cast<const BarrierArray&>(self);
+            author::Builder& builder = active();
+            if (const auto* index = as_reg(key)) return BarrierRef{array.barriers[*index], self, nb::borrow(key)};
+            const author::Operand index = operand(key, builder);
+            if (!index.is_integer()) throw nb::type_error("an mbarrier is chosen by an int or a register");
+            return BarrierRef{array.barriers[index.ir.value], self, nb::borrow(key)};
+          });
   barrier_class =
-      nb::class_<BarrierRef>(m, "MbarrierRef", "One mbarrier object")
+      nb::class_<BarrierRef>(m, "MbarrierRef",
+                             R"(One mbarrier object: what the functions of ptx.mbarrier and copies take.
+
+Example:
+    bar = smem.mbarrier(1)[0]
+    ptx.mbarrier.init(bar, 1))")
           .def_ro("array", &BarrierRef::array)
           .def_ro("idx", &BarrierRef::index)
           .def_prop_ro("name",
@@ -164,7 +185,17 @@ const author::Shared* as_shared(nb::handle value) {
 void init_shared(nb::module_& m) {
   init_classes(m);
   m.def("smem_alloc", alloc, nb::arg("dtype"), nb::arg("shape"), nb::arg("swizzle") = nb::none(),
-        nb::arg("align") = nb::none(), nb::arg("name") = nb::none());
+        nb::arg("align") = nb::none(), nb::arg("name") = nb::none(),
+        R"(Shared memory for elements of a type: a number of them, or a shape.  A declaration and no instruction.
+
+Beyond 48 KiB all allocations of the kernel become dynamic shared memory.  `align` is in bytes, 128 unless the swizzle needs
+more.  `swizzle` ("32B", "64B", "128B") is what a tensor copy writes by; it changes no address here.
+
+Example:
+    row = smem.alloc(f32, 128)            # .shared .align 128 .b8 smem_0[512];
+    ptx.inst.st.shared.f32(ptx.addr(row, i * 4), a)
+    tile = smem.alloc(f32, (32, 33))
+    v = tile[i, 0])");
   m.def("smem_wgmma_tile", wgmma_tile, nb::arg("dtype"), nb::arg("shape"), nb::arg("major") = "K", nb::kw_only(),
         nb::arg("align") = nb::none(), nb::arg("name") = nb::none());
   m.def(
@@ -172,25 +203,50 @@ void init_shared(nb::module_& m) {
       [](std::uint32_t count, const std::optional<std::string>& name) {
         return BarrierArray{author::barriers(active(), count, name.value_or("")), nb::borrow(active_owner())};
       },
-      nb::arg("count"), nb::arg("name") = nb::none());
+      nb::arg("count"), nb::arg("name") = nb::none(),
+      R"(`count` mbarrier objects in shared memory.  One thread initialises each before others use it.
+
+Example:
+    full = smem.mbarrier(2)               # .shared .align 8 .b64 mbar_0[2];
+    with ptx.if_(i == 0):
+        ptx.mbarrier.init(full[0], 1)
+        ptx.mbarrier.init(full[1], 1)
+    ptx.bar.sync(0))");
   m.def(
       "smem_base",
       [](const std::optional<std::string>& name) { return make(author::shared_base(active(), name.value_or(""))); },
-      nb::arg("name") = nb::none());
+      nb::arg("name") = nb::none(),
+      R"(The address of dynamic shared memory in a register: of the kernel's `extern_smem` unless a name is given.
+
+Example:
+    @kernel(extern_smem="buffer", smem=1024)
+    def k():
+        base = smem.base()                # mov.u32 %r0, buffer;
+        ptx.ret()
+
+    k.ptx())");
   m.def(
       "smem_load",
       [](nb::handle type, nb::handle where) {
         author::Builder& builder = active();
         return make(author::load(builder, type_argument(type), address(where, builder)));
       },
-      nb::arg("dtype"), nb::arg("address"));
+      nb::arg("dtype"), nb::arg("address"), R"(ld.shared into a new register.
+
+Example:
+    row = smem.alloc(f32, 128)
+    v = smem.load(f32, ptx.addr(row, i * 4)))");
   m.def(
       "smem_store",
       [](nb::handle type, nb::handle where, nb::handle value) {
         author::Builder& builder = active();
         author::store(builder, type_argument(type), address(where, builder), reg_argument(value, "a stored value"));
       },
-      nb::arg("dtype"), nb::arg("address"), nb::arg("value"));
+      nb::arg("dtype"), nb::arg("address"), nb::arg("value"), R"(st.shared of a register.
+
+Example:
+    row = smem.alloc(f32, 128)
+    smem.store(f32, ptx.addr(row, i * 4), a))");
   m.def(
       "smem_apply_swizzle",
       [](nb::object offset, const std::optional<std::string>& swizzle) {
@@ -199,7 +255,11 @@ void init_shared(nb::module_& m) {
         if (kind == author::Swizzle::none) return offset;
         return make(author::apply_swizzle(reg_argument(offset, "a swizzled offset"), kind));
       },
-      nb::arg("logical_offset"), nb::arg("swizzle").none());
+      nb::arg("logical_offset"), nb::arg("swizzle").none(),
+      R"(The byte offset at which a swizzle puts what would lie at `logical_offset`: two instructions and a new register.
+
+Example:
+    at = smem.apply_swizzle(i * 16, "128B"))");
 }
 
 }  // namespace ptx::python

@@ -398,11 +398,12 @@ PyType_Slot address_slots[] = {
 PyType_Slot compound_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Operand>), {0, nullptr}};
 
 template <class Value>
-void add_type(nb::module_& m, const char* name, const char* qualified, PyType_Slot* slots) {
+void add_type(nb::module_& m, const char* name, const char* qualified, PyType_Slot* slots, const char* doc) {
   PyType_Spec spec = {qualified, sizeof(Box<Value>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   type_of<Value> = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!type_of<Value>) throw nb::python_error();
   m.attr(name) = nb::handle(reinterpret_cast<PyObject*>(type_of<Value>));
+  m.attr(name).attr("__doc__") = doc;
 }
 
 template <class Value>
@@ -435,18 +436,51 @@ const author::Reg& reg_argument(nb::handle value, const char* what) {
 }
 
 void init_values(nb::module_& m) {
-  add_type<author::Reg>(m, "Reg", "pyptx._core.Reg", reg_slots);
+  add_type<author::Reg>(
+      m, "Reg", "pyptx._core.Reg", reg_slots,
+      R"(A register.  An operator writes one instruction, by the type of the left side, and gives a new register; `+=` and its like
+change the left side.  A comparison gives a predicate.
+
+Example:
+    y = x * 4                             # mul.lo.s32
+    y += 1                                # add.u32, in place
+    p = y < n                             # setp.lt.u32
+    ptx.inst.mov.u32(y, 0, pred=~p)       # @!%p0 mov.u32)");
   m.attr("Reg").attr("__array_ufunc__") = nb::none();  // numpy.int64(3) + reg is ours, not an array of objects
-  add_type<author::RegArray>(m, "RegArray", "pyptx._core.RegArray", array_slots);
-  add_type<author::Not>(m, "NegPred", "pyptx._core.NegPred", not_slots);
-  add_type<author::Part>(m, "RegPart", "pyptx._core.RegPart", part_slots);
-  add_type<author::Pair>(m, "PipeRef", "pyptx._core.PipeRef", pair_slots);
+  add_type<author::RegArray>(m, "RegArray", "pyptx._core.RegArray", array_slots,
+                             R"(Registers declared together.  Made by `reg.array`.
+
+Example:
+    v = reg.array(f32, 4)
+    ptx.inst.ld.global_.v4.f32(list(v), ptx.addr(px))
+    v[0] = a)");
+  add_type<author::Not>(m, "NegPred", "pyptx._core.NegPred", not_slots,
+                        R"(`~p`, the negation of a predicate, as a guard or an operand.
+
+Example:
+    ptx.inst.add.u32(x, x, 1, pred=~p)    # @!%p0 add.u32)");
+  add_type<author::Part>(m, "RegPart", "pyptx._core.RegPart", part_slots,
+                         R"(A part of a register, `x.b0` or `x.h1`, as an operand of the video instructions.
+
+Example:
+    ptx.inst.vadd.s32.u32.s32(y, x.b0, x.h1))");
+  add_type<author::Pair>(m, "PipeRef", "pyptx._core.PipeRef", pair_slots,
+                         R"(`a | b` of two destinations, one of which is a predicate.
+
+Example:
+    q = reg.scalar(pred)
+    ptx.inst.setp.lt.u32(p | q, x, n)     # setp.lt.u32 %p0|%p1, ...)");
   m.def(
       "minus", [](nb::handle value) { return make(author::minus(reg_argument(value, "what vmad negates"))); },
       nb::arg("reg"), nb::sig("def minus(reg: Reg) -> RegPart"),
-      "-reg, as an operand of vmad; a part of one is `-a.h0`.");
-  add_type<author::Address>(m, "AddressOperand", "pyptx._core.AddressOperand", address_slots);
-  add_type<author::Operand>(m, "CompoundOperand", "pyptx._core.CompoundOperand", compound_slots);
+      R"(-reg, as an operand of vmad; a part of one is `-a.h0`.
+
+Example:
+    ptx.inst.vmad.s32.s32.s32(y, x, x, ptx.minus(y)))");
+  add_type<author::Address>(m, "AddressOperand", "pyptx._core.AddressOperand", address_slots,
+                            "[base + offset], as an operand.  Made by `ptx.addr`.");
+  add_type<author::Operand>(m, "CompoundOperand", "pyptx._core.CompoundOperand", compound_slots,
+                            "An operand of several parts.  Made by `ptx.bracket`.");
 }
 
 }  // namespace ptx::python

@@ -103,6 +103,11 @@ def differentiable_kernel(
     for each of the first `num_grad_inputs` inputs (all of them).  It is a kernel, a function made of kernels, or a
     differentiable kernel, which then gives second derivatives; a plain kernel refuses those.  `save_for_backward`:
     indices of the inputs to save; all by default.  Keyword arguments of a call go to both, as far as the backward has them.
+
+    Example:
+        from pyptx.kernels import rms_norm, rms_norm_backward
+
+        norm = pyptx.differentiable_kernel(rms_norm, rms_norm_backward)
     """
     if not isinstance(forward_kernel, Kernel):
         raise TypeError(f"the forward of a differentiable kernel is made by @pyptx.kernel, not {forward_kernel!r}")
