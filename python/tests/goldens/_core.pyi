@@ -336,14 +336,7 @@ def device_capability(arg: int, /) -> tuple[int, int] | None: ...
 
 def remember(launcher: object, arrays: tuple, fixed: dict, plan: object, scalars: list, makers: list) -> None: ...
 
-@overload
-def declare(launcher: object, out: bool, stream: bool, mutated: Sequence[int]) -> None: ...
-
-@overload
-def declare(text: str) -> None:
-    """
-    A function that the kernel may call: `.extern .func f (.param .b32 x);`.
-    """
+def declare_launcher(launcher: object, out: bool, stream: bool, mutated: Sequence[int]) -> None: ...
 
 def show_call(type: object, function: object) -> None: ...
 
@@ -378,7 +371,12 @@ class PtxType:
     def __reduce__(self) -> tuple: ...
 
 def minus(reg: Reg) -> RegPart:
-    """-reg, as an operand of vmad; a part of one is `-a.h0`."""
+    """
+    -reg, as an operand of vmad; a part of one is `-a.h0`.
+
+    Example:
+        ptx.inst.vmad.s32.s32.s32(y, x, x, ptx.minus(y))
+    """
 
 from pyptx._inst import Inst
 
@@ -467,14 +465,33 @@ class Block:
     def __exit__(self, arg0: object | None, arg1: object | None, arg2: object | None, /) -> None: ...
 
 def loop(label: str, *, pred: object | None = None) -> Block:
-    """label: body @pred bra label.  The predicate is asked after the body."""
+    """
+    label: body @pred bra label.  The predicate is asked after the body; without one the loop has no end of its own.
+
+    Example:
+        more = reg.scalar(pred)
+        with ptx.loop("again", pred=more):
+            x += 1
+            ptx.inst.setp.lt.u32(more, x, n)
+    """
 
 def scope() -> Block:
-    """{ }: registers declared inside are local to it."""
+    """
+    { }: registers and labels declared inside are local to it.
+
+    Example:
+        with ptx.scope():
+            t = reg.scalar(u32, init=1)
+            ptx.inst.add.u32(x, x, t)
+    """
 
 def expr() -> Block:
     """
     Groups the instructions of an expression for the reader; changes no text.
+
+    Example:
+        with ptx.expr():
+            y = (x + 1) * 2
     """
 
 def intrinsic_scope(arg: str, /) -> Block: ...
@@ -485,11 +502,35 @@ class Range:
     def __next__(self) -> Reg: ...
 
 def kloop(total: object, *, unroll: int, body: object, loop_label: str = 'kloop') -> None:
-    """`body` total times, `unroll` a turn; the rest as a ladder of ifs."""
+    """
+    `body` total times, `unroll` a turn; the rest as a ladder of ifs.
 
-def label(name: str) -> None: ...
+    Example:
+        def step():
+            ptx.inst.add.u32(x, x, 3)
 
-def bra(label: str, *, pred: object | None = None) -> None: ...
+        ptx.kloop(n, unroll=4, body=step)
+    """
+
+def label(name: str) -> None:
+    """
+    name: a place that `bra` names.  One of a name in a block; `ptx.scope()` makes names local.
+
+    Example:
+        ptx.label("again")
+        x += 1
+        ptx.bra("again", pred=x < n)
+    """
+
+def bra(label: str, *, pred: object | None = None) -> None:
+    """
+    @pred bra label: goes on at a label, which may stand further down.
+
+    Example:
+        ptx.bra("done", pred=i >= n)
+        x += 1
+        ptx.label("done")
+    """
 
 def fresh_label(prefix: str = 'L') -> str: ...
 
@@ -498,10 +539,22 @@ def comment(arg: str, /) -> None: ...
 def directive(arg: str, /) -> None: ...
 
 def loc(file: int, line: int, col: int = 0) -> None:
-    """.loc file line col"""
+    """
+    .loc file line col: the place in a source that the next instruction belongs to; `ptx.file_` gives the file its number.
+
+    Example:
+        ptx.file_(1, "model.py")
+        ptx.loc(1, 12)
+    """
 
 def var(state_space: str, dtype: object, name: str, *, size: int | None = None, align: int | None = None, linking: str | None = None) -> str:
-    """Declares a variable; returns its name."""
+    """
+    Declares a variable of a state space; returns its name.  `size` makes it an array.
+
+    Example:
+        ptx.var("local", u32, "scratch", size=4)
+        ptx.inst.st.local.u32(ptx.addr("scratch", 8), x)
+    """
 
 def param(dtype: PtxType, name: str, dst: Reg | None = None) -> Reg: ...
 
@@ -512,17 +565,39 @@ def addr(base: Any, offset: Reg | int | None = None) -> AddressOperand: ...
 def bracket(base: object, *parts: object) -> CompoundOperand:
     """
     [base, a, {x, y}]: an address of several parts, as of textures, surfaces and tensor maps.
+
+    Example:
+        texture, colour = reg.scalar(u64), reg.array(f32, 4)
+        ptx.inst.tex._2d.v4.f32.f32(list(colour), ptx.bracket(texture, [a, b]))
+    """
+
+def declare(text: str) -> None:
+    """
+    A function that the kernel may call, as text in front of it.
+
+    Example:
+        ptx.declare(".extern .func f (.param .b32 x);")
     """
 
 def module_text(text: str) -> None:
     """
     What PTX has outside of functions, as text: variables, `.pragma`, `.alias`, `.file`; `.section` goes to the end.
+
+    Example:
+        ptx.module_text(".global .u32 counter;")
+        ptx.inst.red.global_.add.u32(ptx.addr("counter"), 1)
     """
 
 def sreg(name: str) -> Reg: ...
 
 class PipelineState:
-    """Stage and phase of a ring of buffers; advance() goes on to the next"""
+    """
+    Stage and phase of a ring of buffers; advance() goes on to the next.  Made by `ptx.pipeline`.
+
+    Example:
+        ring = ptx.pipeline(4)
+        stage, phase = ring.advance()
+    """
 
     @property
     def n_stages(self) -> int: ...
@@ -534,9 +609,24 @@ class PipelineState:
     def phase(self) -> object: ...
 
     def advance(self) -> tuple:
-        """(stage, phase) of the next slot."""
+        """
+        (stage, phase) of the next slot: five instructions on the ring's registers.
 
-def pipeline(n_stages: int, *, cursor: object | None = None, phase: object | None = None) -> PipelineState: ...
+        Example:
+            stage, phase = ptx.pipeline(4).advance()
+        """
+
+def pipeline(n_stages: int, *, cursor: object | None = None, phase: object | None = None) -> PipelineState:
+    """
+    A ring of `n_stages` buffers: two registers, the next stage and the parity of its mbarrier, which turns over each round.
+
+    Example:
+        full = smem.mbarrier(4)
+        ring = ptx.pipeline(4)
+        for k in ptx.range_(0, n, 1):
+            stage, phase = ring.advance()
+            ptx.mbarrier.wait(full[stage], phase)
+    """
 
 class Function:
     """A function of the module that is being written"""
@@ -569,10 +659,22 @@ def call_targets(arg0: Sequence[Function], arg1: str, /) -> CallTable: ...
 def call_pointer(pointer: object, table: CallTable, values: object, pred: object | None, uniform: bool) -> object: ...
 
 def branch_targets(labels: Sequence[str], name: str = '') -> str:
-    """label: .branchtargets a, b;  The table of brx.idx; returns its label."""
+    """
+    label: .branchtargets a, b;  The table of brx.idx; returns its label.
+
+    Example:
+        ptx.inst.brx.idx(i, ptx.branch_targets(["first", "second"]))
+        ptx.label("first")
+        ptx.label("second")
+    """
 
 def ret(*values: object, pred: Reg | NegPred | None = None) -> None:
-    """ret; in a function with results, behind their st.param."""
+    """
+    ret; in a function with results, behind their st.param.
+
+    Example:
+        ptx.ret(pred=i >= n)                  # @%p0 ret;
+    """
 
 class DeclaredVariable:
     """A variable of the module that is being written"""
@@ -591,7 +693,18 @@ class DeclaredVariable:
 def declare_variable(space: str, type: object, dims: Sequence[int], init: object | None, name: str, align: int, vector: int, linking: str, attributes: str) -> DeclaredVariable: ...
 
 class SharedAlloc:
-    """Bytes in shared memory, or one stage of them"""
+    """
+    Shared memory, or one stage of it.  Made by `smem.alloc`.
+
+    `tile[row, column]` of two dimensions loads and stores an element; rows and columns are numbers or registers.  `ring[stage]`
+    is a part of an allocation with a dimension more.  `ptx.addr(tile, bytes)` is an address, `reg.from_(tile, u32)` that
+    address in a register.
+
+    Example:
+        tile = smem.alloc(f32, (32, 33))
+        tile[i, 0] = a                        # address arithmetic and st.shared.f32
+        v = tile[0, i]                        # the same and ld.shared.f32, into a new register
+    """
 
     @property
     def name(self) -> str: ...
@@ -621,7 +734,13 @@ class SharedAlloc:
     def __repr__(self) -> str: ...
 
 class MbarrierArray:
-    """mbarrier objects in shared memory"""
+    """
+    mbarrier objects in shared memory.  `bars[i]` is one, by a number or a register.  Made by `smem.mbarrier`.
+
+    Example:
+        bars = smem.mbarrier(4)
+        ptx.mbarrier.init(bars[0], 1)
+    """
 
     @property
     def name(self) -> str: ...
@@ -637,7 +756,13 @@ class MbarrierArray:
     def __getitem__(self, arg: object, /) -> MbarrierRef: ...
 
 class MbarrierRef:
-    """One mbarrier object"""
+    """
+    One mbarrier object: what the functions of ptx.mbarrier and copies take.
+
+    Example:
+        bar = smem.mbarrier(1)[0]
+        ptx.mbarrier.init(bar, 1)
+    """
 
     @property
     def array(self) -> object: ...
@@ -655,15 +780,38 @@ def smem_alloc(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedA
 
 def smem_wgmma_tile(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedAlloc: ...
 
-def smem_mbarrier(count: int, name: str | None = None) -> MbarrierArray: ...
+def smem_mbarrier(count: int, name: str | None = None) -> MbarrierArray:
+    """
+    `count` mbarrier objects in shared memory.  One thread initialises each before others use it.
+
+    Example:
+        full = smem.mbarrier(2)               # .shared .align 8 .b64 mbar_0[2];
+        with ptx.if_(i == 0):
+            ptx.mbarrier.init(full[0], 1)
+            ptx.mbarrier.init(full[1], 1)
+        ptx.bar.sync(0)
+    """
 
 def smem_base(name: str | None = None) -> Reg: ...
 
 def smem_load(dtype: PtxType, address: Any) -> Reg: ...
 
-def smem_store(dtype: object, address: object, value: object) -> None: ...
+def smem_store(dtype: object, address: object, value: object) -> None:
+    """
+    st.shared of a register.
 
-def smem_apply_swizzle(logical_offset: object, swizzle: str | None) -> object: ...
+    Example:
+        row = smem.alloc(f32, 128)
+        smem.store(f32, ptx.addr(row, i * 4), a)
+    """
+
+def smem_apply_swizzle(logical_offset: object, swizzle: str | None) -> object:
+    """
+    The byte offset at which a swizzle puts what would lie at `logical_offset`: two instructions and a new register.
+
+    Example:
+        at = smem.apply_swizzle(i * 16, "128B")
+    """
 
 class BarrierSlot:
     """
@@ -686,6 +834,9 @@ class BarrierSlot:
 
         Emits `mbarrier.init{.layout}{.space}.b64 [mbar], count`.
 
+        Example:
+            mbar.init(count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.9.
         """
@@ -694,6 +845,9 @@ class BarrierSlot:
         """Ends an mbarrier object; its memory may be used for something else.
 
         Emits `mbarrier.inval{.space}.b64 [mbar]`.
+
+        Example:
+            mbar.inval()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.10.
@@ -713,6 +867,9 @@ class BarrierSlot:
 
         Emits `mbarrier.expect_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 [mbar], tx_count{, cta_mask}`.
 
+        Example:
+            mbar.expect_tx(tx_count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.11.
         """
@@ -730,6 +887,9 @@ class BarrierSlot:
         """Takes `tx_count` bytes from those that the phase waits for, as a copy that completes does.
 
         Emits `mbarrier.complete_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 [mbar], tx_count{, cta_mask}`.
+
+        Example:
+            mbar.complete_tx(tx_count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.12.
@@ -750,6 +910,9 @@ class BarrierSlot:
 
         Emits `mbarrier.arrive{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
 
+        Example:
+            result = mbar.arrive()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
         """
@@ -768,6 +931,9 @@ class BarrierSlot:
 
         Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
 
+        Example:
+            result = mbar.arrive_expect_tx(tx_count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
         """
@@ -785,6 +951,9 @@ class BarrierSlot:
 
         Emits `mbarrier.arrive{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
 
+        Example:
+            mbar.arrive_cluster()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
         """
@@ -801,6 +970,9 @@ class BarrierSlot:
         """`arrive_expect_tx` at a barrier of another CTA of the cluster.
 
         Emits `mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+
+        Example:
+            mbar.arrive_expect_tx_cluster(tx_count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
@@ -821,6 +993,9 @@ class BarrierSlot:
 
         Emits `mbarrier.arrive_drop{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
 
+        Example:
+            result = mbar.arrive_drop()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.14.
         """
@@ -839,6 +1014,9 @@ class BarrierSlot:
 
         Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
 
+        Example:
+            result = mbar.arrive_drop_expect_tx(tx_count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.14.
         """
@@ -856,6 +1034,9 @@ class BarrierSlot:
 
         Emits `mbarrier.arrive_drop{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
 
+        Example:
+            mbar.arrive_drop_cluster()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.14.
         """
@@ -872,6 +1053,9 @@ class BarrierSlot:
         """`arrive_drop_expect_tx` at a barrier of another CTA of the cluster.
 
         Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+
+        Example:
+            mbar.arrive_drop_expect_tx_cluster(tx_count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.14.
@@ -892,6 +1076,9 @@ class BarrierSlot:
         """Whether the phase has ended.  `phase` is its parity, or with parity=False the state that an arrival gave.
 
         Emits `mbarrier.test_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase`.
+
+        Example:
+            result = mbar.test_wait(phase)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
@@ -914,6 +1101,9 @@ class BarrierSlot:
 
         Emits `mbarrier.try_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase{, suspend_time_hint}`.
 
+        Example:
+            result = mbar.try_wait(phase)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
         """
@@ -934,6 +1124,9 @@ class BarrierSlot:
         """`test_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
 
         Emits `mbarrier.test_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase`.
+
+        Example:
+            result = mbar.test_wait_report(phase)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
@@ -957,6 +1150,9 @@ class BarrierSlot:
 
         Emits `mbarrier.try_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase{, suspend_time_hint}`.
 
+        Example:
+            result = mbar.try_wait_report(phase)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
         """
@@ -978,6 +1174,10 @@ class BarrierSlot:
             scope: with `sem`: cta unless given
             suspend_time_hint: nanoseconds that one try may sleep
 
+        Example:
+            bar = smem.mbarrier(1)[0]
+            ptx.mbarrier.wait(bar, 0)                # until the phase of parity 0 has ended
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
         """
@@ -985,12 +1185,18 @@ class BarrierSlot:
     def address_operand(self) -> Address:
         """Its address.  A slot that a register chose has it in a register.
 
+        Example:
+            result = slot.address_operand()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.1.
         """
 
     def addr_reg(self) -> Reg:
         """A register with its address, formed once where every path sees it.
+
+        Example:
+            result = slot.addr_reg()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.1.
@@ -1001,6 +1207,9 @@ class BarrierSlot:
 
             cta_id: rank of the CTA in the cluster
             count: how many arrivals
+
+        Example:
+            slot.arrive_remote(cta_id)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
@@ -1019,6 +1228,9 @@ class BarrierArray:
 
             stage: a 32-bit register or a number
 
+        Example:
+            result = array.at(stage)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.1.
         """
@@ -1027,6 +1239,9 @@ class BarrierArray:
         """`mbarrier.init` of each barrier.
 
             count: arrivals that end a phase of each
+
+        Example:
+            array.init_all(count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.9.
@@ -1037,6 +1252,9 @@ class BarrierArray:
 
             cta_id: rank of the CTA in the cluster
             count: how many arrivals
+
+        Example:
+            array.arrive_remote_all(cta_id)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
@@ -1058,6 +1276,9 @@ class ptx:
 
         Emits `mov{.vec}.dtype dst, src`.
 
+        Example:
+            result = ptx.mov(f32, dst, src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.3, 9.7.9.4.
         """
@@ -1077,6 +1298,9 @@ class ptx:
         """a + b.
 
         Emits `add{.rounding}{.ftz}{.sat}.dtype dst, a, b`.
+
+        Example:
+            result = ptx.add(u32, dst, a, b)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.1.1, 9.7.3.3, 9.7.4.1.
@@ -1098,6 +1322,9 @@ class ptx:
 
         Emits `sub{.rounding}{.ftz}{.sat}.dtype dst, a, b`.
 
+        Example:
+            result = ptx.sub(u32, dst, a, b)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.1.2, 9.7.3.4, 9.7.4.2.
         """
@@ -1118,6 +1345,9 @@ class ptx:
         """a * b: of integers the low or high half, or with mode="wide" all of it.
 
         Emits `mul{.mode}{.rounding}{.ftz}{.sat}.dtype dst, a, b`.
+
+        Example:
+            result = ptx.mul(u32, dst, a, b)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.1.3, 9.7.3.5, 9.7.4.3, 9.7.5.4.
@@ -1141,6 +1371,9 @@ class ptx:
 
         Emits `mad{.mode}{.rounding}{.ftz}{.sat}.dtype dst, a, b, c`.
 
+        Example:
+            result = ptx.mad(u32, dst, a, b, c)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.1.4, 9.7.3.7.
         """
@@ -1150,6 +1383,9 @@ class ptx:
         """a << b.
 
         Emits `shl.dtype dst, a, b`.
+
+        Example:
+            result = ptx.shl(b32, dst, a, b)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.8.8.
@@ -1161,6 +1397,9 @@ class ptx:
 
         Emits `shr.dtype dst, a, b`.
 
+        Example:
+            result = ptx.shr(u32, dst, a, b)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.8.9.
         """
@@ -1170,6 +1409,9 @@ class ptx:
         """a & b.
 
         Emits `and.dtype dst, a, b`.
+
+        Example:
+            result = ptx.and_(b32, dst, a, b)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.8.1.
@@ -1181,6 +1423,9 @@ class ptx:
 
         Emits `or.dtype dst, a, b`.
 
+        Example:
+            result = ptx.or_(b32, dst, a, b)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.8.2.
         """
@@ -1191,6 +1436,9 @@ class ptx:
 
         Emits `xor.dtype dst, a, b`.
 
+        Example:
+            result = ptx.xor_(b32, dst, a, b)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.8.3.
         """
@@ -1200,6 +1448,9 @@ class ptx:
         """~src, or !src of a predicate.
 
         Emits `not.dtype dst, src`.
+
+        Example:
+            result = ptx.not_(b32, dst, src)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.8.4.
@@ -1223,6 +1474,9 @@ class ptx:
 
         Emits `setp.cmp_op{.boolop}{.ftz}.dtype pred_out{|second}, a, b{, c}`.
 
+        Example:
+            result = ptx.setp("eq", u32, pred_out, a, b)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.6.2, 9.7.7.2.
         """
@@ -1232,6 +1486,9 @@ class ptx:
         """t where the predicate is true, else f.
 
         Emits `selp.dtype dst, t, f, pred_reg`.
+
+        Example:
+            result = ptx.selp(f32, dst, t, f, pred_reg)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.6.3.
@@ -1257,6 +1514,9 @@ class ptx:
 
         Emits `cvt{.rounding}{.ftz}{.sat}{.satfinite}{.relu}.dst_type.src_type dst, src{, low}{, random_bits}`.
 
+        Example:
+            result = ptx.cvt(u32, u32, dst, src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.21.
         """
@@ -1277,6 +1537,9 @@ class ptx:
         """Loads; with `vec` a list of registers.  space="generic" is a generic address.
 
         Emits `ld{.sem}{.scope}{.space}{.cache}{.vec}.dtype dst, [address]`.
+
+        Example:
+            result = ptx.ld(f32, dst, address)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.8, 9.7.9.9.
@@ -1299,6 +1562,9 @@ class ptx:
 
         Emits `st{.sem}{.scope}{.space}{.cache}{.vec}.dtype [address], src`.
 
+        Example:
+            ptx.st(f32, address, src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.11.
         """
@@ -1308,6 +1574,9 @@ class ptx:
         """Chooses one lane of `membermask`: `pred_out` is true there, `dst` gets its number in all.
 
         Emits `elect.sync dst|pred_out, membermask`.
+
+        Example:
+            result = ptx.elect_sync(dst, pred_out, membermask)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.14.
@@ -1319,6 +1588,9 @@ class ptx:
 
         Emits `setmaxnreg.inc.sync.aligned.u32 n`.
 
+        Example:
+            ptx.setmaxnreg_inc(n)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.19.5.
         """
@@ -1329,6 +1601,9 @@ class ptx:
 
         Emits `setmaxnreg.dec.sync.aligned.u32 n`.
 
+        Example:
+            ptx.setmaxnreg_dec(n)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.19.5.
         """
@@ -1338,6 +1613,9 @@ class ptx:
         """Sleeps for about as long.
 
         Emits `nanosleep.u32 nanoseconds`.
+
+        Example:
+            ptx.nanosleep(nanoseconds)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.19.2.
@@ -1359,6 +1637,9 @@ class ptx:
 
         Emits `st.async{.sem}{.space}.mbarrier::complete_tx::bytes{.vec}.dtype [address], value, [mbar]`.
 
+        Example:
+            ptx.st_async(f32, address, value, mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.12.
         """
@@ -1377,6 +1658,9 @@ class ptx:
 
         Emits `st.async.release.scope{.global}.dtype [address], value`.
 
+        Example:
+            ptx.st_async_release("gpu", f32, address, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.12.
         """
@@ -1394,6 +1678,9 @@ class ptx:
 
         Emits `st.async.mmio.release.sys{.global}.dtype [address], value`.
 
+        Example:
+            ptx.st_async_mmio(f32, address, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.12.
         """
@@ -1410,6 +1697,9 @@ class ptx:
         """Fills `size` bytes of shared memory with zeros.
 
         Emits `st.bulk{.weak}{.space} [address], size, 0`.
+
+        Example:
+            ptx.st_bulk(address, size)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.13.
@@ -1430,6 +1720,9 @@ class ptx:
 
         Emits `red.async.relaxed.cluster{.space}.mbarrier::complete_tx::bytes.op.dtype [address], value, [mbar]`.
 
+        Example:
+            ptx.red_async("add", u32, address, value, mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.7.
         """
@@ -1448,6 +1741,9 @@ class ptx:
 
         Emits `red.async.release.scope{.global}.add.dtype [address], value`.
 
+        Example:
+            ptx.red_async_release("gpu", u32, address, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.7.
         """
@@ -1465,6 +1761,9 @@ class ptx:
 
         Emits `red.async.mmio.release.sys{.global}.add.dtype [address], value`.
 
+        Example:
+            ptx.red_async_mmio(u32, address, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.7.
         """
@@ -1478,6 +1777,9 @@ class cvta:
 
         Emits `cvta.param.u64 dst, src`.
 
+        Example:
+            result = ptx.cvta.param(src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.20.
         """
@@ -1487,6 +1789,9 @@ class cvta:
         """The global address that a generic one is.
 
         Emits `cvta.to.global.u64 dst, src`.
+
+        Example:
+            result = ptx.cvta.to_global(src)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.20.
@@ -1504,6 +1809,9 @@ class cvta:
 
         Emits `cvta.to.space.u64 dst, src`.
 
+        Example:
+            result = ptx.cvta.to("const", src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.20.
         """
@@ -1519,6 +1827,9 @@ class cvta:
         """The generic address of one in `space`.
 
         Emits `cvta.space.u64 dst, src`.
+
+        Example:
+            result = ptx.cvta.generic("const", src)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.20.
@@ -1540,6 +1851,9 @@ class mbarrier:
 
         Emits `mbarrier.init{.layout}{.space}.b64 [mbar], count`.
 
+        Example:
+            ptx.mbarrier.init(mbar, count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.9.
         """
@@ -1554,6 +1868,9 @@ class mbarrier:
         """Ends an mbarrier object; its memory may be used for something else.
 
         Emits `mbarrier.inval{.space}.b64 [mbar]`.
+
+        Example:
+            ptx.mbarrier.inval(mbar)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.10.
@@ -1574,6 +1891,9 @@ class mbarrier:
 
         Emits `mbarrier.expect_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 [mbar], tx_count{, cta_mask}`.
 
+        Example:
+            ptx.mbarrier.expect_tx(mbar, tx_count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.11.
         """
@@ -1592,6 +1912,9 @@ class mbarrier:
         """Takes `tx_count` bytes from those that the phase waits for, as a copy that completes does.
 
         Emits `mbarrier.complete_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 [mbar], tx_count{, cta_mask}`.
+
+        Example:
+            ptx.mbarrier.complete_tx(mbar, tx_count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.12.
@@ -1613,6 +1936,9 @@ class mbarrier:
 
         Emits `mbarrier.arrive{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
 
+        Example:
+            result = ptx.mbarrier.arrive(mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
         """
@@ -1632,6 +1958,9 @@ class mbarrier:
 
         Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
 
+        Example:
+            result = ptx.mbarrier.arrive_expect_tx(mbar, tx_count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
         """
@@ -1650,6 +1979,9 @@ class mbarrier:
 
         Emits `mbarrier.arrive{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
 
+        Example:
+            ptx.mbarrier.arrive_cluster(mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
         """
@@ -1667,6 +1999,9 @@ class mbarrier:
         """`arrive_expect_tx` at a barrier of another CTA of the cluster.
 
         Emits `mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+
+        Example:
+            ptx.mbarrier.arrive_expect_tx_cluster(mbar, tx_count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
@@ -1688,6 +2023,9 @@ class mbarrier:
 
         Emits `mbarrier.arrive_drop{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
 
+        Example:
+            result = ptx.mbarrier.arrive_drop(mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.14.
         """
@@ -1707,6 +2045,9 @@ class mbarrier:
 
         Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
 
+        Example:
+            result = ptx.mbarrier.arrive_drop_expect_tx(mbar, tx_count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.14.
         """
@@ -1725,6 +2066,9 @@ class mbarrier:
 
         Emits `mbarrier.arrive_drop{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
 
+        Example:
+            ptx.mbarrier.arrive_drop_cluster(mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.14.
         """
@@ -1742,6 +2086,9 @@ class mbarrier:
         """`arrive_drop_expect_tx` at a barrier of another CTA of the cluster.
 
         Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+
+        Example:
+            ptx.mbarrier.arrive_drop_expect_tx_cluster(mbar, tx_count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.14.
@@ -1763,6 +2110,9 @@ class mbarrier:
         """Whether the phase has ended.  `phase` is its parity, or with parity=False the state that an arrival gave.
 
         Emits `mbarrier.test_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase`.
+
+        Example:
+            result = ptx.mbarrier.test_wait(mbar, phase)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
@@ -1786,6 +2136,9 @@ class mbarrier:
 
         Emits `mbarrier.try_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase{, suspend_time_hint}`.
 
+        Example:
+            result = ptx.mbarrier.try_wait(mbar, phase)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
         """
@@ -1807,6 +2160,9 @@ class mbarrier:
         """`test_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
 
         Emits `mbarrier.test_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase`.
+
+        Example:
+            result = ptx.mbarrier.test_wait_report(mbar, phase)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
@@ -1831,6 +2187,9 @@ class mbarrier:
 
         Emits `mbarrier.try_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase{, suspend_time_hint}`.
 
+        Example:
+            result = ptx.mbarrier.try_wait_report(mbar, phase)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
         """
@@ -1846,6 +2205,9 @@ class mbarrier:
         """How many arrivals the phase of a state that an arrival gave still waits for.
 
         Emits `mbarrier.pending_count{.layout::v0}.b64 count, state`.
+
+        Example:
+            result = ptx.mbarrier.pending_count(state)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.17.
@@ -1863,6 +2225,9 @@ class mbarrier:
         """Whether the object has this layout.
 
         Emits `mbarrier.check_layout.layout{.space}.b64 holds, [mbar]`.
+
+        Example:
+            result = ptx.mbarrier.check_layout("layout::v0", mbar)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.18.
@@ -1886,6 +2251,10 @@ class mbarrier:
             scope: with `sem`: cta unless given
             suspend_time_hint: nanoseconds that one try may sleep
 
+        Example:
+            bar = smem.mbarrier(1)[0]
+            ptx.mbarrier.wait(bar, 0)                # until the phase of parity 0 has ended
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.16.
         """
@@ -1897,6 +2266,12 @@ class mbarrier:
             base: where the memory begins: a register or a symbol
             byte_offset: of the first object
             count: how many objects
+
+        Example:
+            base = reg.from_(smem.alloc(b8, 1024), u32)
+            full = ptx.mbarrier.array(base, 512, 4)
+            full.init_all(1)
+            full.at(i).arrive()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.1.
@@ -1916,6 +2291,9 @@ class fence:
 
         Emits `fence{.sem}.scope`.
 
+        Example:
+            ptx.fence.thread("cta")
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -1925,6 +2303,9 @@ class fence:
         """An acquire fence for what synchronises through the cluster's shared memory alone.
 
         Emits `fence.acquire.sync_restrict::shared::cluster.cluster`.
+
+        Example:
+            ptx.fence.acquire_sync_restrict()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
@@ -1936,6 +2317,9 @@ class fence:
 
         Emits `fence.release.sync_restrict::shared::cta.cluster`.
 
+        Example:
+            ptx.fence.release_sync_restrict()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -1945,6 +2329,9 @@ class fence:
         """Lets the CTAs of the cluster see mbarrier objects that this thread has initialised.
 
         Emits `fence.mbarrier_init.release.cluster`.
+
+        Example:
+            ptx.fence.mbarrier_init()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
@@ -1956,6 +2343,9 @@ class fence:
 
         Emits `fence.proxy.alias`.
 
+        Example:
+            ptx.fence.proxy_alias()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -1965,6 +2355,9 @@ class fence:
         """`proxy_alias` towards threads of the whole system, one way.
 
         Emits `fence.proxy.alias.sem.sys`.
+
+        Example:
+            ptx.fence.proxy_alias_sys("acquire")
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
@@ -1980,6 +2373,9 @@ class fence:
 
         Emits `fence.proxy.async{.space}`.
 
+        Example:
+            ptx.fence.proxy_async()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -1990,6 +2386,9 @@ class fence:
 
         Emits `fence.proxy.async.shared::cta`.
 
+        Example:
+            ptx.fence.proxy_async_shared_cta()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -1999,6 +2398,9 @@ class fence:
         """Releases a tensor map that was written by threads.
 
         Emits `fence.proxy.tensormap::generic.release.scope`.
+
+        Example:
+            ptx.fence.proxy_tensormap_release("cta")
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
@@ -2015,6 +2417,9 @@ class fence:
 
         Emits `fence.proxy.tensormap::generic.acquire.scope [map], 128`.
 
+        Example:
+            ptx.fence.proxy_tensormap_acquire("cta", map)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -2024,6 +2429,9 @@ class fence:
         """Acquires, for asynchronous accesses, what synchronises through the cluster's shared memory.
 
         Emits `fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster`.
+
+        Example:
+            ptx.fence.proxy_async_generic_acquire_shared_cluster()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
@@ -2035,6 +2443,9 @@ class fence:
 
         Emits `fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster`.
 
+        Example:
+            ptx.fence.proxy_async_generic_release_shared_cta()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -2045,6 +2456,9 @@ class fence:
 
         Emits `fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.scope`.
 
+        Example:
+            ptx.fence.proxy_async_generic_release_read("cta")
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -2054,6 +2468,9 @@ class fence:
         """Releases memory that was read by an alias, before it is written again.
 
         Emits `fence.alias.sync_restrict::read.release.sys`.
+
+        Example:
+            ptx.fence.alias_read()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
@@ -2070,6 +2487,9 @@ class fence:
 
         Emits `fence.proxy.proxies.alias.sem.sys`.
 
+        Example:
+            ptx.fence.proxy_fabric("generic::fabric", "acquire")
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -2080,6 +2500,9 @@ class fence:
 
         Emits `membar.level`.
 
+        Example:
+            ptx.fence.membar("cta")
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
         """
@@ -2089,6 +2512,9 @@ class fence:
         """The older name of a fence between proxies.
 
         Emits `membar.proxy.proxykind`.
+
+        Example:
+            ptx.fence.membar_proxy("alias")
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.4.
@@ -2113,6 +2539,9 @@ class cp_async:
 
         Emits `cp.async.ca{.space}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count{, src_size}{, cache_hint}`.
 
+        Example:
+            ptx.cp_async.ca(smem_dst, global_src, byte_count)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.1.
         """
@@ -2132,6 +2561,9 @@ class cp_async:
         """Copies 16 bytes through the L2 cache alone.  Of them `src_size` are read, the others are 0.
 
         Emits `cp.async.cg{.space}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count{, src_size}{, cache_hint}`.
+
+        Example:
+            ptx.cp_async.cg(smem_dst, global_src, byte_count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.1.
@@ -2153,6 +2585,9 @@ class cp_async:
 
         Emits `cp.async.ca{.space}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count, ignore_src{, cache_hint}`.
 
+        Example:
+            ptx.cp_async.ca_unless(smem_dst, global_src, byte_count, ignore_src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.1.
         """
@@ -2173,6 +2608,9 @@ class cp_async:
 
         Emits `cp.async.cg{.space}.global{.L2::cache_hint}{.prefetch} [smem_dst], [global_src], byte_count, ignore_src{, cache_hint}`.
 
+        Example:
+            ptx.cp_async.cg_unless(smem_dst, global_src, byte_count, ignore_src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.1.
         """
@@ -2182,6 +2620,9 @@ class cp_async:
         """Makes a group of the thread's copies that are in no group yet.
 
         Emits `cp.async.commit_group`.
+
+        Example:
+            ptx.cp_async.commit_group()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.2.
@@ -2193,6 +2634,9 @@ class cp_async:
 
         Emits `cp.async.wait_group n`.
 
+        Example:
+            ptx.cp_async.wait_group(n)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.3.
         """
@@ -2202,6 +2646,9 @@ class cp_async:
         """Waits for all copies of the thread.
 
         Emits `cp.async.wait_all`.
+
+        Example:
+            ptx.cp_async.wait_all()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.3.3.
@@ -2218,6 +2665,9 @@ class cp_async:
         """Arrives at `mbar` when all copies of the thread so far are complete.  Unless `noinc`, the phase expects one arrival more.
 
         Emits `cp.async.mbarrier.arrive{.noinc}{.space}.b64 [mbar]`.
+
+        Example:
+            ptx.cp_async.mbarrier_arrive(mbar)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.15.
@@ -2246,6 +2696,9 @@ class cp_async_bulk:
 
         Emits `cp.async.bulk{.relaxed}{.scope}{.space}.global.mbarrier::complete_tx::bytes{.report}{.multicast::cluster}{.L2::cache_hint}{.ignore_oob}{.b128} [dst], [src], size{, left}{, right}, [mbar]{, multicast_mask}{, cache_hint}`.
 
+        Example:
+            ptx.cp_async_bulk.load(dst, src, size, mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.4.1.
         """
@@ -2265,6 +2718,9 @@ class cp_async_bulk:
 
         Emits `cp.async.bulk{.relaxed}{.scope}.global.shared::cta.bulk_group{.L2::cache_hint}{.cp_mask}{.b128} [dst], [src], size{, cache_hint}{, byte_mask}`.
 
+        Example:
+            ptx.cp_async_bulk.store(dst, src, size)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.4.1.
         """
@@ -2282,6 +2738,9 @@ class cp_async_bulk:
         """From this CTA's shared memory to another's; the bytes complete at `mbar`, which is the other's.
 
         Emits `cp.async.bulk{.relaxed}{.scope}.shared::cluster.shared::cta.mbarrier::complete_tx::bytes{.b128} [dst], [src], size, [mbar]`.
+
+        Example:
+            ptx.cp_async_bulk.to_cluster(dst, src, size, mbar)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.4.1.
@@ -2304,6 +2763,9 @@ class cp_async_bulk:
 
         Emits `cp.reduce.async.bulk{.relaxed}{.scope}.global.shared::cta.bulk_group{.L2::cache_hint}.op{.noftz}.type [dst], [src], size{, cache_hint}`.
 
+        Example:
+            ptx.cp_async_bulk.reduce("add", f32, dst, src, size)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.4.2.
         """
@@ -2324,6 +2786,9 @@ class cp_async_bulk:
 
         Emits `cp.reduce.async.bulk{.relaxed}{.scope}.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.op.type [dst], [src], size, [mbar]`.
 
+        Example:
+            ptx.cp_async_bulk.reduce_to_cluster("add", u32, dst, src, size, mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.4.2.
         """
@@ -2341,6 +2806,9 @@ class cp_async_bulk:
 
         Emits `cp.async.bulk.prefetch.L2.global{.L2::cache_hint}{.L2::evict_last} [src], size{, cache_hint}`.
 
+        Example:
+            ptx.cp_async_bulk.prefetch(src, size)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.25.4.3.
         """
@@ -2351,6 +2819,9 @@ class cp_async_bulk:
 
         Emits `cp.async.bulk.commit_group`.
 
+        Example:
+            ptx.cp_async_bulk.commit_group()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.27.2.1.
         """
@@ -2360,6 +2831,9 @@ class cp_async_bulk:
         """Waits until at most the `n` latest groups of the thread are not complete; with `read`, until the others have read their source.
 
         Emits `cp.async.bulk.wait_group{.read} n`.
+
+        Example:
+            ptx.cp_async_bulk.wait_group(n)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.27.2.2.
@@ -2396,6 +2870,18 @@ class tensor_copy:
             cta_group: 2: `mbar` may be the other CTA's of the pair
             cache_hint: a policy that createpolicy made
 
+        Example:
+            @kernel(in_specs=(Tile(64, 64, f32, tma_box=(32, 32)),), out_specs=())
+            def k(X):
+                box, bar = smem.alloc(f32, (32, 32)), smem.mbarrier(1)[0]
+                ptx.mbarrier.init(bar, 1)
+                ptx.mbarrier.arrive_expect_tx(bar, 4096)
+                ptx.tensor_copy.load(ptx.addr(box), X.tma_desc(), (0, 32), bar)
+                ptx.mbarrier.wait(bar, 0)
+                ptx.ret()
+
+            k.ptx()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.27.1.2.
         """
@@ -2417,6 +2903,12 @@ class tensor_copy:
             src: shared memory, 128-byte aligned
             mode: tile unless given
             cache_hint: a policy that createpolicy made
+
+        Example:
+            box, map_ = smem.alloc(f32, (32, 32)), reg.scalar(u64)
+            ptx.tensor_copy.store(map_, (0, 32), ptx.addr(box))
+            ptx.cp_async_bulk.commit_group()
+            ptx.cp_async_bulk.wait_group(0)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.27.1.2.
@@ -2442,6 +2934,10 @@ class tensor_copy:
             mode: tile unless given
             cache_hint: a policy that createpolicy made
 
+        Example:
+            box, map_ = smem.alloc(f32, (32, 32)), reg.scalar(u64)
+            ptx.tensor_copy.reduce("add", map_, (0, 32), ptx.addr(box))
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.27.1.3.
         """
@@ -2464,6 +2960,9 @@ class tensor_copy:
             offsets: of the modes im2col: offsets within the filter
             cache_hint: a policy that createpolicy made
 
+        Example:
+            ptx.tensor_copy.prefetch(reg.scalar(u64), (0, 32))
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.27.1.4.
         """
@@ -2483,6 +2982,9 @@ class tensormap:
 
         Emits `tensormap.replace.tile.global_address{.space}.b1024.b64 [map], value`.
 
+        Example:
+            ptx.tensormap.replace_global_address(map, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
         """
@@ -2498,6 +3000,9 @@ class tensormap:
         """The rank less one.
 
         Emits `tensormap.replace.tile.rank{.space}.b1024.b32 [map], value`.
+
+        Example:
+            ptx.tensormap.replace_rank(map, value)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2516,6 +3021,9 @@ class tensormap:
 
         Emits `tensormap.replace.tile.global_stride{.space}.b1024.b64 [map], dim, value`.
 
+        Example:
+            ptx.tensormap.replace_global_stride(map, dim, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
         """
@@ -2532,6 +3040,9 @@ class tensormap:
         """The size of dimension `dim`.
 
         Emits `tensormap.replace.tile.global_dim{.space}.b1024.b32 [map], dim, value`.
+
+        Example:
+            ptx.tensormap.replace_global_dim(map, dim, value)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2550,6 +3061,9 @@ class tensormap:
 
         Emits `tensormap.replace.tile.box_dim{.space}.b1024.b32 [map], dim, value`.
 
+        Example:
+            ptx.tensormap.replace_box_dim(map, dim, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
         """
@@ -2567,6 +3081,9 @@ class tensormap:
 
         Emits `tensormap.replace.tile.element_stride{.space}.b1024.b32 [map], dim, value`.
 
+        Example:
+            ptx.tensormap.replace_element_stride(map, dim, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
         """
@@ -2582,6 +3099,9 @@ class tensormap:
         """The element type, by the manual's number.
 
         Emits `tensormap.replace.tile.elemtype{.space}.b1024.b32 [map], value`.
+
+        Example:
+            ptx.tensormap.replace_elemtype(map, value)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2599,6 +3119,9 @@ class tensormap:
 
         Emits `tensormap.replace.tile.interleave_layout{.space}.b1024.b32 [map], value`.
 
+        Example:
+            ptx.tensormap.replace_interleave_layout(map, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
         """
@@ -2614,6 +3137,9 @@ class tensormap:
         """0: none, 1: 32 bytes, 2: 64, 3: 128, 4: 96.
 
         Emits `tensormap.replace.tile.swizzle_mode{.space}.b1024.b32 [map], value`.
+
+        Example:
+            ptx.tensormap.replace_swizzle_mode(map, value)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
@@ -2631,6 +3157,9 @@ class tensormap:
 
         Emits `tensormap.replace.tile.swizzle_atomicity{.space}.b1024.b32 [map], value`.
 
+        Example:
+            ptx.tensormap.replace_swizzle_atomicity(map, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
         """
@@ -2647,6 +3176,9 @@ class tensormap:
 
         Emits `tensormap.replace.tile.fill_mode{.space}.b1024.b32 [map], value`.
 
+        Example:
+            ptx.tensormap.replace_fill_mode(map, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.28.
         """
@@ -2660,6 +3192,9 @@ class bar:
 
         Emits `bar{.cta}.sync n{, count}`.
 
+        Example:
+            ptx.bar.sync()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.1.
         """
@@ -2669,6 +3204,9 @@ class bar:
         """Arrives and does not wait.
 
         Emits `bar{.cta}.arrive n, count`.
+
+        Example:
+            ptx.bar.arrive(n, count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.1.
@@ -2688,6 +3226,9 @@ class bar:
 
         Emits `bar{.cta}.red.popc.u32 total, n{, count}, predicate`.
 
+        Example:
+            result = ptx.bar.red_popc(n, predicate)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.1.
         """
@@ -2706,6 +3247,9 @@ class bar:
         """`sync`, and whether all (and) or any (or) of the threads have the predicate.
 
         Emits `bar{.cta}.red.op.pred result, n{, count}, predicate`.
+
+        Example:
+            result = ptx.bar.red("and", n, predicate)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.1.
@@ -2727,6 +3271,9 @@ class barrier:
 
         Emits `barrier{.cta}.sync{.aligned} n{, count}`.
 
+        Example:
+            ptx.barrier.sync()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.1.
         """
@@ -2736,6 +3283,9 @@ class barrier:
         """Arrives and does not wait.
 
         Emits `barrier{.cta}.arrive{.aligned} n, count`.
+
+        Example:
+            ptx.barrier.arrive(n, count)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.1.
@@ -2755,6 +3305,9 @@ class barrier:
         """`sync`, and how many of the threads have the predicate.
 
         Emits `barrier{.cta}.red.popc{.aligned}.u32 total, n{, count}, predicate`.
+
+        Example:
+            result = ptx.barrier.red_popc(n, predicate)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.1.
@@ -2776,6 +3329,9 @@ class barrier:
 
         Emits `barrier{.cta}.red.op{.aligned}.pred result, n{, count}, predicate`.
 
+        Example:
+            result = ptx.barrier.red("and", n, predicate)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.1.
         """
@@ -2794,6 +3350,9 @@ class cluster:
 
         Emits `barrier.cluster.arrive{.sem}{.aligned}`.
 
+        Example:
+            ptx.cluster.arrive()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.3.
         """
@@ -2803,6 +3362,9 @@ class cluster:
         """Waits until all threads of the cluster have arrived.
 
         Emits `barrier.cluster.wait{.acquire}{.aligned}`.
+
+        Example:
+            ptx.cluster.wait()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.3.
@@ -2822,6 +3384,9 @@ class cluster:
 
         Emits `mapa{.space}.dtype mapped, address, cta_id`.
 
+        Example:
+            result = ptx.cluster.mapa(u32, address, cta_id)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.23.
         """
@@ -2839,6 +3404,9 @@ class cluster:
 
         Emits `getctarank{.space}.dtype rank, address`.
 
+        Example:
+            result = ptx.cluster.getctarank(u32, address)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.24.
         """
@@ -2846,6 +3414,9 @@ class cluster:
     @staticmethod
     def sync(*, pred: Guard = None) -> None:
         """`arrive` and `wait`.
+
+        Example:
+            ptx.cluster.sync()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.3.
@@ -2856,6 +3427,9 @@ class cluster:
         """A predicate: whether this CTA's rank in the cluster is `r`.
 
             r: a rank
+
+        Example:
+            result = ptx.cluster.rank(r)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 10.15.
@@ -2868,6 +3442,9 @@ class cluster:
             bar_addr: an address of this CTA
             cta_id: rank of the CTA in the cluster
 
+        Example:
+            result = ptx.cluster.map_shared_u32(bar_addr, cta_id)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.23.
         """
@@ -2879,6 +3456,9 @@ class cluster:
             bar_addr: the address of an mbarrier object in this CTA
             cta_id: rank of the CTA in the cluster
             count: how many arrivals
+
+        Example:
+            ptx.cluster.arrive_remote(bar_addr, cta_id)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.15.13.
@@ -2893,6 +3473,9 @@ class warp:
 
         Emits `bar.warp.sync membermask`.
 
+        Example:
+            ptx.warp.sync()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.2.
         """
@@ -2903,6 +3486,9 @@ class warp:
 
         Emits `activemask.b32 mask`.
 
+        Example:
+            result = ptx.warp.activemask()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.11.
         """
@@ -2912,6 +3498,9 @@ class warp:
         """True in one of the lanes.
 
         Emits `elect.sync _|elected, membermask`.
+
+        Example:
+            result = ptx.warp.elect()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.14.
@@ -2931,6 +3520,9 @@ class warp:
         """`a` of another lane: `b` lanes up or down, across (bfly), or lane `b` itself (idx).  `c` bounds the lanes: 31, or 0 for mode up.
 
         Emits `shfl.sync.mode.b32 value, a, b, c, membermask`.
+
+        Example:
+            result = ptx.warp.shfl("up", a, b)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.6.
@@ -2952,6 +3544,9 @@ class warp:
 
         Emits `shfl.sync.mode.b32 value|inside, a, b, c, membermask`.
 
+        Example:
+            result = ptx.warp.shfl_inside("up", a, b)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.6.
         """
@@ -2969,6 +3564,9 @@ class warp:
 
         Emits `vote.sync.mode.pred result, predicate, membermask`.
 
+        Example:
+            result = ptx.warp.vote("all", predicate)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.9.
         """
@@ -2984,6 +3582,9 @@ class warp:
         """The lanes that have the predicate.
 
         Emits `vote.sync.ballot.b32 mask, predicate, membermask`.
+
+        Example:
+            result = ptx.warp.ballot(predicate)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.9.
@@ -3002,6 +3603,9 @@ class warp:
 
         Emits `match.any.sync.dtype mask, a, membermask`.
 
+        Example:
+            result = ptx.warp.match_any(b32, a)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.10.
         """
@@ -3019,6 +3623,9 @@ class warp:
         """The lanes if all have the same `a`, else 0; and whether they have.
 
         Emits `match.all.sync.dtype mask|same, a, membermask`.
+
+        Example:
+            result = ptx.warp.match_all(b32, a)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.10.
@@ -3040,6 +3647,9 @@ class warp:
 
         Emits `redux.sync.op{.abs}{.NaN}.dtype value, a, membermask`.
 
+        Example:
+            result = ptx.warp.redux("add", u32, a)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.12.
         """
@@ -3050,6 +3660,10 @@ class warp:
 
             val: b32, u32, s32 or f32; every lane ends with the result
             width: lanes of a group: 2, 4, 8, 16 or 32
+
+        Example:
+            total = reg.scalar(f32, init=1.0)
+            ptx.warp.reduce_sum(total)               # 32 in every lane
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.6.
@@ -3062,6 +3676,10 @@ class warp:
             val: b32, u32, s32 or f32; every lane ends with the result
             width: lanes of a group: 2, 4, 8, 16 or 32
 
+        Example:
+            largest = reg.scalar(f32, init=1.0)
+            ptx.warp.reduce_max(largest)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.6.
         """
@@ -3072,6 +3690,10 @@ class warp:
 
             val: b32, u32, s32 or f32; every lane ends with the result
             width: lanes of a group: 2, 4, 8, 16 or 32
+
+        Example:
+            least = reg.scalar(f32, init=1.0)
+            ptx.warp.reduce_min(least)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.6.
@@ -3086,6 +3708,9 @@ class griddepcontrol:
 
         Emits `griddepcontrol.launch_dependents`.
 
+        Example:
+            ptx.griddepcontrol.launch_dependents()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.13.
         """
@@ -3095,6 +3720,9 @@ class griddepcontrol:
         """Waits until the grids that this one depends on have ended and their memory is visible.
 
         Emits `griddepcontrol.wait`.
+
+        Example:
+            ptx.griddepcontrol.wait()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.13.
@@ -3116,6 +3744,9 @@ class clusterlaunchcontrol:
 
         Emits `clusterlaunchcontrol.try_cancel.async{.space}.mbarrier::complete_tx::bytes{.multicast::cluster::all}.b128 [response], [mbar]`.
 
+        Example:
+            ptx.clusterlaunchcontrol.try_cancel(response, mbar)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.17.
         """
@@ -3126,6 +3757,9 @@ class clusterlaunchcontrol:
 
         Emits `clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 canceled, response`.
 
+        Example:
+            result = ptx.clusterlaunchcontrol.is_canceled(response)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.18.
         """
@@ -3135,6 +3769,9 @@ class clusterlaunchcontrol:
         """The %ctaid of the cancelled cluster's first CTA: x, y and z; the fourth register is not written.
 
         Emits `clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {ctaid}, response`.
+
+        Example:
+            ptx.clusterlaunchcontrol.first_ctaid(ctaid, response)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.18.
@@ -3151,6 +3788,9 @@ class clusterlaunchcontrol:
         """One dimension of `first_ctaid`.
 
         Emits `clusterlaunchcontrol.query_cancel.dimension.b32.b128 ctaid, response`.
+
+        Example:
+            result = ptx.clusterlaunchcontrol.first_ctaid_of("get_first_ctaid::x", response)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.18.
@@ -3178,6 +3818,9 @@ class multimem:
 
         Emits `multimem.ld_reduce{.weak}{.sem}{.scope}{.global}.op{.acc}{.vec}.dtype dst, [address]`.
 
+        Example:
+            result = ptx.multimem.ld_reduce("add", f32, dst, address)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.14.
         """
@@ -3198,6 +3841,9 @@ class multimem:
         """Stores to every device.
 
         Emits `multimem.st{.weak}{.sem}{.scope}{.global}{.vec}.dtype [address], value`.
+
+        Example:
+            ptx.multimem.st(f32, address, value)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.14.
@@ -3220,6 +3866,9 @@ class multimem:
 
         Emits `multimem.red{.sem}{.scope}{.global}.op{.vec}.dtype [address], value`.
 
+        Example:
+            ptx.multimem.red("add", f32, address, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.14.
         """
@@ -3237,6 +3886,9 @@ class multimem:
         """Stores to every device later, with release order.
 
         Emits `multimem.st.async.release.scope{.global}.dtype [address], value`.
+
+        Example:
+            ptx.multimem.st_async("gpu", f32, address, value)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.10.13.
@@ -3256,6 +3908,9 @@ class multimem:
 
         Emits `multimem.red.async.release.scope{.global}.add.dtype [address], value`.
 
+        Example:
+            ptx.multimem.red_async("gpu", u32, address, value)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.15.8.
         """
@@ -3274,6 +3929,9 @@ class multimem:
 
         Emits `multimem.cp.async.bulk{.weak}.global.shared::cta.bulk_group{.cp_mask} [dst], [src], size{, byte_mask}`.
 
+        Example:
+            ptx.multimem.cp_async_bulk(dst, src, size)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.26.
         """
@@ -3291,6 +3949,9 @@ class multimem:
         """`cp_async_bulk`, relaxed and atomic by 16 bytes.
 
         Emits `multimem.cp.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cp_mask}.b128 [dst], [src], size{, byte_mask}`.
+
+        Example:
+            ptx.multimem.cp_async_bulk_relaxed("cta", dst, src, size)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.26.
@@ -3313,6 +3974,9 @@ class multimem:
 
         Emits `multimem.cp.reduce.async.bulk{.relaxed}{.scope}.global.shared::cta.bulk_group.op{.noftz}.dtype [dst], [src], size`.
 
+        Example:
+            ptx.multimem.cp_reduce_async_bulk("add", f32, dst, src, size)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.27.
         """
@@ -3326,6 +3990,9 @@ class wgmma:
 
         Emits `wgmma.fence.sync.aligned`.
 
+        Example:
+            ptx.wgmma.fence()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.15.7.1.
         """
@@ -3336,6 +4003,9 @@ class wgmma:
 
         Emits `wgmma.commit_group.sync.aligned`.
 
+        Example:
+            ptx.wgmma.commit_group()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.15.7.2.
         """
@@ -3345,6 +4015,9 @@ class wgmma:
         """Waits until at most the `n` latest groups are not complete.
 
         Emits `wgmma.wait_group.sync.aligned n`.
+
+        Example:
+            ptx.wgmma.wait_group(n)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.15.7.3.
@@ -3389,6 +4062,15 @@ class wgmma:
             metadata: A is sparse: a b32 register that says which elements are kept
             selector: of sparse A: which threads give the metadata
 
+        Example:
+            a = smem.wgmma_tile(bf16, (64, 64), major="K")
+            b = smem.wgmma_tile(bf16, (64, 64), major="MN")
+            d = reg.array(f32, 32)
+            ptx.wgmma.fence()
+            ptx.wgmma.mma_async((64, 64, 16), f32, bf16, bf16, d, a, b, trans_b=1)
+            ptx.wgmma.commit_group()
+            ptx.wgmma.wait_group(0)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.15.5.2.
         """
@@ -3413,6 +4095,9 @@ class wgmma:
             base_offset: 0 to 7
             addr_byte_offset: added to the address
 
+        Example:
+            result = ptx.wgmma.make_descriptor(smem_base)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.15.5.1.
         """
@@ -3431,6 +4116,9 @@ class wgmma:
             smem_base: a shared symbol, or a register with an address
             shape: (M, K), or (K, N) if MN-major
             major: the dimension whose elements lie side by side
+
+        Example:
+            result = ptx.wgmma.auto_descriptor(smem_base, dtype, shape, major)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.15.5.1.
@@ -3451,6 +4139,9 @@ class wgmma:
             byte_offset: added to the address
             mask: bits of the address that are kept
             const_bits: the other fields
+
+        Example:
+            result = ptx.wgmma.masked_descriptor(smem_addr)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.15.5.1.
@@ -3511,6 +4202,10 @@ class mma:
             selector: of sparse A: which threads give the metadata
             ordered: of sparse A: .sp::ordered_metadata
 
+        Example:
+            d, a, b = reg.array(f32, 4), reg.array(b32, 4), reg.array(b32, 2)
+            ptx.mma.sync((16, 8, 16), f32, bf16, bf16, f32, d, a, b, d)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.14.
         """
@@ -3534,6 +4229,10 @@ class matrix:
             layout: the number of matrices, x1, x2 or x4, which the registers say as well
             trans: transposed
 
+        Example:
+            rows, a = smem.alloc(bf16, (16, 16)), reg.array(b32, 4)
+            ptx.matrix.ldmatrix(list(a), ptx.addr(rows, i * 32))
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.15.
         """
@@ -3556,6 +4255,10 @@ class matrix:
             trans: transposed
             shape: m8n8 of b16, m16n8 of b8, which is always transposed
 
+        Example:
+            rows, a = smem.alloc(bf16, (16, 16)), reg.array(b32, 4)
+            ptx.matrix.stmatrix(ptx.addr(rows, i * 32), list(a))
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.16.
         """
@@ -3572,6 +4275,9 @@ class matrix:
         """1 or 2 matrices of 16 x 16 b8, transposed; two registers each.
 
         Emits `ldmatrix.sync.aligned.m16n16.num.trans{.space}.b8 {dst}, [src]`.
+
+        Example:
+            ptx.matrix.ldmatrix_b8("x1", dst, src)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.15.
@@ -3591,6 +4297,9 @@ class matrix:
 
         Emits `ldmatrix.sync.aligned.m8n16.num{.space}.b8x16.src_fmt {dst}, [src]`.
 
+        Example:
+            ptx.matrix.ldmatrix_unpack("x1", b6x16_p32, dst, src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.15.
         """
@@ -3609,6 +4318,9 @@ class matrix:
 
         Emits `ldmatrix.sync.aligned.m16n16.num.trans{.space}.b8x16.src_fmt {dst}, [src]`.
 
+        Example:
+            ptx.matrix.ldmatrix_unpack_trans("x1", b6x16_p32, dst, src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.15.
         """
@@ -3618,6 +4330,9 @@ class matrix:
         """Transposes a matrix of 8 x 8 b16 in registers.
 
         Emits `movmatrix.sync.aligned.m8n8.trans.b16 dst, src`.
+
+        Example:
+            result = ptx.matrix.movmatrix(dst, src)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.17.
@@ -3643,6 +4358,10 @@ class matrix:
             tmp_bf16: 8 b16 registers for the conversion; made unless given
             tmp_pack: 4 b32 registers for the conversion; made unless given
 
+        Example:
+            acc, columns = reg.array(f32, 32), smem.alloc(bf16, (64, 72))
+            ptx.matrix.stmatrix_x4_trans_f32_bf16(list(acc), reg.from_(columns, u32), i, 72)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.16.
         """
@@ -3663,6 +4382,9 @@ class tcgen05:
 
         Emits `tcgen05.alloc{.exclusive}{.cta_group}.sync.aligned.shared::cta.b32 [tmem_addr], ncols`.
 
+        Example:
+            ptx.tcgen05.alloc(tmem_addr, ncols)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.7.1.
         """
@@ -3680,6 +4402,9 @@ class tcgen05:
 
         Emits `tcgen05.dealloc{.exclusive}{.cta_group}.sync.aligned.b32 taddr, ncols`.
 
+        Example:
+            ptx.tcgen05.dealloc(taddr, ncols)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.7.1.
         """
@@ -3689,6 +4414,9 @@ class tcgen05:
         """The CTA will allocate no more.
 
         Emits `tcgen05.relinquish_alloc_permit{.cta_group}.sync.aligned`.
+
+        Example:
+            ptx.tcgen05.relinquish_alloc_permit()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.7.1.
@@ -3716,6 +4444,9 @@ class tcgen05:
             pack: two 16-bit columns to a register
             split_offset: of 16x32bx2: columns to the second half
 
+        Example:
+            ptx.tcgen05.ld(dst_regs, taddr)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.8.3.
         """
@@ -3738,6 +4469,9 @@ class tcgen05:
         """`ld`, and the least or greatest of each thread's numbers in the register `redval`.
 
         Emits `tcgen05.ld.red.sync.aligned.shape.num.op{.abs}{.NaN}.type {dst_regs}, redval, [taddr]{, split_offset}`.
+
+        Example:
+            ptx.tcgen05.ld_red("32x32b", "x2", "min", u32, dst_regs, redval, taddr)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.8.3.
@@ -3765,6 +4499,9 @@ class tcgen05:
             unpack: a register to two 16-bit columns
             split_offset: of 16x32bx2: columns to the second half
 
+        Example:
+            ptx.tcgen05.st(taddr, src_regs)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.8.4.
         """
@@ -3775,6 +4512,9 @@ class tcgen05:
 
         Emits `tcgen05.wait::ld.sync.aligned`.
 
+        Example:
+            ptx.tcgen05.wait_ld()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.8.5.
         """
@@ -3784,6 +4524,9 @@ class tcgen05:
         """Waits for all `st` of the thread.
 
         Emits `tcgen05.wait::st.sync.aligned`.
+
+        Example:
+            ptx.tcgen05.wait_st()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.8.5.
@@ -3811,6 +4554,9 @@ class tcgen05:
             src_fmt: numbers of 6 or 4 bits, of which bytes are made
             src_is_addr: has no meaning; pyptx 0.1.1 had it
 
+        Example:
+            ptx.tcgen05.cp(taddr, src)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.9.2.
         """
@@ -3820,6 +4566,9 @@ class tcgen05:
         """Moves rows of tensor memory down by one.
 
         Emits `tcgen05.shift{.cta_group}.down [taddr]`.
+
+        Example:
+            ptx.tcgen05.shift(taddr)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.9.3.
@@ -3871,6 +4620,9 @@ class tcgen05:
             scale_vectorsize: of the mx kinds: elements to a scale
             disable_output_lane: a {..} of 4 registers, 8 for two CTAs: a bit a lane of D that is not written
 
+        Example:
+            ptx.tcgen05.mma(d_tmem, a_desc, b_desc, idesc)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.10.9.1.
         """
@@ -3903,6 +4655,9 @@ class tcgen05:
             collector_usage: what happens with a buffer of B
             zero_column_mask: a 64-bit register: columns of B that are zero
 
+        Example:
+            ptx.tcgen05.mma_ws(d_tmem, a_desc, b_desc, idesc)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.10.9.3.
         """
@@ -3913,6 +4668,9 @@ class tcgen05:
 
         Emits `tcgen05.fence::before_thread_sync`.
 
+        Example:
+            ptx.tcgen05.fence_before_thread_sync()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.11.1.
         """
@@ -3922,6 +4680,9 @@ class tcgen05:
         """Orders later tcgen05 instructions behind what synchronised threads.
 
         Emits `tcgen05.fence::after_thread_sync`.
+
+        Example:
+            ptx.tcgen05.fence_after_thread_sync()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.11.1.
@@ -3944,6 +4705,9 @@ class tcgen05:
             multicast: needs `multicast_mask`
             multicast_mask: the CTAs of the cluster at whose barrier of this offset it arrives
             space: cluster
+
+        Example:
+            ptx.tcgen05.commit(mbar)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.12.1.
@@ -3990,6 +4754,9 @@ class tcgen05:
             scale_b_id: of scaled blocks: 0 to 3
             k96: of mxf4 and mxf4nvf4: K is 96
 
+        Example:
+            result = ptx.tcgen05.instruction_descriptor()
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.4.2.
         """
@@ -4017,6 +4784,9 @@ class tcgen05:
             scale_b: 1 or -1
             sparse: A is sparse
             max_shift: of mma_ws: 0 to 3
+
+        Example:
+            result = ptx.tcgen05.make_instr_desc_f16bf16_f32()
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.4.2.
@@ -4046,6 +4816,9 @@ class tcgen05:
             base_offset: 0 to 7
             lbo_mode: 1: the leading offset is an address (sm_103a)
 
+        Example:
+            result = ptx.tcgen05.descriptor(smem_addr)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.4.1.
         """
@@ -4066,6 +4839,9 @@ class tcgen05:
             mask: bits of the address that are kept
             const_bits: the other fields
 
+        Example:
+            result = ptx.tcgen05.masked_descriptor(smem_addr)
+
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.4.1.
         """
@@ -4085,9 +4861,9 @@ def simulator_statistics() -> tuple:
     (instructions of warps, instructions of threads) of the calling thread's last run
     """
 
-def run_text(text: bytes, file: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared: int, arguments: list) -> None:
+def run_text(text: bytes, file: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared: int, arguments: list) -> list[str]:
     """
-    Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards.
+    Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards. Returns the names of the parameters
     """
 
 class Tree:
