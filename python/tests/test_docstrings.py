@@ -74,7 +74,13 @@ def example_of(doc: str | None) -> str:
 
 def run(example: str):
     code = compile(example, "example", "exec")
-    if "@kernel" in example or re.search(r"(?<!from )pyptx\.", example) or "Tile" in example or "Layout" in example or "(" not in example:
+    if (
+        "@kernel" in example
+        or re.search(r"(?<!from )pyptx\.", example)
+        or "Tile" in example
+        or "Layout" in example
+        or "(" not in example
+    ):
         exec(code, dict(NAMES))
         return
 
