@@ -1,5 +1,6 @@
 # make demo | test | bench | lint | consumers | corpus | oracle | fuzz | san | tsan | wheel.  Each target sets up what it needs; a second call is quick.
 VENV   := .venv
+JOBS   ?= $(shell nproc)
 PY     := $(VENV)/bin/python
 BUILD  := build/release
 SOURCES := $(shell find ptx python/src python/pyptx tests/*/*.cpp bench examples -type f \
@@ -13,18 +14,25 @@ $(VENV)/.ready: tools/setup tools/requirements.txt
 	tools/setup $(VENV)
 	@touch $@
 
-# The library, its tests, benchmarks and examples, and the Python package, in one CMake build.
-$(VENV)/.installed: $(VENV)/.ready pyproject.toml CMakeLists.txt $(SOURCES)
-	$(PY) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall . \
-	    -C build-dir=$(BUILD) -C cmake.define.PTX_TESTS=ON -C cmake.define.PTX_BENCH=ON
+# The library and the Python package; with them its tests, benchmarks and examples, in the same CMake build.
+INSTALL := $(PY) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall . -C build-dir=$(BUILD) \
+           -C cmake.define.PTX_WERROR=ON
+$(VENV)/.library: $(VENV)/.ready pyproject.toml CMakeLists.txt $(SOURCES)
+	$(INSTALL) -C cmake.define.PTX_TESTS=OFF -C cmake.define.PTX_BENCH=OFF
 	@touch $@
+$(VENV)/.installed: $(VENV)/.ready pyproject.toml CMakeLists.txt $(SOURCES)
+	$(INSTALL) -C cmake.define.PTX_TESTS=ON -C cmake.define.PTX_BENCH=ON
+	@touch $(VENV)/.library $@
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.library
+	cmake --build $(BUILD) --target example_rms_norm
 	$(PY) tools/demo.py --build $(BUILD)
 
+# The smallest part of the corpus is compiled before the tests that read it; where it cannot be, they say so.
 test: $(VENV)/.installed
-	ctest --test-dir $(BUILD) --output-on-failure
-	$(PY) -m pytest -q python/tests tests
+	-$(PY) tools/corpus build --quick
+	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+	$(PY) -m pytest -q -n $(JOBS) --dist loadfile python/tests tests
 
 # Projects that use the library as others do: installed, as a folder of theirs, fetched. With g++ and clang++.
 consumers: $(VENV)/.installed
@@ -50,7 +58,6 @@ corpus-part: $(VENV)/.installed
 # docs/isa/agreement.md. Earlier assemblers, for the versions that rows name, come from PyPI. FRACTION=n asks every nth instance.
 # All of it, about 1.4 million lines, in JOBS processes.
 FRACTION ?= 1
-JOBS     ?= $(shell nproc)
 ORACLE   := build/oracle
 OLD      := $(ORACLE)/13.0/nvidia/cu13/lib/libnvJitLink.so.13 $(ORACLE)/12.8/nvidia/nvjitlink/lib/libnvJitLink.so.12 \
             $(ORACLE)/12.3/nvidia/nvjitlink/lib/libnvJitLink.so.12

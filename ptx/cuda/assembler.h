@@ -80,8 +80,9 @@ using AssemblerResult = Expected<std::shared_ptr<const Assembler>>;
 std::shared_ptr<const Assembler> driver_jit(Release release);       // of the process' driver, opened when it is needed
 std::shared_ptr<const Assembler> driver_jit(const Driver& driver);  // which outlives it
 
-// SASS text of a cubin by nvdisasm or cuobjdump, found as above.
-Expected<std::string> disassemble(std::span<const std::byte> cubin, const Search& search);
+// SASS text of a cubin by nvdisasm or cuobjdump, found as above. `ptx_lines`: with the PTX line of each instruction,
+// where the cubin was assembled with line_info and the disassembler is nvdisasm.
+Expected<std::string> disassemble(std::span<const std::byte> cubin, const Search& search, bool ptx_lines = false);
 std::optional<std::string> disassembler_path(const Search& search);  // that would be used first
 
 // The diagnostics of an assembler's log. Lines that carry no fact ("aborted due to errors") are dropped.

@@ -254,7 +254,9 @@ AssemblerResult choose_assembler(std::string_view ptx, std::string_view target) 
   return (*all)->choose(ptx, target);
 }
 
-Expected<std::string> disassemble(std::span<const std::byte> cubin) { return disassemble(cubin, chosen_search()); }
+Expected<std::string> disassemble(std::span<const std::byte> cubin, bool ptx_lines) {
+  return disassemble(cubin, chosen_search(), ptx_lines);
+}
 
 std::optional<std::string> disassembler_path() { return disassembler_path(chosen_search()); }
 

@@ -60,7 +60,7 @@ Expected<std::shared_ptr<const Assemblers>> assemblers();
 AssemblerResult choose_assembler(std::string_view ptx, std::string_view target);
 
 // With the process' own tools.
-Expected<std::string> disassemble(std::span<const std::byte> cubin);
+Expected<std::string> disassemble(std::span<const std::byte> cubin, bool ptx_lines = false);
 std::optional<std::string> disassembler_path();
 
 }  // namespace ptx::cuda

@@ -102,7 +102,7 @@ std::vector<FoundAssembler> find_ptxas(const Search& search, const std::string& 
   return found;
 }
 
-Expected<std::string> disassemble(std::span<const std::byte> cubin, const Search& search) {
+Expected<std::string> disassemble(std::span<const std::byte> cubin, const Search& search, bool ptx_lines) {
   if (!cubin.empty() && !view(cubin).starts_with("\177ELF"))
     return Diagnostic(Code::disassembler_failed, Place{},
                       "the driver's JIT does not show the code that it makes: to read code, pip install pyptx[asm]");
@@ -123,6 +123,8 @@ Expected<std::string> disassemble(std::span<const std::byte> cubin, const Search
     }
     return {};
   };
+  if (ptx_lines)
+    if (std::string text = attempt("nvdisasm", {"-c", "-gp"}); !text.empty()) return text;
   if (std::string text = attempt("nvdisasm", {"-c"}); !text.empty()) return text;
   if (std::string text = attempt("cuobjdump", {"-sass"}); !text.empty()) return text;
   if (!failures.empty()) return failures;

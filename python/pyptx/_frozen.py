@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 __all__ = ["frozen"]
 
 
@@ -16,5 +14,7 @@ def frozen(value):
     try:
         hash(value)
     except TypeError:
+        import pickle  # most kernels have no such value
+
         return type(value), pickle.dumps(value)
     return type(value), value

@@ -178,6 +178,15 @@ class Kernel(Traced, _core.Launcher):
         """
         return self.specialise(**kwargs).resources()
 
+    def report(self, /, **kwargs):
+        """What became of one specialisation: registers, shared memory, spills, occupancy, and the PTX of each line of the author
+        beside its machine code.  Needs an assembler and a disassembler (`pip install pyptx[asm]`), and no GPU.
+
+            print(gemm.report(M=4096))                      # text
+            gemm.report(M=4096).save("gemm.html")           # a page
+        """
+        return self.specialise(**kwargs).report()
+
     # A call is `Launcher.__call__`, in C++. It comes here with arguments that it has not seen.
     def _slow_call(self, arrays, kwargs, out=None, stream=None):
         jax = sys.modules.get("jax")

@@ -59,6 +59,12 @@ class Specialisation:
 
         return resources.of(self)
 
+    def report(self):
+        """Resources, and PTX beside machine code by the author's lines: a `Report`.  Needs no GPU."""
+        from pyptx.tools import kernel_report
+
+        return kernel_report.of(self)
+
     def record(self, sizes: Mapping[str, int], grid=None):
         """The launch for these sizes.  Symbols that they leave open are for the tensors of a call to bind, and the grid is
         then the caller's."""

@@ -11,12 +11,14 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "ptx/base/text.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/interop/plan.h"
 #include "python/src/foreign.h"
+#include "python/src/profile.h"
 
 namespace ptx::python {
 namespace {
@@ -382,6 +384,10 @@ void mark_written(const Known& known, const Arguments& arguments) {
   const Known& known = *cast(self)->known;
   Arguments arguments{args, PyVectorcall_NARGS(flagged), keywords, {}};
   find_extras(known, arguments);
+  if (known.count == 0) find_profiler();
+  std::optional<ProfiledCall> range;
+  if (is_profiled()) [[unlikely]]
+    range.emplace(self);
   PyObject* const result = call(self, arguments);
   if (result != nullptr && (arguments.extras.out != nullptr || !known.mutated.empty())) mark_written(known, arguments);
   return result;

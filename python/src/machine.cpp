@@ -24,10 +24,9 @@ std::shared_ptr<const cuda::Assembler> assembler_of(const std::string& ptx, cons
   return value_or_raise(std::move(chosen));
 }
 
-// Of a text that every assembler knows.
-std::string assembler_description() {
+std::string assembler_description(const std::string& ptx, const std::string& target) {
   face_is_imported();
-  const auto chosen = cuda::choose_assembler("", "");
+  const auto chosen = cuda::choose_assembler(ptx, target);
   return chosen ? cuda::describe(**chosen) : to_string(chosen.why());
 }
 
@@ -36,12 +35,13 @@ std::vector<std::pair<std::string, std::string>> assemblers() {
   return value_or_raise(cuda::assemblers())->explain();
 }
 
-std::string sass(const std::string& ptx, const std::string& target, const std::string& name, const Lines& lines) {
+std::string sass(const std::string& ptx, const std::string& target, const std::string& name, const Lines& lines,
+                 bool ptx_lines) {
   const auto assembler = assembler_of(ptx, target);
   const std::vector<Place> author = places(lines);
-  const cuda::AssembleOptions options{author, name, false};
+  const cuda::AssembleOptions options{author, name, ptx_lines};
   const auto cubin = value_or_raise(unlocked([&] { return assembler->assemble(ptx, target, options); }));
-  return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes); }));
+  return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes, ptx_lines); }));
 }
 
 // Assembled through the cache: ((registers, barriers, stack, spill stores, spill loads, static shared), (blocks, warps,
@@ -80,7 +80,8 @@ void init_machine(nb::module_& m) {
   m.def(
       "use_packages", [](std::vector<std::string> folders) { cuda::use({std::move(folders)}); }, nb::arg("folders"),
       "Folders with Python packages in which assemblers are looked for, before the first is needed");
-  m.def("assembler_description", &assembler_description);
+  m.def("assembler_description", &assembler_description, nb::arg("ptx") = "", nb::arg("target") = "",
+        "What assembles this text; without one, what assembles a text that every assembler knows");
   m.def("assemblers", &assemblers, "Each that was found, best first: what it is, and why it is taken or not");
   m.def(
       "use_assembler",
@@ -92,7 +93,8 @@ void init_machine(nb::module_& m) {
     face_is_imported();
     return cuda::disassembler_path().value_or("none");
   });
-  m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{});
+  m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{},
+        nb::arg("ptx_lines") = false);
   m.def("resources", &resources, nb::arg("ptx"), nb::arg("target"), nb::arg("entry"), nb::arg("lines"),
         nb::arg("threads"), nb::arg("dynamic_shared"));
   m.def("cache_status", [] {

@@ -25,6 +25,7 @@ NB_MODULE(_core, m) {
   init_functions(m);
   init_shared(m);
   init_families(m);
+  init_profile(m);
   init_run(m);
   init_text(m);
 }

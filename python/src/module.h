@@ -23,6 +23,7 @@ void init_isa(nb::module_& m);
 void init_jax(nb::module_& m);
 void init_launch(nb::module_& m);
 void init_place(nb::module_& m);
+void init_profile(nb::module_& m);
 void init_run(nb::module_& m);
 void init_text(nb::module_& m);
 
