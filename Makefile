@@ -43,8 +43,8 @@ bench: $(VENV)/.installed
 
 lint: $(VENV)/.ready
 	git ls-files '*.h' '*.cpp' | xargs clang-format-19 --dry-run --Werror
-	$(PY) -m ruff check python tools tests bench examples
-	$(PY) -m ruff format --check python tools tests bench examples
+	$(PY) -m ruff check python tools tests bench examples fuzz
+	$(PY) -m ruff format --check python tools tests bench examples fuzz
 
 corpus: $(VENV)/.installed
 	$(PY) tools/corpus build
@@ -74,9 +74,10 @@ oracle: $(VENV)/.installed $(OLD)
 	    $(addprefix --old ,$(OLD)) --report $(ORACLE)/report.json; failed=$$?; \
 	  $(PY) tests/oracle/agreement.py $(ORACLE)/report.json $(ORACLE)/mutants.txt $(ORACLE)/reemit.txt $(ORACLE)/verdicts.txt && exit $$failed
 
-# Each fuzz target for SECONDS (60).
+# The command, then each fuzz target, for SECONDS_PER_TARGET (60).
 SECONDS_PER_TARGET ?= 60
-fuzz: $(VENV)/.ready
+fuzz: $(VENV)/.library
+	$(PY) fuzz/command.py --seconds $(SECONDS_PER_TARGET)
 	mkdir -p build && cmake --preset fuzz > build/fuzz.log 2>&1 || (cat build/fuzz.log; false)
 	cmake --build --preset fuzz --target fuzz
 	for target in build/fuzz/fuzz/fuzz_*; do [ -x $$target -a -f $$target ] || continue; \

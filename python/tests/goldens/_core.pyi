@@ -307,7 +307,10 @@ def use_packages(folders: Sequence[str]) -> None:
     Folders with Python packages in which assemblers are looked for, before the first is needed
     """
 
-def assembler_description() -> str: ...
+def assembler_description(ptx: str = '', target: str = '') -> str:
+    """
+    What assembles this text; without one, what assembles a text that every assembler knows
+    """
 
 def assemblers() -> list[tuple[str, str]]:
     """
@@ -318,7 +321,7 @@ def use_assembler(choice: str) -> None: ...
 
 def disassembler_description() -> str: ...
 
-def sass(ptx: str, target: str, name: str = 'kernel', lines: Sequence[tuple[str, int]] = []) -> str: ...
+def sass(ptx: str, target: str, name: str = 'kernel', lines: Sequence[tuple[str, int]] = [], ptx_lines: bool = False) -> str: ...
 
 def resources(ptx: str, target: str, entry: str, lines: Sequence[tuple[str, int]], threads: int, dynamic_shared: int) -> tuple: ...
 
@@ -4850,6 +4853,13 @@ def families() -> list:
     """
     Each family: its name, what it is, and its functions: name, signature, docstring, section.
     """
+
+def use_nvtx(on: bool) -> bool:
+    """
+    Whether each call of a kernel is an NVTX range from now on; what held before
+    """
+
+def uses_nvtx() -> bool: ...
 
 def simulator_options() -> tuple:
     """(cores, budget, seed, uninitialised) of the simulator"""
