@@ -29,17 +29,35 @@ EXPORT_CHECKS = (jax.export.DisabledSafetyCheck.custom_call(call.TARGET),)
 
 
 def ensure_ffi_registered() -> bool:
-    """True: importing this module has registered the handlers."""
+    """True: importing this module has registered the handlers.
+
+    Example:
+        from pyptx import jax_support
+
+        assert jax_support.ensure_ffi_registered()
+    """
     return True
 
 
 def shim_is_available() -> bool:
-    """True: the handlers are part of the package."""
+    """True: the handlers are part of the package.
+
+    Example:
+        from pyptx import jax_support
+
+        assert jax_support.shim_is_available()
+    """
     return True
 
 
 def shim_load_error() -> None:
-    """None, always: there is nothing to load."""
+    """None, always: there is nothing to load.
+
+    Example:
+        from pyptx import jax_support
+
+        assert jax_support.shim_load_error() is None
+    """
     return None
 
 
@@ -47,12 +65,27 @@ def call_kernel_via_ffi(*inputs, cubin_handle: Kernel, out_shape_env: dict[str, 
     """`kernel(*inputs)`.  There is no table of handles: `cubin_handle` is the kernel.
 
     `launch` may repeat out_specs, grid, block, cluster and smem_bytes; they belong to the kernel and must be its own.
+
+    Example:
+        import jax.numpy as jnp
+        from pyptx import jax_support
+        from pyptx.kernels import softmax
+
+        y = jax_support.call_kernel_via_ffi(jnp.ones((2, 64)), cubin_handle=softmax)
     """
     return call.call(checked(cubin_handle, launch), inputs, unbound(cubin_handle, out_shape_env))
 
 
 def hijax_kernel(differentiable):
-    """A `differentiable_kernel` as a function of JAX arrays that is one HiJAX primitive: JAX calls these experimental."""
+    """A `differentiable_kernel` as a function of JAX arrays that is one HiJAX primitive: JAX calls these experimental.
+
+    Example:
+        import jax.numpy as jnp
+        from pyptx import jax_support
+        from pyptx.kernels import rms_norm, rms_norm_backward
+
+        norm = jax_support.hijax_kernel(jax_support.differentiable_kernel(rms_norm, rms_norm_backward))
+    """
     from pyptx.frameworks.jax import hijax
 
     return hijax.hijax_kernel(differentiable)

@@ -42,7 +42,17 @@ class TensorSpec:
         self.layout = layout
 
     def tma_desc(self):
-        """The tensor's map: a register with its address inside a kernel, a symbolic handle outside."""
+        """The tensor's map: a register with its address inside a kernel, a symbolic handle outside.
+
+        Example:
+            @kernel(in_specs=(Tile(64, 64, f32, tma_box=(32, 32)),), out_specs=())
+            def k(X):
+                box, bar = smem.alloc(f32, (32, 32)), smem.mbarrier(1)[0]
+                ptx.tensor_copy.load(ptx.addr(box), X.tma_desc(), (0, 0), bar)
+                ptx.ret()
+
+            k.ptx()
+        """
         trace = _core.current_trace()
         return TmaDescriptorHandle(self) if trace is None else trace.tma_desc(self.name)
 

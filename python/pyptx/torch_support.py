@@ -29,17 +29,41 @@ __all__ = [
 
 
 def is_torch_tensor(obj: Any) -> bool:
-    """Whether this is a torch tensor."""
+    """Whether this is a torch tensor.
+
+    Example:
+        import torch
+        from pyptx import torch_support
+
+        x = torch.randn(2, 64)
+        assert torch_support.is_torch_tensor(x)          # pyptx.torch_support
+    """
     return isinstance(obj, torch.Tensor)
 
 
 def any_torch_tensors(inputs: Sequence[Any]) -> bool:
-    """Whether one of these is a torch tensor."""
+    """Whether one of these is a torch tensor.
+
+    Example:
+        import torch
+        from pyptx import torch_support
+
+        x = torch.randn(2, 64)
+        assert torch_support.any_torch_tensors([1, x])     # pyptx.torch_support
+    """
     return any(map(is_torch_tensor, inputs))
 
 
 def extract_input_shapes(inputs: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-    """The shape of each input."""
+    """The shape of each input.
+
+    Example:
+        import torch
+        from pyptx import torch_support
+
+        x = torch.randn(2, 64)
+        assert torch_support.extract_input_shapes([x]) == ((2, 64),)     # pyptx.torch_support
+    """
     return tuple(tuple(array.shape) for array in inputs)
 
 
@@ -47,12 +71,30 @@ def call_kernel_via_torch(*inputs, cubin_handle: Kernel, out_shape_env: dict[str
     """`kernel(*inputs)`.  There is no table of handles: `cubin_handle` is the kernel.
 
     `launch` may repeat out_specs, grid, block, cluster and smem_bytes; they belong to the kernel and must be its own.
+
+    Example:
+        import torch
+        from pyptx import torch_support
+        from pyptx.kernels import softmax
+
+        x = torch.randn(2, 64)
+        y = torch_support.call_kernel_via_torch(x, cubin_handle=softmax)     # y = softmax(x) as well
     """
     return checked(cubin_handle, launch)(*inputs, **unbound(cubin_handle, out_shape_env))
 
 
 def get_or_register_torch_op(cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch) -> Callable:
-    """The torch op of a kernel, `torch.ops.pyptx.<name>.default`, registered at the first call."""
+    """The torch op of a kernel, `torch.ops.pyptx.<name>.default`, registered at the first call.
+
+    Example:
+        import torch
+        from pyptx import torch_support
+        from pyptx.kernels import softmax
+
+        x = torch.randn(2, 64)
+        op = torch_support.get_or_register_torch_op(softmax)
+        y = op(x)
+    """
     checked(cubin_handle, launch)
     op, keywords = ops.family_of(cubin_handle).op, unbound(cubin_handle, out_shape_env)
     return (lambda *inputs: op(*inputs, **keywords)) if keywords else op
@@ -61,5 +103,14 @@ def get_or_register_torch_op(cubin_handle: Kernel, out_shape_env: dict[str, int]
 def call_kernel_via_torch_compile(
     *inputs, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch
 ) -> Any:
-    """The op of `get_or_register_torch_op`, called."""
+    """The op of `get_or_register_torch_op`, called.
+
+    Example:
+        import torch
+        from pyptx import torch_support
+        from pyptx.kernels import softmax
+
+        x = torch.randn(2, 64)
+        y = torch_support.call_kernel_via_torch_compile(x, cubin_handle=softmax)
+    """
     return get_or_register_torch_op(cubin_handle, out_shape_env, **launch)(*inputs)

@@ -14,7 +14,11 @@ __all__ = ["PtxType", "from_name", *_BY_NAME]
 
 
 def from_name(name: str) -> PtxType:
-    """The type called `name`, with or without its dot."""
+    """The type called `name`, with or without its dot.
+
+    Example:
+        assert pyptx.types.from_name(".u32") is u32
+    """
     found = _BY_NAME.get(name.removeprefix("."))
     if found is None:
         raise ValueError(f"unknown PTX type {name!r}; known: {', '.join(_BY_NAME)}")

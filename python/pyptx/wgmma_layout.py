@@ -19,10 +19,19 @@ LayoutType = enum.IntEnum(
     {"INTERLEAVE" if name == "NONE" else f"B{name[:-1]}": code for name, code in _CODES.items()},
     module=__name__,
 )
+LayoutType.__doc__ = """The swizzle of a wgmma descriptor.
+
+Example:
+    assert pyptx.wgmma_layout.LayoutType.B128 == 1
+"""
 
 
 class Major(enum.IntEnum):
-    """The dimension whose elements lie next to each other."""
+    """The dimension whose elements lie next to each other.
+
+    Example:
+        assert pyptx.wgmma_layout.Major["MN"] == 1
+    """
 
     K = 0
     MN = 1
@@ -30,7 +39,11 @@ class Major(enum.IntEnum):
 
 @dataclass(frozen=True)
 class GmmaLayout:
-    """Byte offsets of a descriptor and the swizzle that the tensor copy and the shared tile must use with it."""
+    """Byte offsets of a descriptor and the swizzle that the tensor copy and the shared tile must use with it.
+
+    Example:
+        stride = pyptx.wgmma_layout.layout_for_a(dtype=bf16, m=64, k=64).stride_byte_offset
+    """
 
     layout_type: LayoutType
     leading_byte_offset: int
@@ -53,15 +66,27 @@ def pick_gmma_layout(*, elem_bytes: float, m_or_n: int, k: int, major: Major) ->
     """The layout of an (m_or_n, k) operand stored with `major` contiguous; ValueError if no descriptor can name it.
 
     `elem_bytes` is 0.5 for 4-bit elements.
+
+    Example:
+        layout = pyptx.wgmma_layout.pick_gmma_layout(elem_bytes=2, m_or_n=64, k=64, major=pyptx.wgmma_layout.Major.K)
+        assert layout.tma_swizzle == "128B"
     """
     return _pick(round(elem_bytes * 8), m_or_n, k, Major(major))
 
 
 def layout_for_a(*, dtype, m: int, k: int) -> GmmaLayout:
-    """A(M, K), K contiguous."""
+    """A(M, K), K contiguous.
+
+    Example:
+        assert pyptx.wgmma_layout.layout_for_a(dtype=bf16, m=64, k=32).tma_swizzle == "64B"
+    """
     return _pick(dtype.bits, m, k, Major.K)
 
 
 def layout_for_b(*, dtype, k: int, n: int) -> GmmaLayout:
-    """B(K, N), N contiguous."""
+    """B(K, N), N contiguous.
+
+    Example:
+        assert pyptx.wgmma_layout.layout_for_b(dtype=bf16, k=64, n=64).tma_swizzle == "128B"
+    """
     return _pick(dtype.bits, n, k, Major.MN)

@@ -11,6 +11,7 @@ given, which is read and bound to the signature.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import re
 import textwrap
@@ -19,7 +20,23 @@ import types as python_types
 import pytest
 
 import pyptx
-from pyptx import Layout, Tile, _core, assembler, cache, kernel, ptx, reg, simulator, smem, types
+from pyptx import (
+    Layout,
+    Tile,
+    _core,
+    assembler,
+    cache,
+    emitter,
+    kernel,
+    parser,
+    ptx,
+    reg,
+    simulator,
+    smem,
+    types,
+    wgmma_layout,
+)
+from pyptx.tensor_spec import TensorSpec
 
 NAMES = {name: getattr(types, name) for name in types.__all__} | {
     "Layout": Layout, "Tile": Tile, "assembler": assembler, "cache": cache, "kernel": kernel, "ptx": ptx, "pyptx": pyptx, "reg": reg,
@@ -51,6 +68,13 @@ def public() -> dict[str, object]:
         found |= members(path, holder, holder.__all__)
     for path, holder in (("simulator", simulator), ("cache", cache), ("assembler", assembler)):
         found |= members(path, holder, holder.__all__)
+    for holder in (emitter, parser, wgmma_layout):
+        found |= members(holder.__name__, holder, holder.__all__)
+    for name in ("torch", "jax"):
+        if importlib.util.find_spec(name):
+            holder = importlib.import_module(f"pyptx.{name}_support")
+            found |= members(holder.__name__, holder, holder.__all__)
+    found["types.from_name"], found["TensorSpec.tma_desc"] = types.from_name, TensorSpec.tma_desc
     for path, holder in (("Kernel", type(kernel(lambda: None))), ("Tile", Tile)):
         found |= {f"{path}.{name}": value for name, value in vars(holder).items() if is_public(name, unwrapped(value))}
     return found
@@ -62,7 +86,10 @@ def unwrapped(value):
 
 FAMILIES = {(family, name): doc for family, _, rows in _core.families() for name, _, doc, _ in rows}
 BY_FAMILY = set(FAMILIES.values())
-PUBLIC = {path: value for path, value in public().items() if unwrapped(value).__doc__ not in BY_FAMILY}
+WITHOUT = {"pyptx.parser.Tree": "what parse returns: its example is parse's"}
+PUBLIC = {
+    path: value for path, value in public().items() if unwrapped(value).__doc__ not in BY_FAMILY and path not in WITHOUT
+}
 
 
 def example_of(doc: str | None) -> str:

@@ -15,7 +15,14 @@ __all__ = ["DifferentiableKernel", "differentiable_kernel"]
 
 
 class DifferentiableKernel:
-    """A kernel and its backward as one function.  Made by `differentiable_kernel`."""
+    """A kernel and its backward as one function.  Made by `differentiable_kernel`.
+
+    Example:
+        from pyptx.kernels import rms_norm, rms_norm_backward
+
+        norm = pyptx.differentiable_kernel(rms_norm, rms_norm_backward)
+        assert norm.saved == (0, 1)
+    """
 
     def __init__(self, forward_kernel, backward_kernel, save_for_backward, num_grad_inputs):
         self.forward_kernel: Kernel = forward_kernel
