@@ -1,38 +1,16 @@
 // Rules and counts of matrices (9.7.14, 9.7.15).
 #include <algorithm>
-#include <charconv>
 
 #include "ptx/isa/detail/rules.h"
+#include "ptx/isa/shape.h"
 
 namespace ptx::isa::rules {
 
-namespace {
-
-int number_behind(std::string_view text, char letter) {  // m64n128k16, 'n' -> 128
-  const std::size_t at = text.find(letter);
-  int n = 0;
-  if (at != text.npos) std::from_chars(text.data() + at + 1, text.data() + text.size(), n);
-  return n;
-}
-
-struct Shape {
-  int m = 0, n = 0, k = 0;
-};
-
-Shape shape_of(const Match& match) {
-  std::string_view text = match.value("shape");
-  for (const Modifier& m : match.form->modifiers) {  // or a literal: m8n8k4
-    const std::string_view word = m.slot == Modifier::literal ? match.form->text(m.text) : std::string_view{};
-    if (word.size() > 5 && word[0] == 'm' && word[1] >= '0' && word[1] <= '9') text = word;
-  }
-  return {number_behind(text, 'm'), number_behind(text, 'n'), number_behind(text, 'k')};
-}
-
-}  // namespace
+using detail::number_behind;
 
 // FP6 and FP4 beside FP8 lie in a byte each (.kind::f8f6f4, .kind::mxf8f6f4). m8n8k4 of f16 is four multiplications.
 int fragment_length(const Match& match, Type element, char matrix) {
-  const Shape shape = shape_of(match);
+  const MatrixShape shape = matrix_shape(match);
   const bool sparse = match.has("sp") || match.has("sp::ordered_metadata");
   const bool in_bytes = match.has("kind::f8f6f4") || match.has("kind::mxf8f6f4");
   int elements = shape.m * shape.n;

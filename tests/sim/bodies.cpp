@@ -186,3 +186,23 @@ TEST_CASE("conversions") {
   CHECK(sem_cvt_pack.operator()<s16>(-70000, 5) == 0x80000005);
   CHECK(sem_cvt_pack_c(200, -200, 0x12345678, with(WITH(s8))) == 0x56787f80);
 }
+
+TEST_CASE("cvt: s2f6 is a signed number of 64ths, ue5m3 has no sign") {
+  const auto to = [](f32 a, f32 b, u16 scale, Mods m) {
+    const auto d = sem_cvt_s2f6x2_f32(a, b, scale, m);
+    return d.at[1].bits << 8 | d.at[0].bits;
+  };
+  CHECK(to(1, -1, 0, {}) == 0x40c0);
+  CHECK(to(1.984375F, -2, 0, {}) == 0x7f80);
+  CHECK(to(100, -100, 0, {}) == 0x7f80);
+  CHECK(to(nan32, 0, 0, {}) == 0x7f00);
+  CHECK(to(0x1.8p-6F, 0x1p-7F, 0, {}) == 0x0200);  // ties to even
+  CHECK(to(0x1.8p-6F, -0x1.8p-6F, 0, with(WITH(rz))) == 0x01ff);
+  CHECK(to(1, -1, 0, with(WITH(relu))) == 0x4000);
+  CHECK(to(1, 1, 0x807f, with(WITH(scaled_n2))) == 0x2040);  // the upper one is divided by 2
+  const Pack<s2f6, 2> a{{{0xc0}, {0x20}}};
+  CHECK(sem_cvt_bf16x2_s2f6x2(a, 0, {}).at[0].bits == 0xbf80);
+  CHECK(sem_cvt_bf16x2_s2f6x2(a, 0x807f, with(WITH(scaled_n2))).at[1].bits == 0x3f80);
+  CHECK(sem_cvt_f16x2_ue5m3x2({{{0x78}, {0xff}}}).at[0].bits == 0x3c00);
+  CHECK(sem_cvt_f16x2_ue5m3x2({{{0x78}, {0xff}}}).at[1].bits == 0x7fff);
+}

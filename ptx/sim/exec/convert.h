@@ -262,6 +262,36 @@ constexpr auto sem_cvt_bf16x2_ue8m0x2 = [](Pack<ue8m0, 2> a) -> Pack<bf16, 2> {
   return {{rounded<bf16>(power(a.at[0].bits)), rounded<bf16>(power(a.at[1].bits))}};
 };
 
+// s2f6 is a signed number of 64ths. Scale factors divide what becomes one, and multiply what is made of one.
+inline s2f6 to_s2f6(f64 x, u32 scale, Mods m) {
+  if (std::isnan(x)) return {0x7f};
+  const f64 parts = integral(x / power(scale) * 64, m.rz ? Rounding::rz : Rounding::rn);
+  if (std::isnan(parts)) return {0x7f};
+  return {static_cast<u8>(static_cast<s8>(std::clamp(parts, m.relu ? 0.0 : -128.0, 127.0)))};
+}
+inline u32 scale_of(u16 factors, int i, Mods m) { return m.scaled_n2 ? factors >> (8 * i) & 0xff : 0x7f; }
+constexpr auto sem_cvt_s2f6x2_f32 = [](f32 a, f32 b, u16 scale, Mods m) -> Pack<s2f6, 2> {
+  return {{to_s2f6(b, scale_of(scale, 0, m), m), to_s2f6(a, scale_of(scale, 1, m), m)}};
+};
+constexpr auto sem_cvt_s2f6x2_bf16x2 = [](Pack<bf16, 2> a, u16 scale, Mods m) -> Pack<s2f6, 2> {
+  return {{to_s2f6(part(a, 0), scale_of(scale, 0, m), m), to_s2f6(part(a, 1), scale_of(scale, 1, m), m)}};
+};
+// x, an element of a pair, to .bf16, times its scale factor.
+inline bf16 scaled_bf16(f64 x, u16 scale, int i, Mods m) {
+  return from_bits<bf16>(to_format(format::bf16, x * power(scale_of(scale, i, m)), m.satfinite, m));
+}
+constexpr auto sem_cvt_bf16x2_s2f6x2 = [](Pack<s2f6, 2> a, u16 scale, Mods m) -> Pack<bf16, 2> {
+  const auto convert = [&](int i) { return scaled_bf16(static_cast<s8>(a.at[i].bits) / 64.0, scale, i, m); };
+  return {{convert(0), convert(1)}};
+};
+constexpr auto sem_cvt_f16x2_ue5m3x2 = [](Pack<ue5m3, 2> a) -> Pack<f16, 2> {
+  return {{rounded<f16>(widen(format::ue5m3, a.at[0].bits)), rounded<f16>(widen(format::ue5m3, a.at[1].bits))}};
+};
+constexpr auto sem_cvt_bf16x2_ue5m3x2 = [](Pack<ue5m3, 2> a, u16 scale, Mods m) -> Pack<bf16, 2> {
+  const auto convert = [&](int i) { return scaled_bf16(widen(format::ue5m3, a.at[i].bits), scale, i, m); };
+  return {{convert(0), convert(1)}};
+};
+
 // 9.7.9.22  cvt.pack: a above b; with c, above both its lower bits
 template <class D>
 u32 saturated(s32 x) {

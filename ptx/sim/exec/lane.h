@@ -34,7 +34,8 @@ struct e3m2 { u8 bits; };    // low 6 bits
 struct e2m3 { u8 bits; };    // low 6 bits
 struct ue8m0 { u8 bits; };
 struct ue4m3 { u8 bits; };
-struct s2f6 { u8 bits; };
+struct s2f6 { u8 bits; };    // a number of 64ths
+struct ue5m3 { u8 bits; };
 struct e2m1x2 { u8 bits; };  // low 4 bits: element 0
 struct e2m1x4 { u16 bits; };
 struct b128 { u64 low, high; };

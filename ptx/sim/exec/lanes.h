@@ -20,12 +20,13 @@ struct Cell {
 struct Bound {
   Handlers run{};
   std::uint8_t destinations = 0, sources = 0;
-  Cell cells[8]{};            // destinations first
-  bool whole_warp = false;    // binds its operands itself: `cells` are what the registers have
-  bool converge = false;      // waits for the lanes that it names in its last operand
-  bool aligned = false;       // and it names all that live
-  bool communicates = false;  // CTAs may talk through it
-  const char* why = nullptr;  // why the row is not simulated
+  Cell cells[8]{};             // destinations first
+  bool whole_warp = false;     // binds its operands itself: `cells` are what the registers have
+  bool converge = false;       // waits for the lanes that it names in its last operand
+  bool aligned = false;        // and it names all that live
+  bool communicates = false;   // CTAs may talk through it
+  const char* why = nullptr;   // why the row is not simulated
+  const void* plan = nullptr;  // what the handler worked out from the match; lives for the process
 };
 
 // Bodies that see the warp or memory: they pick their handler by the modifiers.

@@ -61,6 +61,7 @@ struct ModuleVariable {
 };
 
 struct Program {
+  int architecture = 0;  // of the target: 90
   std::vector<Op> ops;
   std::vector<Place> places;                // of each op
   std::vector<std::string_view> mnemonics;  // of each op, for messages; live for the process

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ptx/arch/target.h"
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/decode_function.h"
 
@@ -98,6 +99,8 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   }
   const Reach reach(module, *root);
   auto program = std::make_unique<Program>();
+  if (const auto* hardware = arch::architecture(std::string_view(module.target).substr(0, module.target.find(','))))
+    program->architecture = hardware->is;
   Layout layout(module, reach.used, reach.functions, *program);
   for (const ir::Function* f : reach.functions) {
     FunctionCode& code = program->functions.emplace_back();

@@ -250,6 +250,7 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.mods = mods(*selection.match);
   op.converge = bound.converge;
   op.aligned = bound.aligned;
+  op.plan = bound.plan;
   op.type = value_type(*selection.match);
   op.manner = manner(*selection.match);
   op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
@@ -414,7 +415,10 @@ void FunctionDecoder::call_operands(Use& use, const Selection& selection, Op& op
 
 Operand FunctionDecoder::in_register(const ir::Operand& o) const {
   Operand row = registers_[o.id];
-  if (o.component != 0xff) {
+  row.minus = o.minus;
+  if (o.component == ir::Operand::part) {
+    row.part = Name::from_id(static_cast<std::uint32_t>(o.value));
+  } else if (o.component != 0xff) {
     row.offset += static_cast<std::uint32_t>(o.component) * row.cell * lanes;
     row.slot += o.component;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ptx/base/names.h"
 #include "ptx/base/place.h"
 #include "ptx/isa/types.h"
 #include "ptx/sim/exec/lane.h"
@@ -72,6 +73,8 @@ struct Operand {
   std::uint8_t count = 1;                  // the first of a vector's operands: how many there are
   isa::Space space = isa::Space::generic;  // of an address, as is
   std::int64_t displacement = 0;           // immOff, bytes
+  Name part{};                             // of a video instruction: "b0", or empty
+  bool minus = false;                      // of vmad
 };
 
 // The operand behind `o` and the rest of its vector.
@@ -95,6 +98,7 @@ struct Op {
   std::int64_t immediate = 0;
   Operand guard{};
   const CallPlan* call = nullptr;
+  const void* plan = nullptr;  // of the handler: Bound::plan
 };
 
 }  // namespace ptx::sim

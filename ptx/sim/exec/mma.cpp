@@ -1,0 +1,426 @@
+#include "ptx/sim/exec/mma.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ptx/arch/format.h"
+#include "ptx/isa/row.h"
+#include "ptx/isa/shape.h"
+#include "ptx/sim/exec/fragment.h"
+#include "ptx/sim/exec/numeric.h"
+#include "ptx/sim/exec/plan.h"
+#include "ptx/sim/machine/code.h"
+#include "ptx/sim/machine/cta.h"
+#include "ptx/sim/numerics/tensor_core.h"
+
+namespace ptx::sim {
+
+namespace {
+
+using isa::Type;
+
+struct Plan {
+  isa::MatrixShape shape;
+  int products = 1;  // of m8n8k4 with .f16: four
+  Place a, b, c, d;  // by rows
+  int stored = 0;    // elements of a row of A: half of k where A is sparse
+  bool sparse = false, scaled = false, in_bytes = false, saturate = false, both = false;  // both: .and, not .xor
+  Type scale = Type::none;
+  int scales = 1;  // scale factors of a line
+  Rounding rounding = Rounding::rn;
+};
+
+bool is_integer(Type type) {
+  const isa::TypeKind kind = isa::info(type).kind;
+  return kind == isa::TypeKind::signed_ || kind == isa::TypeKind::unsigned_;
+}
+
+void lay_out_quads(Plan& plan, bool a_across, bool b_across) {
+  lay_out(plan.a, [&](int lane, int i) {
+    const auto [row, k] = arch::quad::multiplicand(lane, i, a_across);
+    return arch::quad::product(lane) * 32 + row * 4 + k;
+  });
+  lay_out(plan.b, [&](int lane, int i) {
+    const auto [column, k] = arch::quad::multiplicand(lane, i, b_across);
+    return arch::quad::product(lane) * 32 + k * 8 + column;
+  });
+  for (Place* place : {&plan.c, &plan.d}) {
+    lay_out(*place, [&](int lane, int i) {
+      const auto [row, column] = arch::quad::accumulator(lane, i, place->type == Type::f32);
+      return arch::quad::product(lane) * 64 + row * 8 + column;
+    });
+  }
+}
+
+int scales_of(const isa::Match& match) {
+  return match.has("scale_vec::4X") ? 4 : match.has("scale_vec::2X") || match.has("kind::mxf4") ? 2 : 1;
+}
+
+Plan make_plan(const isa::Match& match) {
+  Plan plan;
+  plan.shape = isa::matrix_shape(match);
+  plan.sparse = match.has("sp") || match.has("sp::ordered_metadata");
+  plan.scaled = match.has("block_scale");
+  plan.in_bytes = match.has("kind::f8f6f4") || match.has("kind::mxf8f6f4");
+  plan.saturate = match.has("satfinite");
+  plan.both = match.has("and");
+  plan.scales = scales_of(match);
+  plan.rounding = rounding(mods(match));
+  plan.stored = plan.shape.k / (plan.sparse ? 2 : 1);
+  std::vector<Type> types = isa::named_types(match);
+  if (types.size() == 2) types = {types[0], Type::f16, Type::f16, types[1]};  // wmma of .f16 does not name them
+  if (types.size() > 4) plan.scale = types[4];
+  Place* const places[] = {&plan.d, &plan.a, &plan.b, &plan.c};
+  for (std::size_t i = 0; i < 4; ++i) {
+    Place& place = *places[i];
+    place.type = types[i];
+    place.bits = plan.in_bytes && (i == 1 || i == 2) ? 8 : isa::info(types[i]).bits;
+    place.registers = std::max<int>(1, match.operands[i].length);
+    place.length = i == 1 ? plan.stored : i == 2 ? plan.shape.k : plan.shape.n;
+    place.across = i == 2;
+  }
+  if (plan.shape.k == 4 && plan.a.type == Type::f16) {
+    plan.products = 4;
+    lay_out_quads(plan, match.value("alayout") == "col", match.value("blayout") == "row");
+    return plan;
+  }
+  lay_out(plan.a, arch::multiplicand(plan.a.bits, plan.shape.m));
+  lay_out(plan.b, arch::multiplicand(plan.b.bits, plan.shape.n));
+  lay_out(plan.c, arch::accumulator(plan.shape.m));
+  lay_out(plan.d, arch::accumulator(plan.shape.m));
+  return plan;
+}
+
+// ---- operands
+
+// Where the operands of each matrix begin.
+struct Operands {
+  const Operand *a, *b, *c, *rest;
+  Operands(const Op& op, const Plan& plan)
+      : a(op.operands + op.destinations),
+        b(a + plan.a.registers),
+        c(b + plan.b.registers),
+        rest(c + plan.c.registers) {}
+};
+u32 word(Warp& w, const Operand& o, int lane) { return reinterpret_cast<const u32*>(w.row(o))[lane]; }
+
+// `columns[row * stored + i]`: which column of A the stored element i of a row is. Chunks have four parts, of which two
+// are stored; a part is an element, a pair of 4-bit ones, or half of a .tf32.
+void read_metadata(Warp& w, const Plan& plan, const Operand* rest, std::uint16_t* columns) {
+  const int bits = plan.a.bits, chunk = bits == 32 ? 2 : bits == 4 ? 8 : 4;
+  const int part = bits == 4 ? 2 : 1, chunks = plan.shape.k / chunk;
+  const int selector = static_cast<int>(word(w, rest[1], 0));
+  for (int row = 0; row < plan.shape.m; ++row) {
+    for (int c = 0; c < chunks; ++c) {
+      const arch::Metadata at = arch::metadata(row, c, chunks, bits, selector);
+      const u32 indices = word(w, rest[0], at.lane & 31) >> at.bit & 0xf;
+      std::uint16_t* out = columns + row * plan.stored + c * chunk / 2;
+      for (int i = 0; i < chunk / 2; ++i) {
+        const u32 index = bits == 32 ? indices >> 1 & 1 : indices >> (i / part * 2) & 3;
+        out[i] = static_cast<std::uint16_t>(c * chunk + static_cast<int>(index) * part + i % part);
+      }
+    }
+  }
+}
+
+// ---- factors
+
+// The factors of a matrix, side by side: values, and exponents as multiply_plain() wants them.
+struct FactorRows {
+  alignas(64) f32 values[32 * 128];
+  alignas(64) s32 exponents[32 * 128];
+  Factor at(int i) const { return {values[i], exponents[i]}; }
+};
+
+// One factor of a narrow format.
+Factor factor(const Format& f, u32 bits) {
+  const f64 value = widen(f, bits);
+  if (value == 0) return {value, exponent_of_zero};
+  return {value, std::isfinite(value) ? std::max(std::ilogb(value), 1 - f.bias) : 0};
+}
+struct FactorTable {
+  f32 values[256];
+  s32 exponents[256];
+  // In a byte of its own .e2m1 lies in the middle, the 6-bit types lie low.
+  FactorTable(const Format& f, int shift) {
+    for (u32 bits = 0; bits < 256; ++bits) {
+      const Factor x = factor(f, bits >> shift & ((2u << f.sign_bit()) - 1));
+      values[bits] = static_cast<f32>(x.value), exponents[bits] = x.exponent;
+    }
+  }
+};
+const FactorTable& factor_table(Type type, bool in_bytes) {
+  static const FactorTable e4m3(format::e4m3, 0), e5m2(format::e5m2, 0), e3m2(format::e3m2, 0), e2m3(format::e2m3, 0),
+      e2m1(format::e2m1, 0), middle(format::e2m1, 2);
+  switch (type) {
+    case Type::e4m3: return e4m3;
+    case Type::e5m2: return e5m2;
+    case Type::e3m2: return e3m2;
+    case Type::e2m3: return e2m3;
+    default: return in_bytes ? middle : e2m1;
+  }
+}
+
+// f32 by its upper bits: .bf16 has 16 of them, .tf32 has 19, and what is below counts for nothing.
+void widen_upper(const u32* bits, int shift, u32 mask, int size, FactorRows& out) {
+  for (int i = 0; i < size; ++i) {
+    const u32 x = bits[i] << shift & mask, field = x >> 23 & 0xff;
+    out.values[i] = std::bit_cast<f32>(x);
+    out.exponents[i] = (x << 1) == 0 ? exponent_of_zero : static_cast<s32>(field ? field : 1) - 127;
+  }
+}
+void widen_f16(const u32* bits, int size, FactorRows& out) {
+  for (int i = 0; i < size; ++i) {
+    const u32 size_bits = bits[i] & 0x7fff, field = size_bits >> 10;
+    const f32 finite = std::bit_cast<f32>(size_bits << 13) * 0x1p112F;
+    const u32 value = field == 31 ? size_bits << 13 | 0x7f800000 : std::bit_cast<u32>(finite);
+    out.values[i] = std::bit_cast<f32>(value | (bits[i] & 0x8000) << 16);
+    out.exponents[i] = size_bits == 0 ? exponent_of_zero : static_cast<s32>(field ? field : 1) - 15;
+  }
+}
+
+// Returns whether all are plain.
+bool read_factors(Warp& w, const Operand* first, const Place& place, int size, bool in_bytes, FactorRows& out) {
+  alignas(64) u32 bits[32 * 128];
+  read_fragment(w, first, place, bits, bits_as<u32>);
+  if (place.type == Type::f16) {
+    widen_f16(bits, size, out);
+  } else if (place.type == Type::bf16) {
+    widen_upper(bits, 16, ~0u, size, out);
+  } else if (place.type == Type::tf32) {
+    widen_upper(bits, 0, 0xffffe000, size, out);
+  } else {
+    const FactorTable& table = factor_table(place.type, in_bytes);
+    for (int i = 0; i < size; ++i) out.values[i] = table.values[bits[i]], out.exponents[i] = table.exponents[bits[i]];
+  }
+  bool plain = true;
+  for (int i = 0; i < size; ++i) plain &= is_plain(out.values[i]);
+  return plain;
+}
+
+Factors factors_of(Type type) {
+  switch (isa::info(type).bits) {
+    case 16: return Factors::half;
+    case 32: return Factors::tf32;
+    default: return Factors::f8;
+  }
+}
+
+// Its value, and the exponent of its power.
+Factor scale_factor(Type type, u32 bits) {
+  if (type == Type::ue8m0) {
+    if (bits == 0xff) return {std::numeric_limits<f64>::quiet_NaN(), 0};
+    return {std::ldexp(1.0, static_cast<int>(bits) - 127), static_cast<int>(bits) - 127};
+  }
+  return factor(format::e4m3, bits & 0x7f);  // .ue4m3: the sign counts for nothing
+}
+
+// The scale factors of the lines of A or B: `out[line * plan.scales + i]`.
+void read_scales(Warp& w, const Plan& plan, const Operand* data, int lines, bool is_a, Factor* out) {
+  const int byte = static_cast<int>(word(w, data[1], 0)), thread = static_cast<int>(word(w, data[2], 0));
+  for (int line = 0; line < lines; ++line) {
+    const int lane = is_a ? arch::scale_lane_a(line, thread) : arch::scale_lane_b(line, thread);
+    const u32 bytes = word(w, data[0], lane & 31);
+    for (int i = 0; i < plan.scales; ++i) {
+      out[line * plan.scales + i] = scale_factor(plan.scale, bytes >> ((byte + i) % 4 * 8) & 0xff);
+    }
+  }
+}
+
+// ---- products
+
+void run_f64(Warp& w, const Op& op, Mask active) {
+  const Plan& plan = *static_cast<const Plan*>(op.plan);
+  const Operands o(op, plan);
+  const auto [m, n, k] = plan.shape;
+  f64 a[16 * 16], b[16 * 8], c[16 * 8];
+  read_fragment(w, o.a, plan.a, a, std::bit_cast<f64, u64>), read_fragment(w, o.b, plan.b, b, std::bit_cast<f64, u64>);
+  read_fragment(w, o.c, plan.c, c, std::bit_cast<f64, u64>);
+  u64 d[16 * 8];
+  for (int i = 0; i < m * n; ++i) {
+    for (int j = 0; j < k; ++j) c[i] = fma<f64>(a[i / n * k + j], b[j * n + i % n], c[i], plan.rounding, Mods{});
+    d[i] = std::bit_cast<u64>(c[i]);
+  }
+  write_fragment(w, op, plan.d, d, active);
+}
+
+void run_b1(Warp& w, const Op& op, Mask active) {
+  const Plan& plan = *static_cast<const Plan*>(op.plan);
+  const Operands o(op, plan);
+  const auto [m, n, k] = plan.shape;
+  u8 a[16 * 256], b[256 * 8];
+  u32 c[16 * 8];
+  read_fragment(w, o.a, plan.a, a, bits_as<u8>), read_fragment(w, o.b, plan.b, b, bits_as<u8>),
+      read_fragment(w, o.c, plan.c, c, bits_as<u32>);
+  for (int i = 0; i < m * n; ++i) {
+    for (int j = 0; j < k; ++j) {
+      const u8 x = a[i / n * k + j], y = b[j * n + i % n];
+      c[i] += plan.both ? x & y : x ^ y;
+    }
+  }
+  write_fragment(w, op, plan.d, c, active);
+}
+
+void run_integer(Warp& w, const Op& op, Mask active) {
+  const Plan& plan = *static_cast<const Plan*>(op.plan);
+  const Operands o(op, plan);
+  const auto [m, n, k] = plan.shape;
+  s32 a[32 * 128], b[128 * 32];
+  u32 c[32 * 32], d[32 * 32];
+  const auto decode = [](const Place& place) {
+    return [up = 32 - place.bits, sign = isa::info(place.type).kind == isa::TypeKind::signed_](u64 bits) {
+      const u32 high = static_cast<u32>(bits) << up;
+      return sign ? static_cast<s32>(high) >> up : static_cast<s32>(high >> up);
+    };
+  };
+  read_fragment(w, o.a, plan.a, a, decode(plan.a)), read_fragment(w, o.b, plan.b, b, decode(plan.b));
+  read_fragment(w, o.c, plan.c, c, bits_as<u32>);
+  std::uint16_t columns[16 * 64];
+  if (plan.sparse) read_metadata(w, plan, o.rest, columns);
+  for (int i = 0; i < m * n; ++i) {
+    const int line = i / n * plan.stored;
+    s64 sum = static_cast<s32>(c[i]);
+    for (int j = 0; j < plan.stored; ++j)
+      sum += s64{a[line + j]} * b[(plan.sparse ? columns[line + j] : j) * n + i % n];
+    if (plan.saturate) sum = std::clamp<s64>(sum, std::numeric_limits<s32>::min(), std::numeric_limits<s32>::max());
+    d[i] = static_cast<u32>(sum);
+  }
+  write_fragment(w, op, plan.d, d, active);
+}
+
+struct Matrices {
+  FactorRows a, b;
+  std::uint16_t columns[16 * 64];
+  Factor scale_a[16 * 4], scale_b[8 * 4];
+};
+
+// A row of A and the factors of a column of B that meet it.
+struct Lines {
+  Factor a[128], b[128];
+  Lines(const Plan& plan, const Matrices& m, int product, int row, int column) {
+    const int line = (product * plan.shape.m + row) * plan.stored;
+    for (int i = 0; i < plan.stored; ++i) {
+      const int k = plan.sparse ? m.columns[line + i] : i;
+      a[i] = m.a.at(line + i), b[i] = m.b.at((product * plan.shape.k + k) * plan.shape.n + column);
+    }
+  }
+};
+
+// f8 by way of .f16: two products over every other pair of k, from zero, and c is added at the end, to nearest.
+f64 dot_by_halves(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, f64 c, Sum kind) {
+  f64 sum = 0;
+  for (std::size_t first : {0, 2}) {
+    Factor x[32], y[32];
+    std::size_t n = 0;
+    for (std::size_t i = first; i < a.size(); i += i % 2 ? 3 : 1) x[n] = a[i], y[n++] = b[i];
+    sum = dot(core, {x, n}, {y, n}, sum, kind, kind);
+  }
+  if (kind == Sum::f32) return static_cast<f64>(static_cast<f32>(sum) + static_cast<f32>(c));
+  return value(rounded<f16>(add_odd(sum, c)));
+}
+
+// .m8n8k4 of .f16 since sm_80: a subroutine of f32 operations.
+f64 dot_of_quad(std::span<const Factor> a, std::span<const Factor> b, f64 c, Sum of_d) {
+  f32 x[4], y[4];
+  for (std::size_t i = 0; i < 4; ++i) x[i] = static_cast<f32>(a[i].value), y[i] = static_cast<f32>(b[i].value);
+  if (of_d == Sum::f32) {
+    f32 sum = 0;
+    for (int i = 0; i < 4; ++i) sum = std::fma(x[i], y[i], sum);
+    return sum + static_cast<f32>(c);
+  }
+  const f32 low = std::fma(x[1], y[1], x[0] * y[0]), high = std::fma(x[3], y[3], x[2] * y[2]);
+  return value(rounded<f16>(f64{(static_cast<f32>(c) + low) + high}));
+}
+
+// Sixteen products of f4 are one term: their sum, times the scale factors, with the exponent of those.
+f64 dot_f4(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, const Factor* scale_a,
+           const Factor* scale_b, int scales, f64 c) {
+  Factor terms[8];
+  const int groups = static_cast<int>(a.size()) / 16;
+  for (int g = 0; g < groups; ++g) {
+    f64 sum = 0;
+    for (std::size_t i = 0; i < 16; ++i) sum += a[16 * g + i].value * b[16 * g + i].value;
+    const Factor &x = scale_a[g * scales / groups], &y = scale_b[g * scales / groups];
+    terms[g] = {sum * x.value * y.value, x.exponent + y.exponent};
+  }
+  return add_block(core, {terms, static_cast<std::size_t>(groups)}, c, Sum::f32, Sum::f32);
+}
+
+f64 dot_scaled(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, Factor x, Factor y,
+               f64 c) {
+  Factor terms[32];
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    terms[i] = {a[i].value * b[i].value * x.value * y.value, a[i].exponent + b[i].exponent + x.exponent + y.exponent};
+  }
+  return add_block(core, {terms, a.size()}, c, Sum::f32, Sum::f32);
+}
+
+struct Accumulators {
+  Sum c, d;
+};
+f64 one_result(const TensorCore& core, int architecture, const Plan& plan, const Matrices& m, int product, int row,
+               int column, f64 c, Accumulators kinds) {
+  const Lines lines(plan, m, product, row, column);
+  const std::size_t k = static_cast<std::size_t>(plan.stored);
+  const std::span<const Factor> a{lines.a, k}, b{lines.b, k};
+  const Factor *scale_a = m.scale_a + row * plan.scales, *scale_b = m.scale_b + column * plan.scales;
+  if (core.factors == Factors::f4) return dot_f4(core, a, b, scale_a, scale_b, plan.scales, c);
+  if (plan.scaled) return dot_scaled(core, a, b, *scale_a, *scale_b, c);
+  if (plan.products == 4 && architecture >= 75) return dot_of_quad(a, b, c, kinds.d);
+  const bool in_halves = core.factors == Factors::half && plan.a.bits == 8;
+  return in_halves ? dot_by_halves(core, a, b, c, kinds.d) : dot(core, a, b, c, kinds.c, kinds.d);
+}
+
+void run_float(Warp& w, const Op& op, Mask active) {
+  const Plan& plan = *static_cast<const Plan*>(op.plan);
+  const Operands o(op, plan);
+  const int architecture = w.cta.launch.program.architecture;
+  const Factors factors = plan.scaled && plan.a.bits == 4 ? Factors::f4 : factors_of(plan.a.type);
+  const TensorCore* own = tensor_core(Unit::mma, architecture, factors);
+  const TensorCore& core = own->products ? *own : *tensor_core(Unit::mma, architecture, Factors::half);
+  thread_local Matrices m;
+  const auto [rows, n, k] = plan.shape;
+  const int size = rows * n;
+  alignas(64) u32 c[32 * 32], d[32 * 32];
+  bool plain = read_factors(w, o.a, plan.a, plan.products * rows * plan.stored, plan.in_bytes, m.a);
+  plain &= read_factors(w, o.b, plan.b, plan.products * k * n, plan.in_bytes, m.b);
+  read_fragment(w, o.c, plan.c, c, bits_as<u32>);
+  if (plan.sparse) read_metadata(w, plan, o.rest, m.columns);
+  if (plan.scaled) {
+    const Operand* scales = o.rest + (plan.sparse ? 2 : 0);
+    read_scales(w, plan, scales, rows, true, m.scale_a), read_scales(w, plan, scales + 3, n, false, m.scale_b);
+  }
+  const auto sum_of = [](Type type) { return type == Type::f16 ? Sum::f16 : Sum::f32; };
+  const Accumulators kinds{sum_of(plan.c.type), sum_of(plan.d.type)};
+  plain &= own->products != 0 && !plan.sparse && !plan.scaled && plan.products == 1 && kinds.c == Sum::f32 &&
+           kinds.d == Sum::f32;
+  for (int i = 0; plain && i < size; ++i) plain &= is_plain_sum(std::bit_cast<f32>(c[i]));
+  if (plain) {
+    alignas(64) f32 sums[32 * 32];
+    std::memcpy(sums, c, sizeof sums);
+    multiply_plain(core, rows, n, k, {m.a.values, m.a.exponents, k}, {m.b.values, m.b.exponents, n}, sums, sums, n);
+    std::memcpy(d, sums, sizeof sums);
+    return write_fragment(w, op, plan.d, d, active);
+  }
+  for (int i = 0; i < plan.products * size; ++i) {
+    const f64 sum =
+        one_result(core, architecture, plan, m, i / size, i % size / n, i % n, sum_value(kinds.c, c[i]), kinds);
+    d[i] = sum_bits(kinds.d, sum);
+    if (plan.saturate && std::isinf(sum)) --d[i];  // the largest finite number
+  }
+  write_fragment(w, op, plan.d, d, active);
+}
+
+}  // namespace
+
+Bound bind_mma(const isa::Match& match) {
+  const Plan& plan = plan_of<Plan>(match, make_plan);
+  const Handler run = plan.a.type == Type::f64  ? &run_f64
+                      : plan.a.type == Type::b1 ? &run_b1
+                      : is_integer(plan.a.type) ? &run_integer
+                                                : &run_float;
+  return {.run = run, .whole_warp = true, .converge = true, .aligned = true, .plan = &plan};
+}
+
+}  // namespace ptx::sim

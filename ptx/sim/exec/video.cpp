@@ -1,0 +1,186 @@
+#include "ptx/sim/exec/video.h"
+
+#include <algorithm>
+
+#include "ptx/isa/row.h"
+#include "ptx/isa/selector.h"
+#include "ptx/sim/exec/numeric.h"
+#include "ptx/sim/exec/plan.h"
+
+namespace ptx::sim {
+
+namespace {
+
+using Wide = __int128;
+
+enum class Operation : u8 { add, sub, abs_diff, min, max, average, shl, shr, set, mad };
+
+struct VideoPlan {
+  Operation operation = Operation::add;
+  int parts = 1;  // 2, 4: of vadd2, vadd4
+  bool signed_a = false, signed_b = false, signed_d = false;
+  bool merges = false, plus_one = false;
+  int scale = 0;  // of vmad: bits to shift right
+};
+
+Operation operation_named(std::string_view opcode) {
+  constexpr std::pair<std::string_view, Operation> names[] = {
+      {"vadd", Operation::add}, {"vsub", Operation::sub}, {"vabsdiff", Operation::abs_diff},
+      {"vmin", Operation::min}, {"vmax", Operation::max}, {"vavrg", Operation::average},
+      {"vshl", Operation::shl}, {"vshr", Operation::shr}, {"vset", Operation::set},
+      {"vmad", Operation::mad},
+  };
+  for (const auto& [name, operation] : names) {
+    if (opcode.starts_with(name)) return operation;
+  }
+  return Operation::add;
+}
+
+VideoPlan make_plan(const isa::Match& match) {
+  VideoPlan plan;
+  const std::string_view opcode = match.form->text(match.form->opcode);
+  plan.operation = operation_named(opcode);
+  plan.parts = opcode.ends_with('2') ? 2 : opcode.ends_with('4') ? 4 : 1;
+  const auto is_signed = [&](std::string_view slot) { return match.type(slot) == isa::Type::s32; };
+  plan.signed_a = is_signed("atype"), plan.signed_b = is_signed("btype"), plan.signed_d = is_signed("dtype");
+  plan.merges = match.form->id.ends_with("_merge");
+  plan.plus_one = match.has("po");
+  plan.scale = match.has("shr7") ? 7 : match.has("shr15") ? 15 : 0;
+  return plan;
+}
+
+// ---- parts of registers (9.7.18.1, isa/selector.h)
+
+Wide extended(u32 bits, int width, bool sign) {
+  const u32 high = bits << (32 - width);
+  return sign ? static_cast<s32>(high) >> (32 - width) : static_cast<s64>(high >> (32 - width));
+}
+struct Part {
+  int width = 32, shift = 0;
+};
+Part part_of(const Operand& o) {
+  const std::string_view word = o.part.view();
+  if (word.size() != 2) return {};
+  const int width = word[0] == 'h' ? 16 : 8;
+  return {width, (word[1] - '0') * width};
+}
+
+// Element i of what the digits behind the letter select of {a, b}; without them, what `usual` says.
+Wide selected(std::string_view word, std::string_view usual, u32 a, u32 b, int parts, int i, bool sign) {
+  if (word.empty()) word = usual;
+  const int width = 32 / parts, digit = word[word.size() - 1 - static_cast<std::size_t>(i)] - '0';
+  const u64 both = u64{b} << 32 | a;
+  return extended(static_cast<u32>(both >> (digit * width)), width, sign);
+}
+
+// ---- one number
+
+Wide limited(Wide x, int width, bool sign) {
+  const Wide beyond = Wide{1} << (sign ? width - 1 : width);
+  return std::clamp(x, sign ? -beyond : Wide{0}, beyond - 1);
+}
+
+Wide primary(const VideoPlan& plan, Mods m, Wide a, Wide b) {
+  switch (plan.operation) {
+    case Operation::sub: return a - b;
+    case Operation::abs_diff: return a < b ? b - a : a - b;
+    case Operation::min: return std::min(a, b);
+    case Operation::max: return std::max(a, b);
+    case Operation::average: return a + b >= 0 ? (a + b + 1) >> 1 : (a + b) >> 1;
+    case Operation::shl: return a << static_cast<int>(m.wrap ? b & 31 : std::min<Wide>(b, 32));
+    case Operation::shr: return a >> static_cast<int>(m.wrap ? b & 31 : std::min<Wide>(b, 32));
+    case Operation::set: return compare(static_cast<s64>(a), static_cast<s64>(b), m);
+    default: return a + b;
+  }
+}
+
+// ---- instructions
+
+// d, a, b{, c}: of one part each.
+void scalar(Warp& w, const Op& op, Mask active) {
+  const VideoPlan& plan = *static_cast<const VideoPlan*>(op.plan);
+  const Operand* s = op.operands + 1;
+  const Part in_a = part_of(s[0]), in_b = part_of(s[1]), in_d = part_of(op.operands[0]);
+  const bool third = op.sources > 2 && !s[2].absent;
+  const auto cell = [&](int i, int lane) { return reinterpret_cast<const u32*>(w.row(s[i]))[lane]; };
+  u32 out[lanes];
+  for (int lane = 0; lane < lanes; ++lane) {
+    const Wide a = extended(cell(0, lane) >> in_a.shift, in_a.width, plan.signed_a);
+    const Wide b = extended(cell(1, lane) >> in_b.shift, in_b.width, plan.signed_b);
+    const u32 c = third ? cell(2, lane) : 0;
+    Wide d = primary(plan, op.mods, a, b);
+    if (op.mods.sat) d = limited(d, in_d.width, plan.signed_d);
+    const Wide wide_c = extended(c, 32, plan.signed_d);
+    if (third && !plan.merges) d = op.mods.add ? d + wide_c : op.mods.min ? std::min(d, wide_c) : std::max(d, wide_c);
+    out[lane] = static_cast<u32>(d);
+    if (plan.merges && in_d.width < 32) {
+      const u32 mask = ((1u << in_d.width) - 1) << in_d.shift;
+      out[lane] = (out[lane] << in_d.shift & mask) | (c & ~mask);
+    }
+  }
+  lane_detail::keep(reinterpret_cast<u32*>(w.row_to_write(op.operands[0])), out, active);
+}
+
+// vmad: the pseudocode of 9.7.18.1.3.
+void multiply_add(Warp& w, const Op& op, Mask active) {
+  const VideoPlan& plan = *static_cast<const VideoPlan*>(op.plan);
+  const Operand* s = op.operands + 1;
+  const Part in_a = part_of(s[0]), in_b = part_of(s[1]);
+  const bool minus_product = s[0].minus != s[1].minus, minus_c = s[2].minus;
+  const bool is_signed = plan.signed_a || plan.signed_b || minus_product || minus_c;
+  const auto cell = [&](int i, int lane) { return reinterpret_cast<const u32*>(w.row(s[i]))[lane]; };
+  u32 out[lanes];
+  for (int lane = 0; lane < lanes; ++lane) {
+    const Wide a = extended(cell(0, lane) >> in_a.shift, in_a.width, plan.signed_a);
+    const Wide b = extended(cell(1, lane) >> in_b.shift, in_b.width, plan.signed_b);
+    u32 c = cell(2, lane);
+    Wide product = a * b;
+    if (minus_product) {
+      product = ~product;
+    } else if (minus_c) {
+      c = ~c;
+    }
+    const Wide one = plan.plus_one || minus_product || minus_c ? 1 : 0;
+    Wide d = (product + extended(c, 32, is_signed) + one) >> plan.scale;
+    if (op.mods.sat) d = limited(d, 32, is_signed);
+    out[lane] = static_cast<u32>(d);
+  }
+  lane_detail::keep(reinterpret_cast<u32*>(w.row_to_write(op.operands[0])), out, active);
+}
+
+// Two halves or four bytes; c is added to, or shows where the mask leaves d alone.
+void parts(Warp& w, const Op& op, Mask active) {
+  const VideoPlan& plan = *static_cast<const VideoPlan*>(op.plan);
+  const Operand* s = op.operands + 1;
+  const bool two = plan.parts == 2;
+  const int width = 32 / plan.parts;
+  const std::string_view in_a = s[0].part.view(), in_b = s[1].part.view(), written = op.operands[0].part.view();
+  const std::string_view mask = written.empty() ? (two ? "h10" : "b3210") : written;
+  const auto cell = [&](int i, int lane) { return reinterpret_cast<const u32*>(w.row(s[i]))[lane]; };
+  u32 out[lanes];
+  for (int lane = 0; lane < lanes; ++lane) {
+    const u32 a = cell(0, lane), b = cell(1, lane);
+    u32 d = cell(2, lane);
+    for (int i = 0; i < plan.parts; ++i) {
+      if (mask.find(static_cast<char>('0' + i)) == mask.npos) continue;
+      const Wide x = selected(in_a, two ? "h10" : "b3210", a, b, plan.parts, i, plan.signed_a);
+      const Wide y = selected(in_b, two ? "h32" : "b7654", a, b, plan.parts, i, plan.signed_b);
+      Wide t = primary(plan, op.mods, x, y);
+      if (op.mods.sat) t = limited(t, width, plan.signed_d);
+      const u32 here = ((1u << width) - 1) << (i * width);
+      d = op.mods.add ? d + static_cast<u32>(t) : (d & ~here) | (static_cast<u32>(t) << (i * width) & here);
+    }
+    out[lane] = d;
+  }
+  lane_detail::keep(reinterpret_cast<u32*>(w.row_to_write(op.operands[0])), out, active);
+}
+
+}  // namespace
+
+Bound video_body(const isa::Match& match) {
+  const VideoPlan& plan = plan_of<VideoPlan>(match, make_plan);
+  const Handler run = plan.operation == Operation::mad ? &multiply_add : plan.parts > 1 ? &parts : &scalar;
+  return {.run = run, .whole_warp = true, .plan = &plan};
+}
+
+}  // namespace ptx::sim

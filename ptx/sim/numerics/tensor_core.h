@@ -1,0 +1,67 @@
+// How tensor cores add. A dot product is taken in blocks: the products of one block and the sum so far are cut, towards
+// zero, to multiples of 2^(E - fraction), where E is the largest of their exponents, summed exactly and rounded once;
+// the result is the sum so far of the next block. The formula is public and was found by probing; what differs between
+// architectures are the rows of tensor_cores.def. Nothing here knows fragments, warps or instructions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace ptx::sim {
+
+enum class Unit : std::uint8_t { mma, wgmma, tcgen05 };
+enum class Factors : std::uint8_t { half, tf32, f8, f4 };
+
+struct TensorCore {
+  Unit unit;
+  std::uint16_t since;  // architecture
+  Factors factors;
+  std::uint8_t fraction, products, kept;
+  std::int16_t zero;
+};
+
+// The row that holds for an architecture; that of the first one where the architecture is older than all. Null where
+// the unit never multiplies such factors.
+const TensorCore* tensor_core(Unit unit, int architecture, Factors factors);
+
+// A factor: its value, and the exponent of its significand before it is normalised, which for a subnormal is the
+// format's least. The exponent of zero is not looked at.
+struct Factor {
+  double value = 0;
+  int exponent = 0;
+};
+
+// What the sums are: f32, or f16, which is rounded to nearest.
+enum class Sum : std::uint8_t { f32, f16 };
+double sum_value(Sum kind, std::uint32_t bits);
+std::uint32_t sum_bits(Sum kind, double value);  // of a value that the kind has
+
+// One block: c and the terms, which may be infinite or NaN. Returns a value of `result`; c is one of `of_c`.
+double add_block(const TensorCore& core, std::span<const Factor> terms, double c, Sum of_c, Sum result);
+
+// c and the products of a[i] and b[i], block by block.
+double dot(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, double c, Sum of_c,
+           Sum result);
+
+// The fast way, for factors and sums that are plain: finite and, unless zero, not near the ends of f32.
+constexpr bool is_plain(double factor) {
+  return factor == 0 || (factor >= 0x1p-40 && factor < 0x1p41) || (factor > -0x1p41 && factor <= -0x1p-40);
+}
+constexpr bool is_plain_sum(double sum) {
+  return sum == 0 || (sum >= 0x1p-100 && sum < 0x1p100) || (sum > -0x1p100 && sum <= -0x1p-100);
+}
+inline constexpr std::int32_t exponent_of_zero = -100000;  // less than any other two together
+
+// Values, and exponents as in Factor; lines of `stride` each.
+struct Factorised {
+  const float* values;
+  const std::int32_t* exponents;
+  int stride;
+};
+
+// dot() for m x n results that are f32: d = a * b + c. a has m lines of k, b k lines of n, c and d m lines of n that
+// are `stride` apart. n is a multiple of 8; c and d may be the same.
+void multiply_plain(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
+                    int stride);
+
+}  // namespace ptx::sim

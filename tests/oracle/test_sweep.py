@@ -1,0 +1,46 @@
+"""The simulator against the GPU by random bits: see sweep.py."""
+
+import ctypes
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from run_fixtures import Gpu
+from sweep import cases, compare, inputs, video_cases
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    try:
+        gpu = Gpu()
+    except (OSError, RuntimeError) as why:
+        pytest.skip(f"skipped: no CUDA device ({why})")
+    major, device = ctypes.c_int(), ctypes.c_int()
+    gpu.call("cuDeviceGet", ctypes.byref(device), 0)
+    gpu.call("cuDeviceGetAttribute", ctypes.byref(major), 75, device)  # compute capability, major
+    if major.value != 9:
+        pytest.skip("skipped: the formats are sm_90's")
+    return gpu
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_a_product_has_the_gpus_bits(case, gpu):
+    _, wrong, words = compare(gpu, case, 40_000)
+    assert not wrong, words
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", video_cases(60), ids=lambda case: case.name)
+def test_a_video_instruction_has_the_gpus_bits(case, gpu):
+    _, wrong, words = compare(gpu, case, 4_000)
+    assert not wrong, words
+
+
+def test_inputs_are_of_the_length_that_the_kernel_reads():
+    for case in cases() + video_cases(20):
+        assert len(inputs(case, 2, 1)) == 2 * 32 * 4 * case.words(), case.name
+        assert case.ptx().count("ld.global") == case.words() // (2 if case.types[1] == "f64" else 1), case.name

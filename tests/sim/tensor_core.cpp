@@ -1,0 +1,160 @@
+// How tensor cores add: values that hardware gave, the ends of the formula, and the fast way against the exact one.
+#include "ptx/sim/numerics/tensor_core.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "ptx/arch/format.h"
+
+using namespace ptx::sim;
+namespace format = ptx::arch::format;
+using ptx::arch::Format;
+
+namespace {
+
+Factor factor(const Format& f, std::uint32_t bits) {
+  const double value = ptx::arch::widen(f, bits);
+  return {value, std::isfinite(value) && value != 0 ? std::max(std::ilogb(value), 1 - f.bias) : 0};
+}
+Factor factor(double value) { return {value, value == 0 ? 0 : std::ilogb(value)}; }
+
+const TensorCore& core(int architecture, Factors factors = Factors::half, Unit unit = Unit::mma) {
+  return *tensor_core(unit, architecture, factors);
+}
+float in_f32(const TensorCore& core, std::vector<double> a, std::vector<double> b, float c) {
+  std::vector<Factor> x, y;
+  for (double value : a) x.push_back(factor(value));
+  for (double value : b) y.push_back(factor(value));
+  return static_cast<float>(dot(core, x, y, c, Sum::f32, Sum::f32));
+}
+
+}  // namespace
+
+TEST_CASE("rows of the architectures") {
+  CHECK(core(70).products == 4);
+  CHECK(core(86).fraction == 24);
+  CHECK(core(90).fraction == 25);
+  CHECK(core(100).products == 16);
+  CHECK(core(89, Factors::f8).kept == 13);
+  CHECK(core(90, Factors::f8).products == 0);  // by way of .f16
+  CHECK(core(120, Factors::f8).products == 32);
+  CHECK(core(90, Factors::f8, Unit::wgmma).fraction == 13);
+  CHECK(tensor_core(Unit::wgmma, 90, Factors::f4) == nullptr);
+}
+
+TEST_CASE("terms are cut towards zero at the architecture's grain") {
+  // Beside 2^14 a term keeps bits down to 2^(14 - F): 2^-11 is cut on sm_70 to 80 and counts on sm_90.
+  const double big = 0x1p14, small = 0x1p-11;
+  CHECK(in_f32(core(70), {big, small, -big}, {1, 1, 1}, 0) == 0);
+  CHECK(in_f32(core(80), {big, small, -big}, {1, 1, 1}, 0) == 0);
+  CHECK(in_f32(core(90), {big, small, -big}, {1, 1, 1}, 0) == 0x1p-11F);
+  CHECK(in_f32(core(90), {big, -small * 1.75, -big}, {1, 1, 1}, 0) == -0x1p-11F);  // towards zero
+  // The exponent of a product is that of its factors, also where it is 2 and more.
+  CHECK(in_f32(core(90), {1.5, 0x1p-12, -1.5}, {1.5, 0x1p-13, 1.5}, 0) == 0x1p-25F);
+}
+
+TEST_CASE("blocks follow each other, and results are cut") {
+  // sm_90 adds sixteen at once, sm_80 eight after eight: what is cut in the first block is lost.
+  std::vector<double> a(16, 0.0), one(16, 1.0);
+  a[0] = 0x1p14, a[1] = 0x1p-9, a[8] = -0x1p14;
+  CHECK(in_f32(core(90), a, one, 0) == 0x1p-9F);
+  CHECK(in_f32(core(80), a, one, 0) == 0x1p-9F);
+  a[1] = 0x1p-11;
+  CHECK(in_f32(core(90), a, one, 0) == 0x1p-11F);
+  CHECK(in_f32(core(80), a, one, 0) == 0);
+  CHECK(in_f32(core(90), {1, 0x1p-24}, {1, 1}, 0) == 1);
+  CHECK(in_f32(core(90), {-1, -0x1.8p-24}, {1, 1}, 0) == -1);
+  CHECK(in_f32(core(90, Factors::f8, Unit::wgmma), {1, 0x1p-13, 0x1p-14}, {1, 1, 1}, 0) == 1 + 0x1p-13F);
+}
+
+TEST_CASE("infinities, NaN, zeros and the ends of f32") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto bits = [&](std::vector<double> a, std::vector<double> b, float c) {
+    std::vector<Factor> x, y;
+    for (double value : a) x.push_back({value, value == 0 || std::isinf(value) ? 0 : std::ilogb(value)});
+    for (double value : b) y.push_back({value, value == 0 || std::isinf(value) ? 0 : std::ilogb(value)});
+    return sum_bits(Sum::f32, dot(core(90), x, y, c, Sum::f32, Sum::f32));
+  };
+  CHECK(bits({infinity}, {0}, 0) == 0x7fffffff);
+  CHECK(bits({infinity, -infinity}, {1, 1}, 0) == 0x7fffffff);
+  CHECK(bits({-infinity}, {1}, 5) == 0xff800000);
+  CHECK(bits({infinity}, {1}, -std::numeric_limits<float>::infinity()) == 0x7fffffff);
+  CHECK(bits({-0.0}, {1}, -0.0F) == 0);
+  CHECK(bits({0x1p100, -0x1p100}, {0x1p30, 0x1p30}, 1) == 0);  // a product beyond f32 does not overflow by itself
+  CHECK(bits({0x1p100}, {0x1p28}, 0) == 0x7f800000);
+  CHECK(bits({0x1p-100}, {0x1p-49}, 0) == 1);
+  CHECK(bits({0x1p-100}, {0x1p-50}, 0) == 0);
+}
+
+TEST_CASE("f16 sums are rounded to nearest") {
+  const auto sum = [](double a, double b) {
+    const Factor x[2] = {factor(a), factor(b)}, y[2] = {factor(1), factor(1)};
+    return sum_bits(Sum::f16, dot(core(90), x, y, 0, Sum::f16, Sum::f16));
+  };
+  CHECK(sum(1, 0x1p-11) == 0x3c00);
+  CHECK(sum(1, 0x1.8p-11) == 0x3c01);
+  CHECK(sum(65504, 16) == 0x7c00);
+}
+
+namespace {
+
+struct Tile {
+  std::vector<float> values;
+  std::vector<std::int32_t> exponents;
+  Tile(std::mt19937& numbers, const Format& f, std::size_t size) {
+    while (values.size() < size) {
+      const Factor x = factor(f, numbers() & ((2u << f.sign_bit()) - 1));
+      if (!is_plain(x.value)) continue;
+      values.push_back(static_cast<float>(x.value));
+      exponents.push_back(x.value == 0 ? exponent_of_zero : x.exponent);
+    }
+  }
+  Factor at(std::size_t i) const { return {values[i], exponents[i]}; }
+};
+
+}  // namespace
+
+TEST_CASE("the fast way gives the bits of the exact one") {
+  struct Case {
+    Unit unit;
+    int architecture;
+    Factors factors;
+    const Format& format;
+  };
+  std::mt19937 numbers(20);
+  int compared = 0;
+  for (const Case& c :
+       {Case{Unit::mma, 70, Factors::half, format::f16}, Case{Unit::mma, 80, Factors::half, format::bf16},
+        Case{Unit::mma, 90, Factors::half, format::f16}, Case{Unit::wgmma, 90, Factors::half, format::bf16},
+        Case{Unit::mma, 80, Factors::tf32, format::tf32}, Case{Unit::mma, 89, Factors::f8, format::e4m3},
+        Case{Unit::wgmma, 90, Factors::f8, format::e5m2}, Case{Unit::tcgen05, 100, Factors::f8, format::e4m3}}) {
+    const TensorCore& rule = core(c.architecture, c.factors, c.unit);
+    for (int round = 0; round < 40; ++round) {
+      constexpr int m = 16, n = 24, k = 64;
+      const Tile a(numbers, c.format, m * k), b(numbers, c.format, k * n);
+      std::vector<float> sums(m * n), d(m * n);
+      for (float& sum : sums) {
+        if (round % 3 == 0) continue;
+        do
+          sum = round % 3 == 1 ? static_cast<float>(numbers() % 4096) - 2048
+                               : std::bit_cast<float>(static_cast<std::uint32_t>(numbers()));
+        while (!is_plain_sum(sum));
+      }
+      multiply_plain(rule, m, n, k, {a.values.data(), a.exponents.data(), k}, {b.values.data(), b.exponents.data(), n},
+                     sums.data(), d.data(), n);
+      for (std::size_t i = 0; i < m * n; ++i) {
+        Factor x[k], y[k];
+        for (std::size_t j = 0; j < k; ++j) x[j] = a.at(i / n * k + j), y[j] = b.at(j * n + i % n);
+        const auto want = sum_bits(Sum::f32, dot(rule, x, y, sums[i], Sum::f32, Sum::f32));
+        REQUIRE(std::bit_cast<std::uint32_t>(d[i]) == want);
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared > 100000);
+}
