@@ -63,16 +63,17 @@ def device_times(torch, graphs, rounds: int, nodes: int) -> dict[str, list[float
 
 
 def check_ops(torch, kernels) -> None:
-    from pyptx.kernels.rms_norm import rms_norm_dw, rms_norm_dx
+    from pyptx.kernels._call import chosen
+    from pyptx.kernels.norm import RMS_NORM
+    from pyptx.kernels.softmax import SOFTMAX
+    from pyptx.types import f32
 
-    x, w, r = (torch.randn(*shape, device="cuda") for shape in ((8, 300), (300,), (8,)))
+    x, w = (torch.randn(*shape, device="cuda") for shape in ((8, 300), (300,)))
     for kernel, arrays, keywords in (
         (kernels.add, (w, w), {}),
         (kernels.scaled_add, (w, w), {"alpha": 0.5}),
-        (kernels.softmax, (x,), {}),
-        (kernels.rms_norm, (x, w), {}),
-        (rms_norm_dx, (x, w, x), {}),
-        (rms_norm_dw, (x, x, r), {}),
+        (SOFTMAX.kernel(f32), (x,), {}),
+        (RMS_NORM.kernel(f32, f32), (x, w), {}),
         (kernels.copy2d, (x,), {}),
     ):
         if kernel is kernels.copy2d and torch.cuda.get_device_capability()[0] < 9:
@@ -81,7 +82,7 @@ def check_ops(torch, kernels) -> None:
         results = torch.library.opcheck(kernel._torch_op, arrays, keywords)
         print(f"opcheck {kernel._torch_op.name()}: {', '.join(sorted(set(results.values())))}")
     leaves = x.requires_grad_(), w.requires_grad_()
-    results = torch.library.opcheck(kernels.differentiable_rms_norm().op, leaves)
+    results = torch.library.opcheck(chosen("rms_norm", (torch.float32,) * 2, False, True).op, leaves)
     print(f"opcheck differentiable rms_norm: {', '.join(sorted(set(results.values())))}")
 
 

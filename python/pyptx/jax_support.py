@@ -69,9 +69,9 @@ def call_kernel_via_ffi(*inputs, cubin_handle: Kernel, out_shape_env: dict[str, 
     Example:
         import jax.numpy as jnp
         from pyptx import jax_support
-        from pyptx.kernels import softmax
+        from pyptx.kernels import add
 
-        y = jax_support.call_kernel_via_ffi(jnp.ones((2, 64)), cubin_handle=softmax)
+        y = jax_support.call_kernel_via_ffi(jnp.ones(64), jnp.ones(64), cubin_handle=add)
     """
     return call.call(checked(cubin_handle, launch), inputs, unbound(cubin_handle, out_shape_env))
 
@@ -82,9 +82,9 @@ def hijax_kernel(differentiable):
     Example:
         import jax.numpy as jnp
         from pyptx import jax_support
-        from pyptx.kernels import rms_norm, rms_norm_backward
+        from pyptx.kernels import add
 
-        norm = jax_support.hijax_kernel(jax_support.differentiable_kernel(rms_norm, rms_norm_backward))
+        sum_of_two = jax_support.hijax_kernel(jax_support.differentiable_kernel(add, lambda x, y, g: (g, g)))
     """
     from pyptx.frameworks.jax import hijax
 

@@ -34,8 +34,8 @@ class Options:
     How it is launched:
         grid: CTAs: one to three sizes, or a function of the symbols of the Tiles and the template values, by name.
             It is asked at every new shape and is no part of the text.
-        block: threads of a CTA.
-        cluster: CTAs of a cluster.
+        block: threads of a CTA, as the grid; the sizes that a function asks for choose the text, as if the body read them.
+        cluster: CTAs of a cluster, as the block.
         smem: bytes of dynamic shared memory, beside what the body allocates.
         cooperative: all CTAs are resident at once, so that they may wait for each other.
         dependent_launch: it may start before the kernels ahead of it have ended (griddepcontrol).
@@ -43,7 +43,7 @@ class Options:
         shared_carveout: percent of the L1 memory that is shared memory.
     What the text says beside the body:
         extern_smem: the name of the dynamic shared memory; True for `global_smem`.
-        reqntid: the sizes of .reqntid.
+        reqntid: the sizes of .reqntid; True for those of `block`, which lets the assembler count registers.
         raw_directives: (name, values) of each directive of the .entry, in place of `reqntid`.
     """
 
@@ -52,12 +52,12 @@ class Options:
     in_specs: Sequence[Tile] | None = None
     out_specs: Sequence[Tile] | None = None
     grid: int | Sequence[int] | Callable[..., Any] | None = None
-    block: int | Sequence[int] = (1, 1, 1)
-    cluster: int | Sequence[int] = (1, 1, 1)
+    block: int | Sequence[int] | Callable[..., Any] = (1, 1, 1)
+    cluster: int | Sequence[int] | Callable[..., Any] = (1, 1, 1)
     smem: int = 0
     raw_params: Sequence[tuple[str, str]] | None = None
     extern_smem: bool | str = False
-    reqntid: Sequence[int] | None = None
+    reqntid: Sequence[int] | bool | None = None
     raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None
     mutates: str | Sequence[str] = ()
     batch: str | None = None
@@ -78,14 +78,13 @@ class Options:
             "mutates": (self.mutates,) if isinstance(self.mutates, str) else tuple(self.mutates),
             "extern_smem": "global_smem" if self.extern_smem is True else self.extern_smem or "",
             "raw": tuple(RawParam.read(row) for row in self.raw_params or ()),
-            "directives": _directives(self.reqntid, self.raw_directives),
+            "directives": _directives(None if self.reqntid is True else self.reqntid, self.raw_directives),
         }
         for name, value in known.items():
             object.__setattr__(self, name, value)
-        if self.grid is not None and not callable(self.grid):
-            three(self.grid, "grid")
-        three(self.block, "block")
-        three(self.cluster, "cluster")
+        for name in ("grid", "block", "cluster"):
+            if not callable(value := getattr(self, name)):
+                three(value, name)
         if self.shared_carveout is not None and not 0 <= self.shared_carveout <= 100:
             raise ValueError(f"shared_carveout is a percentage, 0 to 100, not {self.shared_carveout!r}")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.grid import Grid
+from pyptx.extent import Extent
 from pyptx.options import GRID_AXES, Options
 from pyptx.specs import Tile, unify_envs
 
@@ -47,7 +47,10 @@ class Signature:
         self.bound = {name for tile in self.inputs for name in tile.symbolic_dims}  # symbols that the inputs give
         self.known = {*self.template, *self.symbols, *(raw.name for raw in self.raw)}
         self._check(options)
-        self.grid = Grid(options.grid, self.name, self.symbols, self.template)
+        self.grid, self.block, self.cluster = (
+            Extent(getattr(options, what), self.name, self.symbols, self.template, what)
+            for what in ("grid", "block", "cluster")
+        )
 
     @property
     def input_names(self) -> list[str]:

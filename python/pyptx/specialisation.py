@@ -26,7 +26,7 @@ class Specialisation:
     """One traced body.  Made by `Kernel.specialise`.
 
     `module`: what the body wrote.  `template`: the values that it was called with.  `sizes`: those of the symbols that it
-    read; it is right for every call that agrees on these two.
+    read; it is right for every call that agrees on these two.  `block`, `cluster`: threads of a CTA and CTAs of a cluster.
     """
 
     def __init__(self, options: Options, signature: Signature, module, template: dict[str, Any], sizes: dict[str, Any]):
@@ -34,6 +34,7 @@ class Specialisation:
         self.module = module
         self.template = template
         self.sizes = sizes
+        self.block, self.cluster = (each.of(sizes, template) for each in (signature.block, signature.cluster))
         self._texts: dict[bool, str] = {}
         self._launches: dict[Any, Any] = {}
         self._programs: dict[Any, Any] = {}
@@ -141,8 +142,11 @@ class Kept:
 
     def _trace(self, template: dict[str, Any], known: Mapping[str, int]) -> Specialisation:
         options, signature = self._options, self._signature
+        directives = list(options.directives)
+        if options.reqntid is True:
+            directives.append(".reqntid " + ", ".join(map(str, signature.block.of(known, template))))
         trace = _core.Trace(
-            signature.entry, options.arch, options.version, options.extern_smem, options.smem, list(options.directives)
+            signature.entry, options.arch, options.version, options.extern_smem, options.smem, directives
         )
         if options.in_specs is not None or options.out_specs is not None:
             for name in signature.tensors:
@@ -153,6 +157,8 @@ class Kept:
         with trace:
             self._function(*(sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors), **template)
         module = trace.finish()
+        for each in (signature.block, signature.cluster):
+            sizes.read.update((name, known[name]) for name in each.asks_for() if name in known)
         if beyond := [note for note in module.notes if note.name == "assembler_only"]:
             from pyptx.launch import resources
 

@@ -78,7 +78,8 @@ class Tile:
     """What one tensor argument is.
 
     Positional arguments in any order: ints and symbol names are dimensions, a type is the element type, a `Layout` is the
-    layout.  `packed=False` takes tensors whose rows lie apart: all strides but the innermost are any.
+    layout.  `packed=False` takes tensors whose rows lie apart: all strides but the innermost are any.  `align=16` refuses
+    tensors whose address is no multiple of 16 bytes, for a body that loads vectors; without, of the element's size.
 
     The `tma_*` fields say how `tensor.tma_desc()` cuts the tensor into boxes (tuples in the order of the shape):
 
@@ -107,6 +108,7 @@ class Tile:
     tma_rank: int
     tma_padding: bool
     packed: bool
+    align: int
     tma_swizzle: str | None
     tma_dtype: PtxType | None
     tma_element_strides: tuple[int, ...] | None
@@ -116,7 +118,7 @@ class Tile:
     tma_spread: bool
     tma_im2col: Im2col | None
 
-    def __init__(self, *dims_and_dtype, dtype=None, layout=None, packed=True, **tma):
+    def __init__(self, *dims_and_dtype, dtype=None, layout=None, packed=True, align=0, **tma):
         shape = []
         for item in dims_and_dtype:
             if isinstance(item, PtxType):
@@ -145,7 +147,9 @@ class Tile:
         fields = {"shape": tuple(shape), "dtype": dtype, "layout": Layout.ROW if layout is None else layout}
         if not packed and fields["layout"] is Layout.COL:
             raise ValueError("packed=False is of row-major tensors, not of Layout.COL")
-        for name, value in (fields | {"packed": bool(packed)} | _checked(tma, len(shape))).items():
+        if align not in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256):
+            raise ValueError(f"align is a power of two up to 256 bytes, not {align!r}")
+        for name, value in (fields | {"packed": bool(packed), "align": align} | _checked(tma, len(shape))).items():
             object.__setattr__(self, name, value)
 
     def __repr__(self):
@@ -154,6 +158,8 @@ class Tile:
             parts.append(f"Layout.{self.layout.name}")
         if not self.packed:
             parts.append("packed=False")
+        if self.align:
+            parts.append(f"align={self.align}")
         for name, default in _TMA_DEFAULTS.items():
             if (value := getattr(self, name)) != default:
                 parts.append(f"{name}={value!r}")
@@ -236,7 +242,9 @@ def _checked(given: dict, rank: int) -> dict:
     """The `tma_*` fields of a Tile of this rank: those given, in one spelling, and the defaults."""
     for name in given:
         if name not in _TMA_DEFAULTS:
-            raise TypeError(f"Tile has no field {name}; it has dtype, layout, packed, {', '.join(_TMA_DEFAULTS)}")
+            raise TypeError(
+                f"Tile has no field {name}; it has dtype, layout, packed, align, {', '.join(_TMA_DEFAULTS)}"
+            )
     fields = _TMA_DEFAULTS | given
     names = [name for name, *_ in _core.swizzles()]
     legal = {

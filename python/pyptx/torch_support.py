@@ -75,10 +75,10 @@ def call_kernel_via_torch(*inputs, cubin_handle: Kernel, out_shape_env: dict[str
     Example:
         import torch
         from pyptx import torch_support
-        from pyptx.kernels import softmax
+        from pyptx.kernels import add
 
-        x = torch.randn(2, 64)
-        y = torch_support.call_kernel_via_torch(x, cubin_handle=softmax)     # y = softmax(x) as well
+        x = torch.randn(64)
+        y = torch_support.call_kernel_via_torch(x, x, cubin_handle=add)     # y = add(x, x) as well
     """
     return checked(cubin_handle, launch)(*inputs, **unbound(cubin_handle, out_shape_env))
 
@@ -89,11 +89,11 @@ def get_or_register_torch_op(cubin_handle: Kernel, out_shape_env: dict[str, int]
     Example:
         import torch
         from pyptx import torch_support
-        from pyptx.kernels import softmax
+        from pyptx.kernels import add
 
-        x = torch.randn(2, 64)
-        op = torch_support.get_or_register_torch_op(softmax)
-        y = op(x)
+        x = torch.randn(64)
+        op = torch_support.get_or_register_torch_op(add)
+        y = op(x, x)
     """
     checked(cubin_handle, launch)
     op, keywords = ops.family_of(cubin_handle).op, unbound(cubin_handle, out_shape_env)
@@ -108,9 +108,9 @@ def call_kernel_via_torch_compile(
     Example:
         import torch
         from pyptx import torch_support
-        from pyptx.kernels import softmax
+        from pyptx.kernels import add
 
-        x = torch.randn(2, 64)
-        y = torch_support.call_kernel_via_torch_compile(x, cubin_handle=softmax)
+        x = torch.randn(64)
+        y = torch_support.call_kernel_via_torch_compile(x, x, cubin_handle=add)
     """
     return get_or_register_torch_op(cubin_handle, out_shape_env, **launch)(*inputs)

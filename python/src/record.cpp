@@ -22,7 +22,8 @@ launch::Dim3 three(std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> size)
 }
 
 void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
-                bool output, bool parameter, bool column_major, bool untyped, bool strided) {
+                bool output, bool parameter, bool column_major, bool untyped, bool strided,
+                std::uint32_t alignment) {
   launch::TensorArgument tensor;
   tensor.name = name;
   tensor.element = value_or_raise(launch::element_named(dtype));
@@ -30,6 +31,7 @@ void add_tensor(launch::Record& record, const std::string& name, const std::stri
   tensor.column_major = column_major;
   tensor.untyped = untyped;
   tensor.strided = strided;
+  tensor.alignment = alignment;
   for (const nb::handle size : shape)
     if (nb::isinstance<nb::str>(size))
       tensor.shape.push_back({-1, nb::cast<std::string>(size)});
@@ -152,7 +154,7 @@ void init_record(nb::module_& m) {
           nb::arg("dynamic_shared") = 0)
       .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
            nb::arg("parameter") = true, nb::arg("column_major") = false, nb::arg("untyped") = false,
-           nb::arg("strided") = false,
+           nb::arg("strided") = false, nb::arg("alignment") = 0,
            "Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless "
            "told "
            "otherwise")

@@ -24,7 +24,8 @@ import pyptx  # noqa: E402
 from pyptx import assembler, ptx, reg  # noqa: E402
 from pyptx.errors import AssemblerError  # noqa: E402
 from pyptx.kernel import Kernel  # noqa: E402
-from pyptx.types import u32, u64  # noqa: E402
+from pyptx.kernels import _call  # noqa: E402
+from pyptx.types import bf16, f16, f32, u32, u64  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
 
@@ -46,7 +47,7 @@ def test_goldens(path, tmp_path):
     assert assemble(trace(options, snippet), tmp_path) == ""
 
 
-READY_MADE = [value for name in ("elementwise", "rms_norm", "softmax", "copy2d")
+READY_MADE = [value for name in ("elementwise", "copy2d")
               for value in vars(importlib.import_module(f"pyptx.kernels.{name}")).values() if isinstance(value, Kernel)]  # fmt: skip
 
 
@@ -54,6 +55,20 @@ READY_MADE = [value for name in ("elementwise", "rms_norm", "softmax", "copy2d")
 @pytest.mark.parametrize("kernel", READY_MADE, ids=lambda kernel: kernel.__name__)
 def test_ready_made_kernels(kernel, tmp_path):
     assert assemble(kernel.ptx(), tmp_path) == ""
+
+
+@needs_ptxas
+@pytest.mark.parametrize("wide", [False, True], ids=["a CTA a row", "a cluster a row"])
+@pytest.mark.parametrize(
+    "name", ["rms_norm", "layer_norm", "add_rms_norm", "softmax", "log_softmax", "swiglu", "geglu"]
+)
+def test_kernels_over_rows(name, wide, tmp_path):
+    function = _call.FUNCTIONS[name]
+    given = {"rms_norm": 2, "layer_norm": 3, "add_rms_norm": 3, "swiglu": 2, "geglu": 2}.get(name, 1)
+    for dtype, n in ((f32, 100), (bf16, 8192), (f16, 131072)):
+        text = function.kernel(*[dtype] * given, wide=wide).ptx(M=2, N=n)
+        assert ("barrier.cluster" in text) == (wide and n == 131072 and name not in ("swiglu", "geglu"))
+        assert assemble(text, tmp_path) == ""
 
 
 @needs_ptxas

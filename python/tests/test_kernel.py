@@ -247,7 +247,6 @@ def test_specialisations_are_public():
         ({"blok": 1}, TypeError, "@kernel has no option 'blok'; did you mean block"),
         ({"zzz": 1}, TypeError, "@kernel has no option 'zzz'; it has arch, version, in_specs"),
         ({"block": (1, 2, 3, 4)}, ValueError, "block has one to three sizes"),
-        ({"block": lambda M: M}, TypeError, "block has integers as sizes"),
         ({"block": (0, 1)}, ValueError, "block has positive sizes"),
         ({"cluster": 1.0}, TypeError, "cluster has integers as sizes"),
         ({"grid": (-1,)}, ValueError, "grid has positive sizes"),
@@ -805,3 +804,22 @@ def test_what_only_the_assembler_takes_is_a_warning_at_its_line():
     with pytest.warns(AssemblerWarning, match="PTX2206 .*256.*the assembler takes the line: it cuts the table") as seen:
         assert "lop3.b32 %r0, %r1, %r2, %r3, 256;" in cut.ptx()
     assert seen[0].filename == __file__ and "lop3" in linecache.getline(__file__, seen[0].lineno)
+
+
+def test_the_block_and_the_cluster_of_a_size():
+    @kernel(
+        in_specs=(Tile("M", "N", f32),), out_specs=(Tile("M", "N", f32),), grid=lambda M: (M, 1, 1),
+        block=lambda N: (N // 4, 1, 1), cluster=lambda N: (N // 64, 1, 1), reqntid=True, arch="sm_90a",
+    )  # fmt: skip
+    def k(X, Y):
+        ptx.ret()
+
+    found = k.specialise(N=128)
+    assert found.block == (32, 1, 1) and found.cluster == (2, 1, 1)
+    assert found.sizes == {"N": 128}  # what the block asks for chooses the text
+    assert ".reqntid 32, 1, 1" in found.text()
+    assert k.specialise(N=256).block == (64, 1, 1)
+    with pytest.raises(TypeError, match="block of kernel k asks for N, which is not given: pass N="):
+        k.ptx()
+    with pytest.raises(TypeError, match="block of kernel k asks for K; the kernel's dimensions are M, N"):
+        kernel(in_specs=(Tile("M", "N", f32),), block=lambda K: K)(k._fn)

@@ -8,11 +8,15 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError, PtxError  # noqa: E402
-from pyptx.kernels.rms_norm import rms_norm_dw, rms_norm_dx  # noqa: E402
+from pyptx.kernels._call import chosen  # noqa: E402
+from pyptx.kernels.column_sums import column_sums  # noqa: E402
+from pyptx.kernels.norm import RMS_NORM  # noqa: E402
+from pyptx.types import f32  # noqa: E402
+
+rms_norm = RMS_NORM.kernel(f32, f32)
 
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
 devices = pytest.mark.parametrize("device", ["cpu", GPU])
-MATRICES = [(1, 1), (3, 31), (2, 32), (4, 100), (1, 257)]
 
 
 def random(*shape, device):
@@ -29,71 +33,28 @@ def test_elementwise(n, device):
 
 
 @devices
-@pytest.mark.parametrize("shape", MATRICES)
-def test_softmax(shape, device):
-    x = random(*shape, device=device) * 5
-    torch.testing.assert_close(kernels.softmax(x), x.softmax(-1))
-
-
-@devices
-def test_softmax_of_infinities(device):
-    x = torch.tensor([[1.0, -torch.inf, 1.0], [-torch.inf] * 3, [torch.inf, 0.0, 1.0]], device=device)
-    torch.testing.assert_close(kernels.softmax(x), x.softmax(-1), equal_nan=True)
-
-
-@devices
-@pytest.mark.parametrize("shape", MATRICES)
-def test_rms_norm(shape, device):
-    x, w, g = random(*shape, device=device), random(shape[1], device=device), random(*shape, device=device)
-    for options in ({}, {"eps": 0.1}):
-        leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
-        expected = torch.nn.functional.rms_norm(leaves[0], (shape[1],), leaves[1], options.get("eps", 1e-6))
-        torch.testing.assert_close(kernels.rms_norm(x, w, **options), expected.detach())
-        expected.backward(g)
-        for gradient, leaf in zip(kernels.rms_norm_backward(x, w, g, **options), leaves, strict=True):
-            torch.testing.assert_close(gradient, leaf.grad, rtol=1e-4, atol=1e-5)
-
-
-@devices
-@pytest.mark.filterwarnings("ignore:Input .* is not a double precision")
-def test_rms_norm_differentiates(device):
-    norm = kernels.differentiable_rms_norm()
-    assert norm is kernels.differentiable_rms_norm()
-    x, w = random(3, 33, device=device).requires_grad_(), random(33, device=device).requires_grad_()
-    # Of float32: wide steps, wide tolerances.
-    assert torch.autograd.gradcheck(norm, (x, w), eps=1e-2, atol=2e-2, rtol=1e-2)
-    norm(x, w, eps=0.5).sum().backward()
-    gradient = x.grad.clone(), w.grad.clone()
-    x.grad = w.grad = None
-    torch.nn.functional.rms_norm(x, (33,), w, 0.5).sum().backward()
-    torch.testing.assert_close(gradient, (x.grad, w.grad), rtol=1e-4, atol=1e-5)
-
-
-@devices
 def test_every_kernel_is_an_op(device):
     x, w = random(3, 33, device=device), random(33, device=device)
-    rows = torch.ones(3, device=device)
     for kernel, arguments, keywords in (
         (kernels.add, (w, w), {}),
         (kernels.scaled_add, (w, w), {"alpha": 0.5}),
-        (kernels.softmax, (x,), {}),
-        (kernels.rms_norm, (x, w), {}),
-        (rms_norm_dx, (x, w, x), {}),
-        (rms_norm_dw, (x, x, rows), {}),
+        (rms_norm, (x, w), {}),
+        (column_sums(f32), (x,), {}),
     ):
         kernel._prepare_op()
         assert set(torch.library.opcheck(kernel._torch_op, arguments, keywords).values()) == {"SUCCESS"}
     arguments = x.clone().requires_grad_(), w.clone().requires_grad_()
-    assert set(torch.library.opcheck(kernels.differentiable_rms_norm().op, arguments).values()) == {"SUCCESS"}
+    assert set(torch.library.opcheck(chosen("rms_norm", (torch.float32,) * 2, False, True).op, arguments).values()) == {
+        "SUCCESS"
+    }
 
 
 @devices
 def test_permuted_dense_inputs_are_refused_by_call_and_op(device):
     permuted, w = random(8, 3, device=device).t(), random(8, device=device)
     for kernel, arguments in (
-        (kernels.softmax, (permuted,)),
-        (kernels.rms_norm, (permuted, w)),
-        (kernels.rms_norm, (permuted.contiguous(), random(8, 2, device=device)[:, 0])),
+        (rms_norm, (permuted, w)),
+        (rms_norm, (permuted.contiguous(), random(8, 2, device=device)[:, 0])),
         (kernels.add, (random(3, 2, device=device)[:, 1], w[:3])),
     ):
         kernel._prepare_op()
@@ -106,9 +67,10 @@ def test_permuted_dense_inputs_are_refused_by_call_and_op(device):
 def test_arguments_that_do_not_fit_are_refused(device):
     x, w = random(4, 8, device=device), random(8, device=device)
     for kernel, arguments, message in (
-        (kernels.rms_norm, (x, w[:4]), "dimension 'N': 8 and 4"),
-        (kernels.rms_norm, (x[0], w), "`X`: rank mismatch"),
-        (kernels.softmax, (x.double(),), "`X`.*f64"),
+        (rms_norm, (x, w[:4]), "dimension 'N': 8 and 4"),
+        (rms_norm, (x[0], w), "`X`: rank mismatch"),
+        (rms_norm, (x.double(), w), "`X`.*f64"),
+        (rms_norm, (random(65, device=device)[1:].view(8, 8), w), "`X`.*16"),
         (kernels.add, (w,), "expected 2 input arrays, got 1"),
         (kernels.scaled_add, (w, w), r"`alpha` \(f32\) is not given"),
     ):
@@ -119,12 +81,8 @@ def test_arguments_that_do_not_fit_are_refused(device):
 
 
 def test_sizes_are_not_in_the_text():
-    for kernel in (kernels.add, kernels.scaled_add, kernels.softmax, kernels.rms_norm, rms_norm_dx, rms_norm_dw):
-        assert (
-            kernel.ptx(M=1, N=3) == kernel.ptx(M=40, N=50)
-            if "M" in kernel.signature.symbols
-            else kernel.ptx(N=3) == kernel.ptx(N=50)
-        )
+    for kernel in (kernels.add, kernels.scaled_add):
+        assert kernel.ptx(N=3) == kernel.ptx(N=50)
 
 
 def test_the_copy_waits_for_a_simulator_with_tensor_copies():

@@ -196,3 +196,9 @@ def test_layouts_of_four_bit_tiles():
     assert layout_for_a(dtype=types.e2m1, m=64, k=128) == GmmaLayout(LayoutType.B64, 16, 512, "64B", "64B")
     assert pick_gmma_layout(elem_bytes=0.5, m_or_n=64, k=256, major=Major.K).layout_type is LayoutType.B128
     assert {kind.name: int(kind) for kind in LayoutType} == {"INTERLEAVE": 0, "B128": 1, "B64": 2, "B32": 3}
+
+
+def test_align():
+    assert repr(Tile("N", f32, align=16)) == "Tile('N', f32, align=16)"
+    with pytest.raises(ValueError, match="align is a power of two up to 256 bytes, not 3"):
+        Tile("N", f32, align=3)

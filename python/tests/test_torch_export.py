@@ -25,7 +25,7 @@ class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.randn(33))
-        self.norm = kernels.differentiable_rms_norm()
+        self.norm = kernels.rms_norm
 
     def forward(self, x):
         y = self.norm(x * 2, self.weight, eps=0.1) + 1
@@ -121,7 +121,7 @@ def test_inductor():
     model, x = Model(), torch.randn(4, 33)
     expected = model.expected(x)
     gradient = torch.autograd.grad(expected.sin().sum(), model.weight)
-    norm = kernels.differentiable_rms_norm()
+    norm = kernels.rms_norm
 
     def forward(x, w):
         return norm(x * 2, w, eps=0.1).flatten() + 1 + 0.5 * x.flatten()
@@ -136,7 +136,7 @@ def test_inductor():
 GRADIENT = """
 import torch
 from pyptx import kernels
-norm, x, w = kernels.differentiable_rms_norm(), torch.randn(4, 32), torch.ones(32, requires_grad=True)
+norm, x, w = kernels.rms_norm, torch.randn(4, 32), torch.ones(32, requires_grad=True)
 torch.compile(lambda x, w: norm(x, w) * 2, fullgraph=True)(x, w).sum().backward()
 print(w.grad.isfinite().all().item(), torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
 """

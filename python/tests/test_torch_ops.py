@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from pyptx import Layout, Tile, kernel, kernels, ptx, reg  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.frameworks import identity  # noqa: E402
+from pyptx.kernels.norm import RMS_NORM  # noqa: E402
 from pyptx.types import f32, s32, u32  # noqa: E402
 
 
@@ -189,7 +190,7 @@ def test_vmap_runs_one_by_one():
 def test_vmap_merges_the_rows_of_a_kernel_that_says_batch():
     x, w = torch.randn(3, 2, 33), torch.randn(33)
     launches = []
-    op = kernels.rms_norm
+    op = RMS_NORM.kernel(f32, f32)
     op._prepare_op()
     with torch.profiler.profile() as profile:
         y = torch.vmap(op, (0, None))(x, w)
@@ -198,7 +199,7 @@ def test_vmap_merges_the_rows_of_a_kernel_that_says_batch():
     assert len([event for event in launches if event.cpu_parent is None or event.cpu_parent not in launches]) == 1
     torch.testing.assert_close(torch.vmap(op, (1, None), 1)(x.movedim(0, 1), w), y.movedim(0, 1))
     ws = torch.randn(3, 33)  # not along the batch: one by one
-    expected = torch.stack([op(each, w) for each, w in zip(x, ws, strict=True)])
+    expected = torch.stack([kernels.rms_norm(each, w) for each, w in zip(x, ws, strict=True)])
     torch.testing.assert_close(torch.vmap(op)(x, ws), expected)
 
 
@@ -235,7 +236,7 @@ def test_out_of_a_call_under_vmap_and_streams():
     torch.vmap(lambda x, out: kernels.rms_norm(x, w, out=out))(x, out)
     torch.testing.assert_close(out, torch.nn.functional.rms_norm(x, (33,), w, 1e-6))
     with pytest.raises(LaunchTypeError, match="rms_norm: stream= is not for tensors that torch transforms"):
-        torch.vmap(lambda x: kernels.rms_norm(x, w, stream=7))(x)
+        torch.vmap(lambda x: RMS_NORM.kernel(f32, f32)(x, w, stream=7))(x)
 
 
 def test_inputs_that_are_written_are_in_the_schema():

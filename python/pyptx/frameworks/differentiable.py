@@ -18,10 +18,10 @@ class DifferentiableKernel:
     """A kernel and its backward as one function.  Made by `differentiable_kernel`.
 
     Example:
-        from pyptx.kernels import rms_norm, rms_norm_backward
+        from pyptx.kernels import add
 
-        norm = pyptx.differentiable_kernel(rms_norm, rms_norm_backward)
-        assert norm.saved == (0, 1)
+        sum_of_two = pyptx.differentiable_kernel(add, lambda x, y, g: (g, g))
+        assert sum_of_two.saved == (0, 1)
     """
 
     def __init__(self, forward_kernel, backward_kernel, save_for_backward, num_grad_inputs):
@@ -112,9 +112,9 @@ def differentiable_kernel(
     indices of the inputs to save; all by default.  Keyword arguments of a call go to both, as far as the backward has them.
 
     Example:
-        from pyptx.kernels import rms_norm, rms_norm_backward
+        from pyptx.kernels import add
 
-        norm = pyptx.differentiable_kernel(rms_norm, rms_norm_backward)
+        sum_of_two = pyptx.differentiable_kernel(add, lambda x, y, g: (g, g))
     """
     if not isinstance(forward_kernel, Kernel):
         raise TypeError(f"the forward of a differentiable kernel is made by @pyptx.kernel, not {forward_kernel!r}")

@@ -1,53 +1,78 @@
-"""Softmax over the rows of a matrix, one warp a row: exp(x - max) / sum(exp(x - max)).
+"""Softmax and its logarithm over rows, and their backward, which makes the forward's values again.
 
-A row whose largest element is infinite has no softmax: it becomes NaN, as in torch.
+softmax: y = exp(x - max) / sum(exp(x - max)); a row whose largest element is infinite becomes NaN, as in torch.
+log_softmax: y = x - max - log(sum(exp(x - max))).  For the gradient g of y: dx = y (g - sum(g y)), and g - exp(y) sum(g).
 """
 
-import math
+from pyptx import ptx
+from pyptx.kernels._call import RowFunction, matrix
+from pyptx.kernels._rows import Row, exp, fma, log, mul, neg, reciprocal, row_kernel, sub
 
-from pyptx import Tile, kernel, ptx, reg
-from pyptx.types import f32, u32
-
-__all__ = ["softmax"]
-
-WARP = 32
-LOG2_E = math.log2(math.e)
+__all__ = ["log_softmax", "softmax"]
 
 
-@kernel(
-    in_specs=(Tile("M", "N", f32),), out_specs=(Tile("M", "N", f32),), raw_params=[("u32", "N")],
-    grid=lambda M: (M, 1, 1), block=(WARP, 1, 1), arch="sm_75", batch="M",
-)  # fmt: skip
-def softmax(X, Y):
-    px, py = ptx.global_ptrs(X, Y)
-    n = ptx.param(u32, "N")
-    lane = reg.from_(ptx.special.tid.x(), u32)
-    row = reg.from_(ptx.special.ctaid.x(), u32) * (n * 4)
-    px += row
-    py += row
+def exponentials(row: Row, x):
+    """exp(x - max) of each element, their sum, and max."""
+    largest = row.max(x)
+    e = row.map(lambda x: exp(sub(x, largest)), x)
+    return e, *row.sum(e), largest
 
-    x = reg.scalar(f32)
-    largest = reg.scalar(f32, init=-math.inf)
-    for i in ptx.range_(lane, n, WARP):
-        ptx.inst.ld.global_.f32(x, ptx.addr(px + i * 4))
-        ptx.inst.max.f32(largest, largest, x)
-    ptx.warp.reduce_max(largest)
 
-    def exponential():
-        ptx.inst.sub.f32(x, x, largest)
-        ptx.inst.mul.f32(x, x, LOG2_E)
-        ptx.inst.ex2.approx.f32(x, x)
+def make_softmax(split, dtype):
+    @row_kernel((matrix(dtype),), (matrix(dtype),), split)
+    def softmax(X, Y):
+        row = Row.own(split(X.shape[1]))
+        e, total, _ = exponentials(row, row.load(X))
+        r = reciprocal(total)
+        row.store(Y, row.map(lambda e: mul(e, r), e))
+        ptx.ret()
 
-    total = reg.scalar(f32, init=0.0)
-    for i in ptx.range_(lane, n, WARP):
-        ptx.inst.ld.global_.f32(x, ptx.addr(px + i * 4))
-        exponential()
-        ptx.inst.add.f32(total, total, x)
-    ptx.warp.reduce_sum(total)
+    @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype),), split)
+    def softmax_backward(X, G, DX):
+        row = Row.own(split(X.shape[1]))
+        x, g = row.load(X), row.load(G)
+        e, total, _ = exponentials(row, x)
+        (dot,) = row.sum((g, e))
+        r = reciprocal(total)
+        mean = mul(dot, r)
+        row.store(DX, row.map(lambda e, g: mul(mul(e, r), sub(g, mean)), e, g))
+        ptx.ret()
 
-    for i in ptx.range_(lane, n, WARP):
-        ptx.inst.ld.global_.f32(x, ptx.addr(px + i * 4))
-        exponential()
-        ptx.inst.div.rn.f32(x, x, total)
-        ptx.inst.st.global_.f32(ptx.addr(py + i * 4), x)
-    ptx.ret()
+    return softmax, softmax_backward
+
+
+def make_log_softmax(split, dtype):
+    @row_kernel((matrix(dtype),), (matrix(dtype),), split)
+    def log_softmax(X, Y):
+        row = Row.own(split(X.shape[1]))
+        x = row.load(X)
+        _, total, largest = exponentials(row, x)
+        shift = log(total)
+        row.store(Y, row.map(lambda x: sub(sub(x, largest), shift), x))
+        ptx.ret()
+
+    @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype),), split)
+    def log_softmax_backward(X, G, DX):
+        row = Row.own(split(X.shape[1]))
+        x, g = row.load(X), row.load(G)
+        e, total, _ = exponentials(row, x)
+        (gradients,) = row.sum(g)
+        pull = neg(mul(gradients, reciprocal(total)))
+        row.store(DX, row.map(lambda e, g: fma(e, pull, g), e, g))
+        ptx.ret()
+
+    return log_softmax, log_softmax_backward
+
+
+SOFTMAX = RowFunction("softmax", 1, make_softmax)
+LOG_SOFTMAX = RowFunction("log_softmax", 1, make_log_softmax)
+
+
+def softmax(x, *, out=None):
+    """exp(x) / sum(exp(x)) over the last dimension, as torch.softmax(x, -1); f32, f16 or bf16, computed in f32."""
+    return SOFTMAX((x,), out)
+
+
+def log_softmax(x, *, out=None):
+    """The logarithm of `softmax`, as torch.log_softmax(x, -1)."""
+    return LOG_SOFTMAX((x,), out)

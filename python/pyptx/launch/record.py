@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from pyptx import _core, _elements
 from pyptx.errors import LaunchValueError
-from pyptx.options import three
 from pyptx.specs import SWIZZLE_BYTES, Layout, Tile
 
 __all__ = ["element_of", "make_record", "takes", "untyped"]
@@ -93,8 +92,8 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None):
         signature.entry,
         options.arch,
         grid or signature.grid.of(sizes, specialisation.template),
-        three(options.block, "block"),
-        three(options.cluster, "cluster"),
+        specialisation.block,
+        specialisation.cluster,
         max(options.smem, module.dynamic_shared),
     )
     made.attributes(**options.attributes)
@@ -112,6 +111,7 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None):
             column_major=column,
             untyped=untyped(tile),
             strided=not tile.packed,
+            alignment=tile.align,
         )
     for raw in signature.raw:
         if raw.pointer or raw.array is not None:

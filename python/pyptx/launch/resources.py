@@ -12,7 +12,6 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.errors import AssemblerWarning, PerformanceWarning
-from pyptx.options import three
 
 __all__ = ["Resources", "compile", "of", "warn"]
 
@@ -44,7 +43,7 @@ class Resources:
 def of(found) -> Resources:
     """Assembles a specialisation (through the cache) and reads the assembler's log."""
     options, module = found.options, found.module
-    threads = math.prod(three(options.block, "block"))
+    threads = math.prod(found.block)
     dynamic = max(options.smem, module.dynamic_shared)
     used, fits, remarks = _core.resources(
         found.text(), options.arch, found.signature.entry, module.lines, threads, dynamic

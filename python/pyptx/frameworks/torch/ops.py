@@ -219,8 +219,9 @@ def _columns(tile) -> bool:
 
 
 def _laid_out(tile, array):
-    """The tensor with the strides that the tile asks for."""
-    return array.mT.contiguous().mT if _columns(tile) else array.contiguous()
+    """The tensor with the strides and the alignment that the tile asks for."""
+    array = array.mT.contiguous().mT if _columns(tile) else array.contiguous()
+    return array.clone() if tile.align and array.storage_offset() * array.itemsize % tile.align else array
 
 
 def _results(values: list):

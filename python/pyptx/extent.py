@@ -1,4 +1,4 @@
-"""The grid of a kernel: sizes, or a function of sizes and template values that every new shape asks again."""
+"""The grid, the CTA and the cluster of a kernel: sizes, or a function of sizes and template values."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from pyptx.options import three
 
-__all__ = ["Grid"]
+__all__ = ["Extent"]
 
 
-class Grid:
-    """`value` as @kernel was given it.  A function is called by the names of its parameters; a parameter without a name
+class Extent:
+    """One of them, `what`: "grid", "block" or "cluster".  `value` is as @kernel was given it.  A function is called by the names of its parameters; a parameter without a name
     of its own (`*sizes`, `m, /`) takes the symbols in their order."""
 
-    def __init__(self, value: Any, kernel: str, symbols: Sequence[str], template: Mapping[str, Any]):
-        self.value, self.kernel, self.symbols = value, kernel, list(symbols)
+    def __init__(self, value: Any, kernel: str, symbols: Sequence[str], template: Mapping[str, Any], what: str):
+        self.what, self.value, self.kernel, self.symbols = what, value, kernel, list(symbols)
         self._named: list[str] = []  # parameters that are given by name
         self._positional = 0  # symbols that are given by position; -1: all of them
         self._all = False  # **sizes
@@ -37,17 +37,17 @@ class Grid:
                 self._named.append(parameter.name)
             elif parameter.default is parameter.empty:
                 raise TypeError(
-                    f"grid of kernel {self.kernel} asks for {parameter.name}; the kernel's dimensions are "
+                    f"{self.what} of kernel {self.kernel} asks for {parameter.name}; the kernel's dimensions are "
                     f"{', '.join(self.symbols) or 'none'}, its template values {', '.join(template) or 'none'}"
                 )
         if self._positional > len(self.symbols):
             raise TypeError(
-                f"grid of kernel {self.kernel} asks for {self._positional} sizes; the kernel's dimensions are "
+                f"{self.what} of kernel {self.kernel} asks for {self._positional} sizes; the kernel's dimensions are "
                 f"{', '.join(self.symbols) or 'none'}"
             )
 
     def parts(self, sizes: Mapping[str, Any], template: Mapping[str, Any]) -> Any:
-        """The grid of these sizes as the author's function gives it; sizes may be symbolic ones of torch."""
+        """What the author's function gives for these sizes, which may be symbolic ones of torch."""
         if not callable(self.value):
             return self.value
         known = {**template, **sizes}
@@ -57,11 +57,18 @@ class Grid:
         missing = [name for name in wanted if name not in known]
         if missing:
             raise TypeError(
-                f"grid of kernel {self.kernel} asks for {', '.join(missing)}, which is not given: pass {missing[0]}=..."
+                f"{self.what} of kernel {self.kernel} asks for {', '.join(missing)}, which is not given: pass {missing[0]}=..."
             )
         ordered = [known[name] for name in self.symbols[:count]]
         return self.value(*ordered, **{name: known[name] for name in names if name in known})
 
+    def asks_for(self) -> list[str]:
+        """The symbols that the function is called with."""
+        if not callable(self.value):
+            return []
+        count = len(self.symbols) if self._all or self._positional < 0 else self._positional
+        return [name for name in self.symbols if name in self._named or name in self.symbols[:count]]
+
     def of(self, sizes: Mapping[str, int], template: Mapping[str, Any]) -> tuple[int, int, int]:
-        """The grid of these sizes: CTAs along x, y, z."""
-        return three(self.parts(sizes, template), f"grid of kernel {self.kernel}")
+        """The extent for these sizes along x, y, z."""
+        return three(self.parts(sizes, template), f"{self.what} of kernel {self.kernel}")

@@ -1,0 +1,118 @@
+"""The kernels over rows beside torch's own and beside a copy of the same bytes, by replayed graphs on a GPU.
+
+    python bench/kernels.py [--rounds 7] [--quick]
+
+Columns: microseconds a launch; the speed of a device copy of as many bytes (read and written) divided into ours: 1.00 is the
+speed of memory; torch's time over ours.  Medians of interleaved rounds over randn data; matrices above 60 MB do not stay in L2,
+the small ones do.  Sums of a backward over the rows are part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+
+SHAPES = (
+    (16384, 2048, "float32"), (8192, 8192, "float32"), (4096, 16384, "float32"),
+    (65536, 1024, "bfloat16"), (16384, 4096, "bfloat16"), (8192, 5120, "bfloat16"), (16384, 8192, "bfloat16"),
+    (2048, 65536, "bfloat16"), (1024, 128256, "bfloat16"),
+    (32, 1024, "float32"), (512, 512, "float32"), (256, 4096, "bfloat16"),
+)  # fmt: skip
+
+
+def arms(torch, kernels, rows: int, columns: int, dtype):
+    """Name: (matrices read and written, ours, torch's or None)."""
+    from pyptx.kernels._call import chosen
+
+    F = torch.nn.functional
+    x, u, g = (torch.randn(rows, columns, device="cuda", dtype=dtype) for _ in range(3))
+    w, b = (torch.randn(columns, device="cuda", dtype=dtype) for _ in range(2))
+    y, target = torch.empty_like(x), torch.randint(0, columns, (rows,), device="cuda")
+    wide = columns > 16384
+    pull = torch.randn(rows, device="cuda")
+
+    def backward(name, count, *arrays):
+        function = chosen(name, (dtype,) * count if name != "cross_entropy" else (dtype, torch.int64), wide, True)
+        return lambda: function.backward_kernel(*arrays)
+
+    return {
+        "copy": (2, lambda: y.copy_(x), None),
+        "rms_norm": (2, lambda: kernels.rms_norm(x, w, out=y), lambda: F.rms_norm(x, (columns,), w, 1e-6)),
+        "layer_norm": (2, lambda: kernels.layer_norm(x, w, b, out=y), lambda: F.layer_norm(x, (columns,), w, b)),
+        "add_rms_norm": (4, lambda: kernels.add_rms_norm(x, u, w), lambda: F.rms_norm(x + u, (columns,), w, 1e-6)),
+        "softmax": (2, lambda: kernels.softmax(x, out=y), lambda: x.softmax(-1)),
+        "log_softmax": (2, lambda: kernels.log_softmax(x, out=y), lambda: x.log_softmax(-1)),
+        "swiglu": (3, lambda: kernels.swiglu(x, u, out=y), lambda: F.silu(x) * u),
+        "geglu": (3, lambda: kernels.geglu(x, u, out=y), lambda: F.gelu(x) * u),
+        "cross_entropy": (
+            1,
+            lambda: kernels.cross_entropy(x, target, reduction="none"),
+            lambda: F.cross_entropy(x, target, reduction="none"),
+        ),
+        "rms_norm backward": (3, backward("rms_norm", 2, x, w, g), None),
+        "layer_norm backward": (3, backward("layer_norm", 3, x, w, b, g), None),
+        "softmax backward": (3, backward("softmax", 1, x, g), lambda: torch._softmax_backward_data(g, x, -1, dtype)),
+        "swiglu backward": (5, backward("swiglu", 2, x, u, g), None),
+        "cross_entropy backward": (2, backward("cross_entropy", 2, x, target, pull), None),
+    }
+
+
+def graph_of(torch, function, launches: int):
+    function()
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream), torch.cuda.graph(graph, stream=stream):
+        for _ in range(launches):
+            function()
+    return graph
+
+
+def microseconds(torch, functions: dict, launches: int, rounds: int) -> dict[str, float]:
+    graphs = {name: graph_of(torch, function, launches) for name, function in functions.items()}
+    times: dict[str, list[float]] = {name: [] for name in graphs}
+    for round_ in range(rounds + 1):
+        for name, graph in graphs.items():
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            if round_:  # the first warms up
+                times[name].append(start.elapsed_time(end) * 1e3 / launches)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--quick", action="store_true", help="two shapes")
+    given = arguments.parse_args()
+    try:
+        import torch
+    except ImportError:
+        print("skipped: no torch")
+        return 0
+    if not torch.cuda.is_available():
+        print("skipped: no CUDA device")
+        return 0
+    from pyptx import kernels
+
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    for rows, columns, name in SHAPES[:8:5] if given.quick else SHAPES:
+        table = arms(torch, kernels, rows, columns, getattr(torch, name))
+        functions = {arm: ours for arm, (_, ours, _) in table.items()}
+        functions |= {f"torch {arm}": theirs for arm, (_, _, theirs) in table.items() if theirs}
+        times = microseconds(torch, functions, 6 if rows * columns > 2**22 else 30, given.rounds)
+        matrix = rows * columns * getattr(torch, name).itemsize
+        print(
+            f"\n{rows} x {columns} {name}: a copy {times['copy']:.1f} us, {2 * matrix / times['copy'] / 1e3:.0f} GB/s"
+        )
+        for arm, (matrices, _, theirs) in table.items():
+            speed = matrices / 2 * times["copy"] / times[arm]
+            beside = f"{times[f'torch {arm}'] / times[arm]:5.2f} x torch" if theirs else ""
+            print(f"  {arm:24} {times[arm]:8.1f} us  {speed:5.2f} of a copy  {beside}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""How the functions over rows call their kernels: one kernel for each combination of element types, any leading dimensions."""
+
+import functools
+import re
+
+from pyptx import Tile, differentiable_kernel
+from pyptx._arch import detect_arch
+from pyptx.errors import LaunchTypeError
+from pyptx.kernels._rows import Split
+from pyptx.types import bf16, f16, f32, s32, s64
+
+__all__ = ["RowFunction", "columns", "has_clusters", "matrix"]
+
+TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
+INDICES = {"int64": s64, "int32": s32}
+LONG = 16384  # elements of a row, above which a cluster takes it
+
+
+def matrix(dtype) -> Tile:
+    return Tile("M", "N", dtype, align=16)
+
+
+def columns(dtype) -> Tile:
+    return Tile("N", dtype, align=16)
+
+
+class RowFunction:
+    """A function of tensors whose last dimension is a row.
+
+    `make(split, *types)` gives, for a way to share the rows and the PTX types of the tensors (None for one that is None), the
+    kernel and its backward.  The first `rows` tensors are matrices; what follows has one element a column, or a row.
+    `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
+    `defaults`: of the kernels' template values.
+    """
+
+    def __init__(self, name: str, rows: int, make, *, over_rows: bool = True, **defaults):
+        self.name, self.rows, self.over_rows, self.defaults = name, rows, over_rows, defaults
+        self.made = functools.cache(functools.partial(self._made, make))
+        FUNCTIONS[name] = self
+
+    def _made(self, make, types, wide: bool):
+        share = Split.wide if wide else Split.once
+        return make(functools.partial(share, bits=max(each.bits for each in types[: self.rows])), *types)
+
+    def kernel(self, *types, wide: bool = False):
+        """The kernel for these PTX types, to read or to launch by itself; `wide`: the one whose rows are clusters'."""
+        return self.made(types, wide)[0]
+
+    def __call__(self, tensors, out=None, **options):
+        shape = tensors[0].shape
+        columns = shape[-1] if self.over_rows else shorter(shape[-1])
+        wide = has_clusters(tensors[0]) if columns > LONG else False
+        dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
+        choose = self._for_compiler if compiling(tensors[0]) else self._choose
+        run = choose(dtypes, wide, out is None)
+        given = [dense(tensor) for tensor in tensors if tensor is not None]
+        # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
+        options = {key: value for key, value in options.items() if value != self.defaults[key]}
+        is_matrix = len(shape) == 2 and columns == shape[1]
+        if not is_matrix:
+            given = [self._flat(i, each, shape, columns) for i, each in enumerate(given)]
+        if out is not None:
+            run(*given, out=out if is_matrix else out.view(-1, columns), **options)
+            return out
+        result = run(*given, **options)
+        return result if is_matrix else shaped(result, shape)
+
+    def _choose(self, *key):
+        return chosen(self.name, *key)
+
+    def _for_compiler(self, *key):
+        """The same as an attribute, which is where torch.compile can find it again."""
+        return getattr(self, name_for_compiler(self.name, *key))
+
+    def _flat(self, position: int, tensor, shape, columns: int):
+        """A matrix of the first tensors, a vector of those that have one element a row."""
+        if position < self.rows:
+            return tensor.reshape(-1, columns)
+        return tensor.reshape(-1) if tensor.shape == shape[:-1] else tensor
+
+
+FUNCTIONS: dict[str, RowFunction] = {}
+
+
+@functools.cache
+def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
+    """What a function runs for tensors of these types: a kernel, or the kernel and its backward as one."""
+    function, types = FUNCTIONS[name], []
+    for position, dtype in enumerate(dtypes):
+        spelled = str(dtype).removeprefix("torch.")
+        legal = TYPES if position < function.rows else TYPES | INDICES
+        if dtype is not None and spelled not in legal:
+            raise LaunchTypeError(f"{name}: argument {position + 1} is of {spelled}; legal are {', '.join(legal)}")
+        types.append(dtype and legal[spelled])
+    forward, backward = function.made(tuple(types), wide)
+    if not differentiable:
+        return forward
+    gradients = sum(each is not None and each not in INDICES.values() for each in types)
+    return differentiable_kernel(forward, backward, num_grad_inputs=gradients)
+
+
+def shorter(columns: int) -> int:
+    """Half a row, or half of that, until it is short enough for one CTA, or odd."""
+    while columns > 8192 and columns % 2 == 0:
+        columns //= 2
+    return columns
+
+
+def compiling(tensor) -> bool:
+    if not hasattr(tensor, "storage_offset"):  # not of torch
+        return False
+    import torch
+
+    return torch.compiler.is_compiling()
+
+
+def name_for_compiler(name: str, *key) -> str:
+    attribute = re.sub(r"\W+", "_", f"of_{key}")
+    setattr(FUNCTIONS[name], attribute, chosen(name, *key))
+    return attribute
+
+
+# torch.compile calls it and keeps the result, as what torch.compiler.assume_constant_result marks.
+name_for_compiler._dynamo_marked_constant = True
+
+
+def has_clusters(tensor) -> bool:
+    """Whether the tensor is one of torch on a device with clusters of CTAs."""
+    return getattr(tensor, "is_cuda", False) and int(detect_arch().strip("sm_af")) >= 90
+
+
+def dense(tensor):
+    """The tensor with its rows side by side, at an address that vectors can be loaded from."""
+    contiguous = getattr(tensor, "contiguous", None)
+    if contiguous is None:  # not of torch
+        flags = getattr(tensor, "flags", None)
+        return tensor if flags is None or flags.c_contiguous else tensor.copy()
+    tensor = contiguous()
+    if compiling(tensor):  # where an address is not known; the launch refuses one that does not fit
+        return tensor
+    return tensor.clone() if tensor.storage_offset() * tensor.itemsize % 16 else tensor
+
+
+def shaped(result, shape):
+    if isinstance(result, tuple):
+        return tuple(shaped(each, shape) for each in result)
+    return result.reshape(shape if len(result.shape) == 2 else shape[:-1])

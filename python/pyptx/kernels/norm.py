@@ -1,0 +1,318 @@
+"""RMSNorm and LayerNorm over rows, and their backward.
+
+rms_norm: y = h w with h = x r and r = 1 / sqrt(mean(x x) + eps).  For the gradient g of y:
+dx = r (g w - h mean(g w h)),  dw = sum over rows of g h.
+
+layer_norm: y = h w + b with h = (x - mean) r and r = 1 / sqrt(mean((x - mean)^2) + eps).  All sums are taken at once, of
+c = x - k, where k is the median of three elements: rows far from zero keep their digits, and one outlier does no harm.
+dx = r (g w - mean(g w) - h mean(g w h)),  dw = sum of g h,  db = sum of g.
+
+The sums over rows: each of some hundred CTAs adds up the rows that it meets, and `column_sums` adds those up.
+"""
+
+import functools
+
+from pyptx import Tile, ptx
+from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
+from pyptx.kernels._rows import Row, Split, add, apply, fma, mul, neg, row_kernel, sub
+from pyptx.kernels.column_sums import column_sums
+from pyptx.types import f32, u32
+
+__all__ = ["add_rms_norm", "layer_norm", "rms_norm"]
+
+
+SUMS = Tile("P", "N", f32)
+
+
+def looping_kernels(make, split, *types):
+    """The kernel that loops over rows, and the way in which it shares each; the same for wide rows."""
+    return tuple(
+        (make(share, *types), share)
+        for share in (functools.partial(of, **split.keywords) for of in (Split.looping, Split.wide_looping))
+    )
+
+
+def is_wide(x) -> bool:
+    return bool(x.shape[1] > 8192) and has_clusters(x)
+
+
+def inverse_root(total, n: int, eps: float):
+    """1 / sqrt(total / n + eps)"""
+    r = apply(ptx.inst.fma.rn.f32, total, 1 / n, eps)
+    ptx.inst.rsqrt.approx.f32(r, r)
+    return r
+
+
+def root_mean_square(row: Row, x, n: int, eps: float):
+    (total,) = row.sum((x, x))
+    return inverse_root(total, n, eps)
+
+
+def median(row: Row, X):
+    """Of the first, the middle and the last element of the row."""
+    a, b, c = (row.element(X, at) for at in (0, row.split.n // 2, row.split.n - 1))
+    low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
+    return apply(ptx.inst.max.f32, low, apply(ptx.inst.min.f32, high, c))
+
+
+def centred(row: Row, X, x, eps: float, gw=None):
+    """h and r; with gw also the sums of gw and of gw h."""
+    n = row.split.n
+    k = median(row, X)
+    c = row.map(lambda x: sub(x, k), x)
+    total, squares, *rest = row.sum(c, (c, c), *((gw, (gw, c)) if gw else ()))
+    mean = mul(total, 1 / n)
+    r = inverse_root(fma(neg(mean), total, squares), n, eps)
+    h = row.map(lambda c: mul(sub(c, mean), r), c)
+    if gw is None:
+        return h, r
+    gradients, dot = rest
+    return h, r, gradients, mul(fma(neg(mean), gradients, dot), r)
+
+
+# RMSNorm.
+
+
+def make_rms_norm(split, x_type, w_type):
+    if w_type is None:
+        return rms_norm_without_weight(split, x_type), rms_norm_gradient(split, x_type)
+
+    @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), split)
+    def rms_norm(X, W, Y, *, eps=1e-6):
+        row = Row.own(split(X.shape[1]))
+        x, w = row.load(X), row.load(W)
+        r = root_mean_square(row, x, X.shape[1], eps)
+        row.store(Y, row.map(lambda x, w: mul(mul(x, r), w), x, w))
+        ptx.ret()
+
+    return rms_norm, rms_norm_gradients(split, x_type, w_type)
+
+
+def rms_norm_without_weight(split, x_type):
+    @row_kernel((matrix(x_type),), (matrix(x_type),), split)
+    def rms_norm(X, Y, *, eps=1e-6):
+        row = Row.own(split(X.shape[1]))
+        x = row.load(X)
+        r = root_mean_square(row, x, X.shape[1], eps)
+        row.store(Y, row.map(lambda x: mul(x, r), x))
+        ptx.ret()
+
+    return rms_norm
+
+
+def rms_norm_gradients(split, x_type, w_type):
+    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type)
+
+    sums = column_sums(w_type)
+
+    def backward(x, w, g, *, eps=1e-6):
+        kernel, share = looping[is_wide(x)]
+        dx, dw = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0]))
+        return dx, sums(dw)
+
+    return backward
+
+
+def rms_norm_backward_kernel(split, x_type, w_type):
+    @row_kernel((matrix(x_type), columns(w_type), matrix(x_type)), (matrix(x_type), SUMS), split, over_rows=True)
+    def rms_norm_backward(X, W, G, DX, DW, *, eps=1e-6, P):
+        n, m = X.shape[1], ptx.param(u32, "M")
+        row = Row(split(n))
+        dw = row.sums(DW)
+        for _ in row.over(m, P):
+            x, g, w = row.load(X), row.load(G), row.load(W)
+            gw = row.map(mul, g, w)
+            total, dot = row.sum((x, x), (gw, x))
+            r = inverse_root(total, n, eps)
+            row.store(DX, scaled_gradient(row, gw, x, r, dot, n))
+            dw.add(row.map(lambda g, x, r=r: mul(g, mul(x, r)), g, x))
+        dw.store()
+        ptx.ret()
+
+    return rms_norm_backward
+
+
+def rms_norm_gradient(split, x_type):
+    @row_kernel((matrix(x_type), matrix(x_type)), (matrix(x_type),), split)
+    def rms_norm_backward(X, G, DX, *, eps=1e-6):
+        n = X.shape[1]
+        row = Row.own(split(n))
+        x, g = row.load(X), row.load(G)
+        total, dot = row.sum((x, x), (g, x))
+        row.store(DX, scaled_gradient(row, g, x, inverse_root(total, n, eps), dot, n))
+        ptx.ret()
+
+    return rms_norm_backward
+
+
+def scaled_gradient(row: Row, gw, x, r, dot, n: int):
+    """r (gw - x r r dot / n), where dot is the sum of gw x."""
+    pull = mul(mul(mul(dot, r), r), -1 / n)
+    return row.map(lambda gw, x: mul(fma(x, pull, gw), r), gw, x)
+
+
+RMS_NORM = RowFunction("rms_norm", 1, make_rms_norm, eps=1e-6)
+
+
+def rms_norm(x, weight=None, *, eps=1e-6, out=None):
+    """x / sqrt(mean(x x) + eps) * weight over the last dimension, as torch.nn.functional.rms_norm.
+
+    x: f32, f16 or bf16, of any leading dimensions; weight: a vector of the same type, or of f32.  Computed in f32, rounded
+    once.  Differentiable.  `rms_norm(x, w, eps=1e-5)`.
+    """
+    return RMS_NORM((x, weight), out, eps=eps)
+
+
+# RMSNorm of a sum, as in a residual stream.
+
+
+def make_add_rms_norm(split, x_type, residual_type, w_type):
+    matrices = (matrix(x_type), matrix(residual_type))
+
+    @row_kernel((*matrices, columns(w_type)), matrices, split)
+    def add_rms_norm(X, R, W, Y, S, *, eps=1e-6):
+        row = Row.own(split(X.shape[1]))
+        x, residual, w = row.load(X), row.load(R), row.load(W)
+        s = row.rounded(row.map(add, x, residual), residual_type)
+        row.store(S, s)
+        r = root_mean_square(row, s, X.shape[1], eps)
+        row.store(Y, row.map(lambda s, w: mul(mul(s, r), w), s, w))
+        ptx.ret()
+
+    looping = looping_kernels(add_rms_norm_backward_kernel, split, x_type, residual_type, w_type)
+
+    sums = column_sums(w_type)
+
+    def backward(x, residual, w, g, gs, *, eps=1e-6):
+        kernel, share = looping[is_wide(x)]
+        dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=share(x.shape[1]).workers(x.shape[0]))
+        return dx, dr, sums(dw)
+
+    return add_rms_norm, backward
+
+
+def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
+    """The gradients of x and of the residual are one, in the type of each."""
+    matrices = (matrix(x_type), matrix(residual_type))
+
+    @row_kernel((*matrices, columns(w_type), *matrices), (*matrices, SUMS), split, over_rows=True)
+    def add_rms_norm_backward(X, R, W, G, GS, DX, DR, DW, *, eps=1e-6, P):
+        n, m = X.shape[1], ptx.param(u32, "M")
+        row = Row(split(n))
+        dw = row.sums(DW)
+        for _ in row.over(m, P):
+            x, residual, w, g, gs = (row.load(each) for each in (X, R, W, G, GS))
+            s = row.rounded(row.map(add, x, residual), residual_type)
+            gw = row.map(mul, g, w)
+            total, dot = row.sum((s, s), (gw, s))
+            r = inverse_root(total, n, eps)
+            ds = row.map(add, scaled_gradient(row, gw, s, r, dot, n), gs)
+            row.store(DX, ds)
+            row.store(DR, ds)
+            dw.add(row.map(lambda g, s, r=r: mul(g, mul(s, r)), g, s))
+        dw.store()
+        ptx.ret()
+
+    return add_rms_norm_backward
+
+
+ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, eps=1e-6)
+
+
+def add_rms_norm(x, residual, weight, *, eps=1e-6):
+    """(rms_norm(s, weight), s) of s = x + residual, rounded to the residual's type: one pass over memory instead of two.
+    Differentiable."""
+    return ADD_RMS_NORM((x, residual, weight), eps=eps)
+
+
+# LayerNorm.
+
+
+def make_layer_norm(split, x_type, w_type, b_type):
+    if w_type is None:
+        return layer_norm_without_weight(split, x_type), layer_norm_gradient(split, x_type)
+
+    @row_kernel((matrix(x_type), columns(w_type), columns(b_type)), (matrix(x_type),), split)
+    def layer_norm(X, W, B, Y, *, eps=1e-5):
+        row = Row.own(split(X.shape[1]))
+        x, w, b = row.load(X), row.load(W), row.load(B)
+        h, _ = centred(row, X, x, eps)
+        row.store(Y, row.map(fma, h, w, b))
+        ptx.ret()
+
+    return layer_norm, layer_norm_gradients(split, x_type, w_type, b_type)
+
+
+def layer_norm_without_weight(split, x_type):
+    @row_kernel((matrix(x_type),), (matrix(x_type),), split)
+    def layer_norm(X, Y, *, eps=1e-5):
+        row = Row.own(split(X.shape[1]))
+        row.store(Y, centred(row, X, row.load(X), eps)[0])
+        ptx.ret()
+
+    return layer_norm
+
+
+def layer_norm_gradients(split, x_type, w_type, b_type):
+    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type)
+
+    w_sums, b_sums = column_sums(w_type), column_sums(b_type)
+
+    def backward(x, w, b, g, *, eps=1e-5):
+        kernel, share = looping[is_wide(x)]
+        dx, dw, db = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0]))
+        return dx, w_sums(dw), b_sums(db)
+
+    return backward
+
+
+def layer_norm_backward_kernel(split, x_type, w_type):
+    @row_kernel((matrix(x_type), columns(w_type), matrix(x_type)), (matrix(x_type), SUMS, SUMS), split, over_rows=True)
+    def layer_norm_backward(X, W, G, DX, DW, DB, *, eps=1e-5, P):
+        n, m = X.shape[1], ptx.param(u32, "M")
+        row = Row(split(n))
+        dw, db = row.sums(DW), row.sums(DB)
+        for _ in row.over(m, P):
+            x, g, w = row.load(X), row.load(G), row.load(W)
+            gw = row.map(mul, g, w)
+            h, *sums = centred(row, X, x, eps, gw)
+            row.store(DX, centred_gradient(row, gw, h, *sums))
+            dw.add(row.map(mul, g, h))
+            db.add(g)
+        dw.store()
+        db.store()
+        ptx.ret()
+
+    return layer_norm_backward
+
+
+def layer_norm_gradient(split, x_type):
+    @row_kernel((matrix(x_type), matrix(x_type)), (matrix(x_type),), split)
+    def layer_norm_backward(X, G, DX, *, eps=1e-5):
+        row = Row.own(split(X.shape[1]))
+        x, g = row.load(X), row.load(G)
+        h, *sums = centred(row, X, x, eps, g)
+        row.store(DX, centred_gradient(row, g, h, *sums))
+        ptx.ret()
+
+    return layer_norm_backward
+
+
+def centred_gradient(row: Row, gw, h, r, total, dot):
+    """r (gw - total / n - h dot / n), where total is the sum of gw and dot that of gw h."""
+    mean, pull = mul(total, -1 / row.split.n), mul(dot, -1 / row.split.n)
+    return row.map(lambda gw, h: mul(fma(h, pull, add(gw, mean)), r), gw, h)
+
+
+LAYER_NORM = RowFunction("layer_norm", 1, make_layer_norm, eps=1e-5)
+
+
+def layer_norm(x, weight=None, bias=None, *, eps=1e-5, out=None):
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimension, as torch.nn.functional.layer_norm.
+
+    x: f32, f16 or bf16, of any leading dimensions; weight and bias: vectors, both or none.  Computed in f32, rounded once.
+    Differentiable.
+    """
+    if (weight is None) != (bias is None):
+        raise TypeError("layer_norm takes weight and bias, or neither")
+    return LAYER_NORM((x, weight, bias), out, eps=eps)

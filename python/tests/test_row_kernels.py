@@ -1,0 +1,226 @@
+"""The kernels over rows against float64: on the simulator, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from pyptx import kernels  # noqa: E402
+from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+
+F = torch.nn.functional
+TYPES = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
+devices = pytest.mark.parametrize("device", ["cpu", GPU])
+types = pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+
+
+def add_rms_norm(x, residual, w):
+    s = x + residual
+    return F.rms_norm(s, w.shape, w, 1e-6), s
+
+
+# Name: (ours, torch's, matrices, vectors)
+FUNCTIONS = {
+    "rms_norm": (kernels.rms_norm, lambda x, w: F.rms_norm(x, w.shape, w, 1e-6), 1, 1),
+    "rms_norm_alone": (kernels.rms_norm, lambda x: F.rms_norm(x, x.shape[-1:], None, 1e-6), 1, 0),
+    "layer_norm": (kernels.layer_norm, lambda x, w, b: F.layer_norm(x, w.shape, w, b), 1, 2),
+    "layer_norm_alone": (kernels.layer_norm, lambda x: F.layer_norm(x, x.shape[-1:]), 1, 0),
+    "add_rms_norm": (kernels.add_rms_norm, add_rms_norm, 2, 1),
+    "softmax": (kernels.softmax, lambda x: x.softmax(-1), 1, 0),
+    "log_softmax": (kernels.log_softmax, lambda x: x.log_softmax(-1), 1, 0),
+    "swiglu": (kernels.swiglu, lambda gate, up: F.silu(gate) * up, 2, 0),
+    "geglu": (kernels.geglu, lambda gate, up: F.gelu(gate) * up, 2, 0),
+}
+functions = pytest.mark.parametrize("name", FUNCTIONS)
+
+
+def tensors(name, shape, dtype, device, seed=0):
+    _, _, matrices, vectors = FUNCTIONS[name]
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    sizes = [shape] * matrices + [shape[-1:]] * vectors
+    return [torch.randn(size, generator=generator).to(device, dtype).requires_grad_() for size in sizes]
+
+
+def distance(got, wanted) -> float:
+    return float((got.detach().double() - wanted).norm() / wanted.norm().clamp_min(1e-9))
+
+
+def compare(name, given, tolerance):
+    ours, theirs, *_ = FUNCTIONS[name]
+    exact = [each.detach().double().requires_grad_() for each in given]
+    got, wanted = ours(*given), theirs(*exact)
+    got, wanted = (each if isinstance(each, tuple) else (each,) for each in (got, wanted))
+    torch.manual_seed(len(given))
+    pulls = [torch.randn_like(each) for each in got]
+    gradients = torch.autograd.grad(got, given, pulls)
+    expected = torch.autograd.grad(wanted, exact, [pull.double() for pull in pulls])
+    for a, b in zip((*got, *gradients), (*wanted, *expected), strict=True):
+        assert distance(a, b.detach()) < tolerance
+        assert a.shape == b.shape
+
+
+@devices
+@types
+@functions
+@pytest.mark.parametrize("n", [31, 64, 1000, 2056])
+def test_against_float64(name, n, dtype, device):
+    compare(name, tensors(name, (5, n), dtype, device), TYPES[dtype])
+
+
+@devices
+@functions
+def test_rows_that_do_not_fit_in_registers(name, device):
+    compare(name, tensors(name, (2, 40008), torch.bfloat16, device), TYPES[torch.bfloat16])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
+@types
+@functions
+@pytest.mark.parametrize("shape", [(300, 8192), (40, 16384), (30, 65536), (3, 262144), (20, 50257), (3, 8), (1, 20000)])
+def test_long_rows(name, shape, dtype):
+    subnormal = name == "softmax" and dtype is torch.float16 and shape[1] > 16384
+    compare(name, tensors(name, shape, dtype, "cuda"), 0.1 if subnormal else 2 * TYPES[dtype])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    name=st.sampled_from(list(FUNCTIONS)),
+    shape=st.lists(st.integers(1, 4), max_size=3).flatmap(lambda lead: st.integers(16, 700).map(lambda n: (*lead, n))),
+    dtype=st.sampled_from(list(TYPES)),
+)
+def test_any_shape(name, shape, dtype):
+    compare(name, tensors(name, shape, dtype, "cpu"), 10 * TYPES[dtype])
+
+
+@devices
+def test_far_from_zero_and_with_an_outlier(device):
+    x = torch.randn(4, 4096, device=device) + 1000
+    assert distance(kernels.layer_norm(x), F.layer_norm(x.double(), (4096,))) < 3e-5
+    x = torch.randn(4, 4096, device=device)
+    x[:, 0] = 1e4
+    assert distance(kernels.layer_norm(x), F.layer_norm(x.double(), (4096,))) < 3e-6
+
+
+@devices
+def test_softmax_of_infinities(device):
+    inf = torch.inf
+    x = torch.tensor([[1.0, -inf, 1.0], [-inf, -inf, -inf], [inf, 0.0, 1.0], [torch.nan, 0.0, 1.0]], device=device)
+    torch.testing.assert_close(kernels.softmax(x), x.softmax(-1), equal_nan=True)
+    torch.testing.assert_close(kernels.log_softmax(x), x.log_softmax(-1), equal_nan=True)
+
+
+@devices
+@types
+@pytest.mark.parametrize("n", [10, 1000, 40008])
+@pytest.mark.parametrize("index", [torch.int64, torch.int32])
+def test_cross_entropy(n, dtype, index, device):
+    x = torch.randn(3, 2, n, generator=torch.Generator().manual_seed(n)).to(device, dtype).requires_grad_()
+    target = torch.tensor([[0, n - 1], [-100, 5], [3, 7]], device=device)
+    for reduction in ("mean", "sum", "none"):
+        exact = x.detach().double().requires_grad_()
+        got = kernels.cross_entropy(x, target.to(index), reduction=reduction)
+        wanted = F.cross_entropy(exact.view(-1, n), target.view(-1), reduction=reduction)
+        assert got.dtype is torch.float32 and distance(got.flatten(), wanted.detach().flatten()) < 1e-5
+        ours, theirs = torch.autograd.grad(got.sum(), x)[0], torch.autograd.grad(wanted.sum(), exact)[0]
+        assert distance(ours, theirs) < TYPES[dtype]
+    with pytest.raises(ValueError, match="reduction is mean, sum or none, not 'max'"):
+        kernels.cross_entropy(x, target, reduction="max")
+
+
+@devices
+def test_masked_logits(device):
+    x = torch.randn(2, 40008, device=device)
+    x[0, :39000] = -torch.inf  # whole threads see nothing else at first
+    target = torch.tensor([39500, 1], device=device)
+    torch.testing.assert_close(kernels.cross_entropy(x, target), F.cross_entropy(x, target))
+
+
+@devices
+def test_weights_of_another_type(device):
+    x, w = torch.randn(4, 256, device=device).bfloat16(), torch.randn(256, device=device)
+    assert distance(kernels.rms_norm(x, w), F.rms_norm(x.double(), (256,), w.double(), 1e-6)) < 5e-3
+
+
+@devices
+def test_any_strides_and_out(device):
+    x, w = torch.randn(6, 10, 64, device=device), torch.randn(64, device=device)
+    wanted = F.rms_norm(x, (64,), w, 1e-6)
+    torch.testing.assert_close(kernels.rms_norm(x.transpose(0, 1), w), wanted.transpose(0, 1))
+    torch.testing.assert_close(kernels.rms_norm(x[:, ::2], w), wanted[:, ::2])
+    flat = torch.randn(1 + 640, device=device)[1:].view(10, 64)  # 4 bytes off
+    torch.testing.assert_close(kernels.rms_norm(flat, w), F.rms_norm(flat, (64,), w, 1e-6))
+    out = torch.empty_like(x)
+    assert kernels.rms_norm(x, w, out=out) is out
+    torch.testing.assert_close(out, wanted)
+
+
+@devices
+@functions
+def test_compiled(name, device):
+    torch.compiler.reset()
+    ours, _, *_ = FUNCTIONS[name]
+    compiled = torch.compile(ours, fullgraph=True, backend="aot_eager" if device == "cpu" else "inductor")
+    for rows in (3, 4, 5):
+        given = tensors(name, (rows, 64), torch.float32, device)
+        torch.testing.assert_close(compiled(*given), ours(*given))
+    given = tensors(name, (2, 3, 64), torch.float32, device)
+    result = compiled(*given)
+    pulls = torch.autograd.grad(sum(each.sum() for each in (result if isinstance(result, tuple) else (result,))), given)
+    assert all(pull.shape == each.shape for pull, each in zip(pulls, given, strict=True))
+
+
+@devices
+def test_vmap(device):
+    x, w = torch.randn(3, 4, 64, device=device), torch.randn(64, device=device)
+    torch.testing.assert_close(torch.vmap(kernels.rms_norm, (0, None))(x, w), kernels.rms_norm(x, w))
+    torch.testing.assert_close(torch.vmap(kernels.softmax)(x), kernels.softmax(x))
+
+
+def test_of_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    x = jax.random.normal(jax.random.key(0), (2, 3, 100))
+    np.testing.assert_allclose(kernels.softmax(x), jax.nn.softmax(x), rtol=1e-5, atol=1e-6)
+    ours, theirs = (
+        jax.jit(jax.grad(lambda x, f=f: (f(x) ** 2).sum()))(x) for f in (kernels.log_softmax, jax.nn.log_softmax)
+    )
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_of_numpy():
+    x = np.random.default_rng(0).standard_normal((4, 6, 64), dtype=np.float32)
+    np.testing.assert_allclose(
+        kernels.softmax(x[:, ::2]), torch.from_numpy(x[:, ::2].copy()).softmax(-1), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_refusals():
+    x = torch.randn(4, 8)
+    with pytest.raises(
+        LaunchTypeError, match="rms_norm: argument 1 is of float64; legal are float32, float16, bfloat16"
+    ):
+        kernels.rms_norm(x.double())
+    with pytest.raises(LaunchValueError, match="dimension 'N': 8 and 4"):
+        kernels.rms_norm(x, torch.ones(4))
+    with pytest.raises(TypeError, match="weight and bias, or neither"):
+        kernels.layer_norm(x, torch.ones(8))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
+@functions
+def test_the_same_bits_every_time(name):
+    given = tensors(name, (2000, 4096), torch.bfloat16, "cuda")
+    first = None
+    for _ in range(20):
+        results = FUNCTIONS[name][0](*given)
+        results = results if isinstance(results, tuple) else (results,)
+        now = (*results, *torch.autograd.grad([each.float().sum() for each in results], given))
+        first = first or now
+        assert all(torch.equal(a, b) for a, b in zip(first, now, strict=True))
