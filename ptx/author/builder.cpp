@@ -105,8 +105,6 @@ bool spell(ir::Operand& number, isa::Type type) {
   return in_range(number, type);
 }
 
-bool takes_values(const isa::Mnemonic& mnemonic) { return mnemonic.opcode == "mov" || mnemonic.opcode == "cvta"; }
-
 bool is_hidden(const Builder::State& s, ir::RegisterId id) {
   return std::any_of(s.blocks.begin(), s.blocks.end(), [&](const auto& block) { return block.hidden.contains(id); });
 }
@@ -130,7 +128,7 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   make_room(f.instructions);
   // An element by a number is an address, but where an instruction takes an address as a value. Its base is a child.
   for (const Operand& o : operands) {
-    if (o.literal != Operand::Literal::element || takes_values(*mnemonic)) continue;
+    if (o.literal != Operand::Literal::element || mnemonic->is(isa::Trait::element_addresses)) continue;
     f.operands.push_back(o.ir);
     f.operands.back().value = 0;
   }
@@ -146,7 +144,7 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
     f.operands.push_back(o.ir);
     ir::Operand& put = f.operands.back();
     if (o.literal == Operand::Literal::element) {
-      if (takes_values(*mnemonic)) continue;
+      if (mnemonic->is(isa::Trait::element_addresses)) continue;
       put.kind = ir::Operand::Kind::address;
       put.id = base++;
       put.child_count = 1;
@@ -318,6 +316,9 @@ Address Builder::address(const Operand& base, std::int64_t offset) {
       made.offset += made.base.value;
       made.base.value = 0;
       break;
+    case Kind::element:
+      if (offset != 0) refuse(Code::bad_operand, "an element that a register chooses, a[r], takes no offset in bytes");
+      break;
     case Kind::integer: break;
     default: refuse(Code::bad_operand, "an address is formed of a register, a symbol or a number");
   }
@@ -370,17 +371,45 @@ void Builder::directive(std::string_view text) {
 
 namespace {
 
+// Text as if it stood in a module, or in a body; refused at the author's line, with the line of the text where that has
+// several.
 ir::Module lowered(const Builder& b, std::string_view text, bool in_body) {
-  const syntax::Parsed parsed = syntax::parse(
-      cat(".version 9.4\n.target sm_90a\n", in_body ? ".entry k()\n{\n" : "", text, in_body ? "\n}\n" : "\n"));
+  constexpr std::string_view module = ".version 9.4\n.target sm_90a\n", body = ".entry k()\n{\n";
+  const syntax::Parsed parsed = syntax::parse(cat(module, in_body ? body : "", text, in_body ? "\n}\n" : "\n"));
   ir::Lowered made = ir::lower(parsed.tree);
+  const bool lines = text.find('\n') != text.npos;
   for (const auto& found : {parsed.diagnostics, made.diagnostics}) {
-    if (has_error(found)) b.refuse(found.front().code, cat('`', text, "`: ", found.front().message));
+    if (!has_error(found)) continue;
+    const std::uint32_t above = in_body ? 4 : 2, line = found.front().place.line;
+    const std::string where =
+        lines ? cat("line ", line > above ? line - above : 1, " of the text") : cat('`', text, '`');
+    b.refuse(found.front().code, cat(where, ": ", found.front().message));
   }
   return std::move(made.module);
 }
 
 }  // namespace
+
+void Builder::text(std::string_view statements) {
+  lowered(*this, statements, true);
+  state_->draft->has_text = true;
+  constexpr std::string_view blanks = " \t\r";
+  while (!statements.empty()) {
+    const std::size_t end = std::min(statements.find('\n'), statements.size());
+    std::string_view line = statements.substr(0, end);
+    statements.remove_prefix(std::min(end + 1, statements.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
+    line = line.substr(0, line.find_last_not_of(blanks) + 1);
+    if (line.empty()) continue;
+    constexpr std::string_view tables[] = {".branchtargets", ".calltargets", ".callprototype"};
+    if (std::any_of(std::begin(tables), std::end(tables), [&](auto word) { return line.find(word) != line.npos; }))
+      table(line);
+    else if (line.back() == ':' && line.find_first_of(" \t/;") == line.npos)
+      label(line.substr(0, line.size() - 1));
+    else
+      directive(line);
+  }
+}
 
 void Builder::table(std::string_view text) {
   State& s = *state_;
@@ -399,6 +428,10 @@ void Builder::declare(std::string_view text) {
   ir::Module module = lowered(*this, text, false);
   if (module.functions.empty() || module.functions.size() != module.items.size())
     refuse(Code::bad_argument, cat('`', text, "` declares no function"));
+  for (const ir::Function& f : module.functions)
+    if (!f.declaration)
+      refuse(Code::bad_argument,
+             cat("`", f.name.view(), "` has a body; functions are declared here: module_text takes it"));
   take(std::move(module));
 }
 
@@ -411,10 +444,6 @@ void Builder::module_text(std::string_view text) {
 void Builder::take(ir::Module module) {
   using Kind = ir::Module::Item::Kind;
   Draft& draft = *state_->draft;
-  for (const ir::Function& f : module.functions) {
-    if (!f.declaration)
-      refuse(Code::bad_argument, cat("`", f.name.view(), "` has a body; functions are declared here"));
-  }
   for (const ir::Module::Item& item : module.items) {
     if (item.kind == Kind::variable) {
       draft.names.insert(module.variables[item.index].name);
@@ -422,7 +451,10 @@ void Builder::take(ir::Module module) {
     } else if (item.kind == Kind::function) {
       ir::Function& f = module.functions[item.index];
       f.place = place_;
-      draft.names.insert(f.name);
+      for (ir::Statement& s : f.body) s.place = place_;
+      draft.has_text |= !f.declaration;
+      if (!draft.names.insert(f.name).second && !f.declaration && draft.defines(f.name))
+        refuse(Code::duplicate_name, cat('`', f.name.view(), "` is declared already in this module"));
       draft.add(std::move(f));
     } else if (std::string& found = module.texts[item.index]; found.starts_with(".section")) {
       draft.sections.push_back(std::move(found));
@@ -489,6 +521,25 @@ Built Builder::finish() {
   return built;
 }
 
+namespace {
+
+// A module with text of the author's own is judged as it is printed; what is found has the author's lines.
+void judge_text(const ir::Module& module) {
+  std::vector<Place> lines;
+  ir::Lowered lowered = ir::lower(syntax::parse(ir::emit(module, {}, &lines)).tree);
+  Diagnostics why = check::check(lowered.module);
+  for (Diagnostic& diagnostic : why)
+    if (diagnostic.place.line < lines.size()) diagnostic.place = lines[diagnostic.place.line];
+  if (has_error(why)) throw Refused(std::move(why));
+}
+
+}  // namespace
+
+bool Draft::defines(Name name) const {
+  return std::any_of(module.functions.begin(), module.functions.end(),
+                     [&](const ir::Function& f) { return f.name == name && !f.declaration; });
+}
+
 void Draft::finish(Built& built) {
   for (std::string& text : sections) add(std::move(text), {});
   for (const auto& [name, function] : functions) {
@@ -501,6 +552,7 @@ void Draft::finish(Built& built) {
   built.module = std::move(module);
   Diagnostics found = check::check(built.module, true);  // names, labels, flow
   if (has_error(found)) throw Refused(std::move(found));
+  if (has_text) judge_text(built.module);
   built.notes = std::move(notes);
   for (Diagnostic& note : found)
     if (note.code != Code::assembler_only) built.notes.push_back(std::move(note));  // those are there already

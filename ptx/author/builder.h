@@ -50,7 +50,7 @@ struct Draft;
 class Builder {
  public:
   explicit Builder(Options options);
-  Builder(Options options, std::shared_ptr<Draft> module);  // one of several kernels of a module (module.h)
+  Builder(Options options, std::shared_ptr<Draft> module);  // one of several kernels of a module (kernel.h)
   Builder(const Function& function, Builder& caller);       // the body of a function; see function.h
   ~Builder();
   Builder(const Builder&) = delete;
@@ -115,8 +115,11 @@ class Builder {
   // and in front of the kernel, ".extern .func f (.param .b32 x);".
   void table(std::string_view text);
   void declare(std::string_view text);
-  // Anything else of a module as text: variables, `.pragma "x";`, `.alias f, g;`, `.file 1 "a.py"`; debug sections,
-  // which go to the end of the module.
+  // Statements as text, a line each: labels and tables are the builder's too, the rest is printed as it stands. A
+  // module with such text is judged again by finish(), as it is printed.
+  void text(std::string_view statements);
+  // Anything else of a module as text: functions with their bodies, variables, `.pragma "x";`, `.alias f, g;`,
+  // `.file 1 "a.py"`; debug sections, which go to the end of the module.
   void module_text(std::string_view text);
   void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);  // .loc
   void file(std::uint32_t index, std::string_view name);                        // .file, before the kernel

@@ -31,8 +31,21 @@ struct Writer {
   void operand_if(const std::optional<Operand>& given) {
     if (given) operands.push_back(*given);
   }
-  void map_at(const Operand& map, const Coordinates& coordinates) {
-    operands.push_back(builder.coordinates(builder.address(map), coordinates.at));
+  // [map, {coordinates}]; with what takes the place of the map's own address, sizes and strides: [map, address,
+  // {sizes}, {strides}, upper, {coordinates}].
+  void map_at(const Operand& map, const Coordinates& coordinates, const auto& options) {
+    std::vector<Operand> parts{Operand(builder.address(map).base)};
+    if (options.override_address) parts.push_back(*options.override_address);
+    if (options.override_sizes) parts.push_back(builder.vector(options.override_sizes->at));
+    if (options.override_strides) parts.push_back(builder.vector(options.override_strides->at));
+    if (options.override_strides_upper) parts.push_back(*options.override_strides_upper);
+    parts.push_back(builder.vector(coordinates.at));
+    operands.push_back(builder.bracket(parts));
+  }
+  // The modifiers of that, behind the others.
+  void overrides(const auto& options) {
+    if (options.override_address) text << ".override::global_address";
+    if (options.override_sizes) text << ".override::global_dim" << (options.override_strides ? "_stride" : "");
   }
   void offsets_if(const std::optional<Coordinates>& offsets) {
     if (offsets) operands.push_back(builder.vector(offsets->at));
@@ -42,7 +55,8 @@ struct Writer {
     modifier(options.mode);
     text << ".bulk_group";
     if (options.cache_hint) text << ".L2::cache_hint";
-    map_at(map, coordinates);
+    overrides(options);
+    map_at(map, coordinates, options);
     operands.push_back(from);
     operand_if(options.cache_hint);
     emit(options.pred);
@@ -60,11 +74,13 @@ void load(Builder& b, const Address& dst, const Operand& src, const Coordinates&
   w.text << ".global";
   w.modifier(o.mode);
   w.text << ".mbarrier::complete_tx::bytes";
-  if (o.multicast_mask) w.text << ".multicast::cluster";
+  w.modifier(o.report);
+  if (o.multicast_mask) w.text << ".multicast::cluster" << (o.override_address ? "::32b" : "");
   w.modifier(o.cta_group);
   if (o.cache_hint) w.text << ".L2::cache_hint";
+  w.overrides(o);
   w.operands.push_back(dst);
-  w.map_at(src, coord);
+  w.map_at(src, coord, o);
   w.operands.push_back(mbar.address());
   w.offsets_if(o.offsets);
   w.operand_if(o.multicast_mask);
@@ -90,7 +106,8 @@ void prefetch(Builder& b, const Operand& src, const Coordinates& coord, const op
   w.text << "cp.async.bulk.prefetch.tensor." << rank(b, coord, o.mode) << ".L2.global";
   w.modifier(o.mode);
   if (o.cache_hint) w.text << ".L2::cache_hint";
-  w.map_at(src, coord);
+  w.overrides(o);
+  w.map_at(src, coord, o);
   w.offsets_if(o.offsets);
   w.operand_if(o.cache_hint);
   w.emit(o.pred);

@@ -80,17 +80,17 @@ Results Callable::call(std::initializer_list<Argument> arguments, const std::sou
 }
 
 Module::Module(std::string target, isa::Version version)
-    : draft_(draft_of({.target = std::move(target), .version = version})) {}
+    : options_{.target = std::move(target), .version = version}, draft_(draft_of(options_)) {}
 Module::~Module() = default;
 
-void Module::kernel(Options options, const std::function<void(Kernel&)>& body, std::source_location at) {
+Built Module::kernel(Options options, const std::function<void(Kernel&)>& body, std::source_location at) {
   options.place = place_of(at);
-  options.target = draft_->module.target;
-  options.version = draft_->module.version;
+  options.target = options_.target;
+  options.version = options_.version;
   Kernel made(std::move(options), draft_);
   const Writing restore(made);
   body(made);
-  made.finish();
+  return made.finish();
 }
 
 Built Module::finish() {

@@ -286,12 +286,16 @@ class Module {
  public:
   explicit Module(std::string target = "sm_90a", isa::Version version = {});
   ~Module();
-  // Each kernel's target and version are the module's.
-  void kernel(Options options, const std::function<void(Kernel&)>& body,
-              std::source_location at = std::source_location::current());
+  // Each kernel's target and version are the module's. What is returned says what a launch of it needs; the module of
+  // it is empty, finish() has that.
+  Built kernel(Options options, const std::function<void(Kernel&)>& body,
+               std::source_location at = std::source_location::current());
   Built finish();  // checks all of it
+  const Options& options() const { return options_; }
+  const std::shared_ptr<Draft>& draft() const { return draft_; }  // for a Builder of one of its kernels
 
  private:
+  Options options_;
   std::shared_ptr<Draft> draft_;
 };
 

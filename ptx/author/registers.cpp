@@ -6,26 +6,12 @@
 #include "ptx/author/builder.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
+#include "ptx/ir/lower.h"
 
 namespace ptx::author {
 namespace {
 
-// Prefix of scalar() and array(), and of alloc(). Types without a row of their own go by their width.
-struct Prefix {
-  isa::Type type;
-  const char *plain, *alloc;
-};
-constexpr Prefix prefixes[] = {
-    {isa::Type::pred, "%p", "%ap"},   {isa::Type::b16, "%rs", "%ah"},       {isa::Type::u16, "%rs", "%au16"},
-    {isa::Type::s16, "%rs", "%as16"}, {isa::Type::b32, "%r", "%ar"},        {isa::Type::u32, "%r", "%au"},
-    {isa::Type::s32, "%r", "%as"},    {isa::Type::b64, "%rd", "%ad"},       {isa::Type::u64, "%rd", "%aud"},
-    {isa::Type::s64, "%rd", "%asd"},  {isa::Type::b128, "%rq", "%aq"},      {isa::Type::f16, "%h", "%af16"},
-    {isa::Type::bf16, "%h", "%abf"},  {isa::Type::f16x2, "%hh", "%af16x2"}, {isa::Type::bf16x2, "%hh", "%abfx2"},
-    {isa::Type::f32, "%f", "%af"},    {isa::Type::tf32, "%f", "%atf"},      {isa::Type::f64, "%fd", "%afd"},
-    {isa::Type::e4m3, "%b", "%ae4"},  {isa::Type::e5m2, "%b", "%ae5"},      {isa::Type::b8, "%r", "%ab"},
-    {isa::Type::u8, "%r", "%au8"},    {isa::Type::s8, "%r", "%as8"},
-};
-
+// Prefixes of scalar() and array(), and of alloc().
 struct Names {
   Name plain, alloc;
 };
@@ -33,15 +19,14 @@ struct Names {
 Names names_of(isa::Type type) {
   static const auto table = [] {
     std::array<Names, std::size(isa::type_table)> made;
-    for (const Prefix& p : prefixes) made[static_cast<std::size_t>(p.type)] = {Name(p.plain), Name(p.alloc)};
+    std::size_t next = 1;
+#define TYPE(name, bits, kind, declarable, prefix, other) made[next++] = {Name(prefix), Name(other)};
+#include "ptx/isa/types.def"
+#undef TYPE
     for (std::size_t i = 1; i < made.size(); ++i) {
       if (!made[i].plain.empty()) continue;
-      const int bits = isa::type_table[i].bits;
-      const isa::Type like = bits == 64   ? isa::Type::b64
-                             : bits == 32 ? isa::Type::b32
-                             : bits == 16 ? isa::Type::b16
-                                          : isa::Type::b8;
-      made[i] = made[static_cast<std::size_t>(like)];
+      const auto like = isa::type_named(cat('b', std::max<int>(8, isa::type_table[i].bits)));
+      made[i] = made[static_cast<std::size_t>(like.value_or(isa::Type::b8))];
     }
     return made;
   }();
@@ -274,11 +259,15 @@ void Builder::add_pointer(std::string_view name) {
   add_parameter(std::move(v));
 }
 
-// base[.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]
+// base[.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]; or texref, samplerref, surfref.
 void Builder::add_raw(std::string_view type, std::string_view name) {
   ir::Variable v;
   v.space = isa::Space::param;
   v.name = Name(name);
+  if (ir::is_opaque(type)) {
+    v.opaque = type;
+    return add_parameter(std::move(v));
+  }
   std::uint32_t pointer_align = 0;
   bool pointer = false;
   std::string space;

@@ -96,7 +96,11 @@ struct Cursor {
     const auto in_word = [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     };
-    while (in_word(peek()) || (colons && peek() == ':' && (peek(1) == ':' || text[at - 1] == ':'))) ++at;
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    const auto colon = [&] {  // shared::cta, sp::2:4
+      return peek() == ':' && (peek(1) == ':' || text[at - 1] == ':' || (digit(text[at - 1]) && digit(peek(1))));
+    };
+    while (in_word(peek()) || (colons && colon())) ++at;
     if (at == from) throw "template: a word was expected";
     return text.substr(from, at - from);
   }

@@ -80,6 +80,10 @@ Operand::Operand(const Pair& pair) {
 }
 
 Operand::Operand(const Address& address) {
+  if (address.base.kind == ir::Operand::Kind::element) {  // a[r], which has brackets of its own
+    *this = Operand(address.base, address.builder);
+    return;
+  }
   *this = address.builder->vector({Operand(address.base)});
   ir.kind = ir::Operand::Kind::address;
   ir.value = address.offset;

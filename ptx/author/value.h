@@ -88,6 +88,7 @@ struct Operand {
   isa::Type type = isa::Type::none;  // of a register
   Literal literal =
       Literal::none;  // a number that the instruction's type has yet to spell; a real one as the bits of a double
+  std::uint8_t indices = 0;  // of an element: how many of the array's dimensions have an index
 
   Operand() = default;
   Operand(const Reg& reg);

@@ -221,35 +221,93 @@ std::uint32_t Variable::element_bytes() const {
   return static_cast<std::uint32_t>(isa::info(declared_type(type)).bits) / 8 * vector;
 }
 
-Operand Variable::at(Builder& b, std::int64_t i) const {
-  if (dims.size() != 1)
-    b.refuse(Code::bad_argument, cat("`", name.view(), "` has ", dims.size(),
-                                     " dimensions; an element by one index is of "
-                                     "an array of one dimension: form the address, `addr(a, bytes)`"));
-  if (i < 0 || (dims[0] >= 0 && i >= dims[0]))
-    b.refuse(Code::index_range, cat("element ", i, " of `", name.view(), "`, which has ", dims[0]));
-  Operand o = *this;
+namespace {
+
+// An array whose first dimensions have an index: `before` bytes from its beginning.
+struct Row {
+  Name name;
+  std::span<const std::int64_t> dims;
+  std::int64_t element = 0, before = 0;  // bytes
+  std::uint8_t indices = 0;
+
+  std::int64_t stride() const {
+    std::int64_t bytes = element;
+    for (std::size_t d = indices + 1u; d < dims.size(); ++d) bytes *= dims[d];
+    return bytes;
+  }
+};
+
+void refuse_index(Builder& b, const Row& row) {
+  if (row.indices < row.dims.size()) return;
+  b.refuse(Code::bad_argument,
+           cat("`", row.name.view(), "` has ", row.dims.size(), " dimensions; this is one index too many"));
+}
+
+Operand choose(Builder& b, const Row& row, std::int64_t i) {
+  refuse_index(b, row);
+  const std::int64_t size = row.dims[row.indices];
+  if (i < 0 || (size >= 0 && i >= size))
+    b.refuse(Code::index_range, cat("element ", i, " of `", row.name.view(), "`, which has ", size));
+  Operand o;
+  o.ir.kind = ir::Operand::Kind::symbol;
+  o.ir.id = row.name.id();
+  o.ir.value = row.before + i * row.stride();
   o.builder = &b;
   o.literal = Operand::Literal::element;
-  o.ir.value = i * element_bytes();
+  o.indices = row.indices + 1;
   return o;
 }
 
-Operand Variable::at(Builder& b, const Reg& i, std::int64_t added) const {
-  if (dims.size() != 1)
-    b.refuse(Code::bad_argument, cat("`", name.view(), "` has ", dims.size(),
-                                     " dimensions; an element by one index is of "
-                                     "an array of one dimension"));
+Operand choose(Builder& b, const Row& row, const Reg& i, std::int64_t added) {
+  refuse_index(b, row);
+  if (row.indices + 1u != row.dims.size())
+    b.refuse(Code::bad_argument, cat("`", row.name.view(), "` has ", row.dims.size(),
+                                     " dimensions; only the last index may be a register: compute the address of the "
+                                     "row, and use addr(row, bytes)"));
   if (i.builder != &b) b.refuse(Code::foreign_register, "an index is a register of another kernel");
   if (i.special || integer_bits(i.type) != 32)
     b.refuse(Code::bad_operand, cat("an index is a number or a 32-bit integer register, not ", i.name(), " of type .",
                                     isa::info(i.type).name));
-  const Operand parts[] = {*this, i};
+  Operand name;
+  name.ir.kind = ir::Operand::Kind::symbol;
+  name.ir.id = row.name.id();
+  const Operand parts[] = {name, i};
   Operand made = b.vector(parts);
   made.type = Type::none;
   made.ir.kind = ir::Operand::Kind::element;
-  made.ir.value = added;
+  made.ir.value = row.before / row.element + added;
   return made;
+}
+
+}  // namespace
+
+Operand Variable::at(Builder& b, std::int64_t i) const { return choose(b, {name, dims, element_bytes()}, i); }
+
+Operand Variable::at(Builder& b, const Reg& i, std::int64_t added) const {
+  return choose(b, {name, dims, element_bytes()}, i, added);
+}
+
+Operand Variable::at(Builder& b, std::initializer_list<Operand> indices) const {
+  Operand row = *this;
+  row.builder = &b;
+  row.literal = Operand::Literal::element;
+  for (const Operand& index : indices) row = author::element(b, row, index);
+  return row;
+}
+
+Operand element(Builder& b, const Operand& row, const Operand& index) {
+  Builder::State& s = b.state();
+  const ir::Variable* array = nullptr;
+  if (row.literal == Operand::Literal::element)
+    for (const auto* list : {&s.draft->module.variables, &s.function.variables})
+      for (const ir::Variable& v : *list)
+        if (v.name.id() == row.ir.id) array = &v;
+  if (array == nullptr) b.refuse(Code::bad_argument, "only an array of several dimensions has rows with elements");
+  const Row chosen{array->name, array->dims, isa::info(array->type).bits / 8 * array->vector, row.ir.value,
+                   row.indices};
+  if (index.literal == Operand::Literal::integer) return choose(b, chosen, index.ir.value);
+  if (index.is_register()) return choose(b, chosen, Reg{index.builder, index.ir.id, index.type}, 0);
+  b.refuse(Code::bad_operand, "an index is a number or a 32-bit integer register");
 }
 
 }  // namespace ptx::author

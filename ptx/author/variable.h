@@ -73,11 +73,17 @@ struct Variable {
   operator Operand() const;  // its name: what mov takes
   // An element. By a number: [name+4n], or name+4n where the instruction takes a value (mov, cvta); refused
   // (index_range) outside of the array. By a register of 32 bits, plus a number: name[r+n], which ld and st have.
+  // An array of several dimensions takes an index for each, a.at(k, {1, 2}), a register as the last one alone; fewer
+  // indices choose where a row begins.
   Operand at(Builder& builder, std::int64_t i) const;
   Operand at(Builder& builder, const Reg& i, std::int64_t added = 0) const;
+  Operand at(Builder& builder, std::initializer_list<Operand> indices) const;
   Operand operator[](const Reg& i) const { return at(*i.builder, i); }
   std::uint32_t element_bytes() const;
 };
+
+// One index more: element(k, a.at(k, 1), 2) is a.at(k, {1, 2}).
+Operand element(Builder& builder, const Operand& row, const Operand& index);
 
 // Refused (bad_argument, duplicate_name, or what check says of the declaration) where PTX has no such variable.
 Variable variable(Builder& builder, VariableOptions options);

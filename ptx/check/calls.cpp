@@ -68,17 +68,45 @@ class Calls {
   }
 
   void indirect(const Call& call) {
-    if (!call.table) return refuse("a call through a register names a .callprototype or .calltargets");
+    if (!call.table) return refuse("a call through a register names a .callprototype, .calltargets or a call table");
+    if (const Symbol* symbol = symbols_.find(call.table->id, statement_); is_array(call, symbol)) {
+      if (!one_of(call, functions_in(symbol->variable->initializer)))
+        refuse('`', symbol->variable->name.view(),
+               "` is no call table: an array of .u64 that starts as the names of functions");
+      return;
+    }
     const Table* table = table_of(*call.table, {Table::Kind::prototype, Table::Kind::calls});
     if (!table) return;
     if (table->kind == Table::Kind::prototype) return match("the call", call, table->returns, table->parameters);
-    for (const Name name : table->targets) {
-      const Symbol* symbol = symbols_.find(name.id(), statement_);
-      if (symbol && symbol->function) {
-        return match(cat("a call of `", name.view(), '`'), call, symbol->function->returns,
-                     symbol->function->parameters);
-      }
+    one_of(call, table->targets);
+  }
+
+  // Whether the operand names a variable, which is a call table then: .global .u64 f[2] = {a, b};
+  static bool is_array(const Call& call, const Symbol* symbol) {
+    return call.table->kind == Operand::Kind::symbol && symbol && symbol->kind == Symbol::Kind::variable;
+  }
+  static std::vector<Name> functions_in(std::string_view initializer) {
+    std::vector<Name> names;
+    constexpr std::string_view between = " \t\r\n{},";
+    for (std::size_t at = 0; (at = initializer.find_first_not_of(between, at)) != initializer.npos;) {
+      const std::size_t end = std::min(initializer.find_first_of(between, at), initializer.size());
+      names.emplace_back(initializer.substr(at, end - at));
+      at = end;
     }
+    return names;
+  }
+
+  // All that may be called agree with the call. Whether there is any.
+  bool one_of(const Call& call, const std::vector<Name>& targets) {
+    bool any = false;
+    const std::size_t before = found_.size();
+    for (const Name name : targets) {
+      const Symbol* symbol = symbols_.find(name.id(), statement_);
+      if (!symbol || !symbol->function || found_.size() != before) continue;
+      match(cat("a call of `", name.view(), '`'), call, symbol->function->returns, symbol->function->parameters);
+      any = true;
+    }
+    return any;
   }
 
   // The table behind a label in front of this statement.

@@ -51,17 +51,28 @@ Broken scale_selectors(const View& view, const isa::Match& match, const ir::Inst
   return {};
 }
 
+namespace {
+
 // 9.7.14.6.1: of four threads, how many hold the metadata of a row: one, two or all, by the width and the length of A.
-Broken sparsity_selector(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+Broken selects_up_to(int most, const View& view, const isa::Match& match, const ir::Instruction& instruction) {
   const Operand& selector = view.function.operands_of(instruction)[5];
-  const bool wide = match.value("atype").empty() && !match.has("e2m1");  // f16, bf16, tf32
-  const int highest = (wide ? 3 : 1) >> (match.operands[1].length == 4);
+  const int highest = most >> (match.operands[1].length == 4);
   if (!is_outside(selector, highest)) return {};
   return {Code::sparsity_selector,
           cat("the sparsity selector is ", selector.value, "; for these types and this shape it must be ",
               highest == 0   ? "0"
               : highest == 1 ? "0 or 1"
                              : "0..3")};
+}
+
+}  // namespace
+
+Broken sparsity_selector(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  return selects_up_to(1, view, match, instruction);
+}
+
+Broken sparsity_selector_of_16(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  return selects_up_to(3, view, match, instruction);
 }
 
 Broken mixed_from_8_4(const View& view, const isa::Match& match, const ir::Instruction&) {

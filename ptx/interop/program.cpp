@@ -91,6 +91,12 @@ Entry::Entry(const author::Built& built) : dynamic_shared(built.dynamic_shared) 
   describe(built.module, {}, *this);
 }
 
+Entry::Entry(const author::Built& module, std::string_view entry, const author::Built& kernel)
+    : dynamic_shared(kernel.dynamic_shared) {
+  text = ir::emit(module.module, {}, &lines);
+  describe(module.module, entry, *this);
+}
+
 Entry::Entry(std::string ptx, std::string_view entry, std::string_view file) : text(std::move(ptx)) {
   describe(read(text, Name(file)), entry, *this);
   const auto count = static_cast<std::uint32_t>(std::count(text.begin(), text.end(), '\n')) + 2;

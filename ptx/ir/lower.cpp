@@ -190,7 +190,7 @@ class Lowering {
   }
   static bool type_word(Variable& v, std::string_view word) {
     if (const auto type = isa::type_named(word)) return v.type = *type, true;
-    if (word == "texref" || word == "samplerref" || word == "surfref") return v.opaque = word, true;
+    if (is_opaque(word)) return v.opaque = word, true;
     return false;
   }
   // The length of a vector, or the linking.
@@ -430,6 +430,8 @@ class Lowering {
 };
 
 }  // namespace
+
+bool is_opaque(std::string_view word) { return word == "texref" || word == "samplerref" || word == "surfref"; }
 
 Lowered lower(const syntax::Tree& tree) {
   if (tree.edited()) return lower(syntax::parse(syntax::print(tree), tree.file()).tree);

@@ -17,4 +17,7 @@ struct Lowered {
 // Never fails: any tree gives a module. An edited tree lowers as the text that it prints.
 Lowered lower(const syntax::Tree& tree);
 
+// texref, samplerref, surfref: what variables and parameters may be instead of a type (manual 5.3).
+bool is_opaque(std::string_view word);
+
 }  // namespace ptx::ir

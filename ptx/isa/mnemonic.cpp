@@ -31,11 +31,12 @@ std::string canonical(const Mnemonic& mnemonic, const Fit& fit) {
   return text;
 }
 
-// Flags that the assembler lets stand twice; of every other modifier it says that there are several.
 bool may_repeat(std::string_view modifier) {
-  static constexpr std::string_view flags[] = {"NaN",       "approx",   "cc",   "relu", "sat",
-                                               "satfinite", "shiftamt", "sync", "uni"};
-  return std::find(std::begin(flags), std::end(flags), modifier) != std::end(flags);
+#define FLAG(name) \
+  if (modifier == #name) return true;
+#include "ptx/isa/flags.def"
+#undef FLAG
+  return false;
 }
 
 bool drop_repeated(std::vector<std::string_view>& modifiers) {

@@ -11,7 +11,7 @@ namespace ptx::isa {
 
 enum class Type : std::uint8_t {
   none,
-#define TYPE(name, bits, kind, declarable) name,
+#define TYPE(name, ...) name,
 #include "ptx/isa/types.def"
 #undef TYPE
 };
@@ -28,7 +28,7 @@ struct TypeInfo {
 
 inline constexpr TypeInfo type_table[] = {
     {"", 0, TypeKind::bits, false},
-#define TYPE(name, bits, kind, declarable) {#name, bits, TypeKind::kind, declarable},
+#define TYPE(name, bits, kind, declarable, ...) {#name, bits, TypeKind::kind, declarable},
 #include "ptx/isa/types.def"
 #undef TYPE
 };

@@ -3,6 +3,8 @@
 ptx.setp(..., pred_negate=p)      ptx.setp(..., pred=p)
 ptx.setmaxnreg(n, inc=False)      ptx.setmaxnreg_dec(n)
 ptx.cluster.arrive_multicast      was no PTX; refused
+MbarrierArray, MbarrierRef        what smem.mbarrier(n) returns, and its items: names of pyptx.smem
+BarrierArray, BarrierSlot         what ptx.mbarrier.array(...) returns, and its items
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pyptx import _core
+from pyptx._core import BarrierArray, BarrierSlot, MbarrierArray, MbarrierRef
 from pyptx.errors import AuthoringValueError
 
 if TYPE_CHECKING:
     from pyptx._core import Guard, Number, PtxType, Reg
 
-__all__ = ["arrive_multicast", "setmaxnreg", "setp"]
+__all__ = ["BarrierArray", "BarrierSlot", "MbarrierArray", "MbarrierRef", "arrive_multicast", "setmaxnreg", "setp"]
 
 _Compare = Literal["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]  # fmt: skip
 

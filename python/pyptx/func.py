@@ -14,13 +14,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, overload
 
 from pyptx import _core
 from pyptx._frozen import frozen
 from pyptx._trace import get_ctx
 from pyptx.errors import AuthoringTypeError
 from pyptx.types import PtxType
+
+if TYPE_CHECKING:
+    from pyptx._core import Reg
+
+R = TypeVar("R")  # what a call returns: None, a register, a tuple of registers
 
 __all__ = ["Alias", "CallTable", "Function", "ParamArray", "alias", "call_targets", "func", "param_array", "prototype"]
 
@@ -90,6 +95,16 @@ class _Signature:
         self.directives = [*directives, *([".noreturn"] if noreturn else [])]
 
 
+def _plain(annotation):
+    """What an annotation says in PTX: `Annotated[Reg, f32]` is f32, `tuple[A, B]` is (A, B)."""
+    for said in getattr(annotation, "__metadata__", ()):
+        if isinstance(said, (PtxType, ParamArray, tuple)):
+            return said
+    if get_origin(annotation) is tuple:
+        return tuple(_plain(each) for each in get_args(annotation))
+    return None if annotation is type(None) else annotation
+
+
 def _annotated(fn: Callable) -> tuple[list[tuple[str, Any]], Any, dict[str, Any]]:
     """(parameters, result, template values) of a Python function."""
     try:
@@ -105,12 +120,12 @@ def _annotated(fn: Callable) -> tuple[list[tuple[str, Any]], Any, dict[str, Any]
         elif one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             raise AuthoringTypeError(f"function {fn.__name__}: *{one.name} is no parameter of PTX")
         else:
-            params.append((one.name, one.annotation))
-    returns = signature.return_annotation
+            params.append((one.name, _plain(one.annotation)))
+    returns = _plain(signature.return_annotation)
     return params, None if returns is signature.empty else returns, template
 
 
-class Function:
+class Function(Generic[R]):
     """A device function.  Calling it inside a kernel, or inside another function, writes the call."""
 
     def __init__(self, fn: Callable, params, returns, name, linkage, registers, noreturn, attributes, directives):
@@ -185,7 +200,7 @@ class Function:
                 _core.ret(*result if isinstance(result, (tuple, list)) else (result,))
             body.finish_function()
 
-    def __call__(self, *args: Any, pred: Any = None, uniform: bool = False, **template: Any) -> Any:
+    def __call__(self, *args: Any, pred: Any = None, uniform: bool = False, **template: Any) -> R:
         """Writes the call; returns its result, a tuple where there are several.  `uniform`: call.uni."""
         return _core.call_function(self._handle(template), args, pred, uniform)
 
@@ -197,6 +212,16 @@ class Function:
         return self.address_operand(), 0, False, -1
 
 
+@overload
+def func(fn: Callable[..., R], /) -> Function[R]: ...
+@overload
+def func(*, params: Sequence[Any], returns: None = None, **options: Any) -> _Decorator[None]: ...
+@overload
+def func(*, params: Sequence[Any], returns: PtxType, **options: Any) -> _Decorator[Reg]: ...
+@overload
+def func(*, params: Sequence[Any], returns: Sequence[PtxType], **options: Any) -> _Decorator[tuple[Reg, ...]]: ...
+@overload
+def func(**options: Any) -> Callable[[Callable[..., R]], Function[R]]: ...
 def func(
     fn: Callable | None = None,
     *,
@@ -212,7 +237,7 @@ def func(
     """Makes a device function (.func) of a Python function whose annotations are PTX types.
 
     Parameters: a type; a tuple of types (a structure by value); `param_array(bytes, align)`.  The result: none, a type, or
-    a tuple of types.  They are passed in .param, in a block as nvcc writes it; with `registers=True` in .reg, each of 32
+    a tuple of types.  For type checkers the same is `Annotated[Reg, f32]` and `tuple[Annotated[Reg, f32], ...]`.  They are passed in .param, in a block as nvcc writes it; with `registers=True` in .reg, each of 32
     bits or more, and several results are then several registers (the assembler gives such a module no stack: no recursion).
 
     `linkage`: "visible", "weak", or "extern" for a function of another module, whose Python body is not run.  `noreturn`
@@ -234,7 +259,10 @@ def func(
     return make if fn is None else make(fn)
 
 
-class Alias:
+_Decorator = Callable[[Callable[..., Any]], Function[R]]
+
+
+class Alias(Generic[R]):
     """A second name of a function."""
 
     def __init__(self, handle: Any):
@@ -245,11 +273,12 @@ class Alias:
         """Its name."""
         return self._handle.name
 
-    def __call__(self, *args: Any, pred: Any = None, uniform: bool = False) -> Any:
+    def __call__(self, *args: Any, pred: Any = None, uniform: bool = False) -> R:
+        """Writes the call."""
         return _core.call_function(self._handle, args, pred, uniform)
 
 
-def alias(name: str, function: Function) -> Alias:
+def alias(name: str, function: Function[R]) -> Alias[R]:
     """A second name of a function: `.alias name, function;`.  It is called as the function is.
 
     Example:
@@ -263,7 +292,7 @@ def alias(name: str, function: Function) -> Alias:
     return Alias(_core.alias_function(name, function._handle({})))
 
 
-class CallTable:
+class CallTable(Generic[R]):
     """What may be called through a register: `table(pointer, a, b)` writes the call."""
 
     def __init__(self, table: Any):
@@ -274,11 +303,17 @@ class CallTable:
         """Its label."""
         return self._table.label
 
-    def __call__(self, pointer: Any, *args: Any, pred: Any = None, uniform: bool = False) -> Any:
+    def __call__(self, pointer: Any, *args: Any, pred: Any = None, uniform: bool = False) -> R:
         """Writes the call of the function whose address `pointer` holds."""
         return _core.call_pointer(pointer, self._table, args, pred, uniform)
 
 
+@overload
+def prototype(params: Sequence[Any] = (), returns: None = None, **options: Any) -> CallTable[None]: ...
+@overload
+def prototype(params: Sequence[Any], returns: PtxType, **options: Any) -> CallTable[Reg]: ...
+@overload
+def prototype(params: Sequence[Any], returns: Sequence[PtxType], **options: Any) -> CallTable[tuple[Reg, ...]]: ...
 def prototype(
     params: Sequence[Any] = (),
     returns: Any = None,
@@ -287,7 +322,7 @@ def prototype(
     registers: bool = False,
     noreturn: bool = False,
     directives: Sequence[str] = (),
-) -> CallTable:
+) -> CallTable[Any]:
     """label: .callprototype ...;  for calls through a register of functions that are not known here.
 
     Example:
@@ -303,7 +338,7 @@ def prototype(
     return CallTable(_core.call_prototype(name, said.params, said.returns, registers, said.directives))
 
 
-def call_targets(*functions: Function, name: str = "") -> CallTable:
+def call_targets(*functions: Function[R], name: str = "") -> CallTable[R]:
     """label: .calltargets f, g;  for calls through a register of one of these functions.
 
     Example:

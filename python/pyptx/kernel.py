@@ -34,7 +34,8 @@ class Kernel(Traced, _core.Launcher):
         options = options or Options()
         self._fn, self.options = fn, options
         self.signature = Signature(fn, options)
-        self._kept = Kept(fn, options, self.signature)
+        self._kept: Any = Kept(fn, options, self.signature)
+        self._module: Any = None  # that of `ptx.module`, whose text is this kernel's
         self._jax_sites: dict[Any, Any] = {}  # by what a call with JAX values looks like
         known, tensors = self.signature.known, self.signature.tensors
         mutated = [tensors.index(name) for name in options.mutates]
@@ -210,7 +211,8 @@ class Kernel(Traced, _core.Launcher):
         """All that decides what a call does, for `identity.fingerprint`."""
         tiles = [repr(tile) for tile in self.in_specs + self.out_specs]
         told = {name: getattr(self.options, name) for name in Options.names() if name not in ("in_specs", "out_specs")}
-        return self._fn, len(self.in_specs), tiles, told
+        alone = self._fn, len(self.in_specs), tiles, told
+        return alone if self._module is None else (*alone, self._module)
 
 
 _core.show_call(Kernel, Kernel._traced_call)

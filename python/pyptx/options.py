@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from pyptx import _core
 from pyptx._arch import detect_arch
 from pyptx.specs import Tile
-from pyptx.types import PtxType, from_name
+from pyptx.types import PtxType, from_name, u64
 
 __all__ = ["Options", "RawParam", "three"]
 
@@ -133,7 +134,9 @@ class RawParam:
 
     def __init__(self, spelled: str, name: str):
         base, *rest = spelled.removeprefix(".").split(".")
-        self.spelled, self.name, self.type = spelled, name, from_name(base)
+        self.spelled, self.name = spelled, name
+        self.opaque: bool = _core.is_opaque(spelled)  # a texture, a sampler, a surface
+        self.type = u64 if self.opaque else from_name(base)
         self.pointer = False
         self.space = ""
         self.alignment = self.pointer_alignment = 0

@@ -59,10 +59,12 @@ from pyptx._core import (
     var,
     warp,
     wgmma,
+    wmma,
 )
 from pyptx.compat_copies import cp, tma
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.func import alias, call_targets, func, param_array, prototype
+from pyptx.module import module
 from pyptx.types import s32, s64, u32, u64
 from pyptx.variables import const, generic, global_, mask, shared
 
@@ -76,11 +78,11 @@ __all__ = [
     "call_targets", "cluster", "clusterlaunchcontrol", "const", "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt",
     "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "func", "generic", "global_", "global_ptrs",
     "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "mad", "mask", "matrix", "mbarrier", "minus", "mma",
-    "module_text", "mov", "mul", "multimem", "named_barrier", "nanosleep", "not_", "or_", "param", "param_array", "pipe",
+    "module", "module_text", "mov", "mul", "multimem", "named_barrier", "nanosleep", "not_", "or_", "param", "param_array", "pipe",
     "pipeline", "pragma", "prototype", "range_", "raw", "red_async", "red_async_mmio", "red_async_release", "ret", "scope",
-    "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc", "setp", "shared", "shl", "shr", "special", "sreg", "st", "st_async",
+    "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc", "setp", "shared", "shl", "shr", "spcompress", "spdecompress", "special", "sreg", "st", "st_async",
     "st_async_mmio", "st_async_release", "st_bulk", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "tcgen05", "tensor_copy",
-    "tensormap", "tma", "var", "warp", "wgmma", "xor_",
+    "tensormap", "tma", "var", "warp", "wgmma", "wmma", "xor_",
 ]  # fmt: skip
 
 _emit = _core.emit
@@ -207,6 +209,7 @@ red_async, red_async_release, red_async_mmio = (
     _core.ptx.red_async_release,
     _core.ptx.red_async_mmio,
 )
+spcompress, spdecompress = _core.ptx.spcompress, _core.ptx.spdecompress
 st_bulk, setmaxnreg_inc, setmaxnreg_dec = _core.ptx.st_bulk, _core.ptx.setmaxnreg_inc, _core.ptx.setmaxnreg_dec
 setp, setmaxnreg = compat.setp, compat.setmaxnreg
 

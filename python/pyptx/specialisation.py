@@ -102,6 +102,36 @@ class Specialisation:
         return found
 
 
+def directives_of(options: Options, signature: Signature, template, known: Mapping[str, int]) -> list[str]:
+    """Those of the .entry, with the block's sizes where the author asked for them."""
+    if options.reqntid is not True:
+        return list(options.directives)
+    return [*options.directives, ".reqntid " + ", ".join(map(str, signature.block.of(known, template)))]
+
+
+def write_body(trace, function, options: Options, signature: Signature, template, known: Mapping[str, int]):
+    """Declares the parameters and runs the author's body.  Returns the sizes that the body, the block and the cluster asked for."""
+    if options.in_specs is not None or options.out_specs is not None:
+        for name in signature.tensors:
+            trace.add_pointer(name)
+    for raw in signature.raw:
+        trace.add_raw(raw.spelled, raw.name)
+    sizes = Sizes(signature.name, known)
+    with trace:
+        function(*(sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors), **template)
+    for each in (signature.block, signature.cluster):
+        sizes.read.update((name, known[name]) for name in each.asks_for() if name in known)
+    return dict(sizes.read)
+
+
+def warn_of(module) -> None:
+    """Warns of what only the assembler takes."""
+    if beyond := [note for note in module.notes if note.name == "assembler_only"]:
+        from pyptx.launch import resources
+
+        resources.warn(beyond)
+
+
 class Kept:
     """Those of one kernel that are kept, by template values and by the sizes that each read."""
 
@@ -142,25 +172,11 @@ class Kept:
 
     def _trace(self, template: dict[str, Any], known: Mapping[str, int]) -> Specialisation:
         options, signature = self._options, self._signature
-        directives = list(options.directives)
-        if options.reqntid is True:
-            directives.append(".reqntid " + ", ".join(map(str, signature.block.of(known, template))))
+        directives = directives_of(options, signature, template, known)
         trace = _core.Trace(
             signature.entry, options.arch, options.version, options.extern_smem, options.smem, directives
         )
-        if options.in_specs is not None or options.out_specs is not None:
-            for name in signature.tensors:
-                trace.add_pointer(name)
-        for raw in signature.raw:
-            trace.add_raw(raw.spelled, raw.name)
-        sizes = Sizes(signature.name, known)
-        with trace:
-            self._function(*(sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors), **template)
+        read = write_body(trace, self._function, options, signature, template, known)
         module = trace.finish()
-        for each in (signature.block, signature.cluster):
-            sizes.read.update((name, known[name]) for name in each.asks_for() if name in known)
-        if beyond := [note for note in module.notes if note.name == "assembler_only"]:
-            from pyptx.launch import resources
-
-            resources.warn(beyond)
-        return Specialisation(options, signature, module, template, dict(sizes.read))
+        warn_of(module)
+        return Specialisation(options, signature, module, template, read)

@@ -9,12 +9,17 @@ They may be made beside the kernels or inside them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from pyptx import _core
 from pyptx._trace import get_ctx
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.types import PtxType
+
+if TYPE_CHECKING:
+    from pyptx._core import AddressOperand, CompoundOperand, Reg
+
+    Index: TypeAlias = Reg | SupportsIndex
 
 __all__ = ["SymbolAddress", "Variable", "const", "generic", "global_", "mask", "shared"]
 
@@ -63,8 +68,12 @@ class Variable:
     def __repr__(self):
         return f"Variable(.{self._space} .{self._dtype.name} {self._name}{self._shape})"
 
-    def __getitem__(self, index: Any) -> Any:
-        """An element, by an int or a 32-bit register."""
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> CompoundOperand:
+        """An element, by an int or a 32-bit register.
+
+        Of an array of several dimensions `a[1]` is where a row begins, `a[1][i]` and `a[1, i]` are elements; the last index
+        alone may be a register.
+        """
         return self._declared().element(index)
 
     def __add__(self, offset: int) -> SymbolAddress:
@@ -90,7 +99,7 @@ class SymbolAddress:
     def _identity(self):
         return (self._target, self._offset, self._generic, self._byte)
 
-    def address_operand(self):
+    def address_operand(self) -> AddressOperand:
         """[name+offset]"""
         return _core.addr(self._target.address_operand(), self._offset)
 

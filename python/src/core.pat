@@ -1,13 +1,19 @@
 # Patterns of the stub (nanobind's stubgen): the raw types, and what cannot be read off the module.
 _core.__prefix__:
-    from typing import Any, Iterator, Literal, Sequence, SupportsFloat, SupportsIndex, TypeAlias
+    from typing import Any, Iterator, Literal, Protocol, Sequence, SupportsFloat, SupportsIndex, TypeAlias
 
-    Integer: TypeAlias = Reg | SupportsIndex | str  # a register, an integer, or the name of a symbol or special register
-    Number: TypeAlias = Reg | SupportsIndex | SupportsFloat | str
+    class Addressable(Protocol):  # variables of the module, functions, addresses beside them
+        def address_operand(self) -> str | AddressOperand: ...
+
+    # A register, an integer, or what has an address: the name of a symbol or special register, a variable, a function.
+    Integer: TypeAlias = Reg | SupportsIndex | str | Addressable
+    Number: TypeAlias = Reg | SupportsIndex | SupportsFloat | str | Addressable
     Predicate: TypeAlias = Reg | NegPred | str
     Guard: TypeAlias = Reg | NegPred | None
     Registers: TypeAlias = Sequence[Reg] | RegArray
-    Address: TypeAlias = AddressOperand | Reg | SharedAlloc | MbarrierArray | MbarrierRef | BarrierSlot | str
+    Address: TypeAlias = (
+        AddressOperand | CompoundOperand | Reg | SharedAlloc | MbarrierArray | MbarrierRef | BarrierSlot | Addressable | str
+    )
 
     class Reg:
         """A register of the kernel that is being traced."""
@@ -74,7 +80,8 @@ _core.__prefix__:
         unified: AddressOperand
 
     class CompoundOperand:
-        """An operand of several parts: `[a, b] | p`, `ptx.bracket(texture, [x, y])`."""
+        """An operand of several parts: `[a, b] | p`, `ptx.bracket(texture, [x, y])`, an element of a variable."""
+        def __getitem__(self, index: Reg | SupportsIndex) -> CompoundOperand: ...
 
     class Launcher:
         """What is called: finds the plan for the arguments and launches it."""

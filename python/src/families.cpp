@@ -118,6 +118,9 @@ struct Convert<author::tensor_copy::Coordinates> {
 #define PTX_FAMILY "ptx/author/families/clusterlaunchcontrol.def"
 #define PTX_SPACE clusterlaunchcontrol
 #include "python/src/family.h"
+#define PTX_FAMILY "ptx/author/families/wmma.def"
+#define PTX_SPACE wmma
+#include "python/src/family.h"
 #define PTX_FAMILY "ptx/author/families/multimem.def"
 #define PTX_SPACE multimem
 #include "python/src/family.h"
@@ -142,7 +145,8 @@ const Family* const own[] = {&rows::plain::family,
                              &rows::warp::family,
                              &rows::griddepcontrol::family,
                              &rows::clusterlaunchcontrol::family,
-                             &rows::multimem::family};
+                             &rows::multimem::family,
+                             &rows::wmma::family};
 
 std::vector<const Family*> all_families() {
   std::vector<const Family*> all(std::begin(own), std::end(own));

@@ -16,6 +16,7 @@ using author::Function;
 using author::Initial;
 using author::Operand;
 using author::Parameter;
+using author::Reg;
 
 // (name, [types], bytes, align) of pyptx.func
 Parameter parameter(nb::handle row) {
@@ -215,14 +216,25 @@ Initial initial(nb::handle value) {
   return made;
 }
 
-nb::object element(const author::Variable& v, nb::handle index) {
-  author::Builder& builder = active();
-  if (const auto* reg = as_reg(index)) return make(v.at(builder, *reg));
+Operand index_of(nb::handle index) {
+  if (const auto* reg = as_reg(index)) return *reg;
   if (!PyIndex_Check(index.ptr()))
     throw nb::type_error(cat("a variable is indexed by an int or a register, not ", shown(index)).c_str());
   const Py_ssize_t i = PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError);
   if (i == -1 && PyErr_Occurred()) throw nb::python_error();
-  return make(v.at(builder, i));
+  return static_cast<std::int64_t>(i);
+}
+
+// One index, or a tuple of them.
+nb::object element(const author::Variable& v, nb::handle index) {
+  author::Builder& builder = active();
+  const bool several = PyTuple_Check(index.ptr()) && PyTuple_Size(index.ptr()) != 0;
+  const Operand first = index_of(several ? nb::handle(PyTuple_GetItem(index.ptr(), 0)) : index);
+  Operand made =
+      first.is_register() ? v.at(builder, Reg{first.builder, first.ir.id, first.type}) : v.at(builder, first.ir.value);
+  for (Py_ssize_t i = 1; several && i < PyTuple_Size(index.ptr()); ++i)
+    made = author::element(builder, made, index_of(PyTuple_GetItem(index.ptr(), i)));
+  return make(made);
 }
 
 void init_variables(nb::module_& m) {
@@ -231,7 +243,7 @@ void init_variables(nb::module_& m) {
           "name", [](const author::Variable& v) { return std::string(v.name.view()); }, "Its name.")
       .def_prop_ro(
           "shape", [](const author::Variable& v) { return nb::tuple(nb::cast(v.dims)); }, "Its dimensions.")
-      .def("element", element, nb::arg("index"), "An element, by an int or a register.");
+      .def("element", element, nb::arg("index"), "An element, by an int or a register, or by several of them.");
   m.def(
       "declare_variable",
       [](const std::string& space, nb::handle type, std::vector<std::int64_t> dims, nb::object init,
@@ -255,6 +267,10 @@ void init_variables(nb::module_& m) {
 }
 
 }  // namespace
+
+nb::object element_of(const author::Operand& row, nb::handle index) {
+  return make(author::element(active(), row, index_of(index)));
+}
 
 void init_functions(nb::module_& m) {
   init_calls(m);

@@ -53,6 +53,9 @@ void init_text(nb::module_& m) {
   nb::class_<syntax::Parsed>(m, "Tree", "A lossless tree of PTX text; `diagnostics` say where it is no PTX")
       .def_prop_ro("diagnostics", [](const syntax::Parsed& parsed) { return parsed.diagnostics; })
       .def("__bytes__", print)
+      .def(
+          "emit", [](const syntax::Parsed& parsed) { return ir::emit(ir::lower(parsed.tree).module); },
+          "Its module as the library writes one.")
       .def("__len__", [](const syntax::Parsed& parsed) { return parsed.tree.nodes().size(); });
   m.def("parse", parse, nb::arg("text"), nb::arg("file") = "");
   m.def("check_text", check, nb::arg("text"), nb::arg("file") = "", nb::arg("target") = nb::none(),

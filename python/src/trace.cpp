@@ -10,10 +10,7 @@
 #include <array>
 #include <optional>
 
-#include "ptx/author/function.h"
-#include "ptx/check/check.h"
-#include "ptx/ir/lower.h"
-#include "ptx/syntax/parse.h"
+#include "ptx/author/kernel.h"
 #include "python/src/built.h"
 
 namespace ptx::python {
@@ -21,13 +18,18 @@ namespace {
 
 struct Trace {
   explicit Trace(author::Options options) : builder(std::move(options)) {}
-  Trace(const author::Function& function, Trace& caller)
-      : builder(function, caller.builder), memo(caller.memo), has_raw(caller.has_raw) {}
+  Trace(author::Options options, const author::Module& module, nb::dict memo)
+      : builder(std::move(options), module.draft()), memo(std::move(memo)) {}
+  Trace(const author::Function& function, Trace& caller) : builder(function, caller.builder), memo(caller.memo) {}
   author::Builder builder;
   nb::dict memo;              // of the module: what functions and variables of Python became in it
   PyObject* outer = nullptr;  // the trace that was active when this one was entered
-  std::shared_ptr<bool> has_raw = std::make_shared<bool>(false);  // text of the author's own, which the builder does
-                                                                  // not look into, somewhere in the module
+};
+
+// A module of several kernels while it is written.
+struct Modules {
+  author::Module module;
+  nb::dict memo;
 };
 
 thread_local Trace* current = nullptr;
@@ -106,6 +108,15 @@ author::Operand rare(nb::handle value, author::Builder& builder) {
   not_convertible(value);
 }
 
+// An element of an array, which is an address.
+const author::Operand* as_element(nb::handle value, author::Builder& builder) {
+  const author::Operand* made = as_compound(value);
+  if (made == nullptr) return nullptr;
+  if (made->literal != author::Operand::Literal::element && made->ir.kind != ir::Operand::Kind::element) return nullptr;
+  if (made->builder != &builder) builder.refuse(Code::foreign_register, "an element with a register of another kernel");
+  return made;
+}
+
 ir::Guard guard_of(PyObject* names, PyObject* const* values, author::Builder& builder) {
   if (!names) return {};
   const Py_ssize_t count = PyTuple_Size(names);
@@ -119,50 +130,9 @@ ir::Guard guard_of(PyObject* names, PyObject* const* values, author::Builder& bu
   return found;
 }
 
-// What `text` is inside a body, or why it is nothing.
-syntax::Parsed parse_in_body(const std::string& text) {
-  return syntax::parse(cat(".version 8.0\n.target sm_90a\n.entry k()\n{\n", text, "\n}\n"));
-}
-
-// Statements as text: labels are the builder's too, the rest is printed as it stands, a line a line.
-void append_raw(const std::string& text) {
-  author::Builder& builder = active();
-  Diagnostics why = parse_in_body(text).diagnostics;
-  for (Diagnostic& diagnostic : why) diagnostic.place = builder.place();
-  if (has_error(why)) throw author::Refused(std::move(why));
-  *current->has_raw = true;
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t end = std::min(text.find('\n', from), text.size());
-    std::string_view line = std::string_view(text).substr(from, end - from);
-    from = end + 1;
-    const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-    while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
-    while (!line.empty() && is_space(line.back())) line.remove_suffix(1);
-    if (line.empty()) continue;
-    if (line.find(".branchtargets") != line.npos || line.find(".calltargets") != line.npos ||
-        line.find(".callprototype") != line.npos)
-      builder.table(line);
-    else if (line.back() == ':' && line.find_first_of(" \t/;") == line.npos)
-      builder.label(line.substr(0, line.size() - 1));
-    else
-      builder.directive(line);
-  }
-}
-
-// A kernel with text of the author's own is judged as it is printed.
-void check_text(const ir::Module& module) {
-  std::vector<Place> lines;
-  ir::Lowered lowered = ir::lower(syntax::parse(ir::emit(module, {}, &lines)).tree);
-  Diagnostics why = check::check(lowered.module);
-  for (Diagnostic& diagnostic : why)
-    if (diagnostic.place.line < lines.size()) diagnostic.place = lines[diagnostic.place.line];
-  if (has_error(why)) throw author::Refused(std::move(why));
-}
-
-author::Built finish(Trace& trace) {
-  author::Built built = trace.builder.finish();
-  if (*trace.has_raw) check_text(built.module);
-  return built;
+isa::Version version_of(std::optional<std::pair<int, int>> version) {
+  if (!version) return {};
+  return {static_cast<std::uint8_t>(version->first), static_cast<std::uint8_t>(version->second)};
 }
 
 author::Options options_of(std::string name, std::string target, std::optional<std::pair<int, int>> version,
@@ -171,13 +141,47 @@ author::Options options_of(std::string name, std::string target, std::optional<s
   author::Options options;
   options.name = std::move(name);
   options.target = std::move(target);
-  if (version)
-    options.version = {static_cast<std::uint8_t>(version->first), static_cast<std::uint8_t>(version->second)};
+  options.version = version_of(version);
   options.extern_shared = std::move(extern_shared);
   options.dynamic_shared = dynamic_shared;
   options.directives = std::move(directives);
   options.place = author_place();
   return options;
+}
+
+void init_modules(nb::module_& m) {
+  nb::class_<Modules>(m, "ModuleTrace", "A module of several kernels while it is written")
+      .def(
+          "__init__",
+          [](Modules* self, std::string target, std::optional<std::pair<int, int>> version) {
+            new (self) Modules{author::Module(std::move(target), version_of(version)), nb::dict()};
+          },
+          nb::arg("target"), nb::arg("version") = nb::none())
+      .def(
+          "kernel",
+          [](Modules& self, std::string name, std::string extern_shared, std::uint32_t dynamic_shared,
+             std::vector<std::string> directives) {
+            const author::Options& all = self.module.options();
+            author::Options options = options_of(std::move(name), all.target, {}, std::move(extern_shared),
+                                                 dynamic_shared, std::move(directives));
+            options.version = all.version;
+            return new Trace(std::move(options), self.module, self.memo);
+          },
+          nb::arg("name"), nb::arg("extern_smem") = "", nb::arg("smem") = 0,
+          nb::arg("directives") = std::vector<std::string>{}, nb::rv_policy::take_ownership,
+          "One of its kernels; with an empty name what stands outside of them, which is not finished.")
+      .def(
+          "finish",
+          [](Modules& self, const std::vector<BuiltModule>& kernels) {
+            const author::Built whole = self.module.finish();
+            std::vector<BuiltModule> made{BuiltModule(whole)};
+            for (const BuiltModule& kernel : kernels) {
+              made.push_back(kernel);
+              made.back().built.module = whole.module;
+            }
+            return made;
+          },
+          nb::arg("kernels"), "The module; and for each of its kernels, the module with what a launch of that needs.");
 }
 
 }  // namespace
@@ -228,6 +232,7 @@ author::Address address(nb::handle value, author::Builder& builder) {
   author::Address found;
   if (shared_address(value, found)) return found;
   if (PyUnicode_Check(value.ptr())) return builder.address(text_operand(value.ptr()));
+  if (const auto* element = as_element(value, builder)) return builder.address(*element);
   if (nb::hasattr(value, "address_operand")) return address(value.attr("address_operand")(), builder);
   if (nb::hasattr(value, "name")) return builder.address(nb::cast<std::string>(value.attr("name")));
   throw nb::type_error(cat("Cannot convert ", shown(value), " to a PTX address").c_str());
@@ -249,7 +254,7 @@ std::string name_argument(nb::handle value) {
 PyObject* raw_emit(PyObject*, PyObject* text) {
   return caught(
       [&]() -> PyObject* {
-        append_raw(nb::cast<std::string>(nb::handle(text)));
+        active().text(nb::cast<std::string>(nb::handle(text)));
         Py_RETURN_NONE;
       },
       nullptr);
@@ -313,7 +318,8 @@ void init_trace(nb::module_& m) {
                      const isa::Version version = t.builder.options().version;
                      return nb::make_tuple(version.major, version.minor);
                    })
-      .def("finish", [](Trace& t) { return BuiltModule(finish(t)); });
+      .def("finish", [](Trace& t) { return BuiltModule(t.builder.finish()); });
+  init_modules(m);
   m.def("current_trace", [] { return current_owner ? nb::borrow(current_owner) : nb::none(); });
   m.def("is_special_register", [](const std::string& name) { return isa::special_register(name) != nullptr; });
   m.def("special_registers", [] {

@@ -44,8 +44,9 @@ nb::object make(const author::Not& negated);
 nb::object make(const author::Part& part);
 nb::object make(const author::Pair& pair);
 nb::object make(const author::Address& address);
-nb::object make(const author::Operand& operand);  // of several parts
-const author::Reg* as_reg(nb::handle value);      // null: something else; so below
+nb::object make(const author::Operand& operand);                      // of several parts
+nb::object element_of(const author::Operand& row, nb::handle index);  // of functions.cpp
+const author::Reg* as_reg(nb::handle value);                          // null: something else; so below
 const author::RegArray* as_array(nb::handle value);
 const author::Not* as_not(nb::handle value);
 const author::Part* as_part(nb::handle value);

@@ -1,6 +1,7 @@
 // PtxType: a type of PTX as a Python value. The library's own number for it is kept beside the name.
 #include <nanobind/stl/string.h>
 
+#include "ptx/ir/lower.h"
 #include "python/src/trace.h"
 
 namespace ptx::python {
@@ -35,6 +36,7 @@ nb::object type_object(isa::Type type) {
 }
 
 void init_types(nb::module_& m) {
+  m.def("is_opaque", [](const std::string& name) { return ir::is_opaque(name); });
   type_class = nb::class_<PtxType>(m, "PtxType", "A type of PTX: `name`, `bits`, and `ptx`, the name with its dot")
                    .def(
                        "__init__",

@@ -395,7 +395,12 @@ PyGetSetDef address_fields[] = {{"offset", address_offset, nullptr, "Bytes from 
 PyType_Slot address_slots[] = {
     PTX_SLOT(Py_tp_dealloc, dealloc<author::Address>), {Py_tp_getset, address_fields}, {0, nullptr}};
 
-PyType_Slot compound_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Operand>), {0, nullptr}};
+// a[1][i]: an element of a row of an array.
+PyObject* compound_subscript(PyObject* self, PyObject* index) {
+  return caught([&] { return element_of(self_of<author::Operand>(self), index).release().ptr(); }, nullptr);
+}
+PyType_Slot compound_slots[] = {
+    PTX_SLOT(Py_tp_dealloc, dealloc<author::Operand>), PTX_SLOT(Py_mp_subscript, compound_subscript), {0, nullptr}};
 
 template <class Value>
 void add_type(nb::module_& m, const char* name, const char* qualified, PyType_Slot* slots, const char* doc) {

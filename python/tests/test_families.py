@@ -308,3 +308,18 @@ def test_blackwell_and_multimem():
         "multimem.red.release.gpu.add.u32 [%rd0], %r1;",
         "multimem.cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd0], [smem_0], 16, %rs0;",
     ]
+
+
+def test_classes_of_barriers_have_the_names_that_they_had():
+    from pyptx import compat
+
+    found = []
+
+    def body():
+        bars = smem.mbarrier(2)
+        ring = ptx.mbarrier.array(smem.base(), 64, 4)
+        found.extend([bars, bars[1], ring, ring[0], ring.at(reg.scalar(u32, init=0))])
+
+    written(body, extern_smem="smem")
+    names = ("MbarrierArray", "MbarrierRef", "BarrierArray", "BarrierSlot", "BarrierSlot")
+    assert [type(each) for each in found] == [getattr(compat, name) for name in names]

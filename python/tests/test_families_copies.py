@@ -5,7 +5,7 @@ from __future__ import annotations
 from test_families import refused, written
 
 from pyptx import ptx, reg, smem
-from pyptx.types import b64, bf16, f16, f32, pred, u32, u64
+from pyptx.types import b16, b32, b64, bf16, f16, f32, pred, u32, u64
 
 
 def lines(body, arch="sm_100a") -> list[str]:
@@ -70,6 +70,48 @@ def test_tensor_copies():
         f"{head}.2d.global.shared::cta.tile::scatter4.bulk_group [%rd0, {{0, 1, 2, 3, %r1}}], [data];",
         "cp.reduce.async.bulk.tensor.2d.global.shared::cta.xor.bulk_group [%rd0, {0, 0}], [data];",
         "cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%rd0, {0, 0, 0}], {1};",
+    ]
+
+
+def test_tensor_copies_that_say_where_the_tensor_is():
+    def body():
+        data, bar = smem.alloc(bf16, (64, 64), name="data"), reg.scalar(u32)
+        m, at, h, s = reg.scalar(u64), reg.scalar(u64), reg.scalar(b16), reg.scalar(b32)
+        copy = ptx.tensor_copy
+        copy.load(data, m, (0, 0), bar, override_address=at)
+        sizes = {"override_address": at, "override_sizes": (h, h)}
+        strides = {"override_strides": (s,), "override_strides_upper": h}
+        copy.load(data, m, (0, 1), bar, multicast_mask=s, **sizes, **strides)
+        copy.store(m, (0,), data, override_address=at, override_sizes=(h,))
+        copy.reduce("add", m, (0, 0), data, **sizes, **strides)
+        copy.prefetch(m, (0, 0), **sizes, **strides)
+
+    head, where = (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
+        "override::global_address",
+    )
+    full, parts = f"{where}.override::global_dim_stride", "%rd0, %rd1, {%rs0, %rs0}, {%r1}, %rs0"
+    assert lines(body, "sm_107a") == [
+        f"{head}.{where} [data], [%rd0, %rd1, {{0, 0}}], [%r0];",
+        f"{head}.multicast::cluster::32b.{full} [data], [{parts}, {{0, 1}}], [%r0], %r1;",
+        f"cp.async.bulk.tensor.1d.global.shared::cta.bulk_group.{where}.override::global_dim "
+        "[%rd0, %rd1, {%rs0}, {0}], [data];",
+        f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group.{full} [{parts}, {{0, 0}}], [data];",
+        f"cp.async.bulk.prefetch.tensor.2d.L2.global.{full} [{parts}, {{0, 0}}];",
+    ]
+
+
+def test_relaxed_reductions():
+    def body():
+        s, g, policy = reg.scalar(u32), reg.scalar(u64), reg.scalar(b64)
+        bulk = ptx.cp_async_bulk
+        bulk.reduce("add", u32, g, s, 64, scope="gpu", cache_hint=policy)
+        bulk.reduce_to_cluster("xor", b32, s, s, 64, s, scope="cluster")
+
+    assert lines(body) == [
+        "cp.reduce.async.bulk.relaxed.gpu.global.shared::cta.bulk_group.L2::cache_hint.add.u32 [%rd0], [%r0], 64, %rd1;",
+        "cp.reduce.async.bulk.relaxed.cluster.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.xor.b32 "
+        "[%r0], [%r0], 64, [%r0];",
     ]
 
 

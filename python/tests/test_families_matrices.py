@@ -250,3 +250,43 @@ def test_instruction_descriptors(given, bits):
 )
 def test_instruction_descriptors_refuse(given, why):
     assert why in refused(lambda: ptx.tcgen05.instruction_descriptor(**given))
+
+
+def test_wmma_of_every_kind():
+    def body():
+        at, h, f, i, d = reg.scalar(u64), reg.array(b32, 8), reg.array(f32, 8), reg.array(s32, 8), reg.array(f64, 2)
+        ptx.wmma.load("a", "row", "m16n16k16", f16, h, at, 16, space="global")
+        ptx.wmma.load("c", "col", "m16n16k8", f32, f, at)
+        ptx.wmma.mma_f16("row", "col", "m16n16k16", f32, f32, f, h, h, f)
+        ptx.wmma.mma("row", "col", "m16n16k8", f32, tf32, tf32, f32, f, list(h)[:4], list(h)[:4], f)
+        ptx.wmma.mma("row", "row", "m8n8k4", f64, f64, f64, f64, d, [d[0]], [d[1]], d, rnd="rn")
+        ptx.wmma.mma("row", "col", "m16n16k16", s32, u8, u8, s32, i, list(h)[:2], list(h)[:2], i, satfinite=True)
+        ptx.wmma.mma_b1("xor", list(i)[:2], [h[0]], [h[1]], list(i)[:2])
+        ptx.wmma.store("row", "m16n16k16", f32, at, f, 16)
+
+    def short(text):
+        return [line.split("{")[0].split(" [")[0].strip() for line in text.splitlines() if "wmma" in line]
+
+    assert short(written(body, "sm_90")) == [
+        "wmma.load.a.sync.aligned.row.m16n16k16.global.f16",
+        "wmma.load.c.sync.aligned.col.m16n16k8.f32",
+        "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32",
+        "wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32",
+        "wmma.mma.sync.aligned.row.row.m8n8k4.rn.f64.f64.f64.f64",
+        "wmma.mma.sync.aligned.row.col.m16n16k16.s32.u8.u8.s32.satfinite",
+        "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
+        "wmma.store.d.sync.aligned.row.m16n16k16.f32",
+    ]
+    assert "`layout` is row or col" in refused(
+        lambda: ptx.wmma.load("a", "both", "m16n16k16", f16, reg.array(b32, 8), reg.scalar(u64))
+    )
+
+
+def test_compression():
+    def body():
+        r = reg.array(b32, 8)
+        ptx.spcompress("b8", "b2", "x1", [r[0]], [r[1]], [r[2], r[3]], r[4])
+        ptx.spdecompress("b8", "b2", "sp::2:4", "x1", [r[0]], [r[2]], [r[3]])
+
+    assert line(body, "spcompress", "sm_107a") == "spcompress.b8.b2.sp::2:4.x1 {%r0}, {%r1}, {%r2, %r3}, %r4;"
+    assert line(body, "spdecompress", "sm_107a") == "spdecompress.b8.b2.sp::2:4.x1 {%r0}, {%r2}, {%r3};"

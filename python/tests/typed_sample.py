@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pyptx import kernel, ptx, reg, smem
+from pyptx.reg import Reg
 from pyptx.types import b32, b64, bf16, f32, pred, s32, u32, u64
 
 
@@ -92,10 +93,40 @@ def decorated() -> None:
     ptx.ret()
 
 
+TABLE = ptx.const(f32, init=[[1.0, 2.0], [3.0, 4.0]])
+
+
+@ptx.func
+def horner(x: Annotated[Reg, f32], c: tuple[Annotated[Reg, f32], Annotated[Reg, f32]]) -> Annotated[Reg, f32]:
+    y = reg.scalar(f32)
+    ptx.inst.fma.rn.f32(y, c[0], x, c[1])
+    return y
+
+
+@ptx.func(params=(u32,), returns=(u32, u32))
+def halves(x: Reg) -> tuple[Reg, Reg]:
+    return x & 0xFFFF, x >> 16
+
+
+def functions() -> None:
+    x = reg.scalar(f32, init=1.0)
+    y: Reg = horner(x, (x, x))
+    low, high = halves(reg.scalar(u32, init=3))
+    ptx.ld(f32, y, TABLE[1][low & 1], space="const")
+    ptx.ld(f32, y, TABLE[0, 1], space="const")
+    ptx.mov(u64, reg.scalar(u64), TABLE)
+    z: Reg = ptx.call_targets(horner)(reg.from_(horner, u64), y, (y, y))
+    ptx.add(f32, y, y, z)
+    ptx.add(u32, low, low, high)
+    ptx.ret()
+
+
+PAIR = ptx.module([kernel(functions), TABLE, horner])
 KERNELS: list[Any] = [
     kernel(barriers, arch="sm_90a", extern_smem="smem"),
     kernel(copies, arch="sm_90a"),
     decorated,
     kernel(lanes),
     kernel(blackwell, arch="sm_100a"),
+    *PAIR,
 ]

@@ -260,14 +260,62 @@ TEST_CASE("variables that PTX does not have") {
   CHECK(indexes([](Kernel& k, const Variable& v) { v.at(k, k.scalar(u64)); }) == Code::bad_operand);
   CHECK(indexes([](Kernel& k, const Variable& v) { k.add(m::u32, k.scalar(u32), v.at(k, 1), 1); }) ==
         Code::operand_kind);
-  CHECK(refused([](Kernel& k) { k.variable({.type = u32, .dims = {2, 2}}).at(k, 1); }) == Code::bad_argument);
+  const auto rows = [](const std::function<void(Kernel&, const Variable&)>& body) {
+    return message([=](Kernel& k) { body(k, k.variable({.type = u32, .name = "rows", .dims = {2, 3}})); });
+  };
+  CHECK(rows([](Kernel& k, const Variable& v) { v.at(k, {1, 2, 0}); }) ==
+        "`rows` has 2 dimensions; this is one index too many");
+  CHECK(rows([](Kernel& k, const Variable& v) { v.at(k, {1, 3}); }) == "element 3 of `rows`, which has 3");
+  CHECK(rows([](Kernel& k, const Variable& v) {
+          v.at(k, k.scalar(u32));
+        }).starts_with("`rows` has 2 dimensions; only the last index may be a register"));
+  CHECK(rows([](Kernel& k, const Variable& v) { v.at(k, {1, 0.5}); }) ==
+        "an index is a number or a 32-bit integer register");
+  CHECK(message([](Kernel& k) { element(k, k.scalar(u32), 1); }) ==
+        "only an array of several dimensions has rows with elements");
   CHECK(refused([](Kernel& k) { k.module_text("nothing"); }) == Code::misplaced_statement);
+}
+
+TEST_CASE("rows and elements of an array of several dimensions") {
+  CHECK(text([](Kernel& k) {
+          const Variable t = k.variable({.space = isa::Space::const_, .type = f32, .name = "t", .dims = {2, 3}});
+          const Reg x = k.scalar(f32), i = k.scalar(u32, 1), p = k.scalar(u64);
+          k.ld(m::const_, m::f32, x, t.at(k, {1, 2}));
+          k.ld(m::const_, m::f32, x, t.at(k, {1, i}));
+          k.mov(m::u64, p, t.at(k, 1));
+          k.ret();
+        }).find("\tld.const.f32 %f0, [t+20];\n\tld.const.f32 %f0, t[%r0+3];\n\tmov.u64 %rd0, t+12;\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("functions as text are judged with the module that they stand in") {
+  constexpr const char* twice =
+      ".func (.param .u32 r) twice(.param .u32 a)\n{\n\t.reg .u32 x;\n\tld.param.u32 x, [a];\n\tadd.u32 x, x, x;\n"
+      "\tst.param.u32 [r], x;\n\tret;\n}";
+  const std::string made = text([&](Kernel& k) {
+    k.module_text(twice);
+    k.text("{\n .param .u32 p;\n .param .u32 q;\n st.param.u32 [p], 3;\n call (q), twice, (p);\n}");
+    k.ret();
+  });
+  CHECK(made.find("add.u32 x, x, x;") < made.find(".visible .entry k()"));
+  CHECK(made.find("\tcall (q), twice, (p);\n") != made.npos);
+  CHECK(message([&](Kernel& k) {
+          k.module_text(twice);
+          k.module_text(twice);
+        }) == "`twice` is declared already in this module");
+  CHECK(message([](Kernel& k) {
+          k.module_text(".func f()\n{\n\tnonsense x;\n\tret;\n}");
+          k.ret();
+        }) == "no instruction is called `nonsense`");
+  CHECK(
+      message([](Kernel& k) { k.module_text(".func f()\n{\n\tadd.u32 1 2;\n}"); }).starts_with("line 3 of the text: "));
+  CHECK(message([&](Kernel& k) { k.declare(twice); }).ends_with("functions are declared here: module_text takes it"));
 }
 
 TEST_CASE("several kernels in one module; shared memory of functions counts among the kernel's 48 KiB") {
   Module module;
   for (const char* name : {"a", "b"}) {
-    module.kernel({.name = name}, [](Kernel& k) { k.ret(); });
+    CHECK(module.kernel({.name = name, .dynamic_shared = 64}, [](Kernel& k) { k.ret(); }).dynamic_shared == 64);
   }
   CHECK(
       ir::emit(module.finish().module) ==

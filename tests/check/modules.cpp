@@ -61,6 +61,8 @@ constexpr const char* legal_modules[] = {
     ".func h(.param .b8 a[]) { ret; } .entry k() { .param .b8 x[8]; call h, (x); ret; }",
     ".func h(.param .f32 a) { ret; } .entry k() { call h, (1.0); ret; }",
     ".func g() { ret; } .entry k() { .reg .b64 l; T: .calltargets g; call l, T; ret; }",
+    ".func f() { ret; } .func g() { ret; } .global .u64 t[2] = {f, g}; .entry k() { .reg .b64 l; call l, t; ret; }",
+    ".func f() { ret; } .entry k() { .const .u64 t[] = { f }; .reg .b64 l; call l, t; ret; }",
     (".entry k() { .reg .b64 l; .reg .b32 r; P: .callprototype (.param .b32 _) _ (.param .b32 _); "
      "call (r), l, (r), P; ret; }"),
     ".entry k() { .reg .b32 r; T: .branchtargets A, A; brx.idx r, T; A: ret; }",
@@ -97,6 +99,13 @@ constexpr const char* refused_modules[] = {
     ".param .b32 a;",
     ".shared .texref t;",
     ".global .samplerref t;",
+    ".func f() { ret; } .global .u64 t[1]; .entry k() { .reg .b64 l; call l, t; ret; }",
+    ".global .u64 t[1] = {1}; .entry k() { .reg .b64 l; call l, t; ret; }",
+    ".func f() { ret; } .func g(.param .b32 a) { ret; } .global .u64 t[] = {f, g}; .entry k() { .reg .b64 l; call l, "
+    "t; ret; }",
+    ".func f() { ret; } .func g(.param .b32 a) { ret; } .entry k() { .reg .b64 l; T: .calltargets f, g; call l, T; "
+    "ret; }",
+    ".func f() { ret; } .global .u64 t[] = {f}; .entry k() { .reg .b64 l; .reg .b32 a; call l, (a), t; ret; }",
     ".func f() { ret; } .func f();",
     ".func f(.param .b32 a); .func f(.param .f32 b) { ret; }",
     ".func f(.param .b32 a); .func f() { ret; }",

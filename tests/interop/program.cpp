@@ -72,6 +72,24 @@ TEST_CASE("text of any origin, by the name of its entry") {
   CHECK(message([&] { Entry(".version 8.0\n.target sm_80\n.entry k() { nonsense; }\n", ""); }) != "");
 }
 
+TEST_CASE("one kernel of a module of several") {
+  author::Module module("sm_80");
+  std::vector<author::Built> kernels;
+  for (const int number : {7, 8})
+    kernels.push_back(module.kernel({.name = number == 7 ? "seven" : "eight"}, [&](author::Kernel& k) {
+      auto [x] = k.pointers({"x"});
+      k.st(global, u32, k.at(x), number);
+      k.ret();
+    }));
+  const author::Built built = module.finish();
+  std::vector<std::uint32_t> x(1);
+  Program(Entry(built, "eight", kernels[1]), {tensor("x", Element::u32, {"n"})}, {}).run({x});
+  CHECK(x[0] == 8);
+  Program(Entry(built, "seven", kernels[0]), {tensor("x", Element::u32, {"n"})}, {}).run({x});
+  CHECK(x[0] == 7);
+  CHECK(message([&] { Entry(built, "nine", kernels[0]); }) == "there is no such .entry; the module has: seven eight");
+}
+
 TEST_CASE("memory with several dimensions, and types that C++ has not") {
   const auto built = author::kernel({.name = "k", .target = "sm_80"}, [](author::Kernel& k) {
     auto [x] = k.pointers({"x"});

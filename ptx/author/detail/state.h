@@ -38,10 +38,12 @@ struct Draft {
   Diagnostics notes;                             // of functions
   std::uint32_t next_variable = 0;
   std::uint64_t static_shared = 0;  // of functions and of the module's own variables
+  bool has_text = false;            // statements or functions as text, which nobody has judged yet
 
   void add(ir::Function function);
   void add(ir::Variable variable, const Place& place);
   void add(std::string text, const Place& place);
+  bool defines(Name function) const;
   void finish(Built& built);  // checks the module and gives it away
 };
 

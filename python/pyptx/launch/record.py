@@ -114,7 +114,7 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None):
             alignment=tile.align,
         )
     for raw in signature.raw:
-        if raw.pointer or raw.array is not None:
+        if raw.pointer or raw.opaque or raw.array is not None:
             raise NotImplementedError(
                 f"kernel {signature.name}: only scalars among raw_params can be given in a call, not {raw.name}"
             )

@@ -4,14 +4,20 @@ from collections.abc import Sequence
 from typing import overload
 
 
-from typing import Any, Iterator, Literal, Sequence, SupportsFloat, SupportsIndex, TypeAlias
+from typing import Any, Iterator, Literal, Protocol, Sequence, SupportsFloat, SupportsIndex, TypeAlias
 
-Integer: TypeAlias = Reg | SupportsIndex | str  # a register, an integer, or the name of a symbol or special register
-Number: TypeAlias = Reg | SupportsIndex | SupportsFloat | str
+class Addressable(Protocol):  # variables of the module, functions, addresses beside them
+    def address_operand(self) -> str | AddressOperand: ...
+
+# A register, an integer, or what has an address: the name of a symbol or special register, a variable, a function.
+Integer: TypeAlias = Reg | SupportsIndex | str | Addressable
+Number: TypeAlias = Reg | SupportsIndex | SupportsFloat | str | Addressable
 Predicate: TypeAlias = Reg | NegPred | str
 Guard: TypeAlias = Reg | NegPred | None
 Registers: TypeAlias = Sequence[Reg] | RegArray
-Address: TypeAlias = AddressOperand | Reg | SharedAlloc | MbarrierArray | MbarrierRef | BarrierSlot | str
+Address: TypeAlias = (
+    AddressOperand | CompoundOperand | Reg | SharedAlloc | MbarrierArray | MbarrierRef | BarrierSlot | Addressable | str
+)
 
 class Reg:
     """A register of the kernel that is being traced."""
@@ -78,7 +84,8 @@ class AddressOperand:
     unified: AddressOperand
 
 class CompoundOperand:
-    """An operand of several parts: `[a, b] | p`, `ptx.bracket(texture, [x, y])`."""
+    """An operand of several parts: `[a, b] | p`, `ptx.bracket(texture, [x, y])`, an element of a variable."""
+    def __getitem__(self, index: Reg | SupportsIndex) -> CompoundOperand: ...
 
 class Launcher:
     """What is called: finds the plan for the arguments and launches it."""
@@ -351,6 +358,8 @@ def set_package_folder(arg: str, /) -> None: ...
 
 def author_place() -> tuple: ...
 
+def is_opaque(arg: str, /) -> bool: ...
+
 class PtxType:
     """A type of PTX: `name`, `bits`, and `ptx`, the name with its dot"""
 
@@ -444,6 +453,21 @@ class Trace:
     def ptx_version(self) -> tuple: ...
 
     def finish(self) -> Module: ...
+
+class ModuleTrace:
+    """A module of several kernels while it is written"""
+
+    def __init__(self, target: str, version: tuple[int, int] | None = None) -> None: ...
+
+    def kernel(self, name: str, extern_smem: str = '', smem: int = 0, directives: Sequence[str] = []) -> Trace:
+        """
+        One of its kernels; with an empty name what stands outside of them, which is not finished.
+        """
+
+    def finish(self, kernels: Sequence[Module]) -> list[Module]:
+        """
+        The module; and for each of its kernels, the module with what a launch of that needs.
+        """
 
 def current_trace() -> object: ...
 
@@ -691,7 +715,7 @@ class DeclaredVariable:
         """Its dimensions."""
 
     def element(self, index: object) -> object:
-        """An element, by an int or a register."""
+        """An element, by an int or a register, or by several of them."""
 
 def declare_variable(space: str, type: object, dims: Sequence[int], init: object | None, name: str, align: int, vector: int, linking: str, attributes: str) -> DeclaredVariable: ...
 
@@ -1686,6 +1710,52 @@ class ptx:
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.9.12.
+        """
+
+    @staticmethod
+    def spcompress(
+        elemsize: PtxType,
+        idxsize: PtxType,
+        num: Literal["x1", "x2", "x4", "x8", "x16", "x32", "x64"],
+        metadata: Registers,
+        compressed: Registers,
+        data: Registers,
+        descriptor: Reg,
+        *,
+        pred: Guard = None,
+    ) -> None:
+        """Keeps 2 of every 4 elements: their values, and where they were (PTX 9.4, sm_107a).
+
+        Emits `spcompress.elemsize.idxsize.sp::2:4.num {metadata}, {compressed}, {data}, descriptor`.
+
+        Example:
+            ptx.spcompress(b8, b2, "x1", metadata, compressed, data, descriptor)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.10.30.
+        """
+
+    @staticmethod
+    def spdecompress(
+        elemsize: PtxType,
+        idxsize: PtxType,
+        spfactor: Literal["sp::1:2", "sp::1:4", "sp::1:8", "sp::1:16", "sp::2:4", "sp::2:8", "sp::2:16", "sp::4:8", "sp::4:16"],
+        num: Literal["x1", "x2", "x4", "x8", "x16", "x32", "x64"],
+        data: Registers,
+        metadata: Registers,
+        compressed: Registers,
+        *,
+        pred: Guard = None,
+    ) -> None:
+        """Puts compressed elements back, with zeros between them (PTX 9.4, sm_107a).
+
+        Emits `spdecompress.elemsize.idxsize.spfactor.num {data}, {metadata}, {compressed}`.
+
+        Example:
+            ptx.spdecompress(b8, b2, "sp::1:2", "x1", data, metadata, compressed)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.10.31.
         """
 
     @staticmethod
@@ -2856,8 +2926,13 @@ class tensor_copy:
         space: Literal["shared::cta", "shared::cluster"] | None = None,
         offsets: Sequence[Integer] | None = None,
         multicast_mask: Number | None = None,
+        report: Literal["mbarrier::report::disabled", "mbarrier::report::validity::per_16bytes::80000000", "mbarrier::report::validity::per_16bytes::8000", "mbarrier::report::validity::per_16bytes::80", "mbarrier::report::validity::per_16bytes::8", "mbarrier::report::validity::per_element::ff"] | None = None,
         cta_group: Literal[1, 2] | None = None,
         cache_hint: Number | None = None,
+        override_address: Number | None = None,
+        override_sizes: Sequence[Integer] | None = None,
+        override_strides: Sequence[Integer] | None = None,
+        override_strides_upper: Number | None = None,
         pred: Guard = None,
     ) -> None:
         """cp.async.bulk.tensor: a box from global to shared memory.
@@ -2870,8 +2945,13 @@ class tensor_copy:
             space: of `dst` and `mbar`: shared::cluster unless given
             offsets: of the modes im2col: offsets within the filter
             multicast_mask: CTAs of the cluster that get the box at the same offset
+            report: sm_107a: what `mbar` reports of elements
             cta_group: 2: `mbar` may be the other CTA's of the pair
             cache_hint: a policy that createpolicy made
+            override_address: sm_107f: the tensor begins here instead, a 64-bit register
+            override_sizes: with it: sizes of the dimensions, b16 registers
+            override_strides: with them, from rank 2: strides, b32 registers
+            override_strides_upper: their bits above 32, a b16 register
 
         Example:
             @kernel(in_specs=(Tile(64, 64, f32, tma_box=(32, 32)),), out_specs=())
@@ -2897,6 +2977,10 @@ class tensor_copy:
         *,
         mode: Literal["tile", "tile::scatter4", "im2col_no_offs", "im2col_no_offs::w"] | None = None,
         cache_hint: Number | None = None,
+        override_address: Number | None = None,
+        override_sizes: Sequence[Integer] | None = None,
+        override_strides: Sequence[Integer] | None = None,
+        override_strides_upper: Number | None = None,
         pred: Guard = None,
     ) -> None:
         """cp.async.bulk.tensor: a box from shared to global memory, in a group.
@@ -2906,6 +2990,10 @@ class tensor_copy:
             src: shared memory, 128-byte aligned
             mode: tile unless given
             cache_hint: a policy that createpolicy made
+            override_address: sm_107f: the tensor begins here instead, a 64-bit register
+            override_sizes: with it: sizes of the dimensions, b16 registers
+            override_strides: with them, from rank 2: strides, b32 registers
+            override_strides_upper: their bits above 32, a b16 register
 
         Example:
             box, map_ = smem.alloc(f32, (32, 32)), reg.scalar(u64)
@@ -2926,6 +3014,10 @@ class tensor_copy:
         *,
         mode: Literal["tile", "im2col_no_offs", "im2col_no_offs::w"] | None = None,
         cache_hint: Number | None = None,
+        override_address: Number | None = None,
+        override_sizes: Sequence[Integer] | None = None,
+        override_strides: Sequence[Integer] | None = None,
+        override_strides_upper: Number | None = None,
         pred: Guard = None,
     ) -> None:
         """cp.reduce.async.bulk.tensor: tensor[i] = op(tensor[i], src[i]), in a group.
@@ -2936,6 +3028,10 @@ class tensor_copy:
             src: shared memory, 128-byte aligned
             mode: tile unless given
             cache_hint: a policy that createpolicy made
+            override_address: sm_107f: the tensor begins here instead, a 64-bit register
+            override_sizes: with it: sizes of the dimensions, b16 registers
+            override_strides: with them, from rank 2: strides, b32 registers
+            override_strides_upper: their bits above 32, a b16 register
 
         Example:
             box, map_ = smem.alloc(f32, (32, 32)), reg.scalar(u64)
@@ -2953,6 +3049,10 @@ class tensor_copy:
         mode: Literal["tile", "tile::gather4", "im2col", "im2col::w", "im2col::w::128"] | None = None,
         offsets: Sequence[Integer] | None = None,
         cache_hint: Number | None = None,
+        override_address: Number | None = None,
+        override_sizes: Sequence[Integer] | None = None,
+        override_strides: Sequence[Integer] | None = None,
+        override_strides_upper: Number | None = None,
         pred: Guard = None,
     ) -> None:
         """cp.async.bulk.prefetch.tensor: a box of global memory into the L2 cache.
@@ -2962,6 +3062,10 @@ class tensor_copy:
             mode: tile unless given
             offsets: of the modes im2col: offsets within the filter
             cache_hint: a policy that createpolicy made
+            override_address: sm_107f: the tensor begins here instead, a 64-bit register
+            override_sizes: with it: sizes of the dimensions, b16 registers
+            override_strides: with them, from rank 2: strides, b32 registers
+            override_strides_upper: their bits above 32, a b16 register
 
         Example:
             ptx.tensor_copy.prefetch(reg.scalar(u64), (0, 32))
@@ -3984,6 +4088,132 @@ class multimem:
         PTX ISA 9.7.9.27.
         """
 
+class wmma:
+    """Products of matrices by a warp (sm_70).  Which thread holds which element is open: fragments are loaded and stored by `load` and `store`, and are registers of the types that the manual's table has for the matrix."""
+
+    @staticmethod
+    def load(
+        matrix: Literal["a", "b", "c"],
+        layout: Literal["row", "col"],
+        shape: Literal["m16n16k16", "m8n32k16", "m32n8k16", "m16n16k8", "m8n8k4", "m8n8k32", "m8n8k128"],
+        dtype: PtxType,
+        dst: Registers,
+        src: Address,
+        stride: Integer | None = None,
+        *,
+        space: Literal["global", "shared", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """A matrix, a, b or c, from memory to its fragment; `stride` is that of its rows or columns, in elements.
+
+        Emits `wmma.load.matrix.sync.aligned.layout.shape{.space}.dtype {dst}, [src]{, stride}`.
+
+        Example:
+            ptx.wmma.load("a", "row", "m16n16k16", f32, dst, src)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.4.3.
+        """
+
+    @staticmethod
+    def store(
+        layout: Literal["row", "col"],
+        shape: Literal["m16n16k16", "m8n32k16", "m32n8k16", "m16n16k8", "m8n8k32", "m8n8k128", "m8n8k4"],
+        dtype: PtxType,
+        dst: Address,
+        src: Registers,
+        stride: Integer | None = None,
+        *,
+        space: Literal["global", "shared", "shared::cta"] | None = None,
+        pred: Guard = None,
+    ) -> None:
+        """The fragment of D to memory.
+
+        Emits `wmma.store.d.sync.aligned.layout.shape{.space}.dtype [dst], {src}{, stride}`.
+
+        Example:
+            ptx.wmma.store("row", "m16n16k16", f32, dst, src)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.4.4.
+        """
+
+    @staticmethod
+    def mma(
+        a_layout: Literal["row", "col"],
+        b_layout: Literal["row", "col"],
+        shape: Literal["m16n16k16", "m8n32k16", "m32n8k16", "m16n16k8", "m8n8k4", "m8n8k32"],
+        dtype_d: PtxType,
+        dtype_a: PtxType,
+        dtype_b: PtxType,
+        dtype_c: PtxType,
+        d: Registers,
+        a: Registers,
+        b: Registers,
+        c: Registers,
+        *,
+        rnd: Literal["rn", "rz", "rm", "rp"] | None = None,
+        satfinite: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """D = A * B + C of integers, bf16, tf32 and f64.
+
+        Emits `wmma.mma.sync.aligned.a_layout.b_layout.shape{.rnd}.dtype_d.dtype_a.dtype_b.dtype_c{.satfinite} {d}, {a}, {b}, {c}`.
+
+        Example:
+            ptx.wmma.mma("row", "row", "m16n16k16", f32, bf16, bf16, f32, d, a, b, c)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.4.5.
+        """
+
+    @staticmethod
+    def mma_f16(
+        a_layout: Literal["row", "col"],
+        b_layout: Literal["row", "col"],
+        shape: Literal["m16n16k16", "m8n32k16", "m32n8k16"],
+        dtype_d: PtxType,
+        dtype_c: PtxType,
+        d: Registers,
+        a: Registers,
+        b: Registers,
+        c: Registers,
+        *,
+        satfinite: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """D = A * B + C of f16; D and C are f16 or f32.
+
+        Emits `wmma.mma.sync.aligned.a_layout.b_layout.shape.dtype_d.dtype_c{.satfinite} {d}, {a}, {b}, {c}`.
+
+        Example:
+            ptx.wmma.mma_f16("row", "row", "m16n16k16", f32, f32, d, a, b, c)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.4.5.
+        """
+
+    @staticmethod
+    def mma_b1(
+        op: Literal["xor", "and"],
+        d: Registers,
+        a: Registers,
+        b: Registers,
+        c: Registers,
+        *,
+        pred: Guard = None,
+    ) -> None:
+        """D = C + the number of bits in A xor B, or A and B, of each row and column.
+
+        Emits `wmma.mma.op.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {d}, {a}, {b}, {c}`.
+
+        Example:
+            ptx.wmma.mma_b1("xor", d, a, b, c)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.4.5.
+        """
+
 class wgmma:
     """Products of matrices by a warpgroup, in the background (sm_90a)."""
 
@@ -4883,6 +5113,9 @@ class Tree:
     def diagnostics(self) -> list[Diagnostic]: ...
 
     def __bytes__(self) -> bytes: ...
+
+    def emit(self) -> str:
+        """Its module as the library writes one."""
 
     def __len__(self) -> int: ...
 

@@ -1,0 +1,178 @@
+"""Several kernels, functions and variables in one text.
+
+    both = ptx.module([count, (fill, {"value": 2}), helper])
+    both.ptx()          # one text, with two .entry
+    both.count(x)       # a launch of one of them; variables of the module are the same for both
+
+A kernel of a module is launched as it is alone, but its text is fixed: template values and the sizes that its body reads are
+given where the module is made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pyptx import _core
+from pyptx._frozen import frozen
+from pyptx.errors import AuthoringTypeError, AuthoringValueError, LaunchValueError
+from pyptx.func import Function
+from pyptx.kernel import Kernel
+from pyptx.signature import Arguments
+from pyptx.specialisation import Specialisation, directives_of, warn_of, write_body
+from pyptx.variables import Variable
+
+__all__ = ["Module", "module"]
+
+
+class Module:
+    """What `ptx.module` made.  Its kernels are attributes, and items by name."""
+
+    def __init__(self, items: Iterable[Any], target: str | None = None, version: tuple[int, int] | None = None):
+        self._kernels: dict[str, Kernel] = {}
+        self._items = [self._item(item) for item in items]
+        options = [kernel.options for kernel in self._kernels.values()]
+        self.target: str = _one("target", {each.arch for each in options} | ({target} - {None}), "sm_90a")
+        self.version = _one("version", {each.version for each in options} | {version} - {None}, None)
+        self._made: list[Any] = []
+        self._lock = threading.Lock()
+
+    def _item(self, item):
+        kernel, given = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
+        if isinstance(kernel, Kernel) and isinstance(given, Mapping):
+            entry = kernel.signature.entry
+            if entry in self._kernels:
+                raise AuthoringValueError(f"two kernels of the module are called {entry}")
+            member = _Member(self, kernel, dict(given), len(self._kernels))
+            self._kernels[entry] = member.kernel
+            return member
+        if isinstance(item, (Function, Variable, str)):
+            return item
+        raise AuthoringTypeError(
+            "a module has kernels, pairs of a kernel and its template values and sizes, functions (@ptx.func), variables "
+            f"and text, not {item!r}"
+        )
+
+    def __repr__(self):
+        return f"Module({', '.join(self._kernels)})"
+
+    def __getattr__(self, name: str) -> Kernel:
+        try:
+            return self.__dict__["_kernels"][name]
+        except KeyError:
+            raise AttributeError(f"the module has no kernel {name}; it has {', '.join(self._kernels)}") from None
+
+    def __getitem__(self, name: str) -> Kernel:
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[Kernel]:
+        return iter(self._kernels.values())
+
+    def __dir__(self):
+        return [*super().__dir__(), *self._kernels]
+
+    def ptx(self, *, lineinfo: bool = False) -> str:
+        """The PTX text; `lineinfo` adds .file and .loc lines that lead back to the author's source."""
+        return self._written()[0].emit(lineinfo=lineinfo)
+
+    def sass(self) -> str:
+        """What the machine executes: the text assembled and disassembled."""
+        module = self._written()[0]
+        return _core.sass(module.emit(), self.target, "module", module.lines)
+
+    def _written(self) -> list[Any]:
+        """The module, then the specialisation of each kernel."""
+        with self._lock:
+            if not self._made:
+                self._made = self._write()
+            return self._made
+
+    def _write(self) -> list[Any]:
+        whole = _core.ModuleTrace(self.target, self.version)
+        outside = whole.kernel("")  # of what stands beside the kernels
+        kernels, built = [], []
+        for item in self._items:
+            if isinstance(item, _Member):
+                options, signature = item.kernel.options, item.kernel.signature
+                template = signature.template_of(item.given)
+                directives = directives_of(options, signature, template, item.given.sizes)
+                trace = whole.kernel(signature.entry, options.extern_smem, options.smem, directives)
+                read = write_body(trace, item.kernel._fn, options, signature, template, item.given.sizes)
+                built.append(trace.finish())
+                kernels.append((options, signature, template, read))
+                continue
+            with outside:
+                if isinstance(item, str):
+                    _core.module_text(item)
+                elif isinstance(item, Function):
+                    item._handle({})
+                else:
+                    item._declared()
+        module, *parts = whole.finish(built)
+        warn_of(module)
+        made = [Specialisation(o, s, part, t, read) for (o, s, t, read), part in zip(kernels, parts, strict=True)]
+        return [module, *made]
+
+    def _identity(self):
+        items = [(item.alone, item.given) if isinstance(item, _Member) else item for item in self._items]
+        return self.target, self.version, items
+
+
+class _Member:
+    """A kernel of a module, and what keeps its only specialisation: the place of `specialisation.Kept` in it."""
+
+    def __init__(self, module: Module, alone: Kernel, given: dict[str, Any], index: int):
+        self.module, self.index, self.alone = module, index, alone
+        self.kernel = kernel = Kernel(alone._fn, alone.options)
+        self.given = kernel.signature.split(given)
+        kernel.signature.template.update(self.given.template)  # what a call says nothing of is what the module has
+        kernel.signature.required.difference_update(self.given.template)
+        kernel._kept, kernel._module = self, module
+
+    def find(self, given: Arguments) -> Specialisation:
+        """The specialisation, if it is for these arguments."""
+        made = self.module._written()[1 + self.index]
+        asked, sizes = given.template, given.sizes
+        wrong = [
+            name for name, value in made.template.items() if name in asked and frozen(asked[name]) != frozen(value)
+        ]
+        wrong += [name for name, size in made.sizes.items() if sizes.get(name, size) != size]
+        if wrong:
+            was, now = {**made.sizes, **made.template}, {**sizes, **asked}
+            said = " and ".join(f"{name} = {was[name]}, not {now[name]}" for name in wrong)
+            raise LaunchValueError(
+                f"{self.kernel.signature.name}: its module was written for {said}: make another module"
+            )
+        return made
+
+
+def _one(what: str, found: set, otherwise):
+    if len(found) > 1:
+        raise AuthoringValueError(f"the kernels of a module have one {what}, not {', '.join(map(str, sorted(found)))}")
+    return next(iter(found), otherwise)
+
+
+def module(items: Iterable[Any], *, target: str | None = None, version: tuple[int, int] | None = None) -> Module:
+    """Writes kernels, functions and variables into one text: `ptx.module([count, (fill, {"value": 2}), helper])`.
+
+    `items`, in the order of the text: kernels, with a dict of the template values and sizes that their bodies ask for;
+    functions (`@ptx.func`), variables; anything else as text, as `ptx.module_text` takes it.  What kernels use need not be
+    listed.  Each kernel is launched by `m.name(...)`; on a device they share one loaded module, so a variable of one is that
+    of the others.  `target` and `version` are the kernels' own; a module without kernels may give them here.
+
+    Example:
+        @kernel
+        def first():
+            ptx.ret()
+
+        @kernel
+        def second(*, count):
+            for _ in range(count):
+                ptx.bar.sync(0)
+            ptx.ret()
+
+        both = ptx.module([first, (second, {"count": 2})])
+        both.ptx()
+    """
+    return Module(items, target, version)
