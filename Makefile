@@ -32,7 +32,7 @@ demo: $(VENV)/.library
 test: $(VENV)/.installed
 	-$(PY) tools/corpus build --quick
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
-	$(PY) -m pytest -q -n $(JOBS) --dist loadfile python/tests tests
+	$(PY) -m pytest -q -rs -n $(JOBS) --dist loadfile python/tests tests
 
 # Projects that use the library as others do: installed, as a folder of theirs, fetched. With g++ and clang++.
 consumers: $(VENV)/.installed

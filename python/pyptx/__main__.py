@@ -9,7 +9,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pyptx
 from pyptx.tools import buffers, completion, files
@@ -268,10 +268,17 @@ def _run(arguments) -> int:
     for name, one in zip(names, given, strict=True):
         if arguments.show and one.is_buffer:
             element = one.element if arguments.show == "own" else arguments.show
-            print(f"{name}: {buffers.text(one.value, element)}")
+            _print(f"{name}: ", buffers.text(one.value, element))
         elif one.is_output and not one.file:
-            print(buffers.text(one.value, "hex"))
+            _print("", buffers.text(one.value, "hex"))
     return 0
+
+
+def _print(before: str, pieces: Iterable[str]):
+    print(before, end="")
+    for piece in pieces:
+        print(piece, end="")
+    print()
 
 
 def _refuse_odd(given: list[buffers.Argument], show: str | None):

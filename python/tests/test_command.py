@@ -189,8 +189,10 @@ def test_shown_floats_lead_back_to_their_bits(element, code):
         return struct.pack("<f", value)[2:] if element == "bf16" else struct.pack("<" + code, value)
 
     size = buffers.width(element)
-    patterns = [(i * 0x9E3779B97F4A7C15 & (1 << 8 * size) - 1).to_bytes(size, "little") for i in range(3000)]
-    for pattern, written in zip(patterns, buffers.text(bytearray(b"".join(patterns)), element).split(), strict=True):
+    patterns = [(i * 0x9E3779B97F4A7C15 & (1 << 8 * size) - 1).to_bytes(size, "little") for i in range(40_000 // size)]
+    for pattern, written in zip(
+        patterns, "".join(buffers.text(bytearray(b"".join(patterns)), element)).split(), strict=True
+    ):
         if written == "nan":
             continue
         if element == "bf16":  # the nearest f32 has its bits, up to the ones that bf16 drops

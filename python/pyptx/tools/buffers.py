@@ -28,6 +28,7 @@ _DIGITS = {"e": range(3, 6), "f": range(6, 10), "d": range(15, 18), "bf16": rang
 SHOWN = ("hex", "own", *(name for name in _INTEGERS if name[0] in "iu"), "bf16", *_FLOATS)
 
 _NPY = b"\x93NUMPY"
+_PIECE = 1 << 16  # bytes
 _MOST_HEADER = 10_000  # bytes, as NumPy's own limit
 
 
@@ -159,10 +160,14 @@ def write_back(arguments: list[Argument]) -> None:
 # Buffers as text.
 
 
-def text(value: bytearray | mmap.mmap, element: str) -> str:
-    """`element`: hex, or the type of the numbers.  Floats have as many digits as tell them apart."""
-    content = bytes(value)
-    return content.hex() if element == "hex" else " ".join(_numbers(content, element))
+def text(value: bytearray | mmap.mmap, element: str) -> Iterator[str]:
+    """In pieces: a buffer may be large.  `element`: hex, or the type of the numbers, whose floats have as many digits as tell them apart."""
+    for begin in range(0, len(value), _PIECE):
+        content = value[begin : begin + _PIECE]
+        if element == "hex":
+            yield content.hex()
+        else:
+            yield (" " if begin else "") + " ".join(_numbers(content, element))
 
 
 def width(element: str) -> int:
