@@ -13,6 +13,8 @@ import argparse
 import statistics
 import sys
 
+from _graphs import device_times, graph_of
+
 SHAPES = (
     (16384, 2048, "float32"), (8192, 8192, "float32"), (4096, 16384, "float32"),
     (65536, 1024, "bfloat16"), (16384, 4096, "bfloat16"), (8192, 5120, "bfloat16"), (16384, 8192, "bfloat16"),
@@ -58,30 +60,6 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
     }
 
 
-def graph_of(torch, function, launches: int):
-    function()
-    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream), torch.cuda.graph(graph, stream=stream):
-        for _ in range(launches):
-            function()
-    return graph
-
-
-def microseconds(torch, functions: dict, launches: int, rounds: int) -> dict[str, float]:
-    graphs = {name: graph_of(torch, function, launches) for name, function in functions.items()}
-    times: dict[str, list[float]] = {name: [] for name in graphs}
-    for round_ in range(rounds + 1):
-        for name, graph in graphs.items():
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            if round_:  # the first warms up
-                times[name].append(start.elapsed_time(end) * 1e3 / launches)
-    return {name: statistics.median(each) for name, each in times.items()}
-
-
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=7)
@@ -102,7 +80,9 @@ def main() -> int:
         table = arms(torch, kernels, rows, columns, getattr(torch, name))
         functions = {arm: ours for arm, (_, ours, _) in table.items()}
         functions |= {f"torch {arm}": theirs for arm, (_, _, theirs) in table.items() if theirs}
-        times = microseconds(torch, functions, 6 if rows * columns > 2**22 else 30, given.rounds)
+        nodes = 6 if rows * columns > 2**22 else 30
+        graphs = {arm: graph_of(torch, function, nodes) for arm, function in functions.items()}
+        times = {arm: statistics.median(row) for arm, row in device_times(torch, graphs, given.rounds, nodes).items()}
         matrix = rows * columns * getattr(torch, name).itemsize
         print(
             f"\n{rows} x {columns} {name}: a copy {times['copy']:.1f} us, {2 * matrix / times['copy'] / 1e3:.0f} GB/s"

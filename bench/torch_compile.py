@@ -20,6 +20,8 @@ import statistics
 import sys
 import time
 
+from _graphs import device_times, graph_of
+
 SIZE = 4096
 
 
@@ -35,30 +37,6 @@ def host_times(torch, columns, rounds: int, calls: int) -> dict[str, list[float]
             if round_ >= 3:  # the first rounds warm caches and clocks
                 times[name].append(elapsed / calls * 1e6)
     torch.cuda.synchronize()
-    return times
-
-
-def graph_of(torch, function, nodes: int):
-    function()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(nodes):
-            function()
-    return graph
-
-
-def device_times(torch, graphs, rounds: int, nodes: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {name: [] for name in graphs}
-    for round_ in range(rounds + 3):
-        for name, graph in graphs.items():
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            if round_ >= 3:
-                times[name].append(start.elapsed_time(end) * 1e3 / nodes)
     return times
 
 
