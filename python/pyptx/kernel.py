@@ -196,6 +196,10 @@ class Kernel(Traced, _core.Launcher):
 
     # A call is `Launcher.__call__`, in C++. It comes here with arguments that it has not seen.
     def _slow_call(self, arrays, kwargs, out=None, stream=None):
+        if kwargs and (names := self.signature.named_tensors(len(arrays), kwargs)):
+            rest = {name: value for name, value in kwargs.items() if name not in names}
+            rest |= {name: value for name, value in (("out", out), ("stream", stream)) if value is not None}
+            return self(*arrays, *(kwargs[name] for name in names), **rest)
         jax = sys.modules.get("jax")
         if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
             from pyptx.frameworks.jax import call as jax_call

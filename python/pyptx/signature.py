@@ -90,6 +90,19 @@ class Signature:
             if tile.shape[0] != batch:
                 raise ValueError(f"{whose}: every output has it as its first dimension, but {name} has not")
 
+    def named_tensors(self, count: int, keywords: Iterable[str]) -> tuple[str, ...]:
+        """The inputs that a call with `count` arrays by position gives by name, in their order.  A name that is also a
+        template value, a size or a scalar is that."""
+        names, given = self.input_names, {name for name in keywords if name not in self.known}
+        twice = given.intersection(names[:count])
+        if twice:
+            raise LaunchTypeError(f"{self.name}: argument `{min(twice)}` is given twice, by position and by name")
+        rest = names[count:]
+        missing = [name for name in rest if name not in given]
+        if missing and len(missing) < len(rest):
+            raise LaunchTypeError(f"{self.name}: argument `{missing[0]}` is not given")
+        return () if missing else tuple(rest)
+
     def split(self, keywords: Mapping[str, Any]) -> Arguments:
         """Keyword arguments by what they are.  A name may be several things; a template integer may size a tensor."""
         template, sizes, scalars = {n: v for n, v in self.template.items() if n not in self.required}, {}, {}

@@ -59,6 +59,10 @@ class DifferentiableKernel:
         return f"DifferentiableKernel({self.forward_kernel!r}, {self.backward_kernel!r})"
 
     def __call__(self, *arrays, **keywords):
+        if keywords:
+            tensors = self.forward_kernel._named_tensors(len(arrays), tuple(keywords))
+            arrays = (*arrays, *[keywords[name] for name in tensors])
+            keywords = {name: value for name, value in keywords.items() if name not in tensors}
         # By attributes, not by types of frameworks that may not be there: torch.compile traces this.
         if any(hasattr(array, "aval") for array in arrays):
             return self._of_jax(keywords)(*arrays)

@@ -16,7 +16,7 @@ from pyptx._elements import FRAMEWORK_NAMES, framework_name
 from pyptx.errors import LaunchTypeError
 from pyptx.launch.record import element_of
 
-__all__ = ["call", "check_count"]
+__all__ = ["call", "check_count", "refuse"]
 
 
 def package_folders() -> list[str]:
@@ -36,9 +36,23 @@ def package_folders() -> list[str]:
 def _describe(kernel, name: str, array):
     try:
         return _core.describe(array)
-    except Exception as error:  # whatever the framework raises; torch adds pages of C++ frames
-        reason = str(error).partition("\n")[0]
-        raise LaunchTypeError(f"{kernel.__name__}: argument `{name}`: {reason}") from error
+    except Exception as error:  # whatever the framework raises
+        refuse(kernel.__name__, name, array, error)
+
+
+def refuse(kernel: str, name: str, array, error: Exception):
+    """Raises what an array that cannot be read means for the call of a kernel."""
+    reason = str(error).partition("\n")[0]  # torch adds pages of C++ frames
+    module = type(array).__module__
+    if module.startswith("torch.fx."):
+        reason = (
+            "a proxy of torch.fx has no memory: trace with make_fx, torch.compile or torch.export, or torch.fx.wrap"
+        )
+    elif (torch := sys.modules.get("torch")) is not None and isinstance(array, torch.Tensor):
+        from pyptx.frameworks.torch import call as torch_call
+
+        reason = torch_call.why_unreadable(array) or reason
+    raise LaunchTypeError(f"{kernel}: argument `{name}`: {reason}") from error
 
 
 def empty(first, shape: tuple[int, ...], element: str, device: tuple[int, int]):

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import torch
 
 from pyptx.errors import LaunchTypeError
@@ -11,6 +13,10 @@ from pyptx.frameworks.torch import export
 from pyptx.frameworks.torch.ops import Family, family_of, fits
 
 __all__ = ["call", "keywords_of", "must_dispatch", "prepare", "run_op"]
+
+
+_open = threading.local()  # `calls`: those of ops that this thread is in
+_DEEPEST = 16
 
 
 class _Transformed(torch.autograd.Function):
@@ -31,11 +37,22 @@ class _Transformed(torch.autograd.Function):
     def backward(ctx, *gradients):
         return None, None, *ctx.owner.backward(ctx, *gradients)
 
+    @staticmethod
+    def jvp(ctx, *tangents):
+        ctx.owner.no_tangents()
+
 
 def run_op(owner, arrays, keywords):
     """Calls the op of a family or of a differentiable kernel."""
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+    functions = torch._C._functorch
+    if (
+        not torch.compiler.is_compiling()
+        and torch._C._are_functorch_transforms_active()
+        and functions.peek_interpreter_stack().key() != functions.TransformType.Functionalize  # it takes ops alone
+    ):
         return _Transformed.apply(owner, keywords, *arrays)
+    if torch.autograd.forward_ad._current_level >= 0:
+        owner.refuse_tangents(arrays)
     if isinstance(owner, Family):
         owner.refuse_gradients(arrays)
     return owner.op(*arrays, **keywords)
@@ -64,28 +81,68 @@ def call(kernel, arrays, keywords, out=None, stream=None):
     """A call of a kernel as a call of its op, outside of Dynamo."""
     if stream is not None:
         raise LaunchTypeError(f"{kernel.__name__}: stream= is not for tensors that torch transforms or traces")
+    for name, array in zip(kernel.signature.input_names, arrays, strict=True):
+        if not isinstance(array, torch.Tensor):
+            raise LaunchTypeError(
+                f"{kernel.__name__}: argument `{name}`: in a call that torch transforms or traces every input is a "
+                f"tensor of torch, not {type(array)}"
+            )
     if out is not None:
         return kernel._traced_call(*arrays, **keywords, out=out)
     if keywords:
         keywords = keywords_of(kernel, keywords)
     if prepare(kernel):
         return export.embedded(kernel._op_name(), arrays, **keywords)
-    return run_op(kernel._torch_family, arrays, keywords)
+    # Where torch has no rule for a mix of transformations, the op's function for the CPU gets tensors without memory.
+    depth = getattr(_open, "calls", 0)
+    if depth == _DEEPEST:
+        raise LaunchTypeError(f"{kernel.__name__}: torch gives the kernel's op tensors without memory, again and again")
+    _open.calls = depth + 1
+    try:
+        return run_op(kernel._torch_family, arrays, keywords)
+    finally:
+        _open.calls = depth
+
+
+def why_unreadable(array: torch.Tensor) -> str:
+    """Why a tensor has no memory that a kernel could be given, and what to pass instead; "" where that is not known."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(array):
+        return (
+            "it has no memory: a transformation of torch.func stands for it (an output that is brought cannot be one)"
+        )
+    if type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return f"it has no memory of its own: it is a {type(array).__qualname__}, which takes operators itself"
+    if array.is_nested:
+        return "it is a nested tensor: pass its parts (.unbind()) or a padded tensor (torch.nested.to_padded_tensor)"
+    if array.layout is not torch.strided:
+        return f"its layout is {array.layout}, a kernel takes strided tensors: pass .to_dense()"
+    if array.is_quantized:
+        return f"it is quantised ({array.dtype}): pass .int_repr() or .dequantize()"
+    if array.is_meta:
+        return "it has no memory: it is on the meta device"
+    if array.device.type in ("cpu", "cuda") and array.numel() and not array.untyped_storage().nbytes():
+        return "it has no memory: its storage was freed"
+    return ""
 
 
 def must_dispatch(kernel, arrays) -> bool:
     """Whether torch has to see this call as an op: its tensors are not memory, or autocast would change them."""
+    # Where torch's Python key is off, as in the functions of _DisableTorchDispatch, an op would come back here.
+    listened_to = not torch._C._dispatch_tls_is_dispatch_key_excluded("Python")
+    found = False
     for array, tile in zip(arrays, kernel.in_specs, strict=False):
         if not isinstance(array, torch.Tensor):
-            return False
+            continue
+        found = True
         if (
-            torch._C._functorch.is_functorch_wrapped_tensor(array)
+            array.is_meta
+            or torch._C._functorch.is_functorch_wrapped_tensor(array)
             or torch._is_functional_tensor(array)
-            or type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+            or (listened_to and type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__)
         ):
             return True
         device = array.device.type
         castable = array.is_floating_point() and not fits(tile, array.dtype)
         if castable and device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
             return True
-    return torch._C._len_torch_dispatch_stack() > 0 and bool(arrays)
+    return found and listened_to and torch._C._len_torch_dispatch_stack() > 0

@@ -32,6 +32,12 @@ class DifferentiableOp:
             keywords = call.keywords_of(self.forward_kernel, keywords)
         return call.run_op(self, arrays, keywords)
 
+    def refuse_tangents(self, arrays):
+        ops.family_of(self.forward_kernel).refuse_tangents(arrays)
+
+    def no_tangents(self):
+        ops.family_of(self.forward_kernel).no_tangents()
+
     # What torch.library.register_autograd asks for.
 
     def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):

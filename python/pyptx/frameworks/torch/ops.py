@@ -131,6 +131,8 @@ class Family:
                 raise LaunchTypeError(f"{about}: expected {element_of(tile)}, got {array.dtype}")
             if array.dim() != tile.rank:
                 raise LaunchValueError(f"{about}: {tile!r} has rank {tile.rank}, the tensor has rank {array.dim()}")
+            if array.device != arrays[0].device:
+                raise LaunchValueError(f"{about}: it is on {array.device}, the call is on {arrays[0].device}")
             for axis, (want, have) in enumerate(zip(tile.shape, array.shape, strict=True)):
                 expected = env.setdefault(want, have) if isinstance(want, str) else want
                 torch._check_value(
@@ -148,7 +150,14 @@ class Family:
         if self.kernel.mutates:
             raise NotImplementedError(f"kernel {self.kernel.__name__} writes its inputs, which vmap cannot do for it")
         size, outputs = info.batch_size, self.kernel.out_specs
-        if self._merges(in_dims):
+        if size == 0:
+            one = [
+                a if dim is None else a.new_empty(_without(a.shape, dim))
+                for a, dim in zip(arrays, in_dims, strict=False)
+            ]
+            results = self.fake(*one, **keywords)
+            results = [each.new_empty((0, *each.shape)) for each in (results if len(outputs) > 1 else [results])]
+        elif self._merges(in_dims):
             merged = [self._merge(*each, size) for each in zip(self.kernel.in_specs, arrays, in_dims, strict=False)]
             results = self.op(*merged, **keywords)
             results = results if isinstance(results, tuple) else (results,)
@@ -199,6 +208,18 @@ class Family:
                 if array.requires_grad:
                     self.no_backward(f"argument `{name}`: it requires a gradient, and this kernel has no backward")
 
+    def refuse_tangents(self, arrays):
+        """No kernel has a derivative forwards."""
+        for name, array in zip(self.inputs, arrays, strict=True):
+            if torch.autograd.forward_ad.unpack_dual(array).tangent is not None:
+                self.no_tangents(f"argument `{name}`: it has a tangent, and ")
+
+    def no_tangents(self, about: str = ""):
+        raise LaunchValueError(
+            f"{self.kernel.__name__}: {about}a kernel has no derivative forwards (func.jvp, jacfwd, hessian, make_dual): use "
+            "reverse mode (grad, jacrev) on a kernel with a backward (pyptx.differentiable_kernel), or pass .detach()"
+        )
+
     def no_backward(self, about: str):
         raise LaunchValueError(
             f"{self.kernel.__name__}: {about}: pair it with one (pyptx.differentiable_kernel; for second derivatives, the "
@@ -212,6 +233,10 @@ class Family:
 
     def backward(self, ctx, *gradients):
         self.no_backward("this kernel has no backward")
+
+
+def _without(shape, axis: int) -> list[int]:
+    return [size for each, size in enumerate(shape) if each != axis % len(shape)]
 
 
 def _columns(tile) -> bool:

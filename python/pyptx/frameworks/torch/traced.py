@@ -6,6 +6,8 @@ are marked as constant: it runs them and keeps what they return.
 
 from __future__ import annotations
 
+from pyptx.errors import LaunchTypeError, LaunchValueError
+
 __all__ = ["Traced"]
 
 _SCHEMAS = 2  # raised when ops of torch get other arguments: compiled code on disk calls them by name
@@ -22,12 +24,16 @@ class Traced:
             kwargs = dict(kwargs)
             out = kwargs.pop("out")
             results = self._traced_call(*arrays, **kwargs)
-            single = len(self.out_specs) == 1
-            for given, result in zip((out,) if single else out, (results,) if single else results, strict=True):
-                given.copy_(result)
+            if out is None:
+                return results
+            self._copy_to(out if isinstance(out, (tuple, list)) else (out,), results)
             return out
         exporting = self._prepare_op()
         if kwargs:
+            tensors = self._named_tensors(len(arrays), tuple(kwargs))
+            if tensors:
+                arrays = (*arrays, *[kwargs[name] for name in tensors])
+                kwargs = {name: value for name, value in kwargs.items() if name not in tensors}
             names = self._template_names(tuple(kwargs))
             spelled = self._spell_template(names, tuple([kwargs[name] for name in names]))
             kwargs = {name: value for name, value in kwargs.items() if name not in names}
@@ -38,6 +44,22 @@ class Traced:
 
             return export.embedded(self._op_name(), arrays, **kwargs)
         return self._torch_op(*arrays, **kwargs)
+
+    def _copy_to(self, outputs, results):
+        count = len(self.out_specs)
+        if len(outputs) != count:
+            raise LaunchTypeError(f"{self.__name__}: out= takes {count} arrays, got {len(outputs)}")
+        for given, result in zip(outputs, results if count > 1 else (results,), strict=True):
+            if not hasattr(given, "copy_"):
+                raise LaunchTypeError(
+                    f"{self.__name__}: out= takes tensors of torch where torch transforms or traces a call"
+                )
+            if given.shape != result.shape or given.dtype != result.dtype:  # copy_ would spread and convert
+                raise LaunchValueError(
+                    f"{self.__name__}: out= is {given.dtype} of shape {tuple(given.shape)}, the kernel's output {result.dtype} "
+                    f"of shape {tuple(result.shape)}"
+                )
+            given.copy_(result)
 
     def _prepare_op(self) -> bool:
         """Registers the op; true where the call belongs to an exported program."""
@@ -51,6 +73,9 @@ class Traced:
 
         return f"{self.signature.entry.replace('$', '_')}_{fingerprint(self, _SCHEMAS)}"
 
+    def _named_tensors(self, count: int, names: tuple[str, ...]) -> tuple[str, ...]:
+        return self.signature.named_tensors(count, names)
+
     def _template_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         signature = self.signature
         signature.split(dict.fromkeys(name for name in names if name not in signature.symbols))  # refuses unknown names
@@ -63,6 +88,6 @@ class Traced:
 
         return ops.spell_template(self, dict(zip(names, values, strict=True)))
 
-    for _method in (_prepare_op, _op_name, _template_names, _spell_template):
+    for _method in (_prepare_op, _op_name, _named_tensors, _template_names, _spell_template):
         _method._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
     del _method
