@@ -63,7 +63,7 @@ void Symbols::add(std::uint32_t block, Name name, Symbol symbol) {
 void Symbols::add_body(const Function& function) {
   std::uint32_t block = 1;
   parents_.push_back(0);
-  blocks_.reserve(function.body.size());
+  blocks_.reserve(function.body.size() + 1);
   for (std::uint32_t i = 0; i < function.body.size(); ++i) {
     const Statement& s = function.body[i];
     if (s.kind == Statement::Kind::open) {
@@ -79,6 +79,7 @@ void Symbols::add_body(const Function& function) {
     }
     blocks_.push_back(block);
   }
+  blocks_.push_back(block);  // behind the last: where its own name is known
 }
 
 // The innermost symbol of the body or the parameters that is accepted.

@@ -13,6 +13,19 @@ const char* severity_name(Severity severity) {
   return names[static_cast<int>(severity)];
 }
 
+// Messages quote the source, which may be any bytes; those that are no UTF-8 are escaped.
+nb::str readable(std::string_view text) {
+  PyObject* const decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+  if (decoded == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(decoded);
+}
+
+nb::typed<nb::list, nb::str> readable(const std::vector<std::string>& texts) {
+  nb::typed<nb::list, nb::str> list;
+  for (const std::string& text : texts) list.append(readable(text));
+  return list;
+}
+
 // The exception of pyptx.errors: the phase, and the kind of mistake where the phase has an exception for it.
 std::string exception_name(Phase phase, const Diagnostics& why) {
   constexpr std::string_view phases[] = {"Parse", "Authoring", "Assembler", "Launch", "Simulation"};
@@ -31,7 +44,7 @@ void set_error(Phase phase, const Diagnostics& why) {
   try {
     const std::string name = exception_name(phase, why);
     const nb::object type = nb::module_::import_("pyptx.errors").attr(name.c_str());
-    const nb::object error = type(to_string(why), nb::cast(why));
+    const nb::object error = type(readable(to_string(why)), nb::cast(why));
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   } catch (nb::python_error& error) {
     error.restore();
@@ -55,15 +68,15 @@ void init_diagnostics(nb::module_& m) {
       .def_prop_ro("code", [](const Diagnostic& d) { return static_cast<int>(d.code); })
       .def_prop_ro("name", [](const Diagnostic& d) { return std::string(info(d.code).name); })
       .def_prop_ro("severity", [](const Diagnostic& d) { return severity_name(d.severity); })
-      .def_prop_ro("file", [](const Diagnostic& d) { return std::string(d.place.file.view()); })
+      .def_prop_ro("file", [](const Diagnostic& d) { return readable(d.place.file.view()); })
       .def_prop_ro("line", [](const Diagnostic& d) { return d.place.line; })
       .def_prop_ro("column", [](const Diagnostic& d) { return d.place.column; })
-      .def_ro("message", &Diagnostic::message)
-      .def_ro("notes", &Diagnostic::notes)
+      .def_prop_ro("message", [](const Diagnostic& d) { return readable(d.message); })
+      .def_prop_ro("notes", [](const Diagnostic& d) { return readable(d.notes); })
       .def_ro("operand", &Diagnostic::operand)
       .def_ro("section", &Diagnostic::section)
-      .def("__str__", [](const Diagnostic& d) { return to_string(d); })
-      .def("__repr__", [](const Diagnostic& d) { return "<Diagnostic " + to_string(d) + ">"; });
+      .def("__str__", [](const Diagnostic& d) { return readable(to_string(d)); })
+      .def("__repr__", [](const Diagnostic& d) { return readable("<Diagnostic " + to_string(d) + ">"); });
 }
 
 }  // namespace ptx::python

@@ -112,6 +112,16 @@ def test_marks_of_encodings_are_one_mistake(tmp_path, capsys, content, words):
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("form", ["text", "json", "sarif"])
+def test_messages_quote_bytes_that_are_no_text(tmp_path, capsys, form):
+    path = tmp_path / "bad.ptx"
+    path.write_bytes(KERNEL.replace(b"ret;", b'.pragma "\xc1";\n\t.global .u64 p = generic(\xc1);\n\tbra caf\xe9;'))
+    assert main(["check", "--format", form, str(path)]) == 1
+    assert "\\xc1" in capsys.readouterr().out
+    assert main(["run", str(path), "--arg", "out:8"]) == 1
+    assert "\\xe9" in capsys.readouterr().err
+
+
 def test_names_of_files_that_are_no_text(tmp_path):
     name = os.fsencode(tmp_path) + b"/caf\xe9 %.ptx"
     with open(name, "wb") as stream:

@@ -198,6 +198,7 @@ TEST_CASE("a name that is declared below: the line of the use, and that of the d
   CHECK(said(".global .u64 p = g;\n.global .u32 g;") ==
         "4 `p`: initial value: `g` is declared below, in line 5; variables and functions are declared above their "
         "first use");
+  CHECK(said(".entry k() {\nret;\n.global .u64 p = generic(g);") == "6 `p`: initial value: `g` is not declared");
   CHECK(said(".func f(.param .u32 a) { ret; }\n.entry k() {\ncall f, (q);\n.param .u32 q;\nret; }") ==
         "6 `call f`: argument 1 is `q`, which is declared below, in line 7; variables and functions are declared above "
         "their first use");
