@@ -27,9 +27,8 @@ import assembler
 import known as known_list
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
-TYPES = ["b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f16", "f16x2"]
-TYPES += ["bf16", "bf16x2", "tf32", "f32", "f64", "pred"]
-WORDS = [
+TYPES = re.findall(r"^TYPE\((\w+),", (REPO / "ptx/isa/types.def").read_text(), re.MULTILINE)
+MODIFIERS = [
     "sat",
     "ftz",
     "rn",
@@ -45,7 +44,7 @@ WORDS = [
     "gpu",
     "cta",
 ]
-WORDS += ["sync", "aligned", "v2", "v4", "add", "and", "eq", "lt", "L2::cache_hint", "acquire", "trans", "x2", "to"]
+MODIFIERS += ["sync", "aligned", "v2", "v4", "add", "and", "eq", "lt", "L2::cache_hint", "acquire", "trans", "x2", "to"]
 NUMBERS = ["0", "1", "-1", "7", "31", "255", "256", "65536", "4294967295", "4294967296", "0f3F800000", "1.5"]
 NUMBERS += ["0d3FF0000000000000", "0x80000000"]
 STATEMENT = re.compile(r"^(\s*(?:@!?[\w%$.]+\s+)?)([a-z]\w*)((?:\.[\w:]+)*)(?:\s+([^;]*))?;\s*$")
@@ -117,13 +116,13 @@ class Mutator:
         at = self.random.randrange(len(words) + 1)
         how = self.random.randrange(4)
         if how == 0 or not words:
-            words.insert(at, self.random.choice(WORDS))
+            words.insert(at, self.random.choice(MODIFIERS))
         elif how == 1:
             del words[at % len(words)]
         elif how == 2:
             words.insert(at, words[at % len(words)])
         else:
-            words[at % len(words)] = self.random.choice(WORDS)
+            words[at % len(words)] = self.random.choice(MODIFIERS)
         return words, operands
 
     def order(self, words, operands):
