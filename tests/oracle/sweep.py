@@ -8,11 +8,12 @@ import argparse
 import ctypes
 import mmap
 import random
-import struct
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -218,32 +219,33 @@ FLOATS = {
 FLOATS["f64"] = (64, 52, 1023)
 
 
-def near_one(numbers: random.Random, kind: str) -> int:
-    """A number between 2^-6 and 2^5, or, one time in 16, zero; integers have any bits."""
+def near_one(numbers: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers between 2^-6 and 2^6, or, one time in 16, zeros, as their bits."""
     bits, fraction, one = FLOATS[kind]
-    if numbers.random() < 1 / 16:
-        return numbers.getrandbits(1) << (bits - 1)
     spread = 3 if bits == 8 else 6
-    field = one + numbers.randrange(-spread, spread)
-    return numbers.getrandbits(1) << (bits - 1) | field << fraction | numbers.getrandbits(fraction)
+    fields = numbers.integers(one - spread, one + spread, shape, dtype=np.uint64)
+    magnitudes = fields << np.uint64(fraction) | numbers.integers(0, 1 << fraction, shape, dtype=np.uint64)
+    magnitudes[numbers.random(shape) < 1 / 16] = 0
+    signs = numbers.integers(0, 2, shape, dtype=np.uint64) << np.uint64(bits - 1)
+    return (signs | magnitudes).astype(f"<u{bits // 8}")
 
 
 def inputs(case: Case, warps: int, seed: int) -> bytes:
-    numbers = random.Random(seed)
-    words = bytearray()
+    """A row a lane.  Every other warp has numbers near one where there are floats."""
+    numbers = np.random.default_rng(seed)
     wide = 8 if case.types[1] == "f64" else 4
-    for lane in range(warps * LANES):
-        tame = lane // LANES % 2
-        for kind, count in zip(case.types[1:], case.registers[1:], strict=True):
-            if kind not in FLOATS or not tame:
-                words += numbers.randbytes(wide * count)
-                continue
-            size = FLOATS[kind][0] // 8
-            for _ in range(wide * count // size):
-                words += near_one(numbers, kind).to_bytes(size, "little")
-        if case.metadata:
-            words += bytes.fromhex("".join(numbers.choice(case.metadata) for _ in range(8)))
-    return bytes(words)
+    columns = []
+    for kind, count in zip(case.types[1:], case.registers[1:], strict=True):
+        content = numbers.integers(0, 256, (warps, LANES, wide * count), dtype=np.uint8)
+        if kind in FLOATS:
+            tame = near_one(numbers, kind, (warps // 2, LANES, wide * count * 8 // FLOATS[kind][0]))
+            content[1::2] = tame.view(np.uint8).reshape(warps // 2, LANES, -1)
+        columns.append(content)
+    if case.metadata:
+        legal = np.frombuffer(bytes(int(value, 16) for value in case.metadata), np.uint8)
+        low, high = (numbers.choice(legal, (warps, LANES, 4)) for _ in range(2))
+        columns.append(low | high << 4)
+    return np.concatenate(columns, axis=2).tobytes()
 
 
 def on_gpu(gpu: Gpu, case: Case, given: bytes, size: int, warps: int) -> bytes:
@@ -284,11 +286,11 @@ def compare(gpu: Gpu, case: Case, outputs: int, seed: int = 1) -> tuple[int, int
     width = 8 if case.types[0] == "f64" else 2 if case.types[0] == "f16" else 4
     size = warps * LANES * case.outputs() * width
     real, simulated = on_gpu(gpu, case, given, size, warps), on_simulator(case, given, size, warps)
-    kind = {2: "H", 4: "I", 8: "Q"}[width]
-    pairs = zip(struct.iter_unpack(f"<{kind}", real), struct.iter_unpack(f"<{kind}", simulated), strict=True)
-    wrong = [(i, x[0], y[0]) for i, (x, y) in enumerate(pairs) if x != y]
+    bits = [np.frombuffer(content, f"<u{width}") for content in (real, simulated)]
+    wrong = np.flatnonzero(bits[0] != bits[1])
     words = []
-    for i, x, y in wrong[:6]:
+    for i in wrong[:6].tolist():
+        x, y = (int(content[i]) for content in bits)
         lane, warp = i // case.outputs() % LANES, i // case.outputs() // LANES
         c = given[4 * (case.words() * (warp * LANES + lane) + sum(case.registers[1:3])) :][: 4 * case.registers[3]].hex(
             " ", 4

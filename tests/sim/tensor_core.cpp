@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ptx/arch/format.h"
+#include "ptx/sim/numerics/factors.h"
 
 using namespace ptx::sim;
 namespace format = ptx::arch::format;
@@ -109,7 +110,7 @@ struct Tile {
   Tile(std::mt19937& numbers, const Format& f, std::size_t size) {
     while (values.size() < size) {
       const Factor x = factor(f, numbers() & ((2u << f.sign_bit()) - 1));
-      if (!is_plain(x.value)) continue;
+      if (!plain_factor.has(static_cast<float>(x.value))) continue;
       values.push_back(static_cast<float>(x.value));
       exponents.push_back(x.value == 0 ? exponent_of_zero : x.exponent);
     }
@@ -143,7 +144,7 @@ TEST_CASE("the fast way gives the bits of the exact one") {
         do
           sum = round % 3 == 1 ? static_cast<float>(numbers() % 4096) - 2048
                                : std::bit_cast<float>(static_cast<std::uint32_t>(numbers()));
-        while (!is_plain_sum(sum));
+        while (!plain_sum.has(sum));
       }
       multiply_plain(rule, m, n, k, {a.values.data(), a.exponents.data(), k}, {b.values.data(), b.exponents.data(), n},
                      sums.data(), d.data(), n);
@@ -157,4 +158,50 @@ TEST_CASE("the fast way gives the bits of the exact one") {
     }
   }
   CHECK(compared > 100000);
+}
+
+TEST_CASE("multiply() is dot() for any bits, whichever way it takes") {
+  struct Case {
+    ptx::isa::Type type;
+    const Format& format;
+    Factors factors;
+  };
+  using ptx::isa::Type;
+  constexpr int m = 20, n = 24, k = 40;
+  std::mt19937 numbers(3);
+  int finite = 0;
+  for (const Case& c : {Case{Type::f16, format::f16, Factors::half}, Case{Type::bf16, format::bf16, Factors::half},
+                        Case{Type::tf32, format::tf32, Factors::tf32}, Case{Type::e5m2, format::e5m2, Factors::f8}}) {
+    const int shift = c.type == Type::tf32 ? 13 : 0;
+    for (const bool any : {false, true}) {
+      std::vector<std::uint32_t> bits(m * k + k * n), sums(m * n), d(m * n);
+      std::vector<float> values(bits.size());
+      std::vector<std::int32_t> exponents(bits.size());
+      for (std::uint32_t& x : bits) {
+        do x = numbers() & ((2u << c.format.sign_bit()) - 1);
+        while (!any && !plain_factor.has(static_cast<float>(ptx::arch::widen(c.format, x))));
+        x <<= shift;
+      }
+      const bool plain =
+          factorise(c.type, false, bits.data(), static_cast<int>(bits.size()), values.data(), exponents.data());
+      CHECK(plain == !any);
+      for (const Sums kinds : {Sums{Sum::f32, Sum::f32}, Sums{Sum::f16, Sum::f16}, Sums{Sum::f16, Sum::f32}}) {
+        for (std::uint32_t& sum : sums) sum = static_cast<std::uint32_t>(numbers()) >> (kinds.c == Sum::f16 ? 16 : 0);
+        const TensorCore& rule = core(90, c.factors, Unit::wgmma);
+        multiply(rule, kinds, m, n, k, {values.data(), exponents.data(), k},
+                 {values.data() + m * k, exponents.data() + m * k, n}, plain, sums.data(), d.data());
+        for (std::size_t i = 0; i < m * n; ++i) {
+          Factor x[k], y[k];
+          for (std::size_t j = 0; j < k; ++j) {
+            x[j] = factor(c.format, bits[i / n * k + j] >> shift),
+            y[j] = factor(c.format, bits[m * k + j * n + i % n] >> shift);
+          }
+          const double want = dot(rule, x, y, sum_value(kinds.c, sums[i]), kinds.c, kinds.d);
+          REQUIRE(d[i] == sum_bits(kinds.d, want));
+          finite += std::isfinite(want);
+        }
+      }
+    }
+  }
+  CHECK(finite > 2000);
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "ptx/arch/fragment.h"
@@ -43,23 +43,30 @@ inline void lay_out(Place& place, const arch::Fragment& fragment) {
 }
 
 // The elements of registers whose operands begin at `first`, as `decode` makes them from their bits.
-template <class T, class Decode>
-void read_fragment(Warp& w, const Operand* first, const Place& place, T* out, Decode decode) {
+template <int bits, class T, class Decode>
+void read_elements(Warp& w, const Operand* first, const Place& place, T* out, Decode decode) {
+  using Cell = std::conditional_t<bits == 64, u64, u32>;
+  constexpr int together = static_cast<int>(sizeof(Cell)) * 8 / bits;
+  constexpr Cell mask = static_cast<Cell>(~Cell{0}) >> (sizeof(Cell) * 8 - bits);
   const std::uint16_t* at = place.at.data();
-  const int together = place.together();
-  const u32 mask = place.bits >= 32 ? ~0u : (1u << place.bits) - 1;
   for (int r = 0; r < place.registers; ++r) {
-    const std::byte* row = w.row(first[r]);
+    const auto* row = reinterpret_cast<const Cell*>(w.row(first[r]));
     for (int lane = 0; lane < lanes; ++lane) {
-      if (place.bits == 64) {
-        out[*at++] = decode(reinterpret_cast<const u64*>(row)[lane]);
-        continue;
-      }
-      const u32 cell = reinterpret_cast<const u32*>(row)[lane];
       for (int i = 0; i < together; ++i, ++at) {
-        if (*at != Place::none) out[*at] = decode(cell >> (i * place.bits) & mask);
+        if (*at != Place::none) out[*at] = decode(row[lane] >> (i * bits) & mask);
       }
     }
+  }
+}
+template <class T, class Decode>
+void read_fragment(Warp& w, const Operand* first, const Place& place, T* out, Decode decode) {
+  switch (place.bits) {
+    case 1: return read_elements<1>(w, first, place, out, decode);
+    case 4: return read_elements<4>(w, first, place, out, decode);
+    case 8: return read_elements<8>(w, first, place, out, decode);
+    case 16: return read_elements<16>(w, first, place, out, decode);
+    case 64: return read_elements<64>(w, first, place, out, decode);
+    default: return read_elements<32>(w, first, place, out, decode);
   }
 }
 template <class T>
@@ -68,27 +75,31 @@ T bits_as(u64 bits) {
 }
 
 // The destinations of `op` from the bits of elements; what holds nothing becomes zero. A sink takes nothing.
+template <int bits, class T>
+void write_elements(Warp& w, const Op& op, const Place& place, const T* in, Mask active) {
+  using Cell = std::conditional_t<bits == 64, u64, u32>;
+  constexpr int together = static_cast<int>(sizeof(Cell)) * 8 / bits;
+  const std::uint16_t* at = place.at.data();
+  for (int r = 0; r < place.registers; ++r) {
+    alignas(64) Cell out[lanes]{};
+    for (int lane = 0; lane < lanes; ++lane) {
+      for (int i = 0; i < together; ++i, ++at) {
+        if (*at != Place::none) out[lane] |= static_cast<Cell>(in[*at]) << (i * bits);
+      }
+    }
+    lane_detail::keep(reinterpret_cast<Cell*>(w.row_to_write(op.operands[r])), out, active);
+  }
+}
 template <class T>
 void write_fragment(Warp& w, const Op& op, const Place& place, const T* in, Mask active) {
   if (op.destinations < place.registers) return;
-  const std::uint16_t* at = place.at.data();
-  const int together = place.together();
-  const auto bits = [&](std::uint16_t i) { return i == Place::none ? T{} : in[i]; };
-  for (int r = 0; r < place.registers; ++r) {
-    alignas(64) u64 wide[lanes];
-    alignas(64) u32 out[lanes]{};
-    for (int lane = 0; lane < lanes; ++lane) {
-      if (place.bits == 64) wide[lane] = bits(*at++);
-      for (int i = 0; i < together && place.bits < 64; ++i) {
-        out[lane] |= static_cast<u32>(bits(*at++)) << (i * place.bits);
-      }
-    }
-    std::byte* row = w.row_to_write(op.operands[r]);
-    if (place.bits == 64) {
-      lane_detail::keep(reinterpret_cast<u64*>(row), wide, active);
-    } else {
-      lane_detail::keep(reinterpret_cast<u32*>(row), out, active);
-    }
+  switch (place.bits) {
+    case 1: return write_elements<1>(w, op, place, in, active);
+    case 4: return write_elements<4>(w, op, place, in, active);
+    case 8: return write_elements<8>(w, op, place, in, active);
+    case 16: return write_elements<16>(w, op, place, in, active);
+    case 64: return write_elements<64>(w, op, place, in, active);
+    default: return write_elements<32>(w, op, place, in, active);
   }
 }
 

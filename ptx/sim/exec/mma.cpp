@@ -12,6 +12,7 @@
 #include "ptx/sim/exec/plan.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
+#include "ptx/sim/numerics/factors.h"
 #include "ptx/sim/numerics/tensor_core.h"
 
 namespace ptx::sim {
@@ -126,77 +127,17 @@ void read_metadata(Warp& w, const Plan& plan, const Operand* rest, std::uint16_t
 
 // ---- factors
 
-// The factors of a matrix, side by side: values, and exponents as multiply_plain() wants them.
+// A matrix of factors, by rows.
 struct FactorRows {
   alignas(64) f32 values[32 * 128];
   alignas(64) s32 exponents[32 * 128];
   Factor at(int i) const { return {values[i], exponents[i]}; }
 };
-
-// One factor of a narrow format.
-Factor factor(const Format& f, u32 bits) {
-  const f64 value = widen(f, bits);
-  if (value == 0) return {value, exponent_of_zero};
-  return {value, std::isfinite(value) ? std::max(std::ilogb(value), 1 - f.bias) : 0};
-}
-struct FactorTable {
-  f32 values[256];
-  s32 exponents[256];
-  // In a byte of its own .e2m1 lies in the middle, the 6-bit types lie low.
-  FactorTable(const Format& f, int shift) {
-    for (u32 bits = 0; bits < 256; ++bits) {
-      const Factor x = factor(f, bits >> shift & ((2u << f.sign_bit()) - 1));
-      values[bits] = static_cast<f32>(x.value), exponents[bits] = x.exponent;
-    }
-  }
-};
-const FactorTable& factor_table(Type type, bool in_bytes) {
-  static const FactorTable e4m3(format::e4m3, 0), e5m2(format::e5m2, 0), e3m2(format::e3m2, 0), e2m3(format::e2m3, 0),
-      e2m1(format::e2m1, 0), middle(format::e2m1, 2);
-  switch (type) {
-    case Type::e4m3: return e4m3;
-    case Type::e5m2: return e5m2;
-    case Type::e3m2: return e3m2;
-    case Type::e2m3: return e2m3;
-    default: return in_bytes ? middle : e2m1;
-  }
-}
-
-// f32 by its upper bits: .bf16 has 16 of them, .tf32 has 19, and what is below counts for nothing.
-void widen_upper(const u32* bits, int shift, u32 mask, int size, FactorRows& out) {
-  for (int i = 0; i < size; ++i) {
-    const u32 x = bits[i] << shift & mask, field = x >> 23 & 0xff;
-    out.values[i] = std::bit_cast<f32>(x);
-    out.exponents[i] = (x << 1) == 0 ? exponent_of_zero : static_cast<s32>(field ? field : 1) - 127;
-  }
-}
-void widen_f16(const u32* bits, int size, FactorRows& out) {
-  for (int i = 0; i < size; ++i) {
-    const u32 size_bits = bits[i] & 0x7fff, field = size_bits >> 10;
-    const f32 finite = std::bit_cast<f32>(size_bits << 13) * 0x1p112F;
-    const u32 value = field == 31 ? size_bits << 13 | 0x7f800000 : std::bit_cast<u32>(finite);
-    out.values[i] = std::bit_cast<f32>(value | (bits[i] & 0x8000) << 16);
-    out.exponents[i] = size_bits == 0 ? exponent_of_zero : static_cast<s32>(field ? field : 1) - 15;
-  }
-}
-
 // Returns whether all are plain.
 bool read_factors(Warp& w, const Operand* first, const Place& place, int size, bool in_bytes, FactorRows& out) {
   alignas(64) u32 bits[32 * 128];
   read_fragment(w, first, place, bits, bits_as<u32>);
-  if (place.type == Type::f16) {
-    widen_f16(bits, size, out);
-  } else if (place.type == Type::bf16) {
-    widen_upper(bits, 16, ~0u, size, out);
-  } else if (place.type == Type::tf32) {
-    widen_upper(bits, 0, 0xffffe000, size, out);
-  } else {
-    const FactorTable& table = factor_table(place.type, in_bytes);
-    for (int i = 0; i < size; ++i) out.values[i] = table.values[bits[i]], out.exponents[i] = table.exponents[bits[i]];
-  }
-  bool plain = true;
-  for (int i = 0; i < size; ++i) plain &= is_plain(out.values[i]);
-  return plain;
+  return factorise(place.type, in_bytes, bits, size, out.values, out.exponents);
 }
 
 Factors factors_of(Type type) {
@@ -213,7 +154,7 @@ Factor scale_factor(Type type, u32 bits) {
     if (bits == 0xff) return {std::numeric_limits<f64>::quiet_NaN(), 0};
     return {std::ldexp(1.0, static_cast<int>(bits) - 127), static_cast<int>(bits) - 127};
   }
-  return factor(format::e4m3, bits & 0x7f);  // .ue4m3: the sign counts for nothing
+  return factor_of(format::e4m3, bits & 0x7f);  // .ue4m3: the sign counts for nothing
 }
 
 // The scale factors of the lines of A or B: `out[line * plan.scales + i]`.
@@ -356,11 +297,8 @@ f64 dot_scaled(const TensorCore& core, std::span<const Factor> a, std::span<cons
   return add_block(core, {terms, a.size()}, c, Sum::f32, Sum::f32);
 }
 
-struct Accumulators {
-  Sum c, d;
-};
 f64 one_result(const TensorCore& core, int architecture, const Plan& plan, const Matrices& m, int product, int row,
-               int column, f64 c, Accumulators kinds) {
+               int column, f64 c, Sums kinds) {
   const Lines lines(plan, m, product, row, column);
   const std::size_t k = static_cast<std::size_t>(plan.stored);
   const std::span<const Factor> a{lines.a, k}, b{lines.b, k};
@@ -392,15 +330,10 @@ void run_float(Warp& w, const Op& op, Mask active) {
     read_scales(w, plan, scales, rows, true, m.scale_a), read_scales(w, plan, scales + 3, n, false, m.scale_b);
   }
   const auto sum_of = [](Type type) { return type == Type::f16 ? Sum::f16 : Sum::f32; };
-  const Accumulators kinds{sum_of(plan.c.type), sum_of(plan.d.type)};
-  plain &= own->products != 0 && !plan.sparse && !plan.scaled && plan.products == 1 && kinds.c == Sum::f32 &&
-           kinds.d == Sum::f32;
-  for (int i = 0; plain && i < size; ++i) plain &= is_plain_sum(std::bit_cast<f32>(c[i]));
-  if (plain) {
-    alignas(64) f32 sums[32 * 32];
-    std::memcpy(sums, c, sizeof sums);
-    multiply_plain(core, rows, n, k, {m.a.values, m.a.exponents, k}, {m.b.values, m.b.exponents, n}, sums, sums, n);
-    std::memcpy(d, sums, sizeof sums);
+  const Sums kinds{sum_of(plan.c.type), sum_of(plan.d.type)};
+  if (own->products && !plan.sparse && !plan.scaled && !plan.saturate && plan.products == 1) {
+    const Factorised a{m.a.values, m.a.exponents, k}, b{m.b.values, m.b.exponents, n};
+    multiply(core, kinds, rows, n, k, a, b, plain, c, d);
     return write_fragment(w, op, plan.d, d, active);
   }
   for (int i = 0; i < plan.products * size; ++i) {

@@ -5,23 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "ptx/sim/numerics/clones.h"
 #include "ptx/sim/numerics/tensor_core.h"
-
-// One version a vector length of the machine, chosen when the program is
-// loaded. A sanitizer's checks would run before the sanitizer does.
-#if defined(__x86_64__) && defined(__ELF__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if defined(__has_feature)
-#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && \
-    !__has_feature(undefined_behavior_sanitizer)
-#define PTX_CLONES [[gnu::target_clones("avx512f", "avx2", "default")]]
-#endif
-#else
-#define PTX_CLONES [[gnu::target_clones("avx512f", "avx2", "default")]]
-#endif
-#endif
-#ifndef PTX_CLONES
-#define PTX_CLONES
-#endif
 
 // Vectors stay inside one function, into which all is inlined: how they would be passed does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ptx/arch/format.h"
+#include "ptx/sim/numerics/clones.h"
 
 namespace ptx::sim {
 
@@ -21,14 +22,33 @@ constexpr TensorCore cores[] = {
 
 constexpr int least_exponent(Sum kind) { return kind == Sum::f32 ? -126 : -14; }
 
+constexpr double power_of_two(int exponent) {  // of a normal double
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+constexpr int exponent_of(double normal) {
+  return static_cast<int>(std::bit_cast<std::uint64_t>(normal) >> 52 & 0x7ff) - 1023;
+}
+
 // To f32 of `kept` fraction bits, towards zero; beyond the largest is infinite. A sum of zero is +0.
 double cut(double x, int kept) {
-  if (x == 0) return 0;
-  const int unit = std::max(std::ilogb(x), least_exponent(Sum::f32)) - kept;
-  const double result = std::ldexp(std::trunc(std::ldexp(x, -unit)), unit);
-  if (result == 0) return 0;
-  return std::fabs(result) < 0x1p128 ? result : std::copysign(std::numeric_limits<double>::infinity(), x);
+  if (std::fabs(x) >= 0x1p128) return std::copysign(std::numeric_limits<double>::infinity(), x);
+  const std::uint64_t mask = ~std::uint64_t{0} << (52 - kept);
+  if (std::fabs(x) >= 0x1p-126) return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & mask);
+  return std::trunc(x * power_of_two(126 + kept)) * power_of_two(-126 - kept) + 0.0;
 }
+
+// As Fields::has(), in steps that become vector code. T: f32, or its bits.
+template <class T>
+[[gnu::always_inline]] inline bool all_have(const T* values, int size, Fields fields) {
+  std::uint32_t bad = 0;
+  for (int i = 0; i < size; ++i) {
+    const std::uint32_t x = std::bit_cast<std::uint32_t>(values[i]) << 1;
+    const std::uint32_t beyond = (x >> 24) - fields.least > fields.greatest - fields.least;
+    bad |= beyond & static_cast<std::uint32_t>(x != 0);
+  }
+  return bad == 0;
+}
+PTX_CLONES bool sums_are_plain(const std::uint32_t* bits, int size) { return all_have(bits, size, plain_sum); }
 
 double round(const TensorCore& core, double x, Sum result) {
   if (result == Sum::f32) return cut(x, core.kept);
@@ -68,13 +88,14 @@ double add_block(const TensorCore& core, std::span<const Factor> terms, double c
   if (!std::isfinite(c)) {
     special += c;
   } else if (c != 0) {
-    top = std::max({top, std::ilogb(c), least_exponent(of_c)});
+    top = std::max({top, exponent_of(c), least_exponent(of_c)});
   }
   if (special != 0) return special;  // infinite or NaN
   const int unit = top - core.fraction;
-  std::int64_t sum = static_cast<std::int64_t>(std::ldexp(c, -unit));
-  for (const Factor& term : terms) sum += static_cast<std::int64_t>(std::ldexp(term.value, -unit));
-  return round(core, std::ldexp(static_cast<double>(sum), unit), result);
+  const double grain = power_of_two(-unit);
+  std::int64_t sum = static_cast<std::int64_t>(c * grain);
+  for (const Factor& term : terms) sum += static_cast<std::int64_t>(term.value * grain);
+  return round(core, static_cast<double>(sum) * power_of_two(unit), result);
 }
 
 double dot(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, double c, Sum of_c,
@@ -90,6 +111,30 @@ double dot(const TensorCore& core, std::span<const Factor> a, std::span<const Fa
     of_c = result;
   }
   return c;
+}
+
+PTX_CLONES bool factors_are_plain(const float* values, int size) { return all_have(values, size, plain_factor); }
+
+void multiply(const TensorCore& core, Sums kinds, int m, int n, int k, Factorised a, Factorised b, bool plain,
+              const std::uint32_t* c, std::uint32_t* d) {
+  plain = plain && kinds.c == Sum::f32 && kinds.d == Sum::f32 && n % 8 == 0 && sums_are_plain(c, m * n);
+  if (plain) {  // which moves the sums by memcpy
+    return multiply_plain(core, m, n, k, a, b, reinterpret_cast<const float*>(c), reinterpret_cast<float*>(d), n);
+  }
+  for (int i = 0; i < m * n; ++i) {
+    double sum = sum_value(kinds.c, c[i]);
+    Sum of_c = kinds.c;
+    for (int begin = 0; begin < k; begin += core.products, of_c = kinds.d) {
+      Factor terms[32];
+      const int count = std::min<int>(core.products, k - begin);
+      for (int j = 0; j < count; ++j) {
+        const int x = i / n * a.stride + begin + j, y = (begin + j) * b.stride + i % n;
+        terms[j] = {static_cast<double>(a.values[x]) * b.values[y], a.exponents[x] + b.exponents[y]};
+      }
+      sum = add_block(core, {terms, static_cast<std::size_t>(count)}, sum, of_c, kinds.d);
+    }
+    d[i] = sum_bits(kinds.d, sum);
+  }
 }
 
 }  // namespace ptx::sim

@@ -4,6 +4,7 @@
 // architectures are the rows of tensor_cores.def. Nothing here knows fragments, warps or instructions.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -33,6 +34,9 @@ struct Factor {
 
 // What the sums are: f32, or f16, which is rounded to nearest.
 enum class Sum : std::uint8_t { f32, f16 };
+struct Sums {
+  Sum c, d;
+};
 double sum_value(Sum kind, std::uint32_t bits);
 std::uint32_t sum_bits(Sum kind, double value);  // of a value that the kind has
 
@@ -43,13 +47,17 @@ double add_block(const TensorCore& core, std::span<const Factor> terms, double c
 double dot(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, double c, Sum of_c,
            Sum result);
 
-// The fast way, for factors and sums that are plain: finite and, unless zero, not near the ends of f32.
-constexpr bool is_plain(double factor) {
-  return factor == 0 || (factor >= 0x1p-40 && factor < 0x1p41) || (factor > -0x1p41 && factor <= -0x1p-40);
-}
-constexpr bool is_plain_sum(double sum) {
-  return sum == 0 || (sum >= 0x1p-100 && sum < 0x1p100) || (sum > -0x1p100 && sum <= -0x1p-100);
-}
+// The fast way, for factors and sums that are plain: zero, or not near the ends of f32. The field of the exponent
+// tells.
+struct Fields {
+  std::uint32_t least, greatest;
+  constexpr bool has(float x) const {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) << 1;
+    return bits == 0 || (bits >> 24) - least <= greatest - least;
+  }
+};
+inline constexpr Fields plain_factor{127 - 40, 127 + 40}, plain_sum{127 - 100, 127 + 99};
+bool factors_are_plain(const float* values, int size);
 inline constexpr std::int32_t exponent_of_zero = -100000;  // less than any other two together
 
 // Values, and exponents as in Factor; lines of `stride` each.
@@ -59,8 +67,12 @@ struct Factorised {
   int stride;
 };
 
-// dot() for m x n results that are f32: d = a * b + c. a has m lines of k, b k lines of n, c and d m lines of n that
-// are `stride` apart. n is a multiple of 8; c and d may be the same.
+// dot() for m x n results: d = a * b + c. a has m lines of k, b k lines of n; c and d are bits, m lines of n, and may
+// be the same. `plain`: all factors are plain; where the sums are, too, and are f32, the fast way is taken.
+void multiply(const TensorCore& core, Sums kinds, int m, int n, int k, Factorised a, Factorised b, bool plain,
+              const std::uint32_t* c, std::uint32_t* d);
+
+// The fast way: n is a multiple of 8, lines of c and d are `stride` apart.
 void multiply_plain(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
                     int stride);
 
