@@ -1,4 +1,4 @@
-// What is built on mbarrier instructions.
+// Functions that write several mbarrier instructions.
 #include "ptx/author/barrier.h"
 
 #include "ptx/author/control.h"

@@ -53,7 +53,7 @@ bool Builder::State::holds(std::uint64_t token) const {
 
 namespace {
 
-// The type that operand `i` of `count` has to have, for spelling a number there. none: not known.
+// The type in which a number is spelled as operand `i` of `count`. none: the rows do not say.
 isa::Type operand_type(const isa::Mnemonic& mnemonic, std::size_t i, std::size_t count) {
   for (const isa::Match& match : mnemonic.matches) {
     if (match.operands.size() < count) continue;
@@ -126,7 +126,8 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   const auto undo = [&] { f.operands.resize(before); };
   make_room(f.operands, 2 * operands.size());
   make_room(f.instructions);
-  // An element by a number is an address, but where an instruction takes an address as a value. Its base is a child.
+  // table[2] is an address, [table+8], except for mov and cvta, which take its value, table+8. The base of the address
+  // is a child operand.
   for (const Operand& o : operands) {
     if (o.literal != Operand::Literal::element || mnemonic->is(isa::Trait::element_addresses)) continue;
     f.operands.push_back(o.ir);
@@ -523,7 +524,7 @@ Built Builder::finish() {
 
 namespace {
 
-// A module with text of the author's own is judged as it is printed; what is found has the author's lines.
+// Checks the printed text of a module that has text of the author's own; what is found names the author's lines.
 void judge_text(const ir::Module& module) {
   std::vector<Place> lines;
   ir::Lowered lowered = ir::lower(syntax::parse(ir::emit(module, {}, &lines)).tree);

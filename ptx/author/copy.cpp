@@ -1,5 +1,5 @@
-// Tensor copies: the modifiers of each instruction in the manual's order, and the operands that go with them. What is
-// legal the rows say (isa/forms/tensor.def); here are the limits of a rank, of which no row can speak.
+// Tensor copies: each function writes the modifiers of its instruction in the manual's order, and their operands. The
+// rows (isa/forms/tensor.def) check them; only the number of coordinates is checked here, since the rank is made of it.
 #include "ptx/author/copy.h"
 
 #include "ptx/base/text.h"
@@ -7,7 +7,7 @@
 namespace ptx::author::tensor_copy {
 namespace {
 
-// The modifier of the rank. Four rows that are gathered or scattered are a box of a matrix.
+// The modifier of the rank: .2d for two coordinates; also for the five of tile::gather4, a column and four rows.
 std::string_view rank(Builder& b, const Coordinates& coordinates, const std::optional<Modifier>& mode) {
   constexpr std::string_view ranks[] = {"1d", "2d", "3d", "4d", "5d"};
   const std::size_t count = coordinates.at.size();
@@ -31,8 +31,8 @@ struct Writer {
   void operand_if(const std::optional<Operand>& given) {
     if (given) operands.push_back(*given);
   }
-  // [map, {coordinates}]; with what takes the place of the map's own address, sizes and strides: [map, address,
-  // {sizes}, {strides}, upper, {coordinates}].
+  // [map, {coordinates}]. The options override_* replace fields of the map: [map, address, {sizes}, {strides}, upper,
+  // {coordinates}].
   void map_at(const Operand& map, const Coordinates& coordinates, const auto& options) {
     std::vector<Operand> parts{Operand(builder.address(map).base)};
     if (options.override_address) parts.push_back(*options.override_address);
@@ -42,7 +42,7 @@ struct Writer {
     parts.push_back(builder.vector(coordinates.at));
     operands.push_back(builder.bracket(parts));
   }
-  // The modifiers of that, behind the others.
+  // Their modifiers, which stand last.
   void overrides(const auto& options) {
     if (options.override_address) text << ".override::global_address";
     if (options.override_sizes) text << ".override::global_dim" << (options.override_strides ? "_stride" : "");
@@ -50,7 +50,7 @@ struct Writer {
   void offsets_if(const std::optional<Coordinates>& offsets) {
     if (offsets) operands.push_back(builder.vector(offsets->at));
   }
-  // The rest of what copies from shared memory to the tensor, in a group.
+  // Modifiers and operands that stores and reductions have in common, behind their opcode.
   void from_shared(const Operand& map, const Coordinates& coordinates, const Address& from, const auto& options) {
     modifier(options.mode);
     text << ".bulk_group";

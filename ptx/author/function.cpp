@@ -128,7 +128,7 @@ void add_prototype(Function::Entry& entry) {
   entry.draft->add(std::move(prototype));
 }
 
-// What stands behind this place may name the function.
+// Declares the function before its first use: adds a prototype unless its body stands above.
 void require(const Builder& b, const State& s, const Function& function) {
   Function::Entry& entry = *function.entry;
   if (entry.draft != s.draft.get())
@@ -286,13 +286,13 @@ void match(const Builder& b, const State& s, std::string_view what, std::span<co
   }
 }
 
-// What an instruction takes: special registers and names in a register.
+// An operand that st.param and mov take: special registers and symbols are copied to a register first.
 Operand plain(Builder& b, const Operand& o, Type type) {
   const bool copied = o.ir.kind == ir::Operand::Kind::special || o.ir.kind == ir::Operand::Kind::symbol;
   return copied ? Operand(b.from(o, move_type(type))) : o;
 }
 
-// A number as it stands in the list of a call.
+// A number in the argument list of a call, spelled for the parameter's type.
 Operand in_list(const Operand& o, Type type) {
   if (isa::info(type).kind != isa::TypeKind::floating || o.literal == Operand::Literal::none) return o;
   Operand made = o;

@@ -32,7 +32,7 @@ struct Parameter {
   std::int64_t bytes = 0;   // of an array of bytes without fields; -1: as many as the call gives, name[]
   std::uint32_t align = 0;  // of a structure or an array; 0: as its largest field, 1
 
-  template <std::convertible_to<isa::Type> T>  // a type, or its word of ptx::modifiers
+  template <std::convertible_to<isa::Type> T>  // a type, or its name of ptx::modifiers
   Parameter(const T& type, std::string name = {}) : types{type}, name(std::move(name)) {}
   Parameter(std::initializer_list<isa::Type> fields, std::string name = {}) : types(fields), name(std::move(name)) {}
   Parameter(std::vector<isa::Type> fields, std::string name) : types(std::move(fields)), name(std::move(name)) {}

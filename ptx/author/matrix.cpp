@@ -1,5 +1,5 @@
-// Matrix instructions: descriptors, and the operands that the rows of an instruction ask for. What is legal the rows
-// say (isa/forms/{wgmma,matrix}.def).
+// Matrix instructions: forms descriptors, and adds the operands that an instruction's row has. The rows
+// (isa/forms/{wgmma,matrix}.def) check them.
 #include "ptx/author/matrix.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ options::make_descriptor fields_of(const TileLayout& layout, std::int64_t offset
           .addr_byte_offset = offset};
 }
 
-// Of a tile, `offset` bytes in. One at a fixed address is formed once for as long as the place where it was formed is
-// certain to have run.
+// The descriptor of a tile, `offset` bytes from its beginning. If the tile has a fixed address, its descriptor is
+// formed once and used again wherever the instructions that formed it are certain to have run.
 Reg tile_descriptor(const Shared& tile, std::int64_t offset) {
   Builder& b = *tile.builder;
   if (!tile.tile) b.refuse(Code::bad_operand, cat("`", tile.name(), "` is no wgmma tile; allocate it with wgmma_tile"));
@@ -59,7 +59,7 @@ Reg tile_descriptor(const Shared& tile, std::int64_t offset) {
   return made;
 }
 
-// The form among the mnemonic's that takes A so: registers, or a descriptor. Null: the modifiers are no form's.
+// The form of the mnemonic whose A is in registers, or whose A is a descriptor. Null: no form has these modifiers.
 const isa::Match* form_for(const isa::Mnemonic& mnemonic, bool registers) {
   for (const isa::Match& match : mnemonic.matches)
     for (const isa::Pattern& pattern : match.operands)

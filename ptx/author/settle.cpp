@@ -29,8 +29,8 @@ struct Uses {
   }
 
  private:
-  // In PTX the destinations are in the first operand, unless that is an address. What only looks like one (bar.sync a)
-  // counts as a write too: then nothing is settled, which is always right.
+  // The first operand of an instruction is its destination, unless it is an address. bar.sync a has a source there, and
+  // counts as a write too: a register that is written twice is left as it is, which is always right.
   void add(const ir::Function& f, const Operand& o, bool destination) {
     if (o.kind == Kind::reg) ++(destination ? writes : reads)[o.id];
     for (const Operand& child : f.children(o)) add(f, child, destination && o.kind != Kind::address);
@@ -267,7 +267,7 @@ void declare_dynamic(Draft& draft, std::string_view name, std::uint32_t align) {
   draft.add(extern_array(name, align), {});
 }
 
-// What functions and the module declare stays static: it comes off the kernel's 48 KiB.
+// Shared memory of functions and of the module stays static, so less of the 48 KiB is left for the kernel.
 void settle_shared(Builder::State& s, const Options& options, Built& built) {
   if (s.of) return void(s.draft->static_shared += s.shared_bytes);
   const bool author = !options.extern_shared.empty();
@@ -288,7 +288,7 @@ void settle_shared(Builder::State& s, const Options& options, Built& built) {
       static_cast<std::uint32_t>(std::max(std::uint64_t{options.dynamic_shared}, base + s.shared_bytes));
 }
 
-// The body was written anew, and a table knows its statement: the directive behind its label.
+// A table knows the number of its statement, the directive behind its label; the new body has other numbers.
 void find_tables(ir::Function& f) {
   for (ir::Table& table : f.tables) {
     bool labelled = false;

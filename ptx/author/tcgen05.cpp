@@ -35,8 +35,8 @@ Operand predicate(Builder& b, const Operand& enable) {
   return p;
 }
 
-// The lanes of D that are not written. pyptx 0.1.1 writes a mask of zeros from PTX 8.8 on; without a version that the
-// author chose there is no reason to leave it out.
+// The lanes of D that are not written: a vector of masks. pyptx 0.1.1 wrote zeros if the author chose PTX 8.8 or later;
+// so do we, also where the author chose no version.
 std::optional<Operand> disabled_lanes(Builder& b, const options::mma& o) {
   if (o.disable_output_lane) return o.disable_output_lane;
   const isa::Version version = b.options().version;

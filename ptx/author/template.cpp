@@ -27,30 +27,30 @@ bool is_alternative(std::string_view slot, std::string_view name) {
   return std::find(all.begin(), all.end(), name) != all.end();
 }
 
-// Whether some choice of options writes a modifier that the form demands.
+// Whether a call can be made that writes this modifier of the form.
 bool can_write(const Template& t, const isa::Form& form, const isa::Modifier& m) {
   const auto is_value = [&](std::string_view text) {
     const isa::Slot& slot = form.slots[m.slot];
     const auto values = form.values.subspan(slot.first, slot.count);
     return std::any_of(values.begin(), values.end(), [&](const isa::Value& v) { return form.text(v.text) == text; });
   };
-  const auto words = t.all_words();
-  return std::any_of(words.begin(), words.end(), [&](const Template::Word& word) {
-    const bool chosen = word.parameter >= 0 && word.condition.empty();
+  const auto all = t.all_modifiers();
+  return std::any_of(all.begin(), all.end(), [&](const Template::Modifier& modifier) {
+    const bool chosen = modifier.parameter >= 0 && modifier.condition.empty();
     if (m.slot == isa::Modifier::literal) {
       const std::string_view literal = form.text(m.text);
-      const bool type = chosen && word.text.ends_with("type") && isa::type_named(literal);
-      return type || is_alternative(word.text, literal);
+      const bool type = chosen && modifier.text.ends_with("type") && isa::type_named(literal);
+      return type || is_alternative(modifier.text, literal);
     }
-    return chosen ? is_alternative(word.text, form.text(form.slots[m.slot].name)) : is_value(word.text);
+    return chosen ? is_alternative(modifier.text, form.text(form.slots[m.slot].name)) : is_value(modifier.text);
   });
 }
 
-// The forms that some choice of options may lead to.
+// The forms that calls of the function can write.
 std::vector<const isa::Form*> candidates(const Template& t) {
   std::vector<std::string_view> fixed;
-  for (const Template::Word& word : t.all_words())
-    if (word.parameter < 0) fixed.push_back(word.text);
+  for (const Template::Modifier& modifier : t.all_modifiers())
+    if (modifier.parameter < 0) fixed.push_back(modifier.text);
   std::vector<const isa::Form*> found;
   for (const isa::Form& form : isa::forms()) {
     if (form.text(form.opcode) != t.opcode || !isa::matching::fit(form, fixed, true).fits) continue;
@@ -61,8 +61,8 @@ std::vector<const isa::Form*> candidates(const Template& t) {
   return found;
 }
 
-void add(std::vector<std::string>& words, std::string_view word) {
-  if (std::find(words.begin(), words.end(), word) == words.end()) words.emplace_back(word);
+void add(std::vector<std::string>& values, std::string_view value) {
+  if (std::find(values.begin(), values.end(), value) == values.end()) values.emplace_back(value);
 }
 
 Legal of_modifier(const Template& t, const Parameter& p) {
@@ -76,19 +76,20 @@ Legal of_modifier(const Template& t, const Parameter& p) {
       if (std::find(names.begin(), names.end(), name) == names.end()) continue;
       if (fixed) {
         literal = true;
-        if (names.size() > 1) add(found.words, name);
+        if (names.size() > 1) add(found.values, name);
         continue;
       }
       const isa::Slot& slot = form->slots[m.slot];
       for (const isa::Value& value : form->values.subspan(slot.first, slot.count))
-        add(found.words, form->text(value.text));
+        add(found.values, form->text(value.text));
     }
   }
-  if (std::find(names.begin(), names.end(), "generic") != names.end()) add(found.words, "generic");
-  const bool own = found.words.size() == 1 && found.words[0] == p.slot;
-  found.flag = names.size() == 1 && (own || (literal && found.words.empty()));
-  found.types = !found.words.empty() && std::all_of(found.words.begin(), found.words.end(),
-                                                    [](const auto& word) { return isa::type_named(word).has_value(); });
+  if (std::find(names.begin(), names.end(), "generic") != names.end()) add(found.values, "generic");
+  const bool own = found.values.size() == 1 && found.values[0] == p.slot;
+  found.flag = names.size() == 1 && (own || (literal && found.values.empty()));
+  found.types = !found.values.empty() && std::all_of(found.values.begin(), found.values.end(), [](const auto& value) {
+    return isa::type_named(value).has_value();
+  });
   return found;
 }
 
@@ -156,20 +157,20 @@ Legal legal(const Template& form, const Parameter& parameter) {
 }
 
 Legal legal(std::string_view mnemonic, std::string_view slot) {
-  std::vector<std::string_view> words;
+  std::vector<std::string_view> parts;
   for (std::string_view rest = mnemonic; !rest.empty();) {
     const std::size_t end = std::min(rest.find('.'), rest.size());
-    words.push_back(rest.substr(0, end));
+    parts.push_back(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   Legal found;
   for (const isa::Form& form : isa::forms()) {
-    if (form.text(form.opcode) != words.front() || !isa::matching::fit(form, std::span(words).subspan(1), true).fits)
+    if (form.text(form.opcode) != parts.front() || !isa::matching::fit(form, std::span(parts).subspan(1), true).fits)
       continue;
     for (const isa::Slot& one : form.slots)
       if (form.text(one.name) == slot)
         for (const isa::Value& value : form.values.subspan(one.first, one.count))
-          add(found.words, form.text(value.text));
+          add(found.values, form.text(value.text));
   }
   return found;
 }
@@ -184,8 +185,8 @@ std::string sections(const Template& form) {
 
 const isa::Mnemonic* mnemonic(const Template& form, std::span<const std::string_view> chosen) {
   std::string text(form.opcode);
-  for (const std::string_view word : chosen)
-    if (!word.empty()) text += cat('.', word);
+  for (const std::string_view modifier : chosen)
+    if (!modifier.empty()) text += cat('.', modifier);
   return isa::resolve(text);
 }
 

@@ -6,13 +6,13 @@
 //   "mbarrier.arrive{.noComplete?no_complete}{.sem}{.space=shared}.b64 =state:b64, [mbar]{, count}"
 //
 // Modifiers, in the manual's order:
-//   .word            this modifier                    {.word?name}       there if argument `name` is true, or is given
-//   {.slot}          keyword `slot`, None: left out   {.slot=word}       keyword `slot`, `word` unless given
-//   {.<name:slot>}   keyword `name` for that slot     {.<name:slot>=word}
+//   .sync            this modifier                    {.sync?name}       there if argument `name` is true, or is given
+//   {.slot}          keyword `slot`, None: left out   {.slot=shared}     keyword `slot`, `shared` unless given
+//   {.<name:slot>}   keyword `name` for that slot     {.<name:slot>=shared}
 //   .<name>          required, in front of the operands; .<name:slot>
-//   slot/slot2/word  where forms have it in slots of several names, or as a fixed modifier
-// A modifier's argument is PTX's word as a str, a type, True for the slot's own name, n for `slot::n`, or "generic", which
-// PTX does not write.
+//   slot/slot2/row   where forms have it in slots of several names, or as a fixed modifier
+// A modifier's argument is a str as PTX writes it, a type, True for the slot's own name, n for `slot::n`, or "generic",
+// which PTX does not write.
 // Operands:
 //   a                a register, number or symbol     a=0                may be left out, is 0 then
 //   [a]              an address                       {a}                a list of registers, or a register array
@@ -48,7 +48,7 @@ struct Parameter {
 
 struct Template {
   static constexpr std::size_t most = 20;
-  struct Word {
+  struct Modifier {
     std::string_view text;         // the modifier, or the name of the slot that the parameter fills
     std::int8_t parameter = -1;    // -1: always there
     std::string_view condition{};  // `text` itself is there if this parameter is given
@@ -64,12 +64,12 @@ struct Template {
     std::int64_t number = 0;
   };
   std::string_view text, opcode;
-  std::array<Word, most> words{};
+  std::array<Modifier, most> modifiers{};
   std::array<Node, most> nodes{};
   std::array<Parameter, most> parameters{};
-  std::size_t word_count = 0, node_count = 0, parameter_count = 0;
+  std::size_t modifier_count = 0, node_count = 0, parameter_count = 0;
 
-  constexpr std::span<const Word> all_words() const { return std::span(words).first(word_count); }
+  constexpr std::span<const Modifier> all_modifiers() const { return std::span(modifiers).first(modifier_count); }
   constexpr std::span<const Node> all_nodes() const { return std::span(nodes).first(node_count); }
   constexpr std::span<const Parameter> all_parameters() const { return std::span(parameters).first(parameter_count); }
 };
@@ -91,7 +91,7 @@ struct Cursor {
     }
   }
   // A name, or with `colons` a modifier such as shared::cta.
-  constexpr std::string_view word(bool colons = false) {
+  constexpr std::string_view name(bool colons = false) {
     const std::size_t from = at;
     const auto in_word = [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -101,7 +101,7 @@ struct Cursor {
       return peek() == ':' && (peek(1) == ':' || text[at - 1] == ':' || (digit(text[at - 1]) && digit(peek(1))));
     };
     while (in_word(peek()) || (colons && colon())) ++at;
-    if (at == from) throw "template: a word was expected";
+    if (at == from) throw "template: a name was expected";
     return text.substr(from, at - from);
   }
 };
@@ -118,19 +118,19 @@ constexpr std::int8_t add(Template& t, const Parameter& parameter) {
   return static_cast<std::int8_t>(t.parameter_count++);
 }
 
-constexpr void add_word(Template& t, const Template::Word& word) {
-  if (t.word_count == Template::most) throw "template: too many modifiers";
-  t.words[t.word_count++] = word;
+constexpr void add_modifier(Template& t, const Template::Modifier& modifier) {
+  if (t.modifier_count == Template::most) throw "template: too many modifiers";
+  t.modifiers[t.modifier_count++] = modifier;
 }
 
 // Behind `.<`: name{:slot}>
 constexpr Parameter angled(Cursor& c) {
   Parameter p;
   p.role = Parameter::Role::modifier;
-  p.name = p.slot = c.word();
+  p.name = p.slot = c.name();
   if (c.take(':')) {
     const std::size_t from = c.at;
-    do c.word(true);
+    do c.name(true);
     while (c.take('/'));
     p.slot = c.text.substr(from, c.at - from);
   }
@@ -139,15 +139,15 @@ constexpr Parameter angled(Cursor& c) {
 }
 
 constexpr void read_modifiers(Template& t, Cursor& c) {
-  t.opcode = c.word();
+  t.opcode = c.name();
   for (;;) {
     if (c.take('.')) {
       if (!c.take('<')) {
-        add_word(t, {c.word(true)});
+        add_modifier(t, {c.name(true)});
         continue;
       }
       const Parameter p = angled(c);
-      add_word(t, {p.slot, add(t, p)});
+      add_modifier(t, {p.slot, add(t, p)});
     } else if (c.peek() == '{' && c.peek(1) == '.') {
       c.at += 2;
       Parameter p;
@@ -155,16 +155,16 @@ constexpr void read_modifiers(Template& t, Cursor& c) {
         p = angled(c);
       } else {
         p.role = Parameter::Role::modifier;
-        p.name = p.slot = c.word(true);
+        p.name = p.slot = c.name(true);
       }
       p.keyword = true, p.required = false;
-      const std::string_view condition = c.take('?') ? c.word() : std::string_view();
-      if (c.take('=')) p.fallback = c.word(true);
+      const std::string_view condition = c.take('?') ? c.name() : std::string_view();
+      if (c.take('=')) p.fallback = c.name(true);
       c.expect('}');
       if (condition.empty())
-        add_word(t, {p.slot, add(t, p)});
+        add_modifier(t, {p.slot, add(t, p)});
       else
-        add_word(t, {p.slot, -1, condition, p.fallback});
+        add_modifier(t, {p.slot, -1, condition, p.fallback});
     } else {
       return;
     }
@@ -183,9 +183,9 @@ constexpr void read_parameter(Template& t, Cursor& c, Parameter::Role role, bool
   Parameter p;
   p.role = role;
   p.keyword = c.take('*') || (role == Parameter::Role::result && !c.take('+'));
-  p.name = c.word();
-  if (c.take(':')) p.slot = c.word();
-  if (c.take('=')) p.fallback = c.word(true);
+  p.name = c.name();
+  if (c.take(':')) p.slot = c.name();
+  if (c.take('=')) p.fallback = c.name(true);
   p.required = !optional && p.fallback.empty() && role != Parameter::Role::result;
   Template::Node& node = new_node(t, Template::Node::Kind::parameter);
   node.parameter = add(t, p);
@@ -201,7 +201,7 @@ constexpr void read_leaf(Template& t, Cursor& c, bool optional) {
     c.expect('}');
   } else if (c.peek() >= '0' && c.peek() <= '9') {
     Template::Node& node = new_node(t, Template::Node::Kind::number);
-    for (const char digit : c.word()) node.number = node.number * 10 + (digit - '0');
+    for (const char digit : c.name()) node.number = node.number * 10 + (digit - '0');
   } else if (c.peek() == '_' && (c.peek(1) == ',' || c.peek(1) == '|' || c.peek(1) == '\0')) {
     c.at += 1;
     new_node(t, Template::Node::Kind::sink);
@@ -242,16 +242,16 @@ constexpr void read_operand(Template& t, Cursor& c, bool optional) {
 
 // A condition is an operand's parameter, or a flag of its own.
 constexpr void join_conditions(Template& t) {
-  for (std::size_t i = 0; i < t.word_count; ++i) {
-    Template::Word& word = t.words[i];
-    if (word.condition.empty()) continue;
-    word.parameter = find(t, word.condition);
-    if (word.parameter >= 0) continue;
+  for (std::size_t i = 0; i < t.modifier_count; ++i) {
+    Template::Modifier& modifier = t.modifiers[i];
+    if (modifier.condition.empty()) continue;
+    modifier.parameter = find(t, modifier.condition);
+    if (modifier.parameter >= 0) continue;
     Parameter flag;
-    flag.name = word.condition, flag.slot = word.text, flag.fallback = word.fallback;
+    flag.name = modifier.condition, flag.slot = modifier.text, flag.fallback = modifier.fallback;
     flag.role = Parameter::Role::modifier;
     flag.keyword = flag.flag = true, flag.required = false;
-    word.parameter = add(t, flag);
+    modifier.parameter = add(t, flag);
   }
 }
 
@@ -275,21 +275,21 @@ constexpr Template read_template(std::string_view text) {
   return t;
 }
 
-// The names in "slot/slot2/word".
+// The names in "slot/slot2/row".
 std::vector<std::string_view> alternatives(std::string_view slot);
 
 // What the rows of the ISA say of a parameter, for signatures and messages.
 struct Legal {
-  std::vector<std::string> words;  // of a modifier: every value that some form takes, in the rows' order
-  bool flag = false;               // of a modifier: it is there or not
-  bool types = false;              // all words are types
+  std::vector<std::string> values;  // of a modifier: every value that some form takes, in the rows' order
+  bool flag = false;                // of a modifier: it is there or not
+  bool types = false;               // all of them are types
   bool register_only = false, immediate = false, predicate = false, floating = false, list = false;
 };
 Legal legal(const Template& form, const Parameter& parameter);
 Legal legal(std::string_view mnemonic, std::string_view slot);  // of forms that "cp.reduce.async" may begin
 std::string sections(const Template& form);                     // "9.7.1.1, 9.7.3.1": of the forms that it may be
 
-// The mnemonic for the modifiers that were chosen: of each word of the row its text, or "" if it is left out.
+// The mnemonic for the modifiers that were chosen: of each modifier of the row its text, or "" if it is left out.
 const isa::Mnemonic* mnemonic(const Template& form, std::span<const std::string_view> chosen);
 
 // Writes the instruction. `values` by parameter; of an optional one that was not given, nothing.

@@ -13,7 +13,7 @@ namespace {
 using isa::Space;
 using isa::Type;
 
-// The declared type: 16-bit floating point and narrower has no initial values of its own and lies there as bits.
+// The type in the declaration. PTX has no initial values of f16, bf16 and narrower types: they are declared as bits.
 Type stored_type(Type type, bool initialised) {
   const Type declared = declared_type(type);
   if (!initialised) return declared;
@@ -138,8 +138,8 @@ std::string name_of(Builder& b, const VariableOptions& o) {
 
 bool in_module(Space space) { return space == Space::global || space == Space::const_ || space == Space::shared; }
 
-// The declaration as the only one of a module: what is wrong with it is said here and not at the end.
-// Names of its initial value are looked up at the end.
+// Checks the declaration in a module of its own, so that an error names the author's line. The names in its initial
+// value are looked up when the module is finished.
 void judge(const Builder& b, const Draft& draft, const ir::Variable& v) {
   ir::Module alone;
   alone.version = draft.module.version;

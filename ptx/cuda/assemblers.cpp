@@ -25,7 +25,7 @@ std::size_t find_code(std::string_view text, std::string_view word) {
   return text.npos;
 }
 
-// The .version of a text; none where there is none, which the assembler will say.
+// The .version of a text; none if it has none: the assembler reports that.
 std::optional<arch::Version> version_of(std::string_view ptx) {
   const auto at = find_code(ptx, ".version");
   if (at == ptx.npos) return std::nullopt;
@@ -35,8 +35,9 @@ std::optional<arch::Version> version_of(std::string_view ptx) {
   return version == arch::Version{} ? std::nullopt : std::optional(version);
 }
 
-// What compiling relocatable code changed, read off the log; empty: nothing. Serialized wgmma is held against nvJitLink
-// alone, where calls and divisions are reason enough for it: what whole-program compilers say of it is the author's.
+// How relocatable code differs from the kernel, read off the assembler's log; empty: it does not. nvJitLink serializes
+// wgmma in kernels with a call or a division, which whole-program compilers do not; where those serialize it, the
+// kernel's own code is the reason.
 std::string_view changed(Assembler::Kind kind, std::string_view log) {
   if (log.find("to maintain compatibility across compilation units") != log.npos) return "setmaxnreg is dropped";
   if (kind == Assembler::Kind::nvjitlink && log.find("wgmma.mma_async instructions are serialized") != log.npos)
@@ -172,7 +173,7 @@ AssemblerResult Assemblers::choose(std::string_view ptx, std::string_view target
 }
 
 std::vector<std::pair<std::string, std::string>> Assemblers::explain() const {
-  // By kind: the first that may be taken, and those behind it.
+  // Reasons by kind: of the first that can be taken, and of those that come after it.
   constexpr std::string_view last_resort = "the last resort: kernels with setmaxnreg are refused";
   constexpr std::string_view taken[] = {"the newest whose code can be used", "no ptxas can be", last_resort};
   constexpr std::string_view passed[] = {"not newer", "for texts that no ptxas here reads", last_resort};

@@ -38,7 +38,8 @@ struct File {
   fs::file_time_type used;
 };
 
-// Entries of a folder; what other processes remove meanwhile is passed over. Remains of writers that died are removed.
+// Entries of a folder. Skips files that another process removes meanwhile, and removes what writers that died have
+// left.
 std::vector<File> files_of(const std::string& folder) {
   std::vector<File> files;
   std::error_code failed;
@@ -96,7 +97,7 @@ std::optional<Cubin> CubinCache::read(const std::string& key) const {
     unlink(at.c_str());
     return std::nullopt;
   }
-  // When it was last used, for trim; a day's precision costs one write a day.
+  // The time of the last use, for trim(); it is written once a day at most.
   struct stat facts{};
   if (stat(at.c_str(), &facts) == 0 && time(nullptr) - facts.st_mtime > 86400)
     utimensat(AT_FDCWD, at.c_str(), nullptr, 0);

@@ -1,5 +1,5 @@
-// The hot path: one pass over the tensors, one launch. Nothing here allocates on the way to the driver but the
-// framework.
+// The hot path: one pass over the tensors, one launch. Between the call and the driver only the framework allocates,
+// for the outputs.
 #include "ptx/interop/detail/call.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool dense(const DLTensor& tensor, bool column_major) {
   return fits;
 }
 
-// Its innermost elements lie next to each other, and nothing runs backwards; all that a strided argument must be.
+// A strided argument has an innermost stride of 1 and no negative stride.
 bool forward(const DLTensor& tensor) {
   if (tensor.strides == nullptr || tensor.ndim == 0) return true;
   const std::int32_t last = tensor.ndim - 1;

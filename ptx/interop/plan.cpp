@@ -174,7 +174,7 @@ Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, const std::int6
     if (size.from == Size::From::fixed && got.shape[i] != size.size)
       return say(Code::wrong_dimension,
                  cat(where, " is ", got.shape[i], ", the kernel takes ", size.size, " (dim mismatch)"));
-    // A symbol may be unset here where the argument that binds it was itself refused.
+    // The size of a symbol is not known if the argument that binds it was refused.
     if (size.from == Size::From::bound && symbols[size.symbol] >= 0 && got.shape[i] != symbols[size.symbol])
       return say(Code::conflicting_dimension,
                  cat(where, ", `", symbols_[size.symbol], "`, is ", got.shape[i], ", an argument before it has ",

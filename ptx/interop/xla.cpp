@@ -36,7 +36,7 @@ Error* fail(const Api* api, ErrorCode code, const std::string& message) {
 
 Error* fail(const Api* api, const Diagnostics& why) { return fail(api, ErrorCode::internal, to_string(why)); }
 
-// What the executor says names a line and an argument; which kernel it was of, only its caller knows.
+// The executor's message names a line and an argument; the kernel's name is added here.
 Error* fail(const Api* api, const launch::Record& record, Diagnostics why) {
   if (!why.empty()) why.back().notes.push_back(cat("in the kernel ", record.entry));
   return fail(api, why);
@@ -100,7 +100,7 @@ class Kernel {
   std::atomic<const Plan*> plans_[max_devices] = {};
 };
 
-// Kernels of this process by content: a hundred call sites of one kernel parse and load it once.
+// Kernels of this process, by text and record: many call sites of one kernel parse and load it once.
 Expected<std::shared_ptr<Kernel>> kernel(std::string_view record, std::string_view ptx) {
   static std::mutex mutex;
   static auto& known = *new std::unordered_map<std::string, std::weak_ptr<Kernel>>;
@@ -187,7 +187,7 @@ Error* site_type(const Api* api, TypeId*& type) {
   return nullptr;
 }
 
-// True where XLA only asks what this handler is; then it has been answered.
+// True if XLA only asked for the handler's metadata, which this has given.
 bool answered(CallFrame* frame) {
   if (frame->extensions == nullptr || frame->extensions->type != ExtensionType::metadata) return false;
   Metadata& metadata = *reinterpret_cast<MetadataExtension*>(frame->extensions)->metadata;

@@ -112,69 +112,70 @@ PyObject* vectorcall(PyObject* object, PyObject* const* args, std::size_t flagge
 
 bool given(PyObject* value) { return value && value != Py_None; }
 
-std::string words_of(const families::Legal& legal) {
+std::string list_of(const families::Legal& legal) {
   std::string text;
-  for (std::size_t i = 0; i < legal.words.size(); ++i)
-    text += cat(i == 0 ? "" : i + 1 == legal.words.size() ? " or " : ", ", legal.words[i]);
+  for (std::size_t i = 0; i < legal.values.size(); ++i)
+    text += cat(i == 0 ? "" : i + 1 == legal.values.size() ? " or " : ", ", legal.values[i]);
   return legal.flag ? "True or False" : text;
 }
 
 // What the argument of a modifier writes; "": nothing. A number has its text made in `made`.
-std::string_view chosen(Call& call, const Template::Word& word, std::string& made) {
-  const auto i = static_cast<std::size_t>(word.parameter);
+std::string_view chosen(Call& call, const Template::Modifier& modifier, std::string& made) {
+  const auto i = static_cast<std::size_t>(modifier.parameter);
   const families::Parameter& parameter = call.entry.definition->form->parameters[i];
   PyObject* value = call.values[i];
-  if (!word.condition.empty()) {
+  if (!modifier.condition.empty()) {
     const bool flag = parameter.flag;
     const int truth = flag && value ? PyObject_IsTrue(value) : 0;
     if (truth < 0) throw nb::python_error();
     const bool there = !flag ? given(value) : value ? truth == 1 : parameter.fallback == "True";
-    return there ? word.text : std::string_view();
+    return there ? modifier.text : std::string_view();
   }
-  if (!value) return parameter.fallback == "True" ? word.text : parameter.fallback;
+  if (!value) return parameter.fallback == "True" ? modifier.text : parameter.fallback;
   if (value == Py_None || value == Py_False) return {};
-  if (value == Py_True) return word.text.substr(0, word.text.find('/'));
+  if (value == Py_True) return modifier.text.substr(0, modifier.text.find('/'));
   if (const PtxType* type = as_type(value)) return type->name;
   int overflow = 0;
   const long number = PyLong_Check(value) ? PyLong_AsLongAndOverflow(value, &overflow) : -1;
-  if (number >= 0) return made = cat(word.text, "::", number);
+  if (number >= 0) return made = cat(modifier.text, "::", number);
   Py_ssize_t size = 0;
   const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
-  if (!text) call.wrong(i, words_of(families::legal(*call.entry.definition->form, parameter)));
+  if (!text) call.wrong(i, list_of(families::legal(*call.entry.definition->form, parameter)));
   const std::string_view given(text, static_cast<std::size_t>(size));
   if (given == "generic") return {};
   if (given.find(':') != std::string_view::npos) return given;
   const families::Legal legal = families::legal(*call.entry.definition->form, parameter);
   std::string in_slot = cat(parameter.slot, "::", given);  // kind="f16"
-  const bool known = std::find(legal.words.begin(), legal.words.end(), in_slot) != legal.words.end();
+  const bool known = std::find(legal.values.begin(), legal.values.end(), in_slot) != legal.values.end();
   return known ? std::string_view(made = std::move(in_slot)) : given;
 }
 
 // No form has these modifiers. Where one of them is in no form at all, its argument is named.
-[[noreturn]] void refuse_modifiers(Call& call, std::span<const std::string_view> words, const isa::Mnemonic& mnemonic) {
+[[noreturn]] void refuse_modifiers(Call& call, std::span<const std::string_view> modifiers,
+                                   const isa::Mnemonic& mnemonic) {
   const Template& form = *call.entry.definition->form;
-  for (std::size_t i = 0; i < form.word_count; ++i) {
-    if (form.words[i].parameter < 0 || words[i].empty()) continue;
-    const families::Parameter& parameter = form.parameters[static_cast<std::size_t>(form.words[i].parameter)];
+  for (std::size_t i = 0; i < form.modifier_count; ++i) {
+    if (form.modifiers[i].parameter < 0 || modifiers[i].empty()) continue;
+    const families::Parameter& parameter = form.parameters[static_cast<std::size_t>(form.modifiers[i].parameter)];
     const families::Legal legal = families::legal(form, parameter);
-    if (parameter.flag || legal.words.empty() || legal.types ||
-        std::find(legal.words.begin(), legal.words.end(), words[i]) != legal.words.end())
+    if (parameter.flag || legal.values.empty() || legal.types ||
+        std::find(legal.values.begin(), legal.values.end(), modifiers[i]) != legal.values.end())
       continue;
     call.builder.refuse(Code::bad_argument, cat(qualified(*call.entry.definition), ": `", parameter.name, "` is ",
-                                                words_of(legal), ", not ", words[i]));
+                                                list_of(legal), ", not ", modifiers[i]));
   }
   call.builder.refuse(Code::illegal_modifiers, isa::explain(mnemonic.text));
 }
 
 const isa::Mnemonic* make_mnemonic(Call& call) {
   const Template& form = *call.entry.definition->form;
-  std::array<std::string_view, Template::most> words{};
+  std::array<std::string_view, Template::most> modifiers{};
   std::array<std::string, Template::most> made;
-  for (std::size_t i = 0; i < form.word_count; ++i) {
-    const Template::Word& word = form.words[i];
-    words[i] = word.parameter < 0 ? word.text : chosen(call, word, made[i]);
+  for (std::size_t i = 0; i < form.modifier_count; ++i) {
+    const Template::Modifier& modifier = form.modifiers[i];
+    modifiers[i] = modifier.parameter < 0 ? modifier.text : chosen(call, modifier, made[i]);
   }
-  const std::span<const std::string_view> all = std::span(words).first(form.word_count);
+  const std::span<const std::string_view> all = std::span(modifiers).first(form.modifier_count);
   const isa::Mnemonic* mnemonic = families::mnemonic(form, all);
   if (mnemonic->matches.empty()) refuse_modifiers(call, all, *mnemonic);
   return mnemonic;
@@ -185,22 +186,23 @@ const isa::Mnemonic* mnemonic_of(Call& call) {
   constexpr std::size_t most = 64;  // programs that make their strings anew
   Entry& entry = call.entry;
   const Template& form = *entry.definition->form;
-  std::array<PyObject*, Template::most> key;  // as many as words: zeroing all of it would cost more than all the rest
-  for (std::size_t i = 0; i < form.word_count; ++i) {
+  std::array<PyObject*, Template::most>
+      key;  // as many as modifiers: zeroing all of it would cost more than all the rest
+  for (std::size_t i = 0; i < form.modifier_count; ++i) {
     key[i] = nullptr;
-    if (form.words[i].parameter < 0) continue;
-    const auto at = static_cast<std::size_t>(form.words[i].parameter);
+    if (form.modifiers[i].parameter < 0) continue;
+    const auto at = static_cast<std::size_t>(form.modifiers[i].parameter);
     const bool operand = form.parameters[at].role != families::Parameter::Role::modifier;
     key[i] = !operand ? call.values[at] : given(call.values[at]) ? Py_True : nullptr;
   }
   const auto same = [&](const Entry::Choice& choice) {
-    return std::equal(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(form.word_count), choice.key.begin());
+    return std::equal(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(form.modifier_count), choice.key.begin());
   };
   const auto found = std::find_if(entry.choices.begin(), entry.choices.end(), same);
   if (found != entry.choices.end()) return found->mnemonic;
   const isa::Mnemonic* mnemonic = make_mnemonic(call);
   if (entry.choices.size() < most) {
-    std::fill(key.begin() + static_cast<std::ptrdiff_t>(form.word_count), key.end(), nullptr);
+    std::fill(key.begin() + static_cast<std::ptrdiff_t>(form.modifier_count), key.end(), nullptr);
     for (PyObject* part : key) Py_XINCREF(part);
     entry.choices.push_back({key, mnemonic});
   }
@@ -287,11 +289,12 @@ void Call::wrong(std::size_t i, std::string_view legal) {
   if (i == entry.parameters.size())
     builder.refuse(Code::bad_operand, cat(name, ": `pred` is a predicate register or ~register"));
   const Parameter& parameter = entry.parameters[i];
-  const std::string words =
-      parameter.mnemonic.empty() ? "" : words_of(families::legal(parameter.mnemonic, parameter.slot));
-  const bool value = !words.empty() && PyUnicode_Check(values[i]);
+  const std::string legal_values =
+      parameter.mnemonic.empty() ? "" : list_of(families::legal(parameter.mnemonic, parameter.slot));
+  const bool value = !legal_values.empty() && PyUnicode_Check(values[i]);
   builder.refuse(value ? Code::bad_argument : Code::bad_operand,
-                 cat(name, ": `", parameter.name, "` is ", words.empty() ? legal : words, ", not ", shown(values[i])));
+                 cat(name, ": `", parameter.name, "` is ", legal_values.empty() ? legal : legal_values, ", not ",
+                     shown(values[i])));
 }
 
 std::vector<author::Operand> Convert<std::vector<author::Operand>>::from(nb::handle value, Call& call) {
@@ -327,9 +330,9 @@ Modifier Convert<Modifier>::from(nb::handle value, Call& call) {
 namespace {
 
 // A modifier without its slot's name as Python writes it: 2, "f16".
-std::string argument(std::string_view word) {
-  const bool number = word.size() == 1 && word[0] >= '0' && word[0] <= '9';
-  return number ? std::string(word) : cat('"', word, '"');
+std::string argument(std::string_view modifier) {
+  const bool number = modifier.size() == 1 && modifier[0] >= '0' && modifier[0] <= '9';
+  return number ? std::string(modifier) : cat('"', modifier, '"');
 }
 
 // A modifier's values as a type: bool, PtxType, Literal["a", "b"]; for slot::1 and slot::2 Literal[1, 2], for kind::f16
@@ -338,11 +341,12 @@ std::string modifier_type(const families::Legal& legal, std::string_view slot) {
   if (legal.flag) return "bool";
   if (legal.types) return "PtxType";
   const std::string prefix = cat(slot, "::");
-  const bool stripped = std::all_of(legal.words.begin(), legal.words.end(),
-                                    [&](const std::string& word) { return word.starts_with(prefix); });
+  const bool stripped = std::all_of(legal.values.begin(), legal.values.end(),
+                                    [&](const std::string& modifier) { return modifier.starts_with(prefix); });
   std::string text;
-  for (const std::string& word : legal.words)
-    text += cat(text.empty() ? "" : ", ", argument(stripped ? std::string_view(word).substr(prefix.size()) : word));
+  for (const std::string& modifier : legal.values)
+    text +=
+        cat(text.empty() ? "" : ", ", argument(stripped ? std::string_view(modifier).substr(prefix.size()) : modifier));
   return text.empty() ? "str" : cat("Literal[", text, "]");
 }
 
@@ -364,8 +368,8 @@ std::string type_of(const Template& form, const families::Parameter& p) {
   return optional(legal.immediate ? "int" : legal.floating ? "Number" : "Integer");
 }
 
-std::string without_slot(std::string_view word, std::string_view slot) {
-  return argument(word.starts_with(cat(slot, "::")) ? word.substr(slot.size() + 2) : word);
+std::string without_slot(std::string_view modifier, std::string_view slot) {
+  return argument(modifier.starts_with(cat(slot, "::")) ? modifier.substr(slot.size() + 2) : modifier);
 }
 
 std::string fallback_of(const Template& form, const families::Parameter& p) {
@@ -430,11 +434,13 @@ std::vector<Shown> shown_parameters(const Definition& d) {
 // "mbarrier.init{.layout}{.space}.b64 [mbar], count": the row's text without what says how arguments are given.
 std::string emitted(const Template& form) {
   std::string text(form.opcode);
-  for (const Template::Word& word : form.all_words()) {
-    const bool chosen = word.parameter >= 0 && word.condition.empty();
-    const bool optional = word.parameter >= 0 && !form.parameters[static_cast<std::size_t>(word.parameter)].required;
-    const std::string_view shown = chosen ? form.parameters[static_cast<std::size_t>(word.parameter)].name : word.text;
-    text += optional || !word.condition.empty() ? cat("{.", shown, "}") : cat(".", shown);
+  for (const Template::Modifier& modifier : form.all_modifiers()) {
+    const bool chosen = modifier.parameter >= 0 && modifier.condition.empty();
+    const bool optional =
+        modifier.parameter >= 0 && !form.parameters[static_cast<std::size_t>(modifier.parameter)].required;
+    const std::string_view shown =
+        chosen ? form.parameters[static_cast<std::size_t>(modifier.parameter)].name : modifier.text;
+    text += optional || !modifier.condition.empty() ? cat("{.", shown, "}") : cat(".", shown);
   }
   std::string_view rest = form.text.substr(std::min(form.text.find(' '), form.text.size()));
   const auto skip_word = [&] {
@@ -452,21 +458,23 @@ std::string emitted(const Template& form) {
   return text;
 }
 
-// What a call gives for a required modifier, as Python: a type by its name, another word of PTX as a str.
+// What a call gives for a required modifier, as Python: a type by its name, another modifier as a str.
 std::string given(const families::Legal& legal) {
-  const auto has = [&](std::string_view word) { return std::ranges::find(legal.words, word) != legal.words.end(); };
+  const auto has = [&](std::string_view modifier) {
+    return std::ranges::find(legal.values, modifier) != legal.values.end();
+  };
   for (const std::string_view usual : {"f32", "u32", "b32"})
     if (has(usual)) return std::string(usual);
   if (has("add")) return "\"add\"";
-  return legal.types ? legal.words.front() : cat('"', legal.words.front(), '"');
+  return legal.types ? legal.values.front() : cat('"', legal.values.front(), '"');
 }
 
 std::string argument_of(const Definition& d, std::string_view name) {
-  if (!d.form) return std::string(name);  // a FUNCTION with words of its own has an example in its row
+  if (!d.form) return std::string(name);  // a FUNCTION with modifiers of its own has an example in its row
   for (const families::Parameter& p : d.form->all_parameters())
     if (p.name == name && p.role == families::Parameter::Role::modifier) {
       const families::Legal legal = families::legal(*d.form, p);
-      return legal.words.empty() ? std::string(name) : given(legal);
+      return legal.values.empty() ? std::string(name) : given(legal);
     }
   return std::string(name);
 }

@@ -59,44 +59,44 @@ bool is_param(isa::Space s) {
 
 // Modifiers of a few instructions that the assembler ignores in all others (ptxas_13_5.def). Drawn as often as the
 // rest, they would stand in most of what it takes outside the manual.
-bool is_ignored(std::string_view word) {
-  static constexpr std::string_view words[] = {"normal",
-                                               "number",
-                                               "infinite",
-                                               "finite",
-                                               "notanumber",
-                                               "subnormal",
-                                               "b8x16",
-                                               "b6x16_p32",
-                                               "b4x16_p64",
-                                               "pred",
-                                               "L1::32B",
-                                               "rank",
-                                               "elemtype",
-                                               "box_dim",
-                                               "global_address",
-                                               "global_dim",
-                                               "global_stride",
-                                               "element_stride",
-                                               "interleave_layout",
-                                               "swizzle_mode",
-                                               "swizzle_atomicity",
-                                               "fill_mode"};
-  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+bool is_ignored(std::string_view modifier) {
+  static constexpr std::string_view modifiers[] = {"normal",
+                                                   "number",
+                                                   "infinite",
+                                                   "finite",
+                                                   "notanumber",
+                                                   "subnormal",
+                                                   "b8x16",
+                                                   "b6x16_p32",
+                                                   "b4x16_p64",
+                                                   "pred",
+                                                   "L1::32B",
+                                                   "rank",
+                                                   "elemtype",
+                                                   "box_dim",
+                                                   "global_address",
+                                                   "global_dim",
+                                                   "global_stride",
+                                                   "element_stride",
+                                                   "interleave_layout",
+                                                   "swizzle_mode",
+                                                   "swizzle_atomicity",
+                                                   "fill_mode"};
+  return std::find(std::begin(modifiers), std::end(modifiers), modifier) != std::end(modifiers);
 }
 
-const Words& vocabulary() {
-  static const Words all = [] {
-    Words words;
+const Modifiers& vocabulary() {
+  static const Modifiers all = [] {
+    Modifiers modifiers;
     for (const isa::Form& form : isa::forms()) {
       for (const isa::Modifier& m : form.modifiers) {
-        if (m.slot == isa::Modifier::literal) words.push_back(form.text(m.text));
+        if (m.slot == isa::Modifier::literal) modifiers.push_back(form.text(m.text));
       }
-      for (const isa::Value& v : form.values) words.push_back(form.text(v.text));
+      for (const isa::Value& v : form.values) modifiers.push_back(form.text(v.text));
     }
-    std::sort(words.begin(), words.end());
-    words.erase(std::unique(words.begin(), words.end()), words.end());
-    return words;
+    std::sort(modifiers.begin(), modifiers.end());
+    modifiers.erase(std::unique(modifiers.begin(), modifiers.end()), modifiers.end());
+    return modifiers;
   }();
   return all;
 }
@@ -167,9 +167,9 @@ std::string Pool::text() {
   return text;
 }
 
-std::string join(const isa::Form& form, const Words& words) {
+std::string join(const isa::Form& form, const Modifiers& modifiers) {
   std::string text(form.text(form.opcode));
-  for (const auto& word : words) text += cat('.', word);
+  for (const auto& modifier : modifiers) text += cat('.', modifier);
   return text;
 }
 
@@ -235,8 +235,8 @@ bool Generator::next(const isa::Form& form, Choice& c) const {
   return c.groups != 0;
 }
 
-Words Generator::words(const isa::Form& form, const Choice& choice) const {
-  Words list;
+Modifiers Generator::modifiers(const isa::Form& form, const Choice& choice) const {
+  Modifiers list;
   for (const isa::Modifier& m : form.modifiers) {
     if (m.group != 0 && (choice.groups >> m.group & 1) == 0) continue;
     if (m.slot == isa::Modifier::literal) {
@@ -256,16 +256,16 @@ bool Generator::calls(const isa::Form& form) {
   });
 }
 
-const isa::Match* Generator::match(const isa::Form& form, const Words& words) const {
-  for (const isa::Match& m : isa::resolve(join(form, words))->matches) {
+const isa::Match* Generator::match(const isa::Form& form, const Modifiers& modifiers) const {
+  for (const isa::Match& m : isa::resolve(join(form, modifiers))->matches) {
     if (m.form == &form) return &m;
   }
   return nullptr;
 }
 
-std::vector<Words> Generator::beside(const isa::Form& form, const Words& words) const {
-  std::vector<Words> found;
-  Words own;  // of the opcode's rows
+std::vector<Modifiers> Generator::beside(const isa::Form& form, const Modifiers& modifiers) const {
+  std::vector<Modifiers> found;
+  Modifiers own;  // of the opcode's rows
   for (const isa::Form& f : isa::forms()) {
     if (f.text(f.opcode) != form.text(form.opcode)) continue;
     for (const isa::Value& v : f.values) own.push_back(f.text(v.text));
@@ -273,38 +273,38 @@ std::vector<Words> Generator::beside(const isa::Form& form, const Words& words) 
       if (m.slot == isa::Modifier::literal) own.push_back(f.text(m.text));
     }
   }
-  const auto any = [&](const Words& from) {
-    const std::string_view word = from[roll_(from.size())];
-    return is_ignored(word) && roll_(64) ? from[roll_(from.size())] : word;
+  const auto any = [&](const Modifiers& from) {
+    const std::string_view modifier = from[roll_(from.size())];
+    return is_ignored(modifier) && roll_(64) ? from[roll_(from.size())] : modifier;
   };
-  for (std::size_t i = 0; i < words.size(); ++i) {
+  for (std::size_t i = 0; i < modifiers.size(); ++i) {
     const auto at = static_cast<std::ptrdiff_t>(i);
-    Words w = words;
+    Modifiers w = modifiers;
     w.erase(w.begin() + at), found.push_back(w);
-    w = words;
-    w.insert(w.begin() + at, words[i]), found.push_back(w);
-    w = words;
+    w = modifiers;
+    w.insert(w.begin() + at, modifiers[i]), found.push_back(w);
+    w = modifiers;
     w[i] = any(own), found.push_back(w);
-    w = words;
+    w = modifiers;
     w[i] = any(vocabulary()), found.push_back(w);
   }
-  for (const Words* from : {static_cast<const Words*>(&own), &vocabulary()}) {
+  for (const Modifiers* from : {static_cast<const Modifiers*>(&own), &vocabulary()}) {
     if (from->empty()) continue;
-    Words w = words;
-    w.insert(w.begin() + static_cast<std::ptrdiff_t>(roll_(words.size() + 1)), any(*from));
+    Modifiers w = modifiers;
+    w.insert(w.begin() + static_cast<std::ptrdiff_t>(roll_(modifiers.size() + 1)), any(*from));
     found.push_back(w);
   }
   return found;
 }
 
-std::vector<Words> Generator::orders(const Words& words, std::size_t at_most) const {
-  std::vector<Words> found;
-  std::vector<std::size_t> order(words.size());
+std::vector<Modifiers> Generator::orders(const Modifiers& modifiers, std::size_t at_most) const {
+  std::vector<Modifiers> found;
+  std::vector<std::size_t> order(modifiers.size());
   std::size_t all = 1;
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i, all = std::min<std::size_t>(all * (i + 1), 1000000);
   const auto keep = [&] {
-    Words w;
-    for (const std::size_t i : order) w.push_back(words[i]);
+    Modifiers w;
+    for (const std::size_t i : order) w.push_back(modifiers[i]);
     found.push_back(w);
   };
   if (all <= at_most) {
@@ -498,12 +498,12 @@ Operand Generator::part(const isa::Pattern& p, int change) {
   Operand o = value(p, change <= plain ? change : 0);
   if (o.kind != Kind::reg) return o;
   const std::size_t asked = static_cast<std::size_t>(change - plain - 1);
-  std::string_view word = change > plain && asked < std::size(parts) ? parts[asked] : std::string_view();
-  if (word.empty() && change == plain + part_changes) {
-    for (const std::string_view part : parts) word = isa::selects(p.row->selector, part) ? part : word;
+  std::string_view selector = change > plain && asked < std::size(parts) ? parts[asked] : std::string_view();
+  if (selector.empty() && change == plain + part_changes) {
+    for (const std::string_view part : parts) selector = isa::selects(p.row->selector, part) ? part : selector;
   }
   o.minus = change == plain + part_changes - 1;
-  if (!word.empty()) o.component = Operand::part, o.value = Name(word).id();
+  if (!selector.empty()) o.component = Operand::part, o.value = Name(selector).id();
   return o;
 }
 

@@ -12,7 +12,7 @@
 namespace ptx::oracle {
 
 using Roll = std::function<std::size_t(std::size_t)>;  // a number below its argument, which is not 0
-using Words = std::vector<std::string_view>;           // modifiers without dots
+using Modifiers = std::vector<std::string_view>;       // modifiers without dots
 using Operands = std::vector<ir::Operand>;
 
 // A kernel `k` with registers of every type and a variable of every space, the same that assembler.py writes; its one
@@ -48,13 +48,13 @@ class Generator {
   void choose(const isa::Form& form, Choice& choice, std::size_t slot, int value) const;  // with its braces
   double combinations(const isa::Form& form) const;
   bool next(const isa::Form& form, Choice& choice) const;  // counts through all of them; false after the last
-  Words words(const isa::Form& form, const Choice& choice) const;
-  const isa::Match* match(const isa::Form& form, const Words& words) const;  // null: no reading as this form
+  Modifiers modifiers(const isa::Form& form, const Choice& choice) const;
+  const isa::Match* match(const isa::Form& form, const Modifiers& modifiers) const;  // null: no reading as this form
   static bool calls(const isa::Form& form);  // needs functions, tables or argument lists, which a Pool has not
 
-  // Every word left out or doubled, a word of another row in its place or beside it.
-  std::vector<Words> beside(const isa::Form& form, const Words& words) const;
-  std::vector<Words> orders(const Words& words, std::size_t at_most) const;
+  // Every modifier left out or doubled, a modifier of another row in its place or beside it.
+  std::vector<Modifiers> beside(const isa::Form& form, const Modifiers& modifiers) const;
+  std::vector<Modifiers> orders(const Modifiers& modifiers, std::size_t at_most) const;
 
   // Operands of a match; `groups`: which optional ones; the operand `changed` (-1: none) is replaced by its `change`,
   // from 1 to changes(...).
@@ -80,6 +80,6 @@ class Generator {
   std::vector<int> next_, changes_;
 };
 
-std::string join(const isa::Form& form, const Words& words);
+std::string join(const isa::Form& form, const Modifiers& modifiers);
 
 }  // namespace ptx::oracle

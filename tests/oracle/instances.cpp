@@ -4,7 +4,8 @@
 //   oracle_instances [--depth D] [--samples N] [--part K/N] TARGET VERSION [PREFIX...]
 //   oracle_instances [...] --since [PREFIX...]
 //   oracle_instances --targets
-// D: 0 legal mnemonics and one change of each operand, 1 besides words beside, orders and three changes, 2 all of it.
+// D: 0 legal mnemonics and one change of each operand; 1 also mnemonics that differ in a modifier, other orders, three
+// changes; 2 all of it.
 // --since: each form and each value of a slot at the PTX version that it needs, and at the version before it.
 // --part: every Nth line by its hash. PREFIX: of form names, default all.
 #include <algorithm>
@@ -21,7 +22,7 @@
 
 using namespace ptx;
 using oracle::Choice;
-using oracle::Words;
+using oracle::Modifiers;
 
 namespace {
 
@@ -52,35 +53,35 @@ class Writer {
   void form(const isa::Form& form) {
     form_ = &form;
     random_.seed(static_cast<unsigned>(std::hash<std::string_view>{}(form.id)));
-    const std::vector<Words> legal = mnemonics();
+    const std::vector<Modifiers> legal = mnemonics();
     for (std::size_t i = 0; i < legal.size(); ++i) instances(legal[i], i);
     if (settings_.depth == 0) return;
     for (std::size_t i = 0; i < legal.size() && i < (settings_.depth > 1 ? 40u : 12u); ++i) {
       last_ = generator_.match(form, legal[i]);
       const std::size_t orders = i < 2 ? (settings_.depth > 1 ? 100 : 24) : 6;
-      for (const Words& words : generator_.orders(legal[i], orders)) plain(words);
-      for (const Words& words : generator_.beside(form, legal[i])) plain(words);
+      for (const Modifiers& modifiers : generator_.orders(legal[i], orders)) plain(modifiers);
+      for (const Modifiers& modifiers : generator_.beside(form, legal[i])) plain(modifiers);
     }
   }
 
   // One mnemonic, with the operands of its match.
-  void one(const isa::Form& form, const Words& words) {
+  void one(const isa::Form& form, const Modifiers& modifiers) {
     form_ = &form;
-    last_ = generator_.match(form, words);
-    if (last_) plain(words);
+    last_ = generator_.match(form, modifiers);
+    if (last_) plain(modifiers);
   }
 
  private:
   // Those that are this row's. Where a value of a slot is not legal with the first values of the others, random ones
   // are tried.
-  std::vector<Words> mnemonics() {
-    std::vector<Words> found;
+  std::vector<Modifiers> mnemonics() {
+    std::vector<Modifiers> found;
     std::set<std::string> seen;
-    std::vector<Words> broken;  // against a rule of the row
+    std::vector<Modifiers> broken;  // against a rule of the row
     const auto keep = [&](const Choice& c) {
-      const Words words = generator_.words(*form_, c);
-      const bool legal = generator_.match(*form_, words) != nullptr;
-      if (seen.insert(oracle::join(*form_, words)).second) (legal ? found : broken).push_back(words);
+      const Modifiers modifiers = generator_.modifiers(*form_, c);
+      const bool legal = generator_.match(*form_, modifiers) != nullptr;
+      if (seen.insert(oracle::join(*form_, modifiers)).second) (legal ? found : broken).push_back(modifiers);
       return legal;
     };
     const double combinations = generator_.combinations(*form_);
@@ -95,7 +96,7 @@ class Writer {
     }
     if (!found.empty()) {
       last_ = generator_.match(*form_, found.front());
-      for (const Words& words : broken) plain(words);
+      for (const Modifiers& modifiers : broken) plain(modifiers);
     }
     return found;
   }
@@ -109,7 +110,7 @@ class Writer {
         generator_.choose(*form_, c, s, v);
         for (int attempt = 0; !keep(c) && attempt < 60; ++attempt) {
           do c = generator_.random(*form_), generator_.choose(*form_, c, s, v);
-          while (++attempt < 60 && !generator_.match(*form_, generator_.words(*form_, c)));
+          while (++attempt < 60 && !generator_.match(*form_, generator_.modifiers(*form_, c)));
         }
       }
     }
@@ -134,9 +135,9 @@ class Writer {
   }
 
   // Legal operands, then one operand changed at a time: all changes for the first mnemonics of a row.
-  void instances(const Words& words, std::size_t nth) {
-    const isa::Match& match = *generator_.match(*form_, words);
-    const isa::Mnemonic& mnemonic = *isa::resolve(oracle::join(*form_, words));
+  void instances(const Modifiers& modifiers, std::size_t nth) {
+    const isa::Match& match = *generator_.match(*form_, modifiers);
+    const isa::Mnemonic& mnemonic = *isa::resolve(oracle::join(*form_, modifiers));
     const bool whole = nth < static_cast<std::size_t>(settings_.depth == 2 ? 3 : settings_.depth);
     const auto groups = generator_.operand_groups(match);
     for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -163,9 +164,9 @@ class Writer {
   }
 
   // Only legal operands; those of the mnemonic before it where it is none of this row.
-  void plain(const Words& words) {
-    const isa::Mnemonic& mnemonic = *isa::resolve(oracle::join(*form_, words));
-    const isa::Match* match = generator_.match(*form_, words);
+  void plain(const Modifiers& modifiers) {
+    const isa::Mnemonic& mnemonic = *isa::resolve(oracle::join(*form_, modifiers));
+    const isa::Match* match = generator_.match(*form_, modifiers);
     if (!match) match = last_;
     if (!match) return;
     const auto groups = generator_.operand_groups(*match);
@@ -209,14 +210,14 @@ void since(const Settings& settings) {
   std::mt19937 random;
   const oracle::Generator generator(pool, [&](std::size_t n) { return random() % n; });
   std::map<std::string, std::unique_ptr<Writer>> writers;
-  const auto ask = [&](const isa::Form& form, const Words& words, isa::Target target, isa::Version version) {
+  const auto ask = [&](const isa::Form& form, const Modifiers& modifiers, isa::Target target, isa::Version version) {
     if (version < isa::first_version(target).value_or(isa::Version{})) return;
     auto& writer = writers[cat(isa::to_string(target), isa::to_string(version))];
     if (!writer) writer = std::make_unique<Writer>(settings, check::ModuleTarget{target, version});
-    writer->one(form, words);
+    writer->one(form, modifiers);
   };
-  const auto both = [&](const isa::Form& form, const Words& words) {
-    const isa::Match* match = generator.match(form, words);
+  const auto both = [&](const isa::Form& form, const Modifiers& modifiers) {
+    const isa::Match* match = generator.match(form, modifiers);
     if (!match) return;
     const isa::Version need = match->needs().version;
     int targets = 0;  // the first two: a later one may know the version before
@@ -227,22 +228,23 @@ void since(const Settings& settings) {
                                    [&](isa::Version v) { return v >= need && v >= first; });
       if (at == std::end(versions)) continue;
       ++targets;
-      ask(form, words, target, *at);
-      if (at != std::begin(versions) && *at == need) ask(form, words, target, at[-1]);
+      ask(form, modifiers, target, *at);
+      if (at != std::begin(versions) && *at == need) ask(form, modifiers, target, at[-1]);
     }
   };
   for (const isa::Form& form : isa::forms()) {
     if (!settings.wants(form)) continue;
     random.seed(1);
-    for (int i = 0; i < 4; ++i) both(form, generator.words(form, i ? generator.random(form) : generator.first(form)));
+    for (int i = 0; i < 4; ++i)
+      both(form, generator.modifiers(form, i ? generator.random(form) : generator.first(form)));
     for (std::size_t s = 0; s < form.slots.size(); ++s) {
       for (int v = 0; v < form.slots[s].count; ++v) {
         if (form.values[static_cast<std::size_t>(form.slots[s].first + v)].need == 0 && v > 1) continue;
         Choice c = generator.first(form);
         generator.choose(form, c, s, v);
-        for (int n = 0; n < 40 && !generator.match(form, generator.words(form, c)); ++n)
+        for (int n = 0; n < 40 && !generator.match(form, generator.modifiers(form, c)); ++n)
           c = generator.random(form), generator.choose(form, c, s, v);
-        both(form, generator.words(form, c));
+        both(form, generator.modifiers(form, c));
       }
     }
   }
@@ -268,27 +270,27 @@ int usage() {
 int main(int argc, char** argv) {
   Settings settings;
   bool versions_too = false;
-  std::vector<std::string_view> words;
+  std::vector<std::string_view> arguments;
   for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--targets") return targets(), 0;
-    if (word == "--since") {
+    const std::string_view argument = argv[i];
+    if (argument == "--targets") return targets(), 0;
+    if (argument == "--since") {
       versions_too = true;
-    } else if (word.starts_with("--") && i + 1 < argc) {
+    } else if (argument.starts_with("--") && i + 1 < argc) {
       const char* value = argv[++i];
-      if (word == "--depth") settings.depth = std::atoi(value);
-      if (word == "--samples") settings.samples = std::atoi(value);
-      if (word == "--part" && std::sscanf(value, "%u/%u", &settings.part, &settings.parts) != 2) return usage();
+      if (argument == "--depth") settings.depth = std::atoi(value);
+      if (argument == "--samples") settings.samples = std::atoi(value);
+      if (argument == "--part" && std::sscanf(value, "%u/%u", &settings.part, &settings.parts) != 2) return usage();
     } else {
-      words.push_back(word);
+      arguments.push_back(argument);
     }
   }
-  if (versions_too) return settings.prefixes = words, since(settings), 0;
+  if (versions_too) return settings.prefixes = arguments, since(settings), 0;
   unsigned major = 0, minor = 0;
-  if (words.size() < 2 || settings.parts == 0) return usage();
-  const auto target = isa::target_named(words[0]);
-  if (!target || std::sscanf(std::string(words[1]).c_str(), "%u.%u", &major, &minor) != 2) return usage();
-  settings.prefixes.assign(words.begin() + 2, words.end());
+  if (arguments.size() < 2 || settings.parts == 0) return usage();
+  const auto target = isa::target_named(arguments[0]);
+  if (!target || std::sscanf(std::string(arguments[1]).c_str(), "%u.%u", &major, &minor) != 2) return usage();
+  settings.prefixes.assign(arguments.begin() + 2, arguments.end());
   Writer writer(settings, {*target, {static_cast<std::uint8_t>(major), static_cast<std::uint8_t>(minor)}});
   for (const isa::Form& form : isa::forms()) {
     if (settings.wants(form)) writer.form(form);

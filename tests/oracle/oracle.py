@@ -2,7 +2,7 @@
 """Asks the assembler about instances of the rows and compares its verdicts with check's.
 
     oracle.py --instances build/dev/tests/oracle_instances [--assembler PATH] [--old PATH]... [--jobs N] [--depth D]
-              [--part K/N] [--goal sm_90a:9.4]... [--quick | --full] [PREFIX...]
+              [--part K/N] [--target sm_90a:9.4]... [--quick | --full] [PREFIX...]
 
 PREFIX selects forms by the beginning of their names. --quick asks a part of everything; --full asks everything, fails
 on stale entries of known.tsv and writes the counts for docs/isa/agreement.md (--report). --old: earlier assemblers,
@@ -45,12 +45,12 @@ def targets(instances: str) -> list[str]:
 class Draw:
     """One call of oracle_instances: its arguments, and the assemblers that judge what it writes."""
 
-    def __init__(self, goal: str, depth: int, part: str, judges):
-        self.goal, self.depth, self.part, self.judges = goal, depth, part, judges
+    def __init__(self, target: str, depth: int, part: str, judges):
+        self.target, self.depth, self.part, self.judges = target, depth, part, judges
 
     def write(self, arguments, path: pathlib.Path) -> int:
         """How many lines it has written."""
-        where = ["--since"] if self.goal == "since" else self.goal.split(":")
+        where = ["--since"] if self.target == "since" else self.target.split(":")
         command = [arguments.instances, "--depth", str(self.depth), "--samples", str(arguments.samples)]
         command += ["--part", self.part, *where, *arguments.prefixes]
         with path.open("w") as file:
@@ -61,11 +61,11 @@ class Draw:
 
 def plan(arguments, judges) -> list[Draw]:
     newest, n = judges[:1], arguments.fraction
-    if arguments.goal:
-        return [Draw(goal, arguments.depth, arguments.part, newest) for goal in arguments.goal]
+    if arguments.target:
+        return [Draw(target, arguments.depth, arguments.part, newest) for target in arguments.target]
     every = targets(arguments.instances)
     if arguments.quick:
-        draws = [Draw(goal, 1, "0/40", newest) for goal in OFTEN]
+        draws = [Draw(target, 1, "0/40", newest) for target in OFTEN]
         draws += [Draw(f"{t}:{NEWEST}", 1, "1/160", newest) for t in every if f"{t}:{NEWEST}" not in OFTEN]
         return [*draws, Draw("since", 0, "0/3", judges)]
     if arguments.full:
@@ -73,8 +73,8 @@ def plan(arguments, judges) -> list[Draw]:
         draws += [Draw(f"{target}:{NEWEST}", 1, f"0/{n}", newest) for target in DEEP]
         rest = [target for target in every if target not in DEEP]
         draws += [Draw(f"{target}:{NEWEST}", 1, f"{at}/{20 * n}", newest) for at, target in enumerate(rest)]
-        return draws + [Draw(goal, 1, f"3/{20 * n}", newest) for goal in OLDER]
-    return [Draw(goal, arguments.depth, arguments.part, newest) for goal in OFTEN]
+        return draws + [Draw(target, 1, f"3/{20 * n}", newest) for target in OLDER]
+    return [Draw(target, arguments.depth, arguments.part, newest) for target in OFTEN]
 
 
 UNIT = 4000  # lines that one process asks about before another may have its place: some take the assembler far longer
@@ -89,15 +89,15 @@ def units(path: pathlib.Path, count: int, judges) -> list[tuple]:
 def ask(path: pathlib.Path, share: int, shares: int, judges) -> dict:
     """Counts of a share of the lines by assembler, chapter, target and verdict, and where check says something else."""
     counts, differences, texts = collections.Counter(), [], set()
-    by_goal = collections.defaultdict(list)
+    by_target = collections.defaultdict(list)
     with path.open() as file:
         for line in itertools.islice(file, share, None, shares):
             row = line.rstrip("\n").split("\t")
-            by_goal[row[3]].append(row)
+            by_target[row[3]].append(row)
     for judge in map(assembler.find, judges):
         highest = assembler.highest_version(judge)
-        for goal, rows in by_goal.items():
-            target, version = goal.split(":")
+        for asked, rows in by_target.items():
+            target, version = asked.split(":")
             if numbers(version) > highest or not assembler.knows(judge, target, version):
                 continue
             suspects = frozenset(row[4] for row in rows if row[0] == "refused")
@@ -107,7 +107,7 @@ def ask(path: pathlib.Path, share: int, shares: int, judges) -> dict:
                 theirs = "refused" if text in bad else "legal"
                 counts[str(judge), ".".join(section.split(".")[:3]), target, theirs] += 1
                 if mine != theirs:
-                    differences.append([str(judge), section, goal, form, theirs, text, bad.get(text, "")])
+                    differences.append([str(judge), section, asked, form, theirs, text, bad.get(text, "")])
         judge.close()
     return {"counts": counts, "differences": differences, "texts": texts}
 
@@ -138,8 +138,8 @@ def explained(entries, differences) -> tuple[collections.Counter, list]:
     """How often each line of known.tsv explains a difference, and the differences that none does."""
     hits, new = collections.Counter(), []
     for difference in differences:
-        judge, section, goal, _, theirs, text, _ = difference
-        entry = known_list.find(entries, section, theirs, goal.split(":")[0], judge.split()[-1], text)
+        judge, section, target, _, theirs, text, _ = difference
+        entry = known_list.find(entries, section, theirs, target.split(":")[0], judge.split()[-1], text)
         if entry:
             hits[entry.line] += 1
         else:
@@ -158,7 +158,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=4, help="random mnemonics a form")
     parser.add_argument("--part", default="0/1", help="K/N: every Nth instance")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--goal", action="append", help="TARGET:VERSION or since")
+    parser.add_argument("--target", action="append", help="TARGET:VERSION or since")
     parser.add_argument("--at-least", type=float, default=100.0, help="agreement in per cent that is enough")
     parser.add_argument("--fraction", type=int, default=1, help="with --full: every Nth instance of the plan")
     parser.add_argument("--report", help="file for the counts")
@@ -178,9 +178,9 @@ def main() -> int:
             differences += answer["differences"]
             texts |= answer["texts"]
             hits, new = explained(entries, answer["differences"])
-            for judge, _, goal, form, theirs, text, error in new:
+            for judge, _, target, form, theirs, text, error in new:
                 by = "" if judge == str(newest) else f"{judge} "
-                print(f"{by}{goal}\t{form}\tcheck: {'legal' if theirs == 'refused' else 'refused'}\t{text}\t{error}")
+                print(f"{by}{target}\t{form}\tcheck: {'legal' if theirs == 'refused' else 'refused'}\t{text}\t{error}")
             sys.stdout.flush()
     hits, new = explained(entries, differences)
     takes, refuses, asked = agreement(counts, differences)

@@ -38,7 +38,7 @@ struct Draft {
   Diagnostics notes;                             // of functions
   std::uint32_t next_variable = 0;
   std::uint64_t static_shared = 0;  // of functions and of the module's own variables
-  bool has_text = false;            // statements or functions as text, which nobody has judged yet
+  bool has_text = false;            // there are statements or functions as text: finish() has to check them
 
   void add(ir::Function function);
   void add(ir::Variable variable, const Place& place);
