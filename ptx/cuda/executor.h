@@ -8,19 +8,12 @@
 #include "ptx/cuda/assembler.h"
 #include "ptx/cuda/driver.h"
 #include "ptx/launch/executor.h"
+#include "ptx/launch/limits.h"
 
 namespace ptx::cuda {
 
-struct Limits {
-  std::uint32_t threads = 1024;  // of a block
-  launch::Dim3 block{1024, 1024, 64};
-  launch::Dim3 grid{2147483647, 65535, 65535};
-  std::uint32_t shared = 232448;  // bytes of dynamic shared memory that a block may ask for
-  std::uint32_t cluster = 16;     // blocks
-};
-
-// launch_limits, naming the member and both numbers, where the record's shape is beyond the limits.
-Expected<Done> check(const launch::Record& record, const Limits& limits);
+using launch::check;
+using launch::Limits;
 
 // What -arch the assembler is given for a kernel of this .target, to run on a device of this compute capability: the
 // target itself where it is family- or architecture-specific ("sm_90a"), else the device's own. target_mismatch where

@@ -102,7 +102,7 @@ Expected<Done> Plan::call(std::span<const DLTensor> inputs, Sizes& sizes, std::s
     return Diagnostic(Code::argument_count, Place{},
                       cat(record_.entry, ": expected ", record_.scalars.size(), " scalars, got ", scalars.size()));
   if (auto done = framework.outputs.empty() ? allocate(call) : take_outputs(call); !done) return done;
-  if (record_.grid.count() == 0) return Done{};  // tensors without elements: nothing to run
+  if (record_.grid.count() == 0) return run_nothing(call);
   alignas(64) std::byte usual[usual_parameter_bytes];
   if (record_.parameter_bytes <= sizeof usual) {
     call.parameters = usual;
@@ -111,6 +111,24 @@ Expected<Done> Plan::call(std::span<const DLTensor> inputs, Sizes& sizes, std::s
   std::vector<std::byte> large(record_.parameter_bytes + 63);
   call.parameters = large.data() + (-reinterpret_cast<std::uintptr_t>(large.data()) & 63);
   return fill_and_run(call);
+}
+
+// An empty grid is for tensors without elements: nothing to run.
+Expected<Done> Plan::run_nothing(Call& call) const {
+  const bool fresh = call.framework.outputs.empty() || call.framework.fresh;
+  bool some_empty = false;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const bool none = empty(call.tensor(i));
+    some_empty |= none;
+    if (fresh && i >= inputs_ && !none) return no_grid(record_.tensors[i].name);
+  }
+  return some_empty || tensors_.empty() ? Expected<Done>(Done{}) : no_grid(record_.tensors.back().name);
+}
+
+Expected<Done> Plan::no_grid(const std::string& name) const {
+  const launch::Dim3& grid = record_.grid;
+  return about(Code::launch_limits, name,
+               cat("the grid (", grid.x, ", ", grid.y, ", ", grid.z, ") has no block, and this tensor has elements"));
 }
 
 Expected<Done> Plan::take_outputs(Call& call) const {
@@ -167,7 +185,11 @@ Expected<Done> Plan::fill_and_run(Call& call) const {
   const std::span<const std::byte> parameters(call.parameters, record_.parameter_bytes);
   if (!program_->needs_buffers()) return program_->run(record_, parameters, {}, call.framework.stream);
   std::vector<launch::Buffer> buffers(tensors_.size());
-  for (std::size_t i = 0; i < buffers.size(); ++i) describe(call.tensor(i), tensors_[i].strided, buffers[i]);
+  const bool fresh = call.framework.outputs.empty() || call.framework.fresh;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    describe(call.tensor(i), tensors_[i].strided, buffers[i]);
+    buffers[i].fresh = fresh && i >= inputs_;
+  }
   return program_->run(record_, parameters, buffers, call.framework.stream);
 }
 

@@ -26,6 +26,7 @@ struct Framework {
   void* stream = nullptr;  // CUstream
   // Outputs that the caller brings, one for each of the plan's; none: `allocate` makes them.
   std::span<const DLTensor> outputs{};
+  bool fresh = false;  // `outputs` hold no values yet, as those that `allocate` makes
 };
 
 constexpr std::size_t max_symbols = 64;
@@ -111,6 +112,8 @@ class Plan {
   [[gnu::hot]] bool matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symbols) const;
   Diagnostic refusal(std::size_t index, const DLTensor& got, const std::int64_t* symbols) const;
   Expected<Done> take_outputs(Call& call) const;
+  Expected<Done> run_nothing(Call& call) const;
+  Expected<Done> no_grid(const std::string& name) const;
   [[gnu::hot]] Expected<Done> allocate(Call& call) const;
   [[gnu::hot]] Expected<Done> fill_and_run(Call& call) const;
   Expected<Done> encode_maps(Call& call) const;

@@ -328,6 +328,7 @@ Error* execute(CallFrame* frame) {
     return fail(frame->api, ErrorCode::invalid_argument, why);
   Framework framework;
   framework.outputs = {tensors.all() + (*plan)->inputs(), (*plan)->outputs()};
+  framework.fresh = true;
   if constexpr (platform == Platform::cuda) {
     auto args = arguments<StreamGet>();
     args.context = frame->context;

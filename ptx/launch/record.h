@@ -39,6 +39,7 @@ struct TensorArgument {
   bool column_major = false;    // the last two dimensions; all else lies in row-major order
   bool strided = false;         // strides are any; only the elements of the innermost dimension lie next to each other
   bool untyped = false;  // bits: elements of any type of this size are taken. What the call allocates is `element`
+  bool written = true;   // the kernel may write it; false: it said that it only reads this input
 };
 
 // Whether a tensor of elements `given` may be passed: of the same type; of the other integer type of its width, since
@@ -123,6 +124,7 @@ struct Buffer {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
   std::uint64_t bytes = 0;
+  bool fresh = false;  // an output that holds no values yet
 };
 
 }  // namespace ptx::launch

@@ -12,7 +12,7 @@ namespace ptx::launch {
 namespace {
 
 constexpr std::string_view magic = "ptxl";
-constexpr std::uint64_t version = 4;
+constexpr std::uint64_t version = 5;
 
 class Writer {
  public:
@@ -118,6 +118,7 @@ void fields(Archive& a, TensorArgument& t) {
   a.list(t.shape, [&](Dimension& d) { a.number(d.size), a.text(d.symbol); });
   a.number(t.alignment);
   a.number(t.output), a.number(t.column_major), a.number(t.strided), a.number(t.untyped);
+  a.number(t.written);
 }
 
 template <class Archive>

@@ -1,6 +1,8 @@
 #include "ptx/sim/simulator.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <thread>
@@ -9,6 +11,7 @@
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
+#include "ptx/launch/limits.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/machine/decode.h"
 #include "ptx/sim/memory/tensor_map.h"
@@ -30,30 +33,18 @@ namespace {
 
 thread_local Statistics last_run;
 
-constexpr std::uint32_t max_threads = 1024;    // of a CTA
-constexpr std::uint32_t max_shared = 1 << 20;  // bytes of a CTA; hardware has less, this bounds what a text can ask for
-constexpr std::uint64_t turn = 1 << 20;        // instructions of one cluster before another has its turn
-constexpr std::size_t max_resident = 512;      // clusters that have begun and not ended
-
-std::string triple(const launch::Dim3& d) { return cat(d.x, " x ", d.y, " x ", d.z); }
+constexpr std::uint64_t turn = 1 << 20;    // instructions of one cluster before another has its turn
+constexpr std::size_t max_resident = 512;  // clusters that have begun and not ended
 
 std::optional<Diagnostic> check_shape(const launch::Record& r, const Program& program) {
-  auto refuse = [&](std::string message) {
-    return Diagnostic(Code::launch_shape, {}, cat("`", r.entry, "`: ", message));
-  };
-  if (r.grid.count() == 0 || r.block.count() == 0 || r.cluster.count() == 0) {
-    return refuse(
-        cat("the grid ", triple(r.grid), ", block ", triple(r.block), " or cluster ", triple(r.cluster), " is empty"));
-  }
-  if (r.block.count() > max_threads)
-    return refuse(cat("a block of ", triple(r.block), " has more than ", max_threads, " threads"));
-  if (r.grid.x % r.cluster.x || r.grid.y % r.cluster.y || r.grid.z % r.cluster.z || r.cluster.count() > 16) {
-    return refuse(cat("the grid ", triple(r.grid), " does not divide into clusters of ", triple(r.cluster),
-                      " (at most 16 CTAs)"));
-  }
-  if (std::uint64_t{program.static_shared} + r.dynamic_shared > max_shared) {
-    return refuse(cat(program.static_shared, " static and ", r.dynamic_shared,
-                      " dynamic bytes of shared memory are more than ", max_shared));
+  if (r.grid.count() == 0) return Diagnostic(Code::launch_shape, {}, cat("`", r.entry, "`: the grid is empty"));
+  const arch::Architecture* device = arch::architecture(r.target);
+  const launch::Limits limits = device ? launch::limits_of(*device) : launch::Limits{};
+  if (auto fits = launch::check(r, limits); !fits) return fits.why().front();
+  if (std::uint64_t{program.static_shared} + r.dynamic_shared > limits.shared) {
+    return Diagnostic(Code::launch_limits, {},
+                      cat(r.entry, ": smem: ", program.static_shared, " bytes of static and ", r.dynamic_shared,
+                          " of dynamic shared memory; a block may have ", limits.shared, " together"));
   }
   return std::nullopt;
 }
@@ -67,22 +58,36 @@ class SimulatedProgram final : public launch::Program {
                      std::span<const launch::Buffer> buffers, void*) override {
     if (auto problem = check_shape(record, *program_)) return std::move(*problem);
     const Options options = settings_->get();
+    const arch::Architecture* const device = arch::architecture(record.target);
     Launch launch{.program = *program_,
                   .options = options,
                   .grid = record.grid,
                   .block = record.block,
                   .cluster = record.cluster,
                   .dynamic_shared = record.dynamic_shared,
+                  .architecture = *(device ? device : arch::architecture(90)),
                   .observer = options.observer};
     std::vector<std::vector<std::uint8_t>> shadows;
     place_memory(launch, record, parameters, buffers, shadows);
     run_clusters(launch);
     last_run = launch.statistics;
+    if (launch.faults.empty()) check_outputs(launch, buffers);
     if (!launch.faults.empty()) return launch.faults;
     return Done{};
   }
 
  private:
+  // An input is also written where an output lies on it (out=).
+  static bool may_write(const launch::Record& record, std::span<const launch::Buffer> buffers, std::size_t i) {
+    const auto begin = [&](std::size_t j) { return static_cast<const std::byte*>(buffers[j].data); };
+    for (std::size_t j = 0; j < buffers.size(); ++j) {
+      const bool written = j >= record.tensors.size() || record.tensors[j].output || record.tensors[j].written;
+      const bool overlaps = begin(i) < begin(j) + buffers[j].bytes && begin(j) < begin(i) + buffers[i].bytes;
+      if (written && (i == j || overlaps)) return true;
+    }
+    return false;
+  }
+
   void place_memory(Launch& launch, const launch::Record& record, std::span<const std::byte> parameters,
                     std::span<const launch::Buffer> buffers, std::vector<std::vector<std::uint8_t>>& shadows) {
     launch.parameters.resize(parameters.size() / sizeof(Line) + 1);
@@ -99,10 +104,27 @@ class SimulatedProgram final : public launch::Program {
       const auto begin = reinterpret_cast<std::uint64_t>(buffers[i].data);
       const bool known = i < record.tensors.size();
       Range range{begin, begin + buffers[i].bytes, known ? record.tensors[i].name : cat("buffer ", i)};
-      if (known && record.tensors[i].output && launch.options.uninitialised) {
+      range.input = known && !record.tensors[i].output;
+      range.writable = may_write(record, buffers, i);
+      if (known && buffers[i].fresh && launch.options.uninitialised) {
         range.shadow = shadows.emplace_back(buffers[i].bytes).data();
       }
       if (buffers[i].bytes) launch.memory.add(std::move(range));
+    }
+  }
+
+  void check_outputs(Launch& launch, std::span<const launch::Buffer> buffers) const {
+    for (const launch::Buffer& buffer : buffers) {
+      const Range* range = buffer.bytes ? launch.memory.find(reinterpret_cast<std::uint64_t>(buffer.data)) : nullptr;
+      if (!range || !range->shadow) continue;
+      const std::uint8_t* const end = range->shadow + buffer.bytes;
+      const auto is_missing = [](std::uint8_t byte) { return byte != written; };
+      const std::uint8_t* const first = std::find_if<const std::uint8_t*>(range->shadow, end, is_missing);
+      if (first == end) continue;
+      launch.report(0, Diagnostic(Code::output_not_written, {},
+                                  cat("`", program_->functions.front().name.view(), "` ended and had not written ",
+                                      std::count_if(first, end, is_missing), " of the ", buffer.bytes, " bytes of `",
+                                      range->name, "`, the first of them byte ", first - range->shadow)));
     }
   }
 
@@ -116,8 +138,24 @@ class SimulatedProgram final : public launch::Program {
     std::atomic<std::uint64_t> next{0};
     auto work = [&] { program_->communicates ? take_turns(launch, count) : one_by_one(launch, next, count); };
     std::vector<std::thread> threads;
-    for (std::uint64_t i = 1; i < cores; ++i) threads.emplace_back(work);
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::uint64_t running = cores - 1;
+    for (std::uint64_t i = 1; i < cores; ++i) {
+      threads.emplace_back([&] {
+        work();
+        const std::lock_guard lock(mutex);
+        --running;
+        ended.notify_one();
+      });
+    }
     work();
+    for (std::unique_lock lock(mutex); running != 0;) {  // the others still work: whoever launched may end them
+      ended.wait_for(lock, std::chrono::milliseconds(10));
+      lock.unlock();
+      launch.poll();
+      lock.lock();
+    }
     for (std::thread& t : threads) t.join();
   }
 

@@ -14,9 +14,10 @@ class Observer;
 
 struct Options {
   std::uint32_t cores = 0;            // 0: all of the machine. CTAs that may talk to each other always run on one
-  std::uint64_t budget = 1ull << 27;  // instructions of warps that one cluster may execute
+  std::uint64_t budget = 1ull << 32;  // instructions of warps that a launch may execute: some minutes
   std::uint64_t seed = 0;             // other schedules of warps and fragments; 0: the plain one
-  bool uninitialised = true;          // report reads of registers and memory that nothing wrote
+  bool uninitialised = true;          // report what comes of registers, memory and outputs that nothing wrote
+  bool (*interrupted)() = nullptr;    // asked often, on the thread that launched; true ends the run
   Observer* observer = nullptr;       // is told of every access (watch/observer.h); the run then takes one core
 };
 

@@ -182,7 +182,7 @@ def _add_run(run: argparse.ArgumentParser):
         "--budget",
         type=_size(2**63 - 1, 1),
         metavar="N",
-        help="instructions of warps that a cluster may execute; default: 2^27",
+        help="instructions of warps that the launch may execute; default: 2^32",
     )
     run.add_argument("--cores", type=_size(2**10), default=0, metavar="N", help="of this machine; default: all")
 

@@ -24,16 +24,16 @@ class Options:
     """How kernels run on the simulator.
 
     cores: of this machine that run CTAs; 0: all.  CTAs that may talk to each other run on one.
-    budget: instructions of warps that one cluster may execute before the run ends with an error.
+    budget: instructions of warps that a launch may execute before it ends with an error.  The default is some minutes of one core.
     seed: of other schedules of warps; 0: the plain one.  The same seed gives the same bytes.
-    uninitialised: whether reads of registers and memory that nothing wrote are reported.
+    uninitialised: whether it is reported what comes of registers, memory and outputs that nothing wrote.
 
     Example:
-        assert pyptx.simulator.Options(seed=3).budget == 1 << 27
+        assert pyptx.simulator.Options(seed=3).budget == 1 << 32
     """
 
     cores: int = 0
-    budget: int = 1 << 27
+    budget: int = 1 << 32
     seed: int = 0
     uninitialised: bool = True
 

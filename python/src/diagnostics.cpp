@@ -41,6 +41,8 @@ std::string exception_name(Phase phase, const Diagnostics& why) {
 }  // namespace
 
 void set_error(Phase phase, const Diagnostics& why) {
+  const bool interrupted = !why.empty() && why.front().code == Code::interrupted;
+  if (interrupted && PyErr_Occurred()) return;  // KeyboardInterrupt, or what the signal's handler raised
   try {
     const std::string name = exception_name(phase, why);
     const nb::object type = nb::module_::import_("pyptx.errors").attr(name.c_str());

@@ -22,8 +22,8 @@ launch::Dim3 three(std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> size)
 }
 
 void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
-                bool output, bool parameter, bool column_major, bool untyped, bool strided,
-                std::uint32_t alignment) {
+                bool output, bool parameter, bool column_major, bool untyped, bool strided, std::uint32_t alignment,
+                bool written) {
   launch::TensorArgument tensor;
   tensor.name = name;
   tensor.element = value_or_raise(launch::element_named(dtype));
@@ -32,6 +32,7 @@ void add_tensor(launch::Record& record, const std::string& name, const std::stri
   tensor.untyped = untyped;
   tensor.strided = strided;
   tensor.alignment = alignment;
+  tensor.written = written;
   for (const nb::handle size : shape)
     if (nb::isinstance<nb::str>(size))
       tensor.shape.push_back({-1, nb::cast<std::string>(size)});
@@ -154,7 +155,7 @@ void init_record(nb::module_& m) {
           nb::arg("dynamic_shared") = 0)
       .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
            nb::arg("parameter") = true, nb::arg("column_major") = false, nb::arg("untyped") = false,
-           nb::arg("strided") = false, nb::arg("alignment") = 0,
+           nb::arg("strided") = false, nb::arg("alignment") = 0, nb::arg("written") = true,
            "Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless "
            "told "
            "otherwise")

@@ -14,6 +14,12 @@
 namespace ptx::python {
 namespace {
 
+// Ctrl-C: what the signal's handler raised stays with the thread until the run has come back (set_error).
+bool interrupted() {
+  const nb::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
 using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
 launch::Dim3 three(const Three& size) { return {std::get<0>(size), std::get<1>(size), std::get<2>(size)}; }
@@ -93,6 +99,7 @@ std::vector<std::string> run(const nb::bytes& bytes, const std::string& file, co
 }  // namespace
 
 void init_run(nb::module_& m) {
+  sim::simulator().use({.interrupted = &interrupted});
   m.def(
       "simulator_options",
       [] {
@@ -103,7 +110,11 @@ void init_run(nb::module_& m) {
   m.def(
       "use_simulator_options",
       [](std::uint32_t cores, std::uint64_t budget, std::uint64_t seed, bool uninitialised) {
-        sim::simulator().use({cores, budget, seed, uninitialised});
+        sim::simulator().use({.cores = cores,
+                              .budget = budget,
+                              .seed = seed,
+                              .uninitialised = uninitialised,
+                              .interrupted = &interrupted});
       },
       nb::arg("cores"), nb::arg("budget"), nb::arg("seed"), nb::arg("uninitialised"));
   m.def(

@@ -61,6 +61,37 @@ TEST_CASE("memory") {
          {"`c`"});
 }
 
+TEST_CASE("outputs that were not written") {
+  expect(Code::output_not_written, kernel("st.global.u32 [%rd1+4], %r1;"), shape(1, 1),
+         {"60 of the 64 bytes of `argument 0`", "byte 0"});
+  CHECK(
+      sim_test::run(kernel("st.global.u32 [%rd1+4], %r1;"), shape(1, 1), {.uninitialised = false}).diagnostics.empty());
+  CHECK(sim_test::run(kernel("st.global.u32 [%rd1], %r1;"), shape(1, 1, "out", "4")).diagnostics.empty());
+  CHECK(sim_test::run(kernel(""), shape(1, 1, "inout", "00000000")).diagnostics.empty());
+}
+
+TEST_CASE("inputs that the kernel does not say it writes") {
+  const std::string text = kernel("st.global.u32 [%rd1], %r1;");
+  launch::Record record;
+  record.entry = "k";
+  record.tensors.resize(1);
+  record.tensors[0].name = "X";
+  std::vector<std::byte> memory(64);
+  const launch::Buffer buffer{memory.data(), {}, {}, memory.size()};
+  const void* pointer = memory.data();
+  auto program = sim::Simulator().prepare(text, record);
+  REQUIRE(program);
+  const auto run = [&] {
+    return (*program)->run(record, std::as_bytes(std::span(&pointer, 1)), std::span(&buffer, 1), nullptr);
+  };
+  CHECK(run());
+  record.tensors[0].written = false;
+  const auto done = run();
+  REQUIRE(!done);
+  CHECK(done.why()[0].code == Code::read_only_memory);
+  CHECK(done.why()[0].message.find("`X`, an input that the kernel does not say it writes") != std::string::npos);
+}
+
 TEST_CASE("the place of a report is the author's line") {
   const std::string text = kernel("st.global.u32 [%rd1+2], %r1;");
   launch::Record record;
@@ -87,14 +118,22 @@ TEST_CASE("barriers") {
   expect(Code::barrier_misuse, kernel("mov.u32 %r3, 17;\nbar.sync %r3;"), shape(1, 32), {"barrier 17"});
   expect(Code::barrier_misuse, kernel("mov.u32 %r3, 33;\nbar.sync 0, %r3;"), shape(1, 32), {"33"});
   expect(Code::bad_member_mask, kernel("bar.warp.sync 1;"), shape(1, 2), {"thread (1,0,0)"});
-  const auto exited = sim_test::run(
-      kernel("setp.ge.u32 %p1, %r1, 32;\n@%p1 exit;\nbar.sync 0;\nst.global.u32 [%rd1], %r1;"), shape(1, 64));
+  const auto exited =
+      sim_test::run(kernel("setp.ge.u32 %p1, %r1, 32;\n@%p1 exit;\nbar.sync 0;\nst.global.u32 [%rd1], %r1;"),
+                    shape(1, 64, "inout", std::string(128, '0')));
   CHECK_MESSAGE(exited.diagnostics.empty(), to_string(exited.diagnostics));
 }
 
 TEST_CASE("control") {
   expect(Code::budget_exceeded, kernel("A:\nadd.u32 %r1, %r1, 1;\nbra A;"), shape(1, 32),
          {"budget of 10000", "warp 0, lanes 0-31 at"}, {.budget = 10000});
+  // The budget is of the launch: no block alone executes so many.
+  expect(Code::budget_exceeded,
+         kernel("mov.u32 %r3, 50;\nA:\nsub.u32 %r3, %r3, 1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra A;"), shape(1000, 32),
+         {"budget of 10000"}, {.budget = 10000});
+  const std::string forever_here = kernel("A:\nbra A;");
+  expect(Code::interrupted, forever_here, shape(4, 32), {}, {.interrupted = [] { return true; }});
+  expect(Code::interrupted, forever_here, shape(4, 32), {}, {.cores = 1, .interrupted = [] { return true; }});
   expect(Code::trapped, kernel("setp.eq.u32 %p1, %r1, 3;\n@%p1 trap;"), shape(1, 32), {"thread (3,0,0)"});
   expect(Code::bad_branch_index, kernel("add.u32 %r3, %r1, 2;\nts: .branchtargets A, B;\nbrx.idx %r3, ts;\nA:\nB:"),
          shape(1, 1), {"entry 2 of a table of 2"});
@@ -114,7 +153,13 @@ TEST_CASE("what cannot run") {
   sim_test::Fixture f = shape(1, 1);
   f.entry = "other";
   expect(Code::no_such_entry, kernel(""), f, {"`other`", "`k`"});
-  expect(Code::launch_shape, kernel(""), shape(1, 2048), {"2048"});
+  expect(Code::launch_limits, kernel(""), shape(1, 2048), {"2048"});
+  f = shape(1, 1);
+  f.grid = {1, 70000, 1};
+  expect(Code::launch_limits, kernel(""), f, {"70000", "65535"});
+  f = shape(1, 1);
+  f.dynamic_shared = 400000;
+  expect(Code::launch_limits, kernel(""), f, {"400000 bytes of dynamic shared memory"});
   expect(Code::launch_shape, kernel(""), shape(0, 32), {"empty"});
 }
 
@@ -124,8 +169,9 @@ TEST_CASE("sizes that a text may ask for") {
          {"`large`"});
   expect(Code::cannot_simulate, kernel(".local .b8 large[1099511627776];\nst.local.u32 [large], %r1;"), shape(1, 1),
          {"local memory"});
-  expect(Code::launch_shape, kernel(".shared .b8 large[1000000000];\nst.shared.u32 [large], %r1;"), shape(1, 1),
+  expect(Code::launch_limits, kernel(".shared .b8 large[1000000000];\nst.shared.u32 [large], %r1;"), shape(1, 1),
          {"shared memory"});
-  const auto many = sim_test::run(kernel(".reg .b64 %many<4000000>;\nst.global.u32 [%rd1], %r1;"), shape(1, 1));
+  const auto many =
+      sim_test::run(kernel(".reg .b64 %many<4000000>;\nst.global.u32 [%rd1], %r1;"), shape(1, 1, "out", "4"));
   CHECK_MESSAGE(many.diagnostics.empty(), to_string(many.diagnostics));
 }

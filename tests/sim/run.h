@@ -164,7 +164,7 @@ inline Result run(const std::string& text, const Fixture& fixture, ptx::sim::Opt
     tensor.name = "argument " + std::to_string(record.tensors.size());
     tensor.output = a.kind == "out";
     record.tensors.push_back(std::move(tensor));
-    buffers.push_back({memory.back().data(), {}, {}, initial.size()});
+    buffers.push_back({memory.back().data(), {}, {}, initial.size(), a.kind == "out"});
     void* pointer = memory.back().data();
     append(&pointer, sizeof pointer);
   }

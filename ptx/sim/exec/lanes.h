@@ -20,11 +20,12 @@ struct Cell {
 struct Bound {
   Handlers run{};
   std::uint8_t destinations = 0, sources = 0;
-  Cell cells[8]{};             // destinations first
-  bool whole_warp = false;     // binds its operands itself: `cells` are what the registers have
-  bool converge = false;       // waits for the lanes that it names in its last operand
-  bool aligned = false;        // and it names all that live
-  bool communicates = false;   // CTAs may talk through it
+  Cell cells[8]{};            // destinations first
+  bool whole_warp = false;    // binds its operands itself: `cells` are what the registers have
+  bool converge = false;      // waits for the lanes that it names in its last operand
+  bool aligned = false;       // and it names all that live
+  bool communicates = false;  // CTAs may talk through it
+  Uses uses = Uses::decides;
   const char* why = nullptr;   // why the row is not simulated
   const void* plan = nullptr;  // what the handler worked out from the match; lives for the process
 };
@@ -213,6 +214,7 @@ struct LaneHandler<Body, std::tuple<Ts...>, R, A...> {
   static Bound bound() {
     Bound b;
     b.run = &run;
+    b.uses = Uses::passes;
     if constexpr (requires(R r) { r.second; }) {
       b.cells[b.destinations++] = cell<decltype(R::first)>();
       b.cells[b.destinations++] = cell<decltype(R::second)>();

@@ -46,7 +46,9 @@ struct Load {
   static void run(Warp& w, const Op& op, Mask active) {
     Where where;
     const unsigned count = op.operands[0].count;
-    if (!access<Engine>(w, op, op.operands[op.destinations], active, count * sizeof(M), Access::read, where)) return;
+    if (!access<Engine>(w, op, op.operands[op.destinations], active, count * sizeof(M), Access::read, where,
+                        Unwritten::passes))
+      return;
     for (unsigned v = 0; v < count; ++v) {
       const Operand& d = op.operands[v];
       if (d.absent) continue;
@@ -54,6 +56,7 @@ struct Load {
       if (d.cell == 8) load_element<M, u64>(w, d, where, v * sizeof(M), active);
       if (d.cell == 16) load_element<M, b128>(w, d, where, v * sizeof(M), active);
     }
+    if (w.unwritten.lanes) w.event = Event::undefined;
   }
 };
 
@@ -105,10 +108,16 @@ inline bool communicates(const isa::Match& m) {
           m.space() == isa::Space::shared_cluster);
 }
 inline Bound bind_load(const isa::Match& m) {
-  return {.run = by_memory_type<Load>(value_type(m)), .whole_warp = true, .communicates = communicates(m)};
+  return {.run = by_memory_type<Load>(value_type(m)),
+          .whole_warp = true,
+          .communicates = communicates(m),
+          .uses = Uses::loads};
 }
 inline Bound bind_store(const isa::Match& m) {
-  return {.run = by_memory_type<Store>(value_type(m)), .whole_warp = true, .communicates = communicates(m)};
+  return {.run = by_memory_type<Store>(value_type(m)),
+          .whole_warp = true,
+          .communicates = communicates(m),
+          .uses = Uses::stores};
 }
 
 inline void nothing(Warp&, const Op&, Mask) {}
@@ -253,13 +262,15 @@ constexpr auto sem_mov = []<class T>(T a) -> T
   requires OneOf<T, bool, b128> || Integer<T> || Real<T>
 { return a; };
 constexpr auto sem_mov_address = []<Integer T>(T a) -> T { return a; };
-constexpr WarpBody sem_mov_vector{
-    [](const isa::Match&) { return Bound{.run = &move_detail::move_vector, .whole_warp = true}; }};
+constexpr WarpBody sem_mov_vector{[](const isa::Match&) {
+  return Bound{.run = &move_detail::move_vector, .whole_warp = true, .uses = Uses::passes};
+}};
 
 // 9.7.9.4  mov: pack, unpack
-constexpr WarpBody sem_mov_pack{[](const isa::Match&) { return Bound{.run = &move_detail::pack, .whole_warp = true}; }};
+constexpr WarpBody sem_mov_pack{
+    [](const isa::Match&) { return Bound{.run = &move_detail::pack, .whole_warp = true, .uses = Uses::passes}; }};
 constexpr WarpBody sem_mov_unpack{
-    [](const isa::Match&) { return Bound{.run = &move_detail::unpack, .whole_warp = true}; }};
+    [](const isa::Match&) { return Bound{.run = &move_detail::unpack, .whole_warp = true, .uses = Uses::passes}; }};
 
 // 9.7.9.5, 9.7.9.6  shfl
 constexpr WarpBody sem_shfl{shuffle_detail::bind_plain};

@@ -85,7 +85,7 @@ void checked(Warp& w, const Op& op, Mask active) {
 inline Bound bind_plain(const isa::Match& m) {
   const Mods mod = mods(m);
   const Handler run = mod.up ? &shuffle_up : mod.down ? &shuffle_down : mod.bfly ? &shuffle_bfly : &shuffle_idx;
-  return {.run = run, .whole_warp = true};
+  return {.run = run, .whole_warp = true, .uses = Uses::passes};
 }
 inline Bound bind_sync(const isa::Match& m) {
   const Mods mod = mods(m);
@@ -93,7 +93,7 @@ inline Bound bind_sync(const isa::Match& m) {
                       : mod.down ? &checked<&shuffle_down>
                       : mod.bfly ? &checked<&shuffle_bfly>
                                  : &checked<&shuffle_idx>;
-  return {.run = run, .whole_warp = true, .converge = true};
+  return {.run = run, .whole_warp = true, .converge = true, .uses = Uses::passes};
 }
 
 // vote: p, {!}a{, membermask}

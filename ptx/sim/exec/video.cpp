@@ -180,7 +180,7 @@ void parts(Warp& w, const Op& op, Mask active) {
 Bound video_body(const isa::Match& match) {
   const VideoPlan& plan = plan_of<VideoPlan>(match, make_plan);
   const Handler run = plan.operation == Operation::mad ? &multiply_add : plan.parts > 1 ? &parts : &scalar;
-  return {.run = run, .whole_warp = true, .plan = &plan};
+  return {.run = run, .whole_warp = true, .uses = Uses::passes, .plan = &plan};
 }
 
 }  // namespace ptx::sim

@@ -21,6 +21,14 @@ void Launch::report(std::uint64_t index, Diagnostic diagnostic) {
   faults.push_back(std::move(diagnostic));
 }
 
+void Launch::poll() {
+  if (!options.interrupted || std::this_thread::get_id() != caller) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - asked < std::chrono::milliseconds(10)) return;
+  asked = now;
+  if (options.interrupted()) report(0, Diagnostic(Code::interrupted, {}, "the run was ended from outside"));
+}
+
 Cta::Cta(Cluster& cluster, std::uint32_t rank, launch::Dim3 id)
     : cluster(cluster),
       launch(cluster.launch),
@@ -151,6 +159,7 @@ void Cluster::settle_cluster_barrier() {
 }
 
 bool Cluster::run(std::uint64_t steps) {
+  if (launch.executed > launch.options.budget) return report_budget(), true;
   for (std::uint64_t used = 0; used < steps;) {
     std::uint64_t ran = 0;
     bool finished = true;
@@ -159,16 +168,18 @@ bool Cluster::run(std::uint64_t steps) {
       for (std::size_t i = 0; i < count; ++i) {
         Warp& w = *cta->warps[order(i, count)];
         if (w.live && w.runnable()) ran += w.run(slice());
+        launch.poll();
         if (launch.stop_at <= index) return true;
       }
       finished = finished && cta->finished();
     }
     used += ran;
     executed += ran;
+    launch.executed += ran;
     ++round_;
     if (finished) return true;
     if (ran == 0) return report_stuck(), true;
-    if (executed > launch.options.budget) return report_budget(), true;
+    if (launch.executed > launch.options.budget) return report_budget(), true;
   }
   return false;
 }
@@ -220,8 +231,8 @@ void Cluster::report_budget() {
       const std::uint32_t pc = at == &w->current ? w->pc : at->pc;
       launch.report(index,
                     describe_fault(*w, Code::budget_exceeded, pc, std::countr_zero(at->mask),
-                                   cat("is here after ", executed, " instructions of warps, more than the budget of ",
-                                       launch.options.budget),
+                                   cat("is here after ", launch.executed.load(), " instructions of warps, more than ",
+                                       "the budget of ", launch.options.budget),
                                    where_warps_stand(*this)));
       return;
     }

@@ -3,11 +3,14 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
+#include "ptx/arch/target.h"
 #include "ptx/launch/record.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/warp.h"
@@ -20,14 +23,20 @@ struct Launch {
   const Options& options;
   launch::Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0;
+  const arch::Architecture& architecture;
   Observer* observer = nullptr;  // of the watched engine; it is told from one core
   GlobalMemory memory{};
   std::vector<Line> parameters{};  // the block; tensor maps in it are aligned to 64 bytes
 
   // A fault of cluster `index`. Clusters before it go on, so that the first in the grid's order is what is reported.
   void report(std::uint64_t index, Diagnostic diagnostic);
+  // Asks Options::interrupted now and then, if this is the thread that launched.
+  void poll();
   std::mutex mutex{};
   std::atomic<std::uint64_t> stop_at{~0ull};
+  std::atomic<std::uint64_t> executed{0};  // instructions of warps, against the budget
+  std::thread::id caller = std::this_thread::get_id();
+  std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
   Diagnostics faults{};  // of cluster stop_at
   Statistics statistics{};
 };
@@ -80,7 +89,7 @@ struct Cluster {
   std::uint64_t index;
   std::vector<std::unique_ptr<Cta>> ctas;
   std::uint32_t cluster_arrived = 0;  // threads
-  std::uint64_t executed = 0;         // instructions of warps, against the budget
+  std::uint64_t executed = 0;         // instructions of warps
 
  private:
   std::size_t order(std::size_t i, std::size_t count) const;

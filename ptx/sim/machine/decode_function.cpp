@@ -205,6 +205,8 @@ void FunctionDecoder::body() {
     refuse(f_.place, cat("`", f_.name.view(), "` needs more than ", max_local, " bytes of local memory a thread"));
   }
   code_.register_bytes = scratch_base_ + scratch_rows_ * 512;
+  code_.slots += scratch_rows_;
+  code_.slot_registers.resize(code_.slots);
   code_.defined = true;
 }
 
@@ -251,6 +253,7 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.converge = bound.converge;
   op.aligned = bound.aligned;
   op.plan = bound.plan;
+  op.uses = bound.uses;
   op.type = value_type(*selection.match);
   op.manner = manner(*selection.match);
   op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
@@ -393,6 +396,7 @@ void FunctionDecoder::call_operands(Use& use, const Selection& selection, Op& op
       (results ? plan.results : plan.arguments) = passed(use, p.operand);
   }
   op.call = &plan;
+  op.uses = Uses::calls;
   std::vector<Operand> sources;
   if (callee->kind == ir::Operand::Kind::reg) {
     plan.pointer = in_register(*callee);
@@ -426,7 +430,10 @@ Operand FunctionDecoder::in_register(const ir::Operand& o) const {
 }
 
 Operand FunctionDecoder::scratch(Use& use, std::uint8_t cell) {
-  const Operand row{.offset = scratch_base_ + use.scratch * 512, .bank = Bank::registers, .cell = cell};
+  const Operand row{.offset = scratch_base_ + use.scratch * 512,
+                    .slot = code_.slots + use.scratch,
+                    .bank = Bank::registers,
+                    .cell = cell};
   scratch_rows_ = std::max(scratch_rows_, ++use.scratch);
   return row;
 }
@@ -481,6 +488,7 @@ Operand FunctionDecoder::destination(Use& use, const ir::Operand* o, std::uint8_
                                      std::vector<Extension>* extensions) {
   if (!o || o->kind != ir::Operand::Kind::reg) {
     Operand row = scratch(use, cell);
+    row.slot = 0;
     row.absent = true;
     return row;
   }

@@ -61,6 +61,16 @@ struct Manner {
   Proxy proxy = Proxy::generic;
 };
 
+// What an instruction does with values that nothing wrote (machine/undefined.h): it needs them, so the program is told;
+// or its result alone depends on them.
+enum class Uses : std::uint8_t {
+  decides,
+  passes,  // a function of its sources' rows
+  loads,   // needs the address; the result is as the memory is
+  stores,  // needs the address, and the values where others see them
+  calls,   // needs the function's address; arguments are copied
+};
+
 enum class Bank : std::uint8_t { registers, constants, special };
 
 struct Operand {
@@ -91,8 +101,9 @@ struct Op {
   bool guarded = false, checked = false, marked = false;  // has a guard; reads, writes registers that are watched
   bool converge = false;                                  // waits until the lanes that it names are all here
   bool aligned = false;                                   // it names all that live
-  std::uint8_t element = 0;                               // bytes of one element of a memory access
-  Manner manner{};                                        // of its accesses
+  Uses uses = Uses::passes;
+  std::uint8_t element = 0;  // bytes of one element of a memory access
+  Manner manner{};           // of its accesses
   isa::Type type = isa::Type::none;
   std::uint32_t target = 0;  // pc of a branch, index of a table
   std::int64_t immediate = 0;

@@ -14,6 +14,10 @@ struct Thread {
   std::uint32_t lane;
   std::uint32_t linear() const { return warp.index * 32 + lane; }
   const Launch& launch() const { return warp.cta.launch; }
+  std::uint64_t shared_bytes() const {  // as they are given
+    const std::uint64_t unit = launch().architecture.shared_unit();
+    return (warp.cta.shared.bytes.size() + unit - 1) / unit * unit;
+  }
 };
 
 std::uint32_t component(const Dim3& d, char c) { return c == 'x' ? d.x : c == 'y' ? d.y : c == 'z' ? d.z : 0; }
@@ -27,9 +31,6 @@ Dim3 cluster_of(const Thread& t) {
   const Dim3 id = t.warp.cta.id, c = t.launch().cluster;
   return {id.x / c.x, id.y / c.y, id.z / c.z};
 }
-
-constexpr std::uint64_t shared_unit = 128;       // shared memory is given by so many bytes
-constexpr std::uint64_t reserved_shared = 1024;  // of it, in each CTA, for the system from sm_80 on
 
 using Value = std::uint64_t (*)(const Thread&, char component);
 
@@ -69,8 +70,8 @@ const Special table[] = {
     {"%globaltimer", true, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.cluster.executed; }},
     {"%globaltimer_lo", true, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.cluster.executed; }},
     {"%globaltimer_hi", true, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.cluster.executed >> 32; }},
-    {"%total_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return (t.warp.cta.shared.bytes.size() + shared_unit - 1) / shared_unit * shared_unit; }},
-    {"%aggr_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.shared.bytes.size() + reserved_shared; }},
+    {"%total_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.shared_bytes(); }},
+    {"%aggr_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.shared.bytes.size() + t.launch().architecture.reserved_shared(); }},
     {"%dynamic_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.launch().dynamic_shared; }},
     // Not of PTX: the address of the parameter block, in which decode places every parameter of the entry.
     {"parameters", false, [](const Thread& t, char) -> std::uint64_t { return reinterpret_cast<std::uint64_t>(t.launch().parameters.data()); }},

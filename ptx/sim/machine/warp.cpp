@@ -6,6 +6,7 @@
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/machine/special.h"
+#include "ptx/sim/machine/undefined.h"
 #include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
@@ -18,17 +19,19 @@ constexpr std::uint32_t max_depth = 4096;  // of calls
 
 }  // namespace
 
-Frame::Frame(const FunctionCode& function, std::shared_ptr<Frame> parent)
+Frame::Frame(const FunctionCode& function, std::shared_ptr<Frame> parent, bool all_defined)
     : function(function),
       parent(std::move(parent)),
       registers((function.register_bytes + 63) / 64),
-      initialised(function.slots, 0) {
+      initialised(function.slots, all_defined ? full_mask : 0) {
   initialised[0] = full_mask;
   if (this->parent) {
     depth = this->parent->depth + 1;
     local_base = this->parent->local_base + (this->parent->function.local_bytes + 15) / 16 * 16;
   }
 }
+
+Frame::~Frame() = default;
 
 Warp::Warp(Cta& cta, std::uint32_t index, Mask present) : cta(cta), index(index), live(present) {
   const Program& program = cta.launch.program;
@@ -39,7 +42,8 @@ Warp::Warp(Cta& cta, std::uint32_t index, Mask present) : cta(cta), index(index)
   fill_special_rows(*this);
   const FunctionCode& entry = program.functions.front();
   local.resize(entry.local_bytes);
-  others.push_back({entry.first, present, {}, 0, std::make_shared<Frame>(entry, nullptr)});
+  others.push_back(
+      {entry.first, present, {}, 0, std::make_shared<Frame>(entry, nullptr, !cta.launch.options.uninitialised)});
 }
 
 bool Warp::runnable() const {
@@ -115,6 +119,8 @@ std::uint64_t Warp::run(std::uint64_t steps) {
     const std::uint64_t ran = cta.launch.observer ? run_fragment<Watched>(left) : run_fragment<Plain>(left);
     since_turn_ += ran;
     used += ran;
+    cta.launch.poll();
+    if (cta.launch.stop_at <= cta.cluster.index) break;
   }
   executed += used;
   return used;
@@ -136,12 +142,19 @@ std::uint64_t Warp::run_fragment(std::uint64_t steps) {
       if (!active) continue;
     }
     if (op.converge && !gather(op, active)) break;
-    if (op.checked && !check(op, active)) break;
-    op.run.of<Engine>()(*this, op, active);
-    if (op.marked) {
-      for (int i = 0; i < op.destinations; ++i) current.frame->initialised[op.operands[i].slot] |= active;
+    if (op.checked && !defined(op, active)) [[unlikely]] {
+      run_undefined(*this, op, active, op.run.of<Engine>());
+    } else {
+      op.run.of<Engine>()(*this, op, active);
+      if (op.marked) {
+        for (int i = 0; i < op.destinations; ++i) current.frame->initialised[op.operands[i].slot] |= active;
+      }
     }
-    if (event != Event::none) break;
+    if (event != Event::none) {
+      if (event != Event::undefined) break;
+      settle_load(*this, op);
+      event = Event::none;
+    }
   }
   thread_instructions += ran * static_cast<std::uint64_t>(std::popcount(mask));
   return ran;
@@ -150,15 +163,15 @@ std::uint64_t Warp::run_fragment(std::uint64_t steps) {
 bool Warp::check_operand(const Operand& o, Mask active) {
   const Mask missing = active & ~current.frame->initialised[o.slot];
   if (!missing) return true;
-  report_uninitialised_register(*this, o, std::countr_zero(missing));
+  report_undefined(*this, o, missing);
   return false;
 }
 
-bool Warp::check(const Op& op, Mask active) {
-  for (int i = 0; i < op.sources; ++i) {
-    if (!check_operand(op.operands[op.destinations + i], active)) return false;
-  }
-  return true;
+bool Warp::defined(const Op& op, Mask active) const {
+  const Mask* const initialised = current.frame->initialised.data();
+  Mask all = active;
+  for (int i = 0; i < op.sources; ++i) all &= initialised[op.operands[op.destinations + i].slot];
+  return all == active;
 }
 
 // The lanes that an instruction names: of its last source, a membermask; of an aligned barrier, all that live.
@@ -176,7 +189,7 @@ static Mask named_lanes(Warp& w, const Op& op, Mask active) {
 // at this very instruction are taken in.
 bool Warp::gather(const Op& op, Mask& active) {
   const std::uint32_t here = pc - 1;
-  if (op.checked && !check(op, active)) return false;
+  if (op.checked && !op.aligned && !check_operand(op.operands[op.destinations + op.sources - 1], active)) return false;
   const Mask named = named_lanes(*this, op, active);
   if ((named & ~active) == 0) return true;
   Mask waiting = 0;
@@ -185,6 +198,7 @@ bool Warp::gather(const Op& op, Mask& active) {
   }
   const Mask all = active | waiting;
   if ((named_lanes(*this, op, all) & ~all) != 0) {
+    if (!op.aligned && meet(op, active)) return false;
     park(active, {Wait::Kind::lanes});
     return false;
   }
@@ -227,13 +241,37 @@ void Warp::exit(Mask leaving) {
 
 namespace {
 
+// What of it nothing wrote, bit by bit.
+void pass_definedness(Warp& w, Frame& from_frame, const Passed& from, Frame& to_frame, const Passed& to, Mask active) {
+  const std::uint32_t bytes = std::min(from.bytes, to.bytes);
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    const std::size_t local = static_cast<std::size_t>(lane) * w.local.stride;
+    const auto* source = w.local.shadow.data() + local + from_frame.local_base + from.local;
+    auto* target = w.local.shadow.data() + local + to_frame.local_base + to.local;
+    if (!from.in_register && !to.in_register) {
+      std::copy_n(source, bytes, target);
+      continue;
+    }
+    CellBits unknown = from.in_register ? undefined_bits(from_frame, from.row, lane) : 0;
+    for (std::uint32_t i = 0; i < bytes && !from.in_register; ++i)
+      unknown |= CellBits{static_cast<std::uint8_t>(~source[i])} << (8 * i);
+    for (std::uint32_t i = 0; i < bytes && !to.in_register; ++i)
+      target[i] = static_cast<std::uint8_t>(~(unknown >> (8 * i)));
+    const Origin origin_of = from.in_register && unknown
+                                 ? origin(from_frame, from.row)
+                                 : Origin{.pc = w.pc - 1, .address = from.local, .bytes = bytes};
+    if (to.in_register && to.row.slot) set_undefined(to_frame, to.row, lane, unknown, origin_of);
+  }
+}
+
 // Copies what a call passes between two frames of one warp.
 void pass(Warp& w, Frame& from_frame, const Passed& from, Frame& to_frame, const Passed& to, Mask active) {
   auto row = [&](Frame& frame, const Passed& p) -> std::byte* {
     if (p.row.bank != Bank::registers) return w.row_to_write(p.row);
     return reinterpret_cast<std::byte*>(frame.registers.data()) + p.row.offset;
   };
-  if (to.in_register && to.row.slot) to_frame.initialised[to.row.slot] |= active;
+  pass_definedness(w, from_frame, from, to_frame, to, active);
   if (to.in_register && to.row.cell == 0) {
     Mask& mask = *reinterpret_cast<Mask*>(row(to_frame, to));
     const Mask source = *reinterpret_cast<Mask*>(row(from_frame, from));
@@ -250,10 +288,6 @@ void pass(Warp& w, Frame& from_frame, const Passed& from, Frame& to_frame, const
         from.in_register ? row(from_frame, from) + lane * from.row.cell : w.local.bytes.data() + source_at;
     std::byte* target = to.in_register ? row(to_frame, to) + lane * to.row.cell : w.local.bytes.data() + target_at;
     std::memcpy(target, source, bytes);
-    if (to.in_register) continue;
-    for (std::uint32_t i = 0; i < bytes; ++i) {
-      w.local.shadow[target_at + i] = from.in_register ? 1 : w.local.shadow[source_at + i];
-    }
   }
 }
 
@@ -261,7 +295,7 @@ void pass(Warp& w, Frame& from_frame, const Passed& from, Frame& to_frame, const
 
 void Warp::call(const Op& op, Mask active, const FunctionCode& function) {
   const int first = std::countr_zero(active);
-  auto frame = std::make_shared<Frame>(function, current.frame);
+  auto frame = std::make_shared<Frame>(function, current.frame, !cta.launch.options.uninitialised);
   frame->call = &op;
   frame->return_pc = pc;
   const std::uint32_t top = frame->local_base + function.local_bytes;
@@ -306,8 +340,12 @@ void Warp::leave(Mask active) {
 }
 
 void Warp::fault(Code code, int lane, std::string what, std::vector<std::string> notes) {
+  fault_at(pc - 1, code, lane, std::move(what), std::move(notes));
+}
+
+void Warp::fault_at(std::uint32_t at, Code code, int lane, std::string what, std::vector<std::string> notes) {
   event = Event::fault;
-  cta.launch.report(cta.cluster.index, describe_fault(*this, code, pc - 1, lane, std::move(what), std::move(notes)));
+  cta.launch.report(cta.cluster.index, describe_fault(*this, code, at, lane, std::move(what), std::move(notes)));
 }
 
 }  // namespace ptx::sim

@@ -14,6 +14,7 @@ namespace ptx::sim {
 
 struct Cta;
 struct FunctionCode;
+struct Undefined;
 
 struct alignas(64) Line {
   std::byte bytes[64];
@@ -21,7 +22,8 @@ struct alignas(64) Line {
 
 // The registers of one call of a function, for the lanes that made it together.
 struct Frame {
-  Frame(const FunctionCode& function, std::shared_ptr<Frame> parent);
+  Frame(const FunctionCode& function, std::shared_ptr<Frame> parent, bool all_defined);
+  ~Frame();
   const FunctionCode& function;
   std::shared_ptr<Frame> parent;
   const Op* call = nullptr;  // that made it
@@ -29,7 +31,8 @@ struct Frame {
   std::uint32_t local_base = 0;  // of this frame's variables in each thread's local memory
   std::uint32_t depth = 0;
   std::vector<Line> registers;
-  std::vector<Mask> initialised;  // by slot; [0] is full
+  std::vector<Mask> initialised;         // by slot: the lanes whose value is wholly defined; [0] is full
+  std::unique_ptr<Undefined> undefined;  // of the others, once some of their bits are defined
 };
 
 // What a fragment waits for: an object of a kind. Whoever changes such an object releases those that wait for it.
@@ -54,7 +57,14 @@ struct Fragment {
   bool ready() const { return wait.kind == Wait::Kind::none; }
 };
 
-enum class Event : std::uint8_t { none, reschedule, fault };
+enum class Event : std::uint8_t { none, reschedule, undefined, fault };
+
+// Bytes that a load found and nothing has written, until the load is settled (machine/undefined.h).
+struct UnwrittenBytes {
+  Mask lanes = 0;
+  std::array<const std::uint8_t*, 32> defined{};  // the shadow of each lane's bytes
+  std::array<std::uint64_t, 32> address{};
+};
 
 struct Warp {
   Warp(Cta& cta, std::uint32_t index, Mask lanes_present);
@@ -77,6 +87,7 @@ struct Warp {
   void park(Mask active, Wait wait);
   // Ends the launch. `what` follows the name of the thread: "reads 4 bytes ...".
   void fault(Code code, int lane, std::string what, std::vector<std::string> notes = {});
+  void fault_at(std::uint32_t pc, Code code, int lane, std::string what, std::vector<std::string> notes);
 
   Cta& cta;
   std::uint32_t index;        // in the CTA
@@ -91,6 +102,7 @@ struct Warp {
   std::vector<Fragment> others;
   std::vector<Line> special;  // rows of the special registers
   LocalMemory local;
+  UnwrittenBytes unwritten;
   const Range* recent = nullptr;  // global memory that was touched last
   std::uint64_t executed = 0, thread_instructions = 0;
 
@@ -100,7 +112,8 @@ struct Warp {
   void merge();
   std::uint32_t limit() const;
   bool gather(const Op& op, Mask& active);
-  bool check(const Op& op, Mask active);
+  bool meet(const Op& op, Mask active);  // at several places (meeting.cpp); true: the instruction is done
+  bool defined(const Op& op, Mask active) const;
   bool check_operand(const Operand& o, Mask active);
   template <class Engine>
   std::uint64_t run_fragment(std::uint64_t steps);

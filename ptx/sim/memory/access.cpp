@@ -23,7 +23,8 @@ struct Request {
   unsigned bytes;
   Access access;
   Where& where;
-  Observer* observer;                   // nullptr: nobody watches
+  Observer* observer;  // nullptr: nobody watches
+  Unwritten unwritten;
   u64 low = ~0ull, high = 0, bits = 0;  // of the addresses
 
   std::string text(u64 address, std::string_view what) const {
@@ -63,18 +64,22 @@ struct Request {
   }
 };
 
-// Reads want the shadow set; writes set it.
+// Reads want the shadow set, or note where it is not; writes set it.
 bool shadow(Request& r, u8* const* cells, u64 (*name)(const Request&, int lane)) {
   if (!r.w.cta.launch.options.uninitialised && r.access == Access::read) return true;
   for (int i = 0; i < lanes; ++i) {
     if (!(r.active >> i & 1)) continue;
     if (r.access == Access::write) {
-      std::memset(cells[i], 1, r.bytes);
+      std::memset(cells[i], written, r.bytes);
       continue;
     }
     unsigned missing = 0;
-    while (missing < r.bytes && cells[i][missing]) ++missing;
-    if (missing != r.bytes) {
+    while (missing < r.bytes && cells[i][missing] == written) ++missing;
+    if (missing != r.bytes && r.unwritten == Unwritten::passes) {
+      r.w.unwritten.lanes |= Mask{1} << i;
+      r.w.unwritten.defined[static_cast<std::size_t>(i)] = cells[i];
+      r.w.unwritten.address[static_cast<std::size_t>(i)] = name(r, i);
+    } else if (missing != r.bytes) {
       const u64 address = name(r, i);
       r.w.fault(Code::uninitialised_memory, i, r.text(address, cat(", of which byte ", missing, " was never written")));
       return false;
@@ -155,7 +160,9 @@ std::string describe_global(const Request& r, u64 address) {
 bool range_holds(Request& r, const Range& range) {
   if (range.writable || r.access == Access::read) return true;
   r.w.fault(Code::read_only_memory, r.lane_of(r.low),
-            r.text(r.low, cat(" of `", range.name, "`, which a kernel may only read")));
+            r.text(r.low, cat(" of `", range.name,
+                              range.input ? "`, an input that the kernel does not say it writes (mutates)"
+                                          : "`, which a kernel may only read")));
   return false;
 }
 
@@ -207,7 +214,8 @@ bool dispatch(Request& r, bool one_by_one) {
 }  // namespace
 
 template <class Engine>
-bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned bytes, Access kind, Where& where) {
+bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned bytes, Access kind, Where& where,
+            Unwritten unwritten) {
   const u64 offset = static_cast<u64>(base.displacement);
   Observer* observer = nullptr;
   if constexpr (Engine::watched) observer = w.cta.launch.observer;
@@ -218,14 +226,14 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
     const auto* row = reinterpret_cast<const u32*>(w.row(base));
     for (int i = 0; i < lanes; ++i) where.at[i] = static_cast<u32>(row[i] + static_cast<u32>(offset));
   }
-  Request r{w, op, base.space, active, bytes, kind, where, observer};
+  Request r{w, op, base.space, active, bytes, kind, where, observer, unwritten};
   r.scan();
   if (r.bits & (bytes - 1)) return r.misaligned();
   if (dispatch(r, false)) return w.event != Event::fault;
   for (int i = 0; i < lanes; ++i) {  // several memories or buffers
     if (!(active >> i & 1)) continue;
     Where one;
-    Request single{w, op, base.space, Mask{1} << i, bytes, kind, one, observer};
+    Request single{w, op, base.space, Mask{1} << i, bytes, kind, one, observer, unwritten};
     std::fill(std::begin(one.at), std::end(one.at), where.at[i]);
     single.scan();
     dispatch(single, true);
@@ -237,7 +245,7 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
   return true;
 }
 
-template bool access<Plain>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&);
-template bool access<Watched>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&);
+template bool access<Plain>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&, Unwritten);
+template bool access<Watched>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&, Unwritten);
 
 }  // namespace ptx::sim

@@ -11,11 +11,16 @@ struct Where {
   alignas(64) u64 at[lanes];  // host addresses; those of inactive lanes are of an active one
 };
 
+// Of a read that meets bytes that nothing wrote: it is a fault, or they are noted in Warp::unwritten and the reader
+// says what becomes of them.
+enum class Unwritten : std::uint8_t { faults, passes };
+
 // `bytes` from each active lane's address: the operand's row + its displacement, in its space. False after a fault.
 template <class Engine>
-bool access(Warp& w, const Op& op, const Operand& address, Mask active, unsigned bytes, Access kind, Where& where);
+bool access(Warp& w, const Op& op, const Operand& address, Mask active, unsigned bytes, Access kind, Where& where,
+            Unwritten unwritten = Unwritten::faults);
 
-extern template bool access<Plain>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&);
-extern template bool access<Watched>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&);
+extern template bool access<Plain>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&, Unwritten);
+extern template bool access<Watched>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&, Unwritten);
 
 }  // namespace ptx::sim

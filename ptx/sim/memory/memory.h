@@ -1,6 +1,7 @@
 // The memories of a launch. Global, const and the parameter block are host memory, reached by host addresses and
-// bounded by ranges; shared and local memory live here. A shadow byte for each byte says whether it was written.
-// Generic addresses: host addresses as they are; shared and local memory have windows above every host address.
+// bounded by ranges; shared and local memory live here. A shadow byte for each byte says which of its bits were
+// written, with a value that is defined. Generic addresses: host addresses as they are; shared and local memory have
+// windows above every host address.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +26,16 @@ inline bool is_shared(isa::Space s) {
   return s == isa::Space::shared || s == isa::Space::shared_cta || s == isa::Space::shared_cluster;
 }
 
+inline constexpr std::uint8_t written = 0xff;  // of a shadow byte
+
 // A piece of host memory that a kernel may touch.
 struct Range {
   std::uint64_t begin = 0, end = 0;
   std::string name;                // of the argument or variable
-  std::uint8_t* shadow = nullptr;  // a byte for each byte, 0: never written; nullptr: all of it is initialised
+  std::uint8_t* shadow = nullptr;  // a byte for each byte, its defined bits; nullptr: all of it is initialised
   bool writable = true;
   bool constant = false, parameter = false;
+  bool input = false;  // of the call
 };
 
 class GlobalMemory {

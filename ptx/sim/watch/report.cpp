@@ -62,11 +62,6 @@ Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lan
   return d;
 }
 
-void report_uninitialised_register(Warp& warp, const Operand& operand, int lane) {
-  const ir::Register& r = warp.current.frame->function.slot_registers[operand.slot];
-  warp.fault(Code::uninitialised_register, lane, cat("reads `", ir::name(r), "`, which it never wrote"));
-}
-
 std::vector<std::string> where_warps_stand(const Cluster& cluster) {
   std::vector<std::string> out;
   constexpr std::size_t most = 16;

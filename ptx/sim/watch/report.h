@@ -14,7 +14,6 @@ struct Cluster;
 
 Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lane, std::string what,
                           std::vector<std::string> notes);
-void report_uninitialised_register(Warp& warp, const Operand& operand, int lane);
 
 std::string thread_name(const Warp& warp, int lane);         // "thread (3,0,0) of CTA (1,0,0)"
 std::string place_name(const Warp& warp, std::uint32_t pc);  // "a.py:41 (bar.sync)"

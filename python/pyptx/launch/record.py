@@ -112,6 +112,7 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None):
             untyped=untyped(tile),
             strided=not tile.packed,
             alignment=tile.align,
+            written=index >= len(signature.inputs) or name in options.mutates,
         )
     for raw in signature.raw:
         if raw.pointer or raw.opaque or raw.array is not None:

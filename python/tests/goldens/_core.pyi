@@ -234,7 +234,7 @@ class Record:
 
     def __init__(self, entry: str, target: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] = (1, 1, 1), dynamic_shared: int = 0) -> None: ...
 
-    def tensor(self, name: str, dtype: str, shape: Sequence, output: bool = False, parameter: bool = True, column_major: bool = False, untyped: bool = False, strided: bool = False, alignment: int = 0) -> None:
+    def tensor(self, name: str, dtype: str, shape: Sequence, output: bool = False, parameter: bool = True, column_major: bool = False, untyped: bool = False, strided: bool = False, alignment: int = 0, written: bool = True) -> None:
         """
         Inputs first, then outputs; dimensions are sizes or names of symbols. Adds the pointer's parameter unless told otherwise
         """

@@ -1,23 +1,22 @@
-// What a launch may ask of a device, and which code a device runs.
-#include "ptx/arch/target.h"
-#include "ptx/base/text.h"
-#include "ptx/cuda/executor.h"
+#include "ptx/launch/limits.h"
 
-namespace ptx::cuda {
+#include "ptx/base/text.h"
+
+namespace ptx::launch {
 namespace {
 
 Diagnostic beyond(std::string message) { return Diagnostic(Code::launch_limits, Place{}, std::move(message)); }
 
-std::string spell(const launch::Dim3& size) { return cat("(", size.x, ", ", size.y, ", ", size.z, ")"); }
+std::string spell(const Dim3& size) { return cat("(", size.x, ", ", size.y, ", ", size.z, ")"); }
 
-Expected<Done> within(std::string_view what, const launch::Dim3& asked, const launch::Dim3& most) {
+Expected<Done> within(std::string_view what, const Dim3& asked, const Dim3& most) {
   if (asked.x == 0 || asked.y == 0 || asked.z == 0) return beyond(cat(what, " ", spell(asked), " has a zero"));
   if (asked.x > most.x || asked.y > most.y || asked.z > most.z)
     return beyond(cat(what, " ", spell(asked), " is beyond ", spell(most), ", the most that the device takes"));
   return Done{};
 }
 
-Expected<Done> check_shape(const launch::Record& record, const Limits& limits) {
+Expected<Done> check_shape(const Record& record, const Limits& limits) {
   if (auto fits = within("block", record.block, limits.block); !fits) return fits;
   if (record.block.count() > limits.threads)
     return beyond(cat("block ", spell(record.block), " has ", record.block.count(), " threads; the device takes ",
@@ -27,7 +26,7 @@ Expected<Done> check_shape(const launch::Record& record, const Limits& limits) {
   if (record.dynamic_shared > limits.shared)
     return beyond(
         cat("smem: ", record.dynamic_shared, " bytes of dynamic shared memory; a block may have ", limits.shared));
-  const launch::Dim3 &cluster = record.cluster, &grid = record.grid;
+  const Dim3 &cluster = record.cluster, &grid = record.grid;
   if (cluster.count() == 0 || cluster.count() > limits.cluster)
     return beyond(
         cat("cluster ", spell(cluster), " has ", cluster.count(), " blocks; the device takes 1 to ", limits.cluster));
@@ -38,7 +37,7 @@ Expected<Done> check_shape(const launch::Record& record, const Limits& limits) {
 
 }  // namespace
 
-Expected<Done> check(const launch::Record& record, const Limits& limits) {
+Expected<Done> check(const Record& record, const Limits& limits) {
   auto fits = check_shape(record, limits);
   if (fits) return fits;
   Diagnostic why = fits.why().front();
@@ -46,16 +45,11 @@ Expected<Done> check(const launch::Record& record, const Limits& limits) {
   return why;
 }
 
-Expected<std::string> architecture(std::string_view target, int major, int minor) {
-  const auto code = arch::target_named(target);
-  if (!code) return Diagnostic(Code::target_mismatch, Place{}, cat("`", target, "` is not a target such as sm_90a"));
-  const int device = major * 10 + minor;
-  if (const auto assembled = arch::assembled_for(*code, device)) return arch::to_string(*assembled);
-  const std::string_view rule = code->suffix == 'a'   ? "; targets that end in `a` run on their own architecture alone"
-                                : code->suffix == 'f' ? "; targets that end in `f` run on their own family"
-                                                      : "";
-  return Diagnostic(Code::target_mismatch, Place{},
-                    cat("a kernel for ", target, " does not run on this device, which is sm_", device, rule));
+Limits limits_of(const arch::Architecture& architecture) {
+  Limits limits;
+  if (architecture.cta_shared) limits.shared = architecture.cta_shared;
+  limits.cluster = architecture.cluster;
+  return limits;
 }
 
-}  // namespace ptx::cuda
+}  // namespace ptx::launch

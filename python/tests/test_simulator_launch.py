@@ -1,0 +1,160 @@
+"""What the simulator knows of a launch: inputs, outputs, sizes; and how a run ends early."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="skipped: no numpy")
+
+from pyptx import Tile, kernel, ptx, reg, simulator  # noqa: E402
+from pyptx.__main__ import main  # noqa: E402
+from pyptx.errors import LaunchError, SimulationError  # noqa: E402
+from pyptx.types import f32, u32  # noqa: E402
+
+
+def place(p):
+    return p + reg.from_(ptx.special.tid.x(), u32) * 4
+
+
+@kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=lambda N: (N // 32,), block=(32, 1, 1))
+def copy(X, Y, *, first=0, to_input=False):
+    px, py = ptx.global_ptrs(X, Y)
+    index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
+    value = reg.scalar(f32)
+    ptx.inst.ld.global_.f32(value, ptx.addr(px + index * 4))
+    with ptx.if_(index >= first):
+        ptx.inst.st.global_.f32(ptx.addr((px if to_input else py) + index * 4), value)
+    ptx.ret()
+
+
+@kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(1, f32),), block=(32, 1, 1))
+def total(X, Y):
+    px, py = ptx.global_ptrs(X, Y)
+    value = reg.scalar(f32)
+    ptx.inst.ld.global_.f32(value, ptx.addr(place(px)))
+    ptx.inst.red.global_.add.f32(ptx.addr(py), value)
+    ptx.ret()
+
+
+@kernel(in_specs=(Tile(1, f32),), out_specs=(Tile(1, f32),), grid=(2000, 1, 1), block=(32, 1, 1))
+def forever(X, Y):
+    ptx.label("again")
+    ptx.bra("again")
+    ptx.ret()
+
+
+def test_outputs_have_to_be_written():
+    x = np.arange(64, dtype=np.float32)
+    assert (copy(x) == x).all()
+    with pytest.raises(SimulationError, match=r"PTX5015.* had not written 12 of the 256 bytes of `Y`"):
+        copy(x, first=3)
+    out = np.full(64, 7, np.float32)
+    copy(x, first=3, out=out)  # its values are the caller's
+    assert (out[:3] == 7).all() and (out[3:] == x[3:]).all()
+    with simulator.options(uninitialised=False):
+        copy(x, first=3)
+    with pytest.raises(SimulationError, match="PTX5015"):
+        copy(np.ones(70, np.float32))
+
+
+def test_an_output_that_is_given_has_values():
+    out = np.zeros(1, np.float32)
+    total(np.ones(32, np.float32), out=out)
+    assert out == 32
+    with pytest.raises(SimulationError, match="PTX5012"):
+        total(np.ones(32, np.float32))
+
+
+def test_inputs_are_written_only_if_the_kernel_says_so():
+    x = np.ones(32, np.float32)
+    with pytest.raises(SimulationError, match=r"PTX5014.* of `X`, an input that the kernel does not say it writes"):
+        copy(x, to_input=True)
+
+    @kernel(in_specs=(Tile("N", f32),), out_specs=(), mutates="X", grid=lambda N: (N // 32,), block=(32, 1, 1))
+    def negate(X):
+        (px,) = ptx.global_ptrs(X)
+        value = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(place(px)))
+        ptx.inst.neg.f32(value, value)
+        ptx.inst.st.global_.f32(ptx.addr(place(px)), value)
+        ptx.ret()
+
+    negate(x)
+    assert (x == -1).all()
+
+
+def test_a_grid_without_blocks_is_for_tensors_without_elements():
+    assert copy(np.empty(0, np.float32)).shape == (0,)
+    with pytest.raises(LaunchError, match=r"`?Y`?.*the grid \(0, 1, 1\) has no block"):
+        copy(np.ones(20, np.float32))
+    with pytest.raises(LaunchError, match="has no block"):
+        copy(np.ones(20, np.float32), out=np.zeros(20, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [({"grid": (1, 70000, 1)}, r"grid \(1, 70000, 1\)"), ({"smem": 400_000}, "400000 bytes of dynamic shared memory")],
+)
+def test_launches_that_no_device_takes(chosen, message):
+    @kernel(in_specs=(Tile(1, f32),), out_specs=(Tile(1, f32),), **chosen)
+    def nothing(X, Y):
+        ptx.ret()
+
+    with pytest.raises(LaunchError, match=message):
+        nothing(np.ones(1, np.float32))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="skipped: no timers")
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_signal_ends_a_run_at_once(cores):
+    def ring(*_):
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with simulator.options(cores=cores):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            begin = time.monotonic()
+            with pytest.raises(InterruptedError):
+                forever(np.ones(1, np.float32))
+            assert time.monotonic() - begin < 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert (copy(np.ones(32, np.float32)) == 1).all()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="skipped: signals are POSIX")
+def test_interrupting_the_command(tmp_path):
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\nA: bra A;\n}\n"
+    (tmp_path / "loop.ptx").write_text(text)
+    command = [sys.executable, "-m", "pyptx", "run", str(tmp_path / "loop.ptx"), "--grid", "5000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        time.sleep(1.5)
+        assert run.poll() is None
+        begin = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=20)
+        assert time.monotonic() - begin < 2
+    assert run.returncode == 130 and b"Traceback" not in said
+
+
+def test_the_budget_is_of_the_launch():
+    with simulator.options(budget=100_000), pytest.raises(SimulationError, match="PTX5040"):
+        forever(np.ones(1, np.float32))
+
+
+def test_straight_lines_take_time_in_proportion(tmp_path):
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r;\nmov.b32 %r, 0;\n"
+    seconds = []
+    for count in (5_000, 40_000):
+        (tmp_path / "long.ptx").write_text(head + "add.s32 %r, %r, 1;\n" * count + "ret;\n}\n")
+        begin = time.process_time()
+        assert main(["run", str(tmp_path / "long.ptx")]) == 0
+        seconds.append(time.process_time() - begin)
+    assert seconds[1] < 24 * seconds[0]  # 8 times the text; 64 times the time if it were quadratic
