@@ -100,6 +100,23 @@ def test_shared_memory_is_each_kernels_own():
     assert both.double.specialise().module.dynamic_shared == 0
 
 
+def test_variables_of_a_module_on_the_simulator_start_with_each_launch():
+    count = ptx.global_(u32, init=5, name="count")
+
+    @kernel(in_specs=(Tile(1, u32),), out_specs=(), mutates="Y")
+    def more(Y):
+        (py,) = ptx.global_ptrs(Y)
+        value = reg.scalar(u32)
+        ptx.inst.atom.global_.add.u32(value, ptx.addr(count), 1)
+        ptx.inst.st.global_.u32(ptx.addr(py), value)
+        ptx.ret()
+
+    both, y = ptx.module([more, make()[0]]), np.zeros(1, np.uint32)
+    for _ in range(2):
+        both.more(y)
+        assert y[0] == 5
+
+
 def test_what_is_no_module():
     double, plus = make()
     with pytest.raises(AuthoringTypeError, match=r"a module has kernels, pairs of a kernel .* not 3"):
