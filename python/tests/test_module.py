@@ -100,7 +100,7 @@ def test_shared_memory_is_each_kernels_own():
     assert both.double.specialise().module.dynamic_shared == 0
 
 
-def test_variables_of_a_module_on_the_simulator_start_with_each_launch():
+def test_variables_of_a_module_on_the_simulator_are_each_kernels_own():
     count = ptx.global_(u32, init=5, name="count")
 
     @kernel(in_specs=(Tile(1, u32),), out_specs=(), mutates="Y")
@@ -111,10 +111,20 @@ def test_variables_of_a_module_on_the_simulator_start_with_each_launch():
         ptx.inst.st.global_.u32(ptx.addr(py), value)
         ptx.ret()
 
-    both, y = ptx.module([more, make()[0]]), np.zeros(1, np.uint32)
-    for _ in range(2):
+    @kernel(in_specs=(Tile(1, u32),), out_specs=(), mutates="Y")
+    def other(Y):
+        (py,) = ptx.global_ptrs(Y)
+        value = reg.scalar(u32)
+        ptx.inst.ld.global_.u32(value, ptx.addr(count))
+        ptx.inst.st.global_.u32(ptx.addr(py), value)
+        ptx.ret()
+
+    both, y = ptx.module([more, other]), np.zeros(1, np.uint32)
+    for wanted in (5, 6):
         both.more(y)
-        assert y[0] == 5
+        assert y[0] == wanted
+    both.other(y)
+    assert y[0] == 5
 
 
 def test_what_is_no_module():
