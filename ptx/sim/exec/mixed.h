@@ -2,6 +2,7 @@
 // bf16x2 the f32 result is converted with .rz.
 #pragma once
 
+#include "ptx/sim/exec/alternate.h"
 #include "ptx/sim/exec/numeric.h"
 
 namespace ptx::sim {
@@ -67,5 +68,11 @@ constexpr auto sem_mul_mixed_f16x2 = [](Pack<f32, 2> a, Pack<f32, 2> c, Mods m) 
 constexpr auto sem_mul_mixed_bf16x2 = [](Pack<f32, 2> a, Pack<f32, 2> c, Mods m) -> Pack<bf16, 2> {
   return each<bf16>([m](f32 x, f32 y) { return result_in<bf16>(mul(x, y, Rounding::rz, m), m); }, a, c);
 };
+
+// 9.7.6.1 to 9.7.6.4 of PTX ISA 9.4  add, sub, mul, fma
+constexpr WarpBody sem_add_alternate{alternate_body};
+constexpr WarpBody sem_sub_alternate{alternate_body};
+constexpr WarpBody sem_mul_alternate{alternate_body};
+constexpr WarpBody sem_fma_alternate{alternate_body};
 
 }  // namespace ptx::sim
