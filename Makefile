@@ -74,10 +74,11 @@ oracle: $(VENV)/.installed $(OLD)
 	    $(addprefix --old ,$(OLD)) --report $(ORACLE)/report.json; failed=$$?; \
 	  $(PY) tests/oracle/agreement.py $(ORACLE)/report.json $(ORACLE)/mutants.txt $(ORACLE)/reemit.txt $(ORACLE)/verdicts.txt && exit $$failed
 
-# The command, then each fuzz target, for SECONDS_PER_TARGET (60).
+# The command, calls of kernels, then each fuzz target, for SECONDS_PER_TARGET (60).
 SECONDS_PER_TARGET ?= 60
 fuzz: $(VENV)/.library
 	$(PY) fuzz/command.py --seconds $(SECONDS_PER_TARGET)
+	$(PY) fuzz/calls.py --seconds $(SECONDS_PER_TARGET) --chunk 4000
 	mkdir -p build && cmake --preset fuzz > build/fuzz.log 2>&1 || (cat build/fuzz.log; false)
 	cmake --build --preset fuzz --target fuzz
 	for target in build/fuzz/fuzz/fuzz_*; do [ -x $$target -a -f $$target ] || continue; \

@@ -16,7 +16,8 @@ struct DLDevice {
 };
 
 struct DLDataType {
-  enum : std::uint8_t { integer = 0, unsigned_integer = 1, floating = 2, boolean = 6 };  // all: arch/elements.def
+  // All: arch/elements.def.
+  enum : std::uint8_t { integer = 0, unsigned_integer = 1, floating = 2, complex = 5, boolean = 6 };
   std::uint8_t code = 0;
   std::uint8_t bits = 0;
   std::uint16_t lanes = 1;

@@ -1,4 +1,5 @@
 // Arrays of frameworks without the exchange API: `__cuda_array_interface__` (CuPy, Numba) and the DLPack protocol.
+// Nothing that such an object says is believed before it was looked at.
 #pragma once
 
 #include "python/src/tensors.h"

@@ -19,6 +19,8 @@
 #include "ptx/interop/plan.h"
 #include "python/src/foreign.h"
 #include "python/src/profile.h"
+#include "python/src/scalars.h"
+#include "python/src/torch_state.h"
 
 namespace ptx::python {
 namespace {
@@ -26,33 +28,6 @@ namespace {
 using interop::DeviceType;
 using interop::DLDevice;
 using interop::Plan;
-
-// A Python number as the bits of a scalar parameter. False with a Python error set.
-bool pack(const launch::ScalarArgument& argument, PyObject* number, std::uint64_t& bits) {
-  const auto keep = [&](const Expected<std::uint64_t>& packed) {
-    if (!packed) return set_error(packed.why()), false;
-    return bits = packed.value(), true;
-  };
-  if (PyFloat_Check(number)) return keep(interop::pack(argument, PyFloat_AsDouble(number)));
-  if (PyIndex_Check(number)) {
-    const nb::object integer = nb::steal(PyNumber_Index(number));
-    if (!integer.is_valid()) return false;
-    int overflow = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
-    if (overflow == 0) return keep(interop::pack(argument, static_cast<std::int64_t>(value)));
-    const unsigned long long large = PyLong_AsUnsignedLongLong(integer.ptr());
-    if (PyErr_Occurred()) {
-      PyErr_Clear();
-      return set_error({Diagnostic(Code::wrong_scalar, Place{},
-                                   cat("argument `", argument.name, "`: the integer does not fit 64 bits"))}),
-             false;
-    }
-    return keep(interop::pack(argument, static_cast<std::uint64_t>(large)));
-  }
-  const double real = PyFloat_AsDouble(number);  // NumPy's and torch's scalars
-  if (real == -1.0 && PyErr_Occurred()) return false;
-  return keep(interop::pack(argument, real));
-}
 
 // What a call brings beside its inputs, scalars and what chose the plan.
 struct Extras {
@@ -66,30 +41,49 @@ struct Extras {
   return false;
 }
 
-bool gradients_on() {
-  static PyObject* ask = nullptr;
-  if (ask == nullptr) {
-    PyObject* const torch = PyImport_GetModule(nb::str("torch").ptr());
-    if (torch != nullptr) ask = PyObject_GetAttrString(torch, "is_grad_enabled");
-    Py_XDECREF(torch);
-    if (ask == nullptr) return PyErr_Clear(), true;
-  }
-  PyObject* const answer = PyObject_CallNoArgs(ask);
-  if (answer == nullptr) PyErr_Clear();
-  Py_XDECREF(answer);
-  return answer != Py_False;
-}
-
-// What only a framework knows of its tensors. `first`: index of the first of them among the record's.
-bool check_state(const Plan& plan, const Inputs& inputs, int first) {
-  if (inputs.negated() >= 0)
-    return refuse(plan, first + inputs.negated(), Code::pending_negation,
-                  "its negation is still pending, its memory holds the opposite (call .resolve_neg())");
-  if (inputs.tracked() >= 0 && gradients_on())
+// What types and shapes do not show: pending negations, gradients, memory that is read-only. `first`: index of the
+// first of them among the record's.
+[[gnu::cold]] bool check_state(const Plan& plan, const Inputs& inputs, PyObject* const* objects, int first) {
+  const auto lost = [&](int input) {  // a complex tensor is refused for its type, but where bits of any type are taken
+    const bool complex = inputs.views()[static_cast<std::size_t>(input)].dtype.code == interop::DLDataType::complex;
+    return !complex || plan.record().tensors[static_cast<std::size_t>(first + input)].untyped;
+  };
+  if (inputs.pending() >= 0 && lost(inputs.pending()))
+    return refuse(
+        plan, first + inputs.pending(), Code::pending_negation,
+        "its negation or conjugation is still pending, its memory holds something else (call .resolve_neg() or "
+        ".resolve_conj())");
+  if (inputs.tracked() >= 0)
     return refuse(plan, first + inputs.tracked(), Code::gradient_needed,
                   "it requires a gradient, and this kernel has no backward: pair it with one "
                   "(pyptx.differentiable_kernel), call it under torch.no_grad(), or pass .detach()");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const int index = first + static_cast<int>(i);
+    const launch::TensorArgument& argument = plan.record().tensors[static_cast<std::size_t>(index)];
+    if (inputs.read_only(i) && (argument.output || argument.written))
+      return refuse(plan, index, Code::not_contiguous,
+                    "it is read-only memory, and the kernel writes it: pass a copy (.copy())");
+    if (inputs.real() && tensor_type(Py_TYPE(objects[i])).read != nullptr && tangents_on() && has_tangent(objects[i]))
+      return refuse(plan, index, Code::gradient_needed,
+                    "it has a tangent (forward-mode differentiation), and a kernel has no derivative forwards: pass "
+                    "torch.autograd.forward_ad.unpack_dual(x).primal, or .detach()");
+  }
   return true;
+}
+
+// The error of reading an argument, as the kernel's and by the argument's name (pyptx/launch/call.py).
+[[gnu::cold]] bool refuse_tensor(const Plan& plan, std::size_t index, PyObject* object) {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const nb::object module = nb::steal(PyImport_ImportModule("pyptx.launch.call"));
+  const nb::object none =
+      nb::steal(module.is_valid() ? PyObject_CallMethod(module.ptr(), "refuse", "ssOO", plan.record().entry.c_str(),
+                                                        plan.record().tensors[index].name.c_str(), object, value)
+                                  : nullptr);
+  Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+  return false;
 }
 
 // The stream of a call on a CUDA device, after the work of producers with streams of their own. False with an error.
@@ -124,22 +118,26 @@ bool check_state(const Plan& plan, const Inputs& inputs, int first) {
 
 // The outputs that the caller brings, as views and as what the call returns.
 struct Given {
+  nb::object items;  // a tuple: what a list holds may change while it is read
+  std::vector<PyObject*> objects;
   Inputs views;
-  PyObject* result = nullptr;
 
   bool read(const Plan& plan, PyObject* out) {
-    result = out;
-    if (!PyTuple_Check(out) && !PyList_Check(out)) return views.read(&out, 1) && check(plan);
-    const nb::object items = nb::steal(PySequence_Tuple(out));
-    std::vector<PyObject*> objects;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) objects.push_back(PyTuple_GetItem(items.ptr(), i));
-    return views.read(objects.data(), objects.size()) && check(plan);
-  }
-  bool check(const Plan& plan) {
-    if (views.views().size() == plan.outputs()) return check_state(plan, views, static_cast<int>(plan.inputs()));
-    PyErr_Format(PyExc_TypeError, "%s: out= takes %zu arrays, got %zu", plan.record().entry.c_str(), plan.outputs(),
-                 views.views().size());
-    return false;
+    const bool several = PyTuple_Check(out) || PyList_Check(out);
+    if (PyList_Check(out)) items = nb::steal(PyList_AsTuple(out));
+    if (PyTuple_Check(out)) items = nb::borrow(out);
+    const std::size_t count = several ? static_cast<std::size_t>(PyTuple_Size(items.ptr())) : 1;
+    if (count != plan.outputs()) {
+      set_error({Diagnostic(Code::argument_count, Place{},
+                            cat(plan.record().entry, ": out= takes ", plan.outputs(), " arrays, got ", count))});
+      return false;
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      objects.push_back(several ? PyTuple_GetItem(items.ptr(), static_cast<Py_ssize_t>(i)) : out);
+    if (!views.read(objects.data(), count))
+      return refuse_tensor(plan, plan.inputs() + views.size(), objects[views.size()]);
+    return (!views.special() && !tangents_on()) ||
+           check_state(plan, views, objects.data(), static_cast<int>(plan.inputs()));
   }
 };
 
@@ -162,14 +160,14 @@ struct Caller {
   return static_cast<bool>(done);
 }
 
-// One call of a plan on read inputs: a new reference, or null with a Python error set. `sizes`: of inputs that the plan
-// takes; null: not yet known.
-[[gnu::hot]] PyObject* run(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes,
-                           std::span<const std::uint64_t> scalars, const std::vector<Maker>& makers, PyObject* first,
-                           const Extras& extras) {
-  Caller caller{Outputs(inputs.api(), makers, first)};
-  if ((inputs.tracked() >= 0 || inputs.negated() >= 0) && inputs.views().size() == plan.inputs() &&
-      !check_state(plan, inputs, 0))
+// One call of a plan on inputs that were read of `objects`: a new reference, or null with a Python error set. `sizes`:
+// of inputs that the plan takes; null: not yet known.
+[[gnu::hot]] PyObject* run(const Plan& plan, Inputs& inputs, PyObject* const* objects, interop::Sizes* sizes,
+                           std::span<const std::uint64_t> scalars, const std::vector<Maker>& makers,
+                           const Extras& extras, bool ran_python) {
+  Caller caller{Outputs(inputs.api(), makers, inputs.size() == 0 ? nullptr : objects[0])};
+  if ((inputs.special() || (inputs.real() && tangents_on())) && inputs.size() == plan.inputs() &&
+      !check_state(plan, inputs, objects, 0))
     return nullptr;
   interop::Framework framework;
   framework.context = &caller;
@@ -179,15 +177,24 @@ struct Caller {
   if (plan.device().type == DeviceType::cuda) {
     if (!choose_stream(plan, inputs, extras.stream, framework.stream)) return nullptr;
   } else {  // the simulator runs here and now: other threads of Python go on meanwhile
+    if (extras.stream != nullptr && !read_stream(extras.stream, framework.stream)) return nullptr;
     framework.ready = [](void* context) { static_cast<Caller*>(context)->released = PyEval_SaveThread(); };
   }
-  if (extras.out == nullptr)
-    return launch_plan(plan, inputs, sizes, scalars, caller, framework) ? caller.outputs.take() : nullptr;
   // Not on the stack of every call: views are large, and g++ clears them.
-  const auto given = std::make_unique<Given>();
-  if (!given->read(plan, extras.out)) return nullptr;
-  framework.outputs = given->views.views();
-  return launch_plan(plan, inputs, sizes, scalars, caller, framework) ? Py_NewRef(given->result) : nullptr;
+  std::unique_ptr<Given> given;
+  if (extras.out != nullptr) {
+    given = std::make_unique<Given>();
+    if (!given->read(plan, extras.out)) return nullptr;
+    framework.outputs = given->views.views();
+    ran_python |= given->views.ran_python();
+  }
+  // Code in Python may have let go of memory that a view shows.
+  if (ran_python || inputs.ran_python() || extras.stream != nullptr) {
+    if (!inputs.refresh(objects) || (given && !given->views.refresh(given->objects.data()))) return nullptr;
+    sizes = nullptr;
+  }
+  if (!launch_plan(plan, inputs, sizes, scalars, caller, framework)) return nullptr;
+  return given ? Py_NewRef(extras.out) : caller.outputs.take();
 }
 
 // A signature of inputs seen before: keyword arguments that chose the specialisation, names of runtime scalars, plan.
@@ -199,8 +206,29 @@ struct Entry {
   std::vector<std::uint64_t> bits;                       // of those that are known
   std::size_t named = 0;                                 // of the scalars
   std::vector<Maker> makers;                             // of the outputs; none: the framework's general way
+  std::size_t references = 0;
 };
-using EntryRef = std::shared_ptr<const Entry>;  // a call keeps its own: making outputs may run any Python
+
+// A call keeps its own: making outputs may run any Python. Counted without atomics, under Python's lock.
+class EntryRef {
+ public:
+  EntryRef() = default;
+  explicit EntryRef(Entry* entry) : entry_(entry) { ++entry->references; }
+  EntryRef(const EntryRef& other) : entry_(other.entry_) {
+    if (entry_ != nullptr) ++entry_->references;
+  }
+  EntryRef(EntryRef&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+  EntryRef& operator=(EntryRef other) noexcept { return std::swap(entry_, other.entry_), *this; }
+  ~EntryRef() {
+    if (entry_ != nullptr && --entry_->references == 0) delete entry_;
+  }
+  explicit operator bool() const { return entry_ != nullptr; }
+  const Entry& operator*() const { return *entry_; }
+  const Entry* operator->() const { return entry_; }
+
+ private:
+  Entry* entry_ = nullptr;
+};
 
 struct Known {
   std::unordered_map<std::uint64_t, std::vector<EntryRef>> entries;  // by hash of the inputs
@@ -293,15 +321,15 @@ bool matches(const Entry& entry, const Arguments& arguments, PyObject** values) 
 constexpr std::size_t most_scalars = 64;
 
 // Packs the scalars that are given; `bits` holds the known ones already.
-bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits) {
+bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits, bool& ran_python) {
   const auto& scalars = plan.record().scalars;
   for (std::size_t i = 0; i < scalars.size(); ++i)
-    if (values[i] != nullptr && !pack(scalars[i], values[i], bits[i])) return false;
+    if (values[i] != nullptr && !pack(scalars[i], values[i], bits[i], ran_python)) return false;
   return true;
 }
 
 // `self._slow_call(arrays, kwargs, out, stream)`, which specialises, remembers and calls.
-[[gnu::cold]] PyObject* slow_call(PyObject* self, const Arguments& arguments) {
+[[gnu::cold]] PyObject* slow_call(PyObject* self, Arguments& arguments) {
   try {
     nb::list arrays;
     nb::dict named;
@@ -314,6 +342,7 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits) {
     };
     const nb::object out = take(cast(self)->known->has_out, "out");
     const nb::object stream = take(cast(self)->known->has_stream, "stream");
+    if (!out.is_none()) arguments.extras.out = out.ptr();  // the keyword may be no interned string; the caller keeps it
     return nb::handle(self).attr("_slow_call")(nb::tuple(arrays), named, out, stream).release().ptr();
   } catch (nb::python_error& error) {
     error.restore();
@@ -329,21 +358,23 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits) {
   };
   if (known.last && fits(*known.last)) return known.last;
   const auto found = known.entries.find(hash_of(inputs.views()));
-  if (found == known.entries.end()) return nullptr;
+  if (found == known.entries.end()) return {};
   for (const EntryRef& entry : found->second)
     if (fits(*entry)) return known.last = entry;
-  return nullptr;
+  return {};
 }
 
-[[gnu::hot]] PyObject* call(PyObject* self, const Arguments& arguments) {
+[[gnu::hot]] PyObject* call(PyObject* self, Arguments& arguments) {
   Known& known = *cast(self)->known;
   if (known.count == 0) return slow_call(self, arguments);
   Inputs inputs;
   PyObject* const* const args = arguments.positional;
   if (!inputs.read(args, static_cast<std::size_t>(arguments.count))) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;  // Ctrl-C
     PyErr_Clear();  // the slow path says it again, with the argument's name
     return slow_call(self, arguments);
   }
+  if (inputs.of_torch() && modes_on()) return slow_call(self, arguments);
   PyObject* values[most_scalars];
   interop::Sizes sizes;
   const EntryRef entry = find(known, inputs, arguments, values, sizes);
@@ -351,9 +382,9 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits) {
   const Plan& plan = *entry->plan;
   std::uint64_t bits[most_scalars];
   std::copy(entry->bits.begin(), entry->bits.end(), bits);
-  if (!pack_all(plan, values, bits)) return nullptr;
-  return run(plan, inputs, &sizes, {bits, entry->bits.size()}, entry->makers, arguments.count != 0 ? args[0] : nullptr,
-             arguments.extras);
+  bool ran_python = false;
+  if (!pack_all(plan, values, bits, ran_python)) return nullptr;
+  return run(plan, inputs, args, &sizes, {bits, entry->bits.size()}, entry->makers, arguments.extras, ran_python);
 }
 
 // Tells autograd that a tensor of torch was written: what was saved of it for a backward is not what it holds now.
@@ -375,8 +406,9 @@ void mark_written(const Known& known, const Arguments& arguments) {
     if (index < arguments.count) mark_written(arguments.positional[index]);
   PyObject* const out = arguments.extras.out;
   if (out == nullptr) return;
-  const nb::object items =
-      nb::steal(PyTuple_Check(out) || PyList_Check(out) ? PySequence_Tuple(out) : PyTuple_Pack(1, out));
+  const nb::object items = nb::steal(PyTuple_Check(out)  ? Py_NewRef(out)
+                                     : PyList_Check(out) ? PyList_AsTuple(out)
+                                                         : PyTuple_Pack(1, out));
   for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) mark_written(PyTuple_GetItem(items.ptr(), i));
 }
 
@@ -465,7 +497,8 @@ void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object 
   for (nb::handle array : arrays) objects.push_back(array.ptr());
   Inputs inputs;
   if (!inputs.read(objects.data(), objects.size())) throw nb::python_error();
-  const auto entry = std::make_shared<Entry>();
+  auto* const entry = new Entry;
+  const EntryRef kept(entry);
   entry->plan_object = plan;
   entry->plan = nb::cast<const Plan*>(plan);
   const auto intern = [](nb::handle name) {
@@ -476,19 +509,20 @@ void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object 
   for (const auto& [name, value] : fixed) entry->fixed.emplace_back(intern(name), nb::borrow(value));
   const auto& arguments = entry->plan->record().scalars;
   if (scalars.size() != arguments.size() || scalars.size() > most_scalars) return;
+  bool ran_python = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const nb::object scalar = scalars[i];
     const bool named = nb::isinstance<nb::str>(scalar);
     entry->scalars.push_back(named ? intern(scalar) : nb::none());
     entry->bits.push_back(0);
     entry->named += named;
-    if (!named && !pack(arguments[i], scalar.ptr(), entry->bits.back())) throw nb::python_error();
+    if (!named && !pack(arguments[i], scalar.ptr(), entry->bits.back(), ran_python)) throw nb::python_error();
   }
   if (makers.size() == entry->plan->outputs())
     for (nb::handle maker : makers) entry->makers.push_back({nb::borrow(maker[0]), nb::borrow(maker[1])});
   if (known.count++ >= most) known.entries.clear(), known.count = 1;
-  known.entries[hash_of(inputs.views())].push_back(entry);
-  known.last = entry;
+  known.entries[hash_of(inputs.views())].push_back(kept);
+  known.last = kept;
 }
 
 // What every call of a kernel needs to know of it: whether `out=` and `stream=` are free to mean what they mean, and
@@ -529,10 +563,10 @@ void init_plan(nb::module_& m) {
             std::vector<std::uint64_t> bits(self.record().scalars.size());
             if (values.size() != bits.size())
               throw nb::type_error(cat(self.record().entry, ": expected ", bits.size(), " scalars").c_str());
-            if (!pack_all(self, values.data(), bits.data())) throw nb::python_error();
+            bool ran_python = false;
+            if (!pack_all(self, values.data(), bits.data(), ran_python)) throw nb::python_error();
             const Extras extras{out.is_none() ? nullptr : out.ptr(), stream.is_none() ? nullptr : stream.ptr()};
-            PyObject* const result =
-                run(self, inputs, nullptr, bits, no_makers, objects.empty() ? nullptr : objects.front(), extras);
+            PyObject* const result = run(self, inputs, objects.data(), nullptr, bits, no_makers, extras, ran_python);
             if (result == nullptr) throw nb::python_error();
             return nb::steal(result);
           },
@@ -544,8 +578,9 @@ void init_plan(nb::module_& m) {
 nb::bytes pack_scalars(const launch::Record& record, const nb::tuple& values) {
   std::vector<std::uint64_t> bits(record.scalars.size());
   if (values.size() != bits.size()) throw nb::value_error("a record takes as many values as it has scalars");
+  bool ran_python = false;
   for (std::size_t i = 0; i < bits.size(); ++i)
-    if (!pack(record.scalars[i], nb::object(values[i]).ptr(), bits[i])) throw nb::python_error();
+    if (!pack(record.scalars[i], nb::object(values[i]).ptr(), bits[i], ran_python)) throw nb::python_error();
   return nb::bytes(bits.data(), bits.size() * sizeof bits[0]);
 }
 

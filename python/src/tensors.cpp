@@ -7,6 +7,7 @@
 
 #include "ptx/base/text.h"
 #include "python/src/foreign.h"
+#include "python/src/torch_state.h"
 
 namespace ptx::python {
 namespace {
@@ -78,29 +79,39 @@ PyObject* attribute_of(PyTypeObject* type, const char* name) {
   return found;
 }
 
+// Whether it is torch.Tensor or derives from it; and whether reading an attribute of such a tensor calls a function of
+// its class, which Parameter's does not.
+void look_up_torch(PyTypeObject* type, TensorType& known) {
+  const nb::object torch = nb::steal(PyImport_GetModule(nb::str("torch").ptr()));
+  if (!torch.is_valid()) return;
+  const nb::object base = nb::steal(PyObject_GetAttrString(torch.ptr(), "Tensor"));
+  const nb::object core = nb::steal(PyObject_GetAttrString(torch.ptr(), "_C"));
+  const nb::object own = nb::steal(attribute_of(type, "__torch_function__"));
+  const nb::object off =
+      nb::steal(core.is_valid() ? PyObject_GetAttrString(core.ptr(), "_disabled_torch_function_impl") : nullptr);
+  PyErr_Clear();
+  if (!base.is_valid() || !PyType_Check(base.ptr())) return;  // torch is still being imported
+  known.of_torch = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(base.ptr()));
+  known.runs_python = known.of_torch && base.ptr() != reinterpret_cast<PyObject*>(type) && !own.is(off);
+}
+
 TensorType look_up(PyTypeObject* type) {
   TensorType known;
   known.type = type;
   known.api = table_of(type);
   // Arrays of JAX and its tracers have buffers on the CPU, but what a kernel makes of them is an operation of JAX's
   // own.
-  known.takes_over = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "aval") == 1;
+  known.takes_over = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "aval") == 1 || dispatches(type);
   known.on_device = PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__cuda_array_interface__") == 1;
+  look_up_torch(type, known);
   if (known.api == nullptr) return known;
   // By what it has, not by its name: subclasses and Parameter have the same.
   known.requires_grad = attribute_of(type, "requires_grad");
   if (known.requires_grad != nullptr)
     known.read = reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(known.requires_grad), Py_tp_descr_get));
-  if (known.read != nullptr) known.is_neg = attribute_of(type, "is_neg");
-  const nb::object dispatch = nb::steal(attribute_of(type, "__torch_dispatch__"));
-  PyObject* const torch = PyImport_GetModule(nb::str("torch").ptr());
-  if (dispatch.is_valid() && torch != nullptr) {
-    const nb::object base = nb::steal(PyObject_GetAttrString(torch, "Tensor"));
-    const nb::object usual = nb::steal(PyObject_GetAttrString(base.ptr(), "__torch_dispatch__"));
-    known.takes_over = !usual.is(dispatch);
-  }
-  Py_XDECREF(torch);
-  PyErr_Clear();
+  if (known.read == nullptr) return known;
+  known.is_neg = attribute_of(type, "is_neg");
+  known.is_conj = attribute_of(type, "is_conj");
   return known;
 }
 
@@ -110,8 +121,25 @@ const TensorType& tensor_type(PyTypeObject* type) {
   static std::deque<TensorType>& known = *new std::deque<TensorType>;  // a handful; guarded by the GIL; rows stay put
   for (const TensorType& row : known)
     if (row.type == type) return row;
+  constexpr std::size_t most = 256;  // a program that makes classes in a loop must not grow this without bound
+  static TensorType& latest = *new TensorType;
+  if (known.size() >= most) return latest = look_up(type);
   Py_INCREF(reinterpret_cast<PyObject*>(type));  // so that no other type takes its address
   return known.emplace_back(look_up(type));
+}
+
+// torch adds the storage's offset to the address of a storage that was freed, too: what looks like a small address may
+// be an offset. Where it may be either, the storage is asked.
+constexpr std::uintptr_t low_addresses = std::uintptr_t{1} << 33;
+
+[[gnu::cold]] static bool without_memory(const TensorType& type, PyObject* object, const DLTensor& tensor) {
+  if (tensor.data == nullptr || empty(tensor) || !type.of_torch) return tensor.data == nullptr && !empty(tensor);
+  const nb::object storage = nb::steal(PyObject_CallMethod(object, "untyped_storage", nullptr));
+  const nb::object bytes =
+      nb::steal(storage.is_valid() ? PyObject_CallMethod(storage.ptr(), "nbytes", nullptr) : nullptr);
+  const bool none = bytes.is_valid() && PyLong_AsLong(bytes.ptr()) == 0;
+  PyErr_Clear();
+  return none;
 }
 
 Inputs::~Inputs() {
@@ -130,12 +158,23 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
       continue;
     }
     if (type.api->tensor_from_object(object, tensor) != 0) return false;
-    if (tensor->data == nullptr && !empty(*tensor)) return no_tensor(object, " without memory");
+    if (reinterpret_cast<std::uintptr_t>(tensor->data) < low_addresses && without_memory(type, object, *tensor))
+      return no_tensor(object, " without memory");
     const bool on_gpu = tensor->device.type == DeviceType::cuda;
     if (api_ == nullptr || (on_gpu && !on_gpu_)) api_ = type.api;
     on_gpu_ |= on_gpu;
-    if (type.read != nullptr && tensor->dtype.code > DLDataType::unsigned_integer && !read_state(type, object, *tensor))
-      return false;
+    if (type.read == nullptr) continue;
+    of_torch_ = true;
+    if (tensor->dtype.code > DLDataType::unsigned_integer && !read_state(type, object, *tensor)) return false;
+  }
+  return true;
+}
+
+bool Inputs::refresh(PyObject* const* objects) {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const TensorType& type = tensor_type(Py_TYPE(objects[i]));
+    auto& tensor = reinterpret_cast<DLTensor*>(storage_)[i];
+    if (type.api != nullptr && type.api->tensor_from_object(objects[i], &tensor) != 0) return false;
   }
   return true;
 }
@@ -151,27 +190,38 @@ static bool may_be_negated(const DLTensor& tensor) {
   return packed == 1;
 }
 
-bool Inputs::read_state(const TensorType& type, PyObject* object, const DLTensor& tensor) {
-  PyObject* const tracked = type.read(type.requires_grad, object, reinterpret_cast<PyObject*>(type.type));
-  if (tracked == nullptr) return false;
-  if (tracked == Py_True && tracked_ < 0) tracked_ = static_cast<int>(count_);
-  Py_DECREF(tracked);
-  if (type.is_neg == nullptr || !may_be_negated(tensor)) return true;
-  PyObject* const negated = PyObject_Vectorcall(type.is_neg, &object, 1, nullptr);
-  if (negated == nullptr) return false;
-  if (negated == Py_True && negated_ < 0) negated_ = static_cast<int>(count_);
-  Py_DECREF(negated);
+// Whether a method of torch without arguments says yes; remembered as pending.
+bool Inputs::ask(PyObject* method, PyObject* object) {
+  PyObject* const answer = PyObject_Vectorcall(method, &object, 1, nullptr);
+  if (answer == nullptr) return false;
+  if (answer == Py_True && pending_ < 0) pending_ = static_cast<int>(count_);
+  Py_DECREF(answer);
   return true;
+}
+
+bool Inputs::read_state(const TensorType& type, PyObject* object, const DLTensor& tensor) {
+  real_ = true;
+  ran_python_ |= type.runs_python;
+  if (gradients_on()) {
+    PyObject* const tracked = type.read(type.requires_grad, object, reinterpret_cast<PyObject*>(type.type));
+    if (tracked == nullptr) return false;
+    if (tracked == Py_True && tracked_ < 0) tracked_ = static_cast<int>(count_);
+    Py_DECREF(tracked);
+  }
+  if (tensor.dtype.code == DLDataType::complex && type.is_conj != nullptr && !ask(type.is_conj, object)) return false;
+  return type.is_neg == nullptr || !may_be_negated(tensor) || ask(type.is_neg, object);
 }
 
 bool Inputs::read_other(const TensorType& type, PyObject* object, DLTensor& tensor) {
   if (!type.on_device && PyObject_CheckBuffer(object)) return read_buffer(object, tensor);
   auto foreign = std::make_unique<Foreign>();
+  ran_python_ = true;
   switch (read_foreign(object, tensor, *foreign)) {
     case ForeignRead::done: break;
     case ForeignRead::failed: return false;
     case ForeignRead::none: return no_tensor(object, "");
   }
+  if (foreign->read_only) read_only_ |= 1u << count_;
   foreign_.push_back(std::move(foreign));
   return true;
 }
@@ -185,6 +235,7 @@ bool Inputs::read_buffer(PyObject* object, DLTensor& tensor) {
   if (!type_of(view.format, view.itemsize, type))
     return no_tensor(object, cat(" with elements of format ", view.format));
   static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+  if (view.readonly != 0) read_only_ |= 1u << count_;
   tensor.data = view.buf;
   tensor.device = {DeviceType::cpu, 0};
   tensor.ndim = view.ndim;

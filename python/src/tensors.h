@@ -14,12 +14,15 @@ namespace ptx::python {
 struct TensorType {
   PyTypeObject* type = nullptr;
   const interop::DLPackExchangeAPI* api = nullptr;  // null: none
-  // Tensor.requires_grad (a descriptor, and how one is read) and Tensor.is_neg of torch's types, else null.
+  // Tensor.requires_grad (a descriptor, and how one is read), Tensor.is_neg and Tensor.is_conj of torch's types, else
+  // null.
   PyObject* requires_grad = nullptr;
   descrgetfunc read = nullptr;
-  PyObject* is_neg = nullptr;
-  bool takes_over = false;  // a subclass that wants to see operators itself (__torch_dispatch__)
-  bool on_device = false;   // __cuda_array_interface__: CuPy's arrays have a buffer protocol, too, which refuses
+  PyObject *is_neg = nullptr, *is_conj = nullptr;
+  bool of_torch = false;     // a subclass of torch.Tensor, or that
+  bool takes_over = false;   // it wants to see operators itself: JAX's arrays, torch's subclasses of __torch_dispatch__
+  bool runs_python = false;  // reading an attribute of it may: a subclass with __torch_function__
+  bool on_device = false;    // __cuda_array_interface__: CuPy's arrays have a buffer protocol, too, which refuses
 };
 [[gnu::hot]] const TensorType& tensor_type(PyTypeObject* type);
 
@@ -28,6 +31,7 @@ struct Foreign {
   std::vector<std::int64_t> shape, strides;
   void* producer_stream = nullptr;  // whose work must come first; meaningful where `has_stream`
   bool has_stream = false;
+  bool read_only = false;
   interop::DLManagedTensorVersioned* versioned = nullptr;  // to be let go
   void* managed = nullptr;                                 // the same, of the older kind
   Foreign() = default;
@@ -45,17 +49,29 @@ class Inputs {
   Inputs(const Inputs&) = delete;
   Inputs& operator=(const Inputs&) = delete;
 
-  // False with a Python error set (TypeError naming the type) where an object is no tensor.
+  // False with a Python error set (TypeError naming the type) where an object is no tensor; `size()` is its index.
   [[gnu::hot]] bool read(PyObject* const* objects, std::size_t count);
+  // Reads again what Python code may have changed since, where any ran. False as above.
+  bool refresh(PyObject* const* objects);
+  std::size_t size() const { return count_; }
   std::span<const interop::DLTensor> views() const {
     return {reinterpret_cast<const interop::DLTensor*>(storage_), count_};
   }
   // The table that makes outputs and knows the stream: of the first CUDA tensor, else of the first that has one; null
   // where none has.
   const interop::DLPackExchangeAPI* api() const { return api_; }
-  // Index of the first tensor that requires a gradient; of the first whose negation is pending; -1: none.
+  // Index of the first tensor that requires a gradient, while gradients are on; of the first whose negation or
+  // conjugation is pending; -1: none.
   int tracked() const { return tracked_; }
-  int negated() const { return negated_; }
+  int pending() const { return pending_; }
+  bool read_only(std::size_t index) const { return (read_only_ >> index & 1) != 0; }
+  // Whether any of these must be looked at before a launch.
+  bool special() const { return tracked_ >= 0 || pending_ >= 0 || read_only_ != 0; }
+  // Whether torch's tensors are among them; whether any of those may have derivatives.
+  bool of_torch() const { return of_torch_; }
+  bool real() const { return real_; }
+  // Whether code in Python ran while these were read: what was read before it may be gone.
+  bool ran_python() const { return ran_python_; }
   const std::vector<std::unique_ptr<Foreign>>& foreign() const { return foreign_; }
 
  private:
@@ -65,13 +81,16 @@ class Inputs {
   };
   bool read_buffer(PyObject* object, interop::DLTensor& tensor);
   bool read_other(const TensorType& type, PyObject* object, interop::DLTensor& tensor);
+  bool ask(PyObject* method, PyObject* object);
   [[gnu::hot]] bool read_state(const TensorType& type, PyObject* object, const interop::DLTensor& tensor);
 
   alignas(interop::DLTensor) std::byte storage_[most * sizeof(interop::DLTensor)];
   std::size_t count_ = 0;
   const interop::DLPackExchangeAPI* api_ = nullptr;
   bool on_gpu_ = false;  // a CUDA tensor was read
-  int tracked_ = -1, negated_ = -1;
+  bool of_torch_ = false, real_ = false, ran_python_ = false;
+  int tracked_ = -1, pending_ = -1;
+  std::uint32_t read_only_ = 0;  // a bit an object
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::unique_ptr<Foreign>> foreign_;
 };

@@ -149,7 +149,7 @@ def test_a_runtime_scalar_is_an_argument_not_a_specialisation():
     for n, message in ((1 << 31, "2147483648"), (-(1 << 31) - 1, "-2147483649"), (1 << 80, "64 bits"), (0.5, "0.5")):
         with pytest.raises(LaunchTypeError, match=f"argument `n`.*{message}"):
             add(x, n=n)
-    with pytest.raises(TypeError, match="real number"):
+    with pytest.raises(TypeError, match="a number is needed, not str"):
         add(x, n="5")
     with pytest.raises(LaunchTypeError, match=r"`n` \(s32\) is not given"):
         add(x)

@@ -41,7 +41,7 @@ def _describe(kernel, name: str, array):
 
 
 def refuse(kernel: str, name: str, array, error: Exception):
-    """Raises what an array that cannot be read means for the call of a kernel."""
+    """Raises what an array that cannot be read means for the call of a kernel; C++ calls it for outputs."""
     reason = str(error).partition("\n")[0]  # torch adds pages of C++ frames
     module = type(array).__module__
     if module.startswith("torch.fx."):

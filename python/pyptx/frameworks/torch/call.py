@@ -88,6 +88,9 @@ def call(kernel, arrays, keywords, out=None, stream=None):
                 f"tensor of torch, not {type(array)}"
             )
     if out is not None:
+        for each in out if isinstance(out, (tuple, list)) else (out,):  # torch's copy_ would not look
+            if isinstance(each, torch.Tensor) and _freed(each):
+                raise LaunchTypeError(f"{kernel.__name__}: out= has no memory: its storage was freed")
         return kernel._traced_call(*arrays, **keywords, out=out)
     if keywords:
         keywords = keywords_of(kernel, keywords)
@@ -102,6 +105,17 @@ def call(kernel, arrays, keywords, out=None, stream=None):
         return run_op(kernel._torch_family, arrays, keywords)
     finally:
         _open.calls = depth
+
+
+def _freed(array: torch.Tensor) -> bool:
+    if type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or array.device.type not in (
+        "cpu",
+        "cuda",
+    ):
+        return False
+    if torch._C._functorch.is_functorch_wrapped_tensor(array) or array.is_nested or array.layout is not torch.strided:
+        return False
+    return array.numel() > 0 and not array.untyped_storage().nbytes()
 
 
 def why_unreadable(array: torch.Tensor) -> str:
@@ -120,9 +134,22 @@ def why_unreadable(array: torch.Tensor) -> str:
         return f"it is quantised ({array.dtype}): pass .int_repr() or .dequantize()"
     if array.is_meta:
         return "it has no memory: it is on the meta device"
-    if array.device.type in ("cpu", "cuda") and array.numel() and not array.untyped_storage().nbytes():
+    if _freed(array):
         return "it has no memory: its storage was freed"
     return ""
+
+
+def number(scalar: torch.Tensor):
+    """A tensor as a runtime scalar, which is a number: the value that it has now, without derivatives."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(scalar):
+        raise TypeError("a transformation of torch.func stands for it; pass a number, or an input of the kernel")
+    if scalar.numel() != 1:
+        raise TypeError(f"its shape is {tuple(scalar.shape)}; pass one number")
+    if torch.is_grad_enabled() and scalar.requires_grad:
+        raise TypeError("it requires a gradient, which a number does not pass on; pass .item() or .detach()")
+    if torch.autograd.forward_ad.unpack_dual(scalar).tangent is not None:
+        raise TypeError("it has a tangent, which a number does not pass on; pass .item() or .detach()")
+    return scalar.item()
 
 
 def must_dispatch(kernel, arrays) -> bool:
