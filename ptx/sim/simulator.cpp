@@ -36,11 +36,16 @@ thread_local Statistics last_run;
 constexpr std::uint64_t turn = 1 << 20;    // instructions of one cluster before another has its turn
 constexpr std::size_t max_resident = 512;  // clusters that have begun and not ended
 
-std::optional<Diagnostic> check_shape(const launch::Record& r, const Program& program) {
+std::optional<Diagnostic> check_shape(const launch::Record& r, const launch::Dim3& cluster, const Program& program) {
   if (r.grid.count() == 0) return Diagnostic(Code::launch_shape, {}, cat("`", r.entry, "`: the grid is empty"));
   const arch::Architecture* device = arch::architecture(r.target);
   const launch::Limits limits = device ? launch::limits_of(*device) : launch::Limits{};
   if (auto fits = launch::check(r, limits); !fits) return fits.why().front();
+  if (r.grid.x % cluster.x || r.grid.y % cluster.y || r.grid.z % cluster.z) {  // that of the text, where it has one
+    return Diagnostic(Code::launch_shape, {},
+                      cat("`", r.entry, "`: the grid (", r.grid.x, ',', r.grid.y, ',', r.grid.z,
+                          ") does not divide into clusters of (", cluster.x, ',', cluster.y, ',', cluster.z, ')'));
+  }
   if (std::uint64_t{program.static_shared} + r.dynamic_shared > limits.shared) {
     return Diagnostic(Code::launch_limits, {},
                       cat(r.entry, ": smem: ", program.static_shared, " bytes of static and ", r.dynamic_shared,
@@ -56,14 +61,16 @@ class SimulatedProgram final : public launch::Program {
 
   Expected<Done> run(const launch::Record& record, std::span<const std::byte> parameters,
                      std::span<const launch::Buffer> buffers, void*) override {
-    if (auto problem = check_shape(record, *program_)) return std::move(*problem);
+    const bool own = program_->cluster && record.cluster.count() == 1;
+    const launch::Dim3 cluster = own ? *program_->cluster : record.cluster;
+    if (auto problem = check_shape(record, cluster, *program_)) return std::move(*problem);
     const Options options = settings_->get();
     const arch::Architecture* const device = arch::architecture(record.target);
     Launch launch{.program = *program_,
                   .options = options,
                   .grid = record.grid,
                   .block = record.block,
-                  .cluster = record.cluster,
+                  .cluster = cluster,
                   .dynamic_shared = record.dynamic_shared,
                   .architecture = *(device ? device : arch::architecture(90)),
                   .observer = options.observer};
@@ -129,14 +136,13 @@ class SimulatedProgram final : public launch::Program {
   }
 
   void run_clusters(Launch& launch) {
-    const std::uint64_t count = launch.grid.count() / launch.cluster.count();
+    const std::uint64_t count = launch.clusters();
     const std::uint32_t machine = std::max(1u, std::thread::hardware_concurrency());
     const std::uint64_t cores =
         program_->communicates || launch.observer
             ? 1
             : std::min<std::uint64_t>(launch.options.cores ? launch.options.cores : machine, count);
-    std::atomic<std::uint64_t> next{0};
-    auto work = [&] { program_->communicates ? take_turns(launch, count) : one_by_one(launch, next, count); };
+    auto work = [&] { program_->communicates ? take_turns(launch, count) : one_by_one(launch, count); };
     std::vector<std::thread> threads;
     std::mutex mutex;
     std::condition_variable ended;
@@ -169,8 +175,8 @@ class SimulatedProgram final : public launch::Program {
     }
   }
 
-  static void one_by_one(Launch& launch, std::atomic<std::uint64_t>& next, std::uint64_t count) {
-    for (std::uint64_t i = next++; i < count && i < launch.stop_at; i = next++) {
+  static void one_by_one(Launch& launch, std::uint64_t count) {
+    for (std::uint64_t i = launch.next++; i < count && i < launch.stop_at; i = launch.next++) {
       Cluster cluster(launch, i);
       while (!cluster.run(turn)) continue;
       add_statistics(launch, cluster);
@@ -180,10 +186,9 @@ class SimulatedProgram final : public launch::Program {
   // Clusters may wait for each other: whoever does not end gives way to the next.
   static void take_turns(Launch& launch, std::uint64_t count) {
     std::deque<std::unique_ptr<Cluster>> resident;
-    std::uint64_t next = 0;
-    while ((next < count || !resident.empty()) && launch.stop_at == ~0ull) {
-      if (next < count && resident.size() < max_resident)
-        resident.push_back(std::make_unique<Cluster>(launch, next++));
+    while ((launch.next < count || !resident.empty()) && launch.stop_at == ~0ull) {
+      if (launch.next < count && resident.size() < max_resident)
+        resident.push_back(std::make_unique<Cluster>(launch, launch.next++));
       else if (!resident.empty())
         resident.push_back(std::move(resident.front())), resident.pop_front();
       if (!resident.back()->run(turn)) continue;

@@ -1,4 +1,4 @@
-"""Kernels of test_gpu_copies.py: each shows in global memory what an asynchronous operation wrote to shared memory.
+"""Kernels of test_copies.py: each shows in global memory what an asynchronous operation wrote to shared memory.
 
 No wait is endless: a barrier that never completes is a wrong answer (`done` is 0), not a hang.  Needs no GPU to import.
 """

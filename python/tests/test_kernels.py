@@ -85,26 +85,20 @@ def test_sizes_are_not_in_the_text():
         assert kernel.ptx(N=3) == kernel.ptx(N=50)
 
 
-def test_the_copy_waits_for_a_simulator_with_tensor_copies():
-    """When this fails the simulator runs tensor copies: compare with `test_copy2d` on CPU tensors, and drop this test."""
-    with pytest.raises(PtxError, match=r"copy2d\.py:\d+: PTX5001 .*not simulated"):
-        kernels.copy2d(torch.randn(32, 32))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] < 9,
-    reason="skipped: no device with tensor maps",
-)
+@devices
 @pytest.mark.parametrize("shape", [(32, 32), (1, 4), (33, 100), (257, 64)])
-def test_copy2d(shape):
-    x = random(*shape, device="cuda")
+def test_copy2d(shape, device):
+    if device == "cuda" and torch.cuda.get_device_capability()[0] < 9:
+        pytest.skip("skipped: no device with tensor maps")
+    x = random(*shape, device=device)
     assert torch.equal(kernels.copy2d(x), x)
-    flat = random(shape[0] * shape[1] + 1, device="cuda")[1:].view(shape)
+    flat = random(shape[0] * shape[1] + 1, device=device)[1:].view(shape)
     with pytest.raises(LaunchValueError, match="`X`"):
         kernels.copy2d(flat)  # 4 bytes off
     with pytest.raises(PtxError, match="`X`|map"):
-        kernels.copy2d(random(4, 3, device="cuda"))  # rows of 12 bytes
+        kernels.copy2d(random(4, 3, device=device))  # rows of 12 bytes
+    if device == "cpu":
+        return
     result = torch.compile(lambda x: kernels.copy2d(x * 2), fullgraph=True)(x)
     assert torch.equal(result, x * 2)
 

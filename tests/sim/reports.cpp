@@ -124,6 +124,117 @@ TEST_CASE("barriers") {
   CHECK_MESSAGE(exited.diagnostics.empty(), to_string(exited.diagnostics));
 }
 
+TEST_CASE("mbarriers") {
+  const std::string b = ".shared .align 8 .b64 full;\n", init = b + "mbarrier.init.shared.b64 [full], 2;\n";
+  const auto misuse = [&](const std::string& body, std::vector<std::string> words) {
+    expect(Code::barrier_misuse, kernel(body), shape(1, 1), std::move(words));
+  };
+  misuse(b + "mbarrier.arrive.shared.b64 %rd2, [full];", {"`full`", "mbarrier.init"});
+  misuse(init + "mbarrier.inval.shared.b64 [full];\nmbarrier.arrive.shared.b64 %rd2, [full];", {"no longer one"});
+  misuse(init + "mbarrier.init.shared.b64 [full], 2;", {"mbarrier.inval"});
+  misuse(b + "mov.u32 %r3, 0;\nmbarrier.init.shared.b64 [full], %r3;", {"0 arrivals"});
+  misuse(init + "mbarrier.arrive.shared.b64 %rd2, [full], 3;", {"3 times", "2 of 2"});
+  misuse(init + "mbarrier.arrive.noComplete.shared.b64 %rd2, [full], 2;", {".noComplete"});
+  misuse(init + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [full], 1048576;", {"tx-count"});
+  misuse(init + "ld.shared.u32 %r3, [full+4];", {"`full`", "lives"});
+  misuse(init + "st.shared.u32 [full], %r1;", {"`full`", "lives"});
+  misuse(init + "mov.u64 %rd2, 0x500000000;\nmbarrier.test_wait.shared.b64 %p1, [full], %rd2;", {"phase 5"});
+  misuse(init + "mbarrier.init.b64 [%rd1], 1;", {"outside of shared memory"});
+  expect(Code::misaligned_access, kernel(b + "mov.u32 %r3, full;\nmbarrier.init.shared.b64 [%r3+4], 1;"), shape(1, 1),
+         {"multiple of 8"});
+  const std::string wait = "WAIT:\nmbarrier.try_wait.parity.shared.b64 %p1, [full], 0;\n@!%p1 bra WAIT;\n";
+  expect(Code::barrier_deadlock,
+         kernel(init +
+                "mbarrier.arrive.expect_tx.shared.b64 _, [full], 4096;\n"
+                "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [full], 1024;\n" +
+                wait),
+         shape(1, 1),
+         {"phase 0 (parity 0) of the mbarrier `full`", "1 of 2 arrivals", "1024 of 4096 bytes",
+          "arrivals come from line 14"});
+  expect(Code::barrier_deadlock, kernel(init + wait), shape(1, 1), {"nobody has ever arrived"});
+}
+
+TEST_CASE("copies come late") {
+  const std::string bulk =
+      ".shared .align 16 .b8 s[64];\n.shared .align 8 .b64 full;\nmbarrier.init.shared.b64 [full], 1;\n"
+      "mbarrier.arrive.expect_tx.shared.b64 _, [full], 16;\n"
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd1], 16, [full];\n";
+  const auto in = shape(1, 1, "inout", "000102030405060708090a0b0c0d0e0f" + std::string(96, '0'));
+  const std::string copy = ".shared .align 16 .b8 s[64];\ncp.async.cg.shared.global [s], [%rd1], 16;\n";
+  // Nobody waited, so nothing has come.
+  expect(Code::uninitialised_memory, kernel(bulk + "ld.shared.u32 %r3, [s];\nst.global.u32 [%rd1], %r3;"), in);
+  expect(Code::uninitialised_memory,
+         kernel(copy + "cp.async.commit_group;\nld.shared.u32 %r3, [s];\nst.global.u32 [%rd1], %r3;"), in);
+  expect(Code::uninitialised_memory,
+         kernel(copy +
+                "cp.async.commit_group;\ncp.async.wait_group 1;\nld.shared.u32 %r3, [s];\nst.global.u32 [%rd1], %r3;"),
+         in);
+  // The source is read as late as the destination is written.
+  const std::string store =
+      ".shared .align 16 .b8 s[64];\nst.shared.v4.u32 [s], {1, 1, 1, 1};\nfence.proxy.async;\n"
+      "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 16;\ncp.async.bulk.commit_group;\n";
+  const std::string again = "st.shared.u32 [s], 2;\n", read = "cp.async.bulk.wait_group.read 0;\n";
+  const auto out = shape(1, 1, "inout", std::string(128, '0'));
+  const auto early = sim_test::run(kernel(store + again), out),
+             right = sim_test::run(kernel(store + read + again), out);
+  REQUIRE_MESSAGE(right.diagnostics.empty(), to_string(right.diagnostics));
+  CHECK(early.outputs[0].starts_with("02000000"));
+  CHECK(right.outputs[0].starts_with("01000000"));
+  expect(Code::uninitialised_memory,
+         kernel(".shared .align 16 .b8 s[64];\ncp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 16;"),
+         shape(1, 1), {"`s`", "never written"});
+  expect(Code::barrier_misuse,
+         kernel(".shared .align 16 .b8 s[64];\n.shared .align 8 .b64 full;\n"
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd1], 16, [full];"),
+         in, {"`full`", "mbarrier.init"});
+  expect(Code::misaligned_access,
+         kernel(bulk + "mov.u32 %r3, 24;\ncp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], %r3;"), in,
+         {"24 bytes"});
+  expect(Code::out_of_bounds, kernel(bulk + "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 128;"), in,
+         {"128 bytes"});
+  // Bytes for another mbarrier than the one that is waited for.
+  expect(Code::barrier_deadlock,
+         kernel(bulk + ".shared .align 8 .b64 other;\nmbarrier.init.shared.b64 [other], 1;\nWAIT:\n"
+                       "mbarrier.try_wait.parity.shared.b64 %p1, [other], 0;\n@!%p1 bra WAIT;"),
+         in,
+         {"`other`: 0 of 1 arrivals",
+          "nobody waits for the mbarrier `full`, which is in phase 0: 1 of 1 arrivals, 0 of 16 bytes"});
+}
+
+TEST_CASE("tensor maps") {
+  expect(
+      Code::tensor_map_rule,
+      kernel(".shared .align 128 .b8 s[128];\n.shared .align 8 .b64 full;\nmbarrier.init.shared.b64 [full], 1;\n"
+             "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd1, {%r1}], [full];"),
+      shape(1, 1, "inout", std::string(256, '0')), {"none"});
+}
+
+TEST_CASE("shared memory of a CTA that has exited") {
+  // CTA 1 arrives at a barrier of CTA 0 and exits; CTA 0 waits for that and then stores there.
+  std::string text = kernel(
+      ".shared .align 8 .b64 b;\n.shared .align 8 .b64 word;\nmov.u32 %r3, b;\nsetp.eq.u32 %p1, %r2, 1;\n"
+      "@!%p1 mbarrier.init.shared.b64 [b], 1;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n@%p1 bra PEER;\n"
+      "WAIT:\nmbarrier.try_wait.parity.shared.b64 %p2, [b], 0;\n@!%p2 bra WAIT;\nmov.u32 %r4, word;\n"
+      "mapa.shared::cluster.u32 %r5, %r4, 1;\nst.shared::cluster.u32 [%r5], %r1;\nret;\n"
+      "PEER:\nmapa.shared::cluster.u32 %r5, %r3, 0;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];");
+  text.replace(text.find("(.param .u64 p)"), 15, "(.param .u64 p) .reqnctapercluster 2");
+  expect(Code::out_of_bounds, text, shape(2, 1), {"CTA 1 of the cluster, which has exited"});
+}
+
+TEST_CASE("the cluster's barrier") {
+  expect(Code::barrier_misuse, kernel("barrier.cluster.wait;"), shape(1, 1), {"without having arrived"});
+  expect(Code::barrier_misuse, kernel("barrier.cluster.arrive;\nbarrier.cluster.arrive;"), shape(1, 1), {"twice"});
+  // It is complete when all have arrived, whoever waits: the second thread waits for the first, which waits later.
+  const auto result = sim_test::run(
+      kernel(
+          ".shared .align 8 .b64 b;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [b], 1;\nbar.sync 0;\n"
+          "barrier.cluster.arrive;\n@%p1 bra FIRST;\nbarrier.cluster.wait;\nmbarrier.arrive.shared.b64 _, [b];\nret;\n"
+          "FIRST:\nmbarrier.try_wait.parity.shared.b64 %p2, [b], 0;\n@!%p2 bra FIRST;\nbarrier.cluster.wait;\n"
+          "st.global.u32 [%rd1], %r1;"),
+      shape(1, 2, "inout", std::string(128, '0')));
+  CHECK_MESSAGE(result.diagnostics.empty(), to_string(result.diagnostics));
+}
+
 TEST_CASE("control") {
   expect(Code::budget_exceeded, kernel("A:\nadd.u32 %r1, %r1, 1;\nbra A;"), shape(1, 32),
          {"budget of 10000", "warp 0, lanes 0-31 at"}, {.budget = 10000});

@@ -46,7 +46,7 @@ TEST_CASE("every row binds, and its body takes what the row has") {
         if (match.form != &form) continue;
         const sim::Bound b = sim::bind(match);
         CAPTURE(spell(form, pick % 2, pick / 2));
-        CHECK((b.why != nullptr) == unsimulated.contains(std::string(form.id)));
+        if (unsimulated.contains(std::string(form.id))) CHECK(b.why != nullptr);
         if (b.why) continue;
         CHECK(static_cast<bool>(b.run));
         if (!b.run) continue;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "ptx/base/text.h"
+#include "ptx/sim/exec/launch_control.h"
+#include "ptx/sim/exec/mbarrier.h"
 #include "ptx/sim/exec/shuffle.h"
 #include "ptx/sim/machine/cta.h"
 
@@ -44,10 +46,26 @@ inline void bar_warp(Warp& w, const Op& op, Mask active) {
   for_groups(w, row32(w, op.operands[0]), active, [](Mask) {});
 }
 
-inline void cluster_arrive(Warp& w, const Op&, Mask active) { w.cta.cluster.cluster_arrive(active); }
-inline void cluster_wait(Warp& w, const Op&, Mask active) {
-  w.park(active, {Wait::Kind::cluster_barrier});
+inline void cluster_arrive(Warp& w, const Op&, Mask active) {
+  if (const Mask twice = active & (w.cluster_arrived | w.cluster_passed)) {
+    return w.fault(Code::barrier_misuse, std::countr_zero(twice),
+                   "arrives at the cluster's barrier twice without a wait");
+  }
+  w.cluster_arrived |= active;
   w.cta.cluster.settle_cluster_barrier();
+}
+inline void cluster_wait(Warp& w, const Op&, Mask active) {
+  if (const Mask early = active & ~(w.cluster_arrived | w.cluster_passed)) {
+    return w.fault(Code::barrier_misuse, std::countr_zero(early),
+                   "waits at the cluster's barrier without having arrived");
+  }
+  const Mask waits = active & w.cluster_arrived;
+  w.cluster_passed &= ~active;
+  if (waits) w.park(waits, {Wait::Kind::cluster_barrier});
+}
+inline Bound bind_cluster(const isa::Match& m, Handler run) {
+  const bool aligned = m.has("aligned");
+  return {.run = run, .whole_warp = true, .converge = aligned, .aligned = aligned};
 }
 
 template <Handler run, bool converge = false>
@@ -70,8 +88,10 @@ constexpr WarpBody sem_barrier_red{sync_detail::bind_barrier<false, true>};
 
 // 9.7.13.2, 9.7.13.3  bar.warp.sync, barrier.cluster
 constexpr WarpBody sem_bar_warp_sync{sync_detail::bind_as<&sync_detail::bar_warp, true>};
-constexpr WarpBody sem_barrier_cluster_arrive{sync_detail::bind_as<&sync_detail::cluster_arrive>};
-constexpr WarpBody sem_barrier_cluster_wait{sync_detail::bind_as<&sync_detail::cluster_wait>};
+constexpr WarpBody sem_barrier_cluster_arrive{
+    [](const isa::Match& m) { return sync_detail::bind_cluster(m, &sync_detail::cluster_arrive); }};
+constexpr WarpBody sem_barrier_cluster_wait{
+    [](const isa::Match& m) { return sync_detail::bind_cluster(m, &sync_detail::cluster_wait); }};
 
 // 9.7.13.4  membar, fence
 constexpr WarpBody sem_membar{sync_detail::bind_as<&sync_detail::nothing>};

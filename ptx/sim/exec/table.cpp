@@ -63,6 +63,7 @@ Manner manner(const isa::Match& match) {
             : match.has("cluster")                    ? Scope::cluster
             : match.has("cta")                        ? Scope::cta
                                                       : Scope::gpu;
+  if (opcode == "cp" && match.has("bulk")) m.proxy = Proxy::async;
   return m;
 }
 

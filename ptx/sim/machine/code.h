@@ -5,12 +5,14 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "ptx/base/expected.h"
 #include "ptx/ir/ir.h"
+#include "ptx/launch/record.h"
 #include "ptx/sim/machine/op.h"
 #include "ptx/sim/machine/warp.h"
 #include "ptx/sim/memory/memory.h"
@@ -72,6 +74,7 @@ struct Program {
   std::vector<std::vector<std::uint32_t>> tables;  // of brx.idx: pcs
   std::vector<SpecialRow> specials;
   std::uint32_t special_bytes = 64;
+  std::optional<launch::Dim3> cluster;  // of .reqnctapercluster, where a launch names none
   std::vector<NamedBytes> shared_variables;
   std::uint32_t static_shared = 0;  // bytes; the dynamic part starts here
   std::deque<ModuleVariable> variables;

@@ -10,6 +10,8 @@ namespace ptx::sim {
 namespace {
 
 constexpr std::uint64_t warp_slice = 20000;  // instructions before the next warp has its turn
+constexpr std::uint64_t answers_after = 64;  // rounds in which a thread may wait for an mbarrier before it hears no
+constexpr std::uint64_t patience = 10000;    // with which noes in vain are taken for a deadlock
 
 }  // namespace
 
@@ -86,11 +88,12 @@ void Cta::settle(std::uint32_t number) {
   for (const auto& w : warps) {
     w->counted &= ~(1u << number);
     for (Fragment& f : w->others) {
-      if (f.wait != Wait{Wait::Kind::barrier, number}) continue;
+      if (f.wait.kind != Wait::Kind::barrier || f.wait.object != number) continue;
       f.wait = {};
       if (b.reduces) deliver(*w, f, b);
     }
   }
+  cluster.idle = 0;
   b.active = false, b.arrived = 0;
   std::fill(b.lanes.begin(), b.lanes.end(), 0);
 }
@@ -99,16 +102,11 @@ void Cta::settle(std::uint32_t number) {
 void Cta::deliver(Warp& warp, Fragment& fragment, const Barrier& b) {
   const Op& op = launch.program.ops[fragment.pc - 1];
   const Operand& d = op.operands[0];
+  if (d.cell == 0) return warp.answer(fragment, op.mods.and_ ? b.all : b.count != 0);
   std::byte* row = (d.bank == Bank::registers ? reinterpret_cast<std::byte*>(fragment.frame->registers.data())
                                               : warp.banks[static_cast<int>(d.bank)]) +
                    d.offset;
   fragment.frame->initialised[d.slot] |= fragment.mask;
-  if (d.cell == 0) {
-    Mask& p = *reinterpret_cast<Mask*>(row);
-    const bool value = op.mods.and_ ? b.all : b.count != 0;
-    p = value ? p | fragment.mask : p & ~fragment.mask;
-    return;
-  }
   for (int i = 0; i < lanes; ++i) {
     if (fragment.mask >> i & 1) reinterpret_cast<std::uint32_t*>(row)[i] = b.count;
   }
@@ -119,43 +117,64 @@ void Cta::thread_exited(Warp&) {
   cluster.settle_cluster_barrier();
 }
 
-Cluster::Cluster(Launch& launch, std::uint64_t index) : launch(launch), index(index) {
+launch::Dim3 first_cta(const Launch& launch, std::uint64_t index) {
   const launch::Dim3 c = launch.cluster;
   const std::uint64_t across = launch.grid.x / c.x, down = launch.grid.y / c.y;
-  const launch::Dim3 first{static_cast<std::uint32_t>(index % across) * c.x,
-                           static_cast<std::uint32_t>(index / across % down) * c.y,
-                           static_cast<std::uint32_t>(index / across / down) * c.z};
+  return {static_cast<std::uint32_t>(index % across) * c.x, static_cast<std::uint32_t>(index / across % down) * c.y,
+          static_cast<std::uint32_t>(index / across / down) * c.z};
+}
+
+Cluster::Cluster(Launch& launch, std::uint64_t index) : launch(launch), index(index) {
+  const launch::Dim3 c = launch.cluster, first = first_cta(launch, index);
   for (std::uint32_t rank = 0; rank < c.count(); ++rank) {
     const launch::Dim3 id{first.x + rank % c.x, first.y + rank / c.x % c.y, first.z + rank / c.x / c.y};
     ctas.push_back(std::make_unique<Cta>(*this, rank, id));
   }
 }
 
-void Cluster::cluster_arrive(Mask threads) {
-  cluster_arrived += static_cast<std::uint32_t>(std::popcount(threads));
-  settle_cluster_barrier();
-}
-
 // Complete when every thread of the cluster that lives has arrived; those that wait then go on.
 void Cluster::settle_cluster_barrier() {
-  std::uint32_t alive = 0, waiting = 0;
+  bool any = false;
   for (const auto& cta : ctas) {
     for (const auto& w : cta->warps) {
-      alive += static_cast<std::uint32_t>(std::popcount(w->live));
-      for (const Fragment& f : w->others) {
-        if (f.wait.kind == Wait::Kind::cluster_barrier) waiting += static_cast<std::uint32_t>(std::popcount(f.mask));
+      if ((w->cluster_arrived & w->live) != w->live) return;
+      any = any || w->cluster_arrived;
+    }
+  }
+  if (!any) return;
+  idle = 0;
+  for (const auto& cta : ctas) {
+    for (const auto& w : cta->warps) {
+      w->cluster_passed |= w->cluster_arrived;
+      w->cluster_arrived = 0;
+      for (Fragment& f : w->others) {
+        if (f.wait.kind != Wait::Kind::cluster_barrier) continue;
+        w->cluster_passed &= ~f.mask;
+        f.wait = {};
       }
     }
   }
-  if (cluster_arrived < alive || waiting < alive || alive == 0) return;
-  cluster_arrived = 0;
+}
+
+// An mbarrier that was asked may say no after a while, so that a thread with something else to do can do it.
+bool Cluster::answer_waiting() {
+  bool any = false;
   for (const auto& cta : ctas) {
     for (const auto& w : cta->warps) {
       for (Fragment& f : w->others) {
-        if (f.wait.kind == Wait::Kind::cluster_barrier) f.wait = {};
+        if (f.wait.kind == Wait::Kind::mbarrier) w->answer(f, false), any = true;
       }
     }
   }
+  return any;
+}
+
+// While threads run, what others wait for comes late, and what nobody waits for much later. With a seed, at any moment.
+bool Cluster::finish_early() {
+  if (operations.empty()) return false;
+  if (launch.options.seed != 0 && slice() % 4 == 0) return operations.finish_any(slice());
+  if (round_ % 4 == 0 && operations.finish_awaited()) return true;
+  return round_ % answers_after == 0 && operations.finish_any(0);
 }
 
 bool Cluster::run(std::uint64_t steps) {
@@ -177,8 +196,14 @@ bool Cluster::run(std::uint64_t steps) {
     executed += ran;
     launch.executed += ran;
     ++round_;
-    if (finished) return true;
-    if (ran == 0) return report_stuck(), true;
+    if (finished) {
+      while (!operations.empty() && launch.stop_at > index) operations.finish_any(0);
+      return true;
+    }
+    if (ran == 0 ? operations.finish_awaited() : finish_early()) continue;
+    if (ran == 0 && (idle == patience || !answer_waiting())) return report_stuck(), true;
+    idle += ran == 0;
+    if (round_ % answers_after == 0) answer_waiting();
     if (launch.executed > launch.options.budget) return report_budget(), true;
   }
   return false;
@@ -196,21 +221,21 @@ std::uint64_t Cluster::slice() {
 }
 
 void Cluster::report_stuck() {
-  bool diverged = false;
-  for (const auto& cta : ctas) {
-    for (const auto& w : cta->warps) {
-      for (const Fragment& f : w->others) diverged = diverged || f.wait.kind == Wait::Kind::lanes;
-    }
-  }
+  // An mbarrier that nobody completes is what the others wait for in the end; then lanes that do not come.
+  Wait::Kind cause = Wait::Kind::none;
   const Warp* first = nullptr;
   const Fragment* at = nullptr;
-  for (const auto& cta : ctas) {
-    for (const auto& w : cta->warps) {
-      for (const Fragment& f : w->others) {
-        if (!at && f.mask && (!diverged || f.wait.kind == Wait::Kind::lanes)) first = w.get(), at = &f;
+  for (const Wait::Kind kind : {Wait::Kind::mbarrier, Wait::Kind::lanes, Wait::Kind::none}) {
+    for (const auto& cta : ctas) {
+      for (const auto& w : cta->warps) {
+        for (const Fragment& f : w->others) {
+          const bool fits = f.mask && (kind == Wait::Kind::none || f.wait.kind == kind);
+          if (!at && fits) first = w.get(), at = &f, cause = kind;
+        }
       }
     }
   }
+  const bool diverged = cause == Wait::Kind::lanes;
   PTX_CHECK(at, "a warp that lives has fragments");
   const std::uint32_t pc = at->wait.kind == Wait::Kind::lanes ? at->pc : at->pc - 1;
   launch.report(index, describe_fault(*first, diverged ? Code::divergent_barrier : Code::barrier_deadlock, pc,

@@ -12,6 +12,8 @@
 
 #include "ptx/arch/target.h"
 #include "ptx/launch/record.h"
+#include "ptx/sim/async/mbarrier.h"
+#include "ptx/sim/async/operation.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/warp.h"
 #include "ptx/sim/simulator.h"
@@ -27,6 +29,9 @@ struct Launch {
   Observer* observer = nullptr;  // of the watched engine; it is told from one core
   GlobalMemory memory{};
   std::vector<Line> parameters{};  // the block; tensor maps in it are aligned to 64 bytes
+
+  std::uint64_t clusters() const { return grid.count() / cluster.count(); }
+  std::atomic<std::uint64_t> next{0};  // cluster of the grid that nobody has begun; a CTA may take it over
 
   // A fault of cluster `index`. Clusters before it go on, so that the first in the grid's order is what is reported.
   void report(std::uint64_t index, Diagnostic diagnostic);
@@ -70,6 +75,7 @@ struct Cta {
   std::uint32_t threads = 0;
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
+  Mbarriers mbarriers;
   std::vector<std::unique_ptr<Warp>> warps;
 
  private:
@@ -77,23 +83,28 @@ struct Cta {
   void deliver(Warp& warp, Fragment& fragment, const Barrier& barrier);
 };
 
+// Of cluster `index` of the grid.
+launch::Dim3 first_cta(const Launch& launch, std::uint64_t index);
+
 struct Cluster {
   Cluster(Launch& launch, std::uint64_t index);
 
   // Runs for about `steps` instructions of warps. True when every thread has exited or a fault ends the launch.
   bool run(std::uint64_t steps);
-  void cluster_arrive(Mask threads);
   void settle_cluster_barrier();
 
   Launch& launch;
   std::uint64_t index;
   std::vector<std::unique_ptr<Cta>> ctas;
-  std::uint32_t cluster_arrived = 0;  // threads
-  std::uint64_t executed = 0;         // instructions of warps
+  Operations operations{*this};
+  std::uint64_t executed = 0;  // instructions of warps
+  std::uint64_t idle = 0;      // how often nothing could go on but threads that asked an mbarrier in vain
 
  private:
   std::size_t order(std::size_t i, std::size_t count) const;
   std::uint64_t slice();
+  bool answer_waiting();
+  bool finish_early();
   void report_stuck();
   void report_budget();
   std::uint64_t round_ = 0, random_ = 0;

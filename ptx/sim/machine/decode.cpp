@@ -1,6 +1,7 @@
 #include "ptx/sim/machine/decode.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "ptx/arch/target.h"
 #include "ptx/base/text.h"
@@ -85,6 +86,22 @@ const ir::Function* find_entry(const ir::Module& module, std::string_view name) 
   return nullptr;
 }
 
+// .reqnctapercluster nx{, ny{, nz}}
+std::optional<launch::Dim3> required_cluster(const ir::Function& entry) {
+  constexpr std::string_view name = ".reqnctapercluster";
+  for (const std::string& text : entry.directives) {
+    if (!text.starts_with(name)) continue;
+    std::uint32_t sizes[3] = {1, 1, 1};
+    const char* at = text.data() + name.size();
+    for (std::uint32_t& size : sizes) {
+      at = std::find_if(at, text.data() + text.size(), [](char c) { return c >= '0' && c <= '9'; });
+      at = std::from_chars(at, text.data() + text.size(), size).ptr;
+    }
+    return launch::Dim3{sizes[0], sizes[1], sizes[2]};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_view entry,
@@ -101,6 +118,7 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   auto program = std::make_unique<Program>();
   if (const auto* hardware = arch::architecture(std::string_view(module.target).substr(0, module.target.find(','))))
     program->architecture = hardware->is;
+  program->cluster = required_cluster(*root);
   Layout layout(module, reach.used, reach.functions, *program);
   for (const ir::Function* f : reach.functions) {
     FunctionCode& code = program->functions.emplace_back();

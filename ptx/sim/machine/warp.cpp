@@ -46,6 +46,8 @@ Warp::Warp(Cta& cta, std::uint32_t index, Mask present) : cta(cta), index(index)
       {entry.first, present, {}, 0, std::make_shared<Frame>(entry, nullptr, !cta.launch.options.uninitialised)});
 }
 
+Warp::~Warp() = default;
+
 bool Warp::runnable() const {
   if (event == Event::fault) return false;
   if (current.mask) return true;
@@ -217,6 +219,16 @@ void Warp::park(Mask active, Wait wait) {
   event = Event::reschedule;
 }
 
+void Warp::answer(Fragment& f, bool value) {
+  const Operand& d = cta.launch.program.ops[f.pc - 1].operands[0];
+  std::byte* bank = d.bank == Bank::registers ? reinterpret_cast<std::byte*>(f.frame->registers.data())
+                                              : banks[static_cast<int>(d.bank)];
+  Mask& p = *reinterpret_cast<Mask*>(bank + d.offset);
+  p = value ? p | f.mask : p & ~f.mask;
+  f.frame->initialised[d.slot] |= f.mask;
+  f.wait = {};
+}
+
 void Warp::part(Mask active, std::uint32_t at) {
   others.push_back({at, active, {}, current.turn, current.frame});
   current.mask &= ~active;
@@ -337,6 +349,10 @@ void Warp::leave(Mask active) {
   others.push_back({frame->return_pc, active, {}, current.turn, frame->parent});
   current.mask &= ~active;
   event = Event::reschedule;
+}
+
+void Warp::fault(Code code, const Agent& agent, std::string what) {
+  fault_at(agent.pc, code, agent.lane, std::move(what), {});
 }
 
 void Warp::fault(Code code, int lane, std::string what, std::vector<std::string> notes) {

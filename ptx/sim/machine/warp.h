@@ -12,8 +12,10 @@
 
 namespace ptx::sim {
 
+struct Agent;
 struct Cta;
 struct FunctionCode;
+struct ThreadCopy;
 struct Undefined;
 
 struct alignas(64) Line {
@@ -42,9 +44,11 @@ struct Wait {
     lanes,            // the other lanes that the instruction at its pc names
     barrier,          // `object`: its number in the CTA
     cluster_barrier,  // the one of the cluster
+    mbarrier,         // `object`: its offset in the CTA's shared memory; until `phase` is complete
   };
   Kind kind = Kind::none;
   std::uint32_t object = 0;
+  std::uint64_t phase = 0;
   bool operator==(const Wait&) const = default;
 };
 
@@ -68,6 +72,7 @@ struct UnwrittenBytes {
 
 struct Warp {
   Warp(Cta& cta, std::uint32_t index, Mask lanes_present);
+  ~Warp();
 
   // Runs until it cannot go on, or `steps` instructions are used up. Returns how many it executed.
   std::uint64_t run(std::uint64_t steps);
@@ -85,15 +90,19 @@ struct Warp {
   void part(Mask active, std::uint32_t at);
   // Takes active lanes out of the running fragment; they wait at the next instruction until they are released.
   void park(Mask active, Wait wait);
+  // A fragment that waits goes on, with this result of the instruction that waited: a predicate.
+  void answer(Fragment& fragment, bool value);
   // Ends the launch. `what` follows the name of the thread: "reads 4 bytes ...".
   void fault(Code code, int lane, std::string what, std::vector<std::string> notes = {});
   void fault_at(std::uint32_t pc, Code code, int lane, std::string what, std::vector<std::string> notes);
+  void fault(Code code, const Agent& agent, std::string what);  // at the agent's own instruction
 
   Cta& cta;
-  std::uint32_t index;        // in the CTA
-  Mask live;                  // threads that have not exited
-  Mask carry = 0;             // CC.CF
-  std::uint32_t counted = 0;  // bit i: barrier i has counted this warp and is not complete
+  std::uint32_t index;                           // in the CTA
+  Mask live;                                     // threads that have not exited
+  Mask carry = 0;                                // CC.CF
+  std::uint32_t counted = 0;                     // bit i: barrier i has counted this warp and is not complete
+  Mask cluster_arrived = 0, cluster_passed = 0;  // at the cluster's barrier: in this phase; and it completed since
   std::array<std::byte*, 3> banks{};
   std::uint32_t pc = 0;  // the next instruction; handlers may change it
   Event event = Event::none;
@@ -103,7 +112,10 @@ struct Warp {
   std::vector<Line> special;  // rows of the special registers
   LocalMemory local;
   UnwrittenBytes unwritten;
-  const Range* recent = nullptr;  // global memory that was touched last
+  std::vector<ThreadCopy> copies;  // of cp.async, that are not finished
+  std::uint64_t copies_begun = 0;
+  std::array<std::uint32_t, lanes> copy_group{}, bulk_group{};  // numbers of each thread's open groups
+  const Range* recent = nullptr;                                // global memory that was touched last
   std::uint64_t executed = 0, thread_instructions = 0;
 
  private:

@@ -17,7 +17,7 @@ const char* verb(Access access) {
 
 struct Request {
   Warp& w;
-  const Op& op;
+  Manner manner;
   isa::Space space;
   Mask active;
   unsigned bytes;
@@ -49,10 +49,10 @@ struct Request {
     return false;
   }
   // Before addresses become the host's: `mask` has the bits of an address that are the offset.
-  void tell(isa::Space space, const void* memory, u64 mask) const {
+  void tell(isa::Space space, void* memory, u64 mask) const {
     for (int i = 0; i < lanes; ++i) {
       if (!(active >> i & 1)) continue;
-      observer->accessed({&w, i, w.pc - 1}, {space, memory, where.at[i] & mask, bytes}, access, op.manner);
+      observer->accessed({&w, i, w.pc - 1}, {space, memory, where.at[i] & mask, bytes}, access, manner);
     }
   }
   void scan() {
@@ -98,6 +98,29 @@ std::string describe_shared(const Request& r, u64 offset, const SharedMemory& me
   return {};
 }
 
+// Shared memory is a CTA's as long as one of its threads lives.
+bool has_left(const Warp& w, const Cta& cta) { return &cta != &w.cta && cta.finished(); }
+std::string gone(const Cta& cta) {
+  return cat(" of the shared memory of CTA ", cta.rank, " of the cluster, which has exited");
+}
+
+// An access is aligned, and so are mbarriers. They mostly lie together, so most accesses are beside all of them.
+bool touches_mbarrier(Request& r, Cta& cta) {
+  const u64 low = r.low & shared_offset_mask, high = (r.high & shared_offset_mask) + r.bytes;
+  if (high <= cta.mbarriers.begin()->first || low >= cta.mbarriers.rbegin()->first + 8) return false;
+  for (int i = 0; i < lanes; ++i) {
+    const u64 offset = r.where.at[i] & shared_offset_mask;
+    const auto at = cta.mbarriers.lower_bound(static_cast<u32>(offset & ~u64{7}));
+    if (!(r.active >> i & 1) || at == cta.mbarriers.end() || at->first >= offset + r.bytes) continue;
+    const Location where{isa::Space::shared_cta, &cta, at->first, 8};
+    r.w.fault(Code::barrier_misuse, i,
+              r.text(offset,
+                     cat(" of shared memory, where the mbarrier ", describe(r.w.cta.launch.program, where), " lives")));
+    return true;
+  }
+  return false;
+}
+
 bool shared(Request& r) {
   Cta* cta = &r.w.cta;
   if ((r.low ^ r.high) >> shared_rank_shift) return false;  // of several CTAs: one by one
@@ -107,6 +130,10 @@ bool shared(Request& r) {
       return true;
     }
     cta = cta->cluster.ctas[rank - 1].get();
+    if (has_left(r.w, *cta)) {
+      r.w.fault(Code::out_of_bounds, r.lane_of(r.low), r.text(r.low & shared_offset_mask, gone(*cta)));
+      return true;
+    }
   }
   SharedMemory& memory = cta->shared;
   const u64 size = memory.bytes.size();
@@ -121,6 +148,7 @@ bool shared(Request& r) {
     const u64 offset = r.where.at[i] & shared_offset_mask;
     cells[i] = memory.shadow.data() + offset;
   }
+  if (!cta->mbarriers.empty() && touches_mbarrier(r, *cta)) return true;
   const auto base = reinterpret_cast<u64>(memory.bytes.data());
   if (!shadow(r, cells, [](const Request& r, int lane) { return r.where.at[lane] & shared_offset_mask; })) return true;
   if (r.observer) r.tell(isa::Space::shared_cta, cta, shared_offset_mask);
@@ -226,14 +254,14 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
     const auto* row = reinterpret_cast<const u32*>(w.row(base));
     for (int i = 0; i < lanes; ++i) where.at[i] = static_cast<u32>(row[i] + static_cast<u32>(offset));
   }
-  Request r{w, op, base.space, active, bytes, kind, where, observer, unwritten};
+  Request r{w, op.manner, base.space, active, bytes, kind, where, observer, unwritten};
   r.scan();
   if (r.bits & (bytes - 1)) return r.misaligned();
   if (dispatch(r, false)) return w.event != Event::fault;
   for (int i = 0; i < lanes; ++i) {  // several memories or buffers
     if (!(active >> i & 1)) continue;
     Where one;
-    Request single{w, op, base.space, Mask{1} << i, bytes, kind, one, observer, unwritten};
+    Request single{w, op.manner, base.space, Mask{1} << i, bytes, kind, one, observer, unwritten};
     std::fill(std::begin(one.at), std::end(one.at), where.at[i]);
     single.scan();
     dispatch(single, true);
@@ -243,6 +271,75 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
   const u64 any = where.at[std::countr_zero(active)];
   for (int i = 0; i < lanes; ++i) where.at[i] = active >> i & 1 ? where.at[i] : any;
   return true;
+}
+
+std::optional<Location> locate(Warp& w, const Operand& address, int lane, u64 bytes, u64 alignment, Access kind) {
+  u64 at = static_cast<u64>(address.displacement);
+  if (address.cell == 8) {
+    at += reinterpret_cast<const u64*>(w.row(address))[lane];
+  } else {
+    at = static_cast<u32>(static_cast<u32>(at) + reinterpret_cast<const u32*>(w.row(address))[lane]);
+  }
+  Where one;
+  const Request r{w,    {},  address.space, Mask{1} << lane,  static_cast<unsigned>(bytes),
+                  kind, one, nullptr,       Unwritten::faults};
+  auto refuse = [&](Code code, u64 address, std::string_view what) {
+    w.fault(code, lane, r.text(address, what));
+    return std::nullopt;
+  };
+  if (at % alignment) return refuse(Code::misaligned_access, at, cat(", which is not a multiple of ", alignment));
+  const u64 window = address.space == isa::Space::generic ? at & window_mask : 0;
+  if (is_shared(address.space) || window == shared_window) {
+    const u64 rank = (at & ~window_mask) >> shared_rank_shift, offset = at & shared_offset_mask;
+    if (rank > w.cta.cluster.ctas.size())
+      return refuse(Code::out_of_bounds, at, " of shared memory, of no CTA of the cluster");
+    Cta& cta = rank ? *w.cta.cluster.ctas[rank - 1] : w.cta;
+    if (has_left(w, cta)) return refuse(Code::out_of_bounds, offset, gone(cta));
+    const u64 size = cta.shared.bytes.size();
+    if (size < bytes || offset > size - bytes) {
+      return refuse(Code::out_of_bounds, offset,
+                    cat(" of shared memory, which has ", size, " bytes", describe_shared(r, offset, cta.shared)));
+    }
+    return Location{isa::Space::shared_cta, &cta, offset, bytes};
+  }
+  if (address.space == isa::Space::local || window == local_window)
+    return refuse(Code::out_of_bounds, at, " of local memory, which this instruction does not reach");
+  const Range* range = w.cta.launch.memory.find(at);
+  if (bytes && (!range || range->end - at < bytes)) return refuse(Code::out_of_bounds, at, describe_global(r, at));
+  if (range && kind != Access::read && !range->writable)
+    return refuse(Code::read_only_memory, at, cat(" of `", range->name, "`, which a kernel may only read"));
+  return Location{isa::Space::global, nullptr, at, bytes};
+}
+
+Bytes reach(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
+  Launch& launch = agent.warp->cta.launch;
+  if (launch.observer) launch.observer->accessed(agent, where, kind, manner);
+  if (where.space == isa::Space::global) {
+    const Range* range = launch.memory.find(where.offset);
+    u8* states = range && range->shadow ? range->shadow + (where.offset - range->begin) : nullptr;
+    return {reinterpret_cast<std::byte*>(where.offset), states};
+  }
+  SharedMemory& memory = static_cast<Cta*>(where.memory)->shared;
+  return {&memory.bytes[where.offset], &memory.shadow[where.offset]};
+}
+
+std::string describe(const Program& program, const Location& where) {
+  Text t;
+  if (where.space == isa::Space::shared_cta) {
+    const NamedBytes* best = nullptr;
+    for (const NamedBytes& v : program.shared_variables) {
+      if (v.begin <= where.offset && where.offset < v.end) best = &v;
+    }
+    if (best) {
+      t << '`' << best->name << '`';
+      if (where.offset != best->begin) t << '+' << where.offset - best->begin;
+      return t.take();
+    }
+  }
+  t << "0x";
+  t.hex(where.offset);
+  t << (where.space == isa::Space::shared_cta ? " of shared memory" : " of global memory");
+  return t.take();
 }
 
 template bool access<Plain>(Warp&, const Op&, const Operand&, Mask, unsigned, Access, Where&, Unwritten);

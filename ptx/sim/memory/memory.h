@@ -4,6 +4,7 @@
 // windows above every host address.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,12 @@
 // A tensor map as the simulator spells it: the geometry of launch/tensor_map.h, the address and the element, in 128
-// bytes. Nothing reads it yet; asynchronous tensor copies will.
+// bytes; and the places that a tensor copy reads or writes by it.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "ptx/launch/tensor_map.h"
+#include "ptx/sim/async/operation.h"
 
 namespace ptx::sim {
 
@@ -24,5 +28,15 @@ struct TensorMap {
   bool spread = false;
 };
 static_assert(sizeof(TensorMap) <= 128);
+
+std::uint64_t box_bytes(const TensorMap& map);
+std::uint32_t fill_of(const TensorMap& map);  // what lies outside of the tensor, as four bytes
+// The box at `coordinates` (tile mode, manual 5.5.3), row by row: where its bytes lie in global memory.
+void append_box(const TensorMap& map, std::span<const std::int32_t> coordinates, std::vector<Run>& runs);
+// The pixels of a column of im2col mode (manual 5.5.4), `offsets` from each within the filter.
+void append_pixels(const TensorMap& map, std::span<const std::int32_t> coordinates,
+                   std::span<const std::uint16_t> offsets, std::vector<Run>& runs);
+// The bytes of a box in shared memory from `begin` on: where they lie there under the map's swizzle (manual 5.5.7).
+std::vector<Run> swizzled(const TensorMap& map, const Location& begin);
 
 }  // namespace ptx::sim

@@ -20,7 +20,7 @@ struct Agent {
 // Bytes of one memory.
 struct Location {
   isa::Space space = isa::Space::global;  // never generic; shared_cta for shared memory of any CTA
-  const void* memory = nullptr;           // the Cta of shared memory, the Warp of local memory
+  void* memory = nullptr;                 // the Cta of shared memory, the Warp of local memory
   std::uint64_t offset = 0;               // there; in local memory that of the thread's own; else the host address
   std::uint64_t bytes = 0;
 };

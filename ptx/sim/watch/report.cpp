@@ -1,7 +1,10 @@
 #include "ptx/sim/watch/report.h"
 
+#include <bit>
+
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
+#include "ptx/sim/memory/access.h"
 
 namespace ptx::sim {
 
@@ -22,6 +25,39 @@ std::string lane_list(Mask mask) {
   return out;
 }
 
+std::string not_arrived(const Cluster& cluster) {
+  std::uint32_t missing = 0;
+  for (const auto& cta : cluster.ctas) {
+    for (const auto& w : cta->warps)
+      missing += static_cast<std::uint32_t>(std::popcount(w->live & ~w->cluster_arrived));
+  }
+  return cat(missing, " threads have not come");
+}
+
+// What has come of what a phase waits for.
+std::string progress(const Mbarrier& b) {
+  std::string out = cat(std::int64_t{b.expected} - b.pending, " of ", b.expected, " arrivals");
+  if (b.expected_bytes || b.tx) {
+    const auto expected = static_cast<std::int64_t>(b.expected_bytes);
+    out += cat(", ", expected - b.tx, " of ", expected, " bytes");
+  }
+  return out;
+}
+
+// That, and who has ever arrived there.
+std::string describe_mbarrier(const Cta& cta, const Warp& w, const Wait& wait) {
+  const Location at{isa::Space::shared_cta, nullptr, wait.object, 8};
+  std::string out = cat(": waits for phase ", wait.phase, " (parity ", wait.phase & 1, ") of the mbarrier ",
+                        describe(cta.launch.program, at));
+  const auto found = cta.mbarriers.find(wait.object);
+  if (found == cta.mbarriers.end()) return out + ", which is no longer one";
+  const Mbarrier& b = found->second;
+  out += ": " + progress(b);
+  for (const std::uint32_t pc : b.arrivals)
+    out += cat(pc == b.arrivals[0] ? "; arrivals come from " : ", ", place_name(w, pc));
+  return b.arrivals.empty() ? out + "; nobody has ever arrived" : out;
+}
+
 std::string describe_wait(const Cta& cta, const Warp& w, const Fragment& f) {
   switch (f.wait.kind) {
     case Wait::Kind::none: return {};
@@ -32,10 +68,21 @@ std::string describe_wait(const Cta& cta, const Warp& w, const Fragment& f) {
       return cat(": waits at barrier ", f.wait.object, ", ", b.arrived, " of ",
                  b.expected ? b.expected : static_cast<std::uint32_t>(cta.warps.size() * lanes), " threads have come");
     }
-    case Wait::Kind::cluster_barrier:
-      return cat(": waits for the cluster, ", cta.cluster.cluster_arrived, " threads have come");
+    case Wait::Kind::cluster_barrier: return cat(": waits for the cluster's barrier; ", not_arrived(cta.cluster));
+    case Wait::Kind::mbarrier: return describe_mbarrier(cta, w, f.wait);
   }
   return {};
+}
+
+constexpr std::size_t most_mbarriers = 8;
+
+bool is_awaited(const Cta& cta, std::uint32_t offset) {
+  for (const auto& w : cta.warps) {
+    for (const Fragment& f : w->others) {
+      if (f.wait.kind == Wait::Kind::mbarrier && f.wait.object == offset) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -84,6 +131,17 @@ std::vector<std::string> where_warps_stand(const Cluster& cluster) {
     }
   }
   if (more) out.push_back(cat("and ", more, " more"));
+  // The other mbarriers: what was meant for one may have gone to another.
+  std::size_t others = 0;
+  for (const auto& cta : cluster.ctas) {
+    for (const auto& [offset, b] : cta->mbarriers) {
+      if (is_awaited(*cta, offset) || ++others > most_mbarriers) continue;
+      const Location at{isa::Space::shared_cta, nullptr, offset, 8};
+      out.push_back(cat("CTA ", triple(cta->id), ": nobody waits for the mbarrier ", describe(cta->launch.program, at),
+                        ", which is in phase ", b.phase, ": ", progress(b)));
+    }
+  }
+  if (others > most_mbarriers) out.push_back(cat("and ", others - most_mbarriers, " more mbarriers"));
   return out;
 }
 

@@ -1,4 +1,4 @@
-"""Tensor maps of every kind, and what CTAs of a cluster send each other, on a real GPU.  Skipped without a CUDA device."""
+"""Tensor maps of every kind, and what CTAs of a cluster send each other: on the simulator, and on an sm_90 GPU where there is one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,28 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
-if not torch.cuda.is_available():
-    pytest.skip("skipped: no CUDA device", allow_module_level=True)
-if torch.cuda.get_device_capability()[0] != 9:
-    pytest.skip("skipped: the kernels are for sm_90a", allow_module_level=True)
 
-from copy_kernels import ADD, GREATEST, STORE, make_load, make_reduction, multimem  # noqa: E402
+from copy_kernels import ADD, GREATEST, STORE, make_load, make_reduction, multimem, steal  # noqa: E402
 
 from pyptx import Tile, types  # noqa: E402
 from pyptx.specs import Im2col  # noqa: E402
 from pyptx.types import bf16, e4m3, e5m2, f16, f32, f64, s8, s16, s32, s64, u8, u16, u32  # noqa: E402
 
-pytestmark = pytest.mark.gpu
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
+
+GPU = pytest.param("cuda", marks=pytest.mark.gpu)
+
+
+@pytest.fixture(autouse=True, params=["cpu", GPU])
+def device(request):
+    """Where the tensors of a test lie."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("skipped: no CUDA device")
+    if request.param == "cuda" and torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("skipped: the kernels are for sm_90a")
+    with torch.device(request.param):
+        yield request.param
+
 
 FRAMEWORK = {
     "f16": torch.float16,
@@ -37,10 +46,10 @@ SWIZZLES = {"NONE": (0, 0), "32B": (0x80, 3), "64B": (0x180, 3), "128B": (0x380,
 
 
 def random(shape, element=f32):
-    """A tensor on the GPU and its bits."""
+    """A tensor and its bits."""
     kind = FRAMEWORK[element.name]
     x = torch.randn(shape).to(kind) if kind.is_floating_point else torch.randint(0, 100, shape).to(kind)
-    return x.cuda(), bits(x)
+    return x, bits(x).copy()
 
 
 def bits(x):
@@ -138,11 +147,11 @@ def test_nan_fills_what_lies_outside():
 def test_another_type_than_the_tensors():
     x = torch.randint(-8, 8, (64, 64)).float()  # a tf32 holds them all
     tile = Tile(64, 64, f32, tma_box=(8, 32), tma_dtype=types.tf32)
-    same(loaded(tile, x.cuda(), 1024, (8, 32)), box_of(bits(x), (8, 32), (8, 32)))
+    same(loaded(tile, x, 1024, (8, 32)), box_of(bits(x), (8, 32), (8, 32)))
     pairs = torch.randint(0, 100, (64, 64), dtype=torch.int32)
     tile = Tile(64, 64, s32, tma_box=(8, 64), tma_dtype=u16)  # 128 columns of 16 bits
-    got = loaded(tile, pairs.cuda(), 1024, (8, 64))
-    same(got, box_of(pairs.numpy().view(np.int16), (8, 64), (8, 64)))
+    got = loaded(tile, pairs, 1024, (8, 64))
+    same(got, box_of(pairs.cpu().numpy().view(np.int16), (8, 64), (8, 64)))
 
 
 def test_column_blocks():
@@ -207,19 +216,27 @@ def test_reductions_through_a_map(operation, expected):
     "send, expected", [(STORE, [70, 3]), (ADD, [1070, 1003]), (GREATEST, [1000, 1000])], ids=["st.async", "add", "max"]
 )
 def test_what_a_cluster_sends(send, expected):
-    arrived, done = send(torch.tensor([3, 70], dtype=torch.uint32, device="cuda"))
+    arrived, done = send(torch.tensor([3, 70], dtype=torch.uint32))
     assert done.tolist() == [1, 1] and arrived.tolist() == expected
 
 
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_ctas_take_over_those_that_have_not_started():
+    x = torch.arange(128, dtype=torch.int32).view(torch.uint32)
+    assert steal(x).view(torch.int32).tolist() == list(range(1, 129))
+
+
+@pytest.mark.parametrize("device", [GPU], indirect=True)
 def test_code_with_multimem_runs_where_its_addresses_are_not_used():
     """Memory of several devices under one address has to be made by the driver (cuMulticastCreate), which disturbs other
     programs of the machine: this test takes none, so multimem itself is loaded and not run."""
-    x = torch.arange(32, dtype=torch.int32, device="cuda").view(torch.uint32)
+    x = torch.arange(32, dtype=torch.int32).view(torch.uint32)
     assert torch.equal(multimem(x, on=0).view(torch.int32), x.view(torch.int32))
 
 
+@pytest.mark.parametrize("device", [GPU], indirect=True)
 def test_the_polynomial_example():
     from polynomial import build_exponential
 
-    x = torch.linspace(-4, 4, 4096, device="cuda")
+    x = torch.linspace(-4, 4, 4096)
     torch.testing.assert_close(build_exponential()(x), x.exp(), rtol=1e-5, atol=0)

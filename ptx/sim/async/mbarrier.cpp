@@ -1,0 +1,47 @@
+#include "ptx/sim/async/mbarrier.h"
+
+#include <algorithm>
+
+#include "ptx/base/text.h"
+#include "ptx/sim/machine/cta.h"
+
+namespace ptx::sim {
+
+std::string arrive(Cta& cta, std::uint32_t offset, std::uint32_t count, bool drop, std::uint32_t pc) {
+  Mbarrier& b = cta.mbarriers.at(offset);
+  if (count == 0 || count > b.pending) {
+    return cat("arrives ", count, " times, and this phase waits for ", b.pending, " of ", b.expected, " more");
+  }
+  b.pending -= count;
+  if (drop) b.expected -= count;
+  if (std::find(b.arrivals.begin(), b.arrivals.end(), pc) == b.arrivals.end()) b.arrivals.push_back(pc);
+  complete_if_due(cta, offset);
+  return {};
+}
+
+std::string add_tx(Cta& cta, std::uint32_t offset, std::int64_t bytes) {
+  Mbarrier& b = cta.mbarriers.at(offset);
+  b.tx += bytes;
+  if (bytes > 0) b.expected_bytes += static_cast<std::uint64_t>(bytes);
+  if (b.tx > Mbarrier::max_count || b.tx < -std::int64_t{Mbarrier::max_count}) {
+    return cat("brings the tx-count to ", b.tx, "; it is at most ", Mbarrier::max_count, " either way");
+  }
+  complete_if_due(cta, offset);
+  return {};
+}
+
+void complete_if_due(Cta& cta, std::uint32_t offset) {
+  Mbarrier& b = cta.mbarriers.at(offset);
+  if (b.pending != 0 || b.tx != 0) return;
+  b.pending = b.expected;
+  b.expected_bytes = 0;
+  ++b.phase;
+  cta.cluster.idle = 0;
+  for (const auto& w : cta.warps) {
+    for (Fragment& f : w->others) {
+      if (f.wait.kind == Wait::Kind::mbarrier && f.wait.object == offset && f.wait.phase < b.phase) w->answer(f, true);
+    }
+  }
+}
+
+}  // namespace ptx::sim

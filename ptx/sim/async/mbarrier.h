@@ -1,0 +1,33 @@
+// mbarrier objects (manual 9.7.13.15) of one CTA's shared memory. An object's state lies here and not in its 64 bits,
+// which are opaque to programs; the shadow of those bytes says that they are an object's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ptx::sim {
+
+struct Cta;
+
+struct Mbarrier {
+  static constexpr std::uint32_t max_count = (1u << 20) - 1;  // of arrivals and, either way, of the tx-count
+  std::uint32_t expected = 0, pending = 0;                    // arrivals: of the next phases, of this one
+  std::int64_t tx = 0;                                        // expected and not yet completed, in this phase
+  std::uint64_t phase = 0;                                    // that is incomplete
+  std::uint64_t expected_bytes = 0;                           // of this phase, for reports
+  std::vector<std::uint32_t> arrivals{};                      // pcs that have ever arrived, for reports
+
+  std::uint64_t state() const { return phase << 32 | pending; }  // what mbarrier.arrive returns
+};
+
+using Mbarriers = std::map<std::uint32_t, Mbarrier>;  // by offset
+
+// Each returns what is wrong, as the end of a sentence whose subject is the thread; "": it is done. The phase that it
+// completes begins anew, and those who wait for it go on.
+std::string arrive(Cta& cta, std::uint32_t offset, std::uint32_t count, bool drop, std::uint32_t pc);
+std::string add_tx(Cta& cta, std::uint32_t offset, std::int64_t bytes);  // expect-tx; negative: complete-tx
+void complete_if_due(Cta& cta, std::uint32_t offset);
+
+}  // namespace ptx::sim

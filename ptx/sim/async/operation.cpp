@@ -1,0 +1,156 @@
+#include "ptx/sim/async/operation.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptx/base/text.h"
+#include "ptx/sim/machine/cta.h"
+#include "ptx/sim/memory/access.h"
+
+namespace ptx::sim {
+
+namespace {
+
+// False after a fault.
+bool read(Operation& o) {
+  if (o.has_read) return true;
+  o.has_read = true;
+  const bool leaves =
+      !o.to.empty() && o.to[0].at.space == isa::Space::global;  // nobody looks at what global memory holds
+  for (const Run& run : o.from) {
+    const std::size_t begin = o.data.size(), bytes = run.at.bytes;
+    o.data.resize(begin + bytes);
+    o.states.resize(begin + bytes, written);
+    if (run.outside) {
+      for (std::size_t i = 0; i < bytes; ++i) o.data[begin + i] = static_cast<std::byte>(o.fill >> 8 * (i & 3));
+      continue;
+    }
+    const Bytes source = reach(o.agent, run.at, Access::read, o.op->manner);
+    if (!source.data) return false;
+    std::memcpy(&o.data[begin], source.data, bytes);
+    if (!source.states) continue;
+    std::copy_n(source.states, bytes, &o.states[begin]);
+    const u8* const hole = std::find_if(source.states, source.states + bytes, [](u8 byte) { return byte != written; });
+    const auto missing = static_cast<std::size_t>(hole - source.states);
+    if (missing == bytes || !leaves || !o.agent.warp->cta.launch.options.uninitialised) continue;
+    const Location at{run.at.space, run.at.memory, run.at.offset + missing, 1};
+    o.agent.warp->fault(
+        Code::uninitialised_memory, o.agent,
+        cat("began this; it reads ", describe(o.agent.warp->cta.launch.program, at), ", which was never written"));
+    return false;
+  }
+  return true;
+}
+
+bool write(const Operation& o) {
+  std::size_t at = 0;
+  for (const auto& [to, outside] : o.to) {
+    if (at == o.data.size()) at = 0;
+    if (outside) {
+      at += to.bytes;
+      continue;
+    }
+    const Bytes target = reach(o.agent, to, o.combine ? Access::update : Access::write, o.op->manner);
+    if (!target.data) return false;
+    const std::byte* values = &o.data[at];
+    if (o.combine) {
+      o.combine(*o.op, target.data, values, to.bytes);
+    } else {
+      for (std::size_t i = 0; i < to.bytes; ++i) {
+        if (o.bytes_of_16 >> (i & 15) & 1) target.data[i] = values[i];
+      }
+    }
+    if (target.states && !o.combine) {
+      for (std::size_t i = 0; i < to.bytes; ++i) {
+        if (o.bytes_of_16 >> (i & 15) & 1) target.states[i] = o.states[at + i];
+      }
+    }
+    at += to.bytes;
+  }
+  return true;
+}
+
+void signal(const Operation& o) {
+  for (const Operation::Signal& s : o.signals) {
+    Warp& w = *o.agent.warp;
+    const Location at{isa::Space::shared_cta, s.cta, s.offset, 8};
+    const std::string name = describe(w.cta.launch.program, at);
+    if (!s.cta->mbarriers.contains(s.offset)) {
+      return w.fault(Code::barrier_misuse, o.agent, cat("began this; when it finished, no mbarrier was at ", name));
+    }
+    const std::string problem =
+        s.arrives ? arrive(*s.cta, s.offset, 1, false, o.agent.pc) : add_tx(*s.cta, s.offset, -std::int64_t{s.bytes});
+    if (!problem.empty())
+      return w.fault(Code::barrier_misuse, o.agent, cat("began this; it ", problem, " (", name, ")"));
+  }
+}
+
+bool is_awaited(const Operation& o) {
+  for (const Operation::Signal& s : o.signals) {
+    for (const auto& w : s.cta->warps) {
+      for (const Fragment& f : w->others) {
+        if (f.wait.kind == Wait::Kind::mbarrier && f.wait.object == s.offset) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void Operations::begin(Operation operation) {
+  operation.agent.operation = ++begun_;
+  pending_.push_back(std::move(operation));
+}
+
+void Operations::finish(std::list<Operation>::iterator at) {
+  Operation o = std::move(*at);
+  pending_.erase(at);
+  if (o.copies_of)
+    finish_copies(*o.agent.warp, o.copies_of, [&](const ThreadCopy& c) { return c.serial < o.copies_before; });
+  if (read(o) && write(o)) signal(o);
+}
+
+bool Operations::finish_awaited() {
+  const auto found = std::find_if(pending_.begin(), pending_.end(), is_awaited);
+  if (found == pending_.end()) return false;
+  finish(found);
+  return true;
+}
+
+bool Operations::finish_any(std::uint64_t random) {
+  if (pending_.empty()) return false;
+  finish(std::next(pending_.begin(), static_cast<std::ptrdiff_t>(random % pending_.size())));
+  return true;
+}
+
+void Operations::wait_group(Warp& warp, int lane, std::uint32_t most, bool only_read) {
+  const std::uint32_t open = warp.bulk_group[static_cast<std::size_t>(lane)];
+  for (auto o = pending_.begin(); o != pending_.end() && warp.event != Event::fault;) {
+    const auto at = o++;
+    const bool mine = at->agent.warp == &warp && at->agent.lane == lane && at->group != Operation::no_group;
+    if (!mine || at->group >= open || open - at->group <= most) continue;
+    if (only_read) {
+      read(*at);
+    } else {
+      finish(at);
+    }
+  }
+}
+
+void finish_copies(Warp& warp, Mask lanes, const std::function<bool(const ThreadCopy&)>& due) {
+  for (const ThreadCopy& c : warp.copies) {
+    if (!(lanes >> c.lane & 1) || !due(c)) continue;
+    const Agent agent{&warp, c.lane, c.pc};
+    const Bytes source = c.from.bytes ? reach(agent, c.from, Access::read, c.op->manner) : Bytes{};
+    const Bytes target = reach(agent, c.to, Access::write, c.op->manner);
+    if (!target.data || (c.from.bytes && !source.data)) return;
+    std::memset(target.data, 0, c.to.bytes);
+    std::memset(target.states, written, c.to.bytes);
+    if (c.from.bytes) std::memcpy(target.data, source.data, c.from.bytes);
+    if (source.states) std::memcpy(target.states, source.states, c.from.bytes);
+  }
+  std::erase_if(warp.copies, [&](const ThreadCopy& c) { return (lanes >> c.lane & 1) && due(c); });
+}
+
+}  // namespace ptx::sim

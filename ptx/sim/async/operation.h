@@ -1,0 +1,86 @@
+// Operations that finish by themselves: copies, reductions and stores of the asynchronous proxy, and arrivals that wait
+// for them. To the memory model each is a thread of its own. Its effect and its completion are withheld until the
+// program's synchronisation makes them due, as late as that permits, so a wait that is missing gives wrong data here;
+// with a seed they come at random moments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <vector>
+
+#include "ptx/sim/watch/observer.h"
+
+namespace ptx::sim {
+
+struct Cta;
+struct Cluster;
+
+// Bytes in one place; or outside of a tensor: those read are the fill's, those written are dropped.
+struct Run {
+  Location at;
+  bool outside = false;
+};
+
+// Combines `bytes` of values into memory, element by element.
+using Combine = void (*)(const Op& op, std::byte* memory, const std::byte* values, std::size_t bytes);
+
+struct Operation {
+  Agent agent{};
+  const Op* op = nullptr;
+  std::vector<Run> from{};             // read in order into `data`
+  std::vector<Run> to{};               // written in order from it; over again for each CTA of a multicast
+  std::vector<std::byte> data{};       // what was read
+  std::vector<std::uint8_t> states{};  // of its bytes: whether they were ever written
+  Combine combine = nullptr;           // nullptr: a copy
+  std::uint32_t fill = 0;              // the bytes outside, over and over
+  std::uint16_t bytes_of_16 = 0xffff;
+  bool has_read = false;  // or never has to: `data` was given
+  // How it completes: bytes on mbarriers, an arrival on one, or with the thread's bulk group of this number.
+  struct Signal {
+    Cta* cta;
+    std::uint32_t offset;
+    std::uint32_t bytes;
+    bool arrives;
+  };
+  std::vector<Signal> signals{};
+  std::uint32_t group = no_group;
+  static constexpr std::uint32_t no_group = 0xffffffff;
+  // An arrival of cp.async: it finishes these lanes' copies first that they began before it.
+  Mask copies_of = 0;
+  std::uint64_t copies_before = 0;
+};
+
+// cp.async: 4 to 16 bytes for one thread, by generic proxy; it is the thread's own until a group is waited for.
+struct ThreadCopy {
+  int lane;
+  std::uint32_t group, pc;
+  std::uint64_t serial;  // in the warp
+  Location to, from;     // the bytes behind those of `from` are zero
+  const Op* op;
+};
+
+// What a cluster has begun and not finished.
+class Operations {
+ public:
+  explicit Operations(Cluster& cluster) : cluster_(cluster) {}
+  void begin(Operation operation);
+  // Finishes the next of those that somebody waits for; false: there is none.
+  bool finish_awaited();
+  bool finish_any(std::uint64_t random);  // one of them
+  // cp.async.bulk.wait_group: all but the thread's last `most` groups. `read`: only what they read.
+  void wait_group(Warp& warp, int lane, std::uint32_t most, bool read);
+  bool empty() const { return pending_.empty(); }
+
+ private:
+  void finish(std::list<Operation>::iterator at);
+  Cluster& cluster_;
+  std::list<Operation> pending_;  // in the order in which they began
+  std::uint64_t begun_ = 0;
+};
+
+// Finishes those copies of cp.async of these lanes that are due.
+void finish_copies(Warp& warp, Mask lanes, const std::function<bool(const ThreadCopy&)>& due);
+
+}  // namespace ptx::sim

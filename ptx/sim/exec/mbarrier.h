@@ -1,0 +1,182 @@
+// Bodies of the rows of 9.7.13.15 in ptx/isa/forms/sync.def. Each thread in turn: 32 threads that arrive are 32
+// arrivals.
+#pragma once
+
+#include "ptx/base/text.h"
+#include "ptx/sim/exec/shuffle.h"
+#include "ptx/sim/machine/cta.h"
+#include "ptx/sim/memory/access.h"
+
+namespace ptx::sim::mbarrier_detail {
+
+using namespace shuffle_detail;
+
+constexpr unsigned size = 8;  // bytes, and alignment
+
+inline void wrong(Warp& w, const Location& at, int lane, std::string_view what) {
+  w.fault(Code::barrier_misuse, lane, cat(what, " (", describe(w.cta.launch.program, at), ")"));
+}
+
+// f(lane, where, object) for each active lane, until a fault.
+template <class F>
+void for_objects(Warp& w, const Op& op, Mask active, F f) {
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    const auto at = locate(w, op.operands[op.destinations], lane, size, size, Access::update);
+    if (!at) return;
+    if (at->space != isa::Space::shared_cta) return wrong(w, *at, lane, "names an mbarrier outside of shared memory");
+    Mbarriers& all = static_cast<Cta*>(at->memory)->mbarriers;
+    const auto found = all.find(static_cast<u32>(at->offset));
+    if (found == all.end()) {
+      return wrong(w, *at, lane,
+                   "uses bytes as an mbarrier of which mbarrier.init has made none, or which is no longer one");
+    }
+    f(lane, *at, found->second);
+    if (w.event == Event::fault) return;
+  }
+}
+
+inline void init(Warp& w, const Op& op, Mask active) {
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    const u32 count = row32(w, op.operands[1])[lane];
+    const auto at = locate(w, op.operands[0], lane, size, size, Access::write);
+    if (!at) return;
+    if (at->space != isa::Space::shared_cta) return wrong(w, *at, lane, "makes an mbarrier outside of shared memory");
+    if (count == 0 || count > Mbarrier::max_count) {
+      return wrong(w, *at, lane,
+                   cat("makes an mbarrier of ", count, " arrivals; there are 1 to ", Mbarrier::max_count));
+    }
+    Cta& cta = *static_cast<Cta*>(at->memory);
+    const auto offset = static_cast<u32>(at->offset);
+    if (cta.mbarriers.contains(offset)) {
+      return wrong(w, *at, lane, "makes an mbarrier where one lives; mbarrier.inval comes first");
+    }
+    if (!reach({&w, lane, w.pc - 1}, *at, Access::write, op.manner).data) return;
+    cta.mbarriers[offset] = {.expected = count, .pending = count};
+    std::fill_n(&cta.shared.shadow[offset], size, written);
+  }
+}
+
+inline void inval(Warp& w, const Op& op, Mask active) {
+  for_objects(w, op, active, [&](int, const Location& at, Mbarrier&) {
+    Cta& cta = *static_cast<Cta*>(at.memory);
+    cta.mbarriers.erase(static_cast<u32>(at.offset));
+    std::fill_n(&cta.shared.shadow[at.offset], size, u8{0});
+  });
+}
+
+// The operand behind the address, or `otherwise`.
+inline u32 number(Warp& w, const Op& op, int lane, u32 otherwise) {
+  if (op.sources < 2) return otherwise;
+  const Operand& o = op.operands[op.destinations + 1];
+  return o.absent ? otherwise : row32(w, o)[lane];
+}
+
+template <bool completes>
+void count_bytes(Warp& w, const Op& op, Mask active) {
+  for_objects(w, op, active, [&](int lane, const Location& at, Mbarrier&) {
+    const s64 bytes = number(w, op, lane, 0);
+    const std::string problem =
+        add_tx(*static_cast<Cta*>(at.memory), static_cast<u32>(at.offset), completes ? -bytes : bytes);
+    if (!problem.empty()) wrong(w, at, lane, problem);
+  });
+}
+
+// {state, }[addr]{, count or txCount}
+template <bool drop, bool expects, bool no_complete>
+void arrive_on(Warp& w, const Op& op, Mask active) {
+  for_objects(w, op, active, [&](int lane, const Location& at, Mbarrier& b) {
+    Cta& cta = *static_cast<Cta*>(at.memory);
+    const auto offset = static_cast<u32>(at.offset);
+    const u64 state = b.state();
+    const u32 count = expects ? 1 : number(w, op, lane, 1);
+    if (no_complete && count == b.pending && b.tx == 0) {
+      return wrong(w, at, lane, "completes the phase with .noComplete");
+    }
+    std::string problem = expects ? add_tx(cta, offset, number(w, op, lane, 0)) : std::string();
+    if (problem.empty()) problem = arrive(cta, offset, count, drop, w.pc - 1);
+    if (!problem.empty()) return wrong(w, at, lane, problem);
+    if (op.destinations && !op.operands[0].absent) {
+      reinterpret_cast<u64*>(w.row_to_write(op.operands[0]))[lane] = state;
+    }
+  });
+}
+
+// p, [addr], state or parity{, suspendTimeHint}. What is not complete is waited for: the thread goes on when the phase
+// completes or, with false, after a while. For test_wait, that is a thread that came later.
+template <bool parity>
+void wait_for(Warp& w, const Op& op, Mask active) {
+  const Operand& given = op.operands[2];
+  Mask done = 0, left = 0;
+  Wait waits[lanes];
+  for_objects(w, op, active, [&](int lane, const Location& at, Mbarrier& b) {
+    if (at.memory != &w.cta) return wrong(w, at, lane, "waits for an mbarrier of another CTA");
+    const u64 phase = parity ? b.phase - ((b.phase ^ row32(w, given)[lane]) & 1) : row64(w, given)[lane] >> 32;
+    if (phase != b.phase && phase + 1 != b.phase) {
+      return wrong(w, at, lane, cat("waits for phase ", phase, ", and phase ", b.phase, " has begun"));
+    }
+    (phase == b.phase ? left : done) |= Mask{1} << lane;
+    waits[lane] = {Wait::Kind::mbarrier, static_cast<u32>(at.offset), b.phase};
+  });
+  if (w.event == Event::fault) return;
+  write_predicate(w, op.operands[0], done, done);
+  while (left) {
+    const Wait& wait = waits[std::countr_zero(left)];
+    Mask same = 0;
+    for (int i = 0; i < lanes; ++i) same |= Mask{(left >> i & 1) && waits[i] == wait} << i;
+    w.park(same, wait);
+    left &= ~same;
+  }
+}
+
+// d, state: the arrivals that were pending before the one that returned it.
+inline void pending_count(Warp& w, const Op& op, Mask active) {
+  u32 out[lanes];
+  for (int i = 0; i < lanes; ++i) out[i] = static_cast<u32>(row64(w, op.operands[1])[i]) & Mbarrier::max_count;
+  keep(reinterpret_cast<u32*>(w.row_to_write(op.operands[0])), out, active);
+}
+
+template <Handler run>
+Bound bind_as(const isa::Match&) {
+  return {.run = run, .whole_warp = true};
+}
+
+}  // namespace ptx::sim::mbarrier_detail
+
+namespace ptx::sim {
+
+// 9.7.13.15.9 to 9.7.13.15.12  init, inval, expect_tx, complete_tx
+constexpr WarpBody sem_mbarrier_init{mbarrier_detail::bind_as<&mbarrier_detail::init>};
+constexpr WarpBody sem_mbarrier_inval{mbarrier_detail::bind_as<&mbarrier_detail::inval>};
+constexpr WarpBody sem_mbarrier_expect_tx{mbarrier_detail::bind_as<&mbarrier_detail::count_bytes<false>>};
+constexpr WarpBody sem_mbarrier_complete_tx{mbarrier_detail::bind_as<&mbarrier_detail::count_bytes<true>>};
+
+// 9.7.13.15.13  arrive
+constexpr WarpBody sem_mbarrier_arrive{mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<false, false, false>>};
+constexpr WarpBody sem_mbarrier_arrive_count = sem_mbarrier_arrive;
+constexpr WarpBody sem_mbarrier_arrive_cluster = sem_mbarrier_arrive;
+constexpr WarpBody sem_mbarrier_arrive_expect_tx{
+    mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<false, true, false>>};
+constexpr WarpBody sem_mbarrier_arrive_expect_tx_cluster = sem_mbarrier_arrive_expect_tx;
+constexpr WarpBody sem_mbarrier_arrive_no_complete{
+    mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<false, false, true>>};
+
+// 9.7.13.15.14  arrive_drop
+constexpr WarpBody sem_mbarrier_arrive_drop{mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<true, false, false>>};
+constexpr WarpBody sem_mbarrier_arrive_drop_count = sem_mbarrier_arrive_drop;
+constexpr WarpBody sem_mbarrier_arrive_drop_cluster = sem_mbarrier_arrive_drop;
+constexpr WarpBody sem_mbarrier_arrive_drop_expect_tx{
+    mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<true, true, false>>};
+constexpr WarpBody sem_mbarrier_arrive_drop_expect_tx_cluster = sem_mbarrier_arrive_drop_expect_tx;
+constexpr WarpBody sem_mbarrier_arrive_drop_no_complete{
+    mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<true, false, true>>};
+
+// 9.7.13.15.16, 9.7.13.15.17  test_wait, try_wait, pending_count
+constexpr WarpBody sem_mbarrier_test_wait{mbarrier_detail::bind_as<&mbarrier_detail::wait_for<false>>};
+constexpr WarpBody sem_mbarrier_test_wait_parity{mbarrier_detail::bind_as<&mbarrier_detail::wait_for<true>>};
+constexpr WarpBody sem_mbarrier_try_wait = sem_mbarrier_test_wait;
+constexpr WarpBody sem_mbarrier_try_wait_parity = sem_mbarrier_test_wait_parity;
+constexpr WarpBody sem_mbarrier_pending_count{mbarrier_detail::bind_as<&mbarrier_detail::pending_count>};
+
+}  // namespace ptx::sim
