@@ -109,12 +109,19 @@ bool is_hidden(const Builder::State& s, ir::RegisterId id) {
   return std::any_of(s.blocks.begin(), s.blocks.end(), [&](const auto& block) { return block.hidden.contains(id); });
 }
 
-bool mentions_hidden(const Builder::State& s, std::span<const ir::Operand> operands) {
+// The first register of the operands that cannot be named here: another one has its name, or its block is closed.
+ir::RegisterId unreachable(const Builder::State& s, std::span<const ir::Operand> operands) {
   for (const ir::Operand& o : operands) {
-    if (o.child_count && mentions_hidden(s, s.function.children(o))) return true;
-    if (o.kind == ir::Operand::Kind::reg && is_hidden(s, o.id)) return true;
+    const ir::RegisterId inner = o.child_count ? unreachable(s, s.function.children(o)) : ir::no_id;
+    if (inner != ir::no_id) return inner;
+    if (o.kind == ir::Operand::Kind::reg && (is_hidden(s, o.id) || s.ended.contains(o.id))) return o.id;
   }
-  return false;
+  return ir::no_id;
+}
+
+ir::RegisterId unreachable(const Builder::State& s, std::span<const ir::Operand> operands, const ir::Guard& guard) {
+  if (guard.reg != ir::no_id && (is_hidden(s, guard.reg) || s.ended.contains(guard.reg))) return guard.reg;
+  return unreachable(s, operands);
 }
 
 }  // namespace
@@ -159,10 +166,12 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
       refuse_number(*mnemonic, i, o);
     }
   }
-  if (s.inside_scope() && (is_hidden(s, guard.reg) || mentions_hidden(s, std::span(f.operands).subspan(first)))) {
-    undo();
-    refuse(Code::duplicate_name,
-           cat('`', mnemonic->text, "`: an operand is hidden by a register of its name in the open scope"));
+  if (s.inside_scope() || !s.ended.empty()) {
+    const ir::RegisterId id = unreachable(s, std::span(f.operands).subspan(first), guard);
+    if (id != ir::no_id) {
+      undo();
+      refuse_unreachable(*mnemonic, id);
+    }
   }
   ir::Instruction made{mnemonic, nullptr, static_cast<std::uint32_t>(first),
                        static_cast<std::uint32_t>(operands.size()), guard};
@@ -217,6 +226,15 @@ void Builder::refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const 
        << (type == isa::Type::none ? "its type" : isa::info(type).name);
   if (isa::info(type).bits == 16) text << "; 16-bit floating point has no literals: put it into a register";
   refuse(Code::literal_type, text.take());
+}
+
+void Builder::refuse_unreachable(const isa::Mnemonic& mnemonic, std::uint32_t id) const {
+  const std::string name = ir::name(state_->function.registers[id]);
+  if (!state_->ended.contains(id))
+    refuse(Code::duplicate_name,
+           cat('`', mnemonic.text, "`: ", name, " is hidden by a register of its name in the open scope"));
+  refuse(Code::undefined_name, cat('`', mnemonic.text, "`: ", name,
+                                   " was declared in a scope() that is closed: declare it before the scope"));
 }
 
 ir::Guard Builder::guard(const Reg& predicate) const {
@@ -502,6 +520,9 @@ void Builder::close_scope() {
   if (s.regions.empty() || s.regions.back().what != State::Open::scope)
     refuse(Code::open_block, "the innermost open block is not a scope");
   s.regions.pop_back();
+  for (const ir::RegisterDeclaration& d : s.blocks.back().own) {
+    for (std::uint32_t i = 0; i < d.count; ++i) s.ended.insert(d.first + i);
+  }
   s.blocks.pop_back();
   s.statement(ir::Statement::Kind::close, 0, place_);
 }

@@ -45,16 +45,32 @@ std::string_view symbol(char op) {
   }
 }
 
-[[noreturn]] void refuse_type(const Builder& b, std::string_view op, Type type) {
-  b.refuse(Code::operator_type,
-           cat("`", op, "` only supports integer dtypes of 32 and 64 bits, not ", isa::info(type).name));
+// 16, 32 or 64: an integer, or bits, that instructions compute with. 0: something else.
+int whole_bits(Type type) {
+  const isa::TypeInfo& info = isa::info(type);
+  const bool whole =
+      info.kind == isa::TypeKind::bits || info.kind == isa::TypeKind::unsigned_ || info.kind == isa::TypeKind::signed_;
+  return whole && info.bits >= 16 && info.bits <= 64 ? info.bits : 0;
 }
 
-// A new 64-bit register with `value` in it; where `value` is a product, finish() may make it a mul.wide.
-Reg widened(Builder& b, const Reg& value) {
+// Which types beside integers an opcode has is a fact of its rows.
+[[noreturn]] void refuse_type(const Builder& b, std::string_view op, std::string_view opcode, Type type) {
+  std::string others;
+  for (std::size_t i = 1; i < std::size(isa::type_table); ++i) {
+    const auto other = static_cast<Type>(i);
+    const bool listed = whole_bits(other) == 0 && !mnemonic(opcode, other)->matches.empty();
+    if (listed) others += cat(", ", isa::info(other).name);
+  }
+  b.refuse(Code::operator_type, cat("`", op, "` takes integers of 16, 32 and 64 bits", others, "; not ",
+                                    isa::info(type).name, ": convert it first (cvt)"));
+}
+
+// A new register of 32 or 64 bits with `value` in it; where `value` is a product and the register has 64, finish() may
+// make it a mul.wide.
+Reg widened(Builder& b, const Reg& value, int bits = 64) {
   Builder::State& s = b.state();
   const bool sign = is_signed(value.type);
-  const Reg wide = b.scalar(sign ? Type::s64 : Type::u64);
+  const Reg wide = b.scalar(bits == 64 ? (sign ? Type::s64 : Type::u64) : (sign ? Type::s32 : Type::u32));
   const std::uint32_t product = s.product_of[value.id];
   if (product != none) {
     const ir::Instruction& mul = s.function.instructions[product];
@@ -66,9 +82,9 @@ Reg widened(Builder& b, const Reg& value) {
     }
     s.widenings.push_back({static_cast<std::uint32_t>(s.function.instructions.size()), value.id, wide.id});
   }
-  static const auto* of_u32 = isa::resolve("cvt.u64.u32");
-  static const auto* of_s32 = isa::resolve("cvt.s64.s32");
-  b.emit(sign ? of_s32 : of_u32, std::array{Operand(wide), Operand(value)});
+  const Type from = isa::info(value.type).bits == 16 ? (sign ? Type::s16 : Type::u16) : (sign ? Type::s32 : Type::u32);
+  b.emit(isa::resolve(cat("cvt.", isa::info(wide.type).name, '.', isa::info(from).name)),
+         std::array{Operand(wide), Operand(value)});
   return wide;
 }
 
@@ -76,65 +92,120 @@ struct Sides {
   Builder* builder;
   Operand a, b;
   Type type;  // of the result
-  int bits;
+  int bits;   // of an operation on integers; 0: on something else
 };
 
+// An operand as a register or number: !p and p|q are predicates of their own here.
+Operand plain(const Operand& o) {
+  if (o.ir.kind == ir::Operand::Kind::reg && o.ir.negated) return not_(reg_of(o));
+  if (o.ir.kind != ir::Operand::Kind::pair || o.type != Type::pred) return o;
+  const auto parts = o.builder->state().function.children(o.ir);
+  const Operand left(parts[0], o.builder, Type::pred), right(parts[1], o.builder, Type::pred);
+  return or_(left, right);
+}
+
 // Both sides as they are, staged if special; the width and type of the result. `op` is for messages.
-Sides sides(std::string_view op, const Operand& left, const Operand& right) {
+Sides sides(std::string_view op, std::string_view opcode, const Operand& left, const Operand& right) {
   const Operand& any = is_reg(left) ? left : right;
   Builder* builder = any.builder;
+  if (!builder) throw Refused({Diagnostic(Code::operator_type, {}, cat("`", op, "` takes a register"))});
   Sides s{builder, left, right, any.type, 0};
+  const auto whole = [](const Operand& o) { return is_reg(o) ? whole_bits(o.type) : 0; };
   for (Operand* o : {&s.a, &s.b}) {
-    if (o->literal == Operand::Literal::integer) continue;
-    if (!is_reg(*o)) builder->refuse(Code::operator_type, cat("`", op, "` takes registers and integers"));
-    if (integer_bits(o->type) == 0) refuse_type(*builder, op, o->type);
-    if (o->ir.kind == ir::Operand::Kind::special) *o = Operand(builder->from(*o, o->type));
+    if (is_reg(*o)) {
+      if (whole(*o) == 0 && mnemonic(opcode, o->type)->matches.empty()) refuse_type(*builder, op, opcode, o->type);
+      if (o->ir.kind == ir::Operand::Kind::special) *o = Operand(builder->from(*o, o->type));
+      continue;
+    }
+    const bool real = o->literal == Operand::Literal::real && whole_bits(any.type) == 0;
+    if ((o->literal != Operand::Literal::integer && !real) || any.type == Type::pred)
+      builder->refuse(Code::operator_type, cat("`", op, "` beside ", isa::info(any.type).name, " takes registers",
+                                               any.type == Type::pred      ? " of predicates"
+                                               : whole_bits(any.type) != 0 ? " and integers"
+                                                                           : " and numbers"));
   }
-  const int a = is_reg(s.a) ? integer_bits(s.a.type) : 0, b = is_reg(s.b) ? integer_bits(s.b.type) : 0;
+  const int a = whole(s.a), b = whole(s.b);
+  if (is_reg(s.a) && is_reg(s.b) && (a == 0 || b == 0) && s.a.type != s.b.type)
+    builder->refuse(Code::operator_type, cat("`", op, "` takes registers of one type, not ", isa::info(s.a.type).name,
+                                             " and ", isa::info(s.b.type).name, ": convert one first (cvt)"));
   s.bits = std::max(a, b);
-  if (a && a < b) s.type = s.b.type == Type::s64 ? Type::s64 : Type::u64;
+  if (a && a < b) {
+    const bool sign = is_signed(s.b.type);
+    s.type = b == 64 ? (sign ? Type::s64 : Type::u64) : (sign ? Type::s32 : Type::u32);
+  }
   return s;
 }
 
-// The 32-bit registers of a 64-bit operation, widened.
+// Registers narrower than an operation on integers, widened.
 void widen_sides(Sides& s) {
-  if (s.bits != 64) return;
   for (Operand* o : {&s.a, &s.b}) {
-    if (is_reg(*o) && integer_bits(o->type) == 32) *o = Operand(widened(*s.builder, reg_of(*o)));
+    if (is_reg(*o) && whole_bits(o->type) < s.bits) *o = Operand(widened(*s.builder, reg_of(*o), s.bits));
   }
 }
 
-Type choose(const Sides& s, Type narrow, Type wide) { return s.bits == 64 ? wide : narrow; }
+Type choose(const Sides& s, Type narrow, Type middle, Type wide) {
+  return s.bits == 64 ? wide : s.bits == 32 ? middle : narrow;
+}
+
+// A number where an instruction has no literals of its type lies in a register; other operands as they are.
+Operand in_register(Builder& b, const Operand& o, Type type) {
+  return o.literal != Operand::Literal::none && has_no_literals(type) ? Operand(b.scalar(type, real_of(o))) : o;
+}
+
+// An operator on anything but integers: the instruction of the type.
+Reg of_type(std::string_view opcode, const Sides& s, const Reg* into = nullptr) {
+  Builder& b = *s.builder;
+  const Reg d = into ? *into : b.scalar(s.type);
+  b.emit(mnemonic(opcode, s.type), std::array{Operand(d), in_register(b, s.a, s.type), in_register(b, s.b, s.type)});
+  return d;
+}
+
+std::string_view opcode_of(char op, bool integers) {
+  switch (op) {
+    case '+': return "add";
+    case '-': return "sub";
+    case '*': return integers ? "mul.lo" : "mul";
+    case '<': return "shl";
+    case '>': return "shr";
+    case '&': return "and";
+    case '|': return "or";
+    default: return "xor";
+  }
+}
+
+// The type of an instruction on integers: what 0.1.1 writes at 32 and 64 bits.
+Type instruction_type(char op, const Sides& s) {
+  const bool sign = is_signed(s.type);
+  const Type narrow = sign ? Type::s16 : Type::u16;
+  switch (op) {
+    case '+': return choose(s, narrow, s.type == Type::s32 ? Type::s32 : Type::u32, Type::s64);
+    case '-': return choose(s, narrow, Type::s32, Type::s64);
+    case '*': return choose(s, narrow, is_reg(s.b) ? Type::u32 : Type::s32, Type::u64);
+    case '>': return choose(s, narrow, sign ? Type::s32 : Type::u32, sign ? Type::s64 : Type::u64);
+    default: return choose(s, Type::b16, Type::b32, Type::b64);
+  }
+}
 
 // One binary operator: result first, then conversions, then the instruction. `into`: in place.
 Reg binary(char op, const Operand& left, const Operand& right, const Reg* into = nullptr) {
-  Sides s = sides(symbol(op), left, right);
+  const Operand first = plain(left);
+  Sides s = sides(symbol(op), opcode_of(op, false), first, plain(right));
+  if (s.bits == 0) return of_type(opcode_of(op, false), s, into);
   Builder& b = *s.builder;
   const bool swap = !is_reg(s.a) && (op == '+' || op == '*' || op == '&' || op == '|' || op == '^');
   if (swap) std::swap(s.a, s.b);
-  const bool sign = is_signed(s.type);
-  if (into && s.bits > integer_bits(into->type))
-    b.refuse(Code::operator_type,
-             cat("`", symbol(op), "=` cannot put a 64-bit result into the 32-bit register ", into->name()));
-  if ((op == '<' || op == '>') &&
-      is_reg(s.b)) {  // the count of a shift is 32 bits wide and does not widen the left side
-    s.bits = integer_bits(s.a.type);
+  const bool shift = op == '<' || op == '>';
+  if (shift && is_reg(s.b)) {  // the count of a shift is 32 bits wide and does not widen the left side
+    if (whole_bits(s.b.type) != 32) b.refuse(Code::operator_type, "the count of a shift is a 32-bit register");
+    s.bits = whole_bits(s.a.type);
     s.type = s.a.type;
-    if (integer_bits(s.b.type) != 32) b.refuse(Code::operator_type, "the count of a shift is a 32-bit register");
   }
+  if (into && s.bits > whole_bits(into->type))
+    b.refuse(Code::operator_type, cat("`", symbol(op), "=` cannot put a ", s.bits, "-bit result into the ",
+                                      whole_bits(into->type), "-bit register ", into->name()));
   const Reg d = into ? *into : b.scalar(s.type);
-  if (op != '<' && op != '>') widen_sides(s);
-  const isa::Mnemonic* m = nullptr;
-  switch (op) {
-    case '+': m = mnemonic("add", choose(s, s.type == Type::s32 ? Type::s32 : Type::u32, Type::s64)); break;
-    case '-': m = mnemonic("sub", choose(s, Type::s32, Type::s64)); break;
-    case '*': m = mnemonic("mul.lo", choose(s, is_reg(s.b) ? Type::u32 : Type::s32, Type::u64)); break;
-    case '<': m = mnemonic("shl", choose(s, Type::b32, Type::b64)); break;
-    case '>': m = mnemonic("shr", choose(s, sign ? Type::s32 : Type::u32, sign ? Type::s64 : Type::u64)); break;
-    case '&': m = mnemonic("and", choose(s, Type::b32, Type::b64)); break;
-    case '|': m = mnemonic("or", choose(s, Type::b32, Type::b64)); break;
-    default: m = mnemonic("xor", choose(s, Type::b32, Type::b64)); break;
-  }
+  if (!shift) widen_sides(s);
+  const isa::Mnemonic* m = mnemonic(opcode_of(op, true), instruction_type(op, s));
   if (op == '*' && s.bits == 32 && !into) {
     b.state().product_of[d.id] = static_cast<std::uint32_t>(b.state().function.instructions.size());
   }
@@ -143,12 +214,13 @@ Reg binary(char op, const Operand& left, const Operand& right, const Reg* into =
 }
 
 Reg extremum(std::string_view opcode, const Reg& a, const Operand& right) {
-  Sides s = sides(opcode, a, right);
+  Sides s = sides(opcode, opcode, a, right);
+  if (s.bits == 0) return of_type(opcode, s);
   const bool sign = is_signed(s.type);
   const Reg d = s.builder->scalar(s.type);
   widen_sides(s);
-  s.builder->emit(mnemonic(opcode, choose(s, sign ? Type::s32 : Type::u32, sign ? Type::s64 : Type::u64)),
-                  std::array{Operand(d), s.a, s.b});
+  const Type type = sign ? choose(s, Type::s16, Type::s32, Type::s64) : choose(s, Type::u16, Type::u32, Type::u64);
+  s.builder->emit(mnemonic(opcode, type), std::array{Operand(d), s.a, s.b});
   return d;
 }
 
@@ -162,6 +234,7 @@ Type compared(Type type) {
 }
 
 constexpr const char* compare_names[] = {"setp.eq", "setp.ne", "setp.lt", "setp.le", "setp.gt", "setp.ge"};
+constexpr const char* compare_symbols[] = {"==", "!=", "<", "<=", ">", ">="};
 constexpr Compare mirrored[] = {Compare::eq, Compare::ne, Compare::gt, Compare::ge, Compare::lt, Compare::le};
 
 }  // namespace
@@ -169,7 +242,8 @@ constexpr Compare mirrored[] = {Compare::eq, Compare::ne, Compare::gt, Compare::
 Reg widen(const Reg& a) {
   const Reg value = staged(a);
   const int bits = integer_bits(value.type);
-  if (bits == 0) refuse_type(*a.builder, "widening", a.type);
+  if (bits == 0)
+    a.builder->refuse(Code::operator_type, cat("integers of 32 and 64 bits are widened, not ", isa::info(a.type).name));
   return bits == 64 ? value : widened(*a.builder, value);
 }
 
@@ -188,44 +262,83 @@ Reg min(const Reg& a, const Operand& b) { return extremum("min", a, b); }
 
 Reg not_(const Reg& a) {
   const Reg value = staged(a);
-  const bool predicate = value.type == Type::pred;
-  if (!predicate && integer_bits(value.type) == 0) refuse_type(*a.builder, "~", a.type);
+  const int bits = whole_bits(value.type);
+  if (value.type != Type::pred && bits == 0) refuse_type(*a.builder, "~", "not", a.type);
   const Reg d = a.builder->scalar(value.type);
-  const Type type = predicate ? Type::pred : integer_bits(value.type) == 64 ? Type::b64 : Type::b32;
+  const Type type = bits == 0 ? Type::pred : bits == 64 ? Type::b64 : bits == 32 ? Type::b32 : Type::b16;
   a.builder->emit(mnemonic("not", type), std::array{Operand(d), Operand(value)});
   return d;
 }
 
 Reg neg(const Reg& a) {
   const Reg value = staged(a);
-  if (integer_bits(value.type) == 0) refuse_type(*a.builder, "-", a.type);
+  const int bits = whole_bits(value.type);
+  if (bits == 0 && mnemonic("neg", value.type)->matches.empty()) refuse_type(*a.builder, "-", "neg", a.type);
   const Reg d = a.builder->scalar(value.type);
-  a.builder->emit(mnemonic("neg", integer_bits(value.type) == 64 ? Type::s64 : Type::s32),
-                  std::array{Operand(d), Operand(value)});
+  const Type type = bits == 0 ? value.type : bits == 64 ? Type::s64 : bits == 32 ? Type::s32 : Type::s16;
+  a.builder->emit(mnemonic("neg", type), std::array{Operand(d), Operand(value)});
   return d;
 }
 
+Reg either(const Pair& pair) { return or_(pair.left, pair.right); }
+
+bool has_halves(isa::Type type) { return isa::info(type).kind == isa::TypeKind::packed; }
+
+namespace {
+
+// Both sides of a comparison, of one type and width.
+Sides compared_sides(Compare& op, const Operand& a, const Operand& b) {
+  const bool turned = !is_reg(a) && is_reg(b);
+  if (turned) op = mirrored[static_cast<int>(op)];
+  const Operand& left = turned ? b : a;
+  if (left.builder && (left.type == Type::pred || left.type == Type::none))
+    left.builder->refuse(Code::operator_type, "a comparison takes numbers; predicates are combined with & | ^ ~");
+  const auto at = static_cast<std::size_t>(op);
+  Sides s = sides(compare_symbols[at], compare_names[at], left, turned ? a : b);
+  widen_sides(s);
+  return s;
+}
+
+}  // namespace
+
 Reg compare(Compare op, const Operand& a, const Operand& b) {
-  if (!is_reg(a)) {
-    if (is_reg(b)) return compare(mirrored[static_cast<int>(op)], b, a);
-  }
-  Builder& builder = *a.builder;
-  Operand left = a, right = b;
-  for (Operand* o : {&left, &right}) {
-    if (o->ir.kind == ir::Operand::Kind::special) *o = Operand(builder.from(*o, o->type));
-  }
-  if (left.type == Type::pred || left.type == Type::none)
-    builder.refuse(Code::operator_type, "a comparison takes numbers; combine predicates with and, or, xor");
-  if (is_reg(right)) {
-    const int a_bits = integer_bits(left.type), b_bits = integer_bits(right.type);
-    if (a_bits && b_bits && a_bits != b_bits) {
-      Operand& narrow = a_bits < b_bits ? left : right;
-      narrow = Operand(widened(builder, reg_of(narrow)));
-    }
-  }
+  const Sides s = compared_sides(op, a, b);
+  Builder& builder = *s.builder;
+  if (has_halves(s.type))
+    builder.refuse(Code::operator_type,
+                   cat("a comparison of ", isa::info(s.type).name, " has two results: compare_halves"));
+  const Operand left = in_register(builder, s.a, s.type), right = in_register(builder, s.b, s.type);
   const Reg p = builder.scalar(Type::pred);
   builder.emit(mnemonic(compare_names[static_cast<int>(op)], compared(left.type)), std::array{Operand(p), left, right});
   return p;
+}
+
+Pair compare_halves(Compare op, const Operand& a, const Operand& b) {
+  const Sides s = compared_sides(op, a, b);
+  Builder& builder = *s.builder;
+  const Operand left = in_register(builder, s.a, s.type), right = in_register(builder, s.b, s.type);
+  const Reg low = builder.scalar(Type::pred), high = builder.scalar(Type::pred);
+  builder.emit(mnemonic(compare_names[static_cast<int>(op)], s.type),
+               std::array{Operand(Pair{low, high}), left, right});
+  return {low, high};
+}
+
+void refuse_division(const Reg& a, std::string_view op) {
+  const std::string_view type = isa::info(a.type).name;
+  std::string choices;
+  if (whole_bits(a.type) != 0) {
+    const std::string typed = cat(is_signed(a.type) ? 's' : 'u', whole_bits(a.type));
+    choices = op == "%" ? cat("rem.", typed, ", or & (n - 1) for a power of two of an unsigned number")
+                        : cat("div.", typed, " (towards zero), or >> for a power of two");
+  } else if (op == "/" && (a.type == Type::f32 || a.type == Type::f64)) {
+    choices = a.type == Type::f64 ? "div.rn.f64" : "div.rn.f32 (IEEE 754), div.full.f32 or div.approx.f32 (2 ulp)";
+  } else if (a.type == Type::f32 || a.type == Type::f64) {
+    choices = cat("div.rn.", type, " and cvt.rmi.", type, ".", type, " (floor); the rest is an fma");
+  } else {
+    choices = cat("PTX divides f32 and f64: convert ", type, " first (cvt)");
+  }
+  a.builder->refuse(Code::operator_type,
+                    cat("`", op, "` is no operator of registers, as PTX has several divisions; legal: ", choices));
 }
 
 void assign(char op, const Reg& a, const Operand& b) {

@@ -335,9 +335,23 @@ inline const Reg& operator>>=(const Reg& a, const Here& b) { return put(a, b), a
 inline const Reg& operator&=(const Reg& a, const Here& b) { return put(a, b), assign('&', a, b.operand), a; }
 inline const Reg& operator|=(const Reg& a, const Here& b) { return put(a, b), assign('|', a, b.operand), a; }
 inline const Reg& operator^=(const Reg& a, const Here& b) { return put(a, b), assign('^', a, b.operand), a; }
-inline Reg operator+(std::integral auto a, const Reg& b) { return add(a, b); }
-inline Reg operator-(std::integral auto a, const Reg& b) { return sub(a, b); }
-inline Reg operator*(std::integral auto a, const Reg& b) { return mul(a, b); }
+template <class T>
+concept Number = std::integral<T> || std::floating_point<T>;
+inline Reg operator+(Number auto a, const Reg& b) { return add(a, b); }
+inline Reg operator-(Number auto a, const Reg& b) { return sub(a, b); }
+inline Reg operator*(Number auto a, const Reg& b) { return mul(a, b); }
+inline Reg operator-(const Reg& a) { return neg(a); }
+inline Reg operator~(const Reg& a) { return not_(a); }
+#define PTX_NO_OPERATOR(symbol)                                                           \
+  template <class T>                                                                      \
+  void operator symbol(const Reg&, const T&) {                                            \
+    static_assert(sizeof(T) == 0, "registers have no " #symbol                            \
+                                  ", as PTX has several divisions: k.div(rn, f32, ...), " \
+                                  "k.rem(u32, ...)");                                     \
+  }
+PTX_NO_OPERATOR(/)
+PTX_NO_OPERATOR(%)
+#undef PTX_NO_OPERATOR
 inline Not operator!(const Reg& predicate) { return Not{predicate}; }
 }  // namespace operators
 

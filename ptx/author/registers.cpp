@@ -99,6 +99,17 @@ void add_declaration(Builder& b, ir::RegisterDeclaration declared) {
   }
   s.statement(ir::Statement::Kind::registers, static_cast<std::uint32_t>(s.function.declarations.size()), b.place());
   s.function.declarations.push_back(declared);
+  s.blocks.back().own.push_back(declared);
+}
+
+// A number as the bits of a type that has no literals; in each half of a packed one.
+std::uint64_t constant_bits(isa::Type type, const Operand& real) {
+  using enum isa::Type;
+  const auto number = std::bit_cast<double>(real.ir.bits);
+  if (type == f32x2) return std::uint64_t{std::bit_cast<std::uint32_t>(static_cast<float>(number))} * 0x1'0000'0001;
+  const arch::Format& format = type == f16 || type == f16x2 ? arch::format::f16 : arch::format::bf16;
+  const std::uint64_t bits = arch::narrow(format, number, arch::Rounding::rn, false);
+  return type == f16 || type == bf16 ? bits : bits * 0x1'0001;
 }
 
 void check_type(const Builder& b, isa::Type type) {
@@ -139,12 +150,11 @@ Reg Builder::scalar(isa::Type type, const Operand& init, std::string_view name) 
   Operand value = init;
   const bool half = type == isa::Type::f16 || type == isa::Type::bf16;
   if (half && init.literal != Operand::Literal::none) {
-    const double number = init.literal == Operand::Literal::integer ? static_cast<double>(init.ir.value)
-                                                                    : std::bit_cast<double>(init.ir.bits);
-    const arch::Format& format = type == isa::Type::f16 ? arch::format::f16 : arch::format::bf16;
-    value = Operand(arch::narrow(format, number, arch::Rounding::rn, false));
+    value = Operand(constant_bits(type, real_of(init)));
+  } else if (has_no_literals(type) && init.literal == Operand::Literal::real) {
+    value = Operand(constant_bits(type, init));  // an integer is the bits of both halves
   } else if (type == isa::Type::tf32 && init.literal == Operand::Literal::integer) {
-    value = Operand(static_cast<double>(init.ir.value));
+    value = real_of(init);
   }
   emit(isa::resolve(cat("mov.", isa::info(move_type(type)).name)), std::array{Operand(made), value});
   return made;
@@ -381,6 +391,7 @@ Reg Builder::tensor_map(std::string_view tensor) {
   if (blocks_open > 1) {  // a scope: the register outlives it
     s.hoisted.push_back(s.function.declarations.back());
     s.function.declarations.resize(declared);
+    s.blocks.back().own.pop_back();
     s.function.body.resize(begin);
   }
   emit("mov.b64", {made, Operand(name)});

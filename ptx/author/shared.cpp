@@ -153,6 +153,32 @@ const char* memory_type(Type type) { return isa::info(move_type(type)).name.data
 
 }  // namespace
 
+namespace {
+
+// The address of an element of a one-dimensional array: mov, mad.lo.u32 for an index in a register.
+Address element_address(const Shared& s, const Operand& index) {
+  if (s.shape.size() != 1)
+    s.builder->refuse(Code::operator_type,
+                      cat("an element by one index needs shared memory of one dimension, not ", s.shape.size()));
+  if (element_bits(s.type) % 8 != 0)
+    s.builder->refuse(Code::operator_type, cat("elements of ", isa::info(s.type).name, " have no address"));
+  if (index.is_integer()) return s[index.ir.value].address();
+  if (integer_bits(index.type) != 32)
+    s.builder->refuse(Code::bad_operand, "an index is an integer or a 32-bit register");
+  return s[Reg{index.builder, index.ir.id, index.type, index.ir.kind == ir::Operand::Kind::special}].address();
+}
+
+}  // namespace
+
+Reg Shared::load(const Operand& index) const { return author::load(*builder, type, element_address(*this, index)); }
+
+void Shared::store(const Operand& index, const Operand& value) const {
+  const bool number = value.literal != Operand::Literal::none && has_no_literals(type);
+  const Operand stored = number ? Operand(builder->scalar(type, real_of(value))) : value;
+  const Address address = element_address(*this, index);
+  builder->emit(isa::resolve(cat("st.shared.", memory_type(type))), std::array{Operand(address), stored});
+}
+
 Reg Shared::load(const Operand& row, const Operand& column) const {
   const Reg address = element_address(*this, row, column);
   const Reg made = builder->scalar(type);

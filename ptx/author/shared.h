@@ -32,7 +32,9 @@ struct Shared {
   Shared operator[](std::int64_t stage) const;
   Shared operator[](const Reg& stage) const;  // mov, mad.lo.u32 at once
   Address address() const;
-  Reg load(const Operand& row, const Operand& column) const;  // two-dimensional; forms the address and loads
+  Reg load(const Operand& index) const;  // one-dimensional; forms the address and loads
+  void store(const Operand& index, const Operand& value) const;
+  Reg load(const Operand& row, const Operand& column) const;  // two-dimensional
   void store(const Operand& row, const Operand& column, const Reg& value) const;
 };
 

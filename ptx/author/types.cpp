@@ -29,4 +29,14 @@ int integer_bits(isa::Type type) {
   return integer && (info.bits == 32 || info.bits == 64) ? info.bits : 0;
 }
 
+bool has_no_literals(isa::Type type) {
+  using enum isa::Type;
+  return type == f16 || type == bf16 || type == f16x2 || type == bf16x2 || type == f32x2;
+}
+
+Operand real_of(const Operand& literal) {
+  if (literal.literal != Operand::Literal::integer) return literal;
+  return Operand(literal.ir.wide ? static_cast<double>(literal.ir.bits) : static_cast<double>(literal.ir.value));
+}
+
 }  // namespace ptx::author

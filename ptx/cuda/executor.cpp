@@ -303,6 +303,16 @@ Expected<Done> order(int device, void* before, void* stream) {
   return opened->check(result, "cuStreamWaitEvent");
 }
 
+Expected<Done> fetch(int device, void* to, const void* from, std::size_t bytes, void* stream) {
+  const auto runs = executor(device);
+  if (!runs) return runs.why();
+  const auto& opened = driver();
+  const Current current(opened.value(), static_cast<DriverExecutor*>(*runs)->context());
+  const CUresult result = opened->cuMemcpyDtoHAsync(to, from, bytes, static_cast<CUstream>(stream));
+  if (auto done = opened->check(result, "cuMemcpyDtoHAsync"); !done) return done;
+  return opened->check(opened->cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize");
+}
+
 int device_count() {
   const auto& opened = driver();
   int count = 0;

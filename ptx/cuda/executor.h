@@ -33,6 +33,9 @@ int device_of(const void* memory);
 // What is launched on `stream` from now on waits for what is on `before` now. Both are streams of this device.
 Expected<Done> order(int device, void* before, void* stream);
 
+// Copies from the memory of the device to that of the host, behind what is on the stream, and waits for it.
+Expected<Done> fetch(int device, void* to, const void* from, std::size_t bytes, void* stream);
+
 int device_count();  // that the driver shows; 0 without a driver
 
 struct DeviceFacts {

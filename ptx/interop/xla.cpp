@@ -6,9 +6,11 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "ptx/base/text.h"
+#include "ptx/cuda/executor.h"
 #include "ptx/interop/detail/call.h"
 #include "ptx/interop/plan.h"
 #include "ptx/launch/serial.h"
@@ -17,6 +19,7 @@ namespace ptx::interop::xla {
 namespace {
 
 constexpr std::size_t max_inputs = 32;
+constexpr std::size_t max_scalars = 64;
 constexpr std::size_t max_devices = 64;  // of one process: the CPU, then GPUs
 enum class Platform { cpu, cuda };
 
@@ -151,7 +154,7 @@ std::optional<std::vector<T>> numbers(const Attributes& all, std::string_view na
   return list;
 }
 
-Expected<std::unique_ptr<Site>> read(const Attributes& attributes) {
+Expected<std::unique_ptr<Site>> read(const Attributes& attributes, bool values) {
   const auto record = text(attributes, "record"), ptx = text(attributes, "ptx");
   auto scalars = numbers<std::uint64_t>(attributes, "scalars");
   auto in_place = numbers<std::uint8_t>(attributes, "in_place");
@@ -160,7 +163,8 @@ Expected<std::unique_ptr<Site>> read(const Attributes& attributes) {
                       "a call of pyptx_launch has the attributes record, ptx, scalars and in_place");
   auto found = kernel(*record, *ptx);
   if (!found) return found.why();
-  if (scalars->size() != (*found)->record().scalars.size())
+  const std::size_t count = (*found)->record().scalars.size();
+  if (scalars->size() != (values ? 0 : count) || (values && count > max_scalars))
     return Diagnostic(Code::bad_record, Place{}, "a call of pyptx_launch has other scalars than its record");
   return std::make_unique<Site>(Site{std::move(found).value(), *std::move(scalars), *std::move(in_place)});
 }
@@ -188,21 +192,22 @@ Error* site_type(const Api* api, TypeId*& type) {
 }
 
 // True if XLA only asked for the handler's metadata, which this has given.
+template <bool values>
 bool answered(CallFrame* frame) {
   if (frame->extensions == nullptr || frame->extensions->type != ExtensionType::metadata) return false;
   Metadata& metadata = *reinterpret_cast<MetadataExtension*>(frame->extensions)->metadata;
   metadata.version = {sizeof(ApiVersion), nullptr, api_major, api_minor};
-  metadata.traits = command_buffer_compatible;
+  metadata.traits = values ? 0 : command_buffer_compatible;
   if (metadata.struct_size >= sizeof(Metadata)) metadata.state = {0};
   return true;
 }
 
-template <Platform platform>
+template <Platform platform, bool values>
 Error* instantiate(CallFrame* frame) {
-  if (answered(frame)) return nullptr;
+  if (answered<values>(frame)) return nullptr;
   auto args = arguments<StateSet>();
   if (Error* error = site_type<platform>(frame->api, args.type)) return error;
-  auto site = read(frame->attributes);
+  auto site = read(frame->attributes, values);
   if (!site) return fail(frame->api, site.why());
   args.context = frame->context;
   args.stage = Stage::instantiate;
@@ -230,9 +235,9 @@ Error* find(CallFrame* frame, const Site*& site, DLDevice& device) {
   return nullptr;
 }
 
-template <Platform platform>
+template <Platform platform, bool values>
 Error* initialize(CallFrame* frame) {
-  if (answered(frame)) return nullptr;
+  if (answered<values>(frame)) return nullptr;
   const Site* site = nullptr;
   DLDevice device;
   if (Error* error = find<platform>(frame, site, device)) return error;
@@ -289,17 +294,19 @@ void turn(DLTensor& tensor, std::int64_t* strides) {
   tensor.strides = strides;
 }
 
-// Empty, or what is wrong. An input that the kernel writes must lie where its result does.
-std::string collect(const CallFrame& frame, const Site& site, const Plan& plan, DLDevice device, Tensors& tensors) {
+// Empty, or what is wrong. An input that the kernel writes must lie where its result does. `first`: argument that is
+// the first input.
+std::string collect(const CallFrame& frame, const Site& site, const Plan& plan, DLDevice device, std::int64_t first,
+                    Tensors& tensors) {
   const launch::Record& record = plan.record();
   const auto inputs = static_cast<std::int64_t>(plan.inputs()), outputs = static_cast<std::int64_t>(plan.outputs());
   const auto results = outputs + static_cast<std::int64_t>(site.in_place.size());
-  if (frame.arguments.size != inputs || frame.results.size != results || plan.inputs() > max_inputs)
+  if (frame.arguments.size != first + inputs || frame.results.size != results || plan.inputs() > max_inputs)
     return cat(record.entry, ": the program passes ", frame.arguments.size, " arguments and takes ", frame.results.size,
                " results of a kernel with ", inputs, " and ", results);
   for (std::int64_t i = 0; i < inputs + outputs; ++i) {
     const auto index = static_cast<std::size_t>(i);
-    const bool seen = i < inputs ? view(frame.arguments, i, device, tensors[index])
+    const bool seen = i < inputs ? view(frame.arguments, first + i, device, tensors[index])
                                  : view(frame.results, i - inputs, device, tensors[index]);
     const launch::TensorArgument& argument = record.tensors[index];
     if (!seen) return cat(record.entry, ": argument `", argument.name, "` is of a type that no kernel takes");
@@ -315,16 +322,30 @@ std::string collect(const CallFrame& frame, const Site& site, const Plan& plan, 
   return {};
 }
 
-template <Platform platform>
+// The bits of the scalars, which are the first argument.
+Expected<Done> fetch(const CallFrame& frame, const launch::Record& record, DLDevice device, void* stream,
+                     std::uint64_t* bits) {
+  DLTensor given;
+  const std::size_t words = 2 * record.scalars.size();
+  const bool fits = frame.arguments.size > 0 && view(frame.arguments, 0, device, given) && given.ndim == 1 &&
+                    given.dtype.bits == 32 && given.shape[0] == static_cast<std::int64_t>(words);
+  if (!fits)
+    return Diagnostic(Code::bad_record, Place{}, cat(record.entry, ": the program passes no scalars of the kernel"));
+  if (device.type == DeviceType::cuda) return cuda::fetch(device.id, bits, given.data, 4 * words, stream);
+  std::memcpy(bits, given.data, 4 * words);
+  return Done{};
+}
+
+template <Platform platform, bool values>
 Error* execute(CallFrame* frame) {
-  if (answered(frame)) return nullptr;
+  if (answered<values>(frame)) return nullptr;
   const Site* site = nullptr;
   DLDevice device;
   if (Error* error = find<platform>(frame, site, device)) return error;
   const auto plan = site->kernel->plan(device);
   if (!plan) return fail(frame->api, site->kernel->record(), plan.why());
   Tensors tensors;
-  if (const std::string why = collect(*frame, *site, **plan, device, tensors); !why.empty())
+  if (const std::string why = collect(*frame, *site, **plan, device, values, tensors); !why.empty())
     return fail(frame->api, ErrorCode::invalid_argument, why);
   Framework framework;
   framework.outputs = {tensors.all() + (*plan)->inputs(), (*plan)->outputs()};
@@ -335,18 +356,26 @@ Error* execute(CallFrame* frame) {
     if (Error* error = frame->api->stream_get(&args)) return error;
     framework.stream = args.stream;
   }
-  const auto done = (*plan)->call({tensors.all(), (*plan)->inputs()}, site->scalars, framework);
+  std::span<const std::uint64_t> scalars = site->scalars;
+  std::uint64_t bits[values ? max_scalars : 1];
+  if constexpr (values) {
+    const launch::Record& record = (*plan)->record();
+    if (const auto got = fetch(*frame, record, device, framework.stream, bits); !got)
+      return fail(frame->api, record, got.why());
+    scalars = {bits, record.scalars.size()};
+  }
+  const auto done = (*plan)->call({tensors.all(), (*plan)->inputs()}, scalars, framework);
   return done ? nullptr : fail(frame->api, (*plan)->record(), done.why());
 }
 
-template <Platform platform>
-constexpr Handlers of = {instantiate<platform>, initialize<platform>, execute<platform>};
+template <Platform platform, bool values>
+constexpr Handlers of = {instantiate<platform, values>, initialize<platform, values>, execute<platform, values>};
 
 }  // namespace
 
-Handlers handlers(std::string_view platform) {
-  if (platform == "cpu") return of<Platform::cpu>;
-  if (platform == "CUDA") return of<Platform::cuda>;
+Handlers handlers(std::string_view platform, bool values) {
+  if (platform == "cpu") return values ? of<Platform::cpu, true> : of<Platform::cpu, false>;
+  if (platform == "CUDA") return values ? of<Platform::cuda, true> : of<Platform::cuda, false>;
   return {};
 }
 

@@ -16,13 +16,18 @@
 
 namespace ptx::interop::xla {
 
+//
+// The call "pyptx_launch_values" is the same but for its first argument: the bits of the scalars, 32-bit words, low
+// ones first, and the attribute `scalars` is empty. Another value is then no other program. On a GPU the call waits for
+// them, as a launch takes parameters from the host; so XLA does not put it into a graph.
 struct Handlers {
   Handler* instantiate;
   Handler* initialize;
   Handler* execute;
 };
 
-// Of a platform as jax names them: "cpu" (the simulator) or "CUDA". Null pointers for any other.
-Handlers handlers(std::string_view platform);
+// Of a platform as jax names them: "cpu" (the simulator) or "CUDA". Null pointers for any other. `values`: of
+// pyptx_launch_values.
+Handlers handlers(std::string_view platform, bool values = false);
 
 }  // namespace ptx::interop::xla

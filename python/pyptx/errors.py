@@ -26,6 +26,9 @@ class PtxError(Exception):
         super().__init__(message)
         self.diagnostics = list(diagnostics)
 
+    def __reduce__(self):  # an error of another process arrives with its diagnostics
+        return type(self), (*self.args, self.diagnostics)
+
 
 class ParseError(PtxError, ValueError):
     """PTX text that cannot be read, or that is not legal."""

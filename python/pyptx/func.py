@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, overload
 
-from pyptx import _core
+from pyptx import _blocks, _core
 from pyptx._frozen import frozen
 from pyptx._trace import get_ctx
 from pyptx.errors import AuthoringTypeError
@@ -193,6 +193,7 @@ class Function(Generic[R]):
         return handle
 
     def _write(self, trace, handle, template):
+        _blocks.check(self._fn)
         body = trace.begin_function(handle)
         with body:
             result = self._fn(*_core.take_arguments(), **template)

@@ -34,8 +34,9 @@ class Kernel(Traced, _core.Launcher):
         options = options or Options()
         self._fn, self.options = fn, options
         self.signature = Signature(fn, options)
-        self._kept: Any = Kept(fn, options, self.signature)
+        self._kept: Any = Kept(fn, options, self.signature, self._watched)
         self._module: Any = None  # that of `ptx.module`, whose text is this kernel's
+        self._reads: Any = None
         self._jax_sites: dict[Any, Any] = {}  # by what a call with JAX values looks like
         known, tensors = self.signature.known, self.signature.tensors
         mutated = [tensors.index(name) for name in options.mutates]
@@ -194,6 +195,15 @@ class Kernel(Traced, _core.Launcher):
         """
         return self.specialise(**kwargs).report()
 
+    def _watched(self):
+        """What the body and the functions of grid, block and cluster read beside their arguments, a `Reads`."""
+        if self._reads is None:
+            from pyptx.reads import Reads  # not by `import pyptx`: it needs time
+
+            asked = (self.options.grid, self.options.block, self.options.cluster)
+            self._reads = Reads(self, self._fn, *filter(callable, asked))
+        return self._reads
+
     # A call is `Launcher.__call__`, in C++. It comes here with arguments that it has not seen.
     def _slow_call(self, arrays, kwargs, out=None, stream=None):
         if kwargs and (names := self.signature.named_tensors(len(arrays), kwargs)):
@@ -211,6 +221,21 @@ class Kernel(Traced, _core.Launcher):
 
         return call(self, arrays, kwargs, out, stream)
 
+    # A kernel does not change, so a copy is the kernel. In another process it is what its definition makes there.
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        from pyptx import _portable
+
+        if _portable.is_named(self):
+            return self.__qualname__
+        told = {name: getattr(self.options, name) for name in Options.names()}
+        return _restored, (_portable.dumps(f"kernel {self.__name__}", (self._fn, told)),)
+
     def _identity(self):
         """All that decides what a call does, for `identity.fingerprint`."""
         tiles = [repr(tile) for tile in self.in_specs + self.out_specs]
@@ -220,6 +245,14 @@ class Kernel(Traced, _core.Launcher):
 
 
 _core.show_call(Kernel, Kernel._traced_call)
+
+
+def _restored(definition: bytes) -> Kernel:
+    import pickle
+
+    function, told = pickle.loads(definition)
+    return Kernel(function, Options(**told))
+
 
 P = ParamSpec("P")
 

@@ -98,7 +98,9 @@ class Module:
                 template = signature.template_of(item.given)
                 directives = directives_of(options, signature, template, item.given.sizes)
                 trace = whole.kernel(signature.entry, options.extern_smem, options.smem, directives)
+                item.kernel._watched().verify()
                 read = write_body(trace, item.kernel._fn, options, signature, template, item.given.sizes)
+                item.kernel._watched().settle()
                 built.append(trace.finish())
                 kernels.append((options, signature, template, read))
                 continue
@@ -132,6 +134,7 @@ class _Member:
 
     def find(self, given: Arguments) -> Specialisation:
         """The specialisation, if it is for these arguments."""
+        self.kernel._watched().verify()
         made = self.module._written()[1 + self.index]
         asked, sizes = given.template, given.sizes
         wrong = [

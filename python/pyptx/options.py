@@ -56,7 +56,7 @@ class Options:
     block: int | Sequence[int] | Callable[..., Any] = (1, 1, 1)
     cluster: int | Sequence[int] | Callable[..., Any] = (1, 1, 1)
     smem: int = 0
-    raw_params: Sequence[tuple[str, str]] | None = None
+    raw_params: Sequence[tuple[str | PtxType, str]] | None = None
     extern_smem: bool | str = False
     reqntid: Sequence[int] | bool | None = None
     raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None
@@ -127,10 +127,12 @@ class RawParam:
 
     @classmethod
     def read(cls, row) -> RawParam:
-        if not isinstance(row, (tuple, list)) or len(row) != 2 or not all(isinstance(part, str) for part in row):
-            hint = f'; a type is spelled, "{row[0].name}"' if _is_typed(row) else ""
-            raise TypeError(f'raw_params: an entry is a type and a name, ("u32", "n"), not {row!r}{hint}')
-        return cls(*row)
+        parts = tuple(row) if isinstance(row, (tuple, list)) else ()
+        if len(parts) == 2 and isinstance(parts[0], PtxType):
+            parts = parts[0].name, parts[1]
+        if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+            raise TypeError(f'raw_params: an entry is a type and a name, ("u32", "n"), not {row!r}')
+        return cls(*parts)
 
     def __init__(self, spelled: str, name: str):
         base, *rest = spelled.removeprefix(".").split(".")
@@ -187,7 +189,3 @@ def _tiles(specs, name: str) -> tuple[Tile, ...]:
 def _directives(reqntid, raw_directives) -> tuple[str, ...]:
     rows = [("reqntid", reqntid)] if reqntid is not None and not raw_directives else raw_directives or ()
     return tuple(f".{name} {', '.join(str(value) for value in values)}".rstrip() for name, values in rows)
-
-
-def _is_typed(row) -> bool:
-    return isinstance(row, (tuple, list)) and bool(row) and isinstance(row[0], PtxType)

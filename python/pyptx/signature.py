@@ -57,6 +57,12 @@ class Signature:
         return self.tensors[: len(self.inputs)]
 
     def _read(self, function: Callable):
+        scope, _, _ = getattr(function, "__qualname__", "").rpartition(".")
+        first = next(iter(inspect.signature(function).parameters), "")
+        if first in ("self", "cls") and scope and not scope.endswith("<locals>"):
+            raise TypeError(
+                f"{self.name} is a method: a kernel has no `{first}`. Decorate a function, and call it from the method"
+            )
         for parameter in inspect.signature(function).parameters.values():
             if parameter.kind is parameter.KEYWORD_ONLY:
                 missing = parameter.default is parameter.empty
@@ -74,7 +80,10 @@ class Signature:
                 raise ValueError(f"mutates of kernel {self.name}: {name!r} is none of its inputs {self.input_names}")
         for raw in self.raw:
             if raw.name in self.tensors and self.tiles:
-                raise ValueError(f"raw_params of kernel {self.name}: {raw.name!r} is the name of a tensor already")
+                raise ValueError(
+                    f"raw_params of kernel {self.name}: {raw.name!r} is the name of a tensor already; a scalar is no parameter "
+                    f'of the function, its body reads it: ptx.param({raw.type.name}, "{raw.name}")'
+                )
         batch = options.batch
         if batch is None or batch in GRID_AXES:
             return

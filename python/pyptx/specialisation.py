@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyptx import _core
+from pyptx import _blocks, _core
 from pyptx._frozen import frozen
 from pyptx.options import Options
 from pyptx.signature import Arguments, Signature
@@ -117,6 +117,7 @@ def write_body(trace, function, options: Options, signature: Signature, template
     for raw in signature.raw:
         trace.add_raw(raw.spelled, raw.name)
     sizes = Sizes(signature.name, known)
+    _blocks.check(function)
     with trace:
         function(*(sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors), **template)
     for each in (signature.block, signature.cluster):
@@ -135,8 +136,9 @@ def warn_of(module) -> None:
 class Kept:
     """Those of one kernel that are kept, by template values and by the sizes that each read."""
 
-    def __init__(self, function, options: Options, signature: Signature):
+    def __init__(self, function, options: Options, signature: Signature, reads: Callable[[], Any]):
         self._function, self._options, self._signature = function, options, signature
+        self._reads = reads
         self._kept: OrderedDict[Any, Specialisation] = OrderedDict()
         self._asked: dict[Any, list[tuple[str, ...]]] = {}  # by template values: which sizes the bodies read
         self._lock = threading.Lock()
@@ -147,6 +149,8 @@ class Kept:
     def find(self, given: Arguments) -> Specialisation:
         """The kept one that these arguments choose, or a new one."""
         template = self._signature.template_of(given)
+        reads = self._reads()
+        reads.verify()
         values = tuple((name, frozen(value)) for name, value in template.items())
         with self._lock:
             # A body that met the same template values and the same sizes wherever it asked for one would ask for the same
@@ -158,6 +162,7 @@ class Kept:
                     self._kept.move_to_end(key)
                     return found
         made = self._trace(template, given.sizes)  # unlocked: the body is the author's code and may take long
+        reads.settle()
         names = tuple(made.sizes)
         with self._lock:
             asked = self._asked.setdefault(values, [])

@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "ptx/author/expression.h"
 #include "ptx/isa/spelling.h"
 #include "python/src/trace.h"
 
@@ -23,6 +24,8 @@ Block if_block(nb::object predicate) {
   return {[predicate](author::Builder& builder) {
             if (const auto* negated = as_not(predicate))
               author::begin_if(builder, *negated);
+            else if (const auto* pair = as_pair(predicate))
+              author::begin_if(builder, author::either(*pair));
             else
               author::begin_if(builder, reg_argument(predicate, "the condition of ptx.if_"));
           },

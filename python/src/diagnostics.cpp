@@ -1,5 +1,6 @@
 // Diagnostics as Python values, and the exceptions of pyptx.errors that carry them.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "ptx/base/text.h"
@@ -58,6 +59,27 @@ void raise(Phase phase, const Diagnostics& why) {
   throw nb::python_error();
 }
 
+namespace {
+
+// Errors cross processes, and take their diagnostics along.
+using State =
+    std::tuple<int, std::string, std::uint32_t, std::uint32_t, std::string, std::vector<std::string>, int, std::string>;
+
+nb::tuple state_of(const Diagnostic& d) {
+  return nb::make_tuple(static_cast<int>(d.code), readable(d.place.file.view()), d.place.line, d.place.column,
+                        readable(d.message), readable(d.notes), d.operand, d.section);
+}
+
+void restore(Diagnostic& made, const State& state) {
+  const auto& [code, file, line, column, message, notes, operand, section] = state;
+  new (&made) Diagnostic(static_cast<Code>(code), Place{Name(file), line, column}, message);
+  made.notes = notes;
+  made.operand = operand;
+  made.section = section;
+}
+
+}  // namespace
+
 void init_diagnostics(nb::module_& m) {
   m.def("diagnostic_codes", [] {
     nb::list rows;  // (number, name, severity, summary), for reports that list what they may say
@@ -77,6 +99,14 @@ void init_diagnostics(nb::module_& m) {
       .def_prop_ro("notes", [](const Diagnostic& d) { return readable(d.notes); })
       .def_ro("operand", &Diagnostic::operand)
       .def_ro("section", &Diagnostic::section)
+      .def(
+          "__init__",
+          [](Diagnostic* made, int code, const std::string& file, std::uint32_t line, const std::string& message) {
+            new (made) Diagnostic(static_cast<Code>(code), Place{Name(file), line, 0}, message);
+          },
+          nb::arg("code"), nb::arg("file"), nb::arg("line"), nb::arg("message"))
+      .def("__getstate__", state_of)
+      .def("__setstate__", restore)
       .def("__str__", [](const Diagnostic& d) { return readable(to_string(d)); })
       .def("__repr__", [](const Diagnostic& d) { return readable("<Diagnostic " + to_string(d) + ">"); });
 }

@@ -9,8 +9,8 @@ namespace ptx::python {
 void init_jax(nb::module_& m) {
   m.def(
       "xla_handlers",
-      [](const std::string& platform) {
-        const interop::xla::Handlers handlers = interop::xla::handlers(platform);
+      [](const std::string& platform, bool values) {
+        const interop::xla::Handlers handlers = interop::xla::handlers(platform, values);
         nb::dict stages;
         const auto add = [&](const char* stage, interop::xla::Handler* handler) {
           if (handler != nullptr) stages[stage] = nb::capsule(reinterpret_cast<void*>(handler));
@@ -20,7 +20,8 @@ void init_jax(nb::module_& m) {
         add("execute", handlers.execute);
         return stages;
       },
-      nb::arg("platform"), "Stage -> handler of the typed FFI call pyptx_launch, for \"cpu\" or \"CUDA\"");
+      nb::arg("platform"), nb::arg("values") = false,
+      "Stage -> handler of the typed FFI call pyptx_launch, or pyptx_launch_values, for \"cpu\" or \"CUDA\"");
 }
 
 }  // namespace ptx::python

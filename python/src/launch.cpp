@@ -230,11 +230,28 @@ class EntryRef {
   Entry* entry_ = nullptr;
 };
 
+// A value that a body read: where it lies, and what it was. What lies there now is compared by identity.
+struct Read {
+  nb::object holder, key, value;
+
+  bool unchanged() const {
+    if (PyDict_Check(holder.ptr())) return PyDict_GetItemWithError(holder.ptr(), key.ptr()) == value.ptr();
+    PyObject* const now = PyObject_GetAttr(holder.ptr(), key.ptr());
+    if (now == nullptr) PyErr_Clear();
+    Py_XDECREF(now);
+    return now == value.ptr();
+  }
+};
+
+using Reads = std::vector<Read>;  // a call keeps its own: attributes may run any Python
+
 struct Known {
   std::unordered_map<std::uint64_t, std::vector<EntryRef>> entries;  // by hash of the inputs
   std::size_t count = 0;
   EntryRef last;                           // that a call found
   std::vector<Py_ssize_t> mutated;         // indices of the inputs that the kernel writes
+  std::shared_ptr<const Reads> reads;      // what its body read elsewhere, as it was then; null: nothing
+  nb::object verify;                       // asked at each call where that does not suffice
   bool has_out = true, has_stream = true;  // `out=` and `stream=` are not the kernel's own names
 };
 
@@ -318,6 +335,21 @@ bool matches(const Entry& entry, const Arguments& arguments, PyObject** values) 
   return true;
 }
 
+// Whether the body would read what it read before.
+bool unchanged(const Known& known) {
+  const std::shared_ptr<const Reads> reads = known.reads;
+  if (reads == nullptr) return true;
+  const nb::object verify = known.verify;
+  for (const Read& read : *reads)
+    if (!read.unchanged()) return false;
+  if (!verify.is_valid()) return true;
+  PyObject* const answer = PyObject_CallNoArgs(verify.ptr());
+  const bool same = answer == Py_True;
+  if (answer == nullptr) PyErr_Clear();
+  Py_XDECREF(answer);
+  return same;
+}
+
 constexpr std::size_t most_scalars = 64;
 
 // Packs the scalars that are given; `bits` holds the known ones already.
@@ -366,7 +398,7 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits, bo
 
 [[gnu::hot]] PyObject* call(PyObject* self, Arguments& arguments) {
   Known& known = *cast(self)->known;
-  if (known.count == 0) return slow_call(self, arguments);
+  if (known.count == 0 || !unchanged(known)) return slow_call(self, arguments);  // which says what has changed
   Inputs inputs;
   PyObject* const* const args = arguments.positional;
   if (!inputs.read(args, static_cast<std::size_t>(arguments.count))) {
@@ -437,6 +469,12 @@ PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<PyObject*>(Py_TYPE(self)));
   if (cast(self)->known == nullptr) return 0;
+  Py_VISIT(cast(self)->known->verify.ptr());
+  if (cast(self)->known->reads != nullptr)
+    for (const Read& read : *cast(self)->known->reads) {
+      Py_VISIT(read.holder.ptr());
+      Py_VISIT(read.value.ptr());
+    }
   for (const auto& [hash, entries] : cast(self)->known->entries)
     for (const EntryRef& entry : entries) {
       Py_VISIT(entry->plan_object.ptr());
@@ -532,6 +570,17 @@ void declare(nb::handle launcher, bool out, bool stream, std::vector<Py_ssize_t>
   known.has_out = out, known.has_stream = stream, known.mutated = std::move(mutated);
 }
 
+// What the body of a kernel read outside of it, (holder, key, value) each: a call is refused once one of them is
+// another object. `verify`: called at each call, true where all is as it was; None where the rows say it all.
+void watch(nb::handle launcher, nb::list reads, nb::object verify) {
+  Reads made;
+  for (nb::handle read : reads) made.push_back({nb::borrow(read[0]), nb::borrow(read[1]), nb::borrow(read[2])});
+  Known& known = *cast(launcher.ptr())->known;
+  const bool any = !made.empty() || !verify.is_none();
+  known.reads = any ? std::make_shared<const Reads>(std::move(made)) : nullptr;
+  known.verify = verify.is_none() ? nb::object() : std::move(verify);
+}
+
 DLDevice device_of(std::tuple<int, int> device) {
   return {static_cast<DeviceType>(std::get<0>(device)), std::get<1>(device)};
 }
@@ -608,6 +657,7 @@ void init_launch(nb::module_& m) {
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
         nb::arg("scalars"), nb::arg("makers"));
   m.def("declare_launcher", &declare, nb::arg("launcher"), nb::arg("out"), nb::arg("stream"), nb::arg("mutated"));
+  m.def("watch", &watch, nb::arg("launcher"), nb::arg("reads"), nb::arg("verify").none());
   m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
   m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));
   m.def("describe", &describe, nb::arg("array").none());

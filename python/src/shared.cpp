@@ -36,14 +36,23 @@ SharedAlloc kept(author::Shared shared) { return {std::move(shared), nb::borrow(
 
 bool is_pair(nb::handle key) { return PyTuple_Check(key.ptr()) && PyTuple_Size(key.ptr()) == 2; }
 
+// The key of an element of one dimension: `array[i]` in a register, `array[i,]`; null for any other. A number alone is
+// a stage, as in 0.1.1, and the stage of one dimension is the element's address.
+nb::handle element_key(const SharedAlloc& alloc, nb::handle key) {
+  if (PyTuple_Check(key.ptr())) return PyTuple_Size(key.ptr()) == 1 ? PyTuple_GetItem(key.ptr(), 0) : nb::handle();
+  return as_reg(key) && alloc.shared.shape.size() == 1 ? key : nb::handle();
+}
+
 void need_matrix(const SharedAlloc& alloc, nb::handle key) {
   if (!is_pair(key))
-    throw nb::type_error(cat("shared memory is indexed by a stage or by (row, column), not ", shown(key)).c_str());
+    throw nb::type_error(
+        cat("shared memory is indexed by a stage, by [i,] or by [row, column], not ", shown(key)).c_str());
   if (alloc.shared.shape.size() != 2) throw nb::type_error("[row, column] needs a two-dimensional allocation");
 }
 
 nb::object get_item(const SharedAlloc& alloc, nb::handle key) {
   author::Builder& builder = active();
+  if (const nb::handle index = element_key(alloc, key)) return make(alloc.shared.load(operand(index, builder)));
   if (PyTuple_Check(key.ptr())) {
     need_matrix(alloc, key);
     return make(alloc.shared.load(operand(key[0], builder), operand(key[1], builder)));
@@ -62,6 +71,9 @@ nb::object get_item(const SharedAlloc& alloc, nb::handle key) {
 
 void set_item(const SharedAlloc& alloc, nb::handle key, nb::handle value) {
   author::Builder& builder = active();
+  nb::handle index = element_key(alloc, key);
+  if (!index && !PyTuple_Check(key.ptr()) && alloc.shared.shape.size() == 1) index = key;
+  if (index) return alloc.shared.store(operand(index, builder), operand(value, builder));
   need_matrix(alloc, key);
   alloc.shared.store(operand(key[0], builder), operand(key[1], builder), reg_argument(value, "a stored value"));
 }

@@ -10,6 +10,7 @@
 #include <array>
 #include <optional>
 
+#include "ptx/author/expression.h"
 #include "ptx/author/kernel.h"
 #include "python/src/built.h"
 
@@ -242,6 +243,7 @@ ir::Guard guard(nb::handle predicate, author::Builder& builder) {
   if (predicate.is_none()) return {};
   if (const auto* reg = as_reg(predicate)) return builder.guard(mine(*reg, builder));
   if (const auto* negated = as_not(predicate)) return mine(negated->reg, builder), builder.guard(*negated);
+  if (const auto* pair = as_pair(predicate)) return mine(pair->left, builder), builder.guard(author::either(*pair));
   throw nb::type_error(cat("pred= is a predicate register or ~register, not ", shown(predicate)).c_str());
 }
 

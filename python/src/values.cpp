@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "ptx/author/expression.h"
+#include "python/src/shared.h"
 #include "python/src/trace.h"
 
 namespace ptx::python {
@@ -52,6 +53,9 @@ PyObject* text(std::string_view view) {
   return PyUnicode_FromStringAndSize(view.data(), static_cast<Py_ssize_t>(view.size()));
 }
 
+// p|q and !p, which are values among predicates.
+bool predicate_like(PyObject* value) { return unbox<author::Not>(value) || unbox<author::Pair>(value); }
+
 bool number_like(PyObject* value) {
   return unbox<author::Reg>(value) || PyLong_Check(value) || PyFloat_Check(value) || PyIndex_Check(value) ||
          PyObject_HasAttrString(value, "__float__");
@@ -61,8 +65,20 @@ bool number_like(PyObject* value) {
 
 using Binary = author::Reg (*)(const author::Operand&, const author::Operand&);
 
+// What an operator cannot take is Python's to refuse, but for an element of shared memory that was meant to be loaded.
+PyObject* not_a_number(PyObject* value) {
+  return caught(
+      [&]() -> PyObject* {
+        if (const author::Shared* shared = as_shared(value))
+          active().refuse(Code::operator_type, cat(shared->name(), "[i] by a number is an address, as in 0.1.1; ",
+                                                   shared->name(), "[i,] loads the element"));
+        Py_RETURN_NOTIMPLEMENTED;
+      },
+      nullptr);
+}
+
 PyObject* binary(PyObject* a, PyObject* b, Binary operation) {
-  if (!number_like(a) || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
+  if (!number_like(a) || !number_like(b)) return not_a_number(number_like(a) ? b : a);
   return caught(
       [&] {
         author::Builder& builder = active();
@@ -86,7 +102,7 @@ PyObject* shift(PyObject* a, PyObject* b, Shift operation) {
 
 template <char op>
 PyObject* in_place(PyObject* a, PyObject* b) {
-  if (!number_like(b)) Py_RETURN_NOTIMPLEMENTED;
+  if (!number_like(b) && !predicate_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
         author::Builder& builder = active();
@@ -97,17 +113,44 @@ PyObject* in_place(PyObject* a, PyObject* b) {
       nullptr);
 }
 
+// & and ^ of predicates, either of which may be !p or p|q.
+PyObject* logic(PyObject* a, PyObject* b, Binary operation) {
+  if (!number_like(a) && !predicate_like(a)) Py_RETURN_NOTIMPLEMENTED;
+  if (!number_like(b) && !predicate_like(b)) Py_RETURN_NOTIMPLEMENTED;
+  return caught(
+      [&] {
+        author::Builder& builder = active();
+        return box(operation(operand(a, builder), operand(b, builder)));
+      },
+      nullptr);
+}
+
+PyObject* divide(PyObject* a, PyObject* b, const char* op) {
+  const auto* left = unbox<author::Reg>(a);
+  const author::Reg& reg = left ? *left : self_of<author::Reg>(b);
+  return caught(
+      [&]() -> PyObject* {
+        active();
+        author::refuse_division(reg, op);
+      },
+      nullptr);
+}
+PyObject* true_divide(PyObject* a, PyObject* b) { return divide(a, b, "/"); }
+PyObject* floor_divide(PyObject* a, PyObject* b) { return divide(a, b, "//"); }
+PyObject* remainder(PyObject* a, PyObject* b) { return divide(a, b, "%"); }
+
 PyObject* add(PyObject* a, PyObject* b) { return binary(a, b, author::add); }
 PyObject* subtract(PyObject* a, PyObject* b) { return binary(a, b, author::sub); }
 PyObject* multiply(PyObject* a, PyObject* b) { return binary(a, b, author::mul); }
-PyObject* bit_and(PyObject* a, PyObject* b) { return binary(a, b, author::and_); }
-PyObject* bit_xor(PyObject* a, PyObject* b) { return binary(a, b, author::xor_); }
+PyObject* bit_and(PyObject* a, PyObject* b) { return logic(a, b, author::and_); }
+PyObject* bit_xor(PyObject* a, PyObject* b) { return logic(a, b, author::xor_); }
 PyObject* left_shift(PyObject* a, PyObject* b) { return shift(a, b, author::shl); }
 PyObject* right_shift(PyObject* a, PyObject* b) { return shift(a, b, author::shr); }
 
 bool is_predicate(const author::Reg* reg) { return reg && reg->type == isa::Type::pred; }
 
-// `p | q`, `d | p`, `[a, b] | p`, `p | "_"`: two destinations. Between integers it is the operator.
+// `p | q`, `d | p`, `[a, b] | p`, `p | "_"`: two destinations. Between integers it is the operator, and so it is where
+// p|q or !p is a value already.
 PyObject* bit_or(PyObject* a, PyObject* b) {
   const auto* left = unbox<author::Reg>(a);
   const auto* right = unbox<author::Reg>(b);
@@ -121,12 +164,7 @@ PyObject* bit_or(PyObject* a, PyObject* b) {
         },
         nullptr);
   }
-  return binary(a, b, author::or_);
-}
-
-PyObject* in_place_or(PyObject* a, PyObject* b) {
-  if (is_predicate(unbox<author::Reg>(a)) || is_predicate(unbox<author::Reg>(b))) return bit_or(a, b);
-  return in_place<'|'>(a, b);
+  return logic(a, b, author::or_);
 }
 
 PyObject* invert(PyObject* a) {
@@ -142,11 +180,14 @@ PyObject* negative(PyObject* a) {
 PyObject* compare(PyObject* a, PyObject* b, int operation) {
   using enum author::Compare;
   constexpr author::Compare operations[] = {lt, le, eq, ne, gt, ge};  // Py_LT, Py_LE, Py_EQ, Py_NE, Py_GT, Py_GE
-  if (!number_like(b)) Py_RETURN_NOTIMPLEMENTED;
+  if (!number_like(b) && !predicate_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
         author::Builder& builder = active();
-        return box(author::compare(operations[operation], operand(a, builder), operand(b, builder)));
+        const auto op = operations[operation];
+        if (author::has_halves(self_of<author::Reg>(a).type))
+          return box(author::compare_halves(op, operand(a, builder), operand(b, builder)));
+        return box(author::compare(op, operand(a, builder), operand(b, builder)));
       },
       nullptr);
 }
@@ -229,6 +270,12 @@ PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Reg>),
                            PTX_SLOT(Py_nb_add, add),
                            PTX_SLOT(Py_nb_subtract, subtract),
                            PTX_SLOT(Py_nb_multiply, multiply),
+                           PTX_SLOT(Py_nb_true_divide, true_divide),
+                           PTX_SLOT(Py_nb_floor_divide, floor_divide),
+                           PTX_SLOT(Py_nb_remainder, remainder),
+                           PTX_SLOT(Py_nb_inplace_true_divide, true_divide),
+                           PTX_SLOT(Py_nb_inplace_floor_divide, floor_divide),
+                           PTX_SLOT(Py_nb_inplace_remainder, remainder),
                            PTX_SLOT(Py_nb_lshift, left_shift),
                            PTX_SLOT(Py_nb_rshift, right_shift),
                            PTX_SLOT(Py_nb_and, bit_and),
@@ -242,7 +289,7 @@ PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Reg>),
                            PTX_SLOT(Py_nb_inplace_lshift, in_place<'<'>),
                            PTX_SLOT(Py_nb_inplace_rshift, in_place<'>'>),
                            PTX_SLOT(Py_nb_inplace_and, in_place<'&'>),
-                           PTX_SLOT(Py_nb_inplace_or, in_place_or),
+                           PTX_SLOT(Py_nb_inplace_or, in_place<'|'>),
                            PTX_SLOT(Py_nb_inplace_xor, in_place<'^'>),
                            {0, nullptr}};
 
@@ -357,6 +404,9 @@ int not_truth(PyObject* self) {
 PyGetSetDef not_fields[] = {{"reg", not_reg, nullptr, "The predicate that is negated.", nullptr}, {}};
 PyType_Slot not_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Not>),
                            PTX_SLOT(Py_tp_repr, not_repr),
+                           PTX_SLOT(Py_nb_and, bit_and),
+                           PTX_SLOT(Py_nb_or, bit_or),
+                           PTX_SLOT(Py_nb_xor, bit_xor),
                            PTX_SLOT(Py_nb_invert, not_invert),
                            PTX_SLOT(Py_nb_bool, not_truth),
                            {Py_tp_getset, not_fields},
@@ -381,7 +431,24 @@ PyObject* pair_right(PyObject* self, void*) {
 PyGetSetDef pair_fields[] = {{"left", pair_left, nullptr, "The first destination.", nullptr},
                              {"right", pair_right, nullptr, "The second destination.", nullptr},
                              {}};
-PyType_Slot pair_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Pair>), {Py_tp_getset, pair_fields}, {0, nullptr}};
+PyObject* pair_invert(PyObject* self) {
+  return caught([&] { return active(), box(author::Not{author::either(self_of<author::Pair>(self))}); }, nullptr);
+}
+Py_ssize_t pair_length(PyObject*) { return 2; }
+PyObject* pair_item(PyObject* self, Py_ssize_t i) {  // low, high = a < b
+  if (i == 0) return pair_left(self, nullptr);
+  if (i == 1) return pair_right(self, nullptr);
+  return PyErr_SetString(PyExc_IndexError, "two destinations are 0 and 1"), nullptr;
+}
+PyType_Slot pair_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Pair>),
+                            PTX_SLOT(Py_nb_and, bit_and),
+                            PTX_SLOT(Py_nb_or, bit_or),
+                            PTX_SLOT(Py_nb_xor, bit_xor),
+                            PTX_SLOT(Py_nb_invert, pair_invert),
+                            PTX_SLOT(Py_sq_length, pair_length),
+                            PTX_SLOT(Py_sq_item, pair_item),
+                            {Py_tp_getset, pair_fields},
+                            {0, nullptr}};
 
 PyObject* address_offset(PyObject* self, void*) { return PyLong_FromLongLong(self_of<author::Address>(self).offset); }
 PyObject* address_unified(PyObject* self, void*) {

@@ -86,6 +86,23 @@ def test_runtime_scalars():
         add(x, n=1 << 40)
 
 
+def test_another_scalar_is_no_other_program():
+    add = make_counter()
+    x = jnp.arange(32, dtype=jnp.int32)
+    add(x, n=0)
+    compiled = []
+    listen = lambda event, seconds, **_: compiled.append(event) if "compile" in event else None  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        for n in range(1, 20):
+            np.testing.assert_array_equal(add(x, n=n), x + n)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert compiled == [] and len(add._jax_sites) == 1
+    both = jax.vmap(lambda a: add(a, n=3))(jnp.stack([x, x]))  # a part of a program: the value is, too
+    np.testing.assert_array_equal(both, jnp.stack([x, x]) + 3)
+
+
 def test_an_input_that_the_kernel_writes_comes_back():
     step = make_step()
     x, g = values(64), values(64, seed=1)

@@ -436,8 +436,70 @@ TEST_CASE("names depend on the kernel alone") {
   CHECK(has(text([](Builder& b) { b.scalar(u32, "%r0"), b.scalar(u32, 1); }), "mov.u32 %r1, 1;"));
 }
 
+TEST_CASE("operators write the instruction of the type") {
+  const auto all = text([](Builder& b) {
+    const Reg x = b.scalar(f32), h = b.scalar(bf16x2), s = b.scalar(s16), p = b.scalar(pred), q = b.scalar(pred);
+    x * 0.5 + x;
+    1.0 - -x;
+    h += h;
+    h * 2;
+    s* s - 3;
+    s + b.scalar(s32, "w");
+    compare_halves(Compare::lt, h, h);
+    x < 1;
+    (p & !q) | q;
+    ~p;
+    const Shared a = shared(b, f32, {64});
+    const Reg i = b.scalar(u32, "i"), value = a.load(3);
+    a.store(i, value);
+    a.store(5, 1.5);
+  });
+  for (const char* line : {"mul.f32 %f1, %f0, 0f3F000000;",
+                           "add.f32 %f2, %f1, %f0;",
+                           "neg.f32 %f3, %f0;",
+                           "sub.f32 %f4, 0f3F800000, %f3;",
+                           "add.bf16x2 %hh0, %hh0, %hh0;",
+                           "mov.b32 %hh2, 1073758208;",
+                           "mul.bf16x2 %hh1, %hh0, %hh2;",
+                           "mul.lo.s16 %rs1, %rs0, %rs0;",
+                           "sub.s16 %rs2, %rs1, 3;",
+                           "cvt.s32.s16 %r1, %rs0;",
+                           "add.s32 %r0, %r1, w;",
+                           "setp.lt.bf16x2 %p2|%p3, %hh0, %hh0;",
+                           "setp.lt.f32 %p4, %f0, 0f3F800000;",
+                           "not.pred %p5, %p1;",
+                           "and.pred %p6, %p0, %p5;",
+                           "or.pred %p7, %p6, %p1;",
+                           "not.pred %p8, %p0;",
+                           "ld.shared.f32 %f5, [smem_0+12];",
+                           "mad.lo.u32 %r2, i, 4, %r2;",
+                           "st.shared.f32 [%r2], %f5;",
+                           "st.shared.f32 [smem_0+20], 0f3FC00000;"}) {
+    CAPTURE(all);
+    CHECK(has(all, line));
+  }
+}
+
 TEST_CASE("refusals") {
-  CHECK(refusal([](Builder& b) { b.scalar(f32) + 1; }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) { b.scalar(e4m3) + 1; }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) { add(b.scalar(f32), b.scalar(u32)); }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) { b.scalar(f32) << 1; }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) { b.scalar(f32) & 1; }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) { add(b.scalar(pred), b.scalar(pred)); }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) { b.scalar(f16x2) < 1; }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) { refuse_division(b.scalar(f32), "/"); }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) {
+          b.open_scope();
+          const Reg inner = b.scalar(u32);
+          b.close_scope();
+          b.emit("add.u32", {b.scalar(u32), inner, 1});
+        }) == Code::undefined_name);
+  CHECK(refusal([](Builder& b) {
+          b.open_scope();
+          const Reg inner = b.scalar(pred, "q");
+          b.close_scope();
+          b.emit("ret", {}, b.guard(inner));
+        }) == Code::undefined_name);
   CHECK(refusal([](Builder& b) { b.scalar(u32) + 1.5; }) == Code::operator_type);
   CHECK(refusal([](Builder& b) { b.guard(b.scalar(u32)); }) == Code::bad_operand);
   CHECK(refusal([](Builder& b) { b.emit("setmaxnreg.inc.sync.aligned.u32", {25}); }) == Code::multiple_of_8);

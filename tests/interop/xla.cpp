@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -31,21 +32,31 @@ using namespace ptx::interop::xla;
 
 namespace {
 
-constexpr const char* text =
-    ".version 8.0\n.target sm_75\n.address_size 64\n"
-    ".visible .entry twice(.param .u64 X, .param .u64 Y)\n{\n"
-    ".reg .b64 %rd<3>;\n.reg .b32 %r<2>;\n.reg .f32 %f<2>;\n"
-    "ld.param.u64 %rd0, [X];\nld.param.u64 %rd1, [Y];\n"
-    "mov.u32 %r0, %tid.x;\nmul.wide.u32 %rd2, %r0, 4;\n"
-    "add.s64 %rd0, %rd0, %rd2;\nadd.s64 %rd1, %rd1, %rd2;\n"
-    "ld.global.f32 %f0, [%rd0];\nadd.f32 %f1, %f0, %f0;\nst.global.f32 [%rd1], %f1;\nret;\n}\n";
+// `multiply`: by a scalar parameter instead of by two.
+std::string text_of(bool multiply) {
+  return cat(
+      ".version 8.0\n.target sm_75\n.address_size 64\n"
+      ".visible .entry twice(.param .u64 X, .param .u64 Y",
+      multiply ? ", .param .f32 factor" : "",
+      ")\n{\n"
+      ".reg .b64 %rd<3>;\n.reg .b32 %r<2>;\n.reg .f32 %f<3>;\n",
+      multiply ? "ld.param.f32 %f2, [factor];\n" : "mov.f32 %f2, 0f40000000;\n",
+      "ld.param.u64 %rd0, [X];\nld.param.u64 %rd1, [Y];\n"
+      "mov.u32 %r0, %tid.x;\nmul.wide.u32 %rd2, %r0, 4;\n"
+      "add.s64 %rd0, %rd0, %rd2;\nadd.s64 %rd1, %rd1, %rd2;\n"
+      "ld.global.f32 %f0, [%rd0];\nmul.f32 %f1, %f0, %f2;\nst.global.f32 [%rd1], %f1;\nret;\n}\n");
+}
 
-launch::Record record() {
+launch::Record record(bool multiply = false) {
   launch::Record made;
   made.entry = "twice", made.target = "sm_75", made.block = {32, 1, 1};
   made.tensors = {{"X", launch::Element::f32, {{32, ""}}, 1, false}, {"Y", launch::Element::f32, {{32, ""}}, 1, true}};
   launch::append(made, {launch::Parameter::Kind::tensor, "X", 0, 8, 0});
   launch::append(made, {launch::Parameter::Kind::tensor, "Y", 0, 8, 1});
+  if (multiply) {
+    made.scalars = {{"factor", "f32"}};
+    launch::append(made, {launch::Parameter::Kind::scalar, "factor", 0, 4, 0});
+  }
   return made;
 }
 
@@ -82,8 +93,11 @@ const Api& api() {
 
 // One call site: attributes, two buffers of 32 elements.
 struct Call {
-  explicit Call(std::string_view platform) : handlers(xla::handlers(platform)) {
-    attributes = {{"in_place", ""}, {"ptx", text}, {"record", launch::serialise(record())}, {"scalars", ""}};
+  // `values`: the scalars are the first argument.
+  explicit Call(std::string_view platform, bool values = false)
+      : handlers(xla::handlers(platform, values)), as_argument(values) {
+    attributes = {
+        {"in_place", ""}, {"ptx", text_of(values)}, {"record", launch::serialise(record(values))}, {"scalars", ""}};
     for (int i = 0; i < 32; ++i) x[i] = static_cast<float>(i);
   }
   ~Call() {
@@ -101,14 +115,17 @@ struct Call {
     for (std::size_t i = 0; i < keys.size(); ++i)
       key_pointers.push_back(&keys[i]), value_pointers.push_back(&values[i]);
     Buffer buffers[] = {{sizeof(Buffer), nullptr, dtype, x, 1, &size}, {sizeof(Buffer), nullptr, dtype, y, 1, &size}};
-    void* arguments[] = {&buffers[0]};
+    std::int64_t count = static_cast<std::int64_t>(words.size());
+    const auto bits = static_cast<DataType>(arch::info(launch::Element::u32).xla);
+    Buffer scalars{sizeof(Buffer), nullptr, bits, words.data(), 1, &count};
+    void* arguments[] = {&scalars, &buffers[0]};
     void* outputs[] = {&buffers[1]};
-    std::int32_t kinds[] = {buffer_type};
+    std::int32_t kinds[] = {buffer_type, buffer_type};
     CallFrame frame{};
     frame.struct_size = sizeof frame;
     frame.api = &api();
     frame.context = &context;
-    frame.arguments = {sizeof(Values), nullptr, 1, kinds, arguments};
+    frame.arguments = {sizeof(Values), nullptr, as_argument ? 2 : 1, kinds, arguments + (as_argument ? 0 : 1)};
     frame.results = {sizeof(Values), nullptr, results, kinds, outputs};
     frame.attributes = {
         sizeof(Attributes),   nullptr, static_cast<std::int64_t>(keys.size()), types.data(), key_pointers.data(),
@@ -123,6 +140,8 @@ struct Call {
   }
 
   Handlers handlers;
+  bool as_argument;
+  std::vector<std::uint32_t> words;
   std::map<std::string, std::string> attributes;
   ExecutionContext context;
   alignas(64) float x[32], y[32] = {};
@@ -145,8 +164,8 @@ struct Fake {
 
 TEST_CASE("handlers say what they are") {
   CHECK((xla::handlers("tpu").execute == nullptr));
-  for (const char* platform : {"cpu", "CUDA"}) {
-    const Handlers all = xla::handlers(platform);
+  for (const bool values : {false, true}) {
+    const Handlers all = xla::handlers(values ? "CUDA" : "cpu", values);
     for (Handler* handler : {all.instantiate, all.initialize, all.execute}) {
       Metadata metadata{};
       metadata.struct_size = sizeof metadata;
@@ -156,7 +175,7 @@ TEST_CASE("handlers say what they are") {
       CHECK((handler(&frame) == nullptr));
       CHECK(metadata.version.major == 0);
       CHECK(metadata.version.minor == 3);
-      CHECK(metadata.traits == command_buffer_compatible);
+      CHECK(metadata.traits == (values ? 0 : command_buffer_compatible));
     }
   }
 }
@@ -198,6 +217,26 @@ TEST_CASE("one content on the GPU and on the CPU has a plan for each") {
   Call cpu("cpu");
   CHECK(cpu.run_all() == "");
   CHECK(cpu.y[31] == 62.0f);
+}
+
+TEST_CASE("scalars as an argument: another value is no other program") {
+  for (const char* platform : {"cpu", "CUDA"}) {
+    Fake fake;
+    Call call(platform, true);
+    for (const float factor : {3.0f, 4.0f}) {
+      call.words = {std::bit_cast<std::uint32_t>(factor), 0};
+      const std::string why = factor == 3 ? call.run_all() : call.run(call.handlers.execute);
+      REQUIRE_MESSAGE(why == "", why);
+      if (platform == std::string_view("cpu"))
+        CHECK(call.y[31] == 31 * factor);
+      else
+        CHECK(has(fake.journal(), "fetch 8"));
+    }
+    call.words = {1};
+    CHECK(has(call.run(call.handlers.execute), "passes no scalars of the kernel"));
+    call.attributes["scalars"] = "12345678";
+    CHECK(has(call.run(call.handlers.instantiate), "other scalars"));
+  }
 }
 
 TEST_CASE("programs that do not hold together are errors") {

@@ -89,8 +89,10 @@ struct Builder::State {
     std::unordered_map<Name, std::vector<Range>> taken;  // numbers that the author's own names have, and arrays
     std::unordered_set<Name> labels;
     std::unordered_set<ir::RegisterId> hidden;  // of outer blocks, by a register of the same name here
+    std::vector<ir::RegisterDeclaration> own;   // declared here
   };
   std::vector<Block> blocks{1};
+  std::unordered_set<ir::RegisterId> ended;  // declared in a block that is closed
 
   std::uint32_t next_label = 0;
   std::unordered_set<Name> labels;  // all that stand or are spoken for
@@ -173,7 +175,9 @@ struct Builder::State {
 isa::Type declared_type(isa::Type type);  // bf16 -> b16
 isa::Type move_type(isa::Type type);      // f16 -> b16
 bool is_signed(isa::Type type);
-int integer_bits(isa::Type type);  // 32, 64; 0: not an integer or bits type of these widths
+int integer_bits(isa::Type type);         // 32, 64; 0: not an integer or bits type of these widths
+bool has_no_literals(isa::Type type);     // f16, bf16, and packed floating point
+Operand real_of(const Operand& literal);  // an integer or real number as a real one
 
 // settle.cpp
 void settle(Builder::State& state, const Options& options, Built& built);

@@ -52,6 +52,18 @@ class DifferentiableKernel:
                 f"inputs {list(self.saved)} of {name} and a gradient for each of its {outputs} outputs"
             )
 
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        from pyptx._portable import dumps
+
+        definition = self.forward_kernel, self.backward_kernel, self.saved, self.with_gradient
+        return _restored, (dumps("a differentiable kernel", definition),)
+
     def _identity(self):
         return self.forward_kernel, self.backward_kernel, self.saved, self.with_gradient
 
@@ -91,6 +103,12 @@ class DifferentiableKernel:
         if key not in self._jax:
             self._jax[key] = call.differentiable(self, keywords)
         return self._jax[key]
+
+
+def _restored(definition: bytes) -> DifferentiableKernel:
+    import pickle
+
+    return DifferentiableKernel(*pickle.loads(definition))
 
 
 def _keywords_of(function) -> set[str]:

@@ -24,6 +24,9 @@ void body(const Reg& d, const Reg& p, const Reg& x) {
   d.builder->scalar(ptx::isa::Type::u32) + 1;
   const Reg named = x + 1;
   named + (x + 2);
+#ifdef BAD_division
+  named / 2;
+#endif
 #ifdef BAD_order
   (x + 1) + (x + 2);
 #endif

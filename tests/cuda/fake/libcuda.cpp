@@ -138,6 +138,10 @@ PTX_EXPORT int cuEventDestroy(void*) { return 0; }
 PTX_EXPORT int cuStreamWaitEvent(void* stream, void*, unsigned) {
   return note("wait", static_cast<long long>(reinterpret_cast<std::intptr_t>(stream))), 0;
 }
+PTX_EXPORT int cuStreamSynchronize(void*) { return note("synchronize", 0), 0; }
+PTX_EXPORT int cuMemcpyDtoHAsync(void* to, const void* from, std::size_t bytes, void*) {
+  return std::memcpy(to, from, bytes), note("fetch", static_cast<long long>(bytes)), 0;
+}
 PTX_EXPORT int cuTensorMapEncodeTiled(void* map, int element, std::uint32_t rank, void*, const std::uint64_t*,
                                       const std::uint64_t*, const std::uint32_t*, const std::uint32_t* every,
                                       int interleave, int swizzle, int promotion, int fill) {

@@ -27,6 +27,7 @@ from pyptx.specs import Layout
 __all__ = ["TARGET", "call", "check_version", "differentiable", "register"]
 
 TARGET = "pyptx_launch"
+VALUES = "pyptx_launch_values"  # the scalars are its first argument
 _OLDEST = (0, 10, 2)
 _KEPT = 1024
 
@@ -46,6 +47,7 @@ def register():
     """Registers the handlers with XLA, for the simulator (cpu) and for GPUs (CUDA)."""
     for platform in ("cpu", "CUDA"):
         jax.ffi.register_ffi_target(TARGET, _core.xla_handlers(platform), platform=platform)
+        jax.ffi.register_ffi_target(VALUES, _core.xla_handlers(platform, values=True), platform=platform)
 
 
 register()
@@ -99,9 +101,11 @@ def _scalars(kernel, given) -> tuple:
 
 def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     """`kernel(*arrays, **kwargs)` where one of the arrays is JAX's."""
+    kernel._watched().verify()
+    if kernel.signature.raw and all(map(_is_here, arrays)) and (values := _given_scalars(kernel, kwargs)):
+        return _eager(kernel, arrays, kwargs, values)
     try:
-        signature = tuple([(array.shape, array.dtype) for array in arrays])
-        key = signature, tuple([(name, frozen(value)) for name, value in kwargs.items()])
+        key = _key(arrays, kwargs)
         site = kernel._jax_sites.get(key)
     except (AttributeError, TypeError):  # something that is no array, or a value that is traced: refused by name below
         key = site = None
@@ -111,11 +115,53 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
             kernel._jax_sites.clear()
         if key is not None:
             kernel._jax_sites[key] = site
-    results = site.call(*arrays)
+    return _returned(site.call(*arrays))
+
+
+def _is_here(array) -> bool:
+    """Whether it is no part of a program, nor spread over several devices."""
+    return not isinstance(array, jax.core.Tracer) and (
+        not isinstance(array, jax.Array) or len(array.sharding.device_set) == 1
+    )
+
+
+def _returned(results):
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _find(kernel, arrays, kwargs) -> Site:
+def _key(arrays, kwargs):
+    signature = tuple([(array.shape, array.dtype) for array in arrays])
+    return signature, tuple([(name, frozen(value)) for name, value in kwargs.items()])
+
+
+def _given_scalars(kernel, kwargs) -> tuple[str, ...]:
+    """Names of the scalars in the call that choose nothing beside, so that each call may have others."""
+    signature = kernel.signature
+    chosen = {*signature.template, *signature.symbols}
+    return tuple([raw.name for raw in signature.raw if raw.name in kwargs and raw.name not in chosen])
+
+
+def _eager(kernel, arrays, kwargs, names):
+    """A call outside of a program: its scalars are an argument, or each value would be a program of its own."""
+    fixed = {name: value for name, value in kwargs.items() if name not in names}
+    try:
+        key = names, *_key(arrays, fixed)
+        site = kernel._jax_sites.get(key)
+    except (AttributeError, TypeError):  # something that is no array: refused by name below
+        key = site = None
+    given = kernel.signature.split(kwargs)
+    if site is None:
+        site = _find(kernel, arrays, kwargs, eager=True)
+        if len(kernel._jax_sites) >= _KEPT:
+            kernel._jax_sites.clear()
+        if key is not None:
+            kernel._jax_sites[key] = site
+    given = given._replace(sizes=site.given.sizes)
+    bits = _core.pack_scalars(site.record, _scalars(kernel, given))
+    return _returned(site.call(np.frombuffer(bits, np.uint32), *arrays))
+
+
+def _find(kernel, arrays, kwargs, eager: bool = False) -> Site:
     check_count(kernel, arrays)
     if not kernel.out_specs and not kernel.mutates:
         raise LaunchTypeError(
@@ -126,7 +172,7 @@ def _find(kernel, arrays, kwargs) -> Site:
     given = signature.split(kwargs)
     for name, value, tile in zip(signature.tensors, arrays, kernel.in_specs, strict=False):
         _check(kernel, name, value, tile)
-    return Site.of(kernel, signature.with_shapes(given, [value.shape for value in arrays]))
+    return Site.of(kernel, signature.with_shapes(given, [value.shape for value in arrays]), eager=eager)
 
 
 # One kernel, specialised, with its scalars: what a call site launches.
@@ -140,16 +186,17 @@ class Site:
     """
 
     @classmethod
-    def of(cls, kernel, given, copies: int | None = None) -> Site:
+    def of(cls, kernel, given, copies: int | None = None, eager: bool = False) -> Site:
         """The site of these arguments; the same one for equal arguments, as jit keeps what it compiled by function."""
         found = kernel.specialise_for(given)
-        scalars = _scalars(kernel, given)
+        scalars = None if eager else _scalars(kernel, given)
         key = "jax", copies, tuple(given.sizes.items()), frozen(scalars)
         return found.kept(key, lambda: cls(kernel, given, copies, found, scalars))
 
     def __init__(self, kernel, given, copies, found, scalars):
-        self.kernel, self.given, self.copies = kernel, given, copies
-        record = found.record(given.sizes)
+        """`scalars` of None: they are the first argument of each call."""
+        self.kernel, self.given, self.copies, self.eager = kernel, given, copies, scalars is None
+        self.record = record = found.record(given.sizes)
         if copies is not None:
             record.repeat(copies, GRID_AXES.index(kernel.batch))
         record.lines(found.module.lines)
@@ -159,13 +206,14 @@ class Site:
             "kernel": kernel.signature.entry,
             "ptx": found.text(),
             "record": record.to_bytes(),
-            "scalars": _core.pack_scalars(record, scalars),
+            "scalars": b"" if self.eager else _core.pack_scalars(record, scalars),
             "in_place": bytes(self.written),
         }
         self.results = [*kernel.out_specs, *(kernel.in_specs[index] for index in self.written)]
         # A function of its own for each site: jit keeps what it compiled by function, and a call outside of jit takes
         # its quick path. Inlined, it leaves no trace in programs.
-        self.call = jax.jit(_named(_refuse_jvp(kernel, _batched(self)), kernel), inline=True)
+        function = self.launch if self.eager else _refuse_jvp(kernel, _batched(self))
+        self.call = jax.jit(_named(lambda *arrays: function(*arrays), kernel), inline=True)
 
     def shape(self, tile) -> tuple[int, ...]:
         batch = () if self.copies is None else (self.copies,)
@@ -173,16 +221,17 @@ class Site:
 
     def launch(self, *arrays):
         """The FFI call itself."""
-        arrays, like = _alike(arrays)
+        bits = arrays[: self.eager]
+        arrays, like = _alike(arrays[self.eager :])
         count = len(self.kernel.out_specs)
         types = [*map(dtype_of, self.kernel.out_specs), *(arrays[index].dtype for index in self.written)]
         return jax.ffi.ffi_call(
-            TARGET,
+            VALUES if self.eager else TARGET,
             [_struct(self.shape(tile), dtype, like) for tile, dtype in zip(self.results, types, strict=True)],
-            input_layouts=[_order(tile, self.copies) for tile in self.kernel.in_specs],
+            input_layouts=[*([(0,)] * self.eager), *(_order(tile, self.copies) for tile in self.kernel.in_specs)],
             output_layouts=[_order(tile, self.copies) for tile in self.results],
-            input_output_aliases={index: count + at for at, index in enumerate(self.written)},
-        )(*arrays, **self.attributes)
+            input_output_aliases={self.eager + index: count + at for at, index in enumerate(self.written)},
+        )(*bits, *arrays, **self.attributes)
 
     def with_sizes(self, sizes, copies=None) -> Site:
         return Site.of(self.kernel, self.given._replace(sizes={**self.given.sizes, **sizes}), copies)

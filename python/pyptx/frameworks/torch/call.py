@@ -60,6 +60,7 @@ def run_op(owner, arrays, keywords):
 
 def prepare(kernel) -> bool:
     """Registers the kernel's op; true where its calls are for an exported program."""
+    kernel._watched().verify()
     family_of(kernel)
     if not torch.compiler.is_exporting():
         return False

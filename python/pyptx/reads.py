@@ -1,0 +1,464 @@
+"""What Python functions read beside their arguments: closures, globals, attributes of modules, classes and objects, the
+environment; and all that of the functions which they name.
+
+Found in the bytecode, without running it.  An attribute is found by its name: of every object that a function can reach,
+those are read whose names (or strings) stand in its code.  Installed packages are taken as they are; their own state is not
+looked into.  What cannot be told beforehand, the content of a file, is refused.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import enum
+import functools
+import hashlib
+import inspect
+import os
+import pickle
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pyptx import _core
+from pyptx._core import PtxType
+from pyptx.errors import AuthoringRuntimeError
+
+__all__ = ["Reads", "Walk"]
+
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...))
+_MISSING = object()
+_FILES = {"open", "read_text", "read_bytes", "fromfile", "loadtxt", "genfromtxt"}
+
+
+class Place(NamedTuple):
+    """Where a value lies, and what it was."""
+
+    path: str  # as the author writes it
+    holder: Any  # a dictionary, a cell, the environment, or what has the attribute
+    key: str
+    value: Any
+    content: str | None = None  # where the object alone does not tell
+
+    def now(self) -> Any:
+        if isinstance(self.holder, (dict, os._Environ)):
+            return self.holder.get(self.key, _MISSING)
+        try:
+            return getattr(self.holder, self.key, _MISSING)
+        except Exception:  # an empty cell, a property that fails
+            return _MISSING
+
+
+class _Names:
+    """Names in the code of a function and of those inside it: of globals, of attributes, of modules; and its strings."""
+
+    def __init__(self, code: types.CodeType):
+        self.globals: dict[str, None] = {}
+        self.attributes: dict[str, None] = {}
+        self.modules: dict[str, None] = {}
+        self.strings: dict[str, None] = {}
+        self._read(code)
+
+    def _read(self, code):
+        for step in dis.get_instructions(code):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
+                self.globals[step.argval] = None
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR"):
+                self.attributes[step.argval] = None
+            elif step.opname == "IMPORT_NAME":
+                self.modules[step.argval] = None
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._read(constant)
+            elif isinstance(constant, str) and constant.isidentifier():
+                self.strings[constant] = None
+
+
+@functools.lru_cache(512)
+def _names(code: types.CodeType) -> _Names:
+    return _Names(code)
+
+
+@functools.lru_cache(1024)
+def _is_own(module: str) -> bool:
+    """Whether the code of a module is the user's: neither this package's, Python's, nor that of an installed one."""
+    root = module.partition(".")[0]
+    if root == "pyptx":
+        return module.startswith("pyptx.kernels")
+    if root in sys.stdlib_module_names:
+        return False
+    found = sys.modules.get(root)
+    file = next(iter(getattr(found, "__path__", ())), None) or getattr(found, "__file__", None)
+    return file is None or not _is_installed(os.path.dirname(file))  # None: __main__, or made by hand
+
+
+@functools.cache
+def _is_installed(folder: str) -> bool:
+    """Whether packages were installed into the folder: there are the records that an installer leaves."""
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder or "."))
+    except OSError:
+        return False
+
+
+def _module_of(value) -> str:
+    """None where a function was made by exec; anything, if a class says so."""
+    module = getattr(value, "__module__", None)
+    return module if isinstance(module, str) else ""
+
+
+def _has_identity(value) -> bool:
+    """Kernels, device functions, variables of modules."""
+    return hasattr(type(value), "_identity")
+
+
+def _is_array(value) -> bool:
+    return hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array_interface__")
+
+
+def _by_object(value) -> str:
+    return f"object {id(value)}"
+
+
+_CALLS = {"call", "getitem", "iter", "next", "len", "contains", "bool", "int", "float", "index", "str", "format"}
+_CALLS |= {
+    side + op for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "lshift", "rshift") for side in ("", "r")
+}
+
+
+@functools.lru_cache(512)
+def _operators(kind: type) -> tuple[str, ...]:
+    """Methods that code calls without their name: `value()`, `value[i]`, `value + 1`."""
+    own = [each for each in kind.__mro__ if _is_own(_module_of(each))]
+    names = {name: member for each in own for name, member in vars(each).items()}
+    return tuple(name for name, member in names.items() if name.strip("_") in _CALLS and name.startswith("__"))
+
+
+def _is_settled(value, name: str) -> bool:
+    """`f32`, `numpy`: what nobody lets mean something else."""
+    if isinstance(value, types.ModuleType):
+        return not _is_own(value.__name__)
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return value.__name__ == name and not _is_own(_module_of(value))
+    return isinstance(value, PtxType) and value.name == name
+
+
+class Walk:
+    """All that some values, functions among them, say and read.
+
+    `said`: (path, content) of everything, in an order that only the source decides.  `places`: of what may change.
+    """
+
+    def __init__(
+        self, *values: Any, home: str = "", strict: bool = False, unspelled: Callable[[Any], str] = _by_object
+    ):
+        self._home = home.partition(".")[0]  # the package that is followed even where it is installed
+        self._strict = strict
+        self._unspelled = unspelled
+        self._attributes: dict[str, None] = {}
+        self._strings: dict[str, None] = {}
+        self.complete = True  # all modules that are imported by the functions are there
+        known = -1
+        while known != len(self._attributes):  # a name that is found late may be one of an object met before
+            known = len(self._attributes)
+            self.said: list[tuple[str, str]] = []
+            self.places: list[Place] = []
+            self.reached: dict[int, Any] = {}
+            self._placed: set[tuple[int, str]] = set()
+            self._structured: set[int] = set()
+            for index, value in enumerate(values):
+                self._value(getattr(value, "__name__", str(index)), value)
+        self.places = [self._settled(place) for place in self.places]
+
+    def digest(self) -> str:
+        return hashlib.sha256("\0".join(f"{path}\0{content}" for path, content in self.said).encode()).hexdigest()
+
+    def _say(self, path: str, value: Any, *words: Any):
+        self.said.append((path, " ".join((type(value).__name__, *map(str, words)))))
+
+    def _place(self, path: str, holder: Any, key: str, value: Any, inner: bool = True):
+        """`inner` of False: an object in there is taken as a whole."""
+        if (id(holder), key) in self._placed:
+            return
+        self._placed.add((id(holder), key))
+        if inner or isinstance(value, (*_PLAIN, enum.Enum, tuple, list, dict, set, frozenset)):
+            self._value(path, value)
+        else:
+            self._say(path, value, self._pickled(value))
+        if not _is_settled(value, key):
+            self.places.append(Place(path, holder, key, value))
+
+    def _is_fixed(self, value) -> bool:
+        """Whether the value cannot change where it lies; what is read of an object by name has places of its own."""
+        if isinstance(value, (tuple, frozenset)):
+            return all(map(self._is_fixed, value))
+        if _is_array(value):
+            return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
+        if id(value) in self._structured or isinstance(value, (type, types.FunctionType, enum.Enum)):
+            return True
+        return type(value).__hash__ is not None and not (
+            hasattr(value, "__dict__") and _is_own(_module_of(type(value)))
+        )
+
+    def _settled(self, place: Place) -> Place:
+        if self._is_fixed(place.value) and place.now() is place.value:
+            return place
+        return place._replace(content=self.content(place.path, place.value))
+
+    def content(self, path: str, value: Any) -> str:
+        """What the value says alone."""
+        part = object.__new__(Walk)
+        part.__dict__.update(vars(self), said=[], places=[], reached={}, _placed=set())
+        part._value(path, value)
+        return repr(part.said)
+
+    def _value(self, path: str, value: Any):
+        if isinstance(value, enum.Enum):
+            self._say(path, value, value.name)
+        elif isinstance(value, _PLAIN):
+            self._say(path, value, value.hex() if isinstance(value, float) else repr(value))
+        elif isinstance(value, types.BuiltinFunctionType):
+            self._say(path, value, value.__name__)
+        elif id(value) in self.reached:  # a function that calls itself
+            self._say(path, value, "seen")
+        elif isinstance(value, (tuple, list, frozenset, set, dict)):
+            self._items(path, value)
+        elif isinstance(value, types.CodeType):
+            self._code(path, value)
+        elif isinstance(value, (types.ModuleType, type)):
+            self._say(path, value, value.__name__)
+            self._members(path, value)
+        else:
+            self.reached[id(value)] = value
+            self._other(path, value)
+
+    def _items(self, path, value):
+        if not isinstance(value, (tuple, frozenset)):
+            self.reached[id(value)] = value
+        self._say(path, value, len(value))
+        if isinstance(value, dict):
+            for key, item in value.items():
+                self._value(f"{path} key", key)
+                self._value(f"{path}[{key!r}]", item)
+            return
+        for index, item in enumerate(sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value):
+            self._value(f"{path}[{index}]", item)
+
+    def _code(self, path, code):
+        self._say(path, code, code.co_code.hex(), code.co_argcount, code.co_kwonlyargcount)
+        self._value(path, (code.co_consts, code.co_names, code.co_varnames, code.co_freevars))
+
+    def _other(self, path, value):
+        if isinstance(value, types.FunctionType):
+            self._function(path, value)
+        elif isinstance(value, (staticmethod, classmethod, types.MethodType)):
+            self._value(path, value.__func__)
+            self._value(f"{path}.__self__", getattr(value, "__self__", None))
+        elif isinstance(value, functools.partial):
+            self._value(path, (value.func, value.args, value.keywords))
+        elif _has_identity(value):
+            self._say(path, value)
+            self._value(path, value._identity())
+        elif value is os.environ:
+            self._environment(path)
+        elif _is_array(value) or _module_of(type(value)).startswith("pyptx.") or not self._members(path, value):
+            self._say(path, value, self._pickled(value))
+
+    def _pickled(self, value) -> str:
+        try:
+            return hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()
+        except Exception:  # whatever the value's own class raises
+            written = _module_of(value).startswith("pyptx.") and hasattr(value, "__name__")
+            return value.__name__ if written else self._unspelled(value)  # functions that write instructions
+
+    # Functions.
+
+    def _function(self, path, function):
+        self._say(path, function, function.__name__)
+        code = function.__code__
+        self._code(path, code)
+        self._value(f"{path}.__defaults__", function.__defaults__)
+        for name, value in (function.__kwdefaults__ or {}).items():
+            self._value(name, value)
+            if not self._is_fixed(value):
+                self._place(name, function.__kwdefaults__, name, value)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not bound yet
+                self.said.append((name, "empty"))
+                continue
+            if name == "__class__" and isinstance(value, type):
+                continue
+            self._place(name, cell, "cell_contents", value)
+        if not self._is_followed(_module_of(function)):
+            return
+        names = _names(code)
+        self._attributes.update(names.attributes)
+        self._attributes.update(names.strings)
+        self._strings.update(names.strings)
+        for name in names.globals:
+            if name in function.__globals__:
+                self._place(name, function.__globals__, name, function.__globals__[name])
+            elif name in _FILES and hasattr(builtins, name):
+                self._refuse_file(path, name)
+        package = function.__globals__.get("__package__") or ""
+        for name in names.modules:
+            found = sys.modules.get(name) or sys.modules.get(f"{package}.{name}".rstrip("."))
+            self.complete = self.complete and found is not None
+            if found is not None:
+                self._value(name, found)
+
+    def _is_followed(self, module: str) -> bool:
+        return _is_own(module) or (self._home not in ("", "pyptx") and module.partition(".")[0] == self._home)
+
+    # Modules, classes, objects: members by name.
+
+    def _members(self, path, value) -> bool:
+        """Whether there are any."""
+        if isinstance(value, types.ModuleType):
+            self._of_module(path, value)
+            return True
+        found = False
+        own = self._is_followed(_module_of(value))
+        if isinstance(value, type) and not own:
+            for name in _FILES.intersection(self._attributes):
+                if hasattr(value, name):
+                    self._refuse_file(f"{path}.{name}", name)
+            return False
+        if own:
+            for name in (*self._attributes, *_operators(type(value))):
+                member = inspect.getattr_static(value, name, _MISSING)
+                if member is _MISSING and hasattr(type(value), "__getattr__"):
+                    member = None  # made when it is asked for
+                if member is not _MISSING:
+                    found = self._member(f"{path}.{name}", value, name, member) or found
+        elif isinstance(
+            held := getattr(value, "__dict__", None), dict
+        ):  # a namespace, of a class that is not the user's
+            for name in [name for name in self._attributes if name in held]:
+                found = True
+                self._place(f"{path}.{name}", held, name, held[name], inner=False)
+        if found:
+            self._structured.add(id(value))
+        return found
+
+    def _of_module(self, path, module):
+        own = self._is_followed(module.__name__)
+        for name in list(self._attributes):
+            member = vars(module).get(name, _MISSING)
+            if member is os.environ or member is os.getenv:
+                self._environment(f"{path}.{name}")
+            elif name in _FILES and not own and callable(member):
+                self._refuse_file(f"{path}.{name}", name)
+            elif isinstance(member, type) and not own:
+                self._value(f"{path}.{name}", member)
+            elif member is not _MISSING and (own or isinstance(member, _PLAIN) or _has_identity(member)):
+                self._place(f"{path}.{name}", vars(module), name, member)
+
+    def _member(self, path, value, name, member) -> bool:
+        if isinstance(member, property):
+            self._value(path, member.fget)
+            return True
+        if isinstance(member, (types.FunctionType, staticmethod, classmethod)):
+            self._value(path, member)
+            return True
+        held = getattr(value, "__dict__", None)
+        if isinstance(held, dict) and name in held:
+            self._place(path, held, name, held[name])
+            return True
+        try:
+            self._place(path, value, name, getattr(value, name))
+        except Exception:  # whatever its class raises
+            return False
+        return True
+
+    # What is not of Python.
+
+    def _environment(self, path):
+        if self._strict and not self._strings:
+            raise AuthoringRuntimeError(
+                f"{path}: a kernel reads the environment by a name that does not stand in its code: read it outside, and "
+                "pass what it says as a template value (a keyword-only parameter)"
+            )
+        for name in self._strings:
+            self._place(f"os.environ[{name!r}]", os.environ, name, os.environ.get(name, _MISSING))
+
+    def _refuse_file(self, path, name):
+        if self._strict:
+            raise AuthoringRuntimeError(
+                f"{path}: a kernel reads a file (`{name}`), and would not notice when the file changes: read it outside, and "
+                "pass what it says as a template value (a keyword-only parameter)"
+            )
+
+
+class Reads:
+    """What the functions of one kernel read, as it was when they were first used.
+
+    A kernel is what it read then.  What has changed since is refused, as in Triton: at every call, also of compiled
+    programs, and wherever its text is asked for.
+    """
+
+    def __init__(self, kernel, *functions: Callable):
+        self._kernel, self._functions = kernel, functions
+        self._walk: Walk | None = None
+
+    def _look(self) -> Walk:
+        home = getattr(self._functions[0], "__module__", None) or ""
+        return Walk(*self._functions, home=home, strict=True)
+
+    def verify(self):
+        """Remembers, the first time; afterwards refuses what has changed."""
+        if self._walk is None:
+            self._keep(self._look())
+        elif not self.same():
+            walk = self._look()
+            if walk.said != self._walk.said:
+                self._refuse(walk)
+            self._keep(walk)  # equal objects in the same places
+
+    def settle(self):
+        """After the body has run: what it changed itself, a list of what it met, say, is its own affair."""
+        if not self._walk.complete or not self.same():
+            self._keep(self._look())
+
+    def same(self) -> bool:
+        return all(self._is_same(place) for place in self._walk.places)
+
+    def _is_same(self, place: Place) -> bool:
+        value = place.now()
+        return value is place.value if place.content is None else place.content == self._walk.content(place.path, value)
+
+    def _keep(self, walk: Walk):
+        self._walk = walk
+        quick, others = [], False
+        for place in walk.places:
+            if place.content is None and not isinstance(place.holder, os._Environ):
+                quick.append((place.holder, place.key, place.value))
+            else:
+                others = True
+        _core.watch(self._kernel, quick, self.same if others else None)
+
+    def _refuse(self, walk: Walk):
+        before, after = _by_path(self._walk), _by_path(walk)
+        path = next((path for path in {**before, **after} if before.get(path) != after.get(path)), "its code")
+        was = {place.path: place.value for place in self._walk.places}.get(path, _MISSING)
+        now = {place.path: place.value for place in walk.places}.get(path, _MISSING)
+        values = f": it was {_shown(was)}, and is {_shown(now)}" if was is not now else ""
+        raise AuthoringRuntimeError(
+            f"kernel {self._kernel.__name__} reads {path}, which has changed since the kernel was first used{values}. A kernel "
+            "is what it read then: make another one, or pass the value as a template value (a keyword-only parameter)"
+        )
+
+
+def _by_path(walk: Walk) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path, content in walk.said:
+        found.setdefault(path, []).append(content)
+    return found
+
+
+def _shown(value) -> str:
+    text = "not there" if value is _MISSING else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,411 @@
+"""What a body reads beside its arguments is part of the kernel, and what has changed since is refused: eager, compiled,
+vmapped, exported, in JAX.  And kernels and errors in other processes."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import types
+
+import numpy as np
+import pytest
+
+import pyptx
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.errors import AuthoringRuntimeError, LaunchError, PtxError, SimulationError
+from pyptx.frameworks.identity import fingerprint
+from pyptx.types import f32, u32
+
+FACTOR = 2.0
+TABLE = [2.0]
+settings = types.ModuleType("settings")
+settings.nested = types.SimpleNamespace(factor=2.0)
+X = np.ones(4, np.float32)
+
+
+class Config:
+    factor = 2.0
+    unrelated = 0
+
+    def __init__(self):
+        self.own = 2.0
+
+    @property
+    def derived(self):
+        return self.own
+
+    def method(self):
+        return self.own * 1
+
+    def __call__(self):
+        return self.own + 0
+
+
+config = Config()
+outer = types.SimpleNamespace(inner={"a": types.SimpleNamespace(factor=2.0)})
+
+
+def helper():
+    return FACTOR
+
+
+def through(values):
+    return values.own
+
+
+def scaled(factor, grid=(1, 1, 1)):
+    """A kernel that multiplies by what `factor()` gives while it is written."""
+
+    @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=grid, block=(4, 1, 1))
+    def k(A, B):
+        pa, pb = ptx.global_ptrs(A, B)
+        offset = reg.from_(ptx.special.tid.x(), u32) * 4
+        a = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(a, ptx.addr(pa + offset))
+        ptx.inst.st.global_.f32(ptx.addr(pb + offset), a * factor())
+        ptx.ret()
+
+    return k
+
+
+def from_closure():
+    value = 2.0
+
+    def change(new):
+        nonlocal value
+        value = new
+
+    return scaled(lambda: value), change
+
+
+def in_import():
+    from os import environ
+
+    return float(environ.get("PYPTX_TEST_FACTOR"))
+
+
+PLACES = {
+    "global": (lambda: FACTOR, lambda v: globals().update(FACTOR=v), "FACTOR"),
+    "list": (lambda: TABLE[0], lambda v: TABLE.__setitem__(0, v), "TABLE"),
+    "function": (lambda: helper(), lambda v: globals().update(FACTOR=v), "FACTOR"),
+    "attribute": (
+        lambda: settings.nested.factor,
+        lambda v: setattr(settings.nested, "factor", v),
+        "settings.nested.factor",
+    ),
+    "object": (lambda: config.own, lambda v: setattr(config, "own", v), "config.own"),
+    "class": (lambda: Config.factor, lambda v: setattr(Config, "factor", v), "Config.factor"),
+    "class of object": (lambda: config.factor, lambda v: setattr(Config, "factor", v), "config.factor"),
+    "property": (lambda: config.derived, lambda v: setattr(config, "own", v), "config.own"),
+    "method": (lambda: config.method(), lambda v: setattr(config, "own", v), "config.own"),
+    "call": (lambda: config(), lambda v: setattr(config, "own", v), "config.own"),
+    "namespace": (lambda: outer.inner["a"].factor, lambda v: setattr(outer.inner["a"], "factor", v), r"outer.inner"),
+    "argument": (lambda: through(config), lambda v: setattr(config, "own", v), "config.own"),
+    "getattr": (lambda: getattr(config, "own"), lambda v: setattr(config, "own", v), "config.own"),  # noqa: B009
+    "alias": (lambda: (lambda c: c.own)(config), lambda v: setattr(config, "own", v), "config.own"),
+    "environment": (
+        lambda: float(os.environ["PYPTX_TEST_FACTOR"]),
+        lambda v: os.environ.__setitem__("PYPTX_TEST_FACTOR", str(v)),
+        "os.environ",
+    ),
+    "getenv": (
+        lambda: float(os.getenv("PYPTX_TEST_FACTOR")),
+        lambda v: os.environ.__setitem__("PYPTX_TEST_FACTOR", str(v)),
+        "os.environ",
+    ),
+}
+
+
+@pytest.fixture(params=PLACES)
+def place(request):
+    read, change, path = PLACES[request.param]
+    change(2.0)
+    yield read, change, path
+    change(2.0)
+
+
+def test_a_kernel_is_what_it_read_at_its_first_use(place):
+    read, change, path = place
+    k = scaled(read)
+    assert k(X)[0] == 2 and k(X)[0] == 2
+    change(3.0)
+    refused = f"kernel k reads {path}.* has changed since the kernel was first used"
+    with pytest.raises(AuthoringRuntimeError, match=refused.replace("[", r"\[")):
+        k(X)  # a call that goes past Python where nothing has changed
+    with pytest.raises(AuthoringRuntimeError, match="has changed"):
+        k.ptx(N=8)
+    assert scaled(read)(X)[0] == 3  # another kernel
+    change(2.0)
+    assert k(X)[0] == 2
+
+
+def test_names_of_kernels_follow_what_they_read(place):
+    read, change, _ = place
+    first = fingerprint(scaled(read))
+    assert fingerprint(scaled(read)) == first
+    change(3.0)
+    assert fingerprint(scaled(read)) != first
+
+
+def test_closures():
+    k, change = from_closure()
+    assert k(X)[0] == 2
+    change(3.0)
+    with pytest.raises(AuthoringRuntimeError, match="reads value, which has changed .*: it was 2.0, and is 3.0"):
+        k(X)
+
+
+def test_the_function_of_a_grid():
+    k = scaled(lambda: 1.0, grid=lambda N: (settings.nested.factor and math.ceil(N / 4), 1, 1))
+    assert k(X).shape == (4,)
+    settings.nested.factor = 5.0
+    try:
+        with pytest.raises(AuthoringRuntimeError, match="settings.nested.factor"):
+            k(np.ones(3, np.float32))
+    finally:
+        settings.nested.factor = 2.0
+
+
+def test_what_a_body_does_not_read_may_change():
+    k = scaled(lambda: config.own)
+    assert k(X)[0] == 2
+    Config.unrelated += 1
+    config.other = object()
+    assert k(X)[0] == 2
+
+
+def test_equal_values_are_no_change(monkeypatch):
+    k = scaled(lambda: TABLE[0] * FACTOR)
+    assert k(X)[0] == 4
+    monkeypatch.setitem(globals(), "TABLE", [float("2.0")])
+    monkeypatch.setitem(globals(), "FACTOR", float("2.0"))
+    assert k(X)[0] == 4 and k(X)[0] == 4
+
+
+def test_what_the_body_itself_changes_is_its_own_affair():
+    seen = []
+    k = scaled(lambda: seen.append(1) or 2.0)
+    assert k(X)[0] == 2 and k(X)[0] == 2
+    assert k(np.ones(5, np.float32))[0] == 2
+
+
+@pytest.mark.parametrize("array", [np.array([2.0]), pytest.param("torch", id="torch")])
+def test_arrays_that_a_body_reads(array):
+    if isinstance(array, str):
+        array = pytest.importorskip("torch").tensor([2.0])
+    k = scaled(lambda: float(array[0]))
+    assert k(X)[0] == 2
+    array[0] = 3
+    with pytest.raises(AuthoringRuntimeError, match="reads array"):
+        k(X)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: float(open("factor.txt").read()),  # noqa: SIM115
+        lambda: float(np.fromfile("factor.txt")[0]),
+        lambda: __import__("pathlib") and float(_path().read_text()),
+        functools.partial(lambda name: float(os.environ[name]), "PYPTX_TEST_FACTOR"),
+    ],
+)
+def test_files_are_refused(read):
+    with pytest.raises(AuthoringRuntimeError, match="read it outside, and pass what it says as a template value"):
+        scaled(read).ptx()
+
+
+def _path():
+    from pathlib import Path
+
+    return Path("factor.txt")
+
+
+def test_imports_in_the_body(monkeypatch):
+    monkeypatch.setenv("PYPTX_TEST_FACTOR", "2")
+    k = scaled(in_import)
+    assert k(X)[0] == 2
+    monkeypatch.setenv("PYPTX_TEST_FACTOR", "3")
+    with pytest.raises(AuthoringRuntimeError, match="PYPTX_TEST_FACTOR"):
+        k(X)
+
+
+# PyTorch and JAX.
+
+
+def test_compiled_and_vmapped_kernels_of_a_factory(place):
+    torch = pytest.importorskip("torch")
+    read, change, _ = place
+    x = torch.ones(3, 4)
+    results = []
+    for factor in (2.0, 3.0):
+        change(factor)
+        k = scaled(read)
+        results.append(
+            (
+                torch.compile(lambda a, k=k: k(a) + 0, backend="eager")(x[0])[0].item(),
+                torch.func.vmap(k)(x)[0, 0].item(),
+            )
+        )
+    assert results == [(2, 2), (3, 3)]
+
+
+def test_compiled_code_refuses_what_has_changed():
+    torch = pytest.importorskip("torch")
+    k = scaled(lambda: settings.nested.factor)
+    compiled = torch.compile(lambda a: k(a) + 0, backend="eager")
+    x = torch.ones(4)
+    assert compiled(x)[0] == 2
+    settings.nested.factor = 3.0
+    try:
+        for call in (compiled, torch.func.vmap(k, in_dims=0)):
+            with pytest.raises(AuthoringRuntimeError, match="settings.nested.factor"):
+                call(x if call is compiled else x[None])
+        with pytest.raises(Exception, match=r"settings\.nested\.factor"):
+            torch.export.export(_module_of(torch, k), (x,))
+    finally:
+        settings.nested.factor = 2.0
+
+
+def _module_of(torch, k):
+    class Module(torch.nn.Module):
+        def forward(self, a):
+            return k(a)
+
+    return Module()
+
+
+def test_jax_refuses_what_has_changed():
+    jax = pytest.importorskip("jax")
+    k = scaled(lambda: settings.nested.factor)
+    x = jax.numpy.ones(4)
+    assert k(x)[0] == 2
+    settings.nested.factor = 3.0
+    try:
+        for call in (k, jax.jit(lambda a: k(a))):
+            with pytest.raises(AuthoringRuntimeError, match="settings.nested.factor"):
+                call(x)
+    finally:
+        settings.nested.factor = 2.0
+
+
+# Other processes.
+
+
+@kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), block=(4, 1, 1))
+def named(A, B):
+    pa, pb = ptx.global_ptrs(A, B)
+    offset = reg.from_(ptx.special.tid.x(), u32) * 4
+    a = reg.scalar(f32)
+    ptx.inst.ld.global_.f32(a, ptx.addr(pa + offset))
+    ptx.inst.st.global_.f32(ptx.addr(pb + offset), a + a)
+    ptx.ret()
+
+
+@kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+def faulty(A, B):
+    (pa,) = ptx.global_ptrs(A)
+    ptx.inst.ld.global_.f32(reg.scalar(f32), ptx.addr(pa, 1 << 20))
+    ptx.ret()
+
+
+class Holder:
+    def __init__(self, *kernels):
+        self.kernels = kernels
+
+
+def run(holder, x):
+    return [k(x).tolist() for k in holder.kernels]
+
+
+def fails(x):
+    faulty(x)
+
+
+def test_copies_are_the_kernel():
+    held = Holder(named)
+    assert copy.copy(named) is named and copy.deepcopy(held).kernels[0] is named
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_kernels_travel_by_name_or_by_code(protocol):
+    local = scaled(functools.partial(lambda scale: scale, 3.0), grid=lambda N: (1, 1, 1))
+    local(X)
+    back = pickle.loads(pickle.dumps(Holder(named, local), protocol))
+    assert back.kernels[0] is named and back.kernels[1] is not local
+    assert run(back, X) == [[2.0] * 4, [3.0] * 4]
+    assert fingerprint(back.kernels[1]) == fingerprint(local)
+
+
+def test_spawned_workers_get_kernels_and_give_errors_back():
+    held = Holder(named, scaled(lambda: 3.0))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(run, (held, X)) == [[2.0] * 4, [3.0] * 4]
+        with pytest.raises(SimulationError) as caught:
+            pool.apply(fails, (X,))
+    (report, *_) = caught.value.diagnostics
+    assert report.code >= 5000 and report.line > 0 and str(report) in str(caught.value)
+
+
+def test_modules_are_saved_with_their_kernels(tmp_path):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(2, 2)
+    module.kernel, module.local = named, scaled(lambda: 3.0)
+    module.pair = pyptx.differentiable_kernel(named, lambda a, gradient: gradient)
+    torch.save(module, tmp_path / "module.pt")
+    back = torch.load(tmp_path / "module.pt", weights_only=False)
+    assert back.kernel is named and back.local(torch.ones(4))[0] == 3
+    assert back.pair.forward_kernel is named
+    assert copy.deepcopy(module).pair is module.pair
+
+
+def test_workers_of_a_data_loader():
+    torch = pytest.importorskip("torch")
+    loader = torch.utils.data.DataLoader(_Doubled(), batch_size=2, num_workers=1, multiprocessing_context="spawn")
+    assert next(iter(loader)).tolist() == [[2.0] * 4] * 2
+
+
+class _Doubled:
+    def __init__(self):
+        self.kernel = named
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return self.kernel(X)
+
+
+def _errors():
+    yield from (kind for kind in vars(pyptx.errors).values() if isinstance(kind, type) and issubclass(kind, PtxError))
+
+
+@pytest.mark.parametrize("kind", list(_errors()))
+def test_errors_travel_with_their_diagnostics(kind):
+    with pytest.raises(PtxError) as caught:
+        kernel(lambda: ptx.inst.add.u32(reg.scalar(f32), 1.5, 2)).ptx()
+    back = pickle.loads(pickle.dumps(kind("what happened", caught.value.diagnostics)))
+    assert type(back) is kind and str(back) == "what happened"
+    (ours,), (theirs,) = caught.value.diagnostics, back.diagnostics
+    for name in ("code", "name", "severity", "file", "line", "column", "message", "notes", "operand", "section"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert isinstance(LaunchError("x"), kind) == issubclass(LaunchError, kind)
+
+
+def test_another_process_reads_the_same_name():
+    program = textwrap.dedent(
+        """
+        from pyptx.frameworks.identity import fingerprint
+        import test_reads
+        print(fingerprint(test_reads.scaled(test_reads.PLACES["attribute"][0])))
+        """
+    )
+    here = os.path.dirname(__file__)
+    found = subprocess.run([sys.executable, "-c", program], cwd=here, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == fingerprint(scaled(PLACES["attribute"][0]))
