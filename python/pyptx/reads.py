@@ -266,6 +266,8 @@ class Walk:
             self._say(path, value, self._pickled(value))
 
     def _pickled(self, value) -> str:
+        if isinstance(value, type(_core.inst)):  # `ptx.inst.ld.global_`: its mnemonic
+            return repr(value)
         try:
             return hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()
         except Exception:  # whatever the value's own class raises

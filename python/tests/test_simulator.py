@@ -94,6 +94,7 @@ def test_the_command_takes_them(tmp_path, capsys):
     file.write_text(LOOP)
     assert main(["run", str(file), "--budget", "1000", "--seed", "2", "--cores", "1"]) == 1
     assert "PTX5" in capsys.readouterr().err
-    assert main(["run", str(file), "--budget", "0"]) == 1
-    assert "budget of the simulator is 1 to" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["run", str(file), "--budget", "0"])
+    assert "argument --budget: '0' is not a number from 1 to" in capsys.readouterr().err
     assert simulator.current() == simulator.Options()
