@@ -248,6 +248,16 @@ struct Lines {
   }
 };
 
+// Whether f8 goes by way of .f16.
+bool unpacks(const TensorCore& core, const Plan& plan) { return core.factors == Factors::half && plan.a.bits == 8; }
+
+// Exponents as .f16 has them, where subnormal numbers of .e4m3 are normal.
+void as_halves(FactorRows& m, int size) {
+  for (int i = 0; i < size; ++i) {
+    if (m.values[i] != 0 && std::isfinite(m.values[i])) m.exponents[i] = std::max(std::ilogb(m.values[i]), -14);
+  }
+}
+
 // f8 by way of .f16: two products over every other pair of k, from zero, and c is added at the end, to nearest.
 f64 dot_by_halves(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, f64 c, Sum kind) {
   f64 sum = 0;
@@ -306,8 +316,7 @@ f64 one_result(const TensorCore& core, int architecture, const Plan& plan, const
   if (core.factors == Factors::f4) return dot_f4(core, a, b, scale_a, scale_b, plan.scales, c);
   if (plan.scaled) return dot_scaled(core, a, b, *scale_a, *scale_b, c);
   if (plan.products == 4 && architecture >= 75) return dot_of_quad(a, b, c, kinds.d);
-  const bool in_halves = core.factors == Factors::half && plan.a.bits == 8;
-  return in_halves ? dot_by_halves(core, a, b, c, kinds.d) : dot(core, a, b, c, kinds.c, kinds.d);
+  return unpacks(core, plan) ? dot_by_halves(core, a, b, c, kinds.d) : dot(core, a, b, c, kinds.c, kinds.d);
 }
 
 void run_float(Warp& w, const Op& op, Mask active) {
@@ -323,6 +332,7 @@ void run_float(Warp& w, const Op& op, Mask active) {
   alignas(64) u32 c[32 * 32], d[32 * 32];
   bool plain = read_factors(w, o.a, plan.a, plan.products * rows * plan.stored, plan.in_bytes, m.a);
   plain &= read_factors(w, o.b, plan.b, plan.products * k * n, plan.in_bytes, m.b);
+  if (unpacks(core, plan)) as_halves(m.a, rows * plan.stored), as_halves(m.b, k * n);
   read_fragment(w, o.c, plan.c, c, bits_as<u32>);
   if (plan.sparse) read_metadata(w, plan, o.rest, m.columns);
   if (plan.scaled) {
