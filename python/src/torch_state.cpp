@@ -57,7 +57,8 @@ bool tangents_on() {
 
 bool has_tangent(PyObject* tensor) {
   static PyObject* const unpack = name_of("torch.autograd.forward_ad", "unpack_dual");
-  const nb::object dual = nb::steal(unpack == nullptr ? nullptr : PyObject_CallFunctionObjArgs(unpack, tensor, nullptr));
+  const nb::object dual =
+      nb::steal(unpack == nullptr ? nullptr : PyObject_CallFunctionObjArgs(unpack, tensor, nullptr));
   const nb::object tangent = nb::steal(dual.is_valid() ? PyObject_GetAttrString(dual.ptr(), "tangent") : nullptr);
   PyErr_Clear();
   return tangent.is_valid() && !tangent.is_none();

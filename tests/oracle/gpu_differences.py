@@ -96,6 +96,8 @@ def instances(lines: list[str], prefixes: list[str]) -> list[Instance]:
             continue
         if any(int(index) >= REGISTERS for _, index in REGISTER.findall(text)) or text in seen:
             continue
+        if ".sync" in mnemonic and not REGISTER.fullmatch(operands.rpartition(", ")[2]):
+            continue  # a mask without the lanes that run it: an illegal instruction
         seen.add(text)
         spaces = [""]
         if atomic:
@@ -163,7 +165,7 @@ class Kernel:
             else:
                 sources.append(self.load(width(kind), f"{kind}_{index}, [];"))
         if ".sync" in one.mnemonic:  # the whole warp takes part
-            self.lines.append("mov.b32 {}_{}, -1;".format(*one.sources[-1]))
+            self.lines.append(f"mov.b32 {one.operands.rpartition(', ')[2]}, -1;")
         if one.carries:
             sources.append(self.load(4, "%z, []; add.cc.u32 %z, %z, %z;"))
         if one.space:
