@@ -225,6 +225,7 @@ def test_an_interrupt_is_no_traceback():
         bufsize=0,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     waiting.stdin.write(b" " * 100_000)  # more than a pipe holds: it has begun to read
     waiting.send_signal(signal.SIGINT)

@@ -134,7 +134,8 @@ def test_interrupting_the_command(tmp_path):
     text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\nA: bra A;\n}\n"
     (tmp_path / "loop.ptx").write_text(text)
     command = [sys.executable, "-m", "pyptx", "run", str(tmp_path / "loop.ptx"), "--grid", "5000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # a shell's background jobs ignore it
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **heard) as run:
         time.sleep(1.5)
         assert run.poll() is None
         begin = time.monotonic()
