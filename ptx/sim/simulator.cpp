@@ -156,12 +156,14 @@ class SimulatedProgram final : public launch::Program {
       });
     }
     work();
-    for (std::unique_lock lock(mutex); running != 0;) {  // the others still work: whoever launched may end them
+    std::unique_lock lock(mutex);
+    while (running != 0) {  // the others still work: whoever launched may end them
       ended.wait_for(lock, std::chrono::milliseconds(10));
       lock.unlock();
       launch.poll();
       lock.lock();
     }
+    lock.unlock();
     for (std::thread& t : threads) t.join();
   }
 
