@@ -121,8 +121,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const check::ModuleTarget module_target{*isa::target_named(target), {9, 4}};
   if (oracle::Generator::calls(form)) return 0;
 
-  const oracle::Words words = generator.words(form, generator.random(form));
-  const isa::Match* match = generator.match(form, words);
+  const oracle::Modifiers modifiers = generator.modifiers(form, generator.random(form));
+  const isa::Match* match = generator.match(form, modifiers);
   if (!match) return 0;
   const auto groups = generator.operand_groups(*match);
   const unsigned chosen = groups[bytes(groups.size())];
@@ -132,8 +132,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const int change = 1 + static_cast<int>(bytes(static_cast<std::size_t>(generator.changes(at))));
     operands = generator.operands(form, *match, chosen, at, change);
   }
-  const auto beside = bytes(4) ? std::vector<oracle::Words>{} : generator.beside(form, words);
-  const oracle::Words& written = beside.empty() ? words : beside[bytes(beside.size())];
+  const auto beside = bytes(4) ? std::vector<oracle::Modifiers>{} : generator.beside(form, modifiers);
+  const oracle::Modifiers& written = beside.empty() ? modifiers : beside[bytes(beside.size())];
 
   ir::Function& f = pool.function();
   ir::Instruction& i = pool.put(*isa::resolve(oracle::join(form, written)), operands);
