@@ -21,6 +21,7 @@ import faulthandler
 import functools
 import json
 import logging
+import pathlib
 import random
 import subprocess
 import sys
@@ -29,6 +30,9 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python/tests"))
+from dlpack_layout import DLTensor, Versioned
 
 from pyptx import Tile, errors, kernel, ptx, reg, simulator
 from pyptx.types import b32, f32, s32, u32
@@ -149,16 +153,6 @@ MAKERS = [make_scale, make_axpy, make_split, make_increase, make_rows]
 
 
 # --- Objects that lie ---
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-                ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64)]  # fmt: skip
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64),
-                ("tensor", DLTensor)]  # fmt: skip
 
 
 class Older(ctypes.Structure):

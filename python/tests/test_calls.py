@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+from dlpack_layout import DLTensor, Versioned
 from test_launch import make_add, make_pair, make_scale
 
 np = pytest.importorskip("numpy", reason="skipped: no numpy")
@@ -157,16 +158,6 @@ def test_objects_that_lie_are_refused_by_name(scale, make, message):
         scale(make())
     with pytest.raises(LaunchTypeError, match=f"scale: argument `Y`: .*({message})"):
         scale(ones(), out=make())
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-                ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64)]  # fmt: skip
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64),
-                ("tensor", DLTensor)]  # fmt: skip
 
 
 new_capsule = ctypes.pythonapi.PyCapsule_New
