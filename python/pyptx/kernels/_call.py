@@ -51,9 +51,10 @@ class RowFunction:
         columns = shape[-1] if self.over_rows else shorter(shape[-1])
         wide = has_clusters(tensors[0]) if columns > LONG else False
         dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
-        choose = self._for_compiler if compiling(tensors[0]) else self._choose
+        traced = compiling(tensors[0])
+        choose = self._for_compiler if traced else self._choose
         run = choose(dtypes, wide, out is None)
-        given = [dense(tensor) for tensor in tensors if tensor is not None]
+        given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
         options = {key: value for key, value in options.items() if value != self.defaults[key]}
         is_matrix = len(shape) == 2 and columns == shape[1]
@@ -129,14 +130,14 @@ def has_clusters(tensor) -> bool:
     return getattr(tensor, "is_cuda", False) and int(detect_arch().strip("sm_af")) >= 90
 
 
-def dense(tensor):
+def dense(tensor, traced: bool):
     """The tensor with its rows side by side, at an address that vectors can be loaded from."""
     contiguous = getattr(tensor, "contiguous", None)
     if contiguous is None:  # not of torch
         flags = getattr(tensor, "flags", None)
         return tensor if flags is None or flags.c_contiguous else tensor.copy()
     tensor = contiguous()
-    if compiling(tensor):  # where an address is not known; the launch refuses one that does not fit
+    if traced:  # where an address is not known; the launch refuses one that does not fit
         return tensor
     return tensor.clone() if tensor.storage_offset() * tensor.itemsize % 16 else tensor
 
