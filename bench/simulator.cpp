@@ -1,4 +1,5 @@
-// Thread-instructions a second of the simulator on RMSNorm (512 columns, a warp a row), on one core and on all.
+// Thread-instructions a second of the simulator on RMSNorm (512 columns, a warp a row), on one core and on all, and on
+// one with all checks.
 // usage: bench_simulator [rows]
 #include "ptx/sim/simulator.h"
 
@@ -83,8 +84,16 @@ int main(int argc, char** argv) {
   double first = 0;
   std::printf("RMSNorm, %u rows of %d; best of 5 runs\n%-8s %10s %24s %8s\n", rows, columns, "cores", "ms",
               "thread-instructions/s", "ratio");
-  for (const std::uint32_t cores : {1u, 2u, 0u}) {
-    ptx::sim::Simulator simulator({.cores = cores});
+  struct Row {
+    const char* name;
+    ptx::sim::Options options;
+  };
+  const Row table[] = {{"1", {.cores = 1}},
+                       {"2", {.cores = 2}},
+                       {"all", {.cores = 0}},
+                       {"checked", {.cores = 1, .checks = *ptx::sim::checks_named("all")}}};
+  for (const auto& [name, options] : table) {
+    ptx::sim::Simulator simulator(options);
     auto program = simulator.prepare(text, record);
     if (!program) {
       std::fputs(to_string(program.why()).c_str(), stderr);
@@ -93,8 +102,7 @@ int main(int argc, char** argv) {
     const double seconds = seconds_of(**program, record, std::as_bytes(std::span(pointers)), buffers);
     const double rate = static_cast<double>(ptx::sim::statistics().thread_instructions) / seconds;
     if (first == 0) first = rate;
-    std::printf("%-8s %10.2f %24.3g %8.2f\n", cores ? std::to_string(cores).c_str() : "all", seconds * 1e3, rate,
-                rate / first);
+    std::printf("%-8s %10.2f %24.3g %8.2f\n", name, seconds * 1e3, rate, rate / first);
   }
   return std::fabs(y[0] - 1.0f) < 1e-3f ? 0 : 1;
 }

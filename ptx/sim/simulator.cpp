@@ -5,6 +5,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <exception>
+#include <functional>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
@@ -15,6 +18,9 @@
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/machine/decode.h"
 #include "ptx/sim/memory/tensor_map.h"
+#include "ptx/sim/watch/kept.h"
+#include "ptx/sim/watch/print.h"
+#include "ptx/sim/watch/watch.h"
 #include "ptx/syntax/parse.h"
 
 namespace ptx::sim {
@@ -35,6 +41,7 @@ thread_local Statistics last_run;
 
 constexpr std::uint64_t turn = 1 << 20;    // instructions of one cluster before another has its turn
 constexpr std::size_t max_resident = 512;  // clusters that have begun and not ended
+constexpr std::uint64_t patience = 16;     // turns in which a stalled cluster may still find a change
 
 std::optional<Diagnostic> check_shape(const launch::Record& r, const launch::Dim3& cluster, const Program& program) {
   if (r.grid.count() == 0) return Diagnostic(Code::launch_shape, {}, cat("`", r.entry, "`: the grid is empty"));
@@ -54,17 +61,36 @@ std::optional<Diagnostic> check_shape(const launch::Record& r, const launch::Dim
   return std::nullopt;
 }
 
-class SimulatedProgram final : public launch::Program {
+class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_this<SimulatedProgram> {
  public:
   SimulatedProgram(std::unique_ptr<sim::Program> program, std::shared_ptr<const Simulator::Settings> settings)
       : program_(std::move(program)), settings_(std::move(settings)) {}
 
   Expected<Done> run(const launch::Record& record, std::span<const std::byte> parameters,
                      std::span<const launch::Buffer> buffers, void*) override {
+    const Options options = settings_->get();
+    if (options.recording && options.recording->launches)
+      keep(*options.recording, shared_from_this(), record, parameters, buffers);
+    return run(record, parameters, buffers, options);
+  }
+
+  std::vector<std::byte> variables() const override {
+    std::vector<std::byte> out;
+    for (const ModuleVariable& v : program_->variables) out.insert(out.end(), v.data, v.data + v.size);
+    return out;
+  }
+  void set_variables(std::span<const std::byte> bytes) override {
+    for (ModuleVariable& v : program_->variables) {
+      std::copy_n(bytes.begin(), v.size, v.data);
+      bytes = bytes.subspan(v.size);
+    }
+  }
+
+  Expected<Done> run(const launch::Record& record, std::span<const std::byte> parameters,
+                     std::span<const launch::Buffer> buffers, const Options& options) override {
     const bool own = program_->cluster && record.cluster.count() == 1;
     const launch::Dim3 cluster = own ? *program_->cluster : record.cluster;
     if (auto problem = check_shape(record, cluster, *program_)) return std::move(*problem);
-    const Options options = settings_->get();
     const arch::Architecture* const device = arch::architecture(record.target);
     Launch launch{.program = *program_,
                   .options = options,
@@ -72,18 +98,26 @@ class SimulatedProgram final : public launch::Program {
                   .block = record.block,
                   .cluster = cluster,
                   .dynamic_shared = record.dynamic_shared,
-                  .architecture = *(device ? device : arch::architecture(90)),
-                  .observer = options.observer};
+                  .architecture = *(device ? device : arch::architecture(90))};
     std::vector<std::vector<std::uint8_t>> shadows;
     place_memory(launch, record, parameters, buffers, shadows);
+    for (std::uint32_t rank = 1; rank < cluster.count() && !program_->shared_addresses.empty(); ++rank)
+      launch.constants.push_back(constants_of(*program_, rank));
+    Watch watch(launch);
+    launch.observer = watch.observer();
     run_clusters(launch);
     last_run = launch.statistics;
     if (launch.faults.empty()) check_outputs(launch, buffers);
-    if (!launch.faults.empty()) return launch.faults;
-    return Done{};
+    Diagnostics found;
+    for (Report& report : watch.end(std::move(launch.faults))) found.push_back(std::move(report.diagnostic));
+    if (found.empty() || (options.recording && !options.recording->raises && is_report(found.front()))) return Done{};
+    return found;
   }
 
  private:
+  // Not the end that the caller asked for.
+  static bool is_report(const Diagnostic& d) { return d.code != Code::interrupted; }
+
   // An input is also written where an output lies on it (out=).
   static bool may_write(const launch::Record& record, std::span<const launch::Buffer> buffers, std::size_t i) {
     const auto begin = [&](std::size_t j) { return static_cast<const std::byte*>(buffers[j].data); };
@@ -139,23 +173,45 @@ class SimulatedProgram final : public launch::Program {
     const std::uint64_t count = launch.clusters();
     const std::uint32_t machine = std::max(1u, std::thread::hardware_concurrency());
     const std::uint64_t cores =
-        program_->communicates || launch.observer
+        program_->communicates || program_->prints || launch.observer
             ? 1
             : std::min<std::uint64_t>(launch.options.cores ? launch.options.cores : machine, count);
-    auto work = [&] { program_->communicates ? take_turns(launch, count) : one_by_one(launch, count); };
-    std::vector<std::thread> threads;
+    in_threads(launch, cores, [&] { program_->communicates ? take_turns(launch, count) : one_by_one(launch, count); });
+  }
+
+  // `work` in so many threads, this one among them; in fewer where the system has no more. What one of them throws, for
+  // want of memory, ends the launch and is thrown here.
+  static void in_threads(Launch& launch, std::uint64_t cores, const std::function<void()>& work) {
     std::mutex mutex;
     std::condition_variable ended;
-    std::uint64_t running = cores - 1;
-    for (std::uint64_t i = 1; i < cores; ++i) {
-      threads.emplace_back([&] {
+    std::uint64_t running = 0;
+    std::exception_ptr thrown;
+    const auto guarded = [&] {
+      try {
         work();
+      } catch (...) {
         const std::lock_guard lock(mutex);
-        --running;
-        ended.notify_one();
-      });
+        thrown = std::current_exception();
+        launch.stop_at = 0;
+      }
+    };
+    std::vector<std::thread> threads;
+    threads.reserve(cores);
+    while (threads.size() + 1 < cores) {
+      const std::lock_guard lock(mutex);
+      try {
+        threads.emplace_back([&] {
+          guarded();
+          const std::lock_guard lock(mutex);
+          --running;
+          ended.notify_one();
+        });
+      } catch (const std::system_error&) {
+        break;
+      }
+      ++running;
     }
-    work();
+    guarded();
     std::unique_lock lock(mutex);
     while (running != 0) {  // the others still work: whoever launched may end them
       ended.wait_for(lock, std::chrono::milliseconds(10));
@@ -165,9 +221,13 @@ class SimulatedProgram final : public launch::Program {
     }
     lock.unlock();
     for (std::thread& t : threads) t.join();
+    if (thrown) std::rethrow_exception(thrown);
   }
 
   static void add_statistics(Launch& launch, const Cluster& cluster) {
+    for (const auto& cta : cluster.ctas) {
+      for (const auto& w : cta->warps) print_rest(*w, full_mask);
+    }
     const std::lock_guard lock(launch.mutex);
     for (const auto& cta : cluster.ctas) {
       for (const auto& w : cta->warps) {
@@ -180,7 +240,10 @@ class SimulatedProgram final : public launch::Program {
   static void one_by_one(Launch& launch, std::uint64_t count) {
     for (std::uint64_t i = launch.next++; i < count && i < launch.stop_at; i = launch.next++) {
       Cluster cluster(launch, i);
-      while (!cluster.run(turn)) continue;
+      for (std::uint64_t stalled = 0; !cluster.run(turn);) {
+        stalled = cluster.stalled() ? stalled + 1 : 0;
+        if (stalled == patience) cluster.report_livelock();
+      }
       add_statistics(launch, cluster);
     }
   }
@@ -188,15 +251,20 @@ class SimulatedProgram final : public launch::Program {
   // Clusters may wait for each other: whoever does not end gives way to the next.
   static void take_turns(Launch& launch, std::uint64_t count) {
     std::deque<std::unique_ptr<Cluster>> resident;
+    std::uint64_t stalled = 0;  // turns one after the other
     while ((launch.next < count || !resident.empty()) && launch.stop_at == ~0ull) {
       if (launch.next < count && resident.size() < max_resident)
         resident.push_back(std::make_unique<Cluster>(launch, launch.next++));
       else if (!resident.empty())
         resident.push_back(std::move(resident.front())), resident.pop_front();
-      if (!resident.back()->run(turn)) continue;
+      const bool ended = resident.back()->run(turn);
+      stalled = ended || !resident.back()->stalled() ? 0 : stalled + 1;
+      if (stalled == patience + 2 * resident.size()) resident.back()->report_livelock();
+      if (!ended) continue;
       add_statistics(launch, *resident.back());
       resident.pop_back();
     }
+    for (const auto& cluster : resident) add_statistics(launch, *cluster);
   }
 
   std::unique_ptr<sim::Program> program_;
@@ -206,6 +274,12 @@ class SimulatedProgram final : public launch::Program {
 }  // namespace
 
 Simulator::Simulator(Options options) : settings_(std::make_shared<Settings>()) { settings_->options = options; }
+
+// A recording keeps programs, and programs these settings, which would keep the recording.
+Simulator::~Simulator() {
+  const std::lock_guard lock(settings_->mutex);
+  settings_->options.recording = nullptr;
+}
 
 Options Simulator::options() const { return settings_->get(); }
 

@@ -7,18 +7,30 @@
 #include <memory>
 
 #include "ptx/launch/executor.h"
+#include "ptx/sim/checks.h"
 
 namespace ptx::sim {
 
 class Observer;
+struct Printed;
+struct Recording;
+
+enum class Schedule : std::uint8_t {
+  random,           // with a seed, warps take turns after few instructions, in any order
+  synchronisation,  // warps have priorities, which change at a few of the instructions that synchronise; by the seed
+};
 
 struct Options {
-  std::uint32_t cores = 0;            // 0: all of the machine. CTAs that may talk to each other always run on one
-  std::uint64_t budget = 1ull << 32;  // instructions of warps that a launch may execute: some minutes
-  std::uint64_t seed = 0;             // other schedules of warps and fragments; 0: the plain one
-  bool uninitialised = true;          // report what comes of registers, memory and outputs that nothing wrote
-  bool (*interrupted)() = nullptr;    // asked often, on the thread that launched; true ends the run
-  Observer* observer = nullptr;       // is told of every access (watch/observer.h); the run then takes one core
+  std::uint32_t cores = 0;                 // 0: all of the machine. CTAs that may talk to each other always run on one
+  std::uint64_t budget = 1ull << 32;       // instructions of warps that a launch may execute: some minutes
+  std::uint64_t seed = 0;                  // other schedules of warps and fragments; 0: the plain one
+  Schedule schedule = Schedule::random;    // what a seed changes
+  bool uninitialised = true;               // report what comes of registers, memory and outputs that nothing wrote
+  bool (*interrupted)() = nullptr;         // asked often, on the thread that launched; true ends the run
+  Checks checks = 0;                       // races and their relatives (docs/sanitizer.md); the run then takes one core
+  Observer* observer = nullptr;            // is told of every access (watch/observer.h); the run then takes one core
+  std::shared_ptr<Recording> recording{};  // what runs leave behind (recording.h)
+  void (*print)(const Printed&) = nullptr;  // of lines that threads print; none: to the standard output
 };
 
 struct Statistics {
@@ -28,6 +40,9 @@ struct Statistics {
 class Simulator final : public launch::Executor {
  public:
   explicit Simulator(Options options = {});
+  ~Simulator() override;
+  Simulator(const Simulator&) = delete;
+  Simulator& operator=(const Simulator&) = delete;
   Options options() const;
   // For the runs that begin from now on, also of programs that are prepared already.
   void use(const Options& options);

@@ -5,6 +5,7 @@ assembler hides the errors of the next, so refused lines are taken out and the r
 """
 
 import ctypes
+import faulthandler
 import multiprocessing
 import os
 import pathlib
@@ -82,6 +83,7 @@ class NvJitLink:
             theirs.close()
             return ours
         ours.close()
+        faulthandler.disable()  # a crash is an answer here, not to be shown
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:

@@ -2,14 +2,20 @@
 
 import ctypes
 import sys
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import sweep_wgmma
 from run_fixtures import Gpu
 from sweep import cases, compare, inputs, video_cases
+
+# What an H200 gave for some of sweep_wgmma.cases(600), and a checksum of what it was given.
+RECORDED = Path(__file__).parent / "wgmma_h200.npz"
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +44,26 @@ def test_a_product_has_the_gpus_bits(case, gpu):
 def test_a_video_instruction_has_the_gpus_bits(case, gpu):
     _, wrong, words = compare(gpu, case, 4_000)
     assert not wrong, words
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", sweep_wgmma.cases(170, seed=3), ids=lambda case: case.name)
+def test_wgmma_has_the_gpus_bits(case, gpu):
+    wrong, words = sweep_wgmma.difference(case, sweep_wgmma.on_gpu(gpu, case), sweep_wgmma.on_simulator(case))
+    assert not wrong, words
+
+
+def test_wgmma_has_the_bits_that_a_gpu_gave():
+    recorded, seen = np.load(RECORDED), set()
+    for case in sweep_wgmma.cases(600):
+        if case.name not in recorded:
+            continue
+        if zlib.crc32(case.inputs()) != recorded[case.name + " inputs"]:
+            pytest.skip("skipped: this numpy has other random numbers than the one of the recording")
+        wrong, words = sweep_wgmma.difference(case, recorded[case.name].tobytes(), sweep_wgmma.on_simulator(case))
+        assert not wrong, f"{case.name}: {wrong} differ\n{words}"
+        seen.add((case.types, case.sparse))
+    assert len(seen) == 2 * len(sweep_wgmma.KINDS) - 1  # no sparse b1
 
 
 def test_inputs_are_of_the_length_that_the_kernel_reads():

@@ -252,7 +252,9 @@ TEST_CASE("control") {
   expect(Code::stack_overflow, kernel("call f;", ".param .u64 p", forever), shape(1, 1));
   const std::string printf = ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n";
   const std::string calls = "{ .param .b64 a; .param .b64 b; .param .b32 r; call (r), vprintf, (a, b); }";
-  expect(Code::bad_call, kernel(calls, ".param .u64 p", printf), shape(1, 1), {"`vprintf`"});
+  expect(Code::bad_call, kernel(calls, ".param .u64 p", printf), shape(1, 1), {"vprintf", "which is no string"});
+  const std::string elsewhere = ".extern .func elsewhere();\n";
+  expect(Code::bad_call, kernel("call elsewhere;", ".param .u64 p", elsewhere), shape(1, 1), {"`elsewhere`"});
   expect(Code::bad_call, kernel("mov.u64 %rd2, 12;\nproto: .callprototype _ ();\ncall %rd2, proto;"), shape(1, 1));
 }
 

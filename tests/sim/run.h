@@ -23,7 +23,7 @@ struct Argument {
 
 struct Fixture {
   std::string entry;
-  ptx::launch::Dim3 grid, block;
+  ptx::launch::Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0;
   std::vector<Argument> arguments;
   std::string gpu;  // "no, reason"
@@ -102,6 +102,7 @@ inline Fixture parse_fixture(const std::string& text) {
       words >> value;
       if (word == "grid") f.grid = dim(value);
       if (word == "block") f.block = dim(value);
+      if (word == "cluster") f.cluster = dim(value);
       if (word == "smem") f.dynamic_shared = static_cast<std::uint32_t>(std::stoul(value));
     }
     if (key == "arg:") {
@@ -139,7 +140,7 @@ inline Result run(const std::string& text, const Fixture& fixture, ptx::sim::Opt
   Result result;
   launch::Record record;
   record.entry = fixture.entry;
-  record.grid = fixture.grid, record.block = fixture.block;
+  record.grid = fixture.grid, record.block = fixture.block, record.cluster = fixture.cluster;
   record.dynamic_shared = fixture.dynamic_shared;
   struct alignas(256) Piece {
     std::byte bytes[256];
@@ -167,6 +168,9 @@ inline Result run(const std::string& text, const Fixture& fixture, ptx::sim::Opt
     buffers.push_back({memory.back().data(), {}, {}, initial.size(), a.kind == "out"});
     void* pointer = memory.back().data();
     append(&pointer, sizeof pointer);
+    const auto offset = static_cast<std::uint32_t>(block.size() - sizeof pointer);
+    const auto source = static_cast<std::uint32_t>(record.tensors.size() - 1);
+    record.parameters.push_back({launch::Parameter::Kind::tensor, record.tensors.back().name, offset, 8, source});
   }
   sim::Simulator simulator(options);
   auto program = simulator.prepare(text, record);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ptx/isa/row.h"
+#include "ptx/sim/exec/lane.h"
 
 using namespace ptx;
 
@@ -31,6 +32,20 @@ std::string spell(const isa::Form& form, bool optional, std::size_t pick) {
 }
 
 }  // namespace
+
+TEST_CASE("a lane has the bits of its type, and every type of a register has a lane") {
+  using namespace ptx::sim;
+  std::set<isa::Type> known;
+#define LANE(type, ...)                                                                        \
+  CHECK(8 * sizeof(__VA_ARGS__) == std::max<std::size_t>(8, isa::info(isa::Type::type).bits)); \
+  CHECK(known.insert(isa::Type::type).second);
+#include "ptx/sim/exec/lane_types.def"
+#undef LANE
+#define TYPE(name, bits, kind, declarable, prefix, other) \
+  if (declarable) CHECK_MESSAGE(known.contains(isa::Type::name), #name);
+#include "ptx/isa/types.def"
+#undef TYPE
+}
 
 TEST_CASE("every row binds, and its body takes what the row has") {
   std::set<std::string> unsimulated;

@@ -37,9 +37,14 @@ void complete_if_due(Cta& cta, std::uint32_t offset) {
   b.expected_bytes = 0;
   ++b.phase;
   cta.cluster.idle = 0;
+  Observer* const observer = cta.launch.observer;
+  const Channel channel{Channel::Kind::mbarrier, &cta, offset};
+  if (observer) observer->completed(channel);
   for (const auto& w : cta.warps) {
     for (Fragment& f : w->others) {
-      if (f.wait.kind == Wait::Kind::mbarrier && f.wait.object == offset && f.wait.phase < b.phase) w->answer(f, true);
+      if (f.wait.kind != Wait::Kind::mbarrier || f.wait.object != offset || f.wait.phase >= b.phase) continue;
+      if (observer) observer->passed(*w, f.mask, channel, cta.launch.program.ops[f.pc - 1].manner);
+      w->answer(f, true);
     }
   }
 }

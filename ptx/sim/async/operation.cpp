@@ -15,8 +15,6 @@ namespace {
 bool read(Operation& o) {
   if (o.has_read) return true;
   o.has_read = true;
-  const bool leaves =
-      !o.to.empty() && o.to[0].at.space == isa::Space::global;  // nobody looks at what global memory holds
   for (const Run& run : o.from) {
     const std::size_t begin = o.data.size(), bytes = run.at.bytes;
     o.data.resize(begin + bytes);
@@ -28,16 +26,29 @@ bool read(Operation& o) {
     const Bytes source = reach(o.agent, run.at, Access::read, o.op->manner);
     if (!source.data) return false;
     std::memcpy(&o.data[begin], source.data, bytes);
-    if (!source.states) continue;
-    std::copy_n(source.states, bytes, &o.states[begin]);
-    const u8* const hole = std::find_if(source.states, source.states + bytes, [](u8 byte) { return byte != written; });
-    const auto missing = static_cast<std::size_t>(hole - source.states);
-    if (missing == bytes || !leaves || !o.agent.warp->cta.launch.options.uninitialised) continue;
-    const Location at{run.at.space, run.at.memory, run.at.offset + missing, 1};
-    o.agent.warp->fault(
-        Code::uninitialised_memory, o.agent,
-        cat("began this; it reads ", describe(o.agent.warp->cta.launch.program, at), ", which was never written"));
-    return false;
+    if (source.states) std::copy_n(source.states, bytes, &o.states[begin]);
+  }
+  return true;
+}
+
+// Bytes that nothing wrote stay so in shared memory, where nobody may look at them; global memory has no such state.
+// False after a fault.
+bool is_written(const Operation& o, std::size_t at, std::size_t bytes) {
+  if (!o.agent.warp->cta.launch.options.uninitialised) return true;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (o.states[at + i] == written || !(o.bytes_of_16 >> (i & 15) & 1)) continue;
+    std::size_t missing = at + i;
+    for (const Run& run : o.from) {
+      if (missing >= run.at.bytes) {
+        missing -= run.at.bytes;
+        continue;
+      }
+      const Location byte{run.at.space, run.at.memory, run.at.offset + missing, 1};
+      const std::string name = describe(o.agent.warp->cta.launch.program, byte);
+      o.agent.warp->fault(Code::uninitialised_memory, o.agent,
+                          cat("began this; it reads ", name, ", which was never written"));
+      return false;
+    }
   }
   return true;
 }
@@ -50,6 +61,7 @@ bool write(const Operation& o) {
       at += to.bytes;
       continue;
     }
+    if (to.space == isa::Space::global && !is_written(o, at, to.bytes)) return false;
     const Bytes target = reach(o.agent, to, o.combine ? Access::update : Access::write, o.op->manner);
     if (!target.data) return false;
     const std::byte* values = &o.data[at];
@@ -78,11 +90,22 @@ void signal(const Operation& o) {
     if (!s.cta->mbarriers.contains(s.offset)) {
       return w.fault(Code::barrier_misuse, o.agent, cat("began this; when it finished, no mbarrier was at ", name));
     }
+    if (s.arrives && w.cta.launch.observer)
+      w.cta.launch.observer->arrived(o, {Channel::Kind::mbarrier, s.cta, s.offset});
     const std::string problem =
         s.arrives ? arrive(*s.cta, s.offset, 1, false, o.agent.pc) : add_tx(*s.cta, s.offset, -std::int64_t{s.bytes});
     if (!problem.empty())
       return w.fault(Code::barrier_misuse, o.agent, cat("began this; it ", problem, " (", name, ")"));
   }
+}
+
+// Whether one of them waits for the other in their pipe.
+bool share_pipe(const Operation& a, const Operation& b) {
+  if (a.pipe == Pipe::none || a.pipe != b.pipe) return false;
+  const Cta &x = a.agent.warp->cta, &y = b.agent.warp->cta;
+  if (a.pipe == Pipe::warpgroup)
+    return &x == &y && a.agent.warp->index / Warpgroup::warps == b.agent.warp->index / Warpgroup::warps;
+  return a.pipe == Pipe::tensor_core ? x.rank / 2 == y.rank / 2 : a.agent.warp == b.agent.warp;
 }
 
 bool is_awaited(const Operation& o) {
@@ -100,15 +123,73 @@ bool is_awaited(const Operation& o) {
 
 void Operations::begin(Operation operation) {
   operation.agent.operation = ++begun_;
+  if (cluster_.launch.observer) cluster_.launch.observer->began(operation);
   pending_.push_back(std::move(operation));
 }
 
+void Operations::finish_before(const Operation& operation) {
+  const std::uint64_t number = operation.agent.operation;
+  for (;;) {
+    const auto first =
+        std::find_if(pending_.begin(), pending_.end(), [&](const Operation& o) { return share_pipe(o, operation); });
+    if (first == pending_.end() || first->agent.operation >= number) return;
+    finish(first);  // nothing of its pipe is before it
+  }
+}
+
+void Operations::begin(Warp& warp, ThreadCopy copy) {
+  copy.operation = ++begun_;
+  if (cluster_.launch.observer) cluster_.launch.observer->began(warp, copy);
+  warp.copies.push_back(copy);
+}
+
 void Operations::finish(std::list<Operation>::iterator at) {
+  if (at->pipe != Pipe::none) finish_before(*at);
   Operation o = std::move(*at);
   pending_.erase(at);
   if (o.copies_of)
     finish_copies(*o.agent.warp, o.copies_of, [&](const ThreadCopy& c) { return c.serial < o.copies_before; });
-  if (read(o) && write(o)) signal(o);
+  if (o.effect ? o.effect(o) : read(o) && write(o)) signal(o);
+  if (cluster_.launch.observer) cluster_.launch.observer->finished(o);
+}
+
+void Operations::wait_warpgroup(Warp& warp, std::uint64_t product) {
+  for (auto o = pending_.begin(); o != pending_.end() && warp.event != Event::fault;) {
+    const auto at = o++;
+    if (at->pipe != Pipe::warpgroup || at->product > product) continue;
+    const Warp& other = *at->agent.warp;
+    if (&other.cta == &warp.cta && other.index / Warpgroup::warps == warp.index / Warpgroup::warps) finish(at);
+  }
+  if (Observer* const observer = warp.cta.launch.observer) observer->waited(warp, warp.live, Group::products, product);
+}
+
+void Operations::wait_pipe(Warp& warp, Pipe pipe) {
+  for (auto o = pending_.begin(); o != pending_.end() && warp.event != Event::fault;) {
+    const auto at = o++;
+    if (at->pipe == pipe && at->agent.warp == &warp) finish(at);
+  }
+  if (Observer* const observer = warp.cta.launch.observer)
+    observer->waited(warp, warp.live, pipe == Pipe::tensor_load ? Group::tensor_loads : Group::tensor_stores, begun_);
+}
+
+void Operations::tell_rest(Observer& observer) const {
+  for (const Operation& o : pending_) {
+    for (const Run& run : o.from) {
+      if (!run.outside && !o.has_read) observer.accessed(o.agent, run.at, Access::read, o.op->manner);
+    }
+    for (const Run& run : o.to) {
+      if (!run.outside) observer.accessed(o.agent, run.at, o.combine ? Access::update : Access::write, o.op->manner);
+    }
+  }
+  for (const auto& cta : cluster_.ctas) {
+    for (const auto& w : cta->warps) {
+      for (const ThreadCopy& c : w->copies) {
+        const Agent agent{w.get(), c.lane, c.pc, c.operation};
+        if (c.from.bytes) observer.accessed(agent, c.from, Access::read, c.op->manner);
+        observer.accessed(agent, c.to, Access::write, c.op->manner);
+      }
+    }
+  }
 }
 
 bool Operations::finish_awaited() {
@@ -136,12 +217,14 @@ void Operations::wait_group(Warp& warp, int lane, std::uint32_t most, bool only_
       finish(at);
     }
   }
+  if (Observer* const observer = warp.cta.launch.observer; observer && open > most)
+    observer->waited(warp, Mask{1} << lane, only_read ? Group::bulk_reads : Group::bulk, open - most);
 }
 
 void finish_copies(Warp& warp, Mask lanes, const std::function<bool(const ThreadCopy&)>& due) {
   for (const ThreadCopy& c : warp.copies) {
     if (!(lanes >> c.lane & 1) || !due(c)) continue;
-    const Agent agent{&warp, c.lane, c.pc};
+    const Agent agent{&warp, c.lane, c.pc, c.operation};
     const Bytes source = c.from.bytes ? reach(agent, c.from, Access::read, c.op->manner) : Bytes{};
     const Bytes target = reach(agent, c.to, Access::write, c.op->manner);
     if (!target.data || (c.from.bytes && !source.data)) return;

@@ -26,15 +26,23 @@ struct Run {
 // Combines `bytes` of values into memory, element by element.
 using Combine = void (*)(const Op& op, std::byte* memory, const std::byte* values, std::size_t bytes);
 
+// Operations that finish in the order in which they began: those of tcgen05 (manual 9.7.16.6.2) on the tensor core of a
+// CTA or a pair, which tcgen05.commit waits for, and a warp's loads and stores of tensor memory, which tcgen05.wait
+// does.
+enum class Pipe : std::uint8_t { none, tensor_core, tensor_load, tensor_store, warpgroup };
+
 struct Operation {
   Agent agent{};
   const Op* op = nullptr;
-  std::vector<Run> from{};             // read in order into `data`
-  std::vector<Run> to{};               // written in order from it; over again for each CTA of a multicast
-  std::vector<std::byte> data{};       // what was read
-  std::vector<std::uint8_t> states{};  // of its bytes: whether they were ever written
-  Combine combine = nullptr;           // nullptr: a copy
-  std::uint32_t fill = 0;              // the bytes outside, over and over
+  std::vector<Run> from{};                         // read in order into `data`
+  std::vector<Run> to{};                           // written in order from it; over again for each CTA of a multicast
+  std::vector<std::byte> data{};                   // what was read
+  std::vector<std::uint8_t> states{};              // of its bytes: whether they were ever written
+  Combine combine = nullptr;                       // nullptr: a copy
+  std::function<bool(const Operation&)> effect{};  // or this instead of reading and writing; false after a fault
+  Pipe pipe = Pipe::none;
+  std::uint64_t product = 0;  // of wgmma: counted from 1 in the warpgroup
+  std::uint32_t fill = 0;     // the bytes outside, over and over
   std::uint16_t bytes_of_16 = 0xffff;
   bool has_read = false;  // or never has to: `data` was given
   // How it completes: bytes on mbarriers, an arrival on one, or with the thread's bulk group of this number.
@@ -59,6 +67,7 @@ struct ThreadCopy {
   std::uint64_t serial;  // in the warp
   Location to, from;     // the bytes behind those of `from` are zero
   const Op* op;
+  std::uint64_t operation = 0;  // counted with the cluster's operations
 };
 
 // What a cluster has begun and not finished.
@@ -66,15 +75,23 @@ class Operations {
  public:
   explicit Operations(Cluster& cluster) : cluster_(cluster) {}
   void begin(Operation operation);
+  void begin(Warp& warp, ThreadCopy copy);
   // Finishes the next of those that somebody waits for; false: there is none.
   bool finish_awaited();
   bool finish_any(std::uint64_t random);  // one of them
   // cp.async.bulk.wait_group: all but the thread's last `most` groups. `read`: only what they read.
   void wait_group(Warp& warp, int lane, std::uint32_t most, bool read);
+  // wgmma.wait_group: the products of the warp's warpgroup up to this one.
+  void wait_warpgroup(Warp& warp, std::uint64_t product);
+  // tcgen05.wait: the warp's own of this pipe.
+  void wait_pipe(Warp& warp, Pipe pipe);
   bool empty() const { return pending_.empty(); }
+  // Where the rest would have read and written, of a run that ends before: the wait that it lacks may be why.
+  void tell_rest(Observer& observer) const;
 
  private:
   void finish(std::list<Operation>::iterator at);
+  void finish_before(const Operation& operation);
   Cluster& cluster_;
   std::list<Operation> pending_;  // in the order in which they began
   std::uint64_t begun_ = 0;

@@ -21,8 +21,8 @@ void copy(Warp& w, const Op& op, Mask active) {
     const auto to = locate(w, s[0], lane, size, size, Access::write);
     const auto from = to ? locate(w, s[1], lane, reads, size, Access::read) : std::nullopt;
     if (!from) return;
-    w.copies.push_back(
-        {lane, w.copy_group[static_cast<std::size_t>(lane)], w.pc - 1, ++w.copies_begun, *to, *from, &op});
+    w.cta.cluster.operations.begin(
+        w, {lane, w.copy_group[static_cast<std::size_t>(lane)], w.pc - 1, ++w.copies_begun, *to, *from, &op});
   });
 }
 inline void commit_copies(Warp& w, const Op&, Mask active) {
@@ -34,9 +34,16 @@ inline void wait_copies(Warp& w, const Op& op, Mask active) {
     const u32 open = w.copy_group[static_cast<std::size_t>(c.lane)];
     return c.group < open && open - c.group > most;
   });
+  if (Observer* const observer = w.cta.launch.observer) {
+    each_lane(w, active, [&](int lane) {
+      const u32 open = w.copy_group[static_cast<std::size_t>(lane)];
+      if (open > most) observer->waited(w, Mask{1} << lane, Group::copies, open - most);
+    });
+  }
 }
 inline void wait_all_copies(Warp& w, const Op&, Mask active) {
   finish_copies(w, active, [](const ThreadCopy&) { return true; });
+  if (Observer* const observer = w.cta.launch.observer) observer->waited(w, active, Group::copies, ~u64{0});
 }
 
 // An arrival of each thread when its copies until now are finished; without .noinc the phase waits for one more.

@@ -65,6 +65,7 @@ struct Update {
         T old;
         std::memcpy(&old, at, sizeof old);
         const T fresh = apply_each<T, F>(old, operands[v], swap, how);
+        w.cta.cluster.polling.changes += std::memcmp(&old, &fresh, sizeof fresh) != 0;
         std::memcpy(at, &fresh, sizeof fresh);
         if (returns && !op.operands[v].absent) write_cell(w, op.operands[v], lane, old);
       }

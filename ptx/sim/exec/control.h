@@ -40,6 +40,7 @@ inline void branch_indexed(Warp& w, const Op& op, Mask active) {
 inline void call(Warp& w, const Op& op, Mask active) {
   const CallPlan& plan = *op.call;
   if (plan.callee) return w.call(op, active, *plan.callee);
+  if (plan.system) return plan.system(w, op, active);
   if (!plan.missing.empty()) {
     return w.fault(Code::bad_call, std::countr_zero(active),
                    cat("calls `", plan.missing.view(), "`, of which the text has no body"));

@@ -24,6 +24,7 @@ struct Bound {
   bool whole_warp = false;    // binds its operands itself: `cells` are what the registers have
   bool converge = false;      // waits for the lanes that it names in its last operand
   bool aligned = false;       // and it names all that live
+  bool late = false;          // its results come later (Op::late)
   bool communicates = false;  // CTAs may talk through it
   Uses uses = Uses::decides;
   const char* why = nullptr;   // why the row is not simulated

@@ -3,6 +3,7 @@
 #include "ptx/isa/row.h"
 #include "ptx/isa/shape.h"
 #include "ptx/sim/exec/fragment.h"
+#include "ptx/sim/exec/fragment_tables.h"
 #include "ptx/sim/exec/plan.h"
 #include "ptx/sim/memory/access.h"
 
@@ -245,6 +246,38 @@ Bound aligned(Handlers run, const void* plan) {
 }
 
 }  // namespace
+
+std::vector<FragmentTable> rows_fragments(const isa::Match& match) {
+  const RowsPlan plan = make_rows(match);
+  FragmentTable table{.name = "matrix", .matrices = plan.count, .rows = plan.rows, .columns = plan.columns};
+  table.bits = plan.stored_bits(), table.registers = plan.count * plan.registers;
+  return {filled(std::move(table), [&](int lane, int i) {
+    const auto [row, column] = in_rows(plan, lane, i % plan.elements);
+    return (i / plan.elements * plan.rows + row) * plan.columns + column;
+  })};
+}
+std::vector<FragmentTable> movmatrix_fragments() {
+  const arch::Fragment fragment{2, 8};
+  FragmentTable from{.name = "a", .rows = 8, .columns = 8, .bits = 16, .registers = 1}, to = from;
+  to.name = "d";
+  const auto place = [fragment](bool transposed) {
+    return [fragment, transposed](int lane, int i) {
+      const auto [line, position] = fragment.cell(lane, i);
+      return transposed ? position * 8 + line : line * 8 + position;
+    };
+  };
+  return {filled(std::move(from), place(false)), filled(std::move(to), place(true))};
+}
+std::vector<FragmentTable> strided_fragments(const isa::Match& match) {
+  const StridedPlan plan = make_strided(match);
+  const int together = plan.place.together();
+  FragmentTable table{.name = "matrix", .rows = plan.rows, .columns = plan.columns};
+  table.bits = plan.place.bits, table.registers = plan.place.registers;
+  return {filled(std::move(table), [&](int lane, int i) {
+    const int at = plan.place.at[static_cast<std::size_t>((i / together * lanes + lane) * together + i % together)];
+    return at == Place::none ? -1 : at;
+  })};
+}
 
 Bound bind_ldmatrix(const isa::Match& match) {
   return aligned(handlers<LoadRows>(), &plan_of<RowsPlan>(match, make_rows));

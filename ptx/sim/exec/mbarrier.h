@@ -17,6 +17,17 @@ inline void wrong(Warp& w, const Location& at, int lane, std::string_view what) 
   w.fault(Code::barrier_misuse, lane, cat(what, " (", describe(w.cta.launch.program, at), ")"));
 }
 
+inline Channel channel_at(const Location& at) {
+  return {Channel::Kind::mbarrier, at.memory, static_cast<u32>(at.offset)};
+}
+// Operations on an mbarrier are strong among each other, wherever the threads are; what makes one or ends it is not.
+inline void tell(Observer& observer, Warp& w, const Op& op, int lane, const Location& at) {
+  constexpr Manner among_each_other{Order::relaxed, Scope::cluster};
+  const bool ends = op.manner.order == Order::weak;
+  observer.accessed({&w, lane, w.pc - 1}, at, ends ? Access::write : Access::update,
+                    ends ? Manner{} : among_each_other);
+}
+
 // f(lane, where, object) for each active lane, until a fault.
 template <class F>
 void for_objects(Warp& w, const Op& op, Mask active, F f) {
@@ -31,6 +42,7 @@ void for_objects(Warp& w, const Op& op, Mask active, F f) {
       return wrong(w, *at, lane,
                    "uses bytes as an mbarrier of which mbarrier.init has made none, or which is no longer one");
     }
+    if (Observer* const observer = w.cta.launch.observer) tell(*observer, w, op, lane, *at);
     f(lane, *at, found->second);
     if (w.event == Event::fault) return;
   }
@@ -54,6 +66,7 @@ inline void init(Warp& w, const Op& op, Mask active) {
     }
     if (!reach({&w, lane, w.pc - 1}, *at, Access::write, op.manner).data) return;
     cta.mbarriers[offset] = {.expected = count, .pending = count};
+    if (Observer* const observer = w.cta.launch.observer) observer->made(channel_at(*at));
     std::fill_n(&cta.shared.shadow[offset], size, written);
   }
 }
@@ -94,6 +107,8 @@ void arrive_on(Warp& w, const Op& op, Mask active) {
     if (no_complete && count == b.pending && b.tx == 0) {
       return wrong(w, at, lane, "completes the phase with .noComplete");
     }
+    if (Observer* const observer = w.cta.launch.observer)
+      observer->arrived(w, Mask{1} << lane, channel_at(at), op.manner, false);
     std::string problem = expects ? add_tx(cta, offset, number(w, op, lane, 0)) : std::string();
     if (problem.empty()) problem = arrive(cta, offset, count, drop, w.pc - 1);
     if (!problem.empty()) return wrong(w, at, lane, problem);
@@ -120,6 +135,12 @@ void wait_for(Warp& w, const Op& op, Mask active) {
     waits[lane] = {Wait::Kind::mbarrier, static_cast<u32>(at.offset), b.phase};
   });
   if (w.event == Event::fault) return;
+  if (Observer* const observer = w.cta.launch.observer) {
+    for (Mask rest = done; rest; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      observer->passed(w, Mask{1} << lane, {Channel::Kind::mbarrier, &w.cta, waits[lane].object}, op.manner);
+    }
+  }
   write_predicate(w, op.operands[0], done, done);
   while (left) {
     const Wait& wait = waits[std::countr_zero(left)];

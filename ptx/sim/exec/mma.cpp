@@ -8,11 +8,13 @@
 #include "ptx/isa/row.h"
 #include "ptx/isa/shape.h"
 #include "ptx/sim/exec/fragment.h"
+#include "ptx/sim/exec/fragment_tables.h"
 #include "ptx/sim/exec/numeric.h"
 #include "ptx/sim/exec/plan.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/numerics/factors.h"
+#include "ptx/sim/numerics/scaled.h"
 #include "ptx/sim/numerics/tensor_core.h"
 
 namespace ptx::sim {
@@ -23,9 +25,10 @@ using isa::Type;
 
 struct Plan {
   isa::MatrixShape shape;
-  int products = 1;  // of m8n8k4 with .f16: four
-  Place a, b, c, d;  // by rows
-  int stored = 0;    // elements of a row of A: half of k where A is sparse
+  int products = 1;     // of m8n8k4 with .f16: four
+  Place a, b, c, d;     // by rows
+  bool turned = false;  // all by columns: products of 16 rows are columns side by side, which vectors like
+  int stored = 0;       // elements of a row of A: half of k where A is sparse
   bool sparse = false, scaled = false, in_bytes = false, saturate = false, both = false;  // both: .and, not .xor
   Type scale = Type::none;
   int scales = 1;  // scale factors of a line
@@ -86,6 +89,9 @@ Plan make_plan(const isa::Match& match) {
     lay_out_quads(plan, match.value("alayout") == "col", match.value("blayout") == "row");
     return plan;
   }
+  const bool floats = plan.a.bits >= 16 && plan.a.bits <= 32;
+  plan.turned = floats && plan.shape.m == 16 && plan.shape.n == 8 && !plan.sparse && !plan.saturate;
+  if (plan.turned) plan.a.across = plan.c.across = plan.d.across = true, plan.b.across = false;
   lay_out(plan.a, arch::multiplicand(plan.a.bits, plan.shape.m));
   lay_out(plan.b, arch::multiplicand(plan.b.bits, plan.shape.n));
   lay_out(plan.c, arch::accumulator(plan.shape.m));
@@ -146,15 +152,6 @@ Factors factors_of(Type type) {
     case 32: return Factors::tf32;
     default: return Factors::f8;
   }
-}
-
-// Its value, and the exponent of its power.
-Factor scale_factor(Type type, u32 bits) {
-  if (type == Type::ue8m0) {
-    if (bits == 0xff) return {std::numeric_limits<f64>::quiet_NaN(), 0};
-    return {std::ldexp(1.0, static_cast<int>(bits) - 127), static_cast<int>(bits) - 127};
-  }
-  return factor_of(format::e4m3, bits & 0x7f);  // .ue4m3: the sign counts for nothing
 }
 
 // The scale factors of the lines of A or B: `out[line * plan.scales + i]`.
@@ -284,29 +281,6 @@ f64 dot_of_quad(std::span<const Factor> a, std::span<const Factor> b, f64 c, Sum
   return value(rounded<f16>(f64{(static_cast<f32>(c) + low) + high}));
 }
 
-// Sixteen products of f4 are one term: their sum, times the scale factors, with the exponent of those.
-f64 dot_f4(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, const Factor* scale_a,
-           const Factor* scale_b, int scales, f64 c) {
-  Factor terms[8];
-  const int groups = static_cast<int>(a.size()) / 16;
-  for (int g = 0; g < groups; ++g) {
-    f64 sum = 0;
-    for (std::size_t i = 0; i < 16; ++i) sum += a[16 * g + i].value * b[16 * g + i].value;
-    const Factor &x = scale_a[g * scales / groups], &y = scale_b[g * scales / groups];
-    terms[g] = {sum * x.value * y.value, x.exponent + y.exponent};
-  }
-  return add_block(core, {terms, static_cast<std::size_t>(groups)}, c, Sum::f32, Sum::f32);
-}
-
-f64 dot_scaled(const TensorCore& core, std::span<const Factor> a, std::span<const Factor> b, Factor x, Factor y,
-               f64 c) {
-  Factor terms[32];
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    terms[i] = {a[i].value * b[i].value * x.value * y.value, a[i].exponent + b[i].exponent + x.exponent + y.exponent};
-  }
-  return add_block(core, {terms, a.size()}, c, Sum::f32, Sum::f32);
-}
-
 f64 one_result(const TensorCore& core, int architecture, const Plan& plan, const Matrices& m, int product, int row,
                int column, f64 c, Sums kinds) {
   const Lines lines(plan, m, product, row, column);
@@ -342,8 +316,13 @@ void run_float(Warp& w, const Op& op, Mask active) {
   const auto sum_of = [](Type type) { return type == Type::f16 ? Sum::f16 : Sum::f32; };
   const Sums kinds{sum_of(plan.c.type), sum_of(plan.d.type)};
   if (own->products && !plan.sparse && !plan.scaled && !plan.saturate && plan.products == 1) {
-    const Factorised a{m.a.values, m.a.exponents, k}, b{m.b.values, m.b.exponents, n};
-    multiply(core, kinds, rows, n, k, a, b, plain, c, d);
+    const Factorised a{m.a.values, m.a.exponents, plan.turned ? rows : k};
+    const Factorised b{m.b.values, m.b.exponents, plan.turned ? k : n};
+    if (plan.turned) {
+      multiply(core, kinds, n, rows, k, b, a, plain, c, d);
+    } else {
+      multiply(core, kinds, rows, n, k, a, b, plain, c, d);
+    }
     return write_fragment(w, op, plan.d, d, active);
   }
   for (int i = 0; i < plan.products * size; ++i) {
@@ -356,6 +335,23 @@ void run_float(Warp& w, const Op& op, Mask active) {
 }
 
 }  // namespace
+
+std::vector<FragmentTable> mma_fragments(const isa::Match& match) {
+  const Plan plan = make_plan(match);
+  const auto table = [&plan](const char* name, const Place& place, int rows, int columns) {
+    FragmentTable made{.name = name, .matrices = plan.products, .rows = rows, .columns = columns};
+    made.bits = place.bits, made.registers = place.registers;
+    const int together = place.together();
+    return filled(std::move(made), [&](int lane, int i) {
+      const int at = place.at[static_cast<std::size_t>((i / together * lanes + lane) * together + i % together)];
+      if (at == Place::none) return -1;
+      return plan.turned ? at % rows * columns + at / rows : at;
+    });
+  };
+  const auto [m, n, k] = plan.shape;
+  return {table("a", plan.a, m, plan.stored), table("b", plan.b, k, n), table("c", plan.c, m, n),
+          table("d", plan.d, m, n)};
+}
 
 Bound bind_mma(const isa::Match& match) {
   const Plan& plan = plan_of<Plan>(match, make_plan);

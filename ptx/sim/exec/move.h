@@ -203,8 +203,7 @@ bool lies_in(const Launch& launch, const Warp& w, u64 address) {
   if (space == isa::Space::local) return window == local_window;
   if (space == isa::Space::shared_cluster) return window == shared_window;
   if (space == isa::Space::shared_cta) {
-    const u64 rank = (address & ~window_mask) >> shared_rank_shift;
-    return window == shared_window && (rank == 0 || rank == w.cta.rank + 1);
+    return window == shared_window && shared_rank(address) == w.cta.rank;
   }
   const Range* range = window == 0 ? launch.memory.find(address) : nullptr;
   const bool is_const = range && range->constant, is_param = range && range->parameter;
@@ -242,18 +241,11 @@ inline Bound bind_isspacep(const isa::Match& m) {
 // mapa d, a, b: the address in the shared memory of CTA b of the cluster.
 constexpr auto map_address = []<OneOf<u32, u64> T>(T a, u32 b) -> T {
   const u64 window = sizeof(T) == 8 ? a & window_mask : 0;
-  return static_cast<T>(window | (u64{b & 0xff} + 1) << shared_rank_shift | (a & shared_offset_mask));
+  return static_cast<T>(window | u64{b & 0xff} << shared_rank_shift | (a & shared_offset_mask));
 };
 inline Bound bind_mapa(const isa::Match& m) { return bind_one<decltype(map_address)>(m.type()); }
-inline void getctarank(Warp& w, const Op& op, Mask active) {
-  for (int lane = 0; lane < lanes; ++lane) {
-    if (!(active >> lane & 1)) continue;
-    const u64 address = static_cast<u64>(read_cell(w, op.operands[1], lane));
-    const u64 rank = (address & ~window_mask) >> shared_rank_shift;
-    write_cell(w, op.operands[0], lane, rank ? rank - 1 : w.cta.rank);
-  }
-}
-inline Bound bind_getctarank(const isa::Match&) { return {.run = &getctarank, .whole_warp = true}; }
+constexpr auto rank_of_address = []<OneOf<u32, u64> T>(T a) -> u32 { return static_cast<u32>(shared_rank(a)); };
+inline Bound bind_getctarank(const isa::Match& m) { return bind_one<decltype(rank_of_address)>(m.type()); }
 
 }  // namespace move_detail
 

@@ -1,8 +1,8 @@
-// Bodies of ptx/isa/forms/sync.def: barriers, fences, votes. Memory is one and in program order here, so fences have
-// nothing to do.
+// Bodies of ptx/isa/forms/sync.def: barriers, fences, votes.
 #pragma once
 
 #include "ptx/base/text.h"
+#include "ptx/sim/exec/fence.h"
 #include "ptx/sim/exec/launch_control.h"
 #include "ptx/sim/exec/mbarrier.h"
 #include "ptx/sim/exec/shuffle.h"
@@ -13,6 +13,7 @@ namespace ptx::sim {
 namespace sync_detail {
 
 using namespace shuffle_detail;
+using namespace fence_detail;
 
 // bar: {d, }a{, b}{, c}. `arrives` does not wait, `reduces` has c.
 template <bool arrives, bool reduces>
@@ -33,6 +34,8 @@ void barrier(Warp& w, const Op& op, Mask active) {
                    cat("gives a count of ", threads, " threads, which is no multiple of the warp size"));
   }
   const Mask predicate = reduces ? w.predicate(s[2]) : 0;
+  if (Observer* const observer = w.cta.launch.observer)
+    observer->arrived(w, active, {Channel::Kind::barrier, &w.cta, number}, op.manner, !arrives);
   if (!arrives) w.park(active, {Wait::Kind::barrier, number});
   w.cta.arrive(w, active, number, threads, reduces, predicate, first);
 }
@@ -43,23 +46,31 @@ Bound bind_barrier(const isa::Match& m) {
 }
 
 inline void bar_warp(Warp& w, const Op& op, Mask active) {
-  for_groups(w, row32(w, op.operands[0]), active, [](Mask) {});
+  Observer* const observer = w.cta.launch.observer;
+  for_groups(w, row32(w, op.operands[0]), active, [&](Mask group) {
+    if (observer) observer->met(w, group);
+  });
 }
 
-inline void cluster_arrive(Warp& w, const Op&, Mask active) {
+inline Channel cluster_barrier(Warp& w) { return {Channel::Kind::cluster_barrier, &w.cta.cluster}; }
+inline void cluster_arrive(Warp& w, const Op& op, Mask active) {
   if (const Mask twice = active & (w.cluster_arrived | w.cluster_passed)) {
     return w.fault(Code::barrier_misuse, std::countr_zero(twice),
                    "arrives at the cluster's barrier twice without a wait");
   }
+  if (Observer* const observer = w.cta.launch.observer)
+    observer->arrived(w, active, cluster_barrier(w), op.manner, false);
   w.cluster_arrived |= active;
   w.cta.cluster.settle_cluster_barrier();
 }
-inline void cluster_wait(Warp& w, const Op&, Mask active) {
+inline void cluster_wait(Warp& w, const Op& op, Mask active) {
   if (const Mask early = active & ~(w.cluster_arrived | w.cluster_passed)) {
     return w.fault(Code::barrier_misuse, std::countr_zero(early),
                    "waits at the cluster's barrier without having arrived");
   }
   const Mask waits = active & w.cluster_arrived;
+  if (Observer* const observer = w.cta.launch.observer; observer && (active & ~waits))
+    observer->passed(w, active & ~waits, cluster_barrier(w), op.manner);
   w.cluster_passed &= ~active;
   if (waits) w.park(waits, {Wait::Kind::cluster_barrier});
 }
@@ -72,7 +83,22 @@ template <Handler run, bool converge = false>
 Bound bind_as(const isa::Match&) {
   return {.run = run, .whole_warp = true, .converge = converge};
 }
-inline void nothing(Warp&, const Op&, Mask) {}
+inline void tell_map_fence(Warp& w, const Op& op, Mask active) {
+  for (int lane = 0; lane < lanes && w.event != Event::fault; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    if (const auto map = locate(w, op.operands[0], lane, 128, 1, Access::read))
+      w.cta.launch.observer->fenced_map(w, lane, *map, op.manner);
+  }
+}
+inline Bound bind_proxy_fence(const isa::Match& m) {
+  if (m.has("alias")) return bind_fence<Fence::alias>(m);
+  if (m.has("global")) return bind_fence<Fence::async_global>(m);
+  return m.has("shared::cta") || m.has("shared::cluster") ? bind_fence<Fence::async_shared>(m)
+                                                          : bind_fence<Fence::async>(m);
+}
+inline Bound bind_map_fence(const isa::Match&) {
+  return {.run = Handlers(&nothing, &tell_map_fence), .whole_warp = true};
+}
 
 }  // namespace sync_detail
 
@@ -94,21 +120,21 @@ constexpr WarpBody sem_barrier_cluster_wait{
     [](const isa::Match& m) { return sync_detail::bind_cluster(m, &sync_detail::cluster_wait); }};
 
 // 9.7.13.4  membar, fence
-constexpr WarpBody sem_membar{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_membar_proxy{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_acquire_restrict{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_release_restrict{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_mbarrier_init{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy_alias{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy_async{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy_release{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy_acquire{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy_acquire_restrict{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy_release_restrict{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy_release_read{sync_detail::bind_as<&sync_detail::nothing>};
-constexpr WarpBody sem_fence_proxy_fabric{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_membar{sync_detail::bind_fence<Fence::thread>};
+constexpr WarpBody sem_membar_proxy{sync_detail::bind_proxy_fence};
+constexpr WarpBody sem_fence{sync_detail::bind_fence<Fence::thread>};
+constexpr WarpBody sem_fence_acquire_restrict{sync_detail::bind_fence<Fence::thread>};
+constexpr WarpBody sem_fence_release_restrict{sync_detail::bind_fence<Fence::thread>};
+constexpr WarpBody sem_fence_mbarrier_init{sync_detail::bind_fence<Fence::mbarrier_init>};
+constexpr WarpBody sem_fence_proxy{sync_detail::bind_fence<Fence::alias>};
+constexpr WarpBody sem_fence_proxy_alias{sync_detail::bind_fence<Fence::alias>};
+constexpr WarpBody sem_fence_proxy_async{sync_detail::bind_proxy_fence};
+constexpr WarpBody sem_fence_proxy_release{sync_detail::bind_fence<Fence::tensormap>};
+constexpr WarpBody sem_fence_proxy_acquire{sync_detail::bind_map_fence};
+constexpr WarpBody sem_fence_proxy_acquire_restrict{sync_detail::bind_fence<Fence::async_shared>};
+constexpr WarpBody sem_fence_proxy_release_restrict{sync_detail::bind_fence<Fence::async_shared>};
+constexpr WarpBody sem_fence_proxy_release_read{sync_detail::bind_fence<Fence::async_shared>};
+constexpr WarpBody sem_fence_proxy_fabric{sync_detail::bind_fence<Fence::alias>};
 
 // 9.7.13.8 to 9.7.13.10  vote, match
 constexpr WarpBody sem_vote{shuffle_detail::bind_vote<&shuffle_detail::vote<false>, false>};

@@ -53,15 +53,20 @@ Manner manner(const isa::Match& match) {
   Manner m;
   const std::string_view opcode = match.form->text(match.form->opcode);
   const bool atomic = opcode == "atom" || opcode == "red";
-  m.order = match.has("sc")                                                                ? Order::sc
+  const bool mbarrier = opcode == "mbarrier" && !match.has("init") && !match.has("inval");
+  m.order = match.has("sc") || opcode == "membar"                                          ? Order::sc
             : match.has("acq_rel")                                                         ? Order::acq_rel
             : match.has("acquire")                                                         ? Order::acquire
             : match.has("release")                                                         ? Order::release
             : match.has("relaxed") || match.has("volatile") || match.has("mmio") || atomic ? Order::relaxed
+            : opcode == "fence"                                                            ? Order::acq_rel
+            : match.has("arrive") || match.has("arrive_drop")                              ? Order::release
+            : match.has("wait") || match.has("test_wait") || match.has("try_wait")         ? Order::acquire
+            : mbarrier                                                                     ? Order::relaxed
                                                                                            : Order::weak;
   m.scope = match.has("sys") || match.has("volatile") ? Scope::sys
             : match.has("cluster")                    ? Scope::cluster
-            : match.has("cta")                        ? Scope::cta
+            : match.has("cta") || mbarrier            ? Scope::cta
                                                       : Scope::gpu;
   if (opcode == "cp" && match.has("bulk")) m.proxy = Proxy::async;
   return m;

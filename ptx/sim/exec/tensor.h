@@ -1,4 +1,4 @@
-// Bodies of ptx/isa/forms/tensor.def: tensor copies in tile mode, and bulk groups. What copies read and write is said
+// Bodies of ptx/isa/forms/tensor.def: tensor copies, and bulk groups. What copies read and write is said
 // by memory/tensor_map.h; they finish as bulk copies do.
 #pragma once
 
@@ -26,26 +26,54 @@ inline bool map_at(Warp& w, const Operand& address, int lane, TensorMap& map, bo
   if (pixels != (map.channels != 0)) {
     return bad_map(w, lane, pixels ? "copies pixels by a map of tiles" : "copies a tile by an im2col map"), false;
   }
-  if (map.interleave == launch::Interleave::none && !map.spread) return true;
-  bad_map(w, lane, "copies by an interleaved or spread map, which the simulator does not do yet");
+  if ((map.interleave == launch::Interleave::none || !pixels) && !map.spread) return true;
+  bad_map(w, lane,
+          pixels ? "copies pixels by an interleaved map, which the simulator does not do yet"
+                 : "copies by a map of spread elements, which the simulator does not do yet");
   return false;
 }
 
-enum class Mode : u8 { tile, rows, pixels };  // rows: four of a matrix (manual 5.5.3.4)
+// rows: four of a matrix (manual 5.5.3.4); pixels: im2col; wide, wide_128: im2col::w, im2col::w::128
+enum class Mode : u8 { tile, rows, pixels, wide, wide_128 };
+constexpr bool takes_pixels(Mode mode) { return mode != Mode::tile && mode != Mode::rows; }
 
-// The runs of the box in global memory. Behind the coordinates and the mbarrier stand the offsets of pixels.
+// The runs of pixels in global memory, and how many bytes; `given`: the operand im2colInfo, or none. False after a
+// fault.
 template <Mode mode>
-bool box(Warp& w, const Operand* coordinates, int lane, const TensorMap& map, Access kind, std::vector<Run>& runs) {
+bool pixels(Warp& w, const Operand* given, int lane, const TensorMap& map, const s32* at, std::vector<Run>& runs) {
+  u16 info[3]{};
+  for (int i = 0; given && i < given->count && i < 3; ++i) info[i] = static_cast<u16>(row32(w, given[i])[lane]);
+  if (mode == Mode::pixels) return append_pixels(map, {at, 5}, info, runs), true;
+  const Wide wide{.by_32 = mode == Mode::wide_128, .halo = info[0], .offset = info[1]};
+  if (const u32 most = wide.by_32 ? 32 : 512; wide.halo >= most || wide.offset >= 32)
+    return bad_map(w, lane,
+                   cat("has wHalo ", wide.halo, " and wOffset ", wide.offset, "; there are 0 to ", most - 1,
+                       " and 0 to 31")),
+           false;
+  if (map.swizzle == launch::Swizzle::none || map.swizzle == launch::Swizzle::b128_atom_32_flip_8)
+    return bad_map(w, lane, "copies pixels along W by a map without a swizzle, or one that flips 8 bytes"), false;
+  return append_wide(map, {at, 5}, wide, runs), true;
+}
+// Of a copy, in shared memory.
+template <Mode mode>
+u64 bytes_of(const TensorMap& map, const std::vector<Run>& runs) {
+  if (!takes_pixels(mode)) return box_bytes(map) * (mode == Mode::rows ? 4 : 1);
+  u64 bytes = 0;
+  for (const Run& run : runs) bytes += run.at.bytes;
+  return bytes;
+}
+
+// The runs of the box in global memory. `given`: im2colInfo.
+template <Mode mode>
+bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, const TensorMap& map, Access kind,
+         std::vector<Run>& runs) {
   constexpr bool rows = mode == Mode::rows;
   s32 at[5]{};
   for (int i = 0; i < coordinates->count; ++i) at[i] = static_cast<s32>(row32(w, coordinates[i])[lane]);
   const int rank = rows ? 2 : coordinates->count;
   if (rank != map.rank) return bad_map(w, lane, cat("copies in ", rank, " dimensions; the map has ", map.rank)), false;
-  if (mode == Mode::pixels) {
-    const Operand* given = behind(coordinates) + 1;
-    u16 offsets[3]{};
-    for (int i = 0; i < given->count && i < 3; ++i) offsets[i] = static_cast<u16>(row32(w, given[i])[lane]);
-    append_pixels(map, at, offsets, runs);
+  if constexpr (takes_pixels(mode)) {
+    if (!pixels<mode>(w, given, lane, map, at, runs)) return false;
   }
   for (int i = 0; i < (rows ? 4 : mode == Mode::tile); ++i) {
     const s32 row[2] = {at[0], at[1 + i]};
@@ -70,14 +98,14 @@ void load(Warp& w, const Op& op, Mask active) {
     const Operand *s = op.operands, *mbar = behind(s + 2);
     TensorMap map;
     Operation o{.agent = agent(w, lane), .op = &op};
-    if (!map_at(w, s[1], lane, map, mode == Mode::pixels)) return;
-    if (!box<mode>(w, s + 2, lane, map, Access::read, o.from)) return;
-    const u64 bytes = box_bytes(map) * (mode == Mode::rows ? 4 : 1);
+    if (!map_at(w, s[1], lane, map, takes_pixels(mode))) return;
+    if (!box<mode>(w, s + 2, takes_pixels(mode) ? mbar + 1 : nullptr, lane, map, Access::read, o.from)) return;
+    const u64 bytes = bytes_of<mode>(map, o.from);
     const auto to = locate(w, s[0], lane, bytes, 128, Access::write);
     if (!to) return;
     o.to = swizzled(map, *to);
     o.fill = fill_of(map);
-    const Operand* mask = mode == Mode::pixels ? behind(mbar + 1) : mbar + 1;
+    const Operand* mask = takes_pixels(mode) ? behind(mbar + 1) : mbar + 1;
     const u32 ctas = multicast ? row32(w, *mask)[lane] : 0;
     if (signal_beside(w, *mbar, lane, o, static_cast<u32>(bytes), ctas, pair))
       w.cta.cluster.operations.begin(std::move(o));
@@ -114,13 +142,13 @@ void store(Warp& w, const Op& op, Mask active) {
     const Operand* s = op.operands;
     TensorMap map;
     Operation o{.agent = agent(w, lane), .op = &op};
-    if (!map_at(w, s[0], lane, map)) return;
+    if (!map_at(w, s[0], lane, map, takes_pixels(mode))) return;
     if (reduces) {
       o.combine = combine_of(op.mods, map.element);
       if (!o.combine) return bad_map(w, lane, cat("has no such reduction of elements of ", arch::name(map.element)));
     }
-    if (!box<mode>(w, s + 1, lane, map, Access::write, o.to)) return;
-    const auto from = locate(w, *behind(s + 1), lane, box_bytes(map) * (mode == Mode::rows ? 4 : 1), 128, Access::read);
+    if (!box<mode>(w, s + 1, nullptr, lane, map, Access::write, o.to)) return;
+    const auto from = locate(w, *behind(s + 1), lane, bytes_of<mode>(map, o.to), 128, Access::read);
     if (!from) return;
     o.from = swizzled(map, *from);
     o.group = w.bulk_group[static_cast<std::size_t>(lane)];
@@ -128,14 +156,12 @@ void store(Warp& w, const Op& op, Mask active) {
   });
 }
 
-constexpr const char* other_modes = "im2col::w, im2col_no_offs and overridden tensor copies are not simulated yet";
+constexpr const char* overridden = "tensor copies that override parts of their map are of sm_107f alone";
 inline bool is_simulated(const isa::Match& m) {
-  const std::string_view mode = m.value("load_mode");
-  return (mode == "im2col" || mode.find("im2col") == mode.npos) && !m.has("override::global_address") &&
-         m.value("override").empty();
+  return !m.has("override::global_address") && m.value("override").empty();
 }
 inline Bound bind_load(const isa::Match& m) {
-  if (!is_simulated(m)) return {.why = other_modes};
+  if (!is_simulated(m)) return {.why = overridden};
   const bool pair = m.has("cta_group::2");
   const bool multicast =
       m.has("multicast::cluster") || m.has("multicast::cluster::16b") || m.has("multicast::cluster::32b");
@@ -143,18 +169,30 @@ inline Bound bind_load(const isa::Match& m) {
     if (pair) return multicast ? &load<mode, true, true> : &load<mode, false, true>;
     return multicast ? &load<mode, true, false> : &load<mode, false, false>;
   };
-  const Handler run = m.has("tile::gather4") ? pick.template operator()<Mode::rows>()
-                      : m.has("im2col")      ? pick.template operator()<Mode::pixels>()
-                                             : pick.template operator()<Mode::tile>();
+  const std::string_view mode = m.value("load_mode");
+  const Handler run = mode == "tile::gather4"    ? pick.template operator()<Mode::rows>()
+                      : mode == "im2col"         ? pick.template operator()<Mode::pixels>()
+                      : mode == "im2col::w"      ? pick.template operator()<Mode::wide>()
+                      : mode == "im2col::w::128" ? pick.template operator()<Mode::wide_128>()
+                                                 : pick.template operator()<Mode::tile>();
   return {.run = run, .whole_warp = true};
 }
 inline Bound bind_store(const isa::Match& m) {
-  if (!is_simulated(m)) return {.why = other_modes};
-  return {.run = m.has("tile::scatter4") ? &store<Mode::rows, false> : &store<Mode::tile, false>, .whole_warp = true};
+  if (!is_simulated(m)) return {.why = overridden};
+  const std::string_view mode = m.value("load_mode");
+  const Handler run = mode == "tile::scatter4"      ? &store<Mode::rows, false>
+                      : mode == "im2col_no_offs"    ? &store<Mode::pixels, false>
+                      : mode == "im2col_no_offs::w" ? &store<Mode::wide, false>
+                                                    : &store<Mode::tile, false>;
+  return {.run = run, .whole_warp = true};
 }
 inline Bound bind_reduce(const isa::Match& m) {
-  if (!is_simulated(m)) return {.why = other_modes};
-  return {.run = &store<Mode::tile, true>, .whole_warp = true, .communicates = true};
+  if (!is_simulated(m)) return {.why = overridden};
+  const std::string_view mode = m.value("load_mode");
+  const Handler run = mode == "im2col_no_offs"      ? &store<Mode::pixels, true>
+                      : mode == "im2col_no_offs::w" ? &store<Mode::wide, true>
+                                                    : &store<Mode::tile, true>;
+  return {.run = run, .whole_warp = true, .communicates = true};
 }
 
 // ---- tensormap.replace [addr], {ord, }new_val: table 33 of manual 9.7.9.28

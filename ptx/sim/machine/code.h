@@ -29,6 +29,12 @@ struct Passed {
   std::uint32_t local = 0, bytes = 0;
 };
 
+// A register by its name in the text, and where its row lies.
+struct NamedRow {
+  ir::Register name;
+  Operand row;
+};
+
 struct FunctionCode {
   Name name;
   bool entry = false, defined = false;
@@ -39,12 +45,14 @@ struct FunctionCode {
   std::uint32_t local_bytes = 0;     // a thread
   std::vector<Passed> parameters, returns;
   std::vector<ir::Register> slot_registers{1};  // by slot, for messages
+  std::vector<NamedRow> registers;              // that something names, for whoever looks at a run
 };
 
 struct CallPlan {
   const FunctionCode* callee = nullptr;  // nullptr: the function whose address is in `pointer`
   Operand pointer;
-  Name missing;  // a function that the text only declares: calling it is a fault
+  Handler system = nullptr;  // of a function that the device has (exec/system_call.h)
+  Name missing;              // a function that the text only declares: calling it is a fault
   std::vector<Passed> results, arguments;
 };
 
@@ -69,16 +77,23 @@ struct Program {
   std::vector<std::string_view> mnemonics;  // of each op, for messages; live for the process
   std::vector<Operand> operands;
   std::vector<Line> constants;
+  // Rows of `constants` that are addresses of shared variables: on a CTA of another rank they have its rank.
+  std::vector<Operand> shared_addresses;
   std::deque<FunctionCode> functions;  // [0]: the entry
   std::deque<CallPlan> calls;
   std::vector<std::vector<std::uint32_t>> tables;  // of brx.idx: pcs
   std::vector<SpecialRow> specials;
   std::uint32_t special_bytes = 64;
+  std::uint32_t first_registers = 0;    // of a thread, before setmaxnreg; 0: nobody knows
   std::optional<launch::Dim3> cluster;  // of .reqnctapercluster, where a launch names none
   std::vector<NamedBytes> shared_variables;
   std::uint32_t static_shared = 0;  // bytes; the dynamic part starts here
   std::deque<ModuleVariable> variables;
+  bool prints = false;        // lines come in the order of CTAs: one core
   bool communicates = false;  // CTAs may wait for each other or race on atomics: run them in one order
 };
+
+// The constants as a CTA of this rank in its cluster has them.
+std::vector<Line> constants_of(const Program& program, std::uint32_t rank);
 
 }  // namespace ptx::sim

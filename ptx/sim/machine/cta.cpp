@@ -1,8 +1,10 @@
 #include "ptx/sim/machine/cta.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "ptx/base/text.h"
+#include "ptx/sim/memory/access.h"
 #include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
@@ -12,15 +14,17 @@ namespace {
 constexpr std::uint64_t warp_slice = 20000;  // instructions before the next warp has its turn
 constexpr std::uint64_t answers_after = 64;  // rounds in which a thread may wait for an mbarrier before it hears no
 constexpr std::uint64_t patience = 10000;    // with which noes in vain are taken for a deadlock
+constexpr std::uint64_t stalled_after = 1 << 17;  // instructions without a change after which a cluster may be stalled
+constexpr std::uint64_t tight = 64;               // instructions from look to look of a loop that does nothing else
 
 }  // namespace
 
-void Launch::report(std::uint64_t index, Diagnostic diagnostic) {
+void Launch::report(std::uint64_t index, Diagnostic diagnostic, std::vector<Site> sites) {
   const std::lock_guard lock(mutex);
   if (index > stop_at) return;
   if (index < stop_at) faults.clear();
   stop_at = index;
-  faults.push_back(std::move(diagnostic));
+  faults.push_back({std::move(diagnostic), std::move(sites)});
 }
 
 void Launch::poll() {
@@ -39,11 +43,13 @@ Cta::Cta(Cluster& cluster, std::uint32_t rank, launch::Dim3 id)
       threads(static_cast<std::uint32_t>(launch.block.count())),
       shared(launch.program.static_shared + launch.dynamic_shared) {
   const std::uint32_t count = (threads + lanes - 1) / lanes;
+  warpgroups.resize(count / Warpgroup::warps);
   warps.reserve(count);
   for (Barrier& b : barriers) b.lanes.resize(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t left = threads - i * lanes;
     warps.push_back(std::make_unique<Warp>(*this, i, left >= lanes ? full_mask : (Mask{1} << left) - 1));
+    warps.back()->owned_registers = launch.program.first_registers;
   }
 }
 
@@ -85,10 +91,13 @@ void Cta::settle(std::uint32_t number) {
   }
   const std::uint32_t expected = b.expected ? b.expected : alive;
   if (b.arrived < expected) return;
+  const Channel channel{Channel::Kind::barrier, this, number};
+  if (launch.observer) launch.observer->completed(channel);
   for (const auto& w : warps) {
     w->counted &= ~(1u << number);
     for (Fragment& f : w->others) {
       if (f.wait.kind != Wait::Kind::barrier || f.wait.object != number) continue;
+      if (launch.observer) launch.observer->passed(*w, f.mask, channel, launch.program.ops[f.pc - 1].manner);
       f.wait = {};
       if (b.reduces) deliver(*w, f, b);
     }
@@ -113,6 +122,7 @@ void Cta::deliver(Warp& warp, Fragment& fragment, const Barrier& b) {
 }
 
 void Cta::thread_exited(Warp&) {
+  if (launch.observer && finished()) launch.observer->ended(*this);
   for (std::uint32_t i = 0; i < barriers.size(); ++i) settle(i);
   cluster.settle_cluster_barrier();
 }
@@ -143,6 +153,8 @@ void Cluster::settle_cluster_barrier() {
   }
   if (!any) return;
   idle = 0;
+  const Channel channel{Channel::Kind::cluster_barrier, this};
+  if (launch.observer) launch.observer->completed(channel);
   for (const auto& cta : ctas) {
     for (const auto& w : cta->warps) {
       w->cluster_passed |= w->cluster_arrived;
@@ -150,6 +162,7 @@ void Cluster::settle_cluster_barrier() {
       for (Fragment& f : w->others) {
         if (f.wait.kind != Wait::Kind::cluster_barrier) continue;
         w->cluster_passed &= ~f.mask;
+        if (launch.observer) launch.observer->passed(*w, f.mask, channel, launch.program.ops[f.pc - 1].manner);
         f.wait = {};
       }
     }
@@ -177,36 +190,151 @@ bool Cluster::finish_early() {
   return round_ % answers_after == 0 && operations.finish_any(0);
 }
 
-bool Cluster::run(std::uint64_t steps) {
-  if (launch.executed > launch.options.budget) return report_budget(), true;
-  for (std::uint64_t used = 0; used < steps;) {
-    std::uint64_t ran = 0;
-    bool finished = true;
-    for (const auto& cta : ctas) {
-      const std::size_t count = cta->warps.size();
-      for (std::size_t i = 0; i < count; ++i) {
-        Warp& w = *cta->warps[order(i, count)];
-        if (w.live && w.runnable()) ran += w.run(slice());
-        launch.poll();
-        if (launch.stop_at <= index) return true;
-      }
-      finished = finished && cta->finished();
+// Instructions since memory changed last, and looks at it, of each warp.
+class Cluster::Stall {
+ public:
+  explicit Stall(const Cluster& cluster) : cluster_(cluster), changes_(cluster.polling.changes) {}
+  // Runs the warp; returns how many instructions it executed.
+  std::uint64_t run(Warp& warp, std::uint64_t steps) {
+    const std::uint64_t looks = cluster_.polling.looks, executed = warp.run(steps);
+    add(&warp, executed, cluster_.polling.looks - looks);
+    return executed;
+  }
+  void look() {
+    if (cluster_.polling.changes != changes_) end();
+  }
+  void end() { changes_ = cluster_.polling.changes, warps_.clear(), all_ = 0; }
+  bool is_one() const {
+    return all_ >= stalled_after &&
+           std::all_of(warps_.begin(), warps_.end(), [](const One& o) { return o.looks * tight >= o.executed; });
+  }
+
+ private:
+  struct One {
+    const Warp* warp;
+    std::uint64_t executed, looks;
+  };
+  void add(const Warp* warp, std::uint64_t executed, std::uint64_t looks) {
+    auto at = std::find_if(warps_.begin(), warps_.end(), [&](const One& o) { return o.warp == warp; });
+    if (at == warps_.end()) at = warps_.insert(at, {warp, 0, 0});
+    at->executed += executed, at->looks += looks, all_ += executed;
+  }
+  const Cluster& cluster_;
+  std::uint64_t changes_, all_ = 0;
+  std::vector<One> warps_;
+};
+
+bool Cluster::finished() const {
+  return std::all_of(ctas.begin(), ctas.end(), [](const auto& cta) { return cta->finished(); });
+}
+
+Cluster::Round Cluster::run_all(Stall& stall) {
+  Round round;
+  for (const auto& cta : ctas) {
+    const std::size_t count = cta->warps.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      Warp& w = *cta->warps[order(i, count)];
+      if (w.live && w.runnable()) round.ran += stall.run(w, slice());
+      launch.poll();
+      if (launch.stop_at <= index) return {round.ran, true};
     }
+  }
+  return round;
+}
+
+bool Cluster::run(std::uint64_t steps) {
+  const bool done = run_on(steps);
+  if (done && launch.observer) operations.tell_rest(*launch.observer), launch.observer->over(*this);
+  return done;
+}
+
+bool Cluster::run_on(std::uint64_t steps) {
+  if (launch.executed > launch.options.budget) return report_budget(), true;
+  stalled_ = false;
+  Stall stall(*this);
+  for (std::uint64_t used = 0; used < steps;) {
+    const auto [ran, stopped] = by_priority() ? run_first(stall) : run_all(stall);
+    if (stopped) return true;
     used += ran;
     executed += ran;
+    stall.look();
     launch.executed += ran;
     ++round_;
-    if (finished) {
+    if (finished()) {
       while (!operations.empty() && launch.stop_at > index) operations.finish_any(0);
+      if (launch.stop_at > index) report_leaks();
+      if (launch.stop_at > index) report_partial_products(*this);
       return true;
     }
-    if (ran == 0 ? operations.finish_awaited() : finish_early()) continue;
+    if (ran == 0 ? operations.finish_awaited() : finish_early()) {
+      stall.end();
+      continue;
+    }
+    stalled_ = stall.is_one();
+    if (stalled_) return false;
     if (ran == 0 && (idle == patience || !answer_waiting())) return report_stuck(), true;
     idle += ran == 0;
     if (round_ % answers_after == 0) answer_waiting();
     if (launch.executed > launch.options.budget) return report_budget(), true;
   }
   return false;
+}
+
+// ---- schedules by priority (Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs,
+// 2010): the runnable warp of the highest priority runs; at a few of the instructions that synchronise the one that
+// runs falls behind all others. The fewer such places a schedule has, the easier it is to follow: log2(seed) at most.
+
+namespace {
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {  // splitmix64
+  std::uint64_t x = a * 0x9e3779b97f4a7c15ull + b + 0x632be59bd9b4e019ull;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+  return x ^ x >> 31;
+}
+
+}  // namespace
+
+bool Cluster::by_priority() const {
+  return launch.options.seed != 0 && launch.options.schedule == Schedule::synchronisation;
+}
+
+void Cluster::set_priorities() {
+  const std::uint64_t seed = mixed(launch.options.seed, index);
+  for (const auto& cta : ctas) {
+    for (const auto& w : cta->warps)
+      w->priority = static_cast<std::int64_t>(mixed(seed, std::uint64_t{cta->rank} << 32 | w->index) >> 2);
+  }
+  const int changes = std::bit_width(launch.options.seed) - 1;
+  for (int i = 0; i < changes; ++i) {
+    const std::uint64_t random = mixed(~seed, static_cast<std::uint64_t>(i));
+    change_after_.push_back(1 + (random >> 8) % (2ull << random % 10));  // near the start as well as far from it
+  }
+  lowest_ = -1;
+}
+
+bool Cluster::changes_priorities() {
+  ++synchronised_;
+  return std::find(change_after_.begin(), change_after_.end(), synchronised_) != change_after_.end();
+}
+
+Cluster::Round Cluster::run_first(Stall& stall) {
+  if (lowest_ == 0) set_priorities();
+  Warp* first = nullptr;
+  for (const auto& cta : ctas) {
+    for (const auto& w : cta->warps) {
+      if (w->live && w->runnable() && (!first || w->priority > first->priority)) first = w.get();
+    }
+  }
+  Round round;
+  if (first) {
+    round.ran = stall.run(*first, warp_slice);
+    // A warp that runs for so long waits for others by asking memory.
+    if (first->preempted || round.ran >= warp_slice) first->priority = lowest_--;
+  }
+  launch.poll();
+  round.stopped = launch.stop_at <= index;
+  return round;
 }
 
 // With a seed, another order of the warps and other slices in each round; a pure function of the seed.
@@ -225,7 +353,7 @@ void Cluster::report_stuck() {
   Wait::Kind cause = Wait::Kind::none;
   const Warp* first = nullptr;
   const Fragment* at = nullptr;
-  for (const Wait::Kind kind : {Wait::Kind::mbarrier, Wait::Kind::lanes, Wait::Kind::none}) {
+  for (const Wait::Kind kind : {Wait::Kind::mbarrier, Wait::Kind::tensor_memory, Wait::Kind::lanes, Wait::Kind::none}) {
     for (const auto& cta : ctas) {
       for (const auto& w : cta->warps) {
         for (const Fragment& f : w->others) {
@@ -238,11 +366,26 @@ void Cluster::report_stuck() {
   const bool diverged = cause == Wait::Kind::lanes;
   PTX_CHECK(at, "a warp that lives has fragments");
   const std::uint32_t pc = at->wait.kind == Wait::Kind::lanes ? at->pc : at->pc - 1;
-  launch.report(index, describe_fault(*first, diverged ? Code::divergent_barrier : Code::barrier_deadlock, pc,
-                                      std::countr_zero(at->mask),
-                                      diverged ? "waits here for threads of its warp that do not come"
-                                               : "waits here, and no thread of its CTA can go on",
-                                      where_warps_stand(*this)));
+  launch.report(index,
+                describe_fault(*first, diverged ? Code::divergent_barrier : Code::barrier_deadlock, pc,
+                               std::countr_zero(at->mask),
+                               diverged ? "waits here for threads of its warp that do not come"
+                                        : "waits here, and no thread of its CTA can go on",
+                               where_warps_stand(*this)),
+                sites_of_waiting(*this));
+}
+
+void Cluster::report_livelock() {
+  const Polling& p = polling;
+  const Location at{p.address & window_mask ? isa::Space::shared_cta : isa::Space::global, &p.warp->cta,
+                    p.address & ~window_mask & shared_offset_mask, 4};
+  const Range* range = launch.memory.find(p.address);
+  std::string name = describe(launch.program, at);
+  if (range) name = cat('`', range->name, "`+", p.address - range->begin);
+  launch.report(index,
+                describe_fault(*p.warp, Code::livelock, p.pc, p.lane,
+                               cat("looks at ", name, " again and again, and no thread that runs changes memory"),
+                               where_warps_stand(*this)));
 }
 
 void Cluster::report_budget() {

@@ -14,8 +14,11 @@
 #include "ptx/launch/record.h"
 #include "ptx/sim/async/mbarrier.h"
 #include "ptx/sim/async/operation.h"
+#include "ptx/sim/async/warpgroup.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/warp.h"
+#include "ptx/sim/memory/tensor_memory.h"
+#include "ptx/sim/recording.h"
 #include "ptx/sim/simulator.h"
 
 namespace ptx::sim {
@@ -28,13 +31,18 @@ struct Launch {
   const arch::Architecture& architecture;
   Observer* observer = nullptr;  // of the watched engine; it is told from one core
   GlobalMemory memory{};
-  std::vector<Line> parameters{};  // the block; tensor maps in it are aligned to 64 bytes
+  std::vector<Line> parameters{};              // the block; tensor maps in it are aligned to 64 bytes
+  std::vector<std::vector<Line>> constants{};  // of the CTAs of rank 1 and later, where they differ by it
 
+  // What a CTA of this rank has in the bank of constants.
+  const std::vector<Line>& constants_of(std::uint32_t rank) const {
+    return rank == 0 || constants.empty() ? program.constants : constants[rank - 1];
+  }
   std::uint64_t clusters() const { return grid.count() / cluster.count(); }
   std::atomic<std::uint64_t> next{0};  // cluster of the grid that nobody has begun; a CTA may take it over
 
   // A fault of cluster `index`. Clusters before it go on, so that the first in the grid's order is what is reported.
-  void report(std::uint64_t index, Diagnostic diagnostic);
+  void report(std::uint64_t index, Diagnostic diagnostic, std::vector<Site> sites = {});
   // Asks Options::interrupted now and then, if this is the thread that launched.
   void poll();
   std::mutex mutex{};
@@ -42,7 +50,7 @@ struct Launch {
   std::atomic<std::uint64_t> executed{0};  // instructions of warps, against the budget
   std::thread::id caller = std::this_thread::get_id();
   std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
-  Diagnostics faults{};  // of cluster stop_at
+  std::vector<Report> faults{};  // of cluster stop_at
   Statistics statistics{};
 };
 
@@ -76,6 +84,9 @@ struct Cta {
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
   Mbarriers mbarriers;
+  TensorMemory tensor;
+  std::vector<Warpgroup> warpgroups;
+  std::uint32_t free_registers = 0;  // of the pool that setmaxnreg fills and empties, for all threads
   std::vector<std::unique_ptr<Warp>> warps;
 
  private:
@@ -89,9 +100,13 @@ launch::Dim3 first_cta(const Launch& launch, std::uint64_t index);
 struct Cluster {
   Cluster(Launch& launch, std::uint64_t index);
 
+  // Of Schedule::synchronisation: whether the warp that has just synchronised gives way.
+  bool changes_priorities();
+
   // Runs for about `steps` instructions of warps. True when every thread has exited or a fault ends the launch.
   bool run(std::uint64_t steps);
   void settle_cluster_barrier();
+  void settle_tensor_memory();  // gives columns to those who wait for them
 
   Launch& launch;
   std::uint64_t index;
@@ -99,15 +114,43 @@ struct Cluster {
   Operations operations{*this};
   std::uint64_t executed = 0;  // instructions of warps
   std::uint64_t idle = 0;      // how often nothing could go on but threads that asked an mbarrier in vain
+  // Of threads that look at memory until another changes it. `changes`: stores, and atomics that found something else.
+  struct Polling {
+    std::uint64_t changes = 0, looks = 0;  // looks: strong reads
+    Warp* warp = nullptr;                  // that looked last
+    std::uint32_t pc = 0;
+    int lane = 0;
+    std::uint64_t address = 0;
+  };
+  Polling polling;
+  // The last turn changed nothing, and all that ran looked at memory again and again.
+  bool stalled() const { return stalled_; }
+  void report_livelock();
 
  private:
+  bool run_on(std::uint64_t steps);
+  struct Round {
+    std::uint64_t ran = 0;
+    bool stopped = false;  // the launch ends
+  };
+  class Stall;
+  Round run_all(Stall& stall);    // each warp once
+  Round run_first(Stall& stall);  // that of the highest priority
+  void set_priorities();
+  bool by_priority() const;
+  bool finished() const;
   std::size_t order(std::size_t i, std::size_t count) const;
   std::uint64_t slice();
   bool answer_waiting();
   bool finish_early();
   void report_stuck();
+  void report_leaks();
   void report_budget();
   std::uint64_t round_ = 0, random_ = 0;
+  bool stalled_ = false;
+  std::uint64_t synchronised_ = 0;           // instructions that synchronise, while priorities are in force
+  std::vector<std::uint64_t> change_after_;  // so many of them the running warp's priority becomes the lowest
+  std::int64_t lowest_ = 0;
 };
 
 }  // namespace ptx::sim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "ptx/arch/target.h"
 #include "ptx/base/text.h"
@@ -86,6 +87,31 @@ const ir::Function* find_entry(const ir::Module& module, std::string_view name) 
   return nullptr;
 }
 
+// The product of a directive's numbers: .maxntid nx{, ny{, nz}}; 0: there is none.
+std::uint32_t product_of(const ir::Function& entry, std::string_view name) {
+  std::uint32_t product = 0;
+  for (const std::string& text : entry.directives) {
+    if (!text.starts_with(name)) continue;
+    product = 1;
+    const char *at = text.data() + name.size(), *const end = text.data() + text.size();
+    for (std::uint32_t n = 1; at != end; product *= n) {
+      at = std::find_if(at, end, [](char c) { return c >= '0' && c <= '9'; });
+      n = 1, at = std::from_chars(at, end, n).ptr;
+    }
+  }
+  return product;
+}
+
+// Registers that each thread has at first, at most; 0: the directives do not say, and setmaxnreg does nothing
+// (9.7.19.5).
+std::uint32_t first_registers(const ir::Function& entry) {
+  if (const std::uint32_t n = product_of(entry, ".maxnreg ")) return (n + 7) / 8 * 8;
+  const std::uint32_t threads = std::max(product_of(entry, ".maxntid "), product_of(entry, ".reqntid "));
+  if (threads == 0) return 0;
+  const std::uint32_t ctas = std::max(1u, product_of(entry, ".minnctapersm "));
+  return std::min(arch::thread_registers, arch::sm_registers / ((threads + 31) / 32 * 32 * ctas)) / 8 * 8;
+}
+
 // .reqnctapercluster nx{, ny{, nz}}
 std::optional<launch::Dim3> required_cluster(const ir::Function& entry) {
   constexpr std::string_view name = ".reqnctapercluster";
@@ -119,6 +145,7 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   if (const auto* hardware = arch::architecture(std::string_view(module.target).substr(0, module.target.find(','))))
     program->architecture = hardware->is;
   program->cluster = required_cluster(*root);
+  program->first_registers = first_registers(*root);
   Layout layout(module, reach.used, reach.functions, *program);
   for (const ir::Function* f : reach.functions) {
     FunctionCode& code = program->functions.emplace_back();
@@ -145,6 +172,21 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   if (!diagnostics.empty()) return diagnostics;
   for (Op& op : program->ops) op.operands = program->operands.data() + reinterpret_cast<std::size_t>(op.operands);
   return program;
+}
+
+std::vector<Line> constants_of(const Program& program, std::uint32_t rank) {
+  std::vector<Line> constants = program.constants;
+  const std::uint64_t bits = std::uint64_t{rank} << shared_rank_shift;
+  for (const Operand& o : program.shared_addresses) {
+    std::byte* const row = reinterpret_cast<std::byte*>(constants.data()) + o.offset;
+    for (int lane = 0; lane < lanes; ++lane) {
+      std::uint64_t address = 0;
+      std::memcpy(&address, row + lane * o.cell, o.cell);
+      address += bits;
+      std::memcpy(row + lane * o.cell, &address, o.cell);
+    }
+  }
+  return constants;
 }
 
 }  // namespace ptx::sim

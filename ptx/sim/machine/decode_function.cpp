@@ -5,6 +5,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/sim/exec/micro.h"
+#include "ptx/sim/exec/system_call.h"
 #include "ptx/sim/machine/special.h"
 
 namespace ptx::sim {
@@ -38,12 +39,11 @@ std::uint64_t bits_of(const ir::Operand& o, isa::Type type) {
 
 }  // namespace
 
-Operand Constants::row(std::uint64_t value, std::uint8_t cell) {
+std::pair<Operand, bool> Constants::row(Rows* rows, std::uint64_t value, std::uint8_t cell) {
   const int kind = cell == 0 ? 0 : cell == 4 ? 1 : cell == 8 ? 2 : 3;
   if (cell == 4) value &= 0xffffffff;
   if (cell == 0) value = value != 0;
-  const auto [found, fresh] =
-      rows_[kind].try_emplace(value, static_cast<std::uint32_t>(program_.constants.size() * 64));
+  const auto [found, fresh] = rows[kind].try_emplace(value, static_cast<std::uint32_t>(program_.constants.size() * 64));
   if (fresh) {
     const std::size_t first = program_.constants.size();
     program_.constants.resize(first + (cell == 0 ? 1 : cell * lanes / 64));
@@ -54,7 +54,13 @@ Operand Constants::row(std::uint64_t value, std::uint8_t cell) {
     }
     for (int i = 0; i < lanes && cell; ++i) std::memcpy(bytes + i * cell, &value, std::min<int>(cell, 8));
   }
-  return {.offset = found->second, .bank = Bank::constants, .cell = cell};
+  return {Operand{.offset = found->second, .bank = Bank::constants, .cell = cell}, fresh};
+}
+
+Operand Constants::shared_address(std::uint64_t value, std::uint8_t cell) {
+  const auto [at, fresh] = row(addresses_, value, cell);
+  if (fresh) program_.shared_addresses.push_back(at);
+  return at;
 }
 
 void FunctionDecoder::refuse(const Place& place, std::string message) {
@@ -84,6 +90,7 @@ void FunctionDecoder::lay_out_registers() {
     const std::uint8_t cell = cell_of(r.type);
     registers_.push_back({.offset = bytes, .slot = code_.slots, .bank = Bank::registers, .cell = cell});
     if (!used[i]) continue;
+    code_.registers.push_back({r, registers_.back()});
     code_.slots += r.vector;
     code_.slot_registers.resize(code_.slots, r);
     bytes += cell == 0 ? 64 : r.vector * cell * lanes;
@@ -220,7 +227,7 @@ Op& FunctionDecoder::emit(Use& use, Op op, const std::vector<Operand>& destinati
   op.guard = use.guard;
   op.checked = use.guarded && use.guard.slot;
   for (const Operand& o : sources) op.checked |= o.slot != 0;
-  for (const Operand& o : destinations) op.marked |= o.slot != 0;
+  for (const Operand& o : destinations) op.marked |= o.slot != 0 && !op.late;
   // Indices for now: the vector still grows. decode() makes them pointers.
   op.operands = reinterpret_cast<const Operand*>(program_.operands.size());
   program_.operands.insert(program_.operands.end(), destinations.begin(), destinations.end());
@@ -252,12 +259,15 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.mods = mods(*selection.match);
   op.converge = bound.converge;
   op.aligned = bound.aligned;
+  op.late = bound.late;
   op.plan = bound.plan;
   op.uses = bound.uses;
   op.type = value_type(*selection.match);
   op.manner = manner(*selection.match);
   op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
   program_.communicates |= bound.communicates;
+  const bool in_chapter = selection.match->form->section.starts_with("9.7.13");  // Parallel Synchronization
+  op.synchronises = bound.communicates || op.manner.order != Order::weak || in_chapter;
   if (i.mnemonic->is(isa::Trait::branches)) return control_operands(use, selection, op);
   if (i.mnemonic->is(isa::Trait::calls)) return call_operands(use, selection, op);
   if (bound.whole_warp) return warp_operands(use, selection, op);
@@ -407,6 +417,8 @@ void FunctionDecoder::call_operands(Use& use, const Selection& selection, Op& op
       plan.callee = &program_.functions[r.value - function_window];
     } else {
       plan.missing = Name::from_id(callee->id);
+      plan.system = system_call(plan.missing.view());
+      program_.prints |= plan.system != nullptr;
     }
   }
   for (const Passed& p : plan.arguments) {
@@ -537,6 +549,7 @@ Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::u
   const std::uint64_t value = r.value + static_cast<std::uint64_t>(offset);
   switch (r.kind) {
     case Resolved::Kind::address:
+      return is_shared(r.space) ? constants_.shared_address(value, cell) : constants_.row(value, cell);
     case Resolved::Kind::function: return constants_.row(value, cell);
     case Resolved::Kind::local:
       return frame_address(use, value | (r.space == isa::Space::param ? local_window : 0), cell);

@@ -10,15 +10,18 @@
 
 namespace ptx::sim {
 
-// Rows of constants, each value once.
+// Rows of constants, each value once; addresses of shared variables in rows of their own.
 class Constants {
  public:
   explicit Constants(Program& program) : program_(program) {}
-  Operand row(std::uint64_t value, std::uint8_t cell);
+  Operand row(std::uint64_t value, std::uint8_t cell) { return row(rows_, value, cell).first; }
+  Operand shared_address(std::uint64_t value, std::uint8_t cell);
 
  private:
+  using Rows = std::unordered_map<std::uint64_t, std::uint32_t>;
+  std::pair<Operand, bool> row(Rows* rows, std::uint64_t value, std::uint8_t cell);  // and whether it is new
   Program& program_;
-  std::unordered_map<std::uint64_t, std::uint32_t> rows_[4];
+  Rows rows_[4], addresses_[4];  // by kind of cell
 };
 
 class FunctionDecoder {

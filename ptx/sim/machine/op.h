@@ -101,6 +101,8 @@ struct Op {
   bool guarded = false, checked = false, marked = false;  // has a guard; reads, writes registers that are watched
   bool converge = false;                                  // waits until the lanes that it names are all here
   bool aligned = false;                                   // it names all that live
+  bool late = false;          // its results come later: the handler says what of its destinations is defined
+  bool synchronises = false;  // threads may learn of each other by it: schedules change here
   Uses uses = Uses::passes;
   std::uint8_t element = 0;  // bytes of one element of a memory access
   Manner manner{};           // of its accesses

@@ -5,6 +5,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/code.h"
+#include "ptx/sim/machine/cta.h"
 #include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
@@ -192,7 +193,7 @@ CellBits undefined_bits(const Frame& frame, const Operand& o, int lane) {
 Origin origin(const Frame& frame, const Operand& o) {
   if (frame.undefined) {
     const Origin& known = frame.undefined->origins[o.slot];
-    if (known.never_written || known.bytes) return known;
+    if (known.never_written || known.bytes || known.awaits) return known;
   }
   return {.never_written = &frame.function.slot_registers[o.slot]};
 }
@@ -250,12 +251,19 @@ void report_undefined(Warp& w, const Operand& o, Mask unknown) {
   const int lane = std::countr_zero(unknown);
   const Frame& frame = *w.current.frame;
   const Origin from = origin(frame, o);
+  if (from.awaits) {
+    w.fault(Code::uninitialised_register, lane,
+            cat("uses what ", place_name(w, from.pc), " loads, without ", from.awaits, " in between"));
+    return;
+  }
   if (from.bytes) {
     Text what;
     what << "reads " << from.bytes << (from.bytes == 1 ? " byte" : " bytes") << " at 0x";
-    what.hex(from.address) << ", of which byte " << from.missing << " was never written";
+    what.hex(from.address) << (from.tensor ? " of tensor memory" : "") << ", of which byte " << from.missing
+                           << " was never written";
     std::vector<std::string> notes;
     if (from.pc != w.pc - 1) notes.push_back(cat(place_name(w, w.pc - 1), " needs the value"));
+    if (from.tensor && !w.cta.tensor.undefined_by.empty()) notes.push_back(w.cta.tensor.undefined_by);
     w.fault_at(from.pc, Code::uninitialised_memory, lane, what.take(), std::move(notes));
     return;
   }

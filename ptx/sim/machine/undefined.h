@@ -24,6 +24,8 @@ struct Origin {
   std::uint32_t pc = 0;  // else of the instruction that read memory
   std::uint64_t address = 0;
   std::uint32_t bytes = 0, missing = 0;  // of the access; the first byte that was never written
+  bool tensor = false;                   // it read tensor memory
+  const char* awaits = nullptr;          // it has not given the value yet: this ends it
 };
 
 // Of a frame, once it has a value of which only some bits are defined.

@@ -7,6 +7,8 @@
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/machine/special.h"
 #include "ptx/sim/machine/undefined.h"
+#include "ptx/sim/watch/observer.h"
+#include "ptx/sim/watch/print.h"
 #include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
@@ -15,6 +17,7 @@ namespace {
 
 constexpr std::uint32_t no_limit = 0xffffffff;
 constexpr std::uint64_t quantum = 4096;    // after which another fragment has its turn
+constexpr std::uint64_t asks_after = 256;  // instructions after which the launch is asked whether it goes on
 constexpr std::uint32_t max_depth = 4096;  // of calls
 
 }  // namespace
@@ -37,7 +40,7 @@ Warp::Warp(Cta& cta, std::uint32_t index, Mask present) : cta(cta), index(index)
   const Program& program = cta.launch.program;
   special.resize((program.special_bytes + 63) / 64);
   banks[static_cast<int>(Bank::constants)] =
-      const_cast<std::byte*>(reinterpret_cast<const std::byte*>(program.constants.data()));
+      const_cast<std::byte*>(reinterpret_cast<const std::byte*>(cta.launch.constants_of(cta.rank).data()));
   banks[static_cast<int>(Bank::special)] = reinterpret_cast<std::byte*>(special.data());
   fill_special_rows(*this);
   const FunctionCode& entry = program.functions.front();
@@ -111,13 +114,14 @@ std::uint32_t Warp::limit() const {
 
 std::uint64_t Warp::run(std::uint64_t steps) {
   std::uint64_t used = 0;
-  while (used < steps && event != Event::fault) {
+  preempted = false;
+  while (used < steps && event != Event::fault && !preempted) {
     const bool rotate = since_turn_ >= quantum || yields;
     if (rotate) since_turn_ = 0;
     yields = false;
     if (!pick(rotate)) break;
     event = Event::none;
-    const std::uint64_t left = std::min(steps - used, quantum - since_turn_);
+    const std::uint64_t left = std::min({steps - used, quantum - since_turn_, asks_after});
     const std::uint64_t ran = cta.launch.observer ? run_fragment<Watched>(left) : run_fragment<Plain>(left);
     since_turn_ += ran;
     used += ran;
@@ -144,6 +148,10 @@ std::uint64_t Warp::run_fragment(std::uint64_t steps) {
       if (!active) continue;
     }
     if (op.converge && !gather(op, active)) break;
+    if constexpr (Engine::watched) {
+      cta.launch.observer->executing(*this, pc - 1, active);
+      if (event == Event::fault) break;
+    }
     if (op.checked && !defined(op, active)) [[unlikely]] {
       run_undefined(*this, op, active, op.run.of<Engine>());
     } else {
@@ -156,6 +164,12 @@ std::uint64_t Warp::run_fragment(std::uint64_t steps) {
       if (event != Event::undefined) break;
       settle_load(*this, op);
       event = Event::none;
+    }
+    if constexpr (Engine::watched) {
+      if (op.synchronises && cta.cluster.changes_priorities()) {
+        preempted = true;
+        break;
+      }
     }
   }
   thread_instructions += ran * static_cast<std::uint64_t>(std::popcount(mask));
@@ -214,6 +228,7 @@ bool Warp::gather(const Op& op, Mask& active) {
 
 void Warp::park(Mask active, Wait wait) {
   const std::uint32_t at = wait.kind == Wait::Kind::lanes ? pc - 1 : pc;
+  if (cta.launch.observer) cta.launch.observer->waiting(*this, pc - 1, active, wait);
   others.push_back({at, active, wait, current.turn, current.frame});
   current.mask &= ~active;
   event = Event::reschedule;
@@ -241,7 +256,9 @@ void Warp::branch(Mask taken, std::uint32_t target) {
 }
 
 void Warp::exit(Mask leaving) {
+  if (cta.launch.observer) cta.launch.observer->exited(*this, leaving);
   live &= ~leaving;
+  print_rest(*this, leaving);
   current.mask &= ~leaving;
   // Those who wait for lanes of their warp look again: the lanes that left are not waited for.
   for (Fragment& f : others) {
@@ -361,7 +378,11 @@ void Warp::fault(Code code, int lane, std::string what, std::vector<std::string>
 
 void Warp::fault_at(std::uint32_t at, Code code, int lane, std::string what, std::vector<std::string> notes) {
   event = Event::fault;
-  cta.launch.report(cta.cluster.index, describe_fault(*this, code, at, lane, std::move(what), std::move(notes)));
+  Site site = site_of(*this, at, lane);
+  if (accessing) site_accesses(site, *this, *accessing);
+  accessing.reset();
+  cta.launch.report(cta.cluster.index, describe_fault(*this, code, at, lane, std::move(what), std::move(notes)),
+                    {std::move(site)});
 }
 
 }  // namespace ptx::sim

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ptx/base/diagnostic.h"
@@ -45,6 +47,9 @@ struct Wait {
     barrier,          // `object`: its number in the CTA
     cluster_barrier,  // the one of the cluster
     mbarrier,         // `object`: its offset in the CTA's shared memory; until `phase` is complete
+    tensor_memory,    // `object`: so many columns of the CTA's
+    registers,        // `object`: so many for a thread, of the CTA's pool
+    warpgroup,        // `object`: its number in the CTA; until all its warps have begun wgmma's product `phase`
   };
   Kind kind = Kind::none;
   std::uint32_t object = 0;
@@ -68,6 +73,18 @@ struct UnwrittenBytes {
   Mask lanes = 0;
   std::array<const std::uint8_t*, 32> defined{};  // the shadow of each lane's bytes
   std::array<std::uint64_t, 32> address{};
+};
+
+// The access that a fault is about.
+struct Accessing {
+  isa::Space space = isa::Space::generic;
+  std::uint64_t address = 0, bytes = 0;
+};
+
+// What a thread has printed of a line that has not ended.
+struct Unprinted {
+  std::uint32_t pc = 0;
+  std::string text;
 };
 
 struct Warp {
@@ -116,7 +133,12 @@ struct Warp {
   std::uint64_t copies_begun = 0;
   std::array<std::uint32_t, lanes> copy_group{}, bulk_group{};  // numbers of each thread's open groups
   const Range* recent = nullptr;                                // global memory that was touched last
+  std::uint32_t owned_registers = 0;                            // of a thread: setmaxnreg
   std::uint64_t executed = 0, thread_instructions = 0;
+  std::optional<Accessing> accessing;  // where a fault is being described
+  std::map<int, Unprinted> unprinted;  // by lane
+  bool preempted = false;              // by the schedule, at an instruction that synchronises
+  std::int64_t priority = 0;           // of Schedule::synchronisation
 
  private:
   bool pick(bool rotate);

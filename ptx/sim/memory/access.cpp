@@ -31,6 +31,7 @@ struct Request {
     Text t;
     t << verb(access) << ' ' << bytes << (bytes == 1 ? " byte" : " bytes") << " at 0x";
     t.hex(address) << what;
+    w.accessing = {space, address, bytes};
     return t.take();
   }
   int lane_of(u64 address) const {
@@ -49,11 +50,8 @@ struct Request {
     return false;
   }
   // Before addresses become the host's: `mask` has the bits of an address that are the offset.
-  void tell(isa::Space space, void* memory, u64 mask) const {
-    for (int i = 0; i < lanes; ++i) {
-      if (!(active >> i & 1)) continue;
-      observer->accessed({&w, i, w.pc - 1}, {space, memory, where.at[i] & mask, bytes}, access, manner);
-    }
+  void tell(isa::Space space, void* memory, u64 mask, const Range* range = nullptr) const {
+    observer->touched({w, w.pc - 1, space, memory, where.at, mask, active, bytes, access, manner, range});
   }
   void scan() {
     const u64 first = where.at[std::countr_zero(active)];
@@ -121,19 +119,24 @@ bool touches_mbarrier(Request& r, Cta& cta) {
   return false;
 }
 
+// The CTA that an address names; nullptr: there is none. A number of a thread's own, which names no CTA, is of its own
+// in .shared::cta and of the first one elsewhere.
+Cta* cta_at(Cta& own, u64 address, isa::Space space) {
+  const u64 rank = shared_rank(address);
+  if (rank == own.rank || (rank == 0 && is_shared(space) && space != isa::Space::shared_cluster)) return &own;
+  return rank < own.cluster.ctas.size() ? own.cluster.ctas[rank].get() : nullptr;
+}
+
 bool shared(Request& r) {
-  Cta* cta = &r.w.cta;
   if ((r.low ^ r.high) >> shared_rank_shift) return false;  // of several CTAs: one by one
-  if (const u64 rank = (r.low & ~window_mask) >> shared_rank_shift) {
-    if (rank > cta->cluster.ctas.size()) {
-      r.w.fault(Code::out_of_bounds, r.lane_of(r.low), r.text(r.low, " of shared memory, of no CTA of the cluster"));
-      return true;
-    }
-    cta = cta->cluster.ctas[rank - 1].get();
-    if (has_left(r.w, *cta)) {
-      r.w.fault(Code::out_of_bounds, r.lane_of(r.low), r.text(r.low & shared_offset_mask, gone(*cta)));
-      return true;
-    }
+  Cta* const cta = cta_at(r.w.cta, r.low, r.space);
+  if (!cta) {
+    r.w.fault(Code::out_of_bounds, r.lane_of(r.low), r.text(r.low, " of shared memory, of no CTA of the cluster"));
+    return true;
+  }
+  if (has_left(r.w, *cta)) {
+    r.w.fault(Code::out_of_bounds, r.lane_of(r.low), r.text(r.low & shared_offset_mask, gone(*cta)));
+    return true;
   }
   SharedMemory& memory = cta->shared;
   const u64 size = memory.bytes.size();
@@ -150,8 +153,8 @@ bool shared(Request& r) {
   }
   if (!cta->mbarriers.empty() && touches_mbarrier(r, *cta)) return true;
   const auto base = reinterpret_cast<u64>(memory.bytes.data());
-  if (!shadow(r, cells, [](const Request& r, int lane) { return r.where.at[lane] & shared_offset_mask; })) return true;
   if (r.observer) r.tell(isa::Space::shared_cta, cta, shared_offset_mask);
+  if (!shadow(r, cells, [](const Request& r, int lane) { return r.where.at[lane] & shared_offset_mask; })) return true;
   for (u64& at : r.where.at) at = base + (at & shared_offset_mask);
   return true;
 }
@@ -215,9 +218,10 @@ bool global(Request& r, bool one_by_one) {
     return true;
   }
   r.w.recent = range;
-  if (!range_holds(r, *range) || (range->shadow && !global_shadow(r, *range))) return true;
+  if (!range_holds(r, *range)) return true;
   const auto space = range->constant ? isa::Space::const_ : range->parameter ? isa::Space::param : isa::Space::global;
-  if (r.observer) r.tell(space, nullptr, ~0ull);
+  if (r.observer) r.tell(space, nullptr, ~0ull, range);
+  if (range->shadow) global_shadow(r, *range);
   return true;
 }
 
@@ -256,6 +260,13 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
   }
   Request r{w, op.manner, base.space, active, bytes, kind, where, observer, unwritten};
   r.scan();
+  if (kind == Access::write) {
+    ++w.cta.cluster.polling.changes;
+  } else if (op.manner.order != Order::weak) {
+    Cluster::Polling& polling = w.cta.cluster.polling;
+    ++polling.looks, polling.warp = &w, polling.pc = w.pc - 1, polling.lane = std::countr_zero(active);
+    polling.address = where.at[polling.lane];
+  }
   if (r.bits & (bytes - 1)) return r.misaligned();
   if (dispatch(r, false)) return w.event != Event::fault;
   for (int i = 0; i < lanes; ++i) {  // several memories or buffers
@@ -290,10 +301,10 @@ std::optional<Location> locate(Warp& w, const Operand& address, int lane, u64 by
   if (at % alignment) return refuse(Code::misaligned_access, at, cat(", which is not a multiple of ", alignment));
   const u64 window = address.space == isa::Space::generic ? at & window_mask : 0;
   if (is_shared(address.space) || window == shared_window) {
-    const u64 rank = (at & ~window_mask) >> shared_rank_shift, offset = at & shared_offset_mask;
-    if (rank > w.cta.cluster.ctas.size())
-      return refuse(Code::out_of_bounds, at, " of shared memory, of no CTA of the cluster");
-    Cta& cta = rank ? *w.cta.cluster.ctas[rank - 1] : w.cta;
+    const u64 offset = at & shared_offset_mask;
+    Cta* const found = cta_at(w.cta, at, address.space);
+    if (!found) return refuse(Code::out_of_bounds, at, " of shared memory, of no CTA of the cluster");
+    Cta& cta = *found;
     if (has_left(w, cta)) return refuse(Code::out_of_bounds, offset, gone(cta));
     const u64 size = cta.shared.bytes.size();
     if (size < bytes || offset > size - bytes) {
@@ -319,6 +330,10 @@ Bytes reach(const Agent& agent, const Location& where, Access kind, const Manner
     u8* states = range && range->shadow ? range->shadow + (where.offset - range->begin) : nullptr;
     return {reinterpret_cast<std::byte*>(where.offset), states};
   }
+  if (where.space == tensor_space) {
+    TensorMemory& memory = static_cast<Cta*>(where.memory)->tensor;
+    return {memory.cells(where.offset), memory.states(where.offset)};
+  }
   SharedMemory& memory = static_cast<Cta*>(where.memory)->shared;
   return {&memory.bytes[where.offset], &memory.shadow[where.offset]};
 }
@@ -335,6 +350,11 @@ std::string describe(const Program& program, const Location& where) {
       if (where.offset != best->begin) t << '+' << where.offset - best->begin;
       return t.take();
     }
+  }
+  if (where.space == tensor_space) {
+    const std::uint64_t word = where.offset / 4;
+    t << "lane " << word / TensorMemory::columns << ", column " << word % TensorMemory::columns << " of tensor memory";
+    return t.take();
   }
   t << "0x";
   t.hex(where.offset);

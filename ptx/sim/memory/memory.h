@@ -19,9 +19,11 @@ inline constexpr std::uint64_t shared_window = 1ull << 56;
 inline constexpr std::uint64_t local_window = 2ull << 56;
 inline constexpr std::uint64_t function_window = 3ull << 56;  // addresses of functions: + index
 inline constexpr std::uint64_t window_mask = 0xffull << 56;
-// Inside the shared window: bits 24.. are 0 for the thread's own CTA, else the rank in the cluster + 1.
+// An address in shared memory, of 32 bits or in its window: bits 24.. are the rank in the cluster of the CTA that has
+// it, as on sm_90 and later, where programs clear bit 24 to name the even CTA of a pair.
 inline constexpr std::uint64_t shared_rank_shift = 24;
 inline constexpr std::uint64_t shared_offset_mask = (1ull << shared_rank_shift) - 1;
+constexpr std::uint64_t shared_rank(std::uint64_t address) { return (address & ~window_mask) >> shared_rank_shift; }
 
 inline bool is_shared(isa::Space s) {
   return s == isa::Space::shared || s == isa::Space::shared_cta || s == isa::Space::shared_cluster;

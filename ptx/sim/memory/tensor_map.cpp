@@ -6,12 +6,15 @@ namespace ptx::sim {
 
 namespace {
 
+// Of values of the innermost dimension: of an interleaved map they are whole slices of channels.
 std::uint64_t bytes_of(const TensorMap& map, std::uint64_t values) {
+  if (map.interleave != launch::Interleave::none) return values * (map.interleave == launch::Interleave::b32 ? 32 : 16);
   return values * arch::info(map.element).value_bits() / 8;
 }
 
-// Of dimension i: how many values a box takes.
+// Of dimension i: how many values a box takes. Of the slices of channels, the last dimension but one, it takes one.
 std::uint32_t count(const TensorMap& map, int i) {
+  if (map.interleave != launch::Interleave::none && i == map.rank - 2) return 1;
   const std::uint32_t step = i == 0 ? 1 : std::max<std::uint32_t>(1, map.element_strides[i]);
   return (map.box[i] + step - 1) / step;
 }
@@ -42,7 +45,6 @@ std::int64_t step(const TensorMap& map, int i) { return std::max<std::int64_t>(1
 }  // namespace
 
 std::uint64_t box_bytes(const TensorMap& map) {
-  if (map.channels) return bytes_of(map, std::uint64_t{map.channels} * map.pixels);
   std::uint64_t values = 1;
   for (int i = 0; i < map.rank; ++i) values *= count(map, i);
   return bytes_of(map, values);
@@ -82,6 +84,28 @@ void append_pixels(const TensorMap& map, std::span<const std::int32_t> coordinat
       if (i == map.rank - 1 || at[i] <= static_cast<std::int64_t>(map.dimensions[i]) - 1 + map.upper[i - 1]) break;
       at[i] = map.lower[i - 1];
     }
+  }
+}
+
+void append_wide(const TensorMap& map, std::span<const std::int32_t> coordinates, const Wide& wide,
+                 std::vector<Run>& runs) {
+  std::int64_t at[5]{};
+  std::copy_n(coordinates.begin(), map.rank, at);
+  at[1] += wide.offset;
+  const std::int64_t first = map.lower[0] + std::int64_t{wide.offset};
+  const std::int64_t last = static_cast<std::int64_t>(map.dimensions[1]) - 1 + map.upper[0] + wide.offset;
+  auto column = [&](std::int64_t* place, std::uint32_t pixels) {
+    for (std::uint32_t i = 0; i < pixels; ++i) {
+      append_row(map, place, map.channels, runs);
+      place[1] += step(map, 1);
+      if (place[1] > last) place[1] = first, ++place[map.rank - 1];
+    }
+  };
+  for (int i = 0; i < (wide.by_32 ? 4 : 1); ++i) {
+    column(at, wide.by_32 ? 32 : map.pixels);
+    std::int64_t behind[5];
+    std::copy_n(at, 5, behind);
+    column(behind, wide.halo);
   }
 }
 

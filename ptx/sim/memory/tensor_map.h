@@ -29,13 +29,21 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= 128);
 
-std::uint64_t box_bytes(const TensorMap& map);
-std::uint32_t fill_of(const TensorMap& map);  // what lies outside of the tensor, as four bytes
+std::uint64_t box_bytes(const TensorMap& map);  // of a map of tiles
+std::uint32_t fill_of(const TensorMap& map);    // what lies outside of the tensor, as four bytes
 // The box at `coordinates` (tile mode, manual 5.5.3), row by row: where its bytes lie in global memory.
 void append_box(const TensorMap& map, std::span<const std::int32_t> coordinates, std::vector<Run>& runs);
 // The pixels of a column of im2col mode (manual 5.5.4), `offsets` from each within the filter.
 void append_pixels(const TensorMap& map, std::span<const std::int32_t> coordinates,
                    std::span<const std::uint16_t> offsets, std::vector<Run>& runs);
+// Those of im2col::w and im2col::w::128 (manual 5.5.5): along W alone, and behind the last of an image in the next
+// image.
+struct Wide {
+  bool by_32 = false;                  // .w::128: 128 pixels in four columns, else one column as long as the map says
+  std::uint32_t halo = 0, offset = 0;  // pixels more behind each column; how far all are shifted
+};
+void append_wide(const TensorMap& map, std::span<const std::int32_t> coordinates, const Wide& wide,
+                 std::vector<Run>& runs);
 // The bytes of a box in shared memory from `begin` on: where they lie there under the map's swizzle (manual 5.5.7).
 std::vector<Run> swizzled(const TensorMap& map, const Location& begin);
 

@@ -126,8 +126,8 @@ template <int width>
 
 }  // namespace
 
-PTX_CLONES void multiply_plain(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c,
-                               float* d, int stride) {
+PTX_CLONES void multiply_anywhere(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b,
+                                  const float* c, float* d, int stride) {
   int column = 0;
   for (; column + 16 <= n; column += 16) {
     const Factorised part{b.values + column, b.exponents + column, b.stride};
@@ -137,6 +137,14 @@ PTX_CLONES void multiply_plain(const TensorCore& core, int m, int n, int k, Fact
     const Factorised part{b.values + column, b.exponents + column, b.stride};
     column_of_tiles<8>(core, m, k, a, part, c + column, d + column, stride);
   }
+}
+
+void multiply_plain(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
+                    int stride) {
+#if defined(__x86_64__)
+  if (has_avx512()) return multiply_avx512(core, m, n, k, a, b, c, d, stride);
+#endif
+  multiply_anywhere(core, m, n, k, a, b, c, d, stride);
 }
 
 }  // namespace ptx::sim

@@ -116,13 +116,16 @@ double dot(const TensorCore& core, std::span<const Factor> a, std::span<const Fa
 PTX_CLONES bool factors_are_plain(const float* values, int size) { return all_have(values, size, plain_factor); }
 
 void multiply(const TensorCore& core, Sums kinds, int m, int n, int k, Factorised a, Factorised b, bool plain,
-              const std::uint32_t* c, std::uint32_t* d) {
-  plain = plain && kinds.c == Sum::f32 && kinds.d == Sum::f32 && n % 8 == 0 && sums_are_plain(c, m * n);
+              const std::uint32_t* c, std::uint32_t* d, int stride) {
+  if (stride == 0) stride = n;
+  plain = plain && kinds.c == Sum::f32 && kinds.d == Sum::f32 && n % 8 == 0;
+  for (int i = 0; plain && i < m; ++i) plain = sums_are_plain(c + i * stride, n);
   if (plain) {  // which moves the sums by memcpy
-    return multiply_plain(core, m, n, k, a, b, reinterpret_cast<const float*>(c), reinterpret_cast<float*>(d), n);
+    return multiply_plain(core, m, n, k, a, b, reinterpret_cast<const float*>(c), reinterpret_cast<float*>(d), stride);
   }
   for (int i = 0; i < m * n; ++i) {
-    double sum = sum_value(kinds.c, c[i]);
+    const int at = i / n * stride + i % n;
+    double sum = sum_value(kinds.c, c[at]);
     Sum of_c = kinds.c;
     for (int begin = 0; begin < k; begin += core.products, of_c = kinds.d) {
       Factor terms[32];
@@ -133,7 +136,7 @@ void multiply(const TensorCore& core, Sums kinds, int m, int n, int k, Factorise
       }
       sum = add_block(core, {terms, static_cast<std::size_t>(count)}, sum, of_c, kinds.d);
     }
-    d[i] = sum_bits(kinds.d, sum);
+    d[at] = sum_bits(kinds.d, sum);
   }
 }
 

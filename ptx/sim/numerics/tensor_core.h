@@ -67,13 +67,20 @@ struct Factorised {
   int stride;
 };
 
-// dot() for m x n results: d = a * b + c. a has m lines of k, b k lines of n; c and d are bits, m lines of n, and may
-// be the same. `plain`: all factors are plain; where the sums are, too, and are f32, the fast way is taken.
+// dot() for m x n results: d = a * b + c. a has m lines of k, b k lines of n; c and d are bits, m lines of n that are
+// `stride` apart (0: n), and may be the same. `plain`: all factors are plain; where the sums are, too, and are f32, the
+// fast way is taken.
 void multiply(const TensorCore& core, Sums kinds, int m, int n, int k, Factorised a, Factorised b, bool plain,
-              const std::uint32_t* c, std::uint32_t* d);
+              const std::uint32_t* c, std::uint32_t* d, int stride = 0);
 
 // The fast way: n is a multiple of 8, lines of c and d are `stride` apart.
 void multiply_plain(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
                     int stride);
+// It is the second of these where the machine has AVX-512, else the first.
+void multiply_anywhere(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c,
+                       float* d, int stride);
+void multiply_avx512(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
+                     int stride);
+bool has_avx512();
 
 }  // namespace ptx::sim

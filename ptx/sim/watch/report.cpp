@@ -1,5 +1,6 @@
 #include "ptx/sim/watch/report.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "ptx/sim/machine/code.h"
@@ -34,7 +35,7 @@ std::string not_arrived(const Cluster& cluster) {
   return cat(missing, " threads have not come");
 }
 
-// What has come of what a phase waits for.
+// How many of the arrivals and bytes that the phase waits for have come.
 std::string progress(const Mbarrier& b) {
   std::string out = cat(std::int64_t{b.expected} - b.pending, " of ", b.expected, " arrivals");
   if (b.expected_bytes || b.tx) {
@@ -44,7 +45,7 @@ std::string progress(const Mbarrier& b) {
   return out;
 }
 
-// That, and who has ever arrived there.
+// The mbarrier that the fragment waits for, its progress, and the instructions that have arrived at it.
 std::string describe_mbarrier(const Cta& cta, const Warp& w, const Wait& wait) {
   const Location at{isa::Space::shared_cta, nullptr, wait.object, 8};
   std::string out = cat(": waits for phase ", wait.phase, " (parity ", wait.phase & 1, ") of the mbarrier ",
@@ -56,6 +57,17 @@ std::string describe_mbarrier(const Cta& cta, const Warp& w, const Wait& wait) {
   for (const std::uint32_t pc : b.arrivals)
     out += cat(pc == b.arrivals[0] ? "; arrivals come from " : ", ", place_name(w, pc));
   return b.arrivals.empty() ? out + "; nobody has ever arrived" : out;
+}
+
+// Which allocations have the columns that a tcgen05.alloc waits for.
+std::string describe_tensor_memory(const Cta& cta, const Warp& w, const Wait& wait) {
+  std::string out = cat(": waits for ", wait.object, " columns of tensor memory");
+  for (const TensorAllocation& a : cta.tensor.allocations)
+    out += cat("; ", place_name(*a.warp, a.pc), " has columns ", a.column, " to ", a.column + a.columns - 1);
+  const bool pair = std::any_of(cta.tensor.requests.begin(), cta.tensor.requests.end(),
+                                [&](const TensorRequest& r) { return r.warp == &w && r.pair; });
+  const bool alone = pair && cta.cluster.ctas[cta.rank ^ 1]->tensor.requests.empty();
+  return alone ? out + "; the other CTA of the pair has not asked" : out;
 }
 
 std::string describe_wait(const Cta& cta, const Warp& w, const Fragment& f) {
@@ -70,6 +82,19 @@ std::string describe_wait(const Cta& cta, const Warp& w, const Fragment& f) {
     }
     case Wait::Kind::cluster_barrier: return cat(": waits for the cluster's barrier; ", not_arrived(cta.cluster));
     case Wait::Kind::mbarrier: return describe_mbarrier(cta, w, f.wait);
+    case Wait::Kind::registers:
+      return cat(": waits for ", f.wait.object, " registers a thread; it has ", w.owned_registers,
+                 ", and the CTA's pool holds ", cta.free_registers, " of the ",
+                 (f.wait.object - w.owned_registers) * lanes, " that are missing");
+    case Wait::Kind::warpgroup: {
+      std::string missing;
+      for (std::uint32_t i = 0; i < Warpgroup::warps; ++i) {
+        if (cta.warpgroups[f.wait.object].members[i].begun < f.wait.phase)
+          missing += cat(missing.empty() ? "" : ", ", f.wait.object * Warpgroup::warps + i);
+      }
+      return cat(": waits for a product of its warpgroup, to which warps ", missing, " have not come");
+    }
+    case Wait::Kind::tensor_memory: return describe_tensor_memory(cta, w, f.wait);
   }
   return {};
 }
@@ -87,11 +112,61 @@ bool is_awaited(const Cta& cta, std::uint32_t offset) {
 
 }  // namespace
 
-std::string thread_name(const Warp& warp, int lane) {
+launch::Dim3 thread_id(const Warp& warp, int lane) {
   const launch::Dim3 block = warp.cta.launch.block;
   const std::uint32_t linear = warp.index * lanes + static_cast<std::uint32_t>(lane);
-  const launch::Dim3 tid{linear % block.x, linear / block.x % block.y, linear / block.x / block.y};
-  return cat("thread ", triple(tid), " of CTA ", triple(warp.cta.id));
+  return {linear % block.x, linear / block.x % block.y, linear / block.x / block.y};
+}
+
+std::string thread_name(const Warp& warp, int lane) {
+  return cat("thread ", triple(thread_id(warp, lane)), " of CTA ", triple(warp.cta.id));
+}
+
+Site site_of(const Warp& warp, std::uint32_t pc, int lane) {
+  const Program& program = warp.cta.launch.program;
+  return {.cta = warp.cta.id,
+          .thread = thread_id(warp, lane),
+          .place = program.places[pc],
+          .instruction = std::string(program.mnemonics[pc])};
+}
+
+void site_accesses(Site& site, const Warp& warp, const Accessing& a) {
+  const Launch& launch = warp.cta.launch;
+  const std::uint64_t window = a.space == isa::Space::generic ? a.address & window_mask : 0;
+  site.bytes = a.bytes;
+  if (is_shared(a.space) || window == shared_window) {
+    site.space = "shared::cta", site.address = a.address & shared_offset_mask;
+    for (const NamedBytes& v : launch.program.shared_variables) {
+      if (site.address < v.begin || site.address >= v.end) continue;
+      site.owner = describe(launch.program, {isa::Space::shared_cta, nullptr, site.address, a.bytes});
+    }
+  } else if (a.space == isa::Space::local || window == local_window) {
+    site.space = "local", site.address = a.address & ~window_mask;
+  } else {
+    site.space = "global", site.address = a.address;
+    if (const Range* range = launch.memory.nearest(a.address)) {
+      const auto offset = static_cast<std::int64_t>(a.address - range->begin);
+      site.owner = cat('`', range->name, '`', offset > 0 ? "+" : "", offset ? cat(offset) : std::string());
+    }
+  }
+}
+
+std::vector<Site> sites_of_waiting(const Cluster& cluster) {
+  std::vector<Site> out;
+  for (const auto& cta : cluster.ctas) {
+    for (const auto& w : cta->warps) {
+      for (const Fragment& f : w->others) {
+        if (f.mask == 0 || f.ready() || out.size() == 16) continue;
+        out.push_back(site_of(*w, f.wait.kind == Wait::Kind::lanes ? f.pc : f.pc - 1, std::countr_zero(f.mask)));
+      }
+    }
+  }
+  return out;
+}
+
+std::string describe_wait(const Warp& warp, const Fragment& fragment) {
+  const std::string what = describe_wait(warp.cta, warp, fragment);
+  return what.starts_with(": ") ? what.substr(2) : what;
 }
 
 std::string place_name(const Warp& warp, std::uint32_t pc) {
@@ -117,7 +192,7 @@ std::vector<std::string> where_warps_stand(const Cluster& cluster) {
     for (const auto& w : cta->warps) {
       auto add = [&](const Fragment& f, std::uint32_t pc) {
         if (out.size() == most) return void(++more);
-        const bool behind = !f.ready() && f.wait.kind != Wait::Kind::lanes;  // the instruction that waits
+        const bool behind = !f.ready() && f.wait.kind != Wait::Kind::lanes;  // pc is behind the instruction that waits
         out.push_back(cat("CTA ", triple(cta->id), ", warp ", w->index, ", lanes ", lane_list(f.mask), " at ",
                           place_name(*w, behind ? pc - 1 : pc), describe_wait(*cta, *w, f)));
       };
@@ -131,7 +206,7 @@ std::vector<std::string> where_warps_stand(const Cluster& cluster) {
     }
   }
   if (more) out.push_back(cat("and ", more, " more"));
-  // The other mbarriers: what was meant for one may have gone to another.
+  // The mbarriers that nobody waits for: an arrival may have gone to the wrong one.
   std::size_t others = 0;
   for (const auto& cta : cluster.ctas) {
     for (const auto& [offset, b] : cta->mbarriers) {

@@ -7,16 +7,24 @@
 #include "ptx/base/diagnostic.h"
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/warp.h"
+#include "ptx/sim/recording.h"
 
 namespace ptx::sim {
 
 struct Cluster;
 
+// The place of a thread, and what its access names.
+Site site_of(const Warp& warp, std::uint32_t pc, int lane);
+void site_accesses(Site& site, const Warp& warp, const Accessing& accessing);
+std::vector<Site> sites_of_waiting(const Cluster& cluster);  // a thread of each fragment that waits; at most 16
+
 Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lane, std::string what,
                           std::vector<std::string> notes);
 
-std::string thread_name(const Warp& warp, int lane);         // "thread (3,0,0) of CTA (1,0,0)"
-std::string place_name(const Warp& warp, std::uint32_t pc);  // "a.py:41 (bar.sync)"
+launch::Dim3 thread_id(const Warp& warp, int lane);                     // %tid
+std::string describe_wait(const Warp& warp, const Fragment& fragment);  // "waits at barrier 1, ..."; empty: it can run
+std::string thread_name(const Warp& warp, int lane);                    // "thread (3,0,0) of CTA (1,0,0)"
+std::string place_name(const Warp& warp, std::uint32_t pc);             // "a.py:41 (bar.sync)"
 // Where every fragment of a cluster's unfinished warps stands; at most 16 lines.
 std::vector<std::string> where_warps_stand(const Cluster& cluster);
 

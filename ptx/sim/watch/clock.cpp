@@ -1,0 +1,84 @@
+#include "ptx/sim/watch/clock.h"
+
+#include <algorithm>
+
+namespace ptx::sim {
+
+namespace {
+
+// Takes moments in their order and keeps those that no wider one covers.
+class Sieve {
+ public:
+  explicit Sieve(Clock& out) : out_(out) { out_.clear(); }
+  void take(const Moment& m) {
+    if (is_stream(m.who)) return out_.push_back(m);
+    if (cta_of(m.who) != cta_) cta_ = cta_of(m.who), cta_time_ = 0, warp_ = 0, warp_time_ = 0;
+    if (m.who == cta_) {
+      cta_time_ = m.time;
+    } else if (m.time <= cta_time_) {
+      return;
+    } else if (m.who == warp_of(m.who)) {
+      warp_ = m.who, warp_time_ = m.time;
+    } else if (warp_of(m.who) == warp_ && m.time <= warp_time_) {
+      return;
+    }
+    out_.push_back(m);
+  }
+
+ private:
+  Clock& out_;
+  Who cta_ = 0, warp_ = 0;
+  Time cta_time_ = 0, warp_time_ = 0;
+};
+
+void merge(std::span<const Moment> a, std::span<const Moment> b, Clock& out) {
+  Sieve sieve(out);
+  std::size_t i = 0, j = 0;
+  while (i < a.size() || j < b.size()) {
+    if (j == b.size() || (i < a.size() && a[i].who < b[j].who)) {
+      sieve.take(a[i++]);
+    } else if (i == a.size() || b[j].who < a[i].who) {
+      sieve.take(b[j++]);
+    } else {
+      sieve.take({a[i].who, std::max(a[i].time, b[j].time)}), ++i, ++j;
+    }
+  }
+}
+
+}  // namespace
+
+Known join(const Known& a, std::span<const Moment> b) {
+  static thread_local Clock both;
+  if (b.empty()) return a;
+  merge(a ? std::span<const Moment>(*a) : std::span<const Moment>(), b, both);
+  if (a && both == *a) return a;
+  return std::make_shared<const Clock>(both);
+}
+
+Known join(const Known& a, const Known& b) {
+  if (a == b || !b) return a;
+  if (!a) return b;
+  static thread_local Clock both;
+  merge(*a, *b, both);
+  if (both == *b) return b;
+  if (both == *a) return a;
+  return std::make_shared<const Clock>(both);
+}
+
+Time known_until(const Known& clock, Who who) {
+  if (!clock) return 0;
+  auto from = clock->begin();
+  Time time = 0;
+  auto look = [&](Who wider) {
+    from = std::lower_bound(from, clock->end(), wider, [](const Moment& m, Who w) { return m.who < w; });
+    if (from != clock->end() && from->who == wider) time = std::max(time, from->time);
+  };
+  if (!is_stream(who)) {
+    look(cta_of(who));
+    if (warp_of(who) != cta_of(who)) look(warp_of(who));
+  }
+  look(who);
+  return time;
+}
+
+}  // namespace ptx::sim

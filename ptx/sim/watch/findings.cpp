@@ -1,0 +1,150 @@
+// The words of what races.cpp finds: both sites, whose bytes they are, and how to mend it.
+#include "ptx/base/text.h"
+#include "ptx/sim/memory/access.h"
+#include "ptx/sim/watch/races.h"
+#include "ptx/sim/watch/report.h"
+
+namespace ptx::sim {
+
+namespace {
+
+constexpr std::size_t most_findings = 64;  // pairs of lines; further ones are counted
+
+const char* did(Access kind) { return kind == Access::read ? "read" : kind == Access::write ? "wrote" : "updated"; }
+const char* does(Access kind) { return kind == Access::read ? "reads" : kind == Access::write ? "writes" : "updates"; }
+
+// What is wrong between the two, and what mends it.
+const char* wrong(Code code) {
+  switch (code) {
+    case Code::narrow_scope: return "what orders the two has a scope without one of the threads";
+    case Code::missing_order: return "only relaxed accesses lead from one to the other, and these order nothing else";
+    case Code::missing_proxy_fence: return "the two use different proxies, and no proxy fence stands between";
+    case Code::missing_tensor_fence: return "tcgen05.fence is missing before or behind what orders the two threads";
+    case Code::missing_wait: return "that finishes by itself, and nobody on the way here waited for it";
+    case Code::stage_reused: return "nothing says that the reader is done";
+    case Code::loose_reuse: return "what orders the two lacks a proxy fence, or a scope with both threads";
+    default: return "nothing orders the two";
+  }
+}
+const char* mend(Code code) {
+  switch (code) {
+    case Code::data_race: return "a barrier, or a release by the first thread that the second acquires, orders them";
+    case Code::narrow_scope: return "give both the release and the acquire the scope of both threads: .cluster, .gpu";
+    case Code::missing_order:
+      return "write the flag with .release and read it with .acquire, or put fences around relaxed accesses";
+    case Code::missing_proxy_fence:
+      return "fence.proxy.async by the writer, before it releases, or by the thread that begins the operation; "
+             "fence.proxy.tensormap for tensor maps";
+    case Code::missing_tensor_fence:
+      return "tcgen05.fence::before_thread_sync, then the synchronisation, then tcgen05.fence::after_thread_sync; "
+             "tcgen05.commit implies the first";
+    case Code::missing_wait:
+      return "wait for the mbarrier that it signals, or for its group; another thread learns of it by synchronising "
+             "with the one that waited";
+    case Code::stage_reused:
+      return "readers arrive at an mbarrier that the producer waits for before it fills the stage";
+    case Code::peer_exited: return "a cluster barrier before the threads of a CTA exit keeps its shared memory alive";
+    default: return "";
+  }
+}
+
+std::string triple(const launch::Dim3& d) { return cat('(', d.x, ',', d.y, ',', d.z, ')'); }
+
+launch::Dim3 cta_id(const Launch& launch, std::uint64_t number) {
+  const launch::Dim3 c = launch.cluster;
+  launch::Dim3 id = first_cta(launch, number / c.count());
+  const auto rank = static_cast<std::uint32_t>(number % c.count());
+  id.x += rank % c.x, id.y += rank / c.x % c.y, id.z += rank / c.x / c.y;
+  return id;
+}
+
+}  // namespace
+
+launch::Dim3 Races::thread_id(Who thread, int lane) const {
+  const launch::Dim3 block = launch_.block;
+  const std::uint32_t linear =
+      static_cast<std::uint32_t>((thread >> 8 & 0xff) - 1) * lanes + static_cast<std::uint32_t>(lane);
+  return {linear % block.x, linear / block.x % block.y, linear / block.x / block.y};
+}
+
+std::string Races::name(Who thread, int lane) const {
+  return cat("thread ", triple(thread_id(thread, lane)), " of CTA ", triple(cta_id(launch_, cta_number(thread))));
+}
+
+sim::Site Races::site(Who thread, int lane, std::uint32_t pc, std::uint64_t bytes, std::uint64_t address) const {
+  const bool tensor = address >= tensor_window, shared = !tensor && address >= shared_window;
+  return {.cta = cta_id(launch_, cta_number(thread)),
+          .thread = thread_id(thread, lane),
+          .place = launch_.program.places[pc],
+          .instruction = std::string(launch_.program.mnemonics[pc]),
+          .space = tensor   ? "tensor"
+                   : shared ? "shared::cta"
+                            : "global",
+          .address = tensor || shared ? address & shared_offset_mask : address,
+          .bytes = bytes,
+          .owner = owner(address)};
+}
+
+std::string Races::owner(std::uint64_t address) const {
+  if (address >= tensor_window) {
+    const std::uint64_t offset = address & shared_offset_mask;
+    return cat("lane ", offset / 2048, ", column ", offset % 2048 / 4, " of tensor memory of CTA ",
+               triple(cta_id(launch_, (address - tensor_window) >> shared_rank_shift)));
+  }
+  if (address >= shared_window) {
+    const std::uint64_t offset = address & shared_offset_mask;
+    return cat(describe(launch_.program, {isa::Space::shared_cta, nullptr, offset, 1}), " of CTA ",
+               triple(cta_id(launch_, (address - shared_window) >> shared_rank_shift)));
+  }
+  const Range* range = launch_.memory.find(address);
+  if (!range) return describe(launch_.program, {isa::Space::global, nullptr, address, 1});
+  return address == range->begin ? cat('`', range->name, '`') : cat('`', range->name, "`+", address - range->begin);
+}
+
+void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint64_t address) {
+  if (!asks_for(checks_, code)) return;
+  const auto [at, fresh] = known_.try_emplace({code, s.pc, d.pc}, found_.size());
+  if (!fresh) {
+    if (at->second < found_.size()) ++found_[at->second].times;
+    return;
+  }
+  if (found_.size() == most_findings) return void(at->second = ~std::size_t{0});
+  const Program& program = launch_.program;
+  auto place = [&](std::uint32_t pc) {
+    const Place& p = program.places[pc];
+    return cat(p.file.empty() ? std::string_view("line ") : p.file.view(), p.file.empty() ? "" : ":", p.line, " (`",
+               program.mnemonics[pc], "`)");
+  };
+  auto subject = [&](Who thread, int l, bool operation) {
+    return operation ? cat("what ", name(thread, l), " began here") : name(thread, l);
+  };
+  Text t;
+  t << '`' << program.mnemonics[d.pc] << "`: " << subject(d.thread, d.lane, d.operation) << ' ' << does(d.kind) << ' ';
+  if (code == Code::peer_exited) {
+    t << "shared memory of CTA " << triple(cta_id(launch_, (address - shared_window) >> shared_rank_shift))
+      << ", whose last thread exits at " << place(s.pc) << " and may do so before";
+  } else {
+    t << owner(address) << ", which "
+      << (s.operation ? cat("what ", name(s.thread, lane), " began") : name(s.thread, lane)) << ' ' << did(s.kind)
+      << " at " << place(s.pc) << "; " << wrong(code);
+  }
+  Diagnostic diagnostic(code, program.places[d.pc], t.take());
+  diagnostic.notes = {cat("the other is ", place(s.pc), " of ", name(s.thread, lane)), mend(code)};
+  found_.push_back({{std::move(diagnostic),
+                     {site(d.thread, d.lane, d.pc, d.bytes, address), site(s.thread, lane, s.pc, s.bytes, address)}},
+                    1});
+}
+
+std::vector<Report> Races::reports() const {
+  std::vector<Report> out;
+  for (const Found& f : found_) {
+    out.push_back(f.report);
+    auto& notes = out.back().diagnostic.notes;
+    if (f.times > 1) notes.push_back(cat("found ", f.times, " times for this pair of lines"));
+  }
+  if (known_.size() > found_.size() && !out.empty())
+    out.back().diagnostic.notes.push_back(cat("and ", known_.size() - found_.size(), " more pairs of lines"));
+  return out;
+}
+
+}  // namespace ptx::sim

@@ -1,0 +1,152 @@
+#include "ptx/sim/watch/kept.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptx/base/text.h"
+#include "ptx/sim/explore.h"
+#include "ptx/sim/memory/tensor_map.h"
+
+namespace ptx::sim {
+
+namespace {
+
+std::uint64_t begin_of(const launch::Buffer& b) { return reinterpret_cast<std::uint64_t>(b.data); }
+
+using Memory = Recording::Kept::Memory;
+
+// The memory that the buffers cover, in pieces that do not touch.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> covered(std::span<const launch::Buffer> buffers) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> all, out;
+  for (const launch::Buffer& b : buffers) {
+    if (b.bytes) all.emplace_back(begin_of(b), begin_of(b) + b.bytes);
+  }
+  std::sort(all.begin(), all.end());
+  for (const auto& [begin, end] : all) {
+    if (out.empty() || begin >= out.back().second)
+      out.emplace_back(begin, end);
+    else
+      out.back().second = std::max(out.back().second, end);
+  }
+  return out;
+}
+
+// One run on memory of its own: where a buffer lay, its copy lies, with the same alignment.
+class Again {
+ public:
+  explicit Again(const Recording::Kept& kept) : kept_(kept), parameters_(kept.parameters), buffers_(kept.buffers) {
+    for (const Memory& p : kept.memory) {
+      auto& storage = storage_.emplace_back(p.bytes.size() + 2 * alignment);
+      const auto raw = reinterpret_cast<std::uint64_t>(storage.data());
+      const std::uint64_t at = (raw + alignment - 1) / alignment * alignment + p.begin % alignment;
+      std::memcpy(reinterpret_cast<std::byte*>(at), p.bytes.data(), p.bytes.size());
+      begins_.push_back(at);
+    }
+    for (launch::Buffer& b : buffers_) b.data = reinterpret_cast<void*>(moved(begin_of(b)));
+    for (const launch::Parameter& p : kept.record.parameters) move_parameter(p);
+  }
+
+  Expected<Done> run(const Options& options) {
+    kept_.program->set_variables(kept_.variables);
+    return kept_.program->run(kept_.record, parameters_, buffers_, options);
+  }
+
+  // The first byte that differs from the other run's, as a buffer's; empty: none.
+  std::string difference(const Again& other) const {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      const auto* mine = static_cast<const std::byte*>(buffers_[i].data);
+      const auto* its = static_cast<const std::byte*>(other.buffers_[i].data);
+      const auto* end = mine + buffers_[i].bytes;
+      const auto* first = std::mismatch(mine, end, its).first;
+      if (first == end) continue;
+      const std::string name = i < kept_.record.tensors.size() ? kept_.record.tensors[i].name : cat("buffer ", i);
+      return cat("byte ", first - mine, " of `", name, '`');
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::uint64_t alignment = 256;
+
+  std::uint64_t moved(std::uint64_t address) const {
+    for (std::size_t i = 0; i < begins_.size(); ++i) {
+      const Memory& p = kept_.memory[i];
+      if (address >= p.begin && address - p.begin < p.bytes.size()) return begins_[i] + (address - p.begin);
+    }
+    return address;
+  }
+  void move_parameter(const launch::Parameter& p) {
+    if (p.kind == launch::Parameter::Kind::scalar) return;
+    const bool is_map = p.kind == launch::Parameter::Kind::tensor_map;
+    std::byte* const at = parameters_.data() + p.offset + (is_map ? offsetof(TensorMap, address) : 0);
+    std::uint64_t address;
+    std::memcpy(&address, at, sizeof address);
+    address = moved(address);
+    std::memcpy(at, &address, sizeof address);
+  }
+
+  const Recording::Kept& kept_;
+  std::vector<std::byte> parameters_;
+  std::vector<launch::Buffer> buffers_;
+  std::vector<std::vector<std::byte>> storage_;
+  std::vector<std::uint64_t> begins_;
+};
+
+}  // namespace
+
+void keep(Recording& recording, std::shared_ptr<RunsAgain> program, const launch::Record& record,
+          std::span<const std::byte> parameters, std::span<const launch::Buffer> buffers) {
+  auto kept = std::make_shared<Recording::Kept>();
+  const auto pieces = covered(buffers);
+  const std::lock_guard lock(recording.mutex);
+  std::uint64_t bytes = 0;
+  for (const auto& one : recording.kept) {
+    for (const Memory& p : one->memory) bytes += p.bytes.size();
+  }
+  for (const auto& [begin, end] : pieces) bytes += end - begin;
+  if (bytes > recording.most_bytes) return void(++recording.dropped_launches);
+  for (const auto& [begin, end] : pieces) {
+    const auto* data = reinterpret_cast<const std::byte*>(begin);
+    kept->memory.push_back({begin, {data, data + (end - begin)}});
+  }
+  kept->variables = program->variables();
+  kept->program = std::move(program), kept->record = record;
+  kept->parameters.assign(parameters.begin(), parameters.end());
+  kept->buffers.assign(buffers.begin(), buffers.end());
+  recording.kept.push_back(std::move(kept));
+}
+
+std::optional<Failing> explore(Recording& recording, std::uint64_t schedules, const Options& options, bool compare) {
+  std::vector<std::shared_ptr<const Recording::Kept>> kept;
+  {
+    const std::lock_guard lock(recording.mutex);
+    kept = recording.kept;
+  }
+  std::vector<std::unique_ptr<Again>> plain;
+  for (std::uint64_t seed = 0; seed <= schedules; ++seed) {
+    for (std::uint32_t i = 0; i < kept.size(); ++i) {
+      Options chosen = options;
+      chosen.seed = seed, chosen.schedule = Schedule::synchronisation;
+      chosen.recording = std::make_shared<Recording>();
+      chosen.print = [](const Printed&) {};  // they said it once
+      auto again = std::make_unique<Again>(*kept[i]);
+      const Expected<Done> done = again->run(chosen);
+      if (!done) {
+        Failing failing{.seed = seed, .launch = i, .reports = chosen.recording->reports};
+        for (const Diagnostic& d : done.why()) {
+          if (failing.reports.empty()) failing.reports.push_back({d, {}});
+        }
+        return failing;
+      }
+      if (seed == 0) {
+        plain.push_back(std::move(again));
+      } else if (compare) {
+        if (std::string differs = again->difference(*plain[i]); !differs.empty())
+          return Failing{.seed = seed, .launch = i, .differs = std::move(differs)};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ptx::sim

@@ -1,0 +1,518 @@
+// Who learns what of whom: barriers, mbarriers, fences, releases and acquires, waits (manual 8.8 to 8.9.5).
+#include <algorithm>
+#include <bit>
+
+#include "ptx/sim/memory/access.h"
+#include "ptx/sim/watch/races.h"
+
+namespace ptx::sim {
+
+namespace {
+
+void learn(View& view, const View& from, std::initializer_list<View::Kind> kinds) {
+  for (const View::Kind kind : kinds) view.of[kind] = join(view.of[kind], from.of[kind]);
+}
+void learn_all(View& view, const View& from) {
+  for (std::size_t i = 0; i < View::kinds; ++i) {
+    // Mostly the clocks that know too much are the true one.
+    const bool same = i >= View::any_scope && view.of[i] == view.of[View::base] && from.of[i] == from.of[View::base];
+    if (!same) view.of[i] = join(view.of[i], from.of[i]);
+  }
+}
+// The scope was too narrow; or the accesses order nothing.
+void learn_beyond_scope(View& view, const View& from) { learn(view, from, {View::any_scope, View::any_order}); }
+void learn_beyond_order(View& view, const View& from) { learn(view, from, {View::any_order}); }
+
+// Moments that are known for good, of others or of one's own.
+void add(View& view, std::span<const Moment> moments) {
+  const Known before = view.of[View::base];
+  view.of[View::base] = join(before, moments);
+  for (const View::Kind kind : {View::any_scope, View::any_order})
+    view.of[kind] = view.of[kind] == before ? view.of[View::base] : join(view.of[kind], moments);
+}
+
+std::uint64_t key_of(const Cta& cta, std::uint64_t operation) { return cta.cluster.index << 32 | operation; }
+bool releases(Order order) { return order == Order::release || order == Order::acq_rel || order == Order::sc; }
+bool acquires(Order order) { return order == Order::acquire || order == Order::acq_rel || order == Order::sc; }
+
+}  // namespace
+
+// The time of what the warp publishes now; what it does later is later.
+Time Races::tick(Watched& w) {
+  if (w.stamped) w.stamp = ++now_, w.stamped = w.touched = false;
+  return w.stamp - 1;
+}
+
+// What others learn from these lanes: what they know, and all that they have done.
+View Races::published(const Watched& w, const View& view, Mask mask, Time time) {
+  Moment moments[lanes];
+  std::size_t count = 0;
+  if ((mask & w.present) == w.present) {
+    moments[count++] = {w.who, time};
+  } else {
+    for (Mask rest = mask; rest; rest &= rest - 1) moments[count++] = {who_thread(w.who, std::countr_zero(rest)), time};
+  }
+  View out = view;
+  sim::add(out, {moments, count});
+  return out;
+}
+
+const View& Races::view_of(const Watched& w, int lane) {
+  const auto part = std::find_if(w.parts.begin(), w.parts.end(), [&](const Part& p) { return p.lanes >> lane & 1; });
+  return part->view;
+}
+
+// f(view, lanes) on what each of these lanes knows; lanes that know the same stay together.
+template <class F>
+void Races::change(Watched& w, Mask mask, F f) {
+  const std::size_t count = w.parts.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Mask some = w.parts[i].lanes & mask;
+    if (!some) continue;
+    Part changed{some, w.parts[i].view};
+    f(changed.view, some);
+    if (some == w.parts[i].lanes) {
+      w.parts[i] = std::move(changed);
+    } else if (!(changed.view == w.parts[i].view)) {
+      w.parts[i].lanes &= ~some;
+      w.parts.push_back(std::move(changed));
+    }
+  }
+  for (std::size_t i = 0; i < w.parts.size(); ++i) {
+    for (std::size_t j = w.parts.size() - 1; j > i; --j) {
+      if (!(w.parts[j].view == w.parts[i].view)) continue;
+      w.parts[i].lanes |= w.parts[j].lanes;
+      w.parts.erase(w.parts.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  }
+}
+
+Races::Held& Races::held(Watched& w, int lane) {
+  auto& h = w.held[static_cast<std::size_t>(lane)];
+  if (!h) h = std::make_unique<Held>();
+  return *h;
+}
+
+bool Races::includes(Scope scope, std::uint64_t cta, std::uint64_t other) const {
+  if (scope >= Scope::gpu || cta == other) return true;
+  const std::uint64_t size = launch_.cluster.count();
+  return scope == Scope::cluster && cta / size == other / size;
+}
+// The narrowest scope with both, as an index of Held::read.
+std::size_t Races::needed(std::uint64_t cta, std::uint64_t other) const {
+  return cta == other ? 0 : includes(Scope::cluster, cta, other) ? 1 : 2;
+}
+
+// ---- barriers and mbarriers
+
+Races::Meeting& Races::meeting(const Channel& c) {
+  const std::uint64_t home = c.kind == Channel::Kind::cluster_barrier ? static_cast<const Cluster*>(c.memory)->index
+                                                                      : number(*static_cast<const Cta*>(c.memory));
+  return meetings_[{c.kind, home, c.object}];
+}
+
+void Races::gather(Meeting& m, std::uint64_t home, const Watched& w, const View& view, const Manner& manner) {
+  const bool near = w.cta == home;
+  View& into = near ? m.gathering.near : m.gathering.far;
+  if (!releases(manner.order)) return learn_beyond_order(into, view);
+  includes(manner.scope, w.cta, home) ? learn_all(into, view) : learn_beyond_scope(into, view);
+}
+
+void Races::flush(Meeting& m, std::uint64_t home) {
+  if (!m.recent) return;
+  gather(m, home, *m.recent, published(*m.recent, m.view, m.lanes, m.time), m.manner);
+  m.recent = nullptr;
+}
+
+void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner& manner, bool stays) {
+  Watched& w = watched(warp);
+  Meeting& m = meeting(channel);
+  m.came += static_cast<std::uint32_t>(std::popcount(mask));
+  m.all_stay = m.all_stay && stays;
+  if (channel.kind != Channel::Kind::mbarrier) {
+    const Time time = tick(w);
+    for (const Part& p : w.parts) {
+      if (!(p.lanes & mask)) continue;
+      const View view = published(w, p.view, p.lanes & mask, time);
+      const bool ordered = channel.kind == Channel::Kind::barrier || releases(manner.order);
+      ordered ? learn_all(m.gathering.near, view) : learn_beyond_order(m.gathering.near, view);
+    }
+    return;
+  }
+  const std::uint64_t home = number(*static_cast<const Cta*>(channel.memory));
+  const int lane = std::countr_zero(mask);
+  const View& view = view_of(w, lane);
+  const Held* const fence = w.held[static_cast<std::size_t>(lane)].get();
+  if (!releases(manner.order) && fence && fence->released) {  // fence.release; arrive.relaxed
+    const View out = published(w, fence->release, mask, fence->released);
+    gather(m, home, w, out, {Order::release, std::min(fence->scope, manner.scope), Proxy::generic});
+  }
+  if (m.recent == &w && m.pc == warp.pc && !w.touched && m.view == view) {
+    m.lanes |= mask, m.time = tick(w);
+    return;
+  }
+  flush(m, home);
+  m.recent = &w, m.lanes = mask, m.time = tick(w), m.pc = warp.pc, m.manner = manner, m.view = view;
+}
+
+// cp.async.mbarrier.arrive: it comes behind the copies that the thread had begun.
+void Races::arrived(const Operation& o, const Channel& channel) {
+  Meeting& m = meeting(channel);
+  const Watched& w = watched(*o.agent.warp);
+  std::vector<Moment> moments;
+  if (o.pipe != Pipe::none) {  // tcgen05.commit, which implies the fence before it
+    const Moment done{pipe(o.pipe, *o.agent.warp, o.agent.lane), static_cast<Time>(o.agent.operation)};
+    sim::add(m.gathering.near, {&done, 1});
+    m.gathering.near.of[View::tensor_before] = join(m.gathering.near.of[View::tensor_before], {&done, 1});
+    // What the operations came behind is over as well: the copies, say, whose bytes they read.
+    if (const auto own = ongoing_.find(key_of(o.agent.warp->cta, o.agent.operation)); own != ongoing_.end())
+      learn_all(m.gathering.near, own->second.view);
+    return;
+  }
+  for (Mask rest = o.copies_of; rest; rest &= rest - 1) {
+    const auto copies = copies_.find(who_thread(w.who, std::countr_zero(rest)));
+    if (copies != copies_.end()) moments.push_back({copies->second.stream, static_cast<Time>(o.copies_before - 1)});
+  }
+  std::sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) { return a.who < b.who; });
+  sim::add(m.gathering.near, moments);
+}
+
+void Races::completed(const Channel& channel) {
+  Meeting& m = meeting(channel);
+  ++m.phase;
+  if (channel.kind == Channel::Kind::mbarrier) {
+    const std::uint64_t home = number(*static_cast<const Cta*>(channel.memory));
+    flush(m, home);
+    const Moment over{m.stream, m.phase};
+    if (m.stream) sim::add(m.gathering.near, {&over, 1});
+    m.last = m.gathering;
+    m.came = 0;
+    return;
+  }
+  // Threads that have exited count as having come to a barrier of all.
+  auto with_exited = [&](const Cta& cta) {
+    if (const auto left = left_.find(number(cta)); left != left_.end()) learn_all(m.gathering.near, left->second.view);
+  };
+  if (channel.kind == Channel::Kind::cluster_barrier) {
+    for (const auto& cta : static_cast<const Cluster*>(channel.memory)->ctas) with_exited(*cta);
+  } else {
+    const Cta& cta = *static_cast<const Cta*>(channel.memory);
+    if (cta.barriers[channel.object].expected == 0) with_exited(cta);
+    std::uint32_t live = 0;
+    for (const auto& w : cta.warps) live += static_cast<std::uint32_t>(std::popcount(w->live));
+    if (m.all_stay && m.came == live) {  // all of the CTA until now: one number says it
+      const Moment all{who_cta(number(cta)), now_++};
+      sim::add(m.gathering.near, {&all, 1});
+      for (const auto& warp : cta.warps) {
+        Watched& w = watched(*warp);
+        w.stamp = now_, w.stamped = w.touched = false;
+      }
+    }
+  }
+  m.last = std::move(m.gathering);
+  m.gathering = {}, m.came = 0, m.all_stay = true;
+}
+
+void Races::passed(Warp& warp, Mask mask, const Channel& channel, const Manner& manner) {
+  Watched& w = watched(warp);
+  const Meeting& m = meeting(channel);
+  if (channel.kind == Channel::Kind::mbarrier) {
+    for (Mask rest = mask; rest;) {  // lanes that know the same learn the same
+      const int lane = std::countr_zero(rest);
+      const auto part =
+          std::find_if(w.parts.begin(), w.parts.end(), [&](const Part& p) { return p.lanes >> lane & 1; });
+      const Mask together = part->lanes & rest;
+      rest &= ~together;
+      const bool ordered = acquires(manner.order);
+      change(w, together, [&](View& v, Mask) {
+        ordered ? learn_all(v, m.last.near) : learn_beyond_order(v, m.last.near);
+        const bool wide = manner.scope > Scope::cta;
+        ordered&& wide ? learn_all(v, m.last.far)
+        : ordered      ? learn_beyond_scope(v, m.last.far)
+                       : learn_beyond_order(v, m.last.far);
+      });
+      if (ordered) continue;
+      for (Mask each = together; each; each &= each - 1) {
+        Held& h = held(w, std::countr_zero(each));
+        learn_all(h.read[0], m.last.near), learn_all(h.read[1], m.last.far);
+      }
+    }
+    return;
+  }
+  const bool ordered = channel.kind == Channel::Kind::barrier || acquires(manner.order) || manner.order == Order::weak;
+  change(w, mask, [&](View& v, Mask) { ordered ? learn_all(v, m.last.near) : learn_beyond_order(v, m.last.near); });
+}
+
+void Races::made(const Channel& channel) { meeting(channel) = {}; }
+
+void Races::met(Warp& warp, Mask mask) {
+  Watched& w = watched(warp);
+  const Time time = tick(w);
+  View all;
+  for (const Part& p : w.parts) {
+    if (p.lanes & mask) learn_all(all, published(w, p.view, p.lanes & mask, time));
+  }
+  if ((mask & w.present) == w.present) {
+    const Moment whole{w.who, time};
+    sim::add(all, {&whole, 1});
+  }
+  change(w, mask, [&](View& v, Mask) { v = all; });
+}
+
+// ---- fences
+
+void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
+  Watched& w = watched(warp);
+  const Time time = tick(w);
+  if (fence == Fence::mbarrier_init) {
+    for (const auto& [at, site] : w.sites) {
+      if (!site) continue;
+      Site& s = sites_[site];
+      if (launch_.program.mnemonics[s.pc].starts_with("mbarrier.init")) s.fenced_init = true;
+    }
+  }
+  if (fence == Fence::async || fence == Fence::async_shared || fence == Fence::async_global ||
+      fence == Fence::tensormap) {
+    change(w, mask, [&](View& v, Mask some) {
+      const Known done = published(w, v, some, time).of[View::base];
+      if (fence == Fence::tensormap) v.of[View::tensormap] = join(v.of[View::tensormap], done);
+      if (fence == Fence::async || fence == Fence::async_shared)
+        v.of[View::async_shared] = join(v.of[View::async_shared], done);
+      if (fence == Fence::async || fence == Fence::async_global)
+        v.of[View::async_global] = join(v.of[View::async_global], done);
+    });
+  }
+  if (fence == Fence::tensor_before || fence == Fence::tensor_after) {
+    change(w, mask, [&](View& v, Mask some) {
+      Known& before = v.of[View::tensor_before];
+      if (fence == Fence::tensor_before) before = join(before, published(w, v, some, time).of[View::base]);
+      if (fence == Fence::tensor_after) v.of[View::tensor_after] = join(v.of[View::tensor_after], before);
+    });
+  }
+  if (fence != Fence::thread && fence != Fence::tensormap) return;
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    if (acquires(manner.order)) acquire_fence(w, lane, manner.scope);
+    if (manner.order == Order::sc) sequential_fence(w, lane, manner.scope);
+    if (!releases(manner.order)) continue;
+    Held& h = held(w, lane);
+    h.released = time, h.scope = manner.scope, h.release = view_of(w, lane);
+  }
+}
+
+void Races::fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) {
+  Watched& w = watched(warp);
+  acquire_fence(w, lane, manner.scope);
+  maps_[{who_thread(w.who, lane), flat(map)}] = view_of(w, lane).of[View::tensormap];
+}
+
+void Races::acquire_fence(Watched& w, int lane, Scope scope) {
+  Held* const h = w.held[static_cast<std::size_t>(lane)].get();
+  if (!h) return;
+  change(w, Mask{1} << lane, [&](View& v, Mask) {
+    for (std::size_t i = 0; i < h->read.size(); ++i) {
+      static_cast<std::size_t>(scope) >= i ? learn_all(v, h->read[i]) : learn_beyond_scope(v, h->read[i]);
+    }
+    learn_beyond_scope(v, h->narrow);
+  });
+}
+
+// Each is ordered behind all before it, as far as their scopes go.
+void Races::sequential_fence(Watched& w, int lane, Scope scope) {
+  const Mask bit = Mask{1} << lane;
+  for (const Release& r : sequential_) {
+    const bool both = includes(r.scope, r.cta, w.cta) && includes(scope, w.cta, r.cta);
+    change(w, bit, [&](View& v, Mask) { both ? learn_all(v, r.view) : learn_beyond_scope(v, r.view); });
+  }
+  const View out = published(w, view_of(w, lane), bit, w.stamp - 1);
+  for (Release& r : sequential_) {
+    if (r.scope == scope && r.cta == w.cta) return learn_all(r.view, out);
+  }
+  sequential_.push_back({scope, w.cta, true, out});
+}
+
+// ---- releases and acquires at a place
+
+void Races::synchronise(Watched& w, int lane, std::uint64_t address, const Manner& manner, Access kind, bool acquires) {
+  if (kind != Access::write) {
+    if (const auto found = releases_.find(address); found != releases_.end()) {
+      for (const Release& r : found->second) read_release(w, lane, r, manner, acquires);
+    }
+  }
+  if (kind != Access::read) write_release(w, lane, address, manner, kind == Access::update);
+}
+
+void Races::read_release(Watched& w, int lane, const Release& r, const Manner& manner, bool acquires) {
+  const bool both = includes(r.scope, r.cta, w.cta) && includes(manner.scope, w.cta, r.cta);
+  const bool now = acquires && sim::acquires(manner.order);
+  change(w, Mask{1} << lane, [&](View& v, Mask) {
+    if (!now || !r.ordered) return learn_beyond_order(v, r.view);
+    both ? learn_all(v, r.view) : learn_beyond_scope(v, r.view);
+  });
+  if (now || !acquires || !r.ordered) return;
+  Held& h = held(w, lane);
+  learn_all(both ? h.read[needed(w.cta, r.cta)] : h.narrow, r.view);
+}
+
+// An atomic continues what was released there before; any other write begins anew.
+void Races::write_release(Watched& w, int lane, std::uint64_t address, const Manner& manner, bool updates) {
+  std::vector<Release>& all = releases_[address];
+  if (!updates) all.clear();
+  const Mask bit = Mask{1} << lane;
+  auto put = [&](Scope scope, bool ordered, const View& view) {
+    for (Release& r : all) {
+      if (r.scope == scope && r.cta == w.cta && r.ordered == ordered) return learn_all(r.view, view);
+    }
+    all.push_back({scope, w.cta, ordered, view});
+  };
+  const Time time = tick(w);
+  const View own = published(w, view_of(w, lane), bit, time);
+  const Held* const h = w.held[static_cast<std::size_t>(lane)].get();
+  if (releases(manner.order)) return put(manner.scope, true, own);
+  put(manner.scope, false, own);
+  if (h && h->released) put(std::min(h->scope, manner.scope), true, published(w, h->release, bit, h->released));
+}
+
+// ---- operations
+
+// The stream of what a thread has begun of tcgen05, or its warp; or a warpgroup, of wgmma.
+Who& Races::pipe(Pipe pipe, const Warp& warp, int lane) {
+  const std::uint64_t cta = number(warp.cta);
+  const Who whole = who_warp(cta, pipe == Pipe::warpgroup ? warp.index & ~3u : warp.index);
+  Who& stream = pipes_[{pipe == Pipe::tensor_core ? who_thread(whole, lane) : whole, pipe}];
+  if (!stream) stream = new_stream();
+  return stream;
+}
+
+// wgmma is begun by all threads of four warps, and by the last of them in time.
+void Races::know_as_group(View& view, const Warp& warp) {
+  for (std::uint32_t i = 0; i < Warpgroup::warps; ++i) {
+    Watched& w = watched(*warp.cta.warps[(warp.index & ~3u) + i]);
+    const Time time = tick(w);
+    for (const Part& p : w.parts) learn_all(view, published(w, p.view, p.lanes, time));
+  }
+}
+
+void Races::began(const Operation& o) {
+  Watched& w = watched(*o.agent.warp);
+  const int lane = o.agent.lane;
+  Ongoing& now = ongoing_[key_of(o.agent.warp->cta, o.agent.operation)];
+  now.view = published(w, view_of(w, lane), Mask{1} << lane, tick(w));
+  now.begun = now_, now.thread = w.who, now.lane = lane, now.signals = o.signals;
+  if (o.pipe != Pipe::none) {
+    const bool together = o.pipe == Pipe::warpgroup;
+    now.reads = now.writes = pipe(o.pipe, *o.agent.warp, lane);
+    now.time = static_cast<Time>(together ? o.product : o.agent.operation);
+    if (together) know_as_group(now.view, *o.agent.warp);
+    now.signals.clear();
+    const Moment before{now.writes, now.time};  // those before it, and itself: a product reads the D that it writes
+    if (o.pipe == Pipe::tensor_core) sim::add(now.view, {&before, 1});  // they go one behind the other (9.7.16.6.2)
+    return;
+  }
+  if (o.group == Operation::no_group) {
+    now.reads = now.writes = new_stream();  // nobody learns of its end
+    now.time = 1;
+    return;
+  }
+  auto& [reads, writes] = bulk_[who_thread(w.who, lane)];
+  if (!reads) reads = new_stream(), writes = new_stream();
+  now.reads = reads, now.writes = writes, now.time = o.group + 1;
+}
+
+void Races::finished(const Operation& o) { ongoing_.erase(key_of(o.agent.warp->cta, o.agent.operation)); }
+
+void Races::began(Warp& warp, const ThreadCopy& copy) {
+  Watched& w = watched(warp);
+  Copies& all = copies_[who_thread(w.who, copy.lane)];
+  if (!all.stream) all.stream = new_stream();
+  const auto serial = static_cast<Time>(copy.serial);
+  if (all.groups.empty() || all.groups.back().first != copy.group) {
+    if (all.groups.size() > 64) all.groups.erase(all.groups.begin(), all.groups.begin() + 32);
+    all.groups.emplace_back(copy.group, serial);
+  }
+  all.groups.back().second = serial;
+  Ongoing& now = ongoing_[key_of(warp.cta, copy.operation)];
+  now.view = published(w, view_of(w, copy.lane), Mask{1} << copy.lane, tick(w));
+  now.begun = now_, now.thread = w.who, now.lane = copy.lane, now.copy = true;
+  now.reads = now.writes = all.stream, now.time = serial;
+}
+
+void Races::waited(Warp& warp, Mask mask, Group group, std::uint64_t through) {
+  Watched& w = watched(warp);
+  if (group != Group::copies && group != Group::bulk && group != Group::bulk_reads) {
+    const auto which = group == Group::tensor_loads    ? Pipe::tensor_load
+                       : group == Group::tensor_stores ? Pipe::tensor_store
+                                                       : Pipe::warpgroup;
+    const Moment over{pipe(which, warp, 0), static_cast<Time>(through)};
+    change(w, mask, [&](View& v, Mask) { sim::add(v, {&over, 1}); });
+    return;
+  }
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const std::vector<Moment> over = finished_groups(who_thread(w.who, lane), group, through);
+    if (!over.empty()) change(w, Mask{1} << lane, [&](View& v, Mask) { sim::add(v, over); });
+  }
+}
+
+std::vector<Moment> Races::finished_groups(Who thread, Group group, std::uint64_t through) const {
+  std::vector<Moment> over;
+  if (group == Group::copies) {
+    const auto found = copies_.find(thread);
+    if (found == copies_.end()) return over;
+    Time last = 0;
+    for (const auto& [number, serial] : found->second.groups) {
+      if (number < through) last = serial;
+    }
+    if (last) over.push_back({found->second.stream, last});
+  } else if (const auto found = bulk_.find(thread); found != bulk_.end()) {
+    over.push_back({found->second.first, static_cast<Time>(through)});
+    if (group == Group::bulk) over.push_back({found->second.second, static_cast<Time>(through)});
+  }
+  return over;
+}
+
+// ---- ends
+
+void Races::exited(Warp& warp, Mask mask) {
+  Watched& w = watched(warp);
+  const Time time = tick(w);
+  Left& left = left_[w.cta];
+  for (const Part& p : w.parts) {
+    if (p.lanes & mask) learn_all(left.view, published(w, p.view, p.lanes & mask, time));
+  }
+  left.pc = warp.pc - 1, left.thread = w.who, left.lane = std::countr_zero(mask);
+}
+
+void Races::ended(Cta& cta) {
+  const std::uint64_t self = number(cta);
+  const Left& left = left_[self];
+  if (const auto visits = visits_.find(self); visits != visits_.end()) {
+    const Site exit{left.thread, left.thread, 0, left.pc, 0, {}, Access::read, false};
+    for (const auto& [who, site] : visits->second) {
+      const Site& s = sites_[site];
+      if (knows(left.view.of[View::any_order], s, who.second)) continue;
+      const Doer d{nullptr, s.who, s.thread, who.second, s.pc, s.bytes, s.manner, s.kind, s.operation};
+      report(Code::peer_exited, d, exit, left.lane, shared_window + (self << shared_rank_shift));
+    }
+    visits_.erase(visits);
+  }
+}
+
+void Races::over(Cluster& cluster) {
+  for (auto& [key, m] : meetings_) flush(m, std::get<1>(key));
+  for (const auto& cta : cluster.ctas) {
+    const std::uint64_t self = number(*cta), begin = shared_window + (self << shared_rank_shift);
+    for (const auto& w : cta->warps) warps_.erase(w.get());
+    plane_.forget(begin, begin + cta->shared.bytes.size(), sets_);
+    const std::uint64_t tensor = tensor_window + (self << shared_rank_shift);
+    plane_.forget(tensor, tensor + (1 << 18), sets_);
+    left_.erase(self);
+    std::erase_if(meetings_, [&](const auto& m) {
+      return std::get<1>(m.first) == self && std::get<0>(m.first) != Channel::Kind::cluster_barrier;
+    });
+  }
+  meetings_.erase({Channel::Kind::cluster_barrier, cluster.index, 0});
+  last_warp_ = nullptr;
+}
+
+}  // namespace ptx::sim

@@ -1,0 +1,330 @@
+#include "ptx/sim/watch/races.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+#include "ptx/sim/memory/access.h"
+
+namespace ptx::sim {
+
+namespace {
+
+constexpr std::uint64_t operation_key(const Agent& agent) {
+  return agent.warp->cta.cluster.index << 32 | agent.operation;
+}
+constexpr bool writes(Access kind) { return kind != Access::read; }
+
+}  // namespace
+
+Races::Races(const Launch& launch, Checks checks) : launch_(launch), checks_(checks) { sites_.emplace_back(); }
+
+Races::Watched& Races::watched(Warp& warp) {
+  if (&warp == last_warp_) return *last_watched_;
+  std::unique_ptr<Watched>& w = warps_[&warp];
+  if (!w) {
+    w = std::make_unique<Watched>();
+    w->cta = number(warp.cta), w->who = who_warp(w->cta, warp.index);
+    const std::uint32_t left = warp.cta.threads - warp.index * lanes;
+    w->present = left >= lanes ? full_mask : (Mask{1} << left) - 1;
+    w->stamp = now_;
+    w->parts.push_back({full_mask, {}});
+    w->sites.resize(launch_.program.ops.size());
+  }
+  last_warp_ = &warp, last_watched_ = w.get();
+  return *w;
+}
+
+// All memories are one: shared memory of a CTA has a window of its own, global memory is at host addresses.
+std::uint64_t Races::flat(const Location& where) const {
+  const bool shared = where.space == isa::Space::shared_cta;
+  if (!shared && where.space != tensor_space) return where.offset;
+  return (shared ? shared_window : tensor_window) +
+         (number(*static_cast<const Cta*>(where.memory)) << shared_rank_shift) + where.offset;
+}
+
+// What nobody may write does not race.
+bool Races::is_watched(isa::Space space, const Range* range) const {
+  return space == isa::Space::shared_cta || space == tensor_space ||
+         (space == isa::Space::global && (!range || range->writable));
+}
+
+// ---- sites
+
+std::uint32_t Races::new_site(const Doer& d, Time time) {
+  sites_.push_back({d.who, d.thread, time, d.pc, d.bytes, d.manner, d.kind, d.operation});
+  return static_cast<std::uint32_t>(sites_.size() - 1);
+}
+
+std::uint32_t Races::site_of(Watched& w, const Doer& d) {
+  auto& [time, site] = w.sites[d.pc];
+  if (time == w.stamp && sites_[site].kind == d.kind && sites_[site].bytes == d.bytes) return site;
+  time = w.stamp, site = new_site(d, w.stamp);
+  return site;
+}
+
+// ---- what is told
+
+void Races::touched(const Touch& t) {
+  if (!is_watched(t.space, t.range)) return;
+  Watched& w = watched(t.warp);
+  const Location first{t.space, t.memory, 0, t.bytes};
+  const std::uint64_t base = flat(first);
+  const bool strong = t.manner.order != Order::weak;
+  Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
+  std::uint32_t site = site_of(w, d);
+  w.touched = w.stamped = true;
+  for (std::size_t part = 0; part < w.parts.size(); ++part) {
+    for (Mask rest = w.parts[part].lanes & t.lanes; rest; rest &= rest - 1) {
+      d.lane = std::countr_zero(rest);
+      d.view = &w.parts[part].view;
+      record(d, site, base + (t.at[d.lane] & t.mask), t.bytes);
+    }
+  }
+  if (t.memory && t.memory != &t.warp.cta) {
+    for (Mask rest = t.lanes; rest; rest &= rest - 1) {
+      d.lane = std::countr_zero(rest);
+      visit(d, site, first, t.warp.cta);
+    }
+  }
+  if (!strong) return;
+  const bool acquires =
+      t.kind != Access::update || launch_.program.ops[t.pc].destinations != 0;  // red acquires nothing
+  for (Mask rest = t.lanes; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    synchronise(w, lane, base + (t.at[lane] & t.mask), t.manner, t.kind, acquires);
+  }
+}
+
+void Races::accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
+  const bool global = where.space == isa::Space::global;
+  if (!is_watched(where.space, global ? launch_.memory.find(where.offset) : nullptr)) return;
+  if (agent.operation) return by_operation(agent, where, kind, manner);
+  Watched& w = watched(*agent.warp);
+  const auto bytes = static_cast<std::uint32_t>(where.bytes);
+  const Doer d{&view_of(w, agent.lane), w.who, w.who, agent.lane, agent.pc, bytes, manner, kind, false};
+  const std::uint32_t site = site_of(w, d);
+  w.stamped = true;
+  if (manner.order == Order::weak) w.touched = true;
+  record(d, site, flat(where), where.bytes);
+  visit(d, site, where, agent.warp->cta);
+}
+
+void Races::by_operation(const Agent& agent, const Location& where, Access kind, Manner manner) {
+  const auto found = ongoing_.find(operation_key(agent));
+  if (found == ongoing_.end()) return;
+  Ongoing& o = found->second;
+  Who stream = writes(kind) ? o.writes : o.reads;
+  Time time = o.time;
+  if (!o.signals.empty()) {  // it is over when that mbarrier's phase is
+    const auto beside = std::find_if(o.signals.begin(), o.signals.end(),
+                                     [&](const Operation::Signal& s) { return s.cta == where.memory; });
+    const Operation::Signal& s = beside == o.signals.end() ? o.signals.front() : *beside;
+    Meeting& m = meeting({Channel::Kind::mbarrier, s.cta, s.offset});
+    if (!m.stream) m.stream = new_stream();
+    stream = m.stream, time = m.phase + 1;
+  }
+  if (kind == Access::update) manner.order = Order::relaxed;  // each element by itself (manual 9.7.9.25.4.2)
+  const auto bytes = static_cast<std::uint32_t>(where.bytes);
+  const Doer d{&o.view, stream, o.thread, o.lane, agent.pc, bytes, manner, kind, true, o.begun};
+  const Site& last = sites_.back();
+  const bool same = last.who == d.who && last.thread == d.thread && last.time == time && last.pc == d.pc &&
+                    last.kind == kind && last.operation && last.bytes == bytes;
+  const std::uint32_t site = same ? static_cast<std::uint32_t>(sites_.size() - 1) : new_site(d, time);
+  record(d, site, flat(where), where.bytes);
+  if (where.memory) visit(d, site, where, agent.warp->cta);
+  if (o.copy && writes(kind)) ongoing_.erase(found);
+}
+
+// Notes that somebody was in the shared memory of another CTA, which has to live until then.
+void Races::visit(const Doer& d, std::uint32_t site, const Location& where, const Cta& from) {
+  if (!where.memory || where.memory == &from) return;
+  const Cta& host = *static_cast<const Cta*>(where.memory);
+  if (!host.finished()) {
+    visits_[number(host)][{d.who, d.lane}] = site;
+  } else if (const auto left = left_.find(number(host)); left != left_.end()) {
+    const Left& l = left->second;
+    const Site exit{l.thread, l.thread, 0, l.pc, 0, {}, Access::read, false};
+    report(Code::peer_exited, d, exit, l.lane, flat(where));
+  }
+}
+
+// ---- bytes
+
+void Races::record(Doer d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
+  while (bytes) {
+    const std::uint64_t aligned = address & (~address + 1);
+    const std::uint64_t piece = std::min({std::uint64_t{16}, aligned ? aligned : 16, std::bit_floor(bytes)});
+    TouchBlock& block = plane_.block(address, static_cast<std::uint32_t>(piece), sets_);
+    const std::size_t first = address % TouchBlock::bytes >> block.shift;
+    if (d.manner.order != Order::weak) {
+      block.synchronises = true;
+    } else if (block.synchronises && writes(d.kind)) {  // whoever reads it now reads nothing that was released
+      for (std::uint64_t at = address; at < address + piece; ++at) releases_.erase(at);
+    }
+    for (std::size_t i = first; i < first + std::max<std::size_t>(1, piece >> block.shift); ++i) {
+      TouchCell& cell = block.cells[i];
+      d.first = !cell.writes;
+      if (cell.writes) check(d, cell.writes, address);
+      if (writes(d.kind)) {
+        write_cell(d, site, cell, address);
+      } else {
+        cell.reads = add(d, cell.reads, site);
+      }
+    }
+    address += piece, bytes -= piece;
+  }
+}
+
+// Whoever knows a weak write knows what that write knew, and a thread that does not races with it: all that was before
+// is forgotten. Of a strong one that does not follow, since others may come unordered and be right.
+void Races::write_cell(const Doer& d, std::uint32_t site, TouchCell& cell, std::uint64_t address) {
+  if (cell.reads) check(d, cell.reads, address);
+  if (d.manner.order == Order::weak) {
+    sets_.drop(cell.reads), sets_.drop(cell.writes);
+    cell = {site << 5 | static_cast<Touches>(d.lane), 0};
+    return;
+  }
+  cell.reads = forget(d, cell.reads);
+  cell.writes = add(d, forget(d, cell.writes), site);
+}
+
+// Without the strong accesses that this strong one stands for.
+Touches Races::forget(const Doer& d, Touches earlier) {
+  if (!earlier) return 0;
+  if (std::vector<Lanes>* const set = sets_.set(earlier)) {
+    for (Lanes& l : *set) {
+      for (Mask rest = l.mask; rest; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        if (stands_for(d, sites_[l.site], lane)) l.mask &= ~(Mask{1} << lane);
+      }
+    }
+    std::erase_if(*set, [](const Lanes& l) { return l.mask == 0; });
+    if (!set->empty()) return earlier;
+    sets_.drop(earlier);
+    return 0;
+  }
+  return stands_for(d, sites_[earlier >> 5], static_cast<int>(earlier & 31)) ? 0 : earlier;
+}
+
+// Whether whoever is right towards the access of now is right towards that one before it.
+bool Races::stands_for(const Doer& d, const Site& s, int lane) const {
+  const bool own = !d.operation && !s.operation && s.who == d.who && lane == d.lane;
+  if (!own && !knows(d.view->of[View::base], s, lane)) return false;
+  return d.manner.order == Order::weak || (s.manner.order != Order::weak && s.manner.scope >= d.manner.scope);
+}
+
+Touches Races::add(const Doer& d, Touches to, std::uint32_t site) {
+  const Touches own = site << 5 | static_cast<Touches>(d.lane);
+  if (!to || to == own) return own;
+  const Mask bit = Mask{1} << d.lane;
+  if (!(to & set_bit)) {
+    const Site& s = sites_[to >> 5];
+    const int lane = static_cast<int>(to & 31);
+    if (stands_for(d, s, lane)) return own;
+    return sets_.make({{to >> 5, Mask{1} << lane}, {site, bit}});
+  }
+  std::vector<Lanes>& set = *sets_.set(to);
+  // Who comes again was mostly here a moment ago; older ones leave when the list has doubled, so that data which every
+  // CTA reads costs the same for the last as for the first.
+  constexpr std::size_t recent = 32;
+  const std::size_t from = set.size() > recent ? set.size() - recent : 0;
+  for (std::size_t i = from; i < set.size(); ++i) {
+    Lanes& l = set[i];
+    if (l.site == site) return l.mask |= bit, to;
+    if (!d.operation && (l.mask & bit) && sites_[l.site].who == d.who && stands_for(d, sites_[l.site], d.lane))
+      l.mask &= ~bit;  // earlier in program order
+  }
+  set.erase(std::remove_if(set.begin() + static_cast<std::ptrdiff_t>(from), set.end(),
+                           [](const Lanes& l) { return l.mask == 0; }),
+            set.end());
+  set.push_back({site, bit});
+  if (set.size() > recent && std::has_single_bit(set.size())) drop_earlier(set);
+  return to;
+}
+
+// Takes out accesses behind which the same lane has a weak one, that stands for them.
+void Races::drop_earlier(std::vector<Lanes>& set) const {
+  std::unordered_map<Who, Mask> later;
+  for (std::size_t i = set.size(); i-- > 0;) {
+    const Site& s = sites_[set[i].site];
+    if (s.operation) continue;
+    Mask& covered = later[s.who];
+    const Mask mask = set[i].mask;
+    set[i].mask &= ~covered;
+    if (s.manner.order == Order::weak) covered |= mask;
+  }
+  std::erase_if(set, [](const Lanes& l) { return l.mask == 0; });
+}
+
+// ---- order
+
+bool Races::knows(const Known& clock, const Site& s, int lane) const {
+  return known_until(clock, s.operation ? s.who : who_thread(s.who, lane)) >= s.time;
+}
+
+void Races::check(const Doer& d, Touches earlier, std::uint64_t address) {
+  const Known& base = d.view->of[View::base];
+  sets_.each(earlier, [&](std::uint32_t site, Mask mask) {
+    const Site& s = sites_[site];
+    // Its own accesses are in order, but not those through another proxy.
+    const bool same_proxy = d.manner.proxy == s.manner.proxy;
+    if (same_proxy && !d.operation && !s.operation && s.who == d.who) mask &= ~(Mask{1} << d.lane);
+    if (!mask) return;
+    if (d.manner.proxy == Proxy::generic && address < tensor_window) {
+      if (site == memo_site_ && base == memo_clock_) return;
+      if (known_until(base, s.who) >= s.time) {
+        memo_site_ = site, memo_clock_ = base;
+        return;
+      }
+    }
+    for (; mask; mask &= mask - 1) judge(d, s, std::countr_zero(mask), address);
+  });
+}
+
+void Races::judge(const Doer& d, const Site& s, int lane, std::uint64_t address) {
+  if (const auto code = verdict(d, s, lane, address)) report(*code, d, s, lane, address);
+}
+
+// Why two accesses of the same bytes, of which one writes, are not as they should be.
+std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::uint64_t address) const {
+  const View& v = *d.view;
+  const bool own = !d.operation && !s.operation && s.who == d.who && lane == d.lane;
+  if (own || knows(v.of[View::base], s, lane)) {
+    if (address >= tensor_window) {
+      const bool fenced = s.thread == d.thread || knows(v.of[View::tensor_after], s, lane);
+      return fenced ? std::nullopt : std::optional(Code::missing_tensor_fence);
+    }
+    if (s.manner.proxy != Proxy::generic || d.manner.proxy == Proxy::generic) return std::nullopt;
+    if (d.manner.proxy == Proxy::tensormap) {
+      const Who reader = who_thread(d.thread, d.lane);
+      const auto behind = maps_.upper_bound({reader, address});
+      const auto map = behind == maps_.begin() ? maps_.end() : std::prev(behind);
+      const bool fenced = map != maps_.end() && map->first.first == reader && address - map->first.second < 128 &&
+                          knows(map->second, s, lane);
+      return fenced ? std::nullopt : std::optional(Code::missing_proxy_fence);
+    }
+    if (knows(v.of[address < shared_window ? View::async_global : View::async_shared], s, lane)) return std::nullopt;
+    return writes(s.kind) ? Code::missing_proxy_fence : Code::loose_reuse;
+  }
+  if (morally_strong(d, s)) return std::nullopt;
+  if (s.fenced_init && knows(v.of[View::any_order], s, lane)) return std::nullopt;
+  if (knows(v.of[View::any_scope], s, lane)) return writes(s.kind) ? Code::narrow_scope : Code::loose_reuse;
+  if (knows(v.of[View::any_order], s, lane)) return Code::missing_order;
+  if (s.operation) return Code::missing_wait;
+  if (!d.operation) return Code::data_race;
+  // A thread and an operation that was begun before, as far as one can tell; or the other way round.
+  const bool own_thread = s.thread == d.thread && lane == d.lane;
+  if (own_thread || s.time > d.begun || (d.first && writes(d.kind))) return Code::missing_wait;
+  return writes(s.kind) ? Code::data_race : Code::stage_reused;
+}
+
+// Manual 8.7. Operations that combine elements are taken to overlap completely.
+bool Races::morally_strong(const Doer& d, const Site& s) const {
+  if (d.manner.order == Order::weak || s.manner.order == Order::weak || d.manner.proxy != s.manner.proxy) return false;
+  if (d.bytes != s.bytes && !(d.operation && s.operation)) return false;
+  const std::uint64_t a = cta_number(d.thread), b = cta_number(s.thread);
+  return includes(d.manner.scope, a, b) && includes(s.manner.scope, b, a);
+}
+
+}  // namespace ptx::sim

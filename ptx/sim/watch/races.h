@@ -1,0 +1,250 @@
+// Races by happens-before: who touched each byte last, and what each thread knows of the others (the memory consistency
+// model, manual 8). Exact for the run that it watches: two accesses of the same bytes, of which one writes, race if
+// nothing orders them, whatever their distance in time, and unless they are morally strong. Each operation that
+// finishes by itself is a thread of its own. Shared and global memory; one core tells it everything in the order in
+// which it is.
+//
+// What a thread knows is several clocks (View). The first is the base causality order. Two say what of it has also
+// passed a proxy fence towards the asynchronous proxy, one the same for tensor maps. Two know more than is so, what
+// would be known if scopes were wide enough, or relaxed accesses ordered others: they name the mistake.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "ptx/base/diagnostic.h"
+#include "ptx/sim/machine/cta.h"
+#include "ptx/sim/recording.h"
+#include "ptx/sim/watch/clock.h"
+#include "ptx/sim/watch/observer.h"
+#include "ptx/sim/watch/plane.h"
+
+namespace ptx::sim {
+
+inline constexpr std::uint64_t tensor_window = 4ull << 56;  // of Races' addresses
+
+struct View {
+  enum Kind : std::uint8_t {
+    base,
+    async_shared,
+    async_global,
+    tensormap,
+    tensor_before,  // has passed tcgen05.fence::before_thread_sync
+    tensor_after,   // and then ::after_thread_sync
+    any_scope,
+    any_order,
+    kinds
+  };
+  std::array<Known, kinds> of{};
+  bool operator==(const View&) const = default;
+};
+
+class Races final : public Observer {
+ public:
+  // `checks`: the rules whose breaches are kept.
+  Races(const Launch& launch, Checks checks);
+  // The breaches, each pair of lines once, in the order in which they were found.
+  std::vector<Report> reports() const;
+
+  void accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) override;
+  void touched(const Touch& touch) override;
+  void began(const Operation& operation) override;
+  void began(Warp& warp, const ThreadCopy& copy) override;
+  void finished(const Operation& operation) override;
+  void arrived(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner, bool stays) override;
+  void arrived(const Operation& operation, const Channel& channel) override;
+  void completed(const Channel& channel) override;
+  void passed(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner) override;
+  void made(const Channel& channel) override;
+  void met(Warp& warp, Mask lanes) override;
+  void fenced(Warp& warp, Mask lanes, Fence fence, const Manner& manner) override;
+  void fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) override;
+  void waited(Warp& warp, Mask lanes, Group group, std::uint64_t through) override;
+  void exited(Warp& warp, Mask lanes) override;
+  void ended(Cta& cta) override;
+  void over(Cluster& cluster) override;
+
+ private:
+  // An access in the text, at a time: of a warp's lanes, or of an operation.
+  struct Site {
+    Who who;     // the warp, or the stream of the operation
+    Who thread;  // the warp of who began it
+    Time time;
+    std::uint32_t pc;
+    std::uint32_t bytes;
+    Manner manner;
+    Access kind;
+    bool operation;
+    bool fenced_init = false;  // an mbarrier.init that fence.mbarrier_init has followed
+  };
+  // Who does an access now, and what they know.
+  struct Doer {
+    const View* view;
+    Who who, thread;
+    int lane;
+    std::uint32_t pc;
+    std::uint32_t bytes;
+    Manner manner;
+    Access kind;
+    bool operation;
+    Time begun = 0;      // of an operation
+    bool first = false;  // nobody has written these bytes before
+  };
+  // What one lane's fences hold back: what a later strong write releases, and what a later fence acquires.
+  struct Held {
+    Time released = 0;  // 0: no fence yet
+    Scope scope = Scope::cta;
+    View release;
+    std::array<View, 3> read{};  // by the scope that a fence needs
+    View narrow{};               // released for a scope without this thread
+  };
+  struct Part {
+    Mask lanes;
+    View view;
+  };
+  struct Watched {
+    Who who = 0;
+    std::uint64_t cta = 0;
+    Mask present = 0;
+    Time stamp = 1;                                     // of its accesses: later than all that it has published
+    bool touched = false;                               // since then, but for mbarriers
+    bool stamped = false;                               // since then, mbarriers too
+    std::vector<Part> parts;                            // lanes that know the same
+    std::vector<std::pair<Time, std::uint32_t>> sites;  // by pc: the site of that time
+    std::array<std::unique_ptr<Held>, lanes> held;
+  };
+  // What writes of one CTA with one scope have released to a place.
+  struct Release {
+    Scope scope;
+    std::uint64_t cta;
+    bool ordered;  // by release semantics; else View::any_order alone counts
+    View view;
+  };
+  // What has come to a channel, and what those who pass learn; from the CTA that has it, and from others.
+  struct Gathered {
+    View near, far;
+  };
+  struct Meeting {
+    Gathered gathering, last;
+    std::uint32_t came = 0;  // lanes, in this phase
+    bool all_stay = true;
+    std::uint32_t phase = 0;
+    Who stream = 0;  // of operations that complete on it
+    // The last lanes that came, one by one, by one instruction.
+    Watched* recent = nullptr;
+    Mask lanes = 0;
+    Time time = 0;
+    std::uint32_t pc = 0;
+    Manner manner{};
+    View view{};
+  };
+  struct Ongoing {  // an operation
+    View view;
+    Time begun = 0;
+    Who thread = 0;
+    int lane = 0;
+    bool copy = false;          // cp.async
+    Who reads = 0, writes = 0;  // streams, where it signals no mbarrier
+    Time time = 0;
+    std::vector<Operation::Signal> signals{};
+  };
+  struct Copies {  // a thread's cp.async
+    Who stream = 0;
+    std::vector<std::pair<std::uint32_t, Time>> groups{};  // number, and the last copy of it
+  };
+  struct Left {  // of a CTA's threads that exited
+    View view;
+    std::uint32_t pc = 0;
+    Who thread = 0;
+    int lane = 0;
+  };
+  using ChannelKey = std::tuple<Channel::Kind, std::uint64_t, std::uint32_t>;
+
+  // races.cpp: accesses.
+  Watched& watched(Warp& warp);
+  std::uint64_t number(const Cta& cta) const { return cta.cluster.index * cta.cluster.ctas.size() + cta.rank; }
+  std::uint64_t flat(const Location& where) const;
+  bool is_watched(isa::Space space, const Range* range) const;
+  Who new_stream() { return stream_bit | ++streams_; }
+  std::uint32_t site_of(Watched& w, const Doer& doer);
+  std::uint32_t new_site(const Doer& doer, Time time);
+  void record(Doer doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
+  void write_cell(const Doer& doer, std::uint32_t site, TouchCell& cell, std::uint64_t address);
+  void check(const Doer& doer, Touches earlier, std::uint64_t address);
+  void judge(const Doer& doer, const Site& site, int lane, std::uint64_t address);
+  std::optional<Code> verdict(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
+  bool knows(const Known& clock, const Site& site, int lane) const;
+  bool stands_for(const Doer& doer, const Site& site, int lane) const;
+  Touches forget(const Doer& doer, Touches earlier);
+  bool morally_strong(const Doer& doer, const Site& site) const;
+  Touches add(const Doer& doer, Touches to, std::uint32_t site);
+  void drop_earlier(std::vector<Lanes>& set) const;
+  void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
+  void by_operation(const Agent& agent, const Location& where, Access kind, Manner manner);
+
+  // knowledge.cpp: who learns what.
+  Time tick(Watched& w);
+  static View published(const Watched& w, const View& view, Mask lanes, Time time);
+  template <class F>
+  static void change(Watched& w, Mask lanes, F f);
+  static const View& view_of(const Watched& w, int lane);
+  static Held& held(Watched& w, int lane);
+  Meeting& meeting(const Channel& channel);
+  void flush(Meeting& m, std::uint64_t home);
+  void gather(Meeting& m, std::uint64_t home, const Watched& w, const View& view, const Manner& manner);
+  void pass_mbarrier(Watched& w, int lane, const Meeting& m, const Manner& manner);
+  bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
+  std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
+  void synchronise(Watched& w, int lane, std::uint64_t address, const Manner& manner, Access kind, bool acquires);
+  void read_release(Watched& w, int lane, const Release& r, const Manner& manner, bool acquires);
+  void write_release(Watched& w, int lane, std::uint64_t address, const Manner& manner, bool updates);
+  std::vector<Moment> finished_groups(Who thread, Group group, std::uint64_t through) const;
+  void acquire_fence(Watched& w, int lane, Scope scope);
+  void sequential_fence(Watched& w, int lane, Scope scope);
+
+  // findings.cpp: words.
+  void report(Code code, const Doer& doer, const Site& site, int lane, std::uint64_t address);
+  std::string name(Who thread, int lane) const;
+  launch::Dim3 thread_id(Who thread, int lane) const;
+  sim::Site site(Who thread, int lane, std::uint32_t pc, std::uint64_t bytes, std::uint64_t address) const;
+  std::string owner(std::uint64_t address) const;
+  void know_as_group(View& view, const Warp& warp);
+  Who& pipe(Pipe pipe, const Warp& warp, int lane);
+
+  const Launch& launch_;
+  Checks checks_;
+  Time now_ = 1;
+  std::uint64_t streams_ = 0;
+  TouchPlane plane_;
+  TouchSets sets_;
+  std::vector<Site> sites_;
+  std::unordered_map<const Warp*, std::unique_ptr<Watched>> warps_;
+  const Warp* last_warp_ = nullptr;
+  Watched* last_watched_ = nullptr;
+  Known memo_clock_;  // knows all lanes of memo_site_
+  std::uint32_t memo_site_ = 0;
+  std::map<ChannelKey, Meeting> meetings_;
+  std::unordered_map<std::uint64_t, std::vector<Release>> releases_;  // by address
+  std::vector<Release> sequential_;                                   // of fence.sc
+  std::unordered_map<std::uint64_t, Ongoing> ongoing_;                // by cluster and number
+  std::unordered_map<Who, Copies> copies_;                            // by thread
+  std::map<std::pair<Who, Pipe>, Who> pipes_;                         // by thread, warp or warpgroup
+  std::unordered_map<Who, std::pair<Who, Who>> bulk_;                 // by thread: reads, writes
+  std::map<std::pair<Who, std::uint64_t>, Known> maps_;               // what .acquire of a map covers
+  std::unordered_map<std::uint64_t, Left> left_;                      // by CTA
+  std::unordered_map<std::uint64_t, std::map<std::pair<Who, int>, std::uint32_t>> visits_;  // from other CTAs: sites
+  struct Found {
+    Report report;
+    std::uint64_t times;
+  };
+  std::vector<Found> found_;
+  std::map<std::tuple<Code, std::uint32_t, std::uint32_t>, std::size_t> known_;
+};
+
+}  // namespace ptx::sim
