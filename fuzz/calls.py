@@ -311,6 +311,8 @@ def plain(r: random.Random, dtype, shape):
         return array.array({"f": "f", "i": "i", "u": "I"}[np.dtype(dtype).kind], found.tolist())
     if kind < 0.65:
         return memoryview(found)
+    if kind < 0.7:  # packed, and says nothing of strides
+        return np.ctypeslib.as_ctypes(np.ascontiguousarray(found))
     return found
 
 
@@ -514,6 +516,9 @@ class Worker:
             made = [anything(r, np.float32, shape) if r.random() < 0.5 else each for each in made]
             if r.random() < 0.1 and arrays:
                 made[0] = r.choice(arrays)
+            if r.random() < 0.1 and arrays:  # one lies across the other
+                memory, ahead = np.ones(shape[0] + 4, np.float32), r.randrange(5)
+                arrays[-1], made[0] = memory[: shape[0]], memory[ahead : ahead + shape[0]]
             if r.random() < 0.05:
                 made = made * 2
         if len(made) == 1 and r.random() < 0.7:
@@ -637,6 +642,7 @@ def main() -> int:
                 pool.shutdown(cancel_futures=True)
                 return 1
             total.update(json.loads(done.stdout))
+            print(f"{total.total()} calls after {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     kinds = ", ".join(f"{count} {kind}" for kind, count in total.most_common())
     print(f"{total.total()} calls in {time.monotonic() - start:.0f} s: {kinds}")
     return 0

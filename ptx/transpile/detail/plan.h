@@ -1,0 +1,108 @@
+// How a body is written: what the steps of sugar have found out about it. Each step is a file of raise/ and adds its
+// part; a body that none has touched is written statement by statement.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ptx/ir/ir.h"
+#include "ptx/transpile/detail/language.h"
+#include "ptx/transpile/transpile.h"
+
+namespace ptx::transpile {
+
+// A statement, a block out of labels and branches, or a run that repeats.
+struct Node {
+  enum class Kind : std::uint8_t {
+    statement,
+    when,  // the guarded branch `at` jumps over `body`; with `otherwise`, the branch `end` at the body's end jumps over
+           // that
+    loop,  // the branch `end` goes back to the label `at`
+    choose,  // the brx.idx `end`, its table and, if `at` is one, the branch to the default; `body` are options
+    option,  // of `choose`: from the label `at` to the branch `end` behind the last one, or into the next
+    repeat,  // `body`, the first round, stands `rounds` times from `at` to `end`; what differs are Plan::walks
+  } kind = Kind::statement;
+  std::uint32_t at = 0, end = ir::no_id;
+  std::vector<Node> body{}, otherwise{};
+  std::vector<std::uint32_t> indices{};  // of an option, in the table; no_id: it is the default
+  std::uint32_t targets = 0;             // of a choose, if more than its options say
+  // of a repeat
+  std::uint32_t rounds = 0, round_end = ir::no_id;  // the last statement of the first round
+  bool counted = false;                             // a walk has a step here
+  std::vector<std::vector<std::int64_t>> tables{};  // what walks take from a table, by round
+};
+
+// A number, or the index of an array's element, that is another in each round of the repetitions around it.
+struct Walk {
+  struct Step {
+    std::int64_t by = 0;
+    std::uint32_t rounds = 1;
+  };
+  std::vector<Step> steps;         // of each repetition, the innermost first; none: 0
+  ir::RegisterId reg = ir::no_id;  // in the first round; no_id: a number
+  // What it takes from a table of the repetition steps[table_of]; `origin` is that of the first round.
+  std::uint32_t table = ir::no_id, table_of = 0;
+  std::int64_t origin = 0;
+};
+
+struct PlannedRegister {
+  enum class Where : std::uint8_t {
+    nowhere,  // nobody names it
+    ahead,    // before the body: it is read above its first write, or a block hides where that is
+    before,   // in front of `statement`
+    inside,   // in `statement`, whose first operand it is
+    element,  // of an array
+  } where = Where::nowhere;
+  std::uint32_t statement = ir::no_id;
+  std::uint32_t depth = 0;  // repetitions around the place
+  std::uint32_t scope = 0;  // the braces of PTX around its first use
+  std::uint32_t owner = 0;  // the round of a repetition, from 1, that alone names it; 0: none
+  std::uint32_t array = ir::no_id, index = 0;
+  isa::Type type = isa::Type::none;  // for the author
+  bool accumulates = false;
+  std::string name;  // wanted
+};
+
+struct PlannedArray {
+  std::uint32_t statement = ir::no_id, depth = 0;  // in front of it
+  std::vector<ir::RegisterId> elements;            // no_id: an element that nobody names
+  std::string name;
+};
+
+struct Plan {
+  bool raised = false;  // registers have names of their own, and are declared where they are first written
+  bool bits = false;    // Options::bits of the author
+  std::vector<PlannedRegister> registers;
+  std::vector<PlannedArray> arrays;  // by where they are declared
+  bool shaped = false;               // `nodes` are the body
+  std::vector<Node> nodes;           // in order
+  std::vector<bool> unneeded_label;  // by statement: blocks make it
+  bool expressions = false;
+  std::vector<std::string> arguments;  // of the program's function
+  std::uint32_t owners = 0;
+  std::unordered_map<const void*, Walk> walks;  // by the ir::Operand or ir::Guard
+};
+
+// Whether the signature declares it: (.reg .b32 %a). The statements do not.
+bool is_parameter(const ir::Function& function, const ir::Register& r);
+
+Plan plan_of(const ir::Function& function, Sugar sugar, Language language);
+
+// Stands in front of a brx.idx that is no block.
+inline constexpr const char* kept_table = "Labels stay: others jump between the targets of this table, or behind them.";
+
+// Where each register is first and last named, as statements; no_id: nowhere.
+struct Extents {
+  explicit Extents(const ir::Function& function);
+  std::vector<std::uint32_t> first, last;
+};
+
+// The steps.
+void name_registers(const ir::Function& function, Plan& plan);
+void shape(const ir::Function& function, Plan& plan);
+void fold(const ir::Function& function, const Extents& extents, Plan& plan);
+void form_arrays(const ir::Function& function, const Extents& extents, Plan& plan);
+void place_declarations(const ir::Function& function, const Extents& extents, Plan& plan);
+
+}  // namespace ptx::transpile

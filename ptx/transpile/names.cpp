@@ -1,0 +1,64 @@
+#include "ptx/transpile/detail/names.h"
+
+#include "ptx/base/text.h"
+#include "ptx/isa/types.h"
+
+namespace ptx::transpile {
+namespace {
+
+constexpr std::string_view python_words[] = {
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+    // what the program itself uses
+    "kernel", "module", "ptx", "reg", "smem", "range", "list", "print", "getattr"};
+
+constexpr std::string_view cpp_words[] = {
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
+    "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept", "const",
+    "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do", "double",
+    "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
+    "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+    "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "return", "short", "signed",
+    "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
+    "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
+    "wchar_t", "while", "xor", "xor_eq",
+    // what the program itself uses
+    "k", "m", "ptx", "main", "std", "module", "when", "part", "minus", "program", "text", "Arguments", "Kernel",
+    "Module", "Reg", "RegArray"};
+
+}  // namespace
+
+Names::Names(Language language) {
+  const auto add = [&](const auto& words) {
+    for (const std::string_view word : words) taken_.emplace(word);
+  };
+  language == Language::python ? add(python_words) : add(cpp_words);
+  for (const isa::TypeInfo& type : isa::type_table) taken_.emplace(type.name);
+}
+
+std::string Names::take(std::string_view wanted) {
+  std::string name = identifier(wanted);
+  if (taken_.insert(name).second) return name;
+  if (std::string marked = name + '_'; taken_.insert(marked).second) return marked;
+  for (int n = 1;; ++n) {
+    std::string numbered = cat(name, '_', n);
+    if (taken_.insert(numbered).second) return numbered;
+  }
+}
+
+std::string identifier(std::string_view text) {
+  std::string made;
+  for (const char c : text) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    const bool digit = c >= '0' && c <= '9';
+    if (digit && made.empty()) made += '_';
+    if (letter || digit)
+      made += c;
+    else if (!made.empty() && c != '%')
+      made += '_';
+  }
+  return made.empty() ? "_x" : made;
+}
+
+}  // namespace ptx::transpile

@@ -1,0 +1,301 @@
+// Labels and branches as blocks. The order of the text stays, so a block is a range of statements: from a guarded
+// branch to the label that it jumps to, from a label to the last branch back to it, or from a brx.idx to the label
+// behind what its table names. A range becomes a block if nothing jumps into it, if it ends in the scope where it
+// begins, and if Python can nest that deep.
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "ptx/transpile/detail/plan.h"
+
+namespace ptx::transpile {
+namespace {
+
+using ir::Statement;
+
+// CPython takes 20 blocks in each other.
+constexpr int deepest = 16;
+
+struct Branch {
+  std::uint32_t target = ir::no_id;  // statement of the label
+  bool guarded = false;
+};
+
+struct Label {
+  std::uint32_t at = 0;
+  std::uint32_t first = ir::no_id, last = 0;  // of the branches to it
+  std::uint32_t count = 0;
+  std::uint32_t back = ir::no_id;  // the last branch from below
+};
+
+class Shaping {
+ public:
+  Shaping(const ir::Function& f, Plan& plan) : f_(f), plan_(plan), size_(static_cast<std::uint32_t>(f.body.size())) {}
+
+  void run() {
+    if (!find_labels()) return;
+    find_branches();
+    plan_.unneeded_label.assign(size_, false);
+    plan_.nodes = range(0, size_, 0);
+    for (const Label& label : labels_) {
+      if (label.count == 0 && taken_[label.at] > 0) plan_.unneeded_label[label.at] = true;
+    }
+    plan_.shaped = true;
+  }
+
+ private:
+  // False where two blocks have one label: then a name says too little here.
+  bool find_labels() {
+    scope_.resize(size_);
+    std::vector<std::uint32_t> open{0};
+    std::uint32_t next = 1;
+    for (std::uint32_t i = 0; i < size_; ++i) {
+      const Statement& s = f_.body[i];
+      if (s.kind == Statement::Kind::open) open.push_back(next++);
+      scope_[i] = open.back();
+      if (s.kind == Statement::Kind::close) open.pop_back();
+      if (s.kind != Statement::Kind::label) continue;
+      if (!label_of_.emplace(s.index, static_cast<std::uint32_t>(labels_.size())).second) return false;
+      labels_.push_back({i, ir::no_id, 0, 0, ir::no_id});
+    }
+    return true;
+  }
+
+  void find_branches() {
+    branches_.resize(size_);
+    taken_.resize(size_);
+    std::unordered_map<const ir::Table*, std::vector<std::uint32_t>> jumps;  // by table
+    for (std::uint32_t i = 0; i < size_; ++i) {
+      const Statement& s = f_.body[i];
+      if (s.kind != Statement::Kind::instruction) continue;
+      const ir::Instruction& instruction = f_.instructions[s.index];
+      const auto operands = f_.operands_of(instruction);
+      const bool branch = instruction.mnemonic && instruction.mnemonic->opcode == "bra" && operands.size() == 1;
+      for (const ir::Operand& o : operands) {
+        const auto found = o.kind == ir::Operand::Kind::symbol ? label_of_.find(o.id) : label_of_.end();
+        if (found == label_of_.end()) continue;
+        Label& label = labels_[found->second];
+        if (const ir::Table* table = table_at(label.at + 1)) {
+          jumps[table].push_back(i);
+          continue;
+        }
+        come(label, i);
+        if (!branch) {
+          come(label, 0), come(label, size_);  // an address that anyone may have
+          continue;
+        }
+        branches_[i] = {label.at, instruction.guard.reg != ir::no_id};
+        if (i > label.at) label.back = i;
+      }
+    }
+    for (const ir::Table& table : f_.tables) {
+      const auto from = jumps.find(&table);
+      const bool once = from != jumps.end() && from->second.size() == 1;
+      if (once) table_of_.emplace(from->second[0], &table);
+      for (const Name target : table.targets) {
+        const auto found = label_of_.find(target.id());
+        if (found == label_of_.end()) continue;
+        Label& label = labels_[found->second];
+        once ? come(label, from->second[0]) : (come(label, 0), come(label, size_));
+      }
+    }
+  }
+  const ir::Table* table_at(std::uint32_t i) const {
+    for (const ir::Table& table : f_.tables)
+      if (table.statement == i && table.kind == ir::Table::Kind::branches) return &table;
+    return nullptr;
+  }
+  static void come(Label& label, std::uint32_t from) {
+    label.first = std::min(label.first, from);
+    label.last = std::max(label.last, from);
+    ++label.count;
+  }
+
+  const Label& label_at(std::uint32_t statement) const { return labels_[label_of_.at(f_.body[statement].index)]; }
+  Label& label_at(std::uint32_t statement) { return labels_[label_of_.at(f_.body[statement].index)]; }
+  bool is_label(std::uint32_t i) const { return i < size_ && f_.body[i].kind == Statement::Kind::label; }
+
+  std::uint32_t first_of(std::uint32_t label) const {
+    while (label > 0 && is_label(label - 1)) --label;
+    return label;
+  }
+  const ir::Instruction& instruction(std::uint32_t i) const { return f_.instructions[f_.body[i].index]; }
+
+  // Behind the labels at `i`: where several stand, each is the same place.
+  std::uint32_t place(std::uint32_t i) const {
+    while (is_label(i)) ++i;
+    return i;
+  }
+
+  // Whether nobody outside of (from, to) jumps into it.
+  bool entered_above(std::uint32_t from, std::uint32_t to) const {
+    auto label = std::lower_bound(labels_.begin(), labels_.end(), from + 1,
+                                  [](const Label& l, std::uint32_t at) { return l.at < at; });
+    for (; label != labels_.end() && label->at < to; ++label) {
+      if (label->count && (label->first < from || label->last > to)) return false;
+    }
+    return true;
+  }
+
+  std::vector<Node> range(std::uint32_t from, std::uint32_t to, int depth) {
+    std::vector<Node> nodes;
+    for (std::uint32_t i = from; i < to;) {
+      const std::uint32_t next = depth < deepest ? block(i, to, depth, nodes) : i;
+      if (next != i) {
+        i = next;
+        continue;
+      }
+      if (f_.body[i].kind == Statement::Kind::open) ++depth;
+      if (f_.body[i].kind == Statement::Kind::close) --depth;
+      nodes.push_back({Node::Kind::statement, i++});
+    }
+    return nodes;
+  }
+
+  // The block that begins at `i`, appended; where the text goes on, or `i` if none begins.
+  std::uint32_t block(std::uint32_t i, std::uint32_t to, int depth, std::vector<Node>& nodes) {
+    if (const std::uint32_t behind = choose(i, to, depth, nodes); behind != i) return behind;
+    if (is_label(i)) return loop(i, to, depth, nodes);
+    const Branch& branch = branches_[i];
+    if (!branch.guarded || branch.target == ir::no_id || branch.target <= i + 1) return i;
+    if (place(branch.target) > place(to) || scope_[branch.target] != scope_[i]) return i;
+    const std::uint32_t end = std::min(branch.target, to);
+    if (!entered_above(i, end)) return i;
+    const std::uint32_t behind = two_sided(i, end, to, depth, nodes);
+    if (behind != i) return behind;
+    Node node{Node::Kind::when, i};
+    leave(branch.target);
+    node.body = range(i + 1, end, depth + 1);
+    nodes.push_back(std::move(node));
+    return end;
+  }
+
+  // @!p bra E; ... bra M; E: ... M:
+  std::uint32_t two_sided(std::uint32_t i, std::uint32_t end, std::uint32_t to, int depth, std::vector<Node>& nodes) {
+    const std::uint32_t over = end - 1;
+    if (end == to || over <= i + 1 || is_label(end + 1) || is_label(over)) return i;
+    const Branch& last = branches_[over];
+    const bool forward = last.target != ir::no_id && !last.guarded && last.target > end;
+    if (!forward || label_at(end).count != 1) return i;
+    if (place(last.target) > place(to) || scope_[last.target] != scope_[i] || scope_[over] != scope_[i]) return i;
+    const std::uint32_t close = std::min(last.target, to);
+    if (close == end + 1 || !entered_above(end, close)) return i;
+    Node node{Node::Kind::when, i, over};
+    leave(end);
+    leave(last.target);
+    node.body = range(i + 1, over, depth + 1);
+    node.otherwise = range(end + 1, close, depth + 1);
+    nodes.push_back(std::move(node));
+    taken_[end] += 1;
+    return close;
+  }
+
+  std::uint32_t loop(std::uint32_t i, std::uint32_t to, int depth, std::vector<Node>& nodes) {
+    const Label& label = label_at(i);
+    const std::uint32_t end = label.back;
+    if (end == ir::no_id || end >= to || scope_[end] != scope_[i] || label.last == size_) return i;
+    if (!entered_above(i, end)) return i;
+    Node node{Node::Kind::loop, i, end};
+    leave(i);
+    node.body = range(i + 1, end, depth + 1);
+    nodes.push_back(std::move(node));
+    return end + 1;
+  }
+
+  // {@p bra D;} t: .branchtargets A, B, D, E; brx.idx r, t; A: ... bra E; B: ... D: ... E:
+  struct Choice {
+    std::uint32_t jump = 0, close = 0;           // the brx.idx; where the last option ends
+    std::uint32_t end = 0, other = ir::no_id;    // labels: of the end, and of the default
+    std::vector<std::uint32_t> targets, starts;  // labels: of the table, by index, and of the options
+  };
+
+  std::optional<Choice> choice(std::uint32_t i, std::uint32_t to) const {
+    Choice made;
+    const bool checked = branches_[i].guarded;
+    made.jump = i + 2 + checked;
+    const auto found = made.jump < to ? table_of_.find(made.jump) : table_of_.end();
+    if (found == table_of_.end() || found->second->statement != made.jump - 1 || !is_label(made.jump - 2)) return {};
+    if (instruction(made.jump).guard.reg != ir::no_id) return {};
+    if (checked && instruction(i).mnemonic->canonical == "bra.uni") return {};
+    for (const Name target : found->second->targets) {
+      const auto label = label_of_.find(target.id());
+      if (label == label_of_.end()) return {};
+      made.targets.push_back(labels_[label->second].at);
+      made.starts.push_back(first_of(made.targets.back()));
+    }
+    if (checked) made.starts.push_back(made.other = first_of(branches_[i].target));
+    std::sort(made.starts.begin(), made.starts.end());
+    made.starts.erase(std::unique(made.starts.begin(), made.starts.end()), made.starts.end());
+    for (const std::uint32_t start : made.starts)
+      if (start <= made.jump || scope_[start] != scope_[i]) return {};
+    made.end = end_of(made.starts);
+    if (made.starts[0] != made.jump + 1 || place(made.end) > place(to) || scope_[made.end] != scope_[i]) return {};
+    const bool to_end = made.starts.back() == made.end;  // some targets have no option
+    if (to_end && checked) return {};
+    if (to_end) made.starts.pop_back();
+    made.close = std::min(made.end, to);
+    if (made.starts.empty() || !entered_above(i, made.close)) return {};
+    return made;
+  }
+  // What options leave for, or, if none does, the last of them.
+  std::uint32_t end_of(const std::vector<std::uint32_t>& starts) const {
+    for (const std::uint32_t start : starts) {
+      const Branch& last = branches_[start - 1];
+      if (last.target != ir::no_id && !last.guarded && last.target >= starts.back()) return first_of(last.target);
+    }
+    return starts.back();
+  }
+
+  std::uint32_t choose(std::uint32_t i, std::uint32_t to, int depth, std::vector<Node>& nodes) {
+    const std::optional<Choice> found = choice(i, to);
+    if (!found) return i;
+    Node node{Node::Kind::choose, i, found->jump};
+    if (found->other != ir::no_id) leave(branches_[i].target);
+    for (const std::uint32_t target : found->targets) leave(target);
+    std::uint32_t listed = 0;
+    for (std::size_t n = 0; n < found->starts.size(); ++n) {
+      const std::uint32_t start = found->starts[n];
+      Node one{Node::Kind::option, start};
+      for (std::uint32_t index = 0; index < found->targets.size(); ++index) {
+        if (start == found->other || first_of(found->targets[index]) != start) continue;
+        one.indices.push_back(index);
+        listed = std::max(listed, index + 1);
+      }
+      if (start == found->other) one.indices.push_back(ir::no_id);
+      std::uint32_t stop = n + 1 < found->starts.size() ? found->starts[n + 1] : found->close;
+      const Branch& last = branches_[stop - 1];
+      const bool leaves = last.target != ir::no_id && !last.guarded && first_of(last.target) == found->end;
+      if (stop != found->close && leaves && scope_[stop - 1] == scope_[i]) {
+        one.end = --stop;
+        leave(last.target);
+      }
+      one.body = range(start, stop, depth + 2);
+      node.body.push_back(std::move(one));
+    }
+    if (listed < found->targets.size()) node.targets = static_cast<std::uint32_t>(found->targets.size());
+    nodes.push_back(std::move(node));
+    return found->close;
+  }
+
+  // One branch to a label is a block's now.
+  void leave(std::uint32_t label) {
+    --label_at(label).count;
+    ++taken_[label];
+  }
+
+  const ir::Function& f_;
+  Plan& plan_;
+  const std::uint32_t size_;
+  std::vector<std::uint32_t> scope_;  // innermost, of each statement; a brace belongs to what it opens or closes
+  std::vector<Label> labels_;
+  std::unordered_map<std::uint32_t, std::uint32_t> label_of_;     // by name
+  std::vector<Branch> branches_;                                  // by statement
+  std::unordered_map<std::uint32_t, const ir::Table*> table_of_;  // by its brx.idx, if that is the only one
+  std::vector<std::uint32_t> taken_;  // by statement: branches to this label that are blocks'
+};
+
+}  // namespace
+
+void shape(const ir::Function& function, Plan& plan) { Shaping(function, plan).run(); }
+
+}  // namespace ptx::transpile

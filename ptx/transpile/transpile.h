@@ -1,0 +1,51 @@
+// PTX to the source that writes it: ir -> Python, ir -> C++. The source is formatted, imports what it uses, and as a
+// program prints its PTX. Run, it writes the module again: without sugar the text of `ir::emit`, byte for byte; with
+// sugar that text but for the names of registers and labels. Comments become comments at their statement.
+//
+// Nothing here judges or runs anything: the module is legal (`check` says so), and whoever runs the source compares.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ptx/base/expected.h"
+#include "ptx/ir/ir.h"
+#include "ptx/syntax/tree.h"
+
+namespace ptx::transpile {
+
+// What is raised above one call an instruction; each includes those before it.
+enum class Sugar : std::uint8_t {
+  none,
+  names,  // registers by what they hold, declared where they are first written
+  flow,   // if, else and loops out of labels and branches
+  all,    // expressions, repetitions as loops, arrays of registers
+};
+
+// A pointer parameter that is a tensor: a=bf16[M,K].
+struct Argument {
+  std::string name;  // the parameter's, or the program's for the next parameter that is a pointer
+  std::string element;
+  std::vector<std::string> shape;  // sizes and names of sizes
+  bool written = false;            // the kernel writes it
+};
+
+struct Options {
+  Sugar sugar = Sugar::none;
+  std::string name{};   // of the Python or C++ function of the only (or chosen) kernel; "": as in PTX
+  std::string entry{};  // this kernel alone, with what the module has beside kernels; "": all
+  // Of the only kernel in Python, which then can be called: its tensors, and expressions for its grid and block.
+  std::vector<Argument> arguments{};
+  std::string grid{}, block{};
+};
+
+// What `options.entry` leaves of a module.
+Expected<ir::Module> chosen(ir::Module module, const Options& options);
+
+// `tree` gives the comments. Refused (bad_argument) if there is no entry of that name, or no one entry to be named.
+Expected<std::string> to_python(const syntax::Tree& tree, const Options& options = {});
+Expected<std::string> to_cpp(const syntax::Tree& tree, const Options& options = {});
+
+}  // namespace ptx::transpile
