@@ -10,15 +10,20 @@
 #include "ptx/isa/target.h"
 #include "ptx/isa/types.h"
 
-// Reading text: a tree that prints back every byte.
+// Reading text: a tree that prints back every byte, or in one layout.
+#include "ptx/syntax/format.h"
 #include "ptx/syntax/parse.h"
 
 // What a program is: modules, functions, instructions; from a tree, and to text.
 #include "ptx/ir/ir.h"
 #include "ptx/ir/lower.h"
 
-// Whether it is legal.
+// Whether it is legal, and what follows from it: reads and writes, control flow, liveness.
+#include "ptx/analysis/access.h"
+#include "ptx/analysis/flow.h"
+#include "ptx/analysis/liveness.h"
 #include "ptx/check/check.h"
+#include "ptx/lint/lint.h"
 
 // Writing: a kernel as a C++ lambda, one method a mnemonic; literals checked at compile time.
 #include "ptx/author/function.h"
@@ -41,7 +46,14 @@
 #include "ptx/launch/executor.h"
 #include "ptx/launch/record.h"
 #include "ptx/launch/signature.h"
+#include "ptx/sim/explore.h"
+#include "ptx/sim/fragments.h"
+#include "ptx/sim/recording.h"
 #include "ptx/sim/simulator.h"
+#include "ptx/sim/stop.h"
+
+// Ahead of time: a kernel as C sources.
+#include "ptx/ahead/export.h"
 
 // The names of every program that runs a kernel.
 namespace ptx {

@@ -8,6 +8,7 @@
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
+#include "ptx/isa/literal.h"
 #include "ptx/syntax/parse.h"
 
 namespace ptx::author {
@@ -16,6 +17,7 @@ std::shared_ptr<Draft> draft_of(const Options& options) {
   auto draft = std::make_shared<Draft>();
   draft->module.version = options.version;
   draft->module.target = options.target;
+  draft->module.address_size = options.address_size;
   draft->target = check::target_of(draft->module);
   return draft;
 }
@@ -25,12 +27,13 @@ Builder::Builder(Options options) : Builder(options, draft_of(options)) { state_
 Builder::Builder(Options options, std::shared_ptr<Draft> module)
     : options_(std::move(options)), place_(options_.place), state_(std::make_unique<State>()) {
   state_->target = module->target;
-  if (!module->names.insert(Name(options_.name)).second)
+  if (!module->names.insert(Name(options_.name)).second && !module->may_define(Name(options_.name)))
     refuse(Code::duplicate_name, cat('`', options_.name, "` is declared already in this module"));
   state_->draft = std::move(module);
   ir::Function& f = state_->function;
   f.name = Name(options_.name);
-  f.linking = "visible";
+  f.linking = options_.linking;
+  f.attributes = options_.attributes;
   f.directives = options_.directives;
   f.place = options_.place;
 }
@@ -52,24 +55,6 @@ bool Builder::State::holds(std::uint64_t token) const {
 }
 
 namespace {
-
-// The type in which a number is spelled as operand `i` of `count`. none: the rows do not say.
-isa::Type operand_type(const isa::Mnemonic& mnemonic, std::size_t i, std::size_t count) {
-  for (const isa::Match& match : mnemonic.matches) {
-    if (match.operands.size() < count) continue;
-    std::size_t at = 0;
-    bool joined = false;  // the row is part of the operand before it
-    for (const isa::Pattern& pattern : match.operands) {
-      if (!joined && !pattern.row->inner && at++ == i) return pattern.type;
-      joined = pattern.row->pair;
-    }
-  }
-  if (!mnemonic.matches.empty()) return isa::Type::none;
-  for (auto word = mnemonic.modifiers.rbegin(); word != mnemonic.modifiers.rend(); ++word) {
-    if (const auto type = isa::type_named(*word)) return *type;
-  }
-  return isa::Type::none;
-}
 
 bool in_range(const ir::Operand& number, isa::Type type) {
   const isa::TypeInfo& info = isa::info(type);
@@ -96,20 +81,20 @@ bool spell_real(ir::Operand& number, double value, isa::Type type) {
 }
 
 // A number as the instruction's type writes it; false if it cannot.
-bool spell(ir::Operand& number, isa::Type type) {
+bool spell(ir::Operand& number, isa::Type type, bool written = false) {
   const bool real = number.kind == ir::Operand::Kind::f64;
   if (real) return spell_real(number, std::bit_cast<double>(number.bits), type);
   if (type == isa::Type::f32 || type == isa::Type::f64 || type == isa::Type::tf32) {
     return spell_real(number, number.wide ? static_cast<double>(number.bits) : static_cast<double>(number.value), type);
   }
-  return in_range(number, type);
+  return written || in_range(number, type);
 }
 
 bool is_hidden(const Builder::State& s, ir::RegisterId id) {
   return std::any_of(s.blocks.begin(), s.blocks.end(), [&](const auto& block) { return block.hidden.contains(id); });
 }
 
-// The first register of the operands that cannot be named here: another one has its name, or its block is closed.
+// The first register of the operands that cannot be named here: another one hides its name, or its block is closed.
 ir::RegisterId unreachable(const Builder::State& s, std::span<const ir::Operand> operands) {
   for (const ir::Operand& o : operands) {
     const ir::RegisterId inner = o.child_count ? unreachable(s, s.function.children(o)) : ir::no_id;
@@ -157,7 +142,8 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
       put.id = base++;
       put.child_count = 1;
     } else if (o.literal != Operand::Literal::none) {
-      if (!spell(put, operand_type(*mnemonic, i, operands.size()))) {
+      const bool written = o.literal == Operand::Literal::written;
+      if (!spell(put, isa::literal_type(*mnemonic, i, operands.size()), written)) {
         undo();
         refuse_number(*mnemonic, i, o);
       }
@@ -202,7 +188,7 @@ bool Builder::resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::
     ir::Operand& child = f.operands[operand.id + c];
     if (child.component == unspelled && (child.kind == Kind::integer || child.kind == Kind::f64)) {
       child.component = 0xff;
-      if (!spell(child, operand.kind == Kind::vector ? operand_type(mnemonic, i, count) : isa::Type::none))
+      if (!spell(child, operand.kind == Kind::vector ? isa::literal_type(mnemonic, i, count) : isa::Type::none))
         return false;
     } else if (child.kind >= Kind::symbol) {
       if (!resolve(mnemonic, child, operand.kind == Kind::address ? none : i, count)) return false;
@@ -212,7 +198,7 @@ bool Builder::resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::
 }
 
 void Builder::refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const Operand& number) const {
-  const isa::Type type = operand_type(mnemonic, i, mnemonic.matches.empty() ? 0 : i + 1);
+  const isa::Type type = isa::literal_type(mnemonic, i, mnemonic.matches.empty() ? 0 : i + 1);
   Text text;
   text << '`' << mnemonic.text << "`: ";
   if (number.literal == Operand::Literal::integer) {
@@ -300,8 +286,16 @@ Operand Builder::pair(const Operand& left, const Operand& right) {
 }
 
 Operand Builder::bracket(std::span<const Operand> parts) {
-  Operand made = vector(parts);
+  std::vector<Operand> all(parts.begin(), parts.end());
+  std::int64_t offset = 0;
+  if (!all.empty() && all[0].ir.kind == ir::Operand::Kind::address) {  // [a+16, {x, y}]
+    const Address start = address(all[0]);
+    offset = start.offset;
+    all[0] = Operand(start.base, all[0].builder, start.type);
+  }
+  Operand made = vector(all);
   made.ir.kind = ir::Operand::Kind::address;
+  made.ir.value = offset;
   return made;
 }
 
@@ -475,7 +469,7 @@ void Builder::take(ir::Module module) {
       if (!draft.names.insert(f.name).second && !f.declaration && draft.defines(f.name))
         refuse(Code::duplicate_name, cat('`', f.name.view(), "` is declared already in this module"));
       draft.add(std::move(f));
-    } else if (std::string& found = module.texts[item.index]; found.starts_with(".section")) {
+    } else if (std::string& found = module.texts[item.index]; found.starts_with(".section") && !options_.as_written) {
       draft.sections.push_back(std::move(found));
     } else {
       draft.add(std::move(found), place_);
@@ -483,10 +477,10 @@ void Builder::take(ir::Module module) {
   }
 }
 
-void Builder::location(std::uint32_t file, std::uint32_t line, std::uint32_t column) {
+void Builder::location(std::uint32_t file, std::uint32_t line, std::uint32_t column, std::string_view inlined) {
   State& s = *state_;
   s.statement(ir::Statement::Kind::location, static_cast<std::uint32_t>(s.function.locations.size()), place_);
-  s.function.locations.push_back({file, line, column, {}});
+  s.function.locations.push_back({file, line, column, std::string(inlined)});
 }
 
 void Builder::file(std::uint32_t index, std::string_view name) {
@@ -500,7 +494,7 @@ void Builder::variable(ir::Variable declared, bool in_module) {
     s.draft->add(std::move(declared), {});
     return;
   }
-  if (s.inside_scope()) {
+  if (s.inside_scope() || options_.as_written) {
     s.in_block.resize(s.function.variables.size());
     s.in_block.push_back(true);
     s.statement(ir::Statement::Kind::variable, static_cast<std::uint32_t>(s.function.variables.size()), place_);
@@ -556,6 +550,12 @@ void judge_text(const ir::Module& module) {
 }
 
 }  // namespace
+
+bool Draft::may_define(Name name) const {
+  const bool declared = std::any_of(module.functions.begin(), module.functions.end(),
+                                    [&](const ir::Function& f) { return f.name == name && f.declaration; });
+  return declared && !defines(name) && !functions.contains(name);
+}
 
 bool Draft::defines(Name name) const {
   return std::any_of(module.functions.begin(), module.functions.end(),

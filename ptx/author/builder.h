@@ -33,6 +33,15 @@ struct Options {
   std::string extern_shared{};            // symbol of the author's own dynamic shared memory; "": none
   std::uint32_t dynamic_shared = 0;       // bytes of it
   Place place{};                          // of the kernel's definition
+  std::string linking = "visible";        // or "", "weak", "extern"
+  std::string attributes{};               // text inside .attribute(...)
+  std::uint8_t address_size = 64;         // 0: not written
+  // Registers and variables are declared where the body says so, not before it, and a debug section stands where the
+  // module has it. Transpiled kernels are, so that their text is that of their source.
+  bool as_written = false;
+  // Registers of integers are declared by their width, .b32, and operators on them write what compilers do: add.s32
+  // and mul.lo.s32 whatever the sign, shr.u32 of bits.
+  bool bits = false;
 };
 
 // What finish() made. The module holds one entry.
@@ -46,6 +55,11 @@ struct Built {
 
 struct Function;
 struct Draft;
+class Builder;
+
+// A parameter as one word: [reg.]type[.v2|.v4][.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]...,
+// or texref, samplerref, surfref. `.palignN` is the alignment of what a pointer points to; `.array` is [].
+ir::Variable raw_variable(const Builder& builder, std::string_view type, std::string_view name);
 
 class Builder {
  public:
@@ -69,15 +83,17 @@ class Builder {
   // Parameters, in this order: positional(...), raw(...), then the tensor maps in the order of their first use.
   void add_pointer(std::string_view name);  // .param .u64 name
   void add_raw(std::string_view type,
-               std::string_view name);  // "u32", "u64.ptr.global.palign16", "b8.align64.array128"
+               std::string_view name);  // "u32", "u64.ptr.global.palign16", "b8.align64.array128": see raw_variable
 
   // Registers. `name`: "" takes the next of the type's prefix.
   Reg scalar(isa::Type type, std::string_view name = {});
+  Reg vector_register(isa::Type type, std::uint8_t length, std::string_view name);  // .reg .v4 .f32 v; of .x .y .z .w
   Reg scalar(isa::Type type, const char* name) { return scalar(type, std::string_view(name)); }
   Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});                     // and a mov
   Reg scalar(isa::Type type, std::same_as<int> auto init) { return scalar(type, Operand(init)); }  // 0 is no name
   RegArray array(isa::Type type, std::uint32_t count, std::string_view name = {});
-  Reg alloc(isa::Type type);  // the other family of prefixes, %af0
+  std::vector<Reg> scalars(isa::Type type, std::span<const std::string> names);  // of one .reg, as named
+  Reg alloc(isa::Type type);                                                     // the other family of prefixes, %af0
   RegArray alloc_array(isa::Type type, std::uint32_t count);
   Reg from(const Operand& value, isa::Type type);                              // a new register and a mov
   const Reg special(std::string_view name, isa::Type type = isa::Type::none);  // "%tid.x"; appends nothing
@@ -121,9 +137,10 @@ class Builder {
   // Anything else of a module as text: functions with their bodies, variables, `.pragma "x";`, `.alias f, g;`,
   // `.file 1 "a.py"`; debug sections, which go to the end of the module.
   void module_text(std::string_view text);
-  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column);  // .loc
-  void file(std::uint32_t index, std::string_view name);                        // .file, before the kernel
-  void variable(ir::Variable declared, bool in_module);                         // of the body, or of the module
+  // .loc; `inlined`: ", function_name f, inlined_at 1 2 3"
+  void location(std::uint32_t file, std::uint32_t line, std::uint32_t column, std::string_view inlined = {});
+  void file(std::uint32_t index, std::string_view name);  // .file, before the kernel
+  void variable(ir::Variable declared, bool in_module);   // of the body, or of the module
 
   // { }: registers declared inside are local to it (unnamed predicates are not).
   void open_scope();

@@ -19,9 +19,9 @@ Operand symbol(Name name) {
   return o;
 }
 
-void branch(Builder& b, Name label, ir::Guard guard = {}) {
-  static const auto* bra = isa::resolve("bra");
-  b.emit(bra, std::array{symbol(label)}, guard);
+void branch(Builder& b, Name label, ir::Guard guard = {}, bool uniform = false) {
+  static const auto *bra = isa::resolve("bra"), *uni = isa::resolve("bra.uni");
+  b.emit(uniform ? uni : bra, std::array{symbol(label)}, guard);
 }
 
 void place_label(Builder& b, Name label) {
@@ -36,6 +36,17 @@ State::Region& innermost(Builder& b, Open what, const char* name) {
   if (s.regions.empty() || s.regions.back().what != what)
     b.refuse(Code::open_block, cat("the innermost open block is not ", name));
   return s.regions.back();
+}
+
+constexpr std::uint32_t most_targets = 1 << 16;
+
+[[noreturn]] void refuse_count(Builder& b, std::uint32_t count) {
+  b.refuse(Code::index_range, cat("a switch has up to ", most_targets, " targets, not ", count));
+}
+
+void require_cases_alone(Builder& b, const State::OpenSwitch& made) {
+  if (b.state().function.instructions.size() != made.instructions)
+    b.refuse(Code::bad_argument, "an instruction of a switch stands in one of its cases");
 }
 
 void begin_if(Builder& b, ir::Guard guard) {
@@ -80,27 +91,155 @@ void end_else(Builder& b) {
   place_label(b, end);
 }
 
+void begin_when(Builder& b, ir::Guard guard, bool uniform) {
+  const Name end(b.fresh_label("end"));
+  guard.negated = !guard.negated;
+  branch(b, end, guard, uniform);
+  b.state().open(Open::when).a = end;
+}
+
+void end_when(Builder& b) {
+  State& s = b.state();
+  const Name end = innermost(b, Open::when, "a when").a;
+  s.regions.pop_back();
+  place_label(b, end);
+  s.after_when = s.function.body.size();
+  s.endif = end;
+}
+
+// The label behind the when block moves behind the branch that the block now ends in.
+void begin_otherwise(Builder& b, bool uniform) {
+  State& s = b.state();
+  const bool follows = s.after_when != 0 && s.after_when == s.function.body.size();
+  if (!follows) b.refuse(Code::else_without_if, "otherwise() must follow a when() block directly");
+  const Name otherwise = s.endif, end(b.fresh_label("end"));
+  s.function.body.pop_back();
+  s.after_when = 0;
+  branch(b, end, {}, uniform);
+  place_label(b, otherwise);
+  s.open(Open::otherwise).a = end;
+}
+
+void end_otherwise(Builder& b) {
+  State& s = b.state();
+  const Name end = innermost(b, Open::otherwise, "an otherwise").a;
+  s.regions.pop_back();
+  place_label(b, end);
+}
+
+void loop_while(Builder& b, ir::Guard predicate, bool uniform) {
+  State& s = b.state();
+  if (s.loops.empty()) b.refuse(Code::open_block, "no loop is open here");
+  s.loops.back().guard = predicate;
+  s.loops.back().uniform = uniform;
+}
+
 void begin_loop(Builder& b, std::string_view written, ir::Guard predicate) {
   State& s = b.state();
   const std::string text = b.loop_label(written);
   s.labels.insert(Name(text));
   place_label(b, Name(text));
-  s.loops.push_back({std::string(written), text, predicate});
+  s.loops.push_back({std::string(written), text, predicate, predicate.reg == ir::no_id});
   s.open(Open::loop).a = Name(text);
 }
 
 void end_loop(Builder& b) {
   State& s = b.state();
   const Name label = innermost(b, Open::loop, "a loop").a;
-  const ir::Guard guard = s.loops.back().guard;
-  if (guard.reg == ir::no_id) {
-    static const auto* uniform = isa::resolve("bra.uni");
-    b.emit(uniform, std::array{symbol(label)});
-  } else {
-    branch(b, label, guard);
-  }
+  branch(b, label, s.loops.back().guard, s.loops.back().uniform);
   s.regions.pop_back();
   s.loops.pop_back();
+}
+
+void begin_switch(Builder& b, const Reg& index, const SwitchOptions& options) {
+  State& s = b.state();
+  if (index.special || integer_bits(index.type) != 32 || index.type == Type::s32)
+    b.refuse(Code::bad_operand, cat("a switch takes a .u32 or .b32 register, not ", index.name()));
+  if (options.count > most_targets) refuse_count(b, options.count);
+  State::OpenSwitch made;
+  made.targets.resize(options.count);
+  made.end = Name(b.fresh_label("end"));
+  if (options.otherwise.reg != ir::no_id) {
+    made.otherwise = Name(b.fresh_label("default"));
+    branch(b, made.otherwise, options.otherwise);
+  }
+  const Name label(b.fresh_label("targets"));
+  place_label(b, label);
+  made.table = s.function.tables.size();
+  made.text = s.function.texts.size();
+  s.function.tables.push_back(
+      {ir::Table::Kind::branches, label.id(), static_cast<std::uint32_t>(s.function.body.size()), {}, {}, {}});
+  b.directive(".branchtargets;");
+  static const auto *idx = isa::resolve("brx.idx"), *uni = isa::resolve("brx.idx.uni");
+  b.emit(options.uniform ? uni : idx, std::array{Operand(index), symbol(label)});
+  made.instructions = s.function.instructions.size();
+  s.switches.push_back(std::move(made));
+  s.open(Open::choose);
+}
+
+void end_switch(Builder& b) {
+  State& s = b.state();
+  innermost(b, Open::choose, "a switch");
+  State::OpenSwitch& made = s.switches.back();
+  require_cases_alone(b, made);
+  const bool needs = made.otherwise != Name() && !made.has_otherwise;
+  if (made.targets.empty() || needs)
+    b.refuse(Code::bad_argument, needs ? "the switch has no default case" : "the switch has no case");
+  Text text;
+  text << ".branchtargets ";
+  for (Name& target : made.targets) {
+    if (target == Name()) target = made.has_otherwise ? made.otherwise : made.end;
+    text << (&target == made.targets.data() ? "" : ", ") << target.view();
+  }
+  text << ';';
+  s.function.texts[made.text] = text.view();
+  s.function.tables[made.table].targets = std::move(made.targets);
+  const Name end = made.end;
+  s.switches.pop_back();
+  s.regions.pop_back();
+  place_label(b, end);
+}
+
+void begin_case(Builder& b, std::span<const std::uint32_t> indices, const CaseOptions& options) {
+  State& s = b.state();
+  innermost(b, Open::choose, "a switch");
+  State::OpenSwitch& made = s.switches.back();
+  require_cases_alone(b, made);
+  if (indices.empty() && !options.otherwise) b.refuse(Code::bad_argument, "a case has an index, or is the default");
+  if (options.otherwise && (made.otherwise == Name() || made.has_otherwise))
+    b.refuse(Code::bad_argument, made.has_otherwise ? "the switch has a default case already"
+                                                    : "the switch was begun without a predicate of its default");
+  for (const std::uint32_t i : indices) {
+    if (i >= most_targets) refuse_count(b, i);
+    if (i < made.targets.size() && made.targets[i] != Name())
+      b.refuse(Code::bad_argument, cat("the switch has a case ", i, " already"));
+  }
+  if (made.breaks) {
+    const Place here = b.place();
+    b.set_place(made.place);
+    branch(b, made.end, {}, made.uniform);
+    b.set_place(here);
+  }
+  if (!indices.empty()) {
+    const Name label(b.fresh_label("case"));
+    place_label(b, label);
+    for (const std::uint32_t i : indices) {
+      if (i >= made.targets.size()) made.targets.resize(i + 1);
+      made.targets[i] = label;
+    }
+  }
+  if (options.otherwise) place_label(b, made.otherwise), made.has_otherwise = true;
+  made.breaks = !options.falls;
+  made.uniform = options.uniform;
+  made.place = b.place();
+  s.open(Open::option);
+}
+
+void end_case(Builder& b) {
+  State& s = b.state();
+  innermost(b, Open::option, "a case");
+  s.regions.pop_back();
+  s.switches.back().instructions = s.function.instructions.size();
 }
 
 namespace {

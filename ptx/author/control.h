@@ -18,10 +18,37 @@ void end_if(Builder& builder);
 void begin_else(Builder& builder);  // refused (else_without_if) unless an if block ended just before
 void end_else(Builder& builder);
 
+// @!p bra L; ... L:  and with an otherwise block: @!p bra L; ... bra M; L: ... M:  No branch more than is needed, as
+// compilers write it. `uniform`: the branch is bra.uni.
+void begin_when(Builder& builder, ir::Guard guard, bool uniform = false);
+void end_when(Builder& builder);
+void begin_otherwise(Builder& builder,
+                     bool uniform = false);  // refused (else_without_if) unless when() ended just before
+void end_otherwise(Builder& builder);
+
 // label: ... @p bra label;  The body runs once before the predicate is asked. Without a predicate: bra.uni.
 // A label that stands already gets a number (label_1); inside, bra(label) means this loop.
 void begin_loop(Builder& builder, std::string_view label, ir::Guard predicate = {});
 void end_loop(Builder& builder);
+// The predicate of the innermost loop, said inside of it; or that it ends in `bra`, not `bra.uni`.
+void loop_while(Builder& builder, ir::Guard predicate, bool uniform = false);
+
+// @p bra D; t: .branchtargets A, B, ...; brx.idx index, t;  the cases, each behind its label, and the label of the end.
+// A case ends in a branch to the end, but for the last one and those that fall into the next.
+struct SwitchOptions {
+  ir::Guard otherwise{};    // p above: who goes to the default case without a look into the table
+  std::uint32_t count = 0;  // of targets; 0: up to the last that a case has
+  bool uniform = false;     // brx.idx.uni
+};
+struct CaseOptions {
+  bool otherwise = false;  // the default, where also the targets go that no case has; without one those go to the end
+  bool falls = false;      // no branch at its end
+  bool uniform = false;    // that is bra.uni
+};
+void begin_switch(Builder& builder, const Reg& index, const SwitchOptions& options = {});
+void end_switch(Builder& builder);  // refused (bad_argument) if the switch has no case, or has no default that it needs
+void begin_case(Builder& builder, std::span<const std::uint32_t> indices, const CaseOptions& options = {});
+void end_case(Builder& builder);
 
 // for k in start, start + step, ... before stop. The variable is %ri{n}: of `type` if given, else 64-bit if a bound is,
 // else of the type of a register `stop`, else s32. A step that is a register may be negative if the type is signed.

@@ -175,6 +175,8 @@ std::string_view opcode_of(char op, bool integers) {
 
 // The type of an instruction on integers: what 0.1.1 writes at 32 and 64 bits.
 Type instruction_type(char op, const Sides& s) {
+  if (s.builder->options().bits && (op == '+' || op == '-' || op == '*'))
+    return choose(s, Type::s16, Type::s32, Type::s64);
   const bool sign = is_signed(s.type);
   const Type narrow = sign ? Type::s16 : Type::u16;
   switch (op) {

@@ -108,6 +108,8 @@ ir::Function head_of(const Builder& b, const State& s, const FunctionOptions& o)
     head.parameters.push_back(
         variable_of(b, o.parameters[i], o.registers, Name(given.empty() ? cat(o.name, "_param_", i) : given)));
   }
+  for (const auto& [type, name] : o.raw_returns) head.returns.push_back(raw_variable(b, type, name));
+  for (const auto& [type, name] : o.raw_parameters) head.parameters.push_back(raw_variable(b, type, name));
   ir::Module alone;
   alone.version = s.draft->module.version;
   alone.target = s.draft->module.target;
@@ -180,7 +182,7 @@ Function declare(Builder& b, FunctionOptions options) {
   if (options.returns.size() == 1) entry->offsets = layout_of(options.returns.front().types).offsets;
   entry->options = std::move(options);
   entry->draft = s.draft.get();
-  if (!s.draft->names.insert(name).second)
+  if (!s.draft->names.insert(name).second && !s.draft->may_define(name))
     b.refuse(Code::duplicate_name, cat('`', name.view(), "` is declared already in this module"));
   if (entry->options.linking == "extern") add_prototype(*entry);
   return s.draft->functions[name] = Function{std::move(entry)};
@@ -190,7 +192,9 @@ Builder::Builder(const Function& function, Builder& caller)
     : options_{.name = function.name(),
                .target = caller.options().target,
                .version = caller.options().version,
-               .place = function.options().place},
+               .place = function.options().place,
+               .as_written = function.options().as_written,
+               .bits = function.options().bits},
       place_(caller.place()),
       state_(std::make_unique<State>()) {
   State& s = *state_;
@@ -506,7 +510,9 @@ void Builder::finish_function() {
   if (!s.regions.empty()) refuse(Code::open_block, cat(s.regions.size(), " block(s) of the function are still open"));
   const auto& directives = s.of->options().directives;
   const bool returning = std::find(directives.begin(), directives.end(), ".noreturn") == directives.end();
-  if (returning && !ends(s.function)) {
+  const FunctionOptions& o = s.of->options();
+  const bool complete = o.as_written || o.bits || !o.raw_parameters.empty() || !o.raw_returns.empty();
+  if (returning && !complete && !ends(s.function)) {
     if (!s.of->options().returns.empty())
       refuse(Code::wrong_arguments, cat("`", options_.name, "` ends without its result: give it, with return"));
     emit("ret");

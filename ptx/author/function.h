@@ -50,6 +50,11 @@ struct FunctionOptions {
   std::vector<std::string> directives{};  // ".noreturn", ".abi_preserve 8"
   bool registers = false;                 // parameters and results are .reg, of 32 bits and more
   Place place{};
+  // The signature as kernels have theirs: (type, name) of each, the type as raw_variable() reads it, in place of the
+  // above. The body loads its parameters itself, declares as Options::as_written says, and calls are instructions.
+  bool as_written = false;
+  bool bits = false;  // as Options::bits
+  std::vector<std::pair<std::string, std::string>> raw_parameters{}, raw_returns{};
 };
 
 // A function of a module that is being written. A small value; it lives as long as the module.

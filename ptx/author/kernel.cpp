@@ -36,6 +36,12 @@ const isa::Mnemonic* Kernel::mnemonic(const char* opcode, std::span<const Modifi
   return key.mnemonic;
 }
 
+bool Kernel::is_uniform(Modifier modifier) const {
+  if (modifier.text != "uni")
+    refuse(Code::bad_argument, cat("a branch takes the modifier `uni`, not `", modifier.text, '`'));
+  return true;
+}
+
 namespace {
 
 // `made` is what this thread writes, until the end of the block.
@@ -79,8 +85,9 @@ Results Callable::call(std::initializer_list<Argument> arguments, const std::sou
   return {author::call(k, *this, std::span(arguments.begin(), arguments.size()))};
 }
 
-Module::Module(std::string target, isa::Version version)
-    : options_{.target = std::move(target), .version = version}, draft_(draft_of(options_)) {}
+Module::Module(std::string target, isa::Version version, std::uint8_t address_size)
+    : options_{.target = std::move(target), .version = version, .address_size = address_size},
+      draft_(draft_of(options_)) {}
 Module::~Module() = default;
 
 Built Module::kernel(Options options, const std::function<void(Kernel&)>& body, std::source_location at) {
@@ -91,6 +98,16 @@ Built Module::kernel(Options options, const std::function<void(Kernel&)>& body, 
   const Writing restore(made);
   body(made);
   return made.finish();
+}
+
+void Module::beside(const std::function<void(Kernel&)>& body, Options options, std::source_location at) {
+  options.place = place_of(at);
+  options.name.clear();
+  options.target = options_.target;
+  options.version = options_.version;
+  Kernel made(std::move(options), draft_);
+  const Writing restore(made);
+  body(made);
 }
 
 Built Module::finish() {

@@ -28,6 +28,7 @@
 #include "ptx/author/expression.h"
 #include "ptx/author/function.h"
 #include "ptx/author/modifiers.h"
+#include "ptx/author/print.h"
 #include "ptx/author/variable.h"
 
 namespace ptx::author {
@@ -117,7 +118,8 @@ class Kernel : public Builder {
   static Kernel& current();
 
   // One method a mnemonic: k.add(s32, d, a, b), k.bra(when(p), "loop"), k.ret(). Names that C++ or a macro of the C
-  // library has end in `_`: k.and_, k.alloca_.
+  // library has end in `_`: k.and_, k.alloca_. What is returned is the first operand if that is a register:
+  // const Reg sum = k.add(s32, k.scalar(s32), a, b).
 #define PTX_SECOND(a, b, ...) b
 #define PTX_CHOOSE(...) PTX_SECOND(__VA_ARGS__, )
 #define PTX_RESERVED_and ~, and_
@@ -130,11 +132,11 @@ class Kernel : public Builder {
 #define FORM(...)
 #define OPCODE(name, ...)                                       \
   template <class... Rest>                                      \
-  void PTX_METHOD(name)(const First& first, Rest&&... rest) {   \
+  Reg PTX_METHOD(name)(const First& first, Rest&&... rest) {    \
     static_assert(temporaries<Rest...> <= 1,                    \
                   "two arguments append instructions, and C++ " \
                   "does not say which is first: name one");     \
-    write(#name, first, rest...);                               \
+    return write(#name, first, rest...);                        \
   }                                                             \
   void PTX_METHOD(name)(std::source_location at = std::source_location::current()) { write(#name, at); }
 #include "ptx/isa/forms/all.def"
@@ -194,6 +196,19 @@ class Kernel : public Builder {
     return made;
   }
 
+  // printf and assertions (print.h): k.print("x = {}", {x}); k.check(x < 10, "x = {}", {x});
+  void print(std::string_view format, std::initializer_list<Operand> values = {}, ir::Guard guard = {},
+             std::source_location at = std::source_location::current()) {
+    set_place(at);
+    author::print(*this, format, values, guard);
+  }
+  template <class P>
+  void check(const P& holds, std::string_view message, std::initializer_list<Operand> values = {},
+             std::source_location at = std::source_location::current()) {
+    set_place(at);
+    author::check(*this, guard(holds), message, values);
+  }
+
   // Blocks.
   template <class P>
   void if_(const P& predicate, const std::function<void()>& then, const std::function<void()>& otherwise = {},
@@ -214,6 +229,70 @@ class Kernel : public Builder {
     body();
     end_loop(*this);
   }
+  // Blocks as compilers write them (control.h): no branch and no label more than is needed. `uni` in front: bra.uni.
+  template <class P>
+  void when(const P& predicate, const std::function<void()>& then,
+            std::source_location at = std::source_location::current()) {
+    set_place(at);
+    write_when(predicate, false, then);
+  }
+  template <class P>
+  void when(Modifier uniform, const P& predicate, const std::function<void()>& then,
+            std::source_location at = std::source_location::current()) {
+    set_place(at);
+    write_when(predicate, is_uniform(uniform), then);
+  }
+  void otherwise(const std::function<void()>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    write_otherwise(false, body);
+  }
+  void otherwise(Modifier uniform, const std::function<void()>& body,
+                 std::source_location at = std::source_location::current()) {
+    set_place(at);
+    write_otherwise(is_uniform(uniform), body);
+  }
+  // In the block, loop_while says when it runs again.
+  void loop(std::string_view label, const std::function<void()>& body,
+            std::source_location at = std::source_location::current()) {
+    loop(label, ir::Guard{}, body, at);
+  }
+  void loop_while(std::source_location at = std::source_location::current()) {
+    set_place(at);
+    author::loop_while(*this, {});
+  }
+  template <class P>
+  void loop_while(const P& predicate, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    author::loop_while(*this, guard(predicate));
+  }
+  template <class P>
+  void loop_while(Modifier uniform, const P& predicate, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    author::loop_while(*this, guard(predicate), is_uniform(uniform));
+  }
+  // brx.idx: in the block, one case_ a target of the table.
+  void switch_(const Reg& index, const SwitchOptions& options, const std::function<void()>& cases,
+               std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_switch(*this, index, options);
+    cases();
+    end_switch(*this);
+  }
+  void switch_(const Reg& index, const std::function<void()>& cases,
+               std::source_location at = std::source_location::current()) {
+    switch_(index, SwitchOptions{}, cases, at);
+  }
+  void case_(std::initializer_list<std::uint32_t> indices, const CaseOptions& options,
+             const std::function<void()>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_case(*this, {indices.begin(), indices.size()}, options);
+    body();
+    end_case(*this);
+  }
+  void case_(std::initializer_list<std::uint32_t> indices, const std::function<void()>& body,
+             std::source_location at = std::source_location::current()) {
+    case_(indices, CaseOptions{}, body, at);
+  }
   void range(const Operand& start, const Operand& stop, const Operand& step,
              const std::function<void(const Reg&)>& body, std::source_location at = std::source_location::current()) {
     set_place(at);
@@ -229,6 +308,19 @@ class Kernel : public Builder {
   }
 
  private:
+  bool is_uniform(Modifier modifier) const;  // refused (bad_argument) if it is another than uni
+  template <class P>
+  void write_when(const P& predicate, bool uniform, const std::function<void()>& then) {
+    begin_when(*this, guard(predicate), uniform);
+    then();
+    end_when(*this);
+  }
+  void write_otherwise(bool uniform, const std::function<void()>& body) {
+    begin_otherwise(*this, uniform);
+    body();
+    end_otherwise(*this);
+  }
+
   template <std::size_t Arguments>
   struct Call {
     std::array<Operand, Arguments> operands;
@@ -250,13 +342,15 @@ class Kernel : public Builder {
   };
 
   template <class... Rest>
-  void write(const char* opcode, const First& first, const Rest&... rest) {
+  Reg write(const char* opcode, const First& first, const Rest&... rest) {
     set_place(first.at);
     Call<1 + sizeof...(Rest)> call;
     call.add(first);
     (call.add(rest), ...);
     emit(mnemonic(opcode, {call.modifiers.data(), call.modifier_count}), {call.operands.data(), call.operand_count},
          call.guard);
+    const Operand& made = call.operands[0];
+    return call.operand_count && made.is_register() ? Reg{made.builder, made.ir.id, made.type} : Reg{};
   }
   void write(const char* opcode, const std::source_location& at) {
     set_place(at);
@@ -284,12 +378,15 @@ Built kernel(Options options, const std::function<void(Kernel&)>& body,
 // Several kernels in one module, with the functions and variables that they share.
 class Module {
  public:
-  explicit Module(std::string target = "sm_90a", isa::Version version = {});
+  explicit Module(std::string target = "sm_90a", isa::Version version = {}, std::uint8_t address_size = 64);
   ~Module();
   // Each kernel's target and version are the module's. What is returned says what a launch of it needs; the module of
   // it is empty, finish() has that.
   Built kernel(Options options, const std::function<void(Kernel&)>& body,
                std::source_location at = std::source_location::current());
+  // Writes what stands beside the kernels: variables, functions, text. Of the options as_written counts.
+  void beside(const std::function<void(Kernel&)>& body, Options options = {},
+              std::source_location at = std::source_location::current());
   Built finish();  // checks all of it
   const Options& options() const { return options_; }
   const std::shared_ptr<Draft>& draft() const { return draft_; }  // for a Builder of one of its kernels

@@ -18,10 +18,11 @@ namespace {
 
 // The fields that do not depend on the address.
 std::uint64_t bits_of(Builder& b, const options::make_descriptor& o) {
-  return descriptor::offset(b, "leading_byte_offset", o.leading_byte_offset, 16) |
-         descriptor::offset(b, "stride_byte_offset", o.stride_byte_offset, 32) |
-         descriptor::field(b, "base_offset", o.base_offset, 0, 7, 49) |
-         descriptor::field(b, "swizzle", o.swizzle, 0, 3, 62);
+  constexpr const arch::DescriptorFormat& format = arch::wgmma_descriptor;
+  return descriptor::offset(b, "leading_byte_offset", o.leading_byte_offset, format.leading) |
+         descriptor::offset(b, "stride_byte_offset", o.stride_byte_offset, format.stride) |
+         descriptor::field(b, "base_offset", o.base_offset, format.base_offset) |
+         descriptor::field(b, "swizzle", o.swizzle, format.swizzle);
 }
 
 Reg address_of(Builder& b, const Operand& start) {

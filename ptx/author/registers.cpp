@@ -73,10 +73,19 @@ std::uint32_t next_number(Builder::State& s, Builder::State::Prefix& of, Name pr
   return of.next++;
 }
 
-ir::RegisterId add_register(Builder::State& s, isa::Type type, Name base, std::int32_t index) {
+// .s32 and .u32 by their width alone.
+isa::Type bits_of(isa::Type type) {
+  const isa::TypeInfo& info = isa::info(type);
+  if (info.kind != isa::TypeKind::signed_ && info.kind != isa::TypeKind::unsigned_) return type;
+  return isa::type_named(cat('b', info.bits)).value_or(type);
+}
+
+ir::RegisterId add_register(Builder& b, isa::Type type, Name base, std::int32_t index) {
+  Builder::State& s = b.state();
   const auto id = static_cast<ir::RegisterId>(s.function.registers.size());
   make_room(s.function.registers), make_room(s.product_of), make_room(s.hoisted);
-  s.function.registers.push_back({declared_type(type), 1, base, index});
+  const isa::Type declared = declared_type(type);
+  s.function.registers.push_back({b.options().bits ? bits_of(declared) : declared, 1, base, index});
   s.product_of.push_back(none);
   return id;
 }
@@ -93,7 +102,7 @@ void hide(Builder::State& s, Name base, std::int64_t first, std::int64_t count) 
 
 void add_declaration(Builder& b, ir::RegisterDeclaration declared) {
   Builder::State& s = b.state();
-  if (!s.inside_scope()) {
+  if (!s.inside_scope() && !b.options().as_written) {
     s.hoisted.push_back(declared);
     return;
   }
@@ -123,19 +132,21 @@ Reg Builder::scalar(isa::Type type, std::string_view name) {
   check_type(*this, type);
   if (!name.empty()) {
     const auto [base, index] = split_name(name);
-    if (is_taken(s, base, index, 1) || (index >= 0 && static_cast<std::uint32_t>(index) < s.counters[base].next))
+    const bool counted = index >= 0 && static_cast<std::uint32_t>(index) < s.counters[base].next;
+    if (is_taken(s, base, index, 1) || (counted && !options_.as_written))
       refuse(Code::duplicate_name, cat("register `", name, "` is declared already"));
     s.blocks.back().taken[base].push_back({index, 1});
     s.counters[base].named = true;
     hide(s, base, index, 1);
-    const ir::RegisterId id = add_register(s, type, base, index);
+    const ir::RegisterId id = add_register(*this, type, base, index);
     add_declaration(*this, {id, 1, false});
     return {this, id, type};
   }
   const Name prefix = names_of(type).plain;
   auto*& counter = s.plain[static_cast<std::size_t>(type)];
   if (!counter) counter = &s.counters[prefix];
-  const ir::RegisterId id = add_register(s, type, prefix, static_cast<std::int32_t>(next_number(s, *counter, prefix)));
+  const ir::RegisterId id =
+      add_register(*this, type, prefix, static_cast<std::int32_t>(next_number(s, *counter, prefix)));
   if (type == isa::Type::pred) {
     s.pool.push_back(id);
     s.pool_at = s.hoisted.size();
@@ -143,6 +154,33 @@ Reg Builder::scalar(isa::Type type, std::string_view name) {
     add_declaration(*this, {id, 1, false});
   }
   return {this, id, type};
+}
+
+Reg Builder::vector_register(isa::Type type, std::uint8_t length, std::string_view name) {
+  if (length != 2 && length != 4) refuse(Code::bad_argument, "a vector register has 2 or 4 elements");
+  if (name.empty()) refuse(Code::bad_argument, "a vector register has a name");
+  const Reg made = scalar(type, name);
+  state_->function.registers[made.id].vector = length;
+  return made;
+}
+
+std::vector<Reg> Builder::scalars(isa::Type type, std::span<const std::string> names) {
+  State& s = *state_;
+  std::vector<Reg> made;
+  for (const std::string& name : names) {
+    if (name.empty()) refuse(Code::bad_argument, "registers of one declaration have names");
+    made.push_back(scalar(type, std::string_view(name)));
+  }
+  // The declarations that scalar() wrote become one.
+  const bool placed = s.inside_scope() || options_.as_written;
+  for (std::size_t i = 1; i < made.size(); ++i) {
+    placed ? s.function.declarations.pop_back() : s.hoisted.pop_back();
+    if (placed) s.function.body.pop_back(), s.blocks.back().own.pop_back();
+  }
+  if (made.empty()) return made;
+  (placed ? s.function.declarations : s.hoisted).back().count = static_cast<std::uint32_t>(made.size());
+  if (placed) s.blocks.back().own.back().count = static_cast<std::uint32_t>(made.size());
+  return made;
 }
 
 Reg Builder::scalar(isa::Type type, const Operand& init, std::string_view name) {
@@ -168,7 +206,7 @@ RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view na
   Name base;
   if (!name.empty()) {
     base = Name(name);
-    if (is_taken(s, base, 0, count) || s.counters[base].next > 0)
+    if (is_taken(s, base, 0, count) || (s.counters[base].next > 0 && !options_.as_written))
       refuse(Code::duplicate_name,
              cat("registers `", name, "0` ... `", name, count - 1, "` are declared already, in part"));
     if (!s.inside_scope()) s.counters[base].next = count;
@@ -187,7 +225,7 @@ RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view na
     }
   }
   const auto first = static_cast<ir::RegisterId>(s.function.registers.size());
-  for (std::uint32_t i = 0; i < count; ++i) add_register(s, type, base, static_cast<std::int32_t>(i));
+  for (std::uint32_t i = 0; i < count; ++i) add_register(*this, type, base, static_cast<std::int32_t>(i));
   add_declaration(*this, {first, count, true});
   return {this, first, count, type};
 }
@@ -197,7 +235,7 @@ Reg Builder::alloc(isa::Type type) {
   check_type(*this, type);
   const Name prefix = names_of(type).alloc;
   const ir::RegisterId id =
-      add_register(s, type, prefix, static_cast<std::int32_t>(next_number(s, s.counters[prefix], prefix)));
+      add_register(*this, type, prefix, static_cast<std::int32_t>(next_number(s, s.counters[prefix], prefix)));
   add_declaration(*this, {id, 1, false});
   return {this, id, type};
 }
@@ -220,7 +258,8 @@ std::optional<Reg> Builder::named(std::string_view name) const {
   const auto [base, index] = split_name(name);
   const auto& registers = state_->function.registers;
   for (std::size_t id = registers.size(); id-- > 0;) {
-    if (registers[id].base == base && registers[id].index == index)
+    const bool whole = registers[id].index < 0 && registers[id].base.view() == name;  // a parameter, r1 as it stands
+    if (whole || (registers[id].base == base && registers[id].index == index))
       return Reg{const_cast<Builder*>(this), static_cast<ir::RegisterId>(id), registers[id].type};
   }
   return {};
@@ -269,23 +308,18 @@ void Builder::add_pointer(std::string_view name) {
   add_parameter(std::move(v));
 }
 
-// base[.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]; or texref, samplerref, surfref.
-void Builder::add_raw(std::string_view type, std::string_view name) {
+ir::Variable raw_variable(const Builder& builder, std::string_view type, std::string_view name) {
   ir::Variable v;
   v.space = isa::Space::param;
   v.name = Name(name);
   if (ir::is_opaque(type)) {
     v.opaque = type;
-    return add_parameter(std::move(v));
+    return v;
   }
-  std::uint32_t pointer_align = 0;
-  bool pointer = false;
-  std::string space;
-  bool first = true;
   const auto bad = [&] {
-    refuse(Code::bad_argument,
-           cat("parameter `", name, "`: `", type,
-               "` is not base[.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]"));
+    builder.refuse(Code::bad_argument,
+                   cat("parameter `", name, "`: `", type,
+                       "` is not base[.v2|.v4][.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]"));
   };
   const auto number = [&](std::string_view digits) {
     std::uint32_t n = 0;
@@ -293,14 +327,19 @@ void Builder::add_raw(std::string_view type, std::string_view name) {
       bad();
     return n;
   };
-  for (const std::string_view part : parts_of(type)) {
-    if (first) {
-      const auto base = isa::type_named(part);
-      if (!base) bad();
-      v.type = *base;
-      first = false;
-    } else if (part == "ptr") {
+  std::vector<std::string_view> parts = parts_of(type);
+  if (parts.front() == "reg") v.space = isa::Space::reg, parts.erase(parts.begin());
+  const auto base = parts.empty() ? std::nullopt : isa::type_named(parts.front());
+  if (!base) bad();
+  v.type = *base;
+  std::uint32_t pointer_align = 0;
+  bool pointer = false;
+  std::string space;
+  for (const std::string_view part : std::span(parts).subspan(1)) {
+    if (part == "ptr") {
       pointer = true;
+    } else if (part == "v2" || part == "v4") {
+      v.vector = static_cast<std::uint8_t>(part[1] - '0');
     } else if (part == "global" || part == "shared" || part == "local" || part == "const" || part == "param") {
       space = part;
     } else if (part.starts_with("align")) {
@@ -308,7 +347,7 @@ void Builder::add_raw(std::string_view type, std::string_view name) {
     } else if (part.starts_with("palign")) {
       pointer_align = number(part.substr(6));
     } else if (part.starts_with("array")) {
-      v.dims.push_back(number(part.substr(5)));
+      v.dims.push_back(part.size() == 5 ? -1 : std::int64_t{number(part.substr(5))});
     } else {
       bad();
     }
@@ -318,8 +357,10 @@ void Builder::add_raw(std::string_view type, std::string_view name) {
     if (!space.empty()) v.pointer += cat(" .", space);
     if (pointer_align) v.pointer += cat(" .align ", pointer_align);
   }
-  add_parameter(std::move(v));
+  return v;
 }
+
+void Builder::add_raw(std::string_view type, std::string_view name) { add_parameter(raw_variable(*this, type, name)); }
 
 void Builder::add_parameter(ir::Variable v) {
   for (const ir::Variable& p : state_->function.parameters) {

@@ -2,6 +2,7 @@
 // an instruction the rows say (isa/forms/tcgen05.def).
 #include "ptx/author/tcgen05.h"
 
+#include "ptx/arch/instruction_descriptor.h"
 #include "ptx/author/detail/descriptor.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
@@ -10,6 +11,7 @@ namespace ptx::author::tcgen05 {
 
 using isa::Type;
 namespace fields = author::descriptor;
+namespace word = arch::instruction_descriptor;
 
 namespace {
 
@@ -144,9 +146,9 @@ void commit(Builder& b, const Address& bar, const options::commit& o) {
 
 namespace {
 
-std::uint64_t negated(Builder& b, std::string_view name, int scale, int at) {
+bool negated(Builder& b, std::string_view name, int scale) {
   if (scale != 1 && scale != -1) b.refuse(Code::bad_argument, cat(name, " = ", scale, "; legal: 1 -1"));
-  return std::uint64_t{scale < 0} << at;
+  return scale < 0;
 }
 
 // The kind of mma that multiplies elements of a type, and their code there (arch/elements.def).
@@ -177,34 +179,36 @@ std::int64_t instruction_descriptor(Builder& b, const options::instruction_descr
   if (a.mma != bb.mma)
     b.refuse(Code::bad_argument,
              cat("a_dtype = ", a.name, " and b_dtype = ", bb.name, " are of no one kind: ", a.mma, " and ", bb.mma));
-  if (o.m != 64 && o.m != 128 && o.m != 256) b.refuse(Code::bad_argument, cat("m = ", o.m, "; legal: 64 128 256"));
+  if (o.m != 32 && o.m != 64 && o.m != 128 && o.m != 256)
+    b.refuse(Code::bad_argument, cat("m = ", o.m, "; legal: 32 (mma_ws) 64 128 256"));
   if (o.n < 8 || o.n > 256 || o.n % 8 != 0)
     b.refuse(Code::bad_argument, cat("n = ", o.n, " is not a multiple of 8 in 8..256"));
-  std::uint64_t bits = std::uint64_t{o.sparse} << 2 | negated(b, "scale_a", o.scale_a, 13) |
-                       negated(b, "scale_b", o.scale_b, 14) | std::uint64_t{o.a_major.mn} << 15 |
-                       std::uint64_t{o.b_major.mn} << 16 | static_cast<std::uint64_t>(o.n / 8) << 17;
-  if (!o.scale_dtype) {  // table 42
-    bits |= fields::field(b, "selector", o.selector, 0, o.sparse ? 3 : 0, 0) | std::uint64_t{o.saturate} << 3 |
-            d_type(b, a.mma, o.d_dtype) << 4 | static_cast<std::uint64_t>(a.code) << 7 |
-            static_cast<std::uint64_t>(bb.code) << 10 | static_cast<std::uint64_t>(o.m / 16) << 24 |
-            fields::field(b, "max_shift", o.max_shift, 0, 3, 30);
+  const bool scaled = o.scale_dtype.has_value();
+  const bool four_bits = scaled && !o.mxf8f6f4 && o.a_dtype == Type::e2m1 && b_type == Type::e2m1;
+  std::uint64_t bits = word::sparse.put(o.sparse) | word::negate_a.put(negated(b, "scale_a", o.scale_a)) |
+                       word::negate_b.put(negated(b, "scale_b", o.scale_b)) | word::transpose_a.put(o.a_major.mn) |
+                       word::transpose_b.put(o.b_major.mn) | word::n.put(static_cast<std::uint64_t>(o.n / 8)) |
+                       word::m.put(static_cast<std::uint64_t>(o.m / 16)) |
+                       word::a_type.put(four_bits ? 1 : static_cast<std::uint64_t>(a.code)) |
+                       word::b_type.put(four_bits ? 1 : static_cast<std::uint64_t>(bb.code));
+  if (!scaled) {  // table 42
+    bits |= fields::field(b, "selector", o.selector, 0, o.sparse ? 3 : 0, word::selector.at) |
+            word::saturate.put(o.saturate) | word::d_type.put(d_type(b, a.mma, o.d_dtype)) |
+            fields::field(b, "max_shift", o.max_shift, word::max_shift);
     if (o.saturate && a.mma != "i8") b.refuse(Code::bad_argument, cat("only integers saturate, not ", a.name));
     return static_cast<std::int64_t>(bits);
   }
   // Tables 43 and 44: scaled blocks.
   if (a.mma != "f8f6f4") b.refuse(Code::bad_argument, cat("numbers of type ", a.name, " have no scales"));
-  if (o.m == 64) b.refuse(Code::bad_argument, "m = 64; legal with scales: 128 256");
-  const bool four_bits = !o.mxf8f6f4 && o.a_dtype == Type::e2m1 && b_type == Type::e2m1;
+  if (o.m < 128) b.refuse(Code::bad_argument, cat("m = ", o.m, "; legal with scales: 128 256"));
   const bool ue8m0 = *o.scale_dtype == Type::ue8m0;
   if (!ue8m0 && !(four_bits && *o.scale_dtype == Type::ue4m3))
     b.refuse(Code::bad_argument,
              cat("scale_dtype = ", isa::info(*o.scale_dtype).name, "; legal: ue8m0, and ue4m3 for e2m1"));
   if (o.k96 && !four_bits) b.refuse(Code::bad_argument, "k96 is for e2m1 of the kinds mxf4 and mxf4nvf4");
-  bits |= fields::field(b, "scale_b_id", o.scale_b_id, 0, 3, 4) |
-          fields::field(b, "scale_a_id", o.scale_a_id, 0, 3, 29) |
-          static_cast<std::uint64_t>(four_bits ? 1 : a.code) << 7 |
-          static_cast<std::uint64_t>(four_bits ? 1 : bb.code) << 10 | std::uint64_t{ue8m0} << 23 |
-          static_cast<std::uint64_t>(o.m / 128) << 27 | std::uint64_t{o.k96} << 31;
+  bits |= fields::field(b, "scale_b_id", o.scale_b_id, word::scale_b_id) |
+          fields::field(b, "scale_a_id", o.scale_a_id, word::scale_a_id) | word::scale_type.put(ue8m0) |
+          word::k_96.put(o.k96);
   return static_cast<std::int64_t>(bits);
 }
 
@@ -237,11 +241,13 @@ Reg descriptor(Builder& b, const Operand& start, const options::descriptor& o) {
   const auto swizzle = arch::swizzle_named(o.swizzle == "128B_BASE32B" ? "128B_ATOM_32B" : o.swizzle);
   if (!swizzle || arch::info(*swizzle).tcgen05 == arch::no_code)
     b.refuse(Code::bad_argument, cat("swizzle ", o.swizzle, "; legal: NONE 32B 64B 128B 128B_BASE32B"));
-  const std::uint64_t bits =
-      fields::offset(b, "leading_bytes", o.leading_bytes, 16) | fields::offset(b, "stride_bytes", o.stride_bytes, 32) |
-      fields::field(b, "version", o.version, 0, 3, 46) | fields::field(b, "base_offset", o.base_offset, 0, 7, 49) |
-      fields::field(b, "lbo_mode", o.lbo_mode, 0, 1, 52) |
-      static_cast<std::uint64_t>(arch::info(*swizzle).tcgen05) << 61;
+  constexpr const arch::DescriptorFormat& format = arch::tcgen05_descriptor;
+  const std::uint64_t bits = fields::offset(b, "leading_bytes", o.leading_bytes, format.leading) |
+                             fields::offset(b, "stride_bytes", o.stride_bytes, format.stride) |
+                             fields::field(b, "version", o.version, 0, 3, format.version.at) |
+                             fields::field(b, "base_offset", o.base_offset, format.base_offset) |
+                             fields::field(b, "lbo_mode", o.lbo_mode, format.absolute) |
+                             format.swizzle.put(static_cast<std::uint64_t>(arch::info(*swizzle).tcgen05));
   return masked_descriptor(b, start, {.byte_offset = o.byte_offset, .const_bits = bits});
 }
 

@@ -69,6 +69,12 @@ Operand::Operand(const Not& negated) : Operand(negated.reg) { ir.negated = true;
 Operand::Operand(const Part& part) : Operand(part.reg) {
   ir.minus = part.minus;
   if (part.word.empty()) return;
+  const std::string_view word = part.word.view();
+  const std::size_t element = word.size() == 1 ? std::string_view("xyzw").find(word[0]) : word.npos;
+  if (element != word.npos) {  // of a vector register
+    ir.component = static_cast<std::uint8_t>(element);
+    return;
+  }
   ir.component = ir::Operand::part;
   ir.value = part.word.id();
 }
@@ -105,11 +111,24 @@ Operand::Operand(const Barrier& barrier) : ir(barrier.where.base) {
 
 Operand::Operand(std::string_view text) {
   const bool numeric = !text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
-  if (numeric && number(text, *this)) return;
+  if (numeric && number(text, *this)) {
+    const bool many = ir.wide || ir.value > 0xffffffff || ir.value < -0x80000000ll;
+    if (literal == Literal::integer && many) literal = Literal::written;
+    return;
+  }
   *this = Operand();
   if (text == "_") {
     ir.kind = ir::Operand::Kind::sink;
     return;
+  }
+  if (const std::size_t plus = text.find('+'); plus != text.npos && plus != 0 && !numeric) {  // name+4
+    Operand offset;
+    if (number(text.substr(plus + 1), offset) && offset.is_integer()) {
+      ir.kind = ir::Operand::Kind::symbol;
+      ir.id = Name(text.substr(0, plus)).id();
+      ir.value = offset.ir.value;
+      return;
+    }
   }
   const auto* known = text.starts_with('%') ? isa::special_register(text) : nullptr;
   ir.kind = known ? ir::Operand::Kind::special : numeric ? ir::Operand::Kind::text : ir::Operand::Kind::symbol;

@@ -50,7 +50,8 @@ struct Not {
   Reg reg;
 };
 
-// A part of a register, or its negative, as video instructions alone take them: a.b0, a.h10, -a (isa/selector.h).
+// A part of a register, or its negative, as video instructions alone take them: a.b0, a.h10, -a (isa/selector.h); or
+// an element of a vector register, v.x.
 struct Part {
   Reg reg;
   Name word;  // "b0"; empty: the whole register
@@ -81,7 +82,8 @@ struct RegArray {
 // One operand. A number is spelled when the instruction is known: 1.5 becomes 0f3FC00000 in an .f32 instruction.
 struct Operand {
   // element: of an array, by a number. [a+16], or a+16 where the instruction takes a value (mov, cvta).
-  enum class Literal : std::uint8_t { none, integer, real, element };
+  // written: an integer as text, which may have more digits than the instruction's type keeps.
+  enum class Literal : std::uint8_t { none, integer, real, element, written };
 
   ir::Operand ir;
   Builder* builder = nullptr;        // of a register or what holds registers: where it belongs
@@ -109,7 +111,8 @@ struct Operand {
     ir.kind = ir::Operand::Kind::f64;
     ir.bits = std::bit_cast<std::uint64_t>(static_cast<double>(value));
   }
-  // A symbol, a special register ("%tid.x"), or, if it starts with a digit or a minus sign, a number as PTX writes it.
+  // A symbol, also with an offset ("table+4"), a special register ("%tid.x"), or, if it starts with a digit or a minus
+  // sign, a number as PTX writes it.
   Operand(std::string_view text);
   Operand(const char* text) : Operand(std::string_view(text)) {}
   Operand(const std::string& text) : Operand(std::string_view(text)) {}

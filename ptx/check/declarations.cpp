@@ -198,6 +198,13 @@ bool same_parameters(const std::vector<Variable>& a, const std::vector<Variable>
 
 }  // namespace
 
+void check_name(Name name, bool of_module, const Place& place, Diagnostics& found) {
+  const std::string_view text = name.view();
+  const bool special = of_module && (text == "_" || (text.starts_with('%') && isa::special_register(text)));
+  if (!special && text != "WARP_SZ" && text != "$") return;
+  found.emplace_back(Code::reserved_name, place, cat("nothing can be named `", text, "`: it has a meaning of its own"));
+}
+
 void check_variable(const ModuleTarget& target, const Variable& v, bool module_scope, const Place& place,
                     Diagnostics& found) {
   const Judge judge(target, v, place, found);

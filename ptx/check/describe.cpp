@@ -12,7 +12,7 @@ using isa::Pattern;
 
 std::string dotted(isa::Type type) { return cat('.', isa::info(type).name); }
 
-// What a register that holds `type` is declared with: bf16, tf32, e4m3x2 and their kin are none of their own.
+// What a register that holds `type` is declared with: PTX declares none of type bf16, tf32, e4m3x2 and the like.
 std::string register_type(isa::Type type) {
   const isa::TypeInfo& t = isa::info(type);
   return t.declarable ? dotted(type) : cat(".b", t.bits < 8 ? 8 : static_cast<int>(t.bits));

@@ -18,8 +18,8 @@ using ir::Statement;
 
 namespace {
 
-// Which registers each block declares, without forming their names: for each base a bit an index, and the few large
-// ones apart.
+// Which registers each block declares, without forming their names: each base has a bit for each index; the few large
+// indices are kept apart.
 class RegisterNames {
  public:
   static constexpr std::int32_t range = -2;  // for the index of base<count>

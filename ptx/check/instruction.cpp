@@ -73,7 +73,7 @@ std::optional<Diagnostic> bad_guard(const View& view, const ir::Instruction& ins
              nullptr);
 }
 
-// A refusal at a later operand is nearer to what the author meant, and so is one that is more than the wrong kind.
+// A refusal at a later operand is nearer to what the author meant. At the same operand, a wrong kind is the farthest.
 bool is_nearer(const Problem& a, const Problem& b) {
   const int at_a = a.code == Code::operand_count ? -1 : a.operand,
             at_b = b.code == Code::operand_count ? -1 : b.operand;
@@ -85,7 +85,7 @@ std::optional<Diagnostic> no_form(const isa::Mnemonic& mnemonic, const Place& pl
              isa::explain(mnemonic.text), nullptr);
 }
 
-// Operands that fit, or whose misfit is excused: each by itself, one more than there are, or one less.
+// Operands that fit, or whose misfit is excused: that of a single operand, of one too many, or of one too few.
 Problem fit_loosely(const View& view, const isa::Match& match, const ir::Instruction& instruction, Excuses& excuses) {
   excuses.begin();
   if (excuses.extra(view, match)) {

@@ -135,13 +135,6 @@ void check_target(const ir::Module& module, Diagnostics& found) {
   }
 }
 
-void check_name(Name name, bool of_module, const Place& place, Diagnostics& found) {
-  const std::string_view text = name.view();
-  const bool special = of_module && (text == "_" || (text.starts_with('%') && isa::special_register(text)));
-  if (!special && text != "WARP_SZ" && text != "$") return;
-  found.emplace_back(Code::reserved_name, place, cat("nothing can be named `", text, "`: it has a meaning of its own"));
-}
-
 void check_names(const ir::Module& module, Diagnostics& found) {
   struct Seen {
     const ir::Variable* variable = nullptr;
@@ -187,8 +180,8 @@ std::pair<std::string_view, std::string_view> alias_names(std::string_view text)
   return {trimmed(text.substr(6, comma - 6)), trimmed(text.substr(comma + 1))};
 }
 
-// `.alias a, b`: both are declared above. a has no body, and no other .alias names it first; b has one, or is such an
-// a, and is no kernel; they take the same.
+// `.alias a, b`: both are declared above, with the same signature. a has no body, and no other .alias begins with it.
+// b has a body or is the a of another .alias, and is no kernel.
 class Aliases {
  public:
   Aliases(const ModuleTarget& target, const ir::Module& module, const ModuleSymbols& symbols, Diagnostics& found)

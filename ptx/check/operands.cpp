@@ -25,11 +25,11 @@ bool number_agrees(Type type, Operand::Kind kind) {
   return type == (kind == Operand::Kind::f32 ? Type::b32 : Type::b64);
 }
 
-// Special registers are read by mov and cvt; 16-bit reads of those of PTX 1.x are old code's.
+// mov and cvt read special registers. Old code reads those of PTX 1.x as 16 bits.
 bool special_agrees(Type want, const isa::SpecialRegister& have) {
   const int bits = isa::info(want).bits;
   if (want == Type::none) return true;
-  // No floating-point type, not even where the register is of bits: mov.f32 of %envreg0.
+  // No floating-point type reads one, not even one of bits: mov.f32 of %envreg0 is refused.
   if (isa::info(want).kind == TypeKind::floating) return false;
   if (agrees(want, have.type, false)) return true;
   if (!is_integer(isa::info(want).kind)) return false;
@@ -179,8 +179,8 @@ class Judge {
     return scalar(p, o);
   }
 
-  // The assembler has the type of a vector from its elements: sinks have none, numbers have that of signed integers or
-  // floats.
+  // The assembler takes the type of a vector from its elements. A sink has no type; a number is a signed integer or a
+  // float.
   static bool untyped(const Pattern& p, std::span<const Operand> elements) {
     const TypeKind kind = isa::info(p.type).kind;
     const bool packed = kind == TypeKind::unsigned_ && p.row->matrix;  // several small integers
@@ -207,7 +207,7 @@ class Judge {
   }
   bool has_index(const Pattern& p) const { return p.row->coords && match_.value("geom").starts_with('a'); }
 
-  // Of a register or a number; integers are all of one kind.
+  // The kind of a register or a number; all integers are of one kind.
   TypeKind kind_of(const Operand& o) const {
     if (o.kind == Operand::Kind::integer) return TypeKind::unsigned_;
     if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) return TypeKind::floating;
@@ -228,7 +228,7 @@ class Judge {
 
   // One element of a vector. An integer register of the right width passes for a float, as in the assembler.
   Code part(const Pattern& p, const Operand& o, unsigned& bits) const {
-    // What a list writes is often read as well (wgmma).
+    // An instruction often reads a list that it writes (wgmma), so a list takes sinks only where its row says so.
     if (o.kind == Operand::Kind::sink && p.row->destination && (!p.row->list || p.row->sink)) return {};
     if (length(o)) return Code::operand_kind;
     if (o.kind != Operand::Kind::reg) return scalar(p, o);
@@ -350,7 +350,7 @@ class Judge {
     }
   }
 
-  // An address in another space than the generic one is a value of a given type; of a bit type it is that type exactly.
+  // An address in a space that is not generic is a value of the row's type; only a register of bits fits a bit type.
   Code handle(const Pattern& p, const Operand& base) const {
     const bool bits = isa::info(p.type).kind == TypeKind::bits;
     if (bits && base.kind == Operand::Kind::reg && isa::info(type_of(base)).kind != TypeKind::bits)

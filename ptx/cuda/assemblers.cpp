@@ -1,6 +1,7 @@
 #include "ptx/cuda/assemblers.h"
 
 #include <cstdlib>
+#include <map>
 
 #include "ptx/base/text.h"
 #include "ptx/cuda/detail/tools.h"
@@ -200,8 +201,8 @@ namespace {
 struct Process {
   std::mutex mutex;
   Search search;
-  std::optional<AssemblerChoice> choice;  // none: $PYPTX_ASSEMBLER's
-  std::shared_ptr<const Assemblers> made;
+  std::optional<AssemblerChoice> choice;                                       // none: $PYPTX_ASSEMBLER's
+  std::map<std::string, std::shared_ptr<const Assemblers>, std::less<>> made;  // by what a kernel chose; "": nothing
 };
 
 Process& process() {
@@ -214,12 +215,23 @@ Search chosen_search() {
   return process().search;
 }
 
+// $PYPTX_ASSEMBLER, or what use_assembler said instead.
+Expected<AssemblerChoice> choice_of(const Process& own) {
+  if (own.choice) return *own.choice;
+  const char* variable = std::getenv("PYPTX_ASSEMBLER");
+  auto choice = parse_choice(variable != nullptr ? variable : "auto");
+  if (choice) return choice;
+  Diagnostics why = choice.why();
+  why.front().message = cat("$PYPTX_ASSEMBLER: ", why.front().message);
+  return why;
+}
+
 }  // namespace
 
 void use(Search search) {
   std::lock_guard lock(process().mutex);
   process().search = std::move(search);
-  process().made = nullptr;
+  process().made.clear();
 }
 
 Expected<Done> use_assembler(std::string_view text) {
@@ -227,30 +239,22 @@ Expected<Done> use_assembler(std::string_view text) {
   if (!choice) return choice.why();
   std::lock_guard lock(process().mutex);
   process().choice = std::move(*choice);
-  process().made = nullptr;
+  process().made.clear();
   return Done{};
 }
 
-Expected<std::shared_ptr<const Assemblers>> assemblers() {
+Expected<std::shared_ptr<const Assemblers>> assemblers(std::string_view choice) {
   std::lock_guard lock(process().mutex);
   Process& own = process();
-  if (own.made != nullptr) return own.made;
-  if (!own.choice) {
-    const char* variable = std::getenv("PYPTX_ASSEMBLER");
-    auto choice = parse_choice(variable != nullptr ? variable : "auto");
-    if (!choice) {
-      Diagnostics why = choice.why();
-      why.front().message = cat("$PYPTX_ASSEMBLER: ", why.front().message);
-      return why;
-    }
-    own.choice = std::move(*choice);
-  }
-  own.made = std::make_shared<Assemblers>(own.search, *own.choice, driver_release());
-  return own.made;
+  if (const auto found = own.made.find(choice); found != own.made.end()) return found->second;
+  auto chosen = choice.empty() ? choice_of(own) : parse_choice(choice);
+  if (!chosen) return chosen.why();
+  auto made = std::make_shared<const Assemblers>(own.search, std::move(*chosen), driver_release());
+  return own.made.emplace(choice, std::move(made)).first->second;
 }
 
-AssemblerResult choose_assembler(std::string_view ptx, std::string_view target) {
-  const auto all = assemblers();
+AssemblerResult choose_assembler(std::string_view ptx, std::string_view target, std::string_view choice) {
+  const auto all = assemblers(choice);
   if (!all) return all.why();
   return (*all)->choose(ptx, target);
 }

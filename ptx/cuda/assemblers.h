@@ -53,11 +53,12 @@ class Assemblers {
 };
 
 // The process' own. `use` says where packages lie. The choice is $PYPTX_ASSEMBLER's until use_assembler is called; it
-// holds for what is assembled from then on: a kernel that is loaded stays as it is.
+// holds for what is assembled from then on: a kernel that is loaded stays as it is. `choice` is that of one kernel,
+// which comes before both; empty: it has none.
 void use(Search search);
 Expected<Done> use_assembler(std::string_view choice);
-Expected<std::shared_ptr<const Assemblers>> assemblers();
-AssemblerResult choose_assembler(std::string_view ptx, std::string_view target);
+Expected<std::shared_ptr<const Assemblers>> assemblers(std::string_view choice = {});
+AssemblerResult choose_assembler(std::string_view ptx, std::string_view target, std::string_view choice = {});
 
 // With the process' own tools.
 Expected<std::string> disassemble(std::span<const std::byte> cubin, bool ptx_lines = false);

@@ -156,7 +156,7 @@ class DriverExecutor final : public launch::Executor {
     if (auto done = driver_.check(current.result(), "cuCtxPushCurrent"); !done) return done.why();
     const AssembleOptions options{record.lines, record.entry, false};
     std::lock_guard lock(mutex_);
-    const auto module = load(ptx, *target, options);
+    const auto module = load(ptx, *target, record.assembler, options);
     if (!module) return module.why();
     const auto function = find((*module)->module, record);
     if (!function) return function.why();
@@ -194,10 +194,12 @@ class DriverExecutor final : public launch::Executor {
     CUmodule module;
     std::shared_ptr<const Cubin> cubin;
   };
-  Expected<const Loaded*> load(std::string_view ptx, const std::string& target, const AssembleOptions& options) {
-    std::string key = cat(target, "\n", ptx);
+  Expected<const Loaded*> load(std::string_view ptx, const std::string& target, const std::string& asked,
+                               const AssembleOptions& options) {
+    std::string key = cat(target, "\n", asked, "\n", ptx);
     if (const auto found = modules_.find(key); found != modules_.end()) return &found->second;
-    const AssemblerResult chosen = assembler_ != nullptr ? AssemblerResult(assembler_) : choose_assembler(ptx, target);
+    const AssemblerResult chosen =
+        assembler_ != nullptr ? AssemblerResult(assembler_) : choose_assembler(ptx, target, asked);
     if (!chosen) return chosen.why();
     const auto cubin = assemble_cached(**chosen, ptx, target, options, disk_);
     if (!cubin) return cubin.why();

@@ -59,7 +59,7 @@ std::optional<Code> code_of(const Entry& entry) {
   return entry.line != 0 ? Code::assembler_error : Code::assembler_failed;
 }
 
-// Of the line that opens a function, or the first behind it that the author wrote.
+// The place of the line that opens a function, or of the first line behind it that the author wrote.
 Place place_of(std::string_view function, std::string_view ptx, const AssembleOptions& options) {
   std::uint32_t line = 1;
   for (std::string_view rest = ptx; !rest.empty(); ++line) {

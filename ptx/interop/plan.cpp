@@ -39,7 +39,8 @@ Expected<std::unique_ptr<Plan>> Plan::make(launch::Executor& executor, DLDevice 
 
 Expected<std::unique_ptr<Plan>> Plan::reshaped(launch::Record record) const {
   const auto key = [](const launch::Record& r) {
-    return std::tie(r.entry, r.target, r.block, r.cluster, r.attributes, r.dynamic_shared, r.parameter_bytes);
+    return std::tie(r.entry, r.target, r.assembler, r.block, r.cluster, r.attributes, r.dynamic_shared,
+                    r.parameter_bytes);
   };
   const auto offset = [](const launch::Parameter& a, const launch::Parameter& b) { return a.offset == b.offset; };
   const bool same = key(record) == key(record_) && std::ranges::equal(record.parameters, record_.parameters, offset);
@@ -85,6 +86,9 @@ Expected<Done> Plan::lay_out() {
     if (argument.shape.size() > max_rank)
       return about(Code::parameter_layout, argument.name, cat("rank ", argument.shape.size(), " is beyond ", max_rank));
   }
+  const auto of_inputs = std::span(record_.tensors).first(inputs_);
+  const auto written = std::ranges::count_if(of_inputs, &launch::TensorArgument::written);
+  writes_inputs_ = written != 0 && written != std::ssize(of_inputs);
   if (outputs() > max_outputs || symbols_.size() > max_symbols)
     return Diagnostic(
         Code::parameter_layout, Place{},

@@ -112,6 +112,7 @@ class Plan {
   [[gnu::hot]] bool matches(const Tensor& wanted, const DLTensor& got, std::int64_t* symbols) const;
   Diagnostic refusal(std::size_t index, const DLTensor& got, const std::int64_t* symbols) const;
   Expected<Done> take_outputs(Call& call) const;
+  Expected<Done> check_overlaps(Call& call) const;
   Expected<Done> run_nothing(Call& call) const;
   Expected<Done> no_grid(const std::string& name) const;
   [[gnu::hot]] Expected<Done> allocate(Call& call) const;
@@ -124,6 +125,7 @@ class Plan {
   launch::Executor* executor_ = nullptr;
   std::shared_ptr<launch::Program> program_;
   std::size_t inputs_ = 0;
+  bool writes_inputs_ = false;   // some of them, and only reads others
   std::vector<Tensor> tensors_;  // as Record::tensors
   std::vector<Size> sizes_;
   std::vector<std::string> symbols_;

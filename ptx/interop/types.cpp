@@ -1,4 +1,6 @@
 // Element types and devices as DLPack spells them, and scalars as the bits of a kernel parameter.
+#include "ptx/isa/types.h"
+
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -12,21 +14,18 @@
 namespace ptx::interop {
 namespace {
 
+using isa::Type;
+using isa::TypeKind;
 using launch::Element;
-// What a PTX scalar type holds: its class ('u', 's', 'b', 'f', 'h' for f16, 'x' for bf16) and its width in bits.
-struct Scalar {
-  char kind = 0;
-  int bits = 0;
-};
 
-Scalar scalar(std::string_view type) {
-  if (type == "f16") return {'h', 16};
-  if (type == "bf16") return {'x', 16};
-  if (type == "pred") return {'b', 1};
-  if (type.size() < 2 || type.size() > 3 || std::string_view("usbf").find(type[0]) == std::string_view::npos) return {};
-  const std::string_view digits = type.substr(1);
-  const int bits = digits == "8" ? 8 : digits == "16" ? 16 : digits == "32" ? 32 : digits == "64" ? 64 : 0;
-  return bits == 0 || (type[0] == 'f' && bits < 32) ? Scalar{} : Scalar{type[0], bits};
+// The type of a scalar parameter; none: no number of a call is one (packed and 128-bit types, narrow floats but bf16).
+Type scalar(std::string_view name) {
+  const Type type = isa::type_named(name).value_or(Type::none);
+  const isa::TypeInfo& t = isa::info(type);
+  const bool number =
+      type == Type::bf16 || type == Type::pred || isa::is_integer(t.kind) || t.kind == TypeKind::floating;
+  const bool whole = t.bits >= 8 && t.bits <= 64;
+  return number && (whole || type == Type::pred) ? type : Type::none;
 }
 
 Diagnostic misfit(const launch::ScalarArgument& argument, std::string_view value) {
@@ -35,14 +34,14 @@ Diagnostic misfit(const launch::ScalarArgument& argument, std::string_view value
       cat("argument `", argument.name, "`: ", value, " does not fit a parameter of type ", argument.type));
 }
 
-std::uint64_t pack_real(const Scalar& type, double value) {
-  if (type.kind == 'h') return arch::narrow(arch::format::f16, value, arch::Rounding::rn, false);
-  if (type.kind == 'x') return arch::narrow(arch::format::bf16, value, arch::Rounding::rn, false);
-  if (type.bits == 32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+std::uint64_t pack_real(Type type, double value) {
+  if (type == Type::f16) return arch::narrow(arch::format::f16, value, arch::Rounding::rn, false);
+  if (type == Type::bf16) return arch::narrow(arch::format::bf16, value, arch::Rounding::rn, false);
+  if (type == Type::f32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
   return std::bit_cast<std::uint64_t>(value);
 }
 
-bool is_real(const Scalar& type) { return type.kind == 'h' || type.kind == 'x' || type.kind == 'f'; }
+bool is_real(Type type) { return type == Type::bf16 || isa::info(type).kind == TypeKind::floating; }
 
 }  // namespace
 
@@ -91,26 +90,27 @@ Expected<launch::Executor*> executor(DLDevice device) {
 }
 
 Expected<std::uint64_t> pack(const launch::ScalarArgument& argument, std::uint64_t value) {
-  const Scalar type = scalar(argument.type);
+  const Type type = scalar(argument.type);
   if (is_real(type)) return pack_real(type, static_cast<double>(value));
-  if (type.kind == 0) return misfit(argument, cat(value));
-  const int usable = type.kind == 's' ? type.bits - 1 : type.bits;
-  if (usable < 64 && (value >> usable) != 0) return misfit(argument, cat(value));
+  const isa::TypeInfo& t = isa::info(type);
+  const int usable = t.kind == TypeKind::signed_ ? t.bits - 1 : t.bits;
+  if (type == Type::none || (usable < 64 && (value >> usable) != 0)) return misfit(argument, cat(value));
   return value;
 }
 
 Expected<std::uint64_t> pack(const launch::ScalarArgument& argument, std::int64_t value) {
   if (value >= 0) return pack(argument, static_cast<std::uint64_t>(value));
-  const Scalar type = scalar(argument.type);
+  const Type type = scalar(argument.type);
   if (is_real(type)) return pack_real(type, static_cast<double>(value));
-  if ((type.kind != 's' && type.kind != 'b') || type.bits == 1) return misfit(argument, cat(value));
-  if (type.bits < 64 && value < -(std::int64_t{1} << (type.bits - 1))) return misfit(argument, cat(value));
-  return type.bits == 64 ? static_cast<std::uint64_t>(value)
-                         : static_cast<std::uint64_t>(value) & ((std::uint64_t{1} << type.bits) - 1);
+  const isa::TypeInfo& t = isa::info(type);
+  const bool negative = type != Type::none && (t.kind == TypeKind::signed_ || t.kind == TypeKind::bits);
+  if (!negative || (t.bits < 64 && value < -(std::int64_t{1} << (t.bits - 1)))) return misfit(argument, cat(value));
+  const std::uint64_t all = static_cast<std::uint64_t>(value);
+  return t.bits == 64 ? all : all & ((std::uint64_t{1} << t.bits) - 1);
 }
 
 Expected<std::uint64_t> pack(const launch::ScalarArgument& argument, double value) {
-  const Scalar type = scalar(argument.type);
+  const Type type = scalar(argument.type);
   if (is_real(type)) return pack_real(type, value);
   return misfit(argument, Text().real(value).view());
 }

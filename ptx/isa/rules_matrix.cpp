@@ -21,8 +21,8 @@ int fragment_length(const Match& match, Type element, char matrix) {
   return elements * bits / ((shape.m == 64 ? 128 : 32) * std::max(32, bits));
 }
 
-// What the assembler takes: any 32 bits for small elements of mma, integers for those of wmma and m8n8k16, and nothing
-// but .b32 with scales.
+// Small elements, as the assembler takes them: any register of 32 bits in mma, an integer in wmma and m8n8k16, and only
+// .b32 where there are scales.
 Type fragment_type(const Match& match, Type element) {
   if (element == Type::f16) return Type::f16x2;
   if (element == Type::bf16) return Type::bf16x2;
@@ -42,7 +42,7 @@ int two_matrices(const Match& match) { return 2 * matrices(match); }
 
 namespace {
 
-// Of spdecompress: n source elements become m, so many times.
+// spdecompress makes `target` elements of `source` elements, `repeats` times.
 struct Decompression {
   int source, target, element, index, repeats;
   explicit Decompression(const Match& match)

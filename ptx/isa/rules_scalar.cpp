@@ -17,7 +17,7 @@ bool compare_int(const Match& match) {
 
 namespace {
 
-// Of surface instructions it is that of the data.
+// The type of the data; surface instructions name it .dtype or .ctype.
 Type data_type(const Match& match) {
   if (match.type() != Type::none) return match.type();
   return match.type("dtype") == Type::none ? match.type("ctype") : match.type("dtype");

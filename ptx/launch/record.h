@@ -101,8 +101,9 @@ struct Attributes {
 };
 
 struct Record {
-  std::string entry;   // name of the .entry
-  std::string target;  // "sm_90a"
+  std::string entry;      // name of the .entry
+  std::string target;     // "sm_90a"
+  std::string assembler;  // as PYPTX_ASSEMBLER names one; empty: the process' own choice. The simulator needs none
   Dim3 grid, block, cluster;
   Attributes attributes;
   std::uint32_t dynamic_shared = 0;  // bytes

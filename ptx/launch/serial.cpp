@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <concepts>
 #include <limits>
+#include <optional>
 
 #include "ptx/base/text.h"
 
@@ -12,7 +13,7 @@ namespace ptx::launch {
 namespace {
 
 constexpr std::string_view magic = "ptxl";
-constexpr std::uint64_t version = 5;
+constexpr std::uint64_t version = 7;
 
 class Writer {
  public:
@@ -106,6 +107,16 @@ void small(Archive& a, std::int32_t& value) {
   value = static_cast<std::int32_t>(wide);
 }
 
+// A row of a table of arch by its name: its number is another one where the table gets a row before it.
+template <class Archive, class Row>
+void named(Archive& a, Row& row, std::optional<Row> (*find)(std::string_view)) {
+  std::string name(arch::name(row));
+  a.text(name);
+  const std::optional<Row> found = find(name);
+  if (!found) return a.fail();
+  row = *found;
+}
+
 template <class Archive>
 void fields(Archive& a, Dim3& d) {
   a.number(d.x), a.number(d.y), a.number(d.z);
@@ -114,7 +125,7 @@ void fields(Archive& a, Dim3& d) {
 template <class Archive>
 void fields(Archive& a, TensorArgument& t) {
   a.text(t.name);
-  a.choice(t.element, arch::last_element);
+  named(a, t.element, arch::element_named);
   a.list(t.shape, [&](Dimension& d) { a.number(d.size), a.text(d.symbol); });
   a.number(t.alignment);
   a.number(t.output), a.number(t.column_major), a.number(t.strided), a.number(t.untyped);
@@ -134,9 +145,9 @@ void fields(Archive& a, TensorMapRecipe& r) {
   for (std::uint32_t& stride : r.element_strides) a.number(stride);
   bool other = r.element.has_value();
   Element element = r.element.value_or(Element{});
-  a.number(other), a.choice(element, arch::last_element);
+  a.number(other), named(a, element, arch::element_named);
   r.element = other ? std::optional(element) : std::nullopt;
-  a.choice(r.swizzle, arch::last_swizzle);
+  named(a, r.swizzle, arch::swizzle_named);
   a.choice(r.interleave, Interleave::b32);
   a.choice(r.fill, TensorMapRecipe::Fill::nan);
   a.choice(r.promotion, TensorMapRecipe::Promotion::b256);
@@ -179,7 +190,7 @@ void lines(Archive& a, std::vector<Place>& places) {
 
 template <class Archive>
 void fields(Archive& a, Record& r) {
-  a.text(r.entry), a.text(r.target);
+  a.text(r.entry), a.text(r.target), a.text(r.assembler);
   fields(a, r.grid), fields(a, r.block), fields(a, r.cluster), fields(a, r.attributes);
   a.number(r.dynamic_shared);
   a.list(r.tensors, [&](TensorArgument& t) { fields(a, t); });

@@ -78,6 +78,7 @@ Expected<Record> make_record(const Signature& signature, const std::vector<Decla
   Record record;
   record.grid = shape.grid, record.block = shape.block, record.cluster = shape.cluster;
   record.attributes = shape.attributes;
+  record.assembler = shape.assembler;
   for (const Argument& argument : signature) {
     const auto carries = [&](const Declared& p) {
       return p.name == argument.name() || (is_map(p.name) && mapped(p.name) == argument.name());

@@ -49,6 +49,7 @@ using Signature = std::vector<Argument>;
 struct Shape {
   Dim3 grid{}, block{}, cluster{};
   Attributes attributes{};
+  std::string assembler{};  // as Record::assembler
 };
 
 // A parameter of an .entry, as its text declares it.

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "ptx/base/expected.h"
 #include "ptx/launch/record.h"
@@ -23,5 +25,10 @@ struct TensorMapGeometry {
 // Refuses (tensor_map_rule) what the CUDA Driver API ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") does not
 // take. The message names the member of the recipe by its name in Python (tma_box); the caller knows the tensor's.
 Expected<TensorMapGeometry> geometry(const TensorMapRecipe& recipe, Element element, const Buffer& buffer);
+
+// The same for programs of C: the text of what computes a geometry (`map_geometry`, over a `MapRecipe`), and the
+// initialiser of such a recipe for tensors of these elements.
+std::string_view geometry_in_c();
+Expected<std::string> recipe_in_c(const TensorMapRecipe& recipe, Element tensor);
 
 }  // namespace ptx::launch

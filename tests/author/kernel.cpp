@@ -35,6 +35,101 @@ TEST_CASE("one method a mnemonic, modifiers first") {
         "\tadd.u32 %r1, %r0, 1;\n\tmov.u32 %r0, %r1;\n\tbra $_endif_1;\n$_else_0:\n$_endif_1:\n\tret;\n");
 }
 
+// The statements of a body, without declarations, on one line.
+std::string statements_of(const std::function<void(Kernel&)>& body) {
+  std::string text;
+  for (const char c : body_of(ir::emit(author::kernel({.name = "k"}, body).module))) {
+    if (c == '\t') continue;
+    text += c == '\n' ? ' ' : c;
+  }
+  for (std::size_t at; (at = text.find(".reg ")) != text.npos;) text.erase(at, text.find(';', at) + 2 - at);
+  return text;
+}
+
+TEST_CASE("a method returns its first operand") {
+  using namespace ptx::modifiers;
+  CHECK(statements_of([](Kernel& k) {
+          const Reg a = k.mov(u32, k.scalar(u32), 5);
+          const Reg sum = k.add(u32, k.scalar(u32), a, 1);
+          k.ret(when(sum > 2));
+        }) == "mov.u32 %r0, 5; add.u32 %r1, %r0, 1; setp.gt.u32 %p0, %r1, 2; @%p0 ret; ");
+}
+
+TEST_CASE("blocks as compilers write them") {
+  using namespace ptx::modifiers;
+  CHECK(statements_of([](Kernel& k) {
+          const Reg a = k.scalar(u32, 1), p = a < 3;
+          k.when(p, [&] { a += 1; });
+          k.otherwise(uni, [&] {
+            k.loop("again", [&] {
+              a -= 1;
+              k.loop_while(uni, !p);
+            });
+          });
+          k.when(uni, !p, [&] { k.loop("ever", [&] { k.loop_while(); }); });
+          k.loop("last", [&] { k.loop_while(p); });
+        }) ==
+        "mov.u32 %r0, 1; setp.lt.u32 %p0, %r0, 3; @!%p0 bra $_end_0; add.u32 %r0, %r0, 1; bra.uni $_end_1; "
+        "$_end_0: again: sub.s32 %r0, %r0, 1; @!%p0 bra.uni again; $_end_1: @%p0 bra.uni $_end_2; ever: bra ever; "
+        "$_end_2: last: @%p0 bra last; ");
+  CHECK_THROWS_WITH(statements_of([](Kernel& k) { k.otherwise(rn, [] {}); }), doctest::Contains("`uni`, not `rn`"));
+  CHECK_THROWS_WITH(statements_of([](Kernel& k) { k.loop_while(); }), doctest::Contains("no loop is open"));
+}
+
+TEST_CASE("a table of targets") {
+  using namespace ptx::modifiers;
+  const auto add = [](const Reg& a) { return [&a] { a += 1; }; };
+  CHECK(statements_of([&](Kernel& k) {
+          const Reg a = k.scalar(u32, 1);
+          k.switch_(a, [&] {
+            k.case_({0, 3}, add(a));
+            k.case_({1}, {.falls = true}, add(a));
+            k.case_({4}, {.uniform = true}, add(a));
+            k.case_({5}, add(a));
+          });
+        }) ==
+        "mov.u32 %r0, 1; $_targets_1: .branchtargets $_case_2, $_case_3, $_end_0, $_case_2, $_case_4, $_case_5; "
+        "brx.idx %r0, $_targets_1; $_case_2: add.u32 %r0, %r0, 1; bra $_end_0; $_case_3: add.u32 %r0, %r0, 1; "
+        "$_case_4: add.u32 %r0, %r0, 1; bra.uni $_end_0; $_case_5: add.u32 %r0, %r0, 1; $_end_0: ");
+  CHECK(statements_of([&](Kernel& k) {
+          const Reg a = k.scalar(u32, 1), p = a > 2;
+          k.switch_(a, {.otherwise = when(p), .count = 3, .uniform = true}, [&] {
+            k.case_({}, {.otherwise = true}, add(a));
+            k.case_({1}, add(a));
+          });
+        }) ==
+        "mov.u32 %r0, 1; setp.gt.u32 %p0, %r0, 2; @%p0 bra $_default_1; $_targets_2: .branchtargets $_default_1, "
+        "$_case_3, $_default_1; brx.idx.uni %r0, $_targets_2; $_default_1: add.u32 %r0, %r0, 1; bra $_end_0; "
+        "$_case_3: add.u32 %r0, %r0, 1; $_end_0: ");
+}
+
+TEST_CASE("a table of targets, refused") {
+  using namespace ptx::modifiers;
+  const auto refuses = [](const char* why, const std::function<void(Kernel&, const Reg&)>& cases) {
+    CHECK_THROWS_WITH(statements_of([&](Kernel& k) {
+                        const Reg a = k.scalar(u32, 1);
+                        k.switch_(a, [&] { cases(k, a); });
+                      }),
+                      doctest::Contains(why));
+  };
+  const auto nothing = [] {};
+  refuses("has no case", [](Kernel&, const Reg&) {});
+  refuses("has a case 2 already", [&](Kernel& k, const Reg&) { k.case_({2}, nothing), k.case_({1, 2}, nothing); });
+  refuses("has an index, or is the default", [&](Kernel& k, const Reg&) { k.case_({}, nothing); });
+  refuses("without a predicate", [&](Kernel& k, const Reg&) { k.case_({}, {.otherwise = true}, nothing); });
+  refuses("stands in one of its cases", [&](Kernel& k, const Reg& a) { k.case_({0}, nothing), a += 1; });
+  refuses("up to 65536 targets", [&](Kernel& k, const Reg&) { k.case_({1u << 20}, nothing); });
+  refuses("innermost open block is not a switch",
+          [&](Kernel& k, const Reg&) { k.when(k.scalar(pred), [&] { k.case_({0}, nothing); }); });
+  CHECK_THROWS_WITH(statements_of([&](Kernel& k) { k.switch_(k.scalar(f32), nothing); }),
+                    doctest::Contains("takes a .u32 or .b32 register"));
+  CHECK_THROWS_WITH(statements_of([&](Kernel& k) {
+                      const Reg a = k.scalar(u32, 1), p = a > 2;
+                      k.switch_(a, {.otherwise = when(p)}, [&] { k.case_({0}, nothing); });
+                    }),
+                    doctest::Contains("has no default case"));
+}
+
 TEST_CASE("a refusal names the line that wrote it") {
   std::uint32_t line = 0;
   try {

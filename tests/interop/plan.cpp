@@ -282,17 +282,63 @@ TEST_CASE("a tensor map is encoded once for an address and a shape") {
 TEST_CASE("outputs that the caller brings are checked as inputs are") {
   World world(record(-1, 512));
   Tensor x(Element::f32, {16, 512}), w(Element::f32, {512});
-  Tensor y(Element::bf16, {16, 512}, output_memory), few(Element::bf16, {8, 512}), wide(Element::f32, {16, 512});
+  void* const apart = reinterpret_cast<void*>(std::uintptr_t{1} << 40);  // nothing is written
+  Tensor y(Element::bf16, {16, 512}, apart), few(Element::bf16, {8, 512}), wide(Element::f32, {16, 512});
   const auto with = [&](std::vector<DLTensor> outputs) {
     world.framework.outputs = outputs;
     return world.plan->call(std::vector<DLTensor>{x, w}, std::vector<std::uint64_t>{0}, world.framework);
   };
   REQUIRE(with({y}));
   CHECK(world.output_shape.empty());  // nothing was allocated
-  CHECK(at<void*>(world.executor.parameters, 16) == output_memory);
+  CHECK(at<void*>(world.executor.parameters, 16) == apart);
   CHECK(with({few}).why().front().code == Code::conflicting_dimension);
   CHECK(with({wide}).why().front().code == Code::wrong_element);
   CHECK(with({y, y}).why().front().code == Code::argument_count);
+}
+
+TEST_CASE("memory that is written is an input's as a whole, or shares nothing with it") {
+  launch::Record two = record(-1, -1);
+  two.tensors[0].written = two.tensors[1].written = false;
+  two.tensors[0].element = two.tensors[1].element = two.tensors[2].element = Element::f32;
+  two.tensors[1].shape = two.tensors[2].shape = two.tensors[0].shape;
+  two.tensors[1].alignment = 4;
+  const auto tensor = [](std::int64_t element) {  // nothing is read or written
+    return Tensor(Element::f32, {16, 512}, reinterpret_cast<void*>((std::uintptr_t{1} << 40) + 4 * element));
+  };
+  const auto says = [&](World& world, Tensor a, Tensor b, Tensor out) {
+    const DLTensor inputs[] = {a, b}, outputs[] = {out};
+    world.framework.outputs = outputs;
+    const auto done = world.plan->call(inputs, std::vector<std::uint64_t>{0}, world.framework);
+    if (done) return std::string("done");
+    CHECK(done.why().front().code == Code::not_contiguous);
+    return done.why().front().message;
+  };
+  constexpr std::int64_t all = 16 * 512;
+  World world(two);
+  CHECK(says(world, tensor(0), tensor(0), tensor(all)) == "done");
+  CHECK(says(world, tensor(0), tensor(all), tensor(0)) == "done");  // in place
+  CHECK(says(world, tensor(0), tensor(all), tensor(1)) ==
+        "norm: argument `Y`: it shares a part of its memory with `X`, and the kernel writes it: pass a copy (.clone()) "
+        "of one of them");
+  CHECK(says(world, tensor(2 * all), tensor(0), tensor(all - 1)).find("with `W`") != std::string::npos);
+  world.framework.fresh = true;  // a compiler's memory: what it shares is its business
+  CHECK(says(world, tensor(0), tensor(all), tensor(1)) == "done");
+
+  launch::Record in_place = two;  // an input that is written, and one that is read
+  in_place.tensors[0].written = true;
+  World writes(in_place);
+  CHECK(says(writes, tensor(0), tensor(0), tensor(2 * all)) == "done");
+  CHECK(says(writes, tensor(0), tensor(1), tensor(2 * all)).starts_with("norm: argument `X`: it shares a part"));
+
+  launch::Record rows = two;  // whose rows may lie apart
+  for (launch::TensorArgument& each : rows.tensors) each.strided = true;
+  World apart(rows);
+  std::int64_t strides[] = {1024, 1}, none[] = {0, 1};
+  Tensor left = tensor(0), right = tensor(512), same = tensor(4 * all);
+  left.strides = right.strides = strides, same.strides = none;
+  CHECK(says(apart, left, left, right) ==
+        "done");  // the halves of a matrix: there are gaps, and nobody asks what is there
+  CHECK(says(apart, left, left, same).starts_with("norm: argument `Y`: several of its elements are the same memory"));
 }
 
 TEST_CASE("column-major tensors, where the kernel asks for them") {

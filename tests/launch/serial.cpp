@@ -9,7 +9,7 @@ namespace {
 
 Record sample() {
   Record r;
-  r.entry = "norm", r.target = "sm_90a";
+  r.entry = "norm", r.target = "sm_90a", r.assembler = "ptxas";
   r.grid = {16, 2, 1}, r.block = {32, 1, 1}, r.cluster = {2, 1, 1};
   r.dynamic_shared = 70000;
   r.tensors = {{"X", Element::bf16, {{-1, "B"}, {512, ""}}, 16, false, false, true},
@@ -46,6 +46,7 @@ TEST_CASE("a record comes back from its bytes") {
   REQUIRE(read);
   CHECK(serialise(*read) == bytes);  // every member is in the bytes: those below are looked at one by one
   CHECK(read->entry == "norm");
+  CHECK(read->assembler == "ptxas");
   CHECK(read->grid == Dim3{16, 2, 1});
   CHECK(read->cluster == Dim3{2, 1, 1});
   CHECK(read->tensors[0].shape[0].size == -1);
@@ -71,6 +72,27 @@ TEST_CASE("a record comes back from its bytes") {
   CHECK(read->lines == sample().lines);
   CHECK(serialise(Record{}) != bytes);
   CHECK(deserialise(serialise(Record{})));
+}
+
+TEST_CASE("rows of tables are in the bytes by name, so a new row changes no record") {
+  const std::string bytes = serialise(sample());
+  for (const char* name : {"bf16", "bool", "e2m1", "128B"}) CHECK(bytes.find(name) != std::string::npos);
+  std::string body = bytes.substr(bytes.find("norm") - 1);  // behind the checksum: the length of `entry`, then itself
+  REQUIRE(deserialise(seal(body)));
+  body.replace(body.find("bf16"), 4, "bf61");
+  refusal(seal(body));
+  Record r = sample();
+  for (int i = 0; i <= static_cast<int>(arch::last_element); ++i) {
+    r.tensors[0].element = *(r.tensor_maps[0].element = static_cast<Element>(i));
+    const auto read = deserialise(serialise(r));
+    REQUIRE(read);
+    CHECK(read->tensors[0].element == static_cast<Element>(i));
+    CHECK(read->tensor_maps[0].element == static_cast<Element>(i));
+  }
+  for (int i = 0; i <= static_cast<int>(arch::last_swizzle); ++i) {
+    r.tensor_maps[0].swizzle = static_cast<Swizzle>(i);
+    CHECK(deserialise(serialise(r))->tensor_maps[0].swizzle == static_cast<Swizzle>(i));
+  }
 }
 
 TEST_CASE("bytes that are no record are refused") {

@@ -44,7 +44,8 @@ struct Draft {
   void add(ir::Variable variable, const Place& place);
   void add(std::string text, const Place& place);
   bool defines(Name function) const;
-  void finish(Built& built);  // checks the module and gives it away
+  bool may_define(Name function) const;  // what it has is a prototype as text
+  void finish(Built& built);             // checks the module and gives it away
 };
 
 std::shared_ptr<Draft> draft_of(const Options& options);  // an empty module for this target and version
@@ -95,17 +96,30 @@ struct Builder::State {
   std::unordered_set<ir::RegisterId> ended;  // declared in a block that is closed
 
   std::uint32_t next_label = 0;
+  std::uint32_t next_print = 0;
   std::unordered_set<Name> labels;  // all that stand or are spoken for
   std::unordered_map<std::string, std::string> latest_loop;
   struct OpenLoop {
     std::string written, label;
     ir::Guard guard;
+    bool uniform;
   };
   std::vector<OpenLoop> loops;
 
+  struct OpenSwitch {
+    std::size_t table = 0, text = 0;       // of the function
+    std::vector<Name> targets;             // an empty name: of no case yet
+    Name end, otherwise;                   // an empty name: there is no default
+    bool has_otherwise = false;            // its case stands
+    std::size_t instructions = 0;          // that stood where the last case ended
+    bool breaks = false, uniform = false;  // how that ends
+    Place place{};
+  };
+  std::vector<OpenSwitch> switches;
+
   // What is open, innermost last. A value computed while `regions` held region r is certain to be there while r is
   // still open, unless a label of the author's own stands in between (epoch).
-  enum class Open : std::uint8_t { if_, else_, loop, range, scope, intrinsic };
+  enum class Open : std::uint8_t { if_, else_, when, otherwise, loop, choose, option, range, scope, intrinsic };
   struct Region {
     Open what;
     std::uint32_t id;
@@ -118,8 +132,9 @@ struct Builder::State {
   std::vector<Region> regions;
   std::uint32_t next_region = 1;
   std::uint32_t epoch = 0;
-  bool branched = false;     // a bra stands
-  std::size_t after_if = 0;  // body size just behind an if block: where else may begin
+  bool branched = false;       // a bra stands
+  std::size_t after_if = 0;    // body size just behind an if block: where else may begin
+  std::size_t after_when = 0;  // the same of a when block, and otherwise
   Name endif;
 
   // Descriptors of tiles at fixed addresses: by symbol and byte offset, where they were formed.

@@ -89,8 +89,10 @@ PTX_EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
 }
 PTX_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &primary, 0; }
 PTX_EXPORT int cuCtxGetCurrent(void** context) { return *context = current, 0; }
+PTX_EXPORT int cuCtxGetDevice(int* device) { return *device = 0, 0; }
 PTX_EXPORT int cuCtxPushCurrent(void* context) { return current = context, note("push", context == &primary), 0; }
 PTX_EXPORT int cuCtxPopCurrent(void** context) { return *context = current, current = nullptr, note("pop", 0), 0; }
+PTX_EXPORT int cuCtxSetCurrent(void* context) { return current = context, note("set", context == &primary), 0; }
 PTX_EXPORT int cuModuleLoadData(void** module, const void* image) {
   note("load", *static_cast<const unsigned char*>(image));
   return *module = &journal(), 0;
@@ -179,6 +181,13 @@ PTX_EXPORT int cuModuleLoadDataEx(void** module, const void* image, unsigned cou
   if (text.find("bad") == text.npos) return 0;
   std::strcpy(error_log, "ptxas application ptx input, line 2; error   : Not a name of any known instruction: 'bad'\n");
   return 218;
+}
+PTX_EXPORT int cuMemAlloc_v2(void** memory, std::size_t bytes) { return *memory = std::calloc(bytes, 1), 0; }
+PTX_EXPORT int cuMemcpyHtoD_v2(void* to, const void* from, std::size_t bytes) {
+  return std::memcpy(to, from, bytes), 0;
+}
+PTX_EXPORT int cuMemcpyDtoH_v2(void* to, const void* from, std::size_t bytes) {
+  return std::memcpy(to, from, bytes), 0;
 }
 PTX_EXPORT int cuModuleUnload(void*) { return note("unload", 0), 0; }
 
