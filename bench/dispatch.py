@@ -40,14 +40,20 @@ class Columns:
         self.bodies: dict[str, tuple[str, object]] = {}
         self.rows: dict[str, list[float]] = {}
 
-    def call(self, name, meaning, function, *arguments):
-        def body(turns):
-            start = time.perf_counter()
-            for _ in range(turns):
-                function(*arguments)
-            return (time.perf_counter() - start) / turns * 1e6
-
-        self.bodies[name] = meaning, body
+    def call(self, name, meaning, function, *arguments, **named):
+        """`function(a0, a1, named=...)`, written so: `function(*arguments)` would make a tuple at every call."""
+        given = {f"a{i}": argument for i, argument in enumerate(arguments)}
+        written = ", ".join([*given, *(f"{name}={name}" for name in named)])
+        body = f"""
+def body(turns):
+    start = clock()
+    for _ in range(turns):
+        function({written})
+    return (clock() - start) / turns * 1e6
+"""
+        space = {"function": function, "clock": time.perf_counter, **given, **named}
+        exec(body, space)
+        self.bodies[name] = meaning, space["body"]
 
     def native(self, name, meaning, function, *arguments):
         """A loop of dispatch_native.c, which reports nanoseconds a turn."""
@@ -233,6 +239,8 @@ def add_steps(columns, torch, native, x, table):
 def add_calls(columns, torch, norm, x, w):
     b = torch.randn_like(x)
     columns.call("kernel", "examples/rms_norm.py, 2 inputs, 1 output", norm, x, w)
+    y = torch.empty_like(x)
+    columns.call("out", "the same with out=", norm, x, w, out=y)
     columns.call("add", "torch.add(a, b)", torch.add, x, b)
     columns.call("empty_like", "torch.empty_like(a)", torch.empty_like, x)
     columns.call("nothing", "the loop itself", lambda: None)
@@ -286,7 +294,9 @@ GOALS = (  # those of 0 are no goals: what they would be if a call did nothing b
     ("kernel", "add", 0.65),
     ("floor", "add", 0),
     ("floor", "bare", 0),
+    ("kernel", "floor", 1.12),
     ("kernel", "bare", 1.6),
+    ("out", "bare", 1.25),
     ("args16", "args2", 1.4),
     ("maps3", "maps0", 1.5),
     ("graph_kernel", "graph_add", 1.0),

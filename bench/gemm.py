@@ -1,68 +1,200 @@
-"""A bf16 product by examples/hopper_gemm.py beside torch.mm (cuBLAS): TFLOP/s, medians of interleaved rounds.
+"""`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [--rounds 5] [--launches 16]
+    python bench/gemm.py [burst] [sustained] [shapes] [weights] [grouped] [fp8] [tune] [--rounds 5]
 
-Needs an sm_90 GPU.  Operands are drawn from a normal distribution; each round rests 0.3 s, then launches in a row.
+burst      16 launches in a row after half a second of rest
+sustained  two seconds of launches; clocks and power at their end
+shapes     sizes of models, device time in a graph; operands stay in L2 where they fit
+weights    M up to 128, device time in a graph; the weights come from memory: several take turns
+grouped    kernels.grouped_matmul beside torch._grouped_mm
+fp8        with scales of tensors and of blocks, beside torch._scaled_mm and our own bf16
+tune       every configuration that matmul chooses among, by shape: what pyptx/kernels/_matmul_choice.py has
+
+Needs an sm_90 GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
-import time
 
-from _process import EXAMPLES
+from _gpu import device_times, graph_of, interleaved, milliseconds, torch_on
 
-sys.path.insert(0, EXAMPLES)
+SQUARES = (4096, 6144, 8192, 16384)
+WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (6144, 4096), (2112, 7168), (28672, 8192))
+MODELS = [(m, n, k) for m in (256, 1024, 4096, 16384) for n, k in ((4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336), (7168, 2048), (2112, 7168), (1536, 7168))]  # fmt: skip
+SMALL = [(n, n, n) for n in (512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584)]
 
 
-def milliseconds(torch, function, launches: int) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(launches):
-        function()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) / launches
+class Bench:
+    def __init__(self, torch, kernels, rounds: int):
+        self.torch, self.kernels, self.rounds = torch, kernels, rounds
+
+    def randn(self, *shape):
+        return self.torch.randn(*shape, device="cuda", dtype=self.torch.bfloat16)
+
+    def arms(self, m: int, n: int, k: int):
+        a, b, out = self.randn(m, k), self.randn(k, n), self.randn(m, n)
+        return {"ours": lambda: self.kernels.matmul(a, b, out=out), "cuBLAS": lambda: self.torch.mm(a, b, out=out)}
+
+    def interleaved(self, arms, launches: int, rest: float):
+        return interleaved(self.torch, arms, self.rounds, launches, rest)
+
+    def report(self, what: str, flops: float, rows, note: str = ""):
+        """Times, in any unit of time that `flops` is per 1e-9 of: milliseconds and flops / 1e9, microseconds and flops / 1e6."""
+        speeds = {name: flops / statistics.median(row) for name, row in rows.items()}
+        base = list(rows)[-1]
+        ratios = {
+            name: statistics.median(y / x for x, y in zip(row, rows[base], strict=True)) for name, row in rows.items()
+        }
+        found = " | ".join(f"{speed:.0f} ({ratios[name]:.3f})" for name, speed in speeds.items())
+        print(f"| {what} | {found} | {note}", flush=True)
+        return ratios
+
+    def header(self, title: str, *names: str):
+        print(f"\n{title}\n\n| shape | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}", flush=True)
+
+    def in_graphs(self, arms, nodes: int):
+        graphs = {name: graph_of(self.torch, arm, nodes) for name, arm in arms.items()}
+        return device_times(self.torch, graphs, self.rounds, nodes)
+
+    # What is measured.
+
+    def burst(self):
+        self.header("Burst, TFLOP/s (ratio)", "ours", "cuBLAS")
+        for n in SQUARES:
+            self.report(n, 2 * n**3 / 1e9, self.interleaved(self.arms(n, n, n), 16 if n < 16384 else 4, 0.5))
+
+    def sustained(self):
+        self.header("Sustained, TFLOP/s (ratio)", "ours", "cuBLAS")
+        for n in SQUARES:
+            arms = self.arms(n, n, n)
+            launches = max(2, int(2e3 / milliseconds(self.torch, arms["cuBLAS"], 3)))
+            rows = self.interleaved(arms, launches, 0)
+            state = subprocess.run(
+                ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader"],
+                capture_output=True,
+                text=True,
+            )
+            self.report(n, 2 * n**3 / 1e9, rows, state.stdout.strip().splitlines()[0] if state.stdout else "")
+
+    def shapes(self):
+        self.header("Shapes, TFLOP/s (ratio), in a graph", "ours", "cuBLAS")
+        ratios = []
+        for m, n, k in (*SMALL, *MODELS):
+            nodes = max(3, min(30, int(3e12 / (m * n * k))))
+            found = self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, self.in_graphs(self.arms(m, n, k), nodes))
+            ratios.append(found["ours"])
+        print(f"median {statistics.median(ratios):.3f}, least {min(ratios):.3f}")
+
+    def weights(self):
+        self.header("Weights from memory, GB/s (ratio), in a graph", "ours", "cuBLAS", "copy")
+        for n, k in WEIGHTS:
+            count = max(2, int(4e8 / (n * k * 2)))
+            weights, source = [self.randn(n, k) for _ in range(count)], self.randn(n * k)
+            target = self.torch.empty_like(source)
+            for m in (1, 16, 64, 128):
+                a, out = self.randn(m, k), self.randn(m, n)
+                turns = {
+                    "ours": lambda w, a=a, out=out: self.kernels.matmul(a, w.mT, out=out),
+                    "cuBLAS": lambda w, a=a, out=out: self.torch.mm(a, w.mT, out=out),
+                }
+                arms = {name: self.in_turn(turn, weights) for name, turn in turns.items()}
+                times = self.in_graphs(arms | {"copy": lambda t=target, s=source: t.copy_(s)}, 2 * count)
+                times["copy"] = [each / 2 for each in times["copy"]]  # it also writes
+                self.report(
+                    f"{m} x {n} x {k}",
+                    n * k * 2 / 1e3,
+                    {"ours": times["ours"], "copy": times["copy"], "cuBLAS": times["cuBLAS"]},
+                )
+
+    def in_turn(self, function, weights):
+        turn = iter(range(1 << 60))
+        return lambda: function(weights[next(turn) % len(weights)])
+
+    def grouped(self):
+        self.header("Groups, TFLOP/s (ratio)", "ours", "torch._grouped_mm")
+        for t, k, n, experts in (
+            (16384, 4096, 4096, 8),
+            (32768, 6144, 4096, 16),
+            (65536, 4096, 2048, 32),
+            (65536, 2048, 1536, 128),
+        ):
+            a, b = self.randn(t, k), self.randn(experts, n, k)
+            cuts = self.torch.arange(1, experts + 1, device="cuda") * (t // experts)
+            cuts[:-1] += self.torch.randint(-t // experts // 4, t // experts // 4, (experts - 1,), device="cuda")
+            offs, out = cuts.int(), self.randn(t, n)
+            arms = {
+                "ours": lambda a=a, b=b, offs=offs, out=out: self.kernels.grouped_matmul(a, b.mT, offs, out=out),
+                "torch": lambda a=a, b=b, offs=offs: self.torch._grouped_mm(a, b.mT, offs),
+            }
+            self.report(f"{t} x {n} x {k}, {experts}", 2 * t * n * k / 1e9, self.interleaved(arms, 8, 0.2))
+
+    def fp8(self):
+        self.header("fp8, TFLOP/s (ratio to our bf16)", "blocks", "tensors", "torch._scaled_mm", "our bf16")
+        torch, one = self.torch, self.torch.ones(1, device="cuda")
+        for m, n, k in ((4096, 4096, 7168), (4096, 7168, 16384)):
+            wide, wider = self.randn(m, k), self.randn(n, k)
+            a, b = wide.to(torch.float8_e4m3fn), wider.to(torch.float8_e4m3fn)
+            blocks = torch.rand(k // 128, m, device="cuda").mT, torch.rand(k // 128, n // 128, device="cuda")
+            arms = {
+                "blocks": lambda a=a, b=b, s=blocks: self.kernels.matmul(a, b.mT, scale_a=s[0], scale_b=s[1]),
+                "tensors": lambda a=a, b=b: self.kernels.matmul(a, b.mT, scale_a=one, scale_b=one),
+                "torch": lambda a=a, b=b: torch._scaled_mm(
+                    a, b.mT, one, one, out_dtype=torch.bfloat16, use_fast_accum=True
+                ),
+                "bf16": lambda a=wide, b=wider: self.kernels.matmul(a, b.mT),
+            }
+            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.interleaved(arms, 8, 0.3))
+
+    def tune(self):
+        import numpy
+
+        from pyptx.kernels._matmul_choice import CANDIDATES
+        from pyptx.kernels._matmul_hopper import MULTIPROCESSORS, product_kernel
+        from pyptx.types import bf16
+
+        configs = {f"{c.bm} x {c.bn}": c for c, *_ in CANDIDATES}
+        found = {name: [] for name in configs}
+        self.header("Configurations, TFLOP/s (ratio), in a graph", *configs, "cuBLAS")
+        for m, n, k in (*SMALL, *MODELS):
+            a, b, out = self.randn(m, k), self.randn(k, n), self.randn(m, n)
+            arms = {}
+            for name, config in configs.items():
+                kernel = product_kernel(config, bf16, True, False)
+                arms[name] = lambda kernel=kernel, a=a, b=b, out=out: kernel(a, b, out=out)
+            arms["cuBLAS"] = lambda a=a, b=b, out=out: self.torch.mm(a, b, out=out)
+            times = self.in_graphs(arms, max(3, min(30, int(3e12 / (m * n * k)))))
+            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, times)
+            for name, c in configs.items():
+                waves = -(-(-(-m // c.bm) * -(-n // c.bn)) // MULTIPROCESSORS)
+                found[name].append((waves * -(-k // 64), waves, statistics.median(times[name])))
+        print("\nmicroseconds of a wave: for each 64 of K, and besides")
+        for name, rows in found.items():
+            blocks, waves, elapsed = numpy.array(rows).T
+            (block, wave), *_ = numpy.linalg.lstsq(
+                numpy.stack([blocks / elapsed, waves / elapsed], 1), numpy.ones(len(rows)), rcond=None
+            )
+            print(f"{name}: {block:.3f}, {wave:.2f}")
 
 
 def main() -> int:
+    parts = ("burst", "sustained", "shapes", "weights", "grouped", "fp8")
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("parts", nargs="*", choices=(*parts, "tune", []), default=[])
     arguments.add_argument("--rounds", type=int, default=5)
-    arguments.add_argument("--launches", type=int, default=16)
     given = arguments.parse_args()
-    try:
-        import torch
-    except ImportError:
-        print("skipped: no torch")
+    if not (torch := torch_on(90, 90)):
         return 0
-    if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
-        print("skipped: no sm_90 GPU")
-        return 0
-    from hopper_gemm import gemm, tile_schedule
+    from pyptx import kernels
 
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n  size   pyptx  cuBLAS  ratio   TFLOP/s")
-    for n in (2048, 4096, 6144, 8192):
-        a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-        tiles, ours, theirs = torch.from_numpy(tile_schedule(n, n)).cuda(), torch.empty_like(a), torch.empty_like(a)
-        arms = (
-            lambda a=a, b=b, tiles=tiles, ours=ours, n=n: gemm(a, b, tiles, M=n, N=n, K=n, out=ours),
-            lambda a=a, b=b, theirs=theirs: torch.mm(b, a.T, out=theirs),
-        )
-        rows: tuple[list[float], list[float]] = ([], [])
-        for round_ in range(given.rounds + 1):
-            for arm, row in zip(arms, rows, strict=True):
-                time.sleep(0.3)
-                elapsed = milliseconds(torch, arm, given.launches)
-                if round_:  # the first warms caches and clocks
-                    row.append(2 * n**3 / elapsed / 1e9)
-        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=1.0)
-        flops = [statistics.median(row) for row in rows]
-        ratio = statistics.median(x / y for x, y in zip(*rows, strict=True))
-        print(f"  {n:5}  {flops[0]:6.0f}  {flops[1]:6.0f}  {ratio:5.3f}")
+    bench = Bench(torch, kernels, given.rounds)
+    for part in given.parts or parts:
+        getattr(bench, part)()
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

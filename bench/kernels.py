@@ -13,7 +13,7 @@ import argparse
 import statistics
 import sys
 
-from _graphs import device_times, graph_of
+from _gpu import device_times, graph_of, torch_on
 
 SHAPES = (
     (16384, 2048, "float32"), (8192, 8192, "float32"), (4096, 16384, "float32"),
@@ -65,17 +65,10 @@ def main() -> int:
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--quick", action="store_true", help="two shapes")
     given = arguments.parse_args()
-    try:
-        import torch
-    except ImportError:
-        print("skipped: no torch")
-        return 0
-    if not torch.cuda.is_available():
-        print("skipped: no CUDA device")
+    if not (torch := torch_on()):
         return 0
     from pyptx import kernels
 
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     for rows, columns, name in SHAPES[:8:5] if given.quick else SHAPES:
         table = arms(torch, kernels, rows, columns, getattr(torch, name))
         functions = {arm: ours for arm, (_, ours, _) in table.items()}

@@ -30,7 +30,7 @@ def main() -> int:
 
     print(f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     texts = [CORPUS if CORPUS.is_dir() else HERE.parent / "tests/fixtures"]
-    given = {"bench_parse_print": texts}
+    given = {"bench_parse_print": texts, "bench_format_lint": texts[:1]}
     programs = [
         [path, *given.get(path.name, [])]
         for path in sorted((arguments.build / "bench").glob("bench_*"))

@@ -20,7 +20,7 @@ import statistics
 import sys
 import time
 
-from _graphs import device_times, graph_of
+from _gpu import device_times, graph_of, torch_on
 
 SIZE = 4096
 
@@ -70,15 +70,8 @@ def main() -> int:
     arguments.add_argument("--calls", type=int, default=400, help="a round and column; fewer than the driver queues")
     arguments.add_argument("--nodes", type=int, default=200, help="of a graph")
     given = arguments.parse_args()
-    try:
-        import torch
-    except ImportError:
-        print("skipped: no torch")
+    if not (torch := torch_on()):
         return 0
-    if not torch.cuda.is_available():
-        print("skipped: no CUDA device")
-        return 0
-
     from pyptx import kernels
 
     a, b = (torch.randn(SIZE, device="cuda") for _ in range(2))
@@ -104,8 +97,9 @@ def main() -> int:
         torch, graphs, given.rounds, given.nodes
     )
 
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {sys.version.split()[0]}")
-    print(f"{given.rounds} rounds of {given.calls} calls, graphs of {given.nodes} nodes, microseconds")
+    print(
+        f"Python {sys.version.split()[0]}; {given.rounds} rounds of {given.calls} calls, graphs of {given.nodes} nodes, microseconds"
+    )
     print("".join(f"{name:>12}" for name in times))
     print("".join(f"{statistics.median(row):12.2f}" for row in times.values()))
     for name, over, under in (("compiled", "c(kernel)", "c(a+b)"), ("graph", "g(kernel)", "g(a+b)")):

@@ -115,14 +115,22 @@ def compiling(tensor) -> bool:
     return torch.compiler.is_compiling()
 
 
-def name_for_compiler(name: str, *key) -> str:
+def constant_for_compiler(function):
+    """torch.compile calls it and keeps the result: what torch.compiler.assume_constant_result does, without torch."""
+    function._dynamo_marked_constant = True
+    return function
+
+
+def kept(holder, key: tuple, value) -> str:
+    """The attribute of `holder` that has the value from now on; torch.compile finds objects again by their attributes."""
     attribute = re.sub(r"\W+", "_", f"of_{key}")
-    setattr(FUNCTIONS[name], attribute, chosen(name, *key))
+    setattr(holder, attribute, value)
     return attribute
 
 
-# torch.compile calls it and keeps the result, as what torch.compiler.assume_constant_result marks.
-name_for_compiler._dynamo_marked_constant = True
+@constant_for_compiler
+def name_for_compiler(name: str, *key) -> str:
+    return kept(FUNCTIONS[name], key, chosen(name, *key))
 
 
 def has_clusters(tensor) -> bool:

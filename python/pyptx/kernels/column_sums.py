@@ -6,6 +6,8 @@
 import functools
 
 from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx._core import PtxType
+from pyptx.kernel import Kernel
 from pyptx.kernels._rows import apply, narrowed, tree
 from pyptx.types import f32, pred, u32
 
@@ -21,7 +23,7 @@ def both(p, q):
 
 
 @functools.cache
-def column_sums(dtype):
+def column_sums(dtype: PtxType) -> Kernel:
     """The kernel that makes a vector of `dtype` of a matrix ("P", "N") of f32."""
 
     @kernel(

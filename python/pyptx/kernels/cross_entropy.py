@@ -4,6 +4,7 @@ The forward reads a row once, however long.
 """
 
 import functools
+from typing import Any
 
 from pyptx import Tile, ptx, reg
 from pyptx.kernels._call import RowFunction, matrix
@@ -70,7 +71,7 @@ def make_cross_entropy(split, x_type, target_type):
 CROSS_ENTROPY = RowFunction("cross_entropy", 1, make_cross_entropy, ignore_index=-100)
 
 
-def cross_entropy(logits, target, *, ignore_index=-100, reduction="mean"):
+def cross_entropy(logits: Any, target: Any, *, ignore_index: int = -100, reduction: str = "mean") -> Any:
     """The cross entropy of logits (..., N) and the indices of the true columns, as torch.nn.functional.cross_entropy of (M, N).
 
     logits: f32, f16 or bf16; target: int64 or int32 of the leading dimensions; losses are f32.  Rows whose target is

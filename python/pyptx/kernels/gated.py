@@ -6,6 +6,7 @@ Stegun's 7.1.26, whose error is below 1.5e-7.
 """
 
 import math
+from typing import Any
 
 from pyptx import ptx
 from pyptx.kernels._call import RowFunction, matrix
@@ -65,11 +66,11 @@ def make(name: str, activation):
 SWIGLU, GEGLU = make("swiglu", silu), make("geglu", gelu)
 
 
-def swiglu(gate, up, *, out=None):
+def swiglu(gate: Any, up: Any, *, out: Any = None) -> Any:
     """silu(gate) * up, element by element, as torch.nn.functional.silu(gate) * up.  f32, f16 or bf16, computed in f32."""
     return SWIGLU((gate, up), out)
 
 
-def geglu(gate, up, *, out=None):
+def geglu(gate: Any, up: Any, *, out: Any = None) -> Any:
     """gelu(gate) * up with the error function, as torch.nn.functional.gelu(gate) * up; absolute error below 4e-7 of |gate up|."""
     return GEGLU((gate, up), out)

@@ -11,6 +11,7 @@ The sums over rows: each of some hundred CTAs adds up the rows that it meets, an
 """
 
 import functools
+from typing import Any
 
 from pyptx import Tile, ptx
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
@@ -154,7 +155,7 @@ def scaled_gradient(row: Row, gw, x, r, dot, n: int):
 RMS_NORM = RowFunction("rms_norm", 1, make_rms_norm, eps=1e-6)
 
 
-def rms_norm(x, weight=None, *, eps=1e-6, out=None):
+def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None) -> Any:
     """x / sqrt(mean(x x) + eps) * weight over the last dimension, as torch.nn.functional.rms_norm.
 
     x: f32, f16 or bf16, of any leading dimensions; weight: a vector of the same type, or of f32.  Computed in f32, rounded
@@ -219,7 +220,7 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
 ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, eps=1e-6)
 
 
-def add_rms_norm(x, residual, weight, *, eps=1e-6):
+def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6) -> Any:
     """(rms_norm(s, weight), s) of s = x + residual, rounded to the residual's type: one pass over memory instead of two.
     Differentiable."""
     return ADD_RMS_NORM((x, residual, weight), eps=eps)
@@ -307,7 +308,7 @@ def centred_gradient(row: Row, gw, h, r, total, dot):
 LAYER_NORM = RowFunction("layer_norm", 1, make_layer_norm, eps=1e-5)
 
 
-def layer_norm(x, weight=None, bias=None, *, eps=1e-5, out=None):
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5, out: Any = None) -> Any:
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimension, as torch.nn.functional.layer_norm.
 
     x: f32, f16 or bf16, of any leading dimensions; weight and bias: vectors, both or none.  Computed in f32, rounded once.

@@ -4,6 +4,8 @@ softmax: y = exp(x - max) / sum(exp(x - max)); a row whose largest element is in
 log_softmax: y = x - max - log(sum(exp(x - max))).  For the gradient g of y: dx = y (g - sum(g y)), and g - exp(y) sum(g).
 """
 
+from typing import Any
+
 from pyptx import ptx
 from pyptx.kernels._call import RowFunction, matrix
 from pyptx.kernels._rows import Row, exp, fma, log, mul, neg, reciprocal, row_kernel, sub
@@ -68,11 +70,11 @@ SOFTMAX = RowFunction("softmax", 1, make_softmax)
 LOG_SOFTMAX = RowFunction("log_softmax", 1, make_log_softmax)
 
 
-def softmax(x, *, out=None):
+def softmax(x: Any, *, out: Any = None) -> Any:
     """exp(x) / sum(exp(x)) over the last dimension, as torch.softmax(x, -1); f32, f16 or bf16, computed in f32."""
     return SOFTMAX((x,), out)
 
 
-def log_softmax(x, *, out=None):
+def log_softmax(x: Any, *, out: Any = None) -> Any:
     """The logarithm of `softmax`, as torch.log_softmax(x, -1)."""
     return LOG_SOFTMAX((x,), out)

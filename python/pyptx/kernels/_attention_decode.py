@@ -1,0 +1,285 @@
+"""Attention of few queries against a long cache of keys, on Hopper: limited by the bytes of the cache.
+
+A CTA takes a stretch of the keys of one head of K and V, and the queries that read it: the heads that share it and their
+queries are packed into the 64 rows of a product.  It writes its part of the result, in f32, and the log of its sum; `combine_kernel`
+adds the parts up.  The cache is a tensor, or pages of one that a table names.
+"""
+
+import math
+from dataclasses import dataclass
+
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.kernels._attention_forward import (
+    LOG2_E,
+    WIDE,
+    Divisor,
+    Forward,
+    Shared,
+    Tiles,
+    Warpgroup,
+    apply,
+    divided,
+    fetch,
+    floor_divided,
+    quotient,
+    signed,
+)  # fmt: skip
+from pyptx.types import b32, f32, s32, u32, u64
+
+__all__ = ["Decode", "combine_kernel", "decode_kernel"]
+
+
+@dataclass(frozen=True)
+class Decode(Forward):
+    """`page`: keys of a page, a power of two of 8 or more; 0: the cache is no pages.  `counted`: sequences have lengths of
+    their own, as those of pages have."""
+
+    keys: int = 64
+    groups: int = 1
+    stages: int = 6
+    turns: bool = False
+    own_output: bool = False
+    page: int = 0
+    counted: bool = True
+
+    @property
+    def tails(self) -> bool:
+        return True
+
+    @property
+    def scalars(self) -> list:
+        sizes = [
+            ("u32", name)
+            for name in ("B", "HK", "R", "DV", "S", *(["T"] if self.page else [] if self.counted else ["N"]))
+        ]
+        given = [
+            ("u32", "queries"),
+            ("f32", "scale"),
+            *[("s32", "shift")] * (self.right or self.left),
+            *[("s32", "reach")] * self.left,
+            *[("f32", "cap")] * self.softcap,
+        ]
+        return sizes + given
+
+
+def decode_kernel(dtype, plan: Decode):
+    """The kernel: (q, k, v) to (parts, sums), or (q, k, v, lengths), or with pages (q, k, v, lengths, table).
+
+    q (B, HK, R, D): R = heads that share a head of K, times `queries`; row g queries + i is query i of head g.
+    k (B, HK, N, D), v (B, HK, N, DV), or pages: k (P, page, HK, D), v (P, page, HK, DV), table (B, T) s32.
+    lengths (B) s32: keys of a sequence.  parts (S, B, HK, R, DV) f32, sums (S, B, HK, R) f32: logarithms to base 2.
+    Where `right`, query i sees the keys up to i + shift, counted so that with shift = 0 the last query sees all.
+    """
+    box = plan.page and min(plan.page, plan.keys)
+
+    def cache(width):
+        if plan.page:
+            return Tile("P", plan.page, "HK", width, dtype, tma_box=(1, box, 1, WIDE), packed=False, tma_swizzle="128B")
+        return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
+
+    made = kernel(
+        in_specs=(
+            Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, 64, WIDE), packed=False, tma_swizzle="128B"),
+            cache("D"), cache("DV"), *[Tile("B", s32)] * plan.counted, *[Tile("B", "T", s32)] * (plan.page > 0),
+        ),
+        out_specs=(Tile("S", "B", "HK", "R", "DV", f32), Tile("S", "B", "HK", "R", f32)),
+        raw_params=plan.scalars,
+        grid=lambda S, B, HK, R: (B * HK, S, -(-R // 64)),
+        block=(256, 1, 1),
+        reqntid=True,
+        arch="sm_90a",
+    )  # fmt: skip
+
+    if plan.page:
+
+        @made
+        def paged_decode_attention(Q, K, V, LENGTHS, TABLE, PARTS, SUMS):
+            write(plan, dtype, Stretch(plan, *ptx.global_ptrs(LENGTHS, TABLE)), (Q, K, V), PARTS, SUMS)
+
+        return paged_decode_attention
+
+    if plan.counted:
+
+        @made
+        def counted_decode_attention(Q, K, V, LENGTHS, PARTS, SUMS):
+            write(plan, dtype, Stretch(plan, *ptx.global_ptrs(LENGTHS)), (Q, K, V), PARTS, SUMS)
+
+        return counted_decode_attention
+
+    @made
+    def decode_attention(Q, K, V, PARTS, SUMS):
+        write(plan, dtype, Stretch(plan), (Q, K, V), PARTS, SUMS)
+
+    return decode_attention
+
+
+def write(plan: Decode, dtype, stretch, tensors, parts, sums):
+    """The body."""
+    shared = Shared(plan, dtype)
+    tid = reg.from_(ptx.special.tid.x(), u32)
+    shared.initialise(tid == 0)
+    maps = [tensor.tma_desc() for tensor in tensors]
+    pointers = ptx.global_ptrs(parts, sums)
+    with ptx.if_(tid >= 128), ptx.if_(tid == 128):
+        fetch(plan, shared, stretch, (*maps, None))
+    with ptx.else_():
+        PackedWarpgroup(plan, dtype, shared, tid, reg.scalar(u32, init=0)).run(stretch, None, *pointers)
+    ptx.ret()
+
+
+class Stretch(Tiles):
+    """The CTA's blocks of keys."""
+
+    def __init__(self, plan: Decode, lengths=None, table=None):
+        self.lengths, self.table = lengths, table
+        super().__init__(plan)
+
+    def _find(self):
+        plan = self.plan
+        self.batch, self.head = quotient(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
+        self.kv_head, self.H, self.M = self.head, self.HK, self.R
+        self.part = reg.from_(ptx.special.ctaid.y(), u32)
+        if plan.counted:
+            self.N = apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(self.lengths + self.batch * 4))
+        self.row = reg.from_(ptx.special.ctaid.z(), u32) << 6
+        self.of_query = Divisor(self.queries)
+        ahead = self.shift if plan.right or plan.left else 0
+        self.shift = signed(self.N - self.queries) + ahead
+        last = signed(divided(self.N + (plan.keys - 1), plan.keys)) - 1
+        least = reg.scalar(s32, init=0)
+        if plan.left:
+            ptx.inst.max.s32(least, least, floor_divided(self.shift - self.reach, plan.keys))
+        blocks = apply(u32, ptx.inst.mov.b32, last - least + 1)
+        each, _ = quotient(blocks + self.S - 1, self.S)
+        self.first = apply(s32, ptx.inst.min.s32, least + signed(each * self.part), last + 1)
+        self.last = apply(s32, ptx.inst.min.s32, self.first + signed(each) - 1, last)
+        self.some = self.first <= self.last
+        # Of no blocks one is visited, where every key is masked.
+        ptx.inst.max.s32(self.last, self.last, self.first)
+        whole = signed(self.N)
+        if plan.right:
+            ptx.inst.min.s32(whole, whole, self.shift + 1)
+        self.whole_last = floor_divided(whole, plan.keys) - 1
+        self.whole_first = self.first
+        if plan.left:
+            begin = self.shift + signed(self.queries) - 1 - self.reach
+            self.whole_first = apply(
+                s32, ptx.inst.max.s32, floor_divided(begin + (plan.keys - 1), plan.keys), self.first
+            )
+
+    def each(self):
+        yield
+
+    def query(self, row):
+        return self.of_query.quotient(row)[1]
+
+    def sums_at(self, row):
+        return self.line(row)
+
+    def line(self, row):
+        """A row of the parts."""
+        outer = (self.part * self.B + self.batch) * self.HK + self.head
+        return apply(u64, ptx.inst.mul.wide.u32, outer, self.R) + row
+
+    def key_boxes(self, index):
+        plan = self.plan
+        if not plan.page:
+            yield 0, (index * plan.keys, self.kv_head, self.batch)
+            return
+        box = min(plan.page, plan.keys)
+        for row in range(0, plan.keys, box):
+            key = index * plan.keys + row
+            entry = apply(s32, ptx.inst.shr.s32, key, plan.page.bit_length() - 1)
+            within = apply(s32, ptx.inst.and_.b32, key, plan.page - 1)
+            # Blocks may pass the end of the table; what is read there is masked.
+            ptx.inst.min.s32(entry, entry, signed(self.T) - 1)
+            at = apply(u64, ptx.inst.mul.wide.u32, self.batch, self.T) + apply(u64, ptx.inst.cvt.u64.s32, entry)
+            page = apply(s32, ptx.inst.ld.global_.nc.s32, ptx.addr(self.table + at * 4))
+            yield row, (self.kv_head, within, page)
+
+
+class PackedWarpgroup(Warpgroup):
+    """The only one; its result stays f32."""
+
+    def _store_sums(self, sums):
+        tiles = self.tiles
+        for row in range(2):
+            at = tiles.row + self.first_row + 8 * row
+            log = apply(f32, ptx.inst.lg2.approx.f32, self.total[row])
+            ptx.inst.fma.rn.f32(log, self.largest[row], self.c, log)
+            ptx.inst.selp.f32(log, -math.inf, log, self.total[row] == 0.0)
+            with ptx.if_((at < tiles.R) & ((self.thread & 3) == 0)):
+                ptx.inst.st.global_.f32(ptx.addr(sums + tiles.line(at) * 4), log)
+
+    def _output(self, o_map, parts):
+        tiles = self.tiles
+        for row in range(2):
+            at = tiles.row + self.first_row + 8 * row
+            with ptx.if_(at < tiles.R):
+                width = apply(u64, ptx.inst.mul.wide.u32, tiles.DV, 4)
+                to = parts + tiles.line(at) * width + self.first_column * 4
+                for group in range(len(self.out) // 4):
+                    pair = [self.out[4 * group + 2 * row], self.out[4 * group + 2 * row + 1]]
+                    ptx.inst.st.global_.v2.f32(ptx.addr(to, 32 * group), pair, pred=8 * group < tiles.DV)
+
+
+def combine_kernel(dtype):
+    """The kernel: (parts, sums) of `decode_kernel` to o (B, HK, R, DV) and its lse (B, HK, R).  A warp a row."""
+
+    @kernel(
+        in_specs=(Tile("S", "L", "DV", f32), Tile("S", "L", f32)),
+        out_specs=(Tile("L", "DV", dtype), Tile("L", f32)),
+        raw_params=[("u32", name) for name in ("S", "L", "DV")],
+        grid=lambda L: (-(-L // 4), 1, 1),
+        block=(128, 1, 1),
+        reqntid=True,
+        arch="sm_80",
+    )
+    def combine_attention(PARTS, SUMS, OUT, LSE):
+        parts, sums, o, lse = ptx.global_ptrs(PARTS, SUMS, OUT, LSE)
+        count, lines, width = (ptx.param(u32, name) for name in ("S", "L", "DV"))
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        line = reg.from_(ptx.special.ctaid.x(), u32) * 4 + (thread >> 5)
+        lane = thread & 31
+        ptx.ret(pred=line >= lines)
+
+        def element(index):
+            return apply(u64, ptx.inst.mul.wide.u32, index, lines) + line
+
+        def load(pointer, at):
+            return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(pointer + at * 4))
+
+        largest, total = reg.scalar(f32, init=-math.inf), reg.scalar(f32, init=0.0)
+        for index in ptx.range_(lane, count, 32):
+            ptx.inst.max.f32(largest, largest, load(sums, element(index)))
+        ptx.warp.reduce_max(largest)
+        base = apply(f32, ptx.inst.selp.f32, 0.0, largest, largest == -math.inf)
+        for index in ptx.range_(lane, count, 32):
+            ptx.inst.add.f32(total, total, power(load(sums, element(index)), base))
+        ptx.warp.reduce_sum(total)
+        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
+        ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
+        wide = apply(u64, ptx.inst.cvt.u64.u32, width)
+        for pair in ptx.range_(lane * 2, width, 64):
+            result = [reg.scalar(f32, init=0.0) for _ in range(2)]
+            for index in ptx.range_(0, count, 1, dtype=u32):
+                weight = power(load(sums, element(index)), base)
+                values = [reg.scalar(f32) for _ in range(2)]
+                ptx.inst.ld.global_.nc.v2.f32(values, ptx.addr(parts + (element(index) * wide + pair) * 4))
+                for into, value in zip(result, values, strict=True):
+                    ptx.inst.fma.rn.f32(into, value, weight, into)
+            low, high = (apply(f32, ptx.inst.mul.f32, x, inverse) for x in result)
+            packed = apply(b32, getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32, high, low)
+            at = apply(u64, ptx.inst.mul.wide.u32, line, width) + pair
+            ptx.inst.st.global_.b32(ptx.addr(o + at * 2), packed)
+        log = apply(f32, ptx.inst.lg2.approx.f32, total)
+        ptx.inst.add.f32(log, log, largest)
+        ptx.inst.mul.f32(log, log, 1 / LOG2_E)
+        ptx.inst.st.global_.f32(ptx.addr(lse + apply(u64, ptx.inst.cvt.u64.u32, line) * 4), log, pred=lane == 0)
+        ptx.ret()
+
+    def power(x, base):
+        difference = apply(f32, ptx.inst.sub.f32, x, base)
+        return apply(f32, ptx.inst.ex2.approx.ftz.f32, difference)
+
+    return combine_attention

@@ -1,0 +1,753 @@
+"""Attention on Hopper: o = softmax(scale q k^T) v, forward, of f16 and bf16, for heads of 64, 128 or 256 elements.
+
+A CTA takes tiles of query rows.  Its first warpgroup fetches: one thread issues tensor copies of K and V into two rings.
+The others compute 64 query rows each.  A block of keys is two products with softmax between them.  To keep the tensor cores
+busy meanwhile,
+
+- q k^T of the next block is issued before p v of this one, so softmax runs beside p v, and
+- the warpgroups take turns: while one computes exponentials, another one's products run.
+
+P never leaves the registers: the accumulators of one product, rounded, are the operand A of the other.  Rows of scores keep a
+running maximum and sum (FlashAttention, Dao 2022; the schedule is that of FlashAttention-3, Shah et al. 2024).
+"""
+
+import math
+from dataclasses import dataclass
+
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.types import b32, f32, pred, s32, u32, u64
+
+__all__ = ["Forward", "forward_kernel"]
+
+LOG2_E = math.log2(math.e)
+WIDE = 64  # columns of a box: 128 bytes, the width of the swizzle
+K_MAJOR = 1 << 16 | 64 << 32 | 1 << 62  # descriptor: 128-byte swizzle, 1,024 bytes from 8 rows to the next 8
+EVERYONE = 1  # the first named barrier of the turns; barrier 0 is the CTA's
+
+
+@dataclass(frozen=True)
+class Forward:
+    """How the forward kernel for one head size is cut.  `left` and `right`: whether keys to that side are masked."""
+
+    width: int  # elements of a head of q and k, rounded up to a multiple of 64
+    values: int  # of v and o
+    keys: int  # of a block
+    groups: int  # warpgroups that compute
+    stages: int = 2  # of the rings of K and V
+    turns: bool = True
+    own_output: bool = True  # the result has memory beside that of q, so the next q is fetched while it is stored
+    ctas: int = 132  # that go over the tiles; 0: a CTA a tile
+    lazy: bool = True  # the result is only scaled where a warp has met a larger score
+    right: bool = False
+    left: bool = False
+    softcap: bool = False
+    ragged: bool = False  # sequences of different lengths behind each other, a CTA a tile
+
+    @property
+    def rows(self) -> int:
+        return 64 * self.groups
+
+    @property
+    def k_bytes(self) -> int:
+        return self.keys * self.width * 2
+
+    @property
+    def v_bytes(self) -> int:
+        return self.keys * self.values * 2
+
+    @property
+    def q_bytes(self) -> int:
+        return self.rows * self.width * 2
+
+    @property
+    def tails(self) -> bool:
+        """Whether there is something behind the last key that tensor copies do not replace by zeros."""
+        return self.ragged
+
+    @property
+    def at_k(self) -> int:
+        return self.q_bytes
+
+    @property
+    def at_v(self) -> int:
+        return self.at_k + self.stages * self.k_bytes
+
+    @property
+    def at_o(self) -> int:
+        return self.at_v + self.stages * self.v_bytes if self.own_output else 0
+
+    @property
+    def bytes(self) -> int:
+        return self.at_v + self.stages * self.v_bytes + self.own_output * self.rows * self.values * 2
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Of a thread that fetches and of one that computes; together what a multiprocessor has."""
+        return {1: (56, 240), 2: (24, 240), 3: (32, 160)}[self.groups]
+
+    @property
+    def scalars(self) -> list:
+        """Runtime scalars: sizes of the tensors, then what a call gives."""
+        sizes = ("P", "H", "HK", "M", "DV") if self.ragged else ("B", "H", "HK", "M", "N", "together")
+        given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
+        return [*(("u32", name) for name in sizes), *given, *[("f32", "cap")] * self.softcap]
+
+
+def forward_kernel(dtype, plan: Forward):
+    """The kernel: (q, k, v) to (o, log-sum-exp of the scores).
+
+    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), o (B, H, M, DV), the sums (B, H, M) f32; HK divides H, D and DV are at
+    most the plan's: copies fill what lies beyond with zeros, and store none of it.  Query i sees the keys up to i + shift
+    where `right`, and from i + shift - reach on where `left`.  `together` heads share K and V in L2.
+    """
+
+    def tile(heads, length, width, rows):
+        if plan.ragged:
+            return Tile(length, heads, width, dtype, tma_box=(rows, 1, WIDE), packed=False, tma_swizzle="128B")
+        return Tile("B", heads, length, width, dtype, tma_box=(1, 1, rows, WIDE), packed=False, tma_swizzle="128B")
+
+    def grid(H, M, B=1, P=None):
+        tiles = H * (M // plan.rows + P - 1) if P is not None else B * H * -(-M // plan.rows)
+        return (min(tiles, plan.ctas or tiles), 1, 1)
+
+    bounds = (Tile("P", s32), Tile("P", s32)) if plan.ragged else ()
+    sums = Tile("H", "M", f32) if plan.ragged else Tile("B", "H", "M", f32)
+
+    made = kernel(
+        in_specs=(
+            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys), *bounds,
+        ),
+        out_specs=(tile("H", "M", "DV", 64), sums),
+        raw_params=plan.scalars,
+        grid=(lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B)),
+        block=(128 * (plan.groups + 1), 1, 1),
+        reqntid=True,
+        arch="sm_90a",
+    )  # fmt: skip
+
+    if plan.ragged:
+
+        @made
+        def ragged_attention(Q, K, V, BEGINS, KEY_BEGINS, OUT, LSE):
+            tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS))
+            write(plan, dtype, tiles, (Q, K, V, OUT), LSE)
+
+        return ragged_attention
+
+    @made
+    def attention(Q, K, V, OUT, LSE):
+        write(plan, dtype, Tiles(plan), (Q, K, V, OUT), LSE)
+
+    return attention
+
+
+def write(plan: Forward, dtype, tiles, tensors, sums):
+    """The body."""
+    shared = Shared(plan, dtype)
+    tid = reg.from_(ptx.special.tid.x(), u32)
+    group = tid >> 7
+    shared.initialise(tid == 0)
+    maps = [tensor.tma_desc() for tensor in tensors]
+    out, lse = ptx.global_ptrs(tensors[3], sums)
+    fetching, computing = plan.registers
+    with ptx.if_(group == 0):
+        ptx.setmaxnreg_dec(fetching)
+        with ptx.if_(tid == 0):
+            fetch(plan, shared, tiles, maps)
+    with ptx.else_():
+        ptx.setmaxnreg_inc(computing)
+        Warpgroup(plan, dtype, shared, tid & 127, group - 1).run(tiles, maps[3], out, lse)
+    ptx.ret()
+
+
+class Shared:
+    """The memory of a CTA: q, the rings of K and V, the result, and their barriers."""
+
+    def __init__(self, plan: Forward, dtype):
+        self.plan = plan
+        memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
+        self.base = reg.scalar(u32)
+        ptx.inst.mov.u32(self.base, memory.name)
+        self.q_full, self.q_empty = smem.mbarrier(1)[0], smem.mbarrier(1)[0]
+        self.k_full, self.k_empty, self.v_full, self.v_empty = (smem.mbarrier(plan.stages) for _ in range(4))
+
+    def initialise(self, leader):
+        with ptx.if_(leader):
+            ptx.mbarrier.init(self.q_full, 1)
+            ptx.mbarrier.init(self.q_empty, self.plan.groups)
+            for stage in range(self.plan.stages):
+                for full, empty in ((self.k_full, self.k_empty), (self.v_full, self.v_empty)):
+                    ptx.mbarrier.init(full[stage], 1)
+                    ptx.mbarrier.init(empty[stage], self.plan.groups)
+            ptx.fence.mbarrier_init()
+        ptx.bar.sync(0)
+
+
+class Tiles:
+    """The tiles that a CTA takes, the longest first: those of `together` heads, from the last rows to the first, then the next
+    heads'.  With a mask to the right later rows see more keys, and what is left at the end are short tiles."""
+
+    def __init__(self, plan: Forward):
+        self.plan = plan
+        kinds = {"u32": u32, "s32": s32, "f32": f32}
+        for kind, name in plan.scalars:
+            setattr(self, name, ptx.param(kinds[kind], name))
+        self._find()
+
+    def _find(self):
+        plan = self.plan
+        self.row_tiles = divided(self.M + (plan.rows - 1), plan.rows)
+        self.count = self.B * self.H * self.row_tiles
+        self.rounds = Divisor(self.together * self.row_tiles)
+        self.beside = Divisor(self.together)
+        self.of_head = Divisor(self.H)
+        self.of_kv_head = Divisor(divided(self.H, self.HK))
+
+    def each(self):
+        """A loop over the CTA's tiles.  In its body: `row`, `head`, `batch`, `kv_head`, the blocks of keys `first` to `last`."""
+        plan = self.plan
+        step = reg.from_(ptx.special.nctaid.x(), u32)
+        for tile in ptx.range_(reg.from_(ptx.special.ctaid.x(), u32), self.count, step):
+            round_, rest = self.rounds.quotient(tile)
+            back, within = self.beside.quotient(rest)
+            self.batch, self.head = self.of_head.quotient(round_ * self.together + within)
+            self.kv_head, _ = self.of_kv_head.quotient(self.head)
+            self.row = (self.row_tiles - 1 - back) * plan.rows
+            self._blocks()
+            yield
+
+    def place(self, column: int, row):
+        """Where a box of q or o begins."""
+        return (column, row, self.head, self.batch)
+
+    def key_boxes(self, index):
+        """The boxes of a block of keys: which row of the block, and where in the tensor behind the column."""
+        yield 0, (index * self.plan.keys, self.kv_head, self.batch)
+
+    def query(self, row):
+        """Which query a row is."""
+        return row
+
+    def sums_at(self, row):
+        """The place of a row among the sums."""
+        return apply(u64, ptx.inst.mul.wide.u32, self.batch * self.H + self.head, self.M) + row
+
+    def _blocks(self):
+        """Blocks `first` to `last` are visited, downwards; those from `whole_first` to `whole_last` need no mask."""
+        plan = self.plan
+        end, whole = signed(self.N), signed(self.N)  # keys that some row sees, that all rows see
+        if plan.right:
+            sees = signed(self.row) + self.shift + 1
+            ptx.inst.min.s32(end, end, sees + (plan.rows - 1))
+            ptx.inst.min.s32(whole, whole, sees)
+        ptx.inst.max.s32(end, end, 1)
+        self.last = floor_divided(end - 1, plan.keys)
+        self.whole_last = floor_divided(whole, plan.keys) - 1
+        self.first = reg.scalar(s32, init=0)
+        self.whole_first = self.first
+        if plan.left:
+            begin = signed(self.row) + self.shift - self.reach
+            self.first = floor_divided(begin, plan.keys)
+            ptx.inst.max.s32(self.first, self.first, 0)
+            ptx.inst.min.s32(self.first, self.first, self.last)
+            self.whole_first = floor_divided(begin + (plan.rows - 1 + plan.keys - 1), plan.keys)
+            ptx.inst.max.s32(self.whole_first, self.whole_first, 0)
+
+
+class RaggedTile(Tiles):
+    """The CTA's tile of sequences that lie behind each other: q (M, H, D), k (N, HK, D); sequence b is rows begins[b] to
+    begins[b + 1].  All threads look for it: a lane counts the tiles of a sequence, 32 at a time.  Tiles that are not there
+    end their CTA: the grid is as large as it could be."""
+
+    def __init__(self, plan: Forward, begins, key_begins):
+        self.begins, self.key_begins = begins, key_begins
+        self.lane = reg.from_(ptx.special.tid.x(), u32) & 31
+        super().__init__(plan)
+
+    def _find(self):
+        plan = self.plan
+        tile, self.head = Divisor(self.H).quotient(reg.from_(ptx.special.ctaid.x(), u32))
+        self.kv_head, _ = quotient(self.head, divided(self.H, self.HK))
+        sequences = self.P - 1
+        tiles, upto = reg.scalar(u32), reg.scalar(u32)
+        found = reg.scalar(u32, init=0)
+        for base in ptx.range_(reg.scalar(u32, init=0), sequences, 32):
+            mine = base + self.lane
+            ptx.inst.mov.u32(tiles, 0)
+            with ptx.if_(mine < sequences):
+                begin, end = self._bounds(self.begins, mine)
+                ptx.inst.div.u32(tiles, end - begin + (plan.rows - 1), plan.rows)
+            ptx.inst.mov.u32(upto, tiles)
+            for distance in (1, 2, 4, 8, 16):
+                other, inside = reg.scalar(u32), reg.scalar(pred)
+                ptx.inst.shfl.sync.up.b32(other | inside, upto, distance, 0, 0xFFFFFFFF)
+                ptx.inst.add.u32(upto, upto, other, pred=inside)
+            beyond = ptx.warp.ballot(upto > tile, 0xFFFFFFFF)
+            with ptx.if_(beyond != 0):
+                first = apply(u32, ptx.inst.brev.b32, beyond)
+                ptx.inst.clz.b32(first, first)
+                self.batch = base + first
+                before = apply(u32, ptx.inst.shfl.sync.idx.b32, upto - tiles, first, 31, 0xFFFFFFFF)
+                count = apply(u32, ptx.inst.shfl.sync.idx.b32, tiles, first, 31, 0xFFFFFFFF)
+                ptx.inst.mov.u32(found, self.batch + 1)
+                place = reg.scalar(u32)
+                ptx.inst.sub.u32(place, before + count - 1, tile)
+                ptx.inst.mov.u32(base, sequences)
+            ptx.inst.sub.u32(
+                tile, tile, apply(u32, ptx.inst.shfl.sync.idx.b32, upto, 31, 31, 0xFFFFFFFF), pred=beyond == 0
+            )
+        ptx.ret(pred=found == 0)
+        self.row = place * plan.rows
+        self.begin, end = self._bounds(self.begins, found - 1)
+        self.key_begin, key_end = self._bounds(self.key_begins, found - 1)
+        self.M, self.N, self.total = end - self.begin, key_end - self.key_begin, self.M
+        if plan.right or plan.left:
+            ptx.inst.add.s32(self.shift, self.shift, signed(self.N - self.M))
+        self._blocks()
+
+    def _bounds(self, begins, index):
+        at = begins + index * 4
+        return tuple(apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(at, 4 * i)) for i in range(2))
+
+    def each(self):
+        yield
+
+    def place(self, column: int, row):
+        return (column, self.head, self.begin + row)
+
+    def key_boxes(self, index):
+        yield 0, (self.kv_head, signed(self.key_begin) + index * self.plan.keys)
+
+    def sums_at(self, row):
+        return apply(u64, ptx.inst.mul.wide.u32, self.head, self.total) + (self.begin + row)
+
+
+def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
+    """The copies of all tiles, by one thread: q, the last block of K; then each block of K before the V behind it."""
+    q_map, k_map, v_map, _ = maps
+    k_ring, v_ring, q_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages), ptx.pipeline(1)
+
+    def block(ring, full, empty, at, bytes_, map_, index):
+        stage, phase = ring.advance()
+        ptx.mbarrier.wait(empty[stage], phase ^ 1)
+        ptx.mbarrier.arrive_expect_tx(full[stage], bytes_)
+        to = shared.base + stage * bytes_
+        for row, place in tiles.key_boxes(index):
+            for i in range(bytes_ // (plan.keys * 128)):
+                ptx.tensor_copy.load(
+                    ptx.addr(to, at + (i * plan.keys + row) * 128), map_, (i * WIDE, *place), full[stage]
+                )
+
+    def keys(index):
+        block(k_ring, shared.k_full, shared.k_empty, plan.at_k, plan.k_bytes, k_map, index)
+
+    def values(index):
+        block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, index)
+
+    for _ in tiles.each():
+        _, phase = q_ring.advance()
+        ptx.mbarrier.wait(shared.q_empty, phase ^ 1)
+        ptx.mbarrier.arrive_expect_tx(shared.q_full, plan.q_bytes)
+        for i in range(plan.width // WIDE):
+            coord = tiles.place(i * WIDE, tiles.row)
+            ptx.tensor_copy.load(ptx.addr(shared.base, i * plan.rows * 128), q_map, coord, shared.q_full)
+        keys(tiles.last)
+        for index in ptx.range_(tiles.last - 1, tiles.first - 1, -1):
+            keys(index)
+            values(index + 1)
+        values(tiles.first)
+
+
+class Warpgroup:
+    """64 query rows of a CTA's tiles.  A thread has parts of two rows, 8 apart: registers 4j, 4j + 1 of an accumulator are
+    columns 8j + 2 (lane % 4) and the next one of the first row, 4j + 2, 4j + 3 those of the second."""
+
+    def __init__(self, plan: Forward, dtype, shared: Shared, thread, number):
+        self.plan, self.dtype, self.shared, self.thread, self.number = plan, dtype, shared, thread, number
+        self.scores = reg.array(f32, plan.keys // 2)
+        self.p = [reg.scalar(b32) for _ in range(plan.keys // 4)]
+        self.out = reg.array(f32, plan.values // 2)
+        self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
+        self.some = reg.scalar(pred)  # whether `out` has a value
+        self.k_ring, self.v_ring, self.q_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages), ptx.pipeline(1)
+        base = shared.base
+        self.q = descriptor(base + number * (64 * 128), K_MAJOR)
+        self.k = descriptor(base + plan.at_k, K_MAJOR)
+        self.v = descriptor(base + plan.at_v, K_MAJOR & ~0xFFFF0000 | plan.keys * 8 << 16)
+        self.first_row = ((thread >> 5) << 4) + ((thread & 31) >> 2)
+        self.first_column = (thread & 3) << 1
+        self.leader = thread == 0
+
+    def run(self, tiles: Tiles, o_map, o, lse):
+        plan = self.plan
+        self.tiles = tiles
+        self.c = reg.scalar(f32)  # scores times c are exponents of 2
+        ptx.inst.mul.f32(self.c, tiles.scale, LOG2_E)
+        if plan.turns:
+            with ptx.if_(self.number == plan.groups - 1):
+                self._pass_on()
+        for _ in tiles.each():
+            self._begin()
+            top = tiles.last
+            for until, masked in self._stretches():
+                for index in ptx.range_(top - 1, until - 1, -1):
+                    self._block(index, masked)
+                top = apply(s32, ptx.inst.min.s32, top, until)
+            self._end(o_map, o, lse)
+        if plan.turns:
+            with ptx.if_(self.number == 0):
+                self._wait_turn()
+
+    def _stretches(self):
+        """Where blocks with and without masks end, from the last block down."""
+        tiles = self.tiles
+        yield apply(s32, ptx.inst.max.s32, tiles.whole_last + 1, tiles.first), True
+        if self.plan.left:
+            yield apply(s32, ptx.inst.max.s32, tiles.whole_first, tiles.first), False
+        yield tiles.first, self.plan.left
+
+    # A tile.
+
+    def _begin(self):
+        """The first block's scores; nothing to run beside them yet."""
+        for row in range(2):
+            ptx.inst.mov.f32(self.largest[row], -math.inf)
+            ptx.inst.mov.f32(self.total[row], 0.0)
+        ptx.inst.setp.ne.u32(self.some, self.number, self.number)
+        _, phase = self.q_ring.advance()
+        ptx.mbarrier.wait(self.shared.q_full, phase)
+        self._wait_turn_if()
+        stage = self._issue_scores()
+        self._pass_on_if()
+        ptx.wgmma.wait_group(0)
+        self._free(self.shared.k_empty[stage])
+        self._softmax(self.tiles.last, masked=True)
+        self._pack()
+        if self.plan.tails:
+            self._clear_tail()
+
+    def _block(self, index, masked: bool):
+        plan, shared = self.plan, self.shared
+        self._wait_turn_if()
+        k_stage = self._issue_scores()
+        v_stage = self._issue_values()
+        self._pass_on_if()
+        ptx.wgmma.wait_group(1)
+        self._free(shared.k_empty[k_stage])
+        self._softmax(index, masked)
+        ptx.wgmma.wait_group(0)
+        self._free(shared.v_empty[v_stage])
+        self._pack()
+        if plan.lazy:
+            both = (self.factor[0] == 1.0) & (self.factor[1] == 1.0)
+            with ptx.if_(~ptx.warp.vote("all", both, 0xFFFFFFFF)):
+                self._scale()
+        else:
+            self._scale()
+
+    def _scale(self):
+        for i, each in enumerate(self.out):
+            ptx.inst.mul.f32(each, each, self.factor[i // 2 % 2])
+
+    def _end(self, o_map, o, lse):
+        stage = self._issue_values()
+        if self.plan.own_output:
+            self._free(self.shared.q_empty)
+        scale = [self._finish(row) for row in range(2)]
+        self._store_sums(lse)
+        ptx.wgmma.wait_group(0)
+        self._free(self.shared.v_empty[stage])
+        for i, each in enumerate(self.out):
+            ptx.inst.mul.f32(each, each, scale[i // 2 % 2])
+        self._output(o_map, o)
+
+    def _output(self, o_map, o):
+        if not self.plan.ragged:
+            self._store(o_map)
+            return
+        # A box that passes the end of its sequence would write into the next.
+        with ptx.if_(self.tiles.row + self.number * 64 + 64 > self.tiles.M):
+            self._store_rows(o)
+        with ptx.else_():
+            self._store(o_map)
+
+    def _store(self, o_map):
+        plan, tiles = self.plan, self.tiles
+        with ptx.if_(self.leader):
+            ptx.cp_async_bulk.wait_group(0, read=True)  # the last tile's result has left its place
+        self._sync_group()
+        at = self.shared.base + self.number * (64 * 128)
+        stage_halves(self.dtype, self.out, at + plan.at_o, self.thread, plan.rows)
+        ptx.fence.proxy_async_shared_cta()
+        self._sync_group()
+        with ptx.if_(self.leader):
+            for i in range(plan.values // WIDE):
+                coord = tiles.place(i * WIDE, tiles.row + self.number * 64)
+                ptx.tensor_copy.store(o_map, coord, ptx.addr(at, plan.at_o + i * plan.rows * 128))
+            ptx.cp_async_bulk.commit_group()
+            if not plan.own_output:
+                ptx.cp_async_bulk.wait_group(0, read=True)
+                ptx.mbarrier.arrive(self.shared.q_empty)
+
+    def _store_rows(self, o):
+        """The rows that there are, two elements at a time; o is (M, H, DV)."""
+        tiles = self.tiles
+        convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
+        for row in range(2):
+            at = tiles.row + self.number * 64 + self.first_row + 8 * row
+            with ptx.if_(at < tiles.M):
+                line = apply(u64, ptx.inst.mul.wide.u32, tiles.begin + at, tiles.H) + tiles.head
+                to = o + line * apply(u64, ptx.inst.mul.wide.u32, tiles.DV, 2) + self.first_column * 2
+                for group in range(len(self.out) // 4):
+                    packed = reg.scalar(b32)
+                    convert(packed, self.out[4 * group + 2 * row + 1], self.out[4 * group + 2 * row])
+                    ptx.inst.st.global_.b32(ptx.addr(to, 16 * group), packed, pred=8 * group < tiles.DV)
+
+    # Products.
+
+    def _issue_scores(self):
+        """scores = q k^T, of the ring's next stage, which is returned."""
+        plan, kind = self.plan, self.dtype
+        stage, phase = self.k_ring.advance()
+        ptx.mbarrier.wait(self.shared.k_full[stage], phase)
+        k = apply(u64, ptx.inst.mad.wide.u32, stage, plan.k_bytes >> 4, self.k)
+        ptx.wgmma.fence()
+        for step in range(plan.width // 16):
+            half, within = divmod(step, 4)
+            q_at, k_at = ((half * size * 128 + within * 32) >> 4 for size in (plan.rows, plan.keys))
+            ptx.wgmma.mma_async(
+                (64, plan.keys, 16), f32, kind, kind, self.scores, self.q + q_at, k + k_at, scale_d=step > 0
+            )
+        ptx.wgmma.commit_group()
+        return stage
+
+    def _issue_values(self):
+        """out += p v, of the ring's next stage, which is returned."""
+        plan, kind = self.plan, self.dtype
+        stage, phase = self.v_ring.advance()
+        ptx.mbarrier.wait(self.shared.v_full[stage], phase)
+        v = apply(u64, ptx.inst.mad.wide.u32, stage, plan.v_bytes >> 4, self.v)
+        ptx.wgmma.fence()
+        for step in range(plan.keys // 16):
+            p = self.p[4 * step : 4 * step + 4]
+            ptx.wgmma.mma_async(
+                (64, plan.values, 16), f32, kind, kind, self.out, p, v + (step * 16 * 128 >> 4),
+                scale_d=self.some if step == 0 else True, trans_b=1,
+            )  # fmt: skip
+        ptx.wgmma.commit_group()
+        ptx.inst.setp.eq.u32(self.some, self.number, self.number)
+        return stage
+
+    def _clear_tail(self):
+        """Zeros for the values behind the last key of the block that comes next: their p is 0, but 0 times infinity is none.
+
+        All warpgroups together, while none of them has its turn."""
+        plan, tiles, ring = self.plan, self.tiles, self.v_ring
+        zeros = [reg.scalar(b32, init=0)] * 4
+        ptx.mbarrier.wait(self.shared.v_full[ring.cursor], ring.phase)
+        base = self.shared.base + ring.cursor * plan.v_bytes + ((self.thread & 7) << 4)
+        begin = signed(tiles.N) - tiles.last * plan.keys
+        ptx.inst.max.s32(begin, begin, 0)
+        mine = signed((self.number << 4) + (self.thread >> 3))
+        for row in ptx.range_(begin + mine, plan.keys, 16 * plan.groups):
+            at = base + (row << 7)
+            for i in range(plan.values // WIDE):
+                ptx.inst.st.shared.v4.b32(ptx.addr(at, plan.at_v + i * plan.keys * 128), zeros)
+        ptx.fence.proxy_async_shared_cta()
+        ptx.bar.sync(EVERYONE + 2 * plan.groups, 128 * plan.groups)
+
+    # Softmax.
+
+    def _softmax(self, index, masked: bool):
+        """scores become exp(scale (score - largest)); `factor` is what sums so far are multiplied by."""
+        if self.plan.softcap:
+            self._cap()
+        if masked:
+            self._mask(index)
+        for row in range(2):
+            scores = [each for i, each in enumerate(self.scores) if i // 2 % 2 == row]
+            before = apply(f32, ptx.inst.mov.f32, self.largest[row])
+            over_row(self.largest[row], scores, ptx.inst.max.f32)
+            for distance in (1, 2):
+                other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.largest[row], distance, 31, 0xFFFFFFFF)
+                ptx.inst.max.f32(self.largest[row], self.largest[row], other)
+            base = apply(f32, ptx.inst.mul.f32, self.largest[row], self.c)
+            if masked:  # a row that has seen no key: exp(-inf - 0) is 0, where -inf - -inf is NaN
+                nothing = self.largest[row] == -math.inf
+                ptx.inst.selp.f32(base, 0.0, base, nothing)
+            negative = apply(f32, ptx.inst.neg.f32, base)
+            ptx.inst.fma.rn.f32(before, before, self.c, negative)
+            ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
+            for each in scores:
+                ptx.inst.fma.rn.f32(each, each, self.c, negative)
+                ptx.inst.ex2.approx.ftz.f32(each, each)
+            ptx.inst.mul.f32(self.total[row], self.total[row], self.factor[row])
+            over_row(self.total[row], scores, ptx.inst.add.f32)
+
+    def _mask(self, index):
+        """Keys that a row does not see get -inf."""
+        plan, tiles = self.plan, self.tiles
+        first = index * plan.keys + signed(self.first_column)
+        for row in range(2):
+            end = signed(tiles.N)
+            if plan.right or plan.left:
+                sees = signed(tiles.query(tiles.row + self.number * 64 + self.first_row + 8 * row)) + tiles.shift
+            if plan.right:
+                ptx.inst.min.s32(end, end, sees + 1)
+            ptx.inst.sub.s32(end, end, first)
+            if plan.left:
+                begin = sees - tiles.reach - first
+            for i, each in enumerate(self.scores):
+                if i // 2 % 2 != row:
+                    continue
+                column = i // 4 * 8 + i % 2
+                ptx.inst.selp.f32(each, each, -math.inf, end > column)
+                if plan.left:
+                    ptx.inst.selp.f32(each, each, -math.inf, begin <= column)
+
+    def _cap(self):
+        """scores = cap tanh(scale score / cap) / scale, so that what follows is as without."""
+        down = apply(f32, ptx.inst.div.rn.f32, self.tiles.scale, self.tiles.cap)
+        up = apply(f32, ptx.inst.rcp.rn.f32, down)
+        for each in self.scores:
+            ptx.inst.mul.f32(each, each, down)
+            ptx.inst.tanh.approx.f32(each, each)
+            ptx.inst.mul.f32(each, each, up)
+
+    def _pack(self):
+        """p = the exponentials, rounded: registers 8t to 8t + 7 are the four of A for keys 16t to 16t + 15."""
+        convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
+        for i, each in enumerate(self.p):
+            convert(each, self.scores[2 * i + 1], self.scores[2 * i])
+
+    def _finish(self, row: int):
+        """The total of a row over its four threads; returns what the result is multiplied by."""
+        total = self.total[row]
+        for distance in (1, 2):
+            other = apply(f32, ptx.inst.shfl.sync.bfly.b32, total, distance, 31, 0xFFFFFFFF)
+            ptx.inst.add.f32(total, total, other)
+        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
+        ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
+        return inverse
+
+    def _store_sums(self, lse):
+        """log(sum(exp(scale score))) of each row."""
+        tiles = self.tiles
+        for row in range(2):
+            at = tiles.row + self.number * 64 + self.first_row + 8 * row
+            log = apply(f32, ptx.inst.lg2.approx.f32, self.total[row])
+            ptx.inst.fma.rn.f32(log, self.largest[row], self.c, log)
+            ptx.inst.mul.f32(log, log, 1 / LOG2_E)
+            ptx.inst.selp.f32(log, -math.inf, log, self.total[row] == 0.0)
+            with ptx.if_((at < tiles.M) & ((self.thread & 3) == 0)):
+                ptx.inst.st.global_.f32(ptx.addr(lse + tiles.sums_at(at) * 4), log)
+
+    # Who waits for whom.
+
+    def _free(self, barrier):
+        ptx.mbarrier.arrive(barrier, pred=self.leader)
+
+    def _sync_group(self):
+        ptx.bar.sync(self.number + (EVERYONE + self.plan.groups), 128)
+
+    def _wait_turn_if(self):
+        if self.plan.turns:
+            self._wait_turn()
+
+    def _pass_on_if(self):
+        if self.plan.turns:
+            self._pass_on()
+
+    def _wait_turn(self):
+        ptx.bar.sync(self.number + EVERYONE, 256)
+
+    def _pass_on(self):
+        following = self.number + (EVERYONE + 1)
+        ptx.inst.selp.u32(following, EVERYONE, following, self.number == self.plan.groups - 1)
+        ptx.bar.arrive(following, 256)
+
+
+def stage_halves(dtype, accumulators, to, thread, rows: int):
+    """The accumulators of a warpgroup, 64 rows, rounded, to shared memory: see `stage_packed`."""
+    convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
+    packed = [reg.scalar(b32) for _ in range(len(accumulators) // 2)]
+    for i, each in enumerate(packed):
+        convert(each, accumulators[2 * i + 1], accumulators[2 * i])
+    stage_packed(packed, to, thread, rows)
+
+
+def stage_packed(packed, to, thread, rows: int):
+    """Accumulators in pairs to shared memory at `to`, as tensor copies and descriptors have it: rows of 128 bytes, whose
+    pieces of 16 are swizzled; after 64 columns follow the next 64, `rows` rows further.
+
+    A stmatrix stores four 8 x 8 blocks: rows 0 to 7 and 8 to 15 of two neighbouring pieces.  Lane l gives the address of
+    row l % 16 of piece l / 16."""
+    lane = thread & 31
+    row = ((thread >> 5) << 4) + (lane & 15)
+    start = to + row * 128
+    swizzle, odd = lane & 7, lane >> 4
+    for pair in range(len(packed) // 4):
+        half, piece = divmod(pair * 2, 8)
+        at = start + (((odd + piece) ^ swizzle) << 4)
+        ptx.matrix.stmatrix(ptx.addr(at, half * rows * 128), packed[4 * pair : 4 * pair + 4])
+
+
+# Arithmetic: each writes an instruction, or few, into a new register.
+
+
+def apply(kind, instruction, *operands):
+    result = reg.scalar(kind)
+    instruction(result, *operands)
+    return result
+
+
+def descriptor(address, constant: int):
+    return ptx.wgmma.masked_descriptor(address, mask=0x3FFF0, const_bits=constant)
+
+
+class Divisor:
+    """A number that divides many: once a division, then a product and a correction.
+
+    With m = (2^32 - 1) / d, m n / 2^32 is n / d or one less, for n below 2^31."""
+
+    def __init__(self, by):
+        self.by = by
+        self.factor = apply(u32, ptx.inst.div.u32, 0xFFFFFFFF, by)
+
+    def quotient(self, value):
+        """value / by and the rest."""
+        whole = apply(u32, ptx.inst.mul.hi.u32, value, self.factor)
+        rest = value - whole * self.by
+        more = rest >= self.by
+        ptx.inst.add.u32(whole, whole, 1, pred=more)
+        ptx.inst.sub.u32(rest, rest, self.by, pred=more)
+        return whole, rest
+
+
+def signed(value):
+    return apply(s32, ptx.inst.mov.b32, value)
+
+
+def quotient(value, by):
+    whole = apply(u32, ptx.inst.div.u32, value, by)
+    return whole, value - whole * by
+
+
+def divided(value, by: int):
+    return apply(u32, ptx.inst.div.u32, value, by)
+
+
+def floor_divided(value, by: int):
+    """Towards minus infinity."""
+    whole = apply(s32, ptx.inst.div.s32, value, by)
+    rest = value - whole * by
+    ptx.inst.sub.s32(whole, whole, 1, pred=rest < 0)
+    return whole
+
+
+def over_row(into, values, combine):
+    """`into` and all values combined, in two chains."""
+    chains = [into, apply(f32, ptx.inst.mov.f32, values[0])]
+    for i, each in enumerate(values[1:]):
+        combine(chains[i % 2], chains[i % 2], each)
+    combine(into, into, chains[1])

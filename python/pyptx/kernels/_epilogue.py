@@ -1,0 +1,192 @@
+"""What a matrix product does with its f32 accumulators before it stores them: scales, bias, activation, residual.
+
+    y = activation(scale_a[m] scale_b[n] acc + bias[n]) + residual[m, n]
+
+A kernel asks for what belongs to columns (`columns`) and to a line (`line`), and finishes values of both.
+"""
+
+import inspect
+from dataclasses import dataclass
+
+from pyptx import Tile, ptx, reg
+from pyptx.kernels._rows import add, apply, constant, mul, widened
+from pyptx.kernels.gated import gelu, silu
+from pyptx.types import PtxType, b16, b32, f32, u64
+
+__all__ = ["ACTIVATIONS", "NOTHING", "BlockScales", "Epilogue", "Finisher", "with_tensors"]
+
+
+def relu(x):
+    return apply(ptx.inst.max.NaN.f32, x, constant(0.0)), None
+
+
+# (value, derivative) of a register.
+ACTIVATIONS = {"relu": relu, "gelu": gelu, "silu": silu}
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Types of the tensors that take part, None for one that does not; `scales`: "tensor" (one each) or "row" (of rows of A and
+    columns of B) or "block" (of a row and 128 of K of A, of 128 x 128 of B), which the kernel itself applies, each 128 of K."""
+
+    bias: PtxType | None = None
+    activation: str | None = None
+    residual: PtxType | None = None
+    scales: str | None = None
+
+    def tiles(self, batch: tuple = ()) -> dict[str, Tile]:
+        """The inputs behind A and B, by name."""
+        found = {}
+        if self.scales == "tensor":
+            found |= {"SCALE_A": Tile(1, f32), "SCALE_B": Tile(1, f32)}
+        elif self.scales == "row":
+            found |= {"SCALE_A": Tile(*batch, "M", f32), "SCALE_B": Tile(*batch, "N", f32)}
+        elif self.scales == "block":
+            found |= {"SCALE_A": Tile(*batch, "KB", "M", f32), "SCALE_B": Tile(*batch, "KB", "NB", f32)}
+        if self.bias is not None:
+            found["BIAS"] = Tile("N", self.bias)
+        if self.residual is not None:
+            found["RESIDUAL"] = Tile(*batch, "M", "N", self.residual)
+        return found
+
+
+NOTHING = Epilogue()
+
+
+def with_tensors(name: str, names, write):
+    """A kernel's function whose parameters are `names`; `write` is called with the tensors by name."""
+
+    def body(*tensors):
+        write(**dict(zip(names, tensors, strict=True)))
+
+    body.__name__ = body.__qualname__ = name
+    body.__signature__ = inspect.Signature(
+        [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in names]
+    )
+    return body
+
+
+class BlockScales:
+    """Scales of blocks of 128 of K: of the rows that a thread has, times that of the tile's 128 columns."""
+
+    def __init__(self, tensors: dict, rows, m, column, n):
+        pointer_a, self.b = ptx.global_ptrs(tensors["SCALE_A"], tensors["SCALE_B"])
+        self.pitch_a, self.pitch_b = m * 4, ((n + 127) >> 7) * 4
+        self.guards = [row < m for row in rows]
+        self.a = [pointer_a + row * 4 for row in rows]
+        self.b = self.b + (column >> 7) * 4
+
+    def next(self) -> list:
+        """Those of the block after the last one that was asked for; zeros for rows outside of A."""
+        of_b = reg.scalar(f32)
+        ptx.inst.ld.global_.nc.f32(of_b, ptx.addr(self.b))
+        found = []
+        for pointer, guard in zip(self.a, self.guards, strict=True):
+            value = reg.scalar(f32, init=0.0)
+            ptx.inst.ld.global_.nc.f32(value, ptx.addr(pointer), pred=guard)
+            found.append(mul(value, of_b))
+        self.b += self.pitch_b
+        for pointer in self.a:
+            pointer += self.pitch_a
+        return found
+
+
+class Finisher:
+    """The epilogue in a kernel.  `whole`: neighbouring columns that are asked for together lie all inside of C, or none; and
+    the first is a multiple of their number."""
+
+    def __init__(self, of: Epilogue, tensors: dict, n, whole: bool):
+        self.of, self.n, self.whole = of, n, whole
+        self.pointers = dict(zip(tensors, ptx.global_ptrs(*tensors.values()), strict=True)) if tensors else {}
+        self.factor = None
+        if of.scales == "tensor":
+            parts = [
+                apply(ptx.inst.ld.global_.nc.f32, ptx.addr(self.pointers[name])) for name in ("SCALE_A", "SCALE_B")
+            ]
+            self.factor = mul(*parts)
+
+    def columns(self, column, count: int, batch=None):
+        """(factors, biases) of neighbouring columns; None for what there is not."""
+        factors = biases = None
+        if self.of.scales == "row":
+            at = column if batch is None else flat(batch, self.n, column)
+            factors = self.load(self.pointers["SCALE_B"], f32, at, column, count)
+        if self.of.bias is not None:
+            biases = self.load(self.pointers["BIAS"], self.of.bias, column, column, count)
+        return factors, biases
+
+    def line(self, row, m, batch=None):
+        """What finishes values of one row of C: a function (values, column, columns) -> values."""
+        factor, residual, inside = self.factor, None, None
+        number = row if batch is None else flat(batch, m, row)
+        if self.of.scales == "row" or self.of.residual is not None:
+            inside = row < m
+        if self.of.scales == "row":
+            factor = reg.scalar(f32, init=0.0)
+            ptx.inst.ld.global_.nc.f32(factor, ptx.addr(self.pointers["SCALE_A"] + number * 4), pred=inside)
+        if self.of.residual is not None:
+            residual = reg.scalar(u64)
+            wide(residual, number, self.n)
+
+        def finish(values, column, columns):
+            factors, biases = columns
+            if factor is not None:
+                values = [mul(value, factor) for value in values]
+            if factors is not None:
+                values = [mul(value, each) for value, each in zip(values, factors, strict=True)]
+            if biases is not None:
+                values = [add(value, bias) for value, bias in zip(values, biases, strict=True)]
+            if self.of.activation is not None:
+                values = [ACTIVATIONS[self.of.activation](value)[0] for value in values]
+            if residual is not None:
+                more = self.load(
+                    self.pointers["RESIDUAL"], self.of.residual, residual + column, column, len(values), inside
+                )
+                values = [add(value, each) for value, each in zip(values, more, strict=True)]
+            return values
+
+        return finish
+
+    def load(self, pointer, dtype, index, column, count: int, inside=None):
+        """f32 values of `count` neighbours, zeros where they lie outside of C."""
+        size = dtype.bits // 8
+        at = pointer + index * size
+        if not self.whole:
+            return [self.element(at, i, dtype, column, inside) for i in range(count)]
+        guard = column < self.n if inside is None else (column < self.n) & inside
+        words = [reg.scalar(b32, init=0) for _ in range(count * size // 4)]
+        if len(words) == 1:
+            ptx.inst.ld.global_.nc.b32(words[0], ptx.addr(at), pred=guard)
+        else:
+            getattr(ptx.inst.ld.global_.nc, f"v{len(words)}").b32(words, ptx.addr(at), pred=guard)
+        if dtype == f32:
+            return [apply(ptx.inst.mov.b32, word) for word in words]
+        return [value for word in words for value in widened(word, dtype)]
+
+    def element(self, at, i: int, dtype, column, inside):
+        guard = column + i < self.n
+        if inside is not None:
+            guard = guard & inside
+        value = reg.scalar(b32 if dtype == f32 else b16, init=0)
+        load = ptx.inst.ld.global_.nc.b32 if dtype == f32 else ptx.inst.ld.global_.nc.b16
+        load(value, ptx.addr(at, i * dtype.bits // 8), pred=guard)
+        return apply(ptx.inst.mov.b32, value) if dtype == f32 else widened(value, dtype)[0]
+
+
+def wide(result, a, b):
+    """result = a b, of 64 bits."""
+    if a.dtype.bits == 64:
+        other = reg.scalar(u64)
+        ptx.inst.cvt.u64.u32(other, b)
+        ptx.inst.mul.lo.u64(result, a, other)
+    else:
+        ptx.inst.mul.wide.u32(result, a, b)
+
+
+def flat(batch, size, index):
+    """batch size + index, of 64 bits."""
+    result, other = reg.scalar(u64), reg.scalar(u64)
+    ptx.inst.mul.wide.u32(result, batch, size)
+    ptx.inst.cvt.u64.u32(other, index)
+    ptx.inst.add.u64(result, result, other)
+    return result

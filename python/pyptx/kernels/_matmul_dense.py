@@ -1,0 +1,118 @@
+"""`matmul` of arrays whose strides nobody sees: JAX's, also where it traces, and NumPy's."""
+
+import functools
+import sys
+
+import numpy
+
+from pyptx import differentiable_kernel
+from pyptx.kernels._epilogue import Epilogue
+from pyptx.kernels._matmul_choice import Problem, kernel_of
+from pyptx.kernels.matmul import broadcast, epilogue_of, shape_of, size, types_of, width_of
+from pyptx.types import e4m3, s8
+
+__all__ = ["matmul"]
+
+
+def matmul(given, activation, out):
+    jax = sys.modules.get("jax")
+    traced = jax is not None and any(isinstance(each, jax.Array) for each in given)
+    xp = jax.numpy if traced else numpy
+    names = [None if each is None else str(each.dtype) for each in (*given, out)]
+    *types, result = types_of(names[:-1], activation, names[-1])
+    shapes = [None if each is None else tuple(each.shape) for each in (*given, out)]
+    shape = shape_of(*shapes)
+    a, b, *more = given
+    if 0 in shape or a.shape[-1] == 0:
+        raise_empty(shape, a)
+    m, n = shape[-2:]
+    k = a.shape[-1]
+    if size(b.shape[:-2]) == 1:  # one matrix for all rows
+        a, b, flat = a.reshape(-1, k), b.reshape(k, n), (size(shape[:-1]), n)
+    else:
+        lead = broadcast(a.shape, b.shape)
+        a = xp.broadcast_to(a, (*lead, m, k)).reshape(-1, m, k)
+        b = xp.broadcast_to(b, (*lead, k, n)).reshape(-1, k, n)
+        flat = (size(lead), m, n)
+    epilogue, seen = epilogue_of(types, activation, shapes, flat)
+    more = [
+        None if each is None else each.reshape(shape) if size(each.shape) == size(shape) else xp.broadcast_to(each.reshape(-1), shape)
+        for each, shape in zip(more, seen, strict=True)
+    ]  # fmt: skip
+    arrays = [a, b, *(more[i] for i in (2, 3, 0, 1) if more[i] is not None)]
+    if not traced:
+        arrays = [numpy.ascontiguousarray(each) for each in arrays]
+    on_gpu = traced and jax.default_backend() == "gpu"
+    made = multiply(arrays, True, False, types[0], result, epilogue, on_gpu).reshape(shape)
+    if out is None:
+        return made
+    out[...] = made
+    return out
+
+
+def raise_empty(shape, a):
+    from pyptx.errors import LaunchValueError
+
+    raise LaunchValueError(
+        f"matmul: a has shape {tuple(a.shape)} and the result {shape}; no dimension is 0 outside of torch"
+    )
+
+
+def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, on_gpu: bool):
+    """The product of A, stored (M, K) or (K, M), and B, stored (N, K) or (K, N)."""
+    a, b, *more = arrays
+    if dtype.bits != 16:  # which has to be K-major
+        a, b = a if a_k_major else a.swapaxes(-1, -2), b if b_k_major else b.swapaxes(-1, -2)
+        a_k_major = b_k_major = True
+        if isinstance(a, numpy.ndarray):
+            a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
+    k, m = (a.shape[-1], a.shape[-2]) if a_k_major else (a.shape[-2], a.shape[-1])
+    n = b.shape[-2] if b_k_major else b.shape[-1]
+    batch = a.shape[0] if a.ndim == 3 else None
+    bytes_ = dtype.bits // 8
+    widths = width_of(a.shape[-1] * bytes_), width_of(b.shape[-1] * bytes_), width_of(n * result.bits // 8)
+    problem = Problem(m, n, k, batch, dtype, result, a_k_major, b_k_major, *widths, epilogue, on_gpu)
+    kernel = kernel_of(problem)
+    if isinstance(a, numpy.ndarray) or dtype in (e4m3, s8) or epilogue.scales is not None:
+        return kernel(a, b, *more)
+    return differentiable(kernel, a_k_major, b_k_major, dtype, result, epilogue, on_gpu)(a, b, *more)
+
+
+@functools.cache
+def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epilogue: Epilogue, on_gpu: bool):
+    def product(a, b, a_major: bool, b_major: bool):
+        return multiply((a.astype(like(dtype)), b), a_major, b_major, dtype, dtype, Epilogue(), on_gpu)
+
+    def backward(a, b, *rest):
+        """Gradients of A and B as they are stored, of bias and residual."""
+        *more, g = rest
+        dz = g
+        if epilogue.activation is not None:
+            bias = [more[0]] if epilogue.bias is not None else []
+            z = multiply((a, b, *bias), a_k_major, b_k_major, dtype, result, Epilogue(epilogue.bias), on_gpu)
+            dz = derivative(epilogue.activation, z, g)
+        # dA = dz B^T, of (K, M) B dz^T; dB = A^T dz, of (N, K) dz^T A.
+        da = product(dz, b, True, not b_k_major) if a_k_major else product(b, dz, not b_k_major, True)
+        db = product(dz, a, False, not a_k_major) if b_k_major else product(a, dz, not a_k_major, False)
+        gradients = [da, db]
+        if epilogue.bias is not None:
+            gradients.append(dz.astype("float32").sum(tuple(range(dz.ndim - 1))).astype(more[0].dtype))
+        if epilogue.residual is not None:
+            gradients.append(g.astype(more[-1].dtype))
+        return tuple(gradients)
+
+    return differentiable_kernel(kernel, backward)
+
+
+def like(dtype) -> str:
+    return {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}[dtype.name]
+
+
+def derivative(activation: str, z, g):
+    import jax
+
+    function = {"relu": jax.nn.relu, "silu": jax.nn.silu, "gelu": lambda x: jax.nn.gelu(x, approximate=False)}[
+        activation
+    ]
+    wide = z.astype("float32")
+    return (jax.vjp(function, wide)[1](g.astype("float32"))[0]).astype(z.dtype)

@@ -1,0 +1,647 @@
+"""C = A B on Hopper's tensor cores: a persistent kernel of one producer warp and two consumer warpgroups.
+
+    producer     for each tile, for each 128 bytes of K:  wait(empty[stage]), copy a tile of A and one of B, on full[stage]
+    consumers    for each tile, for each 128 bytes of K:  wait(full[stage]), four wgmma, arrive(empty[the stage before])
+
+What surprises, and why:
+
+- CTAs of a cluster that need the same rows of A, or the same columns of B, each fetch a part of them and multicast it.  A stage
+  is therefore free when the consumers of all CTAs of the cluster have read it.
+- One group of wgmma stays in flight while the next is issued; the stage before is released when the newer one is on its way.
+- Accumulators become 16-bit values in other registers (`pack`), and these are stored (`Store`) while the first products of the
+  next tile run: the tensor cores wait for the conversion alone.
+- Tiles are taken in groups of some rows of tiles, column by column, so that what all CTAs read at one time is close to a square
+  and stays in L2.
+
+A and B may each be stored with K contiguous, or with M (N) contiguous, which is a bit of the instruction; M, N and K may be anything,
+as copies clip what lies outside and fill it with zeros.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
+from pyptx.types import PtxType, b16, b32, bf16, f32, pred, s8, s32, tf32, u8, u32, u64
+
+__all__ = ["Config", "product_kernel"]
+
+MULTIPROCESSORS = 132  # of an H200
+BUFFERS = 2  # of 64 rows of 128 bytes of C, of a consumer
+MOST_GROUPS = 512  # whose ends find room in shared memory
+WARPGROUP, WARPS = 128, 4
+ROW = 128  # bytes of a row of a tile in shared memory: the width of the swizzle
+WORD = 16  # bytes that a descriptor counts
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a product is cut.
+
+    bm, bn: a CTA's tile of C; `consumers` warpgroups share its rows.  stages: of 128 bytes of K.
+    cm, cn: CTAs of a cluster along M and along N.
+    group: rows of a cluster's tiles that are taken together.
+    overlap: whether a tile is stored during the next one.
+    swing: whether every other tile goes through K backwards: what was read last is still in L2.
+    """
+
+    bm: int = 128
+    bn: int = 256
+    stages: int = 4
+    consumers: int = 2
+    cm: int = 1
+    cn: int = 1
+    group: int = 16
+    overlap: bool = True
+    swing: bool = True
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A or B: `rows` of it (of M or N) a tile, shared by `share` CTAs of a cluster."""
+
+    dtype: PtxType
+    k_major: bool
+    rows: int
+    share: int
+    bk: int
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * ROW
+
+    @property
+    def box(self) -> tuple[int, int]:
+        """Of one copy, as the tensor has its dimensions.  With rows contiguous it is a block of 64 of them."""
+        return (self.rows // self.share, self.bk) if self.k_major else (self.bk, ROW * 8 // self.dtype.bits)
+
+    def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
+        shape = (size, "K") if self.k_major else ("K", size)
+        box = (1,) * len(batch) + self.box
+        # f32 becomes tf32 on the way.
+        read_as = tf32 if self.dtype == f32 else None
+        return Tile(
+            *batch, *shape, self.dtype, packed=False, tma_box=box, tma_swizzle="128B", tma_l2=l2, tma_dtype=read_as
+        )
+
+    @property
+    def multiplied(self) -> PtxType:
+        return tf32 if self.dtype == f32 else self.dtype
+
+    def copies(self):
+        """(row, byte) of each copy of one CTA's part of the tile."""
+        part = self.rows // self.share
+        block = part if self.k_major else ROW * 8 // self.dtype.bits
+        if part % block:
+            raise ValueError(f"{self.share} CTAs cannot share {self.rows} rows in blocks of {block}")
+        return [(at, at * ROW) for at in range(0, part, block)]
+
+    @property
+    def step(self) -> int:
+        """From one wgmma's part of a stage to the next, in words: 32 bytes of each row, or 16 rows of 128 bytes."""
+        return 32 // WORD if self.k_major else 256 // self.dtype.bits * ROW // WORD
+
+    def descriptor(self, start):
+        """Of the matrix at `start`, a shared address in a register."""
+        # Offsets between groups of eight rows; and, where rows are contiguous, between blocks of 64.
+        leading = 1 if self.k_major else self.bk * ROW // WORD
+        high = 1 << 30 | 8 * ROW // WORD
+        low = reg.scalar(u32)
+        ptx.inst.and_.b32(low, start, 0x3FFF0)  # in a cluster, the upper bits are the CTA's rank
+        ptx.inst.shr.u32(low, low, 4)
+        ptx.inst.or_.b32(low, low, leading << 16)
+        made = reg.scalar(u64)
+        ptx.inst.mov.b64(made, [low, reg.scalar(b32, init=high)])
+        return made
+
+
+class Place(NamedTuple):
+    """Of a CTA's tile: its first row and column; the matrix of a batch; the matrix of B alone, and the row behind the last one, of
+    grouped products."""
+
+    row: Any
+    column: Any
+    batch: Any = None
+    expert: Any = None
+    end: Any = None
+
+
+class Tiles:
+    """Which tiles of C a cluster takes: that of its number, then every so many further."""
+
+    def __init__(self, c: Config, batched: bool):
+        self.c, self.batched = c, batched
+        rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+        self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
+        self.across = quotient(ptx.param(u32, "N") + (c.bn * c.cn - 1), c.bn * c.cn)
+        self.first = reg.from_(ptx.sreg("%clusterid.x"), u32)
+        self.step = reg.from_(ptx.sreg("%nclusterid.x"), u32)
+
+    def down(self, rows):
+        """Tiles of so many rows."""
+        return quotient(rows + (self.c.bm * self.c.cm - 1), self.c.bm * self.c.cm)
+
+    def places(self):
+        """A loop over them."""
+        down = self.down(ptx.param(u32, "M"))
+        in_one = down * self.across
+        count = in_one * ptx.param(u32, "L") if self.batched else in_one
+        for t in ptx.range_(self.first, count, self.step):
+            batch = quotient(t, in_one) if self.batched else None
+            yield Place(*self.place(t - batch * in_one if self.batched else t, down), batch)
+
+    def place(self, t, down):
+        """First row and column of this CTA's part of the t-th tile of a matrix that is `down` tiles high."""
+        c = self.c
+        group = quotient(t, self.across * c.group)
+        above = group * c.group
+        inside = t - above * self.across
+        rows = reg.scalar(u32)
+        ptx.inst.min.u32(rows, down - above, c.group)
+        column = quotient(inside, rows)
+        row = above + (inside - column * rows)
+        with ptx.if_((group & 1) == 1):  # from right to left: what was read last is still in L2
+            ptx.inst.sub.u32(column, self.across - 1, column)
+        row, column = row * c.cm + self.rm, column * c.cn + self.rn
+        return row * c.bm, column * c.bn
+
+
+class Groups(Tiles):
+    """The tiles of products side by side: `ends` (in shared memory) has, for each matrix of B, the row of A behind its last one."""
+
+    def __init__(self, c: Config, ends, role: str):
+        super().__init__(c, False)
+        self.ends, self.role = address(ends), role
+
+    def places(self):
+        experts = ptx.param(u32, "E")
+        t = copied(self.first)
+        before = reg.scalar(u32, init=0)  # tiles of the experts before
+        expert, start, end = reg.scalar(u32, init=0), reg.scalar(u32, init=0), reg.scalar(u32, init=0)
+        down = reg.scalar(u32, init=0)
+        begin, found, done = (f"{self.role}_{name}" for name in ("next", "found", "done"))
+        ptx.label(begin)
+        inside = t - before
+        ptx.bra(found, pred=inside < down * self.across)
+        # This expert's tiles are taken; on to the next one, which there may not be.
+        ptx.inst.mad.lo.u32(before, down, self.across, before)
+        ptx.inst.mov.u32(start, end)
+        ptx.bra(done, pred=expert == experts)
+        ptx.inst.ld.shared.u32(end, ptx.addr(self.ends + expert * 4))
+        ptx.inst.max.u32(end, end, start)
+        ptx.inst.min.u32(end, end, ptx.param(u32, "M"))
+        ptx.inst.mov.u32(down, self.down(end - start))
+        expert += 1
+        ptx.bra(begin)
+        ptx.label(found)
+        row, column = self.place(inside, down)
+        yield Place(start + row, column, None, expert - 1, end)
+        t += self.step
+        ptx.bra(begin)
+        ptx.label(done)
+
+
+def copied(register):
+    result = reg.scalar(u32)
+    ptx.inst.mov.u32(result, register)
+    return result
+
+
+def quotient(a, b):
+    result = reg.scalar(u32)
+    ptx.inst.div.u32(result, a, b)
+    return result
+
+
+class Ring:
+    """Where a role is in the ring of stages: `stage`, and the parity that its barriers are waited for with."""
+
+    def __init__(self, stages: int):
+        self.stages = stages
+        self.stage, self.parity = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
+
+    def advance(self):
+        wraps = reg.scalar(pred)
+        self.stage += 1
+        ptx.inst.setp.eq.u32(wraps, self.stage, self.stages)
+        ptx.inst.mov.u32(self.stage, 0, pred=wraps)
+        ptx.inst.xor.b32(self.parity, self.parity, 1, pred=wraps)
+
+
+class Product:
+    """The body of one configuration."""
+
+    def __init__(
+        self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool
+    ):
+        self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
+        self.grouped = grouped
+        self.acc_type = s32 if a.dtype == s8 else f32
+        self.stage_bytes = a.bytes + b.bytes
+        self.blocks = c.bm // 64 // c.consumers  # of 64 rows, of a consumer
+        self.chunk = ROW * 8 // out.bits  # columns of C that are staged together
+        self.threads = WARPGROUP * (c.consumers + 1)
+        # Where 168 registers a thread are too few for the consumers, the producer gives some of its own.
+        self.uneven = c.consumers == 2 and self.blocks * c.bn >= 192
+
+    def write(self, A, B, C, OFFS=None, **more):
+        c, self.more = self.c, more
+        self.maps = A.tma_desc(), B.tma_desc(), C.tma_desc()
+        self.ring = smem.alloc(u8, c.stages * self.stage_bytes, align=1024)
+        self.staged = smem.alloc(u8, c.consumers * BUFFERS * 64 * ROW, align=1024)
+        self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        warpgroup = thread >> 7
+        with ptx.if_(thread == 0):
+            for stage in range(c.stages):
+                ptx.mbarrier.init(self.full[stage], 1)
+                ptx.mbarrier.init(self.empty[stage], c.cm * c.cn * c.consumers * WARPS)
+            ptx.fence.mbarrier_init()
+        if c.cm * c.cn > 1:
+            ptx.cluster.sync()
+        else:
+            ptx.bar.sync(0)
+        # All of the above may run beside the kernel before, and the next kernel's beside this one.
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
+        if self.grouped:
+            (self.pointer,) = ptx.global_ptrs(C)
+            self.ends = smem.alloc(u32, MOST_GROUPS)
+            self.keep(OFFS, thread)
+        self.steps = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1)
+        with ptx.if_(warpgroup == 0):
+            if self.uneven:
+                ptx.setmaxnreg(40, inc=False)
+            with ptx.if_(thread == 0):
+                self.produce()
+        with ptx.else_():
+            if self.uneven:
+                ptx.setmaxnreg(232, inc=True)
+            self.consume(thread & 127, warpgroup - 1)
+        if c.cm * c.cn > 1:
+            ptx.cluster.sync()  # others may still arrive at barriers of this CTA
+        ptx.ret()
+
+    def keep(self, OFFS, thread):
+        """The ends of the groups, in shared memory."""
+        (pointer,) = ptx.global_ptrs(OFFS)
+        base = address(self.ends)
+        for i in ptx.range_(thread, ptx.param(u32, "E"), self.threads):
+            end = reg.scalar(u32)
+            ptx.inst.ld.global_.nc.u32(end, ptx.addr(pointer + i * 4))
+            ptx.inst.st.shared.u32(ptx.addr(base + i * 4), end)
+        ptx.bar.sync(0)
+
+    def tiles(self, role: str) -> Tiles:
+        return Groups(self.c, self.ends, role) if self.grouped else Tiles(self.c, self.batched)
+
+    # The producer.
+
+    def produce(self):
+        c, tiles = self.c, self.tiles("produce")
+        ring = Ring(c.stages)
+        base = address(self.ring)
+        shared_a = mask(((1 << c.cn * c.cm) - 1) // ((1 << c.cm) - 1), tiles.rm) if c.cn > 1 else None
+        shared_b = mask((1 << c.cm) - 1, tiles.rn * c.cm) if c.cm > 1 else None
+        step = reg.scalar(s32, init=-self.a.bk if c.swing else self.a.bk)
+        for row, column, batch, expert, _ in tiles.places():
+            if c.cn > 1:
+                row = row + tiles.rn * (c.bm // c.cn)
+            if c.cm > 1:
+                column = column + tiles.rm * (c.bn // c.cm)
+            k = reg.scalar(u32, init=0)
+            if c.swing:
+                # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
+                ptx.inst.neg.s32(step, step)
+                ptx.inst.selp.b32(k, (self.steps - 1) * self.a.bk, 0, step < 0)
+            for _ in ptx.range_(0, self.steps, dtype=u32):
+                full = self.full[ring.stage]
+                ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
+                ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
+                to = base + ring.stage * self.stage_bytes
+                to_a = to + tiles.rn * (self.a.bytes // c.cn) if c.cn > 1 else to
+                to_b = to + tiles.rm * (self.b.bytes // c.cm) if c.cm > 1 else to
+                self.copy(self.a, self.maps[0], to_a, 0, row, k, batch, full, shared_a)
+                self.copy(
+                    self.b,
+                    self.maps[1],
+                    to_b,
+                    self.a.bytes,
+                    column,
+                    k,
+                    expert if self.grouped else batch,
+                    full,
+                    shared_b,
+                )
+                ptx.inst.add.s32(k, k, step)
+                ring.advance()
+
+    def copy(self, operand: Operand, tensor_map, to, offset: int, row, k, batch, bar, multicast):
+        for rows, at in operand.copies():
+            place = row + rows if rows else row
+            where = (k, place) if operand.k_major else (place, k)
+            if batch is not None:
+                where = (*where, batch)
+            ptx.tensor_copy.load(ptx.addr(to, offset + at), tensor_map, where, bar, multicast_mask=multicast)
+
+    # A consumer.
+
+    def consume(self, thread, consumer):
+        c = self.c
+        self.position = Ring(c.stages)
+        start = address(self.ring)
+        mine = consumer * (self.blocks * 64 * ROW)
+        self.desc_a = self.a.descriptor(start + mine)
+        self.desc_b = self.b.descriptor(start + self.a.bytes)
+        self.prepare_release(thread)
+        self.acc = [reg.array(self.acc_type, c.bn // 2) for _ in range(self.blocks)]
+        store = Store(self, thread, consumer)
+        for place in self.tiles("consume").places():
+            place = place._replace(row=place.row + consumer * (self.blocks * 64))
+            if self.epilogue.scales == "block":
+                self.sum_blocks(place, thread)
+            else:
+                self.sum(store)
+            store.pack(self.acc, place)
+            if not c.overlap:
+                store.all()
+        if c.overlap:
+            with ptx.if_(store.waiting == 1):
+                store.all()
+        store.finish()
+
+    def sum(self, store: "Store"):
+        """The products of a tile; the tile before is stored beside the first of them."""
+        peeled = store.parts if self.c.overlap else 1
+        for k in range(peeled):
+            if k:
+                with ptx.if_(self.steps > k):
+                    self.multiply(first=False)
+            else:
+                self.multiply(first=True)
+            if self.c.overlap:
+                with ptx.if_(store.waiting == 1):
+                    store.part(k)
+        for _ in ptx.range_(peeled, self.steps, dtype=u32):
+            self.multiply(first=False)
+        ptx.wgmma.wait_group(0)
+        self.release(self.before)
+
+    def multiply(self, first: bool):
+        """The products of one stage; behind them the stage before is free."""
+        at = self.position
+        self.issue(self.acc, first)
+        if not first:
+            ptx.wgmma.wait_group(1)
+            self.release(self.before)
+        ptx.inst.mov.u32(self.before, at.stage)
+        at.advance()
+
+    def issue(self, accumulators, first: bool):
+        """Starts the products of one stage; `first`: in place of what the accumulators hold."""
+        c, at = self.c, self.position
+        ptx.mbarrier.wait(self.full[at.stage], at.parity)
+        words = reg.scalar(u64)
+        ptx.inst.mul.wide.u32(words, at.stage, self.stage_bytes // WORD)
+        a, b = self.desc_a + words, self.desc_b + words
+        ptx.wgmma.fence()
+        for step in range(ROW // 32):
+            for block, acc in enumerate(accumulators):
+                ptx.wgmma.mma_async(
+                    shape=(64, c.bn, 256 // self.a.dtype.bits),
+                    dtype_d=self.acc_type,
+                    dtype_a=self.a.multiplied,
+                    dtype_b=self.b.multiplied,
+                    d=acc,
+                    a=a + (step * self.a.step + block * 64 * ROW // WORD),
+                    b=b + step * self.b.step,
+                    scale_d=not (first and step == 0),
+                    trans_a=int(not self.a.k_major),
+                    trans_b=int(not self.b.k_major),
+                )
+        ptx.wgmma.commit_group()
+
+    def sum_blocks(self, place: Place, thread):
+        """The same with scales for each 128 of K: what tensor cores add up goes to f32 registers by fma, as they keep about 14 bits
+        of products of fp8.  One consumer's fma run beside the other's wgmma."""
+        (acc,), partial = self.acc, reg.array(f32, self.c.bn // 2)
+        first = place.row + (thread >> 5) * 16 + ((thread & 31) >> 2)
+        scales = BlockScales(self.more, [first, first + 8], ptx.param(u32, "M"), place.column, ptx.param(u32, "N"))
+        for each in acc:
+            ptx.inst.mov.f32(each, 0.0)
+        for _ in ptx.range_(0, self.steps, dtype=u32):
+            self.issue([partial], first=True)
+            factors = scales.next()
+            ptx.wgmma.wait_group(0)
+            self.release(self.position.stage)
+            for i, value in enumerate(partial):
+                ptx.inst.fma.rn.f32(acc[i], value, factors[i // 2 % 2], acc[i])
+            self.position.advance()
+
+    def prepare_release(self, thread):
+        c = self.c
+        self.before = reg.scalar(u32)
+        lane = thread & 31
+        self.releases = lane < c.cm * c.cn
+        if c.cm * c.cn > 1:
+            self.there = reg.scalar(u32)
+            ptx.inst.mapa.shared__cluster.u32(self.there, address(self.empty), lane)
+
+    def release(self, stage):
+        if self.c.cm * self.c.cn > 1:
+            ptx.mbarrier.arrive_cluster(ptx.addr(self.there + stage * 8), pred=self.releases)
+        else:
+            ptx.mbarrier.arrive(self.empty[stage], pred=self.releases)
+
+
+class Store:
+    """A consumer's way out: accumulators to values of C, to shared memory, and by tensor copies of 64 rows of 128 bytes to C."""
+
+    def __init__(self, product: Product, thread, consumer):
+        c = product.c
+        self.product, self.thread, self.consumer = product, thread, consumer
+        self.waiting = reg.scalar(u32, init=0)
+        self.row, self.column = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
+        self.batch = reg.scalar(u32, init=0) if product.batched else None
+        self.end = reg.scalar(u32, init=0) if product.grouped else None
+        self.packed = [[reg.scalar(b32) for _ in range(c.bn * product.out.bits // 64)] for _ in range(product.blocks)]
+        self.base = address(product.staged) + consumer * (BUFFERS * 64 * ROW)
+        self.lane, self.first = thread & 31, (thread >> 5) * 16
+        self.places = self.of_halves() if product.out.bits == 16 else self.of_words()
+        self.hint = reg.scalar(u64)
+        ptx.inst.createpolicy.fractional.L2__evict_first.b64(self.hint)  # what is read again shall stay instead of C
+        self.finisher = Finisher(product.epilogue, product.more, ptx.param(u32, "N"), whole=True)
+
+    def of_halves(self):
+        """For stmatrix: lane l names row l % 16 of its warp's 16, and of two neighbouring words of 16 bytes the l / 16-th.  Words
+        are swizzled as the copy reads them."""
+        word = (self.lane >> 4) ^ (self.lane & 7)
+        at = self.base + (self.first + (self.lane & 15)) * ROW + word * WORD
+        return [at ^ (2 * pair * WORD) if pair else at for pair in range(4)]
+
+    def of_words(self):
+        """For values of 32 bits: where the thread's pairs of the four groups of eight columns go; eight rows below is another 1,024
+        bytes."""
+        row = self.lane >> 2
+        word = ((self.lane >> 1) & 1) ^ row
+        at = self.base + (self.first + row) * ROW + word * WORD + (self.lane & 1) * 8
+        return [at ^ (2 * group * WORD) if group else at for group in range(4)]
+
+    def pack(self, accumulators, place: Place):
+        """Finishes the values of a tile and keeps them until they are stored."""
+        out = self.product.out
+        self.epilogue(accumulators, *place[:3])
+        for acc, packed in zip(accumulators, self.packed, strict=True):
+            for i, into in enumerate(packed):
+                if out.bits == 32:
+                    ptx.inst.mov.b32(into, acc[i])
+                else:
+                    getattr(ptx.inst.cvt.rn, out.name + "x2").f32(into, acc[2 * i + 1], acc[2 * i])
+        for into, value in zip((self.row, self.column, self.batch, self.end), (*place[:3], place.end), strict=True):
+            if into is not None:
+                ptx.inst.mov.u32(into, value)
+        ptx.inst.mov.u32(self.waiting, 1)
+
+    def epilogue(self, accumulators, row, column, batch):
+        if self.product.epilogue == NOTHING:
+            return
+        first = column + (self.lane & 3) * 2
+        m = ptx.param(u32, "M")
+        for block, acc in enumerate(accumulators):
+            rows = row + self.first + (self.lane >> 2) + block * 64
+            lines = [self.finisher.line(rows + 8 * half, m, batch) for half in range(2)]
+            for group in range(self.product.c.bn // 8):
+                at = first + 8 * group
+                columns = self.finisher.columns(at, 2, batch)
+                for half, finish in enumerate(lines):
+                    pair = [acc[4 * group + 2 * half], acc[4 * group + 2 * half + 1]]
+                    for into, value in zip(pair, finish(pair, at, columns), strict=True):
+                        ptx.inst.mov.f32(into, value)
+
+    def part(self, number: int):
+        """The number-th 64 rows of 128 bytes of the tile."""
+        product = self.product
+        c = product.c
+        block, chunk = divmod(number, c.bn // product.chunk)
+        buffer = number % BUFFERS * 64 * ROW
+        with ptx.if_(self.thread == 0):  # the copy that read this buffer last
+            ptx.cp.async_.bulk.wait_group(BUFFERS - 1, read=True)
+        ptx.bar.sync(self.consumer + 1, WARPGROUP)
+        values = self.packed[block][16 * chunk : 16 * chunk + 16]
+        for i, place in enumerate(self.places):
+            if product.out.bits == 16:
+                ptx.matrix.stmatrix(ptx.addr(place, buffer), values[4 * i : 4 * i + 4])
+            else:
+                for half in range(2):
+                    pair = values[4 * i + 2 * half : 4 * i + 2 * half + 2]
+                    ptx.inst.st.shared.v2.b32(ptx.addr(place, buffer + half * 8 * ROW), pair)
+        ptx.fence.proxy_async_shared_cta()
+        ptx.bar.sync(self.consumer + 1, WARPGROUP)
+        row, column = self.row + block * 64, self.column + chunk * product.chunk
+        if self.end is None:
+            self.copy(row, column, buffer)
+            return
+        # A copy would write the rows of the next group, too.
+        whole = row + 64 <= self.end
+        with ptx.if_(whole):
+            self.copy(row, column, buffer)
+        with ptx.else_():
+            self.store_rows(row, column, buffer)
+
+    def copy(self, row, column, buffer: int):
+        with ptx.if_(self.thread == 0):
+            where = (column, row) if self.batch is None else (column, row, self.batch)
+            ptx.tensor_copy.store(self.product.maps[2], where, ptx.addr(self.base, buffer), cache_hint=self.hint)
+            ptx.cp.async_.bulk.commit_group()
+
+    def store_rows(self, row, column, buffer: int):
+        """Rows before the end, 16 bytes a thread at a time."""
+        size = self.product.out.bits // 8
+        n = ptx.param(u32, "N")
+        word = self.thread & 7
+        at_column = column + word * (WORD // size)
+        for i in range(4):
+            line = (self.thread >> 3) + 16 * i
+            values = [reg.scalar(b32) for _ in range(4)]
+            from_ = self.base + line * ROW + ((word ^ (line & 7)) * WORD)
+            ptx.inst.ld.shared.v4.b32(values, ptx.addr(from_, buffer))
+            here = row + line
+            to = reg.scalar(u64)
+            ptx.inst.mul.wide.u32(to, here, n)
+            inside = (here < self.end) & (at_column < n)
+            ptx.inst.st.global_.v4.b32(ptx.addr(self.product.pointer + (to + at_column) * size), values, pred=inside)
+
+    @property
+    def parts(self) -> int:
+        return self.product.blocks * (self.product.c.bn // self.product.chunk)
+
+    def all(self):
+        for number in range(self.parts):
+            self.part(number)
+
+    def finish(self):
+        with ptx.if_(self.thread == 0):
+            ptx.cp.async_.bulk.wait_group(0)
+
+
+def address(allocation):
+    where = reg.scalar(u32)
+    ptx.inst.mov.u32(where, allocation.name)
+    return where
+
+
+def mask(bits: int, shift):
+    """The CTAs of a multicast, a b16 register."""
+    wide, result = reg.scalar(u32), reg.scalar(b16)
+    ptx.inst.shl.b32(wide, bits, shift)
+    ptx.inst.cvt.u16.u32(result, wide)
+    return result
+
+
+@functools.cache
+def product_kernel(
+    c: Config,
+    dtype: PtxType,
+    a_k_major=True,
+    b_k_major=True,
+    out: PtxType = bf16,
+    batched=False,
+    epilogue=NOTHING,
+    grouped=False,
+):
+    """The kernel (A, B) -> C of one configuration.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N)."""
+    bk = ROW * 8 // dtype.bits
+    a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
+    b = Operand(dtype, b_k_major, c.bn, c.cm, bk)
+    product = Product(c, a, b, out, batched, epilogue, grouped)
+    batch = ("L",) if batched else ()
+    ctas = c.cm * c.cn
+
+    def grid(M, N, L=1):
+        """As few clusters as make no wave longer: the others would take power."""
+        tiles = -(-M // (c.bm * c.cm)) * -(-N // (c.bn * c.cn)) * L
+        waves = -(-tiles // (MULTIPROCESSORS // ctas))
+        return (-(-tiles // waves) * ctas, 1, 1)
+
+    more = epilogue.tiles(batch)
+    if grouped:
+        more["OFFS"] = Tile("E", s32)
+    box = (1,) * len(batch) + (64, product.chunk)
+    sizes = ("M", "N", "K", *batch, *(("E",) if grouped else ()))
+    return kernel(
+        in_specs=(a.tile(batch, "M"), b.tile(("E",) if grouped else batch, "N"), *more.values()),
+        out_specs=(Tile(*batch, "M", "N", out, packed=grouped, tma_box=box, tma_swizzle="128B"),),
+        raw_params=[("u32", name) for name in sizes],
+        grid=(lambda M, N, L: grid(M, N, L))
+        if batched
+        else MULTIPROCESSORS // ctas * ctas
+        if grouped
+        else (lambda M, N: grid(M, N)),
+        block=(product.threads, 1, 1),
+        cluster=(ctas, 1, 1),
+        reqntid=True,
+        batch="L" if batched else "M" if a_k_major and not grouped and epilogue.scales != "block" else None,
+        dependent_launch=True,
+        arch="sm_90a",
+    )(with_tensors("grouped_matmul" if grouped else "matmul", ("A", "B", *more, "C"), product.write))

@@ -1,0 +1,397 @@
+"""C = A B by mma.sync, for GPUs since sm_80 and for every shape: what the copy engine cannot address takes this way on Hopper, too.
+
+A CTA of eight warps makes a tile of 128 x 128, a warp 64 x 32 of it.  Tiles of A and B, 128 bytes of K, go through a ring of three
+stages: by cp.async, of as many bytes as the rows' alignment allows, and element by element where it allows nothing.  The words of
+16 bytes of a row are swizzled, so that ldmatrix, which reads eight rows at once, meets each bank once.
+"""
+
+import functools
+from dataclasses import dataclass
+
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
+from pyptx.types import PtxType, b16, b32, bf16, e4m3, f16, f32, pred, s8, s32, tf32, u8, u32, u64
+
+__all__ = ["mma_kernel"]
+
+BM = BN = 128
+STAGES, THREADS, ROW = 3, 256, 128  # ROW: bytes of a row of a tile in shared memory
+SHAPES = {bf16: (16, 8, 16), f16: (16, 8, 16), tf32: (16, 8, 8), f32: (16, 8, 8), s8: (16, 8, 32), e4m3: (16, 8, 32)}
+GROUP = 8  # rows of tiles that are taken together: what runs at one time is close to a square
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A or B, contiguous: (rows, K), or where it is not K-major (K, rows).  `width`: bytes that one copy may have."""
+
+    dtype: PtxType
+    k_major: bool
+    width: int
+
+    @property
+    def size(self) -> int:
+        return self.dtype.bits // 8
+
+    @property
+    def bk(self) -> int:
+        return ROW // self.size
+
+
+class Loader:
+    """Copies tiles of one matrix into the ring."""
+
+    def __init__(self, matrix: Matrix, pointer, first, rows, k_size, thread):
+        # Of the tile as it lies in memory: `high` lines of `wide` elements, which are cut into pieces of `width` bytes.
+        self.matrix = matrix
+        self.rows, self.k_size, self.first = rows, k_size, first
+        self.pitch = k_size if matrix.k_major else rows
+        wide = matrix.bk if matrix.k_major else BM
+        self.piece = max(1, (matrix.width if matrix.width >= 4 else 16) // matrix.size)
+        self.across = wide // self.piece
+        self.high = BM if matrix.k_major else matrix.bk
+        self.count = self.across * self.high // THREADS
+        self.line, place = thread >> (self.across.bit_length() - 1), thread & (self.across - 1)
+        self.place = place * self.piece
+        self.pointer = pointer
+        self.thread = thread
+
+    def lines_apart(self) -> int:
+        return THREADS // self.across
+
+    def to(self, i: int):
+        """Where the thread's i-th piece goes, from the beginning of the tile."""
+        m = self.matrix
+        line, byte = self.line + i * self.lines_apart(), self.place * m.size
+        block = 0
+        if not m.k_major:  # blocks of 128 bytes, each of bk lines
+            block = (byte >> 7) * (m.bk * ROW)
+            byte = byte & 127
+        swizzled = byte ^ ((line & 7) << 4)
+        return line * ROW + swizzled + block
+
+    def fetch(self, k, stage):
+        """Starts the copies of the tile at column `k` of K; returns the pieces that `put` stores."""
+        m, pieces = self.matrix, []
+        for i in range(self.count):
+            line = self.line + i * self.lines_apart()
+            row, column = (self.first + line, k + self.place) if m.k_major else (k + line, self.first + self.place)
+            height, width = (self.rows, self.k_size) if m.k_major else (self.k_size, self.rows)
+            inside = (row < height) & (column < width)
+            at = reg.scalar(u64)
+            ptx.inst.mul.wide.u32(at, row, self.pitch)
+            source = self.pointer + (at + column) * m.size
+            left = reg.scalar(u32)
+            ptx.inst.sub.u32(left, width, column)
+            if m.width >= 4:
+                # Bytes that lie inside; the rest of the piece becomes zeros.
+                bytes_ = reg.scalar(u32, init=0)
+                ptx.inst.min.u32(left, left, self.piece)
+                ptx.inst.mul.lo.u32(bytes_, left, m.size, pred=inside)
+                ptx.inst.mov.u64(source, self.pointer, pred=~inside)
+                copy = ptx.inst.cp.async_.cg if m.width == 16 else ptx.inst.cp.async_.ca
+                copy.shared.global_(ptx.addr(stage + self.to(i)), ptx.addr(source), m.width, bytes_)
+            else:
+                pieces.append(self.elements(source, left, inside))
+        return pieces
+
+    def elements(self, source, left, inside):
+        """16 bytes in four registers, element by element."""
+        size = self.matrix.size
+        words = []
+        kind, load = {
+            1: (b16, ptx.inst.ld.global_.nc.u8),
+            2: (b16, ptx.inst.ld.global_.nc.b16),
+            4: (b32, ptx.inst.ld.global_.nc.b32),
+        }[size]
+        values = []
+        for i in range(16 // size):
+            value = reg.scalar(kind, init=0)
+            load(value, ptx.addr(source, i * size), pred=inside & (left > i))
+            values.append(value)
+        if size == 4:
+            return values
+        if size == 1:
+            pairs = []
+            for low, high in zip(values[::2], values[1::2], strict=True):
+                both = reg.scalar(b16)
+                ptx.inst.shl.b16(both, high, 8)
+                ptx.inst.or_.b16(both, both, low)
+                pairs.append(both)
+            values = pairs
+        for low, high in zip(values[::2], values[1::2], strict=True):
+            words.append(reg.scalar(b32))
+            ptx.inst.mov.b32(words[-1], [low, high])
+        return words
+
+    def put(self, pieces, stage):
+        for i, piece in enumerate(pieces):
+            ptx.inst.st.shared.v4.b32(ptx.addr(stage + self.to(i)), piece)
+
+
+class Fragments:
+    """Reads a matrix's 16 x 32 bytes as mma.sync wants them; `first`: the warp's row of the tile, a register."""
+
+    def __init__(self, matrix: Matrix, is_a: bool, first, lane):
+        self.matrix = matrix
+        # ldmatrix takes the address of row lane % 8 of matrix lane / 8.  The four are, in the order of the registers:
+        # of A: rows 0 to 7, rows 8 to 15, then the same of the upper half of K; of B: both halves of K, then the next eight columns.
+        number = lane >> 3
+        self.upper_rows = (number & 1) if is_a else number >> 1
+        self.upper_k = number >> 1 if is_a else number & 1
+        self.seven = lane & 7
+        self.first = first
+
+    def load(self, tile, row: int, step: int):
+        """The fragment `row` rows further, `step` * 32 bytes of K."""
+        m = self.matrix
+        registers = [reg.scalar(b32) for _ in range(4)]
+        if m.k_major:
+            line = self.first + self.upper_rows * 8 + self.seven + row
+            word = (self.upper_k + 2 * step) ^ self.seven  # line % 8 is lane % 8
+            at = line * ROW + word * 16
+        else:
+            line = self.upper_k * 8 + self.seven + 16 * step
+            column = self.first + self.upper_rows * 8 + row
+            word = ((column >> 3) & 7) ^ self.seven
+            at = (column >> 6) * (m.bk * ROW) + line * ROW + word * 16
+        ptx.matrix.ldmatrix(registers, ptx.addr(tile + at), trans=not m.k_major)
+        return registers
+
+
+class Tensor:
+    """The body."""
+
+    def __init__(self, a: Matrix, b: Matrix, out: PtxType, epilogue: Epilogue, batched: bool, grouped: bool):
+        self.a, self.b, self.out, self.epilogue, self.batched = a, b, out, epilogue, batched
+        self.grouped = grouped
+        self.acc_type = s32 if a.dtype == s8 else f32
+
+    def write(self, A, B, C, OFFS=None, **more):
+        pa, pb, pc = ptx.global_ptrs(A, B, C)
+        self.m, self.n, k_size = (ptx.param(u32, name) for name in "MNK")
+        ring = smem.alloc(u8, STAGES * 2 * BM * ROW, align=128)
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        lane, warp = thread & 31, thread >> 5
+        rows = self.m  # of A
+        if self.grouped:
+            row, column, expert, self.m = self.place_in_group(OFFS)
+            pb = pb + product(expert, self.n, k_size) * self.b.size
+        else:
+            number = reg.from_(ptx.special.ctaid.x(), u32)
+            row, column = self.place(number, quotient(self.m + (BM - 1), BM))
+        batch = reg.from_(ptx.special.ctaid.z(), u32)
+        if self.batched:
+            pa, pb = (
+                pa + product(batch, self.m, k_size) * self.a.size,
+                pb + product(batch, self.n, k_size) * self.b.size,
+            )
+            pc = pc + product(batch, self.m, self.n) * (self.out.bits // 8)
+        self.batch = batch if self.batched else None
+        self.finisher = Finisher(self.epilogue, more, self.n, whole=False)
+        base = reg.scalar(u32)
+        ptx.inst.mov.u32(base, ring.name)
+        loaders = Loader(self.a, pa, row, rows, k_size, thread), Loader(self.b, pb, column, self.n, k_size, thread)
+        steps = quotient(k_size + (self.a.bk - 1), self.a.bk)
+        stage, ahead = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
+        k = reg.scalar(u32, init=0)
+
+        def fetch():
+            to = base + ahead * (2 * BM * ROW)
+            pieces = [each.fetch(k, to + i * (BM * ROW)) for i, each in enumerate(loaders)]
+            ptx.cp.async_.commit_group()
+            k.__iadd__(self.a.bk)
+            next_stage(ahead)
+            return pieces, to
+
+        def put(fetched):
+            pieces, to = fetched
+            for i, each in enumerate(loaders):
+                each.put(pieces[i], to + i * (BM * ROW))
+
+        for _ in range(STAGES - 1):
+            put(fetch())
+        warp_row, warp_column = (warp & 1) * 64, (warp >> 1) * 32
+        reads_a, reads_b = Fragments(self.a, True, warp_row, lane), Fragments(self.b, False, warp_column, lane)
+        acc = [[reg.array(self.acc_type, 4) for _ in range(4)] for _ in range(4)]
+        fill(acc, 0)
+        blocks = None
+        if self.epilogue.scales == "block":
+            first = row + warp_row + (lane >> 2)
+            blocks = BlockScales(more, [first + 8 * i for i in range(8)], self.m, column, self.n)
+            total = acc
+            acc = [[reg.array(f32, 4) for _ in range(4)] for _ in range(4)]
+        for _ in ptx.range_(0, steps, dtype=u32):
+            ptx.cp.async_.wait_group(STAGES - 2)
+            ptx.bar.sync(0)  # this stage is there for all, and all have read the one that is fetched next
+            fetched = fetch()
+            here = base + stage * (2 * BM * ROW)
+            if blocks:
+                fill(acc, 0)
+            for step in range(ROW // 32):
+                self.multiply(acc, reads_a, reads_b, here, step)
+            if blocks:
+                promote(total, acc, blocks.next())
+            put(fetched)
+            next_stage(stage)
+        if blocks:
+            acc = total
+        self.store(acc, pc, row + warp_row + (lane >> 2), column + warp_column + (lane & 3) * 2)
+        ptx.ret()
+
+    def multiply(self, acc, reads_a, reads_b, here, step: int):
+        rows = [reads_a.load(here, 16 * i, step) for i in range(4)]
+        columns = [reads_b.load(here + BM * ROW, 16 * i, step) for i in range(2)]
+        dtype = tf32 if self.a.dtype == f32 else self.a.dtype
+        if dtype == tf32:
+            for registers in (*rows, *columns):
+                for each in registers:
+                    ptx.inst.cvt.rna.tf32.f32(each, each)
+        for a, line in zip(rows, acc, strict=True):
+            for j, d in enumerate(line):
+                b = columns[j // 2][2 * (j % 2) : 2 * (j % 2) + 2]
+                ptx.mma.sync(SHAPES[dtype], self.acc_type, dtype, dtype, self.acc_type, d, a, b, d)
+
+    def place(self, number, down):
+        """First row and column of a tile of a matrix that is `down` tiles high: in groups of rows, column by column."""
+        across = quotient(self.n + (BN - 1), BN)
+        group = quotient(number, across * GROUP)
+        above = group * GROUP
+        inside = number - above * across
+        rows = reg.scalar(u32)
+        ptx.inst.min.u32(rows, down - above, GROUP)
+        column = quotient(inside, rows)
+        return (above + inside - column * rows) * BM, column * BN
+
+    def place_in_group(self, OFFS):
+        """The same of products side by side, the number of the matrix of B, and the row behind the last one."""
+        (ends,) = ptx.global_ptrs(OFFS)
+        number = reg.from_(ptx.special.ctaid.x(), u32)
+        across = quotient(self.n + (BN - 1), BN)
+        expert, start, end, tiles = (reg.scalar(u32, init=0) for _ in range(4))
+        ptx.label("next_group")
+        ptx.inst.sub.u32(number, number, tiles)
+        ptx.inst.mov.u32(start, end)
+        ptx.ret(pred=expert == ptx.param(u32, "E"))  # there are more CTAs than tiles
+        ptx.inst.ld.global_.nc.u32(end, ptx.addr(ends + expert * 4))
+        ptx.inst.max.u32(end, end, start)
+        ptx.inst.min.u32(end, end, self.m)
+        down = quotient(end - start + (BM - 1), BM)
+        ptx.inst.mul.lo.u32(tiles, down, across)
+        expert += 1
+        ptx.bra("next_group", pred=number >= tiles)
+        row, column = self.place(number, down)
+        return start + row, column, expert - 1, end
+
+    def store(self, acc, pointer, row, column):
+        size = self.out.bits // 8
+        even = (self.n & 1) == 0
+        store = ptx.inst.st.global_
+        one, two = (store.b16, store.v2.b16) if size == 2 else (store.b32, store.v2.b32)
+        columns = [self.finisher.columns(column + 8 * j, 2, self.batch) for j in range(4)]
+        for i, line in enumerate(acc):
+            for half in range(2):
+                r = row + (16 * i + 8 * half)
+                finish = self.finisher.line(r, self.m, self.batch)
+                at = reg.scalar(u64)
+                ptx.inst.mul.wide.u32(at, r, self.n)
+                for j, tile in enumerate(line):
+                    c = column + 8 * j
+                    to = pointer + (at + c) * size
+                    inside = (r < self.m) & (c < self.n)
+                    values = finish(list(tile)[2 * half : 2 * half + 2], c, columns[j])
+                    values = narrowed(values, self.out)
+                    two(ptx.addr(to), values, pred=inside & even)
+                    one(ptx.addr(to), values[0], pred=inside & ~even)
+                    one(ptx.addr(to, size), values[1], pred=inside & (c + 1 < self.n) & ~even)
+
+
+def fill(acc, value: int):
+    for line in acc:
+        for tile in line:
+            for each in tile:
+                ptx.inst.mov.b32(each, value)
+
+
+def promote(total, acc, scales):
+    """total += scale acc: row by row of the thread's eight."""
+    for i, (into, line) in enumerate(zip(total, acc, strict=True)):
+        for sums, tile in zip(into, line, strict=True):
+            for j in range(4):
+                ptx.inst.fma.rn.f32(sums[j], tile[j], scales[2 * i + j // 2], sums[j])
+
+
+def narrowed(values, dtype):
+    if dtype.bits == 32:
+        return values
+    halves = []
+    for value in values:
+        halves.append(reg.scalar(b16))
+        getattr(ptx.inst.cvt.rn, dtype.name).f32(halves[-1], value)
+    return halves
+
+
+def next_stage(stage):
+    stage += 1
+    wraps = reg.scalar(pred)
+    ptx.inst.setp.eq.u32(wraps, stage, STAGES)
+    ptx.inst.mov.u32(stage, 0, pred=wraps)
+
+
+def quotient(a, b):
+    result = reg.scalar(u32)
+    ptx.inst.div.u32(result, a, b)
+    return result
+
+
+def product(a, b, c):
+    """a b c of 32-bit registers, in 64 bits."""
+    result, wide = reg.scalar(u64), reg.scalar(u64)
+    ptx.inst.mul.wide.u32(result, a, b)
+    ptx.inst.cvt.u64.u32(wide, c)
+    ptx.inst.mul.lo.u64(result, result, wide)
+    return result
+
+
+@functools.cache
+def mma_kernel(
+    dtype: PtxType,
+    out: PtxType,
+    a_k_major=True,
+    b_k_major=True,
+    a_width=16,
+    b_width=16,
+    batched=False,
+    epilogue=NOTHING,
+    grouped=False,
+):
+    """The kernel (A, B, ...) -> C.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N); all contiguous.
+    `a_width`, `b_width`: 16, 8 or 4 bytes that all rows and addresses are multiples of, else the element's size.  `grouped`: rows of A
+    are those of matrix after matrix of B, (E, N, K) or (E, K, N); OFFS has the row behind the last one of each."""
+    a, b = Matrix(dtype, a_k_major, a_width), Matrix(dtype, b_k_major, b_width)
+    body = Tensor(a, b, out, epilogue, batched, grouped)
+    batch = ("L",) if batched else ()
+
+    def tile(matrix, rows, lead):
+        shape = (rows, "K") if matrix.k_major else ("K", rows)
+        return Tile(*lead, *shape, matrix.dtype, align=matrix.width if matrix.width >= 4 else 0)
+
+    def grid(M, N, L=1, E=0):
+        return ((-(-M // BM) + E) * -(-N // BN), 1, L)
+
+    more = epilogue.tiles(batch)
+    grids = lambda M, N: grid(M, N)  # noqa: E731
+    if batched:
+        grids = lambda M, N, L: grid(M, N, L)  # noqa: E731
+    if grouped:
+        more["OFFS"] = Tile("E", s32)
+        grids = lambda M, N, E: grid(M, N, 1, E)  # noqa: E731
+    return kernel(
+        in_specs=(tile(a, "M", batch), tile(b, "N", ("E",) if grouped else batch), *more.values()),
+        out_specs=(Tile(*batch, "M", "N", out),),
+        raw_params=[("u32", name) for name in ("M", "N", "K", *(("E",) if grouped else ()))],
+        grid=grids,
+        block=(THREADS, 1, 1),
+        reqntid=True,
+        batch="L" if batched else "M" if a_k_major and not grouped and epilogue.scales != "block" else None,
+        arch="sm_89" if dtype == e4m3 else "sm_80",
+    )(with_tensors("mma_grouped_matmul" if grouped else "mma_matmul", ("A", "B", *more, "C"), body.write))

@@ -1,0 +1,270 @@
+"""C = A B on Hopper where A has few rows: what counts is how fast B, the weights, comes from memory.
+
+B's columns are what wgmma calls rows (64 of a warpgroup), and A's few rows its columns, 8 to 128.  One warp keeps some 200 KB of
+tensor copies in flight, over the ends of tiles, and one or two warpgroups multiply.  Where there are too few tiles for all
+multiprocessors, the CTAs of a cluster take parts of K, and add up what they have through distributed shared memory, always in
+the same order.
+"""
+
+import functools
+from dataclasses import dataclass, replace
+
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
+from pyptx.kernels._matmul_hopper import MULTIPROCESSORS, ROW, WARPGROUP, WORD, Operand, Ring, address, copied, mask
+from pyptx.kernels._rows import narrowed
+from pyptx.types import PtxType, bf16, f32, u8, u32, u64
+
+__all__ = ["StreamConfig", "stream_kernel"]
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """`rows`: of A, a multiple of 8; `parts`: of K, and `share`: neighbours that share A, whose product is the CTAs of a cluster; `bn`: columns of
+    B of a CTA; `stages`: of 128 bytes of K."""
+
+    rows: int
+    parts: int
+    bn: int = 128
+    stages: int = 6
+    share: int = 1
+    resident: int = 1  # CTAs of a multiprocessor
+    once: bool = False  # whether there are not more tiles than clusters; so it is where K is in parts
+
+    @classmethod
+    def of(
+        cls, rows: int, parts: int, bn: int, share: int = 1, resident: int = 1, once: bool = False
+    ) -> "StreamConfig":
+        """With as many stages as there is room for."""
+        made = cls(rows, parts, bn, 1, share, resident, once or parts > 1)
+        room = 226_000 // resident - 1_500 - (0 if made.once else rows * made.pitch)
+        return replace(made, stages=min(16, room // ((rows + bn) * ROW)))
+
+    @property
+    def consumers(self) -> int:
+        return self.bn // 64
+
+    @property
+    def threads(self) -> int:
+        return self.consumers * WARPGROUP + 32
+
+    @property
+    def pitch(self) -> int:
+        """Bytes between rows of the staged result: 16 beyond a multiple of 64, so that no two threads of a warp meet in a bank."""
+        return self.bn * 4 + 16
+
+
+class Stream:
+    """The body of one configuration."""
+
+    def __init__(self, c: StreamConfig, a: Operand, b: Operand, out: PtxType, epilogue: Epilogue, whole: bool):
+        self.c, self.a, self.b, self.out, self.epilogue, self.whole = c, a, b, out, epilogue, whole
+        self.stage_bytes = a.bytes + b.bytes
+
+    def write(self, A, B, C, **more):
+        c, self.more = self.c, more
+        self.maps = A.tma_desc(), B.tma_desc()
+        (self.pointer,) = ptx.global_ptrs(C)
+        # The result of the only tile takes the place of what was copied.
+        result = c.rows * c.pitch
+        self.ring = smem.alloc(u8, max(c.stages * self.stage_bytes, result if c.once else 0), align=1024)
+        self.staged = self.ring if c.once else smem.alloc(u8, result, align=128)
+        self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        with ptx.if_(thread == 0):
+            for stage in range(c.stages):
+                ptx.mbarrier.init(self.full[stage], 1)
+                ptx.mbarrier.init(self.empty[stage], c.consumers * 4 * c.share)
+            ptx.fence.mbarrier_init()
+        if c.share > 1:
+            ptx.cluster.sync()
+        else:
+            ptx.bar.sync(0)
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
+        rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+        self.part, self.member = rank >> (c.share.bit_length() - 1), rank & (c.share - 1)
+        self.n = ptx.param(u32, "N")
+        steps = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1)
+        shift = c.parts.bit_length() - 1
+        self.first = (self.part * steps) >> shift
+        self.last = ((self.part + 1) * steps) >> shift
+        with ptx.if_(thread == c.consumers * WARPGROUP):
+            self.produce()
+        with ptx.if_(thread < c.consumers * WARPGROUP):
+            self.consume(thread)
+        if c.parts > 1:  # the cluster had one tile
+            ptx.cluster.sync()
+            with ptx.if_(thread < c.consumers * WARPGROUP):
+                self.reduce(thread, self.columns(reg.from_(ptx.sreg("%clusterid.x"), u32)))
+        if c.parts * c.share > 1:
+            ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
+        ptx.ret()
+
+    def tiles(self):
+        """A loop over the cluster's tiles: the first column of this CTA's."""
+        c = self.c
+        count = (self.n + (c.bn * c.share - 1)) >> ((c.bn * c.share).bit_length() - 1)
+        for t in ptx.range_(reg.from_(ptx.sreg("%clusterid.x"), u32), count, reg.from_(ptx.sreg("%nclusterid.x"), u32)):
+            yield self.columns(t)
+
+    def columns(self, tile):
+        return (tile * self.c.share + self.member) * self.c.bn
+
+    def produce(self):
+        ring, base = Ring(self.c.stages), address(self.ring)
+        share = self.c.share
+        group = mask((1 << share) - 1, self.part * share) if share > 1 else None
+        mine = self.member * (self.c.rows // share) if share > 1 else None
+        for column in self.tiles():
+            k = copied(self.first * self.a.bk)
+            for _ in ptx.range_(self.first, self.last, dtype=u32):
+                full = self.full[ring.stage]
+                ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
+                ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
+                to = base + ring.stage * self.stage_bytes
+                for rows, at in self.b.copies():
+                    place = column + rows if rows else column
+                    where = (k, place) if self.b.k_major else (place, k)
+                    ptx.tensor_copy.load(ptx.addr(to, at), self.maps[1], where, full)
+                row, into = (0, to) if mine is None else (mine, to + mine * ROW)
+                where = (k, row)
+                ptx.tensor_copy.load(ptx.addr(into, self.b.bytes), self.maps[0], where, full, multicast_mask=group)
+                k += self.a.bk
+                ring.advance()
+
+    def consume(self, thread):
+        """The products of this CTA's part of K, left in shared memory: row m of C at m * pitch."""
+        c, ring = self.c, Ring(self.c.stages)
+        consumer, lane = thread >> 7, thread & 31
+        start = address(self.ring)
+        desc_b = self.b.descriptor(start + consumer * (64 * ROW))
+        desc_a = self.a.descriptor(start + self.b.bytes)
+        if c.share > 1:
+            there = reg.scalar(u32)
+            ptx.inst.mapa.shared__cluster.u32(there, address(self.empty), self.part * c.share + lane)
+        acc = reg.array(f32, c.rows // 2)
+        before = reg.scalar(u32)
+
+        def release():
+            if c.share > 1:
+                ptx.mbarrier.arrive_cluster(ptx.addr(there + before * 8), pred=lane < c.share)
+            else:
+                ptx.mbarrier.arrive(self.empty[before], pred=lane == 0)
+
+        place = address(self.staged) + ((thread >> 5) * 16 + (lane >> 2)) * 4
+        place += (lane & 3) * (2 * c.pitch)
+        for column in self.tiles():
+            for each in acc:
+                ptx.inst.mov.f32(each, 0.0)
+            later = reg.scalar(u32, init=0)
+            for _ in ptx.range_(self.first, self.last, dtype=u32):
+                ptx.mbarrier.wait(self.full[ring.stage], ring.parity)
+                words = reg.scalar(u64)
+                ptx.inst.mul.wide.u32(words, ring.stage, self.stage_bytes // WORD)
+                self.issue(acc, desc_b + words, desc_a + words)
+                ptx.wgmma.wait_group(1)
+                with ptx.if_(later == 1):  # the stage before has been read
+                    release()
+                ptx.inst.mov.u32(before, ring.stage)
+                ptx.inst.mov.u32(later, 1)
+                ring.advance()
+            ptx.wgmma.wait_group(0)
+            with ptx.if_(later == 1):
+                release()
+            if c.once:
+                ptx.bar.sync(1, c.consumers * WARPGROUP)
+            for i, each in enumerate(acc):
+                ptx.inst.st.shared.f32(ptx.addr(place, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
+            if c.parts == 1:
+                ptx.bar.sync(1, c.consumers * WARPGROUP)
+                self.reduce(thread, column)
+                ptx.bar.sync(1, c.consumers * WARPGROUP)
+
+    def issue(self, acc, b, a):
+        ptx.wgmma.fence()
+        for step in range(ROW // 32):
+            ptx.wgmma.mma_async(
+                shape=(64, self.c.rows, 256 // self.a.dtype.bits),
+                dtype_d=f32,
+                dtype_a=self.b.multiplied,
+                dtype_b=self.a.multiplied,
+                d=acc,
+                a=b + step * self.b.step,
+                b=a + step * self.a.step,
+                scale_d=True,
+                trans_a=int(not self.b.k_major),
+            )
+        ptx.wgmma.commit_group()
+
+    def reduce(self, thread, first_column):
+        """This CTA's share of the result: four neighbours at a time, added up over the parts in their order."""
+        c = self.c
+        m_size, n_size = ptx.param(u32, "M"), self.n
+        finisher = Finisher(self.epilogue, self.more, n_size, self.whole)
+        start, quads = address(self.staged), c.bn // 4
+        mine, threads = c.rows * quads // c.parts, c.consumers * WARPGROUP
+        for i in range(-(-mine // threads)):
+            at = thread + i * threads
+            number = at + self.part * mine
+            row, quad = number >> (quads.bit_length() - 1), number & (quads - 1)
+            here = start + row * c.pitch + quad * 16
+            column = first_column + quad * 4
+            inside = (row < m_size) & (column < n_size)
+            with ptx.if_(inside & (at < mine) if mine % threads else inside):
+                values = finisher.line(row, m_size)(self.total(here), column, finisher.columns(column, 4))
+                self.store(values, row, column, n_size)
+
+    def total(self, here):
+        total = None
+        for part in range(self.c.parts):
+            values = [reg.scalar(f32) for _ in range(4)]
+            if self.c.parts > 1:
+                there = reg.scalar(u32)
+                ptx.inst.mapa.shared__cluster.u32(there, here, self.member + part * self.c.share)
+                ptx.inst.ld.shared__cluster.v4.f32(values, ptx.addr(there))
+            else:
+                ptx.inst.ld.shared.v4.f32(values, ptx.addr(here))
+            total = values if total is None else [t + v for t, v in zip(total, values, strict=True)]
+        return total
+
+    def store(self, values, row, column, n_size):
+        size = self.out.bits // 8
+        at = reg.scalar(u64)
+        ptx.inst.mul.wide.u32(at, row, n_size)
+        to = self.pointer + (at + column) * size
+        values = narrowed(values, self.out) if self.whole else [narrowed([value], self.out)[0] for value in values]
+        if self.whole:
+            getattr(ptx.inst.st.global_, f"v{len(values)}").b32(ptx.addr(to), values)
+            return
+        store = ptx.inst.st.global_.b32 if size == 4 else ptx.inst.st.global_.b16
+        for i, value in enumerate(values):
+            store(ptx.addr(to, size * i), value, pred=column + i < n_size)
+
+
+@functools.cache
+def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType = bf16, epilogue=NOTHING, whole=True):
+    """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), M at most `c.rows`; B is (N, K), or (K, N) where it is not K-major.
+    `whole`: N is a multiple of 4."""
+    bk = ROW * 8 // dtype.bits
+    a = Operand(dtype, True, c.rows, c.share, bk)
+    b = Operand(dtype, b_k_major, c.bn, 1, bk)
+    stream = Stream(c, a, b, out, epilogue, whole)
+    more = epilogue.tiles()
+    ctas = c.parts * c.share
+
+    def grid(N):
+        tiles = -(-N // (c.bn * c.share))
+        return ((tiles if c.once else min(tiles, c.resident * MULTIPROCESSORS // ctas)) * ctas, 1, 1)
+
+    return kernel(
+        in_specs=(a.tile((), "M", "128B"), b.tile((), "N"), *more.values()),
+        out_specs=(Tile("M", "N", out, align=8 if whole else 0),),
+        raw_params=[("u32", name) for name in ("M", "N", "K")],
+        grid=grid,
+        block=(c.threads, 1, 1),
+        cluster=(ctas, 1, 1),
+        reqntid=True,
+        dependent_launch=True,
+        arch="sm_90a",
+    )(with_tensors("stream_matmul", ("A", "B", *more, "C"), stream.write))

@@ -1,0 +1,371 @@
+"""`matmul` of torch's tensors: strides and alignment decide the kernel; an op stands for it where torch traces or differentiates."""
+
+from operator import attrgetter, methodcaller
+
+import torch
+
+from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._matmul_choice import Problem, has_wgmma, kernel_of
+from pyptx.kernels.grouped_matmul import check, grouped_kernel
+from pyptx.kernels.matmul import NAMES, epilogue_of, shape_of, size, types_of, width_of
+
+__all__ = ["matmul"]
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+ARGUMENTS = ("a", "b", "bias", "residual", "scale_a", "scale_b")
+DTYPES = {dtype: getattr(torch, name) for name, dtype in NAMES.items()}
+MOST = 4096  # calls that are remembered
+CALLS: dict = {}
+
+transposed, contiguous = attrgetter("mT"), methodcaller("contiguous")
+
+
+def matmul(given, activation, out):
+    a, b, *more = given
+    if any_autocast():
+        kind = a.device.type
+        if torch.is_autocast_enabled(kind) and a.dtype in FLOATS:
+            cast = torch.get_autocast_dtype(kind)
+            a, b = a.to(cast), b.to(cast)
+            given = (a, b, *more)
+    if not must_trace(given):
+        return run(given, activation, out)
+    if out is None:
+        return torch.ops.pyptx.matmul(*given, activation)
+    if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given):
+        raise LaunchTypeError("matmul: out= has no gradient; call it under torch.no_grad(), or without out=")
+    return out.copy_(torch.ops.pyptx.matmul(*given, activation))
+
+
+# Every call asks for these; a look-up of each attribute of torch would take as long as the answer.
+any_autocast, compiling = torch._C._is_any_autocast_enabled, torch.compiler.is_compiling
+transforms, modes = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
+gradients = torch.is_grad_enabled
+
+
+def must_trace(given) -> bool:
+    if compiling() or transforms() or modes():
+        return True
+    grad = gradients()
+    return any([each is not None and (type(each) not in PLAIN or (grad and each.requires_grad)) for each in given])
+
+
+def run(given, activation, out=None):
+    """On tensors that have memory."""
+    a, b, *more = given
+    # What decides how they are multiplied; the kernel checks the rest.
+    key = (
+        a.shape,
+        a.stride(),
+        a.dtype,
+        b.shape,
+        b.stride(),
+        b.dtype,
+        (a.data_ptr() | b.data_ptr()) & 15,
+        a.is_cuda,
+        activation,
+    )
+    if more[0] is not None or more[1] is not None or more[2] is not None:
+        looks = [
+            None if each is None else (each.shape, each.stride(), each.dtype, each.data_ptr() & 15) for each in more
+        ]
+        key = (*key, *looks)
+    if out is not None:
+        key = (*key, out.dtype, out.data_ptr() & 15)
+    call = CALLS.get(key)
+    if call is None:
+        if len(CALLS) >= MOST:
+            CALLS.clear()
+        call = CALLS[key] = Call(given, activation, out)
+    return call(given, out)
+
+
+class Seen:
+    """A tensor, and how a kernel sees it: what was done to get there is done again to others that look like it."""
+
+    def __init__(self, tensor):
+        self.tensor, self.steps = tensor, []
+
+    def step(self, function):
+        self.tensor = function(self.tensor)
+        self.steps.append(function)
+
+    def pack(self, aligned: bool = False):
+        if not self.tensor.is_contiguous():
+            self.step(contiguous)
+        if aligned and self.tensor.data_ptr() % 16:
+            self.step(methodcaller("clone"))
+
+    def reshape(self, shape):
+        """To this shape; what has too few elements is one line for all."""
+        if size(self.tensor.shape) != size(shape):
+            self.step(methodcaller("reshape", shape[-1]))
+            self.step(methodcaller("expand", shape))
+        elif self.tensor.shape != shape:
+            self.step(methodcaller("reshape", shape))
+
+    def again(self, tensor):
+        for step in self.steps:
+            tensor = step(tensor)
+        return tensor
+
+    def orient(self, across: bool) -> bool:
+        """Makes it (rows, K) or (K, rows) with the last dimension contiguous, without a copy if that is possible; whether it is the first.
+        `across`: it is (K, rows) now."""
+        t = self.tensor
+        natural = lies(t, -1)
+        if not natural and not lies(t, -2):
+            if across:
+                self.step(transposed)
+            self.step(contiguous)
+            return True
+        k_major = natural != across
+        if not k_major and t.element_size() != 2:  # of which wgmma and ldmatrix have no transposed form
+            if across:
+                self.step(transposed)
+            self.step(contiguous)
+            return True
+        if not natural:
+            self.step(transposed)
+        return k_major
+
+    @property
+    def width(self) -> int:
+        t = self.tensor
+        return width_of(t.data_ptr(), *(stride * t.element_size() for stride in t.stride()[:-1]))
+
+
+def lies(t, dim: int) -> bool:
+    """Whether lines along this one of the last two dimensions are contiguous and do not overlap."""
+    if t.is_contiguous():
+        return dim == -1
+    other = -3 - dim
+    return t.stride(dim) == 1 and t.stride(other) >= t.shape[dim] and all(stride > 0 for stride in t.stride()[:-2])
+
+
+class Call:
+    """What is done for tensors of certain shapes, strides and types."""
+
+    def __init__(self, given, activation, out):
+        for name, each in zip(ARGUMENTS, given, strict=True):
+            if each is not None and each.device != given[0].device:
+                raise LaunchValueError(f"matmul: `{name}` is on {each.device}, `a` is on {given[0].device}")
+        names = [None if each is None else str(each.dtype).removeprefix("torch.") for each in (*given, out)]
+        *types, result = types_of(names[:-1], activation, names[-1])
+        self.shape = shape_of(*[None if each is None else each.shape for each in (*given, out)])
+        self.dtype = DTYPES[result]
+        self.empty = 0 in self.shape
+        if self.empty:
+            return
+        self.seen = [None if each is None else Seen(each) for each in given]
+        a, b, *more = self.seen
+        if a.tensor.shape[-1] == 0:  # the sum of nothing: zeros make it
+            a.step(lambda t: t.new_zeros((*t.shape[:-1], 8)))
+            b.step(lambda t: t.new_zeros((*t.shape[:-2], 8, t.shape[-1])))
+        self.flat = flatten(a, b, self.shape)
+        *batch, m, n = self.flat
+        a_k_major, b_k_major = a.orient(across=False), b.orient(across=True)
+        k = a.tensor.shape[-1 if a_k_major else -2]
+        out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
+        if not has_wgmma(a.tensor.is_cuda, a.width, b.width, out_width):
+            a.pack()
+            b.pack()
+        shapes = [None if each is None else each.shape for each in given]
+        epilogue, seen = epilogue_of(types, activation, shapes, self.flat)
+        for each, shape in zip(more, seen, strict=True):
+            if each is not None:
+                if (
+                    shape == tuple(each.tensor.shape)[::-1] != tuple(each.tensor.shape)
+                ):  # scales of blocks, by columns of A
+                    each.step(transposed)
+                each.reshape(shape)
+                each.pack(aligned=True)
+        kernel = kernel_of(
+            Problem(
+                m, n, k, batch[0] if batch else None, types[0], result, a_k_major, b_k_major, a.width, b.width, out_width, epilogue,
+                a.tensor.is_cuda,
+            )
+        )  # fmt: skip
+        self.kernel = kernel
+        # The kernel names its tensors in another order: scales first.
+        self.order = [position for position in (0, 1, 4, 5, 2, 3) if given[position] is not None]
+        self.alone = len(self.order) == 2
+        self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
+
+    def __call__(self, given, out):
+        if self.empty:
+            return given[0].new_empty(self.shape, dtype=self.dtype) if out is None else out
+        if self.plain:
+            arrays = given[:2] if self.alone else [given[i] for i in self.order]
+        else:
+            arrays = [self.seen[i].again(given[i]) for i in self.order]
+        if out is None:
+            result = self.kernel(*arrays)
+            return result if self.flat == self.shape else result.view(self.shape)
+        if not out.is_contiguous():
+            return out.copy_(self.kernel(*arrays).view(self.shape))
+        self.kernel(*arrays, out=out if self.flat == self.shape else out.view(self.flat))
+        return out
+
+
+def flatten(a: Seen, b: Seen, shape) -> tuple:
+    """Makes a and b matrices, or lists of matrices where they must be; the shape of what their product is then."""
+    m, n = shape[-2:]
+    k = a.tensor.shape[-1]
+    if size(b.tensor.shape[:-2]) == 1:  # one matrix for all rows
+        if b.tensor.dim() > 2:
+            b.step(methodcaller("reshape", k, n))
+        if a.tensor.dim() > 2:
+            a.step(methodcaller("reshape", -1, k))
+        return (size(shape[:-1]), n)
+    for each, sizes in ((a, (m, k)), (b, (k, n))):
+        if each.tensor.shape[:-2] != shape[:-2]:
+            each.step(methodcaller("expand", *shape[:-2], *sizes))
+        if each.tensor.dim() != 3:
+            each.step(methodcaller("reshape", -1, *sizes))
+    return (size(shape[:-2]), m, n)
+
+
+# The op.
+
+
+def op(a, b, bias, residual, scale_a, scale_b, activation):
+    return run((a, b, bias, residual, scale_a, scale_b), activation)
+
+
+def fake(a, b, bias, residual, scale_a, scale_b, activation):
+    given = (a, b, bias, residual, scale_a, scale_b)
+    names = [None if each is None else str(each.dtype).removeprefix("torch.") for each in given]
+    *_, result = types_of(names, activation, None)
+    return a.new_empty(shape_of(*[None if each is None else each.shape for each in given], None), dtype=DTYPES[result])
+
+
+def setup_context(ctx, inputs, output):
+    a, b, bias, residual, scale_a, _, ctx.activation = inputs
+    if scale_a is not None or not a.dtype.is_floating_point or a.element_size() == 1:
+        raise LaunchTypeError("matmul: products with scales, of fp8 or int8, have no gradient")
+    ctx.save_for_backward(a, b, bias)
+    ctx.biased, ctx.residual = bias is not None, None if residual is None else residual.dtype
+
+
+DERIVATIVES = {
+    "relu": lambda g, z: torch.ops.aten.threshold_backward(g, z, 0),
+    "gelu": torch.ops.aten.gelu_backward,
+    "silu": torch.ops.aten.silu_backward,
+}
+
+
+def backward(ctx, g):
+    a, b, bias = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    dz = g
+    if ctx.activation is not None:
+        dz = DERIVATIVES[ctx.activation](g, torch.ops.pyptx.matmul(a, b, bias, None, None, None, None))
+    da = reduced(multiplied(dz, b.mT), a.shape) if needs[0] else None
+    db = None
+    if needs[1]:
+        if b.dim() == 2 and a.dim() > 2:
+            db = multiplied(a.reshape(-1, a.shape[-1]).mT, dz.reshape(-1, dz.shape[-1]))
+        else:
+            db = reduced(multiplied(a.mT, dz), b.shape)
+    dbias = dz.sum(dim=tuple(range(dz.dim() - 1)), dtype=bias.dtype) if ctx.biased and needs[2] else None
+    return da, db, dbias, g.to(ctx.residual) if ctx.residual and needs[3] else None, None, None, None
+
+
+def multiplied(a, b):
+    return torch.ops.pyptx.matmul(a, b, None, None, None, None, None)
+
+
+def reduced(gradient, shape):
+    return gradient if gradient.shape == shape else gradient.sum_to_size(shape)
+
+
+def batched(info, dims, *arguments):
+    """vmap: one more leading dimension of a and b; where another argument has it, one call each."""
+    *given, activation = arguments
+    moved = [
+        each if dim is None or each is None else each.movedim(dim, 0)
+        for each, dim in zip(given, dims[:-1], strict=True)
+    ]
+    if any(dim is not None for dim in dims[2:-1]) or all(dim is None for dim in dims[:2]):
+        calls = [
+            [each if dim is None else each[i] for each, dim in zip(moved, dims[:-1], strict=True)]
+            for i in range(info.batch_size)
+        ]
+        return torch.stack([torch.ops.pyptx.matmul(*call, activation) for call in calls]), 0
+    a, b, *more = moved
+    rank = max(a.dim() - (dims[0] is not None), b.dim() - (dims[1] is not None))
+    if dims[0] is not None:
+        a = a.reshape(a.shape[0], *[1] * (rank + 1 - a.dim()), *a.shape[1:])
+    if dims[1] is not None:
+        b = b.reshape(b.shape[0], *[1] * (rank + 1 - b.dim()), *b.shape[1:])
+    if more[1] is not None:  # of one call, for all
+        more[1] = more[1].expand(info.batch_size, *more[1].shape)
+    return torch.ops.pyptx.matmul(a, b, *more, activation), 0
+
+
+# Groups of rows.
+
+
+def grouped(a, b, offs, out):
+    if out is None:
+        return torch.ops.pyptx.grouped_matmul(a, b, offs) if must_trace((a, b, offs)) else run_grouped(a, b, offs)
+    return run_grouped(a, b, offs, out)
+
+
+def run_grouped(a, b, offs, out=None):
+    if 0 in (*a.shape, *b.shape):
+        return a.new_zeros(a.shape[0], b.shape[2]) if out is None else out.zero_()
+    if out is None and not a.is_cuda:  # the simulator reports rows that no group has written
+        out = a.new_zeros(a.shape[0], b.shape[2])
+    one, two = Seen(a), Seen(b)
+    if not one.orient(across=False):
+        one.step(transposed)
+        one.step(contiguous)
+    b_k_major = two.orient(across=True)
+    if not has_wgmma(a.is_cuda, one.width, two.width, width_of(b.shape[2] * 2)):
+        one.pack()
+        two.pack()
+    kernel = grouped_kernel(a.shape, b.shape, str(a.dtype), b_k_major, one.width, two.width, a.is_cuda)
+    if out is None or out.is_contiguous():
+        return kernel(one.tensor, two.tensor, offs.contiguous(), **({} if out is None else {"out": out}))
+    return out.copy_(kernel(one.tensor, two.tensor, offs.contiguous()))
+
+
+def fake_grouped(a, b, offs):
+    check(a, b, offs)
+    return a.new_empty(a.shape[0], b.shape[2])
+
+
+def setup_grouped(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def backward_grouped(ctx, g):
+    """Of b: a product a matrix, of the rows that are its own; a mask of them costs no copy to the host."""
+    a, b, offs = ctx.saved_tensors
+    da = db = None
+    rows = torch.arange(a.shape[0], device=a.device)
+    if ctx.needs_input_grad[0]:
+        da = torch.where((rows < offs[-1])[:, None], torch.ops.pyptx.grouped_matmul(g, b.mT, offs), 0)
+    if ctx.needs_input_grad[1]:
+        whose = torch.searchsorted(offs, rows, right=True, out_int32=True)
+        db = torch.stack([multiplied(torch.where((whose == e)[:, None], a, 0).mT, g) for e in range(b.shape[0])])
+    return da, db, None
+
+
+LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
+LIBRARY.define(
+    "matmul(Tensor a, Tensor b, Tensor? bias, Tensor? residual, Tensor? scale_a, Tensor? scale_b, str? activation) -> Tensor"
+)
+for device in ("CPU", "CUDA"):
+    LIBRARY.impl("matmul", op, device)
+torch.library.register_fake("pyptx::matmul", fake, lib=LIBRARY)
+torch.library.register_autograd("pyptx::matmul", backward, setup_context=setup_context, lib=LIBRARY)
+torch.library.register_vmap("pyptx::matmul", batched, lib=LIBRARY)
+LIBRARY.define("grouped_matmul(Tensor a, Tensor b, Tensor offs) -> Tensor")
+for device in ("CPU", "CUDA"):
+    LIBRARY.impl("grouped_matmul", run_grouped, device)
+torch.library.register_fake("pyptx::grouped_matmul", fake_grouped, lib=LIBRARY)
+torch.library.register_autograd("pyptx::grouped_matmul", backward_grouped, setup_context=setup_grouped, lib=LIBRARY)

@@ -1,0 +1,380 @@
+"""`attention`: which kernel runs for which heads, masks and lengths; its gradient; the function in torch's own words.
+
+The kernels are in _attention_forward.py and _attention_backward.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import types
+from typing import Any, NamedTuple
+
+from pyptx import differentiable_kernel
+from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._attention_backward import PAD, Backward, backward_kernel, finish_kernel, prepare_kernel
+from pyptx.kernels._attention_decode import Decode, combine_kernel, decode_kernel
+from pyptx.kernels._attention_forward import Forward, forward_kernel
+from pyptx.kernels._call import compiling, constant_for_compiler, kept
+from pyptx.types import bf16, f16
+
+__all__ = ["attention", "scaled_dot_product_attention"]
+
+TYPES = {"float16": f16, "bfloat16": bf16}
+MULTIPROCESSORS = 132  # of an H200
+L2_BYTES = 32e6  # of K and V that are read together
+
+
+def attention(
+    q: Any, k: Any, v: Any, *, causal: bool = False, window: int | None = None, softcap: float | None = None,
+    scale: float | None = None, cu_seqlens: Any = None, lengths: Any = None, block_table: Any = None,
+    lse: bool = False, out: Any = None,
+) -> Any:  # fmt: skip
+    """softmax(scale q k^T) v of heads, in f16 or bf16; sums are f32.  Hopper (sm_90a), or the simulator.
+
+    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV); the result is (B, H, M, DV).  HK divides H: that many heads of q share
+    one of k and v.  D is a multiple of 8 up to 256, DV one up to D.  Any strides; a tensor whose rows are not side by side, or
+    do not begin at multiples of 16 bytes, is copied first.
+
+    - causal: query i sees the keys up to i + N - M: the last query sees all.
+    - window: an int w: a query sees its own key and the w - 1 before it, and without `causal` the w - 1 behind it.
+    - softcap: scores s become softcap tanh(s / softcap).
+    - scale: 1 / sqrt(D) if not given; positive.
+    - cu_seqlens: sequences of different lengths behind each other: q (M, H, D), k (N, HK, D), v (N, HK, DV), and where each
+      sequence begins, B + 1 numbers of int32 on the device; a pair where those of q and k differ.
+    - lengths: (B) int32: how many of the keys of each sequence there are.
+    - block_table: (B, T) int32: k (P, page, HK, D) and v are pages of a cache, page a power of two of 8 or more; sequence b has
+      the pages block_table[b]. Needs `lengths`.
+    - lse=True: returns (result, log(sum(exp(scores))) of each query, f32: (B, H, M), or (H, M) with cu_seqlens).
+
+    Differentiable for D = DV up to 128 without softcap, cu_seqlens, lengths or block_table.  A query that sees no key has
+    result 0 and lse -inf.  Few queries against many keys share the keys among CTAs.
+
+    Example:
+        q, k, v = (torch.randn(1, 2, 100, 64, dtype=torch.bfloat16) for _ in range(3))
+        o = kernels.attention(q, k, v, causal=True)
+    """
+    masks = Masks(causal, window, softcap, scale)
+    if cu_seqlens is not None:
+        if lengths is not None or block_table is not None:
+            raise LaunchValueError("attention: cu_seqlens goes with neither lengths nor block_table")
+        return _ragged(q, k, v, masks, cu_seqlens, lse, out)
+    if lengths is not None or block_table is not None:
+        return _decode(q, k, v, masks, lengths, block_table, lse, out)
+    return _attention(q, k, v, masks, False, lse, out)
+
+
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """torch.nn.functional.scaled_dot_product_attention by `attention`; a mask or dropout goes to torch's own.
+
+    As there, `is_causal` counts from the first query: query i sees the keys up to i.
+    """
+    from torch.nn import functional
+
+    heads = query.dim() == 4 and (enable_gqa or query.shape[1] == key.shape[1])
+    if attn_mask is not None or dropout_p or not heads or str(query.dtype).removeprefix("torch.") not in TYPES:
+        return functional.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    return _attention(query, key, value, Masks(is_causal, None, None, scale), True, False, None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Masks:
+    """What of a call says which keys count, and how much."""
+
+    causal: bool
+    window: int | None
+    softcap: float | None
+    scale: float | None
+
+    def __post_init__(self):
+        if self.window is not None and (not isinstance(self.window, int) or self.window < 1):
+            raise LaunchValueError(f"attention: window is a number of keys, 1 or more, not {self.window!r}")
+        if self.softcap is not None and not self.softcap > 0:
+            raise LaunchValueError(f"attention: softcap is positive, not {self.softcap!r}")
+        if self.scale is not None and not self.scale > 0:
+            raise LaunchValueError(f"attention: scale is positive, not {self.scale!r}; scale q by yourself")
+
+    @property
+    def flags(self) -> tuple[bool, bool, bool]:
+        """right, left, softcap of a plan."""
+        return bool(self.causal or self.window is not None), self.window is not None, self.softcap is not None
+
+    def options(self, width: int, shift) -> dict:
+        """Runtime scalars: query i sees the keys up to i + shift where causal."""
+        options: dict = {"scale": 1 / math.sqrt(width) if self.scale is None else float(self.scale)}
+        reach = 0 if self.window is None else self.window - 1
+        if self.causal or self.window is not None:
+            options["shift"] = shift if self.causal else shift + reach
+        if self.window is not None:
+            options["reach"] = reach if self.causal else 2 * reach
+        if self.softcap is not None:
+            options["cap"] = float(self.softcap)
+        return options
+
+
+class Described(NamedTuple):
+    """What a tensor is, without its memory."""
+
+    shape: tuple
+    dtype: object
+
+
+def _described(name: str, tensor) -> Described:
+    if not hasattr(tensor, "shape") or not hasattr(tensor, "dtype"):
+        raise LaunchTypeError(f"attention: {name} is a tensor, not {tensor!r}")
+    return Described(tensor.shape, tensor.dtype)
+
+
+def _attention(q, k, v, masks: Masks, top_left: bool, lse: bool, out):
+    told = _described("q", q), _described("k", k), _described("v", v)
+    differentiable = out is None and _differentiated(q, k, v)
+    if compiling(q):
+        key, options, few = _planned(*told, masks, top_left, True)
+        differentiable = out is None  # what asks for derivatives is not known
+    else:
+        key, options, few = _planned_once(*told, masks, top_left)
+    if few and not top_left and not differentiable:
+        return _decode(q, k, v, masks, None, None, lse, out)
+    run = getattr(CHOSEN, _name_for_compiler(*key, differentiable)) if compiling(q) else _choose(*key, differentiable)
+    q, k, v = _dense(q), _dense(k), _dense(v)
+    given = {} if out is None else {"out": (out, _sums(q, q.shape[:-1]))}
+    result = run(q, k, v, **given, **options)
+    return result if lse else result[0]
+
+
+def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: bool, traced=False):
+    """What chooses the kernel; its runtime scalars; whether so few rows meet so many keys that the keys have to be shared.
+
+    Where the compiler traces, sizes may be symbols."""
+    _check(q, k, v)
+    (batch, heads, queries, width), (_, shared, keys, _), values = q.shape, k.shape, v.shape[3]
+    right, left, softcap = masks.flags
+    options = masks.options(width, 0 if top_left else keys - queries)
+    wide, wide_values = _rounded(width), _rounded(values)
+    if traced:
+        options["together"] = heads if right else 1
+    else:
+        options["together"] = _together(batch * heads, heads // shared, keys, width, values, right)
+    # Comparisons of symbols choose; as values they would stay symbols.
+    few = True if queries <= 16 and queries * (heads // shared) <= 128 and keys >= 1024 else False  # noqa: SIM210
+    long = True if wide > 192 or queries > (1024 if wide == 64 else 512) else False  # noqa: SIM210
+    square = True if width == values else False  # noqa: SIM210
+    return (_name(q), wide, wide_values, right, left, softcap, long, square), options, few
+
+
+def _rounded(width) -> int:
+    """Up to a size that there is a kernel for."""
+    return next(each for each in (64, 128, 192, 256) if width <= each)
+
+
+_planned_once = functools.lru_cache(maxsize=4096)(_planned)
+
+
+def _differentiated(*tensors) -> bool:
+    """Whether somebody may ask for a derivative: of a torch tensor that says so, of any JAX value."""
+    return any(getattr(each, "requires_grad", False) or hasattr(each, "aval") for each in tensors)
+
+
+def _sums(like, shape):
+    """Memory for log-sum-exp, where the caller gives that of the result."""
+    if hasattr(like, "new_empty"):
+        import torch
+
+        return like.new_empty(shape, dtype=torch.float32)
+    import numpy
+
+    return numpy.empty(shape, numpy.float32)
+
+
+@constant_for_compiler
+def _name_for_compiler(*key) -> str:
+    return kept(CHOSEN, key, _choose(*key))
+
+
+CHOSEN = types.SimpleNamespace()
+
+
+def _ragged(q, k, v, masks: Masks, cu_seqlens, lse: bool, out):
+    begins = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
+    _check(q, k, v, ("length", "heads", "D"))
+    q, k, v = (_dense(each) for each in (q, k, v))
+    cut = plan(_rounded(q.shape[2]), _rounded(v.shape[2]), *masks.flags, long=True)
+    cut = dataclasses.replace(cut, ragged=True, ctas=0)
+    width = q.shape[2]
+    given = {} if out is None else {"out": (out, _sums(q, (q.shape[1], q.shape[0])))}
+    result = _forward(TYPES[_name(q)], cut)(q, k, v, *begins, **given, **masks.options(width, 0))
+    return result if lse else result[0]
+
+
+def _decode(q, k, v, masks: Masks, lengths, table, lse: bool, out):
+    if table is not None:
+        _check_pages(q, k, v, lengths, table)
+    else:
+        _check(q, k, v)
+    paged = table is not None
+    batch, heads, queries, width = (int(size) for size in q.shape)
+    shared, values = int(k.shape[2 if paged else 1]), int(v.shape[3])
+    most = int(table.shape[1]) * int(k.shape[1]) if paged else int(k.shape[2])
+    right, left, softcap = masks.flags
+    cut = Decode(-(-width // 64) * 64, -(-values // 64) * 64, right=right, left=left, softcap=softcap,
+                 page=int(k.shape[1]) if paged else 0, counted=lengths is not None)  # fmt: skip
+    if cut.width > 128:
+        cut = dataclasses.replace(cut, stages=2)
+    rows = heads // shared * queries
+    options = masks.options(width, 0)
+    parts = _parts(batch * shared * -(-rows // 64), -(-most // cut.keys))
+    tensors = [_dense(q).reshape(batch, shared, rows, width), _dense(k), _dense(v)]
+    kind = TYPES[_name(q)]
+    given = [each for each in (lengths, table) if each is not None]
+    pieces, sums = _decode_kernel(kind, cut)(*tensors, *given, S=parts, queries=queries, **options)
+    lines = batch * shared * rows
+    result, logs = _combine(kind)(pieces.reshape(parts, lines, values), sums.reshape(parts, lines))
+    result = result.reshape(batch, heads, queries, values)
+    if out is not None:
+        out.copy_(result)
+        result = out
+    return (result, logs.reshape(batch, heads, queries)) if lse else result
+
+
+@functools.cache
+def _parts(tiles: int, blocks: int) -> int:
+    """Into how many parts the keys of a sequence are cut, so that all multiprocessors are busy, each for four blocks or more."""
+    most = max(1, min(64, blocks // 4))
+
+    def idle(parts):
+        return -(-tiles * parts // MULTIPROCESSORS) * MULTIPROCESSORS / (tiles * parts) + parts / 1000
+
+    return min(range(1, most + 1), key=idle)
+
+
+def _name(tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _check(q, k, v, dimensions=("batch", "heads", "length", "D")):
+    _check_types(q, k, v, dimensions)
+    ragged = len(dimensions) == 3
+    h, d = (q.shape[1], q.shape[2]) if ragged else (q.shape[1], q.shape[3])
+    hk, dv = k.shape[1], v.shape[-1]
+    fits = k.shape[:-1] == v.shape[:-1] and k.shape[-1] == d and (ragged or q.shape[0] == k.shape[0])
+    if not fits:
+        raise LaunchValueError(
+            f"attention: sizes of q, k, v do not fit: {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; see its help"
+        )
+    _check_heads(h, hk, d, dv)
+
+
+def _check_types(q, k, v, dimensions):
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        _described(name, tensor)
+        if len(tensor.shape) != len(dimensions):
+            raise LaunchValueError(
+                f"attention: {name} has {len(dimensions)} dimensions ({', '.join(dimensions)}), not {len(tensor.shape)}"
+            )
+        if _name(tensor) not in TYPES or _name(tensor) != _name(q):
+            raise LaunchTypeError(
+                f"attention: {name} is of {_name(tensor)}; legal are {', '.join(TYPES)}, the same for q, k, v"
+            )
+
+
+def _check_heads(h: int, hk: int, d: int, dv: int):
+    if hk == 0 or h % hk:
+        raise LaunchValueError(f"attention: {h} heads of q cannot share {hk} of k and v: HK divides H")
+    if d % 8 or dv % 8 or not 8 <= d <= 256 or not 8 <= dv <= d:
+        raise LaunchValueError(f"attention: D is a multiple of 8 up to 256 and DV one up to D, not {d} and {dv}")
+
+
+def _check_pages(q, k, v, lengths, table):
+    _check_types(q, k, v, ("batch, or pages", "heads, or keys of a page", "length, or heads", "D"))
+    if lengths is None:
+        raise LaunchValueError("attention: block_table needs lengths, (B) int32: how many keys each sequence has")
+    if len(table.shape) != 2 or table.shape[0] != q.shape[0]:
+        raise LaunchValueError(f"attention: block_table is (B, T) with B = {q.shape[0]}, not {tuple(table.shape)}")
+    if k.shape[:3] != v.shape[:3] or k.shape[3] != q.shape[3]:
+        raise LaunchValueError(
+            f"attention: k (P, page, HK, D) and v do not fit q (B, H, M, D): {tuple(k.shape)}, {tuple(v.shape)}, {tuple(q.shape)}"
+        )
+    page = int(k.shape[1])
+    if page < 8 or page & (page - 1):
+        raise LaunchValueError(f"attention: a page has a power of two of keys, 8 or more, not {page}")
+    _check_heads(q.shape[1], k.shape[2], q.shape[3], v.shape[3])
+
+
+def _dense(tensor):
+    """The tensor, or a copy of it, as tensor copies take it: rows side by side, all strides multiples of 16 bytes."""
+    strides = getattr(tensor, "stride", None)
+    if strides is None:  # not of torch
+        flags = getattr(tensor, "flags", None)
+        return tensor if flags is None or flags.c_contiguous else tensor.copy()
+    *outer, inner = tensor.stride()
+    fits = inner == 1 and all(each % 8 == 0 and each > 0 for each in outer)
+    if not compiling(tensor):  # where an address is not known; the launch refuses one that does not fit
+        fits = fits and tensor.storage_offset() % 8 == 0
+    return tensor if fits else tensor.contiguous()
+
+
+def _together(heads: int, per: int, length: int, width: int, values: int, right: bool) -> int:
+    """How many heads' tiles are taken together: without a mask one, as neighbours share K and V; else as many as L2 keeps."""
+    if not right:
+        return 1
+    fit = max(1, int(L2_BYTES * per // max(1, length * (width + values) * 2)))
+    return max(each for each in range(1, min(heads, fit) + 1) if heads % each == 0)
+
+
+@functools.lru_cache(maxsize=4096)
+def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool) -> Forward:
+    """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: then a CTA takes
+    one, and the next CTA begins where one has ended; short ones are too quick for that."""
+    masks = {"right": right, "left": left, "softcap": softcap, "ctas": 0 if right and long else MULTIPROCESSORS}
+    if width <= 64:
+        return Forward(width, values, 128, 3, lazy=False, **masks)
+    if width <= 192:
+        return Forward(width, values, 128, 2, own_output=width <= 128, **masks)
+    return Forward(width, values, 80, 2, own_output=False, **masks)
+
+
+@functools.cache
+def _forward(dtype, cut: Forward):
+    return forward_kernel(dtype, cut)
+
+
+@functools.cache
+def _decode_kernel(dtype, cut: Decode):
+    return decode_kernel(dtype, cut)
+
+
+@functools.cache
+def _combine(dtype):
+    return combine_kernel(dtype)
+
+
+@functools.cache
+def _choose(name, width, values, right, left, softcap, long, square, differentiable):
+    """The forward kernel; with its backward, where that is wanted and there is one."""
+    cut = plan(width, values, right, left, softcap, long)
+    forward = _forward(TYPES[name], cut)
+    if not differentiable or softcap or not square or width > 128:
+        return forward
+    backward = Backward(width, 64 if width == 128 else 128, right=right, left=left)
+    return differentiable_kernel(forward, gradient(TYPES[name], backward), save_outputs=(0, 1))
+
+
+def gradient(dtype, cut: Backward):
+    """The function (q, k, v, o, lse, do, dlse) to (dq, dk, dv)."""
+    prepare, backward, finish = prepare_kernel(dtype, cut.width), backward_kernel(dtype, cut), finish_kernel(dtype)
+
+    def attention_gradient(q, k, v, o, lse, do, dlse, *, scale, shift=None, reach=None):
+        masks = {name: value for name, value in (("shift", shift), ("reach", reach)) if value is not None}
+        rows = -(-int(q.shape[2]) // PAD) * PAD
+        sums, dq = prepare(o, do, lse, dlse, R=rows)
+        dk, dv, *changed = backward(q, k, v, do, sums, dq, scale=scale, together=1, **masks)
+        dq = changed[0] if changed else dq
+        return finish(dq.reshape(-1, 8), scale=scale).reshape(q.shape), dk, dv
+
+    return attention_gradient

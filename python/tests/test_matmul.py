@@ -1,0 +1,440 @@
+"""`kernels.matmul` against float64: on the simulator, and on a GPU where there is one; and that every configuration assembles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from pyptx import assembler, kernels  # noqa: E402
+from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.kernels._epilogue import Epilogue  # noqa: E402
+from pyptx.kernels._matmul_choice import BLOCKS, CANDIDATES, for_output, streams  # noqa: E402
+from pyptx.kernels._matmul_hopper import Config, product_kernel  # noqa: E402
+from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
+
+F = torch.nn.functional
+TYPES = {torch.bfloat16: 5e-3, torch.float16: 1e-3, torch.float32: 1e-3}
+ACTIVATIONS = {None: lambda x: x, "relu": torch.relu, "gelu": F.gelu, "silu": F.silu}
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
+devices = pytest.mark.parametrize("device", ["cpu", GPU])
+needs_ptxas = pytest.mark.skipif(
+    not any(row.name.startswith("ptxas") and "PTX up to" in row.name for row in assembler.found()),
+    reason="skipped: no ptxas",
+)
+
+
+def distance(got, wanted) -> float:
+    assert got.shape == wanted.shape
+    return float((got.detach().double() - wanted).norm() / wanted.norm().clamp_min(1e-9))
+
+
+def operand(shape, transposed: bool, dtype, device):
+    if transposed:
+        return operand((*shape[:-2], shape[-1], shape[-2]), False, dtype, device).mT
+    return torch.randn(shape).to(device, dtype)
+
+
+def check(shape_a, shape_b, majors, dtype, device, activation=None, biased=False, residual=False):
+    a, b = (operand(*each, dtype, device) for each in zip((shape_a, shape_b), majors, strict=True))
+    wanted = a.double() @ b.double()
+    bias = torch.randn(shape_b[-1]).to(device, dtype) if biased else None
+    more = torch.randn(wanted.shape).to(device, dtype) if residual else None
+    got = kernels.matmul(a, b, bias=bias, activation=activation, residual=more)
+    wanted = ACTIVATIONS[activation](wanted + (bias.double() if biased else 0)) + (more.double() if residual else 0)
+    assert got.dtype == dtype
+    assert distance(got, wanted) < TYPES[dtype]
+
+
+sizes = st.integers(1, 150)
+
+
+@devices
+@settings(deadline=None, max_examples=25)
+@given(
+    m=sizes, n=sizes, k=sizes, majors=st.tuples(st.booleans(), st.booleans()), dtype=st.sampled_from(list(TYPES)),
+    activation=st.sampled_from(list(ACTIVATIONS)), biased=st.booleans(), residual=st.booleans(), batch=st.sampled_from([(), (2,), (3, 1)]),
+)  # fmt: skip
+def test_any_shape(device, m, n, k, majors, dtype, activation, biased, residual, batch):
+    check((*batch, m, k), (*batch, k, n), majors, dtype, device, activation, biased, residual)
+
+
+# The kernels of Hopper, which CPU tensors do not reach through `matmul`, on the simulator.
+CUTS = [
+    Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
+    Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(),
+]  # fmt: skip
+STREAMS = [StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True)]  # fmt: skip
+eights = st.integers(1, 40).map(lambda i: 8 * i)
+both_majors = st.tuples(st.booleans(), st.booleans())
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    cut=st.sampled_from(CUTS),
+    m=eights,
+    n=eights,
+    k=eights,
+    majors=both_majors,
+    batch=st.sampled_from([(), (2,)]),
+    finished=st.booleans(),
+)
+def test_wgmma(cut, m, n, k, majors, batch, finished):
+    a, b = torch.randn(*batch, m, k).bfloat16(), torch.randn(*batch, k, n).bfloat16()
+    epilogue = Epilogue(bf16, "silu", bf16) if finished else Epilogue()
+    kernel = product_kernel(cut, bf16, *majors, bf16, bool(batch), epilogue)
+    bias, residual = torch.randn(n).bfloat16(), torch.randn(*batch, m, n).bfloat16()
+    stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
+    got = kernel(*stored, *((bias, residual) if finished else ()))
+    wanted = a.double() @ b.double()
+    wanted = F.silu(wanted + bias.double()) + residual.double() if finished else wanted
+    assert distance(got, wanted) < 5e-3
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    config=st.sampled_from(STREAMS),
+    m=st.integers(1, 64),
+    n=st.integers(1, 300),
+    k=eights,
+    k_major=st.booleans(),
+    biased=st.booleans(),
+)
+def test_streams(config, m, n, k, k_major, biased):
+    m = min(m, config.rows)
+    n = n if k_major else -(-n // 8) * 8
+    a, b, bias = torch.randn(m, k).bfloat16(), torch.randn(k, n).bfloat16(), torch.randn(n).bfloat16()
+    kernel = stream_kernel(config, bf16, k_major, bf16, Epilogue(bf16 if biased else None), n % 4 == 0)
+    got = kernel(a, b.mT.contiguous() if k_major else b, *((bias,) if biased else ()))
+    assert distance(got, a.double() @ b.double() + (bias.double() if biased else 0)) < 5e-3
+
+
+def test_wgmma_of_groups_and_of_other_types():
+    a, b, ends = torch.randn(300, 72).bfloat16(), torch.randn(4, 72, 136).bfloat16(), [130, 130, 140, 300]
+    got = product_kernel(Config(128, 128, 3), bf16, True, False, grouped=True)(
+        a, b, torch.tensor(ends, dtype=torch.int32)
+    )
+    for e, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        assert distance(got[start:end], a[start:end].double() @ b[e].double()) < 5e-3
+    for dtype, framework, out in ((f32, torch.float32, f32), (s8, torch.int8, s32), (f16, torch.float16, f32)):
+        x, y = ((9 * torch.randn(shape)).to(framework) for shape in ((150, 80), (136, 80)))
+        got = product_kernel(Config(128, 128, 3, overlap=False), dtype, out=out)(x, y)
+        assert distance(got, x.double() @ y.double().mT) < (1e-3 if dtype is f32 else 1e-6)
+    x, y = (torch.randn(shape).to(torch.float8_e4m3fn) for shape in ((150, 400), (264, 400)))
+    of_x, of_y = torch.rand(4, 150) + 0.5, torch.rand(4, 3) + 0.5
+    wide_y = of_y.mT.repeat_interleave(128, 0)[:264].repeat_interleave(128, 1)[:, :400]
+    wanted = (x.double() * of_x.mT.repeat_interleave(128, 1)[:, :400]) @ (y.double() * wide_y).mT
+    assert distance(product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block"))(x, y, of_x, of_y), wanted) < 5e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
+@settings(deadline=None, max_examples=60)
+@given(
+    m=st.integers(1, 80), n=st.integers(1, 80), k=st.integers(1, 150), majors=st.tuples(st.booleans(), st.booleans()),
+    dtype=st.sampled_from([torch.bfloat16, torch.float16]), activation=st.sampled_from(list(ACTIVATIONS)), biased=st.booleans(),
+    residual=st.booleans(), batch=st.sampled_from([(), (3,)]),
+)  # fmt: skip
+def test_shapes_of_tensor_copies(m, n, k, majors, dtype, activation, biased, residual, batch):
+    check((*batch, 8 * m, 8 * k), (*batch, 8 * k, 8 * n), majors, dtype, "cuda", activation, biased, residual)
+
+
+@devices
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((3, 40, 50), (50, 60)),
+        ((2, 1, 9, 16), (3, 16, 24)),
+        ((1, 7), (7, 1)),
+        ((5, 16), (1, 16, 8)),
+        ((2, 5, 16), (2, 16, 8)),
+    ],
+)
+def test_leading_dimensions_broadcast(a, b, device):
+    check(a, b, (False, False), torch.bfloat16, device)
+    check(a, b, (True, True), torch.bfloat16, device)
+
+
+@devices
+def test_strides_and_outputs(device):
+    wide = torch.randn(64, 96).to(device, torch.bfloat16)
+    a, b = wide[:40, 8:72], wide[:64, :24]
+    wanted = a.double() @ b.double()
+    assert distance(kernels.matmul(a, b), wanted) < 5e-3
+    assert distance(kernels.matmul(a[:, ::2], b[::2]), a[:, ::2].double() @ b[::2].double()) < 5e-3
+    assert distance(kernels.matmul(a[:, 1:], b[1:]), a[:, 1:].double() @ b[1:].double()) < 5e-3
+    exact = torch.empty(40, 24, device=device)
+    assert kernels.matmul(a, b, out=exact) is exact
+    assert distance(exact, wanted) < 1e-6
+    apart = torch.zeros(40, 48, device=device, dtype=torch.bfloat16)
+    kernels.matmul(a, b, out=apart[:, ::2])
+    assert distance(apart[:, ::2], wanted) < 5e-3
+    assert not apart[:, 1::2].any()
+
+
+@devices
+def test_nothing(device):
+    assert kernels.matmul(torch.ones(0, 3, device=device), torch.ones(3, 4, device=device)).shape == (0, 4)
+    bias = torch.arange(4.0, device=device)
+    assert (kernels.matmul(torch.ones(2, 0, device=device), torch.ones(0, 4, device=device), bias=bias) == bias).all()
+
+
+@devices
+@pytest.mark.parametrize(("m", "n", "k"), [(9, 7, 33), (48, 64, 96)])
+def test_bytes(m, n, k, device):
+    i, j = torch.randint(-128, 128, (m, k), dtype=torch.int8), torch.randint(-128, 128, (k, n), dtype=torch.int8)
+    got = kernels.matmul(i.to(device), j.to(device))
+    assert got.dtype == torch.int32
+    assert (got.cpu() == i.int() @ j.int()).all()
+    if device == "cuda" and torch.cuda.get_device_capability() < (8, 9):
+        return
+    x, y = (torch.randn(shape).to(device, torch.float8_e4m3fn) for shape in ((m, k), (k, n)))
+    of_a, of_b = torch.rand(m, 1, device=device) + 0.5, torch.rand(n, device=device) + 0.5
+    wanted = x.double() @ y.double()
+    # Hopper's tensor cores add up products of fp8 with about 14 bits.
+    assert distance(kernels.matmul(x, y, scale_a=of_a, scale_b=of_b), wanted * of_a * of_b) < 5e-3
+    assert distance(kernels.matmul(x, y, scale_a=of_a[:1], scale_b=of_b[:1]), wanted * of_a[0] * of_b[0]) < 5e-3
+
+
+@devices
+@pytest.mark.parametrize(("m", "n", "k"), [(9, 128, 128), (130, 260, 300), (136, 272, 384)])
+def test_scales_of_blocks(m, n, k, device):
+    if device == "cuda" and torch.cuda.get_device_capability() < (8, 9):
+        pytest.skip("skipped: fp8 needs sm_89")
+    a, b = (torch.randn(shape).to(device, torch.float8_e4m3fn) for shape in ((m, k), (k, n)))
+    blocks, columns = -(-k // 128), -(-n // 128)
+    of_a, of_b = torch.rand(m, blocks, device=device) + 0.5, torch.rand(blocks, columns, device=device) + 0.5
+    wide_a = of_a.repeat_interleave(128, 1)[:, :k]
+    wide_b = of_b.repeat_interleave(128, 0)[:k].repeat_interleave(128, 1)[:, :n]
+    wanted = (a.double() * wide_a) @ (b.double() * wide_b)
+    assert distance(kernels.matmul(a, b, scale_a=of_a, scale_b=of_b), wanted) < 5e-3
+
+
+@devices
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("k", "n", "ends"), [(64, 48, [130, 130, 140, 300]), (50, 37, [0, 7, 200, 290]), (264, 520, [1, 129, 300, 300])]
+)
+def test_groups(k, n, ends, transposed, device):
+    a, b = operand((300, k), False, torch.bfloat16, device), operand((4, k, n), transposed, torch.bfloat16, device)
+    offs = torch.tensor(ends, dtype=torch.int32, device=device)
+    out = torch.full((300, n), 7.0, device=device, dtype=torch.bfloat16)
+    wanted, starts = out.double(), [0, *ends]
+    for e, end in enumerate(ends):
+        wanted[starts[e] : end] = a[starts[e] : end].double() @ b[e].double()
+    assert distance(kernels.grouped_matmul(a, b, offs, out=out), wanted) < 5e-3
+
+
+@pytest.mark.parametrize("ends", [[130, 200, 999], [130, -5, 100]])
+def test_ends_that_lie_outside(ends):
+    a, b, offs = (
+        torch.randn(300, 72).bfloat16(),
+        torch.randn(3, 72, 136).bfloat16(),
+        torch.tensor(ends, dtype=torch.int32),
+    )
+    got = product_kernel(Config(128, 128, 3), bf16, True, False, grouped=True)(
+        a, b, offs, out=torch.zeros(300, 136).bfloat16()
+    )
+    assert torch.allclose(got.float(), kernels.grouped_matmul(a, b, offs).float(), atol=1e-2)
+
+
+def test_gradients_of_groups():
+    given = [torch.randn(shape, dtype=torch.bfloat16, requires_grad=True) for shape in ((40, 16), (3, 16, 8))]
+    ends = [10, 10, 33]
+    y = kernels.grouped_matmul(*given, torch.tensor(ends, dtype=torch.int32))
+    pull = torch.randn_like(y)
+    da, db = torch.autograd.grad(y, given, pull)
+    wanted_a, starts = torch.zeros(40, 16, dtype=torch.double), [0, *ends]
+    a, b = (each.detach().double() for each in given)
+    for e, end in enumerate(ends):
+        rows = slice(starts[e], end)
+        wanted_a[rows] = pull[rows].double() @ b[e].mT
+        assert distance(db[e], a[rows].mT @ pull[rows].double()) < 5e-3
+    assert distance(da, wanted_a) < 5e-3
+    torch.library.opcheck(torch.ops.pyptx.grouped_matmul, (*given, torch.tensor(ends, dtype=torch.int32)))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "change"),
+    [
+        (LaunchTypeError, "legal are two of bfloat16", {"a": torch.ones(4, 8)}),
+        (LaunchTypeError, "offs is of torch.int64; legal is int32", {"offs": torch.ones(2, dtype=torch.int64)}),
+        (LaunchValueError, "are not (T, K), (E, K, N) and (E,)", {"a": torch.ones(4, 9, dtype=torch.bfloat16)}),
+    ],
+)
+def test_groups_that_do_not_fit(error, message, change):
+    given = {
+        "a": torch.ones(4, 8, dtype=torch.bfloat16),
+        "b": torch.ones(2, 8, 8, dtype=torch.bfloat16),
+        "offs": torch.ones(2, dtype=torch.int32),
+    }
+    with pytest.raises(error) as raised:
+        kernels.grouped_matmul(**(given | change))
+    assert message in str(raised.value)
+
+
+@devices
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gradients(activation, device):
+    shapes = ((3, 20, 32), (32, 16), (16,), (3, 20, 16))
+    given = [torch.randn(shape).to(device, torch.bfloat16).requires_grad_() for shape in shapes]
+    exact = [each.detach().double().requires_grad_() for each in given]
+    y = kernels.matmul(*given[:2], bias=given[2], activation=activation, residual=given[3])
+    wanted = ACTIVATIONS[activation](exact[0] @ exact[1] + exact[2]) + exact[3]
+    pull = torch.randn_like(y)
+    mine, theirs = torch.autograd.grad(y, given, pull), torch.autograd.grad(wanted, exact, pull.double())
+    for ours, expected in zip(mine, theirs, strict=True):
+        assert distance(ours, expected) < 1e-2
+
+
+def test_second_derivatives():
+    x, w = (torch.randn(shape, requires_grad=True) for shape in ((4, 8), (8, 4)))
+    (first,) = torch.autograd.grad((kernels.matmul(x, w) ** 3).sum(), x, create_graph=True)
+    exact = [each.detach().double().requires_grad_() for each in (x, w)]
+    (expected,) = torch.autograd.grad(((exact[0] @ exact[1]) ** 3).sum(), exact[0], create_graph=True)
+    mine = torch.autograd.grad(first.sum(), (x, w))
+    for ours, wanted in zip(mine, torch.autograd.grad(expected.sum(), exact), strict=True):
+        assert distance(ours, wanted) < 3e-3
+
+
+@devices
+def test_torch_traces_it(device):
+    x, w = torch.randn(4, 8, 16, device=device), torch.randn(16, 8, device=device)
+    compiled = torch.compile(
+        lambda x, w: kernels.matmul(x, w, activation="relu") + 1, dynamic=True, backend="aot_eager"
+    )
+    for count in (4, 5):
+        assert distance(compiled(x[:count], w), torch.relu(x[:count].double() @ w.double()) + 1) < 1e-3
+    assert distance(torch.vmap(lambda x: kernels.matmul(x, w))(x), x.double() @ w.double()) < 1e-3
+    assert (
+        distance(
+            torch.vmap(kernels.matmul, (None, 0))(x, torch.stack([w, -w])), torch.stack([x @ w, -(x @ w)]).double()
+        )
+        < 1e-3
+    )
+    bias = torch.randn(4, 8, device=device)
+    got = torch.vmap(lambda x, bias: kernels.matmul(x, w, bias=bias))(x, bias)
+    assert distance(got, x.double() @ w.double() + bias[:, None].double()) < 1e-3
+    with torch.autocast(device, torch.bfloat16):
+        assert kernels.matmul(x, w).dtype == torch.bfloat16
+    torch.library.opcheck(torch.ops.pyptx.matmul, (x[0].requires_grad_(), w, None, None, None, None, "gelu"))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (LaunchValueError, "has 16 columns, but b (8, 16) has 8 rows", lambda x, w: kernels.matmul(x, w.mT)),
+        (LaunchTypeError, "they have one type", lambda x, w: kernels.matmul(x, w.half())),
+        (LaunchTypeError, "`a` is of float64; legal are bfloat16", lambda x, w: kernels.matmul(x.double(), w.double())),
+        (LaunchValueError, r"bias has shape (3,), not (8,)", lambda x, w: kernels.matmul(x, w, bias=torch.ones(3))),
+        (LaunchValueError, "residual has shape (8,), not (4, 8)", lambda x, w: kernels.matmul(x, w, residual=torch.ones(8))),
+        (LaunchValueError, "not 'tanh'", lambda x, w: kernels.matmul(x, w, activation="tanh")),
+        (LaunchValueError, "at least two dimensions", lambda x, w: kernels.matmul(x[0], w)),
+        (LaunchValueError, "do not broadcast", lambda x, w: kernels.matmul(x.expand(2, 4, 16), w.expand(3, 16, 8))),
+        (LaunchTypeError, "`out` is of float16", lambda x, w: kernels.matmul(x, w, out=torch.empty(4, 8).half())),
+        (LaunchTypeError, "given together", lambda x, w: kernels.matmul(x, w, scale_a=torch.ones(1))),
+        (LaunchValueError, "legal are 1 and 1, or 4 and 8", lambda x, w: kernels.matmul(x, w, scale_a=torch.ones(3), scale_b=torch.ones(8))),
+        (LaunchTypeError, "a product of int8 is int32", lambda x, w: kernels.matmul(x.char(), w.char(), activation="relu")),
+        (LaunchTypeError, "out= has no gradient", lambda x, w: kernels.matmul(x.requires_grad_(), w, out=torch.empty(4, 8))),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit(error, message, call):
+    with pytest.raises(error) as raised:
+        call(torch.ones(4, 16), torch.ones(16, 8))
+    assert message in str(raised.value)
+
+
+def test_numpy():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((20, 24)).astype(np.float16), rng.standard_normal((24, 16)).astype(np.float16)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    out = np.empty((20, 16), np.float32)
+    assert kernels.matmul(a, b, out=out) is out
+    assert np.allclose(out, wanted, atol=1e-5)
+    assert np.allclose(kernels.matmul(a.T.copy().T, b.T.copy().T), wanted, rtol=2e-3, atol=2e-3)
+
+
+def test_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    jnp = jax.numpy
+    rng = np.random.default_rng(0)
+    for shape_a, shape_b in (((20, 24), (24, 16)), ((3, 20, 24), (24, 16)), ((3, 20, 24), (3, 24, 16))):
+        for dtype in (jnp.bfloat16, jnp.float32):
+            a, b, bias = (jnp.asarray(rng.standard_normal(shape), dtype) for shape in (shape_a, shape_b, (16,)))
+
+            def ours(a, b, bias):
+                return (kernels.matmul(a, b, bias=bias, activation="gelu").astype(jnp.float32) ** 2).sum()
+
+            def theirs(a, b, bias):
+                a, b, bias = (each.astype(jnp.float32) for each in (a, b, bias))
+                return (jax.nn.gelu(jnp.matmul(a, b, precision="highest") + bias, approximate=False) ** 2).sum()
+
+            value, gradients = jax.jit(jax.value_and_grad(ours, (0, 1, 2)))(a, b, bias)
+            wanted, expected = jax.value_and_grad(theirs, (0, 1, 2))(a, b, bias)
+            assert np.allclose(value, wanted, rtol=1e-2)
+            for one, two in zip(gradients, expected, strict=True):
+                one, two = (np.asarray(each, np.float64) for each in (one, two))
+                assert np.linalg.norm(one - two) < 1e-2 * np.linalg.norm(two)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 4096, 4096), (1024, 1024, 1024), (520, 264, 1032), (33, 71, 205)])
+def test_equal_inputs_give_equal_bits(m, n, k):
+    a, b = (torch.randn(shape, device="cuda").bfloat16() for shape in ((m, k), (k, n)))
+    first = kernels.matmul(a, b)
+    assert all(torch.equal(first, kernels.matmul(a, b)) for _ in range(100))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
+def test_streams_side_by_side():
+    a, b = (torch.randn(512, 512, device="cuda").bfloat16() for _ in range(2))
+    wanted = kernels.matmul(a, b)
+    torch.cuda.synchronize()
+    results = []
+    for _ in range(8):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            results.append([kernels.matmul(a, b) for _ in range(20)])
+    torch.cuda.synchronize()
+    assert all(torch.equal(wanted, each) for row in results for each in row)
+
+
+OTHERS = [(f16, f16, Epilogue(f16, "gelu", f16)), (bf16, f32, Epilogue(f32)), (f32, f32, Epilogue()), (e4m3, bf16, Epilogue(scales="row")), (s8, s32, Epilogue())]  # fmt: skip
+CONFIGS = [config for config, *_ in CANDIDATES]
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("config", "dtype", "out", "epilogue"),
+    [(config, bf16, bf16, Epilogue(bf16)) for config in CONFIGS] + [(CONFIGS[0], *other) for other in OTHERS],
+    ids=str,
+)
+def test_configurations_assemble(config, dtype, out, epilogue):
+    k_major = dtype.bits != 16
+    made = product_kernel(for_output(config, out.bits), dtype, k_major, k_major, out, False, epilogue)
+    found = made.resources(M=4096, N=4096, K=4096)
+    assert found.spill_stores == 0
+    assert found.dynamic_shared <= 232448
+
+
+@needs_ptxas
+def test_groups_and_blocks_assemble():
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    grouped = product_kernel(CONFIGS[0], bf16, grouped=True).resources(**sizes, E=8)
+    blocks = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block")).resources(**sizes, KB=32, NB=32)
+    assert grouped.spill_stores == blocks.spill_stores == 0
+    assert grouped.dynamic_shared <= 232448
+
+
+@needs_ptxas
+@pytest.mark.parametrize("config", streams()[::7], ids=str)
+def test_streams_assemble(config):
+    found = stream_kernel(config, bf16, epilogue=Epilogue(bf16)).resources(M=config.rows, N=4096, K=4096)
+    assert found.spill_stores == 0
+    assert found.dynamic_shared <= 232448
