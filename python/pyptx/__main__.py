@@ -1,4 +1,4 @@
-"""The command `pyptx`: check, parse, run, isa, cache, doctor.  Each is a thin shell over functions that Python users have too.
+"""The command `pyptx`: check, parse, transpile, run, show, isa, cache, doctor, and over sources fmt, lint, diff, stats, lsp.  Each is a thin shell over functions that Python users have too.
 
 What goes wrong ends in a line on the standard error and a status, never in a traceback.
 """
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 import pyptx
-from pyptx.tools import buffers, completion, files
+from pyptx.tools import buffers, completion, exports, files, shows, sources
 
 _STATUS = """\
 exit status:
@@ -68,7 +68,7 @@ def _drop_output():
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pyptx",
-        description="Reads, checks and runs PTX text.",
+        description="Reads, checks, formats, compares and runs PTX text.",
         epilog="`pyptx COMMAND --help` has examples.  docs/command.md is the manual.",
     )
     parser.add_argument("--version", action="version", version=f"pyptx {pyptx.__version__}")
@@ -100,6 +100,21 @@ def _parser() -> argparse.ArgumentParser:
     parse = add("parse", _parse, "print a file back from its lossless tree", "never", " a.ptx", " - < a.ptx")
     _file(parse)
 
+    transpile = add(
+        *(
+            "transpile",
+            _transpile,
+            "write the program, in Python or C++, whose kernel a text is",
+            "the text is not legal, or the program writes another module",
+        ),
+        *(" a.ptx > a.py", " a.ptx --sugar --name my_kernel -o my_kernel.py", " a.ptx --to cpp --entry add"),
+    )
+    _add_transpile(transpile)
+
+    sources.add_commands(add, _file)
+    exports.add_command(add)
+    shows.add_command(add)
+
     run = add(
         *(
             "run",
@@ -112,6 +127,18 @@ def _parser() -> argparse.ArgumentParser:
         " a.ptx --entry add --block 256 --arg x.npy --arg out:y.npy --arg f32:0.5",
     )
     _add_run(run)
+
+    replay = add(
+        *("replay", _replay, "run calls that pyptx.replay kept again on the simulator", "a call ended with a report"),
+        *(" FOLDER", " FOLDER --seed 3 --json"),
+    )
+    replay.add_argument("path", metavar="PATH", help="a folder of kept calls, or one of its files")
+    replay.add_argument("--seed", type=_size(2**63 - 1), default=0, metavar="N", help="another schedule of warps")
+    replay.add_argument(
+        "--timeout", type=_size(10**6, 1), default=600, metavar="S", help="seconds for each; default: 600"
+    )
+    replay.add_argument("--json", action="store_true", help="print what was found as JSON")
+    replay.add_argument("--here", action="store_true", help="in this process, and one file alone")
 
     isa = add(
         *(
@@ -145,6 +172,53 @@ def _parser() -> argparse.ArgumentParser:
     )
     shells.add_argument("shell", choices=completion.SHELLS)
     return parser
+
+
+def _add_transpile(transpile: argparse.ArgumentParser):
+    _file(transpile)
+    transpile.add_argument("--to", choices=("python", "cpp"), default="python", help="the language; default: python")
+    transpile.add_argument(
+        "--sugar",
+        nargs="?",
+        const="all",
+        default="none",
+        choices=("none", "names", "flow", "all"),
+        help="names: registers by what they hold; flow: blocks out of labels, too; all: expressions, too.  Alone it is all; "
+        "default: none, one call an instruction",
+    )
+    transpile.add_argument("--name", type=_word, default="", help="of the function; default: the kernel's")
+    transpile.add_argument("--entry", type=_word, default="", help="this kernel alone, with what is no kernel")
+    transpile.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        dest="args",
+        type=_tensor,
+        metavar="NAME=TYPE[SIZES]",
+        help="a tensor of the kernel, a=bf16[M,K], or c=out:f32[M,N] if the kernel writes it: the parameter of that name, or the "
+        "next that is a pointer.  The kernel can be called then",
+    )
+    for name, what in (("grid", "CTAs"), ("block", "threads of a CTA; default: .reqntid or .maxntid")):
+        transpile.add_argument(
+            f"--{name}", default="", metavar="SIZES", help=f"{what}, of the tensors' sizes: M // 16, 4"
+        )
+    transpile.add_argument(
+        "--verify",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="run the program and compare what it writes with the text; default: of Python, yes",
+    )
+    transpile.add_argument("-o", "--output", metavar="OUT", type=_word, help="a file; default: the standard output")
+
+
+def _tensor(text: str) -> str:
+    from pyptx import codegen
+
+    try:
+        codegen.argument(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _add_run(run: argparse.ArgumentParser):
@@ -185,6 +259,34 @@ def _add_run(run: argparse.ArgumentParser):
         help="instructions of warps that the launch may execute; default: 2^32",
     )
     run.add_argument("--cores", type=_size(2**10), default=0, metavar="N", help="of this machine; default: all")
+    run.add_argument(
+        "--check",
+        action="append",
+        nargs="?",
+        const="all",
+        default=[],
+        type=_word,
+        metavar="NAME",
+        help="look for races and their like, too: all (without a NAME), or the name of a rule; or none",
+    )
+    run.add_argument("--schedule", choices=("random", "synchronisation"), default="random", help="what a seed changes")
+    run.add_argument(
+        "--explore",
+        type=_size(2**32, 1),
+        metavar="N",
+        help="run it under N schedules more, which differ where it synchronises; report the smallest that fails",
+    )
+    run.add_argument(
+        "--counters", action="store_true", help="print what each line did: instructions, bank conflicts, sectors"
+    )
+    run.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    run.add_argument(
+        "--json", action="store_true", help="print reports, counts and printed lines as JSON, and nothing else"
+    )
+    run.add_argument("--debug", action="store_true", help="stop before the first instruction and ask on the terminal")
+    run.add_argument(
+        "--break", action="append", default=[], dest="breaks", metavar="LINE", help="stop at a line: 12, or file:12"
+    )
 
 
 def _file(parser: argparse.ArgumentParser, dest: str = "file", **options):
@@ -239,18 +341,42 @@ def _parse(arguments) -> int:
     return 0
 
 
-def _run(arguments) -> int:
-    from pyptx import _core, simulator
+def _transpile(arguments) -> int:
+    from pyptx import codegen
     from pyptx.errors import PtxError
+
+    source = files.read(arguments.file)
+    options = {"sugar": arguments.sugar, "kernel_name": arguments.name, "entry": arguments.entry}
+    if arguments.args and arguments.to == "python":
+        options |= {"arguments": arguments.args, "grid": arguments.grid, "block": arguments.block}
+    elif arguments.args or arguments.grid or arguments.block:
+        print("--grid and --block are for --arg, and --arg is for Python", file=sys.stderr)
+        return 2
+    try:
+        write = codegen.ptx_to_cpp if arguments.to == "cpp" else codegen.ptx_to_python
+        program = write(source, **options, file=files.shown(arguments.file))
+        if arguments.verify and arguments.to == "python":
+            codegen.verify(source, program, names=arguments.sugar == "none", entry=arguments.entry)
+    except PtxError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if arguments.output:
+        files.write(arguments.output, program.encode("utf-8", "surrogateescape"))
+    elif sys.stdout is not None:
+        sys.stdout.write(program)
+    return 0
+
+
+def _run(arguments) -> int:
+    from pyptx import _core
+    from pyptx.errors import PtxError
+    from pyptx.tools import watched
 
     given: list[buffers.Argument] = arguments.args
     _refuse_odd(given, arguments.show)
-    chosen = {"seed": arguments.seed, "cores": arguments.cores}
-    if arguments.budget is not None:
-        chosen["budget"] = arguments.budget
-    text = files.read(arguments.file)
+    text, run = files.read(arguments.file), watched.run_of(arguments)
     try:
-        with simulator.options(**chosen):
+        with run, watched.quiet(arguments):
             names = _core.run_text(
                 text,
                 files.shown(arguments.file),
@@ -261,10 +387,19 @@ def _run(arguments) -> int:
                 arguments.smem,
                 [argument.value for argument in given],
             )
+            failing = run.explore(arguments.explore) if arguments.explore else None
     except (PtxError, ValueError) as error:
-        print(error, file=sys.stderr)
+        if not arguments.json or not run.reports:
+            print(error, file=sys.stderr)
+        watched.tell(arguments, run)
+        return 1
+    watched.tell(arguments, run, failing)
+    if failing:
+        print(f"with --schedule synchronisation --seed {failing.seed}:\n{failing}", file=sys.stderr)
         return 1
     buffers.write_back(given)
+    if arguments.json:
+        return 0
     for name, one in zip(names, given, strict=True):
         if arguments.show and one.is_buffer:
             element = one.element if arguments.show == "own" else arguments.show
@@ -272,6 +407,45 @@ def _run(arguments) -> int:
         elif one.is_output and not one.file:
             _print("", buffers.text(one.value, "hex"))
     return 0
+
+
+def _replay(arguments) -> int:
+    import json
+    from dataclasses import asdict
+
+    from pyptx import replay
+
+    if arguments.here:
+        return _replay_here(arguments)
+    try:
+        found = replay(arguments.path, timeout=arguments.timeout, seed=arguments.seed)
+    except OSError as error:
+        raise files.Unusable(str(error)) from None
+    if arguments.json:
+        print(json.dumps([asdict(one) for one in found], indent=2))
+    else:
+        for one in found:
+            print(one)
+    return int(any(one.status != "clean" for one in found))
+
+
+def _replay_here(arguments) -> int:
+    from pyptx import simulator
+    from pyptx.errors import PtxError
+    from pyptx.launch import kept
+    from pyptx.tools import watched
+
+    arguments.trace = arguments.counters = False
+    with simulator(seed=arguments.seed, lines=False, trace=False, launches=False) as run:
+        try:
+            with watched.quiet(arguments):
+                kept.rerun(arguments.path)
+        except (PtxError, ValueError, OSError) as error:
+            print(error, file=sys.stderr)
+            if not run.reports:
+                return 2
+    watched.tell(arguments, run)
+    return int(bool(run.reports))
 
 
 def _print(before: str, pieces: Iterable[str]):

@@ -18,7 +18,9 @@ from pyptx.errors import AuthoringError
 __all__ = ["check"]
 
 _OPEN_BLOCK = 3008  # ptx/base/diagnostic.def
-_NAMES = {"if_": _core.if_, "else_": _core.else_, "loop": _core.loop, "range_": _core.range_}
+_NAMES = {
+    name: getattr(_core, name) for name in ("if_", "else_", "when", "otherwise", "switch", "case", "loop", "range_")
+}
 
 
 class _Visitor(ast.NodeVisitor):

@@ -1,4 +1,4 @@
-"""Kernels in other processes: by module and name where they are found so, else by what defines them, the code of functions
+"""Kernels, functions and modules of kernels in other processes: by module and name where they are found so, else by what defines them, the code of functions
 and what it closes over.  State of this process (texts, plans, what a framework keeps) does not travel.
 """
 
@@ -11,26 +11,58 @@ import marshal
 import pickle
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["dumps", "is_named"]
+__all__ = ["reduce"]
 
 
-def is_named(value: Any) -> bool:
+def reduce(value: Any, what: str, places: Iterable[str]) -> str | tuple:
+    """What `__reduce__` of a kernel, a function or a module of kernels returns; its `_definition()` is (function, arguments)
+    that make it anew.  `places`: names of the modules in which it and the variables that it uses may have a name."""
+    if _is_named(value):
+        return value.__qualname__
+    places = tuple(dict.fromkeys(places))
+    return _place(value, places) or (_loads, (_dumps(value, what, places),))
+
+
+def _is_named(value: Any) -> bool:
     """Whether its module has it under its name."""
     found = sys.modules.get(getattr(value, "__module__", None) or "")
-    for part in value.__qualname__.split("."):
+    for part in (getattr(value, "__qualname__", None) or "?").split("."):
         found = getattr(found, part, None)
     return found is value
 
 
+def _place(value: Any, places: tuple[str, ...]) -> tuple | None:
+    """The name that one of these modules has for it: variables and modules of kernels do not know theirs."""
+    for module in places:
+        for name, found in vars(sys.modules.get(module, object)).items():
+            if found is value:
+                return _at, (module, name)
+    return None
+
+
+def _at(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
 class _Pickler(pickle.Pickler):
-    """Also takes modules, and functions that no module has under their name."""
+    """Also takes modules, and functions, kernels and variables that no module has under their name."""
+
+    def __init__(self, file, places: tuple[str, ...]):
+        super().__init__(file, protocol=4)
+        self._places = places
 
     def reducer_override(self, value):
         if isinstance(value, types.ModuleType):
             return importlib.import_module, (value.__name__,)
-        if not isinstance(value, types.FunctionType) or is_named(value):
+        if type(value).__module__.startswith("pyptx.") and not isinstance(value, type) and not _is_named(value):
+            if place := _place(value, self._places):
+                return place
+            if hasattr(type(value), "_definition"):
+                return value._definition()
+        if not isinstance(value, types.FunctionType) or _is_named(value):
             return NotImplemented
         code = importlib.util.MAGIC_NUMBER, marshal.dumps(value.__code__)
         names = value.__module__, value.__name__, value.__qualname__
@@ -51,14 +83,17 @@ def _function(code, names, defaults, keyword_defaults, closed):
     return made
 
 
-def dumps(what: str, value: Any) -> bytes:
-    """The value as bytes for `pickle.loads`."""
+def _dumps(value: Any, what: str, places: tuple[str, ...]) -> bytes:
     file = io.BytesIO()
     try:
-        _Pickler(file, protocol=4).dump(value)
+        _Pickler(file, places).dump(value)
     except (RecursionError, ValueError, TypeError, AttributeError) as error:
         raise pickle.PicklingError(
             f"{what} is no name of its module, and what it closes over cannot be pickled: {error}. Define it at the level of "
             "a module"
         ) from error
     return file.getvalue()
+
+
+def _loads(definition: bytes) -> Any:
+    return pickle.loads(definition)

@@ -5,6 +5,9 @@ Where earlier releases raised ValueError, TypeError, IndexError or RuntimeError,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 __all__ = [
     "AssemblerError",
     "AuthoringError",
@@ -22,7 +25,7 @@ __all__ = [
 class PtxError(Exception):
     """Base of all.  `diagnostics`: list of `Diagnostic` (code, name, severity, file, line, column, message, notes, section)."""
 
-    def __init__(self, message, diagnostics=()):
+    def __init__(self, message: str, diagnostics: Iterable[Any] = ()):
         super().__init__(message)
         self.diagnostics = list(diagnostics)
 

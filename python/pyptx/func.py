@@ -128,7 +128,9 @@ def _annotated(fn: Callable) -> tuple[list[tuple[str, Any]], Any, dict[str, Any]
 class Function(Generic[R]):
     """A device function.  Calling it inside a kernel, or inside another function, writes the call."""
 
-    def __init__(self, fn: Callable, params, returns, name, linkage, registers, noreturn, attributes, directives):
+    def __init__(
+        self, fn: Callable, params, returns, name, linkage, registers, noreturn, attributes, directives, raw=()
+    ):
         if linkage not in _LINKAGES:
             raise AuthoringTypeError(
                 f"linkage of {fn.__name__} is one of {', '.join(map(repr, _LINKAGES))}, not {linkage!r}"
@@ -146,12 +148,28 @@ class Function(Generic[R]):
         for label, kind in named:
             if kind is inspect.Parameter.empty:
                 raise AuthoringTypeError(f"parameter {label} of {fn.__name__} has no type: write `{label}: u32`")
+        self._told = fn, params, returns, name, linkage, registers, noreturn, attributes, directives
         self._fn = fn
         self._linkage = linkage
         self._attributes = attributes
         self._signature = _Signature(name or fn.__name__, named, result, registers, noreturn, directives)
+        self._raw = raw  # as_written, bits, raw_params, raw_returns
         self.__doc__ = fn.__doc__
-        self.__name__ = fn.__name__
+        self.__name__, self.__qualname__, self.__module__ = fn.__name__, fn.__qualname__, fn.__module__
+
+    def __copy__(self):  # like a kernel, it does not change
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        from pyptx import _portable
+
+        return _portable.reduce(self, f"function {self.__name__}", [self._fn.__module__])
+
+    def _definition(self):
+        return Function, self._told
 
     @property
     def name(self) -> str:
@@ -164,7 +182,7 @@ class Function(Generic[R]):
     def _identity(self):
         said = self._signature
         return (self._fn, said.name, repr(said.params), repr(said.returns), said.registers, said.directives,
-                self._linkage, self._attributes)  # fmt: skip
+                self._linkage, self._attributes, self._raw)  # fmt: skip
 
     def _handle(self, given: dict[str, Any]):
         """The function in the module that is being written, with its body."""
@@ -185,7 +203,7 @@ class Function(Generic[R]):
         code = self._fn.__code__
         handle = _core.declare_function(
             name, said.params, said.returns, said.registers, said.directives, self._linkage, self._attributes,
-            code.co_filename, code.co_firstlineno,
+            code.co_filename, code.co_firstlineno, *(self._raw or (False, False, [], [])),
         )  # fmt: skip
         trace.memo[key] = (self, handle)
         if self._linkage != "extern":
@@ -209,7 +227,7 @@ class Function(Generic[R]):
         """Its name, as an operand of mov."""
         return _core.function_address(self._handle({}))
 
-    def initial_address(self):
+    def initial_address(self) -> Any:
         return self.address_operand(), 0, False, -1
 
 
@@ -234,6 +252,10 @@ def func(
     noreturn: bool = False,
     attributes: str = "",
     directives: Sequence[str] = (),
+    as_written: bool = False,
+    bits: bool = False,
+    raw_params: Sequence[tuple[str, str]] = (),
+    raw_returns: Sequence[tuple[str, str]] = (),
 ) -> Any:
     """Makes a device function (.func) of a Python function whose annotations are PTX types.
 
@@ -243,6 +265,9 @@ def func(
 
     `linkage`: "visible", "weak", or "extern" for a function of another module, whose Python body is not run.  `noreturn`
     ends it without ret.  Where annotations cannot name the types, `params=` and `returns=` do.
+
+    `raw_params` and `raw_returns` are the signature as kernels have theirs, ("b64.align8.array2", "x"); the body loads what it
+    needs itself, and a call is `ptx.inst.call`.  `as_written` and `bits` are as in kernels.
 
     Example:
         @ptx.func
@@ -255,7 +280,9 @@ def func(
     """
 
     def make(function: Callable) -> Function:
-        return Function(function, params, returns, name, linkage, registers, noreturn, attributes, directives)
+        raw = (as_written, bits, list(raw_params), list(raw_returns))
+        raw = raw if any(raw) else ()
+        return Function(function, params, returns, name, linkage, registers, noreturn, attributes, directives, raw)
 
     return make if fn is None else make(fn)
 

@@ -61,7 +61,9 @@ def shim_load_error() -> None:
     return None
 
 
-def call_kernel_via_ffi(*inputs, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch) -> Any:
+def call_kernel_via_ffi(
+    *inputs: Any, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch: Any
+) -> Any:
     """`kernel(*inputs)`.  There is no table of handles: `cubin_handle` is the kernel.
 
     `launch` may repeat out_specs, grid, block, cluster and smem_bytes; they belong to the kernel and must be its own.
@@ -76,7 +78,7 @@ def call_kernel_via_ffi(*inputs, cubin_handle: Kernel, out_shape_env: dict[str, 
     return call.call(checked(cubin_handle, launch), inputs, unbound(cubin_handle, out_shape_env))
 
 
-def hijax_kernel(differentiable):
+def hijax_kernel(differentiable: Any) -> Any:
     """A `differentiable_kernel` as a function of JAX arrays that is one HiJAX primitive: JAX calls these experimental.
 
     Example:

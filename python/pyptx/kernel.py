@@ -10,7 +10,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
 
 from pyptx import _core
 from pyptx.frameworks.torch.traced import Traced
@@ -19,6 +19,14 @@ from pyptx.signature import Arguments, Signature
 from pyptx.specialisation import Kept, Specialisation
 from pyptx.specs import Tile
 from pyptx.tensor_spec import TensorSpec, TmaDescriptorHandle
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from pyptx import ir
+    from pyptx.launch.resources import Resources
+    from pyptx.tools.kernel_report import Report
 
 __all__ = ["Kernel", "TensorSpec", "TmaDescriptorHandle", "kernel"]
 
@@ -100,7 +108,7 @@ class Kernel(Traced, _core.Launcher):
 
     # What it makes of it.
 
-    def specialise(self, /, **kwargs) -> Specialisation:
+    def specialise(self, /, **kwargs: Any) -> Specialisation:
         """The kernel for template values and sizes: kernel.specialise(M=4096, BM=128).
 
         The same object for all arguments that lead to the same text: a size that the body does not read makes no other.
@@ -126,7 +134,7 @@ class Kernel(Traced, _core.Launcher):
         """
         return self._kept.find(given)
 
-    def ptx(self, /, **kwargs) -> str:
+    def ptx(self, /, **kwargs: Any) -> str:
         """The PTX text of one specialisation: kernel.ptx(M=4096, BM=128).
 
         `lineinfo=True` adds .file and .loc lines that lead back to the author's source.
@@ -141,19 +149,47 @@ class Kernel(Traced, _core.Launcher):
         lineinfo = bool(kwargs.pop("lineinfo", False)) if "lineinfo" not in self.signature.known else False
         return self.specialise(**kwargs).text(lineinfo)
 
-    def module(self, /, **kwargs):
-        """The ir module of one specialisation.
+    def module(self, /, **kwargs: Any) -> ir.Module:
+        """The text of one specialisation as objects, a new one each time: see `pyptx.ir`.
 
         Example:
             @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
             def k(X, Y, *, factor=2.0):
                 ptx.ret()
 
-            module = k.module(N=1024)
+            assert [str(i) for i in k.module(N=1024).find("ret")] == ["ret;"]
         """
-        return self.specialise(**kwargs).module
+        from pyptx import ir
 
-    def sass(self, /, **kwargs) -> str:
+        return ir.Module(self.specialise(**kwargs).text(), self.signature.name)
+
+    def rewritten(self, change: Callable[[ir.Module], ir.Module | None]) -> Kernel:
+        """A kernel like this one whose text `change` edits before it is assembled or run, each specialisation once.
+
+        `change` gets a module and edits it, or returns another.  Parameters, grid and shared memory stay as they are.
+        AuthoringError where the result is no legal PTX.
+
+        Example:
+            @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), block=32)
+            def k(X, Y):
+                x = reg.scalar(f32)
+                ptx.inst.ld.global_.f32(x, ptx.addr(ptx.param(u64, "X")))
+                ptx.inst.add.f32(x, x, 1.0)
+                ptx.ret()
+
+            def doubled(module):
+                for i in module.find("add.f32"):
+                    i.insert_after(str(i))
+
+            assert k.rewritten(doubled).ptx(N=4).count("add.f32") == 2
+        """
+        from pyptx.rewrite import Rewritten
+
+        made = type(self)(self._fn, self.options)
+        made._kept = Rewritten(self._kept, change)
+        return made
+
+    def sass(self, /, **kwargs: Any) -> str:
         """What the machine executes: the text assembled and disassembled.
 
         Example:
@@ -168,7 +204,7 @@ class Kernel(Traced, _core.Launcher):
         """
         return self.specialise(**kwargs).sass()
 
-    def resources(self, /, **kwargs):
+    def resources(self, /, **kwargs: Any) -> Resources:
         """Registers, spills, shared memory and occupancy of one specialisation: a `Resources`.  Needs no GPU.
 
         Example:
@@ -180,7 +216,19 @@ class Kernel(Traced, _core.Launcher):
         """
         return self.specialise(**kwargs).resources()
 
-    def report(self, /, **kwargs):
+    def export(self, directory: str | os.PathLike[str], **options: Any) -> tuple[Path, Path]:
+        """Writes the kernel as a C header and a source file, for programs without Python: see `pyptx.export.export`.
+
+        Example:
+            from pyptx.kernels import add
+
+            add.export("out", name="vector_add", targets=["sm_80", "sm_90"])
+        """
+        from pyptx.export import export
+
+        return export(self, directory, **options)
+
+    def report(self, /, **kwargs: Any) -> Report:
         """What became of one specialisation: registers, shared memory, spills, occupancy, and the PTX of each line of the author
         beside its machine code.  Needs an assembler and a disassembler (`pip install pyptx[asm]`), and no GPU.
 
@@ -231,10 +279,12 @@ class Kernel(Traced, _core.Launcher):
     def __reduce__(self):
         from pyptx import _portable
 
-        if _portable.is_named(self):
-            return self.__qualname__
-        told = {name: getattr(self.options, name) for name in Options.names()}
-        return _restored, (_portable.dumps(f"kernel {self.__name__}", (self._fn, told)),)
+        return _portable.reduce(self, f"kernel {self.__name__}", [self._fn.__module__])
+
+    def _definition(self):
+        if self._module is not None:
+            return type(self._module).__getitem__, (self._module, self.signature.entry)
+        return _restored, (self._fn, {name: getattr(self.options, name) for name in Options.names()})
 
     def _identity(self):
         """All that decides what a call does, for `identity.fingerprint`."""
@@ -247,10 +297,7 @@ class Kernel(Traced, _core.Launcher):
 _core.show_call(Kernel, Kernel._traced_call)
 
 
-def _restored(definition: bytes) -> Kernel:
-    import pickle
-
-    function, told = pickle.loads(definition)
+def _restored(function, told) -> Kernel:
     return Kernel(function, Options(**told))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyptx import _core
@@ -29,12 +30,21 @@ __all__ = ["Module", "module"]
 class Module:
     """What `ptx.module` made.  Its kernels are attributes, and items by name."""
 
-    def __init__(self, items: Iterable[Any], target: str | None = None, version: tuple[int, int] | None = None):
+    def __init__(
+        self,
+        items: Iterable[Any],
+        target: str | None = None,
+        version: tuple[int, int] | None = None,
+        address_size: int | None = 64,
+        as_written: bool = False,
+    ):
         self._kernels: dict[str, Kernel] = {}
         self._items = [self._item(item) for item in items]
         options = [kernel.options for kernel in self._kernels.values()]
         self.target: str = _one("target", {each.arch for each in options} | ({target} - {None}), "sm_90a")
         self.version = _one("version", {each.version for each in options} | {version} - {None}, None)
+        self.assembler: str = _one("assembler", {each.assembler for each in options} - {""}, "")
+        self.address_size, self._as_written = address_size, as_written
         self._made: list[Any] = []
         self._lock = threading.Lock()
 
@@ -79,7 +89,7 @@ class Module:
     def sass(self) -> str:
         """What the machine executes: the text assembled and disassembled."""
         module = self._written()[0]
-        return _core.sass(module.emit(), self.target, "module", module.lines)
+        return _core.sass(module.emit(), self.target, "module", module.lines, assembler=self.assembler)
 
     def _written(self) -> list[Any]:
         """The module, then the specialisation of each kernel."""
@@ -89,15 +99,19 @@ class Module:
             return self._made
 
     def _write(self) -> list[Any]:
-        whole = _core.ModuleTrace(self.target, self.version)
-        outside = whole.kernel("")  # of what stands beside the kernels
+        whole = _core.ModuleTrace(self.target, self.version, self.address_size or 0)
+        outside = whole.kernel("", as_written=self._as_written)  # of what stands beside the kernels
         kernels, built = [], []
         for item in self._items:
             if isinstance(item, _Member):
-                options, signature = item.kernel.options, item.kernel.signature
+                signature = item.kernel.signature
+                options = replace(item.kernel.options, assembler=self.assembler)
                 template = signature.template_of(item.given)
                 directives = directives_of(options, signature, template, item.given.sizes)
-                trace = whole.kernel(signature.entry, options.extern_smem, options.smem, directives)
+                trace = whole.kernel(
+                    signature.entry, options.extern_smem, options.smem, directives,
+                    options.linkage, options.attribute, options.as_written, options.bits,
+                )  # fmt: skip
                 item.kernel._watched().verify()
                 read = write_body(trace, item.kernel._fn, options, signature, template, item.given.sizes)
                 item.kernel._watched().settle()
@@ -116,16 +130,31 @@ class Module:
         made = [Specialisation(o, s, part, t, read) for (o, s, t, read), part in zip(kernels, parts, strict=True)]
         return [module, *made]
 
+    def __copy__(self):  # like its kernels, it does not change
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        from pyptx import _portable
+
+        return _portable.reduce(self, repr(self), [each._fn.__module__ for each in self])
+
+    def _definition(self):
+        items = [(item.alone, item.told) if isinstance(item, _Member) else item for item in self._items]
+        return Module, (items, self.target, self.version, self.address_size, self._as_written)
+
     def _identity(self):
         items = [(item.alone, item.given) if isinstance(item, _Member) else item for item in self._items]
-        return self.target, self.version, items
+        return self.target, self.version, self.address_size, self._as_written, items
 
 
 class _Member:
     """A kernel of a module, and what keeps its only specialisation: the place of `specialisation.Kept` in it."""
 
     def __init__(self, module: Module, alone: Kernel, given: dict[str, Any], index: int):
-        self.module, self.index, self.alone = module, index, alone
+        self.module, self.index, self.alone, self.told = module, index, alone, given
         self.kernel = kernel = Kernel(alone._fn, alone.options)
         self.given = kernel.signature.split(given)
         kernel.signature.template.update(self.given.template)  # what a call says nothing of is what the module has
@@ -156,13 +185,21 @@ def _one(what: str, found: set, otherwise):
     return next(iter(found), otherwise)
 
 
-def module(items: Iterable[Any], *, target: str | None = None, version: tuple[int, int] | None = None) -> Module:
+def module(
+    items: Iterable[Any],
+    *,
+    target: str | None = None,
+    version: tuple[int, int] | None = None,
+    address_size: int | None = 64,
+    as_written: bool = False,
+) -> Module:
     """Writes kernels, functions and variables into one text: `ptx.module([count, (fill, {"value": 2}), helper])`.
 
     `items`, in the order of the text: kernels, with a dict of the template values and sizes that their bodies ask for;
     functions (`@ptx.func`), variables; anything else as text, as `ptx.module_text` takes it.  What kernels use need not be
     listed.  Each kernel is launched by `m.name(...)`; on a device they share one loaded module, so a variable of one is that
-    of the others.  `target` and `version` are the kernels' own; a module without kernels may give them here.
+    of the others.  `target`, `version` and `assembler` are the kernels' own, one for all; a module without kernels may give the first two here.
+    `address_size` is 64, 32 or None; with `as_written` a debug section stands where the items have it, not at the end.
 
     Example:
         @kernel
@@ -178,4 +215,4 @@ def module(items: Iterable[Any], *, target: str | None = None, version: tuple[in
         both = ptx.module([first, (second, {"count": 2})])
         both.ptx()
     """
-    return Module(items, target, version)
+    return Module(items, target, version, address_size, as_written)

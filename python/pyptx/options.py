@@ -27,7 +27,8 @@ class Options:
     What it is called with:
         in_specs: a Tile for each input.  Without, the kernel is read (`.ptx()`), not called.
         out_specs: a Tile for each output; a call allocates them.
-        raw_params: runtime scalars behind the tensors, ("u32", "n") or "u64.ptr.global.palign16" and the like.
+        raw_params: runtime scalars behind the tensors, ("u32", "n") or "u64.ptr.global.palign16" and the like.  A third part is
+            the name of a tensor, whose parameter is written so, at this place: ("u64.ptr.global", "k_param_0", "A").
         mutates: names of the inputs that the kernel writes.
         batch: how several calls become one, for vmap and sharding: the name of the first dimension of Tiles, along which
             every index is computed on its own, or "grid.z" (x, y) where the body adds %ctaid.z times a tensor's size to the
@@ -42,10 +43,19 @@ class Options:
         dependent_launch: it may start before the kernels ahead of it have ended (griddepcontrol).
         priority: as that of streams.
         shared_carveout: percent of the L1 memory that is shared memory.
+        assembler: what compiles the text for a GPU, as `PYPTX_ASSEMBLER` names it (docs/assembler.md); by default the process'
+            own choice.
     What the text says beside the body:
         extern_smem: the name of the dynamic shared memory; True for `global_smem`.
         reqntid: the sizes of .reqntid; True for those of `block`, which lets the assembler count registers.
         raw_directives: (name, values) of each directive of the .entry, in place of `reqntid`.
+        entry: the name in PTX, where it is not the function's.
+        linkage: "visible", "weak", or "" for a kernel that only its module knows.
+        attribute: what stands in .attribute(...).
+        address_size: 64, 32, or None for no .address_size.
+        as_written: registers and variables are declared where the body declares them, not before it.
+        bits: registers of integers are declared by their width, .b32, and operators write add.s32, sub.s32 and mul.lo.s32 whatever
+            their sign, as compilers do.
     """
 
     arch: str = "sm_90a"
@@ -56,21 +66,30 @@ class Options:
     block: int | Sequence[int] | Callable[..., Any] = (1, 1, 1)
     cluster: int | Sequence[int] | Callable[..., Any] = (1, 1, 1)
     smem: int = 0
-    raw_params: Sequence[tuple[str | PtxType, str]] | None = None
+    raw_params: Sequence[tuple[str | PtxType, str] | tuple[str, str, str]] | None = None
     extern_smem: bool | str = False
     reqntid: Sequence[int] | bool | None = None
     raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None
+    entry: str = ""
+    linkage: str = "visible"
+    attribute: str = ""
+    address_size: int | None = 64
+    as_written: bool = False
+    bits: bool = False
     mutates: str | Sequence[str] = ()
     batch: str | None = None
     cooperative: bool = False
     dependent_launch: bool = False
     priority: int = 0
     shared_carveout: int | None = None
+    assembler: str = ""
     # What follows from the above.
-    raw: tuple[RawParam, ...] = field(init=False, repr=False)
+    declared: tuple[RawParam, ...] = field(init=False, repr=False)
+    raw: tuple[RawParam, ...] = field(init=False, repr=False)  # those that are no tensors
     directives: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self):
+        declared = tuple(RawParam.read(row) for row in self.raw_params or ())
         known = {
             "arch": detect_arch() if self.arch == "auto" else self.arch,
             "version": None if self.version is None else tuple(self.version),
@@ -78,7 +97,8 @@ class Options:
             "out_specs": None if self.out_specs is None else _tiles(self.out_specs, "out_specs"),
             "mutates": (self.mutates,) if isinstance(self.mutates, str) else tuple(self.mutates),
             "extern_smem": "global_smem" if self.extern_smem is True else self.extern_smem or "",
-            "raw": tuple(RawParam.read(row) for row in self.raw_params or ()),
+            "declared": declared,
+            "raw": tuple(row for row in declared if not row.tensor),
             "directives": _directives(None if self.reqntid is True else self.reqntid, self.raw_directives),
         }
         for name, value in known.items():
@@ -88,6 +108,10 @@ class Options:
                 three(value, name)
         if self.shared_carveout is not None and not 0 <= self.shared_carveout <= 100:
             raise ValueError(f"shared_carveout is a percentage, 0 to 100, not {self.shared_carveout!r}")
+        if not isinstance(self.assembler, str):
+            raise TypeError(f'assembler is the name of one, "ptxas", not {self.assembler!r}')
+        if self.assembler:
+            _core.check_assembler(self.assembler)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -130,13 +154,14 @@ class RawParam:
         parts = tuple(row) if isinstance(row, (tuple, list)) else ()
         if len(parts) == 2 and isinstance(parts[0], PtxType):
             parts = parts[0].name, parts[1]
-        if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+        if len(parts) not in (2, 3) or not all(isinstance(part, str) for part in parts):
             raise TypeError(f'raw_params: an entry is a type and a name, ("u32", "n"), not {row!r}')
         return cls(*parts)
 
-    def __init__(self, spelled: str, name: str):
+    def __init__(self, spelled: str, name: str, tensor: str = ""):
         base, *rest = spelled.removeprefix(".").split(".")
         self.spelled, self.name = spelled, name
+        self.tensor = tensor  # whose address it is
         self.opaque: bool = _core.is_opaque(spelled)  # a texture, a sampler, a surface
         self.type = u64 if self.opaque else from_name(base)
         self.pointer = False

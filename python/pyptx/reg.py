@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from pyptx._core import NegPred, PipeRef, Reg, RegArray, RegPart, alloc, alloc_array, array, from_, scalar
+from pyptx._core import (
+    NegPred,
+    PipeRef,
+    Reg,
+    RegArray,
+    RegPart,
+    alloc,
+    alloc_array,
+    array,
+    from_,
+    named,
+    scalar,
+    scalars,
+)
 from pyptx.errors import AuthoringValueError
 from pyptx.types import PtxType
 
@@ -16,7 +29,9 @@ __all__ = [
     "alloc_array",
     "array",
     "from_",
+    "named",
     "scalar",
+    "scalars",
     "wgmma_frag",
 ]
 

@@ -31,10 +31,11 @@ class Signature:
 
     def __init__(self, function: Callable, options: Options):
         self.name = function.__name__
-        self.entry = re.sub(r"[^A-Za-z0-9_$]", "_", self.name)  # "<lambda>" is no name of PTX
+        self.entry = options.entry or re.sub(r"[^A-Za-z0-9_$]", "_", self.name)  # "<lambda>" is no name of PTX
         self.inputs = tuple(options.in_specs or ())
         self.outputs = tuple(options.out_specs or ())
         self.raw = options.raw
+        self.declared = {row.tensor: row for row in options.declared if row.tensor}
         self.tensors: list[str] = []
         self.template: dict[str, Any] = {}
         self.required: set[str] = set()  # template parameters without a default
@@ -78,6 +79,10 @@ class Signature:
         for name in options.mutates:
             if name not in self.input_names:
                 raise ValueError(f"mutates of kernel {self.name}: {name!r} is none of its inputs {self.input_names}")
+        if [name for name in self.tensors if name in self.declared] != list(self.declared):
+            raise ValueError(
+                f"raw_params of kernel {self.name}: {list(self.declared)} are not tensors of it, {self.tensors}, in their order"
+            )
         for raw in self.raw:
             if raw.name in self.tensors and self.tiles:
                 raise ValueError(

@@ -1,22 +1,31 @@
-"""The simulator's options and what it counts.
+"""The simulator, from Python: options, reports, counts, traces, schedules, breakpoints.
 
-    with pyptx.simulator.options(seed=3, budget=10_000):
-        y = k(x)                                            # another schedule, and an end to a loop that has none
-    print(pyptx.simulator.statistics())
+    with pyptx.simulator(seed=3, budget=10_000) as run:
+        y = k(x)
+    print(run.lines())                                      # what each line of the author did
+    run.trace.save("k.json")                                # for ui.perfetto.dev
+    failing = run.explore(20)                               # the same launches under 20 other schedules
 
-Options hold for the whole process, so that threads of JAX see them, too; statistics are of the calling thread's last run.
+What a run leaves is in simulated.py.  `pyptx.simulator.options(...)` changes options alone.  Both hold for the whole process, so that threads of JAX see them, too.
+`statistics()` is of the calling thread's last run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyptx import _core
 
-__all__ = ["Options", "Statistics", "current", "options", "statistics"]
+if TYPE_CHECKING:
+    from pyptx.simulated import Run
+
+__all__ = ["Options", "Simulator", "Statistics", "current", "options", "simulator", "statistics"]
+
+Schedule = Literal["random", "synchronisation"]
+_SCHEDULES = ("random", "synchronisation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +36,9 @@ class Options:
     budget: instructions of warps that a launch may execute before it ends with an error.  The default is some minutes of one core.
     seed: of other schedules of warps; 0: the plain one.  The same seed gives the same bytes.
     uninitialised: whether it is reported what comes of registers, memory and outputs that nothing wrote.
+    schedule: what a seed changes. "random": warps take turns after few instructions, in any order; "synchronisation": warps have
+    priorities, which change at a few of the instructions that synchronise.
+    checks: rules of docs/sanitizer.md that are looked for, with commas between them; "all" or "none".
 
     Example:
         assert pyptx.simulator.Options(seed=3).budget == 1 << 32
@@ -36,6 +48,8 @@ class Options:
     budget: int = 1 << 32
     seed: int = 0
     uninitialised: bool = True
+    schedule: Schedule = "random"
+    checks: str = "none"
 
     def __post_init__(self):
         for name, least, most in (("cores", 0, 1 << 10), ("budget", 1, (1 << 63) - 1), ("seed", 0, (1 << 63) - 1)):
@@ -44,6 +58,13 @@ class Options:
                 raise TypeError(f"{name} of the simulator is an int, not {value!r}")
             if not least <= value <= most:
                 raise ValueError(f"{name} of the simulator is {least} to {most}, not {value!r}")
+        if self.schedule not in _SCHEDULES:
+            raise ValueError(f"schedule of the simulator is one of {', '.join(_SCHEDULES)}, not {self.schedule!r}")
+
+    def _use(self):
+        told = asdict(self)
+        told["schedule"] = _SCHEDULES.index(self.schedule)
+        _core.use_simulator_options(**told)
 
 
 @dataclass(frozen=True)
@@ -64,30 +85,37 @@ def current() -> Options:
     Example:
         assert pyptx.simulator.current().seed == 0
     """
-    return Options(**dict(zip((row.name for row in fields(Options)), _core.simulator_options(), strict=True)))
+    *plain, schedule, checks = _core.simulator_options()
+    names = [row.name for row in fields(Options)]
+    return Options(**dict(zip(names, [*plain, _SCHEDULES[schedule], checks], strict=True)))
+
+
+def changed(before: Options, changes: dict[str, Any]) -> Options:
+    """These options with others; TypeError for a name that none has."""
+    try:
+        return replace(before, **changes)
+    except TypeError as error:
+        unknown = changes.keys() - asdict(before).keys()
+        if not unknown:
+            raise
+        raise TypeError(f"the simulator has no option {min(unknown)!r}; it has {', '.join(asdict(before))}") from error
 
 
 @contextmanager
 def options(**changes: Any) -> Iterator[Options]:
-    """Other options inside `with`: cores, budget, seed, uninitialised.  Those that are not named stay.
+    """Other options inside `with`: cores, budget, seed, uninitialised, schedule.  Those that are not named stay.
 
     Example:
         with pyptx.simulator.options(seed=3, budget=10_000):
             assert pyptx.simulator.current().seed == 3
     """
     before = current()
-    try:
-        after = replace(before, **changes)
-    except TypeError as error:
-        unknown = changes.keys() - asdict(before).keys()
-        if not unknown:
-            raise
-        raise TypeError(f"the simulator has no option {min(unknown)!r}; it has {', '.join(asdict(before))}") from error
-    _core.use_simulator_options(**asdict(after))
+    after = changed(before, changes)
+    after._use()
     try:
         yield after
     finally:
-        _core.use_simulator_options(**asdict(before))
+        before._use()
 
 
 def statistics() -> Statistics:
@@ -97,3 +125,62 @@ def statistics() -> Statistics:
         print(pyptx.simulator.statistics())
     """
     return Statistics(*_core.simulator_statistics())
+
+
+def _checks(check: str | Iterable[str]) -> dict[str, Any]:
+    """The options of names of checks; that of what nobody wrote is on but for "none"."""
+    names = [check] if isinstance(check, str) else list(check)
+    rules = [name for name in names if name != "uninitialised"]
+    return {"uninitialised": names != ["none"], "checks": ",".join(rules) or "none"}
+
+
+class Simulator:
+    """`pyptx.simulator`: called, it is a block whose launches are looked into; its functions are those of this module.
+
+    Example:
+        with pyptx.simulator(seed=3) as run:
+            assert pyptx.simulator.current().seed == 3
+    """
+
+    Options, Statistics = Options, Statistics
+    current, options, statistics = staticmethod(current), staticmethod(options), staticmethod(statistics)
+
+    def __call__(
+        self,
+        *,
+        check: str | Iterable[str] = "uninitialised",
+        seed: int | None = None,
+        schedule: Schedule | None = None,
+        budget: int | None = None,
+        cores: int | None = None,
+        lines: bool = True,
+        trace: bool = True,
+        launches: bool = True,
+        writers: bool = False,
+        raises: bool = True,
+    ) -> Run:
+        """A block whose launches on the simulator are looked into: `with pyptx.simulator(...) as run`.
+
+        check: "uninitialised", which holds anyhow; "all", or names of rules of docs/sanitizer.md, beside it; "none".
+        seed, schedule, budget, cores: see `Options`; those that are not given stay.
+        lines, trace, launches, writers: what is recorded, for `run.lines()`, `run.trace`, `run.explore()` and `run.writer()`.  A
+        launch that records lines, a trace or writers runs on one core, several times slower.
+        raises: False: a launch that ends with a report counts as done, with what it wrote until then.
+
+        Example:
+            with pyptx.simulator(seed=3, budget=10_000) as run:
+                pass                                        # y = k(x)
+            print(run.lines())
+        """
+        from pyptx.simulated import Run  # not by `import pyptx`: it needs time
+
+        told = {"seed": seed, "schedule": schedule, "budget": budget, "cores": cores}
+        chosen = {name: value for name, value in told.items() if value is not None}
+        recorded = {"lines": lines, "trace": trace, "launches": launches, "writers": writers, "raises": raises}
+        return Run({**chosen, **_checks(check)}, recorded)
+
+    def __repr__(self) -> str:
+        return "<pyptx.simulator>"
+
+
+simulator = Simulator()

@@ -5,7 +5,9 @@ Where all allocations of a kernel together pass 48 KiB they become dynamic share
 
 from __future__ import annotations
 
-from pyptx._core import MbarrierArray, MbarrierRef, SharedAlloc
+from typing import Any
+
+from pyptx._core import MbarrierArray, MbarrierRef, PtxType, SharedAlloc
 from pyptx._core import smem_alloc as alloc
 from pyptx._core import smem_apply_swizzle as apply_swizzle
 from pyptx._core import smem_base as base
@@ -35,7 +37,14 @@ SharedAlloc.gmma_layout = SharedAlloc.gmma_major = None  # of an allocation that
 
 
 def alloc_with_layout(
-    dtype, shape, swizzle=None, align=None, name=None, *, gmma_layout: GmmaLayout | None = None, gmma_major=None
+    dtype: PtxType,
+    shape: Any,
+    swizzle: str | None = None,
+    align: int | None = None,
+    name: str | None = None,
+    *,
+    gmma_layout: GmmaLayout | None = None,
+    gmma_major: str | Major | None = None,
 ) -> SharedAlloc:
     """`alloc`, with the layout that a descriptor of it shall have.
 
@@ -49,7 +58,9 @@ def alloc_with_layout(
     return made
 
 
-def wgmma_tile(dtype, shape, major="K", *, align=None, name=None) -> SharedAlloc:
+def wgmma_tile(
+    dtype: PtxType, shape: Any, major: str | Major = "K", *, align: int | None = None, name: str | None = None
+) -> SharedAlloc:
     """A tile that a wgmma descriptor can name: (M, K) for major "K", (K, N) for "MN"; the last dimension is contiguous.
 
     A dimension before them counts stages, which `tile[stage]` chooses.

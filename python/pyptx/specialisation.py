@@ -8,13 +8,17 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyptx import _blocks, _core
 from pyptx._frozen import frozen
 from pyptx.options import Options
 from pyptx.signature import Arguments, Signature
 from pyptx.tensor_spec import Sizes
+
+if TYPE_CHECKING:
+    from pyptx.launch.resources import Resources
+    from pyptx.tools.kernel_report import Report
 
 __all__ = ["Specialisation"]
 
@@ -52,15 +56,17 @@ class Specialisation:
 
     def sass(self) -> str:
         """What the machine executes: the text assembled and disassembled."""
-        return _core.sass(self.text(), self.options.arch, self.signature.name, self.module.lines)
+        options = self.options
+        lines = self.module.lines
+        return _core.sass(self.text(), options.arch, self.signature.name, lines, assembler=options.assembler)
 
-    def resources(self):
+    def resources(self) -> Resources:
         """Registers, spills, shared memory and occupancy: a `Resources`.  Needs no GPU."""
         from pyptx.launch import resources
 
         return resources.of(self)
 
-    def report(self):
+    def report(self) -> Report:
         """Resources, and PTX beside machine code by the author's lines: a `Report`.  Needs no GPU."""
         from pyptx.tools import kernel_report
 
@@ -113,9 +119,10 @@ def write_body(trace, function, options: Options, signature: Signature, template
     """Declares the parameters and runs the author's body.  Returns the sizes that the body, the block and the cluster asked for."""
     if options.in_specs is not None or options.out_specs is not None:
         for name in signature.tensors:
-            trace.add_pointer(name)
-    for raw in signature.raw:
-        trace.add_raw(raw.spelled, raw.name)
+            if name not in signature.declared:
+                trace.add_pointer(name)
+    for row in options.declared:
+        trace.add_raw(row.spelled, row.name)
     sizes = Sizes(signature.name, known)
     _blocks.check(function)
     with trace:
@@ -179,8 +186,9 @@ class Kept:
         options, signature = self._options, self._signature
         directives = directives_of(options, signature, template, known)
         trace = _core.Trace(
-            signature.entry, options.arch, options.version, options.extern_smem, options.smem, directives
-        )
+            signature.entry, options.arch, options.version, options.extern_smem, options.smem, directives,
+            options.linkage, options.attribute, options.address_size or 0, options.as_written, options.bits,
+        )  # fmt: skip
         read = write_body(trace, self._function, options, signature, template, known)
         module = trace.finish()
         warn_of(module)

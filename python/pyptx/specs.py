@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -57,22 +58,6 @@ class Im2col:
     pixels: int
 
 
-# Keyword fields of a Tile for its tensor map, and what they are when not given.
-_TMA_DEFAULTS = {
-    "tma_box": None,
-    "tma_rank": 2,
-    "tma_padding": False,
-    "tma_swizzle": None,
-    "tma_dtype": None,
-    "tma_element_strides": None,
-    "tma_interleave": "none",
-    "tma_fill": "zero",
-    "tma_l2": "128B",
-    "tma_spread": False,
-    "tma_im2col": None,
-}
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Tile:
     """What one tensor argument is.
@@ -88,7 +73,8 @@ class Tile:
       if not given.
     - `tma_dtype`: what the copy engine reads the bytes as, `tf32` of an f32 tensor or `e2m1` of bytes; the tensor's own.
     - `tma_element_strides`: 1 to 8 a dimension; every n-th element is copied.
-    - `tma_interleave`: "none", "16B", "32B", of tensors of rank 3 to 5 whose channels lie in slices.
+    - `tma_interleave`: "none", "16B", "32B" (with a swizzle of 32B): the channels of a tensor of rank 3 to 5 lie in slices
+      of so many bytes; docs/simulator.md says what a copy takes.
     - `tma_fill`: "zero" or "nan", what lies outside the tensor.
     - `tma_l2`: "none", "64B", "128B", "256B": what L2 reads at a time.
     - `tma_spread`: 16 values of 4 bits fill 16 bytes of shared memory, as `.kind::f8f6f4` reads them, instead of 8.
@@ -118,8 +104,28 @@ class Tile:
     tma_spread: bool
     tma_im2col: Im2col | None
 
-    def __init__(self, *dims_and_dtype, dtype=None, layout=None, packed=True, align=0, **tma):
-        shape = []
+    def __init__(
+        self,
+        *dims_and_dtype: int | str | PtxType | Layout,
+        dtype: PtxType | None = None,
+        layout: Layout | None = None,
+        packed: bool = True,
+        align: int = 0,
+        tma_box: Iterable[int | str] | None = None,
+        tma_rank: int = 2,
+        tma_padding: bool = False,
+        tma_swizzle: str | None = None,
+        tma_dtype: PtxType | None = None,
+        tma_element_strides: Iterable[int] | None = None,
+        tma_interleave: str = "none",
+        tma_fill: str = "zero",
+        tma_l2: str = "128B",
+        tma_spread: bool = False,
+        tma_im2col: Im2col | None = None,
+    ):
+        given = locals()
+        tma = {name: given[name] for name in _TMA_DEFAULTS}
+        shape: list[int | str] = []
         for item in dims_and_dtype:
             if isinstance(item, PtxType):
                 if dtype is not None and dtype != item:
@@ -164,6 +170,17 @@ class Tile:
             if (value := getattr(self, name)) != default:
                 parts.append(f"{name}={value!r}")
         return f"Tile({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """The box of its tensor map in shared memory, where it has one that a picture can show."""
+        from html import escape
+
+        from pyptx import pictures
+
+        try:
+            return pictures.tile(self)._repr_html_()
+        except ValueError:
+            return f"<code>{escape(repr(self))}</code>"
 
     @property
     def rank(self) -> int:
@@ -213,7 +230,9 @@ class Tile:
         return True
 
     @classmethod
-    def wgmma_a(cls, m, k, dtype, *, tile_m=None, tile_k=None) -> Tile:
+    def wgmma_a(
+        cls, m: int | str, k: int | str, dtype: PtxType, *, tile_m: int | None = None, tile_k: int | None = None
+    ) -> Tile:
         """A(M, K) copied in (tile_m, tile_k) boxes, swizzled by the width of a box's row.
 
         Example:
@@ -222,7 +241,9 @@ class Tile:
         return cls._wgmma(m, k, dtype, tile_m, tile_k)
 
     @classmethod
-    def wgmma_b(cls, k, n, dtype, *, tile_k=None, tile_n=None) -> Tile:
+    def wgmma_b(
+        cls, k: int | str, n: int | str, dtype: PtxType, *, tile_k: int | None = None, tile_n: int | None = None
+    ) -> Tile:
         """B(K, N) copied in (tile_k, tile_n) boxes, swizzled by the width of a box's row.
 
         Example:
@@ -238,14 +259,16 @@ class Tile:
         return cls(rows, columns, dtype, _wgmma_layout(tile_columns or columns, dtype), tma_box=box)
 
 
-def _checked(given: dict, rank: int) -> dict:
-    """The `tma_*` fields of a Tile of this rank: those given, in one spelling, and the defaults."""
-    for name in given:
-        if name not in _TMA_DEFAULTS:
-            raise TypeError(
-                f"Tile has no field {name}; it has dtype, layout, packed, align, {', '.join(_TMA_DEFAULTS)}"
-            )
-    fields = _TMA_DEFAULTS | given
+# Keyword fields of a Tile for its tensor map, and what they are when not given.
+_TMA_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(Tile.__init__).parameters.items()
+    if name.startswith("tma_")
+}
+
+
+def _checked(fields: dict, rank: int) -> dict:
+    """The `tma_*` fields of a Tile of this rank, in one spelling."""
     names = [name for name, *_ in _core.swizzles()]
     legal = {
         "tma_interleave": ("none", "16B", "32B"),

@@ -32,16 +32,18 @@ class TensorSpec:
     """A tensor argument inside the body: its name and, where the kernel's specs say so, shape, dtype and layout."""
 
     __slots__ = ("dtype", "layout", "name", "shape")
+    # None in a kernel without specs. To type checkers they are there: few kernels are without, and `X.shape[0]` is common.
+    shape: tuple[int, ...]
+    dtype: _core.PtxType
+    layout: Layout
 
-    def __init__(
-        self, name: str, shape: tuple[int, ...] | None = None, dtype: Any = None, layout: Layout | None = None
-    ):
+    def __init__(self, name: str, shape: Any = None, dtype: Any = None, layout: Any = None):
         self.name = name
         self.shape = shape
         self.dtype = dtype
         self.layout = layout
 
-    def tma_desc(self):
+    def tma_desc(self) -> Any:
         """The tensor's map: a register with its address inside a kernel, a symbolic handle outside.
 
         Example:

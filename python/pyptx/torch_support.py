@@ -67,7 +67,9 @@ def extract_input_shapes(inputs: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(array.shape) for array in inputs)
 
 
-def call_kernel_via_torch(*inputs, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch) -> Any:
+def call_kernel_via_torch(
+    *inputs: Any, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch: Any
+) -> Any:
     """`kernel(*inputs)`.  There is no table of handles: `cubin_handle` is the kernel.
 
     `launch` may repeat out_specs, grid, block, cluster and smem_bytes; they belong to the kernel and must be its own.
@@ -83,7 +85,9 @@ def call_kernel_via_torch(*inputs, cubin_handle: Kernel, out_shape_env: dict[str
     return checked(cubin_handle, launch)(*inputs, **unbound(cubin_handle, out_shape_env))
 
 
-def get_or_register_torch_op(cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch) -> Callable:
+def get_or_register_torch_op(
+    cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch: Any
+) -> Callable[..., Any]:
     """The torch op of a kernel, `torch.ops.pyptx.<name>.default`, registered at the first call.
 
     Example:
@@ -101,7 +105,7 @@ def get_or_register_torch_op(cubin_handle: Kernel, out_shape_env: dict[str, int]
 
 
 def call_kernel_via_torch_compile(
-    *inputs, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch
+    *inputs: Any, cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch: Any
 ) -> Any:
     """The op of `get_or_register_torch_op`, called.
 

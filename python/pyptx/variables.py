@@ -83,7 +83,7 @@ class Variable:
         """Its name, as an operand."""
         return self.name
 
-    def initial_address(self):
+    def initial_address(self) -> Any:
         return self.name, 0, False, -1
 
 
@@ -103,7 +103,7 @@ class SymbolAddress:
         """[name+offset]"""
         return _core.addr(self._target.address_operand(), self._offset)
 
-    def initial_address(self):
+    def initial_address(self) -> Any:
         name = None if self._target is None else self._target.address_operand()
         return name, self._offset, self._generic, self._byte
 

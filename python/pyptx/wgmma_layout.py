@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from pyptx import _core
+from pyptx._core import PtxType
 
 __all__ = ["GmmaLayout", "LayoutType", "Major", "layout_for_a", "layout_for_b", "pick_gmma_layout"]
 
@@ -74,7 +75,7 @@ def pick_gmma_layout(*, elem_bytes: float, m_or_n: int, k: int, major: Major) ->
     return _pick(round(elem_bytes * 8), m_or_n, k, Major(major))
 
 
-def layout_for_a(*, dtype, m: int, k: int) -> GmmaLayout:
+def layout_for_a(*, dtype: PtxType, m: int, k: int) -> GmmaLayout:
     """A(M, K), K contiguous.
 
     Example:
@@ -83,7 +84,7 @@ def layout_for_a(*, dtype, m: int, k: int) -> GmmaLayout:
     return _pick(dtype.bits, m, k, Major.K)
 
 
-def layout_for_b(*, dtype, k: int, n: int) -> GmmaLayout:
+def layout_for_b(*, dtype: PtxType, k: int, n: int) -> GmmaLayout:
     """B(K, N), N contiguous.
 
     Example:

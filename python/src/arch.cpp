@@ -5,6 +5,7 @@
 
 #include "ptx/arch/matrix.h"
 #include "ptx/arch/target.h"
+#include "ptx/base/text.h"
 #include "ptx/isa/types.h"
 #include "python/src/module.h"
 
@@ -65,6 +66,15 @@ void init_arch(nb::module_& m) {
   m.def("elements", &elements, "(name, bits, kind, framework, alias) of each element type of tensors");
   m.def("types", &types, "(name, bits) of each type of PTX");
   m.def("swizzles", &swizzles, "(name, bytes of a row, code in a wgmma descriptor or -1) of each swizzle");
+  m.def(
+      "swizzled",
+      [](const std::string& name, std::uint64_t offset) {
+        const auto swizzle = arch::swizzle_named(name);
+        if (!swizzle) throw nb::value_error(cat("swizzle ", name, "; legal: ", arch::swizzle_names()).c_str());
+        return arch::swizzled(*swizzle, offset);
+      },
+      nb::arg("name"), nb::arg("offset"),
+      "Where the byte at `offset` of a tile lies, from a boundary at which the swizzle's pattern starts");
   m.def("tile_layout", &tile_layout, nb::arg("bits"), nb::arg("rows"), nb::arg("columns"), nb::arg("mn_major"),
         "(swizzle, leading and stride byte offsets) of a tile that a wgmma descriptor names; ValueError if none can");
   m.def(

@@ -8,6 +8,8 @@
 #include <functional>
 
 #include "ptx/author/expression.h"
+#include "ptx/author/print.h"
+#include "ptx/ir/lower.h"
 #include "ptx/isa/spelling.h"
 #include "python/src/trace.h"
 
@@ -101,21 +103,71 @@ nb::object bracket(nb::handle base, const nb::args& more) {
   return make(made);
 }
 
-void variable(const std::string& space, nb::handle type, const std::string& name, std::optional<std::int64_t> size,
-              std::uint32_t align, const std::string& linking) {
+// One size, None for [], or a sequence of them.
+std::vector<std::int64_t> sizes_of(nb::handle size) {
+  if (PyIndex_Check(size.ptr())) return {nb::cast<std::int64_t>(size)};
+  std::vector<std::int64_t> dims;
+  for (nb::handle dim : size) dims.push_back(dim.is_none() ? -1 : nb::cast<std::int64_t>(dim));
+  return dims;
+}
+
+std::string variable(const std::string& space, nb::handle type, const std::string& name, nb::object size,
+                     std::optional<std::uint32_t> align, std::optional<std::string> linking, int vector,
+                     std::optional<std::int32_t> count) {
   author::Builder& builder = active();
   const std::string spelled = isa::from_python(space);
   const auto found = isa::space_named(spelled);
   if (!found) builder.refuse(Code::bad_argument, cat("there is no state space .", spelled));
   ir::Variable declared;
   declared.space = *found;
-  declared.type = type_argument(type);
+  if (PyUnicode_Check(type.ptr()) && ir::is_opaque(nb::cast<std::string>(type)))
+    declared.opaque = nb::cast<std::string>(type);
+  else
+    declared.type = type_argument(type);
   declared.name = Name(name);
-  if (size) declared.dims.push_back(*size);
-  declared.alignment = align;
-  declared.linking = linking;
-  const bool in_module = *found == isa::Space::global || *found == isa::Space::const_ || !linking.empty();
-  builder.variable(std::move(declared), in_module);
+  if (!size.is_none()) declared.dims = sizes_of(size);
+  declared.alignment = align.value_or(0);
+  declared.linking = linking.value_or("");
+  declared.vector = static_cast<std::uint8_t>(vector);
+  declared.count = count.value_or(-1);
+  const bool in_module = *found == isa::Space::global || *found == isa::Space::const_ || !declared.linking.empty();
+  builder.variable(std::move(declared), in_module && !builder.options().as_written);
+  return name;
+}
+
+void print(const std::string& format, const nb::args& values, nb::object pred) {
+  author::Builder& builder = active();
+  author::print(builder, format, operands(values, builder), guard(pred, builder));
+}
+
+void check(nb::object holds, const std::string& message, const nb::args& values) {
+  author::Builder& builder = active();
+  if (!as_reg(holds) && !as_not(holds) && !as_pair(holds))
+    throw nb::type_error(cat("ptx.check needs a predicate, not ", shown(holds)).c_str());
+  author::check(builder, guard(holds, builder), message, operands(values, builder));
+}
+
+void init_print(nb::module_& m) {
+  m.def(
+      "print", print, nb::arg("format"), nb::arg("values"), nb::kw_only(), nb::arg("pred") = nb::none(),
+      R"(Prints a line in each thread: `format` with a value for each {}.  Call of vprintf, on the simulator and on a GPU.
+
+`{:spec}` is a conversion of printf without its %: {:08x}, {:.3f}; {{ and }} are braces.  Values are registers of any type,
+special registers, symbols and numbers.  Without a spec .b registers are hexadecimal, packed halves (low, high).  What it
+writes: conversions to 32 or 64 bits, stores to a local buffer, a `call`; with `pred=` a branch around them.  The simulator
+puts the author's line and the thread in front.
+
+Example:
+    ptx.print("x = {}, bits {:08x}", x, i, pred=i == 0))");
+  m.def("check", check, nb::arg("pred"), nb::arg("message"), nb::arg("values"),
+        nb::sig("def check(pred: Reg | NegPred | PipeRef, message: str, *values: Number) -> None"),
+        R"(An assertion: threads whose predicate is false print the author's line with `message`, and trap.
+
+`message` is a format as of `ptx.print`.  On the simulator the launch ends with a report at this line (PTX5034), on a GPU with
+an error of the launch, after the message.
+
+Example:
+    ptx.check(i < 1000, "i = {} is too large", i))");
 }
 
 void init_blocks(nb::module_& m) {
@@ -146,6 +198,90 @@ Example:
         x += 1
     with ptx.else_():
         x += 2)");
+  m.def(
+      "when",
+      [](nb::object predicate, bool uniform) {
+        return Block{[predicate, uniform](author::Builder& b) { author::begin_when(b, guard(predicate, b), uniform); },
+                     author::end_when};
+      },
+      nb::arg("pred"), nb::kw_only(), nb::arg("uniform") = false,
+      R"(`if_` with one branch and one label, as compilers write it: @!p bra L; body L:.  `uniform`: bra.uni.
+
+Example:
+    with ptx.when(i < n):
+        x += 1)");
+  m.def(
+      "otherwise",
+      [](bool uniform) {
+        return Block{[uniform](author::Builder& b) { author::begin_otherwise(b, uniform); }, author::end_otherwise};
+      },
+      nb::kw_only(), nb::arg("uniform") = false,
+      R"(The other threads of the when block just before, which then ends in a branch.  `uniform`: that is bra.uni.
+
+Example:
+    with ptx.when(i < n):
+        x += 1
+    with ptx.otherwise():
+        x += 2)");
+  m.def(
+      "switch",
+      [](nb::object index, std::optional<std::uint32_t> count, nb::object otherwise, bool uniform) {
+        return Block{[=](author::Builder& b) {
+                       author::begin_switch(b, reg_argument(index, "the index of ptx.switch"),
+                                            {guard(otherwise, b), count.value_or(0), uniform});
+                     },
+                     author::end_switch};
+      },
+      nb::arg("index"), nb::kw_only(), nb::arg("count") = nb::none(), nb::arg("default") = nb::none(),
+      nb::arg("uniform") = false,
+      R"(A table of targets: t: .branchtargets ...; brx.idx index, t;  Inside, each target is a block of `case`.
+
+Targets that no case has are the default, or without one the end; the table has `count`, or as many as the cases say.  The
+hardware does not look whether `index` is one of them: `default` is a predicate whose threads go to the default at once.
+`uniform`: brx.idx.uni.
+
+Example:
+    with ptx.switch(i, default=i > 2):
+        with ptx.case(0, 2):
+            x += 1
+        with ptx.case(default=True):
+            x += 2)");
+  m.def(
+      "case",
+      [](const nb::args& indices, bool otherwise, bool falls, bool uniform) {
+        std::vector<std::uint32_t> all;
+        for (nb::handle index : indices) {
+          if (!nb::try_cast(index, all.emplace_back()))
+            throw nb::type_error(cat("ptx.case takes numbers of targets, from 0, not ", shown(index)).c_str());
+        }
+        return Block{[=](author::Builder& b) { author::begin_case(b, all, {otherwise, falls, uniform}); },
+                     author::end_case};
+      },
+      nb::arg("indices"), nb::kw_only(), nb::arg("default") = false, nb::arg("falls") = false,
+      nb::arg("uniform") = false,
+      nb::sig("def case(*indices: int, default: bool = False, falls: bool = False, uniform: bool = False) -> Block"),
+      R"(Inside `switch`, what threads of these indices do, then a branch behind the switch: `uniform` makes it bra.uni, and
+with `falls` there is none, so that they go on in the next case.
+
+Example:
+    with ptx.switch(i):
+        with ptx.case(0, falls=True):
+            x += 1
+        with ptx.case(1):
+            x += 2)");
+  m.def(
+      "loop_while",
+      [](nb::object predicate, bool uniform) {
+        author::Builder& b = active();
+        author::loop_while(b, guard(predicate, b), uniform);
+      },
+      nb::arg("pred") = nb::none(), nb::kw_only(), nb::arg("uniform") = false,
+      R"(Inside `loop`, its predicate: the loop ends in @pred bra, which None makes bra, and `uniform` bra.uni.
+
+Example:
+    with ptx.loop("again"):
+        x += 1
+        ptx.loop_while(x < n))");
   m.def(
       "loop", loop_block, nb::arg("label"), nb::kw_only(), nb::arg("pred") = nb::none(),
       R"(label: body @pred bra label.  The predicate is asked after the body; without one the loop has no end of its own.
@@ -227,9 +363,12 @@ Example:
   m.def("directive", [](const std::string& text) { active().directive(text); });
   m.def(
       "loc",
-      [](std::uint32_t file, std::uint32_t line, std::uint32_t column) { active().location(file, line, column); },
-      nb::arg("file"), nb::arg("line"), nb::arg("col") = 0,
+      [](std::uint32_t file, std::uint32_t line, std::uint32_t column, const std::string& inlined) {
+        active().location(file, line, column, inlined);
+      },
+      nb::arg("file"), nb::arg("line"), nb::arg("col") = 0, nb::arg("inlined") = "",
       R"(.loc file line col: the place in a source that the next instruction belongs to; `ptx.file_` gives the file its number.
+`inlined` is what follows in PTX, ", function_name f, inlined_at 1 20 5".
 
 Example:
     ptx.file_(1, "model.py")
@@ -241,15 +380,15 @@ Example:
 Example:
     ptx.file_(1, "model.py"))");
   m.def(
-      "var",
-      [](const std::string& space, nb::handle type, const std::string& name, std::optional<std::int64_t> size,
-         std::optional<std::uint32_t> align, std::optional<std::string> linking) {
-        variable(space, type, name, size, align.value_or(0), linking.value_or(""));
-        return name;
-      },
-      nb::arg("state_space"), nb::arg("dtype"), nb::arg("name"), nb::kw_only(), nb::arg("size") = nb::none(),
-      nb::arg("align") = nb::none(), nb::arg("linking") = nb::none(),
-      R"(Declares a variable of a state space; returns its name.  `size` makes it an array.
+      "var", variable, nb::arg("state_space"), nb::arg("dtype"), nb::arg("name"), nb::kw_only(),
+      nb::arg("size") = nb::none(), nb::arg("align") = nb::none(), nb::arg("linking") = nb::none(),
+      nb::arg("vector") = 1, nb::arg("count") = nb::none(),
+      nb::sig(
+          "def var(state_space: str, dtype: PtxType | str, name: str, *, size: int | Sequence[int | None] | None = "
+          "None, "
+          "align: int | None = None, linking: str | None = None, vector: int = 1, count: int | None = None) -> str"),
+      R"(Declares a variable of a state space; returns its name.  `size` makes it an array, of several dimensions where it is a
+sequence; `vector` is 2 or 4 for .v2 and .v4, `count` declares name0, name1, ... (name<count>).
 
 Example:
     ptx.var("local", u32, "scratch", size=4)
@@ -364,18 +503,48 @@ Example:
 void init_registers(nb::module_& m) {
   m.def(
       "scalar",
-      [](nb::handle type, nb::object init, std::optional<std::string> name) {
+      [](nb::handle type, nb::object init, std::optional<std::string> name, int vector) {
         author::Builder& builder = active();
         const isa::Type wanted = type_argument(type);
+        if (vector != 1)
+          return make(builder.vector_register(wanted, static_cast<std::uint8_t>(vector), name.value_or("")));
         if (init.is_none()) return make(builder.scalar(wanted, std::string_view(name ? *name : "")));
         return make(builder.scalar(wanted, operand(init, builder), name.value_or("")));
       },
-      nb::arg("dtype"), nb::arg("init") = nb::none(), nb::arg("name") = nb::none(),
+      nb::arg("dtype"), nb::arg("init") = nb::none(), nb::arg("name") = nb::none(), nb::arg("vector") = 1,
       R"(A register.  It holds nothing until an instruction writes it; with `init`, a mov does.
 
 Example:
     total = reg.scalar(f32, init=0.0)     # mov.f32 %f0, 0f00000000;
     v = reg.scalar(f32))");
+  m.def(
+      "scalars",
+      [](nb::handle type, nb::args names) {
+        std::vector<std::string> list;
+        for (nb::handle name : names) list.push_back(nb::cast<std::string>(name));
+        nb::list made;
+        for (const author::Reg& reg : active().scalars(type_argument(type), list)) made.append(make(reg));
+        return nb::tuple(made);
+      },
+      nb::arg("dtype"), nb::arg("names"), nb::sig("def scalars(dtype: PtxType, *names: str) -> tuple[Reg, ...]"),
+      R"(Registers of one declaration, by their names.
+
+Example:
+    a, b = reg.scalars(u32, "a", "b")     # .reg .u32 a, b;
+    ptx.inst.mov.u32(a, 1))");
+  m.def(
+      "named",
+      [](const std::string& name) {
+        author::Builder& builder = active();
+        const auto found = builder.named(name);
+        if (!found) builder.refuse(Code::undefined_name, cat("there is no register `", name, "` here"));
+        return make(*found);
+      },
+      nb::arg("name"), R"(The register of this name: one that is declared above, or a parameter in a register.
+
+Example:
+    reg.scalar(u32, name="count")
+    count = reg.named("count"))");
   m.def(
       "array",
       [](nb::handle type, std::int64_t count, std::optional<std::string> name) {
@@ -431,6 +600,7 @@ Example:
 void init_control(nb::module_& m) {
   init_registers(m);
   init_blocks(m);
+  init_print(m);
   init_statements(m);
   init_pipeline(m);
 }

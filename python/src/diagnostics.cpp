@@ -1,27 +1,28 @@
 // Diagnostics as Python values, and the exceptions of pyptx.errors that carry them.
+#include "python/src/diagnostics.h"
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "ptx/base/text.h"
-#include "python/src/module.h"
 
 namespace ptx::python {
-namespace {
 
 const char* severity_name(Severity severity) {
   constexpr const char* names[] = {"note", "warning", "error"};
   return names[static_cast<int>(severity)];
 }
 
-// Messages quote the source, which may be any bytes; those that are no UTF-8 are escaped.
 nb::str readable(std::string_view text) {
   PyObject* const decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
   if (decoded == nullptr) throw nb::python_error();
   return nb::steal<nb::str>(decoded);
 }
 
-nb::typed<nb::list, nb::str> readable(const std::vector<std::string>& texts) {
+namespace {
+
+nb::typed<nb::list, nb::str> readable_list(const std::vector<std::string>& texts) {
   nb::typed<nb::list, nb::str> list;
   for (const std::string& text : texts) list.append(readable(text));
   return list;
@@ -67,7 +68,7 @@ using State =
 
 nb::tuple state_of(const Diagnostic& d) {
   return nb::make_tuple(static_cast<int>(d.code), readable(d.place.file.view()), d.place.line, d.place.column,
-                        readable(d.message), readable(d.notes), d.operand, d.section);
+                        readable(d.message), readable_list(d.notes), d.operand, d.section);
 }
 
 void restore(Diagnostic& made, const State& state) {
@@ -96,8 +97,11 @@ void init_diagnostics(nb::module_& m) {
       .def_prop_ro("line", [](const Diagnostic& d) { return d.place.line; })
       .def_prop_ro("column", [](const Diagnostic& d) { return d.place.column; })
       .def_prop_ro("message", [](const Diagnostic& d) { return readable(d.message); })
-      .def_prop_ro("notes", [](const Diagnostic& d) { return readable(d.notes); })
+      .def_prop_ro("notes", [](const Diagnostic& d) { return readable_list(d.notes); })
       .def_ro("operand", &Diagnostic::operand)
+      .def_prop_ro(
+          "span", [](const Diagnostic& d) { return nb::make_tuple(d.span.begin, d.span.end); },
+          nb::sig("def span(self) -> tuple[int, int]"))
       .def_ro("section", &Diagnostic::section)
       .def(
           "__init__",

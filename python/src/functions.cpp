@@ -1,6 +1,7 @@
 // Functions, calls, tables of targets, and variables of the module with their initial values, for pyptx.func and
 // pyptx.variables.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -85,16 +86,23 @@ nb::tuple taken() {
 void init_calls(nb::module_& m) {
   nb::class_<Function>(m, "Function", "A function of the module that is being written")
       .def_prop_ro("name", &Function::name);
-  m.def("declare_function", [](const std::string& name, nb::handle takes, nb::handle returns, bool registers,
-                               std::vector<std::string> directives, const std::string& linking,
-                               const std::string& attributes, const std::string& file, std::uint32_t line) {
-    author::Builder& builder = active();
-    author::FunctionOptions options = options_of(name, takes, returns, registers, std::move(directives));
-    options.linking = linking;
-    options.attributes = attributes;
-    if (line != 0) options.place = Place{Name(file), line, 0};
-    return author::declare(builder, std::move(options));
-  });
+  m.def("declare_function",
+        [](const std::string& name, nb::handle takes, nb::handle returns, bool registers,
+           std::vector<std::string> directives, const std::string& linking, const std::string& attributes,
+           const std::string& file, std::uint32_t line, bool as_written, bool bits,
+           std::vector<std::pair<std::string, std::string>> raw_parameters,
+           std::vector<std::pair<std::string, std::string>> raw_returns) {
+          author::Builder& builder = active();
+          author::FunctionOptions options = options_of(name, takes, returns, registers, std::move(directives));
+          options.linking = linking;
+          options.attributes = attributes;
+          options.as_written = as_written;
+          options.bits = bits;
+          options.raw_parameters = std::move(raw_parameters);
+          options.raw_returns = std::move(raw_returns);
+          if (line != 0) options.place = Place{Name(file), line, 0};
+          return author::declare(builder, std::move(options));
+        });
   m.def("take_arguments", taken, "The arguments of the function whose body is being written.");
   m.def(
       "call_function",

@@ -11,6 +11,7 @@
 #include "ptx/ir/lower.h"
 #include "ptx/isa/form.h"
 #include "ptx/isa/spelling.h"
+#include "ptx/sim/fragments.h"
 #include "ptx/sim/simulator.h"
 #include "ptx/syntax/parse.h"
 #include "python/src/module.h"
@@ -77,6 +78,16 @@ std::set<std::string> forms_used(const nb::bytes& text) {
   return used;
 }
 
+nb::list fragments(const std::string& mnemonic) {
+  const auto found = sim::fragments(mnemonic);
+  if (!found) throw nb::value_error(found.why().front().message.c_str());
+  nb::list all;
+  for (const sim::FragmentTable& table : *found)
+    all.append(nb::make_tuple(table.name, table.matrices, table.rows, table.columns, table.bits, table.registers,
+                              table.threads, table.at));
+  return all;
+}
+
 }  // namespace
 
 void init_isa(nb::module_& m) {
@@ -111,6 +122,10 @@ void init_isa(nb::module_& m) {
       },
       nb::arg("mnemonic"), "The names of the forms that a whole mnemonic is read by");
   m.def("forms_used", forms_used, nb::arg("text"));
+  m.def("fragments", fragments, nb::arg("mnemonic"),
+        "(name, matrices, rows, columns, bits, registers, threads, where the elements of the threads lie) of each "
+        "matrix of an "
+        "instruction");
   m.def(
       "next_modifiers",
       [](const std::string& partial) {

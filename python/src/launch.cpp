@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <optional>
 #include <unordered_map>
 
@@ -119,7 +120,7 @@ struct Extras {
 // The outputs that the caller brings, as views and as what the call returns.
 struct Given {
   nb::object items;  // a tuple: what a list holds may change while it is read
-  std::vector<PyObject*> objects;
+  PyObject* objects[Inputs::most];
   Inputs views;
 
   bool read(const Plan& plan, PyObject* out) {
@@ -127,21 +128,26 @@ struct Given {
     if (PyList_Check(out)) items = nb::steal(PyList_AsTuple(out));
     if (PyTuple_Check(out)) items = nb::borrow(out);
     const std::size_t count = several ? static_cast<std::size_t>(PyTuple_Size(items.ptr())) : 1;
-    if (count != plan.outputs()) {
+    if (count != plan.outputs()) {  // which are fewer than `most`
       set_error({Diagnostic(Code::argument_count, Place{},
                             cat(plan.record().entry, ": out= takes ", plan.outputs(), " arrays, got ", count))});
       return false;
     }
     for (std::size_t i = 0; i < count; ++i)
-      objects.push_back(several ? PyTuple_GetItem(items.ptr(), static_cast<Py_ssize_t>(i)) : out);
-    if (!views.read(objects.data(), count))
-      return refuse_tensor(plan, plan.inputs() + views.size(), objects[views.size()]);
-    return (!views.special() && !tangents_on()) ||
-           check_state(plan, views, objects.data(), static_cast<int>(plan.inputs()));
+      objects[i] = several ? PyTuple_GetItem(items.ptr(), static_cast<Py_ssize_t>(i)) : out;
+    if (!views.read(objects, count)) return refuse_tensor(plan, plan.inputs() + views.size(), objects[views.size()]);
+    return (!views.special() && !(views.real() && tangents_on())) ||
+           check_state(plan, views, objects, static_cast<int>(plan.inputs()));
   }
 };
 
-const std::vector<Maker> no_makers;
+// Of (function, arguments) pairs: one for each output, or none.
+std::vector<Maker> makers_of(const Plan& plan, const nb::list& pairs) {
+  std::vector<Maker> makers;
+  if (pairs.size() == plan.outputs())
+    for (nb::handle pair : pairs) makers.push_back({nb::borrow(pair[0]), nb::borrow(pair[1])});
+  return makers;
+}
 
 // What the framework's side of one call needs.
 struct Caller {
@@ -149,28 +155,61 @@ struct Caller {
   PyThreadState* released = nullptr;
 };
 
-// Runs the plan, and takes Python's lock back where the simulator gave it away. False with a Python error set.
-[[gnu::hot]] bool launch_plan(const Plan& plan, const Inputs& inputs, interop::Sizes* sizes,
-                              std::span<const std::uint64_t> scalars, Caller& caller,
-                              const interop::Framework& framework) {
-  const Expected<Done> done = sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
-                                               : plan.call(inputs.views(), scalars, framework);
-  if (caller.released != nullptr) PyEval_RestoreThread(caller.released);
-  if (!done && !PyErr_Occurred()) set_error(done.why());
-  return static_cast<bool>(done);
-}
+// One call of a plan on inputs that were read of `objects`. `sizes`: of inputs that the plan takes; null: not yet
+// known.
+struct Running {
+  const Plan& plan;
+  Inputs& inputs;
+  PyObject* const* objects;
+  interop::Sizes* sizes;
+  std::span<const std::uint64_t> scalars;
+  const Extras& extras;
+  bool ran_python;  // since the inputs were read
+  Caller caller;
+  interop::Framework framework{};
 
-// One call of a plan on inputs that were read of `objects`: a new reference, or null with a Python error set. `sizes`:
-// of inputs that the plan takes; null: not yet known.
+  // Runs the plan, and takes Python's lock back where the simulator gave it away. False with a Python error set.
+  [[gnu::hot]] bool launch() {
+    try {
+      const Expected<Done> done = sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
+                                                   : plan.call(inputs.views(), scalars, framework);
+      if (caller.released != nullptr) PyEval_RestoreThread(caller.released);
+      if (!done && !PyErr_Occurred()) set_error(done.why());
+      return static_cast<bool>(done);
+    } catch (const std::bad_alloc&) {  // of the simulator, which notes for each byte of an output whether it is written
+      if (caller.released != nullptr) PyEval_RestoreThread(caller.released);
+      return PyErr_NoMemory(), false;
+    }
+  }
+
+  // Code in Python may have let go of memory that a view shows.
+  bool refresh(Given* given) {
+    if (!ran_python && !inputs.ran_python() && extras.stream == nullptr) return true;
+    sizes = nullptr;
+    return inputs.refresh(objects) && (given == nullptr || given->views.refresh(given->objects));
+  }
+
+  // Apart from the calls that make their outputs: views are large, and need not be on the stack of those.
+  [[gnu::noinline]] PyObject* into(PyObject* out) {
+    Given given;
+    if (!given.read(plan, out)) return nullptr;
+    framework.outputs = given.views.views();
+    ran_python |= given.views.ran_python();
+    return refresh(&given) && launch() ? Py_NewRef(out) : nullptr;
+  }
+};
+
+// A new reference to what the call returns, or null with a Python error set.
 [[gnu::hot]] PyObject* run(const Plan& plan, Inputs& inputs, PyObject* const* objects, interop::Sizes* sizes,
                            std::span<const std::uint64_t> scalars, const std::vector<Maker>& makers,
                            const Extras& extras, bool ran_python) {
-  Caller caller{Outputs(inputs.api(), makers, inputs.size() == 0 ? nullptr : objects[0])};
+  PyObject* const first = inputs.size() == 0 ? nullptr : objects[0];
+  Running call{plan, inputs, objects, sizes, scalars, extras, ran_python, {Outputs(inputs.api(), makers, first)}};
   if ((inputs.special() || (inputs.real() && tangents_on())) && inputs.size() == plan.inputs() &&
       !check_state(plan, inputs, objects, 0))
     return nullptr;
-  interop::Framework framework;
-  framework.context = &caller;
+  interop::Framework& framework = call.framework;
+  framework.context = &call.caller;
   framework.allocate = [](void* context, std::size_t, interop::DLTensor& tensor) {
     return static_cast<Caller*>(context)->outputs.allocate(tensor);
   };
@@ -180,21 +219,8 @@ struct Caller {
     if (extras.stream != nullptr && !read_stream(extras.stream, framework.stream)) return nullptr;
     framework.ready = [](void* context) { static_cast<Caller*>(context)->released = PyEval_SaveThread(); };
   }
-  // Not on the stack of every call: views are large, and g++ clears them.
-  std::unique_ptr<Given> given;
-  if (extras.out != nullptr) {
-    given = std::make_unique<Given>();
-    if (!given->read(plan, extras.out)) return nullptr;
-    framework.outputs = given->views.views();
-    ran_python |= given->views.ran_python();
-  }
-  // Code in Python may have let go of memory that a view shows.
-  if (ran_python || inputs.ran_python() || extras.stream != nullptr) {
-    if (!inputs.refresh(objects) || (given && !given->views.refresh(given->objects.data()))) return nullptr;
-    sizes = nullptr;
-  }
-  if (!launch_plan(plan, inputs, sizes, scalars, caller, framework)) return nullptr;
-  return given ? Py_NewRef(extras.out) : caller.outputs.take();
+  if (extras.out != nullptr) return call.into(extras.out);
+  return call.refresh(nullptr) && call.launch() ? call.caller.outputs.take() : nullptr;
 }
 
 // A signature of inputs seen before: keyword arguments that chose the specialisation, names of runtime scalars, plan.
@@ -209,48 +235,68 @@ struct Entry {
   std::size_t references = 0;
 };
 
-// A call keeps its own: making outputs may run any Python. Counted without atomics, under Python's lock.
-class EntryRef {
+// What a kernel knows may change while a call runs Python, so the call keeps its own. Counted without atomics, under
+// Python's lock.
+template <class T>
+class Ref {
  public:
-  EntryRef() = default;
-  explicit EntryRef(Entry* entry) : entry_(entry) { ++entry->references; }
-  EntryRef(const EntryRef& other) : entry_(other.entry_) {
-    if (entry_ != nullptr) ++entry_->references;
+  Ref() = default;
+  explicit Ref(T* object) : object_(object) { ++object->references; }
+  Ref(const Ref& other) : object_(other.object_) {
+    if (object_ != nullptr) ++object_->references;
   }
-  EntryRef(EntryRef&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
-  EntryRef& operator=(EntryRef other) noexcept { return std::swap(entry_, other.entry_), *this; }
-  ~EntryRef() {
-    if (entry_ != nullptr && --entry_->references == 0) delete entry_;
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref other) noexcept { return std::swap(object_, other.object_), *this; }
+  ~Ref() {
+    if (object_ != nullptr && --object_->references == 0) delete object_;
   }
-  explicit operator bool() const { return entry_ != nullptr; }
-  const Entry& operator*() const { return *entry_; }
-  const Entry* operator->() const { return entry_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  T& operator*() const { return *object_; }
+  T* operator->() const { return object_; }
 
  private:
-  Entry* entry_ = nullptr;
+  T* object_ = nullptr;
 };
+
+using EntryRef = Ref<Entry>;
 
 // A value that a body read: where it lies, and what it was. What lies there now is compared by identity.
 struct Read {
   nb::object holder, key, value;
+  nb::object descriptor{};     // of an attribute of a cell, which is what functions close over; else null
+  descrgetfunc get = nullptr;  // of that descriptor. The look-up of the attribute would take four times as long
+  bool of_dict = PyDict_Check(holder.ptr());
+
+  static Read of(nb::handle holder, nb::handle key, nb::handle value) {
+    Read read{nb::borrow(holder), nb::borrow(key), nb::borrow(value)};
+    if (std::string_view(nb::type_name(holder.type()).c_str()) != "cell") return read;
+    read.descriptor = holder.type().attr(key);
+    read.get = reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(read.descriptor.ptr()), Py_tp_descr_get));
+    return read;
+  }
 
   bool unchanged() const {
-    if (PyDict_Check(holder.ptr())) return PyDict_GetItemWithError(holder.ptr(), key.ptr()) == value.ptr();
-    PyObject* const now = PyObject_GetAttr(holder.ptr(), key.ptr());
+    if (of_dict) return PyDict_GetItemWithError(holder.ptr(), key.ptr()) == value.ptr();
+    PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(holder.ptr()));
+    PyObject* const now =
+        get != nullptr ? get(descriptor.ptr(), holder.ptr(), type) : PyObject_GetAttr(holder.ptr(), key.ptr());
     if (now == nullptr) PyErr_Clear();
     Py_XDECREF(now);
     return now == value.ptr();
   }
 };
 
-using Reads = std::vector<Read>;  // a call keeps its own: attributes may run any Python
+struct Reads {
+  std::vector<Read> rows;
+  std::size_t references = 0;
+};
 
 struct Known {
   std::unordered_map<std::uint64_t, std::vector<EntryRef>> entries;  // by hash of the inputs
   std::size_t count = 0;
   EntryRef last;                           // that a call found
   std::vector<Py_ssize_t> mutated;         // indices of the inputs that the kernel writes
-  std::shared_ptr<const Reads> reads;      // what its body read elsewhere, as it was then; null: nothing
+  Ref<Reads> reads;                        // what its body read elsewhere, as it was then; null: nothing
   nb::object verify;                       // asked at each call where that does not suffice
   bool has_out = true, has_stream = true;  // `out=` and `stream=` are not the kernel's own names
 };
@@ -337,10 +383,10 @@ bool matches(const Entry& entry, const Arguments& arguments, PyObject** values) 
 
 // Whether the body would read what it read before.
 bool unchanged(const Known& known) {
-  const std::shared_ptr<const Reads> reads = known.reads;
-  if (reads == nullptr) return true;
+  if (!known.reads) return true;
+  const Ref<Reads> reads = known.reads;
   const nb::object verify = known.verify;
-  for (const Read& read : *reads)
+  for (const Read& read : reads->rows)
     if (!read.unchanged()) return false;
   if (!verify.is_valid()) return true;
   PyObject* const answer = PyObject_CallNoArgs(verify.ptr());
@@ -396,9 +442,12 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits, bo
   return {};
 }
 
+bool keeps_calls = false;  // all calls take the slow path, which keeps them (pyptx/replay.py); under Python's lock
+
 [[gnu::hot]] PyObject* call(PyObject* self, Arguments& arguments) {
   Known& known = *cast(self)->known;
-  if (known.count == 0 || !unchanged(known)) return slow_call(self, arguments);  // which says what has changed
+  if (known.count == 0 || keeps_calls || !unchanged(known))
+    return slow_call(self, arguments);  // which says what has changed
   Inputs inputs;
   PyObject* const* const args = arguments.positional;
   if (!inputs.read(args, static_cast<std::size_t>(arguments.count))) {
@@ -419,29 +468,19 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits, bo
   return run(plan, inputs, args, &sizes, {bits, entry->bits.size()}, entry->makers, arguments.extras, ran_python);
 }
 
-// Tells autograd that a tensor of torch was written: what was saved of it for a backward is not what it holds now.
-void mark_written(PyObject* object) {
-  static PyObject* mark = nullptr;
-  if (tensor_type(Py_TYPE(object)).requires_grad == nullptr) return;
-  if (mark == nullptr) {
-    PyObject* const graph = PyImport_ImportModule("torch.autograd.graph");
-    if (graph != nullptr) mark = PyObject_GetAttrString(graph, "increment_version");
-    Py_XDECREF(graph);
-  }
-  PyObject* const none = mark == nullptr ? nullptr : PyObject_CallFunctionObjArgs(mark, object, nullptr);
-  if (none == nullptr) PyErr_Clear();  // tensors of inference mode have no version
-  Py_XDECREF(none);
+// Where it is a tensor of torch.
+void mark(PyObject* object) {
+  if (tensor_type(Py_TYPE(object)).requires_grad != nullptr) mark_written(object);
 }
 
 void mark_written(const Known& known, const Arguments& arguments) {
   for (const Py_ssize_t index : known.mutated)
-    if (index < arguments.count) mark_written(arguments.positional[index]);
+    if (index < arguments.count) mark(arguments.positional[index]);
   PyObject* const out = arguments.extras.out;
   if (out == nullptr) return;
-  const nb::object items = nb::steal(PyTuple_Check(out)  ? Py_NewRef(out)
-                                     : PyList_Check(out) ? PyList_AsTuple(out)
-                                                         : PyTuple_Pack(1, out));
-  for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) mark_written(PyTuple_GetItem(items.ptr(), i));
+  if (!PyTuple_Check(out) && !PyList_Check(out)) return mark(out);
+  const nb::object items = nb::steal(PyTuple_Check(out) ? Py_NewRef(out) : PyList_AsTuple(out));
+  for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) mark(PyTuple_GetItem(items.ptr(), i));
 }
 
 [[gnu::hot]] PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
@@ -470,8 +509,8 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<PyObject*>(Py_TYPE(self)));
   if (cast(self)->known == nullptr) return 0;
   Py_VISIT(cast(self)->known->verify.ptr());
-  if (cast(self)->known->reads != nullptr)
-    for (const Read& read : *cast(self)->known->reads) {
+  if (cast(self)->known->reads)
+    for (const Read& read : cast(self)->known->reads->rows) {
       Py_VISIT(read.holder.ptr());
       Py_VISIT(read.value.ptr());
     }
@@ -556,8 +595,7 @@ void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object 
     entry->named += named;
     if (!named && !pack(arguments[i], scalar.ptr(), entry->bits.back(), ran_python)) throw nb::python_error();
   }
-  if (makers.size() == entry->plan->outputs())
-    for (nb::handle maker : makers) entry->makers.push_back({nb::borrow(maker[0]), nb::borrow(maker[1])});
+  entry->makers = makers_of(*entry->plan, makers);
   if (known.count++ >= most) known.entries.clear(), known.count = 1;
   known.entries[hash_of(inputs.views())].push_back(kept);
   known.last = kept;
@@ -573,11 +611,10 @@ void declare(nb::handle launcher, bool out, bool stream, std::vector<Py_ssize_t>
 // What the body of a kernel read outside of it, (holder, key, value) each: a call is refused once one of them is
 // another object. `verify`: called at each call, true where all is as it was; None where the rows say it all.
 void watch(nb::handle launcher, nb::list reads, nb::object verify) {
-  Reads made;
-  for (nb::handle read : reads) made.push_back({nb::borrow(read[0]), nb::borrow(read[1]), nb::borrow(read[2])});
+  const Ref<Reads> made(new Reads);
+  for (nb::handle read : reads) made->rows.push_back(Read::of(read[0], read[1], read[2]));
   Known& known = *cast(launcher.ptr())->known;
-  const bool any = !made.empty() || !verify.is_none();
-  known.reads = any ? std::make_shared<const Reads>(std::move(made)) : nullptr;
+  known.reads = made->rows.empty() && verify.is_none() ? Ref<Reads>() : made;
   known.verify = verify.is_none() ? nb::object() : std::move(verify);
 }
 
@@ -603,7 +640,8 @@ void init_plan(nb::module_& m) {
       .def_prop_ro("remarks", [](const Plan& self) { return nb::cast(self.remarks()); })
       .def(
           "__call__",
-          [](const Plan& self, const nb::tuple& arrays, const nb::tuple& scalars, nb::object out, nb::object stream) {
+          [](const Plan& self, const nb::tuple& arrays, const nb::tuple& scalars, nb::object out, nb::object stream,
+             const nb::list& makers) {
             Inputs inputs;
             std::vector<PyObject*> objects, values;
             for (nb::handle array : arrays) objects.push_back(array.ptr());
@@ -615,12 +653,13 @@ void init_plan(nb::module_& m) {
             bool ran_python = false;
             if (!pack_all(self, values.data(), bits.data(), ran_python)) throw nb::python_error();
             const Extras extras{out.is_none() ? nullptr : out.ptr(), stream.is_none() ? nullptr : stream.ptr()};
-            PyObject* const result = run(self, inputs, objects.data(), nullptr, bits, no_makers, extras, ran_python);
+            const std::vector<Maker> made_by = makers_of(self, makers);
+            PyObject* const result = run(self, inputs, objects.data(), nullptr, bits, made_by, extras, ran_python);
             if (result == nullptr) throw nb::python_error();
             return nb::steal(result);
           },
           nb::arg("arrays"), nb::arg("scalars") = nb::tuple(), nb::arg("out") = nb::none(),
-          nb::arg("stream") = nb::none());
+          nb::arg("stream") = nb::none(), nb::arg("makers") = nb::list());
 }
 
 // The bits of a call's scalars, eight bytes each in the order of the record's, for programs that carry them.
@@ -657,6 +696,7 @@ void init_launch(nb::module_& m) {
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
         nb::arg("scalars"), nb::arg("makers"));
   m.def("declare_launcher", &declare, nb::arg("launcher"), nb::arg("out"), nb::arg("stream"), nb::arg("mutated"));
+  m.def("keep_calls", [](bool on) { keeps_calls = on; }, nb::arg("on"));
   m.def("watch", &watch, nb::arg("launcher"), nb::arg("reads"), nb::arg("verify").none());
   m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
   m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));

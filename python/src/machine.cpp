@@ -18,15 +18,16 @@ namespace {
 // The face knows where packages lie, and says so when it is imported.
 void face_is_imported() { nb::module_::import_("pyptx.launch.call"); }
 
-std::shared_ptr<const cuda::Assembler> assembler_of(const std::string& ptx, const std::string& target) {
+std::shared_ptr<const cuda::Assembler> assembler_of(const std::string& ptx, const std::string& target,
+                                                    const std::string& choice) {
   face_is_imported();
-  auto chosen = unlocked([&] { return cuda::choose_assembler(ptx, target); });
+  auto chosen = unlocked([&] { return cuda::choose_assembler(ptx, target, choice); });
   return value_or_raise(std::move(chosen));
 }
 
-std::string assembler_description(const std::string& ptx, const std::string& target) {
+std::string assembler_description(const std::string& ptx, const std::string& target, const std::string& choice) {
   face_is_imported();
-  const auto chosen = cuda::choose_assembler(ptx, target);
+  const auto chosen = cuda::choose_assembler(ptx, target, choice);
   return chosen ? cuda::describe(**chosen) : to_string(chosen.why());
 }
 
@@ -36,19 +37,29 @@ std::vector<std::pair<std::string, std::string>> assemblers() {
 }
 
 std::string sass(const std::string& ptx, const std::string& target, const std::string& name, const Lines& lines,
-                 bool ptx_lines) {
-  const auto assembler = assembler_of(ptx, target);
+                 bool ptx_lines, const std::string& choice) {
+  const auto assembler = assembler_of(ptx, target, choice);
   const std::vector<Place> author = places(lines);
   const cuda::AssembleOptions options{author, name, ptx_lines};
   const auto cubin = value_or_raise(unlocked([&] { return assembler->assemble(ptx, target, options); }));
   return value_or_raise(unlocked([&] { return cuda::disassemble(cubin.bytes, ptx_lines); }));
 }
 
+nb::bytes machine_code(const std::string& ptx, const std::string& target, const std::string& name, const Lines& lines,
+                       const std::string& choice) {
+  const auto assembler = assembler_of(ptx, target, choice);
+  const std::vector<Place> author = places(lines);
+  const cuda::AssembleOptions options{author, name, false};
+  const auto cubin = value_or_raise(
+      unlocked([&] { return cuda::assemble_cached(*assembler, ptx, target, options, &cuda::cubin_cache()); }));
+  return nb::bytes(reinterpret_cast<const char*>(cubin->bytes.data()), cubin->bytes.size());
+}
+
 // Assembled through the cache: ((registers, barriers, stack, spill stores, spill loads, static shared), (blocks, warps,
 // warps that fit, limiter) of `threads` and `dynamic_shared`, remarks).
 nb::tuple resources(const std::string& ptx, const std::string& target, const std::string& entry, const Lines& lines,
-                    std::uint32_t threads, std::uint32_t dynamic_shared) {
-  const auto assembler = assembler_of(ptx, target);
+                    std::uint32_t threads, std::uint32_t dynamic_shared, const std::string& choice) {
+  const auto assembler = assembler_of(ptx, target, choice);
   const std::vector<Place> author = places(lines);
   const cuda::AssembleOptions options{author, entry, false};
   const auto cubin = value_or_raise(
@@ -81,6 +92,7 @@ void init_machine(nb::module_& m) {
       "use_packages", [](std::vector<std::string> folders) { cuda::use({std::move(folders)}); }, nb::arg("folders"),
       "Folders with Python packages in which assemblers are looked for, before the first is needed");
   m.def("assembler_description", &assembler_description, nb::arg("ptx") = "", nb::arg("target") = "",
+        nb::arg("assembler") = "",
         "What assembles this text; without one, what assembles a text that every assembler knows");
   m.def("assemblers", &assemblers, "Each that was found, best first: what it is, and why it is taken or not");
   m.def(
@@ -89,14 +101,20 @@ void init_machine(nb::module_& m) {
         if (const auto done = cuda::use_assembler(choice); !done) raise_launch(done.why());
       },
       nb::arg("choice"));
+  m.def(
+      "check_assembler",
+      [](const std::string& choice) {
+        if (const auto parsed = cuda::parse_choice(choice); !parsed) raise_launch(parsed.why());
+      },
+      nb::arg("choice"), "Refuses what names no kind of assembler");
   m.def("disassembler_description", [] {
     face_is_imported();
     return cuda::disassembler_path().value_or("none");
   });
   m.def("sass", &sass, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel", nb::arg("lines") = Lines{},
-        nb::arg("ptx_lines") = false);
+        nb::arg("ptx_lines") = false, nb::arg("assembler") = "");
   m.def("resources", &resources, nb::arg("ptx"), nb::arg("target"), nb::arg("entry"), nb::arg("lines"),
-        nb::arg("threads"), nb::arg("dynamic_shared"));
+        nb::arg("threads"), nb::arg("dynamic_shared"), nb::arg("assembler") = "");
   m.def("cache_status", [] {
     const auto status = cuda::cubin_cache().status();
     return nb::make_tuple(status.folder, status.entries, status.bytes, status.most_bytes);
@@ -104,6 +122,8 @@ void init_machine(nb::module_& m) {
   m.def(
       "cache_trim", [](std::uint64_t most_bytes) { return cuda::cubin_cache().trim(most_bytes); },
       nb::arg("most_bytes"));
+  m.def("machine_code", &machine_code, nb::arg("ptx"), nb::arg("target"), nb::arg("name") = "kernel",
+        nb::arg("lines") = Lines{}, nb::arg("assembler") = "", "The cubin of a text for a target");
   m.def("assemble_with_driver", &assemble_with_driver, nb::arg("ptx"), nb::arg("target"));
   m.def("driver_version", []() -> std::optional<std::string> {
     const auto& driver = cuda::driver();

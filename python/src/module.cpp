@@ -2,6 +2,7 @@
 // logic.
 #include "python/src/module.h"
 
+#include "python/src/analysis.h"
 #include "python/src/built.h"
 #include "python/src/trace.h"
 
@@ -11,6 +12,7 @@ NB_MODULE(_core, m) {
   m.attr("version") = PTX_VERSION;  // of CMakeLists.txt, which the package's metadata are read off, too
   m.doc() = "The C++ library behind pyptx";
   init_diagnostics(m);
+  init_ahead(m);
   init_arch(m);
   init_isa(m);
   init_jax(m);
@@ -26,6 +28,10 @@ NB_MODULE(_core, m) {
   init_shared(m);
   init_families(m);
   init_profile(m);
+  init_replay(m);
   init_run(m);
+  init_simulator(m);
   init_text(m);
+  init_analysis(m);
+  init_transpile(m);
 }

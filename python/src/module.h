@@ -17,6 +17,7 @@ namespace nb = nanobind;
 
 namespace ptx::python {
 
+void init_ahead(nb::module_& m);
 void init_arch(nb::module_& m);
 void init_diagnostics(nb::module_& m);
 void init_isa(nb::module_& m);
@@ -24,8 +25,11 @@ void init_jax(nb::module_& m);
 void init_launch(nb::module_& m);
 void init_place(nb::module_& m);
 void init_profile(nb::module_& m);
+void init_replay(nb::module_& m);
 void init_run(nb::module_& m);
+void init_simulator(nb::module_& m);
 void init_text(nb::module_& m);
+void init_transpile(nb::module_& m);
 
 // The place of the Python line that called into the library: of the innermost frame outside the package.
 Place author_place();

@@ -144,15 +144,16 @@ void init_record(nb::module_& m) {
       .def(
           "__init__",
           [](Record* self, std::string entry, std::string target, Three grid, Three block, Three cluster,
-             std::uint32_t dynamic_shared) {
+             std::uint32_t dynamic_shared, std::string assembler) {
             new (self) Record;
+            self->assembler = std::move(assembler);
             self->entry = std::move(entry);
             self->target = std::move(target);
             self->grid = three(grid), self->block = three(block), self->cluster = three(cluster);
             self->dynamic_shared = dynamic_shared;
           },
           nb::arg("entry"), nb::arg("target"), nb::arg("grid"), nb::arg("block"), nb::arg("cluster") = Three{1, 1, 1},
-          nb::arg("dynamic_shared") = 0)
+          nb::arg("dynamic_shared") = 0, nb::arg("assembler") = "")
       .def("tensor", &add_tensor, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"), nb::arg("output") = false,
            nb::arg("parameter") = true, nb::arg("column_major") = false, nb::arg("untyped") = false,
            nb::arg("strided") = false, nb::arg("alignment") = 0, nb::arg("written") = true,

@@ -8,17 +8,10 @@
 
 #include "ptx/base/text.h"
 #include "ptx/interop/program.h"
-#include "ptx/sim/simulator.h"
 #include "python/src/module.h"
 
 namespace ptx::python {
 namespace {
-
-// Ctrl-C: what the signal's handler raised stays with the thread until the run has come back (set_error).
-bool interrupted() {
-  const nb::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
 
 using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
@@ -99,31 +92,6 @@ std::vector<std::string> run(const nb::bytes& bytes, const std::string& file, co
 }  // namespace
 
 void init_run(nb::module_& m) {
-  sim::simulator().use({.interrupted = &interrupted});
-  m.def(
-      "simulator_options",
-      [] {
-        const sim::Options now = sim::simulator().options();
-        return nb::make_tuple(now.cores, now.budget, now.seed, now.uninitialised);
-      },
-      "(cores, budget, seed, uninitialised) of the simulator");
-  m.def(
-      "use_simulator_options",
-      [](std::uint32_t cores, std::uint64_t budget, std::uint64_t seed, bool uninitialised) {
-        sim::simulator().use({.cores = cores,
-                              .budget = budget,
-                              .seed = seed,
-                              .uninitialised = uninitialised,
-                              .interrupted = &interrupted});
-      },
-      nb::arg("cores"), nb::arg("budget"), nb::arg("seed"), nb::arg("uninitialised"));
-  m.def(
-      "simulator_statistics",
-      [] {
-        const sim::Statistics last = sim::statistics();
-        return nb::make_tuple(last.warp_instructions, last.thread_instructions);
-      },
-      "(instructions of warps, instructions of threads) of the calling thread's last run");
   m.def(
       "run_text", run, nb::arg("text"), nb::arg("file"), nb::arg("entry"), nb::arg("grid"), nb::arg("block"),
       nb::arg("cluster"), nb::arg("dynamic_shared"), nb::arg("arguments"),

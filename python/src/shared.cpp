@@ -4,6 +4,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <map>
+
 #include "ptx/author/barrier.h"
 #include "python/src/shared.h"
 #include "python/src/trace.h"
@@ -32,7 +34,22 @@ author::Swizzle swizzle_argument(author::Builder& builder, const std::optional<s
   return *found;
 }
 
-SharedAlloc kept(author::Shared shared) { return {std::move(shared), nb::borrow(active_owner()), {}}; }
+// Type and shape of allocations, by kernel and name, for whoever looks at a run; those of its last trace.
+struct Array {
+  std::string type;
+  std::vector<std::int64_t> shape;
+  std::uint64_t bytes = 0;
+};
+std::map<std::pair<std::string, std::string>, Array>& arrays() {
+  static std::map<std::pair<std::string, std::string>, Array> all;  // under Python's lock
+  return all;
+}
+
+SharedAlloc kept(author::Shared shared) {
+  arrays()[{shared.builder->options().name, shared.name()}] = {std::string(isa::info(shared.type).name), shared.shape,
+                                                               shared.bytes()};
+  return {std::move(shared), nb::borrow(active_owner()), {}};
+}
 
 bool is_pair(nb::handle key) { return PyTuple_Check(key.ptr()) && PyTuple_Size(key.ptr()) == 2; }
 
@@ -208,6 +225,17 @@ Example:
     ptx.inst.st.shared.f32(ptx.addr(row, i * 4), a)
     tile = smem.alloc(f32, (32, 33))
     v = tile[i, 0])");
+  m.def(
+      "shared_array",
+      [](const std::string& entry, const std::string& name, std::uint64_t bytes) {
+        const auto found = arrays().find({entry, name});
+        if (found == arrays().end() || found->second.bytes != bytes) return nb::make_tuple(nb::none(), nb::none());
+        nb::list shape;
+        for (const std::int64_t size : found->second.shape) shape.append(size);
+        return nb::make_tuple(found->second.type, nb::tuple(shape));
+      },
+      nb::arg("entry"), nb::arg("name"), nb::arg("bytes"),
+      "(type, shape) of an allocation of a kernel, as it was traced last; (None, None): unknown");
   m.def("smem_wgmma_tile", wgmma_tile, nb::arg("dtype"), nb::arg("shape"), nb::arg("major") = "K", nb::kw_only(),
         nb::arg("align") = nb::none(), nb::arg("name") = nb::none());
   m.def(

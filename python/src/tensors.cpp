@@ -95,9 +95,19 @@ void look_up_torch(PyTypeObject* type, TensorType& known) {
   known.runs_python = known.of_torch && base.ptr() != reinterpret_cast<PyObject*>(type) && !own.is(off);
 }
 
+// Whether it is a masked array of NumPy, whose memory does not show its mask.
+bool is_masked(PyTypeObject* type) {
+  const nb::object module = nb::steal(PyImport_GetModule(nb::str("numpy.ma").ptr()));
+  const nb::object base = nb::steal(module.is_valid() ? PyObject_GetAttrString(module.ptr(), "MaskedArray") : nullptr);
+  PyErr_Clear();
+  return base.is_valid() && PyType_Check(base.ptr()) &&
+         PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(base.ptr()));
+}
+
 TensorType look_up(PyTypeObject* type) {
   TensorType known;
   known.type = type;
+  known.masked = is_masked(type);
   known.api = table_of(type);
   // Arrays of JAX and its tracers have buffers on the CPU, but what a kernel makes of them is an operation of JAX's
   // own.
@@ -117,10 +127,13 @@ TensorType look_up(PyTypeObject* type) {
 
 }  // namespace
 
+static const TensorType* last_type = nullptr;
+
 const TensorType& tensor_type(PyTypeObject* type) {
+  if (last_type != nullptr && last_type->type == type) return *last_type;
   static std::deque<TensorType>& known = *new std::deque<TensorType>;  // a handful; guarded by the GIL; rows stay put
   for (const TensorType& row : known)
-    if (row.type == type) return row;
+    if (row.type == type) return *(last_type = &row);
   constexpr std::size_t most = 256;  // a program that makes classes in a loop must not grow this without bound
   static TensorType& latest = *new TensorType;
   if (known.size() >= most) return latest = look_up(type);
@@ -128,18 +141,18 @@ const TensorType& tensor_type(PyTypeObject* type) {
   return known.emplace_back(look_up(type));
 }
 
-// torch adds the storage's offset to the address of a storage that was freed, too: what looks like a small address may
-// be an offset. Where it may be either, the storage is asked.
+// torch adds the tensor's offset to the address of a storage that has no memory, too (it was freed, or it is that of a
+// functional tensor): what looks like a small address may be an offset. Where it may be either, the storage is asked.
 constexpr std::uintptr_t low_addresses = std::uintptr_t{1} << 33;
 
 [[gnu::cold]] static bool without_memory(const TensorType& type, PyObject* object, const DLTensor& tensor) {
   if (tensor.data == nullptr || empty(tensor) || !type.of_torch) return tensor.data == nullptr && !empty(tensor);
   const nb::object storage = nb::steal(PyObject_CallMethod(object, "untyped_storage", nullptr));
-  const nb::object bytes =
-      nb::steal(storage.is_valid() ? PyObject_CallMethod(storage.ptr(), "nbytes", nullptr) : nullptr);
-  const bool none = bytes.is_valid() && PyLong_AsLong(bytes.ptr()) == 0;
+  const nb::object address =
+      nb::steal(storage.is_valid() ? PyObject_CallMethod(storage.ptr(), "data_ptr", nullptr) : nullptr);
+  const bool memory = address.is_valid() && PyLong_AsVoidPtr(address.ptr()) != nullptr;
   PyErr_Clear();
-  return none;
+  return !memory;
 }
 
 Inputs::~Inputs() {
@@ -157,7 +170,11 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
       if (!read_other(type, object, *tensor)) return false;
       continue;
     }
-    if (type.api->tensor_from_object(object, tensor) != 0) return false;
+    const bool plain = type.of_torch && !type.runs_python;
+    if (!plain || !view_of(object, *tensor)) {
+      if (type.api->tensor_from_object(object, tensor) != 0) return false;
+      if (plain) learn_view(object, *tensor);
+    }
     if (reinterpret_cast<std::uintptr_t>(tensor->data) < low_addresses && without_memory(type, object, *tensor))
       return no_tensor(object, " without memory");
     const bool on_gpu = tensor->device.type == DeviceType::cuda;
@@ -203,16 +220,21 @@ bool Inputs::read_state(const TensorType& type, PyObject* object, const DLTensor
   real_ = true;
   ran_python_ |= type.runs_python;
   if (gradients_on()) {
-    PyObject* const tracked = type.read(type.requires_grad, object, reinterpret_cast<PyObject*>(type.type));
-    if (tracked == nullptr) return false;
-    if (tracked == Py_True && tracked_ < 0) tracked_ = static_cast<int>(count_);
-    Py_DECREF(tracked);
+    int tracked = type.runs_python ? -1 : requires_gradient(object);
+    if (tracked < 0) {
+      PyObject* const told = type.read(type.requires_grad, object, reinterpret_cast<PyObject*>(type.type));
+      if (told == nullptr) return false;
+      tracked = told == Py_True;
+      Py_DECREF(told);
+    }
+    if (tracked != 0 && tracked_ < 0) tracked_ = static_cast<int>(count_);
   }
   if (tensor.dtype.code == DLDataType::complex && type.is_conj != nullptr && !ask(type.is_conj, object)) return false;
   return type.is_neg == nullptr || !may_be_negated(tensor) || ask(type.is_neg, object);
 }
 
 bool Inputs::read_other(const TensorType& type, PyObject* object, DLTensor& tensor) {
+  if (type.masked) return no_tensor(object, ": its mask would be lost (pass .data or .filled())");
   if (!type.on_device && PyObject_CheckBuffer(object)) return read_buffer(object, tensor);
   auto foreign = std::make_unique<Foreign>();
   ran_python_ = true;
@@ -241,6 +263,7 @@ bool Inputs::read_buffer(PyObject* object, DLTensor& tensor) {
   tensor.ndim = view.ndim;
   tensor.dtype = type;
   tensor.shape = reinterpret_cast<std::int64_t*>(view.shape);
+  if (view.strides == nullptr) return true;  // packed: ctypes says so even where it is asked for strides
   tensor.strides = buffers_.back()->strides;
   for (int i = 0; i < view.ndim; ++i) {
     if (view.strides[i] % view.itemsize != 0) return no_tensor(object, " with strides of parts of an element");
@@ -258,10 +281,8 @@ Outputs::Made Outputs::make(const Maker& maker, DLTensor& tensor) {
   PyObject* const object = PyObject_Call(maker.function.ptr(), maker.arguments.ptr(), nullptr);
   if (object == nullptr) return Made::failed;
   DLTensor made;
-  if (api_->tensor_from_object(object, &made) != 0 || made.device != tensor.device) {
-    Py_DECREF(object);
-    return PyErr_Occurred() ? Made::failed : Made::elsewhere;
-  }
+  if (!view_of(object, made) && api_->tensor_from_object(object, &made) != 0) return Py_DECREF(object), Made::failed;
+  if (made.device != tensor.device) return Py_DECREF(object), Made::elsewhere;
   tensor.data = made.data;
   tensor.byte_offset = made.byte_offset;
   objects_[count_++] = object;
@@ -284,6 +305,9 @@ bool Outputs::allocate(DLTensor& tensor) {
   void* object = nullptr;
   if (api_->managed_to_object(managed, &object) != 0) return false;
   objects_[count_++] = static_cast<PyObject*>(object);
+  // What torch.func.functionalize makes is a wrapper.
+  if (tensor.data == nullptr && !empty(tensor))
+    return PyErr_SetString(PyExc_TypeError, "the framework gave an output without memory: bring it (out=...)"), false;
   return true;
 }
 

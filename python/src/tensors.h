@@ -22,6 +22,7 @@ struct TensorType {
   bool of_torch = false;     // a subclass of torch.Tensor, or that
   bool takes_over = false;   // it wants to see operators itself: JAX's arrays, torch's subclasses of __torch_dispatch__
   bool runs_python = false;  // reading an attribute of it may: a subclass with __torch_function__
+  bool masked = false;       // a masked array of NumPy
   bool on_device = false;    // __cuda_array_interface__: CuPy's arrays have a buffer protocol, too, which refuses
 };
 [[gnu::hot]] const TensorType& tensor_type(PyTypeObject* type);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 namespace ptx::python {
 namespace {
 
@@ -14,12 +16,54 @@ PyObject* name_of(const char* module, const char* name) {
   return found;
 }
 
-// A function of torch's C++ library without arguments, or null. Python's function of the same meaning takes 40 ns of a
-// call that takes 700, this one 2; where a release has no such symbol, Python's is asked.
-template <class Function>
-Function in_library(const char* symbol) {
-  void* const library = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
-  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, symbol));
+// A function of one of torch's libraries, or null. Python's function of the same meaning takes 40 ns of a call that
+// takes 700, this one 2; where a release has no such symbol, Python's is asked.
+template <class Symbol>
+void look_up(Symbol*& found, const char* library, const char* symbol) {
+  void* const loaded = dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
+  if (loaded != nullptr) found = reinterpret_cast<Symbol*>(dlsym(loaded, symbol));
+}
+
+struct Library {
+  std::int64_t (*modes)() = nullptr;
+  bool (*gradients)() = nullptr;
+  bool (*requires_gradient)(const void* implementation) = nullptr;
+  // torch's stable C functions. What fails in them is printed, so they are asked about plain tensors alone.
+  int (*data)(void* tensor, void** data) = nullptr;
+  int (*rank)(void* tensor, std::int64_t* rank) = nullptr;
+  int (*sizes)(void* tensor, std::int64_t** sizes) = nullptr;
+  int (*strides)(void* tensor, std::int64_t** strides) = nullptr;
+  int (*element)(void* tensor, std::int32_t* code) = nullptr;
+  int (*device_kind)(void* tensor, std::int32_t* code) = nullptr;
+  int (*device)(void* tensor, std::int32_t* index) = nullptr;
+  const void* plain = nullptr;  // what the first word of a plain tensor's implementation is
+  void (*bump_version)(const void* tensor) = nullptr;
+  PyObject* levels = name_of("torch.autograd.forward_ad", "__dict__");
+  PyObject* level = PyUnicode_InternFromString("_current_level");
+  PyObject* none = PyLong_FromLong(-1);
+
+  Library() {
+    look_up(modes, "libc10.so", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv");
+    look_up(gradients, "libc10.so", "_ZN3c108GradMode10is_enabledEv");
+    look_up(requires_gradient, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
+    look_up(data, "libtorch_cpu.so", "aoti_torch_get_data_ptr");
+    look_up(rank, "libtorch_cpu.so", "aoti_torch_get_dim");
+    look_up(sizes, "libtorch_cpu.so", "aoti_torch_get_sizes");
+    look_up(strides, "libtorch_cpu.so", "aoti_torch_get_strides");
+    look_up(element, "libtorch_cpu.so", "aoti_torch_get_dtype");
+    look_up(device_kind, "libtorch_cpu.so", "aoti_torch_get_device_type");
+    look_up(device, "libtorch_cpu.so", "aoti_torch_get_device_index");
+    const char* table = nullptr;  // of the virtual functions of c10::TensorImpl itself; those of derived classes differ
+    look_up(table, "libc10.so", "_ZTVN3c1010TensorImplE");
+    const bool all = table && data && rank && sizes && strides && element && device_kind && device;
+    plain = all ? table + 2 * sizeof(void*) : nullptr;
+    look_up(bump_version, "libtorch_cpu.so", "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE");
+  }
+};
+
+const Library& library() {
+  static const Library loaded;
+  return loaded;
 }
 
 // What a function of Python without arguments answers; `otherwise` where it fails.
@@ -32,27 +76,132 @@ long answer(PyObject* function, long otherwise) {
   return otherwise;
 }
 
+// Where the Python object of a tensor has its C++ tensor. torch tells nobody, so it is found out: `_cdata` is the
+// address of the implementation, which is all that a C++ tensor holds, and one word of the object has that address. It
+// has to be the same word of the first three objects; else Python is asked for ever.
+class ObjectLayout {
+ public:
+  // The C++ tensor of an object (at::Tensor*), or null.
+  void** tensor(PyObject* object) {
+    if (agreed_ != enough) [[unlikely]]
+      learn(object);
+    return agreed_ == enough ? reinterpret_cast<void**>(object) + word_ : nullptr;
+  }
+
+ private:
+  static constexpr int enough = 3, never = -1;
+
+  [[gnu::cold]] void learn(PyObject* object) {
+    if (agreed_ == never) return;
+    const nb::object address = nb::steal(PyObject_GetAttrString(object, "_cdata"));
+    void* const implementation = address.is_valid() ? PyLong_AsVoidPtr(address.ptr()) : nullptr;
+    PyErr_Clear();
+    const std::size_t word = find(object, implementation);
+    const bool agrees = word != 0 && (agreed_ == 0 || word == word_);
+    word_ = word, agreed_ = agrees ? agreed_ + 1 : never;
+  }
+
+  // 0: none, or more than one.
+  static std::size_t find(PyObject* object, const void* address) {
+    static PyObject* const bytes = name_of("torch", "Tensor");
+    const nb::object size = nb::steal(bytes == nullptr ? nullptr : PyObject_GetAttrString(bytes, "__basicsize__"));
+    const std::size_t words = size.is_valid() ? PyLong_AsSize_t(size.ptr()) / sizeof(void*) : 0;
+    std::size_t found = 0;
+    for (std::size_t i = sizeof(PyObject) / sizeof(void*); i < words; ++i) {
+      if (address == nullptr || reinterpret_cast<void**>(object)[i] != address) continue;
+      if (found != 0) return 0;
+      found = i;
+    }
+    return found;
+  }
+
+  int agreed_ = 0;
+  std::size_t word_ = 0;
+};
+
+ObjectLayout layout;  // guarded by Python's lock
+
 }  // namespace
 
 bool modes_on() {
-  static const auto count = in_library<std::int64_t (*)()>("_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv");
+  const Library& torch = library();
+  if (torch.modes != nullptr) return torch.modes() > 0;
   static PyObject* const ask = name_of("torch._C", "_len_torch_dispatch_stack");
-  return count != nullptr ? count() > 0 : answer(ask, 0) > 0;
+  return answer(ask, 0) > 0;
 }
 
 bool gradients_on() {
-  static const auto enabled = in_library<bool (*)()>("_ZN3c108GradMode10is_enabledEv");
+  const Library& torch = library();
+  if (torch.gradients != nullptr) return torch.gradients();
   static PyObject* const ask = name_of("torch", "is_grad_enabled");
-  return enabled != nullptr ? enabled() : answer(ask, 1) != 0;
+  return answer(ask, 1) != 0;
+}
+
+int requires_gradient(PyObject* tensor) {
+  const Library& torch = library();
+  void** const found = torch.requires_gradient == nullptr ? nullptr : layout.tensor(tensor);
+  return found == nullptr ? -1 : torch.requires_gradient(*found);
+}
+
+// How the exchange API spells torch's codes of an element type and of the host (0) or CUDA (1): as it was seen to.
+struct Spelling {
+  bool known = false;
+  interop::DLDataType type;
+  interop::DeviceType device;
+};
+static Spelling spellings[64][2];  // guarded by Python's lock
+
+// The C++ tensor of the object and its spelling, where it is simply memory; else null.
+static void** plain_tensor(const Library& torch, PyObject* tensor, Spelling*& spelling) {
+  void** const found = torch.plain == nullptr ? nullptr : layout.tensor(tensor);
+  if (found == nullptr || *static_cast<void**>(*found) != torch.plain) return nullptr;
+  std::int32_t element = 0, device = 0;
+  torch.element(found, &element), torch.device_kind(found, &device);
+  if (element < 0 || element >= static_cast<int>(std::size(spellings)) || device < 0 || device > 1) return nullptr;
+  spelling = &spellings[element][device];
+  return found;
+}
+
+bool view_of(PyObject* tensor, interop::DLTensor& view) {
+  const Library& torch = library();
+  Spelling* spelling = nullptr;
+  void** const found = plain_tensor(torch, tensor, spelling);
+  if (found == nullptr || !spelling->known) return false;
+  std::int64_t rank = 0;
+  std::int32_t index = 0;
+  if (torch.data(found, &view.data) != 0 || torch.rank(found, &rank) != 0 || torch.sizes(found, &view.shape) != 0 ||
+      torch.strides(found, &view.strides) != 0 || torch.device(found, &index) != 0)
+    return false;
+  view.ndim = static_cast<std::int32_t>(rank);
+  view.dtype = spelling->type;
+  view.device = {spelling->device, std::max(index, 0)};
+  view.byte_offset = 0;
+  return true;
+}
+
+void learn_view(PyObject* tensor, const interop::DLTensor& view) {
+  Spelling* spelling = nullptr;
+  if (plain_tensor(library(), tensor, spelling) != nullptr) *spelling = {true, view.dtype, view.device.type};
+}
+
+void mark_written(PyObject* tensor) {
+  const Library& torch = library();
+  void** const found = torch.bump_version == nullptr ? nullptr : layout.tensor(tensor);
+  if (found != nullptr) try {
+      return torch.bump_version(found);
+    } catch (...) {  // a tensor of inference mode outside of it: it has no version
+      return;
+    }
+  static PyObject* const mark = name_of("torch.autograd.graph", "increment_version");
+  Py_XDECREF(mark == nullptr ? nullptr : PyObject_CallFunctionObjArgs(mark, tensor, nullptr));
+  PyErr_Clear();
 }
 
 // A variable of the module, -1 outside of every level. Small integers are one object each.
 bool tangents_on() {
-  static PyObject* const name = PyUnicode_InternFromString("_current_level");
-  static PyObject* const none = PyLong_FromLong(-1);
-  static PyObject* const variables = name_of("torch.autograd.forward_ad", "__dict__");
-  PyObject* const level = variables == nullptr ? nullptr : PyDict_GetItemWithError(variables, name);
-  return level != nullptr && level != none && PyLong_AsLong(level) >= 0;
+  const Library& torch = library();
+  PyObject* const level = torch.levels == nullptr ? nullptr : PyDict_GetItemWithError(torch.levels, torch.level);
+  return level != nullptr && level != torch.none && PyLong_AsLong(level) >= 0;
 }
 
 bool has_tangent(PyObject* tensor) {

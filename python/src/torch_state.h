@@ -1,7 +1,9 @@
-// What torch is doing at the moment of a call: modes that see operators, gradients, forward-mode differentiation. Each
-// is asked of torch at every call that has a tensor of torch, so each is asked in the cheapest way that there is.
+// What torch is doing at the moment of a call (modes that see operators, gradients, forward-mode differentiation), and
+// what its tensors say of themselves. Every call that has a tensor of torch asks, so each is asked in the cheapest way
+// that there is. Not to be called before torch is loaded: a tensor of it is.
 #pragma once
 
+#include "ptx/interop/dlpack.h"
 #include "python/src/module.h"
 
 namespace ptx::python {
@@ -15,5 +17,18 @@ namespace ptx::python {
 // Whether tensors may carry tangents: a level of torch.autograd.forward_ad is open.
 [[gnu::hot]] bool tangents_on();
 bool has_tangent(PyObject* tensor);
+
+// Of an object of torch.Tensor, or of a class of it whose attributes run no Python: 1 or 0, whether it requires a
+// gradient; -1 where this release of torch has to be asked in Python.
+[[gnu::hot]] int requires_gradient(PyObject* tensor);
+
+// Of such an object: the view that torch's exchange API gives of it, at a third of the time. False where the exchange
+// API has to be asked: for tensors that are not simply memory (sparse ones, wrappers of torch.func), and until
+// `learn_view` was shown one of its element type and device.
+[[gnu::hot]] bool view_of(PyObject* tensor, interop::DLTensor& view);
+void learn_view(PyObject* tensor, const interop::DLTensor& view);
+
+// Tells autograd that such an object was written: what was saved of it for a backward is not what it holds now.
+void mark_written(PyObject* tensor);
 
 }  // namespace ptx::python

@@ -137,9 +137,15 @@ isa::Version version_of(std::optional<std::pair<int, int>> version) {
 }
 
 author::Options options_of(std::string name, std::string target, std::optional<std::pair<int, int>> version,
-                           std::string extern_shared, std::uint32_t dynamic_shared,
-                           std::vector<std::string> directives) {
+                           std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives,
+                           const std::string& linking, std::string attributes, int address_size, bool as_written,
+                           bool bits) {
   author::Options options;
+  options.linking = linking;
+  options.attributes = std::move(attributes);
+  options.address_size = static_cast<std::uint8_t>(address_size);
+  options.as_written = as_written;
+  options.bits = bits;
   options.name = std::move(name);
   options.target = std::move(target);
   options.version = version_of(version);
@@ -154,22 +160,28 @@ void init_modules(nb::module_& m) {
   nb::class_<Modules>(m, "ModuleTrace", "A module of several kernels while it is written")
       .def(
           "__init__",
-          [](Modules* self, std::string target, std::optional<std::pair<int, int>> version) {
-            new (self) Modules{author::Module(std::move(target), version_of(version)), nb::dict()};
+          [](Modules* self, std::string target, std::optional<std::pair<int, int>> version, int address_size) {
+            new (self)
+                Modules{author::Module(std::move(target), version_of(version), static_cast<std::uint8_t>(address_size)),
+                        nb::dict()};
           },
-          nb::arg("target"), nb::arg("version") = nb::none())
+          nb::arg("target"), nb::arg("version") = nb::none(), nb::arg("address_size") = 64)
       .def(
           "kernel",
           [](Modules& self, std::string name, std::string extern_shared, std::uint32_t dynamic_shared,
-             std::vector<std::string> directives) {
+             std::vector<std::string> directives, const std::string& linking, std::string attributes, bool as_written,
+             bool bits) {
             const author::Options& all = self.module.options();
-            author::Options options = options_of(std::move(name), all.target, {}, std::move(extern_shared),
-                                                 dynamic_shared, std::move(directives));
+            author::Options options =
+                options_of(std::move(name), all.target, {}, std::move(extern_shared), dynamic_shared,
+                           std::move(directives), linking, std::move(attributes), all.address_size, as_written, bits);
             options.version = all.version;
             return new Trace(std::move(options), self.module, self.memo);
           },
           nb::arg("name"), nb::arg("extern_smem") = "", nb::arg("smem") = 0,
-          nb::arg("directives") = std::vector<std::string>{}, nb::rv_policy::take_ownership,
+          nb::arg("directives") = std::vector<std::string>{}, nb::arg("linkage") = "visible",
+          nb::arg("attributes") = "", nb::arg("as_written") = false, nb::arg("bits") = false,
+          nb::rv_policy::take_ownership,
           "One of its kernels; with an empty name what stands outside of them, which is not finished.")
       .def(
           "finish",
@@ -233,6 +245,7 @@ author::Address address(nb::handle value, author::Builder& builder) {
   author::Address found;
   if (shared_address(value, found)) return found;
   if (PyUnicode_Check(value.ptr())) return builder.address(text_operand(value.ptr()));
+  if (PyLong_Check(value.ptr())) return builder.address(integer(value.ptr()));
   if (const auto* element = as_element(value, builder)) return builder.address(*element);
   if (nb::hasattr(value, "address_operand")) return address(value.attr("address_operand")(), builder);
   if (nb::hasattr(value, "name")) return builder.address(nb::cast<std::string>(value.attr("name")));
@@ -291,12 +304,16 @@ void init_trace(nb::module_& m) {
       .def(
           "__init__",
           [](Trace* self, std::string name, std::string target, std::optional<std::pair<int, int>> version,
-             std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives) {
+             std::string extern_shared, std::uint32_t dynamic_shared, std::vector<std::string> directives,
+             const std::string& linking, std::string attributes, int address_size, bool as_written, bool bits) {
             new (self) Trace(options_of(std::move(name), std::move(target), version, std::move(extern_shared),
-                                        dynamic_shared, std::move(directives)));
+                                        dynamic_shared, std::move(directives), linking, std::move(attributes),
+                                        address_size, as_written, bits));
           },
           nb::arg("name"), nb::arg("target"), nb::arg("version") = nb::none(), nb::arg("extern_smem") = "",
-          nb::arg("smem") = 0, nb::arg("directives") = std::vector<std::string>{})
+          nb::arg("smem") = 0, nb::arg("directives") = std::vector<std::string>{}, nb::arg("linkage") = "visible",
+          nb::arg("attributes") = "", nb::arg("address_size") = 64, nb::arg("as_written") = false,
+          nb::arg("bits") = false)
       .def("add_pointer", [](Trace& t, const std::string& name) { t.builder.add_pointer(name); })
       .def("add_raw", [](Trace& t, const std::string& type, const std::string& name) { t.builder.add_raw(type, name); })
       .def("__enter__", [](nb::object self) { return enter(self), self; })

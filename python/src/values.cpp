@@ -235,7 +235,7 @@ PyObject* method(PyObject* self, PyObject* other) {
       nullptr);
 }
 
-// a.b0, a.h10: what is no other attribute may be a part of the register.
+// a.b0, a.h10, v.x: what is no other attribute may be a part of the register.
 PyObject* reg_attribute(PyObject* self, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(self, name);
   if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
@@ -245,7 +245,8 @@ PyObject* reg_attribute(PyObject* self, PyObject* name) {
   const std::string_view word(data, static_cast<std::size_t>(size));
   using enum isa::Selector;
   const auto selects = [&](isa::Selector selector) { return isa::selects(selector, word); };
-  if (!selects(isa::Selector::part) && !selects(halves) && !selects(bytes) && !selects(half_mask) &&
+  const bool element = word.size() == 1 && std::string_view("xyzw").find(word[0]) != word.npos;
+  if (!element && !selects(isa::Selector::part) && !selects(halves) && !selects(bytes) && !selects(half_mask) &&
       !selects(byte_mask))
     return nullptr;
   PyErr_Clear();
@@ -310,14 +311,30 @@ PyObject* array_item(PyObject* self, Py_ssize_t i) {
 
 bool index_of(PyObject* key, Py_ssize_t& index) {
   if (!PyIndex_Check(key)) {
-    PyErr_SetString(PyExc_TypeError, cat("a register array is indexed by an int, not ", shown(key)).c_str());
+    PyErr_SetString(PyExc_TypeError, cat("a register array is indexed by an int or a slice, not ", shown(key)).c_str());
     return false;
   }
   index = PyNumber_AsSsize_t(key, PyExc_IndexError);
   return index != -1 || !PyErr_Occurred();
 }
 
+Py_ssize_t array_length(PyObject* self) { return static_cast<Py_ssize_t>(self_of<author::RegArray>(self).count); }
+
+// A list of registers, as operands take it.
+PyObject* array_slice(PyObject* self, PyObject* key) {
+  Py_ssize_t begin = 0, end = 0, step = 0;
+  if (PySlice_Unpack(key, &begin, &end, &step) < 0) return nullptr;
+  const Py_ssize_t count = PySlice_AdjustIndices(array_length(self), &begin, &end, step);
+  PyObject* list = PyList_New(count);
+  for (Py_ssize_t i = 0; list && i < count; ++i) {
+    PyObject* item = array_item(self, begin + i * step);
+    if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
 PyObject* array_subscript(PyObject* self, PyObject* key) {
+  if (PySlice_Check(key)) return array_slice(self, key);
   Py_ssize_t index = 0;
   return index_of(key, index) ? array_item(self, index) : nullptr;
 }
@@ -336,8 +353,6 @@ int array_assign(PyObject* self, PyObject* key, PyObject* value) {
       },
       -1);
 }
-
-Py_ssize_t array_length(PyObject* self) { return static_cast<Py_ssize_t>(self_of<author::RegArray>(self).count); }
 
 PyObject* array_regs(PyObject* self, PyObject*) { return PySequence_List(self); }
 

@@ -25,11 +25,11 @@ def wait_for(bar):
     return done
 
 
-def make_load(tile: Tile, size: int, coord: tuple[int, ...], **copy):
+def make_load(tile: Tile, size: int, coord: tuple[int, ...], arch: str = "sm_90a", **copy):
     """Y = the `size` bytes of shared memory that one tensor copy from the map of `tile` writes, and `done`."""
     words = size // 4
 
-    @kernel(in_specs=(tile,), out_specs=(Tile(words + 1, u32),), block=(THREADS, 1, 1), arch="sm_90a")
+    @kernel(in_specs=(tile,), out_specs=(Tile(words + 1, u32),), block=(THREADS, 1, 1), arch=arch)
     def load(X, Y):
         map_x = X.tma_desc()
         (py,) = ptx.global_ptrs(Y)
@@ -52,6 +52,37 @@ def make_load(tile: Tile, size: int, coord: tuple[int, ...], **copy):
         ptx.ret()
 
     return load
+
+
+@kernel(
+    in_specs=(Tile(64, 32, u32, tma_box=(32, 32)),), out_specs=(Tile(64, 32, u32),),
+    grid=(2, 1, 1), cluster=(2, 1, 1), block=(THREADS, 1, 1), arch="sm_100a",
+)  # fmt: skip
+def pair_load(X, Y):
+    """Y = X by a pair of CTAs: each copies 32 rows and signals the barrier of the even one, whose address is its own without the
+    bit of the peer.  The even CTA waits for both."""
+    map_x = X.tma_desc()
+    (py,) = ptx.global_ptrs(Y)
+    data, both = smem.alloc(u32, (32, 32), align=1024, name="data"), smem.mbarrier(1, name="both")
+    lane, rank = reg.from_(ptx.special.tid.x(), u32), reg.from_(ptx.special.cluster_ctarank(), u32)
+    with ptx.if_(lane == 0):
+        ptx.mbarrier.init(both[0], 1)
+        ptx.fence.mbarrier_init()
+    ptx.cluster.sync()
+    with ptx.if_(lane == 0):
+        with ptx.if_(rank == 0):
+            ptx.mbarrier.arrive_expect_tx(both[0], 8192)
+        bar, row = reg.scalar(u32), rank * 32
+        ptx.inst.mov.u32(bar, "both")
+        ptx.tensor_copy.load(data, map_x, (0, row), bar & 0xFEFFFFFF, cta_group=2)
+    with ptx.if_(rank == 0):
+        ptx.mbarrier.wait(both[0], 0)
+    ptx.cluster.sync()
+    value, begin = reg.scalar(u32), rank * 4096
+    for index in ptx.range_(lane, 1024, THREADS):
+        ptx.inst.ld.shared.u32(value, ptx.addr(smem.base("data") + index * 4))
+        ptx.inst.st.global_.u32(ptx.addr(py + begin + index * 4), value)
+    ptx.ret()
 
 
 def make_reduction(operation: str, box: tuple[int, int], dtype):

@@ -16,13 +16,15 @@ from test_goldens import GOLDENS, read, trace
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from examples.blackwell_gemm import build_gemm  # noqa: E402
+from examples.blackwell_scaled import build_scaled_tile  # noqa: E402
 from examples.hopper_tile import build_hopper_tile  # noqa: E402
 from examples.polynomial import build_exponential  # noqa: E402
 from examples.rms_norm import build_rms_norm  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import assembler, ptx, reg  # noqa: E402
-from pyptx.errors import AssemblerError  # noqa: E402
+from pyptx.errors import AssemblerError, AuthoringValueError  # noqa: E402
 from pyptx.kernel import Kernel  # noqa: E402
 from pyptx.kernels import _call  # noqa: E402
 from pyptx.types import bf16, f16, f32, u32, u64  # noqa: E402
@@ -231,3 +233,40 @@ def test_a_variable_that_is_wrong(invented_driver):
 @needs_ptxas
 def test_blackwell_tile_from_cpp(tmp_path):
     assert assemble(twin("blackwell_tile", "256"), tmp_path) == ""
+
+
+@needs_ptxas
+@pytest.mark.parametrize("pair", [False, True])
+def test_blackwell_products(tmp_path, pair):
+    assert assemble(build_gemm(256, 128, 128, pair).ptx(), tmp_path) == ""
+
+
+@needs_ptxas
+@pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
+def test_blackwell_products_with_block_scales(tmp_path, name):
+    assert assemble(build_scaled_tile(name, 512).ptx(), tmp_path) == ""
+
+
+def test_a_kernel_may_choose_its_own(tmp_path):
+    with pytest.raises(AssemblerError, match="`gas` is no choice of an assembler"):
+        pyptx.kernel(lambda: ptx.ret(), assembler="gas")
+    with pytest.raises(TypeError, match='assembler is the name of one, "ptxas", not 5'):
+        pyptx.kernel(lambda: ptx.ret(), assembler=5)
+    absent = pyptx.kernel(lambda: ptx.ret(), assembler=f"ptxas:{tmp_path}/ptxas")
+    for use in (absent.resources, absent.sass, absent.report):
+        with pytest.raises(AssemblerError, match="ptxas"):
+            use()
+    assert "ret;" in absent.ptx()
+    with pytest.raises(AuthoringValueError, match="the kernels of a module have one assembler"):
+        ptx.module([absent, pyptx.kernel(_other, assembler="ptxas")])
+    record = absent.specialise().record({})
+    assert type(record).from_bytes(record.to_bytes()).to_bytes() == record.to_bytes()
+    if has("ptxas"):
+        assert pyptx.kernel(_other, assembler="ptxas").resources().registers > 0
+    if has("ptxas") and has("nvjitlink"):
+        described = {each: str(pyptx.kernel(_other, assembler=each).report()) for each in ("ptxas", "nvjitlink")}
+        assert "by ptxas" in described["ptxas"] and "by nvJitLink" in described["nvjitlink"]
+
+
+def _other():
+    ptx.ret()

@@ -486,6 +486,7 @@ def test_tensors_of_other_kinds_are_refused_with_what_to_pass(scale):
         (torch.eye(64).to_sparse_csr(), r"layout is torch.sparse_csr"),
         (x.to_mkldnn(), r"layout is torch._mkldnn.*\.to_dense\(\)"),
         (torch.nested.nested_tensor([x, x]), r"nested tensor.*\.unbind\(\)"),
+        (torch.nested.nested_tensor([x, x], layout=torch.jagged), r"nested tensor.*\.unbind\(\)"),
         (torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), r"quantised.*\.dequantize\(\)"),
         (freed, "its storage was freed"),
         (freed_part, "its storage was freed"),
@@ -587,6 +588,11 @@ def test_vmap_over_nothing(scale):
 def test_functionalize(scale):
     x = torch.ones(64)
     assert torch.equal(torch.func.functionalize(scale)(x), 2 * x)
+    # A view: its wrapper has no memory, and an address that is the view's offset alone.
+    assert torch.equal(torch.func.functionalize(lambda a: scale(a[8:]))(torch.ones(72)), 2 * torch.ones(64))
+    assert torch.equal(torch.func.functionalize(scale)(torch.ones(96)[16:80]), 2 * torch.ones(64))
+    # The first call, of a tensor that is none of its wrappers: what torch's allocator gives there is one.
+    assert torch.equal(torch.func.functionalize(lambda _: make_scale()(x))(x), 2 * x)
 
 
 def test_calls_of_random_objects():

@@ -257,15 +257,25 @@ def test_help_tells_status_and_examples(name):
 
 
 def examples() -> list[str]:
-    """Lines of the help, and of the page, whose remarks stand behind two spaces."""
+    """Lines of the help, and of the page, whose remarks stand behind two spaces; commands of the page's table."""
     page = (Path(__file__).resolve().parents[2] / "docs/command.md").read_text()
     lines = [line for made in commands().values() for line in made.epilog.splitlines()] + page.splitlines()
     found = [line.strip().partition("  ")[0] for line in lines if line.startswith(("  pyptx ", "    pyptx "))]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found + re.findall(r"^\| `(pyptx [^`]*[^`.])`", page, re.M)))
+
+
+SCALE = """
+from pyptx import Tile, kernel, ptx
+from pyptx.types import f32
+
+@kernel(in_specs=(Tile("N", f32),), out_specs=(), grid=lambda N: (N // 128,), arch="sm_80")
+def scale(X):
+    ptx.ret()
+"""
 
 
 @pytest.mark.parametrize("line", examples())
-def test_examples_of_the_help_run(line, tmp_path):
+def test_examples_of_the_help_run(line, tmp_path, capsys):
     if line.startswith("pyptx completion"):
         pytest.importorskip("argcomplete", reason="skipped: no argcomplete")
     numpy = pytest.importorskip("numpy", reason="skipped: no numpy")
@@ -273,8 +283,14 @@ def test_examples_of_the_help_run(line, tmp_path):
         (tmp_path / name).write_text(ADD)
     for name in ("x.npy", "y.npy"):
         numpy.save(tmp_path / name, numpy.ones(256, dtype=numpy.float32))
-    for folder in (".zfunc", ".config/fish/completions"):
+    for folder in (".zfunc", ".config/fish/completions", "FOLDER"):
         (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "kernels.py").write_text(SCALE)
+    (tmp_path / "kernels.ptx").write_text(ADD.replace("add(", "scale("))
+    if ".json" in line:
+        run = [*RUN, str(tmp_path / "a.ptx"), "--trace", str(tmp_path / "trace.json"), "--counters", "--json"]
+        assert main(run) == 0
+        (tmp_path / "run.json").write_text(capsys.readouterr().out)
     line = line.replace("pyptx", shlex.quote(sys.executable) + " -m pyptx", 1)
     environment = {**os.environ, "HOME": str(tmp_path), "PYPTX_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)

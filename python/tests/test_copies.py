@@ -10,9 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from copy_kernels import ADD, GREATEST, STORE, make_load, make_reduction, multimem, steal  # noqa: E402
+from copy_kernels import ADD, GREATEST, STORE, make_load, make_reduction, multimem, pair_load, steal  # noqa: E402
 
 from pyptx import Tile, types  # noqa: E402
+from pyptx.errors import LaunchValueError  # noqa: E402
 from pyptx.specs import Im2col  # noqa: E402
 from pyptx.types import bf16, e4m3, e5m2, f16, f32, f64, s8, s16, s32, s64, u8, u16, u32  # noqa: E402
 
@@ -162,17 +163,17 @@ def test_column_blocks():
     same(got, box_of(blocks, (1, 8, 0), (2, 8, 64)))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an H200 completes 64 and 256 bytes: how a box of slices is given is not understood"
-)
 @pytest.mark.parametrize("width", ["16B", "32B"])
 def test_interleaved_slices(width):
-    """Channels in slices of 16 or 32 bytes: a pixel of one slice is an innermost row.  32-byte slices are swizzled."""
+    """Channels in slices of 16 or 32 bytes: the innermost dimension counts whole slices, and of the last dimension but one, the slices
+    of a pixel's channels, a copy takes one, whatever its box says.  32-byte slices are swizzled."""
     channels = int(width[:-1]) // 4
-    x, host = random((4, 16, channels))
+    x, host = random((2, 3, 4, 16 * channels))  # images, groups of channels, rows, pixels of one slice
     swizzle = "32B" if width == "32B" else "NONE"
-    tile = Tile(4, 16, channels, f32, tma_box=(1, 16, channels), tma_interleave=width, tma_swizzle=swizzle)
-    same(loaded(tile, x, 64 * channels, (2, 0, 0)), host[2], swizzle)
+    tile = Tile(2, 3, 4, 16 * channels, f32, tma_box=(1, 3, 2, 8), tma_interleave=width, tma_swizzle=swizzle)
+    host = host.reshape(2, 3, 4, 16, channels)
+    got = loaded(tile, x, 2 * 8 * 4 * channels, (1, 2, 1, 3))
+    same(got, host[1, 2, 1:3, 3:11], swizzle)
 
 
 def pixels_of(host, start, map_, offsets):
@@ -198,6 +199,63 @@ def test_im2col(lower, upper, offsets):
     start = (1, lower[0] + 2, lower[1] + 3, 0)
     got = loaded(Tile(3, 8, 10, 32, f32, tma_im2col=map_), x, 64 * 128, start, mode="im2col", offsets=offsets)
     same(got, pixels_of(host, start, map_, offsets))
+
+
+def pixels_along_w(host, start, map_, main, halo, offset, every):
+    """What a copy in mode im2col::w or im2col::w::128 takes, for each `main` pixels with `halo` behind them."""
+    n, h, w, c = start
+    first, last = map_.lower[1] + offset, host.shape[2] - 1 + map_.upper[1] + offset
+
+    def column(n, w, pixels, rows):
+        for _ in range(pixels):
+            rows.append(box_of(host, (n, h, w, c), (1, 1, 1, map_.channels)).ravel())
+            n, w = (n, w + every) if w + every <= last else (n + 1, first)
+        return n, w
+
+    rows, w = [], w + offset
+    for pixels in main:
+        n, w = column(n, w, pixels, rows)
+        column(n, w, halo, rows)
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize(
+    "mode, lower, upper, start, every, halo, offset",
+    [
+        ("im2col::w", 0, 0, (0, 3, 2, 0), 1, 2, 0),  # the examples of manual 5.5.5.3
+        ("im2col::w::128", 0, 0, (0, 3, 2, 0), 1, 2, 0),
+        ("im2col::w", -1, 0, (0, 5, -1, 0), 2, 1, 0),  # and of 5.5.5.4
+        ("im2col::w", -1, 0, (0, 5, -1, 0), 2, 0, 1),
+        ("im2col::w", -1, -1, (0, -1, 2, 0), 3, 0, 2),  # a row of the image that is not there
+        ("im2col::w::128", -1, -1, (1, 2, 3, 32), 1, 0, 1),
+    ],
+)
+def test_im2col_along_w(mode, lower, upper, start, every, halo, offset):
+    x, host = random((40, 7, 9, 64))
+    map_ = Im2col((0, lower), (0, upper), 32, 64)
+    main = [32] * 4 if mode.endswith("128") else [64]
+    tile = Tile(40, 7, 9, 64, f32, tma_im2col=map_, tma_swizzle="128B", tma_element_strides=(1, 1, every, 1))
+    expected = pixels_along_w(host, start, map_, main, halo, offset, every)
+    got = loaded(tile, x, expected.nbytes, start, mode=mode, offsets=(halo, offset), arch="sm_100a")
+    same(got, expected, "128B")
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize(
+    "swizzle, halo, message", [("NONE", 0, "without a swizzle"), ("128B", 512, "has wHalo 512 and wOffset 0; there are 0 to 511")]
+)  # fmt: skip
+def test_im2col_along_w_has_limits(swizzle, halo, message):
+    x, _ = random((3, 8, 10, 32))
+    tile = Tile(3, 8, 10, 32, f32, tma_im2col=Im2col((0, 0), (0, 0), 32, 64), tma_swizzle=swizzle)
+    with pytest.raises(LaunchValueError, match=message):
+        loaded(tile, x, 8192, (0, 0, 0, 0), mode="im2col::w", offsets=(halo, 0), arch="sm_100a")
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_a_pair_signals_its_even_cta():
+    x, host = random((64, 32), u32)
+    np.testing.assert_array_equal(bits(pair_load(x)), host)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,17 @@ def test_the_first_example_is_right_for_every_size(size, capsys):
     assert torch.equal(scope["add"](a, b, out=out), a + b)
 
 
-@pytest.mark.parametrize("page, printed", [("docs/authoring.md", ".visible .entry"), ("docs/kernels.md", "")])
-def test_snippets(page, printed, capsys):
+@pytest.mark.parametrize(
+    "page, printed",
+    [
+        ("docs/export.md", "scale.h"),
+        ("docs/authoring.md", ".visible .entry"),
+        ("docs/kernels.md", ""),
+        ("docs/pictures.md", ""),
+    ],
+)
+def test_snippets(page, printed, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # some write files
     scope: dict = {}
     blocks = blocks_of(page)
     assert blocks

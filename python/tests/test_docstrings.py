@@ -17,6 +17,7 @@ import re
 import textwrap
 import types as python_types
 
+import numpy as np
 import pytest
 
 import pyptx
@@ -29,6 +30,7 @@ from pyptx import (
     emitter,
     kernel,
     parser,
+    pictures,
     ptx,
     reg,
     simulator,
@@ -41,7 +43,7 @@ from pyptx.tensor_spec import TensorSpec
 
 NAMES = {name: getattr(types, name) for name in types.__all__} | {
     "Layout": Layout, "Tile": Tile, "assembler": assembler, "cache": cache, "kernel": kernel, "ptx": ptx, "pyptx": pyptx, "reg": reg,
-    "simulator": simulator, "smem": smem,
+    "np": np, "simulator": simulator, "smem": smem,
 }  # fmt: skip
 
 
@@ -67,7 +69,12 @@ def public() -> dict[str, object]:
     found = {}
     for path, holder in (("ptx", ptx), ("reg", reg), ("smem", smem), ("pyptx", pyptx)):
         found |= members(path, holder, holder.__all__)
-    for path, holder in (("simulator", simulator), ("cache", cache), ("assembler", assembler)):
+    for path, holder in (
+        ("pictures", pictures),
+        ("simulator", importlib.import_module("pyptx.simulator")),
+        ("cache", cache),
+        ("assembler", assembler),
+    ):
         found |= members(path, holder, holder.__all__)
     for holder in (emitter, parser, wgmma_layout):
         found |= members(holder.__name__, holder, holder.__all__)
@@ -123,7 +130,8 @@ def run(example: str):
 
 
 @pytest.mark.parametrize("path", PUBLIC)
-def test_public_function(path, monkeypatch):
+def test_public_function(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # examples write files
     monkeypatch.setattr(
         _core, "cache_trim", lambda most_bytes: 0
     )  # neither the user's cache nor their choice is touched

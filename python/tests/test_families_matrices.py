@@ -219,6 +219,7 @@ def test_tensor_memory():
     [
         ({}, 0x08400490),
         ({"a_dtype": f16, "d_dtype": f16, "m": 64, "n": 8}, 4 << 24 | 1 << 17),
+        ({"a_dtype": f16, "m": 32, "n": 64}, 2 << 24 | 8 << 17 | 1 << 4),
         ({"a_dtype": tf32}, 0x08400910),
         ({"a_dtype": e4m3, "b_dtype": e2m3}, 1 << 4 | 3 << 10 | 32 << 17 | 8 << 24),
         ({"a_dtype": e3m2, "b_dtype": e2m1, "sparse": True, "selector": 2}, 2 | 4 | 1 << 4 | 4 << 7 | 5 << 10 | 32 << 17 | 8 << 24),
@@ -236,7 +237,7 @@ def test_instruction_descriptors(given, bits):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"m": 96}, "m = 96; legal: 64 128 256"),
+        ({"m": 96}, "m = 96; legal: 32 (mma_ws) 64 128 256"),
         ({"n": 12}, "n = 12 is not a multiple of 8"),
         ({"a_dtype": f32}, "a_dtype = f32; legal:"),
         ({"a_dtype": bf16, "b_dtype": e4m3}, "are of no one kind"),

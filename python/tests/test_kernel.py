@@ -104,9 +104,9 @@ def test_unhashable_template_values():
 
 def test_the_same_module_for_the_same_arguments():
     scale = scale_kernel()
-    assert scale.module(M=2, N=8) is scale.module(N=8, M=2)
-    assert scale.module(M=2, N=8) is not scale.module(M=2, N=16)
-    assert scale.module(M=3, N=8) is scale.module(N=8)  # the body reads N alone
+    assert scale.specialise(M=2, N=8) is scale.specialise(N=8, M=2)
+    assert scale.specialise(M=2, N=8) is not scale.specialise(M=2, N=16)
+    assert scale.specialise(M=3, N=8) is scale.specialise(N=8)  # the body reads N alone
 
 
 def test_what_is_kept_is_bounded():
@@ -363,7 +363,7 @@ def test_author_lines_of_the_text():
         x + 1
         ptx.ret()
 
-    text, lines = k.ptx().splitlines(), k.module().lines
+    text, lines = k.ptx().splitlines(), k.specialise().module.lines
     first = k._fn.__code__.co_firstlineno + 2
     found = {text[i - 1].strip(): lines[i] for i in range(1, len(lines)) if lines[i][1]}
     assert found["mov.u32 %r0, 1;"] == (__file__, first)
@@ -667,7 +667,9 @@ def test_the_impossible_says_what_is_possible():
         with pytest.raises(IndexError):
             reg.array(f32, 2)[-1]
         with pytest.raises(TypeError):
-            reg.array(f32, 2)[0:1]
+            reg.array(f32, 2)["x"]
+        a = reg.array(f32, 8)
+        assert [r.name for r in a[2:6:2]] == [a[2].name, a[4].name] and len(a[6:20]) == 2
         with pytest.raises(RuntimeError, match="must follow an if_"), ptx.else_():
             pass
         with pytest.raises(ValueError, match="Unknown swizzle mode"):

@@ -326,6 +326,19 @@ def test_outputs_may_be_brought():
         np.testing.assert_array_equal(outputs[0], a + b)
 
 
+def test_outputs_share_no_part_of_their_memory():
+    scale, pair, memory = make_scale(), make_pair(), random(96)
+    for _ in range(2):
+        with pytest.raises(LaunchValueError, match="scale: argument `Y`: it shares a part of its memory with `X`"):
+            scale(memory[:64], out=memory[32:])
+        with pytest.raises(
+            LaunchValueError, match="pair: argument `.*`: it is the memory of `.*`, which is written, too"
+        ):
+            pair(memory[:32], memory[32:64], out=(memory[64:], memory[64:]))
+        scale(memory[:64])
+        pair(memory[:32], memory[32:64], out=(memory[64:], memory[:32]))
+
+
 @pytest.mark.parametrize(
     ("out", "error", "message"),
     [

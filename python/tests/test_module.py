@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
+import pickle
 from typing import Annotated
 
 import numpy as np
@@ -49,6 +52,60 @@ def make(**options):
 
 
 X = np.arange(32, dtype=np.uint32)
+
+COUNT = ptx.global_(u32, linkage="visible", init=0, name="count")
+
+
+@kernel(in_specs=(), out_specs=(), block=(1, 1, 1))
+def counts():
+    ptx.inst.red.global_.add.u32(ptx.addr(COUNT), 1)
+    ptx.ret()
+
+
+@kernel(in_specs=(), out_specs=(Tile(1, u32),), block=(1, 1, 1))
+def asked(Y):
+    (py,) = ptx.global_ptrs(Y)
+    count = reg.scalar(u32)
+    ptx.inst.ld.global_.u32(count, ptx.addr(COUNT))
+    ptx.inst.st.global_.u32(ptx.addr(py), twice(count))
+    ptx.ret()
+
+
+NAMED = ptx.module([COUNT, twice, counts, asked])
+
+
+def run(held):
+    return [np.asarray(each(X)).tolist() for each in held]
+
+
+def test_kernels_of_modules_travel_as_that():
+    double, plus = make()
+    local = ptx.module([COUNT, twice, double, (plus, {"value": 3, "N": 32})])
+    back = pickle.loads(pickle.dumps([NAMED.asked, local.plus, local.double, local, twice]))
+    assert back[0] is NAMED.asked and back[4] is twice
+    assert back[3].ptx() == local.ptx() == back[1].ptx() == back[2].ptx() and back[3] is not local
+    assert run(back[1:3]) == run([local.plus, local.double])
+    assert copy.deepcopy(local) is local and copy.copy(twice) is twice
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(run, (back[1:3],)) == run(back[1:3])
+
+
+def test_a_local_variable_stays_one_variable():
+    total = ptx.global_(u32, init=5, name="total")
+
+    @kernel(in_specs=(), out_specs=(), block=(1, 1, 1))
+    def first():
+        ptx.inst.red.global_.add.u32(ptx.addr(total), 1)
+        ptx.ret()
+
+    @kernel(in_specs=(), out_specs=(), block=(1, 1, 1))
+    def second():
+        ptx.inst.red.global_.add.u32(ptx.addr(total), 2)
+        ptx.ret()
+
+    both = ptx.module([total, first, second])
+    assert both.ptx().count("total = 5") == 1
+    assert pickle.loads(pickle.dumps(both)).ptx() == both.ptx()
 
 
 def test_each_kernel_is_launched_from_one_text():

@@ -111,21 +111,26 @@ def test_launches_that_no_device_takes(chosen, message):
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="skipped: no timers")
 @pytest.mark.parametrize("cores", [1, 2])
-def test_a_signal_ends_a_run_at_once(cores):
+def test_a_signal_ends_a_run_within_50_ms(cores):
+    """Of the process's own time, which a busy machine does not stretch."""
+
     def ring(*_):
         raise InterruptedError
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(signal.SIGPROF, ring)
+    late = []
     try:
         with simulator.options(cores=cores):
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-            begin = time.monotonic()
-            with pytest.raises(InterruptedError):
-                forever(np.ones(1, np.float32))
-            assert time.monotonic() - begin < 1
+            for _ in range(3):
+                begin = time.process_time()
+                signal.setitimer(signal.ITIMER_PROF, 0.2)
+                with pytest.raises(InterruptedError):
+                    forever(np.ones(1, np.float32))
+                late.append(time.process_time() - begin - 0.2)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    assert min(late) < 0.05 * cores, late
     assert (copy(np.ones(32, np.float32)) == 1).all()
 
 

@@ -164,7 +164,7 @@ def test_fields_of_tensor_maps_are_checked_where_the_tile_is_written():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"tma_bocks": (1, 1)}, TypeError, "no field tma_bocks"),
+        ({"tma_bocks": (1, 1)}, TypeError, "tma_bocks"),
         ({"tma_fill": "one"}, ValueError, "tma_fill is one of zero, nan, not 'one'"),
         ({"tma_l2": 128}, ValueError, "tma_l2 is one of none, 64B, 128B, 256B, not 128"),
         ({"tma_interleave": "8B"}, ValueError, "tma_interleave is one of none, 16B, 32B"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pyptx import kernel, ptx, reg, smem
+import pyptx
+from pyptx import Tile, ir, kernel, kernels, parse, ptx, reg, smem
+from pyptx.kernel import Kernel, TensorSpec
 from pyptx.reg import Reg
 from pyptx.types import b32, b64, bf16, f32, pred, s32, u32, u64
 
@@ -93,6 +95,37 @@ def decorated() -> None:
     ptx.ret()
 
 
+@kernel(
+    in_specs=(Tile("N", f32, tma_box=(32,)), Tile.wgmma_a("M", "K", bf16, tile_m=64, tile_k=64)),
+    out_specs=(Tile("N", f32, packed=False),),
+    grid=lambda N: (N // 32, 1, 1),
+    block=(32, 1, 1),
+)
+def tensors(X: TensorSpec, A: TensorSpec, Y: TensorSpec, *, factor: float = 2.0) -> None:
+    px, _, py = ptx.global_ptrs(X, A, Y)
+    tile = smem.wgmma_tile(bf16, (64, 64), "K")
+    offset = reg.from_(ptx.special.tid.x(), u32) * 4
+    value = reg.scalar(f32)
+    ptx.inst.ld.global_.f32(value, ptx.addr(px + offset))
+    with ptx.if_(offset < X.shape[0]):
+        ptx.inst.st.global_.f32(ptx.addr(py + offset), value * factor)
+    ptx.mov(u64, reg.scalar(u64), A.tma_desc())
+    ptx.mov(u32, reg.scalar(u32), tile.name)
+    ptx.ret()
+
+
+def called(x: Any) -> str:
+    pyptx.compile([tensors, (tensors, {"N": 64})], threads=1)
+    made = tensors.specialise(N=64)
+    spilled: int = made.resources().spill_stores + tensors.resources(N=64).registers
+    tensors.report(N=64).save("k.html")
+    header, source = tensors.export("out", targets=["sm_80"])
+    y = kernels.attention(x, x, x, causal=True, window=16)
+    y = kernels.matmul(y, x.mT, bias=None, activation="gelu")
+    y = kernels.rms_norm(kernels.softmax(y), None, eps=1e-5)
+    return f"{tensors(x, out=y)} {spilled} {header.name} {source.name} {tensors.module(N=64)} {tensors.sass(N=64)}"
+
+
 TABLE = ptx.const(f32, init=[[1.0, 2.0], [3.0, 4.0]])
 
 
@@ -121,12 +154,52 @@ def functions() -> None:
     ptx.ret()
 
 
+def talks() -> None:
+    t = reg.from_(ptx.special.tid.x(), u32)
+    ptx.print("t = {}, {:.3f}", t, reg.scalar(f32, init=1.0), pred=t == 0)
+    ptx.check(t < 1024, "t = {}", t)
+    ptx.ret()
+
+
+def looked_into(k: Kernel, x: Any) -> str:
+    with pyptx.simulator(check="all", seed=3, schedule="synchronisation") as run:
+        run.breakpoint("a.py:12", lambda stop: print(stop.registers["t"].values, stop.mbarriers))
+        k(x)
+    for report in run.reports:
+        print(report.code, report.sites[0].thread)
+    run.trace.save("x.json")
+    failing = run.explore(20)
+    differs = pyptx.diff(k, x)
+    with pyptx.replay.keep(4) as kept:
+        k(x)
+    with pyptx.simulator.options(seed=3) as chosen:
+        seeds: list[int] = [chosen.seed, failing.seed if failing else 0, run.statistics.warp_instructions]
+    return f"{differs} {seeds} {[call.status for call in kept.replay()]} {run.lines()[0].conflicts}"
+
+
 PAIR = ptx.module([kernel(functions), TABLE, horner])
 KERNELS: list[Any] = [
     kernel(barriers, arch="sm_90a", extern_smem="smem"),
     kernel(copies, arch="sm_90a"),
     decorated,
     kernel(lanes),
+    kernel(talks),
     kernel(blackwell, arch="sm_100a"),
     *PAIR,
 ]
+
+
+def objects(text: str) -> list[str]:
+    module: ir.Module = parse(text)
+    for instruction in module.find("add"):
+        instruction.operands = (ir.RegisterOperand("%r1"), *instruction.operands[1:])
+        instruction.insert_after("bar.sync 0;")
+    words: int = module.functions[0].flow.pressure.words
+    return [f"{words} {edge.kind}" for block in module.functions[0].blocks for edge in block.edges]
+
+
+def one_pass(module: ir.Module) -> None:
+    module["k"].rename("%r1", "count")
+
+
+REWRITTEN = decorated.rewritten(one_pass)

@@ -24,11 +24,12 @@ class DifferentiableKernel:
         assert sum_of_two.saved == (0, 1)
     """
 
-    def __init__(self, forward_kernel, backward_kernel, save_for_backward, num_grad_inputs):
+    def __init__(self, forward_kernel, backward_kernel, save_for_backward, num_grad_inputs, save_outputs=()):
         self.forward_kernel: Kernel = forward_kernel
         self.backward_kernel = backward_kernel
         self.inputs = len(forward_kernel.in_specs)
         self.saved = tuple(range(self.inputs)) if save_for_backward is None else tuple(save_for_backward)
+        self.saved_outputs = tuple(save_outputs)
         self.with_gradient = self.inputs if num_grad_inputs is None else num_grad_inputs
         self._check()
         self.accepted = _keywords_of(backward_kernel)
@@ -42,14 +43,17 @@ class DifferentiableKernel:
         for index in self.saved:
             if not 0 <= index < self.inputs:
                 raise ValueError(f"save_for_backward: kernel {name} has inputs 0 to {self.inputs - 1}, not {index}")
+        for index in self.saved_outputs:
+            if not 0 <= index < outputs:
+                raise ValueError(f"save_outputs: kernel {name} has outputs 0 to {outputs - 1}, not {index}")
         if not 0 <= self.with_gradient <= self.inputs:
             raise ValueError(f"num_grad_inputs: kernel {name} has {self.inputs} inputs, not {self.with_gradient}")
         backward = getattr(self.backward_kernel, "forward_kernel", self.backward_kernel)
-        given = len(self.saved) + outputs
+        given = len(self.saved) + len(self.saved_outputs) + outputs
         if isinstance(backward, Kernel) and len(backward.in_specs) != given:
             raise TypeError(
                 f"backward kernel {backward.__name__} takes {len(backward.in_specs)} tensors but is given {given}: the saved "
-                f"inputs {list(self.saved)} of {name} and a gradient for each of its {outputs} outputs"
+                f"inputs {list(self.saved)} and outputs {list(self.saved_outputs)} of {name} and a gradient for each of its {outputs} outputs"
             )
 
     def __copy__(self):
@@ -59,13 +63,15 @@ class DifferentiableKernel:
         return self
 
     def __reduce__(self):
-        from pyptx._portable import dumps
+        from pyptx import _portable
 
-        definition = self.forward_kernel, self.backward_kernel, self.saved, self.with_gradient
-        return _restored, (dumps("a differentiable kernel", definition),)
+        return _portable.reduce(self, "a differentiable kernel", [self.forward_kernel._fn.__module__])
+
+    def _definition(self):
+        return type(self), self._identity()
 
     def _identity(self):
-        return self.forward_kernel, self.backward_kernel, self.saved, self.with_gradient
+        return self.forward_kernel, self.backward_kernel, self.saved, self.with_gradient, self.saved_outputs
 
     def __repr__(self):
         return f"DifferentiableKernel({self.forward_kernel!r}, {self.backward_kernel!r})"
@@ -91,6 +97,11 @@ class DifferentiableKernel:
             self._make_torch()
         return self._torch.op
 
+    def residuals(self, inputs, outputs) -> tuple:
+        """What the backward is given before the gradients: the saved inputs and outputs."""
+        outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+        return (*(inputs[index] for index in self.saved), *(outputs[index] for index in self.saved_outputs))
+
     def _make_torch(self):
         from pyptx.frameworks.torch.differentiable import DifferentiableOp
 
@@ -103,12 +114,6 @@ class DifferentiableKernel:
         if key not in self._jax:
             self._jax[key] = call.differentiable(self, keywords)
         return self._jax[key]
-
-
-def _restored(definition: bytes) -> DifferentiableKernel:
-    import pickle
-
-    return DifferentiableKernel(*pickle.loads(definition))
 
 
 def _keywords_of(function) -> set[str]:
@@ -125,13 +130,14 @@ def differentiable_kernel(
     *,
     save_for_backward: Sequence[int] | None = None,
     num_grad_inputs: int | None = None,
+    save_outputs: Sequence[int] = (),
 ) -> DifferentiableKernel:
     """A forward and a backward kernel as one function that torch.autograd and jax.grad differentiate.
 
-    The backward is called with the saved inputs and then a gradient for each output, all contiguous, and returns a gradient
+    The backward is called with the saved inputs, the saved outputs and then a gradient for each output, and returns a gradient
     for each of the first `num_grad_inputs` inputs (all of them).  It is a kernel, a function made of kernels, or a
     differentiable kernel, which then gives second derivatives; a plain kernel refuses those.  `save_for_backward`:
-    indices of the inputs to save; all by default.  Keyword arguments of a call go to both, as far as the backward has them.
+    indices of the inputs to save; all by default.  `save_outputs`: indices of outputs.  Gradients are contiguous.  Keyword arguments of a call go to both, as far as the backward has them.
 
     Example:
         from pyptx.kernels import add
@@ -144,4 +150,4 @@ def differentiable_kernel(
         raise TypeError(
             f"the backward of {forward_kernel!r} is a kernel or a function of kernels, not {backward_kernel!r}"
         )
-    return DifferentiableKernel(forward_kernel, backward_kernel, save_for_backward, num_grad_inputs)
+    return DifferentiableKernel(forward_kernel, backward_kernel, save_for_backward, num_grad_inputs, save_outputs)

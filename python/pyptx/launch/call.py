@@ -14,6 +14,7 @@ from typing import Any
 from pyptx import _core
 from pyptx._elements import FRAMEWORK_NAMES, framework_name
 from pyptx.errors import LaunchTypeError
+from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of
 
 __all__ = ["call", "check_count", "refuse"]
@@ -128,13 +129,16 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
     plan = kernel.specialise_for(given).plan(given.sizes, device)
     values = signature.scalar_values(given)
-    result = plan(arrays, tuple(values), out, stream)
+    if kept_calls.keeping is not None:
+        kept_calls.keeping.keep(kernel.specialise_for(given), given.sizes, device, arrays, values, out)
+    makers = _makers(kernel, given.sizes, arrays, device)
+    result = plan(arrays, tuple(values), out, stream, makers)
     # Scalars that choose nothing may change from call to call; all else must be the same to reach this plan again.
     chosen = {*given.template, *given.sizes}
     free = [raw.name for raw in signature.raw if raw.name in kwargs and raw.name not in chosen]
     fixed = {name: value for name, value in kwargs.items() if name not in free}
     known = [raw.name if raw.name in free else value for raw, value in zip(signature.raw, values, strict=True)]
-    _core.remember(kernel, arrays, fixed, plan, known, _makers(kernel, given.sizes, arrays, device))
+    _core.remember(kernel, arrays, fixed, plan, known, makers)
     return result
 
 

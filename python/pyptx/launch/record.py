@@ -11,7 +11,7 @@ from pyptx import _core, _elements
 from pyptx.errors import LaunchValueError
 from pyptx.specs import SWIZZLE_BYTES, Layout, Tile
 
-__all__ = ["element_of", "make_record", "takes", "untyped"]
+__all__ = ["box_of", "element_of", "make_record", "takes", "untyped"]
 
 
 def element_of(tile: Tile) -> str:
@@ -35,8 +35,10 @@ def takes(tile: Tile, element: str) -> bool:
     return element != "" and _core.element_takes(element_of(tile), untyped(tile), element)
 
 
-def _box(tile: Tile, env: dict[str, int]) -> tuple[int, ...]:
-    """The box of a tile's tensor map, innermost dimension first."""
+def box_of(tile: Tile, env: dict[str, int]) -> tuple[int, ...]:
+    """The box of a tile's tensor map, innermost dimension first; ones where it copies pixels (im2col)."""
+    if tile.tma_im2col is not None:
+        return (1,) * tile.rank
     if tile.tma_rank == 3:
         if tile.tma_box is None:
             raise ValueError("a Tile with tma_rank=3 needs tma_box=(rows, columns)")
@@ -54,13 +56,13 @@ def _swizzle_bytes(tile: Tile) -> int:
     return tile.layout.swizzle_bytes if tile.tma_swizzle is None else SWIZZLE_BYTES[tile.tma_swizzle]
 
 
-def _add_map(made, name: str, tile: Tile, env: dict[str, int]):
+def _add_map(made, name: str, tile: Tile, env: dict[str, int], box=None):
     if tile.layout in (Layout.COL, Layout.INTERLEAVED):
         raise ValueError(f"{name}: no tensor map of a tensor with {tile.layout}; layouts with maps are ROW and TMA_*")
     columns = tile.tma_rank == 3
     im2col = tile.tma_im2col
     try:
-        box = (1,) * tile.rank if im2col else _box(tile, env)
+        box = box or box_of(tile, env)
     except KeyError as error:
         raise LaunchValueError(f"{name}: the box of its tensor map needs the size of {error}: give tma_box") from None
     try:
@@ -82,10 +84,11 @@ def _add_map(made, name: str, tile: Tile, env: dict[str, int]):
         raise LaunchValueError(f"{name}: {error}") from None
 
 
-def make_record(specialisation, sizes: Mapping[str, int], grid=None):
+def make_record(specialisation, sizes: Mapping[str, int], grid=None, boxes: Mapping[str, tuple] | None = None):
     """The launch of a specialisation for these sizes; arguments in the order of the .entry's parameters.
 
-    Symbols that `sizes` does not bind stay open, for the tensors of a call to bind; the grid is then the caller's.
+    Symbols that `sizes` does not bind stay open, for the tensors of a call to bind; the grid is then the caller's, and so
+    are the boxes of tensor maps that need an open symbol.
     """
     options, signature, module = specialisation.options, specialisation.signature, specialisation.module
     made = _core.Record(
@@ -95,10 +98,12 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None):
         specialisation.block,
         specialisation.cluster,
         max(options.smem, module.dynamic_shared),
+        options.assembler,
     )
     made.attributes(**options.attributes)
-    for index, name in enumerate(signature.tensors):
-        tile = signature.tiles.get(name)
+
+    def add_tensor(name: str):
+        index, tile = signature.tensors.index(name), signature.tiles.get(name)
         if tile is None:
             raise TypeError(f"kernel {signature.name}: no Tile in in_specs or out_specs says what {name} is")
         column = tile.layout is Layout.COL and tile.rank > 1
@@ -114,12 +119,19 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None):
             alignment=tile.align,
             written=index >= len(signature.inputs) or name in options.mutates,
         )
-    for raw in signature.raw:
+
+    for name in signature.tensors:
+        if name not in signature.declared:
+            add_tensor(name)
+    for raw in options.declared:
+        if raw.tensor:
+            add_tensor(raw.tensor)
+            continue
         if raw.pointer or raw.opaque or raw.array is not None:
             raise NotImplementedError(
                 f"kernel {signature.name}: only scalars among raw_params can be given in a call, not {raw.name}"
             )
         made.scalar(raw.name, raw.type.name, raw.alignment)
     for name in module.tensor_maps:
-        _add_map(made, name, signature.tiles[name], sizes)
+        _add_map(made, name, signature.tiles[name], sizes, (boxes or {}).get(name))
     return made

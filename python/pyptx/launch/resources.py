@@ -46,7 +46,7 @@ def of(found) -> Resources:
     threads = math.prod(found.block)
     dynamic = max(options.smem, module.dynamic_shared)
     used, fits, remarks = _core.resources(
-        found.text(), options.arch, found.signature.entry, module.lines, threads, dynamic
+        found.text(), options.arch, found.signature.entry, module.lines, threads, dynamic, options.assembler
     )
     warn(remarks)
     return Resources(*used, dynamic, threads, *fits)

@@ -114,10 +114,10 @@ def is_instruction(ptx: str) -> bool:
 def of(found) -> Report:
     """Of a `Specialisation`.  Assembles it, with line information; launches nothing."""
     resources = found.resources()
-    text, target = found.text(), found.options.arch
-    sass = _core.sass(text, target, found.signature.name, found.module.lines, True)
+    text, target, asked = found.text(), found.options.arch, found.options.assembler
+    sass = _core.sass(text, target, found.signature.name, found.module.lines, True, asked)
     chosen = {**found.template, **found.sizes}
-    described = _core.assembler_description(text, target)
+    described = _core.assembler_description(text, target, asked)
     lines = _by_author(text.splitlines(), found.module.lines, _by_ptx(sass, found.signature.entry))
     return Report(found.signature.name, target, described, chosen, resources, lines)
 

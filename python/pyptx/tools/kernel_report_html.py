@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-__all__ = ["page"]
+__all__ = ["BASE", "head", "page"]
 
-_STYLE = """
+# What the pages of this package share.
+BASE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c2430; --faint: #5d6b7e; --rule: #d8dee8; --card: #f4f6fa;
   --accent: #2463c4; --bar: #d5e3fa; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --paper: #12161d; --ink: #e3e8f0; --faint: #93a1b5; --rule: #2b3442;
@@ -20,6 +21,9 @@ body { margin: 0 auto; max-width: 84rem; padding: 1.5rem 1rem 4rem; background: 
 h1 { margin: 0; font-size: 1.5rem; overflow-wrap: anywhere; }
 h2 { margin: 2.2rem 0 .4rem; font-size: 1.1rem; }
 p { margin: .2rem 0; color: var(--faint); overflow-wrap: anywhere; }
+code, pre { font: 12.5px/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
+"""
+_STYLE = """
 dl { display: grid; grid-template-columns: repeat(4, 1fr); gap: .6rem; margin: 1.2rem 0 0; }
 dl > div { background: var(--card); border: 1px solid var(--rule); border-radius: .5rem; padding: .55rem .75rem; }
 dt { color: var(--faint); font-size: .85rem; }
@@ -28,7 +32,6 @@ dd small { display: block; color: var(--faint); font-size: .8rem; font-weight: 4
 .bad dd { color: var(--bad); }
 .meter { height: .3rem; margin-top: .35rem; border-radius: .2rem; background: var(--bar); }
 .meter i { display: block; height: 100%; border-radius: .2rem; background: var(--accent); }
-code, pre { font: 12.5px/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
 section { margin-top: .9rem; border: 1px solid var(--rule); border-radius: .5rem; overflow: hidden; }
 h3 { display: flex; gap: .9rem; align-items: baseline; margin: 0; padding: .4rem .75rem; background: var(--card); font-size: 1rem;
   font-weight: 400; }
@@ -52,14 +55,20 @@ h3 span { color: var(--faint); font-size: .8rem; white-space: nowrap; }
 """
 
 
-def page(report) -> str:
-    """All of the page, as text."""
-    title = f"{report.name} for {report.target}"
-    parts = [
+def head(title: str, style: str) -> list[str]:
+    """A page's beginning, up to its heading."""
+    return [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+        f"<title>{escape(title)}</title><style>{BASE}{style}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
+    ]
+
+
+def page(report) -> str:
+    """All of the page, as text."""
+    parts = [
+        *head(f"{report.name} for {report.target}", _STYLE),
         f"<p>{escape(report.assembler)}</p>",
         *_chosen(report),
         "<dl>",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from importlib import metadata
-from typing import NamedTuple
+from itertools import accumulate
+from typing import NamedTuple, Protocol
 
 from pyptx import _core
 from pyptx.tools import files
@@ -14,54 +14,49 @@ from pyptx.tools import files
 _WIDEST = 160  # characters of a source line that are shown: a file may be one line
 
 
+class Said(Protocol):
+    """What the library says of one place: a diagnostic, or what lint finds.  `span`: bytes of the text."""
+
+    code: int
+    name: str
+    severity: str
+    line: int
+    column: int
+    span: tuple[int, int]
+    message: str
+    notes: list[str]
+    section: str
+
+
 class Found(NamedTuple):
     """A diagnostic, the source line that it is about ("" if it has none), where in it, and the file as it was named."""
 
-    diagnostic: _core.Diagnostic
+    diagnostic: Said
     line: str
     first: int  # columns [first, last) from 1, in characters
     last: int
     file: str
 
 
-def with_lines(diagnostics: Iterable[_core.Diagnostic], source: bytes, file: str) -> Iterator[Found]:
+def with_lines(diagnostics: Iterable[Said], source: bytes, file: str) -> Iterator[Found]:
     lines: list[bytes] = []
+    begins: list[int] = []
     for diagnostic in diagnostics:
-        lines = lines or source.split(b"\n")
-        here = lines[diagnostic.line - 1] if 0 < diagnostic.line <= len(lines) else b""
+        if not lines:
+            lines = source.split(b"\n")
+            begins = [0, *accumulate(len(line) + 1 for line in lines)]
+        number = diagnostic.line - 1
+        here = lines[number] if 0 <= number < len(lines) else b""
         line = here.decode("utf-8", "replace").rstrip("\r")
-        before = here[: max(0, diagnostic.column - 1)].decode("utf-8", "replace")  # the library's columns are bytes
-        yield Found(diagnostic, line, *_underlined(diagnostic, line, len(before)), file)
-
-
-def _underlined(diagnostic: _core.Diagnostic, line: str, start: int) -> tuple[int, int]:
-    """An operand, the mnemonic, or one place."""
-    if diagnostic.column == 0 or start >= len(line):
-        return (1, 1)
-    head = re.match(r"(@!?\S+\s+)?([A-Za-z_$%.][^\s;,]*)", line[start:])
-    if not head:
-        return (start + 1, start + 2)
-    first, last = start + head.start(2), start + head.end(2)
-    if diagnostic.operand >= 0:
-        operands = list(_operands(line, last))
-        if diagnostic.operand < len(operands):
-            first, last = operands[diagnostic.operand]
-    return (first + 1, last + 1)
-
-
-def _operands(line: str, at: int) -> Iterator[tuple[int, int]]:
-    """Where the operands behind a mnemonic stand: split at the commas outside brackets."""
-    depth, begin = 0, at
-    for i in range(at, len(line) + 1):
-        character = line[i] if i < len(line) else ";"
-        depth += (character in "[{(") - (character in "]})")
-        if character == ";" or (character == "," and depth == 0):
-            text = line[begin:i]
-            if text.strip():
-                yield begin + len(text) - len(text.lstrip()), begin + len(text.rstrip())
-            begin = i + 1
-        if character == ";":
-            return
+        begin, end = (each - begins[number] if line else 0 for each in diagnostic.span)
+        if not 0 <= begin < end:  # said of a place, or of none
+            begin, end = diagnostic.column - 1, diagnostic.column
+        if diagnostic.column == 0 or begin >= len(here):
+            yield Found(diagnostic, line, 1, 1, file)
+            continue
+        first = len(here[:begin].decode("utf-8", "replace"))  # the library's columns are bytes
+        last = len(here[:end].decode("utf-8", "replace").rstrip())
+        yield Found(diagnostic, line, first + 1, max(first, last) + 1, file)
 
 
 def text(found: Iterable[Found]) -> Iterator[str]:
@@ -102,7 +97,10 @@ def sarif(found: Iterable[Found], unusable: Iterable[str] = ()) -> str:
     used = {one.diagnostic.code for one in found}
     rules = [
         {"id": f"PTX{code}", "name": name, "shortDescription": {"text": summary}}
-        for code, name, _, summary in _core.diagnostic_codes()
+        for code, name, _, summary in [
+            *_core.diagnostic_codes(),
+            *((*each[:3], each[5]) for each in _core.lint_rules()),
+        ]
         if code in used
     ]
     driver = {"name": "pyptx", "version": metadata.version("pyptx"), "rules": rules}

@@ -1,6 +1,6 @@
 """The C++ library behind pyptx"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import overload
 
 
@@ -61,7 +61,10 @@ class RegArray:
     dtype: PtxType
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Reg]: ...
+    @overload
     def __getitem__(self, index: int) -> Reg: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Reg]: ...
     def __setitem__(self, index: int, value: Reg) -> None: ...
     def regs(self) -> list[Reg]: ...
     def hw_order(self, *, reverse: bool = False) -> list[Reg]: ...
@@ -141,6 +144,9 @@ class Diagnostic:
     def operand(self) -> int: ...
 
     @property
+    def span(self) -> tuple[int, int]: ...
+
+    @property
     def section(self) -> str: ...
 
     def __getstate__(self) -> tuple: ...
@@ -150,6 +156,16 @@ class Diagnostic:
     def __str__(self) -> str: ...
 
     def __repr__(self) -> str: ...
+
+def c_sources(name: str, title: str, variants: Sequence[tuple[Record, Mapping[str, int], Sequence[str], Sequence[Sequence[str]], Sequence[tuple[str, bytes, bool]]]], sizes: Sequence[str], fixed: Mapping[str, str], flavours: Sequence[str]) -> list[tuple[str, str]]:
+    """
+    (name, text) of each file of a kernel as C. A variant is a record, the sizes that it is for, grid and boxes as expressions of C, and (target, bytes, whether they are text) of each image
+    """
+
+def ptx_entry(text: str, file: str, entry: str) -> tuple:
+    """
+    (name, target, (name, bytes) of each parameter) of an .entry of this name, or of the only one
+    """
 
 def architectures() -> list:
     """The rows of ptx/arch/targets.def, in the order of their numbers"""
@@ -163,6 +179,11 @@ def types() -> list:
 def swizzles() -> list:
     """
     (name, bytes of a row, code in a wgmma descriptor or -1) of each swizzle
+    """
+
+def swizzled(name: str, offset: int) -> int:
+    """
+    Where the byte at `offset` of a tile lies, from a boundary at which the swizzle's pattern starts
     """
 
 def tile_layout(bits: int, rows: int, columns: int, mn_major: bool) -> tuple:
@@ -224,6 +245,11 @@ def forms_of(mnemonic: str) -> list[str]:
 
 def forms_used(text: bytes) -> set[str]: ...
 
+def fragments(mnemonic: str) -> list:
+    """
+    (name, matrices, rows, columns, bits, registers, threads, where the elements of the threads lie) of each matrix of an instruction
+    """
+
 def next_modifiers(partial: str) -> list[str]:
     """What may follow the beginning of a mnemonic"""
 
@@ -251,7 +277,7 @@ class Record:
     What a launch is: shape of the grid, arguments in the order of the .entry's parameters
     """
 
-    def __init__(self, entry: str, target: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] = (1, 1, 1), dynamic_shared: int = 0) -> None: ...
+    def __init__(self, entry: str, target: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] = (1, 1, 1), dynamic_shared: int = 0, assembler: str = '') -> None: ...
 
     def tensor(self, name: str, dtype: str, shape: Sequence, output: bool = False, parameter: bool = True, column_major: bool = False, untyped: bool = False, strided: bool = False, alignment: int = 0, written: bool = True) -> None:
         """
@@ -326,14 +352,14 @@ class Plan:
     @property
     def remarks(self) -> object: ...
 
-    def __call__(self, arrays: tuple, scalars: tuple = (), out: object | None = None, stream: object | None = None) -> object: ...
+    def __call__(self, arrays: tuple, scalars: tuple = (), out: object | None = None, stream: object | None = None, makers: list = []) -> object: ...
 
 def use_packages(folders: Sequence[str]) -> None:
     """
     Folders with Python packages in which assemblers are looked for, before the first is needed
     """
 
-def assembler_description(ptx: str = '', target: str = '') -> str:
+def assembler_description(ptx: str = '', target: str = '', assembler: str = '') -> str:
     """
     What assembles this text; without one, what assembles a text that every assembler knows
     """
@@ -345,15 +371,21 @@ def assemblers() -> list[tuple[str, str]]:
 
 def use_assembler(choice: str) -> None: ...
 
+def check_assembler(choice: str) -> None:
+    """Refuses what names no kind of assembler"""
+
 def disassembler_description() -> str: ...
 
-def sass(ptx: str, target: str, name: str = 'kernel', lines: Sequence[tuple[str, int]] = [], ptx_lines: bool = False) -> str: ...
+def sass(ptx: str, target: str, name: str = 'kernel', lines: Sequence[tuple[str, int]] = [], ptx_lines: bool = False, assembler: str = '') -> str: ...
 
-def resources(ptx: str, target: str, entry: str, lines: Sequence[tuple[str, int]], threads: int, dynamic_shared: int) -> tuple: ...
+def resources(ptx: str, target: str, entry: str, lines: Sequence[tuple[str, int]], threads: int, dynamic_shared: int, assembler: str = '') -> tuple: ...
 
 def cache_status() -> tuple: ...
 
 def cache_trim(most_bytes: int) -> int: ...
+
+def machine_code(ptx: str, target: str, name: str = 'kernel', lines: Sequence[tuple[str, int]] = [], assembler: str = '') -> bytes:
+    """The cubin of a text for a target"""
 
 def assemble_with_driver(ptx: str, target: str) -> bytes: ...
 
@@ -366,6 +398,8 @@ def device_capability(arg: int, /) -> tuple[int, int] | None: ...
 def remember(launcher: object, arrays: tuple, fixed: dict, plan: object, scalars: list, makers: list) -> None: ...
 
 def declare_launcher(launcher: object, out: bool, stream: bool, mutated: Sequence[int]) -> None: ...
+
+def keep_calls(on: bool) -> None: ...
 
 def watch(launcher: object, reads: list, verify: object | None) -> None: ...
 
@@ -451,7 +485,7 @@ class Module:
 class Trace:
     """One kernel while its body runs"""
 
-    def __init__(self, name: str, target: str, version: tuple[int, int] | None = None, extern_smem: str = '', smem: int = 0, directives: Sequence[str] = []) -> None: ...
+    def __init__(self, name: str, target: str, version: tuple[int, int] | None = None, extern_smem: str = '', smem: int = 0, directives: Sequence[str] = [], linkage: str = 'visible', attributes: str = '', address_size: int = 64, as_written: bool = False, bits: bool = False) -> None: ...
 
     def add_pointer(self, arg: str, /) -> None: ...
 
@@ -478,9 +512,9 @@ class Trace:
 class ModuleTrace:
     """A module of several kernels while it is written"""
 
-    def __init__(self, target: str, version: tuple[int, int] | None = None) -> None: ...
+    def __init__(self, target: str, version: tuple[int, int] | None = None, address_size: int = 64) -> None: ...
 
-    def kernel(self, name: str, extern_smem: str = '', smem: int = 0, directives: Sequence[str] = []) -> Trace:
+    def kernel(self, name: str, extern_smem: str = '', smem: int = 0, directives: Sequence[str] = [], linkage: str = 'visible', attributes: str = '', as_written: bool = False, bits: bool = False) -> Trace:
         """
         One of its kernels; with an empty name what stands outside of them, which is not finished.
         """
@@ -499,6 +533,24 @@ def emit(arg0: str, /, *args, **kwargs) -> object:
 
 def scalar(dtype: PtxType, init: Any = None, name: str | None = None) -> Reg: ...
 
+def scalars(dtype: PtxType, *names: str) -> tuple[Reg, ...]:
+    """
+    Registers of one declaration, by their names.
+
+    Example:
+        a, b = reg.scalars(u32, "a", "b")     # .reg .u32 a, b;
+        ptx.inst.mov.u32(a, 1)
+    """
+
+def named(name: str) -> object:
+    """
+    The register of this name: one that is declared above, or a parameter in a register.
+
+    Example:
+        reg.scalar(u32, name="count")
+        count = reg.named("count")
+    """
+
 def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray: ...
 
 def alloc(dtype: PtxType) -> Reg: ...
@@ -511,6 +563,65 @@ class Block:
     def __enter__(self) -> None: ...
 
     def __exit__(self, arg0: object | None, arg1: object | None, arg2: object | None, /) -> None: ...
+
+def when(pred: object, *, uniform: bool = False) -> Block:
+    """
+    `if_` with one branch and one label, as compilers write it: @!p bra L; body L:.  `uniform`: bra.uni.
+
+    Example:
+        with ptx.when(i < n):
+            x += 1
+    """
+
+def otherwise(*, uniform: bool = False) -> Block:
+    """
+    The other threads of the when block just before, which then ends in a branch.  `uniform`: that is bra.uni.
+
+    Example:
+        with ptx.when(i < n):
+            x += 1
+        with ptx.otherwise():
+            x += 2
+    """
+
+def switch(index: object, *, count: int | None = None, default: object | None = None, uniform: bool = False) -> Block:
+    """
+    A table of targets: t: .branchtargets ...; brx.idx index, t;  Inside, each target is a block of `case`.
+
+    Targets that no case has are the default, or without one the end; the table has `count`, or as many as the cases say.  The
+    hardware does not look whether `index` is one of them: `default` is a predicate whose threads go to the default at once.
+    `uniform`: brx.idx.uni.
+
+    Example:
+        with ptx.switch(i, default=i > 2):
+            with ptx.case(0, 2):
+                x += 1
+            with ptx.case(default=True):
+                x += 2
+    """
+
+def case(*indices: int, default: bool = False, falls: bool = False, uniform: bool = False) -> Block:
+    """
+    Inside `switch`, what threads of these indices do, then a branch behind the switch: `uniform` makes it bra.uni, and
+    with `falls` there is none, so that they go on in the next case.
+
+    Example:
+        with ptx.switch(i):
+            with ptx.case(0, falls=True):
+                x += 1
+            with ptx.case(1):
+                x += 2
+    """
+
+def loop_while(pred: object | None = None, *, uniform: bool = False) -> None:
+    """
+    Inside `loop`, its predicate: the loop ends in @pred bra, which None makes bra, and `uniform` bra.uni.
+
+    Example:
+        with ptx.loop("again"):
+            x += 1
+            ptx.loop_while(x < n)
+    """
 
 def loop(label: str, *, pred: object | None = None) -> Block:
     """
@@ -560,6 +671,30 @@ def kloop(total: object, *, unroll: int, body: object, loop_label: str = 'kloop'
         ptx.kloop(n, unroll=4, body=step)
     """
 
+def print(format: str, *values, pred: object | None = None) -> None:
+    """
+    Prints a line in each thread: `format` with a value for each {}.  Call of vprintf, on the simulator and on a GPU.
+
+    `{:spec}` is a conversion of printf without its %: {:08x}, {:.3f}; {{ and }} are braces.  Values are registers of any type,
+    special registers, symbols and numbers.  Without a spec .b registers are hexadecimal, packed halves (low, high).  What it
+    writes: conversions to 32 or 64 bits, stores to a local buffer, a `call`; with `pred=` a branch around them.  The simulator
+    puts the author's line and the thread in front.
+
+    Example:
+        ptx.print("x = {}, bits {:08x}", x, i, pred=i == 0)
+    """
+
+def check(pred: Reg | NegPred | PipeRef, message: str, *values: Number) -> None:
+    """
+    An assertion: threads whose predicate is false print the author's line with `message`, and trap.
+
+    `message` is a format as of `ptx.print`.  On the simulator the launch ends with a report at this line (PTX5034), on a GPU with
+    an error of the launch, after the message.
+
+    Example:
+        ptx.check(i < 1000, "i = {} is too large", i)
+    """
+
 def label(name: str) -> None:
     """
     name: a place that `bra` names.  One of a name in a block; `ptx.scope()` makes names local.
@@ -586,18 +721,20 @@ def comment(arg: str, /) -> None: ...
 
 def directive(arg: str, /) -> None: ...
 
-def loc(file: int, line: int, col: int = 0) -> None:
+def loc(file: int, line: int, col: int = 0, inlined: str = '') -> None:
     """
     .loc file line col: the place in a source that the next instruction belongs to; `ptx.file_` gives the file its number.
+    `inlined` is what follows in PTX, ", function_name f, inlined_at 1 20 5".
 
     Example:
         ptx.file_(1, "model.py")
         ptx.loc(1, 12)
     """
 
-def var(state_space: str, dtype: object, name: str, *, size: int | None = None, align: int | None = None, linking: str | None = None) -> str:
+def var(state_space: str, dtype: PtxType | str, name: str, *, size: int | Sequence[int | None] | None = None, align: int | None = None, linking: str | None = None, vector: int = 1, count: int | None = None) -> str:
     """
-    Declares a variable of a state space; returns its name.  `size` makes it an array.
+    Declares a variable of a state space; returns its name.  `size` makes it an array, of several dimensions where it is a
+    sequence; `vector` is 2 or 4 for .v2 and .v4, `count` declares name0, name1, ... (name<count>).
 
     Example:
         ptx.var("local", u32, "scratch", size=4)
@@ -682,7 +819,7 @@ class Function:
     @property
     def name(self) -> str: ...
 
-def declare_function(arg0: str, arg1: object, arg2: object, arg3: bool, arg4: Sequence[str], arg5: str, arg6: str, arg7: str, arg8: int, /) -> Function: ...
+def declare_function(arg0: str, arg1: object, arg2: object, arg3: bool, arg4: Sequence[str], arg5: str, arg6: str, arg7: str, arg8: int, arg9: bool, arg10: bool, arg11: Sequence[tuple[str, str]], arg12: Sequence[tuple[str, str]], /) -> Function: ...
 
 def take_arguments() -> tuple:
     """The arguments of the function whose body is being written."""
@@ -825,6 +962,11 @@ class MbarrierRef:
     def byte_offset(self) -> int: ...
 
 def smem_alloc(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedAlloc: ...
+
+def shared_array(entry: str, name: str, bytes: int) -> tuple:
+    """
+    (type, shape) of an allocation of a kernel, as it was traced last; (None, None): unknown
+    """
 
 def smem_wgmma_tile(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedAlloc: ...
 
@@ -4991,7 +5133,7 @@ class tcgen05:
     ) -> int:
         """The 32 bits of an instruction descriptor, for every kind.
 
-            m: 64, 128 or 256
+            m: 64, 128 or 256; 32 with mma_ws
             n: a multiple of 8 up to 256
             a_dtype: the kind follows from it
             b_dtype: a_dtype unless given
@@ -5112,19 +5254,71 @@ def use_nvtx(on: bool) -> bool:
 
 def uses_nvtx() -> bool: ...
 
-def simulator_options() -> tuple:
-    """(cores, budget, seed, uninitialised) of the simulator"""
-
-def use_simulator_options(cores: int, budget: int, seed: int, uninitialised: bool) -> None: ...
-
-def simulator_statistics() -> tuple:
+def replay(text: str, record: bytes, inputs: Sequence[tuple[str, Sequence[int], Sequence[int], bytes]], outputs: Sequence[tuple[str, Sequence[int], Sequence[int], bytes]], scalars: list) -> None:
     """
-    (instructions of warps, instructions of threads) of the calling thread's last run
+    Runs a launch on the simulator: arrays are (element, shape, strides, bytes); no outputs: they are made
     """
 
 def run_text(text: bytes, file: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared: int, arguments: list) -> list[str]:
     """
     Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards. Returns the names of the parameters
+    """
+
+class SimulatorStop:
+    @property
+    def site(self) -> tuple: ...
+
+    @property
+    def entry(self) -> str: ...
+
+    @property
+    def warp(self) -> int: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    def registers(self) -> list: ...
+
+    def shared(self) -> list: ...
+
+    def mbarriers(self) -> list: ...
+
+    def warps(self) -> list: ...
+
+class SimulatorRecording:
+    """What runs of the simulator leave behind; `pyptx.simulator(...)` has it"""
+
+    def __init__(self, *, lines: bool = False, trace: bool = False, writers: bool = False, launches: bool = False, raises: bool = True) -> None: ...
+
+    def reports(self) -> list: ...
+
+    def prints(self) -> list: ...
+
+    def counts(self) -> list: ...
+
+    def totals(self) -> tuple: ...
+
+    def trace_json(self) -> str: ...
+
+    def writer(self, address: int) -> object: ...
+
+    def set_stops(self, breakpoints: Sequence[tuple[str, int]], at_once: bool, function: object | None) -> None: ...
+
+def explore(recording: SimulatorRecording, schedules: int, compare: bool) -> object: ...
+
+def simulator_options() -> tuple:
+    """
+    (cores, budget, seed, uninitialised, schedule, checks) of the simulator
+    """
+
+def use_simulator_options(cores: int, budget: int, seed: int, uninitialised: bool, schedule: int, checks: str) -> None: ...
+
+def use_simulator_recording(recording: SimulatorRecording | None) -> SimulatorRecording | None:
+    """From now on runs leave in it what they find; returns the one before"""
+
+def simulator_statistics() -> tuple:
+    """
+    (instructions of warps, instructions of threads) of the calling thread's last run
     """
 
 class Tree:
@@ -5138,8 +5332,81 @@ class Tree:
     def emit(self) -> str:
         """Its module as the library writes one."""
 
+    def format(self, *, comments: bool = True, blank_lines: bool = True) -> bytes:
+        """Its text in the layout of `pyptx fmt`."""
+
+    def nodes(self) -> bytes:
+        """
+        Four unsigned numbers of 32 bits a node: kind, bytes [begin, end), node behind its subtree.
+        """
+
+    def highlight(self) -> bytes:
+        """
+        Three unsigned numbers of 32 bits a piece that has a colour: kind, bytes [begin, end).
+        """
+
+    def tokens(self) -> bytes:
+        """Two unsigned numbers of 32 bits a token: bytes [begin, end)."""
+
     def __len__(self) -> int: ...
+
+def highlight_kinds() -> list[str]: ...
+
+def node_kinds() -> list[str]: ...
 
 def parse(text: bytes, file: str = '') -> Tree: ...
 
 def check_text(text: bytes, file: str = '', target: str | None = None, lint: bool = False) -> list[Diagnostic]: ...
+
+class Analysis:
+    """What follows from a text; functions, statements and blocks by index"""
+
+    def __init__(self, text: bytes, file: str = '') -> None: ...
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]: ...
+
+    def functions(self) -> list[tuple[str, int]]: ...
+
+    def statements(self, function: int) -> list[int]: ...
+
+    def blocks(self, function: int) -> list[tuple[int, int, bool]]: ...
+
+    def edges(self, function: int) -> list[tuple[int, int, str, int]]: ...
+
+    def tree_of(self, function: int) -> list[tuple[int | None, int | None, int | None, bool]]: ...
+
+    def loops(self, function: int) -> list[tuple[int, list[int], list[int], int | None]]: ...
+
+    def accesses(self, function: int, statement: int) -> list[tuple[str, bool, bool, bool]]: ...
+
+    def uses(self, function: int) -> dict[str, tuple[list[int], list[int]]]: ...
+
+    def live(self, function: int, statement: int) -> list[str]: ...
+
+    def live_in(self, function: int, block: int) -> list[str]: ...
+
+    def pressures(self, function: int) -> list[tuple[int, int, int, int, int]]: ...
+
+    def types(self, function: int, statement: int) -> dict[str, str]: ...
+
+    def form(self, function: int, statement: int) -> tuple[str, str]: ...
+
+def lint_text(text: bytes, file: str, rules: Sequence[int]) -> list[tuple[int, str, str, int, int, int, int, str, str, list[tuple[int, int, str]]]]: ...
+
+def lint_fix(text: bytes, rules: Sequence[int]) -> bytes: ...
+
+def lint_rules() -> list[tuple[int, str, str, bool, bool, str]]: ...
+
+def module_text_of(text: bytes, entry: str = '') -> str:
+    """
+    A text's module as the library writes it; of its kernels the entry alone, if one is named.
+    """
+
+def module_difference(a: bytes, b: bytes) -> str:
+    """
+    Where two texts' modules differ in more than names of registers and labels; "": nowhere.
+    """
+
+def transpile(text: bytes, file: str = '', cpp: bool = False, sugar: int = 0, name: str = '', entry: str = '', arguments: Sequence[tuple[str, str, Sequence[str], bool]] = [], grid: str = '', block: str = '') -> str:
+    """The source, in Python or C++, of a text's module."""

@@ -440,7 +440,8 @@ def differentiable(of, keywords):
         return of.forward_kernel(*arrays, **keywords)
 
     def run(*arrays):
-        return function(*arrays), tuple(arrays[index] for index in of.saved)
+        results = function(*arrays)
+        return results, of.residuals(arrays, results)
 
     def back(saved, cotangents):
         cotangents = cotangents if isinstance(cotangents, tuple) else (cotangents,)

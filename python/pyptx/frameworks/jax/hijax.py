@@ -30,7 +30,8 @@ class KernelPrimitive(_Base):
         return self.of.forward_kernel(*arrays, **dict(self.keywords))
 
     def vjp_fwd(self, nonzeros, *arrays):
-        return self(*arrays), tuple(arrays[index] for index in self.of.saved)
+        results = self(*arrays)
+        return results, self.of.residuals(arrays, results)
 
     def vjp_bwd_retval(self, saved, cotangents):
         from pyptx.frameworks.jax import call

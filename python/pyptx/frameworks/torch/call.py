@@ -88,6 +88,8 @@ def call(kernel, arrays, keywords, out=None, stream=None):
                 f"{kernel.__name__}: argument `{name}`: in a call that torch transforms or traces every input is a "
                 f"tensor of torch, not {type(array)}"
             )
+        if array.is_nested:
+            raise LaunchTypeError(f"{kernel.__name__}: argument `{name}`: {why_unreadable(array)}")
     if out is not None:
         for each in out if isinstance(out, (tuple, list)) else (out,):  # torch's copy_ would not look
             if isinstance(each, torch.Tensor) and _freed(each):
@@ -125,10 +127,10 @@ def why_unreadable(array: torch.Tensor) -> str:
         return (
             "it has no memory: a transformation of torch.func stands for it (an output that is brought cannot be one)"
         )
-    if type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        return f"it has no memory of its own: it is a {type(array).__qualname__}, which takes operators itself"
     if array.is_nested:
         return "it is a nested tensor: pass its parts (.unbind()) or a padded tensor (torch.nested.to_padded_tensor)"
+    if type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return f"it has no memory of its own: it is a {type(array).__qualname__}, which takes operators itself"
     if array.layout is not torch.strided:
         return f"its layout is {array.layout}, a kernel takes strided tensors: pass .to_dense()"
     if array.is_quantized:

@@ -41,7 +41,7 @@ class DifferentiableOp:
     # What torch.library.register_autograd asks for.
 
     def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):
-        ctx.save_for_backward(*(inputs[index] for index in self.of.saved))
+        ctx.save_for_backward(*self.of.residuals(inputs, output))
         given = dict(keyword_only_inputs or {})
         given |= ops.read_template(given.pop("template", ""))
         ctx.keywords = {name: value for name, value in given.items() if value is not None and name in self.of.accepted}

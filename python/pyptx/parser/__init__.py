@@ -1,27 +1,28 @@
-"""PTX text to a lossless tree, and the check's verdict on it."""
+"""PTX text to objects that print it back, and the check's verdict on it."""
 
 from __future__ import annotations
 
 from pyptx import _core
-from pyptx._core import Diagnostic, Tree
+from pyptx._core import Diagnostic
+from pyptx.ir import Module
 
-__all__ = ["Tree", "check", "parse"]
+__all__ = ["Module", "check", "parse"]
 
 
 def _bytes(source: str | bytes) -> bytes:
     return source if isinstance(source, bytes) else source.encode("utf-8", "surrogateescape")
 
 
-def parse(source: str | bytes, *, file: str = "") -> Tree:
-    """The tree of any text; never fails.  `tree.diagnostics` says where the text is no PTX.
+def parse(source: str | bytes, *, file: str = "") -> Module:
+    """The module of any text; never fails.  `module.diagnostics` says where the text is no PTX.
 
-    `pyptx.emitter.emit` gives the text back, byte for byte.
+    `str(module)` and `pyptx.emitter.emit` give the text back, byte for byte.  It is `pyptx.parse`, too.
 
     Example:
-        tree = pyptx.parser.parse(".version 8.0\\n.target sm_80\\n")
-        assert not tree.diagnostics
+        module = pyptx.parser.parse(".version 8.0\\n.target sm_80\\n.global .b32 x;\\n")
+        assert not module.diagnostics and module.directives[0].name == "x"
     """
-    return _core.parse(_bytes(source), file)
+    return Module(source, file)
 
 
 def check(source: str | bytes, *, file: str = "", target: str | None = None, lint: bool = False) -> list[Diagnostic]:

@@ -1,0 +1,25 @@
+"""PTX as objects: read a text, look at it, change it, print it.
+
+    m = pyptx.parse(text)
+    for i in m.find("ld.global"):
+        i.modifiers = (*i.modifiers[:1], ".nc", *i.modifiers[1:])
+    print(m)
+
+What is not touched prints as it was.  docs/ir.md is the manual.
+"""
+
+from __future__ import annotations
+
+from pyptx.ir import compat, flow, nodes, operands, types
+from pyptx.ir.compat import *  # noqa: F403
+from pyptx.ir.flow import *  # noqa: F403
+from pyptx.ir.nodes import *  # noqa: F403
+from pyptx.ir.operands import *  # noqa: F403
+from pyptx.ir.types import *  # noqa: F403
+
+__all__: list[str] = []
+__all__ += compat.__all__
+__all__ += flow.__all__
+__all__ += nodes.__all__
+__all__ += operands.__all__
+__all__ += types.__all__

@@ -1,0 +1,164 @@
+"""What follows from a function as it stands: basic blocks, dominators, loops, uses, liveness, register pressure.
+
+A FunctionFlow is a picture: an edit does not change it, `function.flow` makes the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyptx.ir.nodes import Function, Instruction, Label, Statement
+
+__all__ = ["BasicBlock", "Edge", "FunctionFlow", "Loop", "Pressure", "Uses"]
+
+
+class Uses(NamedTuple):
+    """The instructions that read a register and those that write it, in the order of the text."""
+
+    reads: list[Instruction]
+    writes: list[Instruction]
+
+
+class Pressure(NamedTuple):
+    """How many registers of each width are live at one place, and where that is."""
+
+    predicates: int
+    b16: int
+    b32: int
+    b64: int
+    b128: int
+    where: Statement | None = None
+
+    @property
+    def words(self) -> int:
+        """In registers of 32 bits, two of 16 bits to a register; predicates have a file of their own."""
+        return (self.b16 + 1) // 2 + self.b32 + 2 * self.b64 + 4 * self.b128
+
+
+class Edge(NamedTuple):
+    """`kind` is "falls", "branch" (bra) or "table" (brx.idx), whose `entry` says which target."""
+
+    target: BasicBlock
+    kind: str
+    entry: int
+
+
+@dataclass(eq=False)
+class BasicBlock:
+    """Statements that run one after the other.  `leaves`: it may leave the function; `reached`: some path leads to it."""
+
+    index: int
+    statements: list[Statement]
+    leaves: bool
+    reached: bool = True
+    edges: list[Edge] = field(default_factory=list)
+    predecessors: list[BasicBlock] = field(default_factory=list)
+    dominator: BasicBlock | None = None
+    post_dominator: BasicBlock | None = None
+    loop: Loop | None = None
+    live_in: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        labels = " ".join(each.name for each in self.statements if isinstance(each, Label))
+        return f"<BasicBlock {self.index}{' ' if labels else ''}{labels} -> {[e.target.index for e in self.edges]}>"
+
+    @property
+    def successors(self) -> list[BasicBlock]:
+        return [each.target for each in self.edges]
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        return [each for each in self.statements if isinstance(each, Instruction)]
+
+    def dominates(self, other: BasicBlock) -> bool:
+        """Whether every path from the entry to the other one comes through here; a block dominates itself."""
+        at: BasicBlock | None = other
+        while at is not None and at is not self:
+            at = at.dominator
+        return at is self
+
+
+@dataclass(eq=False)
+class Loop:
+    """A natural loop: its header, the blocks that jump back to it, and all of its blocks."""
+
+    header: BasicBlock
+    latches: list[BasicBlock]
+    blocks: list[BasicBlock]
+    parent: Loop | None = None
+
+    @property
+    def depth(self) -> int:
+        return 1 if self.parent is None else 1 + self.parent.depth
+
+
+class FunctionFlow:
+    """The control-flow graph of a function and what it says of registers.
+
+    Example:
+        m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { .reg .pred p; .reg .b32 i; mov.b32 i, 0; "
+                        "L: add.s32 i, i, 1; setp.lt.s32 p, i, 9; @p bra L; ret; }")
+        flow = m["k"].flow
+        assert [b.index for b in flow.blocks[1].successors] == [2, 1]
+        assert flow.loops[0].header is flow.blocks[1] and flow.blocks[1].live_in == ["i"]
+        assert [str(i) for i in flow.uses("p").reads] == ["@p bra L;"] and flow.pressure.b32 == 1
+    """
+
+    def __init__(self, function: Function):
+        module = function.module
+        if module is None:
+            raise ValueError(f"`{function.name}` stands in no module: put it into one first")
+        facts = module._analysed()
+        if function.is_declaration or function not in facts.functions:
+            raise ValueError(f"`{function.name}` has no body that could be read")
+        self.function = function
+        self._analysis, self._number = facts.analysis, facts.functions[function]
+        self._statements = facts.statements[self._number]
+        self.blocks = [
+            BasicBlock(index, [each for each in self._statements[first:last] if each is not None], leaves)
+            for index, (first, last, leaves) in enumerate(self._analysis.blocks(self._number))
+        ]
+        for begin, end, kind, entry in self._analysis.edges(self._number):
+            self.blocks[begin].edges.append(Edge(self.blocks[end], kind, entry))
+            self.blocks[end].predecessors.append(self.blocks[begin])
+        self.loops = self._loops()
+        for block, (above, below, loop, reached) in zip(self.blocks, self._analysis.tree_of(self._number), strict=True):
+            block.dominator = None if above is None else self.blocks[above]
+            block.post_dominator = None if below is None else self.blocks[below]
+            block.loop = None if loop is None else self.loops[loop]
+            block.reached = reached
+            block.live_in = self._analysis.live_in(self._number, block.index)
+
+    def _loops(self) -> list[Loop]:
+        loops: list[Loop] = []
+        for header, latches, blocks, parent in self._analysis.loops(self._number):
+            own = [self.blocks[each] for each in blocks]
+            around = None if parent is None else loops[parent]
+            loops.append(Loop(self.blocks[header], [self.blocks[each] for each in latches], own, around))
+        return loops
+
+    def uses(self, register: str) -> Uses:
+        """Who reads and who writes a register; KeyError where nobody does either."""
+        reads, writes = self._analysis.uses(self._number)[register]
+        return Uses(self._instructions(reads), self._instructions(writes))
+
+    @property
+    def registers(self) -> list[str]:
+        """The names of the registers that some instruction reads or writes."""
+        return sorted(self._analysis.uses(self._number))
+
+    @property
+    def pressures(self) -> list[Pressure]:
+        """At each statement of the body: what is live behind it, with what it writes."""
+        rows = zip(self._analysis.pressures(self._number), self._statements, strict=True)
+        return [Pressure(*counts, where) for counts, where in rows]
+
+    @property
+    def pressure(self) -> Pressure:
+        """The largest, in words of 32 bits."""
+        return max(self.pressures, key=lambda each: each.words, default=Pressure(0, 0, 0, 0, 0))
+
+    def _instructions(self, which: list[int]) -> list[Instruction]:
+        found = [self._statements[each] for each in which]
+        return [each for each in found if isinstance(each, Instruction)]

@@ -1,0 +1,191 @@
+"""The subcommands over PTX sources: fmt, lint, diff, stats, lsp.  Each is a thin shell over functions of the modules beside this."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+
+from pyptx.tools import files
+
+__all__ = ["add_commands"]
+
+
+def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[..., None]) -> None:
+    """`add` makes a subcommand, `file` its FILE argument: those of __main__."""
+    fmt = add(
+        *(
+            "fmt",
+            _fmt,
+            "print PTX in one layout, or write it back",
+            "with --check, a file would change; a text is no PTX",
+        ),
+        *(" a.ptx", " --diff a.ptx", " --write a.ptx b.ptx", " - < a.ptx"),
+    )
+    file(fmt, nargs="+", dest="files")
+    what = fmt.add_mutually_exclusive_group()
+    what.add_argument("--write", action="store_true", help="write the files back, those that change")
+    what.add_argument("--check", action="store_true", help="name the files that would change")
+    what.add_argument("--diff", action="store_true", help="show what would change")
+
+    lint = add(
+        *("lint", _lint, "say what may be wrong or idle in legal PTX", "there is a warning"),
+        *(" a.ptx", " --select dead-code,PTX6006 a.ptx", " --ignore launch-bounds --fix a.ptx", " --rules"),
+    )
+    file(lint, nargs="*", dest="files")
+    lint.add_argument("--select", type=_words, default=[], metavar="RULES", help="these alone: codes, names, or all")
+    lint.add_argument("--ignore", type=_words, default=[], metavar="RULES", help="not these")
+    lint.add_argument("--fix", action="store_true", help="write the files back with the changes that keep the meaning")
+    lint.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
+    lint.add_argument("--rules", action="store_true", help="list the rules")
+
+    diff = add(
+        *("diff", _diff, "compare two PTX files by meaning, up to names of registers and labels", "they differ"),
+        *(" a.ptx a.ptx", " --all --width 200 a.ptx a.ptx"),
+    )
+    for name in ("file", "other"):
+        file(diff, dest=name)
+    diff.add_argument("--all", action="store_true", help="show lines that are the same, too")
+    diff.add_argument("--width", type=int, default=160, metavar="N", help="columns; default: 160")
+    diff.add_argument("--sass", action="store_true", help="compare what the assembler makes of them")
+
+    stats = add(
+        *(
+            "stats",
+            _stats,
+            "count instructions by class, registers, memory, and work a loop trip",
+            "a text is not legal",
+        ),
+        *(" a.ptx", " --format json a.ptx"),
+    )
+    file(stats, nargs="+", dest="files")
+    stats.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+
+    lsp = add(
+        *("lsp", _lsp, "serve an editor over the standard streams (pip install pyptx[lsp])", "never"),
+        *(" --check",),
+    )
+    lsp.add_argument("--check", action="store_true", help="only say whether everything that it needs is there")
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.replace(" ", ",").split(",") if word]
+
+
+def _fmt(arguments: argparse.Namespace) -> int:
+    from pyptx.tools import layout
+
+    status = 0
+    for file in arguments.files:
+        source = files.read(file)
+        text, wrong = layout.formatted(source, files.shown(file))
+        if wrong:  # what the parser cannot read is not moved about
+            print(wrong[0], file=sys.stderr)
+            status = 1
+            continue
+        if arguments.check:
+            if text != source:
+                print(files.shown(file))
+                status = 1
+        elif arguments.diff:
+            print(layout.difference(source, text, files.shown(file)), end="")
+        elif not arguments.write or file == "-":
+            if sys.stdout is not None:
+                sys.stdout.buffer.write(text)
+        elif text != source:
+            files.write(file, text)
+    return status
+
+
+def _lint(arguments: argparse.Namespace) -> int:
+    from pyptx.tools import lint, report
+
+    if arguments.rules:
+        for rule in lint.rules():
+            marks = ("on" if rule.on else "off") + (", fix" if rule.fixes else "")
+            print(f"{rule.code} {rule.name.replace('_', '-'):18} {rule.severity:8} {marks:9} {rule.summary}")
+        return 0
+    if not arguments.files:
+        raise files.Unusable("lint wants a FILE, or --rules")
+    try:
+        numbers = lint.chosen(arguments.select, arguments.ignore)
+    except LookupError as error:
+        raise files.Unusable(error.args[0]) from None
+    found: list[report.Found] = []
+    for file in arguments.files:
+        source = files.read(file)
+        if arguments.fix:
+            fixed = lint.fix(source, numbers)
+            if file == "-" and sys.stdout is not None:
+                sys.stdout.buffer.write(fixed)
+            elif fixed != source:
+                files.write(file, fixed)
+            source = fixed
+        found += report.with_lines(lint.find(source, numbers, files.shown(file)), source, file)
+    if arguments.format == "text":
+        for line in report.text(found):
+            print(line, file=sys.stderr if arguments.fix and "-" in arguments.files else sys.stdout)
+    else:
+        print(report.as_json(found) if arguments.format == "json" else report.sarif(found))
+    return int(any(one.diagnostic.severity != "note" for one in found))
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from pyptx import ir
+    from pyptx.tools import difference
+
+    modules = [ir.Module(files.read(file), files.shown(file)) for file in (arguments.file, arguments.other)]
+    rows = difference.of_lines(*map(_sass, modules)) if arguments.sass else difference.of(*modules)
+    same = all(row.same for row in rows)
+    if not same or arguments.all:
+        print(difference.side_by_side(rows, arguments.width, None if arguments.all else 3))
+    return int(not same)
+
+
+def _sass(module) -> list[str]:
+    from pyptx import _core
+    from pyptx.errors import PtxError
+
+    target = module.target.partition(",")[0].strip()
+    lines: list[str] = []
+    for function in module.functions:
+        if function.is_entry and not function.is_declaration:
+            try:
+                lines += _core.sass(str(module), target, function.name, []).splitlines()
+            except PtxError as error:
+                raise files.Unusable(f"{module.file}: {error}") from None
+    return lines
+
+
+def _stats(arguments: argparse.Namespace) -> int:
+    from pyptx import ir
+    from pyptx.tools import stats
+
+    status, all_files = 0, {}
+    for file in arguments.files:
+        module = ir.Module(files.read(file), files.shown(file))
+        wrong = [each for each in module.check() if each.severity == "error"]
+        if wrong:
+            print(wrong[0], file=sys.stderr)
+            status = 1
+        figures = stats.of(module)
+        if arguments.format == "json":
+            all_files[files.shown(file)] = stats.as_dicts(figures)
+        else:
+            print(stats.report(figures))
+    if arguments.format == "json":
+        print(json.dumps(all_files, indent=1))
+    return status
+
+
+def _lsp(arguments: argparse.Namespace) -> int:
+    try:
+        from pyptx.lsp import server
+    except ImportError as error:
+        raise files.Unusable(f"the language server needs pygls: pip install pyptx[lsp] ({error})") from None
+    if arguments.check:
+        print(f"pyptx lsp {server.VERSION}: ready")
+    else:
+        server.serve()
+    return 0

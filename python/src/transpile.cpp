@@ -1,0 +1,67 @@
+// PTX text to the source that writes it.
+#include "ptx/transpile/transpile.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "ptx/check/check.h"
+#include "ptx/ir/lower.h"
+#include "ptx/syntax/parse.h"
+#include "ptx/transpile/match.h"
+#include "python/src/module.h"
+
+namespace ptx::python {
+namespace {
+
+// Name, element, shape, whether the kernel writes it.
+using Given = std::tuple<std::string, std::string, std::vector<std::string>, bool>;
+
+std::string transpile(const nb::bytes& text, const std::string& file, bool cpp, int sugar, const std::string& name,
+                      const std::string& entry, const std::vector<Given>& arguments, const std::string& grid,
+                      const std::string& block) {
+  std::string copy(text.c_str(), text.size());
+  const nb::gil_scoped_release release;
+  const syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
+  const auto refuse = [](const Diagnostics& why) {
+    const nb::gil_scoped_acquire acquire;
+    raise(Phase::parse, why);
+  };
+  if (has_error(parsed.diagnostics)) refuse(parsed.diagnostics);
+  ir::Lowered lowered = ir::lower(parsed.tree);
+  if (has_error(lowered.diagnostics)) refuse(lowered.diagnostics);
+  if (const Diagnostics found = check::check(lowered.module, false, true); has_error(found)) refuse(found);
+  transpile::Options options{static_cast<transpile::Sugar>(sugar), name, entry, {}, grid, block};
+  for (const auto& [tensor, element, shape, written] : arguments)
+    options.arguments.push_back({tensor, element, shape, written});
+  auto made = cpp ? transpile::to_cpp(parsed.tree, options) : transpile::to_python(parsed.tree, options);
+  if (!made) refuse(made.why());
+  return std::move(*made);
+}
+
+std::string module_text(const nb::bytes& text, const std::string& entry) {
+  const std::string copy(text.c_str(), text.size());
+  const nb::gil_scoped_release release;
+  const auto module = transpile::chosen(ir::lower(syntax::parse(copy).tree).module, {.entry = entry});
+  return module ? ir::emit(module.value()) : std::string();
+}
+
+std::string difference(const nb::bytes& a, const nb::bytes& b) {
+  const std::string left(a.c_str(), a.size()), right(b.c_str(), b.size());
+  const nb::gil_scoped_release release;
+  return transpile::difference(ir::lower(syntax::parse(left).tree).module, ir::lower(syntax::parse(right).tree).module);
+}
+
+}  // namespace
+
+void init_transpile(nb::module_& m) {
+  m.def("module_text_of", module_text, nb::arg("text"), nb::arg("entry") = "",
+        "A text's module as the library writes it; of its kernels the entry alone, if one is named.");
+  m.def("module_difference", difference, nb::arg("a"), nb::arg("b"),
+        "Where two texts' modules differ in more than names of registers and labels; \"\": nowhere.");
+  m.def("transpile", transpile, nb::arg("text"), nb::arg("file") = "", nb::arg("cpp") = false, nb::arg("sugar") = 0,
+        nb::arg("name") = "", nb::arg("entry") = "", nb::arg("arguments") = std::vector<Given>(), nb::arg("grid") = "",
+        nb::arg("block") = "", "The source, in Python or C++, of a text's module.");
+}
+
+}  // namespace ptx::python

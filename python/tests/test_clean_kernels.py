@@ -1,0 +1,77 @@
+"""The ready-made kernels and the examples under all checks of the simulator, in several schedules: no reports."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+import pyptx  # noqa: E402
+from pyptx import kernels  # noqa: E402
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def half(*shape):
+    return torch.randn(shape).to(torch.bfloat16)
+
+
+def numbers(*values):
+    return torch.tensor(values, dtype=torch.int32)
+
+
+def attention_backward():
+    inputs = [half(1, 1, 70, 64).requires_grad_() for _ in range(3)]
+    torch.autograd.grad(kernels.attention(*inputs, causal=True).sum(), inputs)
+
+
+def example(name: str):
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        return __import__(name)
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+def hopper_gemm():
+    made = example("hopper_gemm")
+    tiles = torch.from_numpy(made.tile_schedule(512, 512))
+    made.gemm(half(512, 64), half(512, 64), tiles, M=512, N=512, K=64)
+
+
+CLEAN = {
+    "rms_norm": lambda: kernels.rms_norm(torch.randn(4, 100), torch.ones(100)),
+    "softmax": lambda: kernels.softmax(torch.randn(3, 2000)),
+    "cross_entropy": lambda: kernels.cross_entropy(torch.randn(4, 300), torch.tensor([1, 2, 3, 4])),
+    "matmul by wgmma": lambda: kernels.matmul(half(200, 64), half(64, 96)),
+    "matmul of few rows": lambda: kernels.matmul(half(16, 128), half(128, 96)),
+    "matmul by mma": lambda: kernels.matmul(torch.randn(33, 71), torch.randn(71, 45)),
+    "grouped_matmul": lambda: kernels.grouped_matmul(half(100, 64), half(3, 64, 64), numbers(30, 30, 100)),
+    "attention": lambda: kernels.attention(half(1, 2, 70, 64), half(1, 1, 200, 64), half(1, 1, 200, 64), causal=True),
+    "attention of sequences": lambda: kernels.attention(
+        half(75, 1, 64), half(75, 1, 64), half(75, 1, 64), cu_seqlens=numbers(0, 5, 5, 75)
+    ),
+    "attention from pages": lambda: kernels.attention(
+        half(1, 4, 1, 64),
+        half(3, 16, 2, 64),
+        half(3, 16, 2, 64),
+        lengths=numbers(40),
+        block_table=numbers(1, 0, 2)[None],
+    ),
+    "gradient of attention": attention_backward,
+    "hopper_gemm": hopper_gemm,
+    "blackwell_gemm": lambda: example("blackwell_gemm").main(),
+    "blackwell_scaled": lambda: example("blackwell_scaled").main(),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 5, 11])
+@pytest.mark.parametrize("name", CLEAN)
+def test_nothing_is_reported(name, seed):
+    torch.manual_seed(0)
+    with pyptx.simulator(check="all", seed=seed, raises=False) as run:
+        CLEAN[name]()
+    assert [str(report) for report in run.reports] == []

@@ -1,0 +1,150 @@
+"""Runs that stand still: breakpoints, steps, registers, shared memory and mbarriers; and the debugger on the terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="skipped: no numpy")
+
+from simulator_kernels import OF_64, X64, line_of, start  # noqa: E402
+
+import pyptx  # noqa: E402
+from pyptx import kernel, ptx, reg, smem  # noqa: E402
+from pyptx.__main__ import main  # noqa: E402
+from pyptx.tools.debugger import Debugger  # noqa: E402
+from pyptx.types import f32, pred  # noqa: E402
+
+
+@kernel(**OF_64)
+def halved(X, Y):
+    px, py, t = start(X, Y)
+    buffer = smem.alloc(f32, (2, 32), name="buffer")
+    bar = smem.mbarrier(1, name="full")[0]
+    value, small = reg.scalar(f32, name="value"), reg.scalar(pred, name="small")
+    ptx.inst.ld.global_.f32(value, ptx.addr(px + t * 4))
+    ptx.inst.setp.lt.u32(small, t, 32)
+    with ptx.if_(t == 0):
+        ptx.mbarrier.init(bar, 2)
+    ptx.inst.st.shared.f32(ptx.addr(buffer, t * 4), value)
+    ptx.bar.sync(0)
+    ptx.inst.mul.f32(value, value, 0.5)
+    ptx.inst.st.global_.f32(ptx.addr(py + t * 4), value)
+    ptx.ret()
+
+
+def here(text: str) -> str:
+    return f"test_debugger.py:{line_of(halved, text)}"
+
+
+def test_a_breakpoint_shows_everything():
+    seen = []
+
+    def look(stop):
+        seen.append((stop.warp, stop.thread, stop.line, stop.instruction))
+        value = stop.registers["value"]
+        first = 32 * stop.warp
+        assert value.type == "f32" and (value.values == X64[first : first + 32]).all() and all(value.written)
+        assert (stop.registers["%small"].values == (stop.warp == 0)).all()
+        assert stop.shared["buffer"].array().shape == (2, 32)
+        assert (stop.shared["buffer"].array()[stop.warp] == X64[first : first + 32]).all()
+        full = stop.mbarriers["full"]
+        assert (full.expected, full.pending, full.phase, full.tx) == (2, 2, 0, 0)
+        assert any(one.warp == stop.warp and one.line == stop.line for one in stop.warps)
+
+    with pyptx.simulator() as run:
+        run.breakpoint(here("mul.f32"), look)
+        y = halved(X64)
+    assert (y == X64 / 2).all()
+    line = line_of(halved, "mul.f32")
+    assert sorted(seen) == [(0, (0, 0, 0), line, "mul.f32"), (1, (32, 0, 0), line, "mul.f32")]
+
+
+def test_steps_go_by_instruction_and_by_line():
+    steps = []
+
+    def step(stop):
+        steps.append((stop.line, stop.instruction))
+        return "line" if len(steps) < 3 else "step" if len(steps) < 5 else "continue"
+
+    with pyptx.simulator() as run:
+        run.breakpoint(here("ld.global_"), step)
+        halved(X64)
+    lines = [line for line, _ in steps]
+    assert lines[:3] == [line_of(halved, text) for text in ("ld.global_", "setp.lt", "if_(t == 0)")]
+    assert lines[3] == lines[2], "the branch behind the comparison"
+    assert len(steps) == 6, "five of the first warp, and the breakpoint of the second"
+
+
+def test_a_stop_does_not_outlive_its_moment():
+    kept = []
+    with pyptx.simulator() as run:
+        run.breakpoint(here("mul.f32"), lambda stop: kept.append(stop))
+        halved(X64)
+    with pytest.raises(RuntimeError, match="the run has gone on"):
+        _ = kept[0].registers
+
+
+def test_what_the_function_raises_ends_the_run():
+    def fails(stop):
+        raise ZeroDivisionError("at the stop")
+
+    with pyptx.simulator() as run, pytest.raises(ZeroDivisionError, match="at the stop"):
+        run.breakpoint(here("mul.f32"), fails)
+        halved(X64)
+    assert (halved(X64) == X64 / 2).all()
+
+
+def test_quit_and_wrong_answers():
+    with pyptx.simulator() as run, pytest.raises(pyptx.errors.SimulationError, match="PTX5041"):
+        run.breakpoint(here("mul.f32"), lambda stop: "quit")
+        halved(X64)
+    with pyptx.simulator() as run, pytest.raises(ValueError, match='the answer is None, "continue"'):
+        run.breakpoint(here("mul.f32"), lambda stop: "on")
+        halved(X64)
+
+
+def test_unknown_names_are_said():
+    def look(stop):
+        with pytest.raises(KeyError, match="no register 'nobody' here; there are"):
+            _ = stop.registers["nobody"]
+
+    with pyptx.simulator() as run:
+        run.breakpoint(here("mul.f32"), look)
+        halved(X64)
+
+
+def test_the_debugger_on_the_terminal():
+    commands = iter(["p value", "p nobody", "m", "m buffer", "b", "w", "r", "l", "help", "n", "", "s", "c"])
+    written = []
+    with pyptx.simulator() as run:
+        run.stop_at_once(Debugger(lambda prompt: next(commands, "c"), written.append))
+        halved(X64)
+    text = "\n".join(written)
+    assert "value .f32: nothing has written it" in text and "no register 'nobody'" in text
+    assert "buffer: 256 bytes" in text and "there are no mbarriers" in text and "warp 1, all lanes at" in text
+    assert "goes on" in text or "ends the run" in text
+    assert next(commands, None) is None
+
+
+def test_the_command_debugs(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "a.ptx"
+    path.write_text(""".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k()
+{
+  .reg .b32 %r<3>;
+  mov.u32 %r1, %tid.x;
+  add.u32 %r2, %r1, 5;
+  add.u32 %r2, %r2, 1;
+  ret;
+}
+""")
+    commands = iter(["p r2", "c"])
+    monkeypatch.setattr("builtins.input", lambda prompt="": next(commands))
+    assert main(["run", str(path), "--break", "9"]) == 0
+    out = capsys.readouterr().out
+    assert "add.u32 %r2, %r2, 1;" in out and "%r2 .b32: 5 ? ?" in out.replace("5 ? ", "5 ? ", 1)
+    monkeypatch.setattr("builtins.input", lambda prompt="": "q")
+    assert main(["run", str(path), "--debug"]) == 1
+    assert "PTX5041" in capsys.readouterr().err

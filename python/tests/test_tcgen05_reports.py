@@ -1,0 +1,350 @@
+"""What the simulator reports of tcgen05: instruction descriptors, allocations of tensor memory, missing waits; and that effects
+come as late as the program's waits permit.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="skipped: no numpy")
+
+from tensor_memory_kernels import LANES, make_probe, run_probe  # noqa: E402
+
+from pyptx import Tile, kernel, ptx, reg, simulator, smem  # noqa: E402
+from pyptx.errors import PtxError, SimulationError  # noqa: E402
+from pyptx.types import b32, bf16, f32, u32  # noqa: E402
+
+NOTHING = np.zeros(1, np.uint32)
+A, B = 0, 4096  # offsets of 128 x 16 bf16 each
+
+
+def legal_bits(**more) -> int:
+    return ptx.tcgen05.instruction_descriptor(**(dict(m=128, n=32, a_dtype=bf16, b_dtype=bf16, d_dtype=f32) | more))
+
+
+def multiply(place, bits=None, kind="kind::f16", swizzle="NONE", at=0, **more):
+    a = ptx.tcgen05.descriptor(place.shared, byte_offset=A, leading_bytes=128, stride_bytes=256, swizzle=swizzle)
+    b = ptx.tcgen05.descriptor(place.shared, byte_offset=B, leading_bytes=128, stride_bytes=256, swizzle="NONE")
+    bits = legal_bits() if bits is None else bits
+    ptx.tcgen05.mma(place.tensor + at, a, b, reg.from_(bits, u32), kind=kind, **more)
+
+
+def run(issue=None, everyone=None, columns=64, **more):
+    tensor = np.zeros(((2 if more.get("pair") else 1) * LANES, columns), np.uint32)
+    shared = np.zeros((2 if more.get("pair") else 1) * 8192, np.uint8)
+    return run_probe(make_probe(columns, 8192, issue, everyone, **more), tensor, shared)
+
+
+def report(*given, **more) -> str:
+    with pytest.raises(PtxError) as error:
+        run(*given, **more)
+    return str(error.value)
+
+
+FIELDS = [
+    (lambda: legal_bits() | 1 << 2, "sparsity (bit 2) = 1; legal with .kind::f16: 0 without .sp"),
+    (lambda: legal_bits() | 1 << 3, "saturate (bit 3) = 1; legal with .kind::f16: 0"),
+    (lambda: legal_bits() | 3 << 4, "dtype (bits 4 to 5) = 3; legal with .kind::f16: 0 (f16), 1 (f32)"),
+    (lambda: legal_bits() & ~(3 << 4), "dtype (bits 4 to 5) = 0; legal with .kind::f16: 1 (f32), as A is bf16"),
+    (lambda: legal_bits() | 1 << 6, "a reserved field (bit 6) = 1"),
+    (lambda: legal_bits() | 6 << 7, "atype (bits 7 to 9) = 7; legal with .kind::f16: 0 (f16), 1 (bf16)"),
+    (lambda: legal_bits() | 6 << 10, "btype (bits 10 to 12) = 7"),
+    (lambda: legal_bits() | 1 << 23, "a reserved field (bit 23) = 1"),
+    (
+        lambda: legal_bits() & ~(63 << 17),
+        "N / 8 (bits 17 to 22) = 0; legal with .kind::f16: N = 8 to 256 in steps of 8",
+    ),
+    (lambda: legal_bits() | 63 << 17, "N / 8 (bits 17 to 22) = 63"),
+    (lambda: legal_bits() | 1 << 24, "M / 16 (bits 24 to 28) = 9; legal with .kind::f16: M = 64 128"),
+    (lambda: legal_bits(m=256), "M / 16 (bits 24 to 28) = 16"),
+    (lambda: legal_bits() | 1 << 29, "a reserved field (bit 29) = 1"),
+    (lambda: legal_bits() | 1 << 30, "the maximum shift (bits 30 to 31) = 1"),
+]
+
+
+@pytest.mark.parametrize("bits, message", FIELDS)
+def test_each_field_of_the_instruction_descriptor_is_judged(bits, message):
+    text = report(lambda place: multiply(place, bits()))
+    assert "has an instruction descriptor with" in text and message in text and "test_tcgen05_reports.py" in text
+
+
+def test_descriptors_of_matrices_are_judged():
+    def issue(place):
+        a = ptx.tcgen05.descriptor(place.shared, leading_bytes=128, stride_bytes=256, version=2)
+        ptx.tcgen05.mma(place.tensor, a, a, reg.from_(legal_bits(), u32), kind="kind::f16")
+
+    assert "has a descriptor of A with version (bits 46 to 48) = 2; it is 1" in report(issue)
+    text = report(lambda place: multiply(place, legal_bits(a_major="MN"), swizzle="128B_BASE32B"))
+    assert "transposes A with swizzle = 128B_ATOM_32B" in text
+
+
+def test_what_lies_outside_of_an_allocation():
+    assert "touches columns 48 to 79 of tensor memory, which are of no allocation" in report(
+        lambda p: multiply(p, at=48)
+    )
+    assert "has columns 0 to 63" in report(lambda p: multiply(p, at=48))
+    text = report(lambda p: multiply(p, at=5 << 16))
+    assert "has D at lane 5 of tensor memory; legal: 0" in text
+
+
+def test_a_warp_reaches_its_lanes():
+    def everyone(place):
+        values = reg.array(b32, 4)
+        ptx.tcgen05.ld([values[i] for i in range(4)], place.tensor, shape="32x32b", count=4)
+
+    text = report(everyone=everyone)
+    assert "touches lanes 0 to 31 of tensor memory; warp " in text and "reaches lanes " in text
+
+
+def test_a_collector_buffer_is_filled_before_it_is_used():
+    assert "no product before it has filled the buffer" in report(lambda p: multiply(p, collector_a="use"))
+
+    def twice(place):
+        multiply(place, collector_a="fill")
+        multiply(place, collector_a="lastuse")
+
+    run(twice)
+
+
+def test_rows_shift_from_a_multiple_of_32():
+    assert "shifts from lane 8" in report(lambda p: ptx.tcgen05.shift(p.tensor + (8 << 16)))
+
+
+def test_one_cta_group_a_kernel():
+    assert "with cta_group::1" in report(lambda p: ptx.tcgen05.shift(p.tensor, cta_group=2))
+
+
+def test_a_commit_needs_an_mbarrier():
+    text = report(lambda p: ptx.tcgen05.commit(ptx.addr(p.shared)))
+    assert "mbarrier.init has made no mbarrier" in text
+
+
+# ---- allocation
+
+
+def allocations(body, warps=4, pair=False):
+    """Y[0] = 1 after `body(address, warp)` of each warp; address: of a word of shared memory."""
+
+    @kernel(
+        in_specs=(Tile(1, u32),),
+        out_specs=(Tile(1, u32),),
+        grid=(2 if pair else 1, 1, 1),
+        cluster=(2 if pair else 1, 1, 1),
+        block=(32 * warps, 1, 1),
+        arch="sm_100a",
+    )
+    def k(X, Y):
+        (py,) = ptx.global_ptrs(Y)
+        smem.alloc(u32, (8,), name="slots")
+        tid = reg.from_(ptx.special.tid.x(), u32)
+        body(lambda i: ptx.addr(smem.base("slots"), 4 * i), tid >> 5)
+        ptx.inst.st.global_.u32(ptx.addr(py), 1)
+        ptx.ret()
+
+    return k
+
+
+def address_at(slot):
+    tensor = reg.scalar(b32)
+    ptx.inst.ld.shared.b32(tensor, slot)
+    return tensor
+
+
+def fault_of(body, **more) -> str:
+    with pytest.raises(SimulationError) as error:
+        allocations(body, **more)(NOTHING)
+    return str(error.value)
+
+
+def test_alloc_waits_until_columns_are_free():
+    def body(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), 512)
+        ptx.bar.sync(0)
+        with ptx.if_(warp == 1):
+            ptx.tcgen05.alloc(slot(1), 512)
+            ptx.tcgen05.dealloc(address_at(slot(1)), 512)
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.dealloc(address_at(slot(0)), 512)
+
+    assert np.asarray(allocations(body)(NOTHING))[0] == 1
+
+
+def test_an_alloc_that_waits_for_ever_is_a_deadlock():
+    def body(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), 512)
+            ptx.tcgen05.alloc(slot(1), 512)
+
+    text = fault_of(body)
+    assert "PTX5020" in text and "waits for 512 columns of tensor memory" in text and "has columns 0 to 511" in text
+
+
+def test_what_is_allocated_is_freed():
+    def body(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), 64)
+
+    text = fault_of(body)
+    assert "allocated columns 0 to 63 of tensor memory here, and its CTA ended without their tcgen05.dealloc" in text
+
+
+def test_dealloc_names_an_allocation():
+    def other_size(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), 64)
+            ptx.tcgen05.dealloc(address_at(slot(0)), 32)
+
+    assert "frees 32 columns of tensor memory of the 64 that" in fault_of(other_size)
+
+    def twice(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), 64)
+            tensor = address_at(slot(0))
+            ptx.tcgen05.dealloc(tensor, 64)
+            ptx.tcgen05.dealloc(tensor, 64)
+
+    text = fault_of(twice)
+    assert "frees columns 0 to 63 of tensor memory, which" in text and "has freed" in text
+
+
+def test_tensor_memory_is_not_used_after_it_is_freed():
+    def body(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), 32)
+            tensor = address_at(slot(0))
+            ptx.tcgen05.dealloc(tensor, 32)
+            ptx.tcgen05.st(tensor, [reg.scalar(b32, init=0)], shape="32x32b", count=1)
+
+    text = fault_of(body)
+    assert "touches column 0 of tensor memory, which" in text and "has freed" in text and "tcgen05.dealloc" in text
+
+
+def test_rules_of_allocation():
+    def after_relinquish(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.relinquish_alloc_permit()
+            ptx.tcgen05.alloc(slot(0), 32)
+
+    def larger(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), 32)
+            ptx.tcgen05.alloc(slot(1), 64)
+
+    def odd(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), reg.from_(48, u32))
+
+    def alone(slot, warp):
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot(0), 32, cta_group=2)
+
+    assert "gave up with tcgen05.relinquish_alloc_permit" in fault_of(after_relinquish)
+    assert "an allocation is no larger than those before it, 32 columns" in fault_of(larger)
+    assert "allocates 48 columns of tensor memory; legal: 32 64 128 256 512" in fault_of(odd)
+    assert "needs the other CTA of a pair; this one has rank 0 of 1 in its cluster" in fault_of(alone)
+
+
+def test_both_ctas_of_a_pair_allocate():
+    def body(slot, warp):
+        with ptx.if_((warp | reg.from_(ptx.special.ctaid.x(), u32)) == 0):
+            ptx.tcgen05.alloc(slot(0), 32, cta_group=2)
+
+    assert "the other CTA of the pair has not asked" in fault_of(body, warps=1, pair=True)
+
+
+# ---- waits
+
+
+def read_early(waits: bool):
+    def everyone(place):
+        value = reg.scalar(b32)
+        ptx.tcgen05.ld([value], place.tensor + ((place.tid >> 5) << 21), shape="32x32b", count=1)
+        if waits:
+            ptx.tcgen05.wait_ld()
+        ptx.inst.st.shared.b32(ptx.addr(place.shared + place.tid * 4), value)
+
+    return everyone
+
+
+def test_registers_are_not_read_before_wait_ld():
+    run(everyone=read_early(True))
+    text = report(everyone=read_early(False))
+    assert "PTX5013" in text and "without tcgen05.wait::ld in between" in text and "test_tcgen05_reports.py" in text
+
+
+def test_a_store_without_its_wait_is_not_there():
+    def everyone(place, waits):
+        value = reg.from_(place.tid + 1, u32)
+        at = place.tensor + ((place.tid >> 5) << 21)
+        ptx.tcgen05.st(at, [value], shape="32x32b", count=1)
+        if waits:
+            ptx.tcgen05.wait_st()
+
+    want = np.arange(1, LANES + 1)
+    np.testing.assert_array_equal(run(everyone=lambda p: everyone(p, True))[:, 0], want)
+    assert "has freed" in report(everyone=lambda p: everyone(p, False))  # it comes when nobody expects it
+
+
+def test_a_product_reads_shared_memory_as_late_as_its_commit_permits():
+    """The stage is overwritten before anyone waits for the product: the numbers are wrong."""
+
+    def issue(place):
+        multiply(place, enable_input_d=False)
+        for offset in range(0, 8192, 4):
+            if offset % 512 == 0:
+                ptx.inst.st.shared.b32(ptx.addr(place.shared, offset), 0x3F803F80)
+
+    assert run(issue).any()
+
+
+def test_what_a_product_of_unwritten_numbers_gives_is_reported():
+    @kernel(in_specs=(Tile(1, u32),), out_specs=(Tile(LANES, u32),), block=(128, 1, 1), arch="sm_100a")
+    def k(X, Y):
+        (py,) = ptx.global_ptrs(Y)
+        smem.alloc(bf16, (2, 128, 16), align=1024, name="stage")
+        smem.alloc(u32, (1,), name="slot")
+        done = smem.mbarrier(1)
+        tid = reg.from_(ptx.special.tid.x(), u32)
+        with ptx.if_((tid >> 5) == 0):
+            ptx.tcgen05.alloc(ptx.addr(smem.base("slot")), 32)
+        with ptx.if_(tid == 0):
+            ptx.mbarrier.init(done[0], 1)
+        ptx.bar.sync(0)
+        tensor = address_at(ptx.addr(smem.base("slot")))
+        with ptx.if_(tid == 0):
+            stage = ptx.tcgen05.descriptor(smem.base("stage"), leading_bytes=128, stride_bytes=256, swizzle="NONE")
+            ptx.tcgen05.mma(tensor, stage, stage, reg.from_(legal_bits(), u32), kind="kind::f16", enable_input_d=False)
+            ptx.tcgen05.commit(done[0])
+        ptx.mbarrier.wait(done[0], 0)
+        value = reg.scalar(b32)
+        ptx.tcgen05.ld([value], tensor + ((tid >> 5) << 21), shape="32x32b", count=1)
+        ptx.tcgen05.wait_ld()
+        ptx.inst.st.global_.b32(ptx.addr(py + tid * 4), value)
+        ptx.bar.sync(0)
+        with ptx.if_((tid >> 5) == 0):
+            ptx.tcgen05.dealloc(tensor, 32)
+        ptx.ret()
+
+    with pytest.raises(SimulationError) as error:
+        k(NOTHING)
+    text = str(error.value)
+    assert "PTX5012" in text and "of tensor memory" in text and "that nothing wrote" in text
+    with simulator.options(uninitialised=False):
+        k(NOTHING)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_other_schedules_give_the_same(seed):
+    rng = np.random.default_rng(0)
+    tensor, shared = rng.integers(0, 100, (LANES, 64), dtype=np.uint32), rng.integers(0, 64, 8192).astype(np.uint8)
+
+    def issue(place):
+        multiply(place, enable_input_d=False)
+        multiply(place, enable_input_d=True)
+        ptx.tcgen05.shift(place.tensor)
+
+    probe = make_probe(64, 8192, issue)
+    plain = run_probe(probe, tensor, shared)
+    with simulator.options(seed=seed):
+        np.testing.assert_array_equal(run_probe(probe, tensor, shared), plain)

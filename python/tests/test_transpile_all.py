@@ -1,0 +1,154 @@
+"""What transpiling promises, shown on everything that is there: fixtures, the corpus, C++ on a sample.
+
+Each legal file, each step of sugar: the program in Python runs and writes its input.  Fixtures that run give the same bytes on the
+simulator as before.  C++ is written for all, and compiled for `SAMPLE`, as one translation unit.
+"""
+
+from __future__ import annotations
+
+import collections
+import difflib
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pyptx import _core, codegen, parser
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "release"
+SHARED = ROOT.parent / "shared" / "corpus" / "ptx"
+CACHE = Path(os.environ.get("PYPTX_CORPUS") or Path.home() / ".cache/pyptx/corpus") / "ptx"
+FIXTURES = sorted((ROOT / "tests" / "fixtures").rglob("*.ptx"))
+RUN = ROOT / "tests" / "fixtures" / "run"
+
+sys.path.insert(0, str(ROOT / "tests" / "oracle"))
+from run_fixtures import Fixture  # noqa: E402
+
+# Kernels of every kind that sugar makes something of: blocks, tables, functions, vectors, variables.
+SAMPLE = [
+    "run/atomics", "run/barriers", "run/calls", "run/divergence", "run/generic", "run/initial_values", "run/mbarriers", "run/switch",
+    "run/vectors", "run/votes", "syntax/branches",
+]  # fmt: skip
+
+
+def is_legal(source: bytes) -> bool:
+    return not any(one.severity == "error" for one in parser.check(source))
+
+
+def legal(folder: Path) -> dict[str, bytes]:
+    files = {path.name: path.read_bytes() for path in sorted(folder.rglob("*.ptx"))} if folder.is_dir() else {}
+    found = {name: source for name, source in files.items() if is_legal(source)}
+    if not found:
+        pytest.skip(f"skipped: no PTX in {folder}")
+    return found
+
+
+@pytest.mark.parametrize("sugar", codegen.SUGARS)
+@pytest.mark.parametrize("folder", [SHARED, CACHE], ids=["shared", "corpus"])
+def test_corpus(folder, sugar):
+    wrong, counts = [], collections.Counter()
+    for name, source in legal(folder).items():
+        try:
+            program = codegen.ptx_to_python(source, sugar=sugar)
+            codegen.verify(source, program, names=sugar == "none")
+            counts["Python"] += 1
+            counts["functions as they were"] += program.count("# As it was:")
+            counts["C++"] += "std::string text() {" in codegen.ptx_to_cpp(source, sugar=sugar)
+        except Exception as error:
+            wrong.append(f"{name}: {type(error).__name__}: {str(error)[:200]}")
+    print(f"{folder}, {sugar}: {dict(counts)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def launched(text: str, fixture: Fixture) -> list[bytes]:
+    """What the buffers of a launch hold behind it."""
+    values = [one if isinstance(one, bytes) else bytearray(one[0]) for one in fixture.arguments]
+    grid, block = (tuple([*fixture.shape[key], 1, 1][:3]) for key in ("grid", "block"))
+    _core.run_text(text.encode(), "", fixture.entry, grid, block, (1, 1, 1), fixture.shape["smem"][0], values)
+    return [bytes(one) for one in values if isinstance(one, bytearray)]
+
+
+@pytest.mark.parametrize("path", sorted(RUN.glob("*.ptx")), ids=lambda path: path.stem)
+def test_same_bytes(path):
+    fixture = Fixture(path)
+    before = launched(fixture.text, fixture)
+    assert any(before)
+    for sugar in codegen.SUGARS:
+        text = codegen.run(codegen.ptx_to_python(path.read_bytes(), sugar=sugar))
+        assert launched(text, fixture) == before, sugar
+
+
+def unit(programs: dict[str, str], folder: Path) -> Path:
+    """One program that writes what each of several does: its number, how long it is, its text."""
+    parts, calls = ["#include <cstdio>"], []
+    for number, program in enumerate(programs.values()):
+        (folder / f"{number}.cpp").write_text(program)
+        parts += [f"#define program program_{number}", f"#define main main_{number}", f'#include "{number}.cpp"']
+        parts += ["#undef program", "#undef main"]
+        calls.append(f"  put({number}, program_{number}::text);")
+    parts += ["void put(int number, std::string (*text)()) {", "  const std::string made = text();"]
+    parts += [r'  std::printf("%d %zu\n%s", number, made.size(), made.c_str());', "}"]
+    whole = folder / "all.cpp"
+    whole.write_text("\n".join([*parts, "int main() {", *calls, "}", ""]))
+    return whole
+
+
+def test_cpp_compiles_and_writes_its_input(tmp_path):
+    libraries = sorted((BUILD / "ptx").glob("libptx_*.a"))
+    if not libraries:
+        pytest.skip("skipped: the C++ library is not built")
+    sources = {name: (ROOT / "tests" / "fixtures" / f"{name}.ptx").read_bytes() for name in SAMPLE}
+    programs = {
+        f"{name} {sugar}": codegen.ptx_to_cpp(source, sugar=sugar)
+        for name, source in sources.items()
+        for sugar in codegen.SUGARS
+    }
+    started = time.monotonic()
+    command = [
+        "g++",
+        "-std=c++20",
+        "-O0",
+        "-Werror",
+        "-Wno-return-type",
+        "-isystem",
+        BUILD / "include",
+        unit(programs, tmp_path),
+    ]
+    command += ["-o", tmp_path / "all", "-Wl,--start-group", *libraries, "-Wl,--end-group", "-pthread", "-ldl"]
+    made = subprocess.run(command, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr[:4000]
+    printed = subprocess.run([tmp_path / "all"], capture_output=True, check=True).stdout
+    for number, key in enumerate(programs):
+        head, _, printed = printed.partition(b"\n")
+        index, size = map(int, head.split())
+        text, printed = printed[:size].decode(), printed[size:]
+        name, sugar = key.split()
+        assert index == number
+        if sugar == "none":
+            assert text == _core.module_text_of(sources[name]), key
+        else:
+            assert not _core.module_difference(sources[name], text.encode()), key
+    print(f"{len(programs)} programs in {time.monotonic() - started:.0f} s")
+
+
+def test_cpp_is_formatted(tmp_path):
+    if subprocess.run(["clang-format-19", "--version"], capture_output=True).returncode:
+        pytest.skip("skipped: no clang-format-19")
+    (tmp_path / ".clang-format").write_text((ROOT / ".clang-format").read_text() + "ReflowComments: false\n")
+    wrong = []
+    for name in set(SAMPLE) - {"run/calls"}:  # signatures, that is long lists of fields
+        source = (ROOT / "tests" / "fixtures" / f"{name}.ptx").read_bytes()
+        for sugar in codegen.SUGARS:
+            file = tmp_path / f"{Path(name).name}_{sugar}.cpp"
+            file.write_text(codegen.ptx_to_cpp(source, sugar=sugar))
+            formatted = subprocess.run(["clang-format-19", file], capture_output=True, text=True, check=True).stdout
+            for line in difflib.unified_diff(file.read_text().split("\n"), formatted.split("\n"), n=0, lineterm=""):
+                # A list of fields that is too long has a line a field in clang-format; the tool fills its lines.
+                if line.startswith("-") and not re.search(r"---|\{\.|^-\s+(\.|[\"}\w]+[}\"])", line):
+                    wrong.append(f"{name} {sugar}: {line}")
+    assert not wrong, "\n".join(wrong)
