@@ -1,4 +1,5 @@
-# make demo | test | bench | lint | consumers | corpus | oracle | fuzz | san | tsan | wheel.  Each target sets up what it needs; a second call is quick.
+# make demo | test | bench | lint | docs | consumers | stable-abi | corpus | oracle | fuzz | san | tsan | wheel.
+# Each target sets up what it needs; a second call is quick.
 VENV   := .venv
 JOBS   ?= $(shell nproc)
 PY     := $(VENV)/bin/python
@@ -6,7 +7,7 @@ BUILD  := build/release
 SOURCES := $(shell find ptx python/src python/pyptx tests/*/*.cpp bench examples -type f \
              \( -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt \) 2>/dev/null)
 
-.PHONY: demo test bench lint consumers corpus corpus-part oracle fuzz san tsan wheel clean
+.PHONY: demo test bench lint docs consumers stable-abi corpus corpus-part oracle fuzz san tsan wheel clean
 .DEFAULT_GOAL := demo
 
 # System packages, the virtual environment, and what pip needs in it.
@@ -38,6 +39,10 @@ test: $(VENV)/.installed
 consumers: $(VENV)/.installed
 	tests/consumer/run $(BUILD)
 
+# Whether the Python module keeps to the stable ABI of Python 3.12, on a machine whose Python is older.
+stable-abi: $(VENV)/.library
+	cmake --build $(BUILD) --target help | grep -q stable_abi || exit 0; cmake --build $(BUILD) --target stable_abi
+
 bench: $(VENV)/.installed
 	$(PY) bench/run.py --build $(BUILD)
 
@@ -45,6 +50,17 @@ lint: $(VENV)/.ready
 	git ls-files '*.h' '*.cpp' | xargs clang-format-19 --dry-run --Werror
 	$(PY) -m ruff check python tools tests bench examples fuzz
 	$(PY) -m ruff format --check python tools tests bench examples fuzz
+
+# The site, build/site/html, from docs/ and from what the code says of itself.  Strict: a link that leads nowhere ends it.
+SITE := build/site
+.venv-docs/.ready: tools/site_requirements.txt
+	python3 -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+docs: $(VENV)/.library .venv-docs/.ready
+	$(PY) tools/site_pages.py lay-out $(SITE)
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs --quiet build --strict --config-file $(SITE)/mkdocs.yml
+	$(PY) tools/site_pages.py check $(SITE)
 
 corpus: $(VENV)/.installed
 	$(PY) tools/corpus build
@@ -74,14 +90,15 @@ oracle: $(VENV)/.installed $(OLD)
 	    $(addprefix --old ,$(OLD)) --report $(ORACLE)/report.json; failed=$$?; \
 	  $(PY) tests/oracle/agreement.py $(ORACLE)/report.json $(ORACLE)/mutants.txt $(ORACLE)/reemit.txt $(ORACLE)/verdicts.txt && exit $$failed
 
-# The command, calls of kernels, then each fuzz target, for SECONDS_PER_TARGET (60).
+# The command, calls of kernels, transpiled modules, then each fuzz target (of the build of `san`), for SECONDS_PER_TARGET (60).
 SECONDS_PER_TARGET ?= 60
-fuzz: $(VENV)/.library
+fuzz: $(VENV)/.installed
 	$(PY) fuzz/command.py --seconds $(SECONDS_PER_TARGET)
 	$(PY) fuzz/calls.py --seconds $(SECONDS_PER_TARGET) --chunk 4000
-	mkdir -p build && cmake --preset fuzz > build/fuzz.log 2>&1 || (cat build/fuzz.log; false)
-	cmake --build --preset fuzz --target fuzz
-	for target in build/fuzz/fuzz/fuzz_*; do [ -x $$target -a -f $$target ] || continue; \
+	$(PY) fuzz/transpile.py --instances $(BUILD)/tests/oracle_instances --seconds $(SECONDS_PER_TARGET)
+	mkdir -p build && cmake --preset san > build/fuzz.log 2>&1 || (cat build/fuzz.log; false)
+	cmake --build --preset san --target fuzz
+	for target in build/san/fuzz/fuzz_*; do [ -x $$target -a -f $$target ] || continue; \
 	  mkdir -p build/fuzz/corpus/$$(basename $$target); \
 	  $$target -max_total_time=$(SECONDS_PER_TARGET) -print_final_stats=0 -verbosity=0 -rss_limit_mb=4096 \
 	    build/fuzz/corpus/$$(basename $$target) tests/fixtures/syntax tests/fixtures/run || exit 1; done

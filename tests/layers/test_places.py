@@ -52,5 +52,12 @@ def test_places(what):
         assert not elsewhere(example, places), f"{example}, an example of {what}, stands in further files"
 
 
+def test_bodies_are_given_modifiers_of_rows():
+    """mods.def chooses among all modifiers: those that bodies ask for."""
+    words = re.findall(r'^MOD\(\w+, "([^"]+)"\)', (ROOT / "ptx/sim/exec/mods.def").read_text(), re.M)
+    known = re.findall(r'^MODIFIER\(\w+, "([^"]+)"\)', (ROOT / "ptx/author/modifiers.def").read_text(), re.M)
+    assert len(words) > 50 and set(words) <= set(known) and len(words) == len(set(words))
+
+
 def test_the_test_can_fail():
     assert elsewhere("szext", ["ptx/isa/forms/*.def"]) == ["ptx/sim/exec/integer.h"]
