@@ -240,7 +240,7 @@ def test_ends_that_lie_outside(ends):
     got = product_kernel(Config(128, 128, 3), bf16, True, False, grouped=True)(
         a, b, offs, out=torch.zeros(300, 136).bfloat16()
     )
-    assert torch.allclose(got.float(), kernels.grouped_matmul(a, b, offs).float(), atol=1e-2)
+    assert distance(got, kernels.grouped_matmul(a, b, offs).double()) < 5e-3
 
 
 def test_gradients_of_groups():
