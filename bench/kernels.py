@@ -33,6 +33,10 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
     y, target = torch.empty_like(x), torch.randint(0, columns, (rows,), device="cuda")
     wide = columns > 16384
     pull = torch.randn(rows, device="cuda")
+    heads, q = x.view(1, rows, -1, 64), 1 + 1 / x.itemsize  # of the matrix: read, and written as bytes
+    angles = torch.rand(rows, 32, device="cuda")
+    cos, sin = angles.cos(), angles.sin()
+    turns = {"seq_dim": -3}
 
     def backward(name, count, *arrays):
         function = chosen(name, (dtype,) * count if name != "cross_entropy" else (dtype, torch.int64), wide, True)
@@ -52,12 +56,26 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
             lambda: kernels.cross_entropy(x, target, reduction="none"),
             lambda: F.cross_entropy(x, target, reduction="none"),
         ),
+        "rope": (
+            2,
+            lambda: kernels.rope(heads, cos, sin, out=y.view_as(heads), **turns),
+            lambda: turned(torch, heads, cos, sin),
+        ),
+        "quantize_fp8 rows": (q, lambda: kernels.quantize_fp8(x), None),
+        "quantize_fp8 blocks": (q, lambda: kernels.quantize_fp8(x, block=128), None),
+        "quantize_fp8 squares": (q, lambda: kernels.quantize_fp8(x, block=(128, 128)), None),
         "rms_norm backward": (3, backward("rms_norm", 2, x, w, g), None),
         "layer_norm backward": (3, backward("layer_norm", 3, x, w, b, g), None),
         "softmax backward": (3, backward("softmax", 1, x, g), lambda: torch._softmax_backward_data(g, x, -1, dtype)),
         "swiglu backward": (5, backward("swiglu", 2, x, u, g), None),
         "cross_entropy backward": (2, backward("cross_entropy", 2, x, target, pull), None),
     }
+
+
+def turned(torch, x, cos, sin):
+    a, b = x.chunk(2, -1)
+    cos, sin = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
 def main() -> int:

@@ -12,9 +12,11 @@ from pyptx.kernels.gated import geglu, swiglu
 from pyptx.kernels.grouped_matmul import grouped_matmul
 from pyptx.kernels.matmul import matmul
 from pyptx.kernels.norm import add_rms_norm, layer_norm, rms_norm
+from pyptx.kernels.quantize import quantize_fp8
+from pyptx.kernels.rope import rope
 from pyptx.kernels.softmax import log_softmax, softmax
 
 __all__ = [
     "add", "add_rms_norm", "attention", "copy2d", "cross_entropy", "geglu", "grouped_matmul", "layer_norm", "log_softmax",
-    "matmul", "rms_norm", "scaled_add", "scaled_dot_product_attention", "softmax", "swiglu",
+    "matmul", "quantize_fp8", "rms_norm", "rope", "scaled_add", "scaled_dot_product_attention", "softmax", "swiglu",
 ]  # fmt: skip

@@ -28,13 +28,18 @@ class RowFunction:
     """A function of tensors whose last dimension is a row.
 
     `make(split, *types)` gives, for a way to share the rows and the PTX types of the tensors (None for one that is None), the
-    kernel and its backward.  The first `rows` tensors are matrices; what follows has one element a column, or a row.
-    `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
+    kernel and its backward, which may be None.  The first `rows` tensors are matrices; what follows has one element a column,
+    or a row.  `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
+    `saved`: positions of the tensors that the backward needs, all; the first `gradients` have one, all of real numbers.
     `defaults`: of the kernels' template values.
     """
 
-    def __init__(self, name: str, rows: int, make, *, over_rows: bool = True, **defaults):
+    def __init__(
+        self, name: str, rows: int, make, *, over_rows: bool = True, saved: tuple | None = None, gradients: int | None = None,
+        **defaults,
+    ):  # fmt: skip
         self.name, self.rows, self.over_rows, self.defaults = name, rows, over_rows, defaults
+        self.saved, self.gradients = saved, gradients
         self.made = functools.cache(functools.partial(self._made, make))
         FUNCTIONS[name] = self
 
@@ -64,7 +69,7 @@ class RowFunction:
             run(*given, out=out if is_matrix else out.view(-1, columns), **options)
             return out
         result = run(*given, **options)
-        return result if is_matrix else shaped(result, shape)
+        return result if is_matrix else self._shaped(result, shape)
 
     def _choose(self, *key):
         return chosen(self.name, *key)
@@ -78,6 +83,11 @@ class RowFunction:
         if position < self.rows:
             return tensor.reshape(-1, columns)
         return tensor.reshape(-1) if tensor.shape == shape[:-1] else tensor
+
+    def _shaped(self, result, shape):
+        if isinstance(result, tuple):
+            return tuple(self._shaped(each, shape) for each in result)
+        return result.reshape(shape if len(result.shape) == 2 else shape[:-1])
 
 
 FUNCTIONS: dict[str, RowFunction] = {}
@@ -94,10 +104,12 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
             raise LaunchTypeError(f"{name}: argument {position + 1} is of {spelled}; legal are {', '.join(legal)}")
         types.append(dtype and legal[spelled])
     forward, backward = function.made(tuple(types), wide)
-    if not differentiable:
+    if backward is None or not differentiable:
         return forward
-    gradients = sum(each is not None and each not in INDICES.values() for each in types)
-    return differentiable_kernel(forward, backward, num_grad_inputs=gradients)
+    gradients = function.gradients
+    if gradients is None:
+        gradients = sum(each is not None and each not in INDICES.values() for each in types)
+    return differentiable_kernel(forward, backward, save_for_backward=function.saved, num_grad_inputs=gradients)
 
 
 def shorter(columns: int) -> int:
@@ -148,9 +160,3 @@ def dense(tensor, traced: bool):
     if traced:  # where an address is not known; the launch refuses one that does not fit
         return tensor
     return tensor.clone() if tensor.storage_offset() * tensor.itemsize % 16 else tensor
-
-
-def shaped(result, shape):
-    if isinstance(result, tuple):
-        return tuple(shaped(each, shape) for each in result)
-    return result.reshape(shape if len(result.shape) == 2 else shape[:-1])

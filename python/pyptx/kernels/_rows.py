@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyptx import kernel, ptx, reg, smem
-from pyptx.types import b16, b32, bf16, f16, f32, s32, u32, u64
+from pyptx.types import b16, b32, bf16, e4m3, f16, f32, s32, u32, u64
 
 __all__ = [
     "Row", "Split", "add", "apply", "constant", "exp", "fma", "log", "mul", "neg", "reciprocal", "row_kernel", "square", "sub",
@@ -109,8 +109,13 @@ class Split:
         return (min(resident, -(-rows // self.rows)) if type(rows) is int else resident) * self.rows
 
 
+def vector_of(n: int, bits: int) -> int:
+    """Elements of the widest vector, up to 16 bytes, that divides n."""
+    return math.gcd(n, 128 // bits) if n else 1
+
+
 def _vectors(n: int, bits: int) -> tuple[int, int]:
-    vector = math.gcd(n, 128 // bits) if n else 1
+    vector = vector_of(n, bits)
     return vector, n // vector
 
 
@@ -118,7 +123,7 @@ def _whole_warps(threads: float) -> int:
     return max(1, math.ceil(threads / WARP)) * WARP
 
 
-def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False):
+def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False, arch: str = "sm_80"):
     """The decorator of a kernel whose CTAs take the rows of Tiles ("M", "N"), one each; `over_rows`: P workers take all."""
 
     def grid(N, M=None, P=None):
@@ -134,7 +139,7 @@ def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: boo
         block=lambda N: (split(N).threads * split(N).rows, 1, 1),
         cluster=(lambda N: (split(N).ctas, 1, 1)) if wide else (1, 1, 1),
         reqntid=True,
-        arch="sm_90" if wide else "sm_80",
+        arch="sm_90" if wide else arch,
         **told,
     )
 
@@ -342,19 +347,12 @@ class Row:
         return {} if self.split.full(k) else self._tail
 
     def move(self, instruction, tensor, base, k: int, at, bits: list):
-        """ld or st of the registers of the k-th vector, four at a time."""
+        """ld or st of the registers of the k-th vector."""
         size = tensor.dtype.bits // 8
         if at is not None:
             base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, size, base)
-        for i in range(0, len(bits), 4):
-            some = bits[i : i + 4]
-            where = ptx.addr(base, k * self.split.together * self.split.vector * size + 4 * i)
-            if len(some) > 1:
-                spelled, value = getattr(instruction, f"v{len(some)}").b32, some
-            else:
-                spelled, value = (instruction.b16 if some[0].dtype.bits == 16 else instruction.b32), some[0]
-            operands = (where, value) if instruction is STORE else (value, where)
-            spelled(*operands, **self.guard(k))
+        offset = k * self.split.together * self.split.vector * size
+        move(instruction, base, offset, bits, self.split.vector * size, **self.guard(k))
 
     def _agree(self, results: list, combine, over_warp) -> list:
         """Registers of each thread, combined over the row.
@@ -428,10 +426,8 @@ class Loaded(Values):
         self.bits = [self._load(k, None) for k in range(row.split.each)] if row.split.fits else None
 
     def _load(self, k: int, at) -> list:
-        width = self.tensor.dtype.bits * self.row.split.vector
-        kind = f32 if self.tensor.dtype == f32 else b32 if width >= 32 else b16
         zero = {"init": 0} if self.row.guard(k) else {}  # what a thread that has none adds to a sum
-        bits = [reg.scalar(kind, **zero) for _ in range(max(1, width // 32))]
+        bits = registers(self.tensor.dtype, self.row.split.vector, **zero)
         self.row.move(LOAD, self.tensor, self.base, k, at, bits)
         return bits
 
@@ -500,6 +496,23 @@ class Sums:
                 self.row.move(STORE, self.tensor, self.base, k, None, sums)
 
 
+def registers(dtype, count: int, **init) -> list:
+    """New registers for a vector of elements: two halves in one where there are several."""
+    kind = f32 if dtype == f32 else b32 if dtype.bits * count >= 32 else b16
+    return [reg.scalar(kind, **init) for _ in range(max(1, dtype.bits * count // 32))]
+
+
+def move(instruction, base, offset: int, bits: list, count: int, **guard):
+    """ld or st of the registers of `count` bytes, four registers at a time."""
+    each = count // len(bits)
+    for i in range(0, len(bits), 4):
+        some = bits[i : i + 4]
+        where = ptx.addr(base, offset + each * i)
+        spelled = getattr(getattr(instruction, f"v{len(some)}") if len(some) > 1 else instruction, f"b{8 * each}")
+        value = some if len(some) > 1 else some[0]
+        spelled(*((where, value) if instruction is STORE else (value, where)), **guard)
+
+
 def widened(bits, dtype) -> list:
     """f32 values of a register: one, or two halves."""
     if dtype == f32:
@@ -519,9 +532,11 @@ def widened(bits, dtype) -> list:
 
 
 def narrowed(values: Sequence, dtype) -> list:
-    """Registers of `dtype`, rounded to nearest: two halves in one where there are several."""
+    """Registers of `dtype`, rounded to nearest: two halves, or four bytes, in one where there are several."""
     if dtype == f32:
         return list(values)
+    if dtype == e4m3:
+        return bytes_of(values)
     if len(values) == 1:
         half = reg.scalar(b16)
         getattr(ptx.inst.cvt.rn, dtype.name).f32(half, values[0])
@@ -531,6 +546,19 @@ def narrowed(values: Sequence, dtype) -> list:
         packed.append(reg.scalar(b32))
         getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32(packed[-1], high, low)
     return packed
+
+
+def bytes_of(values: Sequence) -> list:
+    """Registers of e4m3 values; what is above the largest, 448, becomes that."""
+    pairs = []
+    for low, high in zip(values[::2], values[1::2] or [0.0], strict=True):
+        pairs.append(reg.scalar(b16))
+        ptx.inst.cvt.rn.satfinite.e4m3x2.f32(pairs[-1], high, low)
+    if len(pairs) == 1:
+        return pairs
+    return [
+        apply_to(reg.scalar(b32), ptx.inst.mov.b32, list(pair)) for pair in zip(pairs[::2], pairs[1::2], strict=True)
+    ]
 
 
 def tree(values: Sequence, combine):

@@ -6,6 +6,8 @@ are marked as constant: it runs them and keeps what they return.
 
 from __future__ import annotations
 
+import operator
+
 from pyptx.errors import LaunchTypeError, LaunchValueError
 
 __all__ = ["Traced"]
@@ -35,7 +37,7 @@ class Traced:
                 arrays = (*arrays, *[kwargs[name] for name in tensors])
                 kwargs = {name: value for name, value in kwargs.items() if name not in tensors}
             names = self._template_names(tuple(kwargs))
-            spelled = self._spell_template(names, tuple([kwargs[name] for name in names]))
+            spelled = self._spell_template(names, tuple([_number(kwargs[name]) for name in names]))
             kwargs = {name: value for name, value in kwargs.items() if name not in names}
             if spelled:
                 kwargs["template"] = spelled
@@ -91,3 +93,8 @@ class Traced:
     for _method in (_prepare_op, _op_name, _named_tensors, _template_names, _spell_template):
         _method._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
     del _method
+
+
+def _number(value):
+    """A template value that was computed from a dynamic size: the number it is here, with which Dynamo guards the code."""
+    return operator.index(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -1,0 +1,227 @@
+"""Numbers as e4m3, 8 bits, and the scales that make them large enough: x is about q s.
+
+s = max |x| / 448 over a row, over 128 columns of a row, or over 128 x 128 elements; q = x / s, at most 448, the largest of e4m3.
+max |x| is taken as 1e-12 at least, so that zeros stay zeros; NaN and infinity make all that shares their scale NaN.
+"""
+
+from typing import Any
+
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.errors import LaunchValueError
+from pyptx.kernels._call import RowFunction, matrix
+from pyptx.kernels._rows import (
+    LOAD,
+    STORE,
+    Row,
+    apply,
+    apply_to,
+    bytes_of,
+    move,
+    mul,
+    registers,
+    row_kernel,
+    smem_address,
+    tree,
+    vector_of,
+    widened,
+)  # fmt: skip
+from pyptx.types import e4m3, f32, u32, u64
+
+__all__ = ["quantize_fp8"]
+
+LARGEST, SMALLEST = 448.0, 1e-12
+BLOCK, WARPS = 128, 4
+UNROLL = 4  # rows that a warp loads side by side
+
+
+def magnitude(x):
+    return apply(ptx.inst.abs.f32, x)
+
+
+def larger(into, value, **guard):
+    ptx.inst.max.NaN.f32(into, into, value, **guard)
+
+
+def scale_and_inverse(largest):
+    """s and 1 / s for the largest magnitude, which may be NaN."""
+    larger(largest, SMALLEST)
+    return apply(ptx.inst.div.rn.f32, largest, LARGEST), apply(ptx.inst.div.rn.f32, LARGEST, largest)
+
+
+def make_by_row(split, dtype):
+    @row_kernel((matrix(dtype),), (matrix(e4m3), Tile("M", f32)), split, arch="sm_89")
+    def quantize_fp8_rows(X, Q, S):
+        row = Row.own(split(X.shape[1]))
+        x = row.load(X)
+        scale, inverse = scale_and_inverse(row.max(row.map(magnitude, x)))
+        row.store(Q, row.map(lambda x: mul(x, inverse), x))
+        (scales,) = ptx.global_ptrs(S)
+        with ptx.if_(row.thread == 0):
+            ptx.inst.st.global_.f32(ptx.addr(scales + row.index * 4), scale)
+        ptx.ret()
+
+    return quantize_fp8_rows, None
+
+
+class Lanes:
+    """How a warp takes 128 columns: `across` rows of them, or pieces of a row, side by side, each by `lanes` lanes.
+
+    A lane has `each` vectors of `vector` elements, `lanes` vectors apart.
+    """
+
+    def __init__(self, n: int, dtype):
+        self.n, self.dtype = n, dtype
+        self.vector = vector_of(n, dtype.bits)
+        self.lanes = min(32, BLOCK // self.vector)
+        self.across = 32 // self.lanes
+        self.each = BLOCK // (self.lanes * self.vector)
+
+    def place(self):
+        """(warp, which `across` of the warp, column within the 128) of the thread."""
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        lane = thread & 31
+        return thread >> 5, lane >> (self.lanes.bit_length() - 1), (lane & (self.lanes - 1)) * self.vector
+
+    def vectors(self, row, column, rows):
+        """(offset in elements, whether it is there) of each of the lane's vectors."""
+        offset = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
+        ptx.inst.mad.wide.u32(offset, row, self.n, offset)
+        inside = row < rows
+        for k in range(self.each):
+            yield offset + k * self.lanes * self.vector, inside & (column + k * self.lanes * self.vector < self.n)
+
+    def load(self, base, vectors) -> list:
+        size, found = self.dtype.bits // 8, []
+        for offset, inside in vectors:
+            found.append(registers(self.dtype, self.vector, init=0))
+            move(LOAD, base + offset * size, 0, found[-1], self.vector * size, pred=inside)
+        return found
+
+    def values(self, loaded) -> list:
+        return [[value for each in bits for value in widened(each, self.dtype)] for bits in loaded]
+
+    def store(self, base, vectors, values, inverse):
+        for (offset, inside), some in zip(vectors, values, strict=True):
+            move(STORE, base + offset, 0, bytes_of([mul(x, inverse) for x in some]), self.vector, pred=inside)
+
+
+def largest_of(values, lanes: int):
+    """The largest magnitude that so many lanes side by side have, in each of them."""
+    mine = tree([magnitude(value) for some in values for value in some], ptx.inst.max.NaN.f32)
+    for distance in (16, 8, 4, 2, 1):
+        if distance < lanes:
+            other = reg.scalar(f32)
+            ptx.inst.shfl.sync.bfly.b32(other, mine, distance, 31, 0xFFFFFFFF)
+            larger(mine, other)
+    return mine
+
+
+def block_kernel(dtype, scales: Tile, **launch):
+    """The decorator of a kernel of a matrix, which also makes scales."""
+    raw = [("u32", "M"), ("u32", "B")]
+    outputs = matrix(e4m3), scales
+    return kernel(in_specs=(matrix(dtype),), out_specs=outputs, raw_params=raw, arch="sm_89", **launch)
+
+
+def make_by_blocks_of_rows(_, dtype):
+    """A warp takes UNROLL rows of the same columns; their loads are in flight at once."""
+
+    def grid(M, N):
+        pieces = WARPS * Lanes(N, dtype).across
+        return (-(-M // UNROLL), -(-N // (BLOCK * pieces)), 1)
+
+    @block_kernel(dtype, Tile("M", "B", f32), grid=grid, block=(32 * WARPS, 1, 1), batch="M")
+    def quantize_fp8_blocks_of_rows(X, Q, S, *, B):
+        share = Lanes(X.shape[1], dtype)
+        x, q, s = ptx.global_ptrs(X, Q, S)
+        m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
+        warp, piece, within = share.place()
+        block = (reg.from_(ptx.special.ctaid.y(), u32) * WARPS + warp) * share.across + piece
+        column = block * BLOCK + within
+        first = reg.from_(ptx.special.ctaid.x(), u32) * UNROLL
+        rows = [first + i for i in range(UNROLL)]
+        vectors = [list(share.vectors(row, column, m)) for row in rows]
+        loaded = [share.load(x, some) for some in vectors]
+        for row, some, bits in zip(rows, vectors, loaded, strict=True):
+            values = share.values(bits)
+            scale, inverse = scale_and_inverse(largest_of(values, share.lanes))
+            share.store(q, some, values, inverse)
+            with ptx.if_((within == 0) & (block < blocks) & (row < m)):
+                ptx.inst.st.global_.f32(ptx.addr(s + (row * blocks + block) * 4), scale)
+        ptx.ret()
+
+    return quantize_fp8_blocks_of_rows, None
+
+
+def make_by_squares(_, dtype):
+    """A CTA takes 128 x 128 elements and keeps them in registers until it knows the largest."""
+    warps = 8
+
+    @block_kernel(dtype, Tile("P", "B", f32), grid=lambda P, B: (P, B, 1), block=(32 * warps, 1, 1))
+    def quantize_fp8_squares(X, Q, S, *, P, B):
+        share = Lanes(X.shape[1], dtype)
+        x, q, s = ptx.global_ptrs(X, Q, S)
+        m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
+        warp, piece, within = share.place()
+        above, block = reg.from_(ptx.special.ctaid.x(), u32), reg.from_(ptx.special.ctaid.y(), u32)
+        first, column = above * BLOCK + warp * share.across + piece, block * BLOCK + within
+        together = warps * share.across
+        vectors = [list(share.vectors(first + i, column, m)) for i in range(0, BLOCK, together)]
+        loaded = [share.load(x, some) for some in vectors]
+        largest = [largest_of(share.values(bits), 1) for bits in loaded]
+        partials = smem.alloc(f32, (warps,), align=16)
+        base = smem_address(partials)
+        ptx.inst.st.shared.f32(ptx.addr(base + warp * 4), largest_of([largest], 32))
+        ptx.bar.sync(0)
+        parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(base, 4 * i)) for i in range(warps)]
+        scale, inverse = scale_and_inverse(tree(parts, ptx.inst.max.NaN.f32))
+        for some, bits in zip(vectors, loaded, strict=True):
+            share.store(q, some, share.values(bits), inverse)
+        with ptx.if_(reg.from_(ptx.special.tid.x(), u32) == 0):
+            ptx.inst.st.global_.f32(ptx.addr(s + (above * blocks + block) * 4), scale)
+        ptx.ret()
+
+    return quantize_fp8_squares, None
+
+
+class BlockFunction(RowFunction):
+    """Its scales have a shape of their own."""
+
+    def _shaped(self, result, shape):
+        values, scales = result
+        return values.reshape(shape), scales.reshape(*shape[:-1], -1)
+
+
+ROWS = RowFunction("quantize_fp8_rows", 1, make_by_row)
+BLOCKS = BlockFunction("quantize_fp8_blocks_of_rows", 1, make_by_blocks_of_rows, B=None)
+SQUARES = BlockFunction("quantize_fp8_squares", 1, make_by_squares, P=None, B=None)
+
+
+def blocks_in(size: int) -> int:
+    return -(-size // BLOCK)
+
+
+def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None) -> tuple[Any, Any]:
+    """(q, s): x as float8_e4m3fn and the f32 scales that give it back, x is about q s; as `matmul` takes both.
+
+    x: f32, f16 or bf16, (..., N).  block: None, a scale for each row, s (..., 1); 128, one for 128 columns of a row, s (..., N / 128),
+    rounded up; (128, 128), one for so many rows and columns of a matrix, s (M / 128, N / 128), rounded up.
+    s = max |x| / 448 of what shares it, at least 1e-12 / 448; q = x (448 / max |x|), rounded to nearest, ties to even.
+    No derivative.
+
+        q, s = quantize_fp8(x, block=128)                     # activations (M, K)
+        r, t = quantize_fp8(w, block=(128, 128))              # weights (N, K)
+        y = matmul(q, r.mT, scale_a=s, scale_b=t.mT)
+
+    Raises LaunchTypeError for other types, LaunchValueError for other blocks.
+    """
+    if block is None:
+        values, scales = ROWS((x,))
+        return values, scales.reshape(*x.shape[:-1], 1)
+    if block == BLOCK:
+        return BLOCKS((x,), B=blocks_in(x.shape[-1]))
+    if block != (BLOCK, BLOCK):
+        raise LaunchValueError(f"quantize_fp8: block is None, 128 or (128, 128), not {block!r}")
+    if len(x.shape) != 2:
+        raise LaunchValueError(f"quantize_fp8: blocks of 128 x 128 are of a matrix; x has shape {tuple(x.shape)}")
+    return SQUARES((x,), P=blocks_in(x.shape[0]), B=blocks_in(x.shape[1]))

@@ -1,0 +1,247 @@
+"""Rotary position embedding: pairs of elements of a head turn by the angle of their position.
+
+y_a = a cos - b sin, y_b = b cos + a sin, where a and b are elements i and i + R / 2 of the first R elements of a head, or 2 i and
+2 i + 1 where they are interleaved; what is behind R is copied.  The gradient turns back: the same kernel with -sin.
+Su et al., RoFormer, arXiv 2104.09864.
+"""
+
+import math
+from typing import Any
+
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._call import RowFunction, matrix
+from pyptx.kernels._rows import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
+from pyptx.kernels.matmul import size
+from pyptx.types import s32, s64, u32, u64
+
+__all__ = ["rope"]
+
+THREADS = 256
+UNROLL = 2  # rows that a thread has at once
+LONGEST = 1024  # elements of a head
+
+
+class Share:
+    """How a CTA takes heads of `n` elements, of which 2 `half` turn: a pair of vectors a thread, `rows` heads side by side."""
+
+    def __init__(self, n: int, half: int, bits: int, interleaved: bool):
+        self.vector = math.gcd(128 // bits, half, n)
+        self.turning = half // self.vector  # threads of a row that turn a pair; the others copy two vectors
+        self.still = (n - 2 * half) // self.vector
+        self.threads = self.turning + (self.still + 1) // 2
+        self.rows = max(1, THREADS // self.threads)
+        # Elements from the first vector of a pair to that of the next one, and to the pair's second vector.
+        self.pitch, self.apart = (2 * self.vector, self.vector) if interleaved else (self.vector, half)
+
+    def place(self):
+        """(row within the CTA, thread of the row)."""
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        if self.rows == 1:
+            return reg.scalar(u32, init=0), thread
+        return [
+            apply_to(reg.scalar(u32), divide, thread, self.threads) for divide in (ptx.inst.div.u32, ptx.inst.rem.u32)
+        ]
+
+
+class Vectors:
+    """Vectors of the rows of a matrix."""
+
+    def __init__(self, tensor, vector: int):
+        (self.base,) = ptx.global_ptrs(tensor)
+        self.dtype, self.columns, self.vector = tensor.dtype, tensor.shape[1], vector
+        self.size = self.dtype.bits // 8
+
+    def address(self, row, column):
+        offset = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
+        ptx.inst.mad.wide.u32(offset, row, self.columns, offset)
+        return self.base + offset * self.size
+
+    def load(self, address, there, ahead: int = 0) -> list:
+        bits = registers(self.dtype, self.vector, init=0)
+        move(LOAD, address, ahead * self.size, bits, self.vector * self.size, pred=there)
+        return bits
+
+    def values(self, bits: list) -> list:
+        return [value for each in bits for value in widened(each, self.dtype)]
+
+    def store(self, address, there, bits: list, ahead: int = 0):
+        move(STORE, address, ahead * self.size, bits, self.vector * self.size, pred=there)
+
+
+def turned(pairs, cos, sin):
+    """Each (a, b), turned."""
+    for (a, b), c, s in zip(pairs, cos, sin, strict=True):
+        yield fma(a, c, neg(mul(b, s))), fma(b, c, mul(a, s))
+
+
+def split_pairs(first: list, second: list, interleaved: bool):
+    both = first + second
+    return list(zip(both[::2], both[1::2], strict=True) if interleaved else zip(first, second, strict=True))
+
+
+def joined(pairs, interleaved: bool):
+    """The two vectors that `split_pairs` took apart."""
+    if not interleaved:
+        return [list(some) for some in zip(*pairs, strict=True)]
+    both = [value for pair in pairs for value in pair]
+    return both[: len(both) // 2], both[len(both) // 2 :]
+
+
+def turn(share: Share, x: Vectors, y: Vectors, tables, thread, rows, interleaved: bool, backward: bool):
+    """`rows`: (row, line of the tables, whether the row is there) of each."""
+    loaded = []
+    for row, line, there in rows:
+        at = x.address(row, thread * share.pitch)
+        cos, sin = (table.load(table.address(line, thread * share.vector), there) for table in tables)
+        loaded.append((x.load(at, there), x.load(at, there, share.apart), cos, sin))
+    for (row, _, there), (first, second, *bits) in zip(rows, loaded, strict=True):
+        cos, sin = (table.values(some) for table, some in zip(tables, bits, strict=True))
+        sin = [neg(each) for each in sin] if backward else sin
+        pairs = split_pairs(x.values(first), x.values(second), interleaved)
+        to = y.address(row, thread * share.pitch)
+        for ahead, values in zip((0, share.apart), joined(turned(pairs, cos, sin), interleaved), strict=True):
+            y.store(to, there, narrowed(values, y.dtype), ahead)
+
+
+def copy(share: Share, x: Vectors, y: Vectors, thread, rows):
+    """Two vectors of what does not turn, the second where there is one."""
+    item = (thread - share.turning) * 2
+    column = (item + 2 * share.turning) * share.vector
+    for row, _, there in rows:
+        at, to = x.address(row, column), y.address(row, column)
+        for k in range(2):
+            inside = there & (item + k < share.still)
+            y.store(to, inside, x.load(at, inside, k * share.vector), k * share.vector)
+
+
+def line_of(row, there, positions, inner: int):
+    """The line of the tables for a row: what its position says, or its place among S."""
+    place = quotient(row, inner) if inner > 1 else row
+    place = apply_to(reg.scalar(u32), ptx.inst.rem.u32, place, ptx.param(u32, "S"))
+    if positions is None:
+        return place
+    batch = quotient(row, ptx.param(u32, "ROWS"))  # of the positions: one line of them for so many rows
+    at = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, batch, ptx.param(u32, "S"), place)
+    (base,) = ptx.global_ptrs(positions)
+    wide = positions.dtype == s64
+    load, line = (
+        (ptx.inst.ld.global_.nc.b64 if wide else ptx.inst.ld.global_.nc.b32),
+        reg.scalar(positions.dtype, init=0),
+    )
+    load(line, ptx.addr(base + at * (8 if wide else 4)), pred=there)
+    return apply_to(reg.scalar(u32), ptx.inst.cvt.u32.s64 if wide else ptx.inst.mov.b32, line)
+
+
+def quotient(a, b):
+    return apply_to(reg.scalar(u32), ptx.inst.div.u32, a, b)
+
+
+def make_rope(_, x_type, *types):
+    *tables, position_type = types
+
+    def grid(M, N, R, interleaved):
+        return (-(-M // (Share(N, R, x_type.bits, interleaved).rows * UNROLL)), 1, 1)
+
+    def block(N, R, interleaved):
+        share = Share(N, R, x_type.bits, interleaved)
+        return (share.rows * share.threads, 1, 1)
+
+    def body(X, COS, SIN, POSITIONS, Y, interleaved, inner, inverse):
+        share = Share(X.shape[1], COS.shape[1], x_type.bits, interleaved)
+        x, y, cos, sin = (Vectors(tensor, share.vector) for tensor in (X, Y, COS, SIN))
+        above, thread = share.place()
+        first = reg.from_(ptx.special.ctaid.x(), u32) * (share.rows * UNROLL) + above
+        rows = []
+        for i in range(UNROLL):
+            row = first + i * share.rows
+            there = row < ptx.param(u32, "M")
+            rows.append((row, line_of(row, there, POSITIONS, inner), there))
+        if share.still:
+            with ptx.if_(thread >= share.turning):
+                copy(share, x, y, thread, rows)
+                ptx.ret()
+        turn(share, x, y, (cos, sin), thread, rows, interleaved, inverse)
+        ptx.ret()
+
+    inputs = (matrix(x_type), *(Tile("L", "R", table, align=16) for table in tables))
+    launch = {"grid": grid, "block": block, "arch": "sm_80", "out_specs": (matrix(x_type),)}
+
+    @kernel(in_specs=inputs, raw_params=[("u32", "M"), ("u32", "S")], batch="M", **launch)
+    def rope(X, COS, SIN, Y, *, interleaved=False, inner=1, inverse=False):
+        body(X, COS, SIN, None, Y, interleaved, inner, inverse)
+
+    raw = [("u32", "M"), ("u32", "S"), ("u32", "ROWS")]
+
+    @kernel(in_specs=(*inputs, Tile("T", position_type or s32)), raw_params=raw, **launch)
+    def rope_at_positions(X, COS, SIN, POSITIONS, Y, *, interleaved=False, inner=1, inverse=False):
+        body(X, COS, SIN, POSITIONS, Y, interleaved, inner, inverse)
+
+    chosen = rope_at_positions if position_type else rope
+
+    def backward(*tensors, interleaved=False, inner=1, S, ROWS=None):
+        *tables, g = tensors
+        scalars = {"S": S} if ROWS is None else {"S": S, "ROWS": ROWS}
+        return chosen(g, *tables, interleaved=interleaved, inner=inner, inverse=True, **scalars)
+
+    return chosen, backward
+
+
+class RopeFunction(RowFunction):
+    """Its vectors are tables, and positions that lie one behind the other."""
+
+    def _flat(self, position: int, tensor, shape, columns: int):
+        return tensor.reshape(-1, columns) if position == 0 else tensor.reshape(-1) if position == 3 else tensor
+
+
+ROPE = RopeFunction("rope", 1, make_rope, saved=(1, 2), gradients=1, interleaved=False, inner=1, S=None)
+ROPE_AT = RopeFunction(
+    "rope_at", 1, make_rope, saved=(1, 2, 3), gradients=1, interleaved=False, inner=1, S=None, ROWS=None
+)
+
+
+def rope(
+    x: Any, cos: Any, sin: Any, *, positions: Any = None, interleaved: bool = False, seq_dim: int = -2, out: Any = None
+) -> Any:
+    """Rotary position embedding of x, whose last dimension is a head of D elements, of which the first R turn.
+
+    x: (..., S, D), or with seq_dim=-3 (..., S, H, D); f32, f16 or bf16, computed in f32 and rounded once.  cos, sin: (L, R / 2), with
+    L >= S; of these types, too.  positions: the line of cos and sin for each place, int32 or int64, all below L, (S,) or (B, S) with
+    B = x.shape[0]; place i has line i where there are none.  interleaved: pairs are elements 2 i and 2 i + 1 (GPT-J), not i and
+    i + R / 2 (GPT-NeoX, Llama).  Differentiable by x.
+
+        angles = torch.outer(torch.arange(S), 10000.0 ** (-torch.arange(0, D, 2) / D))
+        q = rope(q, angles.cos(), angles.sin())
+
+    Raises LaunchValueError for shapes that do not fit, LaunchTypeError for other types and where cos or sin want a gradient.
+    """
+    places, inner = places_of(x, cos, sin, positions, seq_dim)
+    if any(getattr(table, "requires_grad", False) for table in (cos, sin)):
+        raise LaunchTypeError("rope: cos and sin get no gradient; pass .detach()")
+    if positions is None:
+        return ROPE((x, cos, sin, None), out, interleaved=interleaved, inner=inner, S=places)
+    rows = size(x.shape[:-1]) // (x.shape[0] if len(positions.shape) == 2 else 1)
+    return ROPE_AT((x, cos, sin, positions), out, interleaved=interleaved, inner=inner, S=places, ROWS=rows)
+
+
+def places_of(x, cos, sin, positions, seq_dim: int) -> tuple:
+    """(S, rows of x for each place), of shapes that fit."""
+    shape = tuple(x.shape)
+    if seq_dim not in (-2, -3) or len(shape) < -seq_dim:
+        raise LaunchValueError(
+            f"rope: seq_dim is -2 of (..., S, D) or -3 of (..., S, H, D), not {seq_dim} of shape {shape}"
+        )
+    places, columns = shape[seq_dim], shape[-1]
+    if len(cos.shape) != 2 or tuple(cos.shape) != tuple(sin.shape) or not 0 < 2 * cos.shape[1] <= columns:
+        raise LaunchValueError(
+            f"rope: cos {tuple(cos.shape)} and sin {tuple(sin.shape)} have one shape (L, R / 2), where R is at most {columns}"
+        )
+    if positions is None and cos.shape[0] < places:
+        raise LaunchValueError(f"rope: cos and sin have {cos.shape[0]} lines for {places} positions")
+    if positions is not None and tuple(positions.shape) not in ((places,), (shape[0], places)):
+        raise LaunchValueError(
+            f"rope: positions have shape {tuple(positions.shape)}; legal are {(places,)}, {(shape[0], places)}"
+        )
+    if columns > LONGEST:
+        raise LaunchValueError(f"rope: heads have at most {LONGEST} elements, not {columns}")
+    return places, shape[-2] if seq_dim == -3 else 1
