@@ -152,11 +152,12 @@ class Bench:
     def tune(self):
         import numpy
 
-        from pyptx.kernels._matmul_choice import CANDIDATES
+        from pyptx.kernels._matmul_choice import CANDIDATES, SPLITS
         from pyptx.kernels._matmul_hopper import MULTIPROCESSORS, product_kernel
         from pyptx.types import bf16
 
-        configs = {f"{c.bm} x {c.bn}": c for c, *_ in CANDIDATES}
+        every = (*(c for c, *_ in CANDIDATES), *SPLITS)
+        configs = {f"{c.bm} x {c.bn}" + (f" / {c.parts}" if c.parts > 1 else ""): c for c in every}
         found = {name: [] for name in configs}
         self.header("Configurations, TFLOP/s (ratio), in a graph", *configs, "cuBLAS")
         for m, n, k in (*SMALL, *MODELS):
@@ -169,8 +170,8 @@ class Bench:
             times = self.in_graphs(arms, max(3, min(30, int(3e12 / (m * n * k)))))
             self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, times)
             for name, c in configs.items():
-                waves = -(-(-(-m // c.bm) * -(-n // c.bn)) // MULTIPROCESSORS)
-                found[name].append((waves * -(-k // 64), waves, statistics.median(times[name])))
+                waves = -(-(-(-m // c.bm) * -(-n // c.bn)) // (MULTIPROCESSORS // c.parts))
+                found[name].append((waves * -(-k // (64 * c.parts)), waves, statistics.median(times[name])))
         print("\nmicroseconds of a wave: for each 64 of K, and besides")
         for name, rows in found.items():
             blocks, waves, elapsed = numpy.array(rows).T

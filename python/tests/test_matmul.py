@@ -13,7 +13,7 @@ from hypothesis import strategies as st  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_choice import BLOCKS, CANDIDATES, for_output, streams  # noqa: E402
+from pyptx.kernels._matmul_choice import BLOCKS, CANDIDATES, SPLITS, for_output, streams  # noqa: E402
 from pyptx.kernels._matmul_hopper import Config, product_kernel  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
@@ -67,7 +67,7 @@ def test_any_shape(device, m, n, k, majors, dtype, activation, biased, residual,
 # The kernels of Hopper, which CPU tensors do not reach through `matmul`, on the simulator.
 CUTS = [
     Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
-    Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(),
+    Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS,
 ]  # fmt: skip
 STREAMS = [StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True)]  # fmt: skip
 eights = st.integers(1, 40).map(lambda i: 8 * i)
@@ -430,6 +430,20 @@ def test_groups_and_blocks_assemble():
     blocks = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block")).resources(**sizes, KB=32, NB=32)
     assert grouped.spill_stores == blocks.spill_stores == 0
     assert grouped.dynamic_shared <= 232448
+
+
+@needs_ptxas
+@pytest.mark.parametrize("config", SPLITS, ids=str)
+def test_parts_assemble(config):
+    found = product_kernel(config, bf16, True, False).resources(M=4096, N=4096, K=4096)
+    assert found.spill_stores == 0
+    assert found.dynamic_shared <= 232448
+
+
+def test_parts_that_do_not_fit():
+    for config in (Config.split(128, 256, 2), Config.split(128, 128, 6, parts=4), Config(128, 128, 6, cm=2, parts=2)):
+        with pytest.raises(ValueError, match="one tile a cluster, room for it in the stages, and 64 columns a part"):
+            product_kernel(config, bf16)
 
 
 @needs_ptxas

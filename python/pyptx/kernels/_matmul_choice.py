@@ -16,6 +16,7 @@ from pyptx.types import PtxType, s8
 __all__ = [
     "BLOCKS",
     "CANDIDATES",
+    "SPLITS",
     "Problem",
     "configuration",
     "for_output",
@@ -82,6 +83,12 @@ CANDIDATES = (
     (Config(64, 128, 8, consumers=1), 0.202, 1.40),
     (Config(64, 64, 8, consumers=1), 0.150, 1.39),
 )
+
+# For few tiles and a long K.  `tune` measures them beside the others; none is chosen before it has.
+SPLITS = (
+    Config.split(128, 256, 4), Config.split(128, 256, 4, parts=4), Config.split(128, 128, 6),
+    Config.split(64, 256, 4, consumers=1), Config.split(64, 128, 8, consumers=1),
+)  # fmt: skip
 
 
 @functools.lru_cache(4096)

@@ -44,6 +44,7 @@ class Config:
     group: rows of a cluster's tiles that are taken together.
     overlap: whether a tile is stored during the next one.
     swing: whether every other tile goes through K backwards: what was read last is still in L2.
+    parts: of K, whose products the CTAs of a cluster make and add up (`Config.split`); a cluster then has one tile.
     """
 
     bm: int = 128
@@ -55,6 +56,17 @@ class Config:
     group: int = 16
     overlap: bool = True
     swing: bool = True
+    parts: int = 1
+
+    @classmethod
+    def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
+        """For few tiles and a long K."""
+        return cls(bm, bn, stages, consumers, overlap=False, swing=False, parts=parts)
+
+    @property
+    def ctas(self) -> int:
+        """Of a cluster."""
+        return self.cm * self.cn * self.parts
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,7 @@ class Tiles:
 
     def __init__(self, c: Config, batched: bool):
         self.c, self.batched = c, batched
-        rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+        rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32) if c.parts == 1 else 0
         self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
         self.across = quotient(ptx.param(u32, "N") + (c.bn * c.cn - 1), c.bn * c.cn)
         self.first = reg.from_(ptx.sreg("%clusterid.x"), u32)
@@ -269,19 +281,31 @@ class Product:
             (self.pointer,) = ptx.global_ptrs(C)
             self.ends = smem.alloc(u32, MOST_GROUPS)
             self.keep(OFFS, thread)
-        self.steps = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1)
+        self.steps, self.first_step = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), 0
+        if c.parts > 1:
+            self.split_steps()
         with ptx.if_(warpgroup == 0):
             if self.uneven:
                 ptx.setmaxnreg(40, inc=False)
             with ptx.if_(thread == 0):
                 self.produce()
+            if c.parts > 1:
+                ptx.cluster.sync()  # as the consumers do
         with ptx.else_():
             if self.uneven:
                 ptx.setmaxnreg(232, inc=True)
             self.consume(thread & 127, warpgroup - 1)
-        if c.cm * c.cn > 1:
-            ptx.cluster.sync()  # others may still arrive at barriers of this CTA
+        if c.ctas > 1:
+            ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
         ptx.ret()
+
+    def split_steps(self):
+        """This CTA's part of K: `steps` from `first_step`, at least one; a step behind K copies zeros."""
+        self.part = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+        shift, steps = self.c.parts.bit_length() - 1, reg.scalar(u32)
+        ptx.inst.max.u32(steps, self.steps, self.c.parts)
+        self.first_step = (self.part * steps) >> shift
+        self.steps = (((self.part + 1) * steps) >> shift) - self.first_step
 
     def keep(self, OFFS, thread):
         """The ends of the groups, in shared memory."""
@@ -310,7 +334,7 @@ class Product:
                 row = row + tiles.rn * (c.bm // c.cn)
             if c.cm > 1:
                 column = column + tiles.rm * (c.bn // c.cm)
-            k = reg.scalar(u32, init=0)
+            k = reg.scalar(u32, init=0) if c.parts == 1 else copied(self.first_step * self.a.bk)
             if c.swing:
                 # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
                 ptx.inst.neg.s32(step, step)
@@ -356,7 +380,14 @@ class Product:
         self.desc_b = self.b.descriptor(start + self.a.bytes)
         self.prepare_release(thread)
         self.acc = [reg.array(self.acc_type, c.bn // 2) for _ in range(self.blocks)]
-        store = Store(self, thread, consumer)
+        if c.parts > 1:
+            for _ in self.tiles("consume").places():
+                self.sum(None)
+                self.leave(thread, consumer)
+            ptx.cluster.sync()
+            self.gather(thread, consumer)
+            return
+        store = Store(self, thread, consumer, c.bn)
         for place in self.tiles("consume").places():
             place = place._replace(row=place.row + consumer * (self.blocks * 64))
             if self.epilogue.scales == "block":
@@ -371,7 +402,46 @@ class Product:
                 store.all()
         store.finish()
 
-    def sum(self, store: "Store"):
+    # Parts of K: the CTAs of a cluster leave what they have in shared memory, in place of what was copied; each then adds up a part of
+    # the columns, over all CTAs in their order. Neighbouring threads have neighbouring words of 16 bytes: four accumulators.
+
+    def leave(self, thread, consumer):
+        ptx.bar.sync(1, WARPGROUP * self.c.consumers)  # the other one may still multiply
+        at = self.words_at(thread, consumer)
+        for i, four in enumerate(four for acc in self.acc for four in fours(acc)):
+            ptx.inst.st.shared.v4.b32(ptx.addr(at, i * WARPGROUP * WORD), four)
+
+    def words_at(self, thread, consumer):
+        """Where the thread's first word is."""
+        return address(self.ring) + (consumer * (self.blocks * self.c.bn // 8 * WARPGROUP) + thread) * WORD
+
+    def gather(self, thread, consumer):
+        c = self.c
+        columns = c.bn // c.parts
+        words = columns // 8  # of a block of 64 rows
+        at = self.words_at(thread, consumer) + self.part * (words * WARPGROUP * WORD)
+        there = [reg.scalar(u32) for _ in range(c.parts)]
+        for rank, each in enumerate(there):
+            ptx.inst.mapa.shared__cluster.u32(each, at, rank)
+        sums = [reg.array(self.acc_type, columns // 2) for _ in range(self.blocks)]
+        combine = ptx.inst.add.f32 if self.acc_type == f32 else ptx.inst.add.s32
+        for block, acc in enumerate(sums):
+            for i, four in enumerate(fours(acc)):
+                offset = (block * (c.bn // 8) + i) * WARPGROUP * WORD
+                ptx.inst.ld.shared__cluster.v4.b32(four, ptx.addr(there[0], offset))
+                for peer in there[1:]:
+                    more = [reg.scalar(self.acc_type) for _ in four]
+                    ptx.inst.ld.shared__cluster.v4.b32(more, ptx.addr(peer, offset))
+                    for into, value in zip(four, more, strict=True):
+                        combine(into, into, value)
+        store = Store(self, thread, consumer, columns)
+        for place in self.tiles("gather").places():
+            row, column = place.row + consumer * (self.blocks * 64), place.column + self.part * columns
+            store.pack(sums, place._replace(row=row, column=column))
+            store.all()
+        store.finish()
+
+    def sum(self, store: "Store | None"):
         """The products of a tile; the tile before is stored beside the first of them."""
         peeled = store.parts if self.c.overlap else 1
         for k in range(peeled):
@@ -458,14 +528,15 @@ class Product:
 class Store:
     """A consumer's way out: accumulators to values of C, to shared memory, and by tensor copies of 64 rows of 128 bytes to C."""
 
-    def __init__(self, product: Product, thread, consumer):
-        c = product.c
-        self.product, self.thread, self.consumer = product, thread, consumer
+    def __init__(self, product: Product, thread, consumer, columns: int):
+        self.product, self.thread, self.consumer, self.columns = product, thread, consumer, columns
         self.waiting = reg.scalar(u32, init=0)
         self.row, self.column = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
         self.batch = reg.scalar(u32, init=0) if product.batched else None
         self.end = reg.scalar(u32, init=0) if product.grouped else None
-        self.packed = [[reg.scalar(b32) for _ in range(c.bn * product.out.bits // 64)] for _ in range(product.blocks)]
+        self.packed = [
+            [reg.scalar(b32) for _ in range(columns * product.out.bits // 64)] for _ in range(product.blocks)
+        ]
         self.base = address(product.staged) + consumer * (BUFFERS * 64 * ROW)
         self.lane, self.first = thread & 31, (thread >> 5) * 16
         self.places = self.of_halves() if product.out.bits == 16 else self.of_words()
@@ -511,7 +582,7 @@ class Store:
         for block, acc in enumerate(accumulators):
             rows = row + self.first + (self.lane >> 2) + block * 64
             lines = [self.finisher.line(rows + 8 * half, m, batch) for half in range(2)]
-            for group in range(self.product.c.bn // 8):
+            for group in range(self.columns // 8):
                 at = first + 8 * group
                 columns = self.finisher.columns(at, 2, batch)
                 for half, finish in enumerate(lines):
@@ -522,8 +593,7 @@ class Store:
     def part(self, number: int):
         """The number-th 64 rows of 128 bytes of the tile."""
         product = self.product
-        c = product.c
-        block, chunk = divmod(number, c.bn // product.chunk)
+        block, chunk = divmod(number, self.columns // product.chunk)
         buffer = number % BUFFERS * 64 * ROW
         with ptx.if_(self.thread == 0):  # the copy that read this buffer last
             ptx.cp.async_.bulk.wait_group(BUFFERS - 1, read=True)
@@ -574,7 +644,7 @@ class Store:
 
     @property
     def parts(self) -> int:
-        return self.product.blocks * (self.product.c.bn // self.product.chunk)
+        return self.product.blocks * (self.columns // self.product.chunk)
 
     def all(self):
         for number in range(self.parts):
@@ -583,6 +653,10 @@ class Store:
     def finish(self):
         with ptx.if_(self.thread == 0):
             ptx.cp.async_.bulk.wait_group(0)
+
+
+def fours(registers) -> list:
+    return [[registers[i + j] for j in range(4)] for i in range(0, len(registers), 4)]
 
 
 def address(allocation):
@@ -616,11 +690,19 @@ def product_kernel(
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk)
     product = Product(c, a, b, out, batched, epilogue, grouped)
     batch = ("L",) if batched else ()
-    ctas = c.cm * c.cn
+    ctas = c.ctas
+    if c.parts > 1 and (
+        c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes or c.bn // c.parts % product.chunk
+    ):
+        raise ValueError(
+            f"{c}: parts of K want one tile a cluster, room for it in the stages, and {product.chunk} columns a part"
+        )
 
     def grid(M, N, L=1):
         """As few clusters as make no wave longer: the others would take power."""
         tiles = -(-M // (c.bm * c.cm)) * -(-N // (c.bn * c.cn)) * L
+        if c.parts > 1:
+            return (tiles * ctas, 1, 1)
         waves = -(-tiles // (MULTIPROCESSORS // ctas))
         return (-(-tiles // waves) * ctas, 1, 1)
 
