@@ -115,7 +115,7 @@ class Bench:
         return lambda: function(weights[next(turn) % len(weights)])
 
     def grouped(self):
-        self.header("Groups, TFLOP/s (ratio)", "ours", "torch._grouped_mm")
+        self.header("Groups, TFLOP/s (ratio)", "ours", "ours, fp8 with scales of blocks", "torch._grouped_mm")
         for t, k, n, experts in (
             (16384, 4096, 4096, 8),
             (32768, 6144, 4096, 16),
@@ -126,11 +126,20 @@ class Bench:
             cuts = self.torch.arange(1, experts + 1, device="cuda") * (t // experts)
             cuts[:-1] += self.torch.randint(-t // experts // 4, t // experts // 4, (experts - 1,), device="cuda")
             offs, out = cuts.int(), self.randn(t, n)
+            given = self.scaled(a, b, offs, out)
             arms = {
                 "ours": lambda a=a, b=b, offs=offs, out=out: self.kernels.grouped_matmul(a, b.mT, offs, out=out),
+                "fp8": lambda given=given: self.kernels.grouped_matmul(*given[0], **given[1]),
                 "torch": lambda a=a, b=b, offs=offs: self.torch._grouped_mm(a, b.mT, offs),
             }
             self.report(f"{t} x {n} x {k}, {experts}", 2 * t * n * k / 1e9, self.interleaved(arms, 8, 0.2))
+
+    def scaled(self, a, b, offs, out):
+        """Arguments of grouped_matmul for these as fp8."""
+        (t, k), (experts, n, _) = a.shape, b.shape
+        scales = [self.torch.rand(shape, device="cuda") for shape in ((t, k // 128), (experts, k // 128, n // 128))]
+        fp8 = [each.to(self.torch.float8_e4m3fn) for each in (a, b)]
+        return (fp8[0], fp8[1].mT, offs), {"scale_a": scales[0], "scale_b": scales[1], "out": out}
 
     def fp8(self):
         self.header("fp8, TFLOP/s (ratio to our bf16)", "blocks", "tensors", "torch._scaled_mm", "our bf16")

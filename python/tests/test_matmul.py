@@ -230,6 +230,64 @@ def test_groups(k, n, ends, transposed, device):
     assert distance(kernels.grouped_matmul(a, b, offs, out=out), wanted) < 5e-3
 
 
+def scaled_groups(ends, t, k, n, device):
+    """(a, w, scales of both, offs, the product in float64)."""
+    a, w = (torch.randn(shape).to(device, torch.float8_e4m3fn) for shape in ((t, k), (len(ends), n, k)))
+    blocks, columns = -(-k // 128), -(-n // 128)
+    of_a = torch.rand(t, blocks, device=device) + 0.5
+    of_w = torch.rand(len(ends), blocks, columns, device=device) + 0.5
+    wide_a = a.double() * of_a.repeat_interleave(128, 1)[:, :k]
+    wide_w = w.double().mT * of_w.repeat_interleave(128, 1)[:, :k].repeat_interleave(128, 2)[:, :, :n]
+    wanted, starts = torch.zeros(t, n, dtype=torch.double, device=device), [0, *ends]
+    for e, end in enumerate(ends):
+        wanted[starts[e] : end] = wide_a[starts[e] : end] @ wide_w[e]
+    return a, w, of_a, of_w, torch.tensor(ends, dtype=torch.int32, device=device), wanted
+
+
+@devices
+@pytest.mark.parametrize(
+    ("k", "n", "ends"), [(400, 264, [130, 130, 140, 300]), (128, 48, [0, 7, 200, 290]), (272, 136, [300])]
+)
+def test_groups_of_fp8(k, n, ends, device):
+    if device == "cuda" and torch.cuda.get_device_capability() < (8, 9):
+        pytest.skip("skipped: fp8 needs sm_89")
+    a, w, of_a, of_w, offs, wanted = scaled_groups(ends, 300, k, n, device)
+    out = torch.zeros(300, n, device=device, dtype=torch.bfloat16)
+    got = kernels.grouped_matmul(a, w.mT, offs, scale_a=of_a, scale_b=of_w, out=out)
+    assert got is out and distance(got, wanted) < 5e-3
+    compiled = torch.compile(kernels.grouped_matmul, fullgraph=True, backend="aot_eager")
+    assert distance(compiled(a, w.mT, offs, scale_a=of_a, scale_b=of_w)[: ends[-1]], wanted[: ends[-1]]) < 5e-3
+
+
+def test_groups_of_fp8_by_wgmma():
+    a, w, of_a, of_w, offs, wanted = scaled_groups([130, 130, 140, 300], 300, 400, 264, "cpu")
+    kernel = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block"), grouped=True)
+    got = kernel(a, w, of_a.mT.contiguous(), of_w, offs, out=torch.zeros(300, 264, dtype=torch.bfloat16))
+    assert distance(got, wanted) < 5e-3
+
+
+def test_groups_of_fp8_of_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    a, w, of_a, of_w, offs, wanted = scaled_groups([130, 300], 300, 256, 128, "cpu")
+    given = [jax.numpy.asarray(each.float().numpy()).astype(jax.numpy.float8_e4m3fn) for each in (a, w.mT.contiguous())]
+    got = kernels.grouped_matmul(
+        *given, jax.numpy.asarray(offs.numpy()), scale_a=jax.numpy.asarray(of_a.numpy()), scale_b=jax.numpy.asarray(of_w.numpy())
+    )  # fmt: skip
+    assert distance(torch.from_numpy(np.array(got.astype("float32"))), wanted) < 5e-3
+
+
+def test_refusals_of_groups_of_fp8():
+    a, w, of_a, of_w, offs, _ = scaled_groups([130, 300], 300, 256, 128, "cpu")
+    for options, error, message in (
+        ({}, LaunchTypeError, "with scale_a and scale_b of float8_e4m3fn"),
+        ({"scale_a": of_a}, LaunchTypeError, "scale_a and scale_b are given together"),
+        ({"scale_a": of_a.mT, "scale_b": of_w}, LaunchValueError, r"scale_a is torch.float32 \(2, 300\); legal is float32 \(300, 2\)"),
+        ({"scale_a": of_a, "scale_b": of_w.double()}, LaunchValueError, "scale_b is torch.float64"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            kernels.grouped_matmul(a, w.mT, offs, **options)
+
+
 @pytest.mark.parametrize("ends", [[130, 200, 999], [130, -5, 100]])
 def test_ends_that_lie_outside(ends):
     a, b, offs = (
@@ -428,7 +486,9 @@ def test_groups_and_blocks_assemble():
     sizes = {"M": 4096, "N": 4096, "K": 4096}
     grouped = product_kernel(CONFIGS[0], bf16, grouped=True).resources(**sizes, E=8)
     blocks = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block")).resources(**sizes, KB=32, NB=32)
-    assert grouped.spill_stores == blocks.spill_stores == 0
+    both = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block"), grouped=True)
+    both = both.resources(**sizes, KB=32, NB=32, E=8)
+    assert grouped.spill_stores == blocks.spill_stores == both.spill_stores == 0
     assert grouped.dynamic_shared <= 232448
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyptx import Tile, ptx, reg
 from pyptx.kernels._rows import add, apply, constant, mul, widened
 from pyptx.kernels.gated import gelu, silu
-from pyptx.types import PtxType, b16, b32, f32, u64
+from pyptx.types import PtxType, b16, b32, f32, u32, u64
 
 __all__ = ["ACTIVATIONS", "NOTHING", "BlockScales", "Epilogue", "Finisher", "with_tensors"]
 
@@ -34,15 +34,18 @@ class Epilogue:
     residual: PtxType | None = None
     scales: str | None = None
 
-    def tiles(self, batch: tuple = ()) -> dict[str, Tile]:
-        """The inputs behind A and B, by name."""
+    def tiles(self, batch: tuple = (), grouped: bool = False) -> dict[str, Tile]:
+        """The inputs behind A and B, by name; `grouped`: B is a matrix for each of E groups of rows."""
         found = {}
         if self.scales == "tensor":
             found |= {"SCALE_A": Tile(1, f32), "SCALE_B": Tile(1, f32)}
         elif self.scales == "row":
             found |= {"SCALE_A": Tile(*batch, "M", f32), "SCALE_B": Tile(*batch, "N", f32)}
         elif self.scales == "block":
-            found |= {"SCALE_A": Tile(*batch, "KB", "M", f32), "SCALE_B": Tile(*batch, "KB", "NB", f32)}
+            found |= {
+                "SCALE_A": Tile(*batch, "KB", "M", f32),
+                "SCALE_B": Tile(*(("E",) if grouped else batch), "KB", "NB", f32),
+            }
         if self.bias is not None:
             found["BIAS"] = Tile("N", self.bias)
         if self.residual is not None:
@@ -67,12 +70,19 @@ def with_tensors(name: str, names, write):
 
 
 class BlockScales:
-    """Scales of blocks of 128 of K: of the rows that a thread has, times that of the tile's 128 columns."""
+    """Scales of blocks of 128 of K: of the rows that a thread has, times that of the tile's 128 columns.
 
-    def __init__(self, tensors: dict, rows, m, column, n):
+    Of products of groups: `expert`, the matrix of B, and `end`, the row behind its last one."""
+
+    def __init__(self, tensors: dict, rows, m, column, n, expert=None, end=None):
         pointer_a, self.b = ptx.global_ptrs(tensors["SCALE_A"], tensors["SCALE_B"])
         self.pitch_a, self.pitch_b = m * 4, ((n + 127) >> 7) * 4
-        self.guards = [row < m for row in rows]
+        if expert is not None:
+            blocks = (ptx.param(u32, "K") + 127) >> 7
+            of_one = reg.scalar(u64)
+            ptx.inst.mul.wide.u32(of_one, expert * blocks, self.pitch_b)
+            self.b = self.b + of_one
+        self.guards = [row < (m if end is None else end) for row in rows]
         self.a = [pointer_a + row * 4 for row in rows]
         self.b = self.b + (column >> 7) * 4
 

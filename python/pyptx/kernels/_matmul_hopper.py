@@ -497,7 +497,8 @@ class Product:
         of products of fp8.  One consumer's fma run beside the other's wgmma."""
         (acc,), partial = self.acc, reg.array(f32, self.c.bn // 2)
         first = place.row + (thread >> 5) * 16 + ((thread & 31) >> 2)
-        scales = BlockScales(self.more, [first, first + 8], ptx.param(u32, "M"), place.column, ptx.param(u32, "N"))
+        m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
+        scales = BlockScales(self.more, [first, first + 8], m, place.column, n, place.expert, place.end)
         for each in acc:
             ptx.inst.mov.f32(each, 0.0)
         for _ in ptx.range_(0, self.steps, dtype=u32):
@@ -706,7 +707,7 @@ def product_kernel(
         waves = -(-tiles // (MULTIPROCESSORS // ctas))
         return (-(-tiles // waves) * ctas, 1, 1)
 
-    more = epilogue.tiles(batch)
+    more = epilogue.tiles(batch, grouped)
     if grouped:
         more["OFFS"] = Tile("E", s32)
     box = (1,) * len(batch) + (64, product.chunk)

@@ -217,7 +217,8 @@ class Tensor:
         blocks = None
         if self.epilogue.scales == "block":
             first = row + warp_row + (lane >> 2)
-            blocks = BlockScales(more, [first + 8 * i for i in range(8)], self.m, column, self.n)
+            group = (expert, self.m) if self.grouped else ()
+            blocks = BlockScales(more, [first + 8 * i for i in range(8)], rows, column, self.n, *group)
             total = acc
             acc = [[reg.array(f32, 4) for _ in range(4)] for _ in range(4)]
         for _ in ptx.range_(0, steps, dtype=u32):
@@ -378,7 +379,7 @@ def mma_kernel(
     def grid(M, N, L=1, E=0):
         return ((-(-M // BM) + E) * -(-N // BN), 1, L)
 
-    more = epilogue.tiles(batch)
+    more = epilogue.tiles(batch, grouped)
     grids = lambda M, N: grid(M, N)  # noqa: E731
     if batched:
         grids = lambda M, N, L: grid(M, N, L)  # noqa: E731

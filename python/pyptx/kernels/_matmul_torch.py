@@ -308,17 +308,19 @@ def batched(info, dims, *arguments):
 # Groups of rows.
 
 
-def grouped(a, b, offs, out):
-    if out is None:
-        return torch.ops.pyptx.grouped_matmul(a, b, offs) if must_trace((a, b, offs)) else run_grouped(a, b, offs)
-    return run_grouped(a, b, offs, out)
+def grouped(a, b, offs, scale_a, scale_b, out):
+    given = (a, b, offs, scale_a, scale_b)
+    if out is None and must_trace(given):
+        return torch.ops.pyptx.grouped_matmul(*given)
+    return run_grouped(*given, out)
 
 
-def run_grouped(a, b, offs, out=None):
+def run_grouped(a, b, offs, scale_a=None, scale_b=None, out=None):
+    shape, dtype = (a.shape[0], b.shape[2]), a.dtype if scale_a is None else torch.bfloat16
     if 0 in (*a.shape, *b.shape):
-        return a.new_zeros(a.shape[0], b.shape[2]) if out is None else out.zero_()
+        return a.new_zeros(shape, dtype=dtype) if out is None else out.zero_()
     if out is None and not a.is_cuda:  # the simulator reports rows that no group has written
-        out = a.new_zeros(a.shape[0], b.shape[2])
+        out = a.new_zeros(shape, dtype=dtype)
     one, two = Seen(a), Seen(b)
     if not one.orient(across=False):
         one.step(transposed)
@@ -327,19 +329,23 @@ def run_grouped(a, b, offs, out=None):
     if not has_wgmma(a.is_cuda, one.width, two.width, width_of(b.shape[2] * 2)):
         one.pack()
         two.pack()
-    kernel = grouped_kernel(a.shape, b.shape, str(a.dtype), b_k_major, one.width, two.width, a.is_cuda)
+    kernel = grouped_kernel(a.shape, b.shape[0], b.shape[2], str(a.dtype), b_k_major, one.width, two.width, a.is_cuda)
+    scales = () if scale_a is None else (scale_a.mT.contiguous(), scale_b.contiguous())
+    arrays = (one.tensor, two.tensor, *scales, offs.contiguous())
     if out is None or out.is_contiguous():
-        return kernel(one.tensor, two.tensor, offs.contiguous(), **({} if out is None else {"out": out}))
-    return out.copy_(kernel(one.tensor, two.tensor, offs.contiguous()))
+        return kernel(*arrays, **({} if out is None else {"out": out}))
+    return out.copy_(kernel(*arrays))
 
 
-def fake_grouped(a, b, offs):
-    check(a, b, offs)
-    return a.new_empty(a.shape[0], b.shape[2])
+def fake_grouped(a, b, offs, scale_a=None, scale_b=None):
+    check(a, b, offs, scale_a, scale_b)
+    return a.new_empty(a.shape[0], b.shape[2], dtype=a.dtype if scale_a is None else torch.bfloat16)
 
 
 def setup_grouped(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
+    if inputs[3] is not None:
+        raise LaunchTypeError("grouped_matmul: products with scales have no gradient")
+    ctx.save_for_backward(*inputs[:3])
 
 
 def backward_grouped(ctx, g):
@@ -348,11 +354,11 @@ def backward_grouped(ctx, g):
     da = db = None
     rows = torch.arange(a.shape[0], device=a.device)
     if ctx.needs_input_grad[0]:
-        da = torch.where((rows < offs[-1])[:, None], torch.ops.pyptx.grouped_matmul(g, b.mT, offs), 0)
+        da = torch.where((rows < offs[-1])[:, None], torch.ops.pyptx.grouped_matmul(g, b.mT, offs, None, None), 0)
     if ctx.needs_input_grad[1]:
         whose = torch.searchsorted(offs, rows, right=True, out_int32=True)
         db = torch.stack([multiplied(torch.where((whose == e)[:, None], a, 0).mT, g) for e in range(b.shape[0])])
-    return da, db, None
+    return da, db, None, None, None
 
 
 LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
@@ -364,7 +370,7 @@ for device in ("CPU", "CUDA"):
 torch.library.register_fake("pyptx::matmul", fake, lib=LIBRARY)
 torch.library.register_autograd("pyptx::matmul", backward, setup_context=setup_context, lib=LIBRARY)
 torch.library.register_vmap("pyptx::matmul", batched, lib=LIBRARY)
-LIBRARY.define("grouped_matmul(Tensor a, Tensor b, Tensor offs) -> Tensor")
+LIBRARY.define("grouped_matmul(Tensor a, Tensor b, Tensor offs, Tensor? scale_a=None, Tensor? scale_b=None) -> Tensor")
 for device in ("CPU", "CUDA"):
     LIBRARY.impl("grouped_matmul", run_grouped, device)
 torch.library.register_fake("pyptx::grouped_matmul", fake_grouped, lib=LIBRARY)
