@@ -24,7 +24,7 @@ from pyptx.kernels._rows import (
     tree,
     vector_of,
     widened,
-)  # fmt: skip
+)
 from pyptx.types import e4m3, f32, u32, u64
 
 __all__ = ["quantize_fp8"]
