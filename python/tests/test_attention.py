@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 
@@ -198,3 +199,25 @@ def test_compiled(dynamic):
             strict=True,
         ):
             near(one, other, 1e-2)
+
+
+def test_gradients_of_each_sample():
+    q, k, v = (torch.randn(3, 2, 40, 64, dtype=torch.bfloat16) for _ in range(3))
+
+    def loss(*heads):
+        return kernels.attention(*(each[None] for each in heads), causal=True).float().pow(2).sum()
+
+    gradient = torch.func.grad(loss, argnums=(0, 1, 2))
+    together = torch.func.vmap(gradient)(q, k, v)
+    for i in range(3):
+        for found, wanted in zip(together, gradient(q[i], k[i], v[i]), strict=True):
+            torch.testing.assert_close(found[i], wanted)
+
+
+def test_opcheck():
+    given = [torch.randn(2, 2, 40, 64, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    module = sys.modules["pyptx.kernels.attention"]  # the package has the function under this name
+    described = [module._described(name, each) for name, each in zip("qkv", given, strict=True)]
+    key, options, _ = module._planned(*described, module.Masks(True, None, None, None), False)
+    found = torch.library.opcheck(module._choose(*key, True).op, tuple(given), options)
+    assert set(found.values()) == {"SUCCESS"}

@@ -260,8 +260,39 @@ def test_inputs_that_are_written_are_in_the_schema():
     torch.testing.assert_close(compiled(twice)(x), (x + 1) * 4)
     assert "Tensor(a0!) X" in str(double._torch_op._schema)
     assert set(torch.library.opcheck(double._torch_op, (x.clone(),)).values()) == {"SUCCESS"}
-    with pytest.raises(NotImplementedError, match="double writes its inputs"):
-        torch.vmap(double)(torch.randn(2, 64))
+
+
+def test_vmap_of_a_kernel_that_writes_its_inputs():
+    @kernel(
+        in_specs=(Tile("N", f32), Tile("N", f32)),
+        out_specs=(),
+        mutates="X",
+        grid=lambda N: (N // 32,),
+        block=(32, 1, 1),
+    )
+    def add_to(X, Y):
+        px, py = ptx.global_ptrs(X, Y)
+        offset = (reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)) * 4
+        x, y = reg.scalar(f32), reg.scalar(f32)
+        ptx.inst.ld.global_.f32(x, ptx.addr(px + offset))
+        ptx.inst.ld.global_.f32(y, ptx.addr(py + offset))
+        ptx.inst.st.global_.f32(ptx.addr(px + offset), x + y)
+        ptx.ret()
+
+    def added(x, y):
+        add_to(x, y)
+        return x
+
+    x, y = torch.randn(3, 64), torch.randn(3, 64)
+    for dims, given in (((0, 0), (x.clone(), y)), ((1, 0), (x.mT.contiguous(), y)), ((0, None), (x.clone(), y[0]))):
+        wanted = x + (y if dims[1] == 0 else y[0])
+        # Of dimension 1 a launch gets a copy, which goes back.
+        torch.testing.assert_close(torch.vmap(added, dims)(*given), wanted)
+        torch.testing.assert_close(given[0].mT if dims[0] else given[0], wanted)
+    with pytest.raises(
+        LaunchValueError, match="add_to: under vmap argument `X` is one for all, and the kernel writes it"
+    ):
+        torch.vmap(lambda each: added(x[0], each))(y)
 
 
 def test_autocast_casts_to_the_types_of_the_tiles():

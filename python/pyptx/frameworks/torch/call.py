@@ -26,7 +26,8 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def forward(owner, keywords, *arrays):
-        return owner.op(*arrays, **keywords)
+        results = owner.op(*arrays, **keywords)
+        return () if results is None else results  # of a kernel that has no output: vmap wants a tuple
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -50,7 +51,8 @@ def run_op(owner, arrays, keywords):
         and torch._C._are_functorch_transforms_active()
         and functions.peek_interpreter_stack().key() != functions.TransformType.Functionalize  # it takes ops alone
     ):
-        return _Transformed.apply(owner, keywords, *arrays)
+        results = _Transformed.apply(owner, keywords, *arrays)
+        return results if isinstance(results, torch.Tensor) or results else None
     if torch.autograd.forward_ad._current_level >= 0:
         owner.refuse_tangents(arrays)
     if isinstance(owner, Family):

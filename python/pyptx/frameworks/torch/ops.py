@@ -147,8 +147,12 @@ class Family:
     def batched(self, info, in_dims, *arrays, **keywords):
         """vmap's rule: one launch of more rows where the kernel says that its rows have nothing to do with each other
         (`batch`), else one launch an element."""
-        if self.kernel.mutates:
-            raise NotImplementedError(f"kernel {self.kernel.__name__} writes its inputs, which vmap cannot do for it")
+        written = [name in self.kernel.mutates for name in self.inputs]
+        for name, changes, dim in zip(self.inputs, written, in_dims, strict=False):
+            if changes and dim is None:
+                raise LaunchValueError(
+                    f"{self.kernel.__name__}: under vmap argument `{name}` is one for all, and the kernel writes it; give each its own"
+                )
         size, outputs = info.batch_size, self.kernel.out_specs
         if size == 0:
             one = [
@@ -157,19 +161,29 @@ class Family:
             ]
             results = self.fake(*one, **keywords)
             results = [each.new_empty((0, *each.shape)) for each in (results if len(outputs) > 1 else [results])]
-        elif self._merges(in_dims):
+        elif not any(written) and self._merges(in_dims):
             merged = [self._merge(*each, size) for each in zip(self.kernel.in_specs, arrays, in_dims, strict=False)]
             results = self.op(*merged, **keywords)
             results = results if isinstance(results, tuple) else (results,)
             results = [result.unflatten(0, (size, result.shape[0] // size)) for result in results]
         else:
-            each = list(zip(self.kernel.in_specs, arrays, in_dims, strict=False))
-            calls = [
-                self.op(*(a if dim is None else _laid_out(tile, a.select(dim, i)) for tile, a, dim in each), **keywords)
-                for i in range(size)
-            ]
-            results = [torch.stack(each) for each in (zip(*calls, strict=True) if len(outputs) > 1 else [calls])]
+            calls = [self._one_of_many(i, arrays, in_dims, written, keywords) for i in range(size)]
+            columns = zip(*calls, strict=True) if len(outputs) > 1 else [calls] if outputs else []
+            results = [torch.stack(each) for each in columns]
         return _results(results), _results([0] * len(outputs))
+
+    def _one_of_many(self, i: int, arrays, in_dims, written, keywords):
+        """The i-th launch; what it writes into a copy goes back into the caller's tensor."""
+        given = [a if dim is None else a.select(dim, i) for a, dim in zip(arrays, in_dims, strict=False)]
+        laid = [
+            a if dim is None else _laid_out(tile, a)
+            for tile, a, dim in zip(self.kernel.in_specs, given, in_dims, strict=False)
+        ]
+        results = self.op(*laid, **keywords)
+        for own, used, changes in zip(given, laid, written, strict=False):
+            if changes and used is not own:
+                own.copy_(used)
+        return results
 
     def _merges(self, in_dims) -> bool:
         symbol, tiles = self.kernel.batch, self.kernel.in_specs
