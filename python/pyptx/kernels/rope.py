@@ -12,7 +12,6 @@ from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, matrix
 from pyptx.kernels._rows import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
-from pyptx.kernels.matmul import size
 from pyptx.types import s32, s64, u32, u64
 
 __all__ = ["rope"]
@@ -220,7 +219,7 @@ def rope(
         raise LaunchTypeError("rope: cos and sin get no gradient; pass .detach()")
     if positions is None:
         return ROPE((x, cos, sin, None), out, interleaved=interleaved, inner=inner, S=places)
-    rows = size(x.shape[:-1]) // (x.shape[0] if len(positions.shape) == 2 else 1)
+    rows = math.prod(x.shape[:-1]) // (x.shape[0] if len(positions.shape) == 2 else 1)
     return ROPE_AT((x, cos, sin, positions), out, interleaved=interleaved, inner=inner, S=places, ROWS=rows)
 
 
