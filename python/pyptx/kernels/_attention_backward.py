@@ -17,7 +17,6 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import (
     EVERYONE,
     K_MAJOR,
-    LOG2_E,
     WIDE,
     apply,
     descriptor,
@@ -28,7 +27,7 @@ from pyptx.kernels._attention_forward import (
     stage_halves,
     stage_packed,
 )
-from pyptx.kernels._rows import widened
+from pyptx.kernels._rows import LOG2_E, widened
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["Backward", "backward_kernel", "finish_kernel", "prepare_kernel"]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention_forward import (
-    LOG2_E,
     WIDE,
     Divisor,
     Forward,
@@ -23,7 +22,8 @@ from pyptx.kernels._attention_forward import (
     floor_divided,
     quotient,
     signed,
-)  # fmt: skip
+)
+from pyptx.kernels._rows import LOG2_E
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["Decode", "combine_kernel", "decode_kernel"]

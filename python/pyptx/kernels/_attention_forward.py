@@ -15,11 +15,11 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._rows import LOG2_E, apply_to, narrowed
 from pyptx.types import b32, f32, pred, s32, u32, u64
 
 __all__ = ["Forward", "forward_kernel"]
 
-LOG2_E = math.log2(math.e)
 WIDE = 64  # columns of a box: 128 bytes, the width of the swizzle
 K_MAJOR = 1 << 16 | 64 << 32 | 1 << 62  # descriptor: 128-byte swizzle, 1,024 bytes from 8 rows to the next 8
 EVERYONE = 1  # the first named barrier of the turns; barrier 0 is the CTA's
@@ -416,9 +416,9 @@ class Warpgroup:
         ptx.inst.setp.ne.u32(self.some, self.number, self.number)
         _, phase = self.q_ring.advance()
         ptx.mbarrier.wait(self.shared.q_full, phase)
-        self._wait_turn_if()
+        self._wait_turn()
         stage = self._issue_scores()
-        self._pass_on_if()
+        self._pass_on()
         ptx.wgmma.wait_group(0)
         self._free(self.shared.k_empty[stage])
         self._softmax(self.tiles.last, masked=True)
@@ -428,10 +428,10 @@ class Warpgroup:
 
     def _block(self, index, masked: bool):
         plan, shared = self.plan, self.shared
-        self._wait_turn_if()
+        self._wait_turn()
         k_stage = self._issue_scores()
         v_stage = self._issue_values()
-        self._pass_on_if()
+        self._pass_on()
         ptx.wgmma.wait_group(1)
         self._free(shared.k_empty[k_stage])
         self._softmax(index, masked)
@@ -650,18 +650,13 @@ class Warpgroup:
     def _sync_group(self):
         ptx.bar.sync(self.number + (EVERYONE + self.plan.groups), 128)
 
-    def _wait_turn_if(self):
-        if self.plan.turns:
-            self._wait_turn()
-
-    def _pass_on_if(self):
-        if self.plan.turns:
-            self._pass_on()
-
     def _wait_turn(self):
-        ptx.bar.sync(self.number + EVERYONE, 256)
+        if self.plan.turns:
+            ptx.bar.sync(self.number + EVERYONE, 256)
 
     def _pass_on(self):
+        if not self.plan.turns:
+            return
         following = self.number + (EVERYONE + 1)
         ptx.inst.selp.u32(following, EVERYONE, following, self.number == self.plan.groups - 1)
         ptx.bar.arrive(following, 256)
@@ -669,11 +664,7 @@ class Warpgroup:
 
 def stage_halves(dtype, accumulators, to, thread, rows: int):
     """The accumulators of a warpgroup, 64 rows, rounded, to shared memory: see `stage_packed`."""
-    convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
-    packed = [reg.scalar(b32) for _ in range(len(accumulators) // 2)]
-    for i, each in enumerate(packed):
-        convert(each, accumulators[2 * i + 1], accumulators[2 * i])
-    stage_packed(packed, to, thread, rows)
+    stage_packed(narrowed(list(accumulators), dtype), to, thread, rows)
 
 
 def stage_packed(packed, to, thread, rows: int):
@@ -696,9 +687,7 @@ def stage_packed(packed, to, thread, rows: int):
 
 
 def apply(kind, instruction, *operands):
-    result = reg.scalar(kind)
-    instruction(result, *operands)
-    return result
+    return apply_to(reg.scalar(kind), instruction, *operands)
 
 
 def descriptor(address, constant: int):
