@@ -1,7 +1,10 @@
-"""Finds, in the source of a body, what leaves a block of the kernel by Python's means: a `return` inside `with ptx.if_(...)`
-ends the writing of the body, for every thread, and not the thread.
+"""Bodies that Python does not run as they read.
 
-Looked for before the body runs, because it runs through without a trace.  Functions without a source are not looked at.
+`check` finds, in the source of a body, what leaves a block of the kernel by Python's means: a `return` inside `with ptx.if_(...)`
+ends the writing of the body, for every thread, and not the thread.  It looks before the body runs, because that runs through without
+a trace.  Functions without a source are not looked at.
+
+`check_ran` refuses a body of which nothing has run: a generator, a coroutine.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ import ast
 import functools
 import inspect
 import textwrap
+import types
 from typing import Any
 
 from pyptx import _core
-from pyptx.errors import AuthoringError
+from pyptx.errors import AuthoringError, AuthoringTypeError
 
-__all__ = ["check"]
+__all__ = ["check", "check_ran"]
 
 _OPEN_BLOCK = 3008  # ptx/base/diagnostic.def
 _NAMES = {
@@ -114,3 +118,15 @@ def check(function):
             f"thread does is {instead}",
         )
         raise AuthoringError(str(diagnostic), [diagnostic])
+
+
+def check_ran(result: Any, name: str):
+    """Refuses what a body returned if that is the body itself, still to be run."""
+    if not isinstance(result, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
+        return
+    kind = "a generator" if isinstance(result, types.GeneratorType) else "`async`"
+    if isinstance(result, types.CoroutineType):
+        result.close()  # else Python warns that nobody awaited it
+    raise AuthoringTypeError(
+        f"the body of {name} is {kind}, so none of it has run: write it without `yield` and `async`"
+    )

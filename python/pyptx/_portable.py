@@ -14,7 +14,11 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from pyptx import _core
+
 __all__ = ["reduce"]
+
+_IN_CPP = type(_core.addr), type(_core.mbarrier.init)
 
 
 def reduce(value: Any, what: str, places: Iterable[str]) -> str | tuple:
@@ -47,8 +51,29 @@ def _at(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+def _part(value: Any, path: str) -> Any:
+    """What lies there, "inst.ld.global_", or None."""
+    for part in path.split("."):
+        value = getattr(value, part, None)
+    return value
+
+
+def _of_library(path: str) -> Any:
+    from pyptx import ptx  # noqa: F401, a part of the package
+
+    return _part(_core, path) or _part(sys.modules["pyptx"], path)
+
+
+def _written(value: Any) -> str | None:
+    """The name of an instruction, or of a function of this package in C++: they cannot say it to pickle."""
+    if isinstance(value, type(_core.inst)):
+        return repr(value)[len("<ptx.") : -1]
+    name = getattr(value, "__qualname__", None)
+    return name if type(value) in _IN_CPP and _of_library(name) is value else None
+
+
 class _Pickler(pickle.Pickler):
-    """Also takes modules, and functions, kernels and variables that no module has under their name."""
+    """Also takes modules, instructions, and functions, kernels and variables that no module has under their name."""
 
     def __init__(self, file, places: tuple[str, ...]):
         super().__init__(file, protocol=4)
@@ -57,7 +82,9 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value):
         if isinstance(value, types.ModuleType):
             return importlib.import_module, (value.__name__,)
-        if type(value).__module__.startswith("pyptx.") and not isinstance(value, type) and not _is_named(value):
+        if name := _written(value):
+            return _of_library, (name,)
+        if hasattr(type(value), "_identity") and not _is_named(value):
             if place := _place(value, self._places):
                 return place
             if hasattr(type(value), "_definition"):

@@ -16,7 +16,8 @@ class Extent:
     of its own (`*sizes`, `m, /`) takes the symbols in their order."""
 
     def __init__(self, value: Any, kernel: str, symbols: Sequence[str], template: Mapping[str, Any], what: str):
-        self.what, self.value, self.kernel, self.symbols = what, value, kernel, list(symbols)
+        self.what, self.kernel, self.symbols = what, kernel, list(symbols)
+        self.value = (1, 1, 1) if value is None else value
         self._named: list[str] = []  # parameters that are given by name
         self._positional = 0  # symbols that are given by position; -1: all of them
         self._all = False  # **sizes
@@ -26,7 +27,14 @@ class Extent:
     def _read(self, template: Mapping[str, Any]):
         # Now, not at the call: names that mean nothing are the author's mistake where they stand.
         known = {*self.symbols, *template}
-        for parameter in inspect.signature(self.value).parameters.values():
+        try:
+            signature = inspect.signature(self.value)
+        except ValueError:  # of functions in C
+            raise TypeError(
+                f"{self.what} of kernel {self.kernel}: {self.value!r} does not say which sizes it takes: write a function of "
+                f"{', '.join(self.symbols) or 'nothing'}"
+            ) from None
+        for parameter in signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
                 self._all = True
             elif parameter.kind is parameter.VAR_POSITIONAL:

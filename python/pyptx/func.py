@@ -215,6 +215,7 @@ class Function(Generic[R]):
         body = trace.begin_function(handle)
         with body:
             result = self._fn(*_core.take_arguments(), **template)
+            _blocks.check_ran(result, self.__name__)
             if result is not None:
                 _core.ret(*result if isinstance(result, (tuple, list)) else (result,))
             body.finish_function()

@@ -279,6 +279,8 @@ class Kernel(Traced, _core.Launcher):
     def __reduce__(self):
         from pyptx import _portable
 
+        if self._module is not None:  # so that kernels of one module are those of one module there, too
+            return self._definition()
         return _portable.reduce(self, f"kernel {self.__name__}", [self._fn.__module__])
 
     def _definition(self):

@@ -105,7 +105,15 @@ class Options:
             object.__setattr__(self, name, value)
         for name in ("grid", "block", "cluster"):
             if not callable(value := getattr(self, name)):
-                three(value, name)
+                three((1, 1, 1) if value is None else value, name)
+        for name in ("smem", "priority", "shared_carveout"):
+            if (value := getattr(self, name)) is None and name == "shared_carveout":
+                continue
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
+                raise TypeError(f"{name} is an int, not {value!r}")
+            object.__setattr__(self, name, value.__index__())
+        if self.smem < 0:
+            raise ValueError(f"smem is a number of bytes, not {self.smem!r}")
         if self.shared_carveout is not None and not 0 <= self.shared_carveout <= 100:
             raise ValueError(f"shared_carveout is a percentage, 0 to 100, not {self.shared_carveout!r}")
         if not isinstance(self.assembler, str):
@@ -189,8 +197,6 @@ class RawParam:
 
 def three(value, what: str) -> tuple[int, int, int]:
     """One to three sizes as three."""
-    if value is None:
-        return (1, 1, 1)
     parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(parts) <= 3:
         raise ValueError(f"{what} has one to three sizes, not {value!r}")

@@ -2,8 +2,9 @@
 environment; and all that of the functions which they name.
 
 Found in the bytecode, without running it.  An attribute is found by its name: of every object that a function can reach,
-those are read whose names (or strings) stand in its code.  Installed packages are taken as they are; their own state is not
-looked into.  What cannot be told beforehand, the content of a file, is refused.
+those are read whose names stand in its code, or are strings there or in what it reads.  Of an object that is asked by a name
+made at run time (`getattr(config, "tile_" + axis)`) all that is data is taken as read.  Installed packages are taken as they
+are; their own state is not looked into.  What cannot be told beforehand, the content of a file, code in a string, is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import enum
 import functools
 import hashlib
 import inspect
+import itertools
 import os
 import pickle
 import sys
@@ -30,6 +32,8 @@ __all__ = ["Reads", "Walk"]
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...))
 _MISSING = object()
 _FILES = {"open", "read_text", "read_bytes", "fromfile", "loadtxt", "genfromtxt"}
+_CODE = {"eval", "exec", "compile"}
+_DATA = (*_PLAIN, enum.Enum, tuple, list, dict, set, frozenset)
 
 
 class Place(NamedTuple):
@@ -58,10 +62,16 @@ class _Names:
         self.attributes: dict[str, None] = {}
         self.modules: dict[str, None] = {}
         self.strings: dict[str, None] = {}
+        self.asked: dict[
+            str, None
+        ] = {}  # whose members are asked for by names made at run time; "": nobody knows whose
         self._read(code)
 
     def _read(self, code):
-        for step in dis.get_instructions(code):
+        steps = [step for step in dis.get_instructions(code) if step.opname not in ("PUSH_NULL", "CACHE", "RESUME")]
+        for at, step in enumerate(steps):
+            if step.opname == "LOAD_GLOBAL" and step.argval in ("getattr", "vars", "globals"):
+                self._ask(step.argval, steps[at + 1 :])
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
                 self.globals[step.argval] = None
             elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR"):
@@ -73,6 +83,19 @@ class _Names:
                 self._read(constant)
             elif isinstance(constant, str) and constant.isidentifier():
                 self.strings[constant] = None
+
+    def _ask(self, function: str, steps):
+        """`steps`: what follows the name of the function, its arguments first."""
+        path: list[str] = ["globals()"] if function == "globals" else []
+        for step, then in itertools.pairwise(steps):
+            called = then.opname in ("PRECALL", "CALL", "CALL_FUNCTION")
+            if step.opname in (("LOAD_ATTR",) if path else ("LOAD_GLOBAL", "LOAD_DEREF")):
+                path.append(step.argval)
+            elif function != "globals" or step.opname not in ("PRECALL", "CALL", "CALL_FUNCTION"):
+                spelled = step.opname == "LOAD_CONST" and isinstance(step.argval, str)
+                if not (spelled and (called or then.opname == "BINARY_SUBSCR")):
+                    self.asked[".".join(path)] = None
+                return
 
 
 @functools.lru_cache(512)
@@ -117,6 +140,13 @@ def _is_array(value) -> bool:
     return hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array_interface__")
 
 
+def _data(held, kinds: tuple[type, ...]) -> dict[str, None]:
+    """Names of what is data of these kinds."""
+    if not isinstance(held, (dict, types.MappingProxyType)):
+        return {}
+    return {name: None for name, value in list(held.items()) if isinstance(value, kinds) and not name.startswith("__")}
+
+
 def _by_object(value) -> str:
     return f"object {id(value)}"
 
@@ -159,9 +189,13 @@ class Walk:
         self._attributes: dict[str, None] = {}
         self._strings: dict[str, None] = {}
         self.complete = True  # all modules that are imported by the functions are there
-        known = -1
-        while known != len(self._attributes):  # a name that is found late may be one of an object met before
-            known = len(self._attributes)
+        self._whole: dict[int, Any] = {}  # objects that are asked by names made at run time
+        self._open = False  # so are others, and nobody knows which
+        known: Any = None
+        while known != (
+            found := (len(self._attributes), len(self._whole), self._open)
+        ):  # what is found late may be of objects met before
+            known = found
             self.said: list[tuple[str, str]] = []
             self.places: list[Place] = []
             self.reached: dict[int, Any] = {}
@@ -182,12 +216,22 @@ class Walk:
         if (id(holder), key) in self._placed:
             return
         self._placed.add((id(holder), key))
-        if inner or isinstance(value, (*_PLAIN, enum.Enum, tuple, list, dict, set, frozenset)):
+        self._name(value)
+        if inner or isinstance(value, _DATA):
             self._value(path, value)
         else:
             self._say(path, value, self._pickled(value))
         if not _is_settled(value, key):
             self.places.append(Place(path, holder, key, value))
+
+    def _name(self, value):
+        """Strings that a function reads may be names of attributes."""
+        if isinstance(value, str) and value.isidentifier():
+            self._attributes[value] = None
+        elif isinstance(value, (tuple, list, set, frozenset, dict)):
+            for each in (*value, *value.values()) if isinstance(value, dict) else value:
+                if isinstance(each, str):
+                    self._name(each)
 
     def _is_fixed(self, value) -> bool:
         """Whether the value cannot change where it lies; what is read of an object by name has places of its own."""
@@ -256,6 +300,7 @@ class Walk:
             self._value(path, value.__func__)
             self._value(f"{path}.__self__", getattr(value, "__self__", None))
         elif isinstance(value, functools.partial):
+            self._name((*value.args, *value.keywords.values()))
             self._value(path, (value.func, value.args, value.keywords))
         elif _has_identity(value):
             self._say(path, value)
@@ -280,6 +325,7 @@ class Walk:
         self._say(path, function, function.__name__)
         code = function.__code__
         self._code(path, code)
+        self._name(function.__defaults__)
         self._value(f"{path}.__defaults__", function.__defaults__)
         for name, value in (function.__kwdefaults__ or {}).items():
             self._value(name, value)
@@ -300,17 +346,47 @@ class Walk:
         self._attributes.update(names.attributes)
         self._attributes.update(names.strings)
         self._strings.update(names.strings)
-        for name in names.globals:
+        for asked in names.asked:
+            value = self._asked(asked, function)
+            self._open = self._open or asked == ""
+            self._whole[id(value)] = value
+        by_name = self._attributes if "globals" in names.globals else ()
+        if "globals()" in names.asked:
+            self._refuse_code(path, "asks for a global by a name made at run time (`globals()`)")
+        for name in (*names.globals, *[name for name in by_name if name in function.__globals__]):
             if name in function.__globals__:
                 self._place(name, function.__globals__, name, function.__globals__[name])
             elif name in _FILES and hasattr(builtins, name):
                 self._refuse_file(path, name)
+            elif name in _CODE:
+                self._refuse_code(path, f"runs code in a string (`{name}`)")
         package = function.__globals__.get("__package__") or ""
         for name in names.modules:
             found = sys.modules.get(name) or sys.modules.get(f"{package}.{name}".rstrip("."))
             self.complete = self.complete and found is not None
             if found is not None:
                 self._value(name, found)
+
+    def _asked(self, path: str, function) -> Any:
+        """The object of a path in a function, or _MISSING."""
+        root, *rest = path.split(".")
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        try:
+            value = cells[root].cell_contents if root in cells else function.__globals__[root]
+            for part in rest:
+                value = getattr(value, part)
+        except Exception:  # a name of nothing; whatever its class raises
+            return _MISSING
+        return value
+
+    def _data_of(self, value) -> list[str]:
+        """Names of the data of an object that is asked by names made at run time."""
+        kinds = _DATA if id(value) in self._whole else (*_PLAIN, enum.Enum) if self._open else ()
+        found = _data(getattr(value, "__dict__", None), kinds)
+        for kind in (value if isinstance(value, type) else type(value)).__mro__ if kinds else ():
+            if self._is_followed(_module_of(kind)):
+                found |= _data(vars(kind), kinds)
+        return list(found)
 
     def _is_followed(self, module: str) -> bool:
         return _is_own(module) or (self._home not in ("", "pyptx") and module.partition(".")[0] == self._home)
@@ -330,7 +406,7 @@ class Walk:
                     self._refuse_file(f"{path}.{name}", name)
             return False
         if own:
-            for name in (*self._attributes, *_operators(type(value))):
+            for name in (*self._attributes, *_operators(type(value)), *self._data_of(value)):
                 member = inspect.getattr_static(value, name, _MISSING)
                 if member is _MISSING and hasattr(type(value), "__getattr__"):
                     member = None  # made when it is asked for
@@ -339,7 +415,7 @@ class Walk:
         elif isinstance(
             held := getattr(value, "__dict__", None), dict
         ):  # a namespace, of a class that is not the user's
-            for name in [name for name in self._attributes if name in held]:
+            for name in [name for name in (*self._attributes, *self._data_of(value)) if name in held]:
                 found = True
                 self._place(f"{path}.{name}", held, name, held[name], inner=False)
         if found:
@@ -348,7 +424,8 @@ class Walk:
 
     def _of_module(self, path, module):
         own = self._is_followed(module.__name__)
-        for name in list(self._attributes):
+        data = _data(vars(module), _DATA) if own and id(module) in self._whole else ()
+        for name in (*self._attributes, *data):
             member = vars(module).get(name, _MISSING)
             if member is os.environ or member is os.getenv:
                 self._environment(f"{path}.{name}")
@@ -386,6 +463,13 @@ class Walk:
             )
         for name in self._strings:
             self._place(f"os.environ[{name!r}]", os.environ, name, os.environ.get(name, _MISSING))
+
+    def _refuse_code(self, path, what):
+        if self._strict:
+            raise AuthoringRuntimeError(
+                f"{path}: a kernel {what}, and would not notice when what it reads changes: read it outside, and pass what it "
+                "says as a template value (a keyword-only parameter)"
+            )
 
     def _refuse_file(self, path, name):
         if self._strict:

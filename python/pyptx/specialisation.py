@@ -126,7 +126,8 @@ def write_body(trace, function, options: Options, signature: Signature, template
     sizes = Sizes(signature.name, known)
     _blocks.check(function)
     with trace:
-        function(*(sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors), **template)
+        result = function(*(sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors), **template)
+    _blocks.check_ran(result, signature.name)
     for each in (signature.block, signature.cluster):
         sizes.read.update((name, known[name]) for name in each.asks_for() if name in known)
     return dict(sizes.read)

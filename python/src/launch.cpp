@@ -64,7 +64,7 @@ struct Extras {
     if (inputs.read_only(i) && (argument.output || argument.written))
       return refuse(plan, index, Code::not_contiguous,
                     "it is read-only memory, and the kernel writes it: pass a copy (.copy())");
-    if (inputs.real() && tensor_type(Py_TYPE(objects[i])).read != nullptr && tangents_on() && has_tangent(objects[i]))
+    if (inputs.real() && TypeOf(objects[i])->read != nullptr && tangents_on() && has_tangent(objects[i]))
       return refuse(plan, index, Code::gradient_needed,
                     "it has a tangent (forward-mode differentiation), and a kernel has no derivative forwards: pass "
                     "torch.autograd.forward_ad.unpack_dual(x).primal, or .detach()");
@@ -186,7 +186,10 @@ struct Running {
   bool refresh(Given* given) {
     if (!ran_python && !inputs.ran_python() && extras.stream == nullptr) return true;
     sizes = nullptr;
-    return inputs.refresh(objects) && (given == nullptr || given->views.refresh(given->objects));
+    if (const int gone = inputs.refresh(objects); gone >= 0)
+      return refuse_tensor(plan, static_cast<std::size_t>(gone), objects[gone]);
+    const int gone = given == nullptr ? -1 : given->views.refresh(given->objects);
+    return gone < 0 || refuse_tensor(plan, plan.inputs() + static_cast<std::size_t>(gone), given->objects[gone]);
   }
 
   // Apart from the calls that make their outputs: views are large, and need not be on the stack of those.
@@ -400,9 +403,8 @@ constexpr std::size_t most_scalars = 64;
 
 // Packs the scalars that are given; `bits` holds the known ones already.
 bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits, bool& ran_python) {
-  const auto& scalars = plan.record().scalars;
-  for (std::size_t i = 0; i < scalars.size(); ++i)
-    if (values[i] != nullptr && !pack(scalars[i], values[i], bits[i], ran_python)) return false;
+  for (std::size_t i = 0; i < plan.record().scalars.size(); ++i)
+    if (values[i] != nullptr && !pack(plan.record(), i, values[i], bits[i], ran_python)) return false;
   return true;
 }
 
@@ -470,7 +472,7 @@ bool keeps_calls = false;  // all calls take the slow path, which keeps them (py
 
 // Where it is a tensor of torch.
 void mark(PyObject* object) {
-  if (tensor_type(Py_TYPE(object)).requires_grad != nullptr) mark_written(object);
+  if (TypeOf(object)->requires_grad.is_valid()) mark_written(object);
 }
 
 void mark_written(const Known& known, const Arguments& arguments) {
@@ -593,7 +595,8 @@ void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object 
     entry->scalars.push_back(named ? intern(scalar) : nb::none());
     entry->bits.push_back(0);
     entry->named += named;
-    if (!named && !pack(arguments[i], scalar.ptr(), entry->bits.back(), ran_python)) throw nb::python_error();
+    if (!named && !pack(entry->plan->record(), i, scalar.ptr(), entry->bits.back(), ran_python))
+      throw nb::python_error();
   }
   entry->makers = makers_of(*entry->plan, makers);
   if (known.count++ >= most) known.entries.clear(), known.count = 1;
@@ -668,7 +671,7 @@ nb::bytes pack_scalars(const launch::Record& record, const nb::tuple& values) {
   if (values.size() != bits.size()) throw nb::value_error("a record takes as many values as it has scalars");
   bool ran_python = false;
   for (std::size_t i = 0; i < bits.size(); ++i)
-    if (!pack(record.scalars[i], nb::object(values[i]).ptr(), bits[i], ran_python)) throw nb::python_error();
+    if (!pack(record, i, nb::object(values[i]).ptr(), bits[i], ran_python)) throw nb::python_error();
   return nb::bytes(bits.data(), bits.size() * sizeof bits[0]);
 }
 

@@ -86,7 +86,7 @@ void run(const std::string& text, const nb::bytes& record, const std::vector<Kep
   std::vector<std::uint64_t> bits(wanted.size());
   bool ran_python = false;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (!pack(wanted[i], nb::object(scalars[i]).ptr(), bits[i], ran_python)) throw nb::python_error();
+    if (!pack((*plan)->record(), i, nb::object(scalars[i]).ptr(), bits[i], ran_python)) throw nb::python_error();
   Arrays in(inputs), out(outputs);
   Made made;
   made.outputs.reserve((*plan)->outputs());

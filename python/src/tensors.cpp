@@ -92,7 +92,13 @@ void look_up_torch(PyTypeObject* type, TensorType& known) {
   PyErr_Clear();
   if (!base.is_valid() || !PyType_Check(base.ptr())) return;  // torch is still being imported
   known.of_torch = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(base.ptr()));
-  known.runs_python = known.of_torch && base.ptr() != reinterpret_cast<PyObject*>(type) && !own.is(off);
+  known.runs_python |= known.of_torch && base.ptr() != reinterpret_cast<PyObject*>(type) && !own.is(off);
+}
+
+// Whether a function of Python makes its buffer (since Python 3.12). A type in C has a wrapper of its slot there.
+bool has_python_buffer(PyTypeObject* type) {
+  const nb::object found = nb::steal(attribute_of(type, "__buffer__"));
+  return found.is_valid() && Py_TYPE(found.ptr()) != &PyWrapperDescr_Type;
 }
 
 // Whether it is a masked array of NumPy, whose memory does not show its mask.
@@ -106,7 +112,8 @@ bool is_masked(PyTypeObject* type) {
 
 TensorType look_up(PyTypeObject* type) {
   TensorType known;
-  known.type = type;
+  known.type = nb::borrow(reinterpret_cast<PyObject*>(type));
+  known.runs_python = has_python_buffer(type);
   known.masked = is_masked(type);
   known.api = table_of(type);
   // Arrays of JAX and its tracers have buffers on the CPU, but what a kernel makes of them is an operation of JAX's
@@ -116,29 +123,37 @@ TensorType look_up(PyTypeObject* type) {
   look_up_torch(type, known);
   if (known.api == nullptr) return known;
   // By what it has, not by its name: subclasses and Parameter have the same.
-  known.requires_grad = attribute_of(type, "requires_grad");
-  if (known.requires_grad != nullptr)
-    known.read = reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(known.requires_grad), Py_tp_descr_get));
+  known.requires_grad = nb::steal(attribute_of(type, "requires_grad"));
+  if (known.requires_grad.is_valid())
+    known.read = reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(known.requires_grad.ptr()), Py_tp_descr_get));
   if (known.read == nullptr) return known;
-  known.is_neg = attribute_of(type, "is_neg");
-  known.is_conj = attribute_of(type, "is_conj");
+  known.is_neg = nb::steal(attribute_of(type, "is_neg"));
+  known.is_conj = nb::steal(attribute_of(type, "is_conj"));
   return known;
 }
 
 }  // namespace
 
-static const TensorType* last_type = nullptr;
-
-const TensorType& tensor_type(PyTypeObject* type) {
-  if (last_type != nullptr && last_type->type == type) return *last_type;
+// The row of a type in the table, or null: it is full. A row keeps its type, so no other type takes its address.
+static const TensorType* find_type(PyTypeObject* type) {
+  constexpr std::size_t most = 256;
   static std::deque<TensorType>& known = *new std::deque<TensorType>;  // a handful; guarded by the GIL; rows stay put
   for (const TensorType& row : known)
-    if (row.type == type) return *(last_type = &row);
-  constexpr std::size_t most = 256;  // a program that makes classes in a loop must not grow this without bound
-  static TensorType& latest = *new TensorType;
-  if (known.size() >= most) return latest = look_up(type);
-  Py_INCREF(reinterpret_cast<PyObject*>(type));  // so that no other type takes its address
-  return known.emplace_back(look_up(type));
+    if (row.type.ptr() == reinterpret_cast<PyObject*>(type)) return &row;
+  if (known.size() >= most) return nullptr;
+  TensorType made = look_up(type);  // which may run Python, and that may come here
+  return &known.emplace_back(std::move(made));
+}
+
+static const TensorType* last_type = nullptr;
+
+TypeOf::TypeOf(PyObject* object) : found_(last_type) {
+  PyTypeObject* const type = Py_TYPE(object);
+  if (found_ != nullptr && found_->type.ptr() == reinterpret_cast<PyObject*>(type)) return;
+  if ((found_ = find_type(type)) != nullptr)
+    last_type = found_;
+  else
+    found_ = &own_.emplace(look_up(type));
 }
 
 // torch adds the tensor's offset to the address of a storage that has no memory, too (it was freed, or it is that of a
@@ -164,19 +179,14 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
   for (; count_ < count; ++count_) {
     PyObject* const object = objects[count_];
     auto* const tensor = new (storage_ + count_ * sizeof(DLTensor)) DLTensor;
-    const TensorType& type = tensor_type(Py_TYPE(object));
+    const TypeOf known(object);
+    const TensorType& type = *known;
     if (type.takes_over) return no_tensor(object, "");
     if (type.api == nullptr) {
       if (!read_other(type, object, *tensor)) return false;
       continue;
     }
-    const bool plain = type.of_torch && !type.runs_python;
-    if (!plain || !view_of(object, *tensor)) {
-      if (type.api->tensor_from_object(object, tensor) != 0) return false;
-      if (plain) learn_view(object, *tensor);
-    }
-    if (reinterpret_cast<std::uintptr_t>(tensor->data) < low_addresses && without_memory(type, object, *tensor))
-      return no_tensor(object, " without memory");
+    if (!read_memory(type, object, *tensor)) return false;
     const bool on_gpu = tensor->device.type == DeviceType::cuda;
     if (api_ == nullptr || (on_gpu && !on_gpu_)) api_ = type.api;
     on_gpu_ |= on_gpu;
@@ -184,16 +194,31 @@ bool Inputs::read(PyObject* const* objects, std::size_t count) {
     of_torch_ = true;
     if (tensor->dtype.code > DLDataType::unsigned_integer && !read_state(type, object, *tensor)) return false;
   }
-  return true;
+  if (!ran_python_) return true;
+  const int gone = refresh(objects);
+  if (gone >= 0) count_ = static_cast<std::size_t>(gone);
+  return gone < 0;
 }
 
-bool Inputs::refresh(PyObject* const* objects) {
-  for (std::size_t i = 0; i < count_; ++i) {
-    const TensorType& type = tensor_type(Py_TYPE(objects[i]));
-    auto& tensor = reinterpret_cast<DLTensor*>(storage_)[i];
-    if (type.api != nullptr && type.api->tensor_from_object(objects[i], &tensor) != 0) return false;
+// What a table shows of an object, if that is memory.
+bool Inputs::read_memory(const TensorType& type, PyObject* object, DLTensor& tensor) {
+  const bool plain = type.of_torch && !type.runs_python;
+  if (!plain || !view_of(object, tensor)) {
+    if (type.api->tensor_from_object(object, &tensor) != 0) return false;
+    if (plain) learn_view(object, tensor);
   }
-  return true;
+  if (reinterpret_cast<std::uintptr_t>(tensor.data) >= low_addresses || !without_memory(type, object, tensor))
+    return true;
+  return no_tensor(object, " without memory");
+}
+
+int Inputs::refresh(PyObject* const* objects) {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const TypeOf type(objects[i]);
+    if (type->api != nullptr && !read_memory(*type, objects[i], reinterpret_cast<DLTensor*>(storage_)[i]))
+      return static_cast<int>(i);
+  }
+  return -1;
 }
 
 // A pending negation is what the imaginary part of a conjugate has, which is every other number of it: a packed tensor
@@ -222,20 +247,24 @@ bool Inputs::read_state(const TensorType& type, PyObject* object, const DLTensor
   if (gradients_on()) {
     int tracked = type.runs_python ? -1 : requires_gradient(object);
     if (tracked < 0) {
-      PyObject* const told = type.read(type.requires_grad, object, reinterpret_cast<PyObject*>(type.type));
+      PyObject* const told = type.read(type.requires_grad.ptr(), object, type.type.ptr());
       if (told == nullptr) return false;
       tracked = told == Py_True;
       Py_DECREF(told);
     }
     if (tracked != 0 && tracked_ < 0) tracked_ = static_cast<int>(count_);
   }
-  if (tensor.dtype.code == DLDataType::complex && type.is_conj != nullptr && !ask(type.is_conj, object)) return false;
-  return type.is_neg == nullptr || !may_be_negated(tensor) || ask(type.is_neg, object);
+  if (tensor.dtype.code == DLDataType::complex && type.is_conj.is_valid() && !ask(type.is_conj.ptr(), object))
+    return false;
+  return !type.is_neg.is_valid() || !may_be_negated(tensor) || ask(type.is_neg.ptr(), object);
 }
 
 bool Inputs::read_other(const TensorType& type, PyObject* object, DLTensor& tensor) {
   if (type.masked) return no_tensor(object, ": its mask would be lost (pass .data or .filled())");
-  if (!type.on_device && PyObject_CheckBuffer(object)) return read_buffer(object, tensor);
+  if (!type.on_device && PyObject_CheckBuffer(object)) {
+    ran_python_ |= type.runs_python;
+    return read_buffer(object, tensor);
+  }
   auto foreign = std::make_unique<Foreign>();
   ran_python_ = true;
   switch (read_foreign(object, tensor, *foreign)) {

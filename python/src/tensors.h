@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ptx/interop/plan.h"
@@ -10,22 +11,35 @@
 
 namespace ptx::python {
 
-// What is known of a type of tensors. Looked up once a type.
+// What is known of a type of tensors.
 struct TensorType {
-  PyTypeObject* type = nullptr;
+  nb::object type;
   const interop::DLPackExchangeAPI* api = nullptr;  // null: none
   // Tensor.requires_grad (a descriptor, and how one is read), Tensor.is_neg and Tensor.is_conj of torch's types, else
   // null.
-  PyObject* requires_grad = nullptr;
+  nb::object requires_grad;
   descrgetfunc read = nullptr;
-  PyObject *is_neg = nullptr, *is_conj = nullptr;
-  bool of_torch = false;     // a subclass of torch.Tensor, or that
-  bool takes_over = false;   // it wants to see operators itself: JAX's arrays, torch's subclasses of __torch_dispatch__
-  bool runs_python = false;  // reading an attribute of it may: a subclass with __torch_function__
-  bool masked = false;       // a masked array of NumPy
-  bool on_device = false;    // __cuda_array_interface__: CuPy's arrays have a buffer protocol, too, which refuses
+  nb::object is_neg, is_conj;
+  bool of_torch = false;    // a subclass of torch.Tensor, or that
+  bool takes_over = false;  // it wants to see operators itself: JAX's arrays, torch's subclasses of __torch_dispatch__
+  bool runs_python =
+      false;               // reading it may: a subclass with __torch_function__, a class with a `__buffer__` in Python
+  bool masked = false;     // a masked array of NumPy
+  bool on_device = false;  // __cuda_array_interface__: CuPy's arrays have a buffer protocol, too, which refuses
 };
-[[gnu::hot]] const TensorType& tensor_type(PyTypeObject* type);
+
+// What is known of the type of an object: looked up once for each of the first 256 types, else each time, for this use
+// alone. A program that makes classes in a loop must not grow the table without bound.
+class TypeOf {
+ public:
+  [[gnu::hot]] explicit TypeOf(PyObject* object);
+  const TensorType* operator->() const { return found_; }
+  const TensorType& operator*() const { return *found_; }
+
+ private:
+  std::optional<TensorType> own_;
+  const TensorType* found_;
+};
 
 // Memory of a tensor that neither the exchange API nor the buffer protocol shows.
 struct Foreign {
@@ -52,8 +66,9 @@ class Inputs {
 
   // False with a Python error set (TypeError naming the type) where an object is no tensor; `size()` is its index.
   [[gnu::hot]] bool read(PyObject* const* objects, std::size_t count);
-  // Reads again what Python code may have changed since, where any ran. False as above.
-  bool refresh(PyObject* const* objects);
+  // Reads again what Python code may have changed since. The index of an object that has no memory any more, with a
+  // Python error set; -1: none.
+  int refresh(PyObject* const* objects);
   std::size_t size() const { return count_; }
   std::span<const interop::DLTensor> views() const {
     return {reinterpret_cast<const interop::DLTensor*>(storage_), count_};
@@ -80,6 +95,7 @@ class Inputs {
     Py_buffer view;
     std::int64_t strides[PyBUF_MAX_NDIM];  // elements
   };
+  bool read_memory(const TensorType& type, PyObject* object, interop::DLTensor& tensor);
   bool read_buffer(PyObject* object, interop::DLTensor& tensor);
   bool read_other(const TensorType& type, PyObject* object, interop::DLTensor& tensor);
   bool ask(PyObject* method, PyObject* object);

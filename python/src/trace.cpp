@@ -61,7 +61,8 @@ author::Operand integer(PyObject* value) {
   const unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(value) : 0;
   if (overflow < 0 || PyErr_Occurred()) {
     PyErr_Clear();
-    throw nb::value_error(cat(shown(value), " does not fit into 64 bits").c_str());
+    throw author::Refused(
+        {Diagnostic(Code::bad_argument, author_place(), cat(shown(value), " does not fit into 64 bits"))});
   }
   return author::Operand(static_cast<std::uint64_t>(large));
 }

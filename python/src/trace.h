@@ -80,7 +80,9 @@ auto caught(Body&& body, decltype(body()) failed) noexcept -> decltype(body()) {
   } catch (nb::python_error& error) {
     error.restore();
   } catch (const nb::builtin_exception& error) {
-    PyErr_SetString(error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_RuntimeError,
+    PyErr_SetString(error.type() == nb::exception_type::type_error    ? PyExc_TypeError
+                    : error.type() == nb::exception_type::value_error ? PyExc_ValueError
+                                                                      : PyExc_RuntimeError,
                     error.what());
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());

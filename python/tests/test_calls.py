@@ -10,6 +10,7 @@ import ctypes
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 import pytest
 from dlpack_layout import DLTensor, Versioned
@@ -260,6 +261,79 @@ def test_memory_that_is_let_go_while_arguments_are_read(scale):
         scale(victim, out=Freeing((1, 0)))
 
 
+@needs_torch
+def test_a_part_of_a_storage_that_is_let_go_while_arguments_are_read():
+    """Its address is then its offset, which is not null."""
+    pair = make_pair()
+    pair(ones(32), ones(32))
+    for _ in range(2):
+        whole = torch.ones(64)
+
+        class Freeing(Says):
+            def __dlpack__(self, whole=whole, **keywords):
+                whole.untyped_storage().resize_(0)
+                return ones(32).__dlpack__()
+
+        with pytest.raises(LaunchTypeError, match="pair: argument `A`: it has no memory"):
+            pair(whole[32:], Freeing((1, 0)))
+
+
+@needs_torch
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="skipped: no __buffer__ before Python 3.12")
+def test_memory_that_is_let_go_by_a_buffer_in_python():
+    pair = make_pair()
+    pair(ones(32), ones(32))
+    for _ in range(2):
+        whole = torch.ones(64)
+
+        class Freeing:
+            def __buffer__(self, flags, whole=whole):
+                whole.untyped_storage().resize_(0)
+                return memoryview(ones(32))
+
+        with pytest.raises(LaunchTypeError, match="pair: argument `A`: it has no memory"):
+            pair(whole[32:], Freeing())
+
+
+TYPES = """
+    import numpy as np, torch
+    from pyptx.errors import LaunchValueError
+    from test_launch import make_scale
+
+    def new_array():
+        return np.ones(64, np.float32).view(type("Array", (np.ndarray,), {}))
+
+    class Asked(torch.Tensor):  # its attributes are read by Python, which calls kernels on types of its own
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            scale(new_array())
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    scale = make_scale()
+    scale(torch.ones(64))
+    for _ in range(300):  # more than the table has rows
+        scale(new_array())
+    pending = torch.ones(64, dtype=torch.complex64).conj().imag
+    for kind in (Asked, type("Other", (Asked,), {})):
+        assert (scale(torch.ones(64).as_subclass(kind)) == 2).all()
+        for tensor, code in ((pending, "PTX4116"), (torch.ones(64, requires_grad=True), "PTX4115")):
+            try:
+                scale(tensor.as_subclass(kind))
+            except LaunchValueError as error:
+                assert code in str(error), error
+            else:
+                raise AssertionError(code)
+"""
+
+
+@needs_torch
+def test_more_types_than_are_kept():
+    program = textwrap.dedent(TYPES)
+    here = pathlib.Path(__file__).parent
+    done = subprocess.run([sys.executable, "-c", program], cwd=here, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_lists_of_outputs_are_what_they_hold(scale):
     class Lying(list):
         def __iter__(self):
@@ -374,11 +448,18 @@ def test_a_template_value_without_a_default_is_asked_for():
     assert "entry k" in k.ptx(scale=None)  # None is a value
 
 
-@pytest.mark.parametrize("number", [2.5, 2, True, np.float32(2.5), np.int8(2), np.array(2.5), np.bool_(True)])
+@pytest.mark.parametrize(
+    "number", [2.5, 2, True, np.float32(2.5), np.int8(2), np.array(2.5), np.bool_(True), np.array([[2.5]])]
+)
 def test_scalars_of_python_and_numpy(number):
     fill = make_fill()
     for _ in range(2):
-        assert fill(alpha=number)[31] == np.float32(number)
+        assert fill(alpha=number)[31] == np.float32(np.asarray(number).item())
+
+
+@pytest.mark.parametrize("number", [7, np.int64(7), np.array([7], np.uint8), np.bool_(True)])
+def test_integers_of_python_and_numpy(number):
+    assert make_add()(np.zeros(32, np.int32), n=number)[0] == int(np.asarray(number).item())
 
 
 @needs_torch
@@ -402,6 +483,8 @@ def test_scalars_of_torch_and_jax():
         ("1", "a number is needed, not str"),
         ([1], "a number is needed, not list"),
         (1j, "a number is needed, not complex"),
+        (np.ones(2), "a number is needed, not ndarray: .* size 1"),
+        (10**400, "the integer does not fit 64 bits"),
         (lambda: torch.ones(3), r"not torch.Tensor: its shape is \(3,\); pass one number"),
         (lambda: torch.tensor(1.0, requires_grad=True), "it requires a gradient, which a number does not pass on"),
         (lambda: torch.tensor(1.0, device="meta"), "meta"),
@@ -413,7 +496,7 @@ def test_scalars_that_are_none_are_refused_by_name(number, reason, warm):
     fill = make_fill()
     if warm:
         fill(alpha=1.0)
-    with pytest.raises(LaunchTypeError, match=f"argument `alpha`.*{reason}"):
+    with pytest.raises(LaunchTypeError, match=f"fill: argument `alpha`.*{reason}"):
         fill(alpha=number() if callable(number) else number)
 
 

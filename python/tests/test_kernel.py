@@ -250,6 +250,11 @@ def test_specialisations_are_public():
         ({"block": (0, 1)}, ValueError, "block has positive sizes"),
         ({"cluster": 1.0}, TypeError, "cluster has integers as sizes"),
         ({"grid": (-1,)}, ValueError, "grid has positive sizes"),
+        ({"grid": max, "in_specs": ()}, TypeError, "grid of kernel .* does not say which sizes it takes"),
+        ({"smem": -1}, ValueError, "smem is a number of bytes, not -1"),
+        ({"smem": "1"}, TypeError, "smem is an int, not '1'"),
+        ({"priority": 1.5}, TypeError, "priority is an int, not 1.5"),
+        ({"shared_carveout": "a"}, TypeError, "shared_carveout is an int, not 'a'"),
         ({"shared_carveout": 101}, ValueError, "shared_carveout is a percentage, 0 to 100, not 101"),
         ({"in_specs": Tile("N", f32)}, TypeError, "in_specs is a sequence of Tiles: in_specs=.*,"),
         ({"out_specs": (f32,)}, TypeError, "out_specs has a Tile for each tensor, not"),
@@ -258,7 +263,7 @@ def test_specialisations_are_public():
 )
 def test_options_are_checked_where_they_are_written(options, error, message):
     with pytest.raises(error, match=message):
-        kernel(**options)
+        kernel(**options)(lambda: ptx.ret())
 
 
 def test_a_raw_parameter_has_a_name_of_its_own():
@@ -441,7 +446,7 @@ def test_grid_functions_may_number_the_symbols():
         scale_kernel(grid=lambda a, b, c, /: a)
 
 
-@pytest.mark.parametrize("grid", [lambda M, N: M / 2, (1.5,), lambda M: (M, "1"), True])
+@pytest.mark.parametrize("grid", [lambda M, N: M / 2, (1.5,), lambda M: (M, "1"), lambda M: None, True])
 def test_grids_are_of_integers(grid):
     with pytest.raises(TypeError, match="grid.* has integers as sizes"):
         scale_kernel(grid=grid).signature.grid.of({"M": 1, "N": 2}, {})

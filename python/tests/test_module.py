@@ -90,6 +90,13 @@ def test_kernels_of_modules_travel_as_that():
         assert pool.apply(run, (back[1:3],)) == run(back[1:3])
 
 
+def test_kernels_of_one_module_stay_together():
+    double, plus = make()
+    local = ptx.module([double, (plus, {"N": 32})])
+    first, second = pickle.loads(pickle.dumps((local.double, local.plus)))
+    assert first._module is second._module and first is first._module.double
+
+
 def test_a_local_variable_stays_one_variable():
     total = ptx.global_(u32, init=5, name="total")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.errors import AuthoringError, AuthoringTypeError
+from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError
 from pyptx.types import b8, b16, b32, bf16, bf16x2, e4m3, f16, f16x2, f32, f64, pred, s16, s32, tf32, u8, u16, u32, u64
 
 
@@ -334,6 +334,44 @@ def test_types_of_raw_parameters_may_be_types():
         lambda X: (ptx.param(f32, "a"), ptx.ret()), in_specs=(Tile(4, f32),), raw_params=((f32, "a"), (b32, "b"))
     )
     assert ".param .f32 a,\n\t.param .b32 b" in k.ptx()
+
+
+@pytest.mark.parametrize("write", [lambda a: a + 2**70, lambda a: ptx.inst.add.u64(a, a, -(2**63) - 1)])
+def test_integers_beyond_64_bits_are_refused_at_their_line(write):
+    with pytest.raises(AuthoringValueError, match=r"test_operators.py:\d+: PTX3003 -?\d+ does not fit into 64 bits"):
+        kernel(lambda: write(reg.scalar(u64))).ptx()
+
+
+def _generator(X):
+    yield ptx.ret()
+
+
+async def _coroutine(X):
+    ptx.ret()
+
+
+async def _both(X):
+    yield ptx.ret()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (_generator, "a generator"),
+        (_coroutine, "`async`"),
+        (_both, "`async`"),
+        (lambda X: (ptx.ret() for _ in range(2)), "a generator"),
+    ],
+)
+def test_bodies_that_python_does_not_run_are_refused(body, kind, recwarn):
+    k = kernel(body, in_specs=(Tile(4, f32),))
+    for use in (k.ptx, lambda: k(np.ones(4, np.float32))):
+        with pytest.raises(AuthoringTypeError, match=f"the body of .* is {kind}, so none of it has run"):
+            use()
+    device = ptx.func(params=[f32])(body)
+    with pytest.raises(AuthoringTypeError, match=f"is {kind}"):
+        kernel(lambda: device(reg.scalar(f32))).ptx()
+    assert not recwarn.list
 
 
 def test_a_method_is_no_kernel():

@@ -60,6 +60,13 @@ def through(values):
     return values.own
 
 
+OWN = ["own"]
+
+
+def by_name(value, name):
+    return getattr(value, name)
+
+
 def scaled(factor, grid=(1, 1, 1)):
     """A kernel that multiplies by what `factor()` gives while it is written."""
 
@@ -109,6 +116,30 @@ PLACES = {
     "namespace": (lambda: outer.inner["a"].factor, lambda v: setattr(outer.inner["a"], "factor", v), r"outer.inner"),
     "argument": (lambda: through(config), lambda v: setattr(config, "own", v), "config.own"),
     "getattr": (lambda: getattr(config, "own"), lambda v: setattr(config, "own", v), "config.own"),  # noqa: B009
+    "name in a global": (lambda: getattr(config, OWN[0]), lambda v: setattr(config, "own", v), "config.own"),
+    "name made at run time": (
+        lambda: getattr(config, OWN[0][:2] + "n"),
+        lambda v: setattr(config, "own", v),
+        "config.own",
+    ),
+    "class by a name made at run time": (
+        lambda: getattr(config, f"f{'actor'.lower()}"),
+        lambda v: setattr(Config, "factor", v),
+        "config.factor",
+    ),
+    "object that a function is given": (
+        lambda: by_name(config, "o" + OWN[0][1:]),
+        lambda v: setattr(config, "own", v),
+        "config.own",
+    ),
+    "namespace by a name made at run time": (
+        lambda: getattr(settings.nested, "fact" + "or".lower()),
+        lambda v: setattr(settings.nested, "factor", v),
+        "settings.nested.factor",
+    ),
+    "vars": (lambda: vars(config)["o" + OWN[0][1:]], lambda v: setattr(config, "own", v), "config.own"),
+    "globals": (lambda: globals()["FACTOR"], lambda v: globals().update(FACTOR=v), "FACTOR"),
+    "default": (lambda name="own": getattr(config, name), lambda v: setattr(config, "own", v), "config.own"),
     "alias": (lambda: (lambda c: c.own)(config), lambda v: setattr(config, "own", v), "config.own"),
     "environment": (
         lambda: float(os.environ["PYPTX_TEST_FACTOR"]),
@@ -173,8 +204,12 @@ def test_the_function_of_a_grid():
         settings.nested.factor = 2.0
 
 
-def test_what_a_body_does_not_read_may_change():
-    k = scaled(lambda: config.own)
+@pytest.mark.parametrize(
+    "read",
+    [lambda: config.own, lambda: getattr(config, "own")],  # noqa: B009
+)
+def test_what_a_body_does_not_read_may_change(read):
+    k = scaled(read)
     assert k(X)[0] == 2
     Config.unrelated += 1
     config.other = object()
@@ -214,9 +249,11 @@ def test_arrays_that_a_body_reads(array):
         lambda: float(np.fromfile("factor.txt")[0]),
         lambda: __import__("pathlib") and float(_path().read_text()),
         functools.partial(lambda name: float(os.environ[name]), "PYPTX_TEST_FACTOR"),
+        lambda: eval("FACTOR"),
+        lambda: globals()["FACT" + OWN[0].upper()],
     ],
 )
-def test_files_are_refused(read):
+def test_files_and_code_in_strings_are_refused(read):
     with pytest.raises(AuthoringRuntimeError, match="read it outside, and pass what it says as a template value"):
         scaled(read).ptx()
 
@@ -341,6 +378,24 @@ def test_kernels_travel_by_name_or_by_code(protocol):
     assert back.kernels[0] is named and back.kernels[1] is not local
     assert run(back, X) == [[2.0] * 4, [3.0] * 4]
     assert fingerprint(back.kernels[1]) == fingerprint(local)
+
+
+WRITES = [
+    ptx.inst.add.f32,
+    ptx.inst.fence.proxy.async_.shared__cta,
+    ptx.inst.tex._1d,
+    ptx.mbarrier.try_wait,
+    ptx.addr,
+    reg.scalar,
+]
+
+
+@pytest.mark.parametrize("writes", WRITES, ids=repr)
+def test_what_writes_instructions_travels_with_a_kernel(writes):
+    local = scaled(functools.partial(lambda held: 3.0 if held else 2.0, writes))
+    back = pickle.loads(pickle.dumps(local))
+    (held,) = (cell.cell_contents.args[0] for cell in back._fn.__closure__)
+    assert repr(held) == repr(writes) and back(X)[0] == 3
 
 
 def test_spawned_workers_get_kernels_and_give_errors_back():

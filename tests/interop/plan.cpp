@@ -178,8 +178,7 @@ TEST_CASE("every refusal names kernel, argument, what came and what is needed") 
   turned.strides = strides;
   CHECK(World(record()).refusal(Code::not_contiguous, {turned, w}) ==
         "norm: argument `X`: its strides are (1, 16) for shape (16, 512); the kernel takes contiguous row-major "
-        "tensors (call "
-        ".contiguous())");
+        "tensors (x.contiguous() of PyTorch, numpy.ascontiguousarray(x))");
   Tensor away(Element::f32, {512});
   away.device = {DeviceType::cuda, 1};
   CHECK(World(record()).refusal(Code::wrong_device, {x, away}) ==
