@@ -193,13 +193,11 @@ Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, const std::int6
                cat("its data start at an address that is a multiple of ", address & (~address + 1),
                    " bytes, the kernel needs ", wanted.alignment_mask + 1));
   const std::string strides = got.strides == nullptr ? "those of row-major order" : spell(got.strides, got.ndim);
-  return say(
-      Code::not_contiguous,
-      cat("its strides are ", strides, " for shape ", spell(got.shape, got.ndim),
-          wanted.strided        ? "; the kernel takes tensors whose innermost dimension has stride 1"
-          : wanted.column_major ? "; the kernel takes column-major tensors (Layout.COL: x.mT.contiguous().mT)"
-                                : "; the kernel takes contiguous row-major tensors (x.contiguous() of PyTorch, "
-                                  "numpy.ascontiguousarray(x))"));
+  return say(Code::not_contiguous,
+             cat("its strides are ", strides, " for shape ", spell(got.shape, got.ndim),
+                 wanted.strided        ? "; the kernel takes tensors whose innermost dimension has stride 1"
+                 : wanted.column_major ? "; the kernel takes column-major tensors (Layout.COL: x.mT.contiguous().mT)"
+                                       : "; the kernel takes row-major tensors (.contiguous(), np.ascontiguousarray)"));
 }
 
 }  // namespace ptx::interop

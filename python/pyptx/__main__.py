@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _file(check, nargs="+", dest="files")
     _completed(
-        check.add_argument("--target", type=_word, help="judge as if .target were this, for example sm_100a")
+        check.add_argument("--target", type=_lower, help="judge as if .target were this, for example sm_100a")
     ).completer = lambda **_: completion.targets()
     check.add_argument("--lint", action="store_true", help="notes too: modifiers in another order than the manual's")
     check.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
@@ -240,6 +240,7 @@ def _add_run(run: argparse.ArgumentParser):
     )
     run.add_argument(
         "--show",
+        type=str.lower,
         choices=buffers.SHOWN,
         metavar="TYPE",
         help="print every buffer at the end, with its name: hex, i8 to i64, u8 to u64, bf16, f16, f32, f64; own: .npy files as "
@@ -491,6 +492,10 @@ def _completion(arguments) -> int:
 def _word(text: str) -> str:
     """Bytes of the command line that are no text, escaped: no name has them."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _lower(text: str) -> str:
+    return _word(text).lower()
 
 
 def _three(text: str) -> tuple[int, int, int]:

@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.extent import Extent
 from pyptx.options import GRID_AXES, Options
-from pyptx.specs import Tile, unify_envs
+from pyptx.specs import Misfit, Tile, unify_envs
 
 __all__ = ["Arguments", "Signature"]
 
@@ -146,12 +147,16 @@ class Signature:
         for name, tile, shape in zip(self.tensors, self.inputs, shapes, strict=False):
             try:
                 sizes.append(tile.extract_env(shape))
-            except ValueError as error:
-                raise LaunchValueError(f"{self.name}: argument `{name}`: {error}") from None
+            except Misfit as error:
+                raise self._misfit(error, f"argument `{name}`: {error}") from None
         try:
             return given._replace(sizes=unify_envs(sizes))
-        except ValueError as error:
-            raise LaunchValueError(f"{self.name}: {error}") from None
+        except Misfit as error:
+            raise self._misfit(error, str(error)) from None
+
+    def _misfit(self, error: Misfit, message: str) -> LaunchValueError:
+        diagnostic = _core.Diagnostic(error.code, "", 0, f"{self.name}: {message}")
+        return LaunchValueError(str(diagnostic), [diagnostic])
 
     def template_of(self, given: Arguments) -> dict[str, Any]:
         """What the body is called with: a parameter without a default that is a symbol is the symbol's size."""

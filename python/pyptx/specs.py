@@ -17,6 +17,17 @@ __all__ = ["Im2col", "Layout", "Tile", "unify_envs"]
 SWIZZLE_BYTES = {name: width for name, width, _ in _core.swizzles()}
 
 
+_WRONG_RANK, _WRONG_DIMENSION, _CONFLICTING_DIMENSION = 4103, 4104, 4105  # ptx/base/diagnostic.def
+
+
+class Misfit(ValueError):
+    """A shape that a Tile does not take, or two that disagree.  `code`: of the diagnostic."""
+
+    def __init__(self, code: int, message: str):
+        super().__init__(message)
+        self.code = code
+
+
 class Layout(enum.Enum):
     """How a tensor lies in memory, or how the copy engine arranges its tiles in shared memory.
 
@@ -206,12 +217,13 @@ class Tile:
         """
         actual = tuple(array_shape)
         if len(actual) != self.rank:
-            raise ValueError(f"rank mismatch: {self!r} has rank {self.rank}, the array has rank {len(actual)}")
+            raise Misfit(_WRONG_RANK, f"rank mismatch: {self!r} has rank {self.rank}, the array has rank {len(actual)}")
         env: dict[str, int] = {}
         for axis, (want, have) in enumerate(zip(self.shape, actual, strict=True)):
             expected = env.setdefault(want, have) if isinstance(want, str) else want
             if expected != have:
-                raise ValueError(f"dim mismatch: axis {axis} of {self!r} is {expected}, the array has {have}")
+                code = _CONFLICTING_DIMENSION if isinstance(want, str) else _WRONG_DIMENSION
+                raise Misfit(code, f"dim mismatch: axis {axis} of {self!r} is {expected}, the array has {have}")
         return env
 
     def matches(self, shape: Iterable[int], dtype_name: str) -> bool:
@@ -311,5 +323,6 @@ def unify_envs(envs: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for env in envs:
         for name, size in env.items():
             if merged.setdefault(name, size) != size:
-                raise ValueError(f"conflicting sizes for dimension {name!r}: {merged[name]} and {size}")
+                message = f"conflicting sizes for dimension {name!r}: {merged[name]} and {size}"
+                raise Misfit(_CONFLICTING_DIMENSION, message)
     return merged

@@ -79,6 +79,16 @@ def test_files_that_are_none(command, tmp_path, capsys):
     locked.chmod(stat.S_IRUSR | stat.S_IWUSR)
 
 
+def test_the_standard_input_is_read_once(tmp_path):
+    command = [sys.executable, "-m", "pyptx", "diff", "-", "-"]
+    done = subprocess.run(command, input=KERNEL, capture_output=True)
+    assert done.returncode == 2 and b"<stdin>: it has been read: `-` stands on the command line once" in done.stderr
+
+
+def test_types_and_targets_in_capitals(file, capsys):
+    assert main(["run", str(file), "--arg", "out:4", "--show", "F32"]) == main(["check", "--target", "SM_90A", str(file)]) == 0
+
+
 def test_a_file_that_has_no_end(monkeypatch, capsys):
     monkeypatch.setattr(files, "_MOST", 1 << 20)
     assert main(["check", "/dev/zero"]) == 2

@@ -123,7 +123,10 @@ def run(example: str):
         values = {name: reg.scalar(types.u32, init=1) for name in "xyin"} | {
             name: reg.scalar(types.f32) for name in "ab"
         }
-        exec(code, NAMES | values | {"p": reg.scalar(types.pred), "px": reg.scalar(types.u64)})
+        given = (
+            NAMES | values | {"p": reg.scalar(types.pred), "px": reg.scalar(types.u64), "__builtins__": __builtins__}
+        )
+        python_types.FunctionType(code, given)()
         ptx.ret()
 
     kernel(body).ptx()

@@ -226,10 +226,14 @@ def test_fixed_sizes_and_shared_symbols_are_refused_by_name():
     def rows(A, B, C):
         ptx.ret()
 
-    with pytest.raises(LaunchValueError, match=r"rows: argument `A`: dim mismatch.*is 32, the array has 31"):
-        rows(np.zeros((4, 31), np.float32), np.zeros(4, np.float32))
-    with pytest.raises(LaunchValueError, match=r"rows: .*conflicting"):
-        rows(np.zeros((4, 32), np.float32), np.zeros(5, np.float32))
+    for wrong, code, message in [
+        (((4, 31), (4,)), 4104, "argument `A`: dim mismatch.*is 32, the array has 31"),
+        (((4, 32), (5,)), 4105, "conflicting sizes for dimension 'M': 4 and 5"),
+        (((4, 32), (4, 1)), 4103, "argument `B`: rank mismatch: .* has rank 1, the array has rank 2"),
+    ]:
+        with pytest.raises(LaunchValueError, match=f"PTX{code} rows: {message}") as refused:
+            rows(*(np.zeros(shape, np.float32) for shape in wrong))
+        assert [each.code for each in refused.value.diagnostics] == [code]
 
 
 def test_things_that_are_no_arrays_are_refused():

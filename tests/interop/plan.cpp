@@ -177,8 +177,8 @@ TEST_CASE("every refusal names kernel, argument, what came and what is needed") 
   std::int64_t strides[] = {1, 16};
   turned.strides = strides;
   CHECK(World(record()).refusal(Code::not_contiguous, {turned, w}) ==
-        "norm: argument `X`: its strides are (1, 16) for shape (16, 512); the kernel takes contiguous row-major "
-        "tensors (x.contiguous() of PyTorch, numpy.ascontiguousarray(x))");
+        "norm: argument `X`: its strides are (1, 16) for shape (16, 512); the kernel takes row-major tensors "
+        "(.contiguous(), np.ascontiguousarray)");
   Tensor away(Element::f32, {512});
   away.device = {DeviceType::cuda, 1};
   CHECK(World(record()).refusal(Code::wrong_device, {x, away}) ==

@@ -36,8 +36,12 @@ def _named(file: str):
         raise Unusable(f"{shown(file)}: {error.strerror or error}") from None
 
 
+_read: object = None  # the standard input that was read
+
+
 def read(file: str) -> bytes:
     """The content of a file, or of the standard input where it is called `-`."""
+    global _read
     with _named(file):
         if file != "-":
             with open(file, "rb") as stream:
@@ -46,6 +50,9 @@ def read(file: str) -> bytes:
             raise Unusable("<stdin>: it is closed")
         else:
             content = sys.stdin.buffer.read(_MOST + 1)
+            if not content and _read is sys.stdin:
+                raise Unusable("<stdin>: it has been read: `-` stands on the command line once")
+            _read = sys.stdin
     if len(content) > _MOST:
         raise Unusable(f"{shown(file)}: it has more than {_MOST:,} bytes")
     return content
