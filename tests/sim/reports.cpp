@@ -250,6 +250,14 @@ TEST_CASE("control") {
          shape(1, 1), {"entry 2 of a table of 2"});
   const std::string forever = ".func f()\n{\n.local .align 8 .b8 s[1024];\ncall f;\nret;\n}\n";
   expect(Code::stack_overflow, kernel("call f;", ".param .u64 p", forever), shape(1, 1));
+  expect(Code::stack_overflow, kernel("alloca.u64 %rd2, 600000;"), shape(1, 1), {"600000 bytes", "at most 524288"});
+  expect(Code::bad_argument, kernel("stacksave.u64 %rd2;\nadd.u64 %rd2, %rd2, 8;\nstackrestore.u64 %rd2;"), shape(1, 1),
+         {"sets its stack pointer to 8", "in this call it has been 0 to 0"});
+  expect(Code::uninitialised_memory,
+         kernel("alloca.u64 %rd2, 8;\nld.local.u32 %r3, [%rd2];\nst.global.u32 [%rd1], %r3;"), shape(1, 1));
+  expect(Code::bad_argument,
+         kernel("mov.u32 %r3, 64;\ncreatepolicy.range.global.L2::evict_last.b64 %rd2, [%rd1], %r3, 32;"), shape(1, 1),
+         {"a primary size of 64 bytes and a total size of 32"});
   const std::string printf = ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n";
   const std::string calls = "{ .param .b64 a; .param .b64 b; .param .b32 r; call (r), vprintf, (a, b); }";
   expect(Code::bad_call, kernel(calls, ".param .u64 p", printf), shape(1, 1), {"vprintf", "which is no string"});
@@ -258,9 +266,23 @@ TEST_CASE("control") {
   expect(Code::bad_call, kernel("mov.u64 %rd2, 12;\nproto: .callprototype _ ();\ncall %rd2, proto;"), shape(1, 1));
 }
 
+TEST_CASE("a livelock says what the threads look at") {
+  const std::string flag = ".shared .align 4 .b32 flag[2];\nst.shared.u32 [flag+4], 0;\n";
+  const sim_test::Fixture f = shape(1, 1, "inout", "0000000000000000");
+  expect(Code::livelock,
+         kernel(flag + "A:\nld.volatile.shared.u32 %r3, [flag+4];\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 bra A;"), f,
+         {"looks at `flag`+4 again and again"});
+  expect(Code::livelock,
+         kernel(flag + "mov.u64 %rd2, flag;\ncvta.shared.u64 %rd2, %rd2;\nA:\nld.volatile.u32 %r3, "
+                       "[%rd2+4];\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 bra A;"),
+         f, {"looks at `flag`+4 again and again"});
+  expect(Code::livelock, kernel("A:\nld.acquire.gpu.global.u32 %r3, [%rd1+4];\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 bra A;"),
+         f, {"looks at `argument 0`+4 again and again"});
+}
+
 TEST_CASE("what cannot run") {
-  expect(Code::cannot_simulate, kernel("createpolicy.range.global.L2::evict_last.b64 %rd2, [%rd1], 64, 64;"),
-         shape(1, 1), {"createpolicy.range"});
+  expect(Code::cannot_simulate, kernel("istypep.samplerref %p1, %rd1;"), shape(1, 1),
+         {"istypep", "textures are not simulated"});
   // What check refuses does not run: decode reads operands by what check found.
   expect(Code::operand_type, kernel("add.u32 %r3, %r1, %rd1;"), shape(1, 1));
   sim_test::Fixture f = shape(1, 1);

@@ -2,6 +2,7 @@
 // nothing here.
 #pragma once
 
+#include "ptx/base/text.h"
 #include "ptx/sim/exec/lanes.h"
 #include "ptx/sim/exec/shuffle.h"
 #include "ptx/sim/machine/cta.h"
@@ -247,6 +248,21 @@ inline Bound bind_mapa(const isa::Match& m) { return bind_one<decltype(map_addre
 constexpr auto rank_of_address = []<OneOf<u32, u64> T>(T a) -> u32 { return static_cast<u32>(shared_rank(a)); };
 inline Bound bind_getctarank(const isa::Match& m) { return bind_one<decltype(rank_of_address)>(m.type()); }
 
+// A policy is nothing but its existence.
+inline void make_policy(Warp& w, const Op& op, Mask active) {
+  const auto* primary = reinterpret_cast<const u32*>(w.row(op.operands[2]));
+  const auto* total = reinterpret_cast<const u32*>(w.row(op.operands[3]));
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    if (primary[lane] > total[lane]) {
+      return w.fault(Code::bad_argument, lane,
+                     cat("has a primary size of ", primary[lane], " bytes and a total size of ", total[lane],
+                         "; the total is at least the primary size"));
+    }
+    write_cell(w, op.operands[0], lane, 0);
+  }
+}
+
 }  // namespace move_detail
 
 // 9.7.9.3  mov
@@ -336,6 +352,8 @@ constexpr WarpBody sem_applypriority_async_bulk{move_detail::bind_nothing};
 constexpr WarpBody sem_applypriority_async_bulk_tensor{move_detail::bind_nothing};
 constexpr WarpBody sem_applypriority_async_bulk_tensor_im2col{move_detail::bind_nothing};
 constexpr WarpBody sem_discard{move_detail::bind_nothing};
+constexpr WarpBody sem_createpolicy_range{
+    [](const isa::Match&) { return Bound{.run = &move_detail::make_policy, .whole_warp = true}; }};
 constexpr auto sem_createpolicy_fractional = [](f32) -> u64 { return 0; };
 constexpr auto sem_createpolicy_cvt = [](u64) -> u64 { return 0; };
 

@@ -377,15 +377,17 @@ void Cluster::report_stuck() {
 
 void Cluster::report_livelock() {
   const Polling& p = polling;
-  const Location at{p.address & window_mask ? isa::Space::shared_cta : isa::Space::global, &p.warp->cta,
-                    p.address & ~window_mask & shared_offset_mask, 4};
-  const Range* range = launch.memory.find(p.address);
-  std::string name = describe(launch.program, at);
-  if (range) name = cat('`', range->name, "`+", p.address - range->begin);
+  Site site = site_of(*p.warp, p.pc, p.lane);
+  site_accesses(site, *p.warp, p.at);
+  const isa::Space space = site.space == "global" ? isa::Space::global : isa::Space::shared_cta;
+  const std::string name = site.space == "local" ? "local memory"
+                           : site.owner.empty()  ? describe(launch.program, {space, nullptr, site.address, site.bytes})
+                                                 : site.owner;
   launch.report(index,
                 describe_fault(*p.warp, Code::livelock, p.pc, p.lane,
                                cat("looks at ", name, " again and again, and no thread that runs changes memory"),
-                               where_warps_stand(*this)));
+                               where_warps_stand(*this)),
+                {std::move(site)});
 }
 
 void Cluster::report_budget() {

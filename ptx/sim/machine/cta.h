@@ -120,7 +120,7 @@ struct Cluster {
     Warp* warp = nullptr;                  // that looked last
     std::uint32_t pc = 0;
     int lane = 0;
-    std::uint64_t address = 0;
+    Accessing at{};
   };
   Polling polling;
   // The last turn changed nothing, and all that ran looked at memory again and again.

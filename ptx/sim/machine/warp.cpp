@@ -30,9 +30,13 @@ Frame::Frame(const FunctionCode& function, std::shared_ptr<Frame> parent, bool a
   initialised[0] = full_mask;
   if (this->parent) {
     depth = this->parent->depth + 1;
-    local_base = this->parent->local_base + (this->parent->function.local_bytes + 15) / 16 * 16;
+    for (int lane = 0; lane < lanes; ++lane) local_base = std::max(local_base, this->parent->top(lane));
+    local_base = (local_base + 15) / 16 * 16;
   }
 }
+
+std::uint32_t Frame::bottom() const { return local_base + (function.local_bytes + 15) / 16 * 16; }
+std::uint32_t Frame::top(int lane) const { return bottom() + allocated[static_cast<std::size_t>(lane)]; }
 
 Frame::~Frame() = default;
 

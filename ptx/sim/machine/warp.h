@@ -28,12 +28,16 @@ struct alignas(64) Line {
 struct Frame {
   Frame(const FunctionCode& function, std::shared_ptr<Frame> parent, bool all_defined);
   ~Frame();
+  // Where the thread's stack ends: behind the frame's variables, and behind what alloca gave this call.
+  std::uint32_t bottom() const;
+  std::uint32_t top(int lane) const;
   const FunctionCode& function;
   std::shared_ptr<Frame> parent;
   const Op* call = nullptr;  // that made it
   std::uint32_t return_pc = 0;
   std::uint32_t local_base = 0;  // of this frame's variables in each thread's local memory
   std::uint32_t depth = 0;
+  std::array<std::uint32_t, 32> allocated{};  // bytes that alloca gave, a lane
   std::vector<Line> registers;
   std::vector<Mask> initialised;         // by slot: the lanes whose value is wholly defined; [0] is full
   std::unique_ptr<Undefined> undefined;  // of the others, once some of their bits are defined

@@ -265,7 +265,7 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
   } else if (op.manner.order != Order::weak) {
     Cluster::Polling& polling = w.cta.cluster.polling;
     ++polling.looks, polling.warp = &w, polling.pc = w.pc - 1, polling.lane = std::countr_zero(active);
-    polling.address = where.at[polling.lane];
+    polling.at = {base.space, where.at[polling.lane], bytes};
   }
   if (r.bits & (bytes - 1)) return r.misaligned();
   if (dispatch(r, false)) return w.event != Event::fault;

@@ -31,6 +31,11 @@ void add(View& view, std::span<const Moment> moments) {
     view.of[kind] = view.of[kind] == before ? view.of[View::base] : join(view.of[kind], moments);
 }
 
+template <class Map, class Key>
+void erase_between(Map& map, const Key& first, const Key& next) {
+  map.erase(map.lower_bound(first), map.lower_bound(next));
+}
+
 std::uint64_t key_of(const Cta& cta, std::uint64_t operation) { return cta.cluster.index << 32 | operation; }
 bool releases(Order order) { return order == Order::release || order == Order::acq_rel || order == Order::sc; }
 bool acquires(Order order) { return order == Order::acquire || order == Order::acq_rel || order == Order::sc; }
@@ -507,6 +512,12 @@ void Races::over(Cluster& cluster) {
     const std::uint64_t tensor = tensor_window + (self << shared_rank_shift);
     plane_.forget(tensor, tensor + (1 << 18), sets_);
     left_.erase(self);
+    erase_between(releases_, begin, begin + cta->shared.bytes.size());
+    const Who first = who_cta(self), next = who_cta(self + 1);
+    erase_between(copies_, first, next);
+    erase_between(bulk_, first, next);
+    erase_between(pipes_, std::pair(first, Pipe{}), std::pair(next, Pipe{}));
+    erase_between(maps_, std::pair(first, std::uint64_t{0}), std::pair(next, std::uint64_t{0}));
     std::erase_if(meetings_, [&](const auto& m) {
       return std::get<1>(m.first) == self && std::get<0>(m.first) != Channel::Kind::cluster_barrier;
     });

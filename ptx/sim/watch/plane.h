@@ -57,21 +57,46 @@ struct TouchCell {
   Touches writes = 0, reads = 0;  // the last writes; the reads since
 };
 
+// The weak reads of one instruction, or operation, in a block: words that lanes read side by side, or all of them
+// alike. One of these stands for what would be an access in each of 32 cells.
+struct Stripe {
+  std::uint32_t site = 0;
+  std::uint32_t lanes = 0;
+  std::uint32_t words = 0;  // bit i: the 4 bytes at 4 * i, unless somebody has written them since
+  std::int16_t first = 0;   // where lane 0 reads, or would, from the start of the block
+  std::uint8_t step = 0;    // bytes from lane to lane; 0: all lanes read all words
+
+  // The lanes that read a word.
+  std::uint32_t at(int word) const { return step == 0 ? lanes : lanes & std::uint32_t{1} << (4 * word - first) / step; }
+};
+
 struct TouchBlock {
   static constexpr std::uint64_t bytes = 128;
   std::uint8_t shift = 4;     // a cell is of 1 << shift bytes
   bool synchronises = false;  // strong accesses have been here
   std::vector<TouchCell> cells;
+  std::vector<Stripe> stripes;  // besides the reads in cells
+
+  // The words of which a cell is a part.
+  std::uint32_t words(std::size_t cell) const {
+    if (shift < 2) return std::uint32_t{1} << (cell >> (2 - shift));
+    const std::size_t each = std::size_t{1} << (shift - 2);
+    return ((std::uint32_t{1} << each) - 1) << (cell * each);
+  }
 };
 
 class TouchPlane {
  public:
-  // The block of an address, with cells of at most `most` bytes (a power of two).
-  TouchBlock& block(std::uint64_t address, std::uint32_t most, TouchSets& sets) {
+  // The block of an address. It may have no cells yet.
+  TouchBlock& block(std::uint64_t address) {
     const std::uint64_t page = address / page_bytes;
     if (page != last_page_ || !last_) last_ = &pages_[page], last_page_ = page;
     if (last_->blocks.empty()) last_->blocks.resize(page_bytes / TouchBlock::bytes);
-    TouchBlock& b = last_->blocks[address % page_bytes / TouchBlock::bytes];
+    return last_->blocks[address % page_bytes / TouchBlock::bytes];
+  }
+  // The same with cells of at most `most` bytes (a power of two).
+  TouchBlock& block(std::uint64_t address, std::uint32_t most, TouchSets& sets) {
+    TouchBlock& b = block(address);
     if (b.cells.empty()) {
       b.shift = static_cast<std::uint8_t>(std::bit_width(most) - 1);
       b.cells.resize(TouchBlock::bytes >> b.shift);
@@ -80,6 +105,14 @@ class TouchPlane {
     }
     return b;
   }
+  // f(block) for each.
+  template <class F>
+  void each_block(F f) const {
+    for (const auto& [number, page] : pages_) {
+      for (const TouchBlock& b : page.blocks) f(b);
+    }
+  }
+  std::size_t size() const { return pages_.size(); }  // in pages
   // Forgets [begin, end), whole pages.
   void forget(std::uint64_t begin, std::uint64_t end, TouchSets& sets) {
     last_ = nullptr;

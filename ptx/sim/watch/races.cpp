@@ -52,8 +52,39 @@ bool Races::is_watched(isa::Space space, const Range* range) const {
 // ---- sites
 
 std::uint32_t Races::new_site(const Doer& d, Time time) {
-  sites_.push_back({d.who, d.thread, time, d.pc, d.bytes, d.manner, d.kind, d.operation});
-  return static_cast<std::uint32_t>(sites_.size() - 1);
+  if (free_sites_.empty() && sites_.size() >= collect_at_) collect_sites();
+  const Site made{d.who, d.thread, time, d.pc, d.bytes, d.manner, d.kind, d.operation};
+  if (free_sites_.empty()) {
+    sites_.push_back(made);
+    return static_cast<std::uint32_t>(sites_.size() - 1);
+  }
+  const std::uint32_t site = free_sites_.back();
+  free_sites_.pop_back();
+  sites_[site] = made;
+  return site;
+}
+
+// A site is kept as long as some byte's last access is of it, or its warp may use it again.
+void Races::collect_sites() {
+  std::vector<bool> used(sites_.size());
+  used[0] = true;
+  const auto use = [&](std::uint32_t site, Mask) { used[site] = true; };
+  plane_.each_block([&](const TouchBlock& b) {
+    for (const TouchCell& c : b.cells) sets_.each(c.writes, use), sets_.each(c.reads, use);
+    for (const Stripe& stripe : b.stripes) used[stripe.site] = true;
+  });
+  for (const auto& [warp, w] : warps_) {
+    for (const auto& [time, site] : w->sites) used[site] = true;
+  }
+  for (const auto& [cta, from] : visits_) {
+    for (const auto& [who, site] : from) used[site] = true;
+  }
+  memo_site_ = 0, memo_clock_ = nullptr;
+  for (std::size_t i = sites_.size(); i-- > 0;) {
+    if (!used[i]) free_sites_.push_back(static_cast<std::uint32_t>(i));
+  }
+  const std::size_t kept = sites_.size() - free_sites_.size();
+  collect_at_ = std::max({least_to_collect, 2 * kept, plane_.size() * 64});
 }
 
 std::uint32_t Races::site_of(Watched& w, const Doer& d) {
@@ -72,12 +103,13 @@ void Races::touched(const Touch& t) {
   const std::uint64_t base = flat(first);
   const bool strong = t.manner.order != Order::weak;
   Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
-  std::uint32_t site = site_of(w, d);
+  const std::uint32_t site = site_of(w, d);
   w.touched = w.stamped = true;
-  for (std::size_t part = 0; part < w.parts.size(); ++part) {
-    for (Mask rest = w.parts[part].lanes & t.lanes; rest; rest &= rest - 1) {
+  for (const Part& part : w.parts) {
+    d.view = &part.view, d.over = d.over_before = 0;
+    if (t.kind == Access::read && !strong && read_in_stripes(d, site, t, base, part.lanes & t.lanes)) continue;
+    for (Mask rest = part.lanes & t.lanes; rest; rest &= rest - 1) {
       d.lane = std::countr_zero(rest);
-      d.view = &w.parts[part].view;
       record(d, site, base + (t.at[d.lane] & t.mask), t.bytes);
     }
   }
@@ -102,11 +134,11 @@ void Races::accessed(const Agent& agent, const Location& where, Access kind, con
   if (agent.operation) return by_operation(agent, where, kind, manner);
   Watched& w = watched(*agent.warp);
   const auto bytes = static_cast<std::uint32_t>(where.bytes);
-  const Doer d{&view_of(w, agent.lane), w.who, w.who, agent.lane, agent.pc, bytes, manner, kind, false};
+  Doer d{&view_of(w, agent.lane), w.who, w.who, agent.lane, agent.pc, bytes, manner, kind, false};
   const std::uint32_t site = site_of(w, d);
   w.stamped = true;
   if (manner.order == Order::weak) w.touched = true;
-  record(d, site, flat(where), where.bytes);
+  touch(d, site, flat(where), where.bytes);
   visit(d, site, where, agent.warp->cta);
 }
 
@@ -126,12 +158,13 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   }
   if (kind == Access::update) manner.order = Order::relaxed;  // each element by itself (manual 9.7.9.25.4.2)
   const auto bytes = static_cast<std::uint32_t>(where.bytes);
-  const Doer d{&o.view, stream, o.thread, o.lane, agent.pc, bytes, manner, kind, true, o.begun};
-  const Site& last = sites_.back();
+  Doer d{&o.view, stream, o.thread, o.lane, agent.pc, bytes, manner, kind, true, o.begun};
+  const Site& last = sites_[last_of_operations_];
   const bool same = last.who == d.who && last.thread == d.thread && last.time == time && last.pc == d.pc &&
                     last.kind == kind && last.operation && last.bytes == bytes;
-  const std::uint32_t site = same ? static_cast<std::uint32_t>(sites_.size() - 1) : new_site(d, time);
-  record(d, site, flat(where), where.bytes);
+  const std::uint32_t site = same ? last_of_operations_ : new_site(d, time);
+  last_of_operations_ = site;
+  touch(d, site, flat(where), where.bytes);
   if (where.memory) visit(d, site, where, agent.warp->cta);
   if (o.copy && writes(kind)) ongoing_.erase(found);
 }
@@ -151,22 +184,40 @@ void Races::visit(const Doer& d, std::uint32_t site, const Location& where, cons
 
 // ---- bytes
 
-void Races::record(Doer d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
+// One agent's access of bytes side by side.
+void Races::touch(Doer& d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
+  const bool words = d.kind == Access::read && d.manner.order == Order::weak && address % 4 == 0 && bytes % 4 == 0;
+  const int lane = d.lane;
+  while (bytes) {
+    const std::uint64_t begin = address % TouchBlock::bytes, some = std::min(bytes, TouchBlock::bytes - begin);
+    const std::uint64_t all = ((std::uint64_t{1} << some / 4) - 1) << begin / 4;
+    const Stripe stripe{site, Mask{1} << lane, static_cast<std::uint32_t>(all), 0, 0};
+    const bool read = words && read_stripe(d, stripe, address - begin);
+    d.lane = lane;
+    if (!read) record(d, site, address, some);
+    address += some, bytes -= some;
+  }
+}
+
+void Races::record(Doer& d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
   while (bytes) {
     const std::uint64_t aligned = address & (~address + 1);
     const std::uint64_t piece = std::min({std::uint64_t{16}, aligned ? aligned : 16, std::bit_floor(bytes)});
+    if (writes(d.kind) && (piece < 4 || d.manner.order != Order::weak)) lay_in_cells(address);
     TouchBlock& block = plane_.block(address, static_cast<std::uint32_t>(piece), sets_);
     const std::size_t first = address % TouchBlock::bytes >> block.shift;
     if (d.manner.order != Order::weak) {
       block.synchronises = true;
     } else if (block.synchronises && writes(d.kind)) {  // whoever reads it now reads nothing that was released
-      for (std::uint64_t at = address; at < address + piece; ++at) releases_.erase(at);
+      releases_.erase(releases_.lower_bound(address), releases_.lower_bound(address + piece));
     }
     for (std::size_t i = first; i < first + std::max<std::size_t>(1, piece >> block.shift); ++i) {
       TouchCell& cell = block.cells[i];
+      if (touch_quickly(d, site, block, i, address)) continue;
       d.first = !cell.writes;
       if (cell.writes) check(d, cell.writes, address);
       if (writes(d.kind)) {
+        if (!block.stripes.empty()) write_stripes(d, block, block.words(i), address);
         write_cell(d, site, cell, address);
       } else {
         cell.reads = add(d, cell.reads, site);
@@ -174,6 +225,47 @@ void Races::record(Doer d, std::uint32_t site, std::uint64_t address, std::uint6
     }
     address += piece, bytes -= piece;
   }
+}
+
+// A weak access behind accesses that are all over: what check, write_cell and add would do.
+bool Races::touch_quickly(Doer& d, std::uint32_t site, TouchBlock& block, std::size_t i, std::uint64_t address) const {
+  TouchCell& cell = block.cells[i];
+  if (d.manner.order != Order::weak || !is_over(d, cell.writes, address)) return false;
+  const Touches own = site << 5 | static_cast<Touches>(d.lane);
+  if (d.kind != Access::read) {
+    if (!is_over(d, cell.reads, address) || !is_over(d, block, block.words(i), address)) return false;
+    for (Stripe& stripe : block.stripes) stripe.words &= ~block.words(i);
+    cell = {own, 0};
+    return true;
+  }
+  if (cell.reads == own) return true;
+  if (cell.reads &&
+      (cell.reads & set_bit || !stands_for(d, sites_[cell.reads >> 5], static_cast<int>(cell.reads & 31))))
+    return false;
+  cell.reads = own;
+  return true;
+}
+
+// Whether verdict finds nothing wrong with one access before this one; not of sets.
+bool Races::is_over(Doer& d, Touches earlier, std::uint64_t address) const {
+  if (!earlier) return true;
+  if (earlier & set_bit) return false;
+  const Site& s = sites_[earlier >> 5];
+  const bool own = !d.operation && !s.operation && s.who == d.who && static_cast<int>(earlier & 31) == d.lane;
+  return (own && s.manner.proxy == d.manner.proxy) || is_known(d, earlier >> 5, address);
+}
+
+// The same of all accesses of a site. False where it takes more to tell.
+bool Races::is_known(Doer& d, std::uint32_t site, std::uint64_t address) const {
+  if (site == d.over || site == d.over_before) return true;
+  const Site& s = sites_[site];
+  const bool proxies = s.manner.proxy != Proxy::generic || d.manner.proxy == Proxy::generic;
+  if (address >= tensor_window || (!proxies && d.manner.proxy != Proxy::async)) return false;
+  const View::Kind fenced = address < shared_window ? View::async_global : View::async_shared;
+  if (known_until(d.view->of[View::base], s.who) < s.time) return false;
+  if (!proxies && known_until(d.view->of[fenced], s.who) < s.time) return false;
+  d.over_before = d.over, d.over = site;
+  return true;
 }
 
 // Whoever knows a weak write knows what that write knew, and a thread that does not races with it: all that was before

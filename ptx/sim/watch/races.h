@@ -95,6 +95,8 @@ class Races final : public Observer {
     bool operation;
     Time begun = 0;      // of an operation
     bool first = false;  // nobody has written these bytes before
+    // Sites of which it is known that all of their accesses are over, and may be followed by this one.
+    std::uint32_t over = 0, over_before = 0;
   };
   // What one lane's fences hold back: what a later strong write releases, and what a later fence acquires.
   struct Held {
@@ -174,7 +176,21 @@ class Races final : public Observer {
   Who new_stream() { return stream_bit | ++streams_; }
   std::uint32_t site_of(Watched& w, const Doer& doer);
   std::uint32_t new_site(const Doer& doer, Time time);
-  void record(Doer doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
+  void collect_sites();
+  void touch(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
+  void record(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
+  bool touch_quickly(Doer& doer, std::uint32_t site, TouchBlock& block, std::size_t cell, std::uint64_t address) const;
+  bool is_over(Doer& doer, Touches earlier, std::uint64_t address) const;
+  bool is_known(Doer& doer, std::uint32_t site, std::uint64_t address) const;
+  bool is_over(Doer& doer, const TouchBlock& block, std::uint32_t words, std::uint64_t address) const;
+
+  // stripes.cpp: reads of whole warps.
+  bool read_in_stripes(Doer& doer, std::uint32_t site, const Touch& touch, std::uint64_t base, Mask lanes);
+  bool read_stripe(Doer& doer, Stripe stripe, std::uint64_t block);
+  void add_stripe(TouchBlock& block, const Stripe& stripe);
+  void forget_earlier(std::vector<Stripe>& stripes) const;
+  void write_stripes(Doer& doer, TouchBlock& block, std::uint32_t words, std::uint64_t address);
+  void lay_in_cells(std::uint64_t address);
   void write_cell(const Doer& doer, std::uint32_t site, TouchCell& cell, std::uint64_t address);
   void check(const Doer& doer, Touches earlier, std::uint64_t address);
   void judge(const Doer& doer, const Site& site, int lane, std::uint64_t address);
@@ -217,6 +233,8 @@ class Races final : public Observer {
   void know_as_group(View& view, const Warp& warp);
   Who& pipe(Pipe pipe, const Warp& warp, int lane);
 
+  static constexpr std::size_t least_to_collect = 1 << 16;
+
   const Launch& launch_;
   Checks checks_;
   Time now_ = 1;
@@ -224,20 +242,23 @@ class Races final : public Observer {
   TouchPlane plane_;
   TouchSets sets_;
   std::vector<Site> sites_;
+  std::vector<std::uint32_t> free_sites_;      // nothing refers to them
+  std::size_t collect_at_ = least_to_collect;  // so many sites
+  std::uint32_t last_of_operations_ = 0;       // the site that was made last for an operation
   std::unordered_map<const Warp*, std::unique_ptr<Watched>> warps_;
   const Warp* last_warp_ = nullptr;
   Watched* last_watched_ = nullptr;
   Known memo_clock_;  // knows all lanes of memo_site_
   std::uint32_t memo_site_ = 0;
   std::map<ChannelKey, Meeting> meetings_;
-  std::unordered_map<std::uint64_t, std::vector<Release>> releases_;  // by address
-  std::vector<Release> sequential_;                                   // of fence.sc
-  std::unordered_map<std::uint64_t, Ongoing> ongoing_;                // by cluster and number
-  std::unordered_map<Who, Copies> copies_;                            // by thread
-  std::map<std::pair<Who, Pipe>, Who> pipes_;                         // by thread, warp or warpgroup
-  std::unordered_map<Who, std::pair<Who, Who>> bulk_;                 // by thread: reads, writes
-  std::map<std::pair<Who, std::uint64_t>, Known> maps_;               // what .acquire of a map covers
-  std::unordered_map<std::uint64_t, Left> left_;                      // by CTA
+  std::map<std::uint64_t, std::vector<Release>> releases_;  // by address
+  std::vector<Release> sequential_;                         // of fence.sc
+  std::unordered_map<std::uint64_t, Ongoing> ongoing_;      // by cluster and number
+  std::map<Who, Copies> copies_;                            // by thread
+  std::map<std::pair<Who, Pipe>, Who> pipes_;               // by thread, warp or warpgroup
+  std::map<Who, std::pair<Who, Who>> bulk_;                 // by thread: reads, writes
+  std::map<std::pair<Who, std::uint64_t>, Known> maps_;     // what .acquire of a map covers
+  std::unordered_map<std::uint64_t, Left> left_;            // by CTA
   std::unordered_map<std::uint64_t, std::map<std::pair<Who, int>, std::uint32_t>> visits_;  // from other CTAs: sites
   struct Found {
     Report report;

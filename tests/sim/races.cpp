@@ -1,0 +1,97 @@
+// Which accesses a race is between, where reads are kept for whole warps (watch/stripes.cpp), and that what nobody
+// needs any more is let go.
+#include <doctest/doctest.h>
+
+#include "ptx/base/text.h"
+#include "tests/sim/run.h"
+
+using namespace ptx;
+
+namespace {
+
+// Warp 1 executes `first` and then warp 0 `second`; %r1 = %tid.x, %r2 = the lane, `s` 1024 bytes of zeros.
+Diagnostics run(std::string_view first, std::string_view second, std::string_view between = "") {
+  const std::string text = cat(
+      ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .pred %p<4>; .reg .b32 "
+      "%r<16>; .reg .b64 %rd<4>; .reg .b16 %h; .shared .align 1024 .b8 s[1024];\nmov.u32 %r1, %tid.x;\nand.b32 %r2, "
+      "%r1, 31;\nmov.u32 %r3, s;\nmov.u32 %r9, 0;\nshl.b32 %r4, %r1, 4;\nadd.u32 %r4, %r3, %r4;\nst.shared.v4.u32 "
+      "[%r4], {%r9, %r9, %r9, %r9};\nbar.sync 0;\nsetp.lt.u32 %p1, %r1, 32;\n@%p1 bra second;\n",
+      first, "\n", between, "\nret;\nsecond:\n", between, "\n", second, "\nret;\n}\n");
+  sim_test::Fixture f;
+  f.block = {64, 1, 1};
+  f.arguments = {{"inout", "00000000", {}}};
+  return sim_test::run(text, f, {.checks = *sim::checks_named("all")}).diagnostics;
+}
+
+void expect_reader(const Diagnostics& found, int lane) {
+  REQUIRE(!found.empty());
+  CHECK_MESSAGE(found[0].code == Code::data_race, to_string(found));
+  const std::string reader = cat("of thread (", 32 + lane, ",0,0) of CTA (0,0,0)");
+  CHECK_MESSAGE(to_string(found).find(reader) != std::string::npos, reader, " is not in ", to_string(found));
+}
+
+constexpr std::string_view read_words = "shl.b32 %r5, %r2, 2; add.u32 %r5, %r3, %r5; ld.shared.u32 %r6, [%r5+16];";
+constexpr std::string_view read_vectors =
+    "shl.b32 %r5, %r2, 4; add.u32 %r5, %r3, %r5; ld.shared.v4.u32 {%r6, %r7, "
+    "%r8, %r9}, [%r5];";
+constexpr std::string_view barrier = "bar.sync 0;";
+
+std::string by_lane_0(std::string_view store) { return cat("setp.eq.u32 %p2, %r2, 0;\n@%p2 ", store, "\n"); }
+
+}  // namespace
+
+TEST_CASE("of a warp's reads, the one is named whose bytes are written") {
+  for (const std::string_view store :
+       {"st.shared.u32 [%r3+92], 1;", "st.shared.u8 [%r3+94], %r1;", "atom.shared.add.u32 %r10, [%r3+92], 1;",
+        "st.shared.v2.u32 [%r3+88], {%r1, %r1};"}) {
+    CAPTURE(store);
+    const bool two = store.find("v2") != store.npos;
+    expect_reader(run(read_words, by_lane_0(store)), two ? 18 : 19);  // (92 - 16) / 4
+    CHECK(run(read_words, by_lane_0(store), barrier).empty());
+  }
+  expect_reader(run(read_words, by_lane_0("st.shared.u32 [%r3+140], 1;")), 31);  // in the next block
+  CHECK(run(read_words, by_lane_0("st.shared.u32 [%r3+144], 1;")).empty());
+  CHECK(run(read_words, by_lane_0("st.shared.u32 [%r3+12], 1;")).empty());
+  expect_reader(run(read_vectors, by_lane_0("st.shared.u8 [%r3+511], %r1;")), 31);
+  expect_reader(run(read_vectors, by_lane_0("st.shared.u32 [%r3+200], 1;")), 12);
+  CHECK(run(read_vectors, by_lane_0("st.shared.u32 [%r3+512], 1;")).empty());
+}
+
+TEST_CASE("lanes that do not read, and lanes that read the same") {
+  const std::string odd =
+      cat("and.b32 %r10, %r2, 1; setp.eq.u32 %p3, %r10, 1; shl.b32 %r5, %r2, 2; add.u32 %r5, %r3, "
+          "%r5;\n@%p3 ld.shared.u32 %r6, [%r5];");
+  expect_reader(run(odd, by_lane_0("st.shared.u32 [%r3+12], 1;")), 3);
+  CHECK(run(odd, by_lane_0("st.shared.u32 [%r3+16], 1;")).empty());
+  const std::string_view same = "ld.shared.v2.u32 {%r6, %r7}, [%r3+64];";
+  expect_reader(run(same, by_lane_0("st.shared.u32 [%r3+68], 1;")), 0);
+  CHECK(run(same, by_lane_0("st.shared.u32 [%r3+72], 1;")).empty());
+  CHECK(run(same, by_lane_0("st.shared.u32 [%r3+68], 1;"), barrier).empty());
+}
+
+TEST_CASE("a write lets go of the reads of its own bytes alone") {
+  // Warp 1 reads, warp 0 writes word 5 behind a barrier, and word 6 is still read when the next barrier is missing.
+  const std::string writes =
+      by_lane_0("st.shared.u32 [%r3+20], 1;") + "bar.sync 0;\n" + by_lane_0("st.shared.u32 [%r3+24], 1;");
+  const std::string reads = cat(read_words, "\nbar.sync 0;\nld.shared.u32 %r6, [%r5+16];");
+  const Diagnostics found = run(reads, writes, "");
+  REQUIRE(!found.empty());
+  CHECK(found.size() == 2);  // of the first read with the first write, and of the second one with the second
+}
+
+TEST_CASE("the places of accesses that are over are let go, and a race behind many of them is found") {
+  const auto loop = [](std::string_view last) {
+    return cat(
+        "mov.u32 %r11, 0;\nL:\nshl.b32 %r5, %r2, 2; add.u32 %r5, %r3, %r5; st.shared.u32 [%r5], %r11;\nbar.sync "
+        "0;\nbar.sync 0;\nadd.u32 %r11, %r11, 1;\nsetp.lt.u32 %p3, %r11, 40000;\n@%p3 bra L;\n",
+        last);
+  };
+  const std::string reads =
+      "mov.u32 %r11, 0;\nM:\nshl.b32 %r5, %r2, 2; add.u32 %r5, %r3, %r5;\nbar.sync 0;\nld.shared.u32 %r6, "
+      "[%r5];\nbar.sync "
+      "0;\nadd.u32 %r11, %r11, 1;\nsetp.lt.u32 %p3, %r11, 40000;\n@%p3 bra M;\nld.shared.u32 %r6, [%r5+512];";
+  CHECK(run(reads, loop("")).empty());
+  const Diagnostics found = run(reads, loop("st.shared.u32 [%r5+512], %r1;"));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].code == Code::data_race);
+}
