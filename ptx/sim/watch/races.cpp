@@ -199,26 +199,36 @@ void Races::touch(Doer& d, std::uint32_t site, std::uint64_t address, std::uint6
   }
 }
 
+// As much as has its own cells in one block: whole cells of 16 bytes, or less than one.
+static std::uint64_t piece_of(std::uint64_t address, std::uint64_t bytes) {
+  if (address % 16 == 0 && bytes >= 16)
+    return std::min(bytes & ~std::uint64_t{15}, TouchBlock::bytes - address % TouchBlock::bytes);
+  const std::uint64_t aligned = address & (~address + 1);
+  return std::min({std::uint64_t{16}, aligned ? aligned : 16, std::bit_floor(bytes)});
+}
+
 void Races::record(Doer& d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
   while (bytes) {
-    const std::uint64_t aligned = address & (~address + 1);
-    const std::uint64_t piece = std::min({std::uint64_t{16}, aligned ? aligned : 16, std::bit_floor(bytes)});
+    const std::uint64_t piece = piece_of(address, bytes);
     if (writes(d.kind) && (piece < 4 || d.manner.order != Order::weak)) lay_in_cells(address);
-    TouchBlock& block = plane_.block(address, static_cast<std::uint32_t>(piece), sets_);
+    TouchBlock& block = plane_.block(address, static_cast<std::uint32_t>(std::min<std::uint64_t>(piece, 16)), sets_);
     const std::size_t first = address % TouchBlock::bytes >> block.shift;
+    const std::size_t next = first + std::max<std::size_t>(1, piece >> block.shift);
     if (d.manner.order != Order::weak) {
       block.synchronises = true;
     } else if (block.synchronises && writes(d.kind)) {  // whoever reads it now reads nothing that was released
       releases_.erase(releases_.lower_bound(address), releases_.lower_bound(address + piece));
     }
-    for (std::size_t i = first; i < first + std::max<std::size_t>(1, piece >> block.shift); ++i) {
+    const bool quick = next - first > 1 && write_quickly(d, site, block, first, next, address);
+    for (std::size_t i = first; i < next && !quick; ++i) {
       TouchCell& cell = block.cells[i];
       if (touch_quickly(d, site, block, i, address)) continue;
+      const std::uint64_t at = std::max(address, (address & ~(TouchBlock::bytes - 1)) + (i << block.shift));
       d.first = !cell.writes;
-      if (cell.writes) check(d, cell.writes, address);
+      if (cell.writes) check(d, cell.writes, at);
       if (writes(d.kind)) {
-        if (!block.stripes.empty()) write_stripes(d, block, block.words(i), address);
-        write_cell(d, site, cell, address);
+        if (!block.stripes.empty()) write_stripes(d, block, block.words(i), at);
+        write_cell(d, site, cell, at);
       } else {
         cell.reads = add(d, cell.reads, site);
       }
@@ -246,6 +256,27 @@ bool Races::touch_quickly(Doer& d, std::uint32_t site, TouchBlock& block, std::s
   return true;
 }
 
+// Of a weak write: the same for cells side by side, all or none.
+bool Races::write_quickly(Doer& d, std::uint32_t site, TouchBlock& block, std::size_t first, std::size_t next,
+                          std::uint64_t address) const {
+  if (d.kind == Access::read || d.manner.order != Order::weak) return false;
+  std::uint32_t words = 0;
+  for (std::size_t i = first; i < next; ++i) {
+    const TouchCell& cell = block.cells[i];
+    if (!is_over(d, cell.writes, address) || !is_over(d, cell.reads, address)) return false;
+    words |= block.words(i);
+  }
+  if (!is_over(d, block, words, address)) return false;
+  if (!block.stripes.empty()) {
+    for (Stripe& stripe : block.stripes) stripe.words &= ~words;
+    std::erase_if(block.stripes, [](const Stripe& stripe) { return stripe.words == 0; });
+  }
+  std::fill(block.cells.begin() + static_cast<std::ptrdiff_t>(first),
+            block.cells.begin() + static_cast<std::ptrdiff_t>(next),
+            TouchCell{site << 5 | static_cast<Touches>(d.lane), 0});
+  return true;
+}
+
 // Whether verdict finds nothing wrong with one access before this one; not of sets.
 bool Races::is_over(Doer& d, Touches earlier, std::uint64_t address) const {
   if (!earlier) return true;
@@ -259,11 +290,15 @@ bool Races::is_over(Doer& d, Touches earlier, std::uint64_t address) const {
 bool Races::is_known(Doer& d, std::uint32_t site, std::uint64_t address) const {
   if (site == d.over || site == d.over_before) return true;
   const Site& s = sites_[site];
-  const bool proxies = s.manner.proxy != Proxy::generic || d.manner.proxy == Proxy::generic;
-  if (address >= tensor_window || (!proxies && d.manner.proxy != Proxy::async)) return false;
-  const View::Kind fenced = address < shared_window ? View::async_global : View::async_shared;
+  const bool tensor = address >= tensor_window;
+  const bool fences =
+      tensor ? s.thread != d.thread : s.manner.proxy == Proxy::generic && d.manner.proxy != Proxy::generic;
+  if (fences && !tensor && d.manner.proxy != Proxy::async) return false;
+  const View::Kind fenced = tensor                    ? View::tensor_after
+                            : address < shared_window ? View::async_global
+                                                      : View::async_shared;
   if (known_until(d.view->of[View::base], s.who) < s.time) return false;
-  if (!proxies && known_until(d.view->of[fenced], s.who) < s.time) return false;
+  if (fences && known_until(d.view->of[fenced], s.who) < s.time) return false;
   d.over_before = d.over, d.over = site;
   return true;
 }
@@ -364,6 +399,7 @@ void Races::check(const Doer& d, Touches earlier, std::uint64_t address) {
     if (same_proxy && !d.operation && !s.operation && s.who == d.who) mask &= ~(Mask{1} << d.lane);
     if (!mask) return;
     if (d.manner.proxy == Proxy::generic && address < tensor_window) {
+      if (morally_strong(d, s)) return;
       if (site == memo_site_ && base == memo_clock_) return;
       if (known_until(base, s.who) >= s.time) {
         memo_site_ = site, memo_clock_ = base;

@@ -180,6 +180,8 @@ class Races final : public Observer {
   void touch(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
   void record(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
   bool touch_quickly(Doer& doer, std::uint32_t site, TouchBlock& block, std::size_t cell, std::uint64_t address) const;
+  bool write_quickly(Doer& doer, std::uint32_t site, TouchBlock& block, std::size_t first, std::size_t next,
+                     std::uint64_t address) const;
   bool is_over(Doer& doer, Touches earlier, std::uint64_t address) const;
   bool is_known(Doer& doer, std::uint32_t site, std::uint64_t address) const;
   bool is_over(Doer& doer, const TouchBlock& block, std::uint32_t words, std::uint64_t address) const;

@@ -67,7 +67,7 @@ bool Races::read_stripe(Doer& d, Stripe stripe, std::uint64_t address) {
     const std::uint32_t words = stripe.words & block.words(i);
     if (!words || !block.cells[i].writes) continue;
     const Mask readers = stripe.at(std::countr_zero(words)) | stripe.at(31 - std::countl_zero(words));
-    d.lane = std::has_single_bit(readers) ? std::countr_zero(readers) : lanes;
+    d.lane = readers & (readers - 1) ? lanes : std::countr_zero(readers);  // one, or several
     if (!is_over(d, block.cells[i].writes, address)) return false;
   }
   add_stripe(block, stripe);
