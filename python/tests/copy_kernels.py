@@ -113,6 +113,32 @@ def make_reduction(operation: str, box: tuple[int, int], dtype):
     return reduction
 
 
+def make_pixels(tile: Tile, size: int, coord: tuple[int, ...], operation: str | None = None):
+    """The pixels of Y from `coord` on = X, of `size` bytes, or operation(them, X): a copy in mode im2col_no_offs."""
+
+    @kernel(in_specs=(Tile(size // 4, u32), tile), out_specs=(), mutates="Y", block=(THREADS, 1, 1), arch="sm_90a")
+    def pixels(X, Y):
+        map_y = Y.tma_desc()
+        (px,) = ptx.global_ptrs(X)
+        data, value = smem.alloc(u32, (size // 4,), align=1024, name="data"), reg.scalar(u32)
+        lane = reg.from_(ptx.special.tid.x(), u32)
+        for index in ptx.range_(lane, size // 4, THREADS):
+            ptx.inst.ld.global_.u32(value, ptx.addr(px + index * 4))
+            ptx.inst.st.shared.u32(ptx.addr(smem.base("data") + index * 4), value)
+        ptx.fence.proxy_async_shared_cta()
+        ptx.bar.sync(0)
+        with ptx.if_(lane == 0):
+            if operation is None:
+                ptx.tensor_copy.store(map_y, coord, data, mode="im2col_no_offs")
+            else:
+                ptx.tensor_copy.reduce(operation, map_y, coord, data, mode="im2col_no_offs")
+            ptx.cp.async_.bulk.commit_group()
+            ptx.cp.async_.bulk.wait_group(0)
+        ptx.ret()
+
+    return pixels
+
+
 def make_exchange(send, before: int = 0):
     """Two CTAs of a cluster: each sends X[rank] to the other with `send(address, value, bar)`; Y[rank] is what arrived, Z `done`."""
 

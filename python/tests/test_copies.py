@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from copy_kernels import ADD, GREATEST, STORE, make_load, make_reduction, multimem, pair_load, steal  # noqa: E402
+from copy_kernels import ADD, GREATEST, STORE, make_load, make_pixels, make_reduction, multimem, pair_load, steal  # noqa: E402
 
 from pyptx import Tile, types  # noqa: E402
 from pyptx.errors import LaunchValueError  # noqa: E402
@@ -199,6 +199,31 @@ def test_im2col(lower, upper, offsets):
     start = (1, lower[0] + 2, lower[1] + 3, 0)
     got = loaded(Tile(3, 8, 10, 32, f32, tma_im2col=map_), x, 64 * 128, start, mode="im2col", offsets=offsets)
     same(got, pixels_of(host, start, map_, offsets))
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("operation", [None, "add", "max"], ids=str)
+@pytest.mark.parametrize(
+    "lower, upper, start",
+    [((0, 0), (0, 0), (1, 2, 3, 0)), ((-1, -1), (-1, -1), (0, 6, 5, 32)), ((0, 0), (-2, -2), (2, 4, 2, 0))],
+    ids=["all pixels", "around the image", "to the end of the last image"],
+)
+def test_im2col_stores(operation, lower, upper, start):
+    """What lies outside of the tensor is not written; what the copy does not reach stays."""
+    y = torch.randint(0, 100, (3, 8, 10, 64), dtype=torch.int32).view(torch.uint32)
+    map_ = Im2col(lower, upper, 32, 64)
+    x, data = random((64, 32), u32)
+    before = bits(y).copy()
+    place = np.arange(1, y.numel() + 1).reshape(y.shape)  # 0: none
+    place = pixels_of(place, start, map_, (0, 0)).ravel()
+    inside = place > 0
+    make_pixels(Tile(3, 8, 10, 64, u32, tma_im2col=map_), data.nbytes, tuple(reversed(start)), operation)(
+        x.reshape(-1), y
+    )
+    combine = {None: lambda old, new: new, "add": np.add, "max": np.maximum}[operation]
+    wanted = before.reshape(-1)
+    wanted[place[inside] - 1] = combine(wanted[place[inside] - 1], data.ravel()[inside])
+    np.testing.assert_array_equal(bits(y).reshape(-1), wanted)
 
 
 def pixels_along_w(host, start, map_, main, halo, offset, every):

@@ -437,7 +437,8 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   }
   if (morally_strong(d, s)) return std::nullopt;
   if (s.fenced_init && knows(v.of[View::any_order], s, lane)) return std::nullopt;
-  if (knows(v.of[View::any_scope], s, lane)) return writes(s.kind) ? Code::narrow_scope : Code::loose_reuse;
+  const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
+  if (knows(v.of[View::any_scope], s, lane)) return writes(s.kind) && !refills ? Code::narrow_scope : Code::loose_reuse;
   if (knows(v.of[View::any_order], s, lane)) return Code::missing_order;
   if (s.operation) return Code::missing_wait;
   if (!d.operation) return Code::data_race;
