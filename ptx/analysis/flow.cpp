@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ptx/analysis/labels.h"
+
 namespace ptx::analysis {
 
 using ir::Statement;
@@ -11,38 +13,6 @@ namespace {
 
 bool is(const ir::Instruction& i, isa::Trait trait) { return i.mnemonic && i.mnemonic->is(trait); }
 bool ends_block(const ir::Instruction& i) { return is(i, isa::Trait::branches) || is(i, isa::Trait::ends); }
-
-// Labels by the scopes of the text: a label is seen in its whole block and in those inside.
-class Labels {
- public:
-  explicit Labels(const ir::Function& function) {
-    std::uint32_t scope = 0;
-    for (std::uint32_t s = 0; s < function.body.size(); ++s) {
-      const Statement& statement = function.body[s];
-      if (statement.kind == Statement::Kind::open) {
-        parents_.push_back(scope);
-        scope = static_cast<std::uint32_t>(parents_.size() - 1);
-      } else if (statement.kind == Statement::Kind::close) {
-        scope = parents_[scope];
-      } else if (statement.kind == Statement::Kind::label) {
-        labels_.try_emplace(key(scope, statement.index), s);
-      }
-      scopes_.push_back(scope);
-    }
-  }
-  // The statement of the label that `name` means in `statement`; no_id: none.
-  std::uint32_t find(std::uint32_t name, std::uint32_t statement) const {
-    for (std::uint32_t scope = scopes_[statement];; scope = parents_[scope]) {
-      if (const auto found = labels_.find(key(scope, name)); found != labels_.end()) return found->second;
-      if (scope == 0) return ir::no_id;
-    }
-  }
-
- private:
-  static std::uint64_t key(std::uint32_t scope, std::uint32_t name) { return std::uint64_t{scope} << 32 | name; }
-  std::unordered_map<std::uint64_t, std::uint32_t> labels_;
-  std::vector<std::uint32_t> scopes_, parents_{0};
-};
 
 // Where each block lies in an order of a graph, and its immediate dominators there (Cooper, Harvey, Kennedy: A Simple,
 // Fast Dominance Algorithm, 2001). Blocks are given by their positions; the root is position 0.

@@ -2,6 +2,7 @@
 #include "ptx/author/expression.h"
 
 #include "ptx/author/detail/state.h"
+#include "ptx/author/operation.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {
@@ -32,25 +33,10 @@ const isa::Mnemonic* mnemonic(std::string_view opcode, Type type) {
   return mnemonic(opcode, type);
 }
 
-std::string_view symbol(char op) {
-  switch (op) {
-    case '+': return "+";
-    case '-': return "-";
-    case '*': return "*";
-    case '<': return "<<";
-    case '>': return ">>";
-    case '&': return "&";
-    case '|': return "|";
-    default: return "^";
-  }
-}
-
-// 16, 32 or 64: an integer, or bits, that instructions compute with. 0: something else.
-int whole_bits(Type type) {
-  const isa::TypeInfo& info = isa::info(type);
-  const bool whole =
-      info.kind == isa::TypeKind::bits || info.kind == isa::TypeKind::unsigned_ || info.kind == isa::TypeKind::signed_;
-  return whole && info.bits >= 16 && info.bits <= 64 ? info.bits : 0;
+const Operator& operator_of(char sign) {
+  std::size_t i = 0;
+  while (operators[i].sign != sign) ++i;
+  return operators[i];
 }
 
 // Which types beside integers an opcode has is a fact of its rows.
@@ -143,10 +129,6 @@ void widen_sides(Sides& s) {
   }
 }
 
-Type choose(const Sides& s, Type narrow, Type middle, Type wide) {
-  return s.bits == 64 ? wide : s.bits == 32 ? middle : narrow;
-}
-
 // A number where an instruction has no literals of its type lies in a register; other operands as they are.
 Operand in_register(Builder& b, const Operand& o, Type type) {
   return o.literal != Operand::Literal::none && has_no_literals(type) ? Operand(b.scalar(type, real_of(o))) : o;
@@ -160,39 +142,12 @@ Reg of_type(std::string_view opcode, const Sides& s, const Reg* into = nullptr) 
   return d;
 }
 
-std::string_view opcode_of(char op, bool integers) {
-  switch (op) {
-    case '+': return "add";
-    case '-': return "sub";
-    case '*': return integers ? "mul.lo" : "mul";
-    case '<': return "shl";
-    case '>': return "shr";
-    case '&': return "and";
-    case '|': return "or";
-    default: return "xor";
-  }
-}
-
-// The type of an instruction on integers: what 0.1.1 writes at 32 and 64 bits.
-Type instruction_type(char op, const Sides& s) {
-  if (s.builder->options().bits && (op == '+' || op == '-' || op == '*'))
-    return choose(s, Type::s16, Type::s32, Type::s64);
-  const bool sign = is_signed(s.type);
-  const Type narrow = sign ? Type::s16 : Type::u16;
-  switch (op) {
-    case '+': return choose(s, narrow, s.type == Type::s32 ? Type::s32 : Type::u32, Type::s64);
-    case '-': return choose(s, narrow, Type::s32, Type::s64);
-    case '*': return choose(s, narrow, is_reg(s.b) ? Type::u32 : Type::s32, Type::u64);
-    case '>': return choose(s, narrow, sign ? Type::s32 : Type::u32, sign ? Type::s64 : Type::u64);
-    default: return choose(s, Type::b16, Type::b32, Type::b64);
-  }
-}
-
 // One binary operator: result first, then conversions, then the instruction. `into`: in place.
 Reg binary(char op, const Operand& left, const Operand& right, const Reg* into = nullptr) {
   const Operand first = plain(left);
-  Sides s = sides(symbol(op), opcode_of(op, false), first, plain(right));
-  if (s.bits == 0) return of_type(opcode_of(op, false), s, into);
+  const Operator& how = operator_of(op);
+  Sides s = sides(how.symbol, how.other, first, plain(right));
+  if (s.bits == 0) return of_type(how.other, s, into);
   Builder& b = *s.builder;
   const bool swap = !is_reg(s.a) && (op == '+' || op == '*' || op == '&' || op == '|' || op == '^');
   if (swap) std::swap(s.a, s.b);
@@ -203,11 +158,11 @@ Reg binary(char op, const Operand& left, const Operand& right, const Reg* into =
     s.type = s.a.type;
   }
   if (into && s.bits > whole_bits(into->type))
-    b.refuse(Code::operator_type, cat("`", symbol(op), "=` cannot put a ", s.bits, "-bit result into the ",
+    b.refuse(Code::operator_type, cat("`", how.symbol, "=` cannot put a ", s.bits, "-bit result into the ",
                                       whole_bits(into->type), "-bit register ", into->name()));
   const Reg d = into ? *into : b.scalar(s.type);
   if (!shift) widen_sides(s);
-  const isa::Mnemonic* m = mnemonic(opcode_of(op, true), instruction_type(op, s));
+  const isa::Mnemonic* m = mnemonic(how.opcode, operation_type(op, s.type, b.options().bits, is_reg(s.b)));
   if (op == '*' && s.bits == 32 && !into) {
     b.state().product_of[d.id] = static_cast<std::uint32_t>(b.state().function.instructions.size());
   }
@@ -221,22 +176,13 @@ Reg extremum(std::string_view opcode, const Reg& a, const Operand& right) {
   const bool sign = is_signed(s.type);
   const Reg d = s.builder->scalar(s.type);
   widen_sides(s);
-  const Type type = sign ? choose(s, Type::s16, Type::s32, Type::s64) : choose(s, Type::u16, Type::u32, Type::u64);
+  const Type type = s.bits == 64   ? (sign ? Type::s64 : Type::u64)
+                    : s.bits == 32 ? (sign ? Type::s32 : Type::u32)
+                                   : (sign ? Type::s16 : Type::u16);
   s.builder->emit(mnemonic(opcode, type), std::array{Operand(d), s.a, s.b});
   return d;
 }
 
-Type compared(Type type) {
-  switch (type) {
-    case Type::b16: return Type::u16;
-    case Type::b32: return Type::u32;
-    case Type::b64: return Type::u64;
-    default: return type;
-  }
-}
-
-constexpr const char* compare_names[] = {"setp.eq", "setp.ne", "setp.lt", "setp.le", "setp.gt", "setp.ge"};
-constexpr const char* compare_symbols[] = {"==", "!=", "<", "<=", ">", ">="};
 constexpr Compare mirrored[] = {Compare::eq, Compare::ne, Compare::gt, Compare::ge, Compare::lt, Compare::le};
 
 }  // namespace
@@ -296,7 +242,7 @@ Sides compared_sides(Compare& op, const Operand& a, const Operand& b) {
   if (left.builder && (left.type == Type::pred || left.type == Type::none))
     left.builder->refuse(Code::operator_type, "a comparison takes numbers; predicates are combined with & | ^ ~");
   const auto at = static_cast<std::size_t>(op);
-  Sides s = sides(compare_symbols[at], compare_names[at], left, turned ? a : b);
+  Sides s = sides(comparisons[at].symbol, comparisons[at].opcode, left, turned ? a : b);
   widen_sides(s);
   return s;
 }
@@ -311,7 +257,8 @@ Reg compare(Compare op, const Operand& a, const Operand& b) {
                    cat("a comparison of ", isa::info(s.type).name, " has two results: compare_halves"));
   const Operand left = in_register(builder, s.a, s.type), right = in_register(builder, s.b, s.type);
   const Reg p = builder.scalar(Type::pred);
-  builder.emit(mnemonic(compare_names[static_cast<int>(op)], compared(left.type)), std::array{Operand(p), left, right});
+  builder.emit(mnemonic(comparisons[static_cast<std::size_t>(op)].opcode, compared_type(left.type)),
+               std::array{Operand(p), left, right});
   return p;
 }
 
@@ -320,7 +267,7 @@ Pair compare_halves(Compare op, const Operand& a, const Operand& b) {
   Builder& builder = *s.builder;
   const Operand left = in_register(builder, s.a, s.type), right = in_register(builder, s.b, s.type);
   const Reg low = builder.scalar(Type::pred), high = builder.scalar(Type::pred);
-  builder.emit(mnemonic(compare_names[static_cast<int>(op)], s.type),
+  builder.emit(mnemonic(comparisons[static_cast<std::size_t>(op)].opcode, s.type),
                std::array{Operand(Pair{low, high}), left, right});
   return {low, high};
 }

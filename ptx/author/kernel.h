@@ -179,6 +179,13 @@ class Kernel : public Builder {
     return Builder::bracket(all);
   }
 
+  // Elements of an array that lie side by side, {a, b}; refused (index_range) unless first + count <= array.count.
+  Operand vector(const RegArray& array, std::uint32_t first, std::uint32_t count) {
+    if (count != 0) array[first + count - 1];
+    return Builder::vector(RegArray{array.builder, array.first + first, count, array.type});
+  }
+  using Builder::vector;
+
   const Reg tid_x() { return special("%tid.x"); }
   const Reg ctaid_x() { return special("%ctaid.x"); }
 

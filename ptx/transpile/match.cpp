@@ -1,8 +1,8 @@
 #include "ptx/transpile/match.h"
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "ptx/analysis/labels.h"
 #include "ptx/base/text.h"
 #include "ptx/transpile/detail/plan.h"
 
@@ -15,11 +15,11 @@ using ir::Statement;
 
 // A function without what may differ: instructions and the like in their order, and where each label is.
 struct Body {
-  explicit Body(const Function& f) : function(f) {
+  explicit Body(const Function& f) : function(f), labels(f), places(f.body.size()) {
     for (const Statement& s : f.body) {
       using Kind = Statement::Kind;
       if (s.kind == Kind::label)
-        labels.emplace(s.index, static_cast<std::uint32_t>(statements.size()));
+        places[static_cast<std::size_t>(&s - f.body.data())] = static_cast<std::uint32_t>(statements.size());
       else if (s.kind == Kind::variable)
         variables.push_back(text_of(f.variables[s.index]));
       else if (s.kind != Kind::registers && s.kind != Kind::comment)
@@ -33,6 +33,11 @@ struct Body {
     one.variables.push_back(variable);
     one.items.push_back({ir::Module::Item::Kind::variable, 0});
     return ir::emit(one);
+  }
+  // Where the label stands that `name` means in a statement; no_id: it is none.
+  std::uint32_t label(std::uint32_t name, const Statement* from) const {
+    const std::uint32_t at = labels.find(name, static_cast<std::uint32_t>(from - function.body.data()));
+    return at == ir::no_id ? at : places[at];
   }
   std::string text(std::size_t i) const {
     if (i >= statements.size()) return "(the end)";
@@ -64,7 +69,8 @@ struct Body {
 
   const Function& function;
   std::vector<const Statement*> statements;
-  std::unordered_map<std::uint32_t, std::uint32_t> labels;  // name -> index of the statement behind it
+  analysis::Labels labels;
+  std::vector<std::uint32_t> places;  // of labels: the index of the statement behind
   std::vector<std::string> variables;
 };
 
@@ -84,7 +90,8 @@ class Matching {
     const std::size_t count = std::max(a_.statements.size(), b_.statements.size());
     for (std::size_t i = 0; i < count; ++i) {
       const bool both = i < a_.statements.size() && i < b_.statements.size();
-      if (both && equal(*a_.statements[i], *b_.statements[i])) continue;
+      if (both) left_ = a_.statements[i], right_ = b_.statements[i];
+      if (both && equal(*left_, *right_)) continue;
       return cat(name(), "line ", both ? a_.statements[i]->place.line : 0, why_.empty() ? "" : ": ", why_, "\n  ",
                  a_.text(i), "\n  ", b_.text(i));
     }
@@ -122,9 +129,9 @@ class Matching {
   }
 
   bool symbol(std::uint32_t a, std::uint32_t b) {
-    const auto left = a_.labels.find(a), right = b_.labels.find(b);
-    if (left == a_.labels.end() || right == b_.labels.end()) return a == b;
-    if (left->second == right->second) return true;
+    const std::uint32_t left = a_.label(a, left_), right = b_.label(b, right_);
+    if (left == ir::no_id || right == ir::no_id) return a == b;
+    if (left == right) return true;
     why_ = "the labels stand at other places";
     return false;
   }
@@ -172,6 +179,7 @@ class Matching {
 
   const Body a_, b_;
   std::vector<ir::RegisterId> to_, from_;
+  const Statement *left_ = nullptr, *right_ = nullptr;  // that are compared
   std::string why_;
 };
 

@@ -144,6 +144,9 @@ void Operands::walked(std::string& out, std::int64_t first, const Walk& walk) co
       out += '-';
     out += text;
   };
+  double reach = static_cast<double>(first < 0 ? -first : first);
+  for (const Walk::Step& step : walk.steps) reach += std::abs(static_cast<double>(step.by)) * (step.rounds - 1);
+  const char* const suffix = cpp_ && reach > INT32_MAX ? "L" : "";  // what no int of C++ holds
   const bool falls = std::any_of(walk.steps.begin(), walk.steps.end(), [](const auto& step) { return step.by < 0; });
   if (walk.table != ir::no_id) {
     const Round& of = rounds_[rounds_.size() - 1 - walk.table_of];
@@ -151,13 +154,13 @@ void Operands::walked(std::string& out, std::int64_t first, const Walk& walk) co
     first -= walk.origin;
   }
   const auto number = [&] {
-    if (first != 0) term(first < 0, cat(first < 0 ? -first : first));
+    if (first != 0) term(first < 0, cat(first < 0 ? -first : first, suffix));
   };
   if (falls) number();
   for (std::size_t k = walk.steps.size(); k-- > 0;) {
     const std::int64_t by = walk.steps[k].by, size = by < 0 ? -by : by;
     const std::string& name = rounds_[rounds_.size() - 1 - k].name;
-    if (by != 0) term(by < 0, size == 1 ? name : cat(size, " * ", name));
+    if (by != 0) term(by < 0, size == 1 ? name : cat(size, suffix, " * ", name));
   }
   if (!falls) number();
 }
@@ -316,8 +319,13 @@ bool Operands::stands_for(std::string& out, std::span<const Operand> children) c
     cpp_ ? out.append("k.vector(").append(array.name).append(")") : out.append(array.name);
     return true;
   }
-  if (cpp_) return false;
   const std::int64_t begin = first->second.index, end = begin + static_cast<std::int64_t>(children.size());
+  if (cpp_) {
+    out.append("k.vector(").append(array.name).append(", ");
+    walks ? walked(out, begin, *walks) : integer(out, begin);
+    out += cat(", ", children.size(), ')');
+    return true;
+  }
   out.append(array.name).append("[");
   if (walks) {
     walked(out, begin, *walks);

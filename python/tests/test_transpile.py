@@ -609,6 +609,60 @@ def test_cpp_declares_outside_of_a_block_what_is_named_behind_it():
     assert "    k.add(f32, f2, f1, 1.0);" in lines
 
 
+def test_cpp_loops_arrays_and_tables():
+    """What the loops in Python above are in C++; test_transpile_all.py compiles such programs."""
+    statements = ["ld.param.u64 %rd1, [x];", "mov.u32 %r0, %tid.x;"]
+    statements += [f"ld.global.f32 %f{n}, [%rd1+{4 * n}];" for n in range(8)]
+    statements += [f"add.f32 %f{n}, %f{n}, %f{7 - n};" for n in range(4)]
+    statements += [f"xor.b32 %r{n + 1}, %r0, {offset};" for n, offset in enumerate((64, 144, 208, 1024, 1088, 2048))]
+    statements += [f"add.s64 %rd{n + 2}, %rd1, {n << 33};" for n in range(4)]
+    statements += [f"st.global.v4.f32 [%rd{n + 2}], {{%f0, %f1, %f2, %f3}};" for n in range(4)]
+    program = codegen.ptx_to_cpp(unrolled(statements), sugar=True)
+    for part in (
+        """\
+  const RegArray sum = k.array(f32, 8);
+  for (int i = 0; i < 8; ++i) {
+    k.ld(global, f32, sum[i], k.at(x, 4 * i));
+  }
+  for (int i = 0; i < 4; ++i) {
+    sum[i] += sum[7 - i];
+  }
+""",
+        """\
+  const std::array<int, 6> y{64, 144, 208, 1024, 1088, 2048};
+  for (int i = 0; i < 6; ++i) {
+""",
+        "rd2.set(i, x + (8589934592L * i));",
+        "k.vector(sum, 0, 4)",
+    ):
+        assert part in program, program
+
+
+def test_labels_of_one_name_in_two_blocks():
+    block = "{ .reg .pred p; setp.eq.s32 p, %r1, NUMBER; @p bra DONE; st.global.u32 [%rd1], %r1; DONE: }"
+    statements = ["ld.param.u64 %rd1, [x];", "mov.u32 %r1, %tid.x;"]
+    statements += [block.replace("NUMBER", number) for number in ("1", "2")]
+    text = unrolled([*statements, "setp.ne.s32 %p1, %r1, 3;", "@%p1 bra DONE;", "st.global.u32 [%rd1], 0;", "DONE:"],
+                    ".reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .pred %p<4>;")  # fmt: skip
+    for sugar in ("flow", "all"):
+        program = codegen.ptx_to_python(text, sugar=sugar)
+        codegen.verify(text, program, names=False)
+        assert program.count("with ptx.when(") == 3
+        assert "ptx.label(" not in program
+        assert codegen.ptx_to_cpp(text, sugar=sugar).count("k.when(") == 3
+    # what is compared is where a label stands in its own block
+    inner = text.replace(
+        "{ .reg .pred p; setp.eq.s32 p, %r1, 2; @p bra DONE;", "{ .reg .pred p; setp.eq.s32 p, %r1, 2; @p bra OUT;"
+    )
+    inner = inner.replace("DONE:\nret;", "DONE:\nOUT:\nret;")
+    assert "the labels stand at other places" in _core.module_difference(text.encode(), inner.encode())
+
+
+def test_a_comment_behind_what_is_not_written_has_a_line():
+    program = codegen.ptx_to_python(TEXT.replace(".reg .b32 %r<5>;", ".reg .b32 %r<5>;  // sums"), sugar=True)
+    assert "    # sums\n" in program
+
+
 def test_example_of_a_changed_kernel(tmp_path):
     pytest.importorskip("numpy")
     example = ROOT / "examples" / "triton_matmul.py"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import difflib
 import os
+import random
 import re
 import subprocess
 import sys
@@ -28,6 +29,7 @@ RUN = ROOT / "tests" / "fixtures" / "run"
 
 sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 from run_fixtures import Fixture  # noqa: E402
+from test_transpile import rounds, unroll, unrolled  # noqa: E402
 
 # Kernels of every kind that sugar makes something of: blocks, tables, functions, vectors, variables.
 SAMPLE = [
@@ -103,11 +105,18 @@ def test_cpp_compiles_and_writes_its_input(tmp_path):
     if not libraries:
         pytest.skip("skipped: the C++ library is not built")
     sources = {name: (ROOT / "tests" / "fixtures" / f"{name}.ptx").read_bytes() for name in SAMPLE}
+    for seed in range(12):  # runs that become loops
+        body = unroll(rounds(random.Random(seed), 3))
+        sources[f"unrolled-{seed}"] = unrolled(
+            ["ld.param.u64 %rd1, [x];", *body, "$E:"],
+            ".reg .b32 %r<400>; .reg .f32 %f<400>; .reg .b64 %rd<40>; .reg .pred %p<9>;",
+        ).encode()
     programs = {
         f"{name} {sugar}": codegen.ptx_to_cpp(source, sugar=sugar)
         for name, source in sources.items()
         for sugar in codegen.SUGARS
     }
+    assert "for (int" in "".join(programs.values())
     started = time.monotonic()
     command = [
         "g++",

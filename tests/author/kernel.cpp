@@ -55,6 +55,19 @@ TEST_CASE("a method returns its first operand") {
         }) == "mov.u32 %r0, 5; add.u32 %r1, %r0, 1; setp.gt.u32 %p0, %r1, 2; @%p0 ret; ");
 }
 
+TEST_CASE("elements of an array side by side") {
+  using namespace ptx::modifiers;
+  const auto stores = [](std::uint32_t first, std::uint32_t count) {
+    return statements_of([&](Kernel& k) {
+      const RegArray a = k.array(f32, 8);
+      const Reg address = k.mov(u32, k.scalar(u32), 0);
+      k.st(shared, v2, f32, k.at(address), k.vector(a, first, count));
+    });
+  };
+  CHECK(stores(6, 2).find("{%f6, %f7}") != std::string::npos);
+  CHECK_THROWS_WITH(stores(7, 2), doctest::Contains("register 8 of an array of 8"));
+}
+
 TEST_CASE("blocks as compilers write them") {
   using namespace ptx::modifiers;
   CHECK(statements_of([](Kernel& k) {

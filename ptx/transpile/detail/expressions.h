@@ -35,7 +35,6 @@ class Expressions {
   bool keeps(ir::RegisterId d, isa::Type type) const;  // whether a register of this type is declared as `d` is
   isa::Type type_of(const ir::Operand& o) const;       // none: no plain register that is declared
   std::string shown(const ir::Instruction& i, std::size_t n);
-  isa::Type written(char op, isa::Type type, bool second_is_register) const;
 
   bool cpp_;
   const ir::Function& f_;

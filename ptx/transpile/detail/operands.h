@@ -34,6 +34,7 @@ class Operands {
   struct Round {
     std::string name;                 // of its number
     std::vector<std::string> tables;  // what it takes from each table
+    std::vector<std::string> names;   // that end with it
   };
   void set_walks(const std::unordered_map<const void*, Walk>& walks) { walks_ = &walks; }
   std::vector<Round>& rounds() { return rounds_; }

@@ -104,5 +104,7 @@ void shape(const ir::Function& function, Plan& plan);
 void fold(const ir::Function& function, const Extents& extents, Plan& plan);
 void form_arrays(const ir::Function& function, const Extents& extents, Plan& plan);
 void place_declarations(const ir::Function& function, const Extents& extents, Plan& plan);
+void declare_outside_of_blocks(const ir::Function& function, Plan& plan);  // for C++
+void sort_arrays(Plan& plan);                                              // by where they are declared
 
 }  // namespace ptx::transpile

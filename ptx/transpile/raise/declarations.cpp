@@ -1,7 +1,6 @@
 // Where registers and arrays are declared when runs have become loops: in front of the outermost loop that a later
 // round or what is behind it shares them with, and not at all in rounds that are not written.
 #include <algorithm>
-#include <tuple>
 
 #include "ptx/transpile/detail/plan.h"
 
@@ -35,7 +34,7 @@ class Placing {
         if (id != ir::no_id) last = std::max(last, extents_.last[id]);
       if (!place(array.statement, array.depth, last)) array.elements.clear();
     }
-    order();
+    sort_arrays(plan_);
   }
 
  private:
@@ -68,17 +67,6 @@ class Placing {
     return true;
   }
   std::uint32_t depth_of(std::uint32_t repeat) const { return repeat == ir::no_id ? 0 : repeats_[repeat].depth; }
-
-  void order() {
-    std::vector<PlannedArray>& arrays = plan_.arrays;
-    std::erase_if(arrays, [](const PlannedArray& array) { return array.elements.empty(); });
-    std::sort(arrays.begin(), arrays.end(), [](const PlannedArray& a, const PlannedArray& b) {
-      return std::tuple(a.statement, a.depth, a.elements[0]) < std::tuple(b.statement, b.depth, b.elements[0]);
-    });
-    for (std::uint32_t i = 0; i < arrays.size(); ++i)
-      for (const RegisterId id : arrays[i].elements)
-        if (id != ir::no_id) plan_.registers[id].array = i;
-  }
 
   const Extents& extents_;
   Plan& plan_;

@@ -1,7 +1,6 @@
-// Which instruction an operator writes is a fact of author/expression.cpp; `written` says it again for what can stand
-// in a text of compilers, and where it is wrong the comparison of the program's module with the text's fails.
 #include "ptx/transpile/detail/expressions.h"
 
+#include "ptx/author/operation.h"
 #include "ptx/base/text.h"
 
 namespace ptx::transpile {
@@ -10,22 +9,8 @@ namespace {
 using ir::Operand;
 using isa::Type;
 using Kind = Operand::Kind;
+using author::whole_bits;
 
-constexpr struct {
-  std::string_view opcode, symbol;
-} operators[] = {{"add", "+"},  {"sub", "-"}, {"mul.lo", "*"}, {"mul", "*"}, {"shl", "<<"},
-                 {"shr", ">>"}, {"and", "&"}, {"or", "|"},     {"xor", "^"}};
-
-constexpr struct {
-  std::string_view opcode, symbol;
-} comparisons[] = {{"setp.eq.", "=="}, {"setp.ne.", "!="}, {"setp.lt.", "<"},
-                   {"setp.le.", "<="}, {"setp.gt.", ">"},  {"setp.ge.", ">="}};
-
-int whole_bits(Type type) {
-  const isa::TypeInfo& info = isa::info(type);
-  return isa::is_integer(info.kind) && info.bits >= 16 && info.bits <= 64 ? info.bits : 0;
-}
-bool is_signed(Type type) { return isa::info(type).kind == isa::TypeKind::signed_; }
 bool is_number(const Operand& o) { return o.kind == Kind::integer || o.kind == Kind::f32 || o.kind == Kind::f64; }
 Type sized(char letter, int bits) { return isa::type_named(cat(letter, bits)).value_or(Type::none); }
 
@@ -117,10 +102,8 @@ std::optional<std::string> Expressions::compared(const ir::Instruction& i, ir::R
                       : whole      ? whole_bits(type_of(b)) == whole_bits(type)
                                    : type_of(b) == type;
   if (!agrees) return {};
-  const bool bits = isa::info(type).kind == isa::TypeKind::bits;
-  const Type written = whole && bits ? sized('u', isa::info(type).bits) : type;
-  for (const auto& one : comparisons) {
-    if (canonical != cat(one.opcode, isa::info(written).name)) continue;
+  for (const author::Comparison& one : author::comparisons) {
+    if (canonical != cat(one.opcode, '.', isa::info(author::compared_type(type)).name)) continue;
     return joined(i, one.symbol, d, Type::pred);
   }
   return {};
@@ -142,24 +125,6 @@ std::optional<std::string> Expressions::multiply_add(const ir::Instruction& i, i
   return cat("ptx.mad(", shown(i, 1), ", ", shown(i, 2), ", ", shown(i, 3), ')');
 }
 
-// The type that an operator's instruction has.
-Type Expressions::written(char op, Type type, bool second_is_register) const {
-  const int bits = whole_bits(type);
-  if (bits == 0) return type;
-  const bool sign = is_signed(type);
-  if (plan_.bits && (op == '+' || op == '-' || op == '*')) return sized('s', bits);
-  switch (op) {
-    case '+': return bits == 16 ? sized(sign ? 's' : 'u', 16) : bits == 64 ? Type::s64 : sized(sign ? 's' : 'u', 32);
-    case '-': return bits == 16 ? sized(sign ? 's' : 'u', 16) : sized('s', bits);
-    case '*':
-      return bits == 16   ? sized(sign ? 's' : 'u', 16)
-             : bits == 64 ? Type::u64
-                          : sized(second_is_register ? 'u' : 's', 32);
-    case '>': return sized(sign ? 's' : 'u', bits);
-    default: return sized('b', bits);
-  }
-}
-
 // The operator that writes an instruction of two sources; "": none.
 std::string_view Expressions::symbol(const ir::Instruction& i) const {
   if (i.guard.reg != ir::no_id || i.count != 3 || !i.mnemonic) return {};
@@ -171,15 +136,16 @@ std::string_view Expressions::symbol(const ir::Instruction& i) const {
   const std::string_view opcode = canonical.substr(0, dot), suffix = canonical.substr(dot + 1);
   const int bits = whole_bits(type);
   if (bits == 0 && type != Type::f32 && type != Type::f64 && type != Type::pred) return {};
-  for (const auto& one : operators) {
-    if (one.opcode != opcode || (one.opcode == "mul") != (one.symbol == "*" && bits == 0)) continue;
-    const bool shift = one.symbol == "<<" || one.symbol == ">>";
-    if (bits == 0 && (shift || one.symbol == "|")) return {};  // p | q are two predicates
+  for (const author::Operator& one : author::operators) {
+    if ((bits ? one.opcode : one.other) != opcode) continue;
+    const bool shift = one.sign == '<' || one.sign == '>';
+    if (bits == 0 && (shift || one.sign == '|')) return {};  // p | q are two predicates
     const Type other = type_of(b);
     const bool number = is_number(b) && type != Type::pred && (bits != 0) == (b.kind == Kind::integer);
     const bool fits = bits == 0 ? other == type : whole_bits(other) == (shift ? 32 : bits);
     if (!number && !fits) return {};
-    return suffix == isa::info(written(one.symbol[0], type, !number)).name ? one.symbol : std::string_view();
+    const Type written = bits == 0 ? type : author::operation_type(one.sign, type, plan_.bits, !number);
+    return suffix == isa::info(written).name ? one.symbol : std::string_view();
   }
   return {};
 }
@@ -199,8 +165,12 @@ std::optional<std::string> Expressions::into_element(const ir::Instruction& i) {
   std::optional<std::string> text = compared(i, d.id);
   if (!text) text = computed(i, d.id);
   types_[d.id] = type;  // the array's
-  if (text) text = cat(shown(i, 0), " = ", *text);
-  return text;
+  if (!text) return {};
+  const std::string element = shown(i, 0);  // a[i]
+  if (!cpp_) return cat(element, " = ", *text);
+  const std::size_t bracket = element.find('[');
+  return cat(element.substr(0, bracket), ".set(", element.substr(bracket + 1, element.size() - bracket - 2), ", ",
+             *text, ')');
 }
 
 std::optional<std::string> Expressions::in_place(const ir::Instruction& i) {

@@ -38,12 +38,13 @@ Plan plan_of(const ir::Function& function, Sugar sugar, Language language) {
   for (ir::RegisterId id = 0; id < function.registers.size() && is_parameter(function, function.registers[id]); ++id)
     plan.registers[id].where = PlannedRegister::Where::ahead;
   if (sugar >= Sugar::flow) shape(function, plan);
-  if (sugar >= Sugar::all && language == Language::python) {
+  if (sugar >= Sugar::all) {
     const Extents extents(function);
     fold(function, extents, plan);
     form_arrays(function, extents, plan);
     place_declarations(function, extents, plan);
   }
+  if (language == Language::cpp) declare_outside_of_blocks(function, plan);
   return plan;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "ptx/analysis/labels.h"
 #include "ptx/transpile/detail/plan.h"
 
 namespace ptx::transpile {
@@ -30,10 +31,11 @@ struct Label {
 
 class Shaping {
  public:
-  Shaping(const ir::Function& f, Plan& plan) : f_(f), plan_(plan), size_(static_cast<std::uint32_t>(f.body.size())) {}
+  Shaping(const ir::Function& f, Plan& plan)
+      : f_(f), plan_(plan), size_(static_cast<std::uint32_t>(f.body.size())), names_(f) {}
 
   void run() {
-    if (!find_labels()) return;
+    find_labels();
     find_branches();
     plan_.unneeded_label.assign(size_, false);
     plan_.nodes = range(0, size_, 0);
@@ -44,9 +46,9 @@ class Shaping {
   }
 
  private:
-  // False where two blocks have one label: then a name says too little here.
-  bool find_labels() {
+  void find_labels() {
     scope_.resize(size_);
+    label_of_.assign(size_, ir::no_id);
     std::vector<std::uint32_t> open{0};
     std::uint32_t next = 1;
     for (std::uint32_t i = 0; i < size_; ++i) {
@@ -55,10 +57,15 @@ class Shaping {
       scope_[i] = open.back();
       if (s.kind == Statement::Kind::close) open.pop_back();
       if (s.kind != Statement::Kind::label) continue;
-      if (!label_of_.emplace(s.index, static_cast<std::uint32_t>(labels_.size())).second) return false;
+      label_of_[i] = static_cast<std::uint32_t>(labels_.size());
       labels_.push_back({i, ir::no_id, 0, 0, ir::no_id});
     }
-    return true;
+  }
+
+  // The label that a name means in a statement; nullptr: none.
+  Label* named(std::uint32_t name, std::uint32_t statement) {
+    const std::uint32_t at = names_.find(name, statement);
+    return at == ir::no_id ? nullptr : &labels_[label_of_[at]];
   }
 
   void find_branches() {
@@ -72,9 +79,9 @@ class Shaping {
       const auto operands = f_.operands_of(instruction);
       const bool branch = instruction.mnemonic && instruction.mnemonic->opcode == "bra" && operands.size() == 1;
       for (const ir::Operand& o : operands) {
-        const auto found = o.kind == ir::Operand::Kind::symbol ? label_of_.find(o.id) : label_of_.end();
-        if (found == label_of_.end()) continue;
-        Label& label = labels_[found->second];
+        Label* const found = o.kind == ir::Operand::Kind::symbol ? named(o.id, i) : nullptr;
+        if (!found) continue;
+        Label& label = *found;
         if (const ir::Table* table = table_at(label.at + 1)) {
           jumps[table].push_back(i);
           continue;
@@ -93,9 +100,9 @@ class Shaping {
       const bool once = from != jumps.end() && from->second.size() == 1;
       if (once) table_of_.emplace(from->second[0], &table);
       for (const Name target : table.targets) {
-        const auto found = label_of_.find(target.id());
-        if (found == label_of_.end()) continue;
-        Label& label = labels_[found->second];
+        Label* const found = named(target.id(), table.statement);
+        if (!found) continue;
+        Label& label = *found;
         once ? come(label, from->second[0]) : (come(label, 0), come(label, size_));
       }
     }
@@ -111,8 +118,8 @@ class Shaping {
     ++label.count;
   }
 
-  const Label& label_at(std::uint32_t statement) const { return labels_[label_of_.at(f_.body[statement].index)]; }
-  Label& label_at(std::uint32_t statement) { return labels_[label_of_.at(f_.body[statement].index)]; }
+  const Label& label_at(std::uint32_t statement) const { return labels_[label_of_[statement]]; }
+  Label& label_at(std::uint32_t statement) { return labels_[label_of_[statement]]; }
   bool is_label(std::uint32_t i) const { return i < size_ && f_.body[i].kind == Statement::Kind::label; }
 
   std::uint32_t first_of(std::uint32_t label) const {
@@ -218,9 +225,9 @@ class Shaping {
     if (instruction(made.jump).guard.reg != ir::no_id) return {};
     if (checked && instruction(i).mnemonic->canonical == "bra.uni") return {};
     for (const Name target : found->second->targets) {
-      const auto label = label_of_.find(target.id());
-      if (label == label_of_.end()) return {};
-      made.targets.push_back(labels_[label->second].at);
+      const std::uint32_t label = names_.find(target.id(), found->second->statement);
+      if (label == ir::no_id) return {};
+      made.targets.push_back(label);
       made.starts.push_back(first_of(made.targets.back()));
     }
     if (checked) made.starts.push_back(made.other = first_of(branches_[i].target));
@@ -286,9 +293,10 @@ class Shaping {
   const ir::Function& f_;
   Plan& plan_;
   const std::uint32_t size_;
+  const analysis::Labels names_;
   std::vector<std::uint32_t> scope_;  // innermost, of each statement; a brace belongs to what it opens or closes
   std::vector<Label> labels_;
-  std::unordered_map<std::uint32_t, std::uint32_t> label_of_;     // by name
+  std::vector<std::uint32_t> label_of_;                           // by statement
   std::vector<Branch> branches_;                                  // by statement
   std::unordered_map<std::uint32_t, const ir::Table*> table_of_;  // by its brx.idx, if that is the only one
   std::vector<std::uint32_t> taken_;  // by statement: branches to this label that are blocks'
