@@ -307,10 +307,19 @@ void Body::raised(std::uint32_t i, const ir::Instruction& instruction) {
     text = expressions_.in_place(instruction);
     if (!text && planned->where == PlannedRegister::Where::element) text = expressions_.into_element(instruction);
   }
+  if (plan_.expressions && !text && fresh) {
+    if (auto made = family(instruction, true); made && expressions_.keeps(first->id, made->type)) {
+      types_[first->id] = made->type;
+      used(*made);
+      text = std::move(made->text);
+    }
+  }
   if (fresh && !text) {
     types_[first->id] = planned->type;
     registers_[first->id] = scalar(planned->type);
   }
+  if (plan_.expressions && !text)
+    if (auto made = family(instruction, false)) used(*made), text = std::move(made->text);
   if (!text) operands_.call(text.emplace(), instruction);
   if (!fresh) return say(*text);
   registers_[first->id] = names_.take(planned->name);

@@ -280,6 +280,12 @@ bool Operands::address(std::string& out, const isa::Mnemonic& mnemonic, const Op
   return !(cpp_ && o.unified);
 }
 
+bool Operands::place(std::string& out, const isa::Mnemonic& mnemonic, const Operand& o) {
+  const auto parts = f_.children(o);
+  const bool alone = parts.size() == 1 && parts[0].kind == Kind::reg && o.value == 0 && !walk(&o) && !o.unified;
+  return alone ? base(out, parts[0]) : address(out, mnemonic, o);
+}
+
 // p|q, {a, b}|p, p|_
 bool Operands::pair(std::string& out, const isa::Mnemonic& m, const Operand& o, std::size_t i, std::size_t count) {
   const auto sides = f_.children(o);

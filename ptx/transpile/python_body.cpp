@@ -10,7 +10,9 @@ namespace {
 class PythonBody : public Body {
  public:
   PythonBody(const ir::Function& f, const Plan& plan, Source& out, Commentary& comments, Imports& imports)
-      : Body(Language::python, f, plan, out, comments, Names(Language::python)), imports_(imports) {}
+      : Body(Language::python, f, plan, out, comments, Names(Language::python)),
+        imports_(imports),
+        families_(f, operands_) {}
 
  private:
   // ---- blocks
@@ -112,6 +114,12 @@ class PythonBody : public Body {
   std::string call(std::string_view function, const std::string& arguments) override {
     return cat("ptx.", function == "location" ? "loc" : function, '(', arguments, ')');
   }
+  std::optional<FamilyCalls::Call> family(const ir::Instruction& instruction, bool makes) override {
+    return families_.call(instruction, makes);
+  }
+  void used(const FamilyCalls::Call& call) override {
+    for (const isa::Type one : call.types) type(imports_, one);
+  }
   std::string raw(const std::string& text) override { return cat("ptx.raw(", quoted(text), ')'); }
 
   std::string variable(const ir::Variable& v) override {
@@ -150,6 +158,7 @@ class PythonBody : public Body {
   }
 
   Imports& imports_;
+  FamilyCalls families_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/transpile/detail/expressions.h"
+#include "ptx/transpile/detail/families.h"
 #include "ptx/transpile/detail/names.h"
 #include "ptx/transpile/detail/operands.h"
 #include "ptx/transpile/detail/plan.h"
@@ -63,6 +64,10 @@ class Body {
   virtual std::string call(std::string_view function, const std::string& arguments) = 0;
   virtual std::string raw(const std::string& text) = 0;
   virtual std::string variable(const ir::Variable& v) = 0;
+  // The instruction by a function of its family, if the language has those. `makes`: it makes the register that is the
+  // first operand.
+  virtual std::optional<FamilyCalls::Call> family(const ir::Instruction&, bool /*makes*/) { return {}; }
+  virtual void used(const FamilyCalls::Call&) {}
   virtual std::string directive(const std::string& text) = 0;
   virtual void registers(const ir::RegisterDeclaration& d) = 0;
 

@@ -23,6 +23,7 @@ class Expressions {
   std::optional<std::string> into_element(const ir::Instruction& instruction);
   // `a += b`, of a register that is there.
   std::optional<std::string> in_place(const ir::Instruction& instruction);
+  bool keeps(ir::RegisterId d, isa::Type type) const;  // whether a register of this type is declared as `d` is
 
  private:
   std::optional<std::string> move(const ir::Instruction& i, ir::RegisterId d);
@@ -32,8 +33,7 @@ class Expressions {
   std::optional<std::string> computed(const ir::Instruction& i, ir::RegisterId d);
   std::optional<std::string> joined(const ir::Instruction& i, std::string_view op, ir::RegisterId d, isa::Type type);
   std::string_view symbol(const ir::Instruction& i) const;
-  bool keeps(ir::RegisterId d, isa::Type type) const;  // whether a register of this type is declared as `d` is
-  isa::Type type_of(const ir::Operand& o) const;       // none: no plain register that is declared
+  isa::Type type_of(const ir::Operand& o) const;  // none: no plain register that is declared
   std::string shown(const ir::Instruction& i, std::size_t n);
 
   bool cpp_;

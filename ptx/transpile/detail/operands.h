@@ -22,6 +22,8 @@ class Operands {
   // `ptx.inst.add.u32(r[1], r[2], 5, pred=p[0])`; false if an operand has no such form, and the text is then useless.
   bool call(std::string& out, const ir::Instruction& instruction);
   bool operand(std::string& out, const isa::Mnemonic& mnemonic, const ir::Operand& o, std::size_t i, std::size_t count);
+  // [a] as a function of a family takes it: the register, or the address.
+  bool place(std::string& out, const isa::Mnemonic& mnemonic, const ir::Operand& o);
   // Registers that are declared together: `name` stands for the vector of all of them.
   void add_array(std::string name, const std::vector<ir::RegisterId>& elements);
   void rename_labels() { renames_labels_ = true; }  // $_name to $L_name: the library makes labels of its own
