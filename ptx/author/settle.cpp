@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ptx/author/detail/state.h"
+#include "ptx/author/shared.h"
 #include "ptx/base/text.h"
 
 namespace ptx::author {
@@ -217,8 +218,6 @@ ir::Variable extern_array(std::string_view name, std::uint32_t align) {
   return v;
 }
 
-constexpr std::uint64_t static_limit = 48 * 1024;
-
 // The allocations go into one array, and every mention of one becomes the array plus an offset.
 void move_into(Builder::State& s, Name array, std::uint64_t base) {
   std::unordered_map<std::uint32_t, std::uint64_t> at;
@@ -272,8 +271,8 @@ void settle_shared(Builder::State& s, const Options& options, Built& built) {
   if (s.of) return void(s.draft->static_shared += s.shared_bytes);
   const bool author = !options.extern_shared.empty();
   const std::uint64_t all = s.shared_bytes + s.draft->static_shared;
-  const bool dynamic =
-      !s.allocations.empty() && (all > static_limit || (!author && options.dynamic_shared > static_limit));
+  const bool dynamic = !s.allocations.empty() &&
+                       (all > static_shared_limit || (!author && options.dynamic_shared > static_shared_limit));
   built.dynamic_shared = options.dynamic_shared;
   built.static_shared = static_cast<std::uint32_t>(dynamic ? s.draft->static_shared : all);
   if (!author && !dynamic) return;

@@ -257,7 +257,7 @@ void Body::statement(const Statement& s, std::uint32_t i) {
     case Kind::registers:
       if (!plan_.raised) registers(f_.declarations[s.index]);
       return;
-    case Kind::variable: return say(variable(f_.variables[s.index]));
+    case Kind::variable: return variable_of_body(f_.variables[s.index]);
     case Kind::open:
       declare_before(i);  // what is there behind the block, too
       open(scope());
@@ -278,6 +278,38 @@ void Body::statement(const Statement& s, std::uint32_t i) {
       if (table_at(i) && i > 0 && f_.body[i - 1].kind == Kind::label) return;  // written with its label
       return say(directive(f_.texts[s.index]));
   }
+}
+
+// Shared memory that an allocation writes in the same way: .shared .align 16 .b8 x[64]; or, of barriers, .align 8 .b64.
+void Body::variable_of_body(const ir::Variable& v) {
+  const bool once = std::count_if(f_.variables.begin(), f_.variables.end(),
+                                  [&](const ir::Variable& other) { return other.name == v.name; }) == 1;
+  const bool plain = v.space == isa::Space::shared && v.dims.size() == 1 && v.dims[0] > 0 && v.alignment != 0 &&
+                     v.vector == 1 && v.opaque.empty() && v.count < 0 && v.linking.empty() && v.attributes.empty() &&
+                     v.initializer.empty();
+  const bool barriers = v.type == isa::Type::b64 && v.alignment == 8;
+  if (!plan_.allocates || scopes_.size() > 1 || !once || !plain || (v.type != isa::Type::b8 && !barriers) ||
+      (barriers && !holds_barriers(v)))
+    return say(variable(v));
+  const std::string name = names_.take(v.name.view());
+  const std::string text = allocated(name, v, barriers);
+  if (text.empty()) {
+    names_.release(name);
+    return say(variable(v));
+  }
+  say(text);
+  operands_.add_symbol(v.name.id(), name, barriers);
+}
+
+// Whether an instruction on mbarrier objects names it.
+bool Body::holds_barriers(const ir::Variable& v) const {
+  for (const ir::Instruction& i : f_.instructions) {
+    if (!i.mnemonic || i.mnemonic->opcode != "mbarrier") continue;
+    for (const ir::Operand& o : f_.operands_of(i))
+      for (const ir::Operand& part : f_.children(o))
+        if (part.kind == ir::Operand::Kind::symbol && part.id == v.name.id()) return true;
+  }
+  return false;
 }
 
 const ir::Table* Body::table_at(std::uint32_t i) const {

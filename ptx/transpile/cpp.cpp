@@ -80,7 +80,7 @@ class Program : ProgramBase {
 
   void function(const Function& f, std::uint32_t end, Commentary& comments) {
     const std::string name = name_of(f);
-    const Plan plan = plan_of(f, options_.sugar, Language::cpp);
+    const Plan plan = this->plan(f, Language::cpp);
     if (options_.sugar != Sugar::none && !plan.raised) out_.comment("As it was: a part of it has no other form.");
     out_.line(cat("void ", name, f.entry ? "(Kernel& k) {" : "(Kernel& k, const Arguments&) {"));
     out_.indent();

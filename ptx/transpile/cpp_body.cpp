@@ -143,6 +143,11 @@ class CppBody : public Body {
   }
   std::string raw(const std::string& text) override { return cat("k.text(", quoted(text), ')'); }
   std::string variable(const ir::Variable& v) override { return cat("k.variable(", fields(v), ", false)"); }
+  std::string allocated(const std::string& name, const ir::Variable& v, bool barriers) override {
+    if (barriers) return {};
+    return cat("const ptx::author::Shared ", name, " = ptx::author::shared(k, ", isa::info(v.type).name, ", {",
+               v.dims[0], "}, ptx::author::Swizzle::none, ", v.alignment, ", ", quoted(v.name.view()), ')');
+  }
   std::string directive(const std::string& text) override { return raw(text); }
 };
 

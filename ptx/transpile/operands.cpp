@@ -252,7 +252,8 @@ bool Operands::base(std::string& out, const Operand& o) {
     return true;
   }
   if (o.kind == Kind::symbol && o.value == 0) {
-    out += quoted(Name::from_id(o.id).view());
+    const auto found = symbols_.find(o.id);
+    out += found != symbols_.end() ? found->second.name : quoted(Name::from_id(o.id).view());
     return true;
   }
   if (o.kind == Kind::integer) {
@@ -282,6 +283,14 @@ bool Operands::address(std::string& out, const isa::Mnemonic& mnemonic, const Op
 
 bool Operands::place(std::string& out, const isa::Mnemonic& mnemonic, const Operand& o) {
   const auto parts = f_.children(o);
+  const auto symbol = parts.size() == 1 && parts[0].kind == Kind::symbol && parts[0].value == 0
+                          ? symbols_.find(parts[0].id)
+                          : symbols_.end();
+  if (symbol != symbols_.end() && symbol->second.barriers && o.value >= 0 && o.value % 8 == 0 && !walk(&o) &&
+      !o.unified) {
+    out += cat(symbol->second.name, '[', o.value / 8, ']');
+    return true;
+  }
   const bool alone = parts.size() == 1 && parts[0].kind == Kind::reg && o.value == 0 && !walk(&o) && !o.unified;
   return alone ? base(out, parts[0]) : address(out, mnemonic, o);
 }
@@ -375,6 +384,11 @@ bool Operands::operand(std::string& out, const isa::Mnemonic& mnemonic, const Op
     case Kind::f32:
     case Kind::f64: return number(out, o, i == 0xff ? isa::Type::none : isa::literal_type(mnemonic, i, count));
     case Kind::symbol:
+      if (const auto found = o.value == 0 ? symbols_.find(o.id) : symbols_.end(); found != symbols_.end())
+        out += found->second.name;
+      else
+        text(out, o);
+      return true;
     case Kind::text: text(out, o); return true;
     case Kind::address: return address(out, mnemonic, o);
     case Kind::vector:

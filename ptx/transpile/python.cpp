@@ -162,7 +162,7 @@ class Program : ProgramBase {
     const std::string name = name_of(f);
     if (f.entry) imports_.names.insert("kernel");
     imports_.names.insert("ptx");
-    Plan plan = plan_of(f, options_.sugar, Language::python);
+    Plan plan = this->plan(f, Language::python);
     std::string arguments;
     for (const Placed& one : tensors_) {
       if (!f.entry) break;

@@ -146,6 +146,13 @@ class PythonBody : public Body {
     return text + ')';
   }
 
+  std::string allocated(const std::string& name, const ir::Variable& v, bool barriers) override {
+    imports_.names.insert("smem");
+    const std::string text = quoted(v.name.view());
+    if (barriers) return cat(name, " = smem.mbarrier(", v.dims[0], ", name=", text, ')');
+    return cat(name, " = smem.alloc(", type(imports_, v.type), ", ", v.dims[0], ", align=", v.alignment,
+               ", name=", text, ')');
+  }
   std::string directive(const std::string& text) override {
     constexpr std::string_view pragma = ".pragma \"", end = "\";";
     const std::string_view whole = text;

@@ -663,6 +663,84 @@ def test_a_comment_behind_what_is_not_written_has_a_line():
     assert "    # sums\n" in program
 
 
+FAMILIES = """\
+.version 8.6
+.target sm_90a
+.visible .entry k(.param .u64 x)
+{
+	.shared .align 8 .b64 bars[2];
+	.shared .align 16 .b8 tile[1024];
+	.shared .align 4 .f32 sums[8];
+	.reg .b64 %rd<4>;
+	.reg .b32 %r<8>;
+	.reg .pred %p<4>;
+	ld.param.u64 %rd1, [x];
+	mov.u32 %r1, tile;
+	mbarrier.init.shared.b64 [bars], 1;
+	mbarrier.init.shared::cta.b64 [bars+8], 1;
+	fence.proxy.async.shared::cta;
+	elect.sync _|%p2, 0xffffffff;
+	@%p2 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 64, [bars+8];
+	mbarrier.arrive.expect_tx.shared::cta.b64 %rd2, [bars+8], 64;
+	@%p2 mbarrier.arrive.shared::cta.b64 %rd3, [bars];
+	mbarrier.try_wait.parity.shared::cta.b64 %p1, [bars+8], 0;
+	bar.sync 1, 64;
+	shfl.sync.bfly.b32 %r2, %r1, 1, 31, 0xffffffff;
+	shfl.sync.bfly.b32 %r3|%p3, %r1, 1, 31, -1;
+	redux.sync.add.s32 %r4, %r2, 0xffffffff;
+	st.shared.b32 [tile+16], %r4;
+	st.shared.b32 [sums], %r3;
+	wgmma.wait_group.sync.aligned 0;
+	ret;
+}
+"""
+
+
+def test_instructions_of_a_family_and_allocations():
+    program = codegen.ptx_to_python(FAMILIES, sugar=True)
+    codegen.verify(FAMILIES, program, names=False)
+    for line in (
+        'bars = smem.mbarrier(2, name="bars")',
+        'tile = smem.alloc(b8, 1024, align=16, name="tile")',
+        'ptx.var("shared", f32, "sums", size=8, align=4)',  # an allocation is an array of bytes
+        "tile_ = ptx.inst.mov.u32(reg.scalar(b32), tile)",
+        'ptx.mbarrier.init(bars[0], 1, space="shared")',
+        "ptx.mbarrier.init(bars[1], 1)",
+        "ptx.fence.proxy_async_shared_cta()",
+        "ptx.warp.elect(elected=p2)",
+        "ptx.cp_async_bulk.load(tile_, x, 64, bars[1], pred=p2)",
+        "rd2 = ptx.mbarrier.arrive_expect_tx(bars[1], 64)",
+        'rd3 = ptx.mbarrier.arrive(bars[0], space="shared::cta", state=reg.scalar(b64), pred=p2)',
+        'p1 = ptx.mbarrier.try_wait(bars[1], 0, space="shared::cta")',
+        "ptx.bar.sync(1, 64)",
+        'r2 = ptx.warp.shfl("bfly", tile_, 1)',
+        'ptx.warp.shfl_inside("bfly", tile_, 1, value=r3, inside=p3, membermask=-1)',
+        'r4 = ptx.warp.redux("add", s32, r2)',
+        "ptx.inst.st.shared.b32(ptx.addr(tile, 16), r4)",
+        "ptx.wgmma.wait_group(0)",
+    ):
+        assert f"    {line}\n" in program, (line, program)
+    assert "ptx.bar" not in codegen.ptx_to_python(FAMILIES, sugar="flow")
+
+
+def test_allocations_that_would_not_stay():
+    # more than 48 KiB would become dynamic; a name that a block has again is a variable of that block
+    large = FAMILIES.replace("sums[8]", "sums[12200]")
+    program = codegen.ptx_to_python(large, sugar=True)
+    codegen.verify(large, program, names=False)
+    assert "smem" not in program
+    again = FAMILIES.replace("	ret;", "	{ .shared .align 16 .b8 tile[4]; mov.u32 %r5, tile; }\n	ret;")
+    program = codegen.ptx_to_python(again, sugar=True)
+    codegen.verify(again, program, names=False)
+    assert 'ptx.var("shared", b8, "tile", size=1024, align=16)' in program
+
+
+def test_cpp_allocates():
+    program = codegen.ptx_to_cpp(FAMILIES, sugar=True)
+    assert 'tile = ptx::author::shared(k, b8, {1024}, ptx::author::Swizzle::none, 16, "tile");' in program
+    assert "k.at(tile, 16)" in program
+
+
 def test_example_of_a_changed_kernel(tmp_path):
     pytest.importorskip("numpy")
     example = ROOT / "examples" / "triton_matmul.py"

@@ -68,6 +68,8 @@ class Body {
   // first operand.
   virtual std::optional<FamilyCalls::Call> family(const ir::Instruction&, bool /*makes*/) { return {}; }
   virtual void used(const FamilyCalls::Call&) {}
+  // A variable as an allocation of shared memory with this name, or of mbarrier objects; "": the language has none.
+  virtual std::string allocated(const std::string& name, const ir::Variable& v, bool barriers) = 0;
   virtual std::string directive(const std::string& text) = 0;
   virtual void registers(const ir::RegisterDeclaration& d) = 0;
 
@@ -107,6 +109,8 @@ class Body {
   void declare(const PlannedArray& array);
 
   void statement(const ir::Statement& s, std::uint32_t i);
+  void variable_of_body(const ir::Variable& v);
+  bool holds_barriers(const ir::Variable& v) const;
   void instruction(std::uint32_t i, const ir::Instruction& instruction);
   void raised(std::uint32_t i, const ir::Instruction& instruction);
   std::string text_of(const ir::Instruction& instruction) const;

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ptx/ir/ir.h"
@@ -26,6 +27,10 @@ class Operands {
   bool place(std::string& out, const isa::Mnemonic& mnemonic, const ir::Operand& o);
   // Registers that are declared together: `name` stands for the vector of all of them.
   void add_array(std::string name, const std::vector<ir::RegisterId>& elements);
+  // What `symbol` names is `name` in the program; of `barriers` each has an index.
+  void add_symbol(std::uint32_t symbol, std::string name, bool barriers) {
+    symbols_[symbol] = {std::move(name), barriers};
+  }
   void rename_labels() { renames_labels_ = true; }  // $_name to $L_name: the library makes labels of its own
   std::string label(std::uint32_t name) const;      // as the body has it
   std::string table(const ir::Table& table) const;  // t: .branchtargets a, b;
@@ -62,6 +67,11 @@ class Operands {
   const ir::Function& f_;
   const RegisterNames& registers_;
   std::unordered_map<const isa::Mnemonic*, std::string> chains_;
+  struct Symbol {
+    std::string name;
+    bool barriers;
+  };
+  std::unordered_map<std::uint32_t, Symbol> symbols_;  // that are no text in the program
   struct Array {
     std::string name;
     std::size_t size;

@@ -79,6 +79,7 @@ struct Plan {
   std::vector<Node> nodes;           // in order
   std::vector<bool> unneeded_label;  // by statement: blocks make it
   bool expressions = false;
+  bool allocates = false;              // shared memory is allocated
   std::vector<std::string> arguments;  // of the program's function
   std::uint32_t owners = 0;
   std::unordered_map<const void*, Walk> walks;  // by the ir::Operand or ir::Guard
@@ -86,6 +87,8 @@ struct Plan {
 
 // Whether the signature declares it: (.reg .b32 %a). The statements do not.
 bool is_parameter(const ir::Function& function, const ir::Register& r);
+
+std::uint64_t static_shared(const ir::Module& module);  // bytes, with room for alignment
 
 Plan plan_of(const ir::Function& function, Sugar sugar, Language language);
 

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "ptx/author/shared.h"
 #include "ptx/ir/lower.h"
 #include "ptx/transpile/detail/comments.h"
 #include "ptx/transpile/detail/names.h"
+#include "ptx/transpile/detail/plan.h"
 #include "ptx/transpile/transpile.h"
 
 namespace ptx::transpile {
@@ -22,6 +24,11 @@ class ProgramBase {
 
   std::string name_of(const ir::Function& f) {
     return names_.take(f.entry && !options_.name.empty() ? options_.name : f.name.view());
+  }
+  Plan plan(const ir::Function& f, Language language) const {
+    Plan made = plan_of(f, options_.sugar, language);
+    made.allocates = made.expressions && f.entry && static_shared(module_) <= author::static_shared_limit;
+    return made;
   }
   // The line that the function of an item ends at.
   std::uint32_t end_of(const ir::Module::Item& item) const {

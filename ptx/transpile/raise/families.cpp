@@ -161,7 +161,14 @@ const std::vector<Fit>& fits_of(const isa::Mnemonic& mnemonic) {
 // The operands of an instruction, by those of a row.
 class Arguments {
  public:
-  Arguments(const Fit& fit, std::span<const Operand> operands) : fit_(fit), form_(fit.function->form), all_(operands) {}
+  Arguments(const Fit& fit, const ir::Function& f, const ir::Instruction& instruction)
+      : fit_(fit), form_(fit.function->form) {
+    for (const Operand& o : f.operands_of(instruction)) {  // a pair is its two sides here
+      all_.push_back(&o);
+      if (o.kind == Operand::Kind::pair)
+        for (const Operand& side : f.children(o)) all_.push_back(&side);
+    }
+  }
 
   bool run() { return from(0, 0); }
   const Operand* of(std::size_t parameter) const { return found_[parameter]; }
@@ -171,11 +178,12 @@ class Arguments {
     using enum Template::Node::Kind;
     if (node == form_.node_count) return at == all_.size();
     const Template::Node& here = form_.nodes[node];
-    if (here.kind == bracket || here.kind == pair) return false;  // tensor copies and two results have functions
+    if (here.kind == bracket || here.half) return false;  // tensor copies have functions
+    if (here.kind == pair) return at < all_.size() && all_[at]->kind == Operand::Kind::pair && from(node + 1, at + 1);
     const std::size_t p = here.kind == parameter ? static_cast<std::size_t>(here.parameter) : 0;
     const bool may = here.kind != parameter || fit_.given[p] >= 0;
-    if (may && at < all_.size() && stands(here, all_[at])) {
-      if (here.kind == parameter) found_[p] = &all_[at];
+    if (may && at < all_.size() && stands(here, *all_[at])) {
+      if (here.kind == parameter) found_[p] = all_[at];
       if (from(node + 1, at + 1)) return true;
       if (here.kind == parameter) found_[p] = nullptr;
     }
@@ -196,7 +204,7 @@ class Arguments {
 
   const Fit& fit_;
   const Template& form_;
-  std::span<const Operand> all_;
+  std::vector<const Operand*> all_;
   std::array<const Operand*, Template::most> found_{};
 };
 
@@ -274,7 +282,7 @@ std::optional<FamilyCalls::Call> FamilyCalls::call(const Fit& fit, const ir::Ins
   const Template& form = fit.function->form;
   const auto operands = f_.operands_of(instruction);
   const bool guarded = instruction.guard.reg != ir::no_id;
-  Arguments arguments(fit, operands);
+  Arguments arguments(fit, f_, instruction);
   if (!arguments.run()) return {};
   Writing made(fit);
   isa::Type type = isa::Type::none;
@@ -293,7 +301,8 @@ std::optional<FamilyCalls::Call> FamilyCalls::call(const Fit& fit, const ir::Ins
       } else if (!o || is_fallback(p, *o)) {
         made.leave_out(p);
       } else {
-        const auto at = static_cast<std::size_t>(o - operands.data());
+        const auto inside = static_cast<std::size_t>(o - operands.data());
+        const std::size_t at = o >= operands.data() && inside < operands.size() ? inside : 0;
         std::string value;
         const bool written = p.role == Role::address
                                  ? operands_.place(value, *instruction.mnemonic, *o)

@@ -1,5 +1,7 @@
 #include "ptx/transpile/detail/plan.h"
 
+#include <algorithm>
+
 namespace ptx::transpile {
 
 namespace {
@@ -26,6 +28,20 @@ bool is_parameter(const ir::Function& function, const ir::Register& r) {
     for (const ir::Variable& v : *list)
       if (v.space == isa::Space::reg && v.name == r.base && r.index < 0) return true;
   return false;
+}
+
+std::uint64_t static_shared(const ir::Module& module) {
+  std::uint64_t bytes = 0;
+  const auto add = [&](const ir::Variable& v) {
+    if (v.space != isa::Space::shared) return;
+    std::uint64_t size = isa::info(v.type).bits / 8u * v.vector;
+    for (const std::int64_t dim : v.dims) size *= static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 0));
+    bytes += size + v.alignment;
+  };
+  for (const ir::Variable& v : module.variables) add(v);
+  for (const ir::Function& f : module.functions)
+    for (const ir::Variable& v : f.variables) add(v);
+  return bytes;
 }
 
 Plan plan_of(const ir::Function& function, Sugar sugar, Language language) {
