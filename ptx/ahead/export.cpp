@@ -4,6 +4,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "ptx/author/value_or_throw.h"
 #include "ptx/base/text.h"
 #include "ptx/cuda/assemblers.h"
 #include "ptx/cuda/cache.h"
@@ -11,13 +12,7 @@
 namespace ptx::ahead {
 namespace {
 
-using author::Refused;
-
-template <class T>
-T value_or_throw(Expected<T> result) {
-  if (!result) throw Refused(result.why());
-  return std::move(result).value();
-}
+using author::value_or_throw;
 
 Image assembled(const interop::Program& program, const std::string& target) {
   const launch::Record& record = program.record();

@@ -10,6 +10,7 @@
 #include "ptx/cuda/driver.h"
 #include "ptx/interop/plan.h"
 #include "ptx/launch/limits.h"
+#include "ptx/launch/overlap.h"
 #include "ptx/launch/signature.h"
 #include "ptx/launch/tensor_map.h"
 
@@ -41,7 +42,7 @@ bool is_taken(std::string_view name) {
       "lock "
       "bind enter leave encode loaded opened message variants which grid function result parameters attributes count "
       "config stream sizes names memset floor_div floor_mod int64_t shape strides box recipe view launch device run "
-      "library ffi before data_of ";
+      "library ffi before data_of memory why TensorMemory memory_of refuse_overlap ";
   return words.find(cat(" ", name, " ")) != words.npos;
 }
 
@@ -200,7 +201,7 @@ typedef struct {
 
 std::string array(std::string_view name, const Image& image) {
   Text text;
-  text << "_Alignas(64) static const unsigned char " << name << "[] = {";
+  text << "__attribute__((aligned(64))) static const unsigned char " << name << "[] = {";
   const std::size_t count = image.bytes.size() + (image.text ? 1 : 0);  // a text ends with a zero
   for (std::size_t i = 0; i < count; ++i)
     text << (i % 32 == 0 ? "\n" : " ") << (i < image.bytes.size() ? static_cast<int>(image.bytes[i]) : 0) << ',';
@@ -258,8 +259,41 @@ void check_arguments(const Exported& exported, Lines& body) {
       const std::string strides = cat(tensor.name, "_strides"), last = cat("[", tensor.shape.size() - 1, "]");
       body.push_back(bad(cat(strides, " == NULL || (", strides, last, " != 1 && ", spell(tensor.shape.back()), " > 1)"),
                          cat("elements of ", tensor.name, "'s innermost dimension lie next to each other")));
+      for (std::size_t i = 0; i + 1 < tensor.shape.size(); ++i)
+        body.push_back(bad(cat(strides, "[", i, "] < 0"), cat("the strides of ", tensor.name, " are not negative")));
     }
   }
+}
+
+// Whether the kernel writes to memory that could be another tensor's, or its own twice.
+bool may_overlap(const launch::Record& record) {
+  const auto written = [&](const TensorArgument& each) {
+    return each.output || (each.written && launch::tells_written_inputs(record));
+  };
+  const auto alone = [&](const TensorArgument& each) { return record.tensors.size() == 1 && !each.strided; };
+  return std::ranges::any_of(record.tensors, [&](const auto& each) { return written(each) && !alone(each); });
+}
+
+void check_overlaps(const Exported& exported, Lines& body) {
+  const std::vector<TensorArgument>& tensors = exported.record.tensors;
+  if (!may_overlap(exported.record)) return;
+  const bool tells = launch::tells_written_inputs(exported.record);
+  std::vector<std::string> places;
+  std::string shapes;
+  for (const TensorArgument& tensor : tensors) {
+    std::vector<std::string> shape;
+    for (const launch::Dimension& dimension : tensor.shape) shape.push_back(spell(dimension));
+    const interop::DLDataType type = interop::spell(tensor.element);
+    shapes += cat("  const int64_t shape_", tensor.name, "[] = {", shape.empty() ? "0" : join(shape), "};\n");
+    places.push_back(cat("\n    memory_of(\"", tensor.name, "\", ", tensor.name, ", ", shape.size(), ", shape_",
+                         tensor.name, ", ", tensor.strided ? cat(tensor.name, "_strides") : "NULL", ", ",
+                         type.bits * type.lanes, ", ", int{tensor.output}, ", ",
+                         int{!tensor.output && tells && tensor.written}, ")"));
+  }
+  body.push_back(cat("{\n", shapes, "  const TensorMemory memory[] = {", join(places, ","),
+                     "};\n  char why[overlap_why_bytes];\n  const int which = refuse_overlap(memory, ", tensors.size(),
+                     ", \"\", why);\n  if (which != 0) return fail(PTX_BAD_ARGUMENT, NAME \": %s: %s\", "
+                     "memory[which - 1].name, why);\n}"));
 }
 
 // The variant and the grid, which is none where nothing is to do.
@@ -364,6 +398,7 @@ Expected<std::string> launch_function(const Exported& exported) {
   for (const Argument& each : exported.arguments()) declared.push_back(each.declaration);
   Lines body;
   check_arguments(exported, body);
+  check_overlaps(exported, body);
   choose(exported, body);
   body.push_back(cat("void *function = NULL;\nint result = find(variants, which, \"", exported.record.entry,
                      "\", &function);\nif (result != 0) return result;"));
@@ -395,7 +430,9 @@ std::string call_function(const Exported& exported) {
   for (const TensorArgument& tensor : tensors) {
     want(exported, tensor, body);
     if (tensor.strided) body.push_back(cat("int64_t room_", tensor.name, "[", tensor.shape.size(), "];"));
-    given.push_back(cat("data_of(", tensor.name, ")"));
+    const Argument argument = exported.arguments()[given.size()];
+    const std::string_view declared = argument.declaration;
+    given.push_back(cat("(", declared.substr(0, declared.size() - tensor.name.size()), ")data_of(", tensor.name, ")"));
   }
   for (const TensorArgument& tensor : tensors)
     if (tensor.strided) given.push_back(cat("strides_of(", tensor.name, ", room_", tensor.name, ")"));
@@ -452,12 +489,13 @@ Expected<std::string> source(const Exported& exported) {
       if (std::ranges::find(targets, image.target) == targets.end()) targets.push_back(image.target);
   Text text;
   text << "/* Written by pyptx " << PTX_VERSION << ": the machine code of " << exported.title
-       << ", and what launches it. */\n#define _GNU_SOURCE\n";
+       << ", and what launches it. */\n#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n";
   for (const std::string_view header : {"dlfcn", "pthread", "stdarg", "stddef", "stdint", "stdio", "stdlib", "string"})
     text << "#include <" << header << ".h>\n";
   text << "\n#include \"" << exported.kernel.name << ".h\"\n\n#define NAME \"" << escaped(exported.title)
        << "\"\n#define TARGETS \"" << join(targets) << "\"\n"
        << numbers() << (maps ? driver_of_maps : "#define DRIVER_OF_MAPS(_)\n") << runtime_text;
+  if (may_overlap(exported.record)) text << '\n' << launch::overlap_in_c();
   if (maps) text << '\n' << launch::geometry_in_c() << '\n' << maps_text;
   text << '\n' << codes(exported.kernel) << '\n';
   const auto launched = launch_function(exported);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "ptx/base/text.h"
 #include "ptx/interop/detail/maps.h"
+#include "ptx/launch/overlap.h"
 
 namespace ptx::interop {
 namespace {
@@ -36,28 +38,6 @@ bool forward(const DLTensor& tensor) {
 }
 
 std::byte* data(const DLTensor& tensor) { return static_cast<std::byte*>(tensor.data) + tensor.byte_offset; }
-
-// The memory from a tensor's first byte to its last.
-struct Range {
-  std::uintptr_t begin, end;
-  bool full;   // there are no gaps between the elements
-  bool twice;  // some elements are the same memory: a stride is 0
-};
-
-Range range_of(const DLTensor& tensor) {
-  std::int64_t elements = 1, last = 0;
-  bool twice = false;
-  for (std::int32_t i = 0; i < tensor.ndim; ++i) {
-    elements *= tensor.shape[i];
-    if (tensor.strides == nullptr) continue;
-    last += (tensor.shape[i] - 1) * tensor.strides[i];
-    twice |= tensor.shape[i] > 1 && tensor.strides[i] == 0;
-  }
-  const std::int64_t reach = elements == 0 || tensor.strides == nullptr ? elements : last + 1;
-  const auto begin = reinterpret_cast<std::uintptr_t>(data(tensor));
-  const auto bytes = (static_cast<std::uintptr_t>(reach) * tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
-  return {begin, begin + bytes, reach == elements, twice && elements != 0};
-}
 
 void describe(const DLTensor& tensor, bool strided, launch::Buffer& buffer) {
   const auto rank = static_cast<std::size_t>(tensor.ndim);
@@ -168,35 +148,23 @@ Expected<Done> Plan::take_outputs(Call& call) const {
   return Done{};
 }
 
-// The rule of torch's operators. An output may have exactly the memory of an input: the kernel then works in place. It
-// may not overlap a part of an input, because other threads could read old or new values there. Memory with gaps (every
-// other column) is not judged, as torch does not judge it. Two inputs that are written are the author's business: a
-// record of C++ says of every input that it may be written.
 Expected<Done> Plan::check_overlaps(Call& call) const {
-  const auto name = [&](std::size_t i) { return cat("`", record_.tensors[i].name, "`"); };
+  static thread_local std::vector<launch::Placed> placed;  // keeps its room from call to call
+  placed.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const bool output = i >= inputs_;
-    if (!output && !(record_.tensors[i].written && writes_inputs_)) continue;
-    const Range written = range_of(call.tensor(i));
-    if (written.twice)
-      return about(
-          Code::not_contiguous, record_.tensors[i].name,
-          "several of its elements are the same memory (a stride is 0), and the kernel writes them: pass a copy "
-          "(.clone())");
-    for (std::size_t j = 0; j < tensors_.size(); ++j) {
-      const bool both = output ? j >= inputs_ : j < inputs_ && record_.tensors[j].written;  // are written
-      if (j == i || (both && (!output || j < i))) continue;
-      const Range other = range_of(call.tensor(j));
-      if (written.begin >= other.end || other.begin >= written.end || !written.full || !other.full) continue;
-      const bool same = written.begin == other.begin && written.end == other.end;
-      if (same && !both) continue;
-      return about(Code::not_contiguous, record_.tensors[i].name,
-                   cat(same ? "it is the memory of " : "it shares a part of its memory with ", name(j),
-                       both ? ", which is written, too: pass a tensor of its own"
-                            : ", and the kernel writes it: pass a copy (.clone()) of one of them"));
-    }
+    const DLTensor& tensor = call.tensor(i);
+    const launch::TensorArgument& argument = record_.tensors[i];
+    placed.push_back({.name = argument.name.c_str(),
+                      .data = data(tensor),
+                      .shape = {tensor.shape, static_cast<std::size_t>(tensor.ndim)},
+                      .strides = tensor.strides,
+                      .bits = std::uint32_t{tensor.dtype.bits} * tensor.dtype.lanes,
+                      .output = i >= inputs_,
+                      .written = i < inputs_ && writes_inputs_ && argument.written});
   }
-  return Done{};
+  const auto found = launch::overlap(placed, " (.clone())");
+  if (!found) return Done{};
+  return about(Code::not_contiguous, record_.tensors[found->tensor].name, found->why);
 }
 
 Expected<Done> Plan::allocate(Call& call) const {

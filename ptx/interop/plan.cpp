@@ -7,6 +7,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/interop/detail/call.h"
+#include "ptx/launch/overlap.h"
 
 namespace ptx::interop {
 
@@ -86,9 +87,7 @@ Expected<Done> Plan::lay_out() {
     if (argument.shape.size() > max_rank)
       return about(Code::parameter_layout, argument.name, cat("rank ", argument.shape.size(), " is beyond ", max_rank));
   }
-  const auto of_inputs = std::span(record_.tensors).first(inputs_);
-  const auto written = std::ranges::count_if(of_inputs, &launch::TensorArgument::written);
-  writes_inputs_ = written != 0 && written != std::ssize(of_inputs);
+  writes_inputs_ = launch::tells_written_inputs(record_);
   if (outputs() > max_outputs || symbols_.size() > max_symbols)
     return Diagnostic(
         Code::parameter_layout, Place{},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "ptx/author/value_or_throw.h"
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
 #include "ptx/interop/detail/call.h"
@@ -13,13 +14,7 @@
 namespace ptx::interop {
 namespace {
 
-using author::Refused;
-
-template <class T>
-T value_or_throw(Expected<T> result) {
-  if (!result) throw Refused(result.why());
-  return std::move(result).value();
-}
+using author::Refused, author::value_or_throw;
 
 // The one .entry of a module, or the one of this name.
 const ir::Function& entry_of(const ir::Module& module, std::string_view name) {

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from export_kernels import scales
 
 from pyptx import Tile, _core, kernel, ptx, reg, smem
 from pyptx.__main__ import main
@@ -29,27 +30,6 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="skipped: no C compiler
 def needs_an_assembler():
     if "no assembler" in _core.assembler_description():
         pytest.skip("skipped: no assembler")
-
-
-@kernel(
-    in_specs=(Tile("B", "N", f32),),
-    out_specs=(Tile("B", "N", f32, align=16),),
-    raw_params=[("u32", "N"), ("f32", "alpha"), ("s32", "n")],
-    grid=lambda B, N: (min(-(-B // 4), 132), N % 7 + 1),
-    block=(64, 1, 1),
-    arch="sm_80",
-)
-def scales(X, Y, *, factor=3):
-    px, py = ptx.global_ptrs(X, Y)
-    alpha = ptx.param(f32, "alpha")
-    thread = reg.from_(ptx.special.ctaid.x(), u32) * 64 + reg.from_(ptx.special.tid.x(), u32)
-    value = reg.scalar(f32)
-    with ptx.if_(thread < ptx.param(u32, "N")):
-        ptx.inst.ld.global_.f32(value, ptx.addr(px + thread * 4))
-        ptx.inst.mul.f32(value, value, alpha)
-        ptx.inst.mul.f32(value, value, float(factor))
-        ptx.inst.st.global_.f32(ptx.addr(py + thread * 4), value)
-    ptx.ret()
 
 
 @kernel(
@@ -84,7 +64,20 @@ def copies(X, Y):
 
 def built(folder, files, name):
     library = folder / f"{name}.so"
-    command = [COMPILER, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", files[1], "-o", library]
+    command = [
+        COMPILER,
+        "-std=c99",
+        "-pedantic",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        files[1],
+        "-o",
+        library,
+    ]
     subprocess.run([*command, "-ldl", "-lpthread"], check=True)
     made = c.CDLL(str(library))
     error = getattr(made, f"{name}_error")
@@ -114,23 +107,23 @@ def journal(driver):
 
 
 def test_launch(tmp_path, driver):
-    files = scales.export(tmp_path, name="scale3", specializations=[{}], targets=["sm_80", "sm_90"])
+    files = scales.export(tmp_path, name="scale3", specializations=[{"factor": 3}], targets=["sm_80", "sm_90"])
     launch, error = built(tmp_path, files, "scale3")
-    arguments = c.c_void_p(0x1000), c.c_void_p(0x2000), c.c_int64(1000), c.c_int64(20), c.c_float(0.5), c.c_int32(-7)
+    arguments = c.c_void_p(0x1000), c.c_void_p(0x40000), c.c_int64(1000), c.c_int64(20), c.c_float(0.5), c.c_uint32(7)
     driver.fake_set_sizes((c.c_uint * 5)(8, 8, 4, 4, 4), 5)
     for turn in range(2):
         assert launch(*arguments, c.c_void_p(0x77)) == 0, error()
         loads = [f"load {0x7F}", "scales 0"] if turn == 0 else []  # the first byte of a cubin; loaded once
         assert journal(driver) == [*loads, "launch 132", "shared 0", f"stream {0x77}", "bytes 28"]
-    given = struct.unpack("<QQIfi", c.string_at(driver.fake_parameters(), 28))
-    assert given == (0x1000, 0x2000, 20, 0.5, -7)
+    given = struct.unpack("<QQIfI", c.string_at(driver.fake_parameters(), 28))
+    assert given == (0x1000, 0x40000, 20, 0.5, 7)
     assert launch(*arguments[:2], c.c_int64(0), *arguments[3:], None) == 0  # an empty grid is no launch
     assert journal(driver) == []
 
 
 def test_what_is_refused(tmp_path, driver, monkeypatch):
     launch, error = built(tmp_path, scales.export(tmp_path, targets=["sm_100"], ptx=False), "scales")
-    good = [c.c_void_p(0x1000), c.c_void_p(0x2000), c.c_int64(8), c.c_int64(20), c.c_float(1), c.c_int32(0), None]
+    good = [c.c_void_p(0x1000), c.c_void_p(0x2000), c.c_int64(8), c.c_int64(20), c.c_float(1), c.c_uint32(0), None]
     for at, value, message in (
         (0, c.c_void_p(0x1002), "X is no multiple of 4 bytes"),
         (1, c.c_void_p(0x2004), "Y is no multiple of 16 bytes"),
@@ -150,7 +143,7 @@ def test_what_is_refused(tmp_path, driver, monkeypatch):
 def test_errors_of_the_driver(tmp_path, driver):
     launch, error = built(tmp_path, scales.export(tmp_path), "scales")
     driver.fake_fail_next_launch(700)
-    good = [c.c_void_p(0x1000), c.c_void_p(0x2000), c.c_int64(8), c.c_int64(20), c.c_float(1), c.c_int32(0), None]
+    good = [c.c_void_p(0x1000), c.c_void_p(0x2000), c.c_int64(8), c.c_int64(20), c.c_float(1), c.c_uint32(0), None]
     assert launch(*good) == 4
     assert error() == "scales: cuLaunchKernelEx: CUDA_ERROR_ILLEGAL_ADDRESS (700)"
 
@@ -158,7 +151,7 @@ def test_errors_of_the_driver(tmp_path, driver):
 def test_no_driver(tmp_path, monkeypatch):
     monkeypatch.setenv("PYPTX_LIBCUDA", str(tmp_path / "none.so"))
     launch, error = built(tmp_path, scales.export(tmp_path), "scales")
-    assert launch(c.c_void_p(0), c.c_void_p(0), c.c_int64(8), c.c_int64(20), c.c_float(1), c.c_int32(0), None) == 2
+    assert launch(c.c_void_p(0), c.c_void_p(0), c.c_int64(8), c.c_int64(20), c.c_float(1), c.c_uint32(0), None) == 2
     assert "there is no CUDA driver" in error()
 
 
@@ -270,6 +263,64 @@ def test_maps_of_pixels_and_of_interleaved_tensors(tmp_path, driver):
     assert launch(*good[:3], c.c_int64(7), *good[4:]) == 0, error()
 
 
+@kernel(
+    in_specs=(Tile("M", "N", f32, packed=False), Tile("M", "N", f32)),
+    out_specs=(Tile("M", "N", f32), Tile("M", "N", f32)),
+    mutates=("X",),
+    grid=(1, 1, 1),
+    arch="sm_80",
+)
+def writes_three(X, W, Y, Z):
+    ptx.ret()
+
+
+def test_memory_that_is_shared(tmp_path, driver):
+    launch, error = built(tmp_path, scales.export(tmp_path), "scales")
+    rest = c.c_int64(8), c.c_int64(20), c.c_float(1), c.c_uint32(0), None
+    for y in (0x1000, 0x1000 + 640, 0x1000 - 640):  # in place, behind it, before it
+        assert launch(c.c_void_p(0x1000), c.c_void_p(y), *rest) == 0, error()
+    for y in (0x1000 + 624, 0x1000 - 624):
+        assert launch(c.c_void_p(0x1000), c.c_void_p(y), *rest) == 1
+        assert error() == (
+            "scales: Y: it shares a part of its memory with `X`, and the kernel writes it: pass a copy of one of them"
+        )
+    assert launch(c.c_void_p(0x1000), c.c_void_p(0x1010), c.c_int64(0), *rest[1:]) == 0  # there is nothing to write
+
+    launch, error = built(tmp_path, writes_three.export(tmp_path), "writes_three")
+    size = 8 * 20 * 4
+
+    def says(x, w, y, z, strides=(20, 1)):
+        made = (c.c_int64 * 2)(*strides)
+        failed = launch(*(c.c_void_p(0x10000 + at) for at in (x, w, y, z)), made, c.c_int64(8), c.c_int64(20), None)
+        return error() if failed else ""
+
+    assert says(0, size, 2 * size, 3 * size) == ""
+    assert "X: it shares a part of its memory with `W`" in says(0, size - 4, 2 * size, 3 * size)
+    assert "Y: it is the memory of `Z`, which is written, too" in says(0, size, 2 * size, 2 * size)
+    assert "X: several of its elements are the same memory" in says(0, size, 2 * size, 3 * size, (0, 1))
+    assert says(0, size, 2 * size, 3 * size, (-20, 1)) == "writes_three: the strides of X are not negative"
+    assert says(0, 4, 8 * size, 9 * size, (40, 1)) == ""  # X has gaps, and nobody asks what is there
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+@pytest.mark.parametrize("standard", ["c99", "c11", "c++11", "c++17"])
+def test_standards_of_c_and_of_cpp(tmp_path, compiler, standard):
+    cpp = standard.startswith("c++")
+    program = shutil.which(compiler.replace("gcc", "g++").replace("clang", "clang++") if cpp else compiler)
+    if program is None:
+        pytest.skip(f"skipped: no {compiler}")
+    options = [f"-std={standard}", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    for made in (
+        scales.export(tmp_path),
+        copies.export(tmp_path, specializations=[{"H": 8}]),
+        writes_three.export(tmp_path),
+    ):
+        user = tmp_path / "user.c"
+        user.write_text(f'#include "{made[0].name}"\n#include "{made[0].name}"\nint main(void) {{ return 0; }}\n')
+        for file in (made[1], user):
+            subprocess.run([program, *options, "-x", "c++" if cpp else "c", file], check=True)
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -303,12 +354,13 @@ def test_on_a_gpu(tmp_path):
     if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("skipped: no sm_90 GPU")
     os.environ.pop("PYPTX_LIBCUDA", None)
-    launch, error = built(tmp_path, scales.export(tmp_path, targets=["sm_90"]), "scales")
+    files = scales.export(tmp_path, specializations=[{"factor": 3}], targets=["sm_90"])
+    launch, error = built(tmp_path, files, "scales")
     x, y = torch.randn(1, 64, device="cuda"), torch.zeros(1, 64, device="cuda")
     pointers = [c.c_void_p(each.data_ptr()) for each in (x, y)]
     stream = c.c_void_p(torch.cuda.current_stream().cuda_stream)
-    assert launch(*pointers, c.c_int64(1), c.c_int64(64), c.c_float(0.5), c.c_int32(0), stream) == 0, error()
-    torch.testing.assert_close(y, x * 0.5 * 3)
+    assert launch(*pointers, c.c_int64(1), c.c_int64(64), c.c_float(0.5), c.c_uint32(7), stream) == 0, error()
+    torch.testing.assert_close(y, x * 0.5 * 7 * 3)
 
     launch, error = built(tmp_path, copies.export(tmp_path, specializations=[{"H": 24}]), "copies")
     x = torch.arange(24 * 96, device="cuda", dtype=torch.int32).view(24, 96)[:, :64]

@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from export_kernels import scales
 
-from pyptx import Tile, _core, kernel, ptx, reg
+from pyptx import Tile, _core, kernel, ptx
 from pyptx.errors import LaunchValueError
-from pyptx.types import bf16, f32, u32
+from pyptx.types import bf16, f32
 
 ROOT = Path(__file__).parents[2]
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
@@ -28,30 +29,6 @@ pytestmark = pytest.mark.skipif(
 def needs_an_assembler():
     if "no assembler" in _core.assembler_description():
         pytest.skip("skipped: no assembler")
-
-
-@kernel(
-    in_specs=(Tile("B", "N", f32),),
-    out_specs=(Tile("B", "N", f32),),
-    raw_params=[("u32", "N"), ("f32", "alpha"), ("u32", "times")],
-    grid=lambda B, N: (B, -(-N // 64)),
-    block=(64, 1, 1),
-    arch="sm_80",
-)
-def scales(X, Y):
-    """Y = X * alpha * times."""
-    px, py = ptx.global_ptrs(X, Y)
-    column = reg.from_(ptx.special.ctaid.y(), u32) * 64 + reg.from_(ptx.special.tid.x(), u32)
-    width = ptx.param(u32, "N")
-    at = (reg.from_(ptx.special.ctaid.x(), u32) * width + column) * 4
-    value, factor = reg.scalar(f32), reg.scalar(f32)
-    with ptx.if_(column < width):
-        ptx.inst.ld.global_.f32(value, ptx.addr(px + at))
-        ptx.inst.mul.f32(value, value, ptx.param(f32, "alpha"))
-        ptx.inst.cvt.rn.f32.u32(factor, ptx.param(u32, "times"))
-        ptx.inst.mul.f32(value, value, factor)
-        ptx.inst.st.global_.f32(ptx.addr(py + at), value)
-    ptx.ret()
 
 
 # What every child starts with: it has no pyptx, and knows the invented driver.

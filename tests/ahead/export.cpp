@@ -69,7 +69,7 @@ void* compiled(const Folder& folder, const std::vector<File>& files, const std::
   const std::string base = (folder.path / name).string();
   const std::string library = cat(base, "_", compiler, ".so");
   const std::string command =
-      cat(compiler, " -std=c11 -O0 -Wall -Wextra -Werror -shared -fPIC ", base, ".c -o ", library);
+      cat(compiler, " -std=c99 -pedantic -O0 -Wall -Wextra -Werror -shared -fPIC ", base, ".c -o ", library);
   REQUIRE(std::system(command.c_str()) == 0);
   void* made = dlopen(library.c_str(), RTLD_NOW);
   REQUIRE(made != nullptr);

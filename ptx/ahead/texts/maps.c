@@ -1,7 +1,7 @@
 /* Tensor maps, behind the computation of their geometry. */
 
 typedef struct {
-  _Alignas(64) unsigned char bytes[128];
+  __attribute__((aligned(64))) unsigned char bytes[128];
 } TensorMap;
 
 static int encode(TensorMap *made, const char *tensor, const MapRecipe *r, const void *data, uint32_t rank,

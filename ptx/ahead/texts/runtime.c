@@ -31,7 +31,7 @@ typedef struct {
   unsigned count;
 } Config;
 
-static _Thread_local char message[512];
+static __thread char message[512];
 
 static int fail(int code, const char *format, ...) {
   va_list arguments;

@@ -1,4 +1,4 @@
-/* The geometry of a tensor map, and the rules that it must keep: C11 and C++20 alike. launch/tensor_map.cpp is compiled
+/* The geometry of a tensor map, and the rules that it must keep: C99 and C++20 alike. launch/tensor_map.cpp is compiled
    with it, and exported kernels (ptx/ahead) have its text, so that both compute and refuse the same. It includes
    nothing: who has it brings stdarg.h, stdint.h and stdio.h. */
 #pragma once
