@@ -177,6 +177,55 @@ check_launch(x.data_ptr(), y.data_ptr())
     child(built("torch", ON_THE_CPU), TORCH + script, **driver)
 
 
+# A program of C++ that runs a package of AOTInductor, whose model calls the operator, on the invented driver.
+RUNNER = r"""
+#include <ATen/ops/ones.h>
+#include <dlfcn.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+int main(int, char **given) {
+  void *driver = dlopen(std::getenv("PYPTX_LIBCUDA"), RTLD_NOW);
+  if (driver == nullptr || dlopen(given[1], RTLD_NOW) == nullptr) return std::puts(dlerror()), 1;
+  const unsigned sizes[] = {8, 8, 4, 4, 4};
+  reinterpret_cast<void (*)(const unsigned *, int)>(dlsym(driver, "fake_set_sizes"))(sizes, 5);
+  torch::inductor::AOTIModelPackageLoader model(given[2]);
+  const at::Tensor x = at::ones({8, 20}), y = model.run({x}).at(0);
+  std::puts(reinterpret_cast<const char *(*)()>(dlsym(driver, "fake_journal"))());
+  const auto *parameters = reinterpret_cast<void **(*)()>(dlsym(driver, "fake_parameters"))();
+  const bool right = parameters[0] == x.data_ptr() && parameters[1] == y.data_ptr() && y.size(0) == 8 && y.size(1) == 20;
+  std::puts(right ? "the tensors" : "other memory");
+}
+"""
+
+
+@pytest.mark.timeout(900)
+def test_a_runner_of_aotinductor(built, driver, tmp_path):
+    library, package, program = built("torch", ON_THE_CPU), tmp_path / "scaled.pt2", tmp_path / "run"
+    script = f"""
+class Scaled(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.ptx.scales(x, 0.5, 7)
+
+exported = torch.export.export(Scaled(), (torch.ones(8, 20),))
+quickly = {{"aot_inductor.compile_wrapper_opt_level": "O0", "cpp_cache_precompile_headers": False}}
+torch._inductor.aoti_compile_and_package(exported, package_path={str(package)!r}, inductor_configs=quickly)
+"""
+    child(library, TORCH + script, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"), **driver)
+    headers, libraries = framework("torch")
+    source = tmp_path / "run.cpp"
+    source.write_text(RUNNER)
+    folder = libraries[0].removeprefix("-L")
+    command = ["g++", "-std=c++20", "-O0", source, *headers, *libraries, "-lc10", f"-Wl,-rpath,{folder}", "-ldl"]
+    subprocess.run([*command, "-o", program], check=True)
+    done = subprocess.run([program, library, package], capture_output=True, text=True, env={**os.environ, **driver})
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = ["launch 8", "shared 0", "stream 0", "bytes 28", "set 0", "", "the tensors"]
+    assert done.stdout.splitlines()[-7:] == shown, done.stdout
+
+
 def test_xla(built, driver):
     script = """
 jax.ffi.register_ffi_target("scales", handler, platform="cpu")
