@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "ptx/base/text.h"
@@ -149,22 +150,20 @@ Expected<Done> Plan::take_outputs(Call& call) const {
 }
 
 Expected<Done> Plan::check_overlaps(Call& call) const {
-  static thread_local std::vector<launch::Placed> placed;  // keeps its room from call to call
-  placed.clear();
+  launch::TensorMemory usual[16];
+  std::vector<launch::TensorMemory> many(tensors_.size() > std::size(usual) ? tensors_.size() : 0);
+  launch::TensorMemory* const memory = many.empty() ? usual : many.data();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const DLTensor& tensor = call.tensor(i);
-    const launch::TensorArgument& argument = record_.tensors[i];
-    placed.push_back({.name = argument.name.c_str(),
-                      .data = data(tensor),
-                      .shape = {tensor.shape, static_cast<std::size_t>(tensor.ndim)},
-                      .strides = tensor.strides,
-                      .bits = std::uint32_t{tensor.dtype.bits} * tensor.dtype.lanes,
-                      .output = i >= inputs_,
-                      .written = i < inputs_ && writes_inputs_ && argument.written});
+    const bool output = i >= inputs_, written = !output && writes_inputs_ && record_.tensors[i].written;
+    memory[i] =
+        launch::memory_of(record_.tensors[i].name.c_str(), data(tensor), tensor.ndim, tensor.shape, tensor.strides,
+                          std::uint32_t{tensor.dtype.bits} * tensor.dtype.lanes, output, written);
   }
-  const auto found = launch::overlap(placed, " (.clone())");
-  if (!found) return Done{};
-  return about(Code::not_contiguous, record_.tensors[found->tensor].name, found->why);
+  char why[launch::overlap_why_bytes];
+  const int refused = launch::refuse_overlap(memory, static_cast<int>(tensors_.size()), " (.clone())", why);
+  if (refused == 0) return Done{};
+  return about(Code::not_contiguous, memory[refused - 1].name, why);
 }
 
 Expected<Done> Plan::allocate(Call& call) const {
