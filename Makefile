@@ -1,4 +1,4 @@
-# make demo | test | bench | lint | docs | consumers | stable-abi | corpus | oracle | fuzz | san | tsan | wheel.
+# make demo | test | bench | lint | docs | consumers | stable-abi | corpus | oracle | fuzz | san | tsan | wheel | wheels.
 # Each target sets up what it needs; a second call is quick.
 VENV   := .venv
 JOBS   ?= $(shell nproc)
@@ -7,7 +7,7 @@ BUILD  := build/release
 SOURCES := $(shell find ptx python/src python/pyptx tests/*/*.cpp bench examples -type f \
              \( -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt \) 2>/dev/null)
 
-.PHONY: demo test bench lint docs consumers stable-abi corpus corpus-part oracle fuzz san tsan wheel clean
+.PHONY: demo test bench lint docs consumers stable-abi corpus corpus-part oracle fuzz san tsan wheel wheels clean
 .DEFAULT_GOAL := demo
 
 # System packages, the virtual environment, and what pip needs in it.
@@ -107,8 +107,12 @@ fuzz: $(VENV)/.installed
 san tsan: $(VENV)/.ready
 	cmake --preset $@ && cmake --build --preset $@ && ctest --preset $@
 
-wheel: $(VENV)/.ready
-	$(PY) -m build --wheel --outdir dist .
+# A wheel of the build that is there, tried where nothing else is installed; and all: dist/ then has the sdist, and a wheel for
+# each Python that is found, built from the sdist in isolation (tools/wheels.py).
+wheel: $(VENV)/.installed
+	$(PY) tools/wheels.py --build $(BUILD)
+wheels: $(VENV)/.ready
+	$(PY) tools/wheels.py
 
 clean:
 	rm -rf build $(VENV) dist

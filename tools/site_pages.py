@@ -25,7 +25,7 @@ from pyptx import _core
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Chapters of the site: pages, or folders, whose README.md opens the chapter.  Every page has to be in one (mkdocs.yml, validation).
 CHAPTERS = {
-    "Home": ["index.md"],
+    "Home": ["index.md", "install.md"],
     "Guide": ["guide"],
     "Write": ["authoring.md", "functions.md", "cpp.md", "ir.md", "transpiler.md", "kernels.md"],
     "Look": ["simulator.md", "sanitizer.md", "lint.md", "pictures.md", "command.md", "editors.md"],
