@@ -1,4 +1,4 @@
-# make demo | test | bench | lint | docs | consumers | stable-abi | corpus | oracle | fuzz | san | tsan | wheel | wheels.
+# make demo | test | bench | lint | docs | consumers | stable-abi | corpus | oracle | fuzz | san | tsan | wheel | wheels | wheel-aarch64.
 # Each target sets up what it needs; a second call is quick.
 VENV   := .venv
 JOBS   ?= $(shell nproc)
@@ -7,7 +7,7 @@ BUILD  := build/release
 SOURCES := $(shell find ptx python/src python/pyptx tests/*/*.cpp bench examples -type f \
              \( -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt \) 2>/dev/null)
 
-.PHONY: demo test bench lint docs consumers stable-abi corpus corpus-part oracle fuzz san tsan wheel wheels clean
+.PHONY: demo test bench lint docs consumers stable-abi corpus corpus-part oracle fuzz san tsan wheel wheels wheel-aarch64 clean
 .DEFAULT_GOAL := demo
 
 # System packages, the virtual environment, and what pip needs in it.
@@ -113,6 +113,9 @@ wheel: $(VENV)/.installed
 	$(PY) tools/wheels.py --build $(BUILD)
 wheels: $(VENV)/.ready
 	$(PY) tools/wheels.py
+# One for aarch64, cross-compiled and run by qemu; skipped where Debian's g++-aarch64-linux-gnu or qemu-user is not there.
+wheel-aarch64: $(VENV)/.installed
+	$(PY) tools/wheel_aarch64.py --build $(BUILD)
 
 clean:
 	rm -rf build $(VENV) dist

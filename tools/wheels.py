@@ -93,7 +93,7 @@ def refusal(wheel: Path) -> str:
     return f"has {size} bytes, more than {MOST}" if size > MOST else ""
 
 
-def repaired(raw: Path) -> Path:
+def repaired(raw: Path, *options: str) -> Path:
     """The wheel as manylinux takes it, in dist/."""
     scratch = WORK / "repaired"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -103,7 +103,7 @@ def repaired(raw: Path) -> Path:
         "-m",
         "auditwheel",
         "repair",
-        "--strip",
+        *options,
         "-w",
         scratch,
         raw,
@@ -144,21 +144,22 @@ def from_sdist(asked: list[str]) -> list[Path]:
     for version, python in found.items():
         if stable is None:
             # One build folder for all: what does not know Python is compiled once.
-            wheels.append(repaired(pip_wheel(python, source, "-Cbuild-dir=build/release", *defines)))
+            wheels.append(repaired(pip_wheel(python, source, "-Cbuild-dir=build/release", *defines), "--strip"))
         if version >= STABLE:
             stable = wheels[-1]
         tried(wheels[-1], python, version)
     return [sdist, *wheels]
 
 
+def of_this(build: Path) -> Path:
+    """A wheel for this Python and this machine, of the objects of a build."""
+    settings = {"PTX_TESTS": "ON", "PTX_BENCH": "ON", **DEFINES}  # as the Makefile has them: nothing is compiled again
+    defines = [f"-Ccmake.define.{name}={value}" for name, value in settings.items()]
+    return pip_wheel(sys.executable, ROOT, "--no-build-isolation", f"-Cbuild-dir={build}", *defines)
+
+
 def of_build(build: Path) -> list[Path]:
-    settings = [
-        f"-Cbuild-dir={build}",
-        "-Ccmake.define.PTX_TESTS=ON",
-        "-Ccmake.define.PTX_BENCH=ON",
-        "-Ccmake.define.PTX_WERROR=ON",
-    ]
-    wheel = repaired(pip_wheel(sys.executable, ROOT, "--no-build-isolation", *settings))
+    wheel = repaired(of_this(build), "--strip")
     tried(wheel, sys.executable, sys.version_info[:2])
     return [wheel]
 

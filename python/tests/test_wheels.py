@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import base64
+import hashlib
 import sys
 import zipfile
 from pathlib import Path
@@ -11,9 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-spec = importlib.util.spec_from_file_location("wheels", ROOT / "tools" / "wheels.py")
-wheels = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(wheels)
+sys.path.append(str(ROOT / "tools"))
+import wheel_aarch64  # noqa: E402
+import wheels  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,22 @@ def test_what_is_no_python_is_refused(tmp_path):
         wheels.pythons([str(tmp_path / "python3")])
     if wheels.version_of(sys.executable):
         assert wheels.pythons([sys.executable]) == {sys.version_info[:2]: sys.executable}
+
+
+def test_a_wheel_gets_the_module_of_another_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(wheel_aarch64, "HERE", tmp_path)
+    given, module = tmp_path / "pyptx-0.1.1-cp311-cp311-linux_x86_64.whl", tmp_path / "module.so"
+    module.write_bytes(b"another machine's")
+    with zipfile.ZipFile(given, "w") as packed:
+        packed.writestr("pyptx/_core.cpython-311-x86_64-linux-gnu.so", b"this machine's")
+        packed.writestr("pyptx-0.1.1.dist-info/WHEEL", "Tag: cp311-cp311-linux_x86_64\n")
+        packed.writestr("pyptx-0.1.1.dist-info/RECORD", "")
+    made = wheel_aarch64.with_module(given, module)
+    assert made.name == "pyptx-0.1.1-cp311-cp311-linux_aarch64.whl"
+    with zipfile.ZipFile(made) as packed:
+        assert packed.read("pyptx-0.1.1.dist-info/WHEEL") == b"Tag: cp311-cp311-linux_aarch64\n"
+        record = packed.read("pyptx-0.1.1.dist-info/RECORD").decode().splitlines()
+        assert packed.read("pyptx/_core.cpython-311-aarch64-linux-gnu.so") == module.read_bytes()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(module.read_bytes()).digest()).rstrip(b"=").decode()
+    assert f"pyptx/_core.cpython-311-aarch64-linux-gnu.so,sha256={digest},17" in record
+    assert record[-1] == "pyptx-0.1.1.dist-info/RECORD,,"

@@ -80,8 +80,11 @@ with open("add.ptx", "w") as file:
 
 
 def pyptx_command(*arguments: str) -> str:
-    command = [os.path.join(os.path.dirname(sys.executable), "pyptx"), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    """The installed script; of a Python that an emulator runs, the module."""
+    emulator = os.environ.get("RUN_BY", "").split()
+    script = [os.path.join(os.path.dirname(sys.executable), "pyptx")]
+    command = [*emulator, sys.executable, "-I", "-m", "pyptx"] if emulator else script
+    return subprocess.run([*command, *arguments], check=True, capture_output=True, text=True).stdout
 
 
 assert pyptx.__version__ in pyptx_command("--version")
