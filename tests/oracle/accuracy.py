@@ -51,6 +51,28 @@ def rows_of_groups(a, b, ends):
     return torch.cat([a[i:j] @ b[e] for e, (i, j) in enumerate(zip(begins, begins[1:], strict=False))])
 
 
+def example(name: str):
+    sys.path.insert(0, str(REPO / "examples"))
+    try:
+        return __import__(name)
+    finally:
+        sys.path.remove(str(REPO / "examples"))
+
+
+def cluster_product(a, b):
+    made = example("hopper_gemm")
+    tiles = torch.from_numpy(made.tile_schedule(len(a), len(b)))
+    return made.gemm(a, b, tiles, M=len(a), N=len(b), K=a.shape[1])
+
+
+def transposed_product(a, b):
+    return (a @ b.mT).mT
+
+
+def blackwell(pair: bool):
+    return lambda a, b: example("blackwell_gemm").build_gemm(len(a), len(b), a.shape[1], pair)(a, b)
+
+
 # name -> kernel, the same in float64, inputs, bound
 KERNELS = {
     "add": (kernels.add, torch.add, lambda: (f32(4096), f32(4096)), F32),
@@ -82,6 +104,9 @@ KERNELS = {
         lambda: (bf16(128, 128), bf16(3, 128, 128), torch.tensor([40, 40, 128], dtype=torch.int32)),
         BF16,
     ),
+    "gemm of examples/hopper_gemm.py": (cluster_product, transposed_product, lambda: (bf16(512, 192), bf16(512, 192)), BF16),
+    "gemm of examples/blackwell_gemm.py": (blackwell(False), lambda a, b: a @ b.mT, lambda: (bf16(256, 192), bf16(256, 192)), F32),
+    "the same by a pair of CTAs": (blackwell(True), lambda a, b: a @ b.mT, lambda: (bf16(256, 192), bf16(256, 192)), F32),
     "attention": (causal, attend, lambda: (bf16(1, 2, 128, 64), bf16(1, 2, 200, 64), bf16(1, 2, 200, 64)), BF16),
 }  # fmt: skip
 
