@@ -73,6 +73,16 @@ def blackwell(pair: bool):
     return lambda a, b: example("blackwell_gemm").build_gemm(len(a), len(b), a.shape[1], pair)(a, b)
 
 
+def rotated(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def fp8_and_back(x):
+    data, scales = kernels.quantize_fp8(x)
+    return data.double() * scales.double().reshape(len(x), -1)
+
+
 # name -> kernel, the same in float64, inputs, bound
 KERNELS = {
     "add": (kernels.add, torch.add, lambda: (f32(4096), f32(4096)), F32),
@@ -104,6 +114,8 @@ KERNELS = {
         lambda: (bf16(128, 128), bf16(3, 128, 128), torch.tensor([40, 40, 128], dtype=torch.int32)),
         BF16,
     ),
+    "rope": (kernels.rope, rotated, lambda: (f32(1, 2, 8, 64), f32(8, 32), f32(8, 32)), F32),
+    "quantize_fp8, and back": (fp8_and_back, lambda x: x, lambda: (f32(8, 512),), 5e-2),
     "gemm of examples/hopper_gemm.py": (cluster_product, transposed_product, lambda: (bf16(512, 192), bf16(512, 192)), BF16),
     "gemm of examples/blackwell_gemm.py": (blackwell(False), lambda a, b: a @ b.mT, lambda: (bf16(256, 192), bf16(256, 192)), F32),
     "the same by a pair of CTAs": (blackwell(True), lambda a, b: a @ b.mT, lambda: (bf16(256, 192), bf16(256, 192)), F32),
