@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from pyptx.lsp.document import PIECES, Document
+
+EDITORS = Path(__file__).resolve().parents[2] / "editors"
 
 TEXT = """\
 .version 8.0
@@ -193,8 +197,8 @@ def test_a_keystroke_in_ten_thousand_lines():
 class Client:
     """The protocol by hand."""
 
-    def __init__(self):
-        command = [sys.executable, "-m", "pyptx", "lsp"]
+    def __init__(self, arguments=("lsp",)):
+        command = [sys.executable, "-m", "pyptx", *arguments]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
@@ -207,7 +211,8 @@ class Client:
 
     def read(self):
         size = 0
-        while (line := self.process.stdout.readline().strip()) or not size:
+        while (line := self.process.stdout.readline()) != b"\r\n":
+            assert line, "the server has ended"
             if line.lower().startswith(b"content-length:"):
                 size = int(line.split(b":")[1])
         return json.loads(self.process.stdout.read(size))
@@ -253,6 +258,7 @@ def test_over_the_protocol():
     edits = client.ask("textDocument/rename", {**place("TOP"), "newName": "L"})["result"]["changes"][uri]
     assert len(edits) == 2
     assert "one of" in client.ask("textDocument/rename", {**place("%r1, 0"), "newName": "L"})["error"]["message"]
+    assert client.ask("textDocument/prepareRename", place("TOP"))["result"]
     items = client.ask("textDocument/completion", place("setp.lt", 5))["result"]["items"]
     assert "ge" in {item["label"] for item in items}
     for method, more in (
@@ -268,8 +274,97 @@ def test_over_the_protocol():
     assert client.process.wait(20) == 0
 
 
+def test_a_quick_fix_over_the_protocol():
+    pytest.importorskip("pygls", reason="skipped: no pygls")
+    client = Client()
+    client.ask("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+    client.send("initialized", {})
+    uri = "file:///a.ptx"
+    source = ".version 8.0\n.target sm_80\n.entry k()\n.maxntid 32\n{\n\t.reg .b32 %r;\n\tret;\n}\n"
+    client.send(
+        "textDocument/didOpen", {"textDocument": {"uri": uri, "languageId": "ptx", "version": 1, "text": source}}
+    )
+    said = client.published()["diagnostics"]
+    asked = {"textDocument": {"uri": uri}, "range": said[0]["range"], "context": {"diagnostics": said}}
+    actions = client.ask("textDocument/codeAction", asked)["result"]
+    edits = [edit for action in actions for edit in action["edit"]["changes"][uri]]
+    assert actions[0]["kind"] == "quickfix" and edits[0]["newText"] == ""
+    client.process.kill()
+
+
+def commands_of_editors() -> dict[str, list[str]]:
+    """What each editor of editors/ starts."""
+    tomllib = pytest.importorskip("tomllib", reason="skipped: Python 3.10 reads no TOML")
+    package = json.loads((EDITORS / "vscode/package.json").read_text())
+    helix = tomllib.loads((EDITORS / "helix/languages.toml").read_text())["language-server"]["pyptx"]
+    neovim = re.search(r"^\s*cmd = \{(.*)\},$", (EDITORS / "neovim/ptx.lua").read_text(), re.MULTILINE)
+    return {
+        "vscode": package["contributes"]["configuration"]["properties"]["pyptx.command"]["default"],
+        "helix": [helix["command"], *helix["args"]],
+        "neovim": re.findall(r'"([^"]*)"', neovim[1]),
+    }
+
+
+@pytest.mark.parametrize("editor", ["vscode", "helix", "neovim"])
+def test_what_an_editor_starts_answers(editor):
+    pytest.importorskip("pygls", reason="skipped: no pygls")
+    program, *arguments = commands_of_editors()[editor]
+    assert program == "pyptx"
+    client = Client(arguments)
+    server = client.ask("initialize", {"processId": None, "rootUri": None, "capabilities": {}})["result"]
+    assert server["capabilities"]["hoverProvider"]
+    client.ask("shutdown", None)
+    client.send("exit", None)
+    assert client.process.wait(20) == 0
+
+
+# In place of VS Code and of its client library: the client starts what it is given and asks it to begin.
+STUBS = """
+const { Module } = require("module");
+const { spawn } = require("child_process");
+const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize",
+                              params: { processId: null, rootUri: null, capabilities: {} } });
+class LanguageClient {
+  constructor(id, name, server, options) { Object.assign(this, { server, options }); }
+  start() {
+    return new Promise((resolve) => {
+      this.child = spawn(this.server.command, this.server.args);
+      let text = "";
+      this.child.stdout.on("data", (part) => {
+        text += part;
+        if (!text.includes('"serverInfo"')) return;
+        console.log(this.options.documentSelector[0].language, text.includes('"hoverProvider"'));
+        resolve();
+      });
+      this.child.stdin.write(`Content-Length: ${body.length}\\r\\n\\r\\n${body}`);
+    });
+  }
+  stop() { this.child.kill(); console.log("stopped"); }
+}
+const settings = { get: () => JSON.parse(process.argv[3]) };
+const stubs = { vscode: { workspace: { getConfiguration: () => settings } },
+                "vscode-languageclient/node": { LanguageClient } };
+const load = Module._load;
+Module._load = (name, ...rest) => stubs[name] ?? load(name, ...rest);
+const extension = require(process.argv[2]);
+extension.activate().then(() => extension.deactivate());
+"""
+
+
+def test_the_extension_of_vs_code_starts_and_stops_the_server(tmp_path):
+    pytest.importorskip("pygls", reason="skipped: no pygls")
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("skipped: no node")
+    (tmp_path / "stubs.js").write_text(STUBS)
+    command = json.dumps([sys.executable, "-m", "pyptx", "lsp"])
+    run = [node, tmp_path / "stubs.js", EDITORS / "vscode/extension.js", command]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["ptx", "true", "stopped"], done.stderr
+
+
 def test_editors_name_the_same_words():
-    root = Path(__file__).resolve().parents[2] / "editors"
+    root = EDITORS
     grammar = json.loads((root / "vscode/syntaxes/ptx.tmLanguage.json").read_text())
     package = json.loads((root / "vscode/package.json").read_text())
     assert package["contributes"]["grammars"][0]["scopeName"] == grammar["scopeName"]
