@@ -139,12 +139,14 @@ def from_sdist(asked: list[str]) -> list[Path]:
     shutil.rmtree(source, ignore_errors=True)
     with tarfile.open(sdist) as packed:
         packed.extractall(WORK)
-    defines = [f"-Ccmake.define.{name}={value}" for name, value in DEFINES.items()]
+    defines = [f"--config-settings=cmake.define.{name}={value}" for name, value in DEFINES.items()]
     wheels, stable = [], None
     for version, python in found.items():
         if stable is None:
             # One build folder for all: what does not know Python is compiled once.
-            wheels.append(repaired(pip_wheel(python, source, "-Cbuild-dir=build/release", *defines), "--strip"))
+            wheels.append(
+                repaired(pip_wheel(python, source, "--config-settings=build-dir=build/release", *defines), "--strip")
+            )
         if version >= STABLE:
             stable = wheels[-1]
         tried(wheels[-1], python, version)
@@ -154,8 +156,8 @@ def from_sdist(asked: list[str]) -> list[Path]:
 def of_this(build: Path) -> Path:
     """A wheel for this Python and this machine, of the objects of a build."""
     settings = {"PTX_TESTS": "ON", "PTX_BENCH": "ON", **DEFINES}  # as the Makefile has them: nothing is compiled again
-    defines = [f"-Ccmake.define.{name}={value}" for name, value in settings.items()]
-    return pip_wheel(sys.executable, ROOT, "--no-build-isolation", f"-Cbuild-dir={build}", *defines)
+    defines = [f"--config-settings=cmake.define.{name}={value}" for name, value in settings.items()]
+    return pip_wheel(sys.executable, ROOT, "--no-build-isolation", f"--config-settings=build-dir={build}", *defines)
 
 
 def of_build(build: Path) -> list[Path]:
