@@ -390,7 +390,7 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize("writes", WRITES, ids=repr)
+@pytest.mark.parametrize("writes", WRITES)
 def test_what_writes_instructions_travels_with_a_kernel(writes):
     local = scaled(functools.partial(lambda held: 3.0 if held else 2.0, writes))
     back = pickle.loads(pickle.dumps(local))
