@@ -56,16 +56,18 @@ nb::object read_tensor(PyObject* tensor) {
   return nb::steal(module.is_valid() ? PyObject_CallMethod(module.ptr(), "number", "O", tensor) : nullptr);
 }
 
-// NumPy's scalars and arrays: `item()` gives the number of an array of any shape with one element, and a bool of NumPy,
-// which has no other way to an integer.
-bool is_numpy(PyObject* number) {
-  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(number)), "__array_interface__") == 1;
+// NumPy's scalars and arrays, and other arrays: `item()` gives the number of an array of any shape with one element,
+// and a bool of NumPy, which has no other way to an integer.
+bool has_item(PyObject* number) {
+  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(number));
+  if (PyObject_HasAttrString(type, "item") != 1) return false;
+  return PyObject_HasAttrString(type, "__array_interface__") == 1 || PyObject_HasAttrString(type, "__dlpack__") == 1;
 }
 
 // The Python number that an object stands for, or the object; null with a Python error set.
 nb::object read_number(PyObject* number) {
   if (TypeOf(number)->of_torch) return read_tensor(number);
-  if (is_numpy(number)) return nb::steal(PyObject_CallMethod(number, "item", nullptr));
+  if (has_item(number)) return nb::steal(PyObject_CallMethod(number, "item", nullptr));
   return nb::borrow(number);
 }
 

@@ -468,9 +468,9 @@ def test_scalars_of_torch_and_jax():
     scalars = [torch.tensor(2.5), torch.tensor(2), torch.tensor([2.5]), torch.nn.Parameter(torch.tensor(2.5)).detach()]
     jax = sys.modules.get("jax")
     if jax is not None:
-        scalars += [jax.numpy.float32(2.5), jax.numpy.int32(2)]
+        scalars += [jax.numpy.float32(2.5), jax.numpy.int32(2), jax.numpy.array([2.5])]
     for number in scalars:
-        assert fill(alpha=number)[0] == float(number)
+        assert fill(alpha=number)[0] == number.item()
     assert add(x, n=torch.tensor(7))[0] == 7
     with torch.no_grad():
         assert fill(alpha=torch.tensor(2.5, requires_grad=True))[0] == 2.5

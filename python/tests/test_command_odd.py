@@ -86,7 +86,11 @@ def test_the_standard_input_is_read_once(tmp_path):
 
 
 def test_types_and_targets_in_capitals(file, capsys):
-    assert main(["run", str(file), "--arg", "out:4", "--show", "F32"]) == main(["check", "--target", "SM_90A", str(file)]) == 0
+    assert (
+        main(["run", str(file), "--arg", "out:4", "--show", "F32"])
+        == main(["check", "--target", "SM_90A", str(file)])
+        == 0
+    )
 
 
 def test_a_file_that_has_no_end(monkeypatch, capsys):
