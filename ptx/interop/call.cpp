@@ -150,20 +150,23 @@ Expected<Done> Plan::take_outputs(Call& call) const {
 }
 
 Expected<Done> Plan::check_overlaps(Call& call) const {
+  const auto judge = [&](auto& memory) -> Expected<Done> {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const DLTensor& tensor = call.tensor(i);
+      const bool output = i >= inputs_, written = !output && writes_inputs_ && record_.tensors[i].written;
+      memory[i] =
+          launch::memory_of(record_.tensors[i].name.c_str(), data(tensor), tensor.ndim, tensor.shape, tensor.strides,
+                            std::uint32_t{tensor.dtype.bits} * tensor.dtype.lanes, output, written);
+    }
+    char why[launch::overlap_why_bytes];
+    const int refused = launch::refuse_overlap(&memory[0], static_cast<int>(tensors_.size()), " (.clone())", why);
+    if (refused == 0) return Done{};
+    return about(Code::not_contiguous, memory[refused - 1].name, why);
+  };
   launch::TensorMemory usual[16];
-  std::vector<launch::TensorMemory> many(tensors_.size() > std::size(usual) ? tensors_.size() : 0);
-  launch::TensorMemory* const memory = many.empty() ? usual : many.data();
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const DLTensor& tensor = call.tensor(i);
-    const bool output = i >= inputs_, written = !output && writes_inputs_ && record_.tensors[i].written;
-    memory[i] =
-        launch::memory_of(record_.tensors[i].name.c_str(), data(tensor), tensor.ndim, tensor.shape, tensor.strides,
-                          std::uint32_t{tensor.dtype.bits} * tensor.dtype.lanes, output, written);
-  }
-  char why[launch::overlap_why_bytes];
-  const int refused = launch::refuse_overlap(memory, static_cast<int>(tensors_.size()), " (.clone())", why);
-  if (refused == 0) return Done{};
-  return about(Code::not_contiguous, memory[refused - 1].name, why);
+  if (tensors_.size() <= std::size(usual)) return judge(usual);
+  std::vector<launch::TensorMemory> many(tensors_.size());
+  return judge(many);
 }
 
 Expected<Done> Plan::allocate(Call& call) const {

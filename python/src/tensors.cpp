@@ -145,13 +145,9 @@ static const TensorType* find_type(PyTypeObject* type) {
   return &known.emplace_back(std::move(made));
 }
 
-static const TensorType* last_type = nullptr;
-
-TypeOf::TypeOf(PyObject* object) : found_(last_type) {
-  PyTypeObject* const type = Py_TYPE(object);
-  if (found_ != nullptr && found_->type.ptr() == reinterpret_cast<PyObject*>(type)) return;
+void TypeOf::look(PyTypeObject* type) {
   if ((found_ = find_type(type)) != nullptr)
-    last_type = found_;
+    last_ = found_;
   else
     found_ = &own_.emplace(look_up(type));
 }

@@ -32,11 +32,16 @@ struct TensorType {
 // alone. A program that makes classes in a loop must not grow the table without bound.
 class TypeOf {
  public:
-  [[gnu::hot]] explicit TypeOf(PyObject* object);
+  explicit TypeOf(PyObject* object) : found_(last_) {
+    if (found_ == nullptr || found_->type.ptr() != reinterpret_cast<PyObject*>(Py_TYPE(object))) look(Py_TYPE(object));
+  }
   const TensorType* operator->() const { return found_; }
   const TensorType& operator*() const { return *found_; }
 
  private:
+  void look(PyTypeObject* type);
+
+  static inline const TensorType* last_ = nullptr;  // guarded by the GIL
   std::optional<TensorType> own_;
   const TensorType* found_;
 };
