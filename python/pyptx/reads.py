@@ -10,6 +10,7 @@ are; their own state is not looked into.  What cannot be told beforehand, the co
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import dis
 import enum
 import functools
@@ -241,6 +242,8 @@ class Walk:
             return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
         if id(value) in self._structured or isinstance(value, (type, types.FunctionType, enum.Enum)):
             return True
+        if getattr(getattr(type(value), "__dataclass_params__", None), "frozen", False):
+            return all(self._is_fixed(getattr(value, field.name)) for field in dataclasses.fields(value))
         return type(value).__hash__ is not None and not (
             hasattr(value, "__dict__") and _is_own(_module_of(type(value)))
         )

@@ -201,7 +201,6 @@ def test_im2col(lower, upper, offsets):
     same(got, pixels_of(host, start, map_, offsets))
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
 @pytest.mark.parametrize("operation", [None, "add", "max"], ids=str)
 @pytest.mark.parametrize(
     "lower, upper, start",

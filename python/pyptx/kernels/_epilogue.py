@@ -88,17 +88,27 @@ class BlockScales:
 
     def next(self) -> list:
         """Those of the block after the last one that was asked for; zeros for rows outside of A."""
-        of_b = reg.scalar(f32)
-        ptx.inst.ld.global_.nc.f32(of_b, ptx.addr(self.b))
-        found = []
-        for pointer, guard in zip(self.a, self.guards, strict=True):
-            value = reg.scalar(f32, init=0.0)
-            ptx.inst.ld.global_.nc.f32(value, ptx.addr(pointer), pred=guard)
-            found.append(mul(value, of_b))
+        raw = self.registers()
+        self.load(raw)
+        return self.factors(raw)
+
+    def registers(self) -> list:
+        """For `load`: zeros, as rows outside of A have them."""
+        return [reg.scalar(f32, init=0.0) for _ in range(len(self.a) + 1)]
+
+    def load(self, raw, there_is=None):
+        """Starts to load those of the block after the last one, if `there_is` one (a predicate)."""
+        *of_a, of_b = raw
+        ptx.inst.ld.global_.nc.f32(of_b, ptx.addr(self.b), pred=there_is)
+        for value, pointer, guard in zip(of_a, self.a, self.guards, strict=True):
+            ptx.inst.ld.global_.nc.f32(value, ptx.addr(pointer), pred=guard if there_is is None else guard & there_is)
         self.b += self.pitch_b
         for pointer in self.a:
             pointer += self.pitch_a
-        return found
+
+    def factors(self, raw) -> list:
+        *of_a, of_b = raw
+        return [mul(value, of_b) for value in of_a]
 
 
 class Finisher:

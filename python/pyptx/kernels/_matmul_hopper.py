@@ -80,13 +80,24 @@ class Operand:
     bk: int
 
     @property
+    def block(self) -> int:
+        """Rows of one copy; where they are contiguous, as many as 128 bytes."""
+        return self.rows // self.share if self.k_major else ROW * 8 // self.dtype.bits
+
+    @property
     def bytes(self) -> int:
-        return self.rows * ROW
+        """Of whole blocks: where rows are contiguous, the last may be wider than the tile."""
+        return -(-self.rows // self.block) * self.block * ROW
 
     @property
     def box(self) -> tuple[int, int]:
-        """Of one copy, as the tensor has its dimensions.  With rows contiguous it is a block of 64 of them."""
-        return (self.rows // self.share, self.bk) if self.k_major else (self.bk, ROW * 8 // self.dtype.bits)
+        """Of one copy, as the tensor has its dimensions."""
+        return (self.block, self.bk) if self.k_major else (self.bk // self.share, self.block)
+
+    @property
+    def part(self) -> tuple[int, int, int]:
+        """From the part that one CTA of a cluster copies to the next one's: rows, elements of K, bytes."""
+        return (self.block, 0, self.block * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
 
     def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
         shape = (size, "K") if self.k_major else ("K", size)
@@ -103,11 +114,7 @@ class Operand:
 
     def copies(self):
         """(row, byte) of each copy of one CTA's part of the tile."""
-        part = self.rows // self.share
-        block = part if self.k_major else ROW * 8 // self.dtype.bits
-        if part % block:
-            raise ValueError(f"{self.share} CTAs cannot share {self.rows} rows in blocks of {block}")
-        return [(at, at * ROW) for at in range(0, part, block)]
+        return [(0, 0)] if self.k_major else [(at, at * ROW) for at in range(0, self.rows, self.block)]
 
     @property
     def step(self) -> int:
@@ -252,16 +259,21 @@ class Product:
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
         self.blocks = c.bm // 64 // c.consumers  # of 64 rows, of a consumer
-        self.chunk = ROW * 8 // out.bits  # columns of C that are staged together
+        self.chunk, self.swizzled = chunk_of(c.bn, out.bits)
         self.threads = WARPGROUP * (c.consumers + 1)
         # Where 168 registers a thread are too few for the consumers, the producer gives some of its own.
-        self.uneven = c.consumers == 2 and self.blocks * c.bn >= 192
+        self.uneven = c.consumers == 2 and (self.blocks * c.bn >= 192 or epilogue.scales == "block")
+
+    @property
+    def buffer(self) -> int:
+        """Bytes of 64 rows of a chunk."""
+        return 64 * self.chunk * self.out.bits // 8
 
     def write(self, A, B, C, OFFS=None, **more):
         c, self.more = self.c, more
         self.maps = A.tma_desc(), B.tma_desc(), C.tma_desc()
         self.ring = smem.alloc(u8, c.stages * self.stage_bytes, align=1024)
-        self.staged = smem.alloc(u8, c.consumers * BUFFERS * 64 * ROW, align=1024)
+        self.staged = smem.alloc(u8, c.consumers * BUFFERS * self.buffer, align=1024)
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
         thread = reg.from_(ptx.special.tid.x(), u32)
         warpgroup = thread >> 7
@@ -330,10 +342,6 @@ class Product:
         shared_b = mask((1 << c.cm) - 1, tiles.rn * c.cm) if c.cm > 1 else None
         step = reg.scalar(s32, init=-self.a.bk if c.swing else self.a.bk)
         for row, column, batch, expert, _ in tiles.places():
-            if c.cn > 1:
-                row = row + tiles.rn * (c.bm // c.cn)
-            if c.cm > 1:
-                column = column + tiles.rm * (c.bn // c.cm)
             k = reg.scalar(u32, init=0) if c.parts == 1 else copied(self.first_step * self.a.bk)
             if c.swing:
                 # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
@@ -344,24 +352,19 @@ class Product:
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
                 ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
                 to = base + ring.stage * self.stage_bytes
-                to_a = to + tiles.rn * (self.a.bytes // c.cn) if c.cn > 1 else to
-                to_b = to + tiles.rm * (self.b.bytes // c.cm) if c.cm > 1 else to
-                self.copy(self.a, self.maps[0], to_a, 0, row, k, batch, full, shared_a)
-                self.copy(
-                    self.b,
-                    self.maps[1],
-                    to_b,
-                    self.a.bytes,
-                    column,
-                    k,
-                    expert if self.grouped else batch,
-                    full,
-                    shared_b,
-                )
+                of_b = expert if self.grouped else batch
+                self.copy(self.a, self.maps[0], tiles.rn, (to, 0), (row, k, batch), full, shared_a)
+                self.copy(self.b, self.maps[1], tiles.rm, (to, self.a.bytes), (column, k, of_b), full, shared_b)
                 ptx.inst.add.s32(k, k, step)
                 ring.advance()
 
-    def copy(self, operand: Operand, tensor_map, to, offset: int, row, k, batch, bar, multicast):
+    def copy(self, operand: Operand, tensor_map, rank, to, start, bar, multicast):
+        """This CTA's part of a tile, from `start` (row, k, matrix of a batch) to the address and offset `to`."""
+        (to, offset), (row, k, batch) = to, start
+        if operand.share > 1:
+            rows, along, size = operand.part
+            row, k = row + rank * rows if rows else row, k + rank * along if along else k
+            to = to + rank * size
         for rows, at in operand.copies():
             place = row + rows if rows else row
             where = (k, place) if operand.k_major else (place, k)
@@ -494,21 +497,30 @@ class Product:
 
     def sum_blocks(self, place: Place, thread):
         """The same with scales for each 128 of K: what tensor cores add up goes to f32 registers by fma, as they keep about 14 bits
-        of products of fp8.  One consumer's fma run beside the other's wgmma."""
-        (acc,), partial = self.acc, reg.array(f32, self.c.bn // 2)
+        of products of fp8.  The fma of one step run beside the wgmma of the next, whose sums are in other registers."""
+        (acc,) = self.acc
         first = place.row + (thread >> 5) * 16 + ((thread & 31) >> 2)
         m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
         scales = BlockScales(self.more, [first, first + 8], m, place.column, n, place.expert, place.end)
         for each in acc:
             ptx.inst.mov.f32(each, 0.0)
-        for _ in ptx.range_(0, self.steps, dtype=u32):
-            self.issue([partial], first=True)
-            factors = scales.next()
-            ptx.wgmma.wait_group(0)
-            self.release(self.position.stage)
-            for i, value in enumerate(partial):
-                ptx.inst.fma.rn.f32(acc[i], value, factors[i // 2 % 2], acc[i])
-            self.position.advance()
+        one, two = (Step(self, acc, scales) for _ in range(2))
+        left = copied(self.steps)  # steps that have not begun
+        one.load(left > 0)
+        two.load(left > 1)
+        one.begin()
+        for _ in ptx.range_(0, (left - 1) >> 1, dtype=u32):
+            left -= 2
+            two.begin()
+            one.finish(1, left > 0)
+            one.begin()
+            two.finish(1, left > 1)
+        with ptx.if_(left == 2):
+            two.begin()
+            one.finish(1)
+            two.finish(0)
+        with ptx.else_():
+            one.finish(0)
 
     def prepare_release(self, thread):
         c = self.c
@@ -526,6 +538,35 @@ class Product:
             ptx.mbarrier.arrive(self.empty[stage], pred=self.releases)
 
 
+class Step:
+    """A step through K with scales of its own: what it adds up, its scales, the stage that it reads."""
+
+    def __init__(self, product: Product, acc, scales: BlockScales):
+        self.product, self.acc, self.scales = product, acc, scales
+        self.sums, self.raw, self.stage = reg.array(f32, len(acc)), scales.registers(), reg.scalar(u32)
+
+    def load(self, there_is):
+        self.scales.load(self.raw, there_is)
+
+    def begin(self):
+        """Starts the products."""
+        position = self.product.position
+        self.product.issue([self.sums], first=True)
+        ptx.inst.mov.u32(self.stage, position.stage)
+        position.advance()
+
+    def finish(self, newer: int, again=None):
+        """Waits until all but the `newer` steps are done, and adds this one's sums.  `again`: whether this one's registers serve the
+        next but one step, whose scales are loaded meanwhile."""
+        ptx.wgmma.wait_group(newer)
+        self.product.release(self.stage)
+        factors = self.scales.factors(self.raw)
+        if again is not None:
+            self.load(again)
+        for i, value in enumerate(self.sums):
+            ptx.inst.fma.rn.f32(self.acc[i], value, factors[i // 2 % 2], self.acc[i])
+
+
 class Store:
     """A consumer's way out: accumulators to values of C, to shared memory, and by tensor copies of 64 rows of 128 bytes to C."""
 
@@ -538,7 +579,7 @@ class Store:
         self.packed = [
             [reg.scalar(b32) for _ in range(columns * product.out.bits // 64)] for _ in range(product.blocks)
         ]
-        self.base = address(product.staged) + consumer * (BUFFERS * 64 * ROW)
+        self.base = address(product.staged) + consumer * (BUFFERS * product.buffer)
         self.lane, self.first = thread & 31, (thread >> 5) * 16
         self.places = self.of_halves() if product.out.bits == 16 else self.of_words()
         self.hint = reg.scalar(u64)
@@ -546,11 +587,15 @@ class Store:
         self.finisher = Finisher(product.epilogue, product.more, ptx.param(u32, "N"), whole=True)
 
     def of_halves(self):
-        """For stmatrix: lane l names row l % 16 of its warp's 16, and of two neighbouring words of 16 bytes the l / 16-th.  Words
-        are swizzled as the copy reads them."""
+        """For stmatrix: lane l names row l % 16 of its warp's 16, and of two neighbouring words of 16 bytes the l / 16-th.  Words of
+        rows of 128 bytes are swizzled as the copy reads them."""
+        row, pairs = self.first + (self.lane & 15), self.product.chunk // 16
+        if not self.product.swizzled:
+            at = self.base + row * (self.product.chunk * 2) + (self.lane >> 4) * WORD
+            return [at + 2 * pair * WORD if pair else at for pair in range(pairs)]
         word = (self.lane >> 4) ^ (self.lane & 7)
-        at = self.base + (self.first + (self.lane & 15)) * ROW + word * WORD
-        return [at ^ (2 * pair * WORD) if pair else at for pair in range(4)]
+        at = self.base + row * ROW + word * WORD
+        return [at ^ (2 * pair * WORD) if pair else at for pair in range(pairs)]
 
     def of_words(self):
         """For values of 32 bits: where the thread's pairs of the four groups of eight columns go; eight rows below is another 1,024
@@ -592,14 +637,15 @@ class Store:
                         ptx.inst.mov.f32(into, value)
 
     def part(self, number: int):
-        """The number-th 64 rows of 128 bytes of the tile."""
+        """The number-th 64 rows of a chunk of the tile."""
         product = self.product
         block, chunk = divmod(number, self.columns // product.chunk)
-        buffer = number % BUFFERS * 64 * ROW
+        buffer = number % BUFFERS * product.buffer
         with ptx.if_(self.thread == 0):  # the copy that read this buffer last
             ptx.cp.async_.bulk.wait_group(BUFFERS - 1, read=True)
         ptx.bar.sync(self.consumer + 1, WARPGROUP)
-        values = self.packed[block][16 * chunk : 16 * chunk + 16]
+        count = 4 * len(self.places)
+        values = self.packed[block][count * chunk : count * (chunk + 1)]
         for i, place in enumerate(self.places):
             if product.out.bits == 16:
                 ptx.matrix.stmatrix(ptx.addr(place, buffer), values[4 * i : 4 * i + 4])
@@ -656,6 +702,18 @@ class Store:
             ptx.cp.async_.bulk.wait_group(0)
 
 
+def chunk_of(columns: int, bits: int) -> tuple[int, bool]:
+    """Columns of C of so many bits that are staged together, and whether they are swizzled: 128 bytes, or else the widest part of
+    `columns` that is an odd number of sixteens, which meets few conflicts of banks."""
+    row = ROW * 8 // bits
+    if columns % row == 0:
+        return row, True
+    fits = [width for width in range(16, 113, 32) if columns % width == 0]
+    if not fits or bits != 16:
+        raise ValueError(f"a tile of {columns} columns of {bits} bits cannot be stored in parts")
+    return fits[-1], False
+
+
 def fours(registers) -> list:
     return [[registers[i + j] for j in range(4)] for i in range(0, len(registers), 4)]
 
@@ -710,11 +768,11 @@ def product_kernel(
     more = epilogue.tiles(batch, grouped)
     if grouped:
         more["OFFS"] = Tile("E", s32)
-    box = (1,) * len(batch) + (64, product.chunk)
+    box, swizzle = (1,) * len(batch) + (64, product.chunk), "128B" if product.swizzled else None
     sizes = ("M", "N", "K", *batch, *(("E",) if grouped else ()))
     return kernel(
         in_specs=(a.tile(batch, "M"), b.tile(("E",) if grouped else batch, "N"), *more.values()),
-        out_specs=(Tile(*batch, "M", "N", out, packed=grouped, tma_box=box, tma_swizzle="128B"),),
+        out_specs=(Tile(*batch, "M", "N", out, packed=grouped, tma_box=box, tma_swizzle=swizzle),),
         raw_params=[("u32", name) for name in sizes],
         grid=(lambda M, N, L: grid(M, N, L))
         if batched
