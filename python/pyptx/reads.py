@@ -492,6 +492,7 @@ class Reads:
     def __init__(self, kernel, *functions: Callable):
         self._kernel, self._functions = kernel, functions
         self._walk: Walk | None = None
+        self._others: list[Place] = []
 
     def _look(self) -> Walk:
         home = getattr(self._functions[0], "__module__", None) or ""
@@ -513,7 +514,11 @@ class Reads:
             self._keep(self._look())
 
     def same(self) -> bool:
-        return all(self._is_same(place) for place in self._walk.places)
+        return _core.unchanged(self._kernel)
+
+    def _others_are_same(self) -> bool:
+        """Of the places that are not compared by identity."""
+        return all(self._is_same(place) for place in self._others)
 
     def _is_same(self, place: Place) -> bool:
         value = place.now()
@@ -521,13 +526,13 @@ class Reads:
 
     def _keep(self, walk: Walk):
         self._walk = walk
-        quick, others = [], False
+        quick, self._others = [], []
         for place in walk.places:
             if place.content is None and not isinstance(place.holder, os._Environ):
                 quick.append((place.holder, place.key, place.value))
             else:
-                others = True
-        _core.watch(self._kernel, quick, self.same if others else None)
+                self._others.append(place)
+        _core.watch(self._kernel, quick, self._others_are_same if self._others else None)
 
     def _refuse(self, walk: Walk):
         before, after = _by_path(self._walk), _by_path(walk)

@@ -103,6 +103,10 @@ _core.__prefix__:
         """What is called: finds the plan for the arguments and launches it."""
         def __call__(self, *arrays: Any, **kwargs: Any) -> Any: ...
 
+    class Choice:
+        """A function of tensors that remembers which kernel it chose for such tensors; else `_choose` is called."""
+        def __call__(self, tensors: tuple[Any, ...], out: Any = None, **options: Any) -> Any: ...
+
 _core.inst:
     from pyptx._inst import Inst
 

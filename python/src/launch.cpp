@@ -326,16 +326,6 @@ std::uint64_t hash_of(std::span<const interop::DLTensor> inputs) {
   return hash;
 }
 
-// The same object, or equal values of one of the plain types. Others are compared by the slow path, which freezes them.
-bool same(PyObject* left, PyObject* right) {
-  if (left == right) return true;
-  if (Py_TYPE(left) != Py_TYPE(right)) return false;
-  if (PyFloat_CheckExact(left))  // by bits: 0.0 and -0.0 make two kernels
-    return std::bit_cast<std::uint64_t>(PyFloat_AsDouble(left)) ==
-           std::bit_cast<std::uint64_t>(PyFloat_AsDouble(right));
-  return (PyLong_CheckExact(left) || PyUnicode_CheckExact(left)) && PyObject_RichCompareBool(left, right, Py_EQ) == 1;
-}
-
 // Whether a keyword of this (interned) name is given; its index through `at`.
 bool find(PyObject* keywords, PyObject* name, Py_ssize_t& at) {
   for (at = 0; at < PyTuple_Size(keywords); ++at)
@@ -374,7 +364,7 @@ bool matches(const Entry& entry, const Arguments& arguments, PyObject** values) 
   if (static_cast<std::size_t>(arguments.plain) != entry.fixed.size() + entry.named) return false;
   Py_ssize_t at = 0;
   for (const auto& [name, value] : entry.fixed)
-    if (!find(arguments.keywords, name.ptr(), at) || !same(arguments.value(at), value.ptr())) return false;
+    if (!find(arguments.keywords, name.ptr(), at) || !same_value(arguments.value(at), value.ptr())) return false;
   for (std::size_t i = 0; i < entry.scalars.size(); ++i) {
     values[i] = nullptr;
     if (entry.scalars[i].is_none()) continue;
@@ -689,6 +679,15 @@ nb::tuple describe(nb::handle array) {
 
 }  // namespace
 
+bool same_value(PyObject* left, PyObject* right) {
+  if (left == right) return true;
+  if (Py_TYPE(left) != Py_TYPE(right)) return false;
+  if (PyFloat_CheckExact(left))  // by bits: 0.0 and -0.0 make two kernels
+    return std::bit_cast<std::uint64_t>(PyFloat_AsDouble(left)) ==
+           std::bit_cast<std::uint64_t>(PyFloat_AsDouble(right));
+  return (PyLong_CheckExact(left) || PyUnicode_CheckExact(left)) && PyObject_RichCompareBool(left, right, Py_EQ) == 1;
+}
+
 void init_launch(nb::module_& m) {
   init_record(m);
   init_plan(m);
@@ -700,6 +699,7 @@ void init_launch(nb::module_& m) {
         nb::arg("scalars"), nb::arg("makers"));
   m.def("declare_launcher", &declare, nb::arg("launcher"), nb::arg("out"), nb::arg("stream"), nb::arg("mutated"));
   m.def("keep_calls", [](bool on) { keeps_calls = on; }, nb::arg("on"));
+  m.def("unchanged", [](nb::handle launcher) { return unchanged(*cast(launcher.ptr())->known); }, nb::arg("launcher"));
   m.def("watch", &watch, nb::arg("launcher"), nb::arg("reads"), nb::arg("verify").none());
   m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
   m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));

@@ -24,6 +24,9 @@ T value_or_raise(Expected<T> result) {
   return std::move(result).value();
 }
 
+// The same object, or equal values of one of the plain types. Others are compared by the slow path, which freezes them.
+bool same_value(PyObject* left, PyObject* right);
+
 // Work of the library that needs no Python and may take long.
 template <class F>
 auto unlocked(F work) {

@@ -17,6 +17,7 @@ NB_MODULE(_core, m) {
   init_isa(m);
   init_jax(m);
   init_launch(m);
+  init_choice(m);
   init_place(m);
   init_types(m);
   init_values(m);

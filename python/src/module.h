@@ -19,6 +19,7 @@ namespace ptx::python {
 
 void init_ahead(nb::module_& m);
 void init_arch(nb::module_& m);
+void init_choice(nb::module_& m);
 void init_diagnostics(nb::module_& m);
 void init_isa(nb::module_& m);
 void init_jax(nb::module_& m);

@@ -3,7 +3,7 @@
 import functools
 import re
 
-from pyptx import Tile, differentiable_kernel
+from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError
 from pyptx.kernels._rows import Split
@@ -24,7 +24,7 @@ def columns(dtype) -> Tile:
     return Tile("N", dtype, align=16)
 
 
-class RowFunction:
+class RowFunction(_core.Choice):
     """A function of tensors whose last dimension is a row.
 
     `make(split, *types)` gives, for a way to share the rows and the PTX types of the tensors (None for one that is None), the
@@ -32,6 +32,8 @@ class RowFunction:
     or a row.  `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
     `saved`: positions of the tensors that the backward needs, all; the first `gradients` have one, all of real numbers.
     `defaults`: of the kernels' template values.
+
+    Called as `function((x, w), out, eps=1e-6)`, in C++ for tensors that look like earlier ones, else by `_choose`.
     """
 
     def __init__(
@@ -51,27 +53,36 @@ class RowFunction:
         """The kernel for these PTX types, to read or to launch by itself; `wide`: the one whose rows are clusters'."""
         return self.made(types, wide)[0]
 
-    def __call__(self, tensors, out=None, **options):
+    def _choose(self, tensors, out=None, **options):
         shape = tensors[0].shape
         columns = shape[-1] if self.over_rows else shorter(shape[-1])
         wide = has_clusters(tensors[0]) if columns > LONG else False
         dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         traced = compiling(tensors[0])
-        choose = self._for_compiler if traced else self._choose
+        choose = self._for_compiler if traced else self._eager
         run = choose(dtypes, wide, out is None)
         given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
-        options = {key: value for key, value in options.items() if value != self.defaults[key]}
+        named = {key: value for key, value in options.items() if value != self.defaults[key]}
         is_matrix = len(shape) == 2 and columns == shape[1]
         if not is_matrix:
             given = [self._flat(i, each, shape, columns) for i, each in enumerate(given)]
+        elif not traced:
+            self._remember(tensors, out, options, run, given, named)
         if out is not None:
-            run(*given, out=out if is_matrix else out.view(-1, columns), **options)
+            run(*given, out=out if is_matrix else out.view(-1, columns), **named)
             return out
-        result = run(*given, **options)
+        result = run(*given, **named)
         return result if is_matrix else self._shaped(result, shape)
 
-    def _choose(self, *key):
+    def _remember(self, tensors, out, options, run, given, named):
+        """Such tensors go to the kernel at once, where it is given them as they are."""
+        picks = [index for index, tensor in enumerate(tensors) if tensor is not None]
+        if all(tensors[index] is each for index, each in zip(picks, given, strict=True)):
+            kernel = getattr(run, "forward_kernel", run)
+            _core.remember_choice(self, tuple(tensors), out, options, kernel, picks, named)
+
+    def _eager(self, *key):
         return chosen(self.name, *key)
 
     def _for_compiler(self, *key):
@@ -90,6 +101,7 @@ class RowFunction:
         return result.reshape(shape if len(result.shape) == 2 else shape[:-1])
 
 
+_core.show_call(RowFunction, RowFunction._choose)  # to torch.compile
 FUNCTIONS: dict[str, RowFunction] = {}
 
 

@@ -4,10 +4,11 @@ from operator import attrgetter, methodcaller
 
 import torch
 
+from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._matmul_choice import Problem, has_wgmma, kernel_of
 from pyptx.kernels.grouped_matmul import check, grouped_kernel
-from pyptx.kernels.matmul import NAMES, epilogue_of, shape_of, size, types_of, width_of
+from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, shape_of, size, types_of, width_of
 
 __all__ = ["matmul"]
 
@@ -38,10 +39,11 @@ def matmul(given, activation, out):
     return out.copy_(torch.ops.pyptx.matmul(*given, activation))
 
 
-# Every call asks for these; a look-up of each attribute of torch would take as long as the answer.
+# Calls that are not remembered ask for these; a look-up of each attribute of torch would take as long as the answer.
 any_autocast, compiling = torch._C._is_any_autocast_enabled, torch.compiler.is_compiling
 transforms, modes = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
 gradients = torch.is_grad_enabled
+_core.guard_choice(CHOICE, any_autocast)
 
 
 def must_trace(given) -> bool:
@@ -78,6 +80,8 @@ def run(given, activation, out=None):
         if len(CALLS) >= MOST:
             CALLS.clear()
         call = CALLS[key] = Call(given, activation, out)
+    if call.plain and (out is None or out.is_contiguous()):
+        _core.remember_choice(CHOICE, given, out, {"activation": activation}, call.kernel, call.order, {})
     return call(given, out)
 
 
@@ -155,7 +159,7 @@ class Call:
         *types, result = types_of(names[:-1], activation, names[-1])
         self.shape = shape_of(*[None if each is None else each.shape for each in (*given, out)])
         self.dtype = DTYPES[result]
-        self.empty = 0 in self.shape
+        self.empty, self.plain = 0 in self.shape, False
         if self.empty:
             return
         self.seen = [None if each is None else Seen(each) for each in given]

@@ -5,6 +5,7 @@ import functools
 import sys
 from typing import Any
 
+from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._epilogue import ACTIVATIONS, Epilogue
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
@@ -31,10 +32,20 @@ def matmul(
 
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.
     """
-    face = FACES.get(type(a)) or face_of(a)
-    return face((a, b, bias, residual, scale_a, scale_b), activation, out)
+    return CHOICE((a, b, bias, residual, scale_a, scale_b), out, activation=activation)
 
 
+class Matmul(_core.Choice):
+    """In C++ for tensors that look like earlier ones, else by the tensors' framework."""
+
+    def _choose(self, given, out=None, *, activation):
+        a = given[0]
+        face = FACES.get(type(a)) or face_of(a)
+        return face(given, activation, out)
+
+
+_core.show_call(Matmul, Matmul._choose)  # to torch.compile
+CHOICE = Matmul()
 FACES: dict = {}  # type of `a`: what multiplies such
 
 
