@@ -280,6 +280,16 @@ void init_choice(nb::module_& m) {
   PyTypeObject* const type = make_type();
   if (type == nullptr) throw nb::python_error();
   m.attr("Choice") = nb::steal(reinterpret_cast<PyObject*>(type));
+  m.def(
+      "are_plain",
+      [](const nb::tuple& tensors) {
+        Tensors given;
+        Inputs inputs;
+        const bool plain = given.gather(tensors.ptr(), Py_None) && are_plain(inputs, given);
+        if (PyErr_Occurred()) throw nb::python_error();
+        return plain;
+      },
+      nb::arg("tensors"));
   m.def("remember_choice", &remember, nb::arg("choice"), nb::arg("tensors"), nb::arg("out").none(), nb::arg("options"),
         nb::arg("kernel"), nb::arg("picks"), nb::arg("keywords"));
   m.def(
