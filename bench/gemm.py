@@ -165,29 +165,39 @@ class Bench:
         from pyptx.kernels._matmul_hopper import MULTIPROCESSORS, product_kernel
         from pyptx.types import bf16
 
-        every = (*(c for c, *_ in CANDIDATES), *SPLITS)
-        configs = {f"{c.bm} x {c.bn}" + (f" / {c.parts}" if c.parts > 1 else ""): c for c in every}
-        found = {name: [] for name in configs}
-        self.header("Configurations, TFLOP/s (ratio), in a graph", *configs, "cuBLAS")
-        for m, n, k in (*SMALL, *MODELS):
-            a, b, out = self.randn(m, k), self.randn(k, n), self.randn(m, n)
-            arms = {}
-            for name, config in configs.items():
-                kernel = product_kernel(config, bf16, True, False)
-                arms[name] = lambda kernel=kernel, a=a, b=b, out=out: kernel(a, b, out=out)
-            arms["cuBLAS"] = lambda a=a, b=b, out=out: self.torch.mm(a, b, out=out)
-            times = self.in_graphs(arms, max(3, min(30, int(3e12 / (m * n * k)))))
-            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, times)
-            for name, c in configs.items():
-                waves = -(-(-(-m // c.bm) * -(-n // c.bn)) // (MULTIPROCESSORS // c.parts))
-                found[name].append((waves * -(-k // (64 * c.parts)), waves, statistics.median(times[name])))
-        print("\nmicroseconds of a wave: for each 64 of K, and besides")
-        for name, rows in found.items():
-            blocks, waves, elapsed = numpy.array(rows).T
-            (block, wave), *_ = numpy.linalg.lstsq(
-                numpy.stack([blocks / elapsed, waves / elapsed], 1), numpy.ones(len(rows)), rcond=None
-            )
-            print(f"{name}: {block:.3f}, {wave:.2f}")
+        configs = {named(c): c for c in (*(c for c, *_ in CANDIDATES), *SPLITS)}
+        for b_k_major in (True, False):
+            found = {name: [] for name in configs}
+            title = "(N, K)" if b_k_major else "(K, N)"
+            self.header(f"Configurations, B {title}, TFLOP/s (ratio), in a graph", *configs, "cuBLAS")
+            for m, n, k in (*SMALL, *MODELS):
+                a, out = self.randn(m, k), self.randn(m, n)
+                b = self.randn(n, k) if b_k_major else self.randn(k, n)
+                arms = {}
+                for name, config in configs.items():
+                    kernel = product_kernel(config, bf16, True, b_k_major)
+                    arms[name] = lambda kernel=kernel, a=a, b=b, out=out: kernel(a, b, out=out)
+                matrix = b.mT if b_k_major else b
+                arms["cuBLAS"] = lambda a=a, b=matrix, out=out: self.torch.mm(a, b, out=out)
+                times = self.in_graphs(arms, max(3, min(30, int(3e12 / (m * n * k)))))
+                self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, times)
+                for name, c in configs.items():
+                    tiles = -(-m // (c.bm * c.cm)) * -(-n // (c.bn * c.cn))
+                    waves = -(-tiles // (MULTIPROCESSORS // c.ctas))
+                    found[name].append((waves * -(-k // (64 * c.parts)), waves, statistics.median(times[name])))
+            print("\nmicroseconds of a wave, by shapes of up to four: for each 64 of K, and besides")
+            for name, rows in found.items():
+                few = [row for row in rows if row[1] <= 4]
+                blocks, waves, elapsed = numpy.array(few if len(few) > 6 else rows).T
+                (block, wave), *_ = numpy.linalg.lstsq(
+                    numpy.stack([blocks / elapsed, waves / elapsed], 1), numpy.ones(len(blocks)), rcond=None
+                )
+                print(f"{name}: {block:.3f}, {wave:.2f}")
+
+
+def named(c) -> str:
+    size = f"{c.bm} x {c.bn}" + (f" / {c.parts}" if c.parts > 1 else "")
+    return size + (f", clusters of {c.cm} x {c.cn}" if c.cm * c.cn > 1 else "")
 
 
 def main() -> int:

@@ -68,6 +68,7 @@ def test_any_shape(device, m, n, k, majors, dtype, activation, biased, residual,
 CUTS = [
     Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
     Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS,
+    Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
 ]  # fmt: skip
 STREAMS = [StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True)]  # fmt: skip
 eights = st.integers(1, 40).map(lambda i: 8 * i)

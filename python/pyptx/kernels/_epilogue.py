@@ -83,6 +83,7 @@ class BlockScales:
             ptx.inst.mul.wide.u32(of_one, expert * blocks, self.pitch_b)
             self.b = self.b + of_one
         self.guards = [row < (m if end is None else end) for row in rows]
+        self.inside = column < n  # a CTA of a cluster may have no columns
         self.a = [pointer_a + row * 4 for row in rows]
         self.b = self.b + (column >> 7) * 4
 
@@ -99,7 +100,8 @@ class BlockScales:
     def load(self, raw, there_is=None):
         """Starts to load those of the block after the last one, if `there_is` one (a predicate)."""
         *of_a, of_b = raw
-        ptx.inst.ld.global_.nc.f32(of_b, ptx.addr(self.b), pred=there_is)
+        guard = self.inside if there_is is None else self.inside & there_is
+        ptx.inst.ld.global_.nc.f32(of_b, ptx.addr(self.b), pred=guard)
         for value, pointer, guard in zip(of_a, self.a, self.guards, strict=True):
             ptx.inst.ld.global_.nc.f32(value, ptx.addr(pointer), pred=guard if there_is is None else guard & there_is)
         self.b += self.pitch_b

@@ -18,6 +18,7 @@ __all__ = [
     "CANDIDATES",
     "SPLITS",
     "Problem",
+    "blocks_of",
     "configuration",
     "for_output",
     "has_wgmma",
@@ -64,24 +65,41 @@ def kernel_of(p: Problem):
         return mma_kernel(p.dtype, p.out, p.a_k_major, p.b_k_major, p.a_width, p.b_width, batched, p.epilogue)
     if p.m <= 128 and p.epilogue.scales != "block" and not batched and p.a_k_major and p.dtype != s8:
         return stream_kernel(stream_of(p.m, p.n, p.k), p.dtype, p.b_k_major, p.out, p.epilogue)
-    c = BLOCKS if p.epilogue.scales == "block" else configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits)
+    if p.epilogue.scales == "block":
+        c = blocks_of(p.m, p.n)
+    else:
+        c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
 
 
-# With scales of blocks there are two sets of accumulators, and K is walked in one direction.
-BLOCKS = Config(bm=128, bn=128, stages=6, overlap=False, swing=False)
+# With scales of blocks there are three sets of accumulators, and K is walked in one direction.  Two CTAs share their rows of A.
+BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, overlap=False, swing=False)
 
 
-# Tile, and microseconds of a wave of 132: for each 64 of K, and besides.  `python bench/gemm.py tune` fits them.
-# (Clusters of two that share what they read were as quick, to within 1 %; clusters of four do not fill the GPU.)
+def blocks_of(m: int, n: int, grouped: bool = False) -> Config:
+    """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile."""
+    if -(-n // 128) % 2 == 0:
+        return BLOCKS
+    return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not grouped else 1, cn=1)
+
+
+# Tile, and microseconds of a wave of CTAs: for each 64 of K, and besides; where B is stored (N, K), and where it is (K, N), None for a
+# tile that is not taken there.  `python bench/gemm.py tune` fits them.  A multiprocessor takes 64 bytes a clock from L2, which
+# bounds the small tiles, multicast or not; blocks of (K, N) are 64 columns wide, so that 96 or 144 columns fetch more than they need.
 CANDIDATES = (
-    (Config(128, 256, 4), 0.684, 2.06),
-    (Config(128, 192, 4), 0.514, 1.86),
-    (Config(128, 128, 6), 0.346, 2.00),
-    (Config(64, 256, 4, consumers=1), 0.358, 1.67),
-    (Config(128, 64, 8), 0.224, 0.90),
-    (Config(64, 128, 8, consumers=1), 0.202, 1.40),
-    (Config(64, 64, 8, consumers=1), 0.150, 1.39),
+    (Config(128, 256, 4), (0.687, 1.79), (0.672, 1.97)),
+    (Config(128, 224, 3), (0.593, 2.11), (0.598, 2.26)),
+    (Config(128, 192, 4), (0.500, 1.94), (0.492, 2.03)),
+    (Config(128, 160, 4), (0.419, 2.03), (0.439, 2.19)),
+    (Config(128, 144, 4), (0.381, 1.91), None),
+    (Config(128, 128, 6), (0.329, 1.80), (0.325, 1.88)),
+    (Config(128, 96, 5), (0.267, 1.56), None),
+    (Config(128, 64, 8), (0.222, 1.75), (0.222, 1.75)),
+    (Config(128, 64, 8, cm=2), (0.200, 2.20), None),
+    (Config(64, 256, 4, consumers=1), (0.342, 1.79), (0.334, 1.94)),
+    (Config(64, 192, 5, consumers=1), (0.263, 1.80), (0.258, 1.84)),
+    (Config(64, 128, 8, consumers=1), (0.213, 1.45), (0.210, 1.45)),
+    (Config(64, 64, 8, consumers=1), (0.143, 1.00), (0.140, 1.03)),
 )
 
 # For few tiles and a long K.  `tune` measures them beside the others; none is chosen before it has.
@@ -92,15 +110,18 @@ SPLITS = (
 
 
 @functools.lru_cache(4096)
-def configuration(m: int, n: int, k: int, batch: int, out_bits: int) -> Config:
-    """The tile whose waves take least."""
+def configuration(m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False) -> Config:
+    """The tile whose waves take least.  Of products of groups, `batch` in number, it is stored in parts of 64 columns."""
 
     def microseconds(candidate):
-        c, block, wave = candidate
-        tiles = -(-m // c.bm) * -(-n // c.bn) * batch
-        return -(-tiles // MULTIPROCESSORS) * (-(-k // 64) * block + wave)
+        c, *costs = candidate
+        block, wave = costs[not b_k_major]
+        tiles = -(-m // (c.bm * c.cm)) * -(-n // (c.bn * c.cn)) * batch
+        return -(-tiles // (MULTIPROCESSORS // c.ctas)) * (-(-k // 64) * block + wave)
 
-    c, *_ = min(CANDIDATES, key=microseconds)
+    unit = 64 if grouped else out_bits
+    legal = [each for each in CANDIDATES if each[2 - b_k_major] and each[0].bn % unit == 0]
+    c, *_ = min(legal, key=microseconds)
     return for_output(c, out_bits)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._epilogue import NOTHING, Epilogue
-from pyptx.kernels._matmul_choice import BLOCKS, configuration, has_wgmma
+from pyptx.kernels._matmul_choice import blocks_of, configuration, has_wgmma
 from pyptx.kernels._matmul_hopper import MOST_GROUPS, product_kernel
 from pyptx.kernels._matmul_mma import mma_kernel
 from pyptx.kernels.matmul import NAMES, width_of
@@ -76,6 +76,7 @@ def grouped_kernel(
     scaled = kind == e4m3
     out, epilogue = (bf16, Epilogue(scales="block")) if scaled else (kind, NOTHING)
     if has_wgmma(on_gpu, a_width, b_width, width_of(n * 2)) and experts <= MOST_GROUPS:
-        c = BLOCKS if scaled else configuration(-(-t // experts), n, k, experts, 16)
+        each = -(-t // experts)
+        c = blocks_of(each, n, True) if scaled else configuration(each, n, k, experts, 16, b_k_major, True)
         return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True)
     return mma_kernel(kind, out, True, b_k_major, a_width, b_width, epilogue=epilogue, grouped=True)
