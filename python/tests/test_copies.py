@@ -204,8 +204,8 @@ def test_im2col(lower, upper, offsets):
 @pytest.mark.parametrize("operation", [None, "add", "max"], ids=str)
 @pytest.mark.parametrize(
     "lower, upper, start",
-    [((0, 0), (0, 0), (1, 2, 3, 0)), ((-1, -1), (-1, -1), (0, 6, 5, 32)), ((0, 0), (-2, -2), (2, 4, 2, 0))],
-    ids=["all pixels", "around the image", "to the end of the last image"],
+    [((0, 0), (0, 0), (1, 2, 3, 0)), ((1, 1), (-1, -1), (0, 6, 5, 32)), ((0, 0), (-2, -2), (2, 4, 2, 0))],
+    ids=["all pixels", "inside of the image", "to the end of the last image"],
 )
 def test_im2col_stores(operation, lower, upper, start):
     """What lies outside of the tensor is not written; what the copy does not reach stays."""
@@ -223,6 +223,17 @@ def test_im2col_stores(operation, lower, upper, start):
     wanted = before.reshape(-1)
     wanted[place[inside] - 1] = combine(wanted[place[inside] - 1], data.ravel()[inside])
     np.testing.assert_array_equal(bits(y).reshape(-1), wanted)
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("lower, upper", [((-1, 0), (0, 0)), ((0, 0), (0, 1))])
+def test_im2col_stores_that_an_h200_refuses(lower, upper):
+    y, x = torch.zeros(3, 8, 10, 64, dtype=torch.uint32), torch.ones(16 * 32, dtype=torch.uint32)
+    store = make_pixels(
+        Tile(3, 8, 10, 64, u32, tma_im2col=Im2col(lower, upper, 32, 16)), 4 * x.numel(), (0, 3, 2, 0), None
+    )
+    with pytest.raises(LaunchValueError, match="lower corners are at least 0 and upper ones at most 0"):
+        store(x, y)
 
 
 def pixels_along_w(host, start, map_, main, halo, offset, every):

@@ -63,6 +63,13 @@ u64 bytes_of(const TensorMap& map, const std::vector<Run>& runs) {
   return bytes;
 }
 
+// Whether filters reach pixels outside of the images. An H200 stops at a copy to global memory by such a map ("illegal
+// instruction"), wherever it starts.
+inline bool reaches_outside(const TensorMap& map) {
+  return std::ranges::any_of(map.lower, [](int corner) { return corner < 0; }) ||
+         std::ranges::any_of(map.upper, [](int corner) { return corner > 0; });
+}
+
 // The runs of the box in global memory. `given`: im2colInfo.
 template <Mode mode>
 bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, const TensorMap& map, Access kind,
@@ -72,6 +79,12 @@ bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, co
   for (int i = 0; i < coordinates->count; ++i) at[i] = static_cast<s32>(row32(w, coordinates[i])[lane]);
   const int rank = rows ? 2 : coordinates->count;
   if (rank != map.rank) return bad_map(w, lane, cat("copies in ", rank, " dimensions; the map has ", map.rank)), false;
+  if (mode == Mode::pixels && kind != Access::read && reaches_outside(map))
+    return bad_map(
+               w, lane,
+               "writes by an im2col map whose corners lie outside of the images; of a map that is written by, lower "
+               "corners are at least 0 and upper ones at most 0"),
+           false;
   if constexpr (takes_pixels(mode)) {
     if (!pixels<mode>(w, given, lane, map, at, runs)) return false;
   }
