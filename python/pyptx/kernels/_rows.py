@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyptx import kernel, ptx, reg, smem
-from pyptx.types import b16, b32, bf16, e4m3, f16, f32, s32, u32, u64
+from pyptx.types import b16, b32, bf16, e4m3, f16, f32, s32, u8, u32, u64
 
 __all__ = [
     "Row", "Split", "add", "apply", "constant", "exp", "fma", "log", "mul", "neg", "reciprocal", "row_kernel", "square", "sub",
@@ -24,6 +24,7 @@ __all__ = [
 WARP, MOST_WARPS, MOST_CTAS = 32, 16, 8
 UNROLL = 4  # vectors of a row that is not kept, loaded side by side
 CHAINS = 4  # sums that a thread adds up side by side
+ROOM, SHARED = 96 * 1024, 227 * 1024  # bytes: of rows on their way to a CTA; of a multiprocessor of an H200
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 LOWEST = -3.0e38  # below all that a sum of exponentials tells apart
 LOG2_E = math.log2(math.e)
@@ -102,11 +103,22 @@ class Split:
         """Whether every thread has a k-th vector."""
         return (k + 1) * self.together * self.vector <= self.n
 
-    def workers(self, rows: int) -> int:
-        """How many CTAs, or warps of them, go over a matrix of so many rows: what is resident at once.  More than rows are
-        of no harm, where their number is not known: they add zeros to the sums."""
-        resident = MULTIPROCESSORS * max(2, 1024 // (self.threads * self.rows)) // self.ctas
-        return (min(resident, -(-rows // self.rows)) if type(rows) is int else resident) * self.rows
+    def slots(self, bits: int) -> int:
+        """Rows of matrices, `bits` a column of all of them, that find room in shared memory: one that is worked on, one or two on
+        their way; 0 where there is room for fewer."""
+        row = self.values * self.threads * self.rows * bits // 8
+        return 3 if 3 * row <= ROOM else 2 if 2 * row <= 4 * ROOM // 3 else 0
+
+    def workers(self, rows: int, bits: int, arrays: int) -> int:
+        """How many CTAs, or warps of them, go over such matrices of so many rows: what is resident at once, as `arrays` registers for
+        each of a thread's columns and 20 besides allow it.  More than rows are of no harm, where their number is not known: they
+        add zeros to the sums."""
+        threads = self.threads * self.rows
+        resident = 65536 // (min(128, 20 + arrays * min(self.values, self.kept)) * threads)
+        if slots := self.slots(bits):
+            resident = min(resident, SHARED // (slots * self.values * threads * bits // 8 + 2048))
+        ctas = MULTIPROCESSORS * max(1, resident) // self.ctas
+        return (min(ctas, -(-rows // self.rows)) if type(rows) is int else ctas) * self.rows
 
 
 def vector_of(n: int, bits: int) -> int:
@@ -232,12 +244,18 @@ class Row:
                 ptx.ret()
         return row
 
-    def over(self, m, step):
-        """A loop over the rows index, index + step, ... below m.  `index` is the row's in the body, and what it was behind."""
+    def over(self, m, step, *tensors):
+        """A loop over the rows index, index + step, ... below m, with those of `tensors`: while one row is worked on the next is
+        on its way, if there is room.  `index` is the row's in the body, and what it was behind."""
         first = self.index
+        ahead = Ahead(self, tensors) if Ahead.fits(self.split, tensors) else None
+        if ahead:
+            distance = ahead.start(first, m, step)
         for self.index in ptx.range_(first, m, step):
             before = self.turn
-            yield
+            if ahead:
+                ahead.fetch(self.index + distance, m)
+            yield ahead.rows() if ahead else [self.load(tensor) for tensor in tensors]
             if (self.turn - before) % 2 and self.warps > 1:
                 ptx.bar.sync(0)  # or a warp that is a row ahead would write what another one still reads
         self.index = first
@@ -436,6 +454,80 @@ class Loaded(Values):
         return [value for each in bits for value in widened(each, self.tensor.dtype)]
 
 
+class Fetched(Values):
+    """Vectors of a thread in shared memory, `pitch` bytes apart from `place` on."""
+
+    def __init__(self, row: Row, dtype, place, pitch: int):
+        super().__init__(row)
+        self.dtype = dtype
+        self.bits = []
+        for k in range(row.split.each):
+            bits = registers(dtype, row.split.vector, **({"init": 0} if row.guard(k) else {}))
+            move(ptx.inst.ld.shared, place, k * pitch, bits, row.split.vector * dtype.bits // 8, **row.guard(k))
+            self.bits.append(bits)
+
+    def _make(self, k: int, at) -> list:
+        return [value for each in self.bits[k] for value in widened(each, self.dtype)]
+
+
+class Ahead:
+    """Rows of some matrices in shared memory: one that is worked on, others on their way.  Each thread copies and reads vectors of its
+    own, so no barrier is needed."""
+
+    def __init__(self, row: Row, tensors):
+        self.row, self.tensors, self.sizes = row, tensors, self.sizes_of(row.split, tensors)
+        self.threads = row.split.threads * row.split.rows
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        self.slots = row.split.slots(bits_of(tensors))
+        self.pitch = sum(self.sizes) * self.threads * row.split.each
+        base = smem_address(smem.alloc(u8, self.slots * self.pitch, align=16))
+        self.places = []  # of the thread's first vector of each
+        for size in self.sizes:
+            self.places.append(base + thread * size)
+            base = base + size * self.threads * row.split.each
+        self.slot = reg.scalar(u32, init=0)  # the offset of the next to be written, which holds the oldest
+
+    @staticmethod
+    def sizes_of(split: Split, tensors) -> list[int]:
+        """Bytes of a vector of each."""
+        return [split.vector * tensor.dtype.bits // 8 for tensor in tensors]
+
+    @classmethod
+    def fits(cls, split: Split, tensors) -> bool:
+        copied = all(size in (4, 8, 16) for size in cls.sizes_of(split, tensors))
+        return split.fits and copied and split.slots(bits_of(tensors)) > 0
+
+    def start(self, first, m, step):
+        """Fetches the first rows; how far ahead of a row the one is that is fetched beside it."""
+        self.fetch(first, m)
+        if self.slots == 2:
+            return step
+        self.fetch(first + step, m)
+        return step + step
+
+    def fetch(self, index, m):
+        """Starts to copy the row, if it is one of the `m`, to where the oldest is."""
+        row = self.row
+        with ptx.if_(index < m):
+            for tensor, size, place in zip(self.tensors, self.sizes, self.places, strict=True):
+                base, to = row.address(tensor, index), place + self.slot
+                for k in range(row.split.each):
+                    where = ptx.addr(to, k * self.threads * size), ptx.addr(base, k * row.split.together * size)
+                    copy = ptx.inst.cp.async_.cg if size == 16 else ptx.inst.cp.async_.ca
+                    copy.shared.global_(*where, size, **row.guard(k))
+        ptx.cp.async_.commit_group()
+        self.slot += self.pitch
+        ptx.inst.mov.u32(self.slot, 0, pred=self.slot == self.slots * self.pitch)
+
+    def rows(self) -> list[Values]:
+        """The oldest."""
+        ptx.cp.async_.wait_group(self.slots - 1)
+        return [
+            Fetched(self.row, tensor.dtype, place + self.slot, self.threads * size)
+            for tensor, size, place in zip(self.tensors, self.sizes, self.places, strict=True)
+        ]
+
+
 class Mapped(Values):
     def __init__(self, row: Row, function: Callable, inputs: Sequence[Values]):
         super().__init__(row)
@@ -494,6 +586,11 @@ class Sums:
         if self.row.split.fits:
             for k, sums in enumerate(self.kept):
                 self.row.move(STORE, self.tensor, self.base, k, None, sums)
+
+
+def bits_of(tensors) -> int:
+    """Of a column of all of them."""
+    return sum(tensor.dtype.bits for tensor in tensors)
 
 
 def registers(dtype, count: int, **init) -> list:

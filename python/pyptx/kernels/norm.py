@@ -108,7 +108,7 @@ def rms_norm_gradients(split, x_type, w_type):
 
     def backward(x, w, g, *, eps=1e-6):
         kernel, share = looping[is_wide(x)]
-        dx, dw = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0]))
+        dx, dw = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0], 2 * x_type.bits, arrays=5))
         return dx, sums(dw)
 
     return backward
@@ -120,8 +120,8 @@ def rms_norm_backward_kernel(split, x_type, w_type):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
         dw = row.sums(DW)
-        for _ in row.over(m, P):
-            x, g, w = row.load(X), row.load(G), row.load(W)
+        for x, g in row.over(m, P, X, G):
+            w = row.load(W)
             gw = row.map(mul, g, w)
             total, dot = row.sum((x, x), (gw, x))
             r = inverse_root(total, n, eps)
@@ -186,7 +186,9 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
 
     def backward(x, residual, w, g, gs, *, eps=1e-6):
         kernel, share = looping[is_wide(x)]
-        dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=share(x.shape[1]).workers(x.shape[0]))
+        bits = 2 * (x_type.bits + residual_type.bits)
+        p = share(x.shape[1]).workers(x.shape[0], bits, arrays=7)
+        dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=p)
         return dx, dr, sums(dw)
 
     return add_rms_norm, backward
@@ -201,8 +203,8 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
         dw = row.sums(DW)
-        for _ in row.over(m, P):
-            x, residual, w, g, gs = (row.load(each) for each in (X, R, W, G, GS))
+        for x, residual, g, gs in row.over(m, P, X, R, G, GS):
+            w = row.load(W)
             s = row.rounded(row.map(add, x, residual), residual_type)
             gw = row.map(mul, g, w)
             total, dot = row.sum((s, s), (gw, s))
@@ -261,7 +263,7 @@ def layer_norm_gradients(split, x_type, w_type, b_type):
 
     def backward(x, w, b, g, *, eps=1e-5):
         kernel, share = looping[is_wide(x)]
-        dx, dw, db = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0]))
+        dx, dw, db = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0], 2 * x_type.bits, arrays=7))
         return dx, w_sums(dw), b_sums(db)
 
     return backward
@@ -273,8 +275,8 @@ def layer_norm_backward_kernel(split, x_type, w_type):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
         dw, db = row.sums(DW), row.sums(DB)
-        for _ in row.over(m, P):
-            x, g, w = row.load(X), row.load(G), row.load(W)
+        for x, g in row.over(m, P, X, G):
+            w = row.load(W)
             gw = row.map(mul, g, w)
             h, *sums = centred(row, X, x, eps, gw)
             row.store(DX, centred_gradient(row, gw, h, *sums))
