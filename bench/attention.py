@@ -3,8 +3,8 @@
     python bench/attention.py [--rounds 5] [--quick]
 
 bf16, randn; medians of interleaved rounds, which rest 50 ms before each arm.  A product of n numbers counts 2 n operations,
-half of them under a causal mask; the backward counts five products.  Decoding: bytes of K and V that a second reads, of
-those that a copy reads and writes.
+half of them under a causal mask; the backward counts five products, also where it takes seven.  Decoding: bytes of K and V
+that a second reads, of those that a copy reads and writes.
 """
 
 from __future__ import annotations
@@ -58,6 +58,46 @@ def row(torch, kernels, width: int, heads: int, causal: bool, length: int, round
     return [*speeds, *(2.5 * flops / each for each in medians(torch, backward, rounds, launches).values())]
 
 
+def gradient_of(torch, result, inputs):
+    g = torch.randn_like(result)
+    return lambda: torch.autograd.grad(result, inputs, g, retain_graph=True)
+
+
+def features_row(torch, kernels, width: int, heads: int, causal: bool, rounds: int) -> list[float]:
+    """TFLOP/s of what is no plain attention, 4 sequences of 4,096."""
+    module, batch, length = sys.modules["pyptx.kernels.attention"], 4, 4096
+    q, k, v = (torch.randn(batch, heads, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    narrow, sinks = [each.to(torch.float8_e4m3fn) for each in (q, k, v)], torch.zeros(heads, device="cuda")
+    flops = 4 * batch * heads * length**2 * width / (2 if causal else 1) / 1e9
+    key = ("bfloat16", width, width, causal, False, False, True, True, False, False, False, False, True)
+    by_mma, options = module._choose(*key), {"scale": width**-0.5, "together": 1} | ({"shift": 0} if causal else {})
+    arms = {
+        "plain": lambda: kernels.attention(q, k, v, causal=causal),
+        "sinks": lambda: kernels.attention(q, k, v, causal=causal, sinks=sinks),
+        "fp8": lambda: kernels.attention(*narrow, causal=causal),
+        "mma": lambda: by_mma(q, k, v, **options),
+    }
+    speeds = [flops / each for each in medians(torch, arms, rounds, 6).values()]
+    leaves = [each.requires_grad_() for each in (q, k, v)]
+    packed = [each.detach().transpose(1, 2).flatten(0, 1).contiguous().requires_grad_() for each in leaves]
+    begins = torch.arange(batch + 1, device="cuda", dtype=torch.int32) * length
+    arms = {
+        "plain": gradient_of(torch, kernels.attention(*leaves, causal=causal), leaves),
+        "fixed": gradient_of(torch, kernels.attention(*leaves, causal=causal, deterministic=True), leaves),
+        "sequences": gradient_of(torch, kernels.attention(*packed, causal=causal, cu_seqlens=begins), packed),
+    }
+    return speeds + [2.5 * flops / each for each in medians(torch, arms, rounds, 3).values()]
+
+
+def features(torch, kernels, rounds: int):
+    print("\n4 x 4,096: forward; backward as it is, in a fixed order, of sequences behind each other")
+    print("head  causal   plain  sinks    fp8    mma   backward  fixed order  sequences")
+    for width, heads, causal in HEADS:
+        speeds = features_row(torch, kernels, width, heads, causal, rounds)
+        line = "  ".join(f"{each:{size}.0f}" for each, size in zip(speeds, (5, 5, 5, 5, 9, 11, 9), strict=True))
+        print(f"{width:4}  {causal!s:6}   {line}", flush=True)
+
+
 def decode(torch, kernels, rounds: int):
     source = torch.empty(1 << 29, device="cuda", dtype=torch.uint8)
     copy = torch.empty_like(source)
@@ -92,6 +132,7 @@ def main() -> int:
             if back is not None:
                 line += f"   {back:15.0f}  {cudnn_back:5.0f}  {back / cudnn_back:11.2f}"
             print(line, flush=True)
+    features(torch, kernels, given.rounds)
     decode(torch, kernels, given.rounds)
     return 0
 

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
+import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 
@@ -21,7 +22,7 @@ GPU = pytest.param("cuda", marks=[pytest.mark.gpu, needs_hopper])
 devices = pytest.mark.parametrize("device", ["cpu", GPU])
 
 
-def reference(q, k, v, *, causal=False, window=None, softcap=None, scale=None):
+def reference(q, k, v, *, causal=False, window=None, softcap=None, scale=None, sinks=None):
     """(o, lse) in the type of the inputs, (B, H, M, D)."""
     per = q.shape[1] // k.shape[1]
     k, v = (each.repeat_interleave(per, 1) for each in (k, v))
@@ -37,6 +38,9 @@ def reference(q, k, v, *, causal=False, window=None, softcap=None, scale=None):
     if window is not None:
         hidden |= (j <= i - window) | (j >= i + window)
     scores = scores.masked_fill(hidden, -math.inf)
+    if sinks is not None:  # a key more, whose value is 0
+        scores = torch.cat([scores, sinks.to(scores)[None, :, None, None].expand(*scores.shape[:-1], 1)], -1)
+        v = torch.cat([v, v.new_zeros(*v.shape[:2], 1, v.shape[3])], 2)
     return torch.softmax(scores, -1).nan_to_num(0.0) @ v, torch.logsumexp(scores, -1)
 
 
@@ -68,6 +72,7 @@ def agrees(result, want):
         ((2, 1, 1, 40, 200, 64, 64), {"causal": True, "window": 33}),
         ((1, 1, 1, 100, 140, 40, 24), {"window": 20, "softcap": 3.0}),
         ((1, 1, 1, 65, 129, 128, 128), {"causal": True, "scale": 0.2}),
+        ((1, 1, 1, 65, 129, 192, 192), {"causal": True}),
     ],
 )
 def test_forward(shape, masks, device):
@@ -76,6 +81,37 @@ def test_forward(shape, masks, device):
         device, (batch, heads, queries, width), (batch, shared, keys, width), (batch, shared, keys, values)
     )
     agrees(kernels.attention(q, k, v, lse=True, **masks), reference(*(x.double() for x in (q, k, v)), **masks))
+
+
+@pytest.mark.parametrize(
+    ("shape", "masks"),
+    [
+        ((1, 2, 1, 70, 130, 64, 64), {}),
+        ((1, 1, 1, 140, 200, 128, 128), {"causal": True}),
+        ((2, 1, 1, 40, 200, 96, 96), {"causal": True, "window": 33, "softcap": 3.0}),
+        ((1, 1, 1, 70, 40, 256, 256), {"causal": True}),
+        ((1, 1, 1, 1, 1100, 40, 24), {"scale": 0.2}),
+    ],
+)
+def test_forward_by_mma(shape, masks, monkeypatch):
+    module, made = sys.modules["pyptx.kernels.attention"], []
+    choose = module._choose
+    monkeypatch.setattr(module, "_elder", lambda tensor: True)
+    monkeypatch.setattr(module, "_choose", lambda *key: made.append(choose(*key)) or made[0])
+    batch, heads, shared, queries, keys, width, values = shape
+    q, k, v = tensors(
+        "cpu", (batch, queries, heads, width), (batch, shared, keys, width), (batch, shared, keys, values)
+    )
+    q, sinks = q.transpose(1, 2), torch.linspace(-1, 1, heads)
+    with pyptx.simulator(check="all"):
+        got = kernels.attention(q, k, v, lse=True, sinks=sinks, **masks)
+    assert made[0].__name__ == "mma_attention"
+    agrees(got, reference(*(x.double() for x in (q, k, v)), sinks=sinks, **masks))
+
+
+def test_an_address_that_copies_cannot_take():
+    q, k, v = (torch.randn(2 * 33 * 64 + 1, dtype=torch.bfloat16)[1:].view(1, 2, 33, 64) for _ in range(3))
+    near(kernels.attention(q, k, v), reference(*(x.double() for x in (q, k, v)))[0])
 
 
 @devices
@@ -98,6 +134,93 @@ def test_gradient(device):
     want = torch.autograd.grad(reference(*exact, causal=True)[0], exact, g.double())
     for one, other in zip(got, want, strict=True):
         near(one, other, 1e-2)
+
+
+def gradients_agree(inputs, g, masks, options, bound=1e-2):
+    """Of attention and of the reference; g: of its result."""
+    leaves = [each.requires_grad_() for each in inputs]
+    got = torch.autograd.grad(kernels.attention(*leaves, **masks, **options), leaves, g)
+    exact = [each.detach().double().requires_grad_() for each in inputs]
+    want = torch.autograd.grad(reference(*exact, **masks)[0], exact, g.double())
+    for one, other in zip(got, want, strict=True):
+        near(one, other, bound)
+    return got
+
+
+@devices
+@pytest.mark.parametrize(
+    ("shape", "masks"),
+    [
+        ((1, 2, 1, 70, 130, 256, 256), {"causal": True}),
+        ((1, 1, 1, 130, 70, 192, 128), {"causal": True, "window": 40}),
+        ((2, 2, 1, 66, 66, 136, 64), {}),
+        ((1, 1, 1, 65, 140, 96, 96), {"causal": True}),
+        ((1, 2, 1, 40, 66, 64, 32), {"window": 20}),
+    ],
+)
+def test_gradient_of_wide_heads(shape, masks, device):
+    batch, heads, shared, queries, keys, width, values = shape
+    *inputs, g = tensors(
+        device, (batch, heads, queries, width), (batch, shared, keys, width), (batch, shared, keys, values),
+        (batch, heads, queries, values),
+    )  # fmt: skip
+    gradients_agree(inputs, g, masks, {})
+
+
+@devices
+@pytest.mark.parametrize("width", [64, 128])
+def test_gradient_that_is_the_same_every_time(width, device):
+    *inputs, g = tensors(device, (1, 2, 140, width), (1, 1, 300, width), (1, 1, 300, width), (1, 2, 140, width))
+    first = gradients_agree(inputs, g, {"causal": True}, {"deterministic": True})
+    again = gradients_agree(inputs, g, {"causal": True}, {"deterministic": True})
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+
+
+@devices
+@pytest.mark.parametrize(
+    ("width", "values", "masks", "deterministic"),
+    [
+        (64, 64, {"causal": True}, False),
+        (128, 128, {"window": 50}, False),
+        (64, 64, {"window": 50, "causal": True}, True),
+        (128, 128, {}, True),
+        (192, 128, {"causal": True}, False),
+    ],
+)
+def test_gradient_of_sequences(width, values, masks, deterministic, device):
+    """What is behind a sequence, here infinite, does not reach its gradients."""
+    queries, keys = [5, 0, 130, 1], [70, 3, 140, 0]
+    begins = [torch.tensor([0, *each]).cumsum(0).int() for each in (queries, keys)]
+    *inputs, g = tensors(
+        device, (136, 2, width), (213, 1, width), (213, 1, values), (136, 2, values), dtype=torch.float16
+    )
+    wild = [each.clone() for each in (*inputs, g)]
+    for i, begin in enumerate((0, 1, 1, 0)):
+        wild[i][int(begins[begin][2]) :] = math.inf
+    sinks = torch.tensor([0.3, -1.0], device=device)
+    for tensors_, sequences in (((*inputs, g), (0, 1, 2, 3)), (wild, (0,))):
+        leaves = [*(each.detach().requires_grad_() for each in tensors_[:3]), sinks.detach().requires_grad_()]
+        o, lse = kernels.attention(
+            *leaves[:3], sinks=leaves[3], cu_seqlens=tuple(each.to(device) for each in begins), lse=True,
+            deterministic=deterministic, **masks,
+        )  # fmt: skip
+        got = torch.autograd.grad((o, lse), leaves, (tensors_[3], torch.ones_like(lse)))
+        total = torch.zeros(2, dtype=torch.float64, device=device)
+        for i in sequences:
+            (a, b), (c, d) = ((int(each[i]), int(each[i + 1])) for each in begins)
+            parts = [tensors_[j][x:y] for j, (x, y) in enumerate(((a, b), (c, d), (c, d)))]
+            exact = [each.detach().transpose(0, 1)[None].double().requires_grad_() for each in parts]
+            beside = sinks.double().requires_grad_()
+            want_o, want_lse = reference(*exact, sinks=beside, **masks)
+            want = torch.autograd.grad(
+                (want_o, want_lse), [*exact, beside],
+                (tensors_[3][a:b].transpose(0, 1)[None].double(), torch.ones_like(want_lse)), materialize_grads=True,
+            )  # fmt: skip
+            total += want[3]
+            for one, other, (x, y) in zip(got[:3], want[:3], ((a, b), (c, d), (c, d)), strict=True):
+                near(one[x:y].transpose(0, 1)[None], other, 1e-2)
+        if len(sequences) == 4:
+            near(got[3], total, 1e-2)
 
 
 @devices
@@ -127,8 +250,68 @@ def test_decoding_from_pages(masks, device):
         agrees([each[i : i + 1] for each in got], reference(q[i : i + 1].double(), *own, **masks))
 
 
+@devices
+def test_sinks(device):
+    """Of a query that sees no key, and beside scores that are smaller; of few queries too, whose keys are cut into parts."""
+    sinks = torch.tensor([1.5, -2.0], device=device, dtype=torch.bfloat16)
+    for queries, keys, masks in ((70, 60, {"causal": True}), (70, 140, {"window": 30, "softcap": 4.0}), (2, 1100, {})):
+        q, k, v = tensors(device, (1, 2, queries, 64), (1, 1, keys, 64), (1, 1, keys, 64))
+        want = reference(*(x.double() for x in (q, k, v)), sinks=sinks, **masks)
+        agrees(kernels.attention(q, k, v, sinks=sinks, lse=True, **masks), want)
+        begins = tuple(torch.tensor([0, n], dtype=torch.int32, device=device) for n in (queries, keys))
+        packed = [each[0].transpose(0, 1).contiguous() for each in (q, k, v)]
+        o, lse = kernels.attention(*packed, sinks=sinks, cu_seqlens=begins, lse=True, **masks)
+        agrees((o.transpose(0, 1)[None], lse[None]), want)
+
+
+@devices
+@pytest.mark.parametrize(
+    ("shape", "masks"),
+    [
+        ((1, 2, 1, 70, 300, 128, 128), {"causal": True}),
+        ((2, 1, 1, 33, 77, 64, 64), {"window": 20, "softcap": 4.0}),
+        ((1, 2, 2, 130, 200, 256, 256), {}),
+    ],
+)
+def test_fp8(shape, masks, device):
+    """Beside float64 of the same e4m3; p is rounded to four bits, which leaves an error of 2 or 3 in 100."""
+    batch, heads, shared, queries, keys, width, values = shape
+    made = tensors(device, (batch, heads, queries, width), (batch, shared, keys, width), (batch, shared, keys, values))
+    q, k, v = (each.to(torch.float8_e4m3fn) for each in made)
+    scales = [
+        torch.tensor([0.5], device=device),
+        torch.rand(shared, device=device) + 1,
+        torch.rand(shared, device=device) + 1,
+    ]
+    sinks = torch.linspace(-1, 1, heads, device=device)
+    got, lse = kernels.attention(
+        q, k, v, scale_q=scales[0], scale_k=scales[1], scale_v=scales[2], sinks=sinks, lse=True, **masks
+    )
+    exact = [each.double() * scale.double()[None, :, None, None] for each, scale in zip((q, k, v), scales, strict=True)]
+    want, want_lse = reference(*exact, sinks=sinks, **masks)
+    assert got.dtype == torch.bfloat16
+    near(got, want, 4e-2)
+    torch.testing.assert_close(lse.double(), want_lse.double(), rtol=1e-3, atol=1e-2)
+    near(kernels.attention(q, k, v, **masks), reference(*(each.double() for each in (q, k, v)), **masks)[0], 4e-2)
+
+
+@devices
+def test_gradient_of_sinks(device):
+    q, k, v, g = tensors(device, *[(2, 2, 70, 64)] * 4)
+    s = torch.tensor([0.5, 2.0], device=device)
+    inputs = [each.requires_grad_() for each in (q, k, v, s)]
+    o, lse = kernels.attention(q, k, v, sinks=s, causal=True, lse=True)
+    got = torch.autograd.grad((o * g).sum() + lse.sum(), inputs)
+    exact = [each.detach().double().requires_grad_() for each in inputs]
+    o, lse = reference(*exact[:3], sinks=exact[3], causal=True)
+    want = torch.autograd.grad((o * g.double()).sum() + lse.sum(), exact)
+    for one, other in zip(got, want, strict=True):
+        near(one, other, 1e-2)
+
+
 def test_arguments_that_do_not_fit_are_refused():
     q, k, v = tensors("cpu", (1, 2, 8, 64), (1, 2, 8, 64), (1, 2, 8, 64))
+    fp8 = [each.to(torch.float8_e4m3fn) for each in (q, k, v)]
     for error, message, arguments, keywords in (
         (LaunchTypeError, "k is a tensor", (q, 1, v), {}),
         (LaunchTypeError, "q is of float32; legal are float16, bfloat16", (q.float(), k, v), {}),
@@ -141,6 +324,15 @@ def test_arguments_that_do_not_fit_are_refused():
         (LaunchValueError, "softcap is positive", (q, k, v), {"softcap": -1.0}),
         (LaunchValueError, "scale is positive", (q, k, v), {"scale": 0.0}),
         (LaunchValueError, "block_table needs lengths", (q, k, v), {"block_table": torch.zeros(1, 1).int()}),
+        (LaunchValueError, r"sinks has one number a head, \(2,\)", (q, k, v), {"sinks": torch.zeros(3)}),
+        (LaunchTypeError, "sinks is of int32", (q, k, v), {"sinks": torch.zeros(2).int()}),
+        (LaunchTypeError, "sinks is a tensor", (q, k, v), {"sinks": 1.0}),
+        (LaunchValueError, r"cu_seqlens is \(B \+ 1\)", (q, k, v), {"cu_seqlens": torch.zeros(1).int()}),
+        (LaunchValueError, "scale_q, scale_k, scale_v are of float8_e4m3fn", (q, k, v), {"scale_k": torch.ones(1)}),
+        (LaunchValueError, "goes with none of", fp8, {"lengths": 1}),
+        (LaunchValueError, r"scale_k is f32 of one number or \(2,\)", fp8, {"scale_k": torch.ones(3)}),
+        (LaunchTypeError, "k is of bfloat16; legal are", (fp8[0], k, v), {}),
+        (LaunchValueError, "multiples of 16, not 8", [each[..., :8] for each in fp8], {}),
         (LaunchValueError, "cu_seqlens goes with neither", (q, k, v), {"cu_seqlens": 1, "lengths": 1}),
     ):
         with pytest.raises(error, match=message):
@@ -219,5 +411,22 @@ def test_opcheck():
     module = sys.modules["pyptx.kernels.attention"]  # the package has the function under this name
     described = [module._described(name, each) for name, each in zip("qkv", given, strict=True)]
     key, options, _ = module._planned(*described, module.Masks(True, None, None, None), False)
-    found = torch.library.opcheck(module._choose(*key, True).op, tuple(given), options)
+    found = torch.library.opcheck(module._choose(*key, False, False, False, True, False).op, tuple(given), options)
     assert set(found.values()) == {"SUCCESS"}
+
+
+def test_features_in_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    numbers = tensors("cpu", (1, 2, 70, 64), (1, 1, 100, 64), (1, 1, 100, 64))
+    q, k, v = (jax.numpy.asarray(each.float().numpy(), jax.numpy.bfloat16) for each in numbers)
+    sinks = jax.numpy.asarray([0.5, -1.0], jax.numpy.float32)
+
+    def total(*given):
+        o = kernels.attention(*given[:3], sinks=given[3], causal=True, deterministic=True)
+        return o.astype(jax.numpy.float32).sum()
+
+    got = jax.grad(total, argnums=(0, 1, 2, 3))(q, k, v, sinks)
+    exact = [each.double().requires_grad_() for each in (*numbers, torch.tensor([0.5, -1.0]))]
+    want = torch.autograd.grad(reference(*exact[:3], sinks=exact[3], causal=True)[0].sum(), exact)
+    for one, other in zip(got, want, strict=True):
+        near(torch.tensor(one.astype(jax.numpy.float32).tolist()), other, 2e-2)

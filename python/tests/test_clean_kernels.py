@@ -28,6 +28,23 @@ def attention_backward():
     torch.autograd.grad(kernels.attention(*inputs, causal=True).sum(), inputs)
 
 
+def attention_backward_of(width, values, **options):
+    inputs = [half(1, n, 70, d).requires_grad_() for n, d in ((2, width), (1, width), (1, values))]
+    torch.autograd.grad(kernels.attention(*inputs, causal=True, **options).sum(), inputs)
+
+
+def attention_backward_of_sequences(width, **options):
+    inputs = [half(75, 1, width).requires_grad_() for _ in range(3)]
+    begins = numbers(0, 5, 5, 75)
+    torch.autograd.grad(kernels.attention(*inputs, cu_seqlens=begins, causal=True, **options).sum(), inputs)
+
+
+def attention_with_sinks():
+    inputs = [*(half(2, 1, 70, 64).requires_grad_() for _ in range(3)), torch.ones(1, requires_grad=True)]
+    torch.autograd.grad(kernels.attention(*inputs[:3], sinks=inputs[3]).sum(), inputs)
+    kernels.attention(half(1, 2, 1, 64), half(1, 1, 1100, 64), half(1, 1, 1100, 64), sinks=torch.ones(2))
+
+
 def example(name: str):
     sys.path.insert(0, str(EXAMPLES))
     try:
@@ -62,6 +79,13 @@ CLEAN = {
         block_table=numbers(1, 0, 2)[None],
     ),
     "gradient of attention": attention_backward,
+    "gradient of wide attention": lambda: attention_backward_of(256, 256),
+    "gradient of attention in a fixed order": lambda: attention_backward_of(128, 128, deterministic=True),
+    "gradient of sequences": lambda: attention_backward_of_sequences(64),
+    "gradient of sequences in a fixed order": lambda: attention_backward_of_sequences(64, deterministic=True),
+    "gradient of wide sequences": lambda: attention_backward_of_sequences(192),
+    "attention with sinks": attention_with_sinks,
+    "attention of fp8": lambda: kernels.attention(*(half(1, 1, 300, 64).to(torch.float8_e4m3fn) for _ in range(3))),
     "hopper_gemm": hopper_gemm,
     "blackwell_gemm": lambda: example("blackwell_gemm").main(),
     "blackwell_scaled": lambda: example("blackwell_scaled").main(),

@@ -18,23 +18,27 @@ from pyptx.kernels._attention_forward import (
     EVERYONE,
     K_MAJOR,
     WIDE,
+    Lines,
     apply,
+    bounds_of,
+    clear_rows,
     descriptor,
     divided,
     floor_divided,
     quotient,
+    sequence_of,
     signed,
     stage_halves,
     stage_packed,
 )
-from pyptx.kernels._rows import LOG2_E, widened
+from pyptx.kernels._attention_sums import padded_begin
+from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._rows import LOG2_E
 from pyptx.types import b32, f32, s32, u32, u64
 
-__all__ = ["Backward", "backward_kernel", "finish_kernel", "prepare_kernel"]
+__all__ = ["Backward", "backward_kernel"]
 
-KEYS = 128  # of a CTA
 GROUPS = 2
-PAD = 128  # rows of the sums, to which lengths are rounded up
 
 
 @dataclass(frozen=True)
@@ -46,26 +50,43 @@ class Backward:
     stages: int = 2
     right: bool = False
     left: bool = False
+    dq: bool = True  # else _attention_dq.py makes it
+    ragged: bool = False  # sequences of different lengths behind each other
+
+    square = True  # values have as many elements as keys
 
     @property
-    def halves(self) -> int:
-        return self.width // WIDE
+    def values(self) -> int:
+        return self.width
+
+    @property
+    def keys(self) -> int:
+        """Of a CTA."""
+        return 128
+
+    @property
+    def k_bytes(self) -> int:
+        return self.keys * self.width * 2
+
+    @property
+    def v_bytes(self) -> int:
+        return self.keys * self.values * 2
 
     @property
     def q_bytes(self) -> int:
         return self.rows * self.width * 2
 
     @property
-    def kv_bytes(self) -> int:
-        return KEYS * self.width * 2
+    def do_bytes(self) -> int:
+        return self.rows * self.values * 2
 
     @property
     def at_v(self) -> int:
-        return self.kv_bytes
+        return self.k_bytes
 
     @property
     def at_q(self) -> int:
-        return 2 * self.kv_bytes
+        return self.at_v + self.v_bytes
 
     @property
     def at_do(self) -> int:
@@ -73,15 +94,15 @@ class Backward:
 
     @property
     def at_ds(self) -> int:
-        return self.at_do + self.stages * self.q_bytes
+        return self.at_do + self.stages * self.do_bytes
 
     @property
     def at_dq(self) -> int:
-        return self.at_ds + self.rows * KEYS * 2
+        return self.at_ds + self.dq * self.rows * self.keys * 2
 
     @property
     def at_sums(self) -> int:
-        return self.at_dq + self.rows * self.width * 4
+        return self.at_dq + self.dq * self.rows * self.width * 4
 
     @property
     def bytes(self) -> int:
@@ -89,57 +110,78 @@ class Backward:
 
     @property
     def scalars(self) -> list:
-        sizes = [("u32", name) for name in ("B", "H", "HK", "M", "N")]
-        masks = [("s32", "shift")] * (self.right or self.left) + [("s32", "reach")] * self.left
-        return [*sizes, ("u32", "together"), ("f32", "scale"), *masks]
+        return scalars(self)
+
+
+def scalars(plan) -> list:
+    """Runtime scalars of a kernel whose CTAs take keys."""
+    ragged = ("P", "H", "HK", "D", *([] if plan.square else ["E"]))
+    sizes = [("u32", name) for name in (ragged if plan.ragged else ("B", "H", "HK", "M", "N"))]
+    masks = [("s32", "shift")] * (plan.right or plan.left) + [("s32", "reach")] * plan.left
+    return [*sizes, *[("u32", "together")] * (not plan.ragged), ("f32", "scale"), *masks, ("u32", "R")]
 
 
 def backward_kernel(dtype, plan: Backward):
-    """The kernel: (q, k, v, do, sums) to (dk, dv), adding to dq.
+    """The kernel: (q, k, v, do, sums) to (dk, dv), with `plan.dq` adding to dq, which is behind the sums.
 
     Shapes as in `forward_kernel`, with DV = D; sums (B, H, 2, R) f32, R a multiple of 128 not below M: row 0 is log2(e) lse,
-    infinite where there is no row, and row 1 is delta.  dq (B, H, M, D) f32.
+    infinite where there is no row, and row 1 is delta.  dq (B, H, M, D) f32.  Where `ragged`: shapes as there, sums (H, 2, R),
+    and last (P) begins of queries and of keys.
     """
-    tile = {"packed": False, "tma_swizzle": "128B"}
-    queries = Tile("B", "H", "M", "D", dtype, tma_box=(1, 1, plan.rows, WIDE), **tile)
-    keys = Tile("B", "HK", "N", "D", dtype, tma_box=(1, 1, KEYS, WIDE), **tile)
-    gradients = Tile("B", "HK", "N", "D", dtype, tma_box=(1, 1, 64, WIDE), **tile)
 
-    @kernel(
-        in_specs=(
-            queries,
-            keys,
-            keys,
-            queries,
-            Tile("B", "H", 2, "R", f32, align=16),
-            Tile("B", "H", "M", "D", f32, tma_box=(1, 1, 64, 32), tma_swizzle="128B"),
-        ),
-        out_specs=(gradients, gradients),
-        mutates=("DQ",),
-        raw_params=[*plan.scalars, ("u32", "R")],
-        grid=lambda B, HK, N: (B * HK * -(-N // KEYS), 1, 1),
-        block=(128 * (GROUPS + 1), 1, 1),
-        reqntid=True,
-        arch="sm_90a",
-    )
-    def attention_backward(Q, K, V, DO, SUMS, DQ, DK, DV):
+    def body(Q, K, V, DO, SUMS, DK, DV, DQ=None, BEGINS=None, KEY_BEGINS=None):
         shared = Shared(plan, dtype)
         tid = reg.from_(ptx.special.tid.x(), u32)
         group = tid >> 7
         shared.initialise(tid == 0)
-        tile = KeyTile(plan)
+        tile = key_tile(plan, BEGINS, KEY_BEGINS)
         (sums,) = ptx.global_ptrs(SUMS)
-        q_map, k_map, v_map, do_map, dq_map, dk_map, dv_map = (x.tma_desc() for x in (Q, K, V, DO, DQ, DK, DV))
+        tensors = (Q, K, V, DO, *[DQ] * plan.dq, DK, DV)
+        q_map, k_map, v_map, do_map, *dq_map, dk_map, dv_map = (x.tma_desc() for x in tensors)
+        results = Results(tile, (dk_map, dv_map), ptx.global_ptrs(DK, DV) if plan.ragged else ())
         with ptx.if_(group == 0):
             ptx.setmaxnreg_dec(24)
             with ptx.if_(tid == 0):
                 fetch(plan, shared, tile, (q_map, k_map, v_map, do_map), sums)
         with ptx.else_():
             ptx.setmaxnreg_inc(240)
-            Warpgroup(plan, dtype, shared, tile, tid & 127, group - 1).run(dq_map, dk_map, dv_map)
+            Warpgroup(plan, dtype, shared, tile, tid & 127, group - 1).run(*dq_map or [None], results)
         ptx.ret()
 
-    return attention_backward
+    return kernel_over_keys("attention_backward", body, dtype, plan)
+
+
+def kernel_over_keys(name: str, body, dtype, plan):
+    """The kernel whose CTAs take keys, of the body."""
+
+    def tile(heads, length, width, rows, kind=dtype, columns=WIDE, packed=False):
+        rest = {"packed": packed, "tma_swizzle": "128B"}
+        if plan.ragged:
+            return Tile(length, heads, width, kind, tma_box=(rows, 1, columns), **rest)
+        return Tile("B", heads, length, width, kind, tma_box=(1, 1, rows, columns), **rest)
+
+    values = "D" if plan.square else "E"
+    sums = Tile("H", 2, "R", f32, align=16) if plan.ragged else Tile("B", "H", 2, "R", f32, align=16)
+    more = {"DQ": tile("H", "M", "D", 64, f32, 32, packed=True)} if plan.dq else {}
+    if plan.ragged:
+        more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
+
+    def grid(HK, N, B=0, P=0):
+        return (HK * (N // plan.keys + P - 1 if P else B * -(-N // plan.keys)), 1, 1)
+
+    return kernel(
+        in_specs=(
+            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", values, plan.keys),
+            tile("H", "M", values, plan.rows), sums, *more.values(),
+        ),
+        out_specs=(tile("HK", "N", "D", 64), tile("HK", "N", values, 64)),
+        mutates=("DQ",) if plan.dq else (),
+        raw_params=plan.scalars,
+        grid=(lambda HK, N, P: grid(HK, N, P=P)) if plan.ragged else (lambda B, HK, N: grid(HK, N, B)),
+        block=(128 * (GROUPS + 1), 1, 1),
+        reqntid=True,
+        arch="sm_90a",
+    )(with_tensors(name, ("Q", "K", "V", "DO", "SUMS", *more, "DK", "DV"), body))  # fmt: skip
 
 
 class Shared:
@@ -164,24 +206,52 @@ class Shared:
         ptx.bar.sync(0)
 
 
+def key_tile(plan, begins, key_begins):
+    if plan.ragged:
+        return RaggedKeyTile(plan, *ptx.global_ptrs(begins, key_begins))
+    return KeyTile(plan)
+
+
 class KeyTile:
     """The CTA's keys, the longest tiles first, and the blocks of queries that see them: `first` to `last` of each head that
     shares the keys; those from `whole_first` to `whole_last` need no mask."""
 
-    def __init__(self, plan: Backward):
+    names = ("B", "H", "HK", "M", "N", "together", "R")
+
+    def __init__(self, plan):
         self.plan = plan
-        for name, kind in [*((name, u32) for name in ("B", "H", "HK", "M", "N", "together", "R")), ("scale", f32)]:
+        for name, kind in [*((name, u32) for name in self.names), ("scale", f32)]:
             setattr(self, name, ptx.param(kind, name))
-        for _, name in plan.scalars[7:]:
-            setattr(self, name, ptx.param(s32, name))
-        tiles = divided(self.N + (KEYS - 1), KEYS)
+        for kind, name in plan.scalars:
+            if kind == "s32":
+                setattr(self, name, ptx.param(s32, name))
+        self._find()
+        self.per, _ = quotient(self.H, self.HK)
+        self._place()
+        self._blocks()
+
+    def _find(self):
+        plan = self.plan
+        tiles = divided(self.N + (plan.keys - 1), plan.keys)
         tile = reg.from_(ptx.special.ctaid.x(), u32)
         round_, rest = quotient(tile, self.together * tiles)
-        place, within = quotient(rest, self.together)
+        self.place, within = quotient(rest, self.together)
         self.batch, self.kv_head = quotient(round_ * self.together + within, self.HK)
-        self.per, _ = quotient(self.H, self.HK)
-        self.key = place * KEYS
-        self._blocks()
+
+    def _place(self):
+        self.key = self.place * self.plan.keys
+
+    def query_box(self, column, row):
+        return (column, row, self.head, self.batch)
+
+    def key_box(self, column, row):
+        return (column, row, self.kv_head, self.batch)
+
+    def sums_at(self, sums):
+        """The two rows of sums of the head."""
+        lines = (self.batch * self.H + self.head) * 2
+        lse = sums + apply(u64, ptx.inst.mul.wide.u32, lines, self.R * 4)
+        return lse, lse + apply(u64, ptx.inst.mul.wide.u32, self.R, 4)
 
     def _blocks(self):
         plan = self.plan
@@ -191,11 +261,11 @@ class KeyTile:
         if plan.right:  # query i sees key j: i >= j - shift
             sees = signed(self.key) - self.shift
             self.first = clamped(floor_divided(sees, plan.rows), blocks)
-            self.whole_first = clamped(floor_divided(sees + (KEYS - 1 + plan.rows - 1), plan.rows), blocks)
+            self.whole_first = clamped(floor_divided(sees + (plan.keys - 1 + plan.rows - 1), plan.rows), blocks)
         if plan.left:  # i <= j - shift + reach
             until = signed(self.key) - self.shift + self.reach
             self.whole_last = floor_divided(until + 1, plan.rows) - 1
-            last = floor_divided(until + (KEYS - 1), plan.rows)
+            last = floor_divided(until + (plan.keys - 1), plan.rows)
             self.last = apply(s32, ptx.inst.min.s32, self.last, last)
             ptx.inst.min.s32(self.whole_last, self.whole_last, self.last)
 
@@ -207,23 +277,87 @@ class KeyTile:
             self.head += 1
 
 
+class RaggedKeyTile(KeyTile):
+    """The CTA's keys of sequences that lie behind each other; a CTA of no tile ends."""
+
+    def __init__(self, plan, begins, key_begins):
+        self.begins, self.key_begins = begins, key_begins
+        self.names = ("P", "H", "HK", "D", *([] if plan.square else ["E"]), "R")
+        super().__init__(plan)
+
+    def _find(self):
+        plan = self.plan
+        tile, self.kv_head = quotient(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
+        lane = reg.from_(ptx.special.tid.x(), u32) & 31
+        found, back = sequence_of(tile, self.P - 1, lane, lambda index: bounds_of(self.key_begins, index), plan.keys)
+        ptx.ret(pred=found == 0)
+        sequence = found - 1
+        self.begin, end = bounds_of(self.begins, sequence)
+        self.key_begin, key_end = bounds_of(self.key_begins, sequence)
+        self.M, self.N = end - self.begin, key_end - self.key_begin
+        self.place = divided(self.N + (plan.keys - 1), plan.keys) - 1 - back
+        self.padded = padded_begin(self.begin, sequence)
+        if plan.right or plan.left:
+            ptx.inst.add.s32(self.shift, self.shift, signed(self.N - self.M))
+
+    def query_box(self, column, row):
+        return (column, self.head, signed(self.begin) + row)
+
+    def key_box(self, column, row):
+        return (column, self.kv_head, self.key_begin + row)
+
+    def sums_at(self, sums):
+        lse = sums + (apply(u64, ptx.inst.mul.wide.u32, self.head * 2, self.R) + self.padded) * 4
+        return lse, lse + apply(u64, ptx.inst.mul.wide.u32, self.R, 4)
+
+
+class Results:
+    """Where dk and dv of the CTA's keys go: by tensor copies, or row by row where a box would pass the end of its sequence."""
+
+    def __init__(self, tile: KeyTile, maps, pointers):
+        self.tile, self.maps, self.pointers = tile, maps, pointers
+
+    def passes(self, first):
+        """Whether the 64 keys from `first` of the tile on are not all there; None: boxes are cut by the copies."""
+        return self.tile.key + first + 64 > self.tile.N if self.pointers else None
+
+    def store_rows(self, which: int, dtype, accumulators, row, column):
+        tile = self.tile
+        lines = Lines(
+            self.pointers[which],
+            tile.N,
+            tile.key_begin,
+            tile.HK,
+            tile.kv_head,
+            tile.E if which and not tile.plan.square else tile.D,
+        )
+        lines.store(dtype, accumulators, lambda half: tile.key + row + 8 * half, column)
+
+    def copy(self, which: int, source, first, halves: int, apart: int):
+        """64 keys from `first` on from shared memory at `source`, 64 columns after the other, `apart` bytes between them."""
+        for half in range(halves):
+            coord = self.tile.key_box(half * WIDE, self.tile.key + first)
+            ptx.tensor_copy.store(self.maps[which], coord, ptx.addr(source, half * apart))
+
+
 def fetch(plan: Backward, shared: Shared, tile: KeyTile, maps, sums):
     """The copies of a CTA, by one thread: k and v; then of each block q with lse, and do with delta."""
     q_map, k_map, v_map, do_map = maps
     q_ring, do_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
-    ptx.mbarrier.arrive_expect_tx(shared.kv_full, 2 * plan.kv_bytes)
-    for map_, at in ((k_map, 0), (v_map, plan.at_v)):
-        for half in range(plan.halves):
-            coord = (half * WIDE, tile.key, tile.kv_head, tile.batch)
-            ptx.tensor_copy.load(ptx.addr(shared.base, at + half * KEYS * 128), map_, coord, shared.kv_full)
+    ptx.mbarrier.arrive_expect_tx(shared.kv_full, plan.k_bytes + plan.v_bytes)
+    for map_, at, width in ((k_map, 0, plan.width), (v_map, plan.at_v, plan.values)):
+        for half in range(width // WIDE):
+            coord = tile.key_box(half * WIDE, tile.key)
+            ptx.tensor_copy.load(ptx.addr(shared.base, at + half * plan.keys * 128), map_, coord, shared.kv_full)
 
     def block(ring, full, empty, at, which, map_, index, row):
+        bytes_ = plan.do_bytes if which else plan.q_bytes
         stage, phase = ring.advance()
         ptx.mbarrier.wait(empty[stage], phase ^ 1)
-        ptx.mbarrier.arrive_expect_tx(full[stage], plan.q_bytes + plan.rows * 4)
-        to = shared.base + stage * plan.q_bytes
-        for half in range(plan.halves):
-            coord = (half * WIDE, index * plan.rows, tile.head, tile.batch)
+        ptx.mbarrier.arrive_expect_tx(full[stage], bytes_ + plan.rows * 4)
+        to = shared.base + stage * bytes_
+        for half in range(bytes_ // (plan.rows * 128)):
+            coord = tile.query_box(half * WIDE, index * plan.rows)
             ptx.tensor_copy.load(ptx.addr(to, at + half * plan.rows * 128), map_, coord, full[stage])
         beside = shared.base + stage * (2 * plan.rows * 4)
         source = row + index * (plan.rows * 4)
@@ -232,9 +366,7 @@ def fetch(plan: Backward, shared: Shared, tile: KeyTile, maps, sums):
         )
 
     for _ in tile.heads():
-        lines = (tile.batch * tile.H + tile.head) * 2
-        lse = sums + apply(u64, ptx.inst.mul.wide.u32, lines, tile.R * 4)
-        delta = lse + apply(u64, ptx.inst.mul.wide.u32, tile.R, 4)
+        lse, delta = tile.sums_at(sums)
         for index in ptx.range_(tile.first, tile.last + 1, 1):
             block(q_ring, shared.q_full, shared.q_empty, plan.at_q, 0, q_map, index, lse)
             block(do_ring, shared.do_full, shared.do_empty, plan.at_do, 1, do_map, index, delta)
@@ -244,18 +376,13 @@ class Warpgroup:
     """64 keys of the CTA.  Accumulators of S^T and dP^T: rows are keys, columns are queries."""
 
     def __init__(self, plan: Backward, dtype, shared: Shared, tile: KeyTile, thread, number):
-        self.plan, self.dtype, self.shared, self.tile, self.thread, self.number = (
-            plan,
-            dtype,
-            shared,
-            tile,
-            thread,
-            number,
-        )
+        self.plan, self.dtype, self.shared, self.tile = plan, dtype, shared, tile
+        self.thread, self.number = thread, number
+        self.first_key = number * 64
         self.scores, self.dp = (list(reg.array(f32, plan.rows // 2)) for _ in range(2))
         self.p, self.ds = ([reg.scalar(b32) for _ in range(plan.rows // 4)] for _ in range(2))
         self.dk, self.dv = reg.array(f32, plan.width // 2), reg.array(f32, plan.width // 2)
-        self.dq = list(reg.array(f32, plan.rows * plan.width // 256))
+        self.dq = list(reg.array(f32, plan.rows * plan.width // 256)) if plan.dq else []
         self.q_ring, self.do_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
         self.leader = thread == 0
         base, rows = shared.base, number * (64 * 128)
@@ -265,40 +392,88 @@ class Warpgroup:
         self.q, self.do = (descriptor(base + at, K_MAJOR) for at in (plan.at_q, plan.at_do))
         across = mn_major | plan.rows * 8 << 16  # of q and do: from 64 columns to the next
         self.q_mn, self.do_mn = (descriptor(base + at, across) for at in (plan.at_q, plan.at_do))
+        if not plan.dq:
+            return
         # dq: with 64 queries a warpgroup takes half of the columns, else half of the rows.
         by_columns = plan.rows == 64 and plan.width > WIDE
         self.dq_columns = plan.width // 2 if plan.rows == 64 else plan.width
-        part = number * (KEYS * 128)
-        self.k_mn = descriptor(base + part if by_columns else base, mn_major | KEYS * 8 << 16)
+        part = number * (plan.keys * 128)
+        self.k_mn = descriptor(base + part if by_columns else base, mn_major | plan.keys * 8 << 16)
         self.ds_mn = descriptor(base + plan.at_ds if plan.rows == 64 else base + part + plan.at_ds, mn_major | 1 << 16)
 
-    def run(self, dq_map, dk_map, dv_map):
+    def run(self, dq_map, results):
         tile, plan = self.tile, self.plan
         self.c = apply(f32, ptx.inst.mul.f32, tile.scale, LOG2_E)
         for each in (*self.dk, *self.dv):
             ptx.inst.mov.f32(each, 0.0)
-        ptx.mbarrier.wait(self.shared.kv_full, 0)
+        self._wait_for_keys()
         for _ in tile.heads():
             index = tile.first
             for until, masked in self._stretches():
                 for at in ptx.range_(index, until, 1):
                     self._block(at, masked, dq_map)
                 index = apply(s32, ptx.inst.max.s32, index, until)
-        with ptx.if_(self.leader):
-            ptx.cp_async_bulk.wait_group(0, read=True)
+        if plan.dq:
+            with ptx.if_(self.leader):
+                ptx.cp_async_bulk.wait_group(0, read=True)
         ptx.bar.sync(EVERYONE, 128 * GROUPS)  # k is no operand any more
         for each in self.dk:
             ptx.inst.mul.f32(each, each, tile.scale)
-        for accumulators, at in ((self.dk, 0), (self.dv, plan.at_v)):
-            stage_halves(self.dtype, accumulators, self.shared.base + self.number * (64 * 128) + at, self.thread, KEYS)
+        self._store(results, [(0, self.dk, 0), (1, self.dv, plan.at_v)], self.number * 64, plan.keys)
+
+    def _wait_for_keys(self):
+        """k and v are there; behind the last key of a sequence lies the next one's, which become zeros."""
+        plan, tile, shared = self.plan, self.tile, self.shared
+        ptx.mbarrier.wait(shared.kv_full, 0)
+        if not plan.ragged:
+            return
+        with ptx.if_(tile.key + plan.keys > tile.N):
+            for at, width in ((0, plan.width), (plan.at_v, plan.values)):
+                self._clear(shared.base + at, signed(tile.N - tile.key), plan.keys, width)
+            self._cleared()
+
+    def _clear(self, base, first, rows: int, width: int):
+        both = (self.number << 7) + self.thread
+        clear_rows(base, first, rows, width // WIDE, both, 128 * GROUPS)
+
+    def _cleared(self):
+        ptx.fence.proxy_async_shared_cta()
+        ptx.bar.sync(EVERYONE, 128 * GROUPS)
+
+    def _clear_queries(self, index, q, do):
+        """Zeros behind the last query of a sequence: their P is 0, but 0 times infinity is none.  `q`, `do`: stage and phase."""
+        plan, shared, tile = self.plan, self.shared, self.tile
+        count = signed(tile.M) - index * plan.rows
+        with ptx.if_(count < plan.rows):
+            for (stage, phase), full, at, width in (
+                (q, shared.q_full, plan.at_q, plan.width), (do, shared.do_full, plan.at_do, plan.values),
+            ):  # fmt: skip
+                ptx.mbarrier.wait(full[stage], phase)
+                self._clear(shared.base + stage * (plan.rows * width * 2) + at, count, plan.rows, width)
+            self._cleared()
+
+    def _store(self, results, parts, first, rows: int):
+        """64 keys of dk, dv: `parts` are their number, accumulators, and place in shared memory, of `rows` rows."""
+        passes = results.passes(first)
+        if passes is None:
+            self._copy(results, parts, first, rows)
+            return
+        row = first + ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2)
+        with ptx.if_(passes):
+            for which, accumulators, _ in parts:
+                results.store_rows(which, self.dtype, accumulators, row, (self.thread & 3) << 1)
+        with ptx.else_():
+            self._copy(results, parts, first, rows)
+
+    def _copy(self, results, parts, first, rows: int):
+        source = self.shared.base + self.number * (64 * 128) if rows > 64 else self.shared.base
+        for _, accumulators, at in parts:
+            stage_halves(self.dtype, accumulators, source + at, self.thread, rows)
         ptx.fence.proxy_async_shared_cta()
         self._sync_group()
         with ptx.if_(self.leader):
-            for map_, at in ((dk_map, 0), (dv_map, plan.at_v)):
-                for half in range(plan.halves):
-                    coord = (half * WIDE, tile.key + self.number * 64, tile.kv_head, tile.batch)
-                    source = self.shared.base + self.number * (64 * 128)
-                    ptx.tensor_copy.store(map_, coord, ptx.addr(source, at + half * KEYS * 128))
+            for which, accumulators, at in parts:
+                results.copy(which, source + at, first, len(accumulators) * 2 // WIDE, rows * 128)
             ptx.cp_async_bulk.commit_group()
             ptx.cp_async_bulk.wait_group(0)
 
@@ -314,15 +489,18 @@ class Warpgroup:
     def _block(self, index, masked: bool, dq_map):
         plan, shared = self.plan, self.shared
         stage, phase = self.q_ring.advance()
+        ahead = self.do_ring.advance() if plan.ragged else None
+        if plan.ragged:
+            self._clear_queries(index, (stage, phase), ahead)
         ptx.mbarrier.wait(shared.q_full[stage], phase)
         offset = plan.q_bytes >> 4
         q, q_mn = (apply(u64, ptx.inst.mad.wide.u32, stage, offset, x) for x in (self.q, self.q_mn))
         ptx.wgmma.fence()
-        self._by_columns(self.scores, self.k, q)
-        do_stage, do_phase = self.do_ring.advance()
+        self._by_columns(self.scores, self.k, q, plan.width)
+        do_stage, do_phase = ahead or self.do_ring.advance()
         ptx.mbarrier.wait(shared.do_full[do_stage], do_phase)
         do, do_mn = (apply(u64, ptx.inst.mad.wide.u32, do_stage, offset, x) for x in (self.do, self.do_mn))
-        self._by_columns(self.dp, self.v, do)
+        self._by_columns(self.dp, self.v, do, plan.width)
         sums = shared.base + stage * (2 * plan.rows * 4) + ((self.thread & 3) << 3)
         ptx.wgmma.wait_group(1)
         self._probabilities(index, masked, sums)
@@ -330,25 +508,29 @@ class Warpgroup:
         self._differences(sums)
         ptx.wgmma.fence()
         self._by_rows(self.dv, self.p, do_mn)
-        self._stage_ds()
-        ptx.bar.sync(EVERYONE, 128 * GROUPS)
-        ptx.wgmma.fence()
-        self._by_keys()
+        if plan.dq:
+            self._stage_ds()
+            ptx.bar.sync(EVERYONE, 128 * GROUPS)
+            ptx.wgmma.fence()
+            self._by_keys()
+        else:
+            self._sync_group()  # all have read the sums
         self._by_rows(self.dk, self.ds, q_mn)
         ptx.wgmma.wait_group(1)
         self._free(shared.do_empty[do_stage])
-        self._add_dq(index, dq_map)
+        if plan.dq:
+            self._add_dq(index, dq_map)
         ptx.wgmma.wait_group(0)
         self._free(shared.q_empty[stage])
 
     # Products.
 
-    def _by_columns(self, d, a, b):
+    def _by_columns(self, d, a, b, width: int):
         """d (keys, queries) = a (keys, width) b (queries, width)^T."""
         plan = self.plan
-        for step in range(plan.width // 16):
+        for step in range(width // 16):
             half, within = divmod(step, 4)
-            a_at, b_at = ((half * size * 128 + within * 32) >> 4 for size in (KEYS, plan.rows))
+            a_at, b_at = ((half * size * 128 + within * 32) >> 4 for size in (plan.keys, plan.rows))
             kind = self.dtype
             ptx.wgmma.mma_async((64, plan.rows, 16), f32, kind, kind, d, a + a_at, b + b_at, scale_d=step > 0)
         ptx.wgmma.commit_group()
@@ -359,14 +541,14 @@ class Warpgroup:
         for step in range(plan.rows // 16):
             part = a[4 * step : 4 * step + 4]
             ptx.wgmma.mma_async(
-                (64, plan.width, 16), f32, kind, kind, d, part, b + (step * 2048 >> 4), scale_d=True, trans_b=1
+                (64, 2 * len(d), 16), f32, kind, kind, d, part, b + (step * 2048 >> 4), scale_d=True, trans_b=1
             )
         ptx.wgmma.commit_group()
 
     def _by_keys(self):
         """dq (64 queries, columns) = dS (queries, keys) k (keys, columns)."""
         kind = self.dtype
-        for step in range(KEYS // 16):
+        for step in range(self.plan.keys // 16):
             at = step * 2048 >> 4
             ptx.wgmma.mma_async(
                 (64, self.dq_columns, 16),
@@ -422,7 +604,7 @@ class Warpgroup:
         """Queries that do not see a key get -inf."""
         plan, tile = self.plan, self.tile
         first = index * plan.rows + signed((self.thread & 3) << 1)
-        key = signed(tile.key + self.number * 64 + ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2))
+        key = signed(tile.key + self.first_key + ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2))
         for row in range(2):
             sees = key - tile.shift - first + 8 * row  # the first query of the block that sees the key
             for i, each in enumerate(self.scores):
@@ -437,7 +619,7 @@ class Warpgroup:
     def _stage_ds(self):
         """dS^T to shared memory: rows are keys, of 64 queries."""
         to = self.shared.base + self.plan.at_ds + self.number * (64 * 128)
-        stage_packed(self.ds, to, self.thread, KEYS)
+        stage_packed(self.ds, to, self.thread, self.plan.keys)
         ptx.fence.proxy_async_shared_cta()
 
     def _add_dq(self, index, dq_map):
@@ -464,8 +646,7 @@ class Warpgroup:
             row = index * plan.rows + (0 if by_columns else signed(self.number * 64))
             for box in range(boxes):
                 column = self.number * self.dq_columns + box * 32 if by_columns else box * 32
-                coord = (column, row, tile.head, tile.batch)
-                ptx.tensor_copy.reduce("add", dq_map, coord, ptx.addr(base, box * 64 * 128))
+                ptx.tensor_copy.reduce("add", dq_map, tile.query_box(column, row), ptx.addr(base, box * 64 * 128))
             ptx.cp_async_bulk.commit_group()
 
     def _free(self, barrier):
@@ -479,93 +660,3 @@ def clamped(block, blocks):
     """Between 0 and the number of blocks."""
     low = apply(s32, ptx.inst.max.s32, block, 0)
     return apply(s32, ptx.inst.min.s32, low, blocks)
-
-
-# Before and after.
-
-
-def prepare_kernel(dtype, width: int):
-    """The kernel: (o, do, lse, dlse) to sums, as `backward_kernel` takes them, and dq, zeros; all contiguous.
-
-    o and do (B, H, M, D), lse and its gradient (B, H, M), which takes part in dS as -delta does.  `width / 8` threads take a
-    row, 8 elements each.
-    """
-    lanes = width // 8
-    rows = 128 // lanes
-    matrix, column = Tile("B", "H", "M", "D", dtype, align=16), Tile("B", "H", "M", f32)
-
-    @kernel(
-        in_specs=(matrix, matrix, column, column),
-        out_specs=(Tile("B", "H", 2, "R", f32), Tile("B", "H", "M", "D", f32)),
-        raw_params=[("u32", "M"), ("u32", "R"), ("u32", "D")],
-        grid=lambda B, H, R: (B * H * R // rows, 1, 1),
-        block=(128, 1, 1),
-        reqntid=True,
-        arch="sm_80",
-    )
-    def attention_sums(OUT, DO, LSE, DLSE, SUMS, DQ):
-        po, pdo, plse, pdlse, psums, pdq = ptx.global_ptrs(OUT, DO, LSE, DLSE, SUMS, DQ)
-        length, padded, pieces = ptx.param(u32, "M"), ptx.param(u32, "R"), ptx.param(u32, "D") >> 3
-        thread = reg.from_(ptx.special.tid.x(), u32)
-        line = reg.from_(ptx.special.ctaid.x(), u32) * rows + (thread >> (lanes.bit_length() - 1))
-        lane = thread & (lanes - 1)
-        group, row = quotient(line, padded)
-        delta, lse = reg.scalar(f32, init=0.0), reg.scalar(f32, init=math.inf)
-        inside = row < length
-        with ptx.if_(inside):
-            at = apply(u64, ptx.inst.mul.wide.u32, group, length) + row
-            with ptx.if_(lane < pieces):
-                piece = at * apply(u64, ptx.inst.cvt.u64.u32, pieces) + lane
-                o, do = ([reg.scalar(b32) for _ in range(4)] for _ in range(2))
-                for bits, pointer in ((o, po), (do, pdo)):
-                    ptx.inst.ld.global_.nc.v4.b32(bits, ptx.addr(pointer + piece * 16))
-                for left, right in zip(o, do, strict=True):
-                    for x, y in zip(widened(left, dtype), widened(right, dtype), strict=True):
-                        ptx.inst.fma.rn.f32(delta, x, y, delta)
-                zeros = [reg.scalar(f32, init=0.0)] * 4
-                for half in range(2):
-                    ptx.inst.st.global_.v4.f32(ptx.addr(pdq + piece * 32, 16 * half), zeros)
-            ptx.inst.ld.global_.nc.f32(lse, ptx.addr(plse + at * 4))
-            ptx.inst.mul.f32(lse, lse, LOG2_E)
-            ptx.inst.selp.f32(lse, math.inf, lse, lse == -math.inf)  # a query that sees no key: P is 0
-        ptx.warp.reduce_sum(delta, width=lanes)
-        with ptx.if_(lane == 0):
-            with ptx.if_(inside):
-                ptx.inst.sub.f32(delta, delta, apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(pdlse + at * 4)))
-            to = psums + (apply(u64, ptx.inst.mul.wide.u32, group * 2, padded) + row) * 4
-            ptx.inst.st.global_.f32(ptx.addr(to), lse)
-            ptx.inst.st.global_.f32(ptx.addr(to + apply(u64, ptx.inst.mul.wide.u32, padded, 4)), delta)
-        ptx.ret()
-
-    return attention_sums
-
-
-def finish_kernel(dtype):
-    """The kernel: dq in f32 times `scale`, rounded."""
-
-    @kernel(
-        in_specs=(Tile("L", 8, f32, align=16),),
-        out_specs=(Tile("L", 8, dtype, align=16),),
-        raw_params=[("u32", "L"), ("f32", "scale")],
-        grid=lambda L: (-(-L // 128), 1, 1),
-        block=(128, 1, 1),
-        reqntid=True,
-        arch="sm_80",
-    )
-    def attention_dq(DQ, OUT):
-        source, to = ptx.global_ptrs(DQ, OUT)
-        scale = ptx.param(f32, "scale")
-        convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
-        at = reg.from_(ptx.special.ctaid.x(), u32) * 128 + reg.from_(ptx.special.tid.x(), u32)
-        with ptx.if_(at < ptx.param(u32, "L")):
-            values = [reg.scalar(f32) for _ in range(8)]
-            for half in range(2):
-                ptx.inst.ld.global_.nc.v4.f32(values[4 * half : 4 * half + 4], ptx.addr(source + at * 32, 16 * half))
-            packed = [reg.scalar(b32) for _ in range(4)]
-            for i, each in enumerate(packed):
-                low, high = (apply(f32, ptx.inst.mul.f32, x, scale) for x in values[2 * i : 2 * i + 2])
-                convert(each, high, low)
-            ptx.inst.st.global_.v4.b32(ptx.addr(to + at * 16), packed)
-        ptx.ret()
-
-    return attention_dq

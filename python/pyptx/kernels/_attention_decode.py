@@ -23,6 +23,7 @@ from pyptx.kernels._attention_forward import (
     quotient,
     signed,
 )
+from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._rows import LOG2_E
 from pyptx.types import b32, f32, s32, u32, u64
 
@@ -223,19 +224,24 @@ class PackedWarpgroup(Warpgroup):
                     ptx.inst.st.global_.v2.f32(ptx.addr(to, 32 * group), pair, pred=8 * group < tiles.DV)
 
 
-def combine_kernel(dtype):
-    """The kernel: (parts, sums) of `decode_kernel` to o (B, HK, R, DV) and its lse (B, HK, R).  A warp a row."""
+def combine_kernel(dtype, sinks=False):
+    """The kernel: (parts, sums) of `decode_kernel` to o (B, HK, R, DV) and its lse (B, HK, R).  A warp a row.
 
-    @kernel(
-        in_specs=(Tile("S", "L", "DV", f32), Tile("S", "L", f32)),
+    With `sinks` (parts, sums, sinks), (H) f32: exp of a head's joins the sum; a head is `queries` rows."""
+    names = ("PARTS", "SUMS", *["SINKS"] * sinks, "OUT", "LSE")
+    more = [("u32", "H"), ("u32", "queries")] if sinks else []
+
+    made = kernel(
+        in_specs=(Tile("S", "L", "DV", f32), Tile("S", "L", f32), *[Tile("H", f32)] * sinks),
         out_specs=(Tile("L", "DV", dtype), Tile("L", f32)),
-        raw_params=[("u32", name) for name in ("S", "L", "DV")],
+        raw_params=[*(("u32", name) for name in ("S", "L", "DV")), *more],
         grid=lambda L: (-(-L // 4), 1, 1),
         block=(128, 1, 1),
         reqntid=True,
         arch="sm_80",
     )
-    def combine_attention(PARTS, SUMS, OUT, LSE):
+
+    def body(PARTS, SUMS, OUT, LSE, SINKS=None):
         parts, sums, o, lse = ptx.global_ptrs(PARTS, SUMS, OUT, LSE)
         count, lines, width = (ptx.param(u32, name) for name in ("S", "L", "DV"))
         thread = reg.from_(ptx.special.tid.x(), u32)
@@ -253,10 +259,17 @@ def combine_kernel(dtype):
         for index in ptx.range_(lane, count, 32):
             ptx.inst.max.f32(largest, largest, load(sums, element(index)))
         ptx.warp.reduce_max(largest)
+        if sinks:
+            _, head = quotient(quotient(line, ptx.param(u32, "queries"))[0], ptx.param(u32, "H"))
+            sink = load(*ptx.global_ptrs(SINKS), apply(u64, ptx.inst.cvt.u64.u32, head))
+            ptx.inst.mul.f32(sink, sink, LOG2_E)
+            ptx.inst.max.f32(largest, largest, sink)
         base = apply(f32, ptx.inst.selp.f32, 0.0, largest, largest == -math.inf)
         for index in ptx.range_(lane, count, 32):
             ptx.inst.add.f32(total, total, power(load(sums, element(index)), base))
         ptx.warp.reduce_sum(total)
+        if sinks:
+            ptx.inst.add.f32(total, total, power(sink, base))
         inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
         ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
         wide = apply(u64, ptx.inst.cvt.u64.u32, width)
@@ -282,4 +295,4 @@ def combine_kernel(dtype):
         difference = apply(f32, ptx.inst.sub.f32, x, base)
         return apply(f32, ptx.inst.ex2.approx.ftz.f32, difference)
 
-    return combine_attention
+    return made(with_tensors("combine_attention", names, body))

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._rows import LOG2_E, apply_to, narrowed
 from pyptx.types import b32, f32, pred, s32, u32, u64
 
@@ -42,22 +43,39 @@ class Forward:
     left: bool = False
     softcap: bool = False
     ragged: bool = False  # sequences of different lengths behind each other, a CTA a tile
+    sinks: bool = False  # each head has a logit beside those of the keys, which only adds to the sum
+
+    size = 2  # bytes of an element of q, k, v
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row of a box."""
+        return 128 // self.size
 
     @property
     def rows(self) -> int:
         return 64 * self.groups
 
     @property
+    def result(self) -> int:
+        """Columns that a query's result has, and the name of that dimension."""
+        return self.values
+
+    @property
+    def width_name(self) -> str:
+        return "DV"
+
+    @property
     def k_bytes(self) -> int:
-        return self.keys * self.width * 2
+        return self.keys * self.width * self.size
 
     @property
     def v_bytes(self) -> int:
-        return self.keys * self.values * 2
+        return self.keys * self.values * self.size
 
     @property
     def q_bytes(self) -> int:
-        return self.rows * self.width * 2
+        return self.rows * self.width * self.size
 
     @property
     def tails(self) -> bool:
@@ -88,7 +106,7 @@ class Forward:
     @property
     def scalars(self) -> list:
         """Runtime scalars: sizes of the tensors, then what a call gives."""
-        sizes = ("P", "H", "HK", "M", "DV") if self.ragged else ("B", "H", "HK", "M", "N", "together")
+        sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
         given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
         return [*(("u32", name) for name in sizes), *given, *[("f32", "cap")] * self.softcap]
 
@@ -98,7 +116,8 @@ def forward_kernel(dtype, plan: Forward):
 
     q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), o (B, H, M, DV), the sums (B, H, M) f32; HK divides H, D and DV are at
     most the plan's: copies fill what lies beyond with zeros, and store none of it.  Query i sees the keys up to i + shift
-    where `right`, and from i + shift - reach on where `left`.  `together` heads share K and V in L2.
+    where `right`, and from i + shift - reach on where `left`.  `together` heads share K and V in L2.  With `sinks` one more
+    tensor follows v, (H) f32, and the sums have exp(sink) in them.
     """
 
     def tile(heads, length, width, rows):
@@ -110,12 +129,21 @@ def forward_kernel(dtype, plan: Forward):
         tiles = H * (M // plan.rows + P - 1) if P is not None else B * H * -(-M // plan.rows)
         return (min(tiles, plan.ctas or tiles), 1, 1)
 
-    bounds = (Tile("P", s32), Tile("P", s32)) if plan.ragged else ()
     sums = Tile("H", "M", f32) if plan.ragged else Tile("B", "H", "M", f32)
+    more = {"SINKS": Tile("H", f32)} if plan.sinks else {}
+    if plan.ragged:
+        more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
 
-    made = kernel(
+    def body(Q, K, V, OUT, LSE, SINKS=None, BEGINS=None, KEY_BEGINS=None):
+        tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Tiles(plan)
+        if plan.sinks:
+            (tiles.sinks,) = ptx.global_ptrs(SINKS)
+        write(plan, dtype, tiles, (Q, K, V, OUT), LSE)
+
+    return kernel(
         in_specs=(
-            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys), *bounds,
+            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys),
+            *more.values(),
         ),
         out_specs=(tile("H", "M", "DV", 64), sums),
         raw_params=plan.scalars,
@@ -123,26 +151,11 @@ def forward_kernel(dtype, plan: Forward):
         block=(128 * (plan.groups + 1), 1, 1),
         reqntid=True,
         arch="sm_90a",
-    )  # fmt: skip
-
-    if plan.ragged:
-
-        @made
-        def ragged_attention(Q, K, V, BEGINS, KEY_BEGINS, OUT, LSE):
-            tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS))
-            write(plan, dtype, tiles, (Q, K, V, OUT), LSE)
-
-        return ragged_attention
-
-    @made
-    def attention(Q, K, V, OUT, LSE):
-        write(plan, dtype, Tiles(plan), (Q, K, V, OUT), LSE)
-
-    return attention
+    )(with_tensors("ragged_attention" if plan.ragged else "attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
 
 
-def write(plan: Forward, dtype, tiles, tensors, sums):
-    """The body."""
+def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
+    """The body; `computes` makes what is done by the warpgroups that do not fetch."""
     shared = Shared(plan, dtype)
     tid = reg.from_(ptx.special.tid.x(), u32)
     group = tid >> 7
@@ -156,7 +169,7 @@ def write(plan: Forward, dtype, tiles, tensors, sums):
             fetch(plan, shared, tiles, maps)
     with ptx.else_():
         ptx.setmaxnreg_inc(computing)
-        Warpgroup(plan, dtype, shared, tid & 127, group - 1).run(tiles, maps[3], out, lse)
+        (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1).run(tiles, maps[3], out, lse)
     ptx.ret()
 
 
@@ -165,7 +178,7 @@ class Shared:
 
     def __init__(self, plan: Forward, dtype):
         self.plan = plan
-        memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
+        memory = smem.alloc(dtype, plan.bytes // plan.size, align=1024)
         self.base = reg.scalar(u32)
         ptx.inst.mov.u32(self.base, memory.name)
         self.q_full, self.q_empty = smem.mbarrier(1)[0], smem.mbarrier(1)[0]
@@ -224,6 +237,15 @@ class Tiles:
         """The boxes of a block of keys: which row of the block, and where in the tensor behind the column."""
         yield 0, (index * self.plan.keys, self.kv_head, self.batch)
 
+    def boxes_of_k(self, index, bytes_: int):
+        """The copies of a block of k: bytes behind its beginning, and where the box begins in the tensor."""
+        plan = self.plan
+        for row, place in self.key_boxes(index):
+            for i in range(bytes_ // (plan.keys * 128)):
+                yield (i * plan.keys + row) * 128, (i * plan.columns, *place)
+
+    boxes_of_v = boxes_of_k
+
     def query(self, row):
         """Which query a row is."""
         return row
@@ -231,6 +253,11 @@ class Tiles:
     def sums_at(self, row):
         """The place of a row among the sums."""
         return apply(u64, ptx.inst.mul.wide.u32, self.batch * self.H + self.head, self.M) + row
+
+    def sink(self):
+        """That of the head, as an exponent of 2."""
+        value = apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.sinks + self.head * 4))
+        return apply(f32, ptx.inst.mul.f32, value, LOG2_E)
 
     def _blocks(self):
         """Blocks `first` to `last` are visited, downwards; those from `whole_first` to `whole_last` need no mask."""
@@ -254,10 +281,42 @@ class Tiles:
             ptx.inst.max.s32(self.whole_first, self.whole_first, 0)
 
 
+def sequence_of(tile, sequences, lane, bounds, rows: int):
+    """Which of the sequences behind each other a tile of `rows` rows is of, counted from 1; 0: there are fewer tiles.  And its
+    place, 0 for the last of the sequence's tiles.  `bounds`: of a sequence's number its first row and the one behind its last.
+
+    All threads look for it: a lane counts the tiles of a sequence, 32 at a time."""
+    tiles, upto = reg.scalar(u32), reg.scalar(u32)
+    found = reg.scalar(u32, init=0)
+    for base in ptx.range_(reg.scalar(u32, init=0), sequences, 32):
+        mine = base + lane
+        ptx.inst.mov.u32(tiles, 0)
+        with ptx.if_(mine < sequences):
+            begin, end = bounds(mine)
+            ptx.inst.div.u32(tiles, end - begin + (rows - 1), rows)
+        ptx.inst.mov.u32(upto, tiles)
+        for distance in (1, 2, 4, 8, 16):
+            other, inside = reg.scalar(u32), reg.scalar(pred)
+            ptx.inst.shfl.sync.up.b32(other | inside, upto, distance, 0, 0xFFFFFFFF)
+            ptx.inst.add.u32(upto, upto, other, pred=inside)
+        beyond = ptx.warp.ballot(upto > tile, 0xFFFFFFFF)
+        with ptx.if_(beyond != 0):
+            first = apply(u32, ptx.inst.brev.b32, beyond)
+            ptx.inst.clz.b32(first, first)
+            number = base + first
+            before = apply(u32, ptx.inst.shfl.sync.idx.b32, upto - tiles, first, 31, 0xFFFFFFFF)
+            count = apply(u32, ptx.inst.shfl.sync.idx.b32, tiles, first, 31, 0xFFFFFFFF)
+            ptx.inst.mov.u32(found, number + 1)
+            place = reg.scalar(u32)
+            ptx.inst.sub.u32(place, before + count - 1, tile)
+            ptx.inst.mov.u32(base, sequences)
+        ptx.inst.sub.u32(tile, tile, apply(u32, ptx.inst.shfl.sync.idx.b32, upto, 31, 31, 0xFFFFFFFF), pred=beyond == 0)
+    return found, place
+
+
 class RaggedTile(Tiles):
     """The CTA's tile of sequences that lie behind each other: q (M, H, D), k (N, HK, D); sequence b is rows begins[b] to
-    begins[b + 1].  All threads look for it: a lane counts the tiles of a sequence, 32 at a time.  Tiles that are not there
-    end their CTA: the grid is as large as it could be."""
+    begins[b + 1].  Tiles that are not there end their CTA: the grid is as large as it could be."""
 
     def __init__(self, plan: Forward, begins, key_begins):
         self.begins, self.key_begins = begins, key_begins
@@ -268,36 +327,12 @@ class RaggedTile(Tiles):
         plan = self.plan
         tile, self.head = Divisor(self.H).quotient(reg.from_(ptx.special.ctaid.x(), u32))
         self.kv_head, _ = quotient(self.head, divided(self.H, self.HK))
-        sequences = self.P - 1
-        tiles, upto = reg.scalar(u32), reg.scalar(u32)
-        found = reg.scalar(u32, init=0)
-        for base in ptx.range_(reg.scalar(u32, init=0), sequences, 32):
-            mine = base + self.lane
-            ptx.inst.mov.u32(tiles, 0)
-            with ptx.if_(mine < sequences):
-                begin, end = self._bounds(self.begins, mine)
-                ptx.inst.div.u32(tiles, end - begin + (plan.rows - 1), plan.rows)
-            ptx.inst.mov.u32(upto, tiles)
-            for distance in (1, 2, 4, 8, 16):
-                other, inside = reg.scalar(u32), reg.scalar(pred)
-                ptx.inst.shfl.sync.up.b32(other | inside, upto, distance, 0, 0xFFFFFFFF)
-                ptx.inst.add.u32(upto, upto, other, pred=inside)
-            beyond = ptx.warp.ballot(upto > tile, 0xFFFFFFFF)
-            with ptx.if_(beyond != 0):
-                first = apply(u32, ptx.inst.brev.b32, beyond)
-                ptx.inst.clz.b32(first, first)
-                self.batch = base + first
-                before = apply(u32, ptx.inst.shfl.sync.idx.b32, upto - tiles, first, 31, 0xFFFFFFFF)
-                count = apply(u32, ptx.inst.shfl.sync.idx.b32, tiles, first, 31, 0xFFFFFFFF)
-                ptx.inst.mov.u32(found, self.batch + 1)
-                place = reg.scalar(u32)
-                ptx.inst.sub.u32(place, before + count - 1, tile)
-                ptx.inst.mov.u32(base, sequences)
-            ptx.inst.sub.u32(
-                tile, tile, apply(u32, ptx.inst.shfl.sync.idx.b32, upto, 31, 31, 0xFFFFFFFF), pred=beyond == 0
-            )
+        found, place = sequence_of(
+            tile, self.P - 1, self.lane, lambda index: self._bounds(self.begins, index), plan.rows
+        )
         ptx.ret(pred=found == 0)
         self.row = place * plan.rows
+        self.found = found
         self.begin, end = self._bounds(self.begins, found - 1)
         self.key_begin, key_end = self._bounds(self.key_begins, found - 1)
         self.M, self.N, self.total = end - self.begin, key_end - self.key_begin, self.M
@@ -306,8 +341,7 @@ class RaggedTile(Tiles):
         self._blocks()
 
     def _bounds(self, begins, index):
-        at = begins + index * 4
-        return tuple(apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(at, 4 * i)) for i in range(2))
+        return bounds_of(begins, index)
 
     def each(self):
         yield
@@ -327,29 +361,26 @@ def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
     q_map, k_map, v_map, _ = maps
     k_ring, v_ring, q_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages), ptx.pipeline(1)
 
-    def block(ring, full, empty, at, bytes_, map_, index):
+    def block(ring, full, empty, at, bytes_, map_, index, boxes):
         stage, phase = ring.advance()
         ptx.mbarrier.wait(empty[stage], phase ^ 1)
         ptx.mbarrier.arrive_expect_tx(full[stage], bytes_)
         to = shared.base + stage * bytes_
-        for row, place in tiles.key_boxes(index):
-            for i in range(bytes_ // (plan.keys * 128)):
-                ptx.tensor_copy.load(
-                    ptx.addr(to, at + (i * plan.keys + row) * 128), map_, (i * WIDE, *place), full[stage]
-                )
+        for offset, place in boxes(index, bytes_):
+            ptx.tensor_copy.load(ptx.addr(to, at + offset), map_, place, full[stage])
 
     def keys(index):
-        block(k_ring, shared.k_full, shared.k_empty, plan.at_k, plan.k_bytes, k_map, index)
+        block(k_ring, shared.k_full, shared.k_empty, plan.at_k, plan.k_bytes, k_map, index, tiles.boxes_of_k)
 
     def values(index):
-        block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, index)
+        block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, index, tiles.boxes_of_v)
 
     for _ in tiles.each():
         _, phase = q_ring.advance()
         ptx.mbarrier.wait(shared.q_empty, phase ^ 1)
         ptx.mbarrier.arrive_expect_tx(shared.q_full, plan.q_bytes)
-        for i in range(plan.width // WIDE):
-            coord = tiles.place(i * WIDE, tiles.row)
+        for i in range(plan.width // plan.columns):
+            coord = tiles.place(i * plan.columns, tiles.row)
             ptx.tensor_copy.load(ptx.addr(shared.base, i * plan.rows * 128), q_map, coord, shared.q_full)
         keys(tiles.last)
         for index in ptx.range_(tiles.last - 1, tiles.first - 1, -1):
@@ -364,10 +395,12 @@ class Warpgroup:
 
     def __init__(self, plan: Forward, dtype, shared: Shared, thread, number):
         self.plan, self.dtype, self.shared, self.thread, self.number = plan, dtype, shared, thread, number
+        self.result_type = dtype
         self.scores = reg.array(f32, plan.keys // 2)
         self.p = [reg.scalar(b32) for _ in range(plan.keys // 4)]
-        self.out = reg.array(f32, plan.values // 2)
+        self.out = reg.array(f32, plan.result // 2)
         self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
+        self.top = [reg.scalar(f32) for _ in range(2)] if plan.sinks else []
         self.some = reg.scalar(pred)  # whether `out` has a value
         self.k_ring, self.v_ring, self.q_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages), ptx.pipeline(1)
         base = shared.base
@@ -382,7 +415,7 @@ class Warpgroup:
         plan = self.plan
         self.tiles = tiles
         self.c = reg.scalar(f32)  # scores times c are exponents of 2
-        ptx.inst.mul.f32(self.c, tiles.scale, LOG2_E)
+        self._set_scale()
         if plan.turns:
             with ptx.if_(self.number == plan.groups - 1):
                 self._pass_on()
@@ -397,6 +430,9 @@ class Warpgroup:
         if plan.turns:
             with ptx.if_(self.number == 0):
                 self._wait_turn()
+
+    def _set_scale(self):
+        ptx.inst.mul.f32(self.c, self.tiles.scale, LOG2_E)
 
     def _stretches(self):
         """Where blocks with and without masks end, from the last block down."""
@@ -477,11 +513,11 @@ class Warpgroup:
             ptx.cp_async_bulk.wait_group(0, read=True)  # the last tile's result has left its place
         self._sync_group()
         at = self.shared.base + self.number * (64 * 128)
-        stage_halves(self.dtype, self.out, at + plan.at_o, self.thread, plan.rows)
+        stage_halves(self.result_type, self.out, at + plan.at_o, self.thread, plan.rows)
         ptx.fence.proxy_async_shared_cta()
         self._sync_group()
         with ptx.if_(self.leader):
-            for i in range(plan.values // WIDE):
+            for i in range(plan.result // WIDE):
                 coord = tiles.place(i * WIDE, tiles.row + self.number * 64)
                 ptx.tensor_copy.store(o_map, coord, ptx.addr(at, plan.at_o + i * plan.rows * 128))
             ptx.cp_async_bulk.commit_group()
@@ -490,33 +526,33 @@ class Warpgroup:
                 ptx.mbarrier.arrive(self.shared.q_empty)
 
     def _store_rows(self, o):
-        """The rows that there are, two elements at a time; o is (M, H, DV)."""
+        """The rows that there are; o is (M, H, DV)."""
         tiles = self.tiles
-        convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
-        for row in range(2):
-            at = tiles.row + self.number * 64 + self.first_row + 8 * row
-            with ptx.if_(at < tiles.M):
-                line = apply(u64, ptx.inst.mul.wide.u32, tiles.begin + at, tiles.H) + tiles.head
-                to = o + line * apply(u64, ptx.inst.mul.wide.u32, tiles.DV, 2) + self.first_column * 2
-                for group in range(len(self.out) // 4):
-                    packed = reg.scalar(b32)
-                    convert(packed, self.out[4 * group + 2 * row + 1], self.out[4 * group + 2 * row])
-                    ptx.inst.st.global_.b32(ptx.addr(to, 16 * group), packed, pred=8 * group < tiles.DV)
+
+        def row(half: int):
+            return tiles.row + self.number * 64 + self.first_row + 8 * half
+
+        lines = Lines(o, tiles.M, tiles.begin, tiles.H, tiles.head, getattr(tiles, self.plan.width_name))
+        lines.store(self.result_type, self.out, row, self.first_column)
 
     # Products.
 
     def _issue_scores(self):
         """scores = q k^T, of the ring's next stage, which is returned."""
         plan, kind = self.plan, self.dtype
-        stage, phase = self.k_ring.advance()
-        ptx.mbarrier.wait(self.shared.k_full[stage], phase)
-        k = apply(u64, ptx.inst.mad.wide.u32, stage, plan.k_bytes >> 4, self.k)
-        ptx.wgmma.fence()
-        for step in range(plan.width // 16):
+        stage, k = self._next(self.k_ring, self.shared.k_full, plan.k_bytes, self.k)
+        for step in range(plan.width * plan.size // 32):
             half, within = divmod(step, 4)
             q_at, k_at = ((half * size * 128 + within * 32) >> 4 for size in (plan.rows, plan.keys))
             ptx.wgmma.mma_async(
-                (64, plan.keys, 16), f32, kind, kind, self.scores, self.q + q_at, k + k_at, scale_d=step > 0
+                (64, plan.keys, 32 // plan.size),
+                f32,
+                kind,
+                kind,
+                self.scores,
+                self.q + q_at,
+                k + k_at,
+                scale_d=step > 0,
             )
         ptx.wgmma.commit_group()
         return stage
@@ -524,19 +560,29 @@ class Warpgroup:
     def _issue_values(self):
         """out += p v, of the ring's next stage, which is returned."""
         plan, kind = self.plan, self.dtype
-        stage, phase = self.v_ring.advance()
-        ptx.mbarrier.wait(self.shared.v_full[stage], phase)
-        v = apply(u64, ptx.inst.mad.wide.u32, stage, plan.v_bytes >> 4, self.v)
-        ptx.wgmma.fence()
-        for step in range(plan.keys // 16):
+        stage, v = self._next(self.v_ring, self.shared.v_full, plan.v_bytes, self.v)
+        apart, transposed = self._layout_of_v()
+        for step in range(plan.keys * plan.size // 32):
             p = self.p[4 * step : 4 * step + 4]
             ptx.wgmma.mma_async(
-                (64, plan.values, 16), f32, kind, kind, self.out, p, v + (step * 16 * 128 >> 4),
-                scale_d=self.some if step == 0 else True, trans_b=1,
+                (64, plan.values, 32 // plan.size), f32, kind, kind, self.out, p, v + (step * apart >> 4),
+                scale_d=self.some if step == 0 else True, **transposed,
             )  # fmt: skip
         ptx.wgmma.commit_group()
         ptx.inst.setp.eq.u32(self.some, self.number, self.number)
         return stage
+
+    def _next(self, ring, full, bytes_: int, first):
+        """The ring's next stage, filled, and the descriptor of it; `first`: that of the first stage."""
+        stage, phase = ring.advance()
+        ptx.mbarrier.wait(full[stage], phase)
+        at = apply(u64, ptx.inst.mad.wide.u32, stage, bytes_ >> 4, first)
+        ptx.wgmma.fence()
+        return stage, at
+
+    def _layout_of_v(self):
+        """Bytes from the keys of one product to those of the next, and that rows are keys."""
+        return 16 * 128, {"trans_b": 1}
 
     def _clear_tail(self):
         """Zeros for the values behind the last key of the block that comes next: their p is 0, but 0 times infinity is none.
@@ -571,18 +617,25 @@ class Warpgroup:
             for distance in (1, 2):
                 other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.largest[row], distance, 31, 0xFFFFFFFF)
                 ptx.inst.max.f32(self.largest[row], self.largest[row], other)
-            base = apply(f32, ptx.inst.mul.f32, self.largest[row], self.c)
+            base = self._base(row)
             if masked:  # a row that has seen no key: exp(-inf - 0) is 0, where -inf - -inf is NaN
                 nothing = self.largest[row] == -math.inf
                 ptx.inst.selp.f32(base, 0.0, base, nothing)
             negative = apply(f32, ptx.inst.neg.f32, base)
-            ptx.inst.fma.rn.f32(before, before, self.c, negative)
-            ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
+            self._rescale(row, before, negative)
             for each in scores:
                 ptx.inst.fma.rn.f32(each, each, self.c, negative)
                 ptx.inst.ex2.approx.ftz.f32(each, each)
             ptx.inst.mul.f32(self.total[row], self.total[row], self.factor[row])
             over_row(self.total[row], scores, ptx.inst.add.f32)
+
+    def _base(self, row: int):
+        """What is subtracted from exponents."""
+        return apply(f32, ptx.inst.mul.f32, self.largest[row], self.c)
+
+    def _rescale(self, row: int, before, negative):
+        ptx.inst.fma.rn.f32(before, before, self.c, negative)
+        ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
 
     def _mask(self, index):
         """Keys that a row does not see get -inf."""
@@ -607,12 +660,15 @@ class Warpgroup:
 
     def _cap(self):
         """scores = cap tanh(scale score / cap) / scale, so that what follows is as without."""
-        down = apply(f32, ptx.inst.div.rn.f32, self.tiles.scale, self.tiles.cap)
+        down = apply(f32, ptx.inst.div.rn.f32, self._scale_of_scores(), self.tiles.cap)
         up = apply(f32, ptx.inst.rcp.rn.f32, down)
         for each in self.scores:
             ptx.inst.mul.f32(each, each, down)
             ptx.inst.tanh.approx.f32(each, each)
             ptx.inst.mul.f32(each, each, up)
+
+    def _scale_of_scores(self):
+        return self.tiles.scale
 
     def _pack(self):
         """p = the exponentials, rounded: registers 8t to 8t + 7 are the four of A for keys 16t to 16t + 15."""
@@ -626,9 +682,25 @@ class Warpgroup:
         for distance in (1, 2):
             other = apply(f32, ptx.inst.shfl.sync.bfly.b32, total, distance, 31, 0xFFFFFFFF)
             ptx.inst.add.f32(total, total, other)
+        weight = self._join_sink(row) if self.plan.sinks else None
         inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
         ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
+        if weight is not None:
+            ptx.inst.mul.f32(inverse, inverse, weight)
         return inverse
+
+    def _join_sink(self, row: int):
+        """The sink joins the total, which is then of exponents above `top`; returns what exponentials so far count there."""
+        top, total = self.top[row], self.total[row]
+        sink = self.tiles.sink()
+        base = self._base(row)
+        ptx.inst.max.f32(top, base, sink)
+        ptx.inst.selp.f32(top, 0.0, top, top == -math.inf)
+        weight, own = (apply(f32, ptx.inst.sub.f32, each, top) for each in (base, sink))
+        for each in (weight, own):
+            ptx.inst.ex2.approx.ftz.f32(each, each)
+        ptx.inst.fma.rn.f32(total, total, weight, own)
+        return weight
 
     def _store_sums(self, lse):
         """log(sum(exp(scale score))) of each row."""
@@ -636,11 +708,17 @@ class Warpgroup:
         for row in range(2):
             at = tiles.row + self.number * 64 + self.first_row + 8 * row
             log = apply(f32, ptx.inst.lg2.approx.f32, self.total[row])
-            ptx.inst.fma.rn.f32(log, self.largest[row], self.c, log)
+            if self.plan.sinks:
+                ptx.inst.add.f32(log, log, self.top[row])
+            else:
+                self._add_base(row, log)
             ptx.inst.mul.f32(log, log, 1 / LOG2_E)
             ptx.inst.selp.f32(log, -math.inf, log, self.total[row] == 0.0)
             with ptx.if_((at < tiles.M) & ((self.thread & 3) == 0)):
                 ptx.inst.st.global_.f32(ptx.addr(lse + tiles.sums_at(at) * 4), log)
+
+    def _add_base(self, row: int, log):
+        ptx.inst.fma.rn.f32(log, self.largest[row], self.c, log)
 
     # Who waits for whom.
 
@@ -660,6 +738,40 @@ class Warpgroup:
         following = self.number + (EVERYONE + 1)
         ptx.inst.selp.u32(following, EVERYONE, following, self.number == self.plan.groups - 1)
         ptx.bar.arrive(following, 256)
+
+
+@dataclass
+class Lines:
+    """Rows of one head of a tensor (rows of all sequences, heads, width): `count` of them, from `begin` on."""
+
+    pointer: object
+    count: object
+    begin: object
+    heads: object
+    head: object
+    width: object
+
+    def store(self, dtype, accumulators, row, column):
+        """The rows that there are of a warpgroup's accumulators, two elements at a time.  `row`: of 0 and 1 the thread's row."""
+        convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
+        for half in range(2):
+            at = row(half)
+            with ptx.if_(at < self.count):
+                line = apply(u64, ptx.inst.mul.wide.u32, self.begin + at, self.heads) + self.head
+                to = self.pointer + line * apply(u64, ptx.inst.mul.wide.u32, self.width, 2) + column * 2
+                for group in range(len(accumulators) // 4):
+                    packed = reg.scalar(b32)
+                    convert(packed, accumulators[4 * group + 2 * half + 1], accumulators[4 * group + 2 * half])
+                    ptx.inst.st.global_.b32(ptx.addr(to, 16 * group), packed, pred=8 * group < self.width)
+
+
+def clear_rows(base, first, rows: int, halves: int, thread, threads: int):
+    """Zeros for rows `first` to `rows` of a block in shared memory, `halves` times 64 columns; `threads` threads do it."""
+    zeros = [reg.scalar(b32, init=0)] * 4
+    start = base + ((thread & 7) << 4)
+    for row in ptx.range_(first + signed(thread >> 3), rows, threads // 8):
+        for i in range(halves):
+            ptx.inst.st.shared.v4.b32(ptx.addr(start + (row << 7), i * rows * 128), zeros)
 
 
 def stage_halves(dtype, accumulators, to, thread, rows: int):
@@ -715,6 +827,12 @@ class Divisor:
 
 def signed(value):
     return apply(s32, ptx.inst.mov.b32, value)
+
+
+def bounds_of(begins, index):
+    """begins[index] and begins[index + 1]."""
+    at = begins + index * 4
+    return tuple(apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(at, 4 * i)) for i in range(2))
 
 
 def quotient(value, by):

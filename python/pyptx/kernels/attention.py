@@ -1,6 +1,6 @@
 """`attention`: which kernel runs for which heads, masks and lengths; its gradient; the function in torch's own words.
 
-The kernels are in _attention_forward.py and _attention_backward.py.
+The kernels are in _attention_forward.py, _attention_decode.py and what _attention_gradient.py names.
 """
 
 from __future__ import annotations
@@ -12,26 +12,32 @@ import types
 from typing import Any, NamedTuple
 
 from pyptx import differentiable_kernel
+from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._attention_backward import PAD, Backward, backward_kernel, finish_kernel, prepare_kernel
 from pyptx.kernels._attention_decode import Decode, combine_kernel, decode_kernel
 from pyptx.kernels._attention_forward import Forward, forward_kernel
+from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel
+from pyptx.kernels._attention_gradient import gradient
+from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
 from pyptx.kernels._call import compiling, constant_for_compiler, kept
 from pyptx.types import bf16, f16
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
 TYPES = {"float16": f16, "bfloat16": bf16}
+FP8 = "float8_e4m3fn"
 MULTIPROCESSORS = 132  # of an H200
 L2_BYTES = 32e6  # of K and V that are read together
 
 
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, window: int | None = None, softcap: float | None = None,
-    scale: float | None = None, cu_seqlens: Any = None, lengths: Any = None, block_table: Any = None,
-    lse: bool = False, out: Any = None,
+    scale: float | None = None, scale_q: Any = None, scale_k: Any = None, scale_v: Any = None, sinks: Any = None,
+    cu_seqlens: Any = None, lengths: Any = None, block_table: Any = None, lse: bool = False,
+    deterministic: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
-    """softmax(scale q k^T) v of heads, in f16 or bf16; sums are f32.  Hopper (sm_90a), or the simulator.
+    """softmax(scale q k^T) v of heads, in f16, bf16 or float8_e4m3fn; sums are f32.  Hopper (sm_90a), or the simulator;
+    the forward of f16 and bf16 without cu_seqlens, lengths or block_table also on other GPUs since sm_80.
 
     q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV); the result is (B, H, M, DV).  HK divides H: that many heads of q share
     one of k and v.  D is a multiple of 8 up to 256, DV one up to D.  Any strides; a tensor whose rows are not side by side, or
@@ -41,14 +47,19 @@ def attention(
     - window: an int w: a query sees its own key and the w - 1 before it, and without `causal` the w - 1 behind it.
     - softcap: scores s become softcap tanh(s / softcap).
     - scale: 1 / sqrt(D) if not given; positive.
+    - scale_q, scale_k, scale_v: of q, k, v in float8_e4m3fn, whose result is bf16: f32 tensors of one number, or (H), (HK), (HK);
+      what the elements of a head are multiplied by.
+    - sinks: (H) floating-point, a logit of each head that stands beside the scores of its queries: it adds to what exponentials
+      are divided by, and to lse, and has no value.
     - cu_seqlens: sequences of different lengths behind each other: q (M, H, D), k (N, HK, D), v (N, HK, DV), and where each
       sequence begins, B + 1 numbers of int32 on the device; a pair where those of q and k differ.
     - lengths: (B) int32: how many of the keys of each sequence there are.
     - block_table: (B, T) int32: k (P, page, HK, D) and v are pages of a cache, page a power of two of 8 or more; sequence b has
       the pages block_table[b]. Needs `lengths`.
+    - deterministic: the gradient of q has the same bits every time; it costs two products more.
     - lse=True: returns (result, log(sum(exp(scores))) of each query, f32: (B, H, M), or (H, M) with cu_seqlens).
 
-    Differentiable for D = DV up to 128 without softcap, cu_seqlens, lengths or block_table.  A query that sees no key has
+    Differentiable without softcap, lengths or block_table.  A query that sees no key has
     result 0 and lse -inf.  Few queries against many keys share the keys among CTAs.
 
     Example:
@@ -56,13 +67,20 @@ def attention(
         o = kernels.attention(q, k, v, causal=True)
     """
     masks = Masks(causal, window, softcap, scale)
+    scales = (scale_q, scale_k, scale_v)
+    if _name(_described("q", q)) == FP8:
+        if any(each is not None for each in (cu_seqlens, lengths, block_table)):
+            raise LaunchValueError(f"attention: {FP8} goes with none of cu_seqlens, lengths, block_table")
+        return _fp8(q, k, v, masks, scales, sinks, lse, out)
+    if any(each is not None for each in scales):
+        raise LaunchValueError(f"attention: scale_q, scale_k, scale_v are of {FP8}, not of {_name(q)}")
     if cu_seqlens is not None:
         if lengths is not None or block_table is not None:
             raise LaunchValueError("attention: cu_seqlens goes with neither lengths nor block_table")
-        return _ragged(q, k, v, masks, cu_seqlens, lse, out)
+        return _ragged(q, k, v, masks, sinks, cu_seqlens, lse, deterministic, out)
     if lengths is not None or block_table is not None:
-        return _decode(q, k, v, masks, lengths, block_table, lse, out)
-    return _attention(q, k, v, masks, False, lse, out)
+        return _decode(q, k, v, masks, sinks, lengths, block_table, lse, out)
+    return _attention(q, k, v, masks, sinks, False, lse, deterministic, out)
 
 
 def scaled_dot_product_attention(
@@ -80,7 +98,7 @@ def scaled_dot_product_attention(
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
-    return _attention(query, key, value, Masks(is_causal, None, None, scale), True, False, None)
+    return _attention(query, key, value, Masks(is_causal, None, None, scale), None, True, False, False, None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,21 +149,44 @@ def _described(name: str, tensor) -> Described:
     return Described(tensor.shape, tensor.dtype)
 
 
-def _attention(q, k, v, masks: Masks, top_left: bool, lse: bool, out):
+def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, deterministic: bool, out):
     told = _described("q", q), _described("k", k), _described("v", v)
-    differentiable = out is None and _differentiated(q, k, v)
+    beside = () if sinks is None else (_checked_sinks(sinks, q.shape[1]),)
+    differentiable = out is None and _differentiated(q, k, v, *beside)
     if compiling(q):
         key, options, few = _planned(*told, masks, top_left, True)
         differentiable = out is None  # what asks for derivatives is not known
     else:
         key, options, few = _planned_once(*told, masks, top_left)
-    if few and not top_left and not differentiable:
-        return _decode(q, k, v, masks, None, None, lse, out)
-    run = getattr(CHOSEN, _name_for_compiler(*key, differentiable)) if compiling(q) else _choose(*key, differentiable)
+    elder = _elder(q)
+    if elder:
+        q, k, v = (_dense(each).contiguous() for each in (q, k, v))
+    if few and not top_left and not differentiable and not elder:
+        return _decode(q, k, v, masks, sinks, None, None, lse, out)
+    run = _chosen(q, (*key, False, bool(beside), bool(deterministic), differentiable, elder))
     q, k, v = _dense(q), _dense(k), _dense(v)
     given = {} if out is None else {"out": (out, _sums(q, q.shape[:-1]))}
-    result = run(q, k, v, **given, **options)
+    result = run(q, k, v, *beside, **given, **options)
     return result if lse else result[0]
+
+
+def _elder(tensor) -> bool:
+    """Whether the tensor is on a GPU without wgmma, where mma.sync makes the forward; the simulator has both."""
+    return True if getattr(tensor, "is_cuda", False) and not _has_wgmma() else False  # noqa: SIM210
+
+
+@constant_for_compiler
+def _has_wgmma() -> bool:
+    return _architecture() == 9
+
+
+@functools.cache
+def _architecture() -> int:
+    return int(detect_arch().strip("sm_af")) // 10
+
+
+def _chosen(tensor, key):
+    return getattr(CHOSEN, _name_for_compiler(*key)) if compiling(tensor) else _choose(*key)
 
 
 def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: bool, traced=False):
@@ -200,19 +241,96 @@ def _name_for_compiler(*key) -> str:
 CHOSEN = types.SimpleNamespace()
 
 
-def _ragged(q, k, v, masks: Masks, cu_seqlens, lse: bool, out):
+def _checked_sinks(sinks, heads):
+    """In f32; a conversion passes gradients on."""
+    kind = _name(_described("sinks", sinks))
+    if len(sinks.shape) != 1 or sinks.shape[0] != heads:
+        raise LaunchValueError(f"attention: sinks has one number a head, ({heads},), not {tuple(sinks.shape)}")
+    if kind not in (*TYPES, "float32"):
+        raise LaunchTypeError(f"attention: sinks is of {kind}; legal are float32, {', '.join(TYPES)}")
+    if hasattr(sinks, "astype"):
+        return sinks.astype("float32")
+    return sinks.float().contiguous()
+
+
+def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: bool, out):
     begins = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
+    for each in begins:
+        if len(_described("cu_seqlens", each).shape) != 1 or each.shape[0] < 2:
+            raise LaunchValueError(f"attention: cu_seqlens is (B + 1) with B of 1 or more, not {tuple(each.shape)}")
     _check(q, k, v, ("length", "heads", "D"))
+    beside = () if sinks is None else (_checked_sinks(sinks, q.shape[1]),)
+    differentiable = out is None and (compiling(q) or _differentiated(q, k, v, *beside))
     q, k, v = (_dense(each) for each in (q, k, v))
-    cut = plan(_rounded(q.shape[2]), _rounded(v.shape[2]), *masks.flags, long=True)
-    cut = dataclasses.replace(cut, ragged=True, ctas=0)
-    width = q.shape[2]
+    width, values = q.shape[2], v.shape[2]
+    square = True if width == values else False  # noqa: SIM210
+    key = (_name(q), _rounded(width), _rounded(values), *masks.flags, True, square)
+    run = _chosen(q, (*key, True, bool(beside), bool(deterministic), differentiable, False))
     given = {} if out is None else {"out": (out, _sums(q, (q.shape[1], q.shape[0])))}
-    result = _forward(TYPES[_name(q)], cut)(q, k, v, *begins, **given, **masks.options(width, 0))
+    result = run(q, k, v, *beside, *begins, **given, **masks.options(width, 0))
     return result if lse else result[0]
 
 
-def _decode(q, k, v, masks: Masks, lengths, table, lse: bool, out):
+def _fp8(q, k, v, masks: Masks, scales, sinks, lse: bool, out):
+    _check(q, k, v, types=(FP8,))
+    (batch, heads, queries, width), (_, shared, keys, _), values = q.shape, k.shape, v.shape[3]
+    if width % 16 or values % 16:
+        raise LaunchValueError(f"attention: D and DV of {FP8} are multiples of 16, not {width} and {values}")
+    right, left, softcap = masks.flags
+    long = True if queries > 512 else False  # noqa: SIM210
+    beside = () if sinks is None else (_checked_sinks(sinks, heads),)
+    run = _fp8_kernel(128 if width <= 128 else 256, _rounded(values), right, left, softcap, long, bool(beside))
+    options = masks.options(width, keys - queries) | {"together": heads if right else 1}
+    padded = -(-keys // 16) * 16
+    turned = _transpose()(v.reshape(batch * shared, keys, values), NP=padded).reshape(batch, shared, values, padded)
+    given = {} if out is None else {"out": (out, _sums(q, q.shape[:-1]))}
+    result = run(
+        _dense(q, 16), _dense(k, 16), turned, _head_scales(q, scales, heads, shared), *beside, **given, **options
+    )
+    return result if lse else result[0]
+
+
+def _head_scales(q, scales, heads: int, shared: int):
+    """(2, H) f32: what scores and results of a head of q are multiplied by."""
+    if hasattr(q, "new_empty"):
+        import torch
+
+        make, repeated = functools.partial(torch.ones, dtype=torch.float32, device=q.device), torch.repeat_interleave
+        stack = torch.stack
+    else:
+        if hasattr(q, "aval"):
+            import jax.numpy as numpy
+        else:
+            import numpy
+
+        make, repeated, stack = functools.partial(numpy.ones, dtype=numpy.float32), numpy.repeat, numpy.stack
+    spread = []
+    for name, each, count in zip(("scale_q", "scale_k", "scale_v"), scales, (heads, shared, shared), strict=True):
+        one = make((heads,))
+        if each is not None:
+            size = math.prod(_described(name, each).shape)
+            if _name(each) != "float32" or size not in (1, count):
+                raise LaunchValueError(
+                    f"attention: {name} is f32 of one number or ({count},), not {_name(each)} of {size}"
+                )
+            flat = each.reshape(-1)
+            one = one * (flat if size == 1 else repeated(flat, heads // count))
+        spread.append(one)
+    return stack((spread[0] * spread[1], spread[2]))
+
+
+@functools.cache
+def _fp8_kernel(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool, sinks: bool):
+    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
+    return fp8_kernel(bf16, Fp8(width, values, 128, 2, ctas=0 if right and long else MULTIPROCESSORS, **masks))
+
+
+@functools.cache
+def _transpose():
+    return transpose_kernel()
+
+
+def _decode(q, k, v, masks: Masks, sinks, lengths, table, lse: bool, out):
     if table is not None:
         _check_pages(q, k, v, lengths, table)
     else:
@@ -234,7 +352,11 @@ def _decode(q, k, v, masks: Masks, lengths, table, lse: bool, out):
     given = [each for each in (lengths, table) if each is not None]
     pieces, sums = _decode_kernel(kind, cut)(*tensors, *given, S=parts, queries=queries, **options)
     lines = batch * shared * rows
-    result, logs = _combine(kind)(pieces.reshape(parts, lines, values), sums.reshape(parts, lines))
+    beside = () if sinks is None else (_checked_sinks(sinks, heads),)
+    queried = {"queries": queries} if beside else {}
+    result, logs = _combine(kind, bool(beside))(
+        pieces.reshape(parts, lines, values), sums.reshape(parts, lines), *beside, **queried
+    )
     result = result.reshape(batch, heads, queries, values)
     if out is not None:
         out.copy_(result)
@@ -257,8 +379,8 @@ def _name(tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _check(q, k, v, dimensions=("batch", "heads", "length", "D")):
-    _check_types(q, k, v, dimensions)
+def _check(q, k, v, dimensions=("batch", "heads", "length", "D"), types=tuple(TYPES)):
+    _check_types(q, k, v, dimensions, types)
     ragged = len(dimensions) == 3
     h, d = (q.shape[1], q.shape[2]) if ragged else (q.shape[1], q.shape[3])
     hk, dv = k.shape[1], v.shape[-1]
@@ -270,17 +392,16 @@ def _check(q, k, v, dimensions=("batch", "heads", "length", "D")):
     _check_heads(h, hk, d, dv)
 
 
-def _check_types(q, k, v, dimensions):
+def _check_types(q, k, v, dimensions, types=tuple(TYPES)):
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         _described(name, tensor)
         if len(tensor.shape) != len(dimensions):
             raise LaunchValueError(
                 f"attention: {name} has {len(dimensions)} dimensions ({', '.join(dimensions)}), not {len(tensor.shape)}"
             )
-        if _name(tensor) not in TYPES or _name(tensor) != _name(q):
-            raise LaunchTypeError(
-                f"attention: {name} is of {_name(tensor)}; legal are {', '.join(TYPES)}, the same for q, k, v"
-            )
+        if _name(tensor) not in types or _name(tensor) != _name(q):
+            legal = ", ".join((*TYPES, FP8))
+            raise LaunchTypeError(f"attention: {name} is of {_name(tensor)}; legal are {legal}, the same for q, k, v")
 
 
 def _check_heads(h: int, hk: int, d: int, dv: int):
@@ -306,16 +427,17 @@ def _check_pages(q, k, v, lengths, table):
     _check_heads(q.shape[1], k.shape[2], q.shape[3], v.shape[3])
 
 
-def _dense(tensor):
-    """The tensor, or a copy of it, as tensor copies take it: rows side by side, all strides multiples of 16 bytes."""
+def _dense(tensor, step: int = 8):
+    """The tensor, or a copy of it, as tensor copies take it: rows side by side, all strides multiples of `step` elements."""
     strides = getattr(tensor, "stride", None)
     if strides is None:  # not of torch
         flags = getattr(tensor, "flags", None)
         return tensor if flags is None or flags.c_contiguous else tensor.copy()
     *outer, inner = tensor.stride()
-    fits = inner == 1 and all(each % 8 == 0 and each > 0 for each in outer)
-    if not compiling(tensor):  # where an address is not known; the launch refuses one that does not fit
-        fits = fits and tensor.storage_offset() % 8 == 0
+    begins = compiling(tensor) or tensor.storage_offset() % step == 0
+    fits = inner == 1 and all(each % step == 0 and each > 0 for each in outer)
+    if not begins:  # where the compiler traces, an address is not known; the launch refuses one that does not fit
+        return tensor.contiguous() if not tensor.is_contiguous() else tensor.clone()
     return tensor if fits else tensor.contiguous()
 
 
@@ -332,10 +454,10 @@ def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: 
     """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: then a CTA takes
     one, and the next CTA begins where one has ended; short ones are too quick for that."""
     masks = {"right": right, "left": left, "softcap": softcap, "ctas": 0 if right and long else MULTIPROCESSORS}
-    if width <= 64:
-        return Forward(width, values, 128, 3, lazy=False, **masks)
+    if width <= 64:  # a short triangle is cut into rows of 128: of 192, more would be masked
+        return Forward(width, values, 128, 2 if right and not long else 3, lazy=False, **masks)
     if width <= 192:
-        return Forward(width, values, 128, 2, own_output=width <= 128, **masks)
+        return Forward(width, values, 128 if values <= 128 else 112, 2, own_output=width <= 128, **masks)
     return Forward(width, values, 80, 2, own_output=False, **masks)
 
 
@@ -350,31 +472,26 @@ def _decode_kernel(dtype, cut: Decode):
 
 
 @functools.cache
-def _combine(dtype):
-    return combine_kernel(dtype)
+def _combine(dtype, sinks):
+    return combine_kernel(dtype, sinks)
 
 
 @functools.cache
-def _choose(name, width, values, right, left, softcap, long, square, differentiable):
+def _choose(
+    name, width, values, right, left, softcap, long, square, ragged, sinks, deterministic, differentiable, elder
+):
     """The forward kernel; with its backward, where that is wanted and there is one."""
-    cut = plan(width, values, right, left, softcap, long)
+    if elder:
+        return mma_attention_kernel(
+            TYPES[name], Mma.of(width, values, right=right, left=left, softcap=softcap, sinks=sinks)
+        )
+    cut = dataclasses.replace(plan(width, values, right, left, softcap, long), sinks=sinks, ragged=ragged)
+    if ragged:
+        cut = dataclasses.replace(cut, ctas=0)
     forward = _forward(TYPES[name], cut)
-    if not differentiable or softcap or not square or width > 128:
+    if not differentiable or softcap:
         return forward
-    backward = Backward(width, 64 if width == 128 else 128, right=right, left=left)
-    return differentiable_kernel(forward, gradient(TYPES[name], backward), save_outputs=(0, 1))
-
-
-def gradient(dtype, cut: Backward):
-    """The function (q, k, v, o, lse, do, dlse) to (dq, dk, dv)."""
-    prepare, backward, finish = prepare_kernel(dtype, cut.width), backward_kernel(dtype, cut), finish_kernel(dtype)
-
-    def attention_gradient(q, k, v, o, lse, do, dlse, *, scale, shift=None, reach=None):
-        masks = {name: value for name, value in (("shift", shift), ("reach", reach)) if value is not None}
-        rows = -(-int(q.shape[2]) // PAD) * PAD
-        sums, dq = prepare(o, do, lse, dlse, R=rows)
-        dk, dv, *changed = backward(q, k, v, do, sums, dq, scale=scale, together=1, **masks)
-        dq = changed[0] if changed else dq
-        return finish(dq.reshape(-1, 8), scale=scale).reshape(q.shape), dk, dv
-
-    return attention_gradient
+    backward = gradient(
+        TYPES[name], width, values, square=square, right=right, left=left, ragged=ragged, deterministic=deterministic
+    )
+    return differentiable_kernel(forward, backward, save_outputs=(0, 1), num_grad_inputs=4 if sinks else 3)

@@ -1,0 +1,53 @@
+"""The gradient of attention: which kernels make it.
+
+dk and dv are made by CTAs that keep keys: _attention_backward.py, which adds dq to memory meanwhile, and for heads of more than
+128 elements _attention_wide.py.  Where dq is not added up so, _attention_dq.py makes it.
+"""
+
+from pyptx.kernels._attention_backward import Backward, backward_kernel
+from pyptx.kernels._attention_dq import QueryGradient, dq_kernel
+from pyptx.kernels._attention_sums import PAD, finish_kernel, prepare_kernel, sinks_kernel
+from pyptx.kernels._attention_wide import Wide, wide_kernel
+
+__all__ = ["gradient"]
+
+
+def gradient(
+    dtype, width: int, values: int, *, square: bool, right: bool, left: bool, ragged: bool, deterministic: bool
+):
+    """The function (q, k, v, o, lse, do, dlse) to (dq, dk, dv).  Sinks are behind v and their gradient is behind dv; begins of
+    queries and of keys are behind those."""
+    masks = {"right": right, "left": left, "ragged": ragged}
+    wide = width > 128 or not square
+    if wide:
+        over_keys = wide_kernel(dtype, Wide(width, of_values=values, **masks))
+    else:
+        cut = Backward(width, 64 if width == 128 else 128, dq=not deterministic, **masks)
+        over_keys = backward_kernel(dtype, cut)
+    adds = not wide and not deterministic
+    prepare, finish, of_sinks = prepare_kernel(dtype, values, adds, ragged), finish_kernel(dtype), sinks_kernel()
+    keys = {64: 128, 128: 96}.get(width, 64)
+    over_queries = None if adds else dq_kernel(dtype, QueryGradient(width, values, keys, **masks))
+
+    def attention_gradient(q, k, v, *others, scale, shift=None, reach=None):
+        *beside, o, lse, do, dlse = others
+        begins = tuple(beside[-2:]) if ragged else ()
+        sinks = beside[: len(beside) - len(begins)]
+        options = {name: value for name, value in (("shift", shift), ("reach", reach)) if value is not None}
+        options["scale"] = scale
+        together = {} if ragged else {"together": 1}
+        queries = int(q.shape[0 if ragged else 2])
+        rows = -(-queries // PAD) * PAD + (PAD * (int(begins[0].shape[0]) - 1) if ragged else 0)
+        made = prepare(o, do, lse, dlse, *begins[:1], R=rows)
+        sums = made[0] if adds else made
+        if adds:
+            dk, dv, *changed = over_keys(q, k, v, do, sums, made[1], *begins, **together, **options)
+            dq = changed[0] if changed else made[1]
+            dq = finish(dq.reshape(-1, 8), scale=scale).reshape(q.shape)
+        else:
+            dk, dv = over_keys(q, k, v, do, sums, *begins, **together, **options)
+            dq = over_queries(q, k, v, do, sums, *begins, **together, **options)
+        of_them = (of_sinks(sums[None] if ragged else sums, sinks[0]),) if sinks else ()
+        return dq, dk, dv, *of_them
+
+    return attention_gradient

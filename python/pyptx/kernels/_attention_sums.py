@@ -1,0 +1,182 @@
+"""What stands before and after the gradients of attention: sums of rows of queries, dq rounded, the gradient of sinks."""
+
+import math
+
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._attention_forward import apply, bounds_of, quotient
+from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._rows import LOG2_E, widened
+from pyptx.types import b32, f32, s32, u32, u64
+
+__all__ = ["PAD", "finish_kernel", "padded_begin", "prepare_kernel", "sinks_kernel"]
+
+PAD = 128  # rows of the sums, to which lengths are rounded up
+
+
+def padded_begin(begin, sequence):
+    """The row of the sums where a sequence's begin: each has at least its length, rounded up."""
+    return (begin + sequence * PAD) & -PAD
+
+
+def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
+    """The kernel: (o, do, lse, dlse) to sums, as `backward_kernel` takes them, and with `dq` that, zeros; all contiguous.
+
+    o and do (B, H, M, D), lse and its gradient (B, H, M), which takes part in dS as -delta does.  `ragged`: o and do (M, H, D),
+    lse (H, M), and BEGINS, (P); the sums are (H, 2, R), those of a sequence at `padded_begin`.  A row is taken by `width / 8`
+    threads, 8 elements each.
+    """
+    lanes = 32 if width > 128 else width // 8
+    rows = 128 // lanes
+    if ragged:
+        matrix, column = Tile("M", "H", "D", dtype, align=16), Tile("H", "M", f32)
+        sums, zeros = Tile("H", 2, "R", f32), Tile("M", "H", "D", f32)
+    else:
+        matrix, column = Tile("B", "H", "M", "D", dtype, align=16), Tile("B", "H", "M", f32)
+        sums, zeros = Tile("B", "H", 2, "R", f32), Tile("B", "H", "M", "D", f32)
+    names = ("OUT", "DO", "LSE", "DLSE", *["BEGINS"] * ragged, "SUMS", *["DQ"] * dq)
+
+    def body(OUT, DO, LSE, DLSE, SUMS, DQ=None, BEGINS=None):
+        po, pdo, plse, pdlse, psums, *pdq = ptx.global_ptrs(OUT, DO, LSE, DLSE, SUMS, *[DQ] * dq)
+        length, padded, pieces = ptx.param(u32, "M"), ptx.param(u32, "R"), ptx.param(u32, "D") >> 3
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        line = reg.from_(ptx.special.ctaid.x(), u32) * rows + (thread >> (lanes.bit_length() - 1))
+        lane = thread & (lanes - 1)
+        group, row = quotient(line, padded)
+        delta, lse = reg.scalar(f32, init=0.0), reg.scalar(f32, init=math.inf)
+        if ragged:
+            place, inside = _place(ptx.param(u32, "P"), *ptx.global_ptrs(BEGINS), row)
+        else:
+            inside = row < length
+        with ptx.if_(inside):
+            if ragged:
+                element = apply(u64, ptx.inst.mul.wide.u32, place, ptx.param(u32, "H")) + group
+                at = apply(u64, ptx.inst.mul.wide.u32, group, length) + place
+            else:
+                element = at = apply(u64, ptx.inst.mul.wide.u32, group, length) + row
+            with ptx.if_(lane < pieces):
+                piece = element * apply(u64, ptx.inst.cvt.u64.u32, pieces) + lane
+                o, do = ([reg.scalar(b32) for _ in range(4)] for _ in range(2))
+                for bits, pointer in ((o, po), (do, pdo)):
+                    ptx.inst.ld.global_.nc.v4.b32(bits, ptx.addr(pointer + piece * 16))
+                for left, right in zip(o, do, strict=True):
+                    for x, y in zip(widened(left, dtype), widened(right, dtype), strict=True):
+                        ptx.inst.fma.rn.f32(delta, x, y, delta)
+                if dq:
+                    zeros_ = [reg.scalar(f32, init=0.0)] * 4
+                    for half in range(2):
+                        ptx.inst.st.global_.v4.f32(ptx.addr(pdq[0] + piece * 32, 16 * half), zeros_)
+            ptx.inst.ld.global_.nc.f32(lse, ptx.addr(plse + at * 4))
+            ptx.inst.mul.f32(lse, lse, LOG2_E)
+            ptx.inst.selp.f32(lse, math.inf, lse, lse == -math.inf)  # a query that sees no key: P is 0
+        ptx.warp.reduce_sum(delta, width=lanes)
+        with ptx.if_(lane == 0):
+            with ptx.if_(inside):
+                ptx.inst.sub.f32(delta, delta, apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(pdlse + at * 4)))
+            to = psums + (apply(u64, ptx.inst.mul.wide.u32, group * 2, padded) + row) * 4
+            ptx.inst.st.global_.f32(ptx.addr(to), lse)
+            ptx.inst.st.global_.f32(ptx.addr(to + apply(u64, ptx.inst.mul.wide.u32, padded, 4)), delta)
+        ptx.ret()
+
+    return kernel(
+        in_specs=(matrix, matrix, column, column, *[Tile("P", s32)] * ragged),
+        out_specs=(sums, *[zeros] * dq),
+        raw_params=[("u32", name) for name in ("M", "R", "D", *(["P", "H"] if ragged else []))],
+        grid=(lambda H, R: (H * R // rows, 1, 1)) if ragged else (lambda B, H, R: (B * H * R // rows, 1, 1)),
+        block=(128, 1, 1),
+        reqntid=True,
+        arch="sm_80",
+    )(with_tensors("attention_sums", names, body))
+
+
+def _place(bounds, begins, row):
+    """Of a row of the sums: which query it is of, and whether it is of one."""
+    low, high = reg.scalar(u32, init=0), bounds - 1
+    ptx.label("nearer")
+    middle = (low + high) >> 1
+    begin = apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(begins + middle * 4))
+    above = padded_begin(begin, middle) > row
+    ptx.inst.mov.u32(high, middle, pred=above)
+    ptx.inst.mov.u32(low, middle, pred=~above)
+    ptx.bra("nearer", pred=high - low > 1)
+    begin, end = bounds_of(begins, low)
+    place = begin + row - padded_begin(begin, low)
+    return place, place < end
+
+
+def finish_kernel(dtype):
+    """The kernel: dq in f32 times `scale`, rounded."""
+
+    @kernel(
+        in_specs=(Tile("L", 8, f32, align=16),),
+        out_specs=(Tile("L", 8, dtype, align=16),),
+        raw_params=[("u32", "L"), ("f32", "scale")],
+        grid=lambda L: (-(-L // 128), 1, 1),
+        block=(128, 1, 1),
+        reqntid=True,
+        arch="sm_80",
+    )
+    def attention_dq(DQ, OUT):
+        source, to = ptx.global_ptrs(DQ, OUT)
+        scale = ptx.param(f32, "scale")
+        convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
+        at = reg.from_(ptx.special.ctaid.x(), u32) * 128 + reg.from_(ptx.special.tid.x(), u32)
+        with ptx.if_(at < ptx.param(u32, "L")):
+            values = [reg.scalar(f32) for _ in range(8)]
+            for half in range(2):
+                ptx.inst.ld.global_.nc.v4.f32(values[4 * half : 4 * half + 4], ptx.addr(source + at * 32, 16 * half))
+            packed = [reg.scalar(b32) for _ in range(4)]
+            for i, each in enumerate(packed):
+                low, high = (apply(f32, ptx.inst.mul.f32, x, scale) for x in values[2 * i : 2 * i + 2])
+                convert(each, high, low)
+            ptx.inst.st.global_.v4.b32(ptx.addr(to + at * 16), packed)
+        ptx.ret()
+
+    return attention_dq
+
+
+def sinks_kernel():
+    """The kernel: (sums, sinks (H)) to dsinks (H), f32: minus the sum over queries of exp(sink - lse) delta.  A CTA a head."""
+    threads = 256
+
+    @kernel(
+        in_specs=(Tile("B", "H", 2, "R", f32), Tile("H", f32)),
+        out_specs=(Tile("H", f32),),
+        raw_params=[("u32", name) for name in ("B", "H", "R")],
+        grid=lambda H: (H, 1, 1),
+        block=(threads, 1, 1),
+        reqntid=True,
+        arch="sm_80",
+    )
+    def attention_dsinks(SUMS, SINKS, OUT):
+        sums, sinks, to = ptx.global_ptrs(SUMS, SINKS, OUT)
+        batch, heads, rows = (ptx.param(u32, name) for name in ("B", "H", "R"))
+        parts = smem.alloc(f32, threads // 32)
+        head = reg.from_(ptx.special.ctaid.x(), u32)
+        thread = reg.from_(ptx.special.tid.x(), u32)
+
+        def load(address):
+            return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(address))
+
+        sink = apply(f32, ptx.inst.mul.f32, load(sinks + head * 4), LOG2_E)
+        total = reg.scalar(f32, init=0.0)
+        for number in ptx.range_(reg.scalar(u32, init=0), batch, 1):
+            line = (number * heads + head) * 2
+            lse = sums + apply(u64, ptx.inst.mul.wide.u32, line, rows * 4)
+            delta = lse + apply(u64, ptx.inst.mul.wide.u32, rows, 4)
+            for row in ptx.range_(apply(u32, ptx.inst.mov.u32, thread), rows, threads):
+                weight = apply(f32, ptx.inst.sub.f32, sink, load(lse + row * 4))
+                ptx.inst.ex2.approx.ftz.f32(weight, weight)
+                ptx.inst.fma.rn.f32(total, weight, load(delta + row * 4), total)
+        ptx.warp.reduce_sum(total)
+        address = reg.scalar(u32)
+        ptx.inst.mov.u32(address, parts.name)
+        ptx.inst.st.shared.f32(ptx.addr(address + (thread >> 5) * 4), total, pred=(thread & 31) == 0)
+        ptx.bar.sync(0)
+        ptx.inst.mov.f32(total, 0.0)
+        with ptx.if_(thread == 0):
+            for i in range(threads // 32):
+                ptx.inst.sub.f32(total, total, apply(f32, ptx.inst.ld.shared.f32, ptx.addr(address, 4 * i)))
+            ptx.inst.st.global_.f32(ptx.addr(to + head * 4), total)
+        ptx.ret()
+
+    return attention_dsinks
