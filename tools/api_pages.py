@@ -29,6 +29,7 @@ MODULES = {
     "pyptx.smem": "smem.",
     "pyptx.types": "types.",
     "pyptx.kernels": "kernels.",
+    "pyptx.kernels.peers": "peers.",
     "pyptx.simulator": "simulator.",
     "pyptx.simulated": "",
     "pyptx.pictures": "pictures.",

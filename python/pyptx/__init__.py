@@ -27,6 +27,7 @@ if _TYPE_CHECKING:
     from typing import Any as _Any
 
     from pyptx.ir import Module as _Module
+    from pyptx.stamps.recorder import Timeline as _Timeline
 
 __version__: str = _core.version
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "replay",
     "simulator",
     "smem",
+    "timeline",
 ]
 
 
@@ -72,3 +74,42 @@ def compile(kernels: _Iterable[_Any], threads: int | None = None) -> None:
     from pyptx.launch import resources
 
     return resources.compile(kernels, threads)
+
+
+def timeline(
+    kernel: _Any = None,
+    *,
+    ctas: int | None = None,
+    records: int = 1024,
+    fine: bool = False,
+    waits: bool = True,
+    measure: bool = True,
+) -> _Timeline:
+    """A block whose calls launch a copy of the kernel that writes down when its warps come by: `with pyptx.timeline(k) as t: y = k(x)`.
+
+    Stamped are the places that the author named, `ptx.mark` and `ptx.region`, beginning and end of the kernel, and (`waits`) what
+    waits: loops that ask an mbarrier or a flag in memory, bar.sync, wgmma.wait_group, cp.async's and others.  The kernel itself stays
+    as it is: text, cache, specialisations.  Results are the kernel's.
+
+    kernel: one made by @kernel; None: each that is called inside, those of `pyptx.kernels`, too.
+    ctas: how many CTAs are recorded, the first by their number; by default as many as 512 MiB hold (64 on the simulator).
+    records: room for so many stamps of a thread.
+    fine: times by %clock64, not by %globaltimer alone, whose steps are 32 ns on an H200 and up to 1 us elsewhere; for marks less
+    than a microsecond apart.
+    measure: also times launches of the kernel and of the copy, on outputs of their own and on copies of inputs that are written.
+    False for a kernel that talks to another one while it runs.
+
+    On a GPU times are nanoseconds and the tensors torch's; on the simulator they are instructions of warps: an order, no measure.
+    JAX's calls are not recorded: call the kernel with torch's tensors or NumPy's arrays.
+
+    Example:
+        from pyptx.kernels import rms_norm
+
+        x = np.ones((4, 256), np.float32)
+        with pyptx.timeline() as t:
+            rms_norm(x)
+        print(t)                                            # a table; t.save("t.json") for Perfetto, "t.svg" to look at
+    """
+    from pyptx.stamps.recorder import Timeline  # not by `import pyptx`: it needs time
+
+    return Timeline(kernel, ctas, records, fine, waits, measure)

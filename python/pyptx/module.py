@@ -161,6 +161,10 @@ class _Member:
         kernel.signature.required.difference_update(self.given.template)
         kernel._kept, kernel._module = self, module
 
+    def marked(self, given: Arguments) -> Specialisation:
+        """The same: marks are written in kernels that are no part of a module."""
+        return self.find(given)
+
     def find(self, given: Arguments) -> Specialisation:
         """The specialisation, if it is for these arguments."""
         self.kernel._watched().verify()

@@ -72,6 +72,7 @@ from pyptx.compat_copies import cp, tma
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.func import alias, call_targets, func, param_array, prototype
 from pyptx.module import module
+from pyptx.stamps.marks import mark, region
 from pyptx.types import s32, s64, u32, u64
 from pyptx.variables import const, generic, global_, mask, shared
 
@@ -84,9 +85,9 @@ __all__ = [
     "NamedBarrier", "PipelineState", "add", "addr", "alias", "and_", "bar", "barrier", "bra", "bracket", "branch_targets",
     "call_targets", "case", "check", "cluster", "clusterlaunchcontrol", "const", "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt",
     "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "func", "generic", "global_", "global_ptrs",
-    "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "loop_while", "mad", "mask", "matrix", "mbarrier", "minus", "mma",
+    "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "loop_while", "mad", "mark", "mask", "matrix", "mbarrier", "minus", "mma",
     "module", "module_text", "mov", "mul", "multimem", "named_barrier", "nanosleep", "not_", "or_", "otherwise", "param", "param_array", "pipe",
-    "pipeline", "pragma", "print", "prototype", "range_", "raw", "red_async", "red_async_mmio", "red_async_release", "ret", "scope",
+    "pipeline", "pragma", "print", "prototype", "range_", "raw", "red_async", "red_async_mmio", "red_async_release", "region", "ret", "scope",
     "selp", "setmaxnreg", "setmaxnreg_dec", "setmaxnreg_inc", "setp", "shared", "shl", "shr", "spcompress", "spdecompress", "special", "sreg", "st", "st_async",
     "st_async_mmio", "st_async_release", "st_bulk", "stmatrix", "stmatrix_x4_trans_f32_bf16", "sub", "switch", "tcgen05", "tensor_copy",
     "tensormap", "tma", "var", "warp", "wgmma", "when", "wmma", "xor_",

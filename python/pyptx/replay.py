@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pyptx import _core
-
 if TYPE_CHECKING:
     from pyptx.launch.kept import Calls, Replayed
 
@@ -73,12 +71,12 @@ class Replay:
 
         before = kept.keeping
         kept.keeping = kept.Keeper(folder, last, most_bytes, host)
-        _core.keep_calls(True)
+        kept.watch_calls()
         try:
             yield kept.Calls(kept.keeping)
         finally:
             kept.keeping = before
-            _core.keep_calls(before is not None)
+            kept.watch_calls()
 
 
 replay = Replay()

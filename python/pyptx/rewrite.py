@@ -11,12 +11,12 @@ from pyptx.errors import AuthoringError
 from pyptx.signature import Arguments
 from pyptx.specialisation import Specialisation
 
-__all__ = ["Rewritten"]
+__all__ = ["Changed", "Rewritten"]
 
 _KEPT = 128  # the oldest goes first; the kernel keeps as many
 
 
-class _Module:
+class Changed:
     """A traced module with another text.  What a launch needs beside the text is as the trace had it."""
 
     def __init__(self, traced: Any, module: ir.Module):
@@ -71,11 +71,15 @@ class Rewritten:
                 kept = self._kept[found] = self._make(found)
         return kept
 
+    def marked(self, given: Arguments) -> Specialisation:
+        """As `specialisation.Kept.marked`, changed; it is not kept."""
+        return self._make(self._base.marked(given))
+
     def _make(self, found: Specialisation) -> Specialisation:
         module = ir.Module(found.text(), found.signature.name)
         module = self._change(module) or module
         wrong = [each for each in module.check() if each.severity == "error"]
         if wrong:
             raise AuthoringError("\n".join(map(str, wrong)), wrong)
-        changed = _Module(found.module, module)
+        changed = Changed(found.module, module)
         return Specialisation(found.options, found.signature, changed, found.template, found.sizes)

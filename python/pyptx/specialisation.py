@@ -14,6 +14,7 @@ from pyptx import _blocks, _core
 from pyptx._frozen import frozen
 from pyptx.options import Options
 from pyptx.signature import Arguments, Signature
+from pyptx.stamps import marks
 from pyptx.tensor_spec import Sizes
 
 if TYPE_CHECKING:
@@ -182,6 +183,11 @@ class Kept:
                 if not any(values == oldest for values, _, _ in self._kept):
                     del self._asked[oldest]
         return found
+
+    def marked(self, given: Arguments) -> Specialisation:
+        """A trace of its own whose text has the author's marks, for `pyptx.timeline`; it is not kept."""
+        with marks.writing():
+            return self._trace(self._signature.template_of(given), given.sizes)
 
     def _trace(self, template: dict[str, Any], known: Mapping[str, int]) -> Specialisation:
         options, signature = self._options, self._signature

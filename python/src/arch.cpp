@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include "ptx/arch/instruction_descriptor.h"
 #include "ptx/arch/matrix.h"
 #include "ptx/arch/target.h"
 #include "ptx/base/text.h"
@@ -63,6 +64,13 @@ nb::tuple tile_layout(int bits, std::int64_t rows, std::int64_t columns, bool mn
 
 void init_arch(nb::module_& m) {
   m.def("architectures", &architectures, "The rows of ptx/arch/targets.def, in the order of their numbers");
+  m.def(
+      "tcgen05_shape",
+      [](std::uint32_t descriptor) {
+        namespace fields = arch::instruction_descriptor;
+        return nb::make_tuple(fields::m.of(descriptor) * 16, fields::n.of(descriptor) * 8);
+      },
+      nb::arg("descriptor"), "(M, N) of an instruction descriptor of tcgen05.mma");
   m.def("elements", &elements, "(name, bits, kind, framework, alias) of each element type of tensors");
   m.def("types", &types, "(name, bits) of each type of PTX");
   m.def("swizzles", &swizzles, "(name, bytes of a row, code in a wgmma descriptor or -1) of each swizzle");

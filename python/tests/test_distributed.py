@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 if not torch.distributed.is_available():
     pytest.skip("skipped: torch without torch.distributed", allow_module_level=True)
 
+PEERS = pathlib.Path(__file__).resolve().parents[2] / "examples/peers.py"
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples/distributed_rms_norm.py"
 
 
@@ -26,6 +27,24 @@ def run(where):
 @pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="skipped: there are two CUDA devices")
 def test_two_processes_on_the_simulator():
     run("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="skipped: there are two CUDA devices")
+def test_the_example_of_peers_says_that_it_needs_two_devices():
+    ran = subprocess.run([sys.executable, PEERS], capture_output=True, text=True, timeout=240)
+    assert (ran.returncode, ran.stdout) == (0, "skipped: fewer than 2 CUDA devices\n"), ran.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="skipped: fewer than two CUDA devices")
+@pytest.mark.parametrize(
+    "start", [[], ["-m", "torch.distributed.run", "--nproc-per-node=2"]], ids=["spawn", "torchrun"]
+)
+def test_peers_on_two_devices(start):
+    ran = subprocess.run([sys.executable, *start, PEERS], capture_output=True, text=True, timeout=240)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    right = [f"rank {rank} of 2: sums, norms and products are right" for rank in range(2)]
+    assert sorted(line for line in ran.stdout.splitlines() if line.startswith("rank")) == right
 
 
 @pytest.mark.gpu

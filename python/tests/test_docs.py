@@ -36,6 +36,7 @@ def test_the_first_example_is_right_for_every_size(size, capsys):
         ("docs/authoring.md", ".visible .entry"),
         ("docs/kernels.md", ""),
         ("docs/pictures.md", ""),
+        ("docs/timeline.md", "tile is there"),
     ],
 )
 def test_snippets(page, printed, capsys, monkeypatch, tmp_path):

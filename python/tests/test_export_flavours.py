@@ -201,29 +201,80 @@ int main(int, char **given) {
 """
 
 
-@pytest.mark.timeout(900)
-def test_a_runner_of_aotinductor(built, driver, tmp_path):
-    library, package, program = built("torch", ON_THE_CPU), tmp_path / "scaled.pt2", tmp_path / "run"
+def packaged(library, folder: Path, device: str, **environment) -> Path:
+    """A package of AOTInductor of a model that calls the operator, compiled by a process without pyptx."""
+    package = folder / "scaled.pt2"
     script = f"""
 class Scaled(torch.nn.Module):
     def forward(self, x):
         return torch.ops.ptx.scales(x, 0.5, 7)
 
-exported = torch.export.export(Scaled(), (torch.ones(8, 20),))
+exported = torch.export.export(Scaled(), (torch.ones(8, 20, device={device!r}),))
 quickly = {{"aot_inductor.compile_wrapper_opt_level": "O0", "cpp_cache_precompile_headers": False}}
 torch._inductor.aoti_compile_and_package(exported, package_path={str(package)!r}, inductor_configs=quickly)
 """
-    child(library, TORCH + script, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"), **driver)
+    child(library, TORCH + script, TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"), **environment)
+    return package
+
+
+def ran(runner: str, library, package: Path, *link: str, **environment) -> list[str]:
+    """What a C++ program prints that is given the operator's library and the package."""
     headers, libraries = framework("torch")
-    source = tmp_path / "run.cpp"
-    source.write_text(RUNNER)
+    source, program = package.parent / "run.cpp", package.parent / "run"
+    source.write_text(runner)
     folder = libraries[0].removeprefix("-L")
-    command = ["g++", "-std=c++20", "-O0", source, *headers, *libraries, "-lc10", f"-Wl,-rpath,{folder}", "-ldl"]
+    command = ["g++", "-std=c++20", "-O0", source, *headers, *libraries, *link, "-lc10", f"-Wl,-rpath,{folder}", "-ldl"]
     subprocess.run([*command, "-o", program], check=True)
-    done = subprocess.run([program, library, package], capture_output=True, text=True, env={**os.environ, **driver})
+    done = subprocess.run(
+        [program, library, package], capture_output=True, text=True, env={**os.environ, **environment}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    shown = ["launch 8", "shared 0", "stream 0", "bytes 28", "set 0", "", "the tensors"]
-    assert done.stdout.splitlines()[-7:] == shown, done.stdout
+    return done.stdout.splitlines()
+
+
+@pytest.mark.timeout(900)
+def test_a_runner_of_aotinductor(built, driver, tmp_path):
+    library = built("torch", ON_THE_CPU)
+    lines = ran(RUNNER, library, packaged(library, tmp_path, "cpu", **driver), **driver)
+    assert lines[-7:] == ["launch 8", "shared 0", "stream 0", "bytes 28", "set 0", "", "the tensors"], lines
+
+
+# The same with CUDA tensors; the numbers are those of the kernel.
+DEVICE_RUNNER = r"""
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/mul.h>
+#include <dlfcn.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+
+#include <cstdio>
+
+int main(int, char **given) {
+  if (dlopen(given[1], RTLD_NOW) == nullptr) return std::puts(dlerror()), 1;
+  torch::inductor::AOTIModelPackageLoader model(given[2]);
+  const at::Tensor x = at::arange(160, at::device(at::kCUDA).dtype(at::kFloat)).reshape({8, 20});
+  const at::Tensor y = model.run({x}).at(0);
+  std::puts(y.is_cuda() && at::equal(y, at::mul(x, 3.5)) ? "the numbers" : "other numbers");
+}
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(900)
+def test_aotinductor_with_cuda_tensors(built, tmp_path):
+    """The package by torch in a process without pyptx, then by a program of C++."""
+    torch = pytest.importorskip("torch", reason="skipped: no torch")
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("skipped: no sm_90 GPU")
+    library = built("torch")
+    package = packaged(library, tmp_path, "cuda")
+    script = f"""
+x = torch.randn(8, 20, device="cuda")
+torch.testing.assert_close(torch._inductor.aoti_load_package({str(package)!r})(x), x * 3.5)
+"""
+    child(library, TORCH + script)
+    lines = ran(DEVICE_RUNNER, library, package, "-Wl,--no-as-needed", "-ltorch_cuda", "-lc10_cuda")
+    assert lines == ["the numbers"]
 
 
 def test_xla(built, driver):

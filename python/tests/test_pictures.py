@@ -286,6 +286,45 @@ def tool(name: str):
     return module
 
 
+@pytest.mark.parametrize("pair", [False, True])
+def test_roofline_of_tensor_memory(pair):
+    """The shape of tcgen05.mma is in its instruction descriptor; of a pair of CTAs one thread asks for the product of both."""
+    torch = pytest.importorskip("torch", reason="skipped: no torch")
+    spec = importlib.util.spec_from_file_location("blackwell_gemm", ROOT / "examples" / "blackwell_gemm.py")
+    blackwell = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(blackwell)
+    m, n, k = 256, 128, 128
+    gemm = blackwell.build_gemm(m, n, k, pair)
+    with pyptx.simulator() as run:
+        gemm(torch.ones(m, k).bfloat16(), torch.ones(n, k).bfloat16())
+    assert pictures.roofline(run, gemm.specialise()).matrix_flops == 2 * m * n * k
+
+
+@pytest.mark.parametrize(
+    "mnemonic, more, k",
+    [
+        ("tcgen05.mma.cta_group::1.kind::f16", "", 16),
+        ("tcgen05.mma.cta_group::1.kind::tf32", "", 8),
+        ("tcgen05.mma.cta_group::1.kind::i8", "", 32),
+        ("tcgen05.mma.cta_group::1.kind::f8f6f4", "", 32),
+        ("tcgen05.mma.sp.cta_group::1.kind::f16", "[x], ", 32),
+    ],
+)
+def test_flops_of_tensor_memory(mnemonic, more, k):
+    from pyptx.tools import stats
+
+    def flops(setting: str) -> int:
+        module = pyptx.parse(
+            f".version 8.6\n.target sm_100a\n.entry k() {{ .reg .b32 x, %i; .reg .b64 a, b; .reg .pred p; {setting} "
+            f"{mnemonic} [x], a, b, {more}%i, p; ret; }}"
+        )
+        return stats.flops_of_matrices(module.find("tcgen05.mma")[0])
+
+    descriptor = 128 // 16 << 24 | 64 // 8 << 17 | 1 << 4
+    assert flops(f"mov.b32 %i, {descriptor};") == 2 * 128 * 64 * k
+    assert flops(f"mov.b32 %i, {descriptor}; add.u32 %i, %i, 1;") == 0  # it is no constant
+
+
 def test_roofline_of_a_product_and_the_pictures_of_the_page():
     """Flops of the product, and the bytes of A, B and C, each once: tensor copies count."""
     pytest.importorskip("torch")

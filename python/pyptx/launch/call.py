@@ -16,6 +16,7 @@ from pyptx._elements import FRAMEWORK_NAMES, framework_name
 from pyptx.errors import LaunchTypeError
 from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of
+from pyptx.stamps import active
 
 __all__ = ["call", "check_count", "refuse"]
 
@@ -132,6 +133,8 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     if kept_calls.keeping is not None:
         kept_calls.keeping.keep(kernel.specialise_for(given), given.sizes, device, arrays, values, out)
     makers = _makers(kernel, given.sizes, arrays, device)
+    if active.recorder is not None and active.recorder.wants(kernel):
+        return active.recorder.call(kernel, given, device, arrays, values, out, stream, makers)
     result = plan(arrays, tuple(values), out, stream, makers)
     # Scalars that choose nothing may change from call to call; all else must be the same to reach this plan again.
     chosen = {*given.template, *given.sizes}

@@ -19,12 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from pyptx import _core
+from pyptx.stamps import active
 
-__all__ = ["Calls", "Keeper", "Replayed", "keeping", "replayed", "rerun"]
+__all__ = ["Calls", "Keeper", "Replayed", "keeping", "replayed", "rerun", "watch_calls"]
 
 _VERSION = 1
 
 keeping: Keeper | None = None  # who keeps calls now; the launcher then takes the slow path
+
+
+def watch_calls() -> None:
+    """Tells the launcher whether somebody looks at each call: who keeps it, or a timeline."""
+    _core.keep_calls(keeping is not None or active.recorder is not None)
 
 
 class Keeper:

@@ -84,11 +84,13 @@ def _add_map(made, name: str, tile: Tile, env: dict[str, int], box=None):
         raise LaunchValueError(f"{name}: {error}") from None
 
 
-def make_record(specialisation, sizes: Mapping[str, int], grid=None, boxes: Mapping[str, tuple] | None = None):
+def make_record(
+    specialisation, sizes: Mapping[str, int], grid=None, boxes: Mapping[str, tuple] | None = None, first=None
+):
     """The launch of a specialisation for these sizes; arguments in the order of the .entry's parameters.
 
     Symbols that `sizes` does not bind stay open, for the tensors of a call to bind; the grid is then the caller's, and so
-    are the boxes of tensor maps that need an open symbol.
+    are the boxes of tensor maps that need an open symbol.  `first` is given the record before it has a parameter.
     """
     options, signature, module = specialisation.options, specialisation.signature, specialisation.module
     made = _core.Record(
@@ -101,6 +103,8 @@ def make_record(specialisation, sizes: Mapping[str, int], grid=None, boxes: Mapp
         options.assembler,
     )
     made.attributes(**options.attributes)
+    if first is not None:
+        first(made)
 
     def add_tensor(name: str):
         index, tile = signature.tensors.index(name), signature.tiles.get(name)

@@ -1,6 +1,7 @@
 """A pipeline over time: what the warps of a CTA did, what they waited for, and which copies and products were under way.
 
-Time is the number of instructions that warps have executed: an order, no measure (docs/simulator.md, Traces).
+Of a simulated run time is the number of instructions that warps have executed: an order, no measure (docs/simulator.md, Traces).  Of
+`pyptx.timeline` on a GPU it is microseconds; what stands in the rows are then the author's regions and what waits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pyptx.pictures.svg import Drawing, Picture
 
 if TYPE_CHECKING:
     from pyptx.simulated import Trace
+    from pyptx.stamps.recorder import Timeline
 
 __all__ = ["timeline"]
 
@@ -34,17 +36,18 @@ _COLOURS = {name: colour for name, colour, _ in _KINDS}
 
 @dataclass
 class _Piece:
-    begin: int
-    end: int
+    begin: float
+    end: float
     kind: str
     about: str
 
 
 def timeline(
-    trace: Trace | dict[str, Any] | str | os.PathLike[str], *, launch: int = 0, cta: tuple[int, int, int] = (0, 0, 0), begin: int = 0,
-    end: int | None = None,
+    trace: Trace | Timeline | dict[str, Any] | str | os.PathLike[str], *, launch: int = 0, cta: tuple[int, int, int] = (0, 0, 0),
+    begin: float = 0, end: float | None = None,
 ) -> Picture:  # fmt: skip
-    """The warps of one CTA against time: of `run.trace`, of what its `json()` gives, or of the file that its `save()` wrote.
+    """The warps of one CTA against time: of `run.trace` or of a `pyptx.timeline`, of what its `json()` gives, or of the file that its
+    `save()` wrote.
 
     `begin`, `end`: the part of time that is shown; all of it.
 
@@ -55,36 +58,55 @@ def timeline(
     """
     if isinstance(trace, (str, os.PathLike)):
         trace = json.loads(Path(trace).read_text(encoding="utf-8"))
-    events = (trace if isinstance(trace, dict) else trace.json())["traceEvents"]
+    told = trace if isinstance(trace, dict) else trace.json()
+    events, unit = told["traceEvents"], told.get("otherData", {}).get("unit", "instructions")
     wanted = f"launch {launch}, CTA ({cta[0]},{cta[1]},{cta[2]})"
     pids = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "process_name"}
     if pids and wanted not in pids:
         raise ValueError(f"the trace has no {wanted}; it has {len(pids)}, the first is {min(pids)}")
     here = [event for event in events if pids and event.get("pid") == pids[wanted]]
     last = max((event["ts"] + event.get("dur", 0) for event in here if "ts" in event), default=1)
-    return _drawn(f"{wanted}: time in instructions of warps", here, begin, end or last)
+    time = "microseconds" if unit == "us" else "instructions of warps"
+    return _drawn(f"{wanted}: time in {time}", here, begin, end or last)
 
 
-def _drawn(title: str, events: list[dict[str, Any]], begin: int, end: int) -> Picture:
-    drawing = Drawing(title)
+def _colours(events: list[dict[str, Any]]) -> dict[str, str]:
+    """By kind: regions of a device's timeline have a colour each, other events that of what the instruction is."""
+    regions = dict.fromkeys(event["name"] for event in events if event.get("cat") == "region")
+    if not any(event.get("cat") == "kernel" for event in events):
+        return _COLOURS | {"waits": "idle"}
+    numbered = {name: f"c{(number + 5) % 8}" for number, name in enumerate(regions)}
+    return (
+        numbered | {"waits": "c3", "runs": "idle"} | ({"marks": "ink"} if any(e["ph"] == "i" for e in events) else {})
+    )
+
+
+def _drawn(title: str, events: list[dict[str, Any]], begin: float, end: float) -> Picture:
+    drawing, colours = Drawing(title), _colours(events)
     x = 12.0
-    for name, colour in [*_COLOURS.items(), ("waits", "idle")]:
+    for name, colour in colours.items():
         drawing.rect(x, 30, 11, 11, colour)
         drawing.text(x + 16, 40, name, "faint")
         x += 30 + 6.5 * len(name)
     y = 52
     for warp, pieces in sorted(_warps(events).items()):
         drawing.text(12, y + 13, f"warp {warp}", "faint")
-        _row(drawing, y, pieces, begin, end)
+        _row(drawing, y, pieces, begin, end, colours)
         y += _ROW
+    for event in events:
+        if event["ph"] == "i" and begin <= event["ts"] <= end:
+            at = 90 + (event["ts"] - begin) * _WIDTH / max(end - begin, 1e-9)
+            warp = sorted(_warps(events)).index(event["tid"])
+            drawing.rect(at - 0.5, 52 + warp * _ROW, 1.5, _ROW - 2, "ink", _about(event, event["ts"]))
     flying = sorted(_operations(events), key=lambda piece: (piece.begin, piece.end))
     for number, row in enumerate(_rows(flying)):
         drawing.text(12, y + 13, "under way" if number == 0 else "", "faint")
-        _row(drawing, y + 3, row, begin, end, _ROW - 6)
+        _row(drawing, y + 3, row, begin, end, colours, _ROW - 6)
         y += _ROW
     for tick in range(5):
-        at = begin + (end - begin) * tick // 4
-        drawing.text(90 + _WIDTH * tick / 4, y + 14, f"{at:,}", "faint small", "middle")
+        at = begin + (end - begin) * tick / 4
+        shown = f"{int(at):,}" if end - begin >= 100 else f"{at:,.2f}"
+        drawing.text(90 + _WIDTH * tick / 4, y + 14, shown, "faint small", "middle")
     drawing.rect(90, y + 2, _WIDTH, 1, "rule")
     return drawing.picture()
 
@@ -95,16 +117,36 @@ def _kind(name: str) -> str:
 
 def _about(event: dict[str, Any], end: int) -> str:
     said = event["args"]
-    where = f"{said.get('line', '')}, {event['ts']:,} to {end:,}"
+    where = f"{said.get('line', '')}, {_time(event['ts'])} to {_time(end)}"
     return "\n".join([event["name"], where, *([said["what"]] if "what" in said else [])])
 
 
+def _time(at: float) -> str:
+    return f"{at:,}" if isinstance(at, int) else f"{at:,.3f}".rstrip("0").rstrip(".")
+
+
 def _warps(events: list[dict[str, Any]]) -> dict[int, list[_Piece]]:
-    """Instructions and waits of each warp.  A wait is under the instructions of its warp's other threads."""
+    """Instructions and waits of each warp, what lies below first.  Of a simulated run a wait is under the instructions of its warp's
+    other threads; of a device's timeline it is upon its region, and that upon the kernel."""
     found: dict[int, list[_Piece]] = {}
-    for event in sorted((e for e in events if e["ph"] == "X"), key=lambda e: (e["cat"] != "wait", e["ts"])):
-        end = event["ts"] + event["dur"]
-        kind = "wait" if event["cat"] == "wait" else _kind(event["name"])
+    device = any(event.get("cat") == "kernel" for event in events)
+    below = ["kernel", "region", "wait"] if device else ["wait"]
+
+    def order(event: dict[str, Any]) -> tuple[int, float, float]:
+        cat = event["cat"]
+        return below.index(cat) if cat in below else len(below), event["ts"], -event["dur"] if device else 0
+
+    for event in sorted((each for each in events if each["ph"] == "X"), key=order):
+        end, cat = event["ts"] + event["dur"], event["cat"]
+        kind = (
+            "waits"
+            if cat == "wait"
+            else "runs"
+            if cat == "kernel"
+            else event["name"]
+            if device
+            else _kind(event["name"])
+        )
         found.setdefault(event["tid"], []).append(_Piece(event["ts"], end, kind, _about(event, end)))
     return found
 
@@ -128,9 +170,17 @@ def _rows(pieces: Iterable[_Piece], most: int = 12) -> list[list[_Piece]]:
     return rows
 
 
-def _row(drawing: Drawing, y: float, pieces: list[_Piece], begin: int, end: int, height: float = _ROW - 2):
+def _row(
+    drawing: Drawing,
+    y: float,
+    pieces: list[_Piece],
+    begin: float,
+    end: float,
+    colours: dict[str, str],
+    height: float = _ROW - 2,
+):
     """Pieces of one kind that are nearer than half a pixel become one."""
-    scale = _WIDTH / max(1, end - begin)
+    scale = _WIDTH / max(1e-9, end - begin)
     joined: list[_Piece] = []
     for piece in pieces:
         first, last = max(piece.begin, begin), min(piece.end, end)
@@ -145,4 +195,4 @@ def _row(drawing: Drawing, y: float, pieces: list[_Piece], begin: int, end: int,
             joined.append(_Piece(first, last, piece.kind, piece.about))
     for piece in joined:
         x, width = 90 + (piece.begin - begin) * scale, max((piece.end - piece.begin) * scale, 0.4)
-        drawing.rect(x, y, width, height, _COLOURS.get(piece.kind, "idle"), piece.about)
+        drawing.rect(x, y, width, height, colours.get(piece.kind, "idle"), piece.about)

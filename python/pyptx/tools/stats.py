@@ -148,15 +148,48 @@ def flops_of_thread(i: ir.Instruction) -> int:
 
 
 def flops_of_matrices(i: ir.Instruction) -> int:
-    """2 m n k of an instruction with such a shape that multiplies; of all threads that do it together.
+    """2 m n k of an instruction that multiplies matrices; of all threads that do it together.
+
+    The shape is in the mnemonic; that of tcgen05.mma in its instruction descriptor, and 0 flops are counted where no constant is one.
 
     Example:
         m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { ret; }")
         assert pyptx.tools.stats.flops_of_matrices(m.functions[0].instructions[0]) == 0
     """
+    if i.mnemonic.startswith("tcgen05.mma"):
+        return _flops_of_tcgen05(i)
     shape = re.search(r"\.m(\d+)n(\d+)k(\d+)", i.mnemonic)
     multiplies = {i.opcode, *i.modifiers} & {"mma", ".mma", ".mma_async"}
     return 2 * int(shape[1]) * int(shape[2]) * int(shape[3]) if shape and multiplies else 0
+
+
+# Bits of an element of A in shared memory by the kind of tcgen05.mma; a row of 32 bytes is the K of an instruction.
+_KIND_BITS = {"tf32": 32, "f16": 16, "i8": 8, "f8f6f4": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
+
+
+def _flops_of_tcgen05(i: ir.Instruction) -> int:
+    kind = next((each[7:] for each in i.modifiers if each.startswith(".kind::")), "")
+    sparse = ".sp" in i.modifiers
+    descriptor = _constant(i, 4 if sparse else 3)
+    if kind not in _KIND_BITS or descriptor is None:
+        return 0
+    m, n = _core.tcgen05_shape(descriptor & 0xFFFFFFFF)
+    return 2 * m * n * (256 // _KIND_BITS[kind]) * (2 if sparse else 1)
+
+
+def _constant(i: ir.Instruction, which: int) -> int | None:
+    """The value of an operand: a number, or a register that one number alone is moved into."""
+    text = str(i.operands[which])
+    if text.startswith("%") and i.function is not None:
+        written = {
+            str(each.operands[1]) for each in i.function.instructions if text in each.writes and each.opcode == "mov"
+        }
+        others = any(text in each.writes and each.opcode != "mov" for each in i.function.instructions)
+        text = "" if others or len(written) != 1 else written.pop()
+    try:
+        return int(text.rstrip("U"), 0)
+    except ValueError:
+        return None
 
 
 def _bytes(variable: ir.VarDecl) -> int:
