@@ -185,6 +185,13 @@ class Kernel : public Builder {
     return Builder::vector(RegArray{array.builder, array.first + first, count, array.type});
   }
   using Builder::vector;
+  // The same as a list, as functions of a family take registers: wgmma::mma_async(k, ..., k.elements(acc), ...).
+  std::vector<Operand> elements(const RegArray& array, std::uint32_t first, std::uint32_t count) {
+    std::vector<Operand> list;
+    for (std::uint32_t i = 0; i < count; ++i) list.push_back(array[first + i]);
+    return list;
+  }
+  std::vector<Operand> elements(const RegArray& array) { return elements(array, 0, array.count); }
 
   const Reg tid_x() { return special("%tid.x"); }
   const Reg ctaid_x() { return special("%ctaid.x"); }

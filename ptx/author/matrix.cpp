@@ -201,12 +201,14 @@ std::string count_of(Builder& b, const std::optional<std::string>& layout, std::
   return count;
 }
 
+std::string space_of(const std::optional<Modifier>& space) { return space ? cat('.', space->text) : ""; }
+
 }  // namespace
 
 void ldmatrix(Builder& b, const std::vector<Operand>& dst, const Address& src, const options::ldmatrix& o) {
   const bool trans = o.trans || (o.layout && has_modifier(*o.layout, "trans"));
-  const std::string text =
-      cat("ldmatrix.sync.aligned.m8n8.", count_of(b, o.layout, dst.size()), trans ? ".trans" : "", ".shared.b16");
+  const std::string text = cat("ldmatrix.sync.aligned.m8n8.", count_of(b, o.layout, dst.size()), trans ? ".trans" : "",
+                               space_of(o.space), ".b16");
   b.emit(isa::resolve(text), std::array{b.vector(dst), Operand(src)}, o.pred);
 }
 
@@ -214,7 +216,7 @@ void stmatrix(Builder& b, const Address& to, const std::vector<Operand>& regs, c
   const bool trans = o.trans || (o.layout && has_modifier(*o.layout, "trans"));
   const bool bytes = o.shape.text == "m16n8";
   const std::string text = cat("stmatrix.sync.aligned.", o.shape.text, '.', count_of(b, o.layout, regs.size()),
-                               trans || bytes ? ".trans" : "", ".shared::cta.", bytes ? "b8" : "b16");
+                               trans || bytes ? ".trans" : "", space_of(o.space), bytes ? ".b8" : ".b16");
   b.emit(isa::resolve(text), std::array{Operand(to), b.vector(regs)}, o.pred);
 }
 

@@ -43,7 +43,7 @@ std::optional<Operand> disabled_lanes(Builder& b, const options::mma& o) {
   if (o.disable_output_lane) return o.disable_output_lane;
   const isa::Version version = b.options().version;
   const bool scaled = o.kind && o.kind->text.starts_with("kind::mx");
-  if (o.sparse || scaled || (version != isa::Version{} && version < isa::Version{8, 8})) return {};
+  if (!o.lane_mask || o.sparse || scaled || (version != isa::Version{} && version < isa::Version{8, 8})) return {};
   const Reg zero = b.scalar(Type::u32);
   b.emit("mov.u32", {zero, 0});
   const bool pair = o.cta_group && o.cta_group->text == "cta_group::2";
@@ -128,15 +128,16 @@ void mma_ws(Builder& b, const Operand& d, const Operand& a, const Operand& bb, c
 }
 
 void commit(Builder& b, const Address& bar, const options::commit& o) {
-  if (o.space.text != "cluster")
+  if (o.space && o.space->text != "cluster")
     b.refuse(Code::bad_argument,
-             cat("tcgen05.commit takes a barrier in .shared::cluster, not .shared::", o.space.text));
+             cat("tcgen05.commit takes a barrier in .shared::cluster, not .shared::", o.space->text));
   if (o.multicast && !o.multicast_mask)
     b.refuse(Code::bad_argument, "commit(multicast=True) needs multicast_mask=, the CTAs of the cluster");
   Text text;
   text << "tcgen05.commit";
   add_modifier(text, o.cta_group);
-  text << ".mbarrier::arrive::one.shared::cluster" << (o.multicast_mask ? ".multicast::cluster.b64" : ".b64");
+  text << ".mbarrier::arrive::one" << (o.space ? ".shared::cluster" : "")
+       << (o.multicast_mask ? ".multicast::cluster.b64" : ".b64");
   std::vector<Operand> operands{Operand(bar)};
   if (o.multicast_mask) operands.push_back(*o.multicast_mask);
   b.emit(isa::resolve(text.view()), operands, o.pred);

@@ -21,6 +21,13 @@
 //   =a:b64           a new register of that type, returned; a=reg takes that register instead; =+a: by position, too
 //   =a:dtype         of the type that argument `dtype` says
 //   *a               a keyword: {, *hint}
+//
+// A WRITES row says the same of a FUNCTION that makes one instruction, for who reads PTX and looks for the call: its name, the instruction, and
+// arguments that it takes besides, such as "a_is_tmem=True". A function has a row for each shape of its operands. There, a modifier's parameter
+// says which texts it stands for, and one whose name begins with _ is none: the function writes the modifier by what its operands are.
+//   .<name:type>     any type                         .<name:row/col>    one of these texts
+//   .<name:kind::*>  what begins so                   .<name:x#>         the number, or name, in the place of #; several are a tuple
+//   a:pred           a predicate, and no number
 // clang-format on
 #pragma once
 
@@ -47,7 +54,7 @@ struct Parameter {
 };
 
 struct Template {
-  static constexpr std::size_t most = 20;
+  static constexpr std::size_t most = 24;
   struct Modifier {
     std::string_view text;         // the modifier, or the name of the slot that the parameter fills
     std::int8_t parameter = -1;    // -1: always there
@@ -130,8 +137,7 @@ constexpr Parameter angled(Cursor& c) {
   p.name = p.slot = c.name();
   if (c.take(':')) {
     const std::size_t from = c.at;
-    do c.name(true);
-    while (c.take('/'));
+    while (c.peek() != '>' && c.peek() != '\0') ++c.at;
     p.slot = c.text.substr(from, c.at - from);
   }
   c.expect('>');

@@ -26,6 +26,7 @@ Body::Body(Language language, const ir::Function& f, const Plan& plan, Source& o
       comments_(comments),
       types_(f.registers.size()),
       expressions_(language, f, plan, types_, operands_),
+      families_(language, f, operands_),
       scopes_(1) {}
 
 void Body::write(std::uint32_t end) {
@@ -340,7 +341,7 @@ void Body::raised(std::uint32_t i, const ir::Instruction& instruction) {
     if (!text && planned->where == PlannedRegister::Where::element) text = expressions_.into_element(instruction);
   }
   if (plan_.expressions && !text && fresh) {
-    if (auto made = family(instruction, true); made && expressions_.keeps(first->id, made->type)) {
+    if (auto made = families_.call(instruction, true); made && expressions_.keeps(first->id, made->type)) {
       types_[first->id] = made->type;
       used(*made);
       text = std::move(made->text);
@@ -351,7 +352,7 @@ void Body::raised(std::uint32_t i, const ir::Instruction& instruction) {
     registers_[first->id] = scalar(planned->type);
   }
   if (plan_.expressions && !text)
-    if (auto made = family(instruction, false)) used(*made), text = std::move(made->text);
+    if (auto made = families_.call(instruction, false)) used(*made), text = std::move(made->text);
   if (!text) operands_.call(text.emplace(), instruction);
   if (!fresh) return say(*text);
   registers_[first->id] = names_.take(planned->name);

@@ -10,9 +10,7 @@ namespace {
 class PythonBody : public Body {
  public:
   PythonBody(const ir::Function& f, const Plan& plan, Source& out, Commentary& comments, Imports& imports)
-      : Body(Language::python, f, plan, out, comments, Names(Language::python)),
-        imports_(imports),
-        families_(f, operands_) {}
+      : Body(Language::python, f, plan, out, comments, Names(Language::python)), imports_(imports) {}
 
  private:
   // ---- blocks
@@ -114,9 +112,6 @@ class PythonBody : public Body {
   std::string call(std::string_view function, const std::string& arguments) override {
     return cat("ptx.", function == "location" ? "loc" : function, '(', arguments, ')');
   }
-  std::optional<FamilyCalls::Call> family(const ir::Instruction& instruction, bool makes) override {
-    return families_.call(instruction, makes);
-  }
   void used(const FamilyCalls::Call& call) override {
     for (const isa::Type one : call.types) type(imports_, one);
   }
@@ -165,7 +160,6 @@ class PythonBody : public Body {
   }
 
   Imports& imports_;
-  FamilyCalls families_;
 };
 
 }  // namespace

@@ -6,6 +6,8 @@ namespace space = author::PTX_SPACE;
 using namespace author;
 using namespace author::PTX_SPACE;
 
+#define WRITES(...)  // for readers of PTX
+
 #define FAMILY(name, doc)
 #define ARG(type, name, doc)
 #define WORD(name, mnemonic, slot, doc)
@@ -106,6 +108,7 @@ inline const Family family{family_name, family_doc, definitions};
 #undef OPT
 #undef KEY
 #undef MODIFIER
+#undef WRITES
 }  // namespace ptx::python::rows::PTX_SPACE
 #undef PTX_FAMILY
 #undef PTX_SPACE

@@ -254,3 +254,14 @@ def test_a_mistake_of_the_command_itself_is_one_line(monkeypatch, capsys):
     monkeypatch.setenv("PYPTX_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
         main(["doctor"])
+
+
+@pytest.mark.parametrize(
+    "line", [".reg .b32 ;", ".reg .b32 %r1,,%r2;", ".reg .b32 <4>;", ".reg;", ".reg .b32 %r1, ;", ".shared .b8 [4];"]
+)
+@pytest.mark.parametrize("command", ["fmt", "lint", "stats", "check", "diff", "transpile"])
+def test_declarations_that_are_being_written(command, line, file, tmp_path, capsys):
+    broken = tmp_path / "half typed.ptx"
+    broken.write_bytes(KERNEL.replace(b"\tret;", line.encode() + b"\n\tret;"))
+    assert status_of([command, str(broken), *([str(file)] if command == "diff" else [])]) in (0, 1, 2)
+    assert "a mistake of pyptx" not in capsys.readouterr().err

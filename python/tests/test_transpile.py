@@ -243,7 +243,7 @@ def test_operands_of_several_registers_are_arrays_or_parts_of_them():
     ]
     text = folded([f"mov.f32 %f{n}, 0f00000000;" for n in range(4)] + statements)
     assert "ptx.inst.ld.global_.v4.u32(r[4 * i : 4 * i + 4], ptx.addr(x, 16 * i))" in text
-    assert "(acc, r[0:4], r[4:6], acc)" in text
+    assert "f32, acc, r[0:4], r[4:6], acc)" in text
 
 
 def test_rounds_that_differ_stay():

@@ -30,6 +30,7 @@ RUN = ROOT / "tests" / "fixtures" / "run"
 sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 from run_fixtures import Fixture  # noqa: E402
 from test_transpile import FAMILIES, rounds, unroll, unrolled  # noqa: E402
+from test_transpile_tensors import BLACKWELL, HOPPER  # noqa: E402
 
 # Kernels of every kind that sugar makes something of: blocks, tables, functions, vectors, variables.
 SAMPLE = [
@@ -105,7 +106,7 @@ def test_cpp_compiles_and_writes_its_input(tmp_path):
     if not libraries:
         pytest.skip("skipped: the C++ library is not built")
     sources = {name: (ROOT / "tests" / "fixtures" / f"{name}.ptx").read_bytes() for name in SAMPLE}
-    sources["families"] = FAMILIES.encode()
+    sources |= {"families": FAMILIES.encode(), "blackwell": BLACKWELL.encode(), "hopper": HOPPER.encode()}
     for seed in range(12):  # runs that become loops
         body = unroll(rounds(random.Random(seed), 3))
         sources[f"unrolled-{seed}"] = unrolled(

@@ -64,9 +64,6 @@ class Body {
   virtual std::string call(std::string_view function, const std::string& arguments) = 0;
   virtual std::string raw(const std::string& text) = 0;
   virtual std::string variable(const ir::Variable& v) = 0;
-  // The instruction by a function of its family, if the language has those. `makes`: it makes the register that is the
-  // first operand.
-  virtual std::optional<FamilyCalls::Call> family(const ir::Instruction&, bool /*makes*/) { return {}; }
   virtual void used(const FamilyCalls::Call&) {}
   // A variable as an allocation of shared memory with this name, or of mbarrier objects; "": the language has none.
   virtual std::string allocated(const std::string& name, const ir::Variable& v, bool barriers) = 0;
@@ -120,6 +117,7 @@ class Body {
   Commentary& comments_;
   std::vector<isa::Type> types_;  // the author's
   Expressions expressions_;
+  FamilyCalls families_;
   struct Before {
     std::uint32_t statement, depth;
     ir::RegisterId id;

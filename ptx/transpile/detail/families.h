@@ -1,20 +1,22 @@
 // Instructions as the functions of their family: ptx.mbarrier.try_wait(bar, parity) for
 // mbarrier.try_wait.parity.shared.b64 p, [bar], parity. The rows of ptx/author/families say which instruction a call
-// makes; here they are read backwards. What two instructions make, or one whose operands say more than a row does, is
-// left to the calls that name the instruction.
+// makes; here they are read backwards. C++ has the functions that are code (WRITES). What two instructions make is left
+// to the calls that name the instruction.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ptx/author/template.h"
 #include "ptx/transpile/detail/operands.h"
 
 namespace ptx::transpile {
 
 class FamilyCalls {
  public:
-  FamilyCalls(const ir::Function& f, Operands& operands) : f_(f), operands_(operands) {}
+  FamilyCalls(Language language, const ir::Function& f, Operands& operands)
+      : cpp_(language == Language::cpp), f_(f), operands_(operands) {}
 
   struct Call {
     std::string text;
@@ -28,7 +30,10 @@ class FamilyCalls {
 
  private:
   std::optional<Call> call(const Fit& fit, const ir::Instruction& instruction, bool makes);
+  bool shown(std::string& out, const author::families::Parameter& p, const ir::Operand& o,
+             const ir::Instruction& instruction);
 
+  const bool cpp_;
   const ir::Function& f_;
   Operands& operands_;
 };

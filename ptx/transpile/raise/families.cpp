@@ -7,6 +7,7 @@
 
 #include "ptx/author/template.h"
 #include "ptx/base/text.h"
+#include "ptx/isa/spelling.h"
 #include "ptx/transpile/detail/source.h"
 
 namespace ptx::transpile {
@@ -15,8 +16,11 @@ namespace {
 using author::families::Template;
 
 struct Function {
-  std::string name;  // ptx.bar.sync
+  std::string name;  // ptx.bar.sync, and in C++ ptx::author::wgmma::mma_async
   Template form;
+  bool written = false;                        // by a WRITES row: the function is code, in both languages
+  std::string_view besides{};                  // arguments that it takes beside those of the row: "sparse=True"
+  std::vector<std::string_view> parameters{};  // of code: "Shape shape", in order
 };
 
 }  // namespace
@@ -36,14 +40,23 @@ using Role = Parameter::Role;
 
 struct Row {
   std::string_view family, name;
-  std::string_view text;
+  std::string_view text;  // of the instruction
+  std::string_view besides{}, parameters{};
+  bool written = false;
 };
 
-// The families whose functions are instructions; those of ptx itself say no more than ptx.inst.
+// The families whose functions are instructions; those of ptx itself say no more than ptx.inst. Behind a family its
+// functions, behind one that is code what it writes.
 constexpr Row lines[] = {
 #define FAMILY(name, doc) {#name, {}, {}},
 #define INSTRUCTION(name, text, ...) {{}, #name, text},
-#define FUNCTION(...)
+#define ARG(type, name, doc) #type " " #name ";"
+#define WORD(name, mnemonic, slot, doc) "Modifier " #name ";"
+#define OPT(type, name, value, doc) #type " " #name ";"
+#define KEY(type, name, value, doc) #type " " #name ";"
+#define MODIFIER(name, value, mnemonic, slot, doc) "std::optional<Modifier> " #name ";"
+#define FUNCTION(name, result, arguments, ...) {{}, #name, {}, {}, "" arguments},
+#define WRITES(name, text, ...) {{}, #name, text, "" __VA_ARGS__, {}, true},
 #define HELPER(...)
 #include "ptx/author/families/bar.def"
 #include "ptx/author/families/barrier.def"
@@ -55,38 +68,94 @@ constexpr Row lines[] = {
 #include "ptx/author/families/griddepcontrol.def"
 #include "ptx/author/families/matrix.def"
 #include "ptx/author/families/mbarrier.def"
+#include "ptx/author/families/mma.def"
 #include "ptx/author/families/tcgen05.def"
+#include "ptx/author/families/tensor_copy.def"
 #include "ptx/author/families/tensormap.def"
 #include "ptx/author/families/warp.def"
 #include "ptx/author/families/wgmma.def"
 #undef FAMILY
 #undef INSTRUCTION
+#undef ARG
+#undef WORD
+#undef OPT
+#undef KEY
+#undef MODIFIER
 #undef FUNCTION
+#undef WRITES
 #undef HELPER
 };
 
-// By opcode.
-const std::unordered_map<std::string_view, std::vector<Function>>& functions() {
-  static const auto all = [] {
-    std::unordered_map<std::string_view, std::vector<Function>> made;
-    std::string_view family;
-    for (const Row& row : lines) {
-      if (row.name.empty()) {
-        family = row.family;
-        continue;
-      }
-      const Template form = author::families::read_template(row.text);
-      made[form.opcode].push_back({cat("ptx.", family, '.', row.name), form});
+std::vector<std::string_view> parts(std::string_view text, char end) {
+  std::vector<std::string_view> found;
+  for (std::size_t at; !text.empty(); text.remove_prefix(std::min(at + 1, text.size()))) {
+    at = std::min(text.find(end), text.size());
+    found.push_back(text.substr(0, at));
+  }
+  return found;
+}
+
+using ByOpcode = std::unordered_map<std::string_view, std::vector<Function>>;
+
+ByOpcode read_functions(bool cpp) {
+  ByOpcode made;
+  std::string_view family, parameters;
+  for (const Row& row : lines) {
+    if (row.name.empty()) family = row.family;
+    if (row.text.empty()) parameters = row.parameters;
+    if (row.text.empty() || (cpp && !row.written)) continue;
+    const Template form = author::families::read_template(row.text);
+    Function one{cpp ? cat("ptx::author::", family, "::", row.name) : cat("ptx.", family, '.', row.name), form,
+                 row.written, row.besides};
+    if (row.written) one.parameters = parts(parameters, ';');
+    made[form.opcode].push_back(std::move(one));
+  }
+  return made;
+}
+
+const ByOpcode& functions(bool cpp) {
+  static const ByOpcode of_python = read_functions(false), of_cpp = read_functions(true);
+  return cpp ? of_cpp : of_python;
+}
+
+// What stands for each # of a pattern, as an argument: x# of x4 is 4, m#n#k# of m16n8k16 is (16, 8, 16). Nothing: the
+// word is another.
+std::optional<std::string> filled(std::string_view pattern, std::string_view word, bool cpp) {
+  std::vector<std::string> values;
+  for (; !pattern.empty(); pattern.remove_prefix(1)) {
+    if (pattern[0] != '#') {
+      if (!word.starts_with(pattern[0])) return {};
+      word.remove_prefix(1);
+      continue;
     }
-    return made;
-  }();
-  return all;
+    const std::size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
+    if (digits == 0 && (word.empty() || pattern.size() > 1)) return {};
+    const std::string_view value = word.substr(0, digits ? digits : word.npos);
+    values.push_back(digits ? std::string(value) : quoted(value));
+    word.remove_prefix(value.size());
+  }
+  if (!word.empty() || values.empty()) return {};
+  if (values.size() == 1) return values[0];
+  std::string list;
+  for (const std::string& value : values) list += cat(list.empty() ? "" : ", ", value);
+  return cpp ? cat('{', list, '}') : cat('(', list, ')');
+}
+
+// Whether a modifier's text is one of those that a WRITES row names.
+bool is_named(std::string_view slot, std::string_view word) {
+  const auto all = author::families::alternatives(slot);
+  return std::any_of(all.begin(), all.end(), [&](std::string_view one) {
+    if (one == "type") return isa::type_named(word).has_value();
+    if (one.ends_with('*')) return word.starts_with(one.substr(0, one.size() - 1));
+    return one == word || filled(one, word, false).has_value();
+  });
 }
 
 // The modifiers of a mnemonic, by those of a row.
 class Modifiers {
  public:
-  Modifiers(const Function& function, const isa::Mnemonic& mnemonic) : form_(function.form), wanted_(mnemonic) {
+  Modifiers(const Function& function, const isa::Mnemonic& mnemonic)
+      : form_(function.form), written_(function.written), wanted_(mnemonic) {
     fit_.function = &function;
     std::string_view rest = mnemonic.canonical;
     for (bool first = true; !rest.empty(); first = false) {
@@ -136,23 +205,26 @@ class Modifiers {
     return from(m + 1, w);
   }
   bool is_value(std::size_t p, std::string_view word) const {
+    if (written_) return is_named(form_.parameters[p].slot, word);
     const author::families::Legal legal = author::families::legal(form_, form_.parameters[p]);
     if (legal.flag && word == form_.parameters[p].slot) return true;
     return std::find(legal.values.begin(), legal.values.end(), word) != legal.values.end();
   }
 
   const Template& form_;
+  const bool written_;
   const isa::Mnemonic& wanted_;
   std::vector<std::string_view> words_;
   std::array<std::string_view, Template::most> chosen_{};
   Fit fit_;
 };
 
-const std::vector<Fit>& fits_of(const isa::Mnemonic& mnemonic) {
-  static thread_local std::unordered_map<const isa::Mnemonic*, std::vector<Fit>> known;
-  const auto [at, fresh] = known.try_emplace(&mnemonic);
-  const auto found = fresh ? functions().find(mnemonic.opcode) : functions().end();
-  if (found != functions().end())
+const std::vector<Fit>& fits_of(const isa::Mnemonic& mnemonic, bool cpp) {
+  static thread_local std::array<std::unordered_map<const isa::Mnemonic*, std::vector<Fit>>, 2> known;
+  const auto [at, fresh] = known[cpp].try_emplace(&mnemonic);
+  const ByOpcode& all = functions(cpp);
+  const auto found = fresh ? all.find(mnemonic.opcode) : all.end();
+  if (found != all.end())
     for (const Function& one : found->second)
       if (auto fit = Modifiers(one, mnemonic).run()) at->second.push_back(*fit);
   return at->second;
@@ -161,12 +233,12 @@ const std::vector<Fit>& fits_of(const isa::Mnemonic& mnemonic) {
 // The operands of an instruction, by those of a row.
 class Arguments {
  public:
-  Arguments(const Fit& fit, const ir::Function& f, const ir::Instruction& instruction)
-      : fit_(fit), form_(fit.function->form) {
-    for (const Operand& o : f.operands_of(instruction)) {  // a pair is its two sides here
+  Arguments(const Fit& fit, const ir::Function& f, const Operands& writer, const ir::Instruction& instruction)
+      : fit_(fit), form_(fit.function->form), writer_(writer) {
+    for (const Operand& o : f.operands_of(instruction)) {  // behind a pair its sides, behind [a, {b}] its parts
       all_.push_back(&o);
-      if (o.kind == Operand::Kind::pair)
-        for (const Operand& side : f.children(o)) all_.push_back(&side);
+      if (o.kind == Operand::Kind::pair || (o.kind == Operand::Kind::address && o.child_count > 1))
+        for (const Operand& part : f.children(o)) all_.push_back(&part);
     }
   }
 
@@ -178,7 +250,10 @@ class Arguments {
     using enum Template::Node::Kind;
     if (node == form_.node_count) return at == all_.size();
     const Template::Node& here = form_.nodes[node];
-    if (here.kind == bracket || here.half) return false;  // tensor copies have functions
+    if (here.half) return false;
+    if (here.kind == bracket)
+      return at < all_.size() && all_[at]->kind == Operand::Kind::address && all_[at]->child_count == here.parts &&
+             all_[at]->value == 0 && !writer_.walk(all_[at]) && !all_[at]->unified && from(node + 1, at + 1);
     if (here.kind == pair) return at < all_.size() && all_[at]->kind == Operand::Kind::pair && from(node + 1, at + 1);
     const std::size_t p = here.kind == parameter ? static_cast<std::size_t>(here.parameter) : 0;
     const bool may = here.kind != parameter || fit_.given[p] >= 0;
@@ -194,23 +269,28 @@ class Arguments {
     using Kind = Operand::Kind;
     if (node.kind == Template::Node::Kind::sink) return o.kind == Kind::sink;
     if (node.kind == Template::Node::Kind::number) return o.kind == Kind::integer && !o.wide && o.value == node.number;
-    switch (form_.parameters[static_cast<std::size_t>(node.parameter)].role) {
+    const auto p = static_cast<std::size_t>(node.parameter);
+    switch (form_.parameters[p].role) {
       case Role::address: return o.kind == Kind::address && o.child_count == 1 && !o.unified;
       case Role::list: return o.kind == Kind::vector;
       case Role::result: return o.kind == Kind::reg && o.component == 0xff && !o.negated && !o.minus;
-      default: return (o.kind == Kind::reg && o.component == 0xff && !o.minus) || o.kind == Kind::integer;
+      default:
+        if (o.kind == Kind::integer) return form_.parameters[p].slot != "pred";
+        return (o.kind == Kind::reg && o.component == 0xff && !o.minus) || o.kind == Kind::symbol;
     }
   }
 
   const Fit& fit_;
   const Template& form_;
+  const Operands& writer_;
   std::vector<const Operand*> all_;
   std::array<const Operand*, Template::most> found_{};
 };
 
-// Whether a parameter that is left out would be the same. 0 is written: bar.sync(0).
+// Whether a parameter that is left out would be the same. Where it has a position, 0 is written: bar.sync(0).
 bool is_fallback(const Parameter& p, const Operand& o) {
-  if (p.fallback.empty() || p.fallback == "0" || o.kind != Operand::Kind::integer || o.wide) return false;
+  const bool shown = p.fallback.empty() || (p.fallback == "0" && !p.keyword);
+  if (shown || o.kind != Operand::Kind::integer || o.wide) return false;
   const bool hexadecimal = p.fallback.starts_with("0x");
   const std::string_view digits = p.fallback.substr(hexadecimal ? 2 : 0);
   std::int64_t value = 0;
@@ -221,39 +301,97 @@ bool is_fallback(const Parameter& p, const Operand& o) {
 // A call that is being written: what is given by position, then by name.
 class Writing {
  public:
-  explicit Writing(const Fit& fit) : fit_(fit), form_(fit.function->form) {}
+  Writing(const Fit& fit, bool cpp) : fit_(fit), form_(fit.function->form), cpp_(cpp) {
+    for (std::string_view one : parts(fit.function->besides, ',')) {
+      one.remove_prefix(one.find_first_not_of(' '));
+      const std::size_t equal = one.find('=');
+      named(one.substr(0, equal), truth(one.substr(equal + 1) == "True"));
+    }
+  }
 
   void modifier(std::size_t i) {
     const Parameter& p = form_.parameters[i];
     const std::string_view word = fit_.words[i];
+    if (p.name.starts_with('_')) return;
     if (p.flag) {
       const bool there = fit_.given[i] > 0;
-      if (there != (p.fallback == "True")) give(p, there ? "True" : "False");
+      if (there != (p.fallback == "True")) give(p, truth(there));
     } else if (word.empty()) {
-      if (!p.fallback.empty()) give(p, p.fallback == "True" ? "False" : "None");
-    } else if (const bool own = word == p.slot; word != p.fallback && !(own && p.fallback == "True")) {
-      const auto type = isa::type_named(word);
-      if (type && !own) types_.push_back(*type);
-      give(p, own ? "True" : type ? std::string(word) : quoted(word));
+      if (!p.fallback.empty()) give(p, p.fallback == "True" ? truth(false) : cpp_ ? "{}" : "None");
+    } else if (const bool own = word == p.slot && (!fit_.function->written || p.name == p.slot);
+               word != p.fallback && !(own && p.fallback == "True")) {
+      give(p, own ? truth(true) : value(p, word));
     }
   }
+  void operand(const Parameter& p, std::string text) {
+    if (cpp_ && p.role == Role::list) text = listed(p, text);
+    give(p, text);
+  }
   void leave_out(const Parameter& p) { in_order_ = in_order_ && p.keyword; }
+  void guard(const std::string& predicate) { named("pred", cpp_ ? cat("when(", predicate, ')') : predicate); }
+
+  FamilyCalls::Call take(isa::Type type) {
+    std::stable_sort(named_.begin(), named_.end(), [](const Named& a, const Named& b) { return a.place < b.place; });
+    std::string names;
+    for (const Named& one : named_)
+      names += cat(names.empty() ? "" : ", ", cpp_ ? "." : "", one.name, cpp_ ? " = " : "=", one.value);
+    if (cpp_ && !names.empty()) names = cat('{', names, '}');
+    const std::string_view between = text_.empty() || names.empty() ? "" : ", ";
+    return {cat(fit_.function->name, '(', cpp_ ? "k, " : "", text_, between, names, ')'), type, std::move(types_)};
+  }
+
+ private:
+  struct Named {
+    std::size_t place;
+    std::string_view name;
+    std::string value;
+  };
+
+  // Among the parameters of a function that is code.
+  std::size_t place(std::string_view name) const {
+    const auto& all = fit_.function->parameters;
+    const auto at = std::find_if(all.begin(), all.end(), [&](auto one) { return one.ends_with(cat(' ', name)); });
+    return static_cast<std::size_t>(at - all.begin());
+  }
+  std::string_view type_of(const Parameter& p) const {  // "std::vector<Operand> d"
+    const std::size_t at = place(p.name);
+    return at < fit_.function->parameters.size() ? fit_.function->parameters[at] : std::string_view();
+  }
+  std::string truth(bool yes) const { return cpp_ ? yes ? "true" : "false" : yes ? "True" : "False"; }
+  std::string value(const Parameter& p, std::string_view word) {
+    if (fit_.function->written && !(cpp_ && type_of(p).find("Modifier") != std::string_view::npos))
+      for (const std::string_view pattern : author::families::alternatives(p.slot))
+        if (auto found = filled(pattern, word, cpp_)) return *found;
+    if (cpp_) return std::string(isa::cpp_name(word));
+    const auto type = isa::type_named(word);
+    if (type) types_.push_back(*type);
+    return type ? std::string(word) : quoted(word);
+  }
   void give(const Parameter& p, const std::string& value) {
     if (p.keyword || !in_order_) return named(p.name, value);
     text_ += cat(text_.empty() ? "" : ", ", value);
   }
-  void named(std::string_view name, const std::string& value) { named_ += cat(", ", name, '=', value); }
-
-  FamilyCalls::Call take(isa::Type type) {
-    if (text_.empty() && !named_.empty()) named_.erase(0, 2);
-    return {cat(fit_.function->name, '(', text_, named_, ')'), type, std::move(types_)};
+  void named(std::string_view name, std::string value) {
+    named_.push_back({name == "pred" ? Template::most : place(name), name, std::move(value)});
+  }
+  // k.vector({a, b}) and k.vector(array) as a function takes several registers.
+  std::string listed(const Parameter& p, const std::string& text) const {
+    const std::string_view type = type_of(p);
+    const bool either = type.starts_with("MatrixA");  // a descriptor, or registers
+    if (!either && type.find("std::vector") == type.npos && type.find("Coordinates") == type.npos) return text;
+    constexpr std::string_view each = "k.vector({", array = "k.vector(";
+    if (!text.starts_with(each)) return cat("k.elements(", text.substr(array.size()));
+    const std::string inner = cat('{', text.substr(each.size(), text.size() - each.size() - 2), '}');
+    if (either) return cat("std::vector<ptx::author::Operand>", inner);
+    return p.keyword ? cat('{', inner, '}') : inner;
   }
 
- private:
   const Fit& fit_;
   const Template& form_;
+  const bool cpp_;
   bool in_order_ = true;  // nothing that has a position was left out so far
-  std::string text_, named_;
+  std::string text_;
+  std::vector<Named> named_;
   std::vector<isa::Type> types_;
 };
 
@@ -271,7 +409,7 @@ isa::Type result_type(const Fit& fit, const Parameter& result) {
 std::optional<FamilyCalls::Call> FamilyCalls::call(const ir::Instruction& instruction, bool makes) {
   if (!instruction.mnemonic) return {};
   std::optional<Call> best;
-  for (const Fit& fit : fits_of(*instruction.mnemonic)) {
+  for (const Fit& fit : fits_of(*instruction.mnemonic, cpp_)) {
     auto made = call(fit, instruction, makes);
     if (made && (!best || made->text.size() < best->text.size())) best = std::move(made);
   }
@@ -282,9 +420,9 @@ std::optional<FamilyCalls::Call> FamilyCalls::call(const Fit& fit, const ir::Ins
   const Template& form = fit.function->form;
   const auto operands = f_.operands_of(instruction);
   const bool guarded = instruction.guard.reg != ir::no_id;
-  Arguments arguments(fit, f_, instruction);
+  Arguments arguments(fit, f_, operands_, instruction);
   if (!arguments.run()) return {};
-  Writing made(fit);
+  Writing made(fit, cpp_);
   isa::Type type = isa::Type::none;
   for (const bool required : {true, false}) {  // as they stand by position
     for (std::size_t i = 0; i < form.parameter_count; ++i) {
@@ -298,17 +436,12 @@ std::optional<FamilyCalls::Call> FamilyCalls::call(const Fit& fit, const ir::Ins
       if (o && p.role == Role::result && makes && o == operands.data()) {
         if (guarded) return {};  // the call would set the register where the guard is false
         type = result_type(fit, p);
-      } else if (!o || is_fallback(p, *o)) {
+      } else if (!o || (is_fallback(p, *o) && !operands_.walk(o))) {
         made.leave_out(p);
       } else {
-        const auto inside = static_cast<std::size_t>(o - operands.data());
-        const std::size_t at = o >= operands.data() && inside < operands.size() ? inside : 0;
         std::string value;
-        const bool written = p.role == Role::address
-                                 ? operands_.place(value, *instruction.mnemonic, *o)
-                                 : operands_.operand(value, *instruction.mnemonic, *o, at, operands.size());
-        if (!written) return {};
-        made.give(p, value);
+        if (!shown(value, p, *o, instruction)) return {};
+        made.operand(p, std::move(value));
       }
     }
   }
@@ -316,9 +449,19 @@ std::optional<FamilyCalls::Call> FamilyCalls::call(const Fit& fit, const ir::Ins
   if (guarded) {
     std::string predicate;
     operands_.guard(predicate, instruction.guard);
-    made.named("pred", predicate);
+    made.guard(predicate);
   }
   return made.take(type);
+}
+
+// An operand as an argument; false if it has no such form.
+bool FamilyCalls::shown(std::string& out, const author::families::Parameter& p, const Operand& o,
+                        const ir::Instruction& instruction) {
+  const auto operands = f_.operands_of(instruction);
+  if (p.role == Role::address && !cpp_) return operands_.place(out, *instruction.mnemonic, o);
+  const bool whole = &o >= operands.data() && &o < operands.data() + operands.size();
+  return operands_.operand(out, *instruction.mnemonic, o, whole ? static_cast<std::size_t>(&o - operands.data()) : 0,
+                           operands.size());
 }
 
 }  // namespace ptx::transpile

@@ -328,9 +328,9 @@ class _Declaration(Statement):
     @property
     def names(self) -> list[str]:
         """What it declares: ["%r", "x"] of `.reg .b32 %r<4>, x;`."""
-        return [
-            self._nodes().written(child).partition("<")[0].partition("[")[0].split()[0] for child in self._declarators()
-        ]
+        written = (self._nodes().written(child) for child in self._declarators())
+        words = (text.partition("<")[0].partition("[")[0].split() for text in written)
+        return [each[0] for each in words if each]  # a text that is broken may have none
 
     @property
     def name(self) -> str:

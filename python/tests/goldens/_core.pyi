@@ -4631,6 +4631,7 @@ class matrix:
         *,
         layout: str | None = None,
         trans: bool = False,
+        space: str | None = "shared",
         pred: Guard = None,
     ) -> None:
         """ldmatrix.sync.aligned.m8n8: 1, 2 or 4 matrices of 8 x 8 b16.
@@ -4639,6 +4640,7 @@ class matrix:
             src: the thread's row, in shared memory
             layout: the number of matrices, x1, x2 or x4, which the registers say as well
             trans: transposed
+            space: shared or shared::cta; None: a generic address
 
         Example:
             rows, a = smem.alloc(bf16, (16, 16)), reg.array(b32, 4)
@@ -4656,6 +4658,7 @@ class matrix:
         layout: str | None = None,
         trans: bool = False,
         shape: str = "m8n8",
+        space: str | None = "shared::cta",
         pred: Guard = None,
     ) -> None:
         """stmatrix.sync.aligned: 1, 2 or 4 matrices.
@@ -4665,6 +4668,7 @@ class matrix:
             layout: the number of matrices, x1, x2 or x4, which the registers say as well
             trans: transposed
             shape: m8n8 of b16, m16n8 of b8, which is always transposed
+            space: shared or shared::cta; None: a generic address
 
         Example:
             rows, a = smem.alloc(bf16, (16, 16)), reg.array(b32, 4)
@@ -5007,6 +5011,7 @@ class tcgen05:
         scale_vec_b: Number | None = None,
         scale_vectorsize: Literal["scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32"] | None = None,
         disable_output_lane: Number | None = None,
+        lane_mask: bool = True,
         pred: Guard = None,
     ) -> None:
         """tcgen05.mma{.sp}: D = A * B {+ D}.
@@ -5030,6 +5035,7 @@ class tcgen05:
             scale_vec_b: of the mx kinds: the address of B's scales in tensor memory
             scale_vectorsize: of the mx kinds: elements to a scale
             disable_output_lane: a {..} of 4 registers, 8 for two CTAs: a bit a lane of D that is not written
+            lane_mask: False: no operand disables lanes; else, where none is given and PTX 8.8 or later is written, zeros do
 
         Example:
             ptx.tcgen05.mma(d_tmem, a_desc, b_desc, idesc)
@@ -5106,7 +5112,7 @@ class tcgen05:
         cta_group: Literal[1, 2] = 1,
         multicast: bool = False,
         multicast_mask: Number | None = None,
-        space: str = "cluster",
+        space: str | None = "cluster",
         pred: Guard = None,
     ) -> None:
         """tcgen05.commit: arrives at `mbar` when the thread's earlier mma, cp and shift are complete.
@@ -5115,7 +5121,7 @@ class tcgen05:
             cta_group: CTAs that take part
             multicast: needs `multicast_mask`
             multicast_mask: the CTAs of the cluster at whose barrier of this offset it arrives
-            space: cluster
+            space: cluster; None: a generic address
 
         Example:
             ptx.tcgen05.commit(mbar)
