@@ -21,7 +21,7 @@ HEAD = """# Functions of the families
 
 Each is `ptx.<family>.<function>`; behind `*` stand keywords. `help(ptx.mbarrier.try_wait)` says what each argument may be.
 Every function that writes an instruction takes `pred=`: a predicate register, or `~register`. A result is a new register
-unless its keyword gives one; with `pred=` it is 0 where the predicate is false.
+unless `dst=` gives one (the second of two results has a keyword of its own); with `pred=` it is 0 where the predicate is false.
 """
 
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/expression.h"
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
@@ -111,7 +113,20 @@ ir::RegisterId unreachable(const Builder::State& s, std::span<const ir::Operand>
 
 }  // namespace
 
+namespace {
+
+// p|q behind the first operand is a value, as no source is a pair of predicates.
+bool is_condition(const Operand& o) { return o.ir.kind == ir::Operand::Kind::pair && o.type == isa::Type::pred; }
+
+}  // namespace
+
 void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard) {
+  if (operands.size() > 1 && std::any_of(operands.begin() + 1, operands.end(), is_condition)) {
+    std::vector<Operand> joined(operands.begin(), operands.end());
+    for (std::size_t i = 1; i < joined.size(); ++i)
+      if (is_condition(joined[i])) joined[i] = Operand(condition(joined[i]));
+    return emit(mnemonic, joined, guard);
+  }
   State& s = *state_;
   ir::Function& f = s.function;
   const std::size_t before = f.operands.size();
@@ -204,12 +219,17 @@ void Builder::refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const 
   if (number.literal == Operand::Literal::integer) {
     number.ir.wide ? text << number.ir.bits : text << number.ir.value;
   } else if (number.literal == Operand::Literal::real) {
-    text.real(std::bit_cast<double>(number.ir.bits));
+    Text real;
+    real.real(std::bit_cast<double>(number.ir.bits));
+    const bool whole = real.view().find_first_of(".en") == std::string_view::npos;  // 1, not 1.5, 1e30, inf, nan
+    text << real.view() << (whole ? ".0" : "");
   } else {
     text << "a number";
   }
   text << " as operand " << i + 1 << " is not a value of "
        << (type == isa::Type::none ? "its type" : isa::info(type).name);
+  if (type == isa::Type::none && !mnemonic.matches.empty())
+    text << "; the form is `" << mnemonic.matches.front().form->syntax << '`';
   if (isa::info(type).bits == 16) text << "; 16-bit floating point has no literals: put it into a register";
   refuse(Code::literal_type, text.take());
 }
@@ -226,8 +246,8 @@ void Builder::refuse_unreachable(const isa::Mnemonic& mnemonic, std::uint32_t id
 ir::Guard Builder::guard(const Reg& predicate) const {
   if (predicate.builder != this) refuse(Code::foreign_register, "a guard is a predicate of another kernel");
   if (predicate.type != isa::Type::pred || predicate.special)
-    refuse(Code::bad_operand,
-           cat("a guard has to be a predicate, not ", predicate.name(), " of type ", isa::info(predicate.type).name));
+    refuse(Code::bad_operand, cat("a guard has to be a predicate, not ", predicate.name(), " of type ",
+                                  isa::info(predicate.type).name, ": x != 0 makes one of a number"));
   return {predicate.id, false};
 }
 
@@ -340,6 +360,7 @@ Address Builder::address(const Operand& base, std::int64_t offset) {
 
 void Builder::label(std::string_view text) {
   State& s = *state_;
+  check_name(*this, "a label", text);
   const Name name(text);
   if (!s.blocks.back().labels.insert(name).second)
     refuse(Code::duplicate_label, cat("label `", text, "` stands already in this block"));

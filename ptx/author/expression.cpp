@@ -39,6 +39,8 @@ const Operator& operator_of(char sign) {
   return operators[i];
 }
 
+bool works_on_bits(std::string_view opcode) { return !isa::resolve(cat(opcode, ".b32"))->matches.empty(); }
+
 // Which types beside integers an opcode has is a fact of its rows.
 [[noreturn]] void refuse_type(const Builder& b, std::string_view op, std::string_view opcode, Type type) {
   std::string others;
@@ -47,8 +49,12 @@ const Operator& operator_of(char sign) {
     const bool listed = whole_bits(other) == 0 && !mnemonic(opcode, other)->matches.empty();
     if (listed) others += cat(", ", isa::info(other).name);
   }
-  b.refuse(Code::operator_type, cat("`", op, "` takes integers of 16, 32 and 64 bits", others, "; not ",
-                                    isa::info(type).name, ": convert it first (cvt)"));
+  const bool floating = isa::info(type).kind == isa::TypeKind::floating && works_on_bits(opcode);
+  b.refuse(Code::operator_type,
+           cat("`", op, "` takes integers of 16, 32 and 64 bits", others, "; not ", isa::info(type).name, ": ",
+               type == Type::pred ? "a number of a predicate is ptx.inst.selp.u32(d, 1, 0, p)"
+               : floating         ? cat("copy its bits into a b", isa::info(type).bits, " register first (mov)")
+                                  : "convert it first (cvt)"));
 }
 
 // A new register of 32 or 64 bits with `value` in it; where `value` is a product and the register has 64, finish() may
@@ -74,6 +80,21 @@ Reg widened(Builder& b, const Reg& value, int bits = 64) {
   return wide;
 }
 
+[[noreturn]] void refuse_mixture(const Builder& b, std::string_view op, Type left, Type right) {
+  const bool predicate = left == Type::pred || right == Type::pred;
+  const bool bits = isa::info(left).bits == isa::info(right).bits &&
+                    (isa::info(left).kind == isa::TypeKind::bits) != (isa::info(right).kind == isa::TypeKind::bits);
+  const Type real = isa::info(left).kind == isa::TypeKind::bits ? right : left;
+  const std::string how =
+      predicate
+          ? std::string(
+                "x != 0 makes a predicate of a number (setp), ptx.inst.selp.u32(d, 1, 0, p) a number of a predicate")
+      : bits ? cat("reg.from_(x, ", isa::info(real).name, ") takes the bits as a number")
+             : std::string("convert one first (cvt)");
+  b.refuse(Code::operator_type, cat("`", op, "` takes registers of one type, not ", isa::info(left).name, " and ",
+                                    isa::info(right).name, ": ", how));
+}
+
 struct Sides {
   Builder* builder;
   Operand a, b;
@@ -85,9 +106,7 @@ struct Sides {
 Operand plain(const Operand& o) {
   if (o.ir.kind == ir::Operand::Kind::reg && o.ir.negated) return not_(reg_of(o));
   if (o.ir.kind != ir::Operand::Kind::pair || o.type != Type::pred) return o;
-  const auto parts = o.builder->state().function.children(o.ir);
-  const Operand left(parts[0], o.builder, Type::pred), right(parts[1], o.builder, Type::pred);
-  return or_(left, right);
+  return condition(o);
 }
 
 // Both sides as they are, staged if special; the width and type of the result. `op` is for messages.
@@ -112,8 +131,7 @@ Sides sides(std::string_view op, std::string_view opcode, const Operand& left, c
   }
   const int a = whole(s.a), b = whole(s.b);
   if (is_reg(s.a) && is_reg(s.b) && (a == 0 || b == 0) && s.a.type != s.b.type)
-    builder->refuse(Code::operator_type, cat("`", op, "` takes registers of one type, not ", isa::info(s.a.type).name,
-                                             " and ", isa::info(s.b.type).name, ": convert one first (cvt)"));
+    refuse_mixture(*builder, op, s.a.type, s.b.type);
   s.bits = std::max(a, b);
   if (a && a < b) {
     const bool sign = is_signed(s.b.type);
@@ -230,6 +248,12 @@ Reg neg(const Reg& a) {
 
 Reg either(const Pair& pair) { return or_(pair.left, pair.right); }
 
+Reg condition(const Operand& either) {
+  const auto parts = either.builder->state().function.children(either.ir);
+  const Operand left(parts[0], either.builder, Type::pred), right(parts[1], either.builder, Type::pred);
+  return or_(left, right);
+}
+
 bool has_halves(isa::Type type) { return isa::info(type).kind == isa::TypeKind::packed; }
 
 namespace {
@@ -272,22 +296,83 @@ Pair compare_halves(Compare op, const Operand& a, const Operand& b) {
   return {low, high};
 }
 
-void refuse_division(const Reg& a, std::string_view op) {
+namespace {
+
+// `ptx.inst.` of an opcode with the type, as the author would call it; empty if no row has it.
+std::string call_of(std::string_view opcode, Type type, std::string_view operands) {
+  const std::string text = cat(opcode, '.', isa::info(type).name);
+  if (isa::resolve(text)->matches.empty()) return {};
+  return cat("ptx.inst.", text, '(', operands, ')');
+}
+
+std::string division_of(const Reg& a, std::string_view op) {
   const std::string_view type = isa::info(a.type).name;
-  std::string choices;
+  const bool floating = a.type == Type::f32 || a.type == Type::f64;
   if (whole_bits(a.type) != 0) {
-    const std::string typed = cat(is_signed(a.type) ? 's' : 'u', whole_bits(a.type));
-    choices = op == "%" ? cat("rem.", typed, ", or & (n - 1) for a power of two of an unsigned number")
-                        : cat("div.", typed, " (towards zero), or >> for a power of two");
-  } else if (op == "/" && (a.type == Type::f32 || a.type == Type::f64)) {
-    choices = a.type == Type::f64 ? "div.rn.f64" : "div.rn.f32 (IEEE 754), div.full.f32 or div.approx.f32 (2 ulp)";
-  } else if (a.type == Type::f32 || a.type == Type::f64) {
-    choices = cat("div.rn.", type, " and cvt.rmi.", type, ".", type, " (floor); the rest is an fma");
-  } else {
-    choices = cat("PTX divides f32 and f64: convert ", type, " first (cvt)");
+    const std::string typed = cat(is_signed(a.type) ? 's' : 'u', whole_bits(a.type), "(d, a, b)");
+    const std::string rest = cat("ptx.inst.rem.", typed, ", or & (n - 1) for a power of two of an unsigned number");
+    const std::string whole = cat("ptx.inst.div.", typed, " (towards zero), or >> for a power of two");
+    return op == "%" ? rest : op == "divmod()" ? cat(whole, "; ", rest) : whole;
   }
-  a.builder->refuse(Code::operator_type,
-                    cat("`", op, "` is no operator of registers, as PTX has several divisions; legal: ", choices));
+  if (!floating) return cat("PTX divides f32 and f64: convert ", type, " first (cvt)");
+  if (op != "/")
+    return cat("ptx.inst.div.rn.", type, "(d, a, b) and ptx.inst.cvt.rmi.", type, ".", type,
+               "(d, d) (floor); the rest is an fma");
+  return a.type == Type::f64
+             ? "ptx.inst.div.rn.f64(d, a, b)"
+             : "ptx.inst.div.rn.f32(d, a, b) (IEEE 754), ptx.inst.div.full.f32 or ptx.inst.div.approx.f32 (2 ulp)";
+}
+
+std::string power_of(const Reg& a) {
+  const int bits = whole_bits(a.type);
+  if (bits != 0) return cat("x * x; of 2, ptx.inst.shl.b", bits, "(d, 1, n)");
+  if (a.type == Type::f64) return "x * x; PTX has no logarithm of f64";
+  return "x * x; of 2, ptx.inst.ex2.approx.f32(d, y), of others ex2 of y times ptx.inst.lg2.approx.f32(d, x)";
+}
+
+std::string absolute_of(const Reg& a) {
+  const int bits = whole_bits(a.type);
+  const Type type = bits == 0 ? a.type : bits == 64 ? Type::s64 : bits == 32 ? Type::s32 : Type::s16;
+  const std::string call = call_of("abs", type, "d, x");
+  if (call.empty()) return cat("convert ", isa::info(a.type).name, " first (cvt), then ptx.inst.abs.f32(d, x)");
+  return cat(call, bits != 0 && !is_signed(a.type) ? " of a signed number" : "");
+}
+
+std::string rounding_of(const Reg& a, std::string_view op) {
+  const std::string_view how = op == "round()"        ? "rni"
+                               : op == "math.floor()" ? "rmi"
+                               : op == "math.ceil()"  ? "rpi"
+                                                      : "rzi";
+  const std::string_view type = isa::info(a.type).name;
+  if (whole_bits(a.type) != 0) return cat("the register itself, as a ", type, " is whole");
+  const std::string call = call_of(cat("cvt.", how, '.', type), a.type, "d, x");
+  if (call.empty()) return cat("convert ", type, " to f32 first, then ptx.inst.cvt.", how, ".f32.f32(d, x)");
+  return cat(call, how == "rni" ? " (to nearest, ties to even)" : "", "; into an integer, ptx.inst.cvt.", how, ".s32.",
+             type, "(d, x)");
+}
+
+}  // namespace
+
+void refuse_operator(const Reg& a, std::string_view op) {
+  const bool divides = op == "/" || op == "//" || op == "%" || op == "divmod()";
+  std::string legal;
+  if (a.type == Type::pred)
+    legal = "& | ^ ~ of predicates; a number of one is ptx.inst.selp.u32(d, 1, 0, p)";
+  else if (divides)
+    legal = division_of(a, op);
+  else if (op == "**")
+    legal = power_of(a);
+  else if (op == "<<" || op == ">>")
+    legal =
+        cat("ptx.inst.", op == "<<" ? "shl.b32" : "shr.u32", "(d, 1, n) for a number that is shifted by a register");
+  else if (op == "+x")
+    legal = cat("x itself, or its copy reg.from_(x, ", isa::info(a.type).name, ")");
+  else if (op == "@")
+    legal = "ptx.mma, ptx.wgmma and ptx.tcgen05, which multiply matrices";
+  else
+    legal = op == "abs()" ? absolute_of(a) : rounding_of(a, op);
+  a.builder->refuse(Code::operator_type, cat("`", op, "` is no operator of registers",
+                                             divides ? ", as PTX has several divisions" : "", "; legal: ", legal));
 }
 
 void assign(char op, const Reg& a, const Operand& b) {

@@ -37,10 +37,13 @@ Reg compare(Compare op, const Operand& a, const Operand& b);  // setp; a new pre
 Pair compare_halves(Compare op, const Operand& a, const Operand& b);
 bool has_halves(isa::Type type);  // a packed type
 
-Reg either(const Pair& pair);  // p|q where it stands for a value: or.pred
+Reg either(const Pair& pair);          // p|q where it stands for a value: or.pred
+Reg condition(const Operand& either);  // the same of an operand
 
-// `/`, `//` and `%` of registers: refused, with the instructions that the author may have meant.
-[[noreturn]] void refuse_division(const Reg& a, std::string_view op);
+// What Python has and PTX has no one instruction for: `/`, `//`, `%`, `divmod()`, `**`, `@`, `abs()`, `round()`,
+// `math.floor()`, `math.ceil()`, `math.trunc()`, `+x`, `1 << n`. Refused, with the instructions that the author may
+// have meant.
+[[noreturn]] void refuse_operator(const Reg& a, std::string_view op);
 
 // a = a op b. `op` is one of + - * < (shl) > (shr) & | ^.
 void assign(char op, const Reg& a, const Operand& b);

@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <charconv>
 
-#include "ptx/arch/format.h"
 #include "ptx/author/builder.h"
+#include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 #include "ptx/ir/lower.h"
+#include "ptx/isa/half.h"
 
 namespace ptx::author {
 namespace {
@@ -116,8 +117,9 @@ std::uint64_t constant_bits(isa::Type type, const Operand& real) {
   using enum isa::Type;
   const auto number = std::bit_cast<double>(real.ir.bits);
   if (type == f32x2) return std::uint64_t{std::bit_cast<std::uint32_t>(static_cast<float>(number))} * 0x1'0000'0001;
-  const arch::Format& format = type == f16 || type == f16x2 ? arch::format::f16 : arch::format::bf16;
-  const std::uint64_t bits = arch::narrow(format, number, arch::Rounding::rn, false);
+  const arch::Format* format = isa::half_format(type);
+  PTX_CHECK(format, "f32x2 and half precision are the types without literals");
+  const std::uint64_t bits = arch::narrow(*format, number, arch::Rounding::rn, false);
   return type == f16 || type == bf16 ? bits : bits * 0x1'0001;
 }
 
@@ -131,6 +133,7 @@ Reg Builder::scalar(isa::Type type, std::string_view name) {
   State& s = *state_;
   check_type(*this, type);
   if (!name.empty()) {
+    check_name(*this, "a register", name);
     const auto [base, index] = split_name(name);
     const bool counted = index >= 0 && static_cast<std::uint32_t>(index) < s.counters[base].next;
     if (is_taken(s, base, index, 1) || (counted && !options_.as_written))
@@ -205,6 +208,7 @@ RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view na
     refuse(Code::bad_argument, cat("an array of ", count, " registers; legal: 1 to 65536"));
   Name base;
   if (!name.empty()) {
+    check_name(*this, "registers", name);
     base = Name(name);
     if (is_taken(s, base, 0, count) || (s.counters[base].next > 0 && !options_.as_written))
       refuse(Code::duplicate_name,

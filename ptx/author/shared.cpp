@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
 #include "ptx/base/text.h"
@@ -60,6 +61,7 @@ Shared shared(Builder& b, Type type, std::vector<std::int64_t> shape, Swizzle sw
     elements *= static_cast<std::uint64_t>(n);
   }
   const std::uint64_t bytes = (elements * element_bits(type) + 7) / 8;
+  if (!name.empty()) check_name(b, "an allocation", name);
   const std::string text = name.empty() ? cat("smem_", b.state().smem_names++) : std::string(name);
   made.symbol =
       symbol_of(allocate(b, Type::b8, bytes, bytes, align ? align : arch::info(swizzle).alignment, Name(text)));
@@ -76,7 +78,9 @@ std::uint64_t Shared::bytes() const {
 
 Shared Shared::operator[](std::int64_t stage) const {
   if (shape.empty() || stage < 0 || stage >= shape[0])
-    builder->refuse(Code::index_range, cat("stage ", stage, " of ", shape.empty() ? 0 : shape[0]));
+    builder->refuse(Code::index_range, shape.empty()
+                                           ? cat(name(), " has no dimension to index")
+                                           : cat("index ", stage, " of ", name(), " is not in 0..", shape[0] - 1));
   Shared slice = *this;
   slice.shape.erase(slice.shape.begin());
   const auto step = static_cast<std::int64_t>(slice.bytes());
@@ -172,9 +176,18 @@ Address element_address(const Shared& s, const Operand& index) {
 
 Reg Shared::load(const Operand& index) const { return author::load(*builder, type, element_address(*this, index)); }
 
+namespace {
+
+// What is stored; a number of a type that has no literals lies in a register.
+Operand stored_value(const Shared& s, const Operand& value) {
+  const bool number = value.literal != Operand::Literal::none && has_no_literals(s.type);
+  return number ? Operand(s.builder->scalar(s.type, real_of(value))) : value;
+}
+
+}  // namespace
+
 void Shared::store(const Operand& index, const Operand& value) const {
-  const bool number = value.literal != Operand::Literal::none && has_no_literals(type);
-  const Operand stored = number ? Operand(builder->scalar(type, real_of(value))) : value;
+  const Operand stored = stored_value(*this, value);
   const Address address = element_address(*this, index);
   builder->emit(isa::resolve(cat("st.shared.", memory_type(type))), std::array{Operand(address), stored});
 }
@@ -187,10 +200,11 @@ Reg Shared::load(const Operand& row, const Operand& column) const {
   return made;
 }
 
-void Shared::store(const Operand& row, const Operand& column, const Reg& value) const {
+void Shared::store(const Operand& row, const Operand& column, const Operand& value) const {
+  const Operand stored = stored_value(*this, value);
   const Reg address = element_address(*this, row, column);
   builder->emit(isa::resolve(cat("st.shared.", memory_type(type))),
-                std::array{Operand(builder->address(address)), Operand(value)});
+                std::array{Operand(builder->address(address)), stored});
 }
 
 TileLayout tile_layout(Builder& b, Type type, std::int64_t rows, std::int64_t columns, bool mn_major) {

@@ -37,7 +37,7 @@ struct Shared {
   Reg load(const Operand& index) const;  // one-dimensional; forms the address and loads
   void store(const Operand& index, const Operand& value) const;
   Reg load(const Operand& row, const Operand& column) const;  // two-dimensional
-  void store(const Operand& row, const Operand& column, const Reg& value) const;
+  void store(const Operand& row, const Operand& column, const Operand& value) const;
 };
 
 // align 0: what the swizzle needs, 128 without.

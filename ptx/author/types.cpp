@@ -1,5 +1,6 @@
 // Facts about types that authoring needs: register prefixes, what may be declared, what mov moves.
 #include "ptx/author/detail/state.h"
+#include "ptx/isa/half.h"
 
 namespace ptx::author {
 
@@ -29,10 +30,7 @@ int integer_bits(isa::Type type) {
   return integer && (info.bits == 32 || info.bits == 64) ? info.bits : 0;
 }
 
-bool has_no_literals(isa::Type type) {
-  using enum isa::Type;
-  return type == f16 || type == bf16 || type == f16x2 || type == bf16x2 || type == f32x2;
-}
+bool has_no_literals(isa::Type type) { return isa::half_format(type) || type == isa::Type::f32x2; }
 
 Operand real_of(const Operand& literal) {
   if (literal.literal != Operand::Literal::integer) return literal;

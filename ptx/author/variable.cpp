@@ -3,9 +3,9 @@
 
 #include <bit>
 
-#include "ptx/arch/format.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
+#include "ptx/isa/half.h"
 
 namespace ptx::author {
 namespace {
@@ -89,9 +89,9 @@ class Values {
     if (type_ == Type::f32 || type_ == Type::tf32)
       return bits("0f", std::bit_cast<std::uint32_t>(static_cast<float>(value)), 8);
     if (type_ == Type::f64) return bits("0d", std::bit_cast<std::uint64_t>(value), 16);
-    if (type_ == Type::f16 || type_ == Type::bf16) {
-      text_ << arch::narrow(type_ == Type::bf16 ? arch::format::bf16 : arch::format::f16, value, arch::Rounding::rn,
-                            false);
+    const arch::Format* half = isa::half_format(type_);
+    if (half && isa::info(type_).bits == 16) {
+      text_ << arch::narrow(*half, value, arch::Rounding::rn, false);
       return;
     }
     refuse("a real number for .", isa::info(type_).name, "; give its bits as an integer");

@@ -65,6 +65,14 @@ std::string wanted(const isa::Match& match, const Pattern& p) {
   return cat("a ", type, p.row->destination || p.row->register_only ? "register" : "register or constant");
 }
 
+// Between predicates and numbers there is no cvt.
+std::string_view remedy(const View& view, const Operand& o, const Pattern& p) {
+  if (p.kind != OperandKind::value || p.row->destination || o.kind != Operand::Kind::reg) return {};
+  const isa::Type type = view.function.registers[o.id].type;
+  if ((type == isa::Type::pred) == (p.type == isa::Type::pred)) return {};
+  return type == isa::Type::pred ? "; selp makes a number of a predicate" : "; setp makes a predicate of a number";
+}
+
 std::string counts(const isa::Match& match) { return cat("the form is `", match.form->syntax, '`'); }
 
 }  // namespace
@@ -82,7 +90,7 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
   switch (problem.code) {
     case Code::operand_type: {
       const char* note = p.kind == OperandKind::value && p.wider ? " or a wider one" : "";
-      return cat(head, where, "is ", got, "; it must be ", wanted(match, p), note);
+      return cat(head, where, "is ", got, "; it must be ", wanted(match, p), note, remedy(view, o, p));
     }
     case Code::vector_length: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
     case Code::immediate_range: return cat(head, where, "is ", got, "; it must be in ", p.row->low, "..", p.row->high);

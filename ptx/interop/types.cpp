@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "ptx/arch/format.h"
 #include "ptx/base/text.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/interop/plan.h"
+#include "ptx/isa/half.h"
 #include "ptx/sim/simulator.h"
 
 namespace ptx::interop {
@@ -35,8 +35,7 @@ Diagnostic misfit(const launch::ScalarArgument& argument, std::string_view value
 }
 
 std::uint64_t pack_real(Type type, double value) {
-  if (type == Type::f16) return arch::narrow(arch::format::f16, value, arch::Rounding::rn, false);
-  if (type == Type::bf16) return arch::narrow(arch::format::bf16, value, arch::Rounding::rn, false);
+  if (const arch::Format* half = isa::half_format(type)) return arch::narrow(*half, value, arch::Rounding::rn, false);
   if (type == Type::f32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
   return std::bit_cast<std::uint64_t>(value);
 }

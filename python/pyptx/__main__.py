@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
             "run a kernel of a PTX file on the simulator",
             "the text or the launch is wrong, or the run ended",
         ),
-        " a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg f32:0.5",
+        " a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg 0.5",
         " a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg f32:0.5 --show f32",
         " a.ptx --entry add --block 256 --arg x.npy --arg out:y.npy --arg f32:0.5",
     )
@@ -235,7 +235,7 @@ def _add_run(run: argparse.ArgumentParser):
         dest="args",
         type=_argument,
         metavar="ARG",
-        help="the next parameter: i32:5, f32:1.5 and the like; in:HEX, a buffer with these bytes; out:N, a buffer of N zero "
+        help="the next parameter: 5 or 1.5, a number of the parameter's type; i32:5, f32:1.5 and the like; in:HEX, a buffer with these bytes; out:N, a buffer of N zero "
         "bytes that is printed at the end; FILE.npy; out:FILE.npy, which is written back",
     )
     run.add_argument(
@@ -377,6 +377,7 @@ def _run(arguments) -> int:
     _refuse_odd(given, arguments.show)
     text, run = files.read(arguments.file), watched.run_of(arguments)
     try:
+        buffers.typed(given, text, arguments.entry or "")
         with run, watched.quiet(arguments):
             names = _core.run_text(
                 text,

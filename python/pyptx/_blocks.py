@@ -1,10 +1,12 @@
 """Bodies that Python does not run as they read.
 
 `check` finds, in the source of a body, what leaves a block of the kernel by Python's means: a `return` inside `with ptx.if_(...)`
-ends the writing of the body, for every thread, and not the thread.  It looks before the body runs, because that runs through without
-a trace.  Functions without a source are not looked at.
+ends the writing of the body, for every thread, and not the thread.  It also finds what writes nothing: `ptx.if_(p)` without `with`,
+`ptx.ret` without ().  It looks before the body runs, because that runs through without a trace.  Functions without a source are not
+looked at.
 
-`check_ran` refuses a body of which nothing has run: a generator, a coroutine.
+`check_ran` refuses a body of which nothing has run, a generator or a coroutine; `check_returned` also one that returns a register.
+`told` says what was wrong with the arguments of a function of the library, at the author's line.
 """
 
 from __future__ import annotations
@@ -12,19 +14,29 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import os
+import re
+import sys
 import textwrap
+import traceback
 import types
+from collections.abc import Callable
 from typing import Any
 
 from pyptx import _core
 from pyptx.errors import AuthoringError, AuthoringTypeError
+from pyptx.tensor_spec import TensorSpec
 
-__all__ = ["check", "check_ran"]
+__all__ = ["check", "check_ran", "check_returned", "told"]
 
 _OPEN_BLOCK = 3008  # ptx/base/diagnostic.def
 _NAMES = {
     name: getattr(_core, name) for name in ("if_", "else_", "when", "otherwise", "switch", "case", "loop", "range_")
 }
+
+
+def _is_ptx(value: Any) -> bool:
+    return value is not None and (value is _core.inst or value is sys.modules.get("pyptx.ptx"))
 
 
 class _Visitor(ast.NodeVisitor):
@@ -33,19 +45,37 @@ class _Visitor(ast.NodeVisitor):
         self._blocks: list[str] = []
         self._loops: list[bool] = []  # of Python: whether it is a range_
         self.found: list[tuple[ast.stmt, str]] = []
+        self.idle: list[tuple[ast.stmt, str]] = []  # what writes nothing, and why
+
+    def _value(self, node: ast.expr, below: Callable[[Any], bool] | None = None) -> Any:
+        """What a dotted name stands for; None for another expression, or where `below` does not hold of what it begins with."""
+        parts = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        value = self._known.get(node.id) if isinstance(node, ast.Name) else None
+        if below and not (parts and below(value)):
+            return None
+        for part in reversed(parts):
+            value = getattr(value, part, None)
+        return value
 
     def _block(self, node: ast.expr) -> str | None:
         """The function of a block that is called here."""
         if not isinstance(node, ast.Call):
             return None
-        called, parts = node.func, []
-        while isinstance(called, ast.Attribute):
-            parts.append(called.attr)
-            called = called.value
-        value = self._known.get(called.id) if isinstance(called, ast.Name) else None
-        for part in reversed(parts):
-            value = getattr(value, part, None)
+        value = self._value(node.func)
         return next((name for name, function in _NAMES.items() if value is function), None)
+
+    def visit_Expr(self, node: ast.Expr):
+        block = self._block(node.value)
+        if block == "range_":
+            self.idle.append((node, f"`ptx.{block}(...)` alone is no loop: write `for i in ptx.{block}(...):`"))
+        elif block:
+            self.idle.append((node, f"`ptx.{block}(...)` alone is no block: write `with ptx.{block}(...):`"))
+        elif isinstance(node.value, ast.Attribute) and callable(self._value(node.value, _is_ptx)):
+            self.idle.append((node, f"`{ast.unparse(node.value)}` alone writes nothing: it is called, with ()"))
+        self.generic_visit(node)
 
     def _inside(self, blocks: list[str], node: ast.With | ast.For):
         self._blocks += blocks
@@ -110,14 +140,25 @@ def check(function):
         word = type(node).__name__.lower()
         keyword = "for ... in" if block == "range_" else "with"
         instead = "ptx.ret()" if word == "return" else "ptx.bra(label)"
-        diagnostic = _core.Diagnostic(
-            _OPEN_BLOCK,
-            file,
-            first + node.lineno - 1,
-            f"`{word}` inside `{keyword} ptx.{block}(...)` ends the writing of the kernel there, for every thread; what a "
-            f"thread does is {instead}",
+        ends = f"`{word}` inside `{keyword} ptx.{block}(...)` ends the writing of the kernel there, for every thread"
+        _refuse(file, first + node.lineno - 1, f"{ends}; what a thread does is {instead}")
+    for node, why in visitor.idle:
+        _refuse(file, first + node.lineno - 1, why)
+
+
+def _refuse(file: str, line: int, message: str):
+    diagnostic = _core.Diagnostic(_OPEN_BLOCK, file, line, message)
+    raise AuthoringError(str(diagnostic), [diagnostic])
+
+
+def check_returned(result: Any, function: Callable, name: str):
+    """Refuses what a body returns as its result, which nobody gets."""
+    check_ran(result, name)
+    if isinstance(result, (_core.Reg, _core.RegArray, TensorSpec)) and function.__name__ != "<lambda>":
+        raise AuthoringTypeError(
+            f"the body of {name} returns {result!r}, and nobody gets it: a kernel stores what it computes into its outputs, "
+            "which are parameters of the body, one for each of out_specs"
         )
-        raise AuthoringError(str(diagnostic), [diagnostic])
 
 
 def check_ran(result: Any, name: str):
@@ -130,3 +171,27 @@ def check_ran(result: Any, name: str):
     raise AuthoringTypeError(
         f"the body of {name} is {kind}, so none of it has run: write it without `yield` and `async`"
     )
+
+
+_WRONG_ARGUMENT = 3001  # ptx/base/diagnostic.def
+_MISFIT = re.compile(
+    r"(\w+)\(\): incompatible function arguments\..*?\n    1\. \w+(\(.*?\))(?: -> [^\n]*)?\n.*Invoked with types: (.*)",
+    re.S,
+)
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
+
+def told(error: TypeError) -> AuthoringTypeError | None:
+    """What the library says of arguments that do not fit a function, as an error at the author's line; None for another error."""
+    found = _MISFIT.match(str(error))
+    if found is None:
+        return None
+    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [place for place in places if not place[0].startswith(_PACKAGE)] or places
+    name, legal, given = found.groups()
+    name = name.replace("smem_", "smem.", 1)
+    for long, short in (("pyptx._core.", ""), ("collections.abc.", ""), ("NoneType", "None"), ("self, ", "")):
+        legal, given = legal.replace(long, short), given.replace(long, short)
+    message = f"{name} takes {legal}; it was given ({given.strip()})"
+    diagnostic = _core.Diagnostic(_WRONG_ARGUMENT, *own[-1], message)
+    return AuthoringTypeError(str(diagnostic), [diagnostic])

@@ -41,12 +41,30 @@ class AuthoringError(PtxError):
     """A call in a kernel's body that stands for no legal PTX, or a whole kernel that is not legal."""
 
 
+def _placed(message: str, diagnostics: Iterable[Any], code: int) -> tuple[str, list[Any]]:
+    """A message without diagnostics, as one at the line of the body that is being written; elsewhere as it is."""
+    found = list(diagnostics)
+    if not found:
+        from pyptx import _core
+
+        if _core.current_trace() is not None:
+            found = [_core.Diagnostic(code, *_core.author_place(), message)]
+            message = str(found[0])
+    return message, found
+
+
 class AuthoringTypeError(AuthoringError, TypeError):
     """The same, where an argument is of the wrong kind."""
+
+    def __init__(self, message: str, diagnostics: Iterable[Any] = ()):
+        super().__init__(*_placed(message, diagnostics, 3001))  # ptx/base/diagnostic.def
 
 
 class AuthoringValueError(AuthoringError, ValueError):
     """The same, where an argument has the wrong value."""
+
+    def __init__(self, message: str, diagnostics: Iterable[Any] = ()):
+        super().__init__(*_placed(message, diagnostics, 3003))
 
 
 class AuthoringIndexError(AuthoringError, IndexError):

@@ -10,9 +10,10 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, overload
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Protocol, overload
 
 from pyptx import _core
+from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.torch.traced import Traced
 from pyptx.options import Options
 from pyptx.signature import Arguments, Signature
@@ -53,6 +54,14 @@ class Kernel(Traced, _core.Launcher):
 
     def __repr__(self):
         return f"Kernel({self._fn.__name__}, arch={self.arch!r})"
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, chosen: Any) -> NoReturn:
+            name = self.__name__
+            raise LaunchTypeError(
+                f"{name}[...] chooses nothing: grid= and block= are options of @kernel, and the call is {name}(x)"
+            )
 
     # What the author gave.
 

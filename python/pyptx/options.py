@@ -89,6 +89,8 @@ class Options:
     directives: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self):
+        if not isinstance(self.arch, str):
+            raise TypeError(f'arch is the name of a target, "sm_90a", not {self.arch!r}')
         declared = tuple(RawParam.read(row) for row in self.raw_params or ())
         known = {
             "arch": detect_arch() if self.arch == "auto" else self.arch,
@@ -201,7 +203,12 @@ def three(value, what: str) -> tuple[int, int, int]:
     if not 1 <= len(parts) <= 3:
         raise ValueError(f"{what} has one to three sizes, not {value!r}")
     if any(isinstance(part, bool) or not hasattr(part, "__index__") for part in parts):
-        raise TypeError(f"{what} has integers as sizes, not {value!r}")
+        hint = ""
+        if any(isinstance(part, str) for part in parts):
+            hint = f"; of sizes it is a function, {what.split()[0]}=lambda N: N // 128"
+        elif any(isinstance(part, float) for part in parts):
+            hint = "; // gives integers, / does not"
+        raise TypeError(f"{what} has integers as sizes, not {value!r}{hint}")
     sizes = tuple(part.__index__() for part in parts)
     if min(sizes) < (0 if what.startswith("grid") else 1):
         raise ValueError(f"{what} has positive sizes, not {value!r}")

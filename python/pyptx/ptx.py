@@ -11,10 +11,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from pyptx import _core, compat, reg
+from pyptx import _core, _names, compat, reg
 from pyptx._core import (
     PipelineState,
     addr,
@@ -117,6 +118,19 @@ class _Axes:
     def z(self) -> Reg:
         return sreg(f"%{self._name}.z")
 
+    def __call__(self) -> NoReturn:
+        raise AuthoringTypeError(f"%{self._name} has three parts: ptx.special.{self._name}.x(), .y() and .z()")
+
+
+def _no_special(name: str) -> str:
+    import difflib
+
+    if (instead := _names.INSTEAD.get(name, "")).startswith("ptx.special."):
+        return f"PTX has no special register %{name}; it is {instead}"
+    known = {each[1:].partition(".")[0] for each, *_ in _core.special_registers()}
+    near = difflib.get_close_matches(name, known, 1)
+    return f"PTX has no special register %{name}" + (f"; did you mean ptx.special.{near[0]}?" if near else "")
+
 
 class _Special:
     """Special registers by name: `special.tid.x()`, `special.laneid()`.  Each is a register; nothing is written."""
@@ -127,7 +141,7 @@ class _Special:
 
     def __getattr__(self, name: str) -> Callable[[], Reg]:
         if name.startswith("_") or not _core.is_special_register(f"%{name}"):
-            raise AttributeError(f"PTX has no special register %{name}")
+            raise AttributeError(_no_special(name))
         return lambda: sreg(f"%{name}")
 
     def __dir__(self) -> list[str]:
@@ -305,3 +319,15 @@ def named_barrier(barrier_id: Integer, *, count: Integer | None = None) -> Named
         ptx.named_barrier(1, count=64).sync()       # bar.sync 1, 64;
     """
     return NamedBarrier(barrier_id, count)
+
+
+# What is missing says what is there (pyptx/_names.py).
+
+if not TYPE_CHECKING:
+    __getattr__ = _names.hints(sys.modules[__name__], "ptx")
+    for _name in (
+        "bar", "barrier", "cluster", "clusterlaunchcontrol", "cp_async", "cp_async_bulk", "cvta", "fence", "griddepcontrol", "matrix",
+        "mbarrier", "mma", "multimem", "tcgen05", "tensor_copy", "tensormap", "warp", "wgmma", "wmma",
+    ):  # fmt: skip
+        globals()[_name].__getattr__ = _names.hints(globals()[_name], f"ptx.{_name}")
+    del _name

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
+from pyptx import _names
 from pyptx._core import (
     NegPred,
     PipeRef,
@@ -45,3 +49,7 @@ def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None) -> Re
     if m * n == 0 or m * n % 128:
         raise AuthoringValueError(f"an accumulator of {m} x {n} does not divide among the 128 threads of a warpgroup")
     return array(dtype, m * n // 128, name)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _names.hints(sys.modules[__name__], "reg")

@@ -43,7 +43,10 @@ class Signature:
         self._read(function)
         specs = self.inputs + self.outputs
         if (options.in_specs is not None or options.out_specs is not None) and len(specs) > len(self.tensors):
-            raise TypeError(f"kernel {self.name} takes {len(self.tensors)} tensors but has specs for {len(specs)}")
+            raise TypeError(
+                f"kernel {self.name} takes {len(self.tensors)} tensors but has specs for {len(specs)}: its body has a "
+                "parameter for each input, and then one for each output"
+            )
         self.tiles: dict[str, Tile] = dict(zip(self.tensors, specs, strict=False))
         self.symbols = list(dict.fromkeys(name for tile in specs for name in tile.symbolic_dims))
         self.bound = {name for tile in self.inputs for name in tile.symbolic_dims}  # symbols that the inputs give
@@ -112,6 +115,10 @@ class Signature:
         twice = given.intersection(names[:count])
         if twice:
             raise LaunchTypeError(f"{self.name}: argument `{min(twice)}` is given twice, by position and by name")
+        if outputs := given.intersection(self.tensors[len(names) :]):
+            raise LaunchTypeError(
+                f"{self.name}: `{min(outputs)}` is an output, which the call returns; out= brings memory for it"
+            )
         rest = names[count:]
         missing = [name for name in rest if name not in given]
         if missing and len(missing) < len(rest):
@@ -132,6 +139,8 @@ class Signature:
                 if isinstance(value, bool) or not hasattr(value, "__index__"):
                     raise TypeError(f"dimension {name!r} of kernel {self.name} is an int, not {value!r}")
                 sizes[name] = value.__index__()
+                if sizes[name] < 0:
+                    raise ValueError(f"dimension {name!r} of kernel {self.name} is not negative, got {value!r}")
             if name in self.template:
                 template[name] = value
             if name in raw:

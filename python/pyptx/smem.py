@@ -5,8 +5,10 @@ Where all allocations of a kernel together pass 48 KiB they become dynamic share
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
+from pyptx import _names
 from pyptx._core import MbarrierArray, MbarrierRef, PtxType, SharedAlloc
 from pyptx._core import smem_alloc as alloc
 from pyptx._core import smem_apply_swizzle as apply_swizzle
@@ -74,3 +76,7 @@ def wgmma_tile(
     mn, k = shape[-2:] if made.gmma_major is Major.K else reversed(shape[-2:])
     made.gmma_layout = pick_gmma_layout(elem_bytes=dtype.bits // 8, m_or_n=mn, k=k, major=made.gmma_major)
     return made
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _names.hints(sys.modules[__name__], "smem")

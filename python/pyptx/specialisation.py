@@ -126,9 +126,15 @@ def write_body(trace, function, options: Options, signature: Signature, template
         trace.add_raw(row.spelled, row.name)
     sizes = Sizes(signature.name, known)
     _blocks.check(function)
+    tensors = [sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors]
     with trace:
-        result = function(*(sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors), **template)
-    _blocks.check_ran(result, signature.name)
+        try:
+            result = function(*tensors, **template)
+        except TypeError as error:
+            if (authors := _blocks.told(error)) is None:
+                raise
+            raise authors.with_traceback(error.__traceback__) from None
+    _blocks.check_returned(result, function, signature.name)
     for each in (signature.block, signature.cluster):
         sizes.read.update((name, known[name]) for name in each.asks_for() if name in known)
     return dict(sizes.read)

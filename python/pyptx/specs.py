@@ -6,6 +6,7 @@ import enum
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from pyptx import _core
 from pyptx._core import PtxType
@@ -28,7 +29,26 @@ class Misfit(ValueError):
         self.code = code
 
 
-class Layout(enum.Enum):
+class _LayoutType(enum.EnumMeta):
+    """Layouts by their names alone; what is no name is refused with those that are."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, value, *more, **options):
+            if more or options or not isinstance(value, (str, cls)):
+                raise TypeError(f"a Layout is {cls._legal()}, not {(value, *more) if more else value!r}")
+            return super().__call__(value)
+
+        def __getattr__(cls, name):
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise AttributeError(f"Layout has no {name}: it is {cls._legal()}")
+
+    def _legal(cls) -> str:
+        return ", ".join(f"Layout.{each.name}" for each in cls)
+
+
+class Layout(enum.Enum, metaclass=_LayoutType):
     """How a tensor lies in memory, or how the copy engine arranges its tiles in shared memory.
 
     Example:
@@ -42,6 +62,10 @@ class Layout(enum.Enum):
     TMA_64B = "tma_64b"
     TMA_32B = "tma_32b"
     INTERLEAVED = "interleaved"
+
+    @classmethod
+    def _missing_(cls, value: object):
+        raise ValueError(f"a Layout is {cls._legal()}, not {value!r}")
 
     @property
     def swizzle_bytes(self) -> int:
@@ -67,6 +91,15 @@ class Im2col:
     upper: tuple[int, ...]
     channels: int
     pixels: int
+
+
+def _meant(item: Any) -> str:
+    """What an item that no Tile takes may be meant for: a type of a framework, a shape."""
+    if isinstance(item, (tuple, list)):
+        return f": its items are arguments of their own, Tile({', '.join(map(repr, item))}, f32)"
+    name = getattr(item, "name", getattr(item, "__name__", str(item))).rpartition(".")[2]
+    named = next((own for own, names in FRAMEWORK_NAMES.items() if name == own or name in names), None)
+    return f": that is {named} of pyptx.types" if named else ""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -149,9 +182,13 @@ class Tile:
             elif isinstance(item, (int, str)) and not isinstance(item, bool):
                 shape.append(item)
             else:
-                raise TypeError(f"Tile takes sizes, symbol names, a type and a Layout, not {item!r}")
+                raise TypeError(f"Tile takes sizes, symbol names, a type and a Layout, not {item!r}{_meant(item)}")
         if dtype is None:
-            raise ValueError("Tile needs a dtype, for example Tile(M, K, bf16)")
+            named = next((size for size in shape if isinstance(size, str) and size in FRAMEWORK_NAMES), None)
+            raise ValueError(
+                "Tile needs a dtype, for example Tile(M, K, bf16)"
+                + (f"; {named!r} in quotes is a dimension of this name" if named else "")
+            )
         if not isinstance(dtype, PtxType):
             raise TypeError(f"the dtype of a Tile is a PtxType, not {dtype!r}")
         if not shape:
@@ -161,6 +198,8 @@ class Tile:
                 raise ValueError(f"a dimension of a Tile is not negative, got {size}")
             if isinstance(size, str) and not size.isidentifier():
                 raise ValueError(f"a symbolic dimension of a Tile is an identifier, got {size!r}")
+        if layout is not None and not isinstance(layout, Layout):
+            raise TypeError(f"the layout of a Tile is {', '.join(map(str, Layout))}, not {layout!r}")
         fields = {"shape": tuple(shape), "dtype": dtype, "layout": Layout.ROW if layout is None else layout}
         if not packed and fields["layout"] is Layout.COL:
             raise ValueError("packed=False is of row-major tensors, not of Layout.COL")
@@ -295,9 +334,21 @@ def _checked(fields: dict, rank: int) -> dict:
         raise TypeError(f"tma_dtype is a PtxType, for example tf32, not {fields['tma_dtype']!r}")
     if fields["tma_im2col"] is not None and not isinstance(fields["tma_im2col"], Im2col):
         raise TypeError(f"tma_im2col is an Im2col, not {fields['tma_im2col']!r}")
-    for name in ("tma_box", "tma_element_strides"):
-        if fields[name] is not None:
-            fields[name] = tuple(fields[name])
+    if fields["tma_rank"] not in (2, 3):
+        raise ValueError(
+            f"tma_rank is 2, the tensor as it is, or 3, a matrix in blocks of columns; not {fields['tma_rank']!r}"
+        )
+    for name, what in (("tma_box", "ints and names of dimensions"), ("tma_element_strides", "ints")):
+        given = fields[name]
+        if given is None:
+            continue
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise TypeError(f"{name} is a tuple of {what}, one for each dimension of the map, not {given!r}")
+        fields[name] = tuple(given)
+        for one in fields[name]:
+            named = isinstance(one, str) and name == "tma_box"
+            if isinstance(one, bool) or not (named or hasattr(one, "__index__")):
+                raise TypeError(f"{name} is a tuple of {what}, not of {one!r}")
     strides = fields["tma_element_strides"]
     if strides is not None and len(strides) != (3 if fields["tma_rank"] == 3 else rank):
         raise ValueError(f"tma_element_strides has {len(strides)} entries for a tensor map of rank {rank}")

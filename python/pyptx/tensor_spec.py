@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyptx import _core
-from pyptx.errors import AuthoringValueError
+from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.specs import Layout, Tile
 
 __all__ = ["Sizes", "TensorSpec", "TmaDescriptorHandle"]
@@ -57,6 +57,42 @@ class TensorSpec:
         """
         trace = _core.current_trace()
         return TmaDescriptorHandle(self) if trace is None else trace.tma_desc(self.name)
+
+    # What a tensor is taken for by those who come from elsewhere. Type checkers say it by themselves.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__") or name in self.__slots__:
+                raise AttributeError(name)
+            raise AttributeError(
+                f"a tensor of a kernel has no `{name}`: it has name, shape, dtype, layout and tma_desc(); {self._address()}"
+            )
+
+        def _address(self) -> str:
+            return f"its address is `p, = ptx.global_ptrs({self.name})`"
+
+        def _refuse(self, what: str, instead: str):
+            raise AuthoringTypeError(f"{self.name} is a tensor, {what}: {self._address()}, {instead}")
+
+        def __getitem__(self, index: Any) -> NoReturn:
+            self._refuse(
+                "of which no element is read by []", "an element is ptx.inst.ld.global_.f32(d, ptx.addr(p + i * 4))"
+            )
+
+        def __setitem__(self, index: Any, value: Any) -> NoReturn:
+            self._refuse(
+                "of which no element is written by []", "an element is ptx.inst.st.global_.f32(ptx.addr(p + i * 4), x)"
+            )
+
+        def _operator(self, other: Any = None) -> NoReturn:
+            self._refuse(
+                "no number", "of its elements registers are loaded: ptx.inst.ld.global_.f32(d, ptx.addr(p + i * 4))"
+            )
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = (
+            _operator
+        )
+        __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = _operator
 
     def __repr__(self):
         shape = self.shape.spelled() if isinstance(self.shape, _Shape) else self.shape

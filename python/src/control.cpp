@@ -105,7 +105,7 @@ nb::object bracket(nb::handle base, const nb::args& more) {
 
 // One size, None for [], or a sequence of them.
 std::vector<std::int64_t> sizes_of(nb::handle size) {
-  if (PyIndex_Check(size.ptr())) return {nb::cast<std::int64_t>(size)};
+  if (is_index(size)) return {nb::cast<std::int64_t>(size)};
   std::vector<std::int64_t> dims;
   for (nb::handle dim : size) dims.push_back(dim.is_none() ? -1 : nb::cast<std::int64_t>(dim));
   return dims;

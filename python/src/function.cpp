@@ -305,7 +305,7 @@ std::vector<author::Operand> Convert<std::vector<author::Operand>>::from(nb::han
 
 bool Convert<bool>::from(nb::handle value, Call&) {
   if (PyBool_Check(value.ptr())) return value.ptr() == Py_True;
-  if (!PyIndex_Check(value.ptr())) throw nb::type_error("");
+  if (!is_index(value)) throw nb::type_error("");
   return PyObject_IsTrue(value.ptr()) == 1;
 }
 

@@ -141,8 +141,7 @@ struct Convert<T> {
   static constexpr const char* legal = "an int";
   static T from(nb::handle value, Call&) {
     T number{};
-    if (!PyIndex_Check(value.ptr()) || !nb::try_cast<T>(nb::steal(PyNumber_Index(value.ptr())), number))
-      throw nb::type_error("");
+    if (!is_index(value) || !nb::try_cast<T>(nb::steal(PyNumber_Index(value.ptr())), number)) throw nb::type_error("");
     return number;
   }
   static std::string show(T value) { return cat(value); }

@@ -172,7 +172,7 @@ Example:
 Initial number(nb::handle value) {
   PyObject* object = value.ptr();
   if (PyFloat_Check(object)) return PyFloat_AsDouble(object);
-  if (PyIndex_Check(object)) {
+  if (is_index(value)) {
     const nb::object index = nb::steal(PyNumber_Index(object));
     if (!index.is_valid()) throw nb::python_error();
     int overflow = 0;
@@ -185,7 +185,7 @@ Initial number(nb::handle value) {
     }
     return static_cast<std::uint64_t>(large);
   }
-  if (!PyObject_HasAttrString(object, "__float__"))
+  if (as_reg(value) || !PyObject_HasAttrString(object, "__float__"))
     throw nb::type_error(cat("an initial value is a number, bytes, a str, a list of them, an array, a variable or a "
                              "function, not ",
                              shown(value))
@@ -226,7 +226,7 @@ Initial initial(nb::handle value) {
 
 Operand index_of(nb::handle index) {
   if (const auto* reg = as_reg(index)) return *reg;
-  if (!PyIndex_Check(index.ptr()))
+  if (!is_index(index))
     throw nb::type_error(cat("a variable is indexed by an int or a register, not ", shown(index)).c_str());
   const Py_ssize_t i = PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError);
   if (i == -1 && PyErr_Occurred()) throw nb::python_error();

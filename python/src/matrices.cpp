@@ -18,7 +18,7 @@ std::array<std::int64_t, size> numbers(nb::handle value) {
   if (!all.is_valid() || PyTuple_Size(all.ptr()) != static_cast<Py_ssize_t>(size)) throw nb::type_error("");
   for (std::size_t i = 0; i < size; ++i) {
     PyObject* item = PyTuple_GetItem(all.ptr(), static_cast<Py_ssize_t>(i));
-    if (!PyIndex_Check(item) || !nb::try_cast(nb::steal(PyNumber_Index(item)), made[i])) throw nb::type_error("");
+    if (!is_index(item) || !nb::try_cast(nb::steal(PyNumber_Index(item)), made[i])) throw nb::type_error("");
   }
   return made;
 }

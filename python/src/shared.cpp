@@ -21,9 +21,17 @@ const Bound* instance(nb::handle value, nb::handle of) {
 }
 
 std::vector<std::int64_t> shape_argument(nb::handle shape) {
-  if (PyLong_Check(shape.ptr())) return {nb::cast<std::int64_t>(shape)};
+  const auto number = [&](nb::handle size) -> std::int64_t {
+    std::int64_t made = 0;
+    if (is_index(size) && nb::try_cast(nb::steal(PyNumber_Index(size.ptr())), made)) return made;
+    PyErr_Clear();
+    active().refuse(Code::bad_operand,
+                    cat("a shape is an int or a tuple of ints, smem.alloc(f32, (64, 32)), not ", shown(shape)));
+  };
+  if (!PyTuple_Check(shape.ptr()) && !PyList_Check(shape.ptr()) && !nb::hasattr(shape, "__iter__"))
+    return {number(shape)};
   std::vector<std::int64_t> sizes;
-  for (nb::handle size : shape) sizes.push_back(nb::cast<std::int64_t>(size));
+  for (nb::handle size : shape) sizes.push_back(number(size));
   return sizes;
 }
 
@@ -92,7 +100,7 @@ void set_item(const SharedAlloc& alloc, nb::handle key, nb::handle value) {
   if (!index && !PyTuple_Check(key.ptr()) && alloc.shared.shape.size() == 1) index = key;
   if (index) return alloc.shared.store(operand(index, builder), operand(value, builder));
   need_matrix(alloc, key);
-  alloc.shared.store(operand(key[0], builder), operand(key[1], builder), reg_argument(value, "a stored value"));
+  alloc.shared.store(operand(key[0], builder), operand(key[1], builder), operand(value, builder));
 }
 
 nb::object alloc(nb::handle type, nb::handle shape, const std::optional<std::string>& swizzle,

@@ -69,7 +69,7 @@ author::Operand integer(PyObject* value) {
 
 // Numbers of other libraries: NumPy's, torch's.
 std::optional<author::Operand> foreign_number(PyObject* value) {
-  if (PyIndex_Check(value)) {
+  if (is_index(value)) {
     const nb::object index = nb::steal(PyNumber_Index(value));
     if (index.is_valid()) return integer(index.ptr());
     PyErr_Clear();
@@ -250,7 +250,10 @@ author::Address address(nb::handle value, author::Builder& builder) {
   if (const auto* element = as_element(value, builder)) return builder.address(*element);
   if (nb::hasattr(value, "address_operand")) return address(value.attr("address_operand")(), builder);
   if (nb::hasattr(value, "name")) return builder.address(nb::cast<std::string>(value.attr("name")));
-  throw nb::type_error(cat("Cannot convert ", shown(value), " to a PTX address").c_str());
+  throw nb::type_error(
+      cat("Cannot convert ", shown(value), " to a PTX address",
+          PyTuple_Check(value.ptr()) && PyTuple_Size(value.ptr()) == 1 ? ": unpack it, `p, = ...`" : "")
+          .c_str());
 }
 
 ir::Guard guard(nb::handle predicate, author::Builder& builder) {

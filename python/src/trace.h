@@ -53,6 +53,7 @@ const author::Part* as_part(nb::handle value);
 const author::Operand* as_compound(nb::handle value);
 const author::Pair* as_pair(nb::handle value);
 const author::Address* as_address(nb::handle value);
+bool is_index(nb::handle value);  // has __index__, and is no register, which has one to say what is legal
 const author::Reg& reg_argument(nb::handle value, const char* what);  // TypeError for something else
 
 // What a Python value means as an operand. TypeError "Cannot convert ... to PTX operand".

@@ -57,7 +57,7 @@ PyObject* text(std::string_view view) {
 bool predicate_like(PyObject* value) { return unbox<author::Not>(value) || unbox<author::Pair>(value); }
 
 bool number_like(PyObject* value) {
-  return unbox<author::Reg>(value) || PyLong_Check(value) || PyFloat_Check(value) || PyIndex_Check(value) ||
+  return unbox<author::Reg>(value) || PyLong_Check(value) || PyFloat_Check(value) || is_index(value) ||
          PyObject_HasAttrString(value, "__float__");
 }
 
@@ -89,8 +89,10 @@ PyObject* binary(PyObject* a, PyObject* b, Binary operation) {
 
 // A shift's left side is a register.
 using Shift = author::Reg (*)(const author::Reg&, const author::Operand&);
-PyObject* shift(PyObject* a, PyObject* b, Shift operation) {
+PyObject* refused(PyObject* a, PyObject* b, const char* op);
+PyObject* shift(PyObject* a, PyObject* b, Shift operation, const char* op) {
   const auto* left = unbox<author::Reg>(a);
+  if (!left && number_like(a)) return refused(a, b, op);
   if (!left || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
@@ -125,27 +127,83 @@ PyObject* logic(PyObject* a, PyObject* b, Binary operation) {
       nullptr);
 }
 
-PyObject* divide(PyObject* a, PyObject* b, const char* op) {
+// What Python has and PTX has no one instruction for. Python passes what it has: one side, two, or three to pow().
+PyObject* refused(PyObject* a, PyObject* b, const char* op) {
   const auto* left = unbox<author::Reg>(a);
   const author::Reg& reg = left ? *left : self_of<author::Reg>(b);
   return caught(
       [&]() -> PyObject* {
         active();
-        author::refuse_division(reg, op);
+        author::refuse_operator(reg, op);
       },
       nullptr);
 }
-PyObject* true_divide(PyObject* a, PyObject* b) { return divide(a, b, "/"); }
-PyObject* floor_divide(PyObject* a, PyObject* b) { return divide(a, b, "//"); }
-PyObject* remainder(PyObject* a, PyObject* b) { return divide(a, b, "%"); }
+PyObject* true_divide(PyObject* a, PyObject* b) { return refused(a, b, "/"); }
+PyObject* floor_divide(PyObject* a, PyObject* b) { return refused(a, b, "//"); }
+PyObject* remainder(PyObject* a, PyObject* b) { return refused(a, b, "%"); }
+PyObject* divide_both(PyObject* a, PyObject* b) { return refused(a, b, "divmod()"); }
+PyObject* matrix_multiply(PyObject* a, PyObject* b) { return refused(a, b, "@"); }
+PyObject* power(PyObject* a, PyObject* b, PyObject*) {
+  if (!unbox<author::Reg>(a) && !unbox<author::Reg>(b)) Py_RETURN_NOTIMPLEMENTED;  // the third is a register
+  return refused(a, b, "**");
+}
+PyObject* positive(PyObject* a) { return refused(a, nullptr, "+x"); }
+PyObject* absolute(PyObject* a) { return refused(a, nullptr, "abs()"); }
+PyObject* rounded(PyObject* a, PyObject*) { return refused(a, nullptr, "round()"); }
+PyObject* rounded_down(PyObject* a, PyObject*) { return refused(a, nullptr, "math.floor()"); }
+PyObject* rounded_up(PyObject* a, PyObject*) { return refused(a, nullptr, "math.ceil()"); }
+PyObject* truncated(PyObject* a, PyObject*) { return refused(a, nullptr, "math.trunc()"); }
+
+// What asks a register for a number that Python could compute with.
+PyObject* no_value(PyObject* a, const char* instead) {
+  return caught(
+      [&]() -> PyObject* {
+        throw author::Refused({Diagnostic(
+            Code::truth_of_register, author_place(),
+            cat("register ", self_of<author::Reg>(a).name(), " has no value while the kernel is written; ", instead))});
+      },
+      nullptr);
+}
+PyObject* as_index(PyObject* a) {
+  return no_value(a, "a loop over it is `for i in ptx.range_(n):`, and what it is to choose from lies in memory");
+}
+PyObject* as_int(PyObject* a) { return no_value(a, "an instruction converts it: ptx.inst.cvt.rzi.s32.f32(d, x)"); }
+PyObject* as_float(PyObject* a) {
+  return no_value(a,
+                  "instructions convert it and compute with it: ptx.inst.cvt.rn.f32.s32(d, x), "
+                  "ptx.inst.sqrt.rn.f32(d, x)");
+}
+
+PyObject* formatted(PyObject* a, PyObject* spec) {
+  if (PyUnicode_Check(spec) && PyUnicode_GetLength(spec) == 0) return PyObject_Str(a);
+  return no_value(a, "ptx.print(\"x = {:.2f}\", x) prints it when the kernel runs");
+}
+
+// p[i], as of an array or a pointer.
+PyObject* no_element(PyObject* a, const char* instead) {
+  return caught(
+      [&]() -> PyObject* {
+        const author::Reg& reg = self_of<author::Reg>(a);
+        active().refuse(Code::operator_type,
+                        cat("register ", reg.name(), " is no array; what it points to is ", instead));
+      },
+      nullptr);
+}
+PyObject* element(PyObject* a, PyObject*) {
+  return no_element(a, "read by ptx.inst.ld.global_.f32(d, ptx.addr(p + i * 4))");
+}
+int assign_element(PyObject* a, PyObject*, PyObject*) {
+  no_element(a, "written by ptx.inst.st.global_.f32(ptx.addr(p + i * 4), x)");
+  return -1;
+}
 
 PyObject* add(PyObject* a, PyObject* b) { return binary(a, b, author::add); }
 PyObject* subtract(PyObject* a, PyObject* b) { return binary(a, b, author::sub); }
 PyObject* multiply(PyObject* a, PyObject* b) { return binary(a, b, author::mul); }
 PyObject* bit_and(PyObject* a, PyObject* b) { return logic(a, b, author::and_); }
 PyObject* bit_xor(PyObject* a, PyObject* b) { return logic(a, b, author::xor_); }
-PyObject* left_shift(PyObject* a, PyObject* b) { return shift(a, b, author::shl); }
-PyObject* right_shift(PyObject* a, PyObject* b) { return shift(a, b, author::shr); }
+PyObject* left_shift(PyObject* a, PyObject* b) { return shift(a, b, author::shl, "<<"); }
+PyObject* right_shift(PyObject* a, PyObject* b) { return shift(a, b, author::shr, ">>"); }
 
 bool is_predicate(const author::Reg* reg) { return reg && reg->type == isa::Type::pred; }
 
@@ -192,14 +250,16 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
       nullptr);
 }
 
+constexpr std::string_view instead_of_truth =
+    "branch with `with ptx.if_(...):`, join predicates with & | ^ ~, choose with ptx.inst.selp, a.max(b), a.min(b)";
+
 int truth(PyObject* a) {
   return caught(
       [&]() -> int {
         const author::Reg& reg = self_of<author::Reg>(a);
-        throw author::Refused(
-            {Diagnostic(Code::truth_of_register, author_place(),
-                        cat("register ", reg.name(),
-                            " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
+        throw author::Refused({Diagnostic(
+            Code::truth_of_register, author_place(),
+            cat("register ", reg.name(), " has no value while the kernel is written; ", instead_of_truth))});
       },
       -1);
 }
@@ -247,8 +307,14 @@ PyObject* reg_attribute(PyObject* self, PyObject* name) {
   const auto selects = [&](isa::Selector selector) { return isa::selects(selector, word); };
   const bool element = word.size() == 1 && std::string_view("xyzw").find(word[0]) != word.npos;
   if (!element && !selects(isa::Selector::part) && !selects(halves) && !selects(bytes) && !selects(half_mask) &&
-      !selects(byte_mask))
+      !selects(byte_mask)) {
+    if (!word.starts_with("__"))
+      PyErr_SetString(PyExc_AttributeError, cat("a register has no `", word,
+                                                "`: it has name, dtype, max, min and parts as b0, h1, x; all else is ",
+                                                "an instruction, ptx.inst.cvt.rn.f32.u32(d, x) to convert")
+                                                .c_str());
     return nullptr;
+  }
   PyErr_Clear();
   return box(author::part(self_of<author::Reg>(self), word), owner_of<author::Reg>(self));
 }
@@ -258,6 +324,11 @@ PyGetSetDef reg_fields[] = {{"name", reg_name, nullptr, "Its name in the text.",
                             {}};
 PyMethodDef reg_methods[] = {{"max", method<author::max>, METH_O, "The larger of this and a register or number."},
                              {"min", method<author::min>, METH_O, "The smaller of this and a register or number."},
+                             {"__format__", formatted, METH_O, "Its repr; with a format it is refused: ptx.print."},
+                             {"__round__", rounded, METH_VARARGS, "Refused: cvt.rni."},
+                             {"__floor__", rounded_down, METH_NOARGS, "Refused: cvt.rmi."},
+                             {"__ceil__", rounded_up, METH_NOARGS, "Refused: cvt.rpi."},
+                             {"__trunc__", truncated, METH_NOARGS, "Refused: cvt.rzi."},
                              {}};
 #define PTX_SLOT(slot, function) {slot, reinterpret_cast<void*>(function)}
 PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Reg>),
@@ -277,6 +348,16 @@ PyType_Slot reg_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::Reg>),
                            PTX_SLOT(Py_nb_inplace_true_divide, true_divide),
                            PTX_SLOT(Py_nb_inplace_floor_divide, floor_divide),
                            PTX_SLOT(Py_nb_inplace_remainder, remainder),
+                           PTX_SLOT(Py_nb_divmod, divide_both),
+                           PTX_SLOT(Py_nb_power, power),
+                           PTX_SLOT(Py_nb_matrix_multiply, matrix_multiply),
+                           PTX_SLOT(Py_nb_absolute, absolute),
+                           PTX_SLOT(Py_nb_positive, positive),
+                           PTX_SLOT(Py_nb_index, as_index),
+                           PTX_SLOT(Py_nb_int, as_int),
+                           PTX_SLOT(Py_nb_float, as_float),
+                           PTX_SLOT(Py_mp_subscript, element),
+                           PTX_SLOT(Py_mp_ass_subscript, assign_element),
                            PTX_SLOT(Py_nb_lshift, left_shift),
                            PTX_SLOT(Py_nb_rshift, right_shift),
                            PTX_SLOT(Py_nb_and, bit_and),
@@ -310,7 +391,7 @@ PyObject* array_item(PyObject* self, Py_ssize_t i) {
 }
 
 bool index_of(PyObject* key, Py_ssize_t& index) {
-  if (!PyIndex_Check(key)) {
+  if (!is_index(key)) {
     PyErr_SetString(PyExc_TypeError, cat("a register array is indexed by an int or a slice, not ", shown(key)).c_str());
     return false;
   }
@@ -380,6 +461,19 @@ PyObject* array_repr(PyObject* self) {
       nullptr);
 }
 
+// An operator of a whole array: either side may be it.
+template <char op>
+PyObject* whole_array(PyObject* a, PyObject* b) {
+  return caught(
+      [&]() -> PyObject* {
+        const auto* left = unbox<author::RegArray>(a);
+        const std::string name = (left ? *left : self_of<author::RegArray>(b)).base();
+        active().refuse(Code::operator_type, cat("`", op, "` takes one register; of the array ", name,
+                                                 " it is written for each: v[i] = v[i] ", op, " x"));
+      },
+      nullptr);
+}
+
 PyGetSetDef array_fields[] = {{"base", array_base, nullptr, "The name that its registers share.", nullptr},
                               {"count", array_count, nullptr, "How many registers.", nullptr},
                               {"dtype", array_dtype, nullptr, "Their type.", nullptr},
@@ -397,6 +491,10 @@ PyType_Slot array_slots[] = {PTX_SLOT(Py_tp_dealloc, dealloc<author::RegArray>),
                              PTX_SLOT(Py_mp_length, array_length),
                              PTX_SLOT(Py_mp_subscript, array_subscript),
                              PTX_SLOT(Py_mp_ass_subscript, array_assign),
+                             PTX_SLOT(Py_nb_add, whole_array<'+'>),
+                             PTX_SLOT(Py_nb_subtract, whole_array<'-'>),
+                             PTX_SLOT(Py_nb_multiply, whole_array<'*'>),
+                             PTX_SLOT(Py_nb_true_divide, whole_array<'/'>),
                              {0, nullptr}};
 
 // NegPred, RegPart, PipeRef, AddressOperand ------------------------------------------------------------------------
@@ -409,10 +507,9 @@ PyObject* not_repr(PyObject* self) {
 int not_truth(PyObject* self) {
   return caught(
       [&]() -> int {
-        throw author::Refused(
-            {Diagnostic(Code::truth_of_register, author_place(),
-                        cat("predicate !", self_of<author::Not>(self).reg.name(),
-                            " has no value while the kernel is written; branch with `with ptx.if_(...):`"))});
+        throw author::Refused({Diagnostic(Code::truth_of_register, author_place(),
+                                          cat("predicate !", self_of<author::Not>(self).reg.name(),
+                                              " has no value while the kernel is written; ", instead_of_truth))});
       },
       -1);
 }
@@ -516,6 +613,8 @@ const author::Part* as_part(nb::handle value) { return unbox<author::Part>(value
 const author::Pair* as_pair(nb::handle value) { return unbox<author::Pair>(value.ptr()); }
 const author::Operand* as_compound(nb::handle value) { return unbox<author::Operand>(value.ptr()); }
 const author::Address* as_address(nb::handle value) { return unbox<author::Address>(value.ptr()); }
+
+bool is_index(nb::handle value) { return PyIndex_Check(value.ptr()) && !as_reg(value); }
 
 const author::Reg& reg_argument(nb::handle value, const char* what) {
   if (const author::Reg* reg = as_reg(value)) return *reg;

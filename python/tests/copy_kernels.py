@@ -17,7 +17,7 @@ def wait_for(bar):
     """A register: 1 once phase 0 of the barrier has ended, 0 if it does not."""
     tries, done, ended, again = reg.scalar(u32, init=0), reg.scalar(u32), reg.scalar(pred), reg.scalar(pred)
     ptx.label("again")
-    ptx.mbarrier.try_wait(bar, 0, done=ended)
+    ptx.mbarrier.try_wait(bar, 0, dst=ended)
     ptx.inst.add.u32(tries, tries, 1)
     ptx.inst.setp.lt.and_.u32(again, tries, TRIES, ~ended)
     ptx.bra("again", pred=again)
@@ -218,7 +218,7 @@ def steal(X, Y):
     ptx.mbarrier.wait(full[0], parity)
     ptx.inst.ld.shared.b128(answer, ptx.addr(here))
     cancelled = ptx.clusterlaunchcontrol.is_canceled(answer)
-    ptx.clusterlaunchcontrol.first_ctaid_of("get_first_ctaid::x", answer, ctaid=block, pred=cancelled)
+    ptx.clusterlaunchcontrol.first_ctaid_of("get_first_ctaid::x", answer, dst=block, pred=cancelled)
     ptx.inst.xor.b32(parity, parity, 1)
     ptx.fence.proxy_async_shared_cta()
     ptx.bar.sync(0)

@@ -107,6 +107,43 @@ def test_run_prints_output_buffers(add, capsys):
     assert (status, capsys.readouterr().out) == (0, floats(1.5, 2.5) + "\n")
 
 
+@pytest.mark.parametrize("number", ["0.5", ".5", "+5e-1"])
+def test_a_number_is_of_its_parameters_type(add, capsys, number):
+    assert main([*RUN[:-1], number, str(add)]) == 0
+    assert capsys.readouterr().out == floats(1.5, 2.5) + "\n"
+
+
+def test_numbers_of_every_type(tmp_path, capsys):
+    file = tmp_path / "types.ptx"
+    file.write_text(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 out, .param .u32 u, .param .s16 s,\n"
+        ".param .f64 d, .param .b32 b, .param .align 4 .b8 record[4]) {\n.reg .b64 o, q;\n.reg .u32 x;\n.reg .s16 y;\n.reg .f64 z;\n"
+        "ld.param.u64 o, [out];\nld.param.u32 x, [u];\nst.global.u32 [o], x;\nld.param.s16 y, [s];\nst.global.s16 [o+4], y;\n"
+        "ld.param.f64 z, [d];\nst.global.f64 [o+8], z;\nld.param.b32 x, [b];\nst.global.u32 [o+16], x;\nret;\n}\n"
+    )
+
+    def run(u="7", s="-3", d="0.1", b="0x10", record="in:00000000"):
+        arguments = [word for one in ("out:24", u, s, d, b, record) for word in ("--arg", one)]
+        return main(["run", str(file), *arguments]), capsys.readouterr()
+
+    status, said = run()
+    assert status == 1 and "record" in said.err  # a buffer is no record of 4 bytes
+    for wrong, words in (
+        ({"u": "-1"}, "u is a .u32: '-1': the number does not fit u32"),
+        ({"u": "1.5"}, "u is a .u32: '1.5': it is no integer"),
+        ({"u": "010"}, "u is a .u32: '010': it is no integer"),
+        ({"d": "0x10"}, "d is a .f64: '0x10': in decimal, or its bits as b64:0x10"),
+        ({"b": "1.5"}, "b is a .b32: say of which type 1.5 is, as f32:1.5"),
+        ({"record": "1"}, "record is `.param .align 4 .b8 record[4]`, not one number"),
+    ):
+        status, said = run(**wrong)
+        assert status == 1 and words in said.err, said
+    file.write_text(file.read_text().replace(", .param .align 4 .b8 record[4]", ""))
+    arguments = [word for one in ("out:24", "7", "-3", "0.1", "0x10") for word in ("--arg", one)]
+    assert main(["run", str(file), *arguments]) == 0
+    assert bytes.fromhex(capsys.readouterr().out) == struct.pack("<Ihxxdi4x", 7, -3, 0.1, 16)
+
+
 def test_run_takes_npy_files(add, tmp_path, capsys):
     numpy = pytest.importorskip("numpy", reason="skipped: no numpy")
     numpy.save(tmp_path / "a.npy", numpy.array([4, 5], dtype=numpy.float32))
@@ -125,6 +162,8 @@ def test_run_reports_what_the_machine_reports(add, capsys):
     ("arguments", "words"),
     [
         (["--arg", "out:8"], "takes 3 arguments, got 1"),
+        (["--arg", "8"], "takes 3 arguments, got 1"),
+        (["--entry", "sub", "--arg", "8"], "no such .entry"),
         (["--entry", "sub"], "no such .entry"),
         (["--arg", "i32:1", "--arg", "out:8", "--arg", "f32:1"], "parameter a has 8 bytes"),
     ],

@@ -76,7 +76,7 @@ def test_options_and_operands_of_an_instruction():
         m.arrive(bar, 2, sem="relaxed", scope="cluster")
         m.arrive(bar, 1, no_complete=True)
         m.arrive(bar, pred=p)
-        assert m.try_wait(bar, 0, sem="acquire", scope="cta", suspend_time_hint=100, done=done) is not None
+        assert m.try_wait(bar, 0, sem="acquire", scope="cta", suspend_time_hint=100, dst=done) is not None
         m.try_wait(bar, 1, pred=~p)
         m.expect_tx(mbar=bar, tx_count=64, space="shared::cluster", sem="relaxed", scope="cluster")
 
@@ -165,7 +165,7 @@ def test_results_of_a_foreign_kernel_are_refused():
     kept = []
     written(lambda: kept.append(reg.scalar(b64)))
     with pytest.raises(RuntimeError):
-        written(lambda: ptx.mbarrier.arrive(smem.mbarrier(1)[0], state=kept[0]))
+        written(lambda: ptx.mbarrier.arrive(smem.mbarrier(1)[0], dst=kept[0]))
 
 
 def test_scalar_functions():

@@ -1,6 +1,7 @@
 """Operators on registers, elements of shared memory, and what of the body is refused at its line."""
 
 import inspect
+import math
 import re
 
 import numpy as np
@@ -133,12 +134,12 @@ def test_operators_compute_on_the_simulator():
 @pytest.mark.parametrize(
     ("expression", "legal"),
     [
-        (lambda: reg.scalar(f32) / 2, r"div\.rn\.f32 .* div\.full\.f32 or div\.approx\.f32"),
+        (lambda: reg.scalar(f32) / 2, r"div\.rn\.f32\(d, a, b\) .* ptx\.inst\.div\.full\.f32 or ptx\.inst\.div\.approx\.f32"),
         (lambda: 1.0 / reg.scalar(f64), r"div\.rn\.f64"),
-        (lambda: reg.scalar(u32) / 2, r"div\.u32 .* or >> for a power of two"),
+        (lambda: reg.scalar(u32) / 2, r"ptx\.inst\.div\.u32\(d, a, b\) .* or >> for a power of two"),
         (lambda: reg.scalar(s32) // 2, r"div\.s32"),
-        (lambda: reg.scalar(u16) % 8, r"rem\.u16, or & \(n - 1\)"),
-        (lambda: reg.scalar(f32) // 2, r"div\.rn\.f32 and cvt\.rmi\.f32\.f32"),
+        (lambda: reg.scalar(u16) % 8, r"ptx\.inst\.rem\.u16\(d, a, b\), or & \(n - 1\)"),
+        (lambda: reg.scalar(f32) // 2, r"div\.rn\.f32\(d, a, b\) and ptx\.inst\.cvt\.rmi\.f32\.f32"),
         (lambda: reg.scalar(f16) / 2, r"PTX divides f32 and f64: convert f16"),
         (lambda: reg.scalar(e4m3) + 1, r"`\+` takes integers of 16, 32 and 64 bits, .*f16x2.*; not e4m3: convert it first"),
         (lambda: reg.scalar(u8) * 2, r"not u8: convert it first"),
@@ -155,6 +156,63 @@ def test_operators_compute_on_the_simulator():
 )  # fmt: skip
 def test_what_no_instruction_computes_is_refused_with_what_does(expression, legal):
     with pytest.raises(AuthoringTypeError, match=legal):
+        written(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "legal"),
+    [
+        (lambda: abs(reg.scalar(f32)), r"`abs\(\)` is no operator of registers; legal: ptx\.inst\.abs\.f32\(d, x\)"),
+        (lambda: abs(reg.scalar(s16)), r"legal: ptx\.inst\.abs\.s16\(d, x\)$"),
+        (lambda: abs(reg.scalar(u32)), r"ptx\.inst\.abs\.s32\(d, x\) of a signed number"),
+        (lambda: abs(reg.scalar(e4m3)), r"convert e4m3 first"),
+        (lambda: abs(reg.scalar(pred)), r"ptx\.inst\.selp\.u32\(d, 1, 0, p\)"),
+        (lambda: reg.scalar(f32) ** 2, r"`\*\*` .* legal: x \* x; of 2, ptx\.inst\.ex2\.approx\.f32"),
+        (lambda: 2 ** reg.scalar(u64), r"ptx\.inst\.shl\.b64\(d, 1, n\)"),
+        (lambda: pow(reg.scalar(u32), 2, 7), r"x \* x; of 2"),
+        (lambda: divmod(reg.scalar(u32), 3), r"`divmod\(\)` .* ptx\.inst\.div\.u32.*ptx\.inst\.rem\.u32"),
+        (lambda: divmod(7, reg.scalar(s32)), r"ptx\.inst\.div\.s32.*ptx\.inst\.rem\.s32"),
+        (lambda: round(reg.scalar(f32)), r"ptx\.inst\.cvt\.rni\.f32\.f32\(d, x\) \(to nearest.*ptx\.inst\.cvt\.rni\.s32\.f32"),
+        (lambda: round(reg.scalar(f64), 2), r"cvt\.rni\.f64\.f64"),
+        (lambda: math.floor(reg.scalar(f16)), r"`math\.floor\(\)` .*cvt\.rmi\.f16\.f16"),
+        (lambda: math.ceil(reg.scalar(e4m3)), r"convert e4m3 to f32 first, then ptx\.inst\.cvt\.rpi"),
+        (lambda: math.trunc(reg.scalar(u32)), r"the register itself, as a u32 is whole"),
+        (lambda: reg.scalar(f32) @ reg.scalar(f32), r"ptx\.mma, ptx\.wgmma and ptx\.tcgen05"),
+        (lambda: 1 << reg.scalar(u32), r"`<<` .* ptx\.inst\.shl\.b32\(d, 1, n\) for a number that is shifted"),
+        (lambda: 8 >> reg.scalar(u32), r"ptx\.inst\.shr\.u32\(d, 1, n\)"),
+        (lambda: +reg.scalar(u32), r"x itself, or its copy reg\.from_\(x, u32\)"),
+        (lambda: math.sqrt(reg.scalar(f32)), r"PTX3201 register %f0 has no value .* ptx\.inst\.sqrt\.rn\.f32"),
+        (lambda: int(reg.scalar(f32)), r"PTX3201 .*ptx\.inst\.cvt\.rzi\.s32\.f32"),
+        (lambda: range(reg.scalar(u32)), r"PTX3201 .*`for i in ptx\.range_\(n\):`"),
+        (lambda: [1, 2][reg.scalar(u32)], r"PTX3201 .*lies in memory"),
+        (lambda: max(reg.scalar(u32), 1), r"PTX3201 .*ptx\.inst\.selp, a\.max\(b\)"),
+        (lambda: reg.scalar(u64)[3], r"register %rd0 is no array; .* ptx\.inst\.ld\.global_\.f32\(d, ptx\.addr\(p \+ i \* 4\)\)"),
+        (lambda: reg.scalar(u64).__setitem__(reg.scalar(u32), 1), r"no array; .* ptx\.inst\.st\.global_"),
+        (lambda: reg.array(f32, 4, name="v") * 2, r"`\*` takes one register; of the array .*v\[i\] = v\[i\] \* x"),
+        (lambda: reg.scalar(f32) - reg.array(f32, 4), r"`-` takes one register"),
+        (lambda: reg.scalar(pred) + 1, r"not pred: a number of a predicate is ptx\.inst\.selp\.u32\(d, 1, 0, p\)"),
+        (lambda: reg.scalar(pred) & reg.scalar(u32), r"x != 0 makes a predicate of a number \(setp\), ptx\.inst\.selp"),
+        (lambda: reg.scalar(f32) & 1, r"not f32: copy its bits into a b32 register first \(mov\)"),
+        (lambda: ptx.ret(pred=reg.scalar(u32)), r"a guard has to be a predicate, .*: x != 0 makes one of a number"),
+    ],
+)  # fmt: skip
+def test_what_python_has_and_ptx_has_not(expression, legal):
+    with pytest.raises(AuthoringTypeError, match=legal) as caught:
+        written(expression)
+    assert caught.value.diagnostics[0].file == __file__
+
+
+@pytest.mark.parametrize(
+    ("expression", "legal"),
+    [
+        (lambda: ptx.inst.add.u32(reg.scalar(u32), reg.scalar(pred), 1), "; selp makes a number of a predicate"),
+        (lambda: ptx.inst.selp.u32(reg.scalar(u32), 1, 0, reg.scalar(u32)), "; setp makes a predicate of a number"),
+        (lambda: ptx.warp.ballot(reg.scalar(u32)), "; setp makes a predicate of a number"),
+        (lambda: ptx.inst.add.f32(reg.scalar(f32), reg.scalar(u32), 1.0), "it must be a .f32 register or constant  "),
+    ],
+)
+def test_predicates_and_numbers_are_no_matter_of_cvt(expression, legal):
+    with pytest.raises(AuthoringError, match=legal):
         written(expression)
 
 
@@ -177,6 +235,23 @@ def test_predicates():
         "not.pred %p5, %p1;",
         "and.pred %p6, %p0, %p5;",
         "or.pred %p7, %p6, %p2;",
+    ]
+
+
+def test_two_predicates_are_a_value_where_one_is_read():
+    def body():
+        p, q, d = reg.scalar(pred), reg.scalar(pred), reg.scalar(u32)
+        ptx.inst.selp.u32(d, 1, 0, p | q)
+        ptx.warp.ballot(p | q)
+        ptx.inst.setp.lt.and_.u32(p | q, d, 3, p | q)
+
+    assert written(body) == [
+        "or.pred %p2, %p0, %p1;",
+        "selp.u32 %r0, 1, 0, %p2;",
+        "or.pred %p3, %p0, %p1;",
+        "vote.sync.ballot.b32 %r1, %p3, 4294967295;",
+        "or.pred %p4, %p0, %p1;",
+        "setp.lt.and.u32 %p0|%p1, %r0, 3, %p4;",
     ]
 
 
@@ -228,7 +303,7 @@ def test_elements_are_of_the_type_of_the_allocation():
 @pytest.mark.parametrize(
     ("access", "message"),
     [
-        (lambda: smem.alloc(f32, 8)[8,], "stage 8 of 8"),
+        (lambda: smem.alloc(f32, 8)[8,], "index 8 of smem_0 is not in 0..7"),
         (lambda: smem.alloc(f32, 8)[reg.scalar(f32)], "an index is an integer or a 32-bit register"),
         (lambda: smem.alloc(f32, (2, 8))[0,], "needs shared memory of one dimension, not 2"),
         (lambda: smem.alloc(f32, 8).__setitem__(reg.scalar(u32), reg.scalar(u32)), "st.shared.f32"),

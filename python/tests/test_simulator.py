@@ -70,6 +70,25 @@ def test_seeds_and_cores_change_no_result():
             np.testing.assert_array_equal(double(x), x + x)
 
 
+FIVE = (
+    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n\t.reg .u32 x;\n\tmov.u32 x, 1;\n"
+    "\tadd.u32 x, x, x;\n\tadd.u32 x, x, x;\n\tadd.u32 x, x, x;\n\tret;\n}\n"
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--seed", "5"], ["--schedule", "synchronisation", "--seed", "5"]])
+@pytest.mark.parametrize(("grid", "block"), [(1, 32), (1, 96), (8, 32), (3, 64)])
+def test_a_budget_is_the_instructions_of_a_launch(tmp_path, capsys, grid, block, options):
+    file = tmp_path / "five.ptx"
+    file.write_text(FIVE)
+    run = ["run", str(file), "--grid", str(grid), "--block", str(block), *options]
+    needed = 5 * grid * (block // 32)
+    assert main([*run, "--budget", str(needed)]) == 0
+    for less in (1, needed // 2, needed - 1):
+        assert main([*run, "--budget", str(less)]) == 1
+        assert f"is here after {less} instructions of warps, the budget" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("chosen", "error", "message"),
     [

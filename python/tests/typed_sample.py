@@ -8,7 +8,7 @@ import pyptx
 from pyptx import Tile, ir, kernel, kernels, parse, ptx, reg, smem
 from pyptx.kernel import Kernel, TensorSpec
 from pyptx.reg import Reg
-from pyptx.types import b32, b64, bf16, f32, pred, s32, u32, u64
+from pyptx.types import b32, b64, bf16, bf16x2, f32, pred, s32, u32, u64
 
 
 def barriers() -> None:
@@ -109,6 +109,9 @@ def tensors(X: TensorSpec, A: TensorSpec, Y: TensorSpec, *, factor: float = 2.0)
     ptx.inst.ld.global_.f32(value, ptx.addr(px + offset))
     with ptx.if_(offset < X.shape[0]):
         ptx.inst.st.global_.f32(ptx.addr(py + offset), value * factor)
+    halves = reg.scalar(bf16x2, init=1.0)
+    low, high = halves < halves * 2.0
+    ptx.mov(u32, reg.scalar(u32), 1, pred=(value > 0.0) & low & ~high)
     ptx.mov(u64, reg.scalar(u64), A.tma_desc())
     ptx.mov(u32, reg.scalar(u32), tile.name)
     ptx.ret()

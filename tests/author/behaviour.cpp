@@ -487,7 +487,7 @@ TEST_CASE("refusals") {
   CHECK(refusal([](Builder& b) { b.scalar(f32) & 1; }) == Code::operator_type);
   CHECK(refusal([](Builder& b) { add(b.scalar(pred), b.scalar(pred)); }) == Code::operator_type);
   CHECK(refusal([](Builder& b) { (void)(b.scalar(f16x2) < 1); }) == Code::operator_type);
-  CHECK(refusal([](Builder& b) { refuse_division(b.scalar(f32), "/"); }) == Code::operator_type);
+  CHECK(refusal([](Builder& b) { refuse_operator(b.scalar(f32), "/"); }) == Code::operator_type);
   CHECK(refusal([](Builder& b) {
           b.open_scope();
           const Reg inner = b.scalar(u32);

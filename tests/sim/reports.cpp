@@ -237,11 +237,11 @@ TEST_CASE("the cluster's barrier") {
 
 TEST_CASE("control") {
   expect(Code::budget_exceeded, kernel("A:\nadd.u32 %r1, %r1, 1;\nbra A;"), shape(1, 32),
-         {"budget of 10000", "warp 0, lanes 0-31 at"}, {.budget = 10000});
+         {"10000 instructions of warps, the budget", "warp 0, lanes 0-31 at"}, {.budget = 10000});
   // The budget is of the launch: no block alone executes so many.
   expect(Code::budget_exceeded,
          kernel("mov.u32 %r3, 50;\nA:\nsub.u32 %r3, %r3, 1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra A;"), shape(1000, 32),
-         {"budget of 10000"}, {.budget = 10000});
+         {"10000 instructions of warps, the budget"}, {.budget = 10000});
   const std::string forever_here = kernel("A:\nbra A;");
   expect(Code::interrupted, forever_here, shape(4, 32), {}, {.interrupted = [] { return true; }});
   expect(Code::interrupted, forever_here, shape(4, 32), {}, {.cores = 1, .interrupted = [] { return true; }});

@@ -11,9 +11,10 @@ namespace ptx::sim {
 
 namespace {
 
-constexpr std::uint64_t warp_slice = 20000;  // instructions before the next warp has its turn
-constexpr std::uint64_t answers_after = 64;  // rounds in which a thread may wait for an mbarrier before it hears no
-constexpr std::uint64_t patience = 10000;    // with which noes in vain are taken for a deadlock
+constexpr std::uint64_t warp_slice = 20000;     // instructions before the next warp has its turn
+constexpr std::uint64_t taken_ahead = 1 << 17;  // of the budget
+constexpr std::uint64_t answers_after = 64;     // rounds in which a thread may wait for an mbarrier before it hears no
+constexpr std::uint64_t patience = 10000;       // with which noes in vain are taken for a deadlock
 constexpr std::uint64_t stalled_after = 1 << 17;  // instructions without a change after which a cluster may be stalled
 constexpr std::uint64_t tight = 64;               // instructions from look to look of a loop that does nothing else
 
@@ -234,7 +235,7 @@ Cluster::Round Cluster::run_all(Stall& stall) {
     const std::size_t count = cta->warps.size();
     for (std::size_t i = 0; i < count; ++i) {
       Warp& w = *cta->warps[order(i, count)];
-      if (w.live && w.runnable()) round.ran += stall.run(w, slice());
+      if (w.live && w.runnable()) round.ran += run_slice(stall, w, slice());
       launch.poll();
       if (launch.stop_at <= index) return {round.ran, true};
     }
@@ -242,14 +243,46 @@ Cluster::Round Cluster::run_all(Stall& stall) {
   return round;
 }
 
+std::uint64_t Budget::take(std::uint64_t most) {
+  std::unique_lock lock(mutex_);
+  returned_.wait(lock, [&] { return left_ != 0 || holders_ == 0; });
+  const std::uint64_t taken = std::min(left_, most);
+  left_ -= taken;
+  holders_ += taken != 0;
+  return taken;
+}
+void Budget::give_back(std::uint64_t rest) {
+  const std::lock_guard lock(mutex_);
+  left_ += rest;
+  --holders_;
+  returned_.notify_all();
+}
+
+void Cluster::return_credit() {
+  if (holds_) launch.budget.give_back(credit_);
+  credit_ = 0, holds_ = false;
+}
+
+std::uint64_t Cluster::run_slice(Stall& stall, Warp& warp, std::uint64_t steps) {
+  if (credit_ < steps) {
+    return_credit();
+    credit_ = launch.budget.take(std::max(taken_ahead, steps));
+    holds_ = credit_ != 0;
+  }
+  spent_ = credit_ == 0;
+  const std::uint64_t ran = stall.run(warp, std::min(steps, credit_));
+  credit_ -= ran;
+  return ran;
+}
+
 bool Cluster::run(std::uint64_t steps) {
   const bool done = run_on(steps);
+  return_credit();
   if (done && launch.observer) operations.tell_rest(*launch.observer), launch.observer->over(*this);
   return done;
 }
 
 bool Cluster::run_on(std::uint64_t steps) {
-  if (launch.executed > launch.options.budget) return report_budget(), true;
   stalled_ = false;
   Stall stall(*this);
   for (std::uint64_t used = 0; used < steps;) {
@@ -258,7 +291,6 @@ bool Cluster::run_on(std::uint64_t steps) {
     used += ran;
     executed += ran;
     stall.look();
-    launch.executed += ran;
     ++round_;
     if (finished()) {
       while (!operations.empty() && launch.stop_at > index) operations.finish_any(0);
@@ -266,6 +298,7 @@ bool Cluster::run_on(std::uint64_t steps) {
       if (launch.stop_at > index) report_partial_products(*this);
       return true;
     }
+    if (spent_) return report_budget(), true;
     if (ran == 0 ? operations.finish_awaited() : finish_early()) {
       stall.end();
       continue;
@@ -275,7 +308,6 @@ bool Cluster::run_on(std::uint64_t steps) {
     if (ran == 0 && (idle == patience || !answer_waiting())) return report_stuck(), true;
     idle += ran == 0;
     if (round_ % answers_after == 0) answer_waiting();
-    if (launch.executed > launch.options.budget) return report_budget(), true;
   }
   return false;
 }
@@ -328,7 +360,7 @@ Cluster::Round Cluster::run_first(Stall& stall) {
   }
   Round round;
   if (first) {
-    round.ran = stall.run(*first, warp_slice);
+    round.ran = run_slice(stall, *first, warp_slice);
     // A warp that runs for so long waits for others by asking memory.
     if (first->preempted || round.ran >= warp_slice) first->priority = lowest_--;
   }
@@ -401,8 +433,7 @@ void Cluster::report_budget() {
       const std::uint32_t pc = at == &w->current ? w->pc : at->pc;
       launch.report(index,
                     describe_fault(*w, Code::budget_exceeded, pc, std::countr_zero(at->mask),
-                                   cat("is here after ", launch.executed.load(), " instructions of warps, more than ",
-                                       "the budget of ", launch.options.budget),
+                                   cat("is here after ", launch.options.budget, " instructions of warps, the budget"),
                                    where_warps_stand(*this)));
       return;
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -22,6 +23,21 @@
 #include "ptx/sim/simulator.h"
 
 namespace ptx::sim {
+
+// What a launch may still execute, in instructions of warps. Clusters that run side by side take some ahead and give
+// back what they did not need.
+class Budget {
+ public:
+  explicit Budget(std::uint64_t instructions) : left_(instructions) {}
+  // At most `most`. 0: all is used up, and nobody holds some that may come back.
+  std::uint64_t take(std::uint64_t most);
+  void give_back(std::uint64_t rest);  // of all that the caller took
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable returned_;
+  std::uint64_t left_, holders_ = 0;
+};
 
 struct Launch {
   const Program& program;
@@ -47,7 +63,7 @@ struct Launch {
   void poll();
   std::mutex mutex{};
   std::atomic<std::uint64_t> stop_at{~0ull};
-  std::atomic<std::uint64_t> executed{0};  // instructions of warps, against the budget
+  Budget budget{options.budget};
   std::thread::id caller = std::this_thread::get_id();
   std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
   std::vector<Report> faults{};  // of cluster stop_at
@@ -99,6 +115,8 @@ launch::Dim3 first_cta(const Launch& launch, std::uint64_t index);
 
 struct Cluster {
   Cluster(Launch& launch, std::uint64_t index);
+  ~Cluster() { return_credit(); }  // also where something was thrown: others may wait for it
+  Cluster(const Cluster&) = delete;
 
   // Of Schedule::synchronisation: whether the warp that has just synchronised gives way.
   bool changes_priorities();
@@ -129,6 +147,7 @@ struct Cluster {
 
  private:
   bool run_on(std::uint64_t steps);
+  void return_credit();
   struct Round {
     std::uint64_t ran = 0;
     bool stopped = false;  // the launch ends
@@ -141,12 +160,17 @@ struct Cluster {
   bool finished() const;
   std::size_t order(std::size_t i, std::size_t count) const;
   std::uint64_t slice();
+  // Runs the warp for a slice, as far as the budget reaches.
+  std::uint64_t run_slice(Stall& stall, Warp& warp, std::uint64_t steps);
   bool answer_waiting();
   bool finish_early();
   void report_stuck();
   void report_leaks();
   void report_budget();
   std::uint64_t round_ = 0, random_ = 0;
+  std::uint64_t credit_ = 0;  // of the budget
+  bool holds_ = false;        // some of it
+  bool spent_ = false;        // the budget: a warp wanted to run on
   bool stalled_ = false;
   std::uint64_t synchronised_ = 0;           // instructions that synchronise, while priorities are in force
   std::vector<std::uint64_t> change_after_;  // so many of them the running warp's priority becomes the lowest

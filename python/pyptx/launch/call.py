@@ -151,7 +151,20 @@ def check_count(kernel, arrays):
         raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
     expected = len(kernel.in_specs)
     if len(arrays) != expected:
-        raise LaunchTypeError(f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}")
+        raise LaunchTypeError(
+            f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}{_what_differs(kernel, arrays)}"
+        )
+
+
+def _what_differs(kernel, arrays) -> str:
+    """Which arrays are not given, or what those too many may be meant for."""
+    if missing := kernel.signature.input_names[len(arrays) :]:
+        return f": {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given"
+    rest = arrays[len(kernel.in_specs) :]
+    if all(isinstance(each, (int, float)) for each in rest):
+        return ": numbers are given by name, those of raw_params and of parameters behind the *"
+    outputs = len(kernel.out_specs or ())
+    return ": outputs are returned, and out= brings memory for them" if len(rest) == outputs else ""
 
 
 _core.use_packages(package_folders())

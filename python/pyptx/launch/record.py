@@ -109,7 +109,10 @@ def make_record(
     def add_tensor(name: str):
         index, tile = signature.tensors.index(name), signature.tiles.get(name)
         if tile is None:
-            raise TypeError(f"kernel {signature.name}: no Tile in in_specs or out_specs says what {name} is")
+            raise TypeError(
+                f"kernel {signature.name}: no Tile in in_specs or out_specs says what {name} is; "
+                "a number of the body is a parameter behind a `*`, or of raw_params"
+            )
         column = tile.layout is Layout.COL and tile.rank > 1
         shape = [sizes.get(size, size) for size in tile.shape]
         made.tensor(

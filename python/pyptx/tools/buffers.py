@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pyptx.tools import files
 
-__all__ = ["SHOWN", "Argument", "argument", "text", "write_back"]
+__all__ = ["SHOWN", "Argument", "argument", "text", "typed", "write_back"]
 
 _INTEGERS = {
     **{f"{sign}{8 << n}": code for n, code in enumerate("bhiq") for sign in "is"},
@@ -27,6 +27,9 @@ _FLOATS = {"f16": "e", "f32": "f", "f64": "d"}
 _DIGITS = {"e": range(3, 6), "f": range(6, 10), "d": range(15, 18), "bf16": range(2, 5)}  # that tell its numbers apart
 SHOWN = ("hex", "own", *(name for name in _INTEGERS if name[0] in "iu"), "bf16", *_FLOATS)
 
+_WHOLE = r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)"
+_NUMBER = re.compile(rf"{_WHOLE}|[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan)")
+
 _NPY = b"\x93NUMPY"
 _PIECE = 1 << 16  # bytes
 _MOST_HEADER = 10_000  # bytes, as NumPy's own limit
@@ -34,13 +37,17 @@ _MOST_HEADER = 10_000  # bytes, as NumPy's own limit
 
 @dataclass
 class Argument:
-    """`value` is bytes for a scalar, memory for a buffer; `element` is an .npy file's own type, where one can be shown."""
+    """`value` is bytes for a scalar, memory for a buffer; `element` is an .npy file's own type, where one can be shown.
+
+    `number` is a scalar whose type the kernel says: `typed` makes its bytes.
+    """
 
     value: bytes | bytearray | mmap.mmap
     is_output: bool = False
     element: str = "hex"
     file: str = ""  # that gets the buffer, behind its header, when the kernel has run
     header: bytes = b""
+    number: str = ""
 
     @property
     def is_buffer(self) -> bool:
@@ -56,11 +63,45 @@ def argument(text: str) -> Argument:
         return Argument(_zeros(value), is_output=True)
     if colon and kind in _INTEGERS | _FLOATS:
         return Argument(_scalar(kind, value))
+    if _NUMBER.fullmatch(text):
+        return Argument(b"", number=text)
     if text.endswith(".npy"):
         return _npy(value) if colon and kind == "out" else _npy(text, written=False)
     raise ValueError(
-        f"it is none of TYPE:VALUE ({', '.join(_INTEGERS | _FLOATS)}), in:HEX, out:N, FILE.npy, out:FILE.npy"
+        f"it is none of TYPE:VALUE ({', '.join(_INTEGERS | _FLOATS)}), a number, in:HEX, out:N, FILE.npy, out:FILE.npy"
     )
+
+
+def typed(given: list[Argument], source: bytes, entry: str) -> None:
+    """Gives each number without a type the bytes of its parameter.  ValueError says which number does not fit.
+
+    Where the text has no such entry, or one with other parameters, nothing is done: whoever runs it says so.
+    """
+    if not any(one.number for one in given):
+        return
+    from pyptx import parser
+
+    entries = [each for each in parser.parse(source).functions if each.is_entry and entry in ("", each.name)]
+    if len(entries) != 1 or len(entries[0].params) != len(given):
+        return
+    for one, parameter in zip(given, entries[0].params, strict=True):
+        if one.number:
+            one.value = _of_type(one.number, parameter)
+
+
+def _of_type(number: str, parameter) -> bytes:
+    kind = next((word[1:] for word in parameter.text.split() if word[1:] in _INTEGERS | _FLOATS), "")
+    if not kind or "[" in parameter.text:
+        raise ValueError(f"{parameter.name} is `{parameter.text.strip()}`, not one number")
+    if kind[0] == "b" and not re.fullmatch(_WHOLE, number):  # bits: no type says which
+        raise ValueError(f"{parameter.name} is a .{kind}: say of which type {number} is, as f32:{number}")
+    try:
+        return _scalar(kind, number)
+    except ValueError as error:
+        reason = str(error)
+        if not reason.startswith("the number"):  # Python's words for text that is none
+            reason = f"in decimal, or its bits as b{kind[1:]}:{number}" if kind in _FLOATS else "it is no integer"
+        raise ValueError(f"{parameter.name} is a .{kind}: {number!r}: {reason}") from None
 
 
 def _scalar(kind: str, value: str) -> bytes:

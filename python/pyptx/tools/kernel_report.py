@@ -125,14 +125,17 @@ def of(found) -> Report:
 def _by_ptx(sass: str, entry: str) -> dict[int, list[str]]:
     """Machine instructions by line of the PTX, 0 where the disassembler does not tell, of the entry and what it calls."""
     made: dict[int, list[str]] = {}
-    line = 0
-    for text in sass.splitlines():
-        if text.lstrip().startswith((".section", "//---")):
-            line = 0
-        elif named := re.match(r'\s*//## File "[^"]*", line (\d+)', text):
-            line = int(named[1])
-        elif code := re.match(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;", text):
-            made.setdefault(line, []).append(f"{code[1]}  {code[2]}")
+    for section in re.split(r"(?m)^\s*(?:\.section|//---).*$", sass):
+        code, line = [], 0
+        for text in section.splitlines():
+            if named := re.match(r'\s*//## File "[^"]*", line (\d+)', text):
+                line = int(named[1])
+            elif found := re.match(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;", text):
+                code.append((line, *found.groups()))
+        while code and code[-1][2] == "NOP":  # the assembler fills functions up to their alignment
+            code.pop()
+        for line, address, instruction in code:
+            made.setdefault(line, []).append(f"{address}  {instruction}")
     return made
 
 

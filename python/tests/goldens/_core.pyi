@@ -44,15 +44,21 @@ class Reg:
     def __rxor__(self, other: int) -> Reg: ...
     def __invert__(self) -> Any: ...
     def __neg__(self) -> Reg: ...
-    def __lt__(self, other: Reg | int | float) -> Reg: ...
-    def __le__(self, other: Reg | int | float) -> Reg: ...
-    def __gt__(self, other: Reg | int | float) -> Reg: ...
-    def __ge__(self, other: Reg | int | float) -> Reg: ...
-    def __eq__(self, other: object) -> Reg: ...  # type: ignore[override]
-    def __ne__(self, other: object) -> Reg: ...  # type: ignore[override]
+    def __lt__(self, other: Reg | int | float) -> Comparison: ...
+    def __le__(self, other: Reg | int | float) -> Comparison: ...
+    def __gt__(self, other: Reg | int | float) -> Comparison: ...
+    def __ge__(self, other: Reg | int | float) -> Comparison: ...
+    def __eq__(self, other: object) -> Comparison: ...  # type: ignore[override]
+    def __ne__(self, other: object) -> Comparison: ...  # type: ignore[override]
     def max(self, other: Reg | int | float) -> Reg: ...
     def min(self, other: Reg | int | float) -> Reg: ...
     def __getattr__(self, selector: str) -> RegPart: ...
+
+class Comparison(Reg):
+    """A predicate; of packed halves the two of them: `low, high = a < b`."""
+    left: Reg
+    right: Reg
+    def __iter__(self) -> Iterator[Reg]: ...
 
 class RegArray:
     """Registers declared together."""
@@ -1107,13 +1113,13 @@ class BarrierSlot:
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
-        state: Reg | None = None,
+        dst: Reg | None = None,
         no_complete: bool = False,
         pred: Guard = None,
     ) -> Reg:
         """Arrives, and returns the state of the phase for `test_wait` and `try_wait`.
 
-        Emits `mbarrier.arrive{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
+        Emits `mbarrier.arrive{.noComplete}{.sem}{.scope}{.space}.b64 dst, [mbar]{, count}`.
 
         Example:
             result = mbar.arrive()
@@ -1129,12 +1135,12 @@ class BarrierSlot:
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cta",
-        state: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """Adds `tx_count` bytes to those that the phase waits for, arrives, and returns the state of the phase.
 
-        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
+        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64 dst, [mbar], tx_count`.
 
         Example:
             result = mbar.arrive_expect_tx(tx_count)
@@ -1190,13 +1196,13 @@ class BarrierSlot:
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
-        state: Reg | None = None,
+        dst: Reg | None = None,
         no_complete: bool = False,
         pred: Guard = None,
     ) -> Reg:
         """Arrives, and takes part in no later phase: their count is smaller by one, or by `count`.
 
-        Emits `mbarrier.arrive_drop{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
+        Emits `mbarrier.arrive_drop{.noComplete}{.sem}{.scope}{.space}.b64 dst, [mbar]{, count}`.
 
         Example:
             result = mbar.arrive_drop()
@@ -1212,12 +1218,12 @@ class BarrierSlot:
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cta",
-        state: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """`arrive_expect_tx`, and takes part in no later phase.
 
-        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
+        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64 dst, [mbar], tx_count`.
 
         Example:
             result = mbar.arrive_drop_expect_tx(tx_count)
@@ -1275,12 +1281,12 @@ class BarrierSlot:
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
-        done: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """Whether the phase has ended.  `phase` is its parity, or with parity=False the state that an arrival gave.
 
-        Emits `mbarrier.test_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase`.
+        Emits `mbarrier.test_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 dst, [mbar], phase`.
 
         Example:
             result = mbar.test_wait(phase)
@@ -1298,13 +1304,13 @@ class BarrierSlot:
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
-        done: Reg | None = None,
+        dst: Reg | None = None,
         suspend_time_hint: Integer | None = None,
         pred: Guard = None,
     ) -> Reg:
         """Whether the phase has ended; the thread may sleep for a while until it has, for `suspend_time_hint` nanoseconds if that is given.  `phase` is its parity, or with parity=False the state that an arrival gave.
 
-        Emits `mbarrier.try_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase{, suspend_time_hint}`.
+        Emits `mbarrier.try_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 dst, [mbar], phase{, suspend_time_hint}`.
 
         Example:
             result = mbar.try_wait(phase)
@@ -1321,14 +1327,14 @@ class BarrierSlot:
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
-        done: Reg | None = None,
+        dst: Reg | None = None,
         reported: Reg | None = None,
         report: Integer | None = None,
         pred: Guard = None,
     ) -> tuple[Reg, Reg]:
         """`test_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
 
-        Emits `mbarrier.test_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase`.
+        Emits `mbarrier.test_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 dst|reported{, report}, [mbar], phase`.
 
         Example:
             result = mbar.test_wait_report(phase)
@@ -1345,7 +1351,7 @@ class BarrierSlot:
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
-        done: Reg | None = None,
+        dst: Reg | None = None,
         reported: Reg | None = None,
         report: Integer | None = None,
         suspend_time_hint: Integer | None = None,
@@ -1353,7 +1359,7 @@ class BarrierSlot:
     ) -> tuple[Reg, Reg]:
         """`try_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
 
-        Emits `mbarrier.try_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase{, suspend_time_hint}`.
+        Emits `mbarrier.try_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 dst|reported{, report}, [mbar], phase{, suspend_time_hint}`.
 
         Example:
             result = mbar.try_wait_report(phase)
@@ -2179,13 +2185,13 @@ class mbarrier:
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
-        state: Reg | None = None,
+        dst: Reg | None = None,
         no_complete: bool = False,
         pred: Guard = None,
     ) -> Reg:
         """Arrives, and returns the state of the phase for `test_wait` and `try_wait`.
 
-        Emits `mbarrier.arrive{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
+        Emits `mbarrier.arrive{.noComplete}{.sem}{.scope}{.space}.b64 dst, [mbar]{, count}`.
 
         Example:
             result = ptx.mbarrier.arrive(mbar)
@@ -2202,12 +2208,12 @@ class mbarrier:
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cta",
-        state: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """Adds `tx_count` bytes to those that the phase waits for, arrives, and returns the state of the phase.
 
-        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
+        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}.b64 dst, [mbar], tx_count`.
 
         Example:
             result = ptx.mbarrier.arrive_expect_tx(mbar, tx_count)
@@ -2266,13 +2272,13 @@ class mbarrier:
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared",
-        state: Reg | None = None,
+        dst: Reg | None = None,
         no_complete: bool = False,
         pred: Guard = None,
     ) -> Reg:
         """Arrives, and takes part in no later phase: their count is smaller by one, or by `count`.
 
-        Emits `mbarrier.arrive_drop{.noComplete}{.sem}{.scope}{.space}.b64 state, [mbar]{, count}`.
+        Emits `mbarrier.arrive_drop{.noComplete}{.sem}{.scope}{.space}.b64 dst, [mbar]{, count}`.
 
         Example:
             result = ptx.mbarrier.arrive_drop(mbar)
@@ -2289,12 +2295,12 @@ class mbarrier:
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cta",
-        state: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """`arrive_expect_tx`, and takes part in no later phase.
 
-        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64 state, [mbar], tx_count`.
+        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}.b64 dst, [mbar], tx_count`.
 
         Example:
             result = ptx.mbarrier.arrive_drop_expect_tx(mbar, tx_count)
@@ -2355,12 +2361,12 @@ class mbarrier:
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
-        done: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """Whether the phase has ended.  `phase` is its parity, or with parity=False the state that an arrival gave.
 
-        Emits `mbarrier.test_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase`.
+        Emits `mbarrier.test_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 dst, [mbar], phase`.
 
         Example:
             result = ptx.mbarrier.test_wait(mbar, phase)
@@ -2379,13 +2385,13 @@ class mbarrier:
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
-        done: Reg | None = None,
+        dst: Reg | None = None,
         suspend_time_hint: Integer | None = None,
         pred: Guard = None,
     ) -> Reg:
         """Whether the phase has ended; the thread may sleep for a while until it has, for `suspend_time_hint` nanoseconds if that is given.  `phase` is its parity, or with parity=False the state that an arrival gave.
 
-        Emits `mbarrier.try_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 done, [mbar], phase{, suspend_time_hint}`.
+        Emits `mbarrier.try_wait{.parity}{.phase_type}{.sem}{.scope}{.space}.b64 dst, [mbar], phase{, suspend_time_hint}`.
 
         Example:
             result = ptx.mbarrier.try_wait(mbar, phase)
@@ -2403,14 +2409,14 @@ class mbarrier:
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
-        done: Reg | None = None,
+        dst: Reg | None = None,
         reported: Reg | None = None,
         report: Integer | None = None,
         pred: Guard = None,
     ) -> tuple[Reg, Reg]:
         """`test_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
 
-        Emits `mbarrier.test_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase`.
+        Emits `mbarrier.test_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 dst|reported{, report}, [mbar], phase`.
 
         Example:
             result = ptx.mbarrier.test_wait_report(mbar, phase)
@@ -2428,7 +2434,7 @@ class mbarrier:
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
         space: Literal["shared", "shared::cta"] | None = "shared",
-        done: Reg | None = None,
+        dst: Reg | None = None,
         reported: Reg | None = None,
         report: Integer | None = None,
         suspend_time_hint: Integer | None = None,
@@ -2436,7 +2442,7 @@ class mbarrier:
     ) -> tuple[Reg, Reg]:
         """`try_wait` that also says whether a copy of the phase reported an error, and which: `report` is a b8 register for its value.
 
-        Emits `mbarrier.try_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 done|reported{, report}, [mbar], phase{, suspend_time_hint}`.
+        Emits `mbarrier.try_wait{.parity}.phase_type::primary{.sem}{.scope}{.space}.b64 dst|reported{, report}, [mbar], phase{, suspend_time_hint}`.
 
         Example:
             result = ptx.mbarrier.try_wait_report(mbar, phase)
@@ -2449,13 +2455,13 @@ class mbarrier:
     def pending_count(
         state: Integer,
         *,
-        count: Reg | None = None,
+        dst: Reg | None = None,
         layout_v0: bool = False,
         pred: Guard = None,
     ) -> Reg:
         """How many arrivals the phase of a state that an arrival gave still waits for.
 
-        Emits `mbarrier.pending_count{.layout::v0}.b64 count, state`.
+        Emits `mbarrier.pending_count{.layout::v0}.b64 dst, state`.
 
         Example:
             result = ptx.mbarrier.pending_count(state)
@@ -2470,12 +2476,12 @@ class mbarrier:
         mbar: Address,
         *,
         space: Literal["shared::cta"] | None = None,
-        holds: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """Whether the object has this layout.
 
-        Emits `mbarrier.check_layout.layout{.space}.b64 holds, [mbar]`.
+        Emits `mbarrier.check_layout.layout{.space}.b64 dst, [mbar]`.
 
         Example:
             result = ptx.mbarrier.check_layout("layout::v0", mbar)
@@ -3503,13 +3509,13 @@ class bar:
         predicate: Predicate,
         *,
         cta: bool = False,
-        total: Reg | None = None,
+        dst: Reg | None = None,
         count: Integer | None = None,
         pred: Guard = None,
     ) -> Reg:
         """`sync`, and how many of the threads have the predicate.
 
-        Emits `bar{.cta}.red.popc.u32 total, n{, count}, predicate`.
+        Emits `bar{.cta}.red.popc.u32 dst, n{, count}, predicate`.
 
         Example:
             result = ptx.bar.red_popc(n, predicate)
@@ -3525,13 +3531,13 @@ class bar:
         predicate: Predicate,
         *,
         cta: bool = False,
-        result: Reg | None = None,
+        dst: Reg | None = None,
         count: Integer | None = None,
         pred: Guard = None,
     ) -> Reg:
         """`sync`, and whether all (and) or any (or) of the threads have the predicate.
 
-        Emits `bar{.cta}.red.op.pred result, n{, count}, predicate`.
+        Emits `bar{.cta}.red.op.pred dst, n{, count}, predicate`.
 
         Example:
             result = ptx.bar.red("and", n, predicate)
@@ -3583,13 +3589,13 @@ class barrier:
         *,
         cta: bool = False,
         aligned: bool = False,
-        total: Reg | None = None,
+        dst: Reg | None = None,
         count: Integer | None = None,
         pred: Guard = None,
     ) -> Reg:
         """`sync`, and how many of the threads have the predicate.
 
-        Emits `barrier{.cta}.red.popc{.aligned}.u32 total, n{, count}, predicate`.
+        Emits `barrier{.cta}.red.popc{.aligned}.u32 dst, n{, count}, predicate`.
 
         Example:
             result = ptx.barrier.red_popc(n, predicate)
@@ -3606,13 +3612,13 @@ class barrier:
         *,
         cta: bool = False,
         aligned: bool = False,
-        result: Reg | None = None,
+        dst: Reg | None = None,
         count: Integer | None = None,
         pred: Guard = None,
     ) -> Reg:
         """`sync`, and whether all (and) or any (or) of the threads have the predicate.
 
-        Emits `barrier{.cta}.red.op{.aligned}.pred result, n{, count}, predicate`.
+        Emits `barrier{.cta}.red.op{.aligned}.pred dst, n{, count}, predicate`.
 
         Example:
             result = ptx.barrier.red("and", n, predicate)
@@ -3662,12 +3668,12 @@ class cluster:
         cta_id: Integer,
         *,
         space: Literal["shared::cluster"] | None = "shared::cluster",
-        mapped: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """The address that `address` has in the shared memory of CTA `cta_id`.
 
-        Emits `mapa{.space}.dtype mapped, address, cta_id`.
+        Emits `mapa{.space}.dtype dst, address, cta_id`.
 
         Example:
             result = ptx.cluster.mapa(u32, address, cta_id)
@@ -3682,12 +3688,12 @@ class cluster:
         address: Integer,
         *,
         space: Literal["shared::cluster"] | None = "shared::cluster",
-        rank: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """The rank of the CTA whose shared memory an address is in.
 
-        Emits `getctarank{.space}.dtype rank, address`.
+        Emits `getctarank{.space}.dtype dst, address`.
 
         Example:
             result = ptx.cluster.getctarank(u32, address)
@@ -3766,10 +3772,10 @@ class warp:
         """
 
     @staticmethod
-    def activemask(*, mask: Reg | None = None, pred: Guard = None) -> Reg:
+    def activemask(*, dst: Reg | None = None, pred: Guard = None) -> Reg:
         """The lanes that run now.
 
-        Emits `activemask.b32 mask`.
+        Emits `activemask.b32 dst`.
 
         Example:
             result = ptx.warp.activemask()
@@ -3779,10 +3785,10 @@ class warp:
         """
 
     @staticmethod
-    def elect(membermask: Integer = 0xffffffff, *, elected: Reg | None = None, pred: Guard = None) -> Reg:
+    def elect(membermask: Integer = 0xffffffff, *, dst: Reg | None = None, pred: Guard = None) -> Reg:
         """True in one of the lanes.
 
-        Emits `elect.sync _|elected, membermask`.
+        Emits `elect.sync _|dst, membermask`.
 
         Example:
             result = ptx.warp.elect()
@@ -3799,12 +3805,12 @@ class warp:
         c: Integer = 31,
         membermask: Integer = 0xffffffff,
         *,
-        value: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """`a` of another lane: `b` lanes up or down, across (bfly), or lane `b` itself (idx).  `c` bounds the lanes: 31, or 0 for mode up.
 
-        Emits `shfl.sync.mode.b32 value, a, b, c, membermask`.
+        Emits `shfl.sync.mode.b32 dst, a, b, c, membermask`.
 
         Example:
             result = ptx.warp.shfl("up", a, b)
@@ -3821,13 +3827,13 @@ class warp:
         c: Integer = 31,
         membermask: Integer = 0xffffffff,
         *,
-        value: Reg | None = None,
+        dst: Reg | None = None,
         inside: Reg | None = None,
         pred: Guard = None,
     ) -> tuple[Reg, Reg]:
         """`shfl`, and whether the lane that was read is inside the bounds.
 
-        Emits `shfl.sync.mode.b32 value|inside, a, b, c, membermask`.
+        Emits `shfl.sync.mode.b32 dst|inside, a, b, c, membermask`.
 
         Example:
             result = ptx.warp.shfl_inside("up", a, b)
@@ -3842,12 +3848,12 @@ class warp:
         predicate: Predicate,
         membermask: Integer = 0xffffffff,
         *,
-        result: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """Whether all, or any, of the lanes have the predicate, or all the same one (uni).
 
-        Emits `vote.sync.mode.pred result, predicate, membermask`.
+        Emits `vote.sync.mode.pred dst, predicate, membermask`.
 
         Example:
             result = ptx.warp.vote("all", predicate)
@@ -3861,12 +3867,12 @@ class warp:
         predicate: Predicate,
         membermask: Integer = 0xffffffff,
         *,
-        mask: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """The lanes that have the predicate.
 
-        Emits `vote.sync.ballot.b32 mask, predicate, membermask`.
+        Emits `vote.sync.ballot.b32 dst, predicate, membermask`.
 
         Example:
             result = ptx.warp.ballot(predicate)
@@ -3881,12 +3887,12 @@ class warp:
         a: Integer,
         membermask: Integer = 0xffffffff,
         *,
-        mask: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """The lanes whose `a` is this lane's.
 
-        Emits `match.any.sync.dtype mask, a, membermask`.
+        Emits `match.any.sync.dtype dst, a, membermask`.
 
         Example:
             result = ptx.warp.match_any(b32, a)
@@ -3901,13 +3907,13 @@ class warp:
         a: Integer,
         membermask: Integer = 0xffffffff,
         *,
-        mask: Reg | None = None,
+        dst: Reg | None = None,
         same: Reg | None = None,
         pred: Guard = None,
     ) -> tuple[Reg, Reg]:
         """The lanes if all have the same `a`, else 0; and whether they have.
 
-        Emits `match.all.sync.dtype mask|same, a, membermask`.
+        Emits `match.all.sync.dtype dst|same, a, membermask`.
 
         Example:
             result = ptx.warp.match_all(b32, a)
@@ -3925,12 +3931,12 @@ class warp:
         *,
         abs: bool = False,
         NaN: bool = False,
-        value: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """The sum, least, greatest, and, or, xor of the lanes' `a`.
 
-        Emits `redux.sync.op{.abs}{.NaN}.dtype value, a, membermask`.
+        Emits `redux.sync.op{.abs}{.NaN}.dtype dst, a, membermask`.
 
         Example:
             result = ptx.warp.redux("add", u32, a)
@@ -4037,10 +4043,10 @@ class clusterlaunchcontrol:
         """
 
     @staticmethod
-    def is_canceled(response: Integer, *, canceled: Reg | None = None, pred: Guard = None) -> Reg:
+    def is_canceled(response: Integer, *, dst: Reg | None = None, pred: Guard = None) -> Reg:
         """Whether a cluster was cancelled; `response` is a b128 register.
 
-        Emits `clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 canceled, response`.
+        Emits `clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 dst, response`.
 
         Example:
             result = ptx.clusterlaunchcontrol.is_canceled(response)
@@ -4067,12 +4073,12 @@ class clusterlaunchcontrol:
         dimension: Literal["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"],
         response: Integer,
         *,
-        ctaid: Reg | None = None,
+        dst: Reg | None = None,
         pred: Guard = None,
     ) -> Reg:
         """One dimension of `first_ctaid`.
 
-        Emits `clusterlaunchcontrol.query_cancel.dimension.b32.b128 ctaid, response`.
+        Emits `clusterlaunchcontrol.query_cancel.dimension.b32.b128 dst, response`.
 
         Example:
             result = ptx.clusterlaunchcontrol.first_ctaid_of("get_first_ctaid::x", response)

@@ -1,0 +1,95 @@
+"""Names that pyptx has not: what an author who comes from CUDA, Triton, CuTe or Numba writes, and what is written here instead.
+
+`hints(module)` makes the `__getattr__` of a module of names.  The error is an AttributeError, as for any module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from pyptx import _core
+
+__all__ = ["INSTEAD", "hints"]
+
+_READ = "ptx.inst.ld.global_.f32(d, ptx.addr(p + i * 4))"
+_WRITTEN = "ptx.inst.st.global_.f32(ptx.addr(p + i * 4), x)"
+_ADDED = "ptx.inst.red.global_.add.f32(ptx.addr(p), x), or ptx.inst.atom for the old value"
+_MOVED = "ptx.warp.shfl(mode, x, n), mode up, down, bfly or idx"
+_CONVERTED = "ptx.inst.cvt.rn.f32.u32(d, x)"
+
+# What is written instead, by name; the names of one line mean the same.
+INSTEAD = {
+    word: instead
+    for words, instead in {
+        "threadIdx thread_id tid thread_idx": "ptx.special.tid.x()",
+        "blockIdx block_id program_id block_idx": "ptx.special.ctaid.x()",
+        "blockDim block_dim": "ptx.special.ntid.x()",
+        "gridDim grid_dim num_programs": "ptx.special.nctaid.x()",
+        "lane_id laneid": "ptx.special.laneid()",
+        "warp_id warpid": "tid.x >> 5; ptx.special.warpid() may change while a thread runs",
+        "syncthreads sync_threads barrier_sync debug_barrier": "ptx.bar.sync(0)",
+        "syncwarp": "ptx.warp.sync()",
+        "threadfence": 'ptx.fence.thread("gpu")',
+        "printf device_print": 'ptx.print("x = {}", x)',
+        "assert_ device_assert static_assert": 'ptx.check(i < n, "i = {}", i)',
+        "arange": "for i in ptx.range_(0, n)",
+        "for_ while_": "for i in ptx.range_(0, n), or ptx.loop",
+        "load": _READ,
+        "store": _WRITTEN,
+        "atomic_add atomicAdd": _ADDED,
+        "atomic_cas atomicCAS": "ptx.inst.atom.cas.b32(d, ptx.addr(p), a, b)",
+        "where select": "ptx.inst.selp.u32(d, a, b, p)",
+        "exp": "ptx.inst.ex2.approx.f32(d, x), of x times 1.4426950408889634",
+        "exp2": "ptx.inst.ex2.approx.f32(d, x)",
+        "log": "ptx.inst.lg2.approx.f32(d, x), times 0.6931471805599453",
+        "log2": "ptx.inst.lg2.approx.f32(d, x)",
+        "sqrt": "ptx.inst.sqrt.rn.f32(d, x)",
+        "rsqrt": "ptx.inst.rsqrt.approx.f32(d, x)",
+        "maximum": "a.max(b)",
+        "minimum": "a.min(b)",
+        "dot": "ptx.mma, ptx.wgmma or ptx.tcgen05",
+        "shfl_sync shfl_down shfl_up shfl_xor shfl_down_sync shfl_up_sync shfl_xor_sync": _MOVED,
+        "ballot_sync": "ptx.warp.ballot(p)",
+        "any all": 'ptx.warp.vote("any", p), or "all"',
+        "cast to astype convert": _CONVERTED,
+        "zeros full": "reg.array(f32, n), and a mov of 0 for each",
+        "shared_memory": "smem.alloc(f32, n)",
+        "array shared_array": "reg.array(f32, n) for registers, smem.alloc(f32, n) for shared memory",
+        "mbar": "smem.mbarrier(n)",
+        "f16 f32 f64 bf16 u32 s32 u64 s64 b32 int32 float32": "reg.scalar(f32, init=1.0), with a type of pyptx.types",
+        "register var variable": "reg.scalar(f32)",
+    }.items()
+    for word in words.split()
+}
+
+
+def hints(module: ModuleType, spelled: str) -> Callable[[str], Any]:
+    """A `__getattr__` for the module, which authors know as `spelled`."""
+
+    def missing(name: str) -> Any:
+        raise AttributeError(_reason(module, spelled, name), name=name, obj=module)
+
+    return missing
+
+
+def _reason(module: ModuleType, spelled: str, name: str) -> str:
+    import difflib
+
+    begin = f"{spelled} has no `{name}`"
+    if name.startswith("_"):
+        return begin
+    names = [each for each in dir(module) if not each.startswith("_")]
+    if name in ("commit", "wait"):
+        if (longer := f"{name}_group") in names:
+            return f"{begin}; it is {spelled}.{longer}"
+    elif name in INSTEAD and f"{name}_" not in names:
+        return f"{begin}; it is {INSTEAD[name]}"
+    if near := difflib.get_close_matches(name, names, 1, 0.8):
+        return f"{begin}; did you mean {spelled}.{near[0]}?"
+    if any(form.opcode == name.rstrip("_") for form in _core.forms()):
+        return f"{begin}; the instruction is ptx.inst.{name}"
+    if spelled == "ptx":
+        return f"{begin}; an instruction is ptx.inst.OPCODE, and dir(ptx) is all else"
+    return f"{begin}; it has {', '.join(names)}"

@@ -1,0 +1,297 @@
+"""What authors write who come from CUDA C++, Triton, Numba or CuTe: each is refused with what is written here instead."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from pyptx import Layout, Tile, kernel, ptx, reg, smem
+from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError, LaunchTypeError
+from pyptx.types import b32, bf16, f16, f32, u32
+
+OF_N = dict(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=(1, 1, 1), block=(128, 1, 1))
+NUMBERS = np.arange(128, dtype=np.float32)
+
+
+def body(written):
+    """A kernel whose body is one expression of its two tensors."""
+
+    def k(X, Y):
+        written(X, Y)
+        ptx.ret()
+
+    return kernel(k, **OF_N)
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        (lambda X, Y: ptx.threadIdx.x, r"ptx has no `threadIdx`; it is ptx\.special\.tid\.x\(\)"),
+        (lambda X, Y: ptx.program_id(0), r"it is ptx\.special\.ctaid\.x\(\)"),
+        (lambda X, Y: ptx.syncthreads(), r"it is ptx\.bar\.sync\(0\)"),
+        (lambda X, Y: ptx.printf("%d", 1), r"it is ptx\.print|did you mean ptx\.print\?"),
+        (lambda X, Y: ptx.range(4), r"did you mean ptx\.range_\?"),
+        (lambda X, Y: ptx.exp(1.0), r"ex2\.approx"),
+        (lambda X, Y: ptx.atomic_add(X, 1.0), r"ptx\.inst\.red\.global_\.add\.f32"),
+        (lambda X, Y: ptx.where(1, 2, 3), r"ptx\.inst\.selp\.u32\(d, a, b, p\)"),
+        (lambda X, Y: ptx.fma(1, 2, 3), r"the instruction is ptx\.inst\.fma"),
+        (lambda X, Y: ptx.frobnicate(), r"an instruction is ptx\.inst\.OPCODE"),
+        (lambda X, Y: reg.f32(1.0), r"reg\.scalar\(f32, init=1\.0\)"),
+        (lambda X, Y: smem.array((4,), f32), r"smem\.alloc\(f32, n\)"),
+        (lambda X, Y: smem.barrier(1), r"did you mean smem\.mbarrier\?"),
+        (lambda X, Y: ptx.wgmma.commit(), r"ptx\.wgmma has no `commit`; .*commit_group"),
+        (lambda X, Y: ptx.cp_async.wait(0), r"ptx\.cp_async has no `wait`; .*wait_group"),
+        (lambda X, Y: ptx.warp.shfl_down(1, 16), r"ptx\.warp\.shfl\(mode, x, n\)"),
+        (lambda X, Y: ptx.special.threadIdx.x(), r"no special register %threadIdx; it is ptx\.special\.tid\.x\(\)"),
+        (lambda X, Y: ptx.special.lanemask(), r"did you mean ptx\.special\.lanemask_"),
+        (lambda X, Y: ptx.special.lane_id(), r"it is ptx\.special\.laneid\(\)"),
+        (lambda X, Y: X.stride(0), r"a tensor of a kernel has no `stride`: .* `p, = ptx\.global_ptrs\(X\)`"),
+        (lambda X, Y: X.data_ptr(), r"`p, = ptx\.global_ptrs\(X\)`"),
+        (lambda X, Y: reg.scalar(u32).to(f32), r"a register has no `to`: .* ptx\.inst\.cvt\.rn\.f32\.u32\(d, x\)"),
+        (lambda X, Y: reg.scalar(u32).astype(f32), r"ptx\.inst\.cvt"),
+    ],
+)
+def test_names_that_there_are_not(written, instead):
+    with pytest.raises(AttributeError, match=instead):
+        body(written).ptx(N=128)
+
+
+def test_names_are_looked_for_as_in_any_module():
+    assert not hasattr(ptx, "program_id") and not hasattr(reg, "zeros") and not hasattr(ptx.warp, "__wrapped__")
+    assert getattr(smem, "array", None) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        (
+            lambda X, Y: X[0],
+            r"X is a tensor, .* `p, = ptx\.global_ptrs\(X\)`, .*ptx\.inst\.ld\.global_\.f32\(d, ptx\.addr",
+        ),
+        (lambda X, Y: Y.__setitem__(0, 1.0), r"Y is a tensor, .*ptx\.inst\.st\.global_\.f32\(ptx\.addr"),
+        (lambda X, Y: X + 4, r"X is a tensor, no number"),
+        (lambda X, Y: 2.0 * X, r"X is a tensor, no number"),
+        (lambda X, Y: X < Y, r"X is a tensor, no number"),
+        (lambda X, Y: ptx.special.ctaid(), r"%ctaid has three parts: ptx\.special\.ctaid\.x\(\)"),
+        (lambda X, Y: f"{reg.scalar(f32):.2f}", r"ptx\.print\("),
+        (lambda X, Y: math.exp(reg.scalar(f32)), r"instructions convert it and compute with it"),
+        (lambda X, Y: smem.alloc(f32, reg.scalar(u32)), r"a shape is an int or a tuple of ints, .*, not Reg"),
+        (lambda X, Y: smem.alloc((128,), f32), r"a shape is an int or a tuple of ints"),
+        (lambda X, Y: smem.alloc(f32, f32), r"a shape is an int or a tuple of ints"),
+        (lambda X, Y: smem.alloc(f32, (4, 2.5)), r"a shape is an int or a tuple of ints"),
+        (lambda X, Y: reg.scalar(b32) + reg.scalar(f32), r"reg\.from_\(x, f32\) takes the bits as a number"),
+    ],
+)
+def test_values_that_python_could_not_have(written, instead):
+    with pytest.raises(AuthoringTypeError, match=instead):
+        body(written).ptx(N=128)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [lambda X, Y: smem.alloc(f32, f32), lambda X, Y: X[0], lambda X, Y: ptx.special.tid(), lambda X, Y: ptx.mad(1, 2)],
+)
+def test_what_is_refused_in_python_has_its_line_too(written):
+    with pytest.raises(AuthoringTypeError, match=r"test_newcomers\.py:\d+: PTX3001 ") as caught:
+        body(written).ptx(N=128)
+    assert caught.value.diagnostics[0].file == __file__
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (
+            lambda X, Y: smem.mbarrier(),
+            r"smem\.mbarrier takes \(count: int, name: str \| None = None\); it was given \(\)",
+        ),
+        (lambda X, Y: smem.mbarrier("full"), r"it was given \(str\)"),
+        (lambda X, Y: ptx.loop(), r"loop takes \("),
+        (lambda X, Y: reg.wgmma_frag(m=64, n=128, dtype=f32, name=3), r"array takes .*given"),
+    ],
+)
+def test_what_the_library_says_of_arguments_is_said_at_the_authors_line(written, said):
+    with pytest.raises(AuthoringTypeError, match=said) as caught:
+        body(written).ptx(N=128)
+    assert caught.value.diagnostics[0].file == __file__ and "incompatible function arguments" not in str(caught.value)
+
+
+def test_blocks_and_calls_that_write_nothing():
+    def no_with(X, Y):
+        i = reg.from_(ptx.special.tid.x(), u32)
+        ptx.if_(i > 0)
+        ptx.ret()
+
+    def no_for(X, Y):
+        ptx.range_(0, 4)
+        ptx.ret()
+
+    def no_call(X, Y):
+        i = reg.from_(ptx.special.tid.x(), u32)
+        with ptx.if_(i > 0):
+            ptx.inst.bar.sync
+        ptx.ret()
+
+    for function, message in (
+        (no_with, r":\d+: PTX3008 `ptx.if_\(...\)` alone is no block: write `with ptx.if_\(...\):`"),
+        (no_for, r"alone is no loop: write `for i in ptx.range_\(...\):`"),
+        (no_call, r"`ptx.inst.bar.sync` alone writes nothing: it is called, with \(\)"),
+    ):
+        with pytest.raises(AuthoringError, match=message) as caught:
+            kernel(function, **OF_N).ptx(N=128)
+        assert caught.value.diagnostics[0].file == __file__
+
+
+def test_a_body_returns_nothing():
+    def returns_a_tensor(X, Y):
+        ptx.ret()
+        return Y
+
+    def returns_a_register(X, Y):
+        v = reg.scalar(f32)
+        ptx.ret()
+        return v
+
+    for function in (returns_a_tensor, returns_a_register):
+        with pytest.raises(AuthoringTypeError, match=r"returns .*, and nobody gets it: .*parameters of the body"):
+            kernel(function, **OF_N).ptx(N=128)
+
+
+def done(X, Y):
+    ptx.ret()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: kernel(done, **OF_N)[(1,), (128,)](NUMBERS), r"done\[\.\.\.\] chooses nothing: grid= and block= are options of @kernel"),
+        (lambda: kernel(done, **OF_N)(NUMBERS, np.empty_like(NUMBERS)), r"expected 1 input arrays, got 2: outputs are returned, and out="),
+        (lambda: kernel(done, **OF_N)(NUMBERS, 2.0), r"expected 1 input arrays, got 2: numbers are given by name"),
+        (lambda: kernel(done, **OF_N | {"grid": "N // 128"}), r"grid has integers as sizes, not 'N // 128'; of sizes it is a function, grid=lambda N:"),
+        (lambda: kernel(done, **OF_N | {"grid": lambda N: N / 128})(NUMBERS), r"// gives integers, / does not"),
+        (lambda: kernel(done, **OF_N | {"arch": 90}), r'arch is the name of a target, "sm_90a", not 90'),
+        (lambda: kernel(lambda X: ptx.ret(), **OF_N), r"takes 1 tensors but has specs for 2: .* then one for each output"),
+    ],
+)  # fmt: skip
+def test_options_and_calls(call, said):
+    with pytest.raises((TypeError, LaunchTypeError), match=said):
+        call()
+
+
+def test_numbers_of_a_body_are_behind_the_star():
+    def sized(X, Y, BLOCK=32):
+        ptx.ret()
+
+    with pytest.raises(TypeError, match=r"says what BLOCK is; a number of the body is a parameter behind a `\*`"):
+        kernel(sized, **OF_N)(NUMBERS)
+
+
+class Torch:
+    """A type as torch spells its own."""
+
+    def __str__(self):
+        return "torch.bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: Tile("N", np.float32), r"not <class 'numpy\.float32'>: that is f32 of pyptx\.types"),
+        (lambda: Tile("N", np.dtype(np.float16)), r"that is f16 of pyptx\.types"),
+        (lambda: Tile("N", Torch()), r"that is bf16 of pyptx\.types"),
+        (lambda: Tile(("M", "N"), f32), r"its items are arguments of their own, Tile\('M', 'N', f32\)"),
+        (lambda: Tile("N", "f32"), r"'f32' in quotes is a dimension of this name"),
+        (lambda: Layout((4, 8), (1, 4)), r"a Layout is Layout\.ROW, .*, not \(\(4, 8\), \(1, 4\)\)"),
+        (lambda: Layout("swizzle128"), r"a Layout is Layout\.ROW, .*, not 'swizzle128'"),
+        (lambda: Tile("N", f32, layout="row"), r"the layout of a Tile is Layout\.ROW, .*, not 'row'"),
+        (
+            lambda: Tile("M", "N", f32, tma_box=32),
+            r"tma_box is a tuple of ints and names of dimensions, one for each .*, not 32",
+        ),
+        (lambda: Tile("M", "N", f32, tma_box="32"), r"tma_box is a tuple of .*, not '32'"),
+        (lambda: Tile("M", "N", f32, tma_box=(32.0, 32)), r"tma_box is a tuple of .*, not of 32\.0"),
+        (
+            lambda: Tile("M", "N", f32, tma_element_strides=2),
+            r"tma_element_strides is a tuple of ints, one for each .*, not 2",
+        ),
+        (lambda: Tile("M", "N", f32, tma_rank=6), r"tma_rank is 2, the tensor as it is, or 3"),
+        (lambda: Layout.SWIZZLE_128B, r"Layout has no SWIZZLE_128B: it is Layout\.ROW, .*Layout\.TMA_128B"),
+    ],
+)
+def test_tiles_and_layouts(made, said):
+    with pytest.raises((TypeError, ValueError, AttributeError), match=said):
+        made()
+
+
+def test_layouts_are_found_by_name_and_value():
+    assert Layout("tma_128b") is Layout.TMA_128B is Layout["TMA_128B"] is Layout(Layout.TMA_128B)
+    assert len(Layout) == 6 and not hasattr(Layout, "CUTE")
+
+
+@pytest.mark.parametrize("dtype", [f32, f16, bf16, u32])
+def test_numbers_are_stored_into_a_matrix(dtype):
+    @kernel(in_specs=(), out_specs=(Tile(4, u32),), block=(4, 1, 1))
+    def stored(Y):
+        (py,) = ptx.global_ptrs(Y)
+        t = reg.from_(ptx.special.tid.x(), u32)
+        tile = smem.alloc(dtype, (4, 4))
+        tile[t, 1] = 2
+        bits, word = reg.from_(tile[t, 1], dtype), reg.scalar(u32)
+        if dtype.bits == 16:
+            ptx.inst.mov.b32(word, [bits, bits])
+        else:
+            ptx.inst.mov.b32(word, bits)
+        ptx.inst.st.global_.u32(ptx.addr(py + t * 4), word)
+        ptx.ret()
+
+    two = {"f32": 0x40000000, "f16": 0x40004000, "bf16": 0x40004000, "u32": 2}[dtype.name]
+    assert (stored() == two).all()
+
+
+def test_an_index_outside_names_the_array():
+    with pytest.raises(IndexError, match=r"index 7 of tile is not in 0\.\.3"):
+        body(lambda X, Y: smem.alloc(f32, 4, name="tile").__setitem__(7, 1.0)).ptx(N=128)
+
+
+def test_a_number_where_the_form_has_none_names_the_form():
+    with pytest.raises(AuthoringTypeError, match=r"1\.0 as operand 2 is not a value of its type; the form is `atom"):
+        body(lambda X, Y: ptx.inst.atom.add.f32(ptx.addr(reg.scalar(u32)), 1.0)).ptx(N=128)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda X, Y: reg.scalar(f32, name="a b"),
+        lambda X, Y: reg.array(f32, 4, name="1st"),
+        lambda X, Y: smem.alloc(f32, 4, name="tile-0"),
+        lambda X, Y: ptx.label("again:"),
+    ],
+)
+def test_names_that_the_text_would_not_survive(written):
+    with pytest.raises(AuthoringValueError, match=r"is no name of .*: letters, digits, _ and \$") as caught:
+        body(written).ptx(N=128)
+    assert caught.value.diagnostics[0].file == __file__
+
+
+def test_addresses_that_were_not_unpacked():
+    with pytest.raises(TypeError, match=r"to a PTX address: unpack it, `p, = \.\.\.`"):
+        body(lambda X, Y: ptx.addr(ptx.global_ptrs(X))).ptx(N=128)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda k: k(NUMBERS), r"expected 2 input arrays, got 1: B is not given"),
+        (lambda k: k(), r"expected 2 input arrays, got 0: A, B are not given"),
+        (lambda k: k(NUMBERS, C=NUMBERS), r"`C` is an output, which the call returns; out= brings memory for it"),
+        (lambda k: k.ptx(N=-1), r"dimension 'N' of kernel two is not negative, got -1"),
+    ],
+)
+def test_arguments_that_are_missing(call, said):
+    @kernel(in_specs=(Tile("N", f32), Tile("N", f32)), out_specs=(Tile("N", f32),), grid=1, block=128)
+    def two(A, B, C):
+        ptx.ret()
+
+    with pytest.raises((LaunchTypeError, ValueError), match=said):
+        call(two)
