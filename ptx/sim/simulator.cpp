@@ -39,9 +39,11 @@ namespace {
 
 thread_local Statistics last_run;
 
-constexpr std::uint64_t turn = 1 << 20;    // instructions of one cluster before another has its turn
-constexpr std::size_t max_resident = 512;  // clusters that have begun and not ended
-constexpr std::uint64_t patience = 16;     // turns in which a stalled cluster may still find a change
+constexpr std::uint64_t turn = 1 << 20;     // instructions of one cluster before another has its turn
+constexpr std::size_t max_resident = 512;   // clusters that have begun and not ended
+constexpr std::uint64_t patience = 16;      // turns in which a stalled cluster may still find a change
+constexpr std::uint64_t patient = 1 << 17;  // instructions of such a turn, if there is one cluster; several share them
+constexpr std::uint64_t least_patient = 1 << 14;
 
 std::optional<Diagnostic> check_shape(const launch::Record& r, const launch::Dim3& cluster, const Program& program) {
   if (r.grid.count() == 0) return Diagnostic(Code::launch_shape, {}, cat("`", r.entry, "`: the grid is empty"));
@@ -240,7 +242,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
   static void one_by_one(Launch& launch, std::uint64_t count) {
     for (std::uint64_t i = launch.next++; i < count && i < launch.stop_at; i = launch.next++) {
       Cluster cluster(launch, i);
-      for (std::uint64_t stalled = 0; !cluster.run(turn);) {
+      for (std::uint64_t stalled = 0; !cluster.run(turn, patient);) {
         stalled = cluster.stalled() ? stalled + 1 : 0;
         if (stalled == patience) cluster.report_livelock();
       }
@@ -248,24 +250,42 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     }
   }
 
-  // Clusters may wait for each other: whoever does not end gives way to the next.
+  // Clusters may wait for each other: whoever does not end gives way to the next. Whoever only looks at memory sleeps
+  // until another has changed some; when all do, each may look for longer.
   static void take_turns(Launch& launch, std::uint64_t count) {
-    std::deque<std::unique_ptr<Cluster>> resident;
+    std::deque<Turns> resident;
     std::uint64_t stalled = 0;  // turns one after the other
+    std::size_t asleep = 0;
     while ((launch.next < count || !resident.empty()) && launch.stop_at == ~0ull) {
-      if (launch.next < count && resident.size() < max_resident)
-        resident.push_back(std::make_unique<Cluster>(launch, launch.next++));
-      else if (!resident.empty())
+      const bool begins = launch.next < count && resident.size() < max_resident;
+      if (begins)
+        resident.push_back({std::make_unique<Cluster>(launch, launch.next++)});
+      else
         resident.push_back(std::move(resident.front())), resident.pop_front();
-      const bool ended = resident.back()->run(turn);
-      stalled = ended || !resident.back()->stalled() ? 0 : stalled + 1;
-      if (stalled == patience + 2 * resident.size()) resident.back()->report_livelock();
+      Turns& one = resident.back();
+      const bool quiet = asleep == resident.size();
+      if (one.asleep && !quiet) continue;
+      const std::uint64_t steps = quiet ? std::max(least_patient, patient / resident.size()) : 0;
+      const std::uint64_t changes = one.cluster->polling.changes;
+      const bool ended = one.cluster->run(turn, steps), stalls = !ended && one.cluster->stalled();
+      if (ended || one.cluster->polling.changes != changes || (quiet && !stalls)) {
+        for (Turns& other : resident) other.asleep = false;
+        asleep = 0;
+      }
+      asleep += stalls && !one.asleep;
+      one.asleep = stalls;
+      stalled = quiet && stalls ? stalled + 1 : 0;
+      if (stalled == patience + 2 * resident.size()) one.cluster->report_livelock();
       if (!ended) continue;
-      add_statistics(launch, *resident.back());
+      add_statistics(launch, *one.cluster);
       resident.pop_back();
     }
-    for (const auto& cluster : resident) add_statistics(launch, *cluster);
+    for (const Turns& one : resident) add_statistics(launch, *one.cluster);
   }
+  struct Turns {
+    std::unique_ptr<Cluster> cluster;
+    bool asleep = false;
+  };
 
   std::unique_ptr<sim::Program> program_;
   std::shared_ptr<const Simulator::Settings> settings_;

@@ -21,6 +21,7 @@ using interop::DLTensor;
 struct Memory {
   std::vector<std::byte> storage;
   std::byte* data = nullptr;
+  std::size_t size() const { return storage.empty() ? 0 : storage.size() - 256; }
   void assign(const char* bytes, std::size_t size) {
     storage.resize(size + 256);
     const auto raw = reinterpret_cast<std::uintptr_t>(storage.data());
@@ -75,8 +76,9 @@ bool allocate(void* context, std::size_t, DLTensor& tensor) {
   return true;
 }
 
-void run(const std::string& text, const nb::bytes& record, const std::vector<Kept>& inputs,
-         const std::vector<Kept>& outputs, const nb::list& scalars) {
+// Returns what the launch left in the arrays: of the inputs, then of the outputs.
+nb::list run(const std::string& text, const nb::bytes& record, const std::vector<Kept>& inputs,
+             const std::vector<Kept>& outputs, const nb::list& scalars) {
   auto read = launch::deserialise({record.c_str(), record.size()});
   if (!read) raise(Phase::launch, read.why());
   const auto plan = interop::Plan::make(interop::DLDevice{interop::DeviceType::cpu, 0}, text, std::move(*read));
@@ -97,13 +99,20 @@ void run(const std::string& text, const nb::bytes& record, const std::vector<Kep
     return (*plan)->call(in.tensors, bits, framework);
   }();
   if (!done) raise(Phase::launch, done.why());
+  nb::list left;
+  for (const std::vector<Memory>* some : {&in.memory, outputs.empty() ? &made.outputs : &out.memory}) {
+    for (const Memory& one : *some) left.append(nb::bytes(one.data, one.size()));
+  }
+  return left;
 }
 
 }  // namespace
 
 void init_replay(nb::module_& m) {
-  m.def("replay", run, nb::arg("text"), nb::arg("record"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("scalars"),
-        "Runs a launch on the simulator: arrays are (element, shape, strides, bytes); no outputs: they are made");
+  m.def(
+      "replay", run, nb::arg("text"), nb::arg("record"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("scalars"),
+      "Runs a launch on the simulator: arrays are (element, shape, strides, bytes); no outputs: they are made. Returns "
+      "the bytes of all of them afterwards");
 }
 
 }  // namespace ptx::python

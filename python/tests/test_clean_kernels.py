@@ -11,6 +11,10 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
+from pyptx.kernels._epilogue import Epilogue  # noqa: E402
+from pyptx.kernels._matmul_hopper import Config, product_kernel  # noqa: E402
+from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -45,6 +49,16 @@ def attention_with_sinks():
     kernels.attention(half(1, 2, 1, 64), half(1, 1, 1100, 64), half(1, 1, 1100, 64), sinks=torch.ones(2))
 
 
+def product(*config, k=640, **more):
+    """The kernel of Hopper, which CPU tensors do not reach through `matmul`; its stages are used again."""
+    return lambda: product_kernel(Config(*config, **more), bf16)(half(264, k), half(136, k))
+
+
+def stream(m: int, k: int, *config, **more):
+    kernel = stream_kernel(StreamConfig(*config, **more), bf16, True, bf16, Epilogue(), True)
+    return lambda: kernel(half(m, k), half(136, k))
+
+
 def example(name: str):
     sys.path.insert(0, str(EXAMPLES))
     try:
@@ -63,7 +77,15 @@ CLEAN = {
     "rms_norm": lambda: kernels.rms_norm(torch.randn(4, 100), torch.ones(100)),
     "softmax": lambda: kernels.softmax(torch.randn(3, 2000)),
     "cross_entropy": lambda: kernels.cross_entropy(torch.randn(4, 300), torch.tensor([1, 2, 3, 4])),
-    "matmul by wgmma": lambda: kernels.matmul(half(200, 64), half(64, 96)),
+    "matmul by wgmma": product(128, 128, 3),
+    "matmul by clusters along M": product(128, 128, 3, cm=2),
+    "matmul by clusters along N": product(128, 64, 3, cn=2, group=1),
+    "matmul that splits K": lambda: product_kernel(Config.split(64, 128, 4, consumers=1), bf16)(
+        half(72, 640), half(136, 640)
+    ),
+    "matmul by a stream": stream(9, 1920, 16, 1, 64, 3),
+    "matmul by streams that split K": stream(60, 640, 64, 2, 64, 3, once=True),
+    "matmul of 16 bits": lambda: kernels.matmul(half(200, 64), half(64, 96)),
     "matmul of few rows": lambda: kernels.matmul(half(16, 128), half(128, 96)),
     "matmul by mma": lambda: kernels.matmul(torch.randn(33, 71), torch.randn(71, 45)),
     "grouped_matmul": lambda: kernels.grouped_matmul(half(100, 64), half(3, 64, 64), numbers(30, 30, 100)),

@@ -117,3 +117,53 @@ def test_the_command_takes_them(tmp_path, capsys):
         main(["run", str(file), "--budget", "0"])
     assert "argument --budget: '0' is not a number from 1 to" in capsys.readouterr().err
     assert simulator.current() == simulator.Options()
+
+
+def meeting(ctas: int, wanted: int, asks: str, everyone: bool):
+    """CTAs of 64 threads that meet three times at a counter in global memory, as a grid's barrier does."""
+
+    @kernel(
+        in_specs=(Tile(1, u32),), out_specs=(Tile(ctas, u32),), mutates="C",
+        grid=(ctas,), block=(64, 1, 1), arch="sm_90a",
+    )  # fmt: skip
+    def meet(C, Y):
+        counter, py = ptx.global_ptrs(C, Y)
+        t, block = reg.from_(ptx.special.tid.x(), u32), reg.from_(ptx.special.ctaid.x(), u32)
+        seen = reg.scalar(u32)
+        for round in range(3):
+            with ptx.if_(t == 0):
+                ptx.inst.red.release.gpu.global_.add.u32(ptx.addr(counter), 1)
+            with ptx.if_(t < (64 if everyone else 1)):
+                ptx.label(f"again{round}")
+                if asks == "nanosleep":
+                    ptx.inst.nanosleep.u32(100)
+                if asks == "atom":
+                    ptx.inst.atom.or_.acquire.gpu.global_.b32(seen, ptx.addr(counter), 0)
+                else:
+                    ptx.inst.ld.acquire.gpu.global_.u32(seen, ptx.addr(counter))
+                ptx.bra(f"again{round}", pred=seen < wanted * (round + 1))
+            ptx.bar.sync(0)
+        with ptx.if_(t == 0):
+            ptx.inst.st.global_.u32(ptx.addr(py + block * 4), seen)
+        ptx.ret()
+
+    return meet
+
+
+@pytest.mark.parametrize(("schedule", "seed"), [("random", 0), ("random", 3), ("synchronisation", 3)])
+@pytest.mark.parametrize(
+    ("asks", "everyone", "ctas"),
+    [("ld", False, 132), ("ld", True, 132), ("nanosleep", False, 132), ("atom", False, 32)],
+)
+def test_who_waits_for_a_word_of_memory_sleeps(asks, everyone, ctas, schedule, seed):
+    with simulator(check="all", seed=seed, schedule=schedule) as run:
+        y = meeting(ctas, ctas, asks, everyone)(np.zeros(1, np.uint32))
+    assert (y == 3 * ctas).all() and not run.reports
+    assert run.statistics.warp_instructions < 3_000_000  # every look of every CTA was counted by hundreds of millions
+
+
+def test_a_livelock_of_many_ctas_is_found_soon():
+    with pytest.raises(SimulationError) as caught, simulator(check="all", budget=1 << 23):
+        meeting(132, 133, "ld", False)(np.zeros(1, np.uint32))
+    assert caught.value.diagnostics[0].name == "livelock"
+    assert "looks at `C` again and again" in str(caught.value)

@@ -147,6 +147,7 @@ void Operations::finish(std::list<Operation>::iterator at) {
   if (at->pipe != Pipe::none) finish_before(*at);
   Operation o = std::move(*at);
   pending_.erase(at);
+  ++cluster_.polling.changes;
   if (o.copies_of)
     finish_copies(*o.agent.warp, o.copies_of, [&](const ThreadCopy& c) { return c.serial < o.copies_before; });
   if (o.effect ? o.effect(o) : read(o) && write(o)) signal(o);

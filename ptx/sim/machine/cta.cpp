@@ -14,9 +14,7 @@ namespace {
 constexpr std::uint64_t warp_slice = 20000;     // instructions before the next warp has its turn
 constexpr std::uint64_t taken_ahead = 1 << 17;  // of the budget
 constexpr std::uint64_t answers_after = 64;     // rounds in which a thread may wait for an mbarrier before it hears no
-constexpr std::uint64_t patience = 10000;       // with which noes in vain are taken for a deadlock
-constexpr std::uint64_t stalled_after = 1 << 17;  // instructions without a change after which a cluster may be stalled
-constexpr std::uint64_t tight = 64;               // instructions from look to look of a loop that does nothing else
+constexpr std::uint64_t vain_answers = 10000;   // with which noes in vain are taken for a deadlock
 
 }  // namespace
 
@@ -205,9 +203,15 @@ class Cluster::Stall {
     if (cluster_.polling.changes != changes_) end();
   }
   void end() { changes_ = cluster_.polling.changes, warps_.clear(), all_ = 0; }
-  bool is_one() const {
-    return all_ >= stalled_after &&
-           std::all_of(warps_.begin(), warps_.end(), [](const One& o) { return o.looks * tight >= o.executed; });
+  // Every warp that can run, in each of its fragments, has looked at memory and done nothing else.
+  bool is_one(std::uint64_t patience) const {
+    if (all_ == 0 || all_ < patience) return false;
+    for (const auto& cta : cluster_.ctas) {
+      for (const auto& w : cta->warps) {
+        if (w->live && w->runnable() && !only_looks(*w)) return false;
+      }
+    }
+    return true;
   }
 
  private:
@@ -215,6 +219,11 @@ class Cluster::Stall {
     const Warp* warp;
     std::uint64_t executed, looks;
   };
+  bool only_looks(const Warp& warp) const {
+    const auto at = std::find_if(warps_.begin(), warps_.end(), [&](const One& o) { return o.warp == &warp; });
+    return at != warps_.end() && at->executed >= Polling::enough * warp.ready_fragments() &&
+           at->looks * Polling::tight >= at->executed;
+  }
   void add(const Warp* warp, std::uint64_t executed, std::uint64_t looks) {
     auto at = std::find_if(warps_.begin(), warps_.end(), [&](const One& o) { return o.warp == warp; });
     if (at == warps_.end()) at = warps_.insert(at, {warp, 0, 0});
@@ -275,14 +284,14 @@ std::uint64_t Cluster::run_slice(Stall& stall, Warp& warp, std::uint64_t steps) 
   return ran;
 }
 
-bool Cluster::run(std::uint64_t steps) {
-  const bool done = run_on(steps);
+bool Cluster::run(std::uint64_t steps, std::uint64_t patience) {
+  const bool done = run_on(steps, patience);
   return_credit();
   if (done && launch.observer) operations.tell_rest(*launch.observer), launch.observer->over(*this);
   return done;
 }
 
-bool Cluster::run_on(std::uint64_t steps) {
+bool Cluster::run_on(std::uint64_t steps, std::uint64_t patience) {
   stalled_ = false;
   Stall stall(*this);
   for (std::uint64_t used = 0; used < steps;) {
@@ -303,9 +312,9 @@ bool Cluster::run_on(std::uint64_t steps) {
       stall.end();
       continue;
     }
-    stalled_ = stall.is_one();
+    stalled_ = stall.is_one(patience);
     if (stalled_) return false;
-    if (ran == 0 && (idle == patience || !answer_waiting())) return report_stuck(), true;
+    if (ran == 0 && (idle == vain_answers || !answer_waiting())) return report_stuck(), true;
     idle += ran == 0;
     if (round_ % answers_after == 0) answer_waiting();
   }

@@ -121,8 +121,9 @@ struct Cluster {
   // Of Schedule::synchronisation: whether the warp that has just synchronised gives way.
   bool changes_priorities();
 
-  // Runs for about `steps` instructions of warps. True when every thread has exited or a fault ends the launch.
-  bool run(std::uint64_t steps);
+  // Runs for about `steps` instructions of warps. True when every thread has exited or a fault ends the launch. It
+  // returns early when it has stalled; with `patience` after so many instructions in which nothing changed.
+  bool run(std::uint64_t steps, std::uint64_t patience = 0);
   void settle_cluster_barrier();
   void settle_tensor_memory();  // gives columns to those who wait for them
 
@@ -134,11 +135,14 @@ struct Cluster {
   std::uint64_t idle = 0;      // how often nothing could go on but threads that asked an mbarrier in vain
   // Of threads that look at memory until another changes it. `changes`: stores, and atomics that found something else.
   struct Polling {
-    std::uint64_t changes = 0, looks = 0;  // looks: strong reads
-    Warp* warp = nullptr;                  // that looked last
+    static constexpr std::uint64_t tight = 64;    // instructions from look to look of a loop that does nothing else
+    static constexpr std::uint64_t enough = 128;  // instructions that show such a loop
+    std::uint64_t changes = 0, looks = 0;         // looks: strong reads
+    Warp* warp = nullptr;                         // that looked last
     std::uint32_t pc = 0;
     int lane = 0;
     Accessing at{};
+    class Since;  // a moment
   };
   Polling polling;
   // The last turn changed nothing, and all that ran looked at memory again and again.
@@ -146,7 +150,7 @@ struct Cluster {
   void report_livelock();
 
  private:
-  bool run_on(std::uint64_t steps);
+  bool run_on(std::uint64_t steps, std::uint64_t patience);
   void return_credit();
   struct Round {
     std::uint64_t ran = 0;
@@ -175,6 +179,26 @@ struct Cluster {
   std::uint64_t synchronised_ = 0;           // instructions that synchronise, while priorities are in force
   std::vector<std::uint64_t> change_after_;  // so many of them the running warp's priority becomes the lowest
   std::int64_t lowest_ = 0;
+};
+
+// What a warp does from a moment on.
+class Cluster::Polling::Since {
+ public:
+  explicit Since(const Polling& polling) : polling_(polling) { begin(); }
+  // It has executed `ran` more instructions. Whether the last of them only looked at memory, which did not change.
+  bool only_looks(std::uint64_t ran) {
+    if (polling_.changes != changes_) begin();
+    executed_ += ran;
+    if (executed_ < enough) return false;
+    if ((polling_.looks - looks_) * tight >= executed_) return true;
+    begin();
+    return false;
+  }
+
+ private:
+  void begin() { changes_ = polling_.changes, looks_ = polling_.looks, executed_ = 0; }
+  const Polling& polling_;
+  std::uint64_t changes_ = 0, looks_ = 0, executed_ = 0;
 };
 
 }  // namespace ptx::sim

@@ -61,6 +61,11 @@ bool Warp::runnable() const {
   return std::any_of(others.begin(), others.end(), [](const Fragment& f) { return f.ready(); });
 }
 
+std::size_t Warp::ready_fragments() const {
+  const auto waiting = std::count_if(others.begin(), others.end(), [](const Fragment& f) { return !f.ready(); });
+  return others.size() - static_cast<std::size_t>(waiting) + (current.mask != 0);
+}
+
 void Warp::adopt(std::size_t other) {
   if (current.mask) {
     current.pc = pc;
@@ -119,6 +124,7 @@ std::uint32_t Warp::limit() const {
 std::uint64_t Warp::run(std::uint64_t steps) {
   std::uint64_t used = 0;
   preempted = false;
+  Cluster::Polling::Since since(cta.cluster.polling);
   while (used < steps && event != Event::fault && !preempted) {
     const bool rotate = since_turn_ >= quantum || yields;
     if (rotate) since_turn_ = 0;
@@ -131,6 +137,10 @@ std::uint64_t Warp::run(std::uint64_t steps) {
     used += ran;
     cta.launch.poll();
     if (cta.launch.stop_at <= cta.cluster.index) break;
+    if (since.only_looks(ran)) {
+      yields = preempted = true;
+      break;
+    }
   }
   executed += used;
   return used;

@@ -95,9 +95,11 @@ struct Warp {
   Warp(Cta& cta, std::uint32_t index, Mask lanes_present);
   ~Warp();
 
-  // Runs until it cannot go on, or `steps` instructions are used up. Returns how many it executed.
+  // Runs until it cannot go on, or `steps` instructions are used up, or all it does is look at memory that does not
+  // change. Returns how many it executed.
   std::uint64_t run(std::uint64_t steps);
   bool runnable() const;
+  std::size_t ready_fragments() const;
 
   // For handlers.
   const std::byte* row(const Operand& o) const { return banks[static_cast<int>(o.bank)] + o.offset; }

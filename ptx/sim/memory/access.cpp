@@ -261,7 +261,7 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
   Request r{w, op.manner, base.space, active, bytes, kind, where, observer, unwritten};
   r.scan();
   if (kind == Access::write) {
-    ++w.cta.cluster.polling.changes;
+    w.cta.cluster.polling.changes += base.space != isa::Space::local;  // that nobody else can see
   } else if (op.manner.order != Order::weak) {
     Cluster::Polling& polling = w.cta.cluster.polling;
     ++polling.looks, polling.warp = &w, polling.pc = w.pc - 1, polling.lane = std::countr_zero(active);

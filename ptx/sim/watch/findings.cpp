@@ -48,6 +48,9 @@ const char* mend(Code code) {
   }
 }
 
+constexpr const char* before_exit =
+    "wait for the mbarrier that it signals, or for its group (.read where it reads this memory), before the CTA exits";
+
 std::string triple(const launch::Dim3& d) { return cat('(', d.x, ',', d.y, ',', d.z, ')'); }
 
 launch::Dim3 cta_id(const Launch& launch, std::uint64_t number) {
@@ -120,7 +123,8 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
   };
   Text t;
   t << '`' << program.mnemonics[d.pc] << "`: " << subject(d.thread, d.lane, d.operation) << ' ' << does(d.kind) << ' ';
-  if (code == Code::peer_exited) {
+  const bool exits = s.bytes == 0;
+  if (exits) {
     t << "shared memory of CTA " << triple(cta_id(launch_, (address - shared_window) >> shared_rank_shift))
       << ", whose last thread exits at " << place(s.pc) << " and may do so before";
   } else {
@@ -129,7 +133,8 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
       << " at " << place(s.pc) << "; " << wrong(code);
   }
   Diagnostic diagnostic(code, program.places[d.pc], t.take());
-  diagnostic.notes = {cat("the other is ", place(s.pc), " of ", name(s.thread, lane)), mend(code)};
+  diagnostic.notes = {cat("the other is ", place(s.pc), " of ", name(s.thread, lane)),
+                      exits && code == Code::missing_wait ? before_exit : mend(code)};
   found_.push_back({{std::move(diagnostic),
                      {site(d.thread, d.lane, d.pc, d.bytes, address), site(s.thread, lane, s.pc, s.bytes, address)}},
                     1});

@@ -338,30 +338,40 @@ void Races::sequential_fence(Watched& w, int lane, Scope scope) {
 
 // ---- releases and acquires at a place
 
-void Races::synchronise(Watched& w, int lane, std::uint64_t address, const Manner& manner, Access kind, bool acquires) {
-  if (kind != Access::write) {
+// Of lanes that read or update one place.
+void Races::synchronise(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool acquires) {
+  if (d.kind != Access::write) {
     if (const auto found = releases_.find(address); found != releases_.end()) {
-      for (const Release& r : found->second) read_release(w, lane, r, manner, acquires);
+      auto& l = w.looked;
+      const std::uint64_t version = found->second.version;
+      if (l.address != address || l.version != version || l.pc != d.pc) l = {address, version, d.pc, l.site, 0};
+      if (const Mask fresh = mask & ~l.lanes) {
+        for (const Release& r : found->second.all) read_release(w, fresh, r, d.manner, acquires);
+        l.lanes |= fresh;
+      }
     }
   }
-  if (kind != Access::read) write_release(w, lane, address, manner, kind == Access::update);
+  if (d.kind != Access::read) write_release(w, std::countr_zero(mask), address, d.manner, d.kind == Access::update);
 }
 
-void Races::read_release(Watched& w, int lane, const Release& r, const Manner& manner, bool acquires) {
+void Races::read_release(Watched& w, Mask mask, const Release& r, const Manner& manner, bool acquires) {
   const bool both = includes(r.scope, r.cta, w.cta) && includes(manner.scope, w.cta, r.cta);
   const bool now = acquires && sim::acquires(manner.order);
-  change(w, Mask{1} << lane, [&](View& v, Mask) {
+  change(w, mask, [&](View& v, Mask) {
     if (!now || !r.ordered) return learn_beyond_order(v, r.view);
     both ? learn_all(v, r.view) : learn_beyond_scope(v, r.view);
   });
   if (now || !acquires || !r.ordered) return;
-  Held& h = held(w, lane);
-  learn_all(both ? h.read[needed(w.cta, r.cta)] : h.narrow, r.view);
+  for (; mask; mask &= mask - 1) {
+    Held& h = held(w, std::countr_zero(mask));
+    learn_all(both ? h.read[needed(w.cta, r.cta)] : h.narrow, r.view);
+  }
 }
 
 // An atomic continues what was released there before; any other write begins anew.
 void Races::write_release(Watched& w, int lane, std::uint64_t address, const Manner& manner, bool updates) {
-  std::vector<Release>& all = releases_[address];
+  auto& [all, version] = releases_[address];
+  version = ++versions_;
   if (!updates) all.clear();
   const Mask bit = Mask{1} << lane;
   auto put = [&](Scope scope, bool ordered, const View& view) {
@@ -497,7 +507,7 @@ void Races::ended(Cta& cta) {
       const Site& s = sites_[site];
       if (knows(left.view.of[View::any_order], s, who.second)) continue;
       const Doer d{nullptr, s.who, s.thread, who.second, s.pc, s.bytes, s.manner, s.kind, s.operation};
-      report(Code::peer_exited, d, exit, left.lane, shared_window + (self << shared_rank_shift));
+      report(too_late(d, self), d, exit, left.lane, shared_window + (self << shared_rank_shift));
     }
     visits_.erase(visits);
   }

@@ -96,6 +96,14 @@ std::uint32_t Races::site_of(Watched& w, const Doer& d) {
 
 // ---- what is told
 
+static bool is_one_place(const Touch& t) {
+  const std::uint64_t first = t.at[std::countr_zero(t.lanes)];
+  for (Mask rest = t.lanes; rest; rest &= rest - 1) {
+    if (t.at[std::countr_zero(rest)] != first) return false;
+  }
+  return true;
+}
+
 void Races::touched(const Touch& t) {
   if (!is_watched(t.space, t.range)) return;
   Watched& w = watched(t.warp);
@@ -105,6 +113,9 @@ void Races::touched(const Touch& t) {
   Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
   const std::uint32_t site = site_of(w, d);
   w.touched = w.stamped = true;
+  const std::uint64_t place = base + (t.at[std::countr_zero(t.lanes)] & t.mask);
+  const bool looks = strong && t.kind == Access::read && is_one_place(t);
+  if (looks && looks_again(w, t, place, site)) return;
   for (const Part& part : w.parts) {
     d.view = &part.view, d.over = d.over_before = 0;
     if (t.kind == Access::read && !strong && read_in_stripes(d, site, t, base, part.lanes & t.lanes)) continue;
@@ -122,10 +133,20 @@ void Races::touched(const Touch& t) {
   if (!strong) return;
   const bool acquires =
       t.kind != Access::update || launch_.program.ops[t.pc].destinations != 0;  // red acquires nothing
+  if (looks) return synchronise(w, t.lanes, place, d, acquires);
   for (Mask rest = t.lanes; rest; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    synchronise(w, lane, base + (t.at[lane] & t.mask), t.manner, t.kind, acquires);
+    synchronise(w, Mask{1} << lane, base + (t.at[lane] & t.mask), d, acquires);
   }
+}
+
+// These lanes have read the place before, and nobody has written there since: nothing is new.
+bool Races::looks_again(Watched& w, const Touch& t, std::uint64_t address, std::uint32_t site) const {
+  auto& l = w.looked;
+  const auto found = releases_.find(address);
+  if (l.site != site) l.site = site, l.lanes = 0;
+  return found != releases_.end() && l.address == address && l.version == found->second.version && l.pc == t.pc &&
+         (t.lanes & ~l.lanes) == 0;
 }
 
 void Races::accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
@@ -169,17 +190,24 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   if (o.copy && writes(kind)) ongoing_.erase(found);
 }
 
-// Notes that somebody was in the shared memory of another CTA, which has to live until then.
+// Notes that an operation, or somebody of another CTA, was in the shared memory of a CTA, which has to live until then.
 void Races::visit(const Doer& d, std::uint32_t site, const Location& where, const Cta& from) {
-  if (!where.memory || where.memory == &from) return;
+  // cp.async is its thread's own; the manual has nothing on one that a thread leaves behind.
+  const bool outlives = d.operation && d.manner.proxy == Proxy::async && where.space == isa::Space::shared_cta;
+  if (!where.memory || (where.memory == &from && !outlives)) return;
   const Cta& host = *static_cast<const Cta*>(where.memory);
   if (!host.finished()) {
     visits_[number(host)][{d.who, d.lane}] = site;
   } else if (const auto left = left_.find(number(host)); left != left_.end()) {
     const Left& l = left->second;
     const Site exit{l.thread, l.thread, 0, l.pc, 0, {}, Access::read, false};
-    report(Code::peer_exited, d, exit, l.lane, flat(where));
+    report(too_late(d, number(host)), d, exit, l.lane, flat(where));
   }
+}
+
+// What is wrong with who is in a CTA's shared memory when it exits.
+Code Races::too_late(const Doer& d, std::uint64_t host) {
+  return d.operation && cta_number(d.thread) == host ? Code::missing_wait : Code::peer_exited;
 }
 
 // ---- bytes
@@ -222,7 +250,7 @@ void Races::record(Doer& d, std::uint32_t site, std::uint64_t address, std::uint
     const bool quick = next - first > 1 && write_quickly(d, site, block, first, next, address);
     for (std::size_t i = first; i < next && !quick; ++i) {
       TouchCell& cell = block.cells[i];
-      if (touch_quickly(d, site, block, i, address)) continue;
+      if (is_repeated(d, cell, site) || touch_quickly(d, site, block, i, address)) continue;
       const std::uint64_t at = std::max(address, (address & ~(TouchBlock::bytes - 1)) + (i << block.shift));
       d.first = !cell.writes;
       if (cell.writes) check(d, cell.writes, at);
@@ -235,6 +263,18 @@ void Races::record(Doer& d, std::uint32_t site, std::uint64_t address, std::uint
     }
     address += piece, bytes -= piece;
   }
+}
+
+// Whether this strong access is there already. Whoever came between was judged by it, and it would be judged in the
+// same way again.
+bool Races::is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site) {
+  if (d.manner.order == Order::weak) return false;
+  const Touches there = writes(d.kind) ? cell.writes : cell.reads;
+  if (!there) return false;
+  const std::vector<Lanes>* const set = sets_.set(there);
+  if (!set) return there == (site << 5 | static_cast<Touches>(d.lane));
+  return std::any_of(set->begin(), set->end(),
+                     [&](const Lanes& l) { return l.site == site && (l.mask >> d.lane & 1); });
 }
 
 // A weak access behind accesses that are all over: what check, write_cell and add would do.

@@ -120,6 +120,12 @@ class Races final : public Observer {
     std::vector<Part> parts;                            // lanes that know the same
     std::vector<std::pair<Time, std::uint32_t>> sites;  // by pc: the site of that time
     std::array<std::unique_ptr<Held>, lanes> held;
+    // Lanes that have read by this instruction what was released there, and would learn nothing by it again.
+    struct {
+      std::uint64_t address = 0, version = 0;
+      std::uint32_t pc = 0, site = 0;
+      Mask lanes = 0;
+    } looked{};
   };
   // What writes of one CTA with one scope have released to a place.
   struct Release {
@@ -127,6 +133,10 @@ class Races final : public Observer {
     std::uint64_t cta;
     bool ordered;  // by release semantics; else View::any_order alone counts
     View view;
+  };
+  struct Released {
+    std::vector<Release> all{};
+    std::uint64_t version = 0;  // another after each change
   };
   // What has come to a channel, and what those who pass learn; from the CTA that has it, and from others.
   struct Gathered {
@@ -199,11 +209,14 @@ class Races final : public Observer {
   std::optional<Code> verdict(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
   bool knows(const Known& clock, const Site& site, int lane) const;
   bool stands_for(const Doer& doer, const Site& site, int lane) const;
+  bool is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site);
+  bool looks_again(Watched& w, const Touch& t, std::uint64_t address, std::uint32_t site) const;
   Touches forget(const Doer& doer, Touches earlier);
   bool morally_strong(const Doer& doer, const Site& site) const;
   Touches add(const Doer& doer, Touches to, std::uint32_t site);
   void drop_earlier(std::vector<Lanes>& set) const;
   void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
+  static Code too_late(const Doer& d, std::uint64_t host);
   void by_operation(const Agent& agent, const Location& where, Access kind, Manner manner);
 
   // knowledge.cpp: who learns what.
@@ -219,8 +232,8 @@ class Races final : public Observer {
   void pass_mbarrier(Watched& w, int lane, const Meeting& m, const Manner& manner);
   bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
   std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
-  void synchronise(Watched& w, int lane, std::uint64_t address, const Manner& manner, Access kind, bool acquires);
-  void read_release(Watched& w, int lane, const Release& r, const Manner& manner, bool acquires);
+  void synchronise(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool acquires);
+  void read_release(Watched& w, Mask mask, const Release& r, const Manner& manner, bool acquires);
   void write_release(Watched& w, int lane, std::uint64_t address, const Manner& manner, bool updates);
   std::vector<Moment> finished_groups(Who thread, Group group, std::uint64_t through) const;
   void acquire_fence(Watched& w, int lane, Scope scope);
@@ -253,14 +266,15 @@ class Races final : public Observer {
   Known memo_clock_;  // knows all lanes of memo_site_
   std::uint32_t memo_site_ = 0;
   std::map<ChannelKey, Meeting> meetings_;
-  std::map<std::uint64_t, std::vector<Release>> releases_;  // by address
-  std::vector<Release> sequential_;                         // of fence.sc
-  std::unordered_map<std::uint64_t, Ongoing> ongoing_;      // by cluster and number
-  std::map<Who, Copies> copies_;                            // by thread
-  std::map<std::pair<Who, Pipe>, Who> pipes_;               // by thread, warp or warpgroup
-  std::map<Who, std::pair<Who, Who>> bulk_;                 // by thread: reads, writes
-  std::map<std::pair<Who, std::uint64_t>, Known> maps_;     // what .acquire of a map covers
-  std::unordered_map<std::uint64_t, Left> left_;            // by CTA
+  std::map<std::uint64_t, Released> releases_;  // by address
+  std::uint64_t versions_ = 0;
+  std::vector<Release> sequential_;                      // of fence.sc
+  std::unordered_map<std::uint64_t, Ongoing> ongoing_;   // by cluster and number
+  std::map<Who, Copies> copies_;                         // by thread
+  std::map<std::pair<Who, Pipe>, Who> pipes_;            // by thread, warp or warpgroup
+  std::map<Who, std::pair<Who, Who>> bulk_;              // by thread: reads, writes
+  std::map<std::pair<Who, std::uint64_t>, Known> maps_;  // what .acquire of a map covers
+  std::unordered_map<std::uint64_t, Left> left_;         // by CTA
   std::unordered_map<std::uint64_t, std::map<std::pair<Who, int>, std::uint32_t>> visits_;  // from other CTAs: sites
   struct Found {
     Report report;

@@ -430,6 +430,9 @@ class Warpgroup:
         if plan.turns:
             with ptx.if_(self.number == 0):
                 self._wait_turn()
+        if plan.own_output:  # shared memory stays until the last copy has read it
+            with ptx.if_(self.leader):
+                ptx.cp_async_bulk.wait_group(0, read=True)
 
     def _set_scale(self):
         ptx.inst.mul.f32(self.c, self.tiles.scale, LOG2_E)

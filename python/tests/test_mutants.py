@@ -1,0 +1,159 @@
+"""Kernels with a line dropped or changed, under all checks of the simulator: each mistake is reported by its rule.
+
+A kernel's call is kept once, as `pyptx.replay` keeps it; a mutant is the same call with another text.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+import pyptx  # noqa: E402
+from pyptx import _core, kernels  # noqa: E402
+from pyptx.kernels._epilogue import Epilogue  # noqa: E402
+from pyptx.kernels._matmul_hopper import Config, product_kernel  # noqa: E402
+from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def half(*shape):
+    return torch.randn(shape).to(torch.bfloat16)
+
+
+def blackwell_pair():
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        import blackwell_gemm
+
+        blackwell_gemm.main()
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+MADE = {
+    "cluster": lambda: product_kernel(Config(128, 128, 3, cm=2), bf16)(half(384, 640), half(136, 640)),
+    "warpgroup": lambda: product_kernel(Config(64, 64, 3, 1), bf16)(half(72, 1280), half(72, 1280)),
+    "stream": lambda: stream_kernel(StreamConfig(16, 1, 64, 3), bf16, True, bf16, Epilogue(), True)(half(9, 1920), half(136, 1920)),
+    "mma": lambda: kernels.matmul(half(72, 160), half(160, 96)),
+    "pair": blackwell_pair,
+}  # fmt: skip
+
+
+@functools.cache
+def call(name: str, tmp: str):
+    torch.manual_seed(0)
+    with pyptx.replay.keep(1, folder=tmp, host=True) as kept:
+        MADE[name]()
+    with zipfile.ZipFile(kept.paths[-1]) as archive:
+        made = json.loads(archive.read("call.json"))
+        arrays = [
+            (each["element"], each["shape"], each["strides"], archive.read(f"{index}.bin"))
+            for index, each in enumerate(made["inputs"])
+        ]
+    return made["ptx"], base64.b64decode(made["record"]), arrays, [], made["scalars"]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    folders = {name: str(tmp_path_factory.mktemp(name)) for name in MADE}
+    return lambda name: call(name, folders[name])
+
+
+def run(text: str, rest, seed: int = 0):
+    """The names of what is reported, and the bytes that are left."""
+    with pyptx.simulator(check="all", seed=seed, raises=False, budget=1 << 24) as watched:
+        left = _core.replay(text, *rest)
+    return [f"PTX{report.code}" for report in watched.reports], left
+
+
+AT_ONCE = "setp.eq.u32 {0}, 0, 0;"  # for a wait: the answer is yes at once
+OTHER_PARITY = "{{ .reg .b32 %other; xor.b32 %other, {2}, 1; mbarrier.try_wait.parity.shared.b64 {0}, {1}, %other; }}"
+WAIT = r"mbarrier\.try_wait\.parity\.shared\.b64 (%p\d+), (\[[^\]]+\]), (%\w+);"
+
+# Of a kernel: the line (which of those that fit), what stands there instead ({0}: the first group), and who may report it.
+MUTANTS = [
+    ("cluster", r"fence\.proxy\.async\.shared::cta;", -1, "", "PTX5053"),
+    ("cluster", r"wgmma\.fence\.sync\.aligned;", 0, "", "PTX5059"),
+    ("cluster", r"wgmma\.commit_group\.sync\.aligned;", 1, "", "PTX5054 PTX5013"),
+    ("cluster", r"wgmma\.wait_group\.sync\.aligned 1;", 1, "", "PTX5054 PTX5013"),
+    ("cluster", r"wgmma\.wait_group\.sync\.aligned 1;", 1, "wgmma.wait_group.sync.aligned 2;", "PTX5054 PTX5013"),
+    ("cluster", r"wgmma\.wait_group\.sync\.aligned 0;", 0, "", "PTX5013 PTX5054"),
+    ("cluster", WAIT, 0, AT_ONCE, "PTX5054 PTX5022 PTX5055"),
+    ("cluster", WAIT, 1, AT_ONCE, "PTX5012 PTX5022 PTX5054"),
+    ("cluster", WAIT, 0, OTHER_PARITY, "PTX5020"),
+    ("cluster", WAIT, 1, OTHER_PARITY, "PTX5012 PTX5054 PTX5022 PTX5020"),
+    ("cluster", r"mbarrier\.init\.shared::cta\.b64 (\[.*\]), 16;", 0, "mbarrier.init.shared::cta.b64 {0}, 17;", "PTX5020"),
+    ("cluster", r"mbarrier\.init\.shared::cta\.b64 (\[.*\]), 1;", 0, "mbarrier.init.shared::cta.b64 {0}, 2;", "PTX5020"),
+    ("cluster", r"mbarrier\.init\.shared::cta\.b64 (\[.*\]), 1;", 0, "", "PTX5022"),
+    ("cluster", r"(mbarrier\.arrive\.expect_tx.*), 32768;", 0, "{0}, 32752;", "PTX5020"),
+    ("cluster", r"(mbarrier\.arrive\.expect_tx.*), 32768;", 0, "{0}, 32784;", "PTX5020"),
+    ("cluster", r"mbarrier\.arrive\.expect_tx.*;", 0, "", "PTX5020 PTX5022"),
+    ("cluster", r"cp\.async\.bulk\.tensor.*multicast::cluster (.*), %rs0;", 0, "cp.async.bulk.tensor.2d.shared::cluster.global"
+     ".mbarrier::complete_tx::bytes.multicast::cluster {0}, 1;", "PTX5020"),
+    ("cluster", r"(@%p\d+) mbarrier\.arrive\.shared::cluster\.b64 _, (\[%r\d+\]);", 0, "", "PTX5020"),
+    ("cluster", r"barrier\.cluster\.wait;", 0, "", "PTX5022 PTX5010"),
+    ("cluster", r"barrier\.cluster\.wait;", -1, "", "PTX5056 PTX5022"),
+    ("cluster", r"barrier\.cluster\.arrive;", 0, "", "PTX5022"),
+    ("cluster", r"cp\.async\.bulk\.wait_group 0;", 0, "", "PTX5054"),
+    ("cluster", r"cp\.async\.bulk\.commit_group;", -1, "", "PTX5054"),
+    ("cluster", r"stmatrix\.sync\.aligned\.m8n8\.x4\.shared::cta\.b16 \[(%r\d+)\], (.*);", -1,
+     "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [{0}+2], {1};", "PTX5011"),
+    ("warpgroup", r"mbarrier\.init\.shared::cta\.b64 (\[.*\]), 4;", 0, "mbarrier.init.shared::cta.b64 {0}, 3;", "PTX5054 PTX5055 PTX5022"),
+    ("warpgroup", r"bar\.sync (%r\d+), 128;", -1, "", "PTX5050 PTX5053 PTX5054"),
+    ("warpgroup", r"bar\.sync (%r\d+), 128;", -1, "bar.sync {0}, 160;", "PTX5020"),
+    ("warpgroup", r"bar\.sync (%r\d+), 128;", -1, "bar.sync {0}, 96;", "PTX5022 PTX5050 PTX5053 PTX5020 PTX5012"),
+    ("warpgroup", r"bar\.sync (%r\d+), 128;", -1, "bar.arrive {0}, 128;", "PTX5050 PTX5053 PTX5054"),
+    ("stream", r"bar\.sync 0;", 0, "", "PTX5022 PTX5050"),
+    ("stream", r"bar\.sync 1, 128;", 0, "", "PTX5050 PTX5012"),
+    ("stream", r"mbarrier\.arrive\.expect_tx(.*);", 0, "mbarrier.arrive.expect_tx{0}; mbarrier.arrive.expect_tx{0};", "PTX5022 PTX5020"),
+    ("mma", r"cp\.async\.wait_group 1;", 0, "cp.async.wait_group 2;", "PTX5054 PTX5012"),
+    ("mma", r"cp\.async\.wait_group 1;", 0, "", "PTX5054 PTX5012"),
+    ("mma", r"bar\.sync 0;", 0, "", "PTX5050 PTX5054 PTX5012"),
+    ("pair", r"tcgen05\.fence::after_thread_sync;", 2, "", "PTX5058"),
+    ("pair", r"tcgen05\.wait::ld\.sync\.aligned;", 0, "", "PTX5013"),
+    ("pair", r"tcgen05\.commit\.cta_group::2.*;", 0, "", "PTX5020"),
+    ("pair", r"tcgen05\.commit\.cta_group::2.*;", -1, "", "PTX5020"),
+    ("pair", r"mov\.u16 (%rs\d+), 3;", 0, "mov.u16 {0}, 1;", "PTX5020"),
+    ("pair", r"tcgen05\.dealloc(.*);", 0, "", "PTX5010"),
+    ("pair", r"tcgen05\.dealloc(.*);", 0, "tcgen05.dealloc{0}; tcgen05.dealloc{0};", "PTX5010"),
+    ("pair", r"tcgen05\.dealloc(.*), 128;", 0, "tcgen05.dealloc{0}, 64;", "PTX5010"),
+    ("pair", r"tcgen05\.alloc.*;", 0, "", "PTX5012"),
+    ("pair", r"or\.b64 (%rd\d+), (%rd\d+), 4611756662049538048;", 0, "or.b64 {0}, {1}, 2305913652845690880;", ""),
+    ("pair", r"barrier\.cluster\.wait;", 0, "", "PTX5012 PTX5022 PTX5050"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_kernels_themselves_are_clean(name, kept):
+    text, *rest = kept(name)
+    assert [run(text, rest, seed)[0] for seed in (0, 3)] == [[], []]
+
+
+def mutated(text: str, pattern: str, which: int, instead: str) -> str:
+    found = [m for m in re.finditer(rf"^\s*(@!?%\w+ )?(?:{pattern})$", text, re.M) if m]
+    one = found[which]
+    guard = one.group(1) or ""
+    return text[: one.start()] + (guard if instead else "") + instead.format(*one.groups()[1:]) + text[one.end() :]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "which", "instead", "codes"), MUTANTS, ids=[f"{m[0]}-{i}" for i, m in enumerate(MUTANTS)]
+)
+def test_a_mistake_is_reported(name, pattern, which, instead, codes, kept):
+    text, *rest = kept(name)
+    said, left = run(mutated(text, pattern, which, instead), rest)
+    if codes:
+        assert said and said[0] in codes.split(), said
+    else:  # nothing is out of order: the numbers are wrong, as they would be on a GPU
+        assert said or left != run(text, rest)[1]
