@@ -1,16 +1,19 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [burst] [sustained] [shapes] [weights] [grouped] [fp8] [tune] [--rounds 5]
+    python bench/gemm.py [burst] [sustained] [shapes] [weights] [grouped] [masked] [gated] [fp8] [mx] [tune] [--rounds 5]
 
 burst      16 launches in a row after half a second of rest
 sustained  two seconds of launches; clocks and power at their end
 shapes     sizes of models, device time in a graph; operands stay in L2 where they fit
 weights    M up to 128, device time in a graph; the weights come from memory: several take turns
 grouped    kernels.grouped_matmul beside torch._grouped_mm
+masked     the same of (experts, rows, K) of which some count, bf16 and fp8, beside torch.bmm of all rows
+gated      swiglu in the epilogue, beside the product and kernels.swiglu behind it
 fp8        with scales of tensors and of blocks, beside torch._scaled_mm and our own bf16
+mx         mxfp8 and nvfp4 beside our own bf16 (sm_100a and sm_103a; nothing here has run it)
 tune       every configuration that matmul chooses among, by shape: what pyptx/kernels/_matmul_choice.py has
 
-Needs an sm_90 GPU.
+Needs an sm_90 GPU; matmul's parts run on sm_100 and sm_103, too.
 """
 
 from __future__ import annotations
@@ -141,6 +144,46 @@ class Bench:
         fp8 = [each.to(self.torch.float8_e4m3fn) for each in (a, b)]
         return (fp8[0], fp8[1].mT, offs), {"scale_a": scales[0], "scale_b": scales[1], "out": out}
 
+    def masked(self):
+        self.header(
+            "Groups of rows that count, TFLOP/s of those (ratio)",
+            "ours",
+            "ours, fp8 with scales of blocks",
+            "torch.bmm of all",
+        )
+        torch = self.torch
+        for experts, rows, k, n in ((8, 4096, 4096, 4096), (32, 2048, 4096, 2048), (64, 256, 7168, 4096)):
+            a, b, out = self.randn(experts, rows, k), self.randn(experts, n, k), self.randn(experts, rows, n)
+            counts = torch.randint(rows // 4, rows + 1, (experts,), device="cuda").int()
+            scales = [
+                torch.rand(shape, device="cuda") for shape in ((experts, rows, k // 128), (experts, k // 128, n // 128))
+            ]
+            small, of_b = (each.to(torch.float8_e4m3fn) for each in (a, b))
+            told = {"counts": counts, "out": out}
+            arms = {
+                "ours": lambda a=a, b=b, told=told: self.kernels.grouped_matmul(a, b.mT, **told),
+                "fp8": lambda a=small, b=of_b, s=scales, told=told: self.kernels.grouped_matmul(a, b.mT, scale_a=s[0], scale_b=s[1], **told),
+                "torch": lambda a=a, b=b, out=out: torch.bmm(a, b.mT, out=out),
+            }  # fmt: skip
+            flops = 2 * int(counts.sum()) * n * k
+            self.report(f"{experts} x {rows} x {n} x {k}", flops / 1e9, self.interleaved(arms, 8, 0.2))
+
+    def gated(self):
+        self.header("swiglu, TFLOP/s (ratio)", "in the epilogue", "behind the product", "torch.mm, then torch")
+        silu, kernels = self.torch.nn.functional.silu, self.kernels
+        for m, n, k in ((4096, 4096, 4096), (8192, 14336, 4096), (1024, 2048, 7168)):
+            a, w = self.randn(m, k), self.randn(2 * n, k)
+
+            def behind(product, gate, a=a, w=w):
+                return gate(*product(a, w.mT).chunk(2, -1))
+
+            arms = {
+                "fused": lambda a=a, w=w: kernels.matmul(a, w.mT, activation="swiglu"),
+                "behind": lambda behind=behind: behind(kernels.matmul, kernels.swiglu),
+                "torch": lambda behind=behind: behind(self.torch.mm, lambda gate, up: silu(gate) * up),
+            }
+            self.report(f"{m} x {n} x {k}", 4 * m * n * k / 1e9, self.interleaved(arms, 8, 0.2))
+
     def fp8(self):
         self.header("fp8, TFLOP/s (ratio to our bf16)", "blocks", "tensors", "torch._scaled_mm", "our bf16")
         torch, one = self.torch, self.torch.ones(1, device="cuda")
@@ -156,6 +199,28 @@ class Bench:
                 ),
                 "bf16": lambda a=wide, b=wider: self.kernels.matmul(a, b.mT),
             }
+            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.interleaved(arms, 8, 0.3))
+
+    def mx(self):
+        torch = self.torch
+        if torch.cuda.get_device_capability() < (10, 0):
+            print("skipped: mxfp8 and nvfp4 want sm_100a or sm_103a")
+            return
+        self.header("Block scales, TFLOP/s (ratio to our bf16)", "mxfp8", "nvfp4", "our bf16")
+        formats = {
+            "mxfp8": (torch.float8_e4m3fn, torch.float8_e8m0fnu, 1, 32),
+            "nvfp4": (torch.float4_e2m1fn_x2, torch.float8_e4m3fn, 2, 16),
+        }
+        for m, n, k in ((4096, 4096, 7168), (8192, 8192, 8192)):
+            wide, wider, arms = self.randn(m, k), self.randn(n, k), {}
+            for name, (dtype, factor, per_byte, block) in formats.items():
+                a, b = (
+                    torch.randint(0, 120, (rows, k // per_byte), device="cuda", dtype=torch.uint8).view(dtype)
+                    for rows in (m, n)
+                )
+                s, t = (torch.rand(rows, k // block, device="cuda").to(factor) for rows in (m, n))
+                arms[name] = lambda a=a, b=b, s=s, t=t: self.kernels.matmul(a, b.mT, scale_a=s, scale_b=t.mT)
+            arms["bf16"] = lambda a=wide, b=wider: self.kernels.matmul(a, b.mT)
             self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.interleaved(arms, 8, 0.3))
 
     def tune(self):
@@ -201,12 +266,12 @@ def named(c) -> str:
 
 
 def main() -> int:
-    parts = ("burst", "sustained", "shapes", "weights", "grouped", "fp8")
+    parts = ("burst", "sustained", "shapes", "weights", "grouped", "masked", "gated", "fp8")
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("parts", nargs="*", choices=(*parts, "tune", []), default=[])
+    arguments.add_argument("parts", nargs="*", choices=(*parts, "mx", "tune", []), default=[])
     arguments.add_argument("--rounds", type=int, default=5)
     given = arguments.parse_args()
-    if not (torch := torch_on(90, 90)):
+    if not (torch := torch_on(90, 103)):
         return 0
     from pyptx import kernels
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,30 @@ def test_against_float64(name, n, dtype, device):
 @functions
 def test_rows_that_do_not_fit_in_registers(name, device):
     compare(name, tensors(name, (2, 40008), torch.bfloat16, device), TYPES[torch.bfloat16])
+
+
+@functions
+@pytest.mark.parametrize("clusters", [False, True])
+@pytest.mark.parametrize("n", [32769, 100003, 262144])
+def test_rows_above_32_k(name, n, clusters, monkeypatch):
+    """Odd and even, by one CTA a row and by clusters, which CPU tensors do not choose."""
+    for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
+        monkeypatch.setattr(module, "has_clusters", lambda tensor: clusters)
+    compare(name, tensors(name, (2, n), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
+
+
+@functions
+@pytest.mark.parametrize("shape", [(0, 8), (3, 0), (0, 0), (1, 8), (70_000, 4)])
+def test_any_number_of_rows(name, shape):
+    given = tensors(name, shape, torch.float32, "cpu")
+    if 0 in shape:
+        got = FUNCTIONS[name][0](*given)
+        got = got if isinstance(got, tuple) else (got,)
+        assert all(each.shape == shape for each in got)
+        gradients = torch.autograd.grad(got, given, [torch.ones(shape) for _ in got])
+        assert all(each.shape == one.shape and not each.any() for each, one in zip(gradients, given, strict=True))
+    else:
+        compare(name, given, 3e-5)
 
 
 @pytest.mark.gpu

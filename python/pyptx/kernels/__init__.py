@@ -4,6 +4,7 @@ Functions over rows, `attention` and products take what their framework has: typ
 differentiable.  The others are kernels: their tensors are float32, contiguous, of the rank that the tiles name.
 """
 
+from pyptx.kernels._target import simulated_target
 from pyptx.kernels.attention import attention, scaled_dot_product_attention
 from pyptx.kernels.copy2d import copy2d
 from pyptx.kernels.cross_entropy import cross_entropy
@@ -18,5 +19,6 @@ from pyptx.kernels.softmax import log_softmax, softmax
 
 __all__ = [
     "add", "add_rms_norm", "attention", "copy2d", "cross_entropy", "geglu", "grouped_matmul", "layer_norm", "log_softmax",
-    "matmul", "quantize_fp8", "rms_norm", "rope", "scaled_add", "scaled_dot_product_attention", "softmax", "swiglu",
+    "matmul", "quantize_fp8", "rms_norm", "rope", "scaled_add", "scaled_dot_product_attention", "simulated_target", "softmax",
+    "swiglu",
 ]  # fmt: skip

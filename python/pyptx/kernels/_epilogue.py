@@ -2,6 +2,8 @@
 
     y = activation(scale_a[m] scale_b[n] acc + bias[n]) + residual[m, n]
 
+A gated activation makes one column of two: B has N gate columns and, behind them, N up columns; so have bias and scale_b.
+
 A kernel asks for what belongs to columns (`columns`) and to a line (`line`), and finishes values of both.
 """
 
@@ -13,7 +15,7 @@ from pyptx.kernels._rows import add, apply, constant, mul, widened
 from pyptx.kernels.gated import gelu, silu
 from pyptx.types import PtxType, b16, b32, f32, u32, u64
 
-__all__ = ["ACTIVATIONS", "NOTHING", "BlockScales", "Epilogue", "Finisher", "with_tensors"]
+__all__ = ["ACTIVATIONS", "GATED", "NOTHING", "BlockScales", "Epilogue", "Finisher", "with_tensors"]
 
 
 def relu(x):
@@ -22,6 +24,7 @@ def relu(x):
 
 # (value, derivative) of a register.
 ACTIVATIONS = {"relu": relu, "gelu": gelu, "silu": silu}
+GATED = {"swiglu": silu, "geglu": gelu}  # of the gate
 
 
 @dataclass(frozen=True)
@@ -34,20 +37,29 @@ class Epilogue:
     residual: PtxType | None = None
     scales: str | None = None
 
+    @property
+    def gated(self) -> bool:
+        return self.activation in GATED
+
+    @property
+    def halves(self) -> tuple:
+        """The dimension of gate and up, of what has one value for each column of B."""
+        return (2,) if self.gated else ()
+
     def tiles(self, batch: tuple = (), grouped: bool = False) -> dict[str, Tile]:
         """The inputs behind A and B, by name; `grouped`: B is a matrix for each of E groups of rows."""
         found = {}
         if self.scales == "tensor":
             found |= {"SCALE_A": Tile(1, f32), "SCALE_B": Tile(1, f32)}
         elif self.scales == "row":
-            found |= {"SCALE_A": Tile(*batch, "M", f32), "SCALE_B": Tile(*batch, "N", f32)}
+            found |= {"SCALE_A": Tile(*batch, "M", f32), "SCALE_B": Tile(*batch, *self.halves, "N", f32)}
         elif self.scales == "block":
             found |= {
                 "SCALE_A": Tile(*batch, "KB", "M", f32),
                 "SCALE_B": Tile(*(("E",) if grouped else batch), "KB", "NB", f32),
             }
         if self.bias is not None:
-            found["BIAS"] = Tile("N", self.bias)
+            found["BIAS"] = Tile(*self.halves, "N", self.bias)
         if self.residual is not None:
             found["RESIDUAL"] = Tile(*batch, "M", "N", self.residual)
         return found
@@ -70,47 +82,49 @@ def with_tensors(name: str, names, write):
 
 
 class BlockScales:
-    """Scales of blocks of 128 of K: of the rows that a thread has, times that of the tile's 128 columns.
+    """Scales of blocks of 128 of K: of the rows that a thread has, times those of the blocks of B, `width` columns wide, in which
+    `columns` lie.
 
     Of products of groups: `expert`, the matrix of B, and `end`, the row behind its last one."""
 
-    def __init__(self, tensors: dict, rows, m, column, n, expert=None, end=None):
-        pointer_a, self.b = ptx.global_ptrs(tensors["SCALE_A"], tensors["SCALE_B"])
-        self.pitch_a, self.pitch_b = m * 4, ((n + 127) >> 7) * 4
+    def __init__(self, tensors: dict, rows, m, columns, width, expert=None, end=None):
+        pointer_a, pointer_b = ptx.global_ptrs(tensors["SCALE_A"], tensors["SCALE_B"])
+        self.pitch_a, self.pitch_b = m * 4, ((width + 127) >> 7) * 4
         if expert is not None:
             blocks = (ptx.param(u32, "K") + 127) >> 7
             of_one = reg.scalar(u64)
             ptx.inst.mul.wide.u32(of_one, expert * blocks, self.pitch_b)
-            self.b = self.b + of_one
+            pointer_b = pointer_b + of_one
         self.guards = [row < (m if end is None else end) for row in rows]
-        self.inside = column < n  # a CTA of a cluster may have no columns
+        self.inside = [column < width for column in columns]  # a CTA of a cluster may have no columns
         self.a = [pointer_a + row * 4 for row in rows]
-        self.b = self.b + (column >> 7) * 4
+        self.b = [pointer_b + (column >> 7) * 4 for column in columns]
 
     def next(self) -> list:
-        """Those of the block after the last one that was asked for; zeros for rows outside of A."""
+        """Those of the block after the last one that was asked for, of each of the columns a list; zeros for rows outside of A."""
         raw = self.registers()
         self.load(raw)
         return self.factors(raw)
 
     def registers(self) -> list:
         """For `load`: zeros, as rows outside of A have them."""
-        return [reg.scalar(f32, init=0.0) for _ in range(len(self.a) + 1)]
+        return [reg.scalar(f32, init=0.0) for _ in (*self.a, *self.b)]
 
     def load(self, raw, there_is=None):
         """Starts to load those of the block after the last one, if `there_is` one (a predicate)."""
-        *of_a, of_b = raw
-        guard = self.inside if there_is is None else self.inside & there_is
-        ptx.inst.ld.global_.nc.f32(of_b, ptx.addr(self.b), pred=guard)
+        of_a, of_b = raw[: len(self.a)], raw[len(self.a) :]
+        for value, pointer, inside in zip(of_b, self.b, self.inside, strict=True):
+            guard = inside if there_is is None else inside & there_is
+            ptx.inst.ld.global_.nc.f32(value, ptx.addr(pointer), pred=guard)
         for value, pointer, guard in zip(of_a, self.a, self.guards, strict=True):
             ptx.inst.ld.global_.nc.f32(value, ptx.addr(pointer), pred=guard if there_is is None else guard & there_is)
-        self.b += self.pitch_b
+        for pointer in self.b:
+            pointer += self.pitch_b
         for pointer in self.a:
             pointer += self.pitch_a
 
     def factors(self, raw) -> list:
-        *of_a, of_b = raw
-        return [mul(value, of_b) for value in of_a]
+        return [[mul(value, of_b) for value in raw[: len(self.a)]] for of_b in raw[len(self.a) :]]
 
 
 class Finisher:
@@ -128,17 +142,23 @@ class Finisher:
             self.factor = mul(*parts)
 
     def columns(self, column, count: int, batch=None):
-        """(factors, biases) of neighbouring columns; None for what there is not."""
+        """(factors, biases) of neighbouring columns, behind them those of the up columns; None for what there is not."""
         factors = biases = None
         if self.of.scales == "row":
-            at = column if batch is None else flat(batch, self.n, column)
-            factors = self.load(self.pointers["SCALE_B"], f32, at, column, count)
+            width = self.n + self.n if self.of.gated else self.n
+            at = column if batch is None else flat(batch, width, column)
+            factors = self.of_halves(self.pointers["SCALE_B"], f32, at, column, count)
         if self.of.bias is not None:
-            biases = self.load(self.pointers["BIAS"], self.of.bias, column, column, count)
+            biases = self.of_halves(self.pointers["BIAS"], self.of.bias, column, column, count)
         return factors, biases
 
+    def of_halves(self, pointer, dtype, *where) -> list:
+        found = self.load(pointer, dtype, *where)
+        return found + self.load(pointer + self.n * (dtype.bits // 8), dtype, *where) if self.of.gated else found
+
     def line(self, row, m, batch=None):
-        """What finishes values of one row of C: a function (values, column, columns) -> values."""
+        """What finishes values of one row of C: a function (values, column, columns) -> values.  Where it is gated, the values of
+        the gates come first, and half as many leave."""
         factor, residual, inside = self.factor, None, None
         number = row if batch is None else flat(batch, m, row)
         if self.of.scales == "row" or self.of.residual is not None:
@@ -159,7 +179,7 @@ class Finisher:
             if biases is not None:
                 values = [add(value, bias) for value, bias in zip(values, biases, strict=True)]
             if self.of.activation is not None:
-                values = [ACTIVATIONS[self.of.activation](value)[0] for value in values]
+                values = activated(self.of.activation, values)
             if residual is not None:
                 more = self.load(
                     self.pointers["RESIDUAL"], self.of.residual, residual + column, column, len(values), inside
@@ -193,6 +213,13 @@ class Finisher:
         load = ptx.inst.ld.global_.nc.b32 if dtype == f32 else ptx.inst.ld.global_.nc.b16
         load(value, ptx.addr(at, i * dtype.bits // 8), pred=guard)
         return apply(ptx.inst.mov.b32, value) if dtype == f32 else widened(value, dtype)[0]
+
+
+def activated(name: str, values: list) -> list:
+    if name not in GATED:
+        return [ACTIVATIONS[name](value)[0] for value in values]
+    gates, ups = values[: len(values) // 2], values[len(values) // 2 :]
+    return [mul(GATED[name](gate)[0], up) for gate, up in zip(gates, ups, strict=True)]
 
 
 def wide(result, a, b):

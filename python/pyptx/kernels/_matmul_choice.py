@@ -6,11 +6,12 @@ The table is measured: `python bench/gemm.py --tune` on an H200 prints it.
 import functools
 from dataclasses import dataclass, replace
 
-from pyptx._arch import detect_arch
 from pyptx.kernels._epilogue import NOTHING, Epilogue
-from pyptx.kernels._matmul_hopper import MULTIPROCESSORS, Config, product_kernel
+from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
+from pyptx.kernels._matmul_hopper import MULTIPROCESSORS, ROW, Config, product_kernel
 from pyptx.kernels._matmul_mma import mma_kernel
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel
+from pyptx.kernels._target import family
 from pyptx.types import PtxType, s8
 
 __all__ = [
@@ -18,10 +19,11 @@ __all__ = [
     "CANDIDATES",
     "SPLITS",
     "Problem",
+    "blackwell_cut",
     "blocks_of",
     "configuration",
+    "engine",
     "for_output",
-    "has_wgmma",
     "kernel_of",
     "stream_of",
     "streams",
@@ -48,27 +50,36 @@ class Problem:
     on_gpu: bool = True
 
 
-@functools.cache
-def is_hopper() -> bool:
-    return detect_arch().startswith("sm_90")
-
-
-def has_wgmma(on_gpu: bool, *widths: int) -> bool:
-    """Whether wgmma multiplies it: on Hopper, and where the copy engine can address all three matrices."""
-    return on_gpu and min(widths) == 16 and is_hopper()
+def engine(on_gpu: bool, dtype: PtxType, blocks: bool, *widths: int) -> str:
+    """What multiplies, where the copy engine can address all three matrices: "sm_90a", wgmma; "sm_100a" or "sm_103a", tcgen05, which has
+    neither `blocks`, scales of 128 of K, nor s8; else "", mma.sync."""
+    found = family(on_gpu) if min(widths) == 16 else ""
+    return "" if found.startswith("sm_10") and (blocks or dtype == s8) else found
 
 
 def kernel_of(p: Problem):
     """The kernel (A, B, ...) -> C."""
     batched = p.batch is not None
-    if not has_wgmma(p.on_gpu, p.a_width, p.b_width, p.out_width):
+    found = engine(p.on_gpu, p.dtype, p.epilogue.scales == "block", p.a_width, p.b_width, p.out_width)
+    if found.startswith("sm_10"):
+        c = blackwell_cut(p.m, p.n, p.batch or 1, p.epilogue.gated)
+        return blackwell_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue, arch=found)
+    if not found:
         return mma_kernel(p.dtype, p.out, p.a_k_major, p.b_k_major, p.a_width, p.b_width, batched, p.epilogue)
-    if p.m <= 128 and p.epilogue.scales != "block" and not batched and p.a_k_major and p.dtype != s8:
+    if (
+        p.m <= 128
+        and p.epilogue.scales != "block"
+        and not batched
+        and p.a_k_major
+        and p.dtype != s8
+        and not p.epilogue.gated
+    ):
         return stream_kernel(stream_of(p.m, p.n, p.k), p.dtype, p.b_k_major, p.out, p.epilogue)
+    gated = p.epilogue.gated
     if p.epilogue.scales == "block":
-        c = blocks_of(p.m, p.n)
+        c = blocks_of(p.m, p.n, gated=gated)
     else:
-        c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major)
+        c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
 
 
@@ -76,11 +87,11 @@ def kernel_of(p: Problem):
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, overlap=False, swing=False)
 
 
-def blocks_of(m: int, n: int, grouped: bool = False) -> Config:
+def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False) -> Config:
     """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile."""
-    if -(-n // 128) % 2 == 0:
+    if -(-n // (64 if gated else 128)) % 2 == 0:
         return BLOCKS
-    return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not grouped else 1, cn=1)
+    return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not (grouped or gated) else 1, cn=1)
 
 
 # Tile, and microseconds of a wave of CTAs: for each 64 of K, and besides; where B is stored (N, K), and where it is (K, N), None for a
@@ -114,8 +125,12 @@ SPLITS = (
 
 
 @functools.lru_cache(4096)
-def configuration(m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False) -> Config:
-    """The tile whose waves take least.  Of products of groups, `batch` in number, it is stored in parts of 64 columns."""
+def configuration(
+    m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False, gated: bool = False
+) -> Config:
+    """The tile whose waves take least.  Of products of groups, `batch` in number, it is stored in parts of 64 columns; where it is
+    `gated`, of 2 n columns of B, in parts of 128 bytes of half of the columns."""
+    n = 2 * n if gated else n
 
     def waves(c):
         tiles = -(-m // (c.bm * c.cm)) * -(-n // (c.bn * c.cn)) * batch
@@ -126,9 +141,9 @@ def configuration(m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: 
         block, wave = costs[not b_k_major]
         return waves(c) * (-(-k // 64) * block + wave)
 
-    unit = 64 if grouped else out_bits
+    unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
     some = WIDE if waves(WIDE[0][0]) >= MANY else CANDIDATES
-    legal = [each for each in some if each[2 - b_k_major] and each[0].bn % unit == 0]
+    legal = [each for each in some if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated]
     c, *_ = min(legal, key=microseconds)
     return for_output(c, out_bits)
 

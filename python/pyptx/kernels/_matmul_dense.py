@@ -8,7 +8,7 @@ import numpy
 from pyptx import differentiable_kernel
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_choice import Problem, kernel_of
-from pyptx.kernels.matmul import broadcast, epilogue_of, shape_of, size, types_of, width_of
+from pyptx.kernels.matmul import NAMES, broadcast, epilogue_of, shape_of, size, types_of, width_of
 from pyptx.types import e4m3, s8
 
 __all__ = ["matmul"]
@@ -21,18 +21,20 @@ def matmul(given, activation, out):
     names = [None if each is None else str(each.dtype) for each in (*given, out)]
     *types, result = types_of(names[:-1], activation, names[-1])
     shapes = [None if each is None else tuple(each.shape) for each in (*given, out)]
-    shape = shape_of(*shapes)
+    shape = shape_of(*shapes, activation)
     a, b, *more = given
-    if 0 in shape or a.shape[-1] == 0:
-        raise_empty(shape, a)
+    if 0 in shape:
+        return xp.zeros(shape, LIKE[result]) if out is None else out
+    if a.shape[-1] == 0:  # the sum of nothing: zeros make it
+        a, b = xp.zeros((*a.shape[:-1], 8), a.dtype), xp.zeros((*b.shape[:-2], 8, b.shape[-1]), b.dtype)
     m, n = shape[-2:]
     k = a.shape[-1]
     if size(b.shape[:-2]) == 1:  # one matrix for all rows
-        a, b, flat = a.reshape(-1, k), b.reshape(k, n), (size(shape[:-1]), n)
+        a, b, flat = a.reshape(-1, k), b.reshape(k, b.shape[-1]), (size(shape[:-1]), n)
     else:
         lead = broadcast(a.shape, b.shape)
         a = xp.broadcast_to(a, (*lead, m, k)).reshape(-1, m, k)
-        b = xp.broadcast_to(b, (*lead, k, n)).reshape(-1, k, n)
+        b = xp.broadcast_to(b, (*lead, k, b.shape[-1])).reshape(-1, k, b.shape[-1])
         flat = (size(lead), m, n)
     epilogue, seen = epilogue_of(types, activation, shapes, flat)
     more = [
@@ -50,14 +52,6 @@ def matmul(given, activation, out):
     return out
 
 
-def raise_empty(shape, a):
-    from pyptx.errors import LaunchValueError
-
-    raise LaunchValueError(
-        f"matmul: a has shape {tuple(a.shape)} and the result {shape}; no dimension is 0 outside of torch"
-    )
-
-
 def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, on_gpu: bool):
     """The product of A, stored (M, K) or (K, M), and B, stored (N, K) or (K, N)."""
     a, b, *more = arrays
@@ -68,6 +62,9 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
             a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
     k, m = (a.shape[-1], a.shape[-2]) if a_k_major else (a.shape[-2], a.shape[-1])
     n = b.shape[-2] if b_k_major else b.shape[-1]
+    if epilogue.gated:
+        n //= 2
+        b = b.reshape(*b.shape[:-2], *((2, n, k) if b_k_major else (k, 2, n)))
     batch = a.shape[0] if a.ndim == 3 else None
     bytes_ = dtype.bits // 8
     widths = width_of(a.shape[-1] * bytes_), width_of(b.shape[-1] * bytes_), width_of(n * result.bits // 8)
@@ -81,22 +78,27 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
 @functools.cache
 def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epilogue: Epilogue, on_gpu: bool):
     def product(a, b, a_major: bool, b_major: bool):
-        return multiply((a.astype(like(dtype)), b), a_major, b_major, dtype, dtype, Epilogue(), on_gpu)
+        return multiply((a.astype(LIKE[dtype]), b), a_major, b_major, dtype, dtype, Epilogue(), on_gpu)
 
     def backward(a, b, *rest):
         """Gradients of A and B as they are stored, of bias and residual."""
         *more, g = rest
-        dz = g
+        dz, stored = g, b.shape
+        if epilogue.gated:  # as it was given
+            n = 2 * g.shape[-1]
+            b = b.reshape(*b.shape[:-3], *((n, b.shape[-1]) if b_k_major else (b.shape[-3], n)))
         if epilogue.activation is not None:
-            bias = [more[0]] if epilogue.bias is not None else []
+            bias = [more[0].reshape(-1)] if epilogue.bias is not None else []
             z = multiply((a, b, *bias), a_k_major, b_k_major, dtype, result, Epilogue(epilogue.bias), on_gpu)
             dz = derivative(epilogue.activation, z, g)
         # dA = dz B^T, of (K, M) B dz^T; dB = A^T dz, of (N, K) dz^T A.
         da = product(dz, b, True, not b_k_major) if a_k_major else product(b, dz, not b_k_major, True)
         db = product(dz, a, False, not a_k_major) if b_k_major else product(a, dz, not a_k_major, False)
-        gradients = [da, db]
+        gradients = [da, db.reshape(stored)]
         if epilogue.bias is not None:
-            gradients.append(dz.astype("float32").sum(tuple(range(dz.ndim - 1))).astype(more[0].dtype))
+            gradients.append(
+                dz.astype("float32").sum(tuple(range(dz.ndim - 1))).astype(more[0].dtype).reshape(more[0].shape)
+            )
         if epilogue.residual is not None:
             gradients.append(g.astype(more[-1].dtype))
         return tuple(gradients)
@@ -104,15 +106,23 @@ def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epil
     return differentiable_kernel(kernel, backward)
 
 
-def like(dtype) -> str:
-    return {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}[dtype.name]
+LIKE = {dtype: name for name, dtype in NAMES.items()}
+
+
+def gated(activation):
+    def halves(z):
+        half = z.shape[-1] // 2
+        return activation(z[..., :half]) * z[..., half:]
+
+    return halves
 
 
 def derivative(activation: str, z, g):
     import jax
 
-    function = {"relu": jax.nn.relu, "silu": jax.nn.silu, "gelu": lambda x: jax.nn.gelu(x, approximate=False)}[
-        activation
-    ]
+    gelu = functools.partial(jax.nn.gelu, approximate=False)
+    function = {
+        "relu": jax.nn.relu, "silu": jax.nn.silu, "gelu": gelu, "swiglu": gated(jax.nn.silu), "geglu": gated(gelu),
+    }[activation]  # fmt: skip
     wide = z.astype("float32")
     return (jax.vjp(function, wide)[1](g.astype("float32"))[0]).astype(z.dtype)

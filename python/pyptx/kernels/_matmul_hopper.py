@@ -78,6 +78,7 @@ class Operand:
     rows: int
     share: int
     bk: int
+    halves: bool = False  # whether half of the rows lie N further: gates, and the ups that belong to them
 
     @property
     def block(self) -> int:
@@ -90,8 +91,10 @@ class Operand:
         return -(-self.rows // self.block) * self.block * ROW
 
     @property
-    def box(self) -> tuple[int, int]:
+    def box(self) -> tuple[int, ...]:
         """Of one copy, as the tensor has its dimensions."""
+        if self.halves:
+            return (2, self.rows // 2, self.bk) if self.k_major else (self.bk, 1, self.block)
         return (self.block, self.bk) if self.k_major else (self.bk // self.share, self.block)
 
     @property
@@ -100,7 +103,8 @@ class Operand:
         return (self.block, 0, self.block * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
 
     def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
-        shape = (size, "K") if self.k_major else ("K", size)
+        size = (2, size) if self.halves else (size,)
+        shape = (*size, "K") if self.k_major else ("K", *size)
         box = (1,) * len(batch) + self.box
         # f32 becomes tf32 on the way.
         read_as = tf32 if self.dtype == f32 else None
@@ -115,6 +119,12 @@ class Operand:
     def copies(self):
         """(row, byte) of each copy of one CTA's part of the tile."""
         return [(0, 0)] if self.k_major else [(at, at * ROW) for at in range(0, self.rows, self.block)]
+
+    def where(self, first, at: int, k):
+        """Coordinates of the copy `at` rows behind the tile's first one."""
+        half, at = divmod(at, self.rows // 2) if self.halves else (0, at)
+        place, half = first + at if at else first, (half,) if self.halves else ()
+        return (k, place, *half) if self.k_major else (place, *half, k)
 
     @property
     def step(self) -> int:
@@ -149,11 +159,11 @@ class Place(NamedTuple):
 class Tiles:
     """Which tiles of C a cluster takes: that of its number, then every so many further."""
 
-    def __init__(self, c: Config, batched: bool):
-        self.c, self.batched = c, batched
+    def __init__(self, c: Config, batched: bool, columns: int):
+        self.c, self.batched, self.columns = c, batched, columns  # of C, in a tile
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32) if c.parts == 1 else 0
         self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
-        self.across = quotient(ptx.param(u32, "N") + (c.bn * c.cn - 1), c.bn * c.cn)
+        self.across = quotient(ptx.param(u32, "N") + (columns * c.cn - 1), columns * c.cn)
         self.first = reg.from_(ptx.sreg("%clusterid.x"), u32)
         self.step = reg.from_(ptx.sreg("%nclusterid.x"), u32)
 
@@ -183,15 +193,16 @@ class Tiles:
         with ptx.if_((group & 1) == 1):  # from right to left: what was read last is still in L2
             ptx.inst.sub.u32(column, self.across - 1, column)
         row, column = row * c.cm + self.rm, column * c.cn + self.rn
-        return row * c.bm, column * c.bn
+        return row * c.bm, column * self.columns
 
 
 class Groups(Tiles):
-    """The tiles of products side by side: `ends` (in shared memory) has, for each matrix of B, the row of A behind its last one."""
+    """The tiles of products side by side: `ends` (in shared memory) has, for each matrix of B, the row of A behind its last one.
+    `masked`: each matrix has M / E rows of A, and `ends` how many of them count."""
 
-    def __init__(self, c: Config, ends, role: str):
-        super().__init__(c, False)
-        self.ends, self.role = address(ends), role
+    def __init__(self, c: Config, columns: int, ends, role: str, masked: bool):
+        super().__init__(c, False, columns)
+        self.ends, self.role, self.masked = address(ends), role, masked
 
     def places(self):
         experts = ptx.param(u32, "E")
@@ -199,17 +210,18 @@ class Groups(Tiles):
         before = reg.scalar(u32, init=0)  # tiles of the experts before
         expert, start, end = reg.scalar(u32, init=0), reg.scalar(u32, init=0), reg.scalar(u32, init=0)
         down = reg.scalar(u32, init=0)
+        room = quotient(ptx.param(u32, "M"), experts) if self.masked else None
         begin, found, done = (f"{self.role}_{name}" for name in ("next", "found", "done"))
         ptx.label(begin)
         inside = t - before
         ptx.bra(found, pred=inside < down * self.across)
         # This expert's tiles are taken; on to the next one, which there may not be.
         ptx.inst.mad.lo.u32(before, down, self.across, before)
-        ptx.inst.mov.u32(start, end)
+        if not self.masked:
+            ptx.inst.mov.u32(start, end)
         ptx.bra(done, pred=expert == experts)
         ptx.inst.ld.shared.u32(end, ptx.addr(self.ends + expert * 4))
-        ptx.inst.max.u32(end, end, start)
-        ptx.inst.min.u32(end, end, ptx.param(u32, "M"))
+        within(start, end, expert, room)
         ptx.inst.mov.u32(down, self.down(end - start))
         expert += 1
         ptx.bra(begin)
@@ -219,6 +231,18 @@ class Groups(Tiles):
         t += self.step
         ptx.bra(begin)
         ptx.label(done)
+
+
+def within(start, end, expert, room):
+    """Makes of `end`, as it was given, the row behind the last one; of groups that have `room` for rows each `start`, too."""
+    if room is None:
+        ptx.inst.max.u32(end, end, start)
+        ptx.inst.min.u32(end, end, ptx.param(u32, "M"))
+        return
+    ptx.inst.mul.lo.u32(start, expert, room)
+    ptx.inst.max.s32(end, end, 0)
+    ptx.inst.min.u32(end, end, room)
+    ptx.inst.add.u32(end, end, start)
 
 
 def copied(register):
@@ -252,10 +276,12 @@ class Product:
     """The body of one configuration."""
 
     def __init__(
-        self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool
-    ):
+        self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool,
+        masked: bool = False,
+    ):  # fmt: skip
         self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
-        self.grouped = grouped
+        self.grouped, self.masked = grouped, masked
+        self.columns = c.bn // 2 if epilogue.gated else c.bn  # of C, in a tile
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
         self.blocks = c.bm // 64 // c.consumers  # of 64 rows, of a consumer
@@ -330,7 +356,9 @@ class Product:
         ptx.bar.sync(0)
 
     def tiles(self, role: str) -> Tiles:
-        return Groups(self.c, self.ends, role) if self.grouped else Tiles(self.c, self.batched)
+        if self.grouped:
+            return Groups(self.c, self.columns, self.ends, role, self.masked)
+        return Tiles(self.c, self.batched, self.columns)
 
     # The producer.
 
@@ -366,8 +394,7 @@ class Product:
             row, k = row + rank * rows if rows else row, k + rank * along if along else k
             to = to + rank * size
         for rows, at in operand.copies():
-            place = row + rows if rows else row
-            where = (k, place) if operand.k_major else (place, k)
+            where = operand.where(row, rows, k)
             if batch is not None:
                 where = (*where, batch)
             ptx.tensor_copy.load(ptx.addr(to, offset + at), tensor_map, where, bar, multicast_mask=multicast)
@@ -390,7 +417,7 @@ class Product:
             ptx.cluster.sync()
             self.gather(thread, consumer)
             return
-        store = Store(self, thread, consumer, c.bn)
+        store = Store(self, thread, consumer, self.columns)
         for place in self.tiles("consume").places():
             place = place._replace(row=place.row + consumer * (self.blocks * 64))
             if self.epilogue.scales == "block":
@@ -501,7 +528,8 @@ class Product:
         (acc,) = self.acc
         first = place.row + (thread >> 5) * 16 + ((thread & 31) >> 2)
         m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
-        scales = BlockScales(self.more, [first, first + 8], m, place.column, n, place.expert, place.end)
+        columns, width = ([place.column, place.column + n], n + n) if self.epilogue.gated else ([place.column], n)
+        scales = BlockScales(self.more, [first, first + 8], m, columns, width, place.expert, place.end)
         for each in acc:
             ptx.inst.mov.f32(each, 0.0)
         one, two = (Step(self, acc, scales) for _ in range(2))
@@ -564,7 +592,8 @@ class Step:
         if again is not None:
             self.load(again)
         for i, value in enumerate(self.sums):
-            ptx.inst.fma.rn.f32(self.acc[i], value, factors[i // 2 % 2], self.acc[i])
+            of_rows = factors[i * len(factors) // len(self.acc)]  # of gates, or of ups
+            ptx.inst.fma.rn.f32(self.acc[i], value, of_rows[i // 2 % 2], self.acc[i])
 
 
 class Store:
@@ -624,16 +653,16 @@ class Store:
         if self.product.epilogue == NOTHING:
             return
         first = column + (self.lane & 3) * 2
+        behind = 4 * self.columns // 8  # registers from a gate to its up
         m = ptx.param(u32, "M")
         for block, acc in enumerate(accumulators):
             rows = row + self.first + (self.lane >> 2) + block * 64
             lines = [self.finisher.line(rows + 8 * half, m, batch) for half in range(2)]
             for group in range(self.columns // 8):
-                at = first + 8 * group
-                columns = self.finisher.columns(at, 2, batch)
+                columns = self.finisher.columns(first + 8 * group, 2, batch)
                 for half, finish in enumerate(lines):
-                    pair = [acc[4 * group + 2 * half], acc[4 * group + 2 * half + 1]]
-                    for into, value in zip(pair, finish(pair, at, columns), strict=True):
+                    values = [acc[at + i] for at in range(4 * group + 2 * half, len(acc), behind) for i in range(2)]
+                    for into, value in zip(values[:2], finish(values, first + 8 * group, columns), strict=True):
                         ptx.inst.mov.f32(into, value)
 
     def part(self, number: int):
@@ -665,6 +694,8 @@ class Store:
             self.copy(row, column, buffer)
         with ptx.else_():
             self.store_rows(row, column, buffer)
+            with ptx.if_(self.thread == 0):  # an empty group: who waits for the last but one counts a group a buffer
+                ptx.cp.async_.bulk.commit_group()
 
     def copy(self, row, column, buffer: int):
         with ptx.if_(self.thread == 0):
@@ -742,12 +773,14 @@ def product_kernel(
     batched=False,
     epilogue=NOTHING,
     grouped=False,
+    masked=False,
 ):
-    """The kernel (A, B) -> C of one configuration.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N)."""
+    """The kernel (A, B) -> C of one configuration.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N); of a gated
+    activation (2, N, K), or (K, 2, N).  `masked`: of grouped products, that OFFS has counts, of the M / E rows of A of each matrix."""
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
-    b = Operand(dtype, b_k_major, c.bn, c.cm, bk)
-    product = Product(c, a, b, out, batched, epilogue, grouped)
+    b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
+    product = Product(c, a, b, out, batched, epilogue, grouped, masked)
     batch = ("L",) if batched else ()
     ctas = c.ctas
     if c.parts > 1 and (
@@ -759,12 +792,16 @@ def product_kernel(
 
     def grid(M, N, L=1):
         """As few clusters as make no wave longer: the others would take power."""
-        tiles = -(-M // (c.bm * c.cm)) * -(-N // (c.bn * c.cn)) * L
+        tiles = -(-M // (c.bm * c.cm)) * -(-N // (product.columns * c.cn)) * L
         if c.parts > 1:
             return (tiles * ctas, 1, 1)
         waves = -(-tiles // (MULTIPROCESSORS // ctas))
         return (-(-tiles // waves) * ctas, 1, 1)
 
+    if epilogue.gated and (c.cm * c.parts > 1 or product.columns % product.chunk):
+        raise ValueError(
+            f"{c}: gates and ups want no clusters along M or K, and a multiple of {2 * product.chunk} columns"
+        )
     more = epilogue.tiles(batch, grouped)
     if grouped:
         more["OFFS"] = Tile("E", s32)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
+from pyptx.kernels._matmul_hopper import within
 from pyptx.types import PtxType, b16, b32, bf16, e4m3, f16, f32, pred, s8, s32, tf32, u8, u32, u64
 
 __all__ = ["mma_kernel"]
@@ -27,6 +28,9 @@ class Matrix:
     dtype: PtxType
     k_major: bool
     width: int
+    halves: bool = (
+        False  # whether it has gates, and N further the ups that belong to them; 16 of both take turns in a tile
+    )
 
     @property
     def size(self) -> int:
@@ -44,7 +48,7 @@ class Loader:
         # Of the tile as it lies in memory: `high` lines of `wide` elements, which are cut into pieces of `width` bytes.
         self.matrix = matrix
         self.rows, self.k_size, self.first = rows, k_size, first
-        self.pitch = k_size if matrix.k_major else rows
+        self.pitch = k_size if matrix.k_major else rows + rows if matrix.halves else rows
         wide = matrix.bk if matrix.k_major else BM
         self.piece = max(1, (matrix.width if matrix.width >= 4 else 16) // matrix.size)
         self.across = wide // self.piece
@@ -74,11 +78,14 @@ class Loader:
         m, pieces = self.matrix, []
         for i in range(self.count):
             line = self.line + i * self.lines_apart()
-            row, column = (self.first + line, k + self.place) if m.k_major else (k + line, self.first + self.place)
+            row, further = self.row(line if m.k_major else self.place)
+            row, column = (row, k + self.place) if m.k_major else (k + line, row)
             height, width = (self.rows, self.k_size) if m.k_major else (self.k_size, self.rows)
             inside = (row < height) & (column < width)
             at = reg.scalar(u64)
             ptx.inst.mul.wide.u32(at, row, self.pitch)
+            if further is not None:
+                at = at + (further * self.k_size if m.k_major else further)
             source = self.pointer + (at + column) * m.size
             left = reg.scalar(u32)
             ptx.inst.sub.u32(left, width, column)
@@ -93,6 +100,14 @@ class Loader:
             else:
                 pieces.append(self.elements(source, left, inside))
         return pieces
+
+    def row(self, line):
+        """The row of the matrix that is a line of the tile; for an up that of its gate, and how many rows it lies further."""
+        if not self.matrix.halves:
+            return self.first + line, None
+        further = reg.scalar(u32)
+        ptx.inst.mul.lo.u32(further, (line >> 4) & 1, self.rows)
+        return self.first + (((line >> 5) << 4) + (line & 15)), further
 
     def elements(self, source, left, inside):
         """16 bytes in four registers, element by element."""
@@ -161,21 +176,26 @@ class Fragments:
 class Tensor:
     """The body."""
 
-    def __init__(self, a: Matrix, b: Matrix, out: PtxType, epilogue: Epilogue, batched: bool, grouped: bool):
+    def __init__(
+        self, a: Matrix, b: Matrix, out: PtxType, epilogue: Epilogue, batched: bool, grouped: bool, masked: bool
+    ):
         self.a, self.b, self.out, self.epilogue, self.batched = a, b, out, epilogue, batched
-        self.grouped = grouped
+        self.grouped, self.masked = grouped, masked
+        self.columns = BN // 2 if epilogue.gated else BN  # of C, in a tile
         self.acc_type = s32 if a.dtype == s8 else f32
 
     def write(self, A, B, C, OFFS=None, **more):
         pa, pb, pc = ptx.global_ptrs(A, B, C)
         self.m, self.n, k_size = (ptx.param(u32, name) for name in "MNK")
+        gated = self.epilogue.gated
+        self.width = self.n + self.n if gated else self.n  # of B
         ring = smem.alloc(u8, STAGES * 2 * BM * ROW, align=128)
         thread = reg.from_(ptx.special.tid.x(), u32)
         lane, warp = thread & 31, thread >> 5
         rows = self.m  # of A
         if self.grouped:
             row, column, expert, self.m = self.place_in_group(OFFS)
-            pb = pb + product(expert, self.n, k_size) * self.b.size
+            pb = pb + product(expert, self.width, k_size) * self.b.size
         else:
             number = reg.from_(ptx.special.ctaid.x(), u32)
             row, column = self.place(number, quotient(self.m + (BM - 1), BM))
@@ -183,7 +203,7 @@ class Tensor:
         if self.batched:
             pa, pb = (
                 pa + product(batch, self.m, k_size) * self.a.size,
-                pb + product(batch, self.n, k_size) * self.b.size,
+                pb + product(batch, self.width, k_size) * self.b.size,
             )
             pc = pc + product(batch, self.m, self.n) * (self.out.bits // 8)
         self.batch = batch if self.batched else None
@@ -218,7 +238,8 @@ class Tensor:
         if self.epilogue.scales == "block":
             first = row + warp_row + (lane >> 2)
             group = (expert, self.m) if self.grouped else ()
-            blocks = BlockScales(more, [first + 8 * i for i in range(8)], rows, column, self.n, *group)
+            columns = [column, column + self.n] if gated else [column]
+            blocks = BlockScales(more, [first + 8 * i for i in range(8)], rows, columns, self.width, *group)
             total = acc
             acc = [[reg.array(f32, 4) for _ in range(4)] for _ in range(4)]
         for _ in ptx.range_(0, steps, dtype=u32):
@@ -231,11 +252,13 @@ class Tensor:
             for step in range(ROW // 32):
                 self.multiply(acc, reads_a, reads_b, here, step)
             if blocks:
-                promote(total, acc, blocks.next())
+                promote(total, acc, blocks.next() * (1 if gated else 2))
             put(fetched)
             next_stage(stage)
         if blocks:
             acc = total
+        if gated:
+            warp_column = warp_column >> 1
         self.store(acc, pc, row + warp_row + (lane >> 2), column + warp_column + (lane & 3) * 2)
         ptx.ret()
 
@@ -254,28 +277,29 @@ class Tensor:
 
     def place(self, number, down):
         """First row and column of a tile of a matrix that is `down` tiles high: in groups of rows, column by column."""
-        across = quotient(self.n + (BN - 1), BN)
+        across = quotient(self.n + (self.columns - 1), self.columns)
         group = quotient(number, across * GROUP)
         above = group * GROUP
         inside = number - above * across
         rows = reg.scalar(u32)
         ptx.inst.min.u32(rows, down - above, GROUP)
         column = quotient(inside, rows)
-        return (above + inside - column * rows) * BM, column * BN
+        return (above + inside - column * rows) * BM, column * self.columns
 
     def place_in_group(self, OFFS):
         """The same of products side by side, the number of the matrix of B, and the row behind the last one."""
         (ends,) = ptx.global_ptrs(OFFS)
         number = reg.from_(ptx.special.ctaid.x(), u32)
-        across = quotient(self.n + (BN - 1), BN)
+        across = quotient(self.n + (self.columns - 1), self.columns)
+        room = quotient(self.m, ptx.param(u32, "E")) if self.masked else None
         expert, start, end, tiles = (reg.scalar(u32, init=0) for _ in range(4))
         ptx.label("next_group")
         ptx.inst.sub.u32(number, number, tiles)
-        ptx.inst.mov.u32(start, end)
+        if not self.masked:
+            ptx.inst.mov.u32(start, end)
         ptx.ret(pred=expert == ptx.param(u32, "E"))  # there are more CTAs than tiles
         ptx.inst.ld.global_.nc.u32(end, ptx.addr(ends + expert * 4))
-        ptx.inst.max.u32(end, end, start)
-        ptx.inst.min.u32(end, end, self.m)
+        within(start, end, expert, room)
         down = quotient(end - start + (BM - 1), BM)
         ptx.inst.mul.lo.u32(tiles, down, across)
         expert += 1
@@ -285,21 +309,29 @@ class Tensor:
 
     def store(self, acc, pointer, row, column):
         size = self.out.bits // 8
-        even = (self.n & 1) == 0
+        # Pairs, where rows and the first of them lie so: `out` may begin anywhere.
+        apart = reg.scalar(u32)
+        ptx.inst.cvt.u32.u64(apart, pointer)
+        even = ((self.n & 1) == 0) & ((apart & (2 * size - 1)) == 0)
         store = ptx.inst.st.global_
         one, two = (store.b16, store.v2.b16) if size == 2 else (store.b32, store.v2.b32)
-        columns = [self.finisher.columns(column + 8 * j, 2, self.batch) for j in range(4)]
+        gated = self.epilogue.gated
+        tiles = range(2 if gated else 4)
+        columns = [self.finisher.columns(column + 8 * j, 2, self.batch) for j in tiles]
         for i, line in enumerate(acc):
             for half in range(2):
                 r = row + (16 * i + 8 * half)
                 finish = self.finisher.line(r, self.m, self.batch)
                 at = reg.scalar(u64)
                 ptx.inst.mul.wide.u32(at, r, self.n)
-                for j, tile in enumerate(line):
+                for j in tiles:
                     c = column + 8 * j
                     to = pointer + (at + c) * size
                     inside = (r < self.m) & (c < self.n)
-                    values = finish(list(tile)[2 * half : 2 * half + 2], c, columns[j])
+                    values = [
+                        value for tile in line[j :: 2 if gated else 4] for value in list(tile)[2 * half : 2 * half + 2]
+                    ]
+                    values = finish(values, c, columns[j])
                     values = narrowed(values, self.out)
                     two(ptx.addr(to), values, pred=inside & even)
                     one(ptx.addr(to), values[0], pred=inside & ~even)
@@ -314,11 +346,11 @@ def fill(acc, value: int):
 
 
 def promote(total, acc, scales):
-    """total += scale acc: row by row of the thread's eight."""
+    """total += scale acc: row by row of the thread's eight, with the scales of the first two and of the last two tiles of a line."""
     for i, (into, line) in enumerate(zip(total, acc, strict=True)):
-        for sums, tile in zip(into, line, strict=True):
+        for number, (sums, tile) in enumerate(zip(into, line, strict=True)):
             for j in range(4):
-                ptx.inst.fma.rn.f32(sums[j], tile[j], scales[2 * i + j // 2], sums[j])
+                ptx.inst.fma.rn.f32(sums[j], tile[j], scales[number // 2][2 * i + j // 2], sums[j])
 
 
 def narrowed(values, dtype):
@@ -364,20 +396,23 @@ def mma_kernel(
     batched=False,
     epilogue=NOTHING,
     grouped=False,
+    masked=False,
 ):
     """The kernel (A, B, ...) -> C.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N); all contiguous.
     `a_width`, `b_width`: 16, 8 or 4 bytes that all rows and addresses are multiples of, else the element's size.  `grouped`: rows of A
-    are those of matrix after matrix of B, (E, N, K) or (E, K, N); OFFS has the row behind the last one of each."""
-    a, b = Matrix(dtype, a_k_major, a_width), Matrix(dtype, b_k_major, b_width)
-    body = Tensor(a, b, out, epilogue, batched, grouped)
+    are those of matrix after matrix of B, (E, N, K) or (E, K, N); OFFS has the row behind the last one of each; `masked`:
+    how many of its M / E rows of A count.  Of a gated activation B is (2, N, K), or (K, 2, N)."""
+    a, b = Matrix(dtype, a_k_major, a_width), Matrix(dtype, b_k_major, b_width, epilogue.gated)
+    body = Tensor(a, b, out, epilogue, batched, grouped, masked)
     batch = ("L",) if batched else ()
 
     def tile(matrix, rows, lead):
-        shape = (rows, "K") if matrix.k_major else ("K", rows)
+        rows = (2, rows) if matrix.halves else (rows,)
+        shape = (*rows, "K") if matrix.k_major else ("K", *rows)
         return Tile(*lead, *shape, matrix.dtype, align=matrix.width if matrix.width >= 4 else 0)
 
     def grid(M, N, L=1, E=0):
-        return ((-(-M // BM) + E) * -(-N // BN), 1, L)
+        return ((-(-M // BM) + E) * -(-N // body.columns), 1, L)
 
     more = epilogue.tiles(batch, grouped)
     grids = lambda M, N: grid(M, N)  # noqa: E731

@@ -5,13 +5,21 @@ from operator import attrgetter, methodcaller
 import torch
 
 from pyptx import _core
+from pyptx._elements import framework_name
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._matmul_choice import Problem, has_wgmma, kernel_of
+from pyptx.kernels._epilogue import GATED
+from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
+from pyptx.kernels._matmul_hopper import MOST_GROUPS
+from pyptx.kernels._target import simulated
 from pyptx.kernels.grouped_matmul import check, grouped_kernel
-from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, shape_of, size, types_of, width_of
+from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, gated_columns, shape_of, size, types_of, width_of
 
 __all__ = ["matmul"]
 
+FACTORS = (
+    torch.float8_e4m3fn,
+    getattr(torch, framework_name("ue8m0"), None),
+)  # types of scale factors of _matmul_scaled.py
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 ARGUMENTS = ("a", "b", "bias", "residual", "scale_a", "scale_b")
@@ -23,7 +31,10 @@ transposed, contiguous = attrgetter("mT"), methodcaller("contiguous")
 
 
 def matmul(given, activation, out):
+    check_tensors("matmul", (*ARGUMENTS, "out"), (*given, out))
     a, b, *more = given
+    if more[2] is not None and more[2].dtype in FACTORS:
+        return scaled(given, activation, out)
     if any_autocast():
         kind = a.device.type
         if torch.is_autocast_enabled(kind) and a.dtype in FLOATS:
@@ -33,10 +44,29 @@ def matmul(given, activation, out):
     if not must_trace(given):
         return run(given, activation, out)
     if out is None:
-        return torch.ops.pyptx.matmul(*given, activation)
+        return product(*given, activation)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given):
         raise LaunchTypeError("matmul: out= has no gradient; call it under torch.no_grad(), or without out=")
     return out.copy_(torch.ops.pyptx.matmul(*given, activation))
+
+
+def check_tensors(function: str, names, given):
+    for name, each in zip(names, given, strict=True):
+        if each is not None and not (isinstance(each, torch.Tensor) and each.layout is torch.strided):
+            what = each.layout if isinstance(each, torch.Tensor) else type(each).__name__
+            raise LaunchTypeError(
+                f"{function}: `{name}` is {what}; beside a tensor of torch all are dense tensors of torch"
+            )
+
+
+def scaled(given, activation, out):
+    """Of formats whose scale factors are not f32."""
+    from pyptx.kernels._matmul_scaled import scaled_matmul
+
+    if not must_trace(given):
+        return scaled_matmul(given, activation, out)
+    made = torch.ops.pyptx.scaled_matmul(*given, activation)
+    return made if out is None else out.copy_(made)
 
 
 # Calls that are not remembered ask for these; a look-up of each attribute of torch would take as long as the answer.
@@ -65,7 +95,7 @@ def run(given, activation, out=None):
         b.stride(),
         b.dtype,
         (a.data_ptr() | b.data_ptr()) & 15,
-        a.is_cuda,
+        a.is_cuda or simulated.target,
         activation,
     )
     if more[0] is not None or more[1] is not None or more[2] is not None:
@@ -80,7 +110,7 @@ def run(given, activation, out=None):
         if len(CALLS) >= MOST:
             CALLS.clear()
         call = CALLS[key] = Call(given, activation, out)
-    if call.plain and (out is None or out.is_contiguous()):
+    if call.plain and a.is_cuda and (out is None or out.is_contiguous()):
         _core.remember_choice(CHOICE, given, out, {"activation": activation}, call.kernel, call.order, {})
     return call(given, out)
 
@@ -134,6 +164,12 @@ class Seen:
             self.step(transposed)
         return k_major
 
+    def halve(self, activation, k_major: bool):
+        """Gates and ups as two matrices of one tensor."""
+        if activation in GATED:
+            dim = -2 if k_major else -1
+            self.step(methodcaller("unflatten", dim, (2, self.tensor.shape[dim] // 2)))
+
     @property
     def width(self) -> int:
         t = self.tensor
@@ -157,7 +193,7 @@ class Call:
                 raise LaunchValueError(f"matmul: `{name}` is on {each.device}, `a` is on {given[0].device}")
         names = [None if each is None else str(each.dtype).removeprefix("torch.") for each in (*given, out)]
         *types, result = types_of(names[:-1], activation, names[-1])
-        self.shape = shape_of(*[None if each is None else each.shape for each in (*given, out)])
+        self.shape = shape_of(*[None if each is None else each.shape for each in (*given, out)], activation)
         self.dtype = DTYPES[result]
         self.empty, self.plain = 0 in self.shape, False
         if self.empty:
@@ -171,12 +207,13 @@ class Call:
         *batch, m, n = self.flat
         a_k_major, b_k_major = a.orient(across=False), b.orient(across=True)
         k = a.tensor.shape[-1 if a_k_major else -2]
+        b.halve(activation, b_k_major)
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
-        if not has_wgmma(a.tensor.is_cuda, a.width, b.width, out_width):
-            a.pack()
-            b.pack()
         shapes = [None if each is None else each.shape for each in given]
         epilogue, seen = epilogue_of(types, activation, shapes, self.flat)
+        if not engine(a.tensor.is_cuda, types[0], epilogue.scales == "block", a.width, b.width, out_width):
+            a.pack()
+            b.pack()
         for each, shape in zip(more, seen, strict=True):
             if each is not None:
                 if (
@@ -215,20 +252,20 @@ class Call:
 
 def flatten(a: Seen, b: Seen, shape) -> tuple:
     """Makes a and b matrices, or lists of matrices where they must be; the shape of what their product is then."""
-    m, n = shape[-2:]
-    k = a.tensor.shape[-1]
+    m, columns = shape[-2:]
+    k, n = b.tensor.shape[-2:]
     if size(b.tensor.shape[:-2]) == 1:  # one matrix for all rows
         if b.tensor.dim() > 2:
             b.step(methodcaller("reshape", k, n))
         if a.tensor.dim() > 2:
             a.step(methodcaller("reshape", -1, k))
-        return (size(shape[:-1]), n)
+        return (size(shape[:-1]), columns)
     for each, sizes in ((a, (m, k)), (b, (k, n))):
         if each.tensor.shape[:-2] != shape[:-2]:
             each.step(methodcaller("expand", *shape[:-2], *sizes))
         if each.tensor.dim() != 3:
             each.step(methodcaller("reshape", -1, *sizes))
-    return (size(shape[:-2]), m, n)
+    return (size(shape[:-2]), m, columns)
 
 
 # The op.
@@ -242,7 +279,9 @@ def fake(a, b, bias, residual, scale_a, scale_b, activation):
     given = (a, b, bias, residual, scale_a, scale_b)
     names = [None if each is None else str(each.dtype).removeprefix("torch.") for each in given]
     *_, result = types_of(names, activation, None)
-    return a.new_empty(shape_of(*[None if each is None else each.shape for each in given], None), dtype=DTYPES[result])
+    return a.new_empty(
+        shape_of(*[None if each is None else each.shape for each in given], None, activation), dtype=DTYPES[result]
+    )
 
 
 def setup_context(ctx, inputs, output):
@@ -257,7 +296,14 @@ DERIVATIVES = {
     "relu": lambda g, z: torch.ops.aten.threshold_backward(g, z, 0),
     "gelu": torch.ops.aten.gelu_backward,
     "silu": torch.ops.aten.silu_backward,
+    "swiglu": lambda g, z: through_gate(g, z, torch.ops.aten.silu, torch.ops.aten.silu_backward),
+    "geglu": lambda g, z: through_gate(g, z, torch.ops.aten.gelu, torch.ops.aten.gelu_backward),
 }
+
+
+def through_gate(g, z, activation, derivative):
+    gate, up = z.chunk(2, -1)
+    return torch.cat((derivative(g * up, gate), g * activation(gate)), -1)
 
 
 def backward(ctx, g):
@@ -265,7 +311,7 @@ def backward(ctx, g):
     needs = ctx.needs_input_grad
     dz = g
     if ctx.activation is not None:
-        dz = DERIVATIVES[ctx.activation](g, torch.ops.pyptx.matmul(a, b, bias, None, None, None, None))
+        dz = DERIVATIVES[ctx.activation](g, product(a, b, bias, None, None, None, None))
     da = reduced(multiplied(dz, b.mT), a.shape) if needs[0] else None
     db = None
     if needs[1]:
@@ -277,8 +323,36 @@ def backward(ctx, g):
     return da, db, dbias, g.to(ctx.residual) if ctx.residual and needs[3] else None, None, None, None
 
 
+class Product(torch.autograd.Function):
+    """The op for torch.func.grad and its kin, which do not take what register_autograd makes."""
+
+    generate_vmap_rule = True
+    setup_context, backward = staticmethod(setup_context), staticmethod(backward)
+
+    @staticmethod
+    def forward(*given):
+        return torch.ops.pyptx.matmul(*given)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise LaunchTypeError("matmul: it has gradients (grad, vjp), but no forward-mode derivative (jvp)")
+
+
+def is_transformed() -> bool:
+    functions = torch._C._functorch
+    return (
+        not compiling()
+        and transforms()
+        and functions.peek_interpreter_stack().key() != functions.TransformType.Functionalize  # it takes ops alone
+    )
+
+
+def product(*given):
+    return Product.apply(*given) if is_transformed() else torch.ops.pyptx.matmul(*given)
+
+
 def multiplied(a, b):
-    return torch.ops.pyptx.matmul(a, b, None, None, None, None, None)
+    return product(a, b, None, None, None, None, None)
 
 
 def reduced(gradient, shape):
@@ -312,57 +386,108 @@ def batched(info, dims, *arguments):
 # Groups of rows.
 
 
-def grouped(a, b, offs, scale_a, scale_b, out):
-    given = (a, b, offs, scale_a, scale_b)
-    if out is None and must_trace(given):
-        return torch.ops.pyptx.grouped_matmul(*given)
-    return run_grouped(*given, out)
+def grouped(a, b, ends, masked, activation, scale_a, scale_b, out):
+    given = (a, b, ends, scale_a, scale_b)
+    if not must_trace(given):
+        return run_grouped(*given, masked, activation, out)
+    made = grouped_product(*given, masked, activation)
+    if out is None:
+        return made
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        raise LaunchTypeError("grouped_matmul: out= has no gradient; call it under torch.no_grad(), or without out=")
+    return out.copy_(torch.where(counted(a, ends, masked), made, out))
 
 
-def run_grouped(a, b, offs, scale_a=None, scale_b=None, out=None):
-    shape, dtype = (a.shape[0], b.shape[2]), a.dtype if scale_a is None else torch.bfloat16
-    if 0 in (*a.shape, *b.shape):
-        return a.new_zeros(shape, dtype=dtype) if out is None else out.zero_()
+def counted(a, ends, masked: bool):
+    """Which rows belong to a group, (..., 1)."""
+    rows = torch.arange(a.shape[-2], device=a.device)
+    return (rows < ends[:, None])[..., None] if masked else (rows < ends[-1])[:, None]
+
+
+def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None, out=None):
+    n = gated_columns("grouped_matmul", b.shape[2], activation, scale_a is not None)
+    shape, dtype = (*a.shape[:-1], n), a.dtype if scale_a is None else torch.bfloat16
+    if out is not None and (out.shape != shape or out.dtype != dtype):
+        raise LaunchValueError(f"grouped_matmul: out is {out.dtype} {tuple(out.shape)}, not {dtype} {shape}")
+    if 0 in shape or not b.shape[0]:
+        return a.new_zeros(shape, dtype=dtype) if out is None else out
+    if not b.shape[1]:  # the sum of nothing: zeros make it
+        a, b = a.new_zeros((*a.shape[:-1], 8)), b.new_zeros((b.shape[0], 8, b.shape[2]))
     if out is None and not a.is_cuda:  # the simulator reports rows that no group has written
         out = a.new_zeros(shape, dtype=dtype)
-    one, two = Seen(a), Seen(b)
+    one, two = Seen(a.reshape(-1, a.shape[-1])), Seen(b)
     if not one.orient(across=False):
         one.step(transposed)
         one.step(contiguous)
     b_k_major = two.orient(across=True)
-    if not has_wgmma(a.is_cuda, one.width, two.width, width_of(b.shape[2] * 2)):
+    two.halve(activation, b_k_major)
+    blocks = scale_a is not None
+    kind = NAMES[str(a.dtype).removeprefix("torch.")]
+    if b.shape[0] > MOST_GROUPS or not engine(a.is_cuda, kind, blocks, one.width, two.width, width_of(n * 2)):
         one.pack()
         two.pack()
-    kernel = grouped_kernel(a.shape, b.shape[0], b.shape[2], str(a.dtype), b_k_major, one.width, two.width, a.is_cuda)
-    scales = () if scale_a is None else (scale_a.mT.contiguous(), scale_b.contiguous())
-    arrays = (one.tensor, two.tensor, *scales, offs.contiguous())
-    if out is None or out.is_contiguous():
-        return kernel(*arrays, **({} if out is None else {"out": out}))
-    return out.copy_(kernel(*arrays))
+    kernel = grouped_kernel(
+        one.tensor.shape, b.shape[0], n, str(a.dtype), b_k_major, one.width, two.width, a.is_cuda, masked, activation
+    )
+    scales = () if scale_a is None else (scale_a.reshape(-1, scale_a.shape[-1]).mT.contiguous(), scale_b.contiguous())
+    arrays = (one.tensor, two.tensor, *scales, ends.contiguous())
+    if out is None:
+        return kernel(*arrays).view(shape)
+    made = out.contiguous()  # rows of no group stay
+    kernel(*arrays, out=made.view(-1, n))
+    return out if made.data_ptr() == out.data_ptr() else out.copy_(made)
 
 
-def fake_grouped(a, b, offs, scale_a=None, scale_b=None):
-    check(a, b, offs, scale_a, scale_b)
-    return a.new_empty(a.shape[0], b.shape[2], dtype=a.dtype if scale_a is None else torch.bfloat16)
+def fake_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None):
+    told = (None, ends) if masked else (ends, None)
+    columns = check(a, b, *told, activation, scale_a, scale_b)
+    return a.new_empty(*a.shape[:-1], columns, dtype=a.dtype if scale_a is None else torch.bfloat16)
 
 
 def setup_grouped(ctx, inputs, output):
     if inputs[3] is not None:
         raise LaunchTypeError("grouped_matmul: products with scales have no gradient")
     ctx.save_for_backward(*inputs[:3])
+    ctx.masked, ctx.activation = inputs[5], inputs[6]
 
 
 def backward_grouped(ctx, g):
     """Of b: a product a matrix, of the rows that are its own; a mask of them costs no copy to the host."""
-    a, b, offs = ctx.saved_tensors
+    a, b, ends = ctx.saved_tensors
     da = db = None
-    rows = torch.arange(a.shape[0], device=a.device)
+    if ctx.activation is not None:
+        z = grouped_product(a, b, ends, None, None, ctx.masked, None)
+        g = DERIVATIVES[ctx.activation](g, z)
+    own = counted(a, ends, ctx.masked)
     if ctx.needs_input_grad[0]:
-        da = torch.where((rows < offs[-1])[:, None], torch.ops.pyptx.grouped_matmul(g, b.mT, offs, None, None), 0)
-    if ctx.needs_input_grad[1]:
-        whose = torch.searchsorted(offs, rows, right=True, out_int32=True)
+        made = grouped_product(g, b.mT, ends, None, None, ctx.masked, None)
+        da = torch.where(own, made, 0)
+    if ctx.needs_input_grad[1] and ctx.masked:
+        db = multiplied(torch.where(own, a, 0).mT, torch.where(own, g, 0))
+    elif ctx.needs_input_grad[1]:
+        whose = torch.searchsorted(ends, torch.arange(a.shape[0], device=a.device), right=True, out_int32=True)
+        g = torch.where(own, g, 0)
         db = torch.stack([multiplied(torch.where((whose == e)[:, None], a, 0).mT, g) for e in range(b.shape[0])])
-    return da, db, None, None, None
+    return da, db, None, None, None, None, None
+
+
+class GroupedProduct(torch.autograd.Function):
+    """As `Product`."""
+
+    generate_vmap_rule = True
+    setup_context, backward = staticmethod(setup_grouped), staticmethod(backward_grouped)
+
+    @staticmethod
+    def forward(*given):
+        return torch.ops.pyptx.grouped_matmul(*given)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise LaunchTypeError("grouped_matmul: it has gradients (grad, vjp), but no forward-mode derivative (jvp)")
+
+
+def grouped_product(*given):
+    return GroupedProduct.apply(*given) if is_transformed() else torch.ops.pyptx.grouped_matmul(*given)
 
 
 LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
@@ -374,8 +499,39 @@ for device in ("CPU", "CUDA"):
 torch.library.register_fake("pyptx::matmul", fake, lib=LIBRARY)
 torch.library.register_autograd("pyptx::matmul", backward, setup_context=setup_context, lib=LIBRARY)
 torch.library.register_vmap("pyptx::matmul", batched, lib=LIBRARY)
-LIBRARY.define("grouped_matmul(Tensor a, Tensor b, Tensor offs, Tensor? scale_a=None, Tensor? scale_b=None) -> Tensor")
+LIBRARY.define(
+    "grouped_matmul(Tensor a, Tensor b, Tensor ends, Tensor? scale_a=None, Tensor? scale_b=None, bool masked=False, str? activation=None)"
+    " -> Tensor"
+)
 for device in ("CPU", "CUDA"):
     LIBRARY.impl("grouped_matmul", run_grouped, device)
 torch.library.register_fake("pyptx::grouped_matmul", fake_grouped, lib=LIBRARY)
 torch.library.register_autograd("pyptx::grouped_matmul", backward_grouped, setup_context=setup_grouped, lib=LIBRARY)
+
+
+# Formats with block scales.
+
+
+def op_scaled(a, b, bias, residual, scale_a, scale_b, activation):
+    from pyptx.kernels._matmul_scaled import scaled_matmul
+
+    return scaled_matmul((a, b, bias, residual, scale_a, scale_b), activation, None)
+
+
+def fake_scaled(a, b, bias, residual, scale_a, scale_b, activation):
+    from pyptx.kernels._matmul_scaled import check as check_scaled
+
+    return a.new_empty(check_scaled(a, b, scale_a, scale_b, activation)[1], dtype=torch.bfloat16)
+
+
+def setup_scaled(ctx, inputs, output):
+    raise LaunchTypeError("matmul: products with scales, of fp8 or int8, have no gradient")
+
+
+LIBRARY.define(
+    "scaled_matmul(Tensor a, Tensor b, Tensor? bias, Tensor? residual, Tensor scale_a, Tensor scale_b, str? activation) -> Tensor"
+)
+for device in ("CPU", "CUDA"):
+    LIBRARY.impl("scaled_matmul", op_scaled, device)
+torch.library.register_fake("pyptx::scaled_matmul", fake_scaled, lib=LIBRARY)
+torch.library.register_autograd("pyptx::scaled_matmul", lambda ctx, g: None, setup_context=setup_scaled, lib=LIBRARY)

@@ -118,7 +118,7 @@ class Split:
         if slots := self.slots(bits):
             resident = min(resident, SHARED // (slots * self.values * threads * bits // 8 + 2048))
         ctas = MULTIPROCESSORS * max(1, resident) // self.ctas
-        return (min(ctas, -(-rows // self.rows)) if type(rows) is int else ctas) * self.rows
+        return (max(1, min(ctas, -(-rows // self.rows))) if type(rows) is int else ctas) * self.rows
 
 
 def vector_of(n: int, bits: int) -> int:

@@ -4,79 +4,123 @@ import sys
 from typing import Any
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._epilogue import NOTHING, Epilogue
-from pyptx.kernels._matmul_choice import blocks_of, configuration, has_wgmma
+from pyptx.kernels._epilogue import Epilogue
+from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
+from pyptx.kernels._matmul_choice import blocks_of, configuration, engine
 from pyptx.kernels._matmul_hopper import MOST_GROUPS, product_kernel
 from pyptx.kernels._matmul_mma import mma_kernel
-from pyptx.kernels.matmul import NAMES, width_of
+from pyptx.kernels.matmul import KNOWN, NAMES, gated_columns, width_of
 from pyptx.types import bf16, e4m3
 
 __all__ = ["grouped_matmul"]
 
 
-def grouped_matmul(a: Any, b: Any, offs: Any, *, out: Any = None, scale_a: Any = None, scale_b: Any = None) -> Any:
-    """Rows offs[e - 1] to offs[e] of the result are those of a, times b[e]; as torch._grouped_mm of two and three dimensions.
+def grouped_matmul(
+    a: Any, b: Any, offs: Any = None, *, counts: Any = None, activation: str | None = None, out: Any = None,
+    scale_a: Any = None, scale_b: Any = None,
+) -> Any:  # fmt: skip
+    """Groups of rows of a, each times a matrix of b; both bf16 or f16, f32 accumulation.  b (E, K, N) may be transposed, `w.mT` of w
+    (E, N, K), without a copy.  Where a group's rows are is an int32 tensor (E,) on the device, which the host never reads:
 
-    a (T, K), b (E, K, N), both bf16 or f16, f32 accumulation; offs (E,) int32, ascending, on the device: the host never reads it.  b
-    may be transposed, `w.mT` of w (E, N, K), without a copy.  Rows behind offs[E - 1] are not written.
-    Both float8_e4m3fn with f32 scales of blocks, scale_a (T, K / 128) and scale_b (E, K / 128, N / 128), rounded up, as `quantize_fp8`
-    makes them: the result is bf16, and has no gradient.
+    offs: of a (T, K), rows offs[e - 1] to offs[e] of the result (T, N) are those of a, times b[e]; as torch._grouped_mm.  offs
+        ascends; rows behind offs[E - 1] are not written.
+    counts: of a (E, R, K), the first counts[e] rows of a[e] times b[e] are those of the result (E, R, N); the others are neither read
+        nor written.
+
+    activation: as of `matmul`; "swiglu" and "geglu" make N columns of b (E, K, 2 N): N gates, and behind them N ups.
+    a and b may be float8_e4m3fn with f32 scales of blocks, scale_a (T, K / 128) or (E, R, K / 128) and scale_b (E, K / 128, N / 128),
+    rounded up, as `quantize_fp8` makes them: the result is bf16, and has no gradient.
 
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.
     """
-    check(a, b, offs, scale_a, scale_b)
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(a, torch.Tensor):
+    if is_torch := torch is not None and isinstance(a, torch.Tensor):
         from pyptx.kernels import _matmul_torch
 
-        return _matmul_torch.grouped(a, b, offs, scale_a, scale_b, out)
-    b_k_major, scales = False, ()
+        names = ("a", "b", "offs", "counts", "scale_a", "scale_b", "out")
+        _matmul_torch.check_tensors("grouped_matmul", names, (a, b, offs, counts, scale_a, scale_b, out))
+    columns = check(a, b, offs, counts, activation, scale_a, scale_b)
+    masked = counts is not None
+    ends = counts if masked else offs
+    if is_torch:
+        return _matmul_torch.grouped(a, b, ends, masked, activation, scale_a, scale_b, out)
+    b_k_major, scales, shape = False, (), (*a.shape[:-1], columns)
+    (experts, k, _), a = b.shape, a.reshape(-1, a.shape[-1])
     if scale_a is not None:
+        scale_a = scale_a.reshape(-1, scale_a.shape[-1])
         b_k_major, b, scales = True, packed(b.swapaxes(1, 2)), (packed(scale_a.swapaxes(0, 1)), scale_b)
-    kernel = grouped_kernel(
-        a.shape, offs.shape[0], b.shape[1 if b_k_major else 2], str(a.dtype), b_k_major, 16, 16, False
-    )
-    return kernel(a, b, *scales, offs, **({} if out is None else {"out": out}))
+    if columns != b.shape[1 if b_k_major else 2]:
+        b = b.reshape((experts, 2, columns, k) if b_k_major else (experts, k, 2, columns))
+    jax = sys.modules.get("jax")
+    on_gpu = jax is not None and isinstance(a, jax.Array) and jax.default_backend() == "gpu"
+    size = 1 if scales else 2
+    widths = width_of(k * size), width_of((k if b_k_major else columns) * size)
+    kernel = grouped_kernel(a.shape, experts, columns, str(a.dtype), b_k_major, *widths, on_gpu, masked, activation)
+    made = kernel(a, b, *scales, ends, **({} if out is None else {"out": out.reshape(-1, columns)}))
+    return made.reshape(shape) if out is None else out
 
 
 def packed(array):
     return array.copy() if hasattr(array, "flags") else array
 
 
-def check(a, b, offs, scale_a=None, scale_b=None):
+def check(a, b, offs, counts, activation, scale_a, scale_b) -> int:
+    """Raises for what does not fit; the columns of the result."""
     name = str(a.dtype).removeprefix("torch.")
-    scaled = scale_a is not None
+    if (offs is None) == (counts is None):
+        raise LaunchTypeError("grouped_matmul: one of offs, of a (T, K), and counts, of a (E, R, K), is given")
+    scaled, masked = scale_a is not None, counts is not None
     if scaled != (scale_b is not None):
         raise LaunchTypeError("grouped_matmul: scale_a and scale_b are given together")
     if name not in (("float8_e4m3fn",) if scaled else ("bfloat16", "float16")) or a.dtype != b.dtype:
         raise LaunchTypeError(
             f"grouped_matmul: a is of {name} and b of {b.dtype}; legal are two of bfloat16 or of float16, with scale_a and scale_b of float8_e4m3fn"
         )
-    if not str(offs.dtype).endswith("int32"):
-        raise LaunchTypeError(f"grouped_matmul: offs is of {offs.dtype}; legal is int32")
-    if len(a.shape) != 2 or len(b.shape) != 3 or a.shape[1] != b.shape[1] or tuple(offs.shape) != (b.shape[0],):
-        shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and offs {tuple(offs.shape)}"
-        raise LaunchValueError(f"grouped_matmul: {shapes} are not (T, K), (E, K, N) and (E,)")
+    if activation is not None and activation not in KNOWN:
+        raise LaunchValueError(f"grouped_matmul: activation is None, {', '.join(map(repr, KNOWN))}, not {activation!r}")
+    check_shapes(a, b, counts if masked else offs, masked)
+    columns = gated_columns("grouped_matmul", b.shape[2], activation, scaled)
     if scaled:
-        blocks = -(-a.shape[1] // 128)
-        wanted = (a.shape[0], blocks), (b.shape[0], blocks, -(-b.shape[2] // 128))
+        blocks = -(-a.shape[-1] // 128)
+        wanted = (*a.shape[:-1], blocks), (b.shape[0], blocks, -(-b.shape[2] // 128))
         for given, name, shape in ((scale_a, "scale_a", wanted[0]), (scale_b, "scale_b", wanted[1])):
             if not str(given.dtype).endswith("float32") or tuple(given.shape) != shape:
                 raise LaunchValueError(
                     f"grouped_matmul: {name} is {given.dtype} {tuple(given.shape)}; legal is float32 {shape}"
                 )
+    return columns
+
+
+def check_shapes(a, b, ends, masked: bool):
+    name, rows = ("counts", "(E, R, K)") if masked else ("offs", "(T, K)")
+    if not str(ends.dtype).endswith("int32"):
+        raise LaunchTypeError(f"grouped_matmul: {name} is of {ends.dtype}; legal is int32")
+    fits = len(a.shape) == 2 + masked and len(b.shape) == 3 and a.shape[-1] == b.shape[1]
+    if not fits or tuple(ends.shape) != (b.shape[0],) or (masked and a.shape[0] != b.shape[0]):
+        shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and {name} {tuple(ends.shape)}"
+        raise LaunchValueError(f"grouped_matmul: {shapes} are not {rows}, (E, K, N) and (E,)")
 
 
 def grouped_kernel(
-    shape_a, experts: int, n: int, dtype: str, b_k_major: bool, a_width: int, b_width: int, on_gpu: bool
+    shape_a, experts: int, n: int, dtype: str, b_k_major: bool, a_width: int, b_width: int, on_gpu: bool,
+    masked: bool = False, activation: str | None = None,
 ):  # fmt: skip
-    """The kernel (A, B, scales of both where they are e4m3, OFFS) -> C for A of this shape and `experts` matrices of `n` columns."""
+    """The kernel (A, B, scales of both where they are e4m3, OFFS) -> C for A of this shape, all rows of all groups, `experts` matrices
+    and `n` columns of C."""
     t, k = shape_a
     kind = NAMES[dtype.removeprefix("torch.")]
     scaled = kind == e4m3
-    out, epilogue = (bf16, Epilogue(scales="block")) if scaled else (kind, NOTHING)
-    if has_wgmma(on_gpu, a_width, b_width, width_of(n * 2)) and experts <= MOST_GROUPS:
-        each = -(-t // experts)
-        c = blocks_of(each, n, True) if scaled else configuration(each, n, k, experts, 16, b_k_major, True)
-        return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True)
-    return mma_kernel(kind, out, True, b_k_major, a_width, b_width, epilogue=epilogue, grouped=True)
+    out, epilogue = bf16 if scaled else kind, Epilogue(activation=activation, scales="block" if scaled else None)
+    each, gated = -(-t // experts), epilogue.gated
+    found = engine(on_gpu, kind, scaled, a_width, b_width, width_of(n * 2)) if experts <= MOST_GROUPS else ""
+    if found.startswith("sm_10"):
+        c = blackwell_cut(each, n, experts, gated)
+        return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
+    if found:
+        c = (
+            blocks_of(each, n, True, gated)
+            if scaled
+            else configuration(each, n, k, experts, 16, b_k_major, True, gated)
+        )
+        return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
+    return mma_kernel(kind, out, True, b_k_major, a_width, b_width, epilogue=epilogue, grouped=True, masked=masked)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._epilogue import ACTIVATIONS, Epilogue
+from pyptx.kernels._epilogue import ACTIVATIONS, GATED, Epilogue
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
 
 __all__ = ["matmul"]
@@ -25,9 +25,12 @@ def matmul(
 
     a (..., M, K), b (..., K, N): both bf16, f16, f32 (multiplied as tf32), float8_e4m3fn or int8; leading dimensions broadcast.
     Each may be transposed: `matmul(x, w.mT)` copies nothing.  The result is of their type, of fp8 bf16, of int8 int32; `out` may
-    be f32.  bias (N,), residual (..., M, N): f32, f16 or bf16.  activation: None, "relu", "gelu" (with erf) or "silu".
+    be f32.  bias (N,), residual (..., M, N): f32, f16 or bf16.  activation: None, "relu", "gelu" (with erf), "silu";
+    or, of b (..., K, 2 N) whose first N columns are gates and whose last N are ups, "swiglu": silu(gate) * up, or "geglu": the result
+    is (..., M, N), and bias is (2 N,).
     scale_a, scale_b: f32, what was divided by: of one element each, of M and N elements, or of blocks of matrices: (M, K / 128) and
     (K / 128, N / 128), rounded up.
+    On Blackwell also mxfp8 and nvfp4: scales of e8m0 for 32 of K of e4m3, and of e4m3 for 16 of K of e2m1, two to a byte.
     The same inputs give the same bits.
 
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.
@@ -40,8 +43,16 @@ class Matmul(_core.Choice):
 
     def _choose(self, given, out=None, *, activation):
         a = given[0]
+        check_arrays(given, out)
         face = FACES.get(type(a)) or face_of(a)
         return face(given, activation, out)
+
+
+def check_arrays(given, out):
+    """LaunchTypeError for what is no array, or none of the kind of the first."""
+    for name, each in zip(("a", "b", "bias", "residual", "scale_a", "scale_b", "out"), (*given, out), strict=True):
+        if (each is not None or name in "ab") and not (hasattr(each, "dtype") and hasattr(each, "shape")):
+            raise LaunchTypeError(f"matmul: `{name}` is {type(each).__name__}, not an array")
 
 
 _core.show_call(Matmul, Matmul._choose)  # to torch.compile
@@ -71,8 +82,8 @@ def types_of(given, activation, out_type) -> tuple:
         types.append(spelled and NAMES[spelled])
     if types[0] != types[1]:
         raise LaunchTypeError(f"matmul: `a` is of {given[0]} and `b` of {given[1]}; they have one type")
-    if activation is not None and activation not in ACTIVATIONS:
-        raise LaunchValueError(f"matmul: activation is None, {', '.join(map(repr, ACTIVATIONS))}, not {activation!r}")
+    if activation is not None and activation not in KNOWN:
+        raise LaunchValueError(f"matmul: activation is None, {', '.join(map(repr, KNOWN))}, not {activation!r}")
     if (types[4] is None) != (types[5] is None):
         raise LaunchTypeError("matmul: scale_a and scale_b are given together")
     if types[0] == s8 and (activation or any(types[2:])):
@@ -84,18 +95,22 @@ def types_of(given, activation, out_type) -> tuple:
     return (*types, results[0] if out_type is None else NAMES[out_type])
 
 
-REAL = (bf16, f16, f32)
+REAL, KNOWN = (bf16, f16, f32), (*ACTIVATIONS, *GATED)
 
 
-def shape_of(a, b, bias, residual, scale_a, scale_b, out) -> tuple:
+def shape_of(a, b, bias, residual, scale_a, scale_b, out, activation=None) -> tuple:
     """The shape of the result of tensors of these shapes, checked."""
     if len(a) < 2 or len(b) < 2:
         raise LaunchValueError(f"matmul: a {tuple(a)} and b {tuple(b)} have at least two dimensions")
     if a[-1] != b[-2]:
         raise LaunchValueError(f"matmul: a {tuple(a)} has {a[-1]} columns, but b {tuple(b)} has {b[-2]} rows")
-    shape = (*broadcast(a, b), a[-2], b[-1])
-    if bias is not None and tuple(bias) != shape[-1:]:
-        raise LaunchValueError(f"matmul: bias has shape {tuple(bias)}, not {shape[-1:]}")
+    shape = (
+        *broadcast(a, b),
+        a[-2],
+        gated_columns("matmul", b[-1], activation, scale_a is not None and is_blocks(scale_a, scale_b, a, b)),
+    )
+    if bias is not None and tuple(bias) != (b[-1],):
+        raise LaunchValueError(f"matmul: bias has shape {tuple(bias)}, not {(b[-1],)}")
     for name, have in (("residual", residual), ("out", out)):
         if have is not None and tuple(have) != shape:
             raise LaunchValueError(f"matmul: {name} has shape {tuple(have)}, not {shape}")
@@ -103,13 +118,23 @@ def shape_of(a, b, bias, residual, scale_a, scale_b, out) -> tuple:
         if is_blocks(scale_a, scale_b, a, b):
             return shape
         counts = size(scale_a), size(scale_b)
-        rows, columns = size(shape[:-1]), size(shape[:-2]) * shape[-1]
-        if counts not in ((1, 1), (rows, columns), (rows, shape[-1])):
+        rows, columns = size(shape[:-1]), size(shape[:-2]) * b[-1]
+        if counts not in ((1, 1), (rows, columns), (rows, b[-1])):
             raise LaunchValueError(
-                f"matmul: scales have {counts[0]} and {counts[1]} elements; legal are 1 and 1, or {rows} and {shape[-1]}, or "
+                f"matmul: scales have {counts[0]} and {counts[1]} elements; legal are 1 and 1, or {rows} and {b[-1]}, or "
                 "shapes (M, K / 128) and (K / 128, N / 128) of matrices"
             )
     return shape
+
+
+def gated_columns(name: str, columns: int, activation, blocks: bool) -> int:
+    """Of the result of a matrix of so many: half of them where they are gates and ups; `blocks`: that may have scales of 128."""
+    if activation not in GATED:
+        return columns
+    if columns % 2 or (blocks and columns % 128):
+        what = "a multiple of 128, where it has scales" if blocks else "gates and as many ups"
+        raise LaunchValueError(f"{name}: b has {columns} columns; of {activation!r} it has {what}")
+    return columns // 2
 
 
 def is_blocks(scale_a, scale_b, a, b) -> bool:
@@ -146,12 +171,13 @@ def epilogue_of(types, activation, shapes, flat) -> tuple[Epilogue, list]:
     kernel's eyes, for a result of the shape `flat`."""
     _, _, bias, residual, scale_a, _ = types
     *batch, m, n = flat
+    halves = Epilogue(activation=activation).halves
     scales, parts = None, [None, None]
     if scale_a is not None:
         single = size(shapes[4]) == 1 == size(shapes[5])
         scales = "tensor" if single else "row"
-        parts = [(1,), (1,)] if single else [(*batch, m), (*batch, n)]
+        parts = [(1,), (1,)] if single else [(*batch, m), (*batch, *halves, n)]
         if not single and is_blocks(shapes[4], shapes[5], *shapes[:2]):
             scales, parts = "block", [tuple(shapes[4])[::-1], tuple(shapes[5])]
-    found = [bias and (n,), residual and flat, *parts]
+    found = [bias and (*halves, n), residual and flat, *parts]
     return Epilogue(bias, activation, residual, scales), found

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyptx import Tile, ptx
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
-from pyptx.kernels._rows import Row, Split, add, apply, fma, mul, neg, row_kernel, sub
+from pyptx.kernels._rows import Row, Split, add, apply, constant, fma, mul, neg, row_kernel, sub
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
 
@@ -23,6 +23,11 @@ __all__ = ["add_rms_norm", "layer_norm", "rms_norm"]
 
 
 SUMS = Tile("P", "N", f32)
+
+
+def of_one(n: int) -> float:
+    """1 / n, also of rows that have no element, whose kernels write nothing."""
+    return 1 / max(n, 1)
 
 
 def looping_kernels(make, split, *types):
@@ -39,7 +44,7 @@ def is_wide(x) -> bool:
 
 def inverse_root(total, n: int, eps: float):
     """1 / sqrt(total / n + eps)"""
-    r = apply(ptx.inst.fma.rn.f32, total, 1 / n, eps)
+    r = apply(ptx.inst.fma.rn.f32, total, of_one(n), eps)
     ptx.inst.rsqrt.approx.f32(r, r)
     return r
 
@@ -51,6 +56,8 @@ def root_mean_square(row: Row, x, n: int, eps: float):
 
 def median(row: Row, X):
     """Of the first, the middle and the last element of the row."""
+    if row.split.n == 0:
+        return constant(0.0)
     a, b, c = (row.element(X, at) for at in (0, row.split.n // 2, row.split.n - 1))
     low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
     return apply(ptx.inst.max.f32, low, apply(ptx.inst.min.f32, high, c))
@@ -62,7 +69,7 @@ def centred(row: Row, X, x, eps: float, gw=None):
     k = median(row, X)
     c = row.map(lambda x: sub(x, k), x)
     total, squares, *rest = row.sum(c, (c, c), *((gw, (gw, c)) if gw else ()))
-    mean = mul(total, 1 / n)
+    mean = mul(total, of_one(n))
     r = inverse_root(fma(neg(mean), total, squares), n, eps)
     h = row.map(lambda c: mul(sub(c, mean), r), c)
     if gw is None:
@@ -148,7 +155,7 @@ def rms_norm_gradient(split, x_type):
 
 def scaled_gradient(row: Row, gw, x, r, dot, n: int):
     """r (gw - x r r dot / n), where dot is the sum of gw x."""
-    pull = mul(mul(mul(dot, r), r), -1 / n)
+    pull = mul(mul(mul(dot, r), r), -of_one(n))
     return row.map(lambda gw, x: mul(fma(x, pull, gw), r), gw, x)
 
 
@@ -303,7 +310,7 @@ def layer_norm_gradient(split, x_type):
 
 def centred_gradient(row: Row, gw, h, r, total, dot):
     """r (gw - total / n - h dot / n), where total is the sum of gw and dot that of gw h."""
-    mean, pull = mul(total, -1 / row.split.n), mul(dot, -1 / row.split.n)
+    mean, pull = mul(total, -of_one(row.split.n)), mul(dot, -of_one(row.split.n))
     return row.map(lambda gw, h: mul(fma(h, pull, add(gw, mean)), r), gw, h)
 
 

@@ -1,0 +1,57 @@
+"""Which GPU's kernels multiply arrays in the memory of the CPU, on the simulator: `simulated_target`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyptx._arch import detect_arch
+
+__all__ = ["family", "simulated", "simulated_target"]
+
+
+OWN = ("sm_90a", "sm_100a", "sm_103a")  # targets whose tensor cores are not mma.sync's
+
+
+class Simulated:
+    """`target`: what arrays of the CPU are multiplied for; None: by kernels that every GPU since sm_80 has."""
+
+    def __init__(self):
+        self.target: str | None = None
+
+
+simulated = Simulated()
+
+
+@contextmanager
+def simulated_target(target: str) -> Iterator[None]:
+    """Inside `with`, products of arrays in the CPU's memory are made by the kernels that a GPU of this target runs, "sm_90a" or "sm_100a",
+    on the simulator.  It holds for the whole process.  ValueError for other targets, which all have the kernels of "sm_80".
+
+    Example:
+        a = torch.randn(128, 64).bfloat16()
+        with kernels.simulated_target("sm_100a"):
+            c = kernels.matmul(a, a.mT)                 # by tcgen05
+    """
+    if target not in ("sm_80", *OWN):
+        raise ValueError(f"no kernels are written for {target!r}; there are some for sm_80, {', '.join(OWN)}")
+    before, simulated.target = simulated.target, target
+    try:
+        yield
+    finally:
+        simulated.target = before
+
+
+def family(on_gpu: bool) -> str:
+    """What multiplies: "sm_90a" by wgmma, "sm_100a" and "sm_103a" by tcgen05, "" by mma.sync."""
+    return of_device() if on_gpu else named(simulated.target or "")
+
+
+@functools.cache
+def of_device() -> str:
+    return named(detect_arch())
+
+
+def named(target: str) -> str:
+    return target if target in OWN else ""

@@ -1,0 +1,185 @@
+"""`kernels.matmul` of tensors that nobody would make on purpose: sizes of 0 and 1, addresses and strides of every kind, transformations of
+torch around it, and arguments that are no tensors.  On the simulator, against float64."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from pyptx import kernels  # noqa: E402
+from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+
+F = torch.nn.functional
+TYPES = {torch.bfloat16: 1e-2, torch.float32: 2e-3}
+types = pytest.mark.parametrize("dtype", TYPES)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def close(got, wanted, dtype=torch.bfloat16, size=None) -> bool:
+    """`size`: of what was added up, where sums may cancel."""
+    assert got.shape == wanted.shape
+    size = float((wanted if size is None else size).detach().norm())
+    return float((got.detach().double() - wanted.detach()).norm()) <= TYPES[dtype] * max(size, 1e-9)
+
+
+def product(a, b):
+    return a.double() @ b.double()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), list(itertools.product((0, 1, 9), repeat=3)))
+def test_sizes_of_none_and_one(m, n, k):
+    for dtype in (torch.bfloat16, torch.float32, torch.int8, torch.float8_e4m3fn):
+        a, b = (3 * torch.randn(m, k)).to(dtype), (3 * torch.randn(k, n)).to(dtype)
+        assert close(kernels.matmul(a, b), product(a, b), size=a.double().abs() @ b.double().abs())
+    a, b, bias, residual = (
+        torch.randn(shape, requires_grad=len(shape) > 1) for shape in ((m, k), (k, n), (n,), (m, n))
+    )
+    y = kernels.matmul(a, b, bias=bias, residual=residual, activation="silu")
+    assert close(y, F.silu(product(a, b) + bias.double()) + residual.double())
+    ones = torch.ones(m, n).double()
+    da, db = torch.autograd.grad(kernels.matmul(a, b).sum(), (a, b))
+    assert close(da, ones @ b.double().mT, size=ones @ b.double().mT.abs())
+    assert close(db, a.double().mT @ ones, size=a.double().mT.abs() @ ones)
+    x, w = (each.detach().numpy() for each in (a, b))
+    assert np.allclose(kernels.matmul(x, w), x @ w, rtol=1e-2, atol=1e-2)
+
+
+@types
+@pytest.mark.parametrize("offset", [1, 2, 3, 4, 7, 8])
+def test_addresses(dtype, offset):
+    def placed(*shape):
+        return torch.randn(int(np.prod(shape)) + 16).to(dtype)[offset : offset + int(np.prod(shape))].view(shape)
+
+    for m, n, k in ((17, 24, 32), (17, 23, 31)):
+        a, b, bias, residual = placed(m, k), placed(k, n), placed(n), placed(m, n)
+        wanted = product(a, b)
+        assert close(
+            kernels.matmul(a, b, bias=bias, residual=residual), wanted + bias.double() + residual.double(), dtype
+        )
+        assert close(kernels.matmul(b.mT, a.mT), wanted.mT, dtype)
+        room = torch.zeros(m * n + 16).to(dtype)
+        out = room[offset : offset + m * n].view(m, n)
+        kernels.matmul(a, b, out=out)
+        assert close(out, wanted, dtype)
+        assert not room[:offset].any() and not room[offset + m * n :].any()
+
+
+@types
+def test_strides(dtype):
+    big = torch.randn(40, 60).to(dtype)
+    views = (
+        big[:, 3:35], big[::2, :32], big[:, ::2], big.mT, big[:1, :32].expand(20, 32), big[:, :1].expand(40, 32),
+        big[:1, :1].expand(20, 32), torch.randn(32, 3, 20).to(dtype).permute(2, 1, 0)[:, 0], torch._neg_view(big),
+    )  # fmt: skip
+    for a, b in itertools.product(views, repeat=2):
+        k = min(a.shape[1], b.shape[1])
+        a, b = a[:, :k], b[:, :k].mT
+        assert close(kernels.matmul(a, b), product(a, b), dtype, size=product(a.abs(), b.abs()))
+    a, b = torch.randn(20, 32).to(dtype), torch.randn(32, 24).to(dtype)
+    bias, residual = torch.randn(1).to(dtype).expand(24), torch.randn(1, 24).to(dtype).expand(20, 24)
+    wanted = product(a, b)
+    assert close(kernels.matmul(a, b, bias=bias, residual=residual), wanted + bias.double() + residual.double(), dtype)
+    for out in (torch.zeros(24, 20).mT, torch.zeros(20, 48)[:, ::2], torch.zeros(40, 24)[::2]):
+        out = out.to(dtype)
+        assert close(kernels.matmul(a, b, out=out), wanted, dtype)
+    square = torch.randn(16, 16).to(dtype)
+    wanted = product(square, square)
+    assert close(kernels.matmul(square, square, out=square), wanted, dtype)
+
+
+@types
+def test_batches(dtype):
+    a, b = torch.randn(5, 3, 20, 32).to(dtype), torch.randn(5, 3, 32, 24).to(dtype)
+    for x, w in (
+        (a, b), (a.transpose(0, 1), b.transpose(0, 1)), (a[:, :1].expand_as(a), b), (a, b[:1].expand_as(b)), (a, b[0, 0]), (a[0, 0], b),
+        (a[::2], b[::2]), (a.transpose(1, 2)[:, :3], b), (a[0, :1], b[:, :1]), (a[:0], b[:0]),
+    ):  # fmt: skip
+        assert close(kernels.matmul(x, w), product(x, w), dtype)
+        assert close(kernels.matmul(w.mT, x.mT), product(w.mT, x.mT), dtype)
+
+
+def test_transformations():
+    vmap, func = torch.vmap, torch.func
+    xs, ws, bs, rs = (torch.randn(shape) for shape in ((4, 20, 32), (4, 32, 24), (4, 24), (4, 20, 24)))
+    assert close(vmap(kernels.matmul, (1, 2))(xs.permute(1, 0, 2), ws.permute(1, 2, 0)), product(xs, ws))
+    assert close(vmap(vmap(kernels.matmul, (None, 0)), (0, None))(xs, ws), xs.double()[:, None] @ ws.double()[None])
+    every = vmap(lambda x, w, b, r: kernels.matmul(x, w, bias=b, residual=r, activation="relu"))(xs, ws, bs, rs)
+    assert close(every, F.relu(product(xs, ws) + bs.double()[:, None]) + rs.double())
+    one = product(xs[0], ws[0])
+    assert close(vmap(lambda b: kernels.matmul(xs[0], ws[0], bias=b))(bs), one + bs.double()[:, None])
+    assert close(vmap(lambda x: kernels.matmul(x, ws[0], residual=rs[0]))(xs), product(xs, ws[0]) + rs[0].double())
+
+    def loss(w, x, activation=None):
+        return (kernels.matmul(x, w, activation=activation) ** 2).sum()
+
+    def exact(w, x, activation=None):
+        z = x @ w
+        gate, up = z.chunk(2, -1)
+        return ((F.silu(gate) * up if activation else z) ** 2).sum()
+
+    given = ws[0].double(), xs.double()
+    for name in (None, "swiglu"):
+        each = vmap(func.grad(loss), (None, 0, None))(ws[0], xs, name)
+        assert close(each, vmap(func.grad(exact), (None, 0, None))(*given, name))
+    whole = func.grad(lambda w: vmap(loss, (None, 0))(w, xs).sum())(ws[0])
+    assert close(whole, func.grad(lambda w: vmap(exact, (None, 0))(w, given[1]).sum())(given[0]))
+    second = func.grad(lambda w: (func.grad(loss)(w, xs[0]) ** 2).sum())(ws[0])
+    assert close(second, func.grad(lambda w: (func.grad(exact)(w, given[1][0]) ** 2).sum())(given[0]))
+    with pytest.raises(LaunchTypeError, match=r"no forward-mode derivative \(jvp\)"):
+        func.jvp(kernels.matmul, (xs[0], ws[0]), (xs[0], ws[0]))
+
+
+def test_gradients_of_groups_by_torch_func():
+    a, b, ends = (
+        torch.randn(40, 16).bfloat16(),
+        torch.randn(3, 16, 8).bfloat16(),
+        torch.tensor([10, 10, 33], dtype=torch.int32),
+    )
+    got = torch.func.grad(lambda b: kernels.grouped_matmul(a, b, ends)[:33].float().sum())(b)
+    wanted = torch.zeros(3, 16, 8).double()
+    for e, rows in ((0, a[:10]), (2, a[10:33])):
+        wanted[e] = rows.double().sum(0)[:, None]
+    assert close(got, wanted)
+    with pytest.raises(LaunchTypeError, match=r"grouped_matmul: it has gradients \(grad, vjp\), but no forward-mode"):
+        torch.func.jvp(lambda b: kernels.grouped_matmul(a, b, ends), (b,), (b,))
+
+
+def test_autocast():
+    x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert kernels.matmul(x.detach().half(), w, bias=torch.randn(6)).dtype == torch.bfloat16
+        assert kernels.matmul(x.detach().char(), w.char()).dtype == torch.int32
+        kernels.matmul(x, w).sum().backward()
+    assert x.grad.dtype == torch.float32
+    assert close(x.grad, torch.ones(4, 6).double() @ w.double().mT)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (LaunchTypeError, "`a` is of complex64; legal are bfloat16", lambda x, w: kernels.matmul(x + 0j, w + 0j)),
+        (LaunchTypeError, "`a` is list, not an array", lambda x, w: kernels.matmul([[1.0]], [[1.0]])),
+        (LaunchTypeError, "`b` is NoneType, not an array", lambda x, w: kernels.matmul(x, None)),
+        (LaunchTypeError, "`b` is ndarray; beside a tensor of torch all are dense tensors of torch", lambda x, w: kernels.matmul(x, w.numpy())),
+        (LaunchTypeError, "`a` is torch.sparse_coo; beside", lambda x, w: kernels.matmul(x.to_sparse(), w)),
+        (LaunchTypeError, "`bias` is list, not an array", lambda x, w: kernels.matmul(x, w, bias=[1] * 6)),
+        (LaunchTypeError, "`out` is list, not an array", lambda x, w: kernels.matmul(x, w, out=[0])),
+        (LaunchTypeError, "grouped_matmul: `b` is ndarray", lambda x, w: kernels.grouped_matmul(x.half(), w.half()[None].numpy(), torch.tensor([4], dtype=torch.int32))),
+        (LaunchTypeError, "`a` is of bool", lambda x, w: kernels.matmul(x.bool(), w.bool())),
+        (LaunchTypeError, "`a` is of >f4", lambda x, w: kernels.matmul(x.numpy().astype(">f4"), w.numpy().astype(">f4"))),
+        (LaunchValueError, "bias has shape (), not (6,)", lambda x, w: kernels.matmul(x, w, bias=torch.tensor(1.0))),
+        (LaunchValueError, "not 3", lambda x, w: kernels.matmul(x, w, activation=3)),
+    ],
+)  # fmt: skip
+def test_what_is_refused(error, message, call):
+    with pytest.raises(error) as raised:
+        call(torch.randn(4, 8), torch.randn(8, 6))
+    assert message in str(raised.value)
