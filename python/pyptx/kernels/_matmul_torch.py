@@ -111,7 +111,8 @@ def run(given, activation, out=None):
             CALLS.clear()
         call = CALLS[key] = Call(given, activation, out)
     if call.plain and a.is_cuda and (out is None or out.is_contiguous()):
-        _core.remember_choice(CHOICE, given, out, {"activation": activation}, call.kernel, call.order, {})
+        options = {"activation": activation, "target": simulated.target}
+        _core.remember_choice(CHOICE, given, out, options, call.kernel, call.order, {})
     return call(given, out)
 
 

@@ -11,7 +11,7 @@ import math
 import types
 from typing import Any, NamedTuple
 
-from pyptx import differentiable_kernel
+from pyptx import _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._attention_decode import Decode, combine_kernel, decode_kernel
@@ -66,8 +66,12 @@ def attention(
         q, k, v = (torch.randn(1, 2, 100, 64, dtype=torch.bfloat16) for _ in range(3))
         o = kernels.attention(q, k, v, causal=True)
     """
-    masks = Masks(causal, window, softcap, scale)
     scales = (scale_q, scale_k, scale_v)
+    if all(each is None for each in (*scales, cu_seqlens, lengths, block_table, out)):
+        told = {"causal": causal, "window": window, "softcap": softcap, "scale": scale, "top_left": False}
+        result, sums = DENSE((q, k, v, sinks), None, **told, lse=lse, deterministic=deterministic)
+        return (result, sums) if lse else result
+    masks = Masks(causal, window, softcap, scale)
     if _name(_described("q", q)) == FP8:
         if any(each is not None for each in (cu_seqlens, lengths, block_table)):
             raise LaunchValueError(f"attention: {FP8} goes with none of cu_seqlens, lengths, block_table")
@@ -98,7 +102,8 @@ def scaled_dot_product_attention(
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
-    return _attention(query, key, value, Masks(is_causal, None, None, scale), None, True, False, False, None)
+    told = {"causal": is_causal, "window": None, "softcap": None, "scale": scale, "top_left": True}
+    return DENSE((query, key, value, None), None, **told, lse=False, deterministic=False)[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +154,32 @@ def _described(name: str, tensor) -> Described:
     return Described(tensor.shape, tensor.dtype)
 
 
+class Dense(_core.Choice):
+    """`attention` of sequences of one length, as (result, log-sum-exp): in C++ for tensors that look like earlier ones."""
+
+    def _choose(self, tensors, out=None, *, causal, window, softcap, scale, top_left, lse, deterministic):
+        q, k, v, sinks = tensors
+        masks = Masks(causal, window, softcap, scale)
+        if _name(_described("q", q)) == FP8:
+            result = _fp8(q, k, v, masks, (None, None, None), sinks, lse, out)
+        else:
+            result = _attention(q, k, v, masks, sinks, top_left, lse, deterministic, out)
+        return result if lse else (result, None)
+
+    def keep(self, tensors, given, masks: Masks, top_left, lse, deterministic, run, options):
+        """Such tensors go to the kernel at once, where it is given them as they are."""
+        picks = [index for index, tensor in enumerate(tensors) if tensor is not None]
+        if all(tensors[index] is each for index, each in zip(picks, given, strict=True)):
+            told = dataclasses.asdict(masks) | {"top_left": top_left, "lse": lse, "deterministic": deterministic}
+            _core.remember_choice(self, tensors, None, told, getattr(run, "forward_kernel", run), picks, options)
+
+
+_core.show_call(Dense, Dense._choose)  # to torch.compile
+DENSE = Dense()
+
+
 def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, deterministic: bool, out):
+    tensors = q, k, v, sinks
     told = _described("q", q), _described("k", k), _described("v", v)
     beside = () if sinks is None else (_checked_sinks(sinks, q.shape[1]),)
     differentiable = out is None and _differentiated(q, k, v, *beside)
@@ -165,6 +195,8 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
         return _decode(q, k, v, masks, sinks, None, None, lse, out)
     run = _chosen(q, (*key, False, bool(beside), bool(deterministic), differentiable, elder))
     q, k, v = _dense(q), _dense(k), _dense(v)
+    if out is None and not compiling(q):
+        DENSE.keep(tensors, (q, k, v, *beside), masks, top_left, lse, deterministic, run, options)
     given = {} if out is None else {"out": (out, _sums(q, q.shape[:-1]))}
     result = run(q, k, v, *beside, **given, **options)
     return result if lse else result[0]

@@ -8,6 +8,7 @@ from typing import Any
 from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._epilogue import ACTIVATIONS, GATED, Epilogue
+from pyptx.kernels._target import simulated
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
 
 __all__ = ["matmul"]
@@ -35,13 +36,14 @@ def matmul(
 
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.
     """
-    return CHOICE((a, b, bias, residual, scale_a, scale_b), out, activation=activation)
+    given = a, b, bias, residual, scale_a, scale_b
+    return CHOICE(given, out, activation=activation, target=simulated.target)
 
 
 class Matmul(_core.Choice):
     """In C++ for tensors that look like earlier ones, else by the tensors' framework."""
 
-    def _choose(self, given, out=None, *, activation):
+    def _choose(self, given, out=None, *, activation, target):
         a = given[0]
         check_arrays(given, out)
         face = FACES.get(type(a)) or face_of(a)
