@@ -113,10 +113,10 @@ class Split:
         """How many CTAs, or warps of them, go over such matrices of so many rows: what is resident at once, as `arrays` registers for
         each of a thread's columns and 20 besides allow it.  More than rows are of no harm, where their number is not known: they
         add zeros to the sums."""
-        threads = self.threads * self.rows
-        resident = 65536 // (min(128, 20 + arrays * min(self.values, self.kept)) * threads)
+        threads, values = self.threads * self.rows, int(self.values)  # which torch.compile may have as a symbol
+        resident = 65536 // (min(128, 20 + arrays * min(values, self.kept)) * threads)
         if slots := self.slots(bits):
-            resident = min(resident, SHARED // (slots * self.values * threads * bits // 8 + 2048))
+            resident = min(resident, SHARED // (slots * values * threads * bits // 8 + 2048))
         ctas = MULTIPROCESSORS * max(1, resident) // self.ctas
         return (max(1, min(ctas, -(-rows // self.rows))) if type(rows) is int else ctas) * self.rows
 
