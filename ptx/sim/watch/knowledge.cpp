@@ -333,52 +333,55 @@ void Races::sequential_fence(Watched& w, int lane, Scope scope) {
   for (Release& r : sequential_) {
     if (r.scope == scope && r.cta == w.cta) return learn_all(r.view, out);
   }
-  sequential_.push_back({scope, w.cta, true, out});
+  sequential_.push_back({scope, w.cta, true, out, 0});
 }
 
 // ---- releases and acquires at a place
 
-// Of lanes that read or update one place.
-void Races::synchronise(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool acquires) {
-  if (d.kind != Access::write) {
-    if (const auto found = releases_.find(address); found != releases_.end()) {
-      auto& l = w.looked;
-      const std::uint64_t version = found->second.version;
-      if (l.address != address || l.version != version || l.pc != d.pc) l = {address, version, d.pc, l.site, 0};
-      if (const Mask fresh = mask & ~l.lanes) {
-        for (const Release& r : found->second.all) read_release(w, fresh, r, d.manner, acquires);
-        l.lanes |= fresh;
-      }
+// Of lanes that read or update one place: what was released there. An acquire is itself behind what it acquires, so
+// that is learned before the access is judged; and after it, what relaxed accesses and narrow scopes would have told.
+void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before) {
+  const auto found = releases_.find(address);
+  if (found == releases_.end()) return;
+  const bool acquires =
+      d.kind != Access::update || launch_.program.ops[d.pc].destinations != 0;  // red acquires nothing
+  auto& l = w.looked;
+  const std::uint64_t version = found->second.version;
+  if (l.address != address || l.version != version || l.pc != d.pc) l = {address, version, d.pc, l.site, 0, 0};
+  const Mask fresh = mask & ~l.lanes, unlearned = fresh & ~l.learned;
+  if (!fresh) return;
+  for (const Release& r : found->second.all) {
+    const bool both = includes(r.scope, r.cta, w.cta) && includes(d.manner.scope, w.cta, r.cta);
+    const bool now = acquires && r.ordered && sim::acquires(d.manner.order);
+    if (now && both) {
+      if (unlearned) change(w, unlearned, [&](View& v, Mask) { learn_all(v, r.view); });
+    } else if (!before) {
+      change(w, fresh, [&](View& v, Mask) { now ? learn_beyond_scope(v, r.view) : learn_beyond_order(v, r.view); });
+    }
+    if (before) continue;
+    for (Mask rest = !now && acquires && r.ordered ? fresh : 0; rest; rest &= rest - 1) {
+      Held& h = held(w, std::countr_zero(rest));
+      learn_all(both ? h.read[needed(w.cta, r.cta)] : h.narrow, r.view);
     }
   }
-  if (d.kind != Access::read) write_release(w, std::countr_zero(mask), address, d.manner, d.kind == Access::update);
+  (before ? l.learned : l.lanes) |= fresh;
 }
 
-void Races::read_release(Watched& w, Mask mask, const Release& r, const Manner& manner, bool acquires) {
-  const bool both = includes(r.scope, r.cta, w.cta) && includes(manner.scope, w.cta, r.cta);
-  const bool now = acquires && sim::acquires(manner.order);
-  change(w, mask, [&](View& v, Mask) {
-    if (!now || !r.ordered) return learn_beyond_order(v, r.view);
-    both ? learn_all(v, r.view) : learn_beyond_scope(v, r.view);
-  });
-  if (now || !acquires || !r.ordered) return;
-  for (; mask; mask &= mask - 1) {
-    Held& h = held(w, std::countr_zero(mask));
-    learn_all(both ? h.read[needed(w.cta, r.cta)] : h.narrow, r.view);
-  }
-}
-
-// An atomic continues what was released there before; any other write begins anew.
+// An atomic continues what was released there before, and a strong write what its own thread has; any other begins
+// anew.
 void Races::write_release(Watched& w, int lane, std::uint64_t address, const Manner& manner, bool updates) {
   auto& [all, version] = releases_[address];
   version = ++versions_;
-  if (!updates) all.clear();
   const Mask bit = Mask{1} << lane;
+  const Who thread = who_thread(w.who, lane);
+  if (!updates) std::erase_if(all, [&](const Release& r) { return r.thread != thread; });
   auto put = [&](Scope scope, bool ordered, const View& view) {
     for (Release& r : all) {
-      if (r.scope == scope && r.cta == w.cta && r.ordered == ordered) return learn_all(r.view, view);
+      if (r.scope != scope || r.cta != w.cta || r.ordered != ordered) continue;
+      if (r.thread != thread) r.thread = 0;
+      return learn_all(r.view, view);
     }
-    all.push_back({scope, w.cta, ordered, view});
+    all.push_back({scope, w.cta, ordered, view, thread});
   };
   const Time time = tick(w);
   const View own = published(w, view_of(w, lane), bit, time);
@@ -499,6 +502,7 @@ void Races::exited(Warp& warp, Mask mask) {
 }
 
 void Races::ended(Cta& cta) {
+  last_visit_ = {};
   const std::uint64_t self = number(cta);
   const Left& left = left_[self];
   if (const auto visits = visits_.find(self); visits != visits_.end()) {
@@ -533,7 +537,7 @@ void Races::over(Cluster& cluster) {
     });
   }
   meetings_.erase({Channel::Kind::cluster_barrier, cluster.index, 0});
-  last_warp_ = nullptr;
+  last_warp_ = nullptr, last_visit_ = {};
 }
 
 }  // namespace ptx::sim

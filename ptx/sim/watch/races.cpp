@@ -79,7 +79,7 @@ void Races::collect_sites() {
   for (const auto& [cta, from] : visits_) {
     for (const auto& [who, site] : from) used[site] = true;
   }
-  memo_site_ = 0, memo_clock_ = nullptr;
+  memo_site_ = 0, memo_clock_ = nullptr, last_visit_ = {};
   for (std::size_t i = sites_.size(); i-- > 0;) {
     if (!used[i]) free_sites_.push_back(static_cast<std::uint32_t>(i));
   }
@@ -113,9 +113,8 @@ void Races::touched(const Touch& t) {
   Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
   const std::uint32_t site = site_of(w, d);
   w.touched = w.stamped = true;
-  const std::uint64_t place = base + (t.at[std::countr_zero(t.lanes)] & t.mask);
-  const bool looks = strong && t.kind == Access::read && is_one_place(t);
-  if (looks && looks_again(w, t, place, site)) return;
+  if (strong && t.kind == Access::read && is_one_place(t) && looks_again(w, t, base, site)) return;
+  if (strong) synchronise(w, t, base, d, true);
   for (const Part& part : w.parts) {
     d.view = &part.view, d.over = d.over_before = 0;
     if (t.kind == Access::read && !strong && read_in_stripes(d, site, t, base, part.lanes & t.lanes)) continue;
@@ -130,18 +129,24 @@ void Races::touched(const Touch& t) {
       visit(d, site, first, t.warp.cta);
     }
   }
-  if (!strong) return;
-  const bool acquires =
-      t.kind != Access::update || launch_.program.ops[t.pc].destinations != 0;  // red acquires nothing
-  if (looks) return synchronise(w, t.lanes, place, d, acquires);
+  if (strong) synchronise(w, t, base, d, false);
+}
+
+// What a strong access learns, `before` it is judged and after; and what it releases.
+void Races::synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before) {
+  const auto place = [&](int lane) { return base + (t.at[lane] & t.mask); };
+  if (t.kind == Access::read && is_one_place(t))
+    return read_releases(w, t.lanes, place(std::countr_zero(t.lanes)), d, before);
   for (Mask rest = t.lanes; rest; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    synchronise(w, Mask{1} << lane, base + (t.at[lane] & t.mask), d, acquires);
+    if (t.kind != Access::write) read_releases(w, Mask{1} << lane, place(lane), d, before);
+    if (!before && t.kind != Access::read) write_release(w, lane, place(lane), t.manner, t.kind == Access::update);
   }
 }
 
 // These lanes have read the place before, and nobody has written there since: nothing is new.
-bool Races::looks_again(Watched& w, const Touch& t, std::uint64_t address, std::uint32_t site) const {
+bool Races::looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const {
+  const std::uint64_t address = base + (t.at[std::countr_zero(t.lanes)] & t.mask);
   auto& l = w.looked;
   const auto found = releases_.find(address);
   if (l.site != site) l.site = site, l.lanes = 0;
@@ -195,6 +200,9 @@ void Races::visit(const Doer& d, std::uint32_t site, const Location& where, cons
   // cp.async is its thread's own; the manual has nothing on one that a thread leaves behind.
   const bool outlives = d.operation && d.manner.proxy == Proxy::async && where.space == isa::Space::shared_cta;
   if (!where.memory || (where.memory == &from && !outlives)) return;
+  const Visit now{where.memory, site, d.lane};
+  if (now == last_visit_) return;
+  last_visit_ = now;
   const Cta& host = *static_cast<const Cta*>(where.memory);
   if (!host.finished()) {
     visits_[number(host)][{d.who, d.lane}] = site;
@@ -478,7 +486,8 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (morally_strong(d, s)) return std::nullopt;
   if (s.fenced_init && knows(v.of[View::any_order], s, lane)) return std::nullopt;
   const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
-  if (knows(v.of[View::any_scope], s, lane)) return writes(s.kind) && !refills ? Code::narrow_scope : Code::loose_reuse;
+  const bool reuses = refills || (d.operation && !writes(s.kind));
+  if (knows(v.of[View::any_scope], s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
   if (knows(v.of[View::any_order], s, lane)) return Code::missing_order;
   if (s.operation) return Code::missing_wait;
   if (!d.operation) return Code::data_race;

@@ -124,7 +124,7 @@ class Races final : public Observer {
     struct {
       std::uint64_t address = 0, version = 0;
       std::uint32_t pc = 0, site = 0;
-      Mask lanes = 0;
+      Mask lanes = 0, learned = 0;  // learned: what is so; lanes: also what narrow scopes and relaxed accesses tell
     } looked{};
   };
   // What writes of one CTA with one scope have released to a place.
@@ -133,6 +133,7 @@ class Races final : public Observer {
     std::uint64_t cta;
     bool ordered;  // by release semantics; else View::any_order alone counts
     View view;
+    Who thread = 0;  // if it is one
   };
   struct Released {
     std::vector<Release> all{};
@@ -210,7 +211,8 @@ class Races final : public Observer {
   bool knows(const Known& clock, const Site& site, int lane) const;
   bool stands_for(const Doer& doer, const Site& site, int lane) const;
   bool is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site);
-  bool looks_again(Watched& w, const Touch& t, std::uint64_t address, std::uint32_t site) const;
+  void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
+  bool looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const;
   Touches forget(const Doer& doer, Touches earlier);
   bool morally_strong(const Doer& doer, const Site& site) const;
   Touches add(const Doer& doer, Touches to, std::uint32_t site);
@@ -232,8 +234,7 @@ class Races final : public Observer {
   void pass_mbarrier(Watched& w, int lane, const Meeting& m, const Manner& manner);
   bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
   std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
-  void synchronise(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool acquires);
-  void read_release(Watched& w, Mask mask, const Release& r, const Manner& manner, bool acquires);
+  void read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before);
   void write_release(Watched& w, int lane, std::uint64_t address, const Manner& manner, bool updates);
   std::vector<Moment> finished_groups(Who thread, Group group, std::uint64_t through) const;
   void acquire_fence(Watched& w, int lane, Scope scope);
@@ -275,6 +276,13 @@ class Races final : public Observer {
   std::map<Who, std::pair<Who, Who>> bulk_;              // by thread: reads, writes
   std::map<std::pair<Who, std::uint64_t>, Known> maps_;  // what .acquire of a map covers
   std::unordered_map<std::uint64_t, Left> left_;         // by CTA
+  struct Visit {
+    const void* host = nullptr;
+    std::uint32_t site = 0;
+    int lane = 0;
+    bool operator==(const Visit&) const = default;
+  };
+  Visit last_visit_;
   std::unordered_map<std::uint64_t, std::map<std::pair<Who, int>, std::uint32_t>> visits_;  // from other CTAs: sites
   struct Found {
     Report report;
