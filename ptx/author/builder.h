@@ -92,8 +92,9 @@ class Builder {
   Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});                     // and a mov
   Reg scalar(isa::Type type, std::same_as<int> auto init) { return scalar(type, Operand(init)); }  // 0 is no name
   RegArray array(isa::Type type, std::uint32_t count, std::string_view name = {});
-  std::vector<Reg> scalars(isa::Type type, std::span<const std::string> names);  // of one .reg, as named
-  Reg alloc(isa::Type type);                                                     // the other family of prefixes, %af0
+  std::vector<Reg> scalars(isa::Type type, std::span<const std::string> names,
+                           std::uint8_t length = 1);  // of one .reg, as named; of vectors, as vector_register
+  Reg alloc(isa::Type type);                          // the other family of prefixes, %af0
   RegArray alloc_array(isa::Type type, std::uint32_t count);
   Reg from(const Operand& value, isa::Type type);                              // a new register and a mov
   const Reg special(std::string_view name, isa::Type type = isa::Type::none);  // "%tid.x"; appends nothing

@@ -167,12 +167,12 @@ Reg Builder::vector_register(isa::Type type, std::uint8_t length, std::string_vi
   return made;
 }
 
-std::vector<Reg> Builder::scalars(isa::Type type, std::span<const std::string> names) {
+std::vector<Reg> Builder::scalars(isa::Type type, std::span<const std::string> names, std::uint8_t length) {
   State& s = *state_;
   std::vector<Reg> made;
   for (const std::string& name : names) {
     if (name.empty()) refuse(Code::bad_argument, "registers of one declaration have names");
-    made.push_back(scalar(type, std::string_view(name)));
+    made.push_back(length == 1 ? scalar(type, std::string_view(name)) : vector_register(type, length, name));
   }
   // The declarations that scalar() wrote become one.
   const bool placed = s.inside_scope() || options_.as_written;

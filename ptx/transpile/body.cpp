@@ -261,11 +261,16 @@ void Body::statement(const Statement& s, std::uint32_t i) {
     case Kind::variable: return variable_of_body(f_.variables[s.index]);
     case Kind::open:
       declare_before(i);  // what is there behind the block, too
-      open(scope());
+      lines_of_scopes_.push_back(opened_.size() >= deepest && !scope_line(true).empty());
+      lines_of_scopes_.back() ? say(scope_line(true)) : open(scope());
       scopes_.emplace_back();
       return;
     case Kind::close:
-      close();
+      if (lines_of_scopes_.back())
+        say(scope_line(false));
+      else
+        close();
+      lines_of_scopes_.pop_back();
       for (const std::string& name : scopes_.back()) names_.release(name);
       scopes_.pop_back();
       return;

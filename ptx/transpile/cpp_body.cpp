@@ -132,7 +132,8 @@ class CppBody : public Body {
       texts += cat(i ? ", " : "", quoted(f_.registers[d.first + i].base.view()));
     }
     const std::string list = declared(name + "_and_more");
-    say(cat("const auto ", list, " = k.scalars(", of, ", std::array<std::string, ", d.count, ">{", texts, "})"));
+    say(cat("const auto ", list, " = k.scalars(", of, ", std::array<std::string, ", d.count, ">{", texts, '}',
+            first.vector > 1 ? cat(", ", static_cast<int>(first.vector)) : "", ')'));
     for (std::uint32_t i = 0; i < d.count; ++i) say(assigned(registers_[d.first + i], cat(list, '[', i, ']')));
   }
 

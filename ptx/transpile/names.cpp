@@ -11,7 +11,7 @@ constexpr std::string_view python_words[] = {
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
     // what the program itself uses
-    "kernel", "module", "ptx", "reg", "smem", "range", "list", "print", "getattr"};
+    "kernel", "module", "ptx", "reg", "smem", "range", "enumerate", "zip", "list", "print", "getattr", "__name__"};
 
 constexpr std::string_view cpp_words[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",

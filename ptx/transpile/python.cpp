@@ -232,11 +232,18 @@ class Program : ProgramBase {
   }
 
   // ".maxntid 384, 1, 1" -> ("maxntid", (384, 1, 1))
+  // "64, 2", as the author's directives are written, and neither "64,2" nor "0x40".
+  static bool is_spaced(std::string_view values) {
+    if (values.starts_with('0') || values.ends_with(',') || values.ends_with(' ')) return false;
+    for (std::size_t i = 1; i < values.size(); ++i)
+      if ((values[i] == ' ') != (values[i - 1] == ',')) return false;
+    return !values.starts_with(' ') && !values.starts_with(',');
+  }
   static std::string directive(std::string_view text) {
     const std::size_t blank = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(1, blank - 1);
     const std::string_view values = text.substr(std::min(blank + 1, text.size()));
-    const bool numbers = values.find_first_not_of("0123456789, ") == values.npos && !values.starts_with('0');
+    const bool numbers = values.find_first_not_of("0123456789, ") == values.npos && is_spaced(values);
     const bool one = values.find(',') == values.npos;
     return cat('(', quoted(word), ", (",
                values.empty() ? ""

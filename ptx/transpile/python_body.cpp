@@ -61,6 +61,9 @@ class PythonBody : public Body {
     return cat("for ", head, ':');
   }
   std::string scope() override { return "with ptx.scope():"; }
+  std::string scope_line(bool opens) override {
+    return opens ? "ptx.scope().__enter__()" : "ptx.scope().__exit__(None, None, None)";
+  }
   void empty_block() override { out_.line("pass"); }
   void end_block(const Opened&) override {}
 

@@ -519,15 +519,17 @@ Example:
     v = reg.scalar(f32))");
   m.def(
       "scalars",
-      [](nb::handle type, nb::args names) {
+      [](nb::handle type, nb::args names, int vector) {
         std::vector<std::string> list;
         for (nb::handle name : names) list.push_back(nb::cast<std::string>(name));
         nb::list made;
-        for (const author::Reg& reg : active().scalars(type_argument(type), list)) made.append(make(reg));
+        for (const author::Reg& reg : active().scalars(type_argument(type), list, static_cast<std::uint8_t>(vector)))
+          made.append(make(reg));
         return nb::tuple(made);
       },
-      nb::arg("dtype"), nb::arg("names"), nb::sig("def scalars(dtype: PtxType, *names: str) -> tuple[Reg, ...]"),
-      R"(Registers of one declaration, by their names.
+      nb::arg("dtype"), nb::arg("names"), nb::arg("vector") = 1,
+      nb::sig("def scalars(dtype: PtxType, *names: str, vector: int = 1) -> tuple[Reg, ...]"),
+      R"(Registers of one declaration, by their names.  With `vector` 2 or 4 they have as many elements, .x .y .z .w.
 
 Example:
     a, b = reg.scalars(u32, "a", "b")     # .reg .u32 a, b;

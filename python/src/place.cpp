@@ -15,6 +15,7 @@ struct Code {
   Name file;
   bool ours = false;
   std::vector<std::uint32_t> lines;  // by instruction, 0: not read yet
+  int misses = 0;
 };
 
 std::string& package_folder() {
@@ -40,6 +41,18 @@ Code& code_of(PyFrameObject* frame) {
   return map.emplace(code, Code{owned, Name(file), ours, {}}).first->second;
 }
 
+// All lines. One at a time is quadratic for a body of 10,000 calls.
+void read_lines(Code& code) {
+  for (nb::handle range : code.keep_alive.attr("co_lines")()) {
+    const nb::tuple row = nb::borrow<nb::tuple>(range);  // from, to, line
+    if (row[2].is_none()) continue;
+    const auto to = nb::cast<std::size_t>(row[1]) / 2, line = nb::cast<std::size_t>(row[2]);
+    if (to > code.lines.size()) code.lines.resize(to);
+    for (std::size_t i = nb::cast<std::size_t>(row[0]) / 2; i < to; ++i)
+      code.lines[i] = static_cast<std::uint32_t>(line);
+  }
+}
+
 std::uint32_t line_of(PyFrameObject* frame, Code& code) {
   static PyObject* const name = PyUnicode_InternFromString("f_lasti");
   const nb::object offset = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), name));
@@ -49,6 +62,9 @@ std::uint32_t line_of(PyFrameObject* frame, Code& code) {
     return static_cast<std::uint32_t>(PyFrame_GetLineNumber(frame));
   }
   const auto index = static_cast<std::size_t>(value) / 2;
+  constexpr int many = 200;
+  if (index >= code.lines.size() || code.lines[index] == 0)
+    if (++code.misses == many) read_lines(code);
   if (index >= code.lines.size()) code.lines.resize(index + 1);
   std::uint32_t& line = code.lines[index];
   if (line == 0) line = static_cast<std::uint32_t>(PyFrame_GetLineNumber(frame));

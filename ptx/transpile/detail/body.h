@@ -53,6 +53,8 @@ class Body {
   virtual std::string option(const Case& one) = 0;
   virtual std::string repeat(const Node& node, Operands::Round& round) = 0;
   virtual std::string scope() = 0;
+  // The same as a line that opens or closes it, where blocks can be nested no deeper; "": they can.
+  virtual std::string scope_line(bool /*opens*/) { return {}; }
   virtual void empty_block() = 0;                   // what stands in it
   virtual void end_block(const Opened& block) = 0;  // what stands behind it
 
@@ -126,6 +128,7 @@ class Body {
   std::vector<Before> before_;
   std::size_t next_before_ = 0, next_array_ = 0;
   std::vector<std::vector<std::string>> scopes_;  // names of each
+  std::vector<bool> lines_of_scopes_;             // whether each is opened by a line
   std::vector<Opened> opened_;
   std::size_t lines_ = 0;  // without comments
   std::string behind_;     // the comment that the next line has behind it

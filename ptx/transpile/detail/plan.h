@@ -92,6 +92,8 @@ std::uint64_t static_shared(const ir::Module& module);  // bytes, with room for 
 
 Plan plan_of(const ir::Function& function, Sugar sugar, Language language);
 
+inline constexpr int deepest = 16;  // blocks in each other; CPython takes 20
+
 // Stands in front of a brx.idx that is no block.
 inline constexpr const char* kept_table = "Labels stay: others jump between the targets of this table, or behind them.";
 

@@ -14,9 +14,6 @@ namespace {
 
 using ir::Statement;
 
-// CPython takes 20 blocks in each other.
-constexpr int deepest = 16;
-
 struct Branch {
   std::uint32_t target = ir::no_id;  // statement of the label
   bool guarded = false;

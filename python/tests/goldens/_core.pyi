@@ -554,9 +554,9 @@ def emit(arg0: str, /, *args, **kwargs) -> object:
 
 def scalar(dtype: PtxType, init: Any = None, name: str | None = None) -> Reg: ...
 
-def scalars(dtype: PtxType, *names: str) -> tuple[Reg, ...]:
+def scalars(dtype: PtxType, *names: str, vector: int = 1) -> tuple[Reg, ...]:
     """
-    Registers of one declaration, by their names.
+    Registers of one declaration, by their names.  With `vector` 2 or 4 they have as many elements, .x .y .z .w.
 
     Example:
         a, b = reg.scalars(u32, "a", "b")     # .reg .u32 a, b;
@@ -5281,9 +5281,9 @@ def use_nvtx(on: bool) -> bool:
 
 def uses_nvtx() -> bool: ...
 
-def replay(text: str, record: bytes, inputs: Sequence[tuple[str, Sequence[int], Sequence[int], bytes]], outputs: Sequence[tuple[str, Sequence[int], Sequence[int], bytes]], scalars: list) -> None:
+def replay(text: str, record: bytes, inputs: Sequence[tuple[str, Sequence[int], Sequence[int], bytes]], outputs: Sequence[tuple[str, Sequence[int], Sequence[int], bytes]], scalars: list) -> list:
     """
-    Runs a launch on the simulator: arrays are (element, shape, strides, bytes); no outputs: they are made
+    Runs a launch on the simulator: arrays are (element, shape, strides, bytes); no outputs: they are made. Returns the bytes of all of them afterwards
     """
 
 def run_text(text: bytes, file: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared: int, arguments: list) -> list[str]:
