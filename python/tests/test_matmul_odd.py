@@ -148,6 +148,12 @@ def test_gradients_of_groups_by_torch_func():
     for e, rows in ((0, a[:10]), (2, a[10:33])):
         wanted[e] = rows.double().sum(0)[:, None]
     assert close(got, wanted)
+    many, several = torch.stack([b, -b]), torch.stack([ends, ends + 7])
+    got = torch.vmap(kernels.grouped_matmul, (None, 0, 0))(a, many, several)
+    for i, rows in ((0, slice(33)), (1, slice(40))):
+        assert torch.equal(got[i, rows], kernels.grouped_matmul(a, many[i], several[i])[rows])
+    each = torch.vmap(torch.func.grad(lambda b: kernels.grouped_matmul(a, b, ends)[:33].float().sum()))(many)
+    assert close(each[0], wanted)
     with pytest.raises(LaunchTypeError, match=r"grouped_matmul: it has gradients \(grad, vjp\), but no forward-mode"):
         torch.func.jvp(lambda b: kernels.grouped_matmul(a, b, ends), (b,), (b,))
 

@@ -31,7 +31,6 @@ transposed, contiguous = attrgetter("mT"), methodcaller("contiguous")
 
 
 def matmul(given, activation, out):
-    check_tensors("matmul", (*ARGUMENTS, "out"), (*given, out))
     a, b, *more = given
     if more[2] is not None and more[2].dtype in FACTORS:
         return scaled(given, activation, out)
@@ -368,11 +367,7 @@ def batched(info, dims, *arguments):
         for each, dim in zip(given, dims[:-1], strict=True)
     ]
     if any(dim is not None for dim in dims[2:-1]) or all(dim is None for dim in dims[:2]):
-        calls = [
-            [each if dim is None else each[i] for each, dim in zip(moved, dims[:-1], strict=True)]
-            for i in range(info.batch_size)
-        ]
-        return torch.stack([torch.ops.pyptx.matmul(*call, activation) for call in calls]), 0
+        return one_by_one(torch.ops.pyptx.matmul, info, dims, arguments)
     a, b, *more = moved
     rank = max(a.dim() - (dims[0] is not None), b.dim() - (dims[1] is not None))
     if dims[0] is not None:
@@ -382,6 +377,19 @@ def batched(info, dims, *arguments):
     if more[1] is not None:  # of one call, for all
         more[1] = more[1].expand(info.batch_size, *more[1].shape)
     return torch.ops.pyptx.matmul(a, b, *more, activation), 0
+
+
+def one_by_one(op, info, dims, arguments):
+    """vmap by a call each."""
+    calls = [
+        [each if dim is None else each.select(dim, i) for each, dim in zip(arguments, dims, strict=True)]
+        for i in range(info.batch_size)
+    ]
+    return torch.stack([op(*call) for call in calls]), 0
+
+
+def batched_groups(info, dims, *arguments):
+    return one_by_one(torch.ops.pyptx.grouped_matmul, info, dims, arguments)
 
 
 # Groups of rows.
@@ -507,6 +515,7 @@ LIBRARY.define(
 for device in ("CPU", "CUDA"):
     LIBRARY.impl("grouped_matmul", run_grouped, device)
 torch.library.register_fake("pyptx::grouped_matmul", fake_grouped, lib=LIBRARY)
+torch.library.register_vmap("pyptx::grouped_matmul", batched_groups, lib=LIBRARY)
 torch.library.register_autograd("pyptx::grouped_matmul", backward_grouped, setup_context=setup_grouped, lib=LIBRARY)
 
 

@@ -45,16 +45,25 @@ class Matmul(_core.Choice):
 
     def _choose(self, given, out=None, *, activation, target):
         a = given[0]
-        check_arrays(given, out)
         face = FACES.get(type(a)) or face_of(a)
-        return face(given, activation, out)
+        try:
+            return face(given, activation, out)
+        except (AttributeError, RuntimeError, TypeError):  # asked here, it costs a call nothing
+            check_arrays(given, out)
+            raise
 
 
 def check_arrays(given, out):
     """LaunchTypeError for what is no array, or none of the kind of the first."""
-    for name, each in zip(("a", "b", "bias", "residual", "scale_a", "scale_b", "out"), (*given, out), strict=True):
+    names = ("a", "b", "bias", "residual", "scale_a", "scale_b", "out")
+    for name, each in zip(names, (*given, out), strict=True):
         if (each is not None or name in "ab") and not (hasattr(each, "dtype") and hasattr(each, "shape")):
             raise LaunchTypeError(f"matmul: `{name}` is {type(each).__name__}, not an array")
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(given[0], torch.Tensor):
+        from pyptx.kernels._matmul_torch import check_tensors
+
+        check_tensors("matmul", names, (*given, out))
 
 
 _core.show_call(Matmul, Matmul._choose)  # to torch.compile
