@@ -69,7 +69,7 @@ def features_row(torch, kernels, width: int, heads: int, causal: bool, rounds: i
     q, k, v = (torch.randn(batch, heads, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     narrow, sinks = [each.to(torch.float8_e4m3fn) for each in (q, k, v)], torch.zeros(heads, device="cuda")
     flops = 4 * batch * heads * length**2 * width / (2 if causal else 1) / 1e9
-    key = ("bfloat16", width, width, causal, False, False, True, True, False, False, False, False, True)
+    key = ("bfloat16", width, width, causal, False, False, True, True, False, False, False, False, "mma")
     by_mma, options = module._choose(*key), {"scale": width**-0.5, "together": 1} | ({"shift": 0} if causal else {})
     arms = {
         "plain": lambda: kernels.attention(q, k, v, causal=causal),

@@ -84,19 +84,24 @@ def test_forward(shape, masks, device):
 
 
 @pytest.mark.parametrize(
-    ("shape", "masks"),
+    ("other", "shape", "masks"),
     [
-        ((1, 2, 1, 70, 130, 64, 64), {}),
-        ((1, 1, 1, 140, 200, 128, 128), {"causal": True}),
-        ((2, 1, 1, 40, 200, 96, 96), {"causal": True, "window": 33, "softcap": 3.0}),
-        ((1, 1, 1, 70, 40, 256, 256), {"causal": True}),
-        ((1, 1, 1, 1, 1100, 40, 24), {"scale": 0.2}),
+        ("mma", (1, 2, 1, 70, 130, 64, 64), {}),
+        ("mma", (1, 1, 1, 140, 200, 128, 128), {"causal": True}),
+        ("mma", (2, 1, 1, 40, 200, 96, 96), {"causal": True, "window": 33, "softcap": 3.0}),
+        ("mma", (1, 1, 1, 70, 40, 256, 256), {"causal": True}),
+        ("mma", (1, 1, 1, 1, 1100, 40, 24), {"scale": 0.2}),
+        ("blackwell", (1, 2, 1, 70, 130, 64, 64), {}),
+        ("blackwell", (1, 1, 1, 140, 520, 128, 128), {"causal": True}),
+        ("blackwell", (2, 1, 1, 40, 400, 96, 72), {"causal": True, "window": 33, "softcap": 3.0}),
+        ("blackwell", (1, 1, 1, 70, 40, 192, 128), {"causal": True}),
     ],
 )
-def test_forward_by_mma(shape, masks, monkeypatch):
+def test_forward_on_other_gpus(other, shape, masks, monkeypatch):
     module, made = sys.modules["pyptx.kernels.attention"], []
     choose = module._choose
-    monkeypatch.setattr(module, "_elder", lambda tensor: True)
+    monkeypatch.setattr(module, "_other_than_hopper", lambda tensor: other)
+    monkeypatch.setattr(module, "DENSE", module.Dense())  # which remembers no call
     monkeypatch.setattr(module, "_choose", lambda *key: made.append(choose(*key)) or made[0])
     batch, heads, shared, queries, keys, width, values = shape
     q, k, v = tensors(
@@ -105,11 +110,12 @@ def test_forward_by_mma(shape, masks, monkeypatch):
     q, sinks = q.transpose(1, 2), torch.linspace(-1, 1, heads)
     with pyptx.simulator(check="all"):
         got = kernels.attention(q, k, v, lse=True, sinks=sinks, **masks)
-    assert made[0].__name__ == "mma_attention"
+    assert made[0].__name__ == f"{other}_attention"
     agrees(got, reference(*(x.double() for x in (q, k, v)), sinks=sinks, **masks))
 
 
 def test_an_address_that_copies_cannot_take():
+    kernels.attention(*tensors("cpu", *[(1, 2, 33, 64)] * 3))  # which is remembered
     q, k, v = (torch.randn(2 * 33 * 64 + 1, dtype=torch.bfloat16)[1:].view(1, 2, 33, 64) for _ in range(3))
     near(kernels.attention(q, k, v), reference(*(x.double() for x in (q, k, v)))[0])
 
@@ -411,7 +417,7 @@ def test_opcheck():
     module = sys.modules["pyptx.kernels.attention"]  # the package has the function under this name
     described = [module._described(name, each) for name, each in zip("qkv", given, strict=True)]
     key, options, _ = module._planned(*described, module.Masks(True, None, None, None), False)
-    found = torch.library.opcheck(module._choose(*key, False, False, False, True, False).op, tuple(given), options)
+    found = torch.library.opcheck(module._choose(*key, False, False, False, True, "").op, tuple(given), options)
     assert set(found.values()) == {"SUCCESS"}
 
 

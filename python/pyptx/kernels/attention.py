@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pyptx import _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._attention_blackwell import Blackwell, blackwell_attention_kernel
 from pyptx.kernels._attention_decode import Decode, combine_kernel, decode_kernel
 from pyptx.kernels._attention_forward import Forward, forward_kernel
 from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel
@@ -37,7 +38,7 @@ def attention(
     deterministic: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
     """softmax(scale q k^T) v of heads, in f16, bf16 or float8_e4m3fn; sums are f32.  Hopper (sm_90a), or the simulator;
-    the forward of f16 and bf16 without cu_seqlens, lengths or block_table also on other GPUs since sm_80.
+    the forward of f16 and bf16 without cu_seqlens, lengths or block_table also on other GPUs since sm_80, Blackwell's by tcgen05.
 
     q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV); the result is (B, H, M, DV).  HK divides H: that many heads of q share
     one of k and v.  D is a multiple of 8 up to 256, DV one up to D.  Any strides; a tensor whose rows are not side by side, or
@@ -188,12 +189,12 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
         differentiable = out is None  # what asks for derivatives is not known
     else:
         key, options, few = _planned_once(*told, masks, top_left)
-    elder = _elder(q)
-    if elder:
+    other = _other_than_hopper(q)
+    if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):
         q, k, v = (_dense(each).contiguous() for each in (q, k, v))
-    if few and not top_left and not differentiable and not elder:
+    if few and not top_left and not differentiable and not other:
         return _decode(q, k, v, masks, sinks, None, None, lse, out)
-    run = _chosen(q, (*key, False, bool(beside), bool(deterministic), differentiable, elder))
+    run = _chosen(q, (*key, False, bool(beside), bool(deterministic), differentiable, other))
     q, k, v = _dense(q), _dense(k), _dense(v)
     if out is None and not compiling(q):
         DENSE.keep(tensors, (q, k, v, *beside), masks, top_left, lse, deterministic, run, options)
@@ -202,19 +203,19 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     return result if lse else result[0]
 
 
-def _elder(tensor) -> bool:
-    """Whether the tensor is on a GPU without wgmma, where mma.sync makes the forward; the simulator has both."""
-    return True if getattr(tensor, "is_cuda", False) and not _has_wgmma() else False  # noqa: SIM210
+def _other_than_hopper(tensor) -> str:
+    """What makes the forward on the tensor's GPU; "" for Hopper, and on the simulator, which has all."""
+    return _of_device() if getattr(tensor, "is_cuda", False) else ""
 
 
 @constant_for_compiler
-def _has_wgmma() -> bool:
-    return _architecture() == 9
+def _of_device() -> str:
+    return {"sm_90a": "", "sm_100a": "blackwell"}.get(_architecture(), "mma")
 
 
 @functools.cache
-def _architecture() -> int:
-    return int(detect_arch().strip("sm_af")) // 10
+def _architecture() -> str:
+    return detect_arch()
 
 
 def _chosen(tensor, key):
@@ -297,7 +298,7 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     width, values = q.shape[2], v.shape[2]
     square = True if width == values else False  # noqa: SIM210
     key = (_name(q), _rounded(width), _rounded(values), *masks.flags, True, square)
-    run = _chosen(q, (*key, True, bool(beside), bool(deterministic), differentiable, False))
+    run = _chosen(q, (*key, True, bool(beside), bool(deterministic), differentiable, ""))
     given = {} if out is None else {"out": (out, _sums(q, (q.shape[1], q.shape[0])))}
     result = run(q, k, v, *beside, *begins, **given, **masks.options(width, 0))
     return result if lse else result[0]
@@ -510,13 +511,14 @@ def _combine(dtype, sinks):
 
 @functools.cache
 def _choose(
-    name, width, values, right, left, softcap, long, square, ragged, sinks, deterministic, differentiable, elder
+    name, width, values, right, left, softcap, long, square, ragged, sinks, deterministic, differentiable, other
 ):
     """The forward kernel; with its backward, where that is wanted and there is one."""
-    if elder:
-        return mma_attention_kernel(
-            TYPES[name], Mma.of(width, values, right=right, left=left, softcap=softcap, sinks=sinks)
-        )
+    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
+    if other == "blackwell" and width <= 192 and values <= 128:
+        return blackwell_attention_kernel(TYPES[name], Blackwell(width, values, **masks))
+    if other:
+        return mma_attention_kernel(TYPES[name], Mma.of(width, values, **masks))
     cut = dataclasses.replace(plan(width, values, right, left, softcap, long), sinks=sinks, ragged=ragged)
     if ragged:
         cut = dataclasses.replace(cut, ctas=0)

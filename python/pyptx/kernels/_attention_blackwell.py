@@ -1,0 +1,351 @@
+"""The forward of attention on Blackwell (sm_100a), by tcgen05; f16 and bf16, heads of up to 128 elements and 192 with values of 128.
+
+A CTA takes 128 queries.  One warp fetches, one thread of another multiplies, and each thread of four more has a row: its
+scores come from tensor memory, and their exponentials, rounded, go where they were, as operand A of p v.  There are two such
+places, so q k^T of the next block runs beside softmax.  The result stays in tensor memory; it is scaled there where a warp has
+met a larger score.  One CTA by itself: pairs of CTAs are not used.
+"""
+
+import math
+from dataclasses import dataclass
+
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._attention_forward import WIDE, Forward, Tiles, Warpgroup, apply, over_row, signed
+from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._rows import LOG2_E
+from pyptx.types import b32, f32, pred, s32, u32, u64
+
+__all__ = ["Blackwell", "blackwell_attention_kernel"]
+
+ROWS = 128  # lanes of tensor memory
+ROLES = 4  # warps that have rows; then come the one that fetches and the one that multiplies
+
+
+@dataclass(frozen=True)
+class Blackwell(Forward):
+    """How the kernel for one head size is cut."""
+
+    keys: int = 128
+    groups: int = 2
+    ctas: int = 0
+    turns: bool = False
+    own_output: bool = False
+
+    @property
+    def at_result(self) -> int:
+        """The first column of the result in tensor memory, behind two blocks of scores."""
+        return 2 * self.keys
+
+
+def blackwell_attention_kernel(dtype, plan: Blackwell):
+    """The kernel: (q, k, v) to (o, log-sum-exp), shapes as in `forward_kernel`; o is contiguous."""
+
+    def tile(heads, length, width, rows):
+        return Tile("B", heads, length, width, dtype, tma_box=(1, 1, rows, WIDE), packed=False, tma_swizzle="128B")
+
+    more = {"SINKS": Tile("H", f32)} if plan.sinks else {}
+
+    def body(Q, K, V, OUT, LSE, SINKS=None):
+        tiles = Tiles(plan)
+        tiles.DV = ptx.param(u32, "DV")
+        if plan.sinks:
+            (tiles.sinks,) = ptx.global_ptrs(SINKS)
+        maps = [each.tma_desc() for each in (Q, K, V)]
+        pointers = ptx.global_ptrs(OUT, LSE)
+        shared = Shared(plan, dtype)
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        warp = thread >> 5
+        memory = shared.initialise(thread, warp)
+        with ptx.if_(thread == ROLES * 32):
+            fetch(plan, shared, tiles, maps)
+        with ptx.if_(thread == (ROLES + 1) * 32):
+            multiply(plan, dtype, shared, tiles, memory)
+        with ptx.if_(warp < ROLES):
+            Rows(plan, dtype, shared, tiles, memory, thread, warp).run(*pointers)
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.bar.sync(0)
+        ptx.tcgen05.fence_after_thread_sync()
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.dealloc(memory, 512)
+        ptx.ret()
+
+    return kernel(
+        in_specs=(
+            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys),
+            *more.values(),
+        ),
+        out_specs=(Tile("B", "H", "M", "DV", dtype, align=16), Tile("B", "H", "M", f32)),
+        raw_params=[*plan.scalars, ("u32", "DV")],
+        grid=lambda B, H, M: (B * H * -(-M // ROWS), 1, 1),
+        block=(32 * (ROLES + 2), 1, 1),
+        reqntid=True,
+        arch="sm_100a",
+    )(with_tensors("blackwell_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
+
+
+class Shared:
+    """The memory of a CTA: q, the rings of K and V, and the barriers."""
+
+    def __init__(self, plan: Blackwell, dtype):
+        self.plan = plan
+        memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
+        slot = smem.alloc(u32, 1)
+        self.base, self.slot = reg.scalar(u32), reg.scalar(u32)
+        ptx.inst.mov.u32(self.base, memory.name)
+        ptx.inst.mov.u32(self.slot, slot.name)
+        self.q_full, self.done = smem.mbarrier(1)[0], smem.mbarrier(1)[0]
+        self.k_full, self.k_empty, self.v_full, self.v_empty = (smem.mbarrier(plan.stages) for _ in range(4))
+        self.scores, self.p = smem.mbarrier(2), smem.mbarrier(2)
+
+    def initialise(self, thread, warp):
+        """The barriers, and tensor memory, whose address is returned."""
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(ptx.addr(self.slot), 512)
+            ptx.tcgen05.relinquish_alloc_permit()
+        with ptx.if_(thread == 0):
+            for each in (self.q_full, self.done):
+                ptx.mbarrier.init(each, 1)
+            for stage in range(self.plan.stages):
+                for each in (self.k_full, self.k_empty, self.v_full, self.v_empty):
+                    ptx.mbarrier.init(each[stage], 1)
+            for place in range(2):
+                ptx.mbarrier.init(self.scores[place], 1)
+                ptx.mbarrier.init(self.p[place], ROWS)
+            ptx.fence.mbarrier_init()
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.bar.sync(0)
+        ptx.tcgen05.fence_after_thread_sync()
+        return apply(b32, ptx.inst.ld.shared.b32, ptx.addr(self.slot))
+
+
+def fetch(plan: Blackwell, shared: Shared, tiles: Tiles, maps):
+    """The copies, by one thread: q, then of each block of keys k and v."""
+    q_map, k_map, v_map = maps
+    k_ring, v_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
+
+    def block(ring, full, empty, at, bytes_, map_, index):
+        stage, phase = ring.advance()
+        ptx.mbarrier.wait(empty[stage], phase ^ 1)
+        ptx.mbarrier.arrive_expect_tx(full[stage], bytes_)
+        to = shared.base + stage * bytes_
+        for offset, place in tiles.boxes_of_k(index, bytes_):
+            ptx.tensor_copy.load(ptx.addr(to, at + offset), map_, place, full[stage])
+
+    for _ in tiles.each():
+        ptx.mbarrier.arrive_expect_tx(shared.q_full, plan.q_bytes)
+        for i in range(plan.width // WIDE):
+            to = ptx.addr(shared.base, i * plan.rows * 128)
+            ptx.tensor_copy.load(to, q_map, tiles.place(i * WIDE, tiles.row), shared.q_full)
+        for index in ptx.range_(tiles.last, tiles.first - 1, -1):
+            block(k_ring, shared.k_full, shared.k_empty, plan.at_k, plan.k_bytes, k_map, index)
+            block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, index)
+
+
+def multiply(plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory):
+    """The products, by one thread: q k^T of a block, then p v of the block before."""
+    k_ring, v_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
+    score_ring, p_ring, done_ring = ptx.pipeline(2), ptx.pipeline(2), ptx.pipeline(1)
+    told = {"m": ROWS, "a_dtype": dtype, "b_dtype": dtype, "d_dtype": f32}
+    of_scores = ptx.tcgen05.instruction_descriptor(n=plan.keys, **told)
+    of_values = ptx.tcgen05.instruction_descriptor(n=plan.values, **told) | 1 << 16  # rows of B are keys
+    base = shared.base
+
+    def scores():
+        stage, phase = k_ring.advance()
+        place, _ = score_ring.advance()
+        ptx.mbarrier.wait(shared.k_full[stage], phase)
+        ptx.tcgen05.fence_after_thread_sync()
+        k = base + stage * plan.k_bytes + plan.at_k
+        for step in range(plan.width // 16):
+            half, within = divmod(step, 4)
+            a, b = (
+                ptx.tcgen05.descriptor(
+                    at, byte_offset=half * rows * 128 + within * 32, stride_bytes=1024, swizzle="128B"
+                )
+                for at, rows in ((base, plan.rows), (k, plan.keys))
+            )
+            to = memory + place * plan.keys
+            ptx.tcgen05.mma(to, a, b, reg.from_(of_scores, u32), kind="kind::f16", enable_input_d=step > 0)
+        ptx.tcgen05.commit(shared.k_empty[stage])
+        ptx.tcgen05.commit(shared.scores[place])
+
+    def values(some):
+        stage, phase = v_ring.advance()
+        place, p_phase = p_ring.advance()
+        ptx.mbarrier.wait(shared.v_full[stage], phase)
+        ptx.mbarrier.wait(shared.p[place], p_phase)
+        ptx.tcgen05.fence_after_thread_sync()
+        v = base + stage * plan.v_bytes + plan.at_v
+        p = memory + place * plan.keys
+        for step in range(plan.keys // 16):
+            b = ptx.tcgen05.descriptor(
+                v, byte_offset=step * 16 * 128, stride_bytes=1024, leading_bytes=plan.keys * 128, swizzle="128B"
+            )
+            add = {"pred_operand": some} if step == 0 else {"enable_input_d": True}
+            ptx.tcgen05.mma(
+                memory + plan.at_result, p + step * 8, b, reg.from_(of_values, u32), kind="kind::f16",
+                a_is_tmem=True, **add,
+            )  # fmt: skip
+        ptx.tcgen05.commit(shared.v_empty[stage])
+        ptx.tcgen05.commit(shared.done)
+
+    for _ in tiles.each():
+        ptx.mbarrier.wait(shared.q_full, 0)
+        scores()
+        for index in ptx.range_(tiles.last, tiles.first - 1, -1):
+            some = apply(pred, ptx.inst.setp.ne.s32, index, tiles.last)
+            with ptx.if_(index > tiles.first):
+                # The scores go where p of the block before was.
+                with ptx.if_(some):
+                    _, phase = done_ring.advance()
+                    ptx.mbarrier.wait(shared.done, phase)
+                scores()
+            values(some)
+
+
+class Rows:
+    """The queries of the CTA, one a thread."""
+
+    def __init__(self, plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory, thread, warp):
+        self.plan, self.dtype, self.shared, self.tiles, self.thread = plan, dtype, shared, tiles, thread
+        self.memory = memory + (warp << 21)
+        self.scores = reg.array(f32, plan.keys)
+        self.largest, self.total, self.factor = (reg.scalar(f32) for _ in range(3))
+        self.some = reg.scalar(pred)
+        self.ring, self.done_ring = ptx.pipeline(2), ptx.pipeline(1)
+        self.c = apply(f32, ptx.inst.mul.f32, tiles.scale, LOG2_E)
+
+    def run(self, o, lse):
+        tiles = self.tiles
+        for _ in tiles.each():
+            ptx.inst.mov.f32(self.largest, -math.inf)
+            ptx.inst.mov.f32(self.total, 0.0)
+            ptx.inst.setp.ne.u32(self.some, self.thread, self.thread)
+            top = tiles.last + 1
+            for until, masked in self._stretches():
+                for index in ptx.range_(top - 1, until - 1, -1):
+                    self._block(index, masked)
+                top = apply(s32, ptx.inst.min.s32, top, until)
+            self._wait_for_values()
+            self._finish(o, lse)
+
+    _stretches, _cap, _scale_of_scores = Warpgroup._stretches, Warpgroup._cap, Warpgroup._scale_of_scores
+
+    def _wait_for_values(self):
+        _, phase = self.done_ring.advance()
+        ptx.mbarrier.wait(self.shared.done, phase)
+        ptx.tcgen05.fence_after_thread_sync()
+
+    def _block(self, index, masked: bool):
+        plan, shared = self.plan, self.shared
+        place, phase = self.ring.advance()
+        ptx.mbarrier.wait(shared.scores[place], phase)
+        ptx.tcgen05.fence_after_thread_sync()
+        at = self.memory + place * plan.keys
+        for first in range(0, plan.keys, 32):
+            self._load(list(self.scores)[first : first + 32], at + first)
+        ptx.tcgen05.wait_ld()
+        self._softmax(index, masked)
+        with ptx.if_(self.some):
+            self._wait_for_values()
+            with ptx.if_(~ptx.warp.vote("all", self.factor == 1.0, 0xFFFFFFFF)):
+                self._scale()
+        ptx.inst.setp.eq.u32(self.some, self.thread, self.thread)
+        convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
+        packed = [reg.scalar(b32) for _ in range(plan.keys // 2)]
+        for i, each in enumerate(packed):
+            convert(each, self.scores[2 * i + 1], self.scores[2 * i])
+        for first in range(0, len(packed), 32):
+            ptx.tcgen05.st(at + first, packed[first : first + 32], shape="32x32b", count=32)
+        ptx.tcgen05.wait_st()
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.mbarrier.arrive(shared.p[place])
+
+    def _load(self, registers, at):
+        ptx.tcgen05.ld(registers, at, shape="32x32b", count=32)
+
+    def _scale(self):
+        """What there is of the result, times `factor`."""
+        for first in range(0, self.plan.values, 32):
+            part, at = list(reg.array(f32, 32)), self.memory + (self.plan.at_result + first)
+            self._load(part, at)
+            ptx.tcgen05.wait_ld()
+            for each in part:
+                ptx.inst.mul.f32(each, each, self.factor)
+            ptx.tcgen05.st(at, part, shape="32x32b", count=32)
+        ptx.tcgen05.wait_st()
+
+    def _softmax(self, index, masked: bool):
+        scores = list(self.scores)
+        if self.plan.softcap:
+            self._cap()
+        if masked:
+            self._mask(index, scores)
+        before = apply(f32, ptx.inst.mov.f32, self.largest)
+        over_row(self.largest, scores, ptx.inst.max.f32)
+        base = apply(f32, ptx.inst.mul.f32, self.largest, self.c)
+        if masked:  # as on Hopper: exp(-inf - 0) is 0
+            ptx.inst.selp.f32(base, 0.0, base, self.largest == -math.inf)
+        negative = apply(f32, ptx.inst.neg.f32, base)
+        ptx.inst.fma.rn.f32(before, before, self.c, negative)
+        ptx.inst.ex2.approx.ftz.f32(self.factor, before)
+        for each in scores:
+            ptx.inst.fma.rn.f32(each, each, self.c, negative)
+            ptx.inst.ex2.approx.ftz.f32(each, each)
+        ptx.inst.mul.f32(self.total, self.total, self.factor)
+        over_row(self.total, scores, ptx.inst.add.f32)
+
+    def _mask(self, index, scores):
+        plan, tiles = self.plan, self.tiles
+        first = index * plan.keys
+        end = signed(tiles.N)
+        if plan.right or plan.left:
+            sees = signed(tiles.row + self.thread) + tiles.shift
+        if plan.right:
+            ptx.inst.min.s32(end, end, sees + 1)
+        ptx.inst.sub.s32(end, end, first)
+        if plan.left:
+            begin = sees - tiles.reach - first
+        for column, each in enumerate(scores):
+            ptx.inst.selp.f32(each, each, -math.inf, end > column)
+            if plan.left:
+                ptx.inst.selp.f32(each, each, -math.inf, begin <= column)
+
+    def _finish(self, o, lse):
+        """The row of the result, and the log of its sum."""
+        plan, tiles, total = self.plan, self.tiles, self.total
+        top = apply(f32, ptx.inst.mul.f32, self.largest, self.c)
+        weight = None
+        if plan.sinks:
+            base, sink = top, tiles.sink()
+            top = apply(f32, ptx.inst.max.f32, base, sink)
+            ptx.inst.selp.f32(top, 0.0, top, top == -math.inf)
+            weight, own = (apply(f32, ptx.inst.sub.f32, each, top) for each in (base, sink))
+            for each in (weight, own):
+                ptx.inst.ex2.approx.ftz.f32(each, each)
+            ptx.inst.fma.rn.f32(total, total, weight, own)
+        scale = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
+        ptx.inst.selp.f32(scale, 0.0, scale, total == 0.0)
+        if weight is not None:
+            ptx.inst.mul.f32(scale, scale, weight)
+        log = apply(f32, ptx.inst.lg2.approx.f32, total)
+        ptx.inst.add.f32(log, log, top)
+        ptx.inst.mul.f32(log, log, 1 / LOG2_E)
+        ptx.inst.selp.f32(log, -math.inf, log, total == 0.0)
+        row = tiles.row + self.thread
+        inside = row < tiles.M
+        ptx.inst.st.global_.f32(ptx.addr(lse + tiles.sums_at(row) * 4), log, pred=inside)
+        to = o + tiles.sums_at(row) * apply(u64, ptx.inst.mul.wide.u32, tiles.DV, 2)
+        convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
+        for first in range(0, plan.values, 32):
+            part = list(reg.array(f32, 32))
+            self._load(part, self.memory + (plan.at_result + first))
+            ptx.tcgen05.wait_ld()
+            for each in part:
+                ptx.inst.mul.f32(each, each, scale)
+            for at in range(0, 32, 8):
+                packed = [reg.scalar(b32) for _ in range(4)]
+                for i, each in enumerate(packed):
+                    convert(each, part[at + 2 * i + 1], part[at + 2 * i])
+                there = inside & (first + at < tiles.DV)
+                ptx.inst.st.global_.v4.b32(ptx.addr(to, 2 * (first + at)), packed, pred=there)
