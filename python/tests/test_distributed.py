@@ -38,7 +38,7 @@ def test_the_example_of_peers_says_that_it_needs_two_devices():
 @pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="skipped: fewer than two CUDA devices")
 @pytest.mark.parametrize(
-    "start", [[], ["-m", "torch.distributed.run", "--nproc-per-node=2"]], ids=["spawn", "torchrun"]
+    "start", [[], ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]], ids=["spawn", "torchrun"]
 )
 def test_peers_on_two_devices(start):
     ran = subprocess.run([sys.executable, *start, PEERS], capture_output=True, text=True, timeout=240)

@@ -87,6 +87,20 @@ def test_all_reduce(ranks, dtype, shots):
     assert counts == [[6]] * ranks  # CTAs that a grid had not are counted, too
 
 
+@pytest.mark.parametrize("shots", [1, 2])
+def test_a_sum_may_take_the_place_of_its_part(shots):
+    what, tile = (peers.one_shot if shots == 1 else peers.two_shots), Tile("N", bf16)
+
+    def body(of, rest, into, rank):
+        what(bf16, *of, rest, *into, rank, ROOM)
+
+    k = together(2, {"X": tile}, {"Y": tile}, body, [("u32", "N")], grid=(2, 2, 1), block=256, arch="sm_80")
+    xs = inputs_of(2, 1024, torch.bfloat16, 1)
+    wanted = summed(xs)
+    k(*xs, *spaces(2), out=tuple(xs))
+    assert all(torch.equal(x, wanted) for x in xs)
+
+
 def peers_counts() -> slice:
     from pyptx.kernels._peers import COUNTS
 

@@ -116,6 +116,36 @@ def test_nothing_of_the_kernel_changes_and_calls_outside_launch_it():
     assert run.statistics.warp_instructions == t.launches[0].overhead.kernel
 
 
+@pytest.mark.parametrize("fine, count", [(False, 11), (True, 13)])
+def test_a_stamp_is_as_long_as_the_page_says(fine, count):
+    k = make(lambda X, Y: (ptx.mark("here"), ptx.ret())[0])
+    traced = k._kept.marked(k.signature.split({}))
+    lengths = []
+    for text in (traced.text(), traced.text().replace('.pragma "pyptx mark here";', "")):
+        module = ir.Module(text, "")
+        insert.stamped(module, k.signature.entry, [], 1024, 64, fine, True)
+        lengths.append(len(module.instructions))
+    assert lengths[0] - lengths[1] == count
+    assert f"{({11: 'eleven', 13: 'thirteen'})[count]}" in (ROOT / "docs" / "timeline.md").read_text()
+
+
+def test_an_end_without_its_beginning_is_left_out():
+    def half(X, Y):
+        with ptx.region("half"):
+            ptx.bar.sync(0)
+        ptx.ret()
+
+    def without(module):
+        for each in module.functions[0].body[:]:
+            if "begin" in each.text:
+                each.remove()
+
+    k = make(half).rewritten(without)
+    with pyptx.timeline(k) as t, pyptx.simulator.options(uninitialised=False):
+        k(X, out=np.zeros(64, np.float32))
+    assert not spans(t.launches[0], "region", "half") and spans(t.launches[0], "wait", "bar.sync")
+
+
 # ---- what is recorded
 
 

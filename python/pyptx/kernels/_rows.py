@@ -248,7 +248,7 @@ class Row:
         """A loop over the rows index, index + step, ... below m, with those of `tensors`: while one row is worked on the next is
         on its way, if there is room.  `index` is the row's in the body, and what it was behind."""
         first = self.index
-        ahead = Ahead(self, tensors) if Ahead.fits(self.split, tensors) else None
+        ahead = Ahead(self, tensors) if tensors and Ahead.fits(self.split, tensors) else None
         if ahead:
             distance = ahead.start(first, m, step)
         for self.index in ptx.range_(first, m, step):
