@@ -143,11 +143,22 @@ bool fits(const Chosen& row, const Look& look, PyObject* const* values, PyObject
   return nullptr;
 }
 
+constexpr std::uint8_t transposed = 0x80;  // with a pick: the kernel takes the tensor's `mT`
+
 [[gnu::hot]] PyObject* launch(const Chosen& row, PyObject* tensors, PyObject* out) {
+  static PyObject* const turn = PyUnicode_InternFromString("mT");
   constexpr std::size_t named = 16;
   PyObject* arguments[1 + most + named + 1];
+  nb::object turned[most];
   std::size_t count = 1;  // what is called may use the word before them
-  for (const std::uint8_t pick : row.picks) arguments[count++] = PyTuple_GetItem(tensors, pick);
+  for (const std::uint8_t pick : row.picks) {
+    PyObject* tensor = PyTuple_GetItem(tensors, pick & ~transposed);
+    if ((pick & transposed) != 0) {
+      turned[count - 1] = nb::steal(tensor = PyObject_GetAttr(tensor, turn));
+      if (tensor == nullptr) return nullptr;
+    }
+    arguments[count++] = tensor;
+  }
   const std::size_t positional = count - 1;
   for (const nb::object& value : row.values) arguments[count++] = value.ptr();
   if (out != Py_None) arguments[count++] = out;
@@ -190,7 +201,7 @@ bool is_same_call(const Chosen& one, const Chosen& two) {
 }
 
 // Remembers that calls like this one are `kernel(*[tensors[i] for i in picks], **keywords)`, with `out` where the call
-// brings it.
+// brings it; of a pick of 128 and more it is `tensors[i - 128].mT`.
 void remember(nb::handle choice, nb::tuple tensors, nb::object out, nb::dict options, nb::object kernel,
               std::vector<std::uint8_t> picks, nb::dict keywords) {
   constexpr std::size_t most_rows = 4096;  // shapes that never repeat must not grow without bound

@@ -33,6 +33,7 @@ def test_names():
         "detect_arch",
         "diff",
         "replay",
+        "timeline",
         "compile",
     ]
     assert sorted(pyptx.__all__) == sorted(names)

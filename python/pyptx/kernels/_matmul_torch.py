@@ -109,9 +109,9 @@ def run(given, activation, out=None):
         if len(CALLS) >= MOST:
             CALLS.clear()
         call = CALLS[key] = Call(given, activation, out)
-    if call.plain and a.is_cuda and (out is None or out.is_contiguous()):
+    if call.picks and (out is None or out.is_contiguous()):
         options = {"activation": activation, "target": simulated.target}
-        _core.remember_choice(CHOICE, given, out, options, call.kernel, call.order, {})
+        _core.remember_choice(CHOICE, given, out, options, call.kernel, call.picks, {})
     return call(given, out)
 
 
@@ -195,7 +195,7 @@ class Call:
         *types, result = types_of(names[:-1], activation, names[-1])
         self.shape = shape_of(*[None if each is None else each.shape for each in (*given, out)], activation)
         self.dtype = DTYPES[result]
-        self.empty, self.plain = 0 in self.shape, False
+        self.empty, self.picks = 0 in self.shape, []
         if self.empty:
             return
         self.seen = [None if each is None else Seen(each) for each in given]
@@ -233,6 +233,11 @@ class Call:
         self.order = [position for position in (0, 1, 4, 5, 2, 3) if given[position] is not None]
         self.alone = len(self.order) == 2
         self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
+        # What a kernel is given, where that is tensors as they are, or their `mT`, for _core.remember_choice.
+        turns = {(): 0, (transposed,): 128}
+        steps = [tuple(self.seen[i].steps) for i in self.order]
+        if self.flat == self.shape and all(each in turns for each in steps):
+            self.picks = [i | turns[each] for i, each in zip(self.order, steps, strict=True)]
 
     def __call__(self, given, out):
         if self.empty:
