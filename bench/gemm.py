@@ -227,7 +227,8 @@ class Bench:
         import numpy
 
         from pyptx.kernels._matmul_choice import CANDIDATES, SPLITS
-        from pyptx.kernels._matmul_hopper import MULTIPROCESSORS, product_kernel
+        from pyptx.kernels._matmul_hopper import product_kernel
+        from pyptx.kernels._matmul_tiles import MULTIPROCESSORS
         from pyptx.types import bf16
 
         configs = {named(c): c for c in (*(c for c, *_ in CANDIDATES), *SPLITS)}

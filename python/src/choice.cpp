@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/src/callable.h"
 #include "python/src/launch.h"
 #include "python/src/tensors.h"
 #include "python/src/torch_state.h"
@@ -76,14 +77,14 @@ struct Table {
   std::size_t count = 0;
   std::shared_ptr<const Chosen> last;
   nb::object guard;  // called without arguments; where it says true the call goes to Python. Null: none
-};
 
-struct Choice {
-  PyObject_HEAD vectorcallfunc call;
-  Table* table;
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(guard.ptr());
+    for (const auto& [hash, found] : rows)
+      for (const auto& row : found) Py_VISIT(row->kernel.ptr());
+    return 0;
+  }
 };
-
-Choice* cast(PyObject* object) { return reinterpret_cast<Choice*>(object); }
 
 constexpr std::size_t most = 12;  // tensors of a call, its output among them
 
@@ -179,7 +180,7 @@ bool is_guarded(const Table& table) {
 // `choice(tensors, out=None, **options)`.
 [[gnu::hot]] PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
   static PyObject* const slow = PyUnicode_InternFromString("_choose");
-  Table& table = *cast(self)->table;
+  Table& table = state_of<Table>(self);
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   Tensors tensors;
   PyObject* const out = count > 1 ? args[1] : Py_None;
@@ -205,7 +206,7 @@ bool is_same_call(const Chosen& one, const Chosen& two) {
 void remember(nb::handle choice, nb::tuple tensors, nb::object out, nb::dict options, nb::object kernel,
               std::vector<std::uint8_t> picks, nb::dict keywords) {
   constexpr std::size_t most_rows = 4096;  // shapes that never repeat must not grow without bound
-  Table& table = *cast(choice.ptr())->table;
+  Table& table = state_of<Table>(choice.ptr());
   Tensors read;
   Inputs inputs;
   Look look;
@@ -233,62 +234,11 @@ void remember(nb::handle choice, nb::tuple tensors, nb::object out, nb::dict opt
   table.last = row;
 }
 
-// --- the type
-
-PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
-  const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
-  PyObject* const self = allocate(type, 0);
-  if (self == nullptr) return nullptr;
-  cast(self)->call = vectorcall;
-  cast(self)->table = new Table;
-  return self;
-}
-
-int traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(reinterpret_cast<PyObject*>(Py_TYPE(self)));
-  if (cast(self)->table == nullptr) return 0;
-  Py_VISIT(cast(self)->table->guard.ptr());
-  for (const auto& [hash, rows] : cast(self)->table->rows)
-    for (const auto& row : rows) Py_VISIT(row->kernel.ptr());
-  return 0;
-}
-
-int clear(PyObject* self) {
-  if (cast(self)->table != nullptr) *cast(self)->table = Table{};
-  return 0;
-}
-
-void destroy(PyObject* self) {
-  PyTypeObject* const type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  delete std::exchange(cast(self)->table, nullptr);
-  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(reinterpret_cast<PyObject*>(type));
-}
-
-PyTypeObject* make_type() {
-  static PyMemberDef members[] = {{"__vectorcalloffset__", Py_T_PYSSIZET, offsetof(Choice, call), Py_READONLY, nullptr},
-                                  {}};
-  static PyType_Slot slots[] = {
-      {Py_tp_doc, const_cast<char*>("A function of tensors that remembers which kernel it chose for such tensors")},
-      {Py_tp_new, reinterpret_cast<void*>(create)},
-      {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-      {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-      {Py_tp_clear, reinterpret_cast<void*>(clear)},
-      {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-      {Py_tp_members, members},
-      {0, nullptr},
-  };
-  static PyType_Spec spec = {"pyptx._core.Choice", sizeof(Choice), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-                             slots};
-  return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-}
-
 }  // namespace
 
 void init_choice(nb::module_& m) {
-  PyTypeObject* const type = make_type();
+  PyTypeObject* const type = CallableType<Table, vectorcall>::make(
+      "pyptx._core.Choice", "A function of tensors that remembers which kernel it chose for such tensors");
   if (type == nullptr) throw nb::python_error();
   m.attr("Choice") = nb::steal(reinterpret_cast<PyObject*>(type));
   m.def(
@@ -304,7 +254,8 @@ void init_choice(nb::module_& m) {
   m.def("remember_choice", &remember, nb::arg("choice"), nb::arg("tensors"), nb::arg("out").none(), nb::arg("options"),
         nb::arg("kernel"), nb::arg("picks"), nb::arg("keywords"));
   m.def(
-      "guard_choice", [](nb::handle choice, nb::object guard) { cast(choice.ptr())->table->guard = std::move(guard); },
+      "guard_choice",
+      [](nb::handle choice, nb::object guard) { state_of<Table>(choice.ptr()).guard = std::move(guard); },
       nb::arg("choice"), nb::arg("guard"));
 }
 

@@ -18,6 +18,7 @@
 #include "ptx/base/text.h"
 #include "ptx/cuda/executor.h"
 #include "ptx/interop/plan.h"
+#include "python/src/callable.h"
 #include "python/src/foreign.h"
 #include "python/src/profile.h"
 #include "python/src/scalars.h"
@@ -302,14 +303,22 @@ struct Known {
   Ref<Reads> reads;                        // what its body read elsewhere, as it was then; null: nothing
   nb::object verify;                       // asked at each call where that does not suffice
   bool has_out = true, has_stream = true;  // `out=` and `stream=` are not the kernel's own names
-};
 
-struct Launcher {
-  PyObject_HEAD vectorcallfunc call;
-  Known* known;
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(verify.ptr());
+    if (reads)
+      for (const Read& read : reads->rows) {
+        Py_VISIT(read.holder.ptr());
+        Py_VISIT(read.value.ptr());
+      }
+    for (const auto& [hash, rows] : entries)
+      for (const EntryRef& entry : rows) {
+        Py_VISIT(entry->plan_object.ptr());
+        for (const auto& [name, value] : entry->fixed) Py_VISIT(value.ptr());
+      }
+    return 0;
+  }
 };
-
-Launcher* cast(PyObject* object) { return reinterpret_cast<Launcher*>(object); }
 
 std::uint64_t hash_of(std::span<const interop::DLTensor> inputs) {
   std::uint64_t hash = inputs.size();
@@ -410,8 +419,8 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits, bo
       if (!reserved || !named.contains(name)) return nb::object(nb::none());
       return nb::object(named.attr("pop")(name));
     };
-    const nb::object out = take(cast(self)->known->has_out, "out");
-    const nb::object stream = take(cast(self)->known->has_stream, "stream");
+    const nb::object out = take(state_of<Known>(self).has_out, "out");
+    const nb::object stream = take(state_of<Known>(self).has_stream, "stream");
     if (!out.is_none()) arguments.extras.out = out.ptr();  // the keyword may be no interned string; the caller keeps it
     return nb::handle(self).attr("_slow_call")(nb::tuple(arrays), named, out, stream).release().ptr();
   } catch (nb::python_error& error) {
@@ -437,7 +446,7 @@ bool pack_all(const Plan& plan, PyObject* const* values, std::uint64_t* bits, bo
 bool keeps_calls = false;  // all calls take the slow path, which keeps them (pyptx/replay.py); under Python's lock
 
 [[gnu::hot]] PyObject* call(PyObject* self, Arguments& arguments) {
-  Known& known = *cast(self)->known;
+  Known& known = state_of<Known>(self);
   if (known.count == 0 || keeps_calls || !unchanged(known))
     return slow_call(self, arguments);  // which says what has changed
   Inputs inputs;
@@ -476,7 +485,7 @@ void mark_written(const Known& known, const Arguments& arguments) {
 }
 
 [[gnu::hot]] PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
-  const Known& known = *cast(self)->known;
+  const Known& known = state_of<Known>(self);
   Arguments arguments{args, PyVectorcall_NARGS(flagged), keywords, {}};
   find_extras(known, arguments);
   if (known.count == 0) find_profiler();
@@ -486,64 +495,6 @@ void mark_written(const Known& known, const Arguments& arguments) {
   PyObject* const result = call(self, arguments);
   if (result != nullptr && (arguments.extras.out != nullptr || !known.mutated.empty())) mark_written(known, arguments);
   return result;
-}
-
-PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
-  const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
-  PyObject* const self = allocate(type, 0);
-  if (self == nullptr) return nullptr;
-  cast(self)->call = vectorcall;
-  cast(self)->known = new Known;
-  return self;
-}
-
-int traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(reinterpret_cast<PyObject*>(Py_TYPE(self)));
-  if (cast(self)->known == nullptr) return 0;
-  Py_VISIT(cast(self)->known->verify.ptr());
-  if (cast(self)->known->reads)
-    for (const Read& read : cast(self)->known->reads->rows) {
-      Py_VISIT(read.holder.ptr());
-      Py_VISIT(read.value.ptr());
-    }
-  for (const auto& [hash, entries] : cast(self)->known->entries)
-    for (const EntryRef& entry : entries) {
-      Py_VISIT(entry->plan_object.ptr());
-      for (const auto& [name, value] : entry->fixed) Py_VISIT(value.ptr());
-    }
-  return 0;
-}
-
-int clear(PyObject* self) {
-  if (cast(self)->known != nullptr) *cast(self)->known = Known{};
-  return 0;
-}
-
-void destroy(PyObject* self) {
-  PyTypeObject* const type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  delete std::exchange(cast(self)->known, nullptr);
-  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(reinterpret_cast<PyObject*>(type));
-}
-
-PyTypeObject* make_launcher() {
-  static PyMemberDef members[] = {
-      {"__vectorcalloffset__", Py_T_PYSSIZET, offsetof(Launcher, call), Py_READONLY, nullptr}, {}};
-  static PyType_Slot slots[] = {
-      {Py_tp_doc, const_cast<char*>("What is called: finds the plan for the arguments and launches it")},
-      {Py_tp_new, reinterpret_cast<void*>(create)},
-      {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-      {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-      {Py_tp_clear, reinterpret_cast<void*>(clear)},
-      {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-      {Py_tp_members, members},
-      {0, nullptr},
-  };
-  static PyType_Spec spec = {"pyptx._core.Launcher", sizeof(Launcher), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-                             slots};
-  return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
 // Puts `function` where introspection and torch.compile look for a class's `__call__`, and leaves CPython's slot as it
@@ -561,7 +512,7 @@ void show_call(nb::handle type, nb::handle function) {
 void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object plan, nb::list scalars,
               nb::list makers) {
   constexpr std::size_t most = 1024;  // shapes that never repeat must not grow without bound
-  Known& known = *cast(launcher.ptr())->known;
+  Known& known = state_of<Known>(launcher.ptr());
   std::vector<PyObject*> objects;
   for (nb::handle array : arrays) objects.push_back(array.ptr());
   Inputs inputs;
@@ -597,7 +548,7 @@ void remember(nb::handle launcher, nb::tuple arrays, nb::dict fixed, nb::object 
 // What every call of a kernel needs to know of it: whether `out=` and `stream=` are free to mean what they mean, and
 // which inputs it writes.
 void declare(nb::handle launcher, bool out, bool stream, std::vector<Py_ssize_t> mutated) {
-  Known& known = *cast(launcher.ptr())->known;
+  Known& known = state_of<Known>(launcher.ptr());
   known.has_out = out, known.has_stream = stream, known.mutated = std::move(mutated);
 }
 
@@ -606,7 +557,7 @@ void declare(nb::handle launcher, bool out, bool stream, std::vector<Py_ssize_t>
 void watch(nb::handle launcher, nb::list reads, nb::object verify) {
   const Ref<Reads> made(new Reads);
   for (nb::handle read : reads) made->rows.push_back(Read::of(read[0], read[1], read[2]));
-  Known& known = *cast(launcher.ptr())->known;
+  Known& known = state_of<Known>(launcher.ptr());
   known.reads = made->rows.empty() && verify.is_none() ? Ref<Reads>() : made;
   known.verify = verify.is_none() ? nb::object() : std::move(verify);
 }
@@ -692,14 +643,16 @@ void init_launch(nb::module_& m) {
   init_record(m);
   init_plan(m);
   init_machine(m);
-  PyTypeObject* const launcher = make_launcher();
+  PyTypeObject* const launcher = CallableType<Known, vectorcall>::make(
+      "pyptx._core.Launcher", "What is called: finds the plan for the arguments and launches it");
   if (launcher == nullptr) throw nb::python_error();
   m.attr("Launcher") = nb::steal(reinterpret_cast<PyObject*>(launcher));
   m.def("remember", &remember, nb::arg("launcher"), nb::arg("arrays"), nb::arg("fixed"), nb::arg("plan"),
         nb::arg("scalars"), nb::arg("makers"));
   m.def("declare_launcher", &declare, nb::arg("launcher"), nb::arg("out"), nb::arg("stream"), nb::arg("mutated"));
   m.def("keep_calls", [](bool on) { keeps_calls = on; }, nb::arg("on"));
-  m.def("unchanged", [](nb::handle launcher) { return unchanged(*cast(launcher.ptr())->known); }, nb::arg("launcher"));
+  m.def(
+      "unchanged", [](nb::handle launcher) { return unchanged(state_of<Known>(launcher.ptr())); }, nb::arg("launcher"));
   m.def("watch", &watch, nb::arg("launcher"), nb::arg("reads"), nb::arg("verify").none());
   m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
   m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));

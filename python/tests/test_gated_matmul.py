@@ -15,7 +15,8 @@ from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import BLOCKS, configuration  # noqa: E402
-from pyptx.kernels._matmul_hopper import Config, product_kernel  # noqa: E402
+from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul_tiles import Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f32  # noqa: E402
 
 F = torch.nn.functional

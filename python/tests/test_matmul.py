@@ -14,8 +14,9 @@ from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import BLOCKS, CANDIDATES, SPLITS, for_output, streams  # noqa: E402
-from pyptx.kernels._matmul_hopper import Config, product_kernel  # noqa: E402
+from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.kernels._matmul_tiles import Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
 
 F = torch.nn.functional

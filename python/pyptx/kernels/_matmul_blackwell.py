@@ -8,7 +8,7 @@
 Tensor memory has two slots, the accumulators of two tiles: one is multiplied while the other one is stored.  In a pair (`Config.cm` of 2)
 each CTA has half of the tile's rows of A and half of its columns of B, and the even one multiplies for both.
 
-Tiles, groups of rows and boxes of copies are those of _matmul_hopper.py.  No hardware of this project has run it: it is assembled, and
+Tiles, groups of rows and boxes of copies are those of _matmul_tiles.py.  No hardware of this project has run it: it is assembled, and
 right and clean on the simulator.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
-from pyptx.kernels._matmul_hopper import (
+from pyptx.kernels._matmul_tiles import (
     MOST_GROUPS,
     ROW,
     WORD,
@@ -28,6 +28,7 @@ from pyptx.kernels._matmul_hopper import (
     Ring,
     Tiles,
     address,
+    keep_ends,
 )
 from pyptx.kernels._rows import narrowed
 from pyptx.types import PtxType, b32, bf16, e4m3, f16, f32, s32, u8, u16, u32, u64
@@ -88,7 +89,7 @@ class Product:
         self.begin()
         if self.grouped:
             self.ends = smem.alloc(u32, MOST_GROUPS)
-            self.keep(OFFS)
+            keep_ends(OFFS, self.ends, self.thread, THREADS)
         bk = self.a.bk
         self.steps = (ptx.param(u32, "K") + (bk - 1)) >> (bk.bit_length() - 1)
         with ptx.if_(self.thread == 0):
@@ -129,16 +130,6 @@ class Product:
         else:
             ptx.bar.sync(0)
         ptx.tcgen05.fence_after_thread_sync()
-
-    def keep(self, OFFS):
-        """The ends of the groups, in shared memory."""
-        (pointer,) = ptx.global_ptrs(OFFS)
-        base = address(self.ends)
-        for i in ptx.range_(self.thread, ptx.param(u32, "E"), THREADS):
-            end = reg.scalar(u32)
-            ptx.inst.ld.global_.nc.u32(end, ptx.addr(pointer + i * 4))
-            ptx.inst.st.shared.u32(ptx.addr(base + i * 4), end)
-        ptx.bar.sync(0)
 
     def tiles(self, role: str) -> Tiles:
         if self.grouped:

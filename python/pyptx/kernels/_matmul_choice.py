@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
-from pyptx.kernels._matmul_hopper import MULTIPROCESSORS, ROW, Config, product_kernel
+from pyptx.kernels._matmul_hopper import product_kernel
 from pyptx.kernels._matmul_mma import mma_kernel
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel
+from pyptx.kernels._matmul_tiles import MULTIPROCESSORS, ROW, Config
 from pyptx.kernels._target import family
 from pyptx.types import PtxType, s8
 

@@ -18,258 +18,32 @@ as copies clip what lies outside and fill it with zeros.
 """
 
 import functools
-from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
-from pyptx.types import PtxType, b16, b32, bf16, f32, pred, s8, s32, tf32, u8, u32, u64
+from pyptx.kernels._matmul_tiles import (
+    MOST_GROUPS,
+    MULTIPROCESSORS,
+    ROW,
+    WARPGROUP,
+    WORD,
+    Config,
+    Groups,
+    Operand,
+    Place,
+    Ring,
+    Tiles,
+    address,
+    copied,
+    keep_ends,
+    mask,
+)
+from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
 
-__all__ = ["Config", "product_kernel"]
+__all__ = ["product_kernel"]
 
-MULTIPROCESSORS = 132  # of an H200
 BUFFERS = 2  # of 64 rows of 128 bytes of C, of a consumer
-MOST_GROUPS = 512  # whose ends find room in shared memory
-WARPGROUP, WARPS = 128, 4
-ROW = 128  # bytes of a row of a tile in shared memory: the width of the swizzle
-WORD = 16  # bytes that a descriptor counts
-
-
-@dataclass(frozen=True)
-class Config:
-    """How a product is cut.
-
-    bm, bn: a CTA's tile of C; `consumers` warpgroups share its rows.  stages: of 128 bytes of K.
-    cm, cn: CTAs of a cluster along M and along N.
-    group: rows of a cluster's tiles that are taken together.
-    overlap: whether a tile is stored during the next one.
-    swing: whether every other tile goes through K backwards: what was read last is still in L2.
-    parts: of K, whose products the CTAs of a cluster make and add up (`Config.split`); a cluster then has one tile.
-    """
-
-    bm: int = 128
-    bn: int = 256
-    stages: int = 4
-    consumers: int = 2
-    cm: int = 1
-    cn: int = 1
-    group: int = 16
-    overlap: bool = True
-    swing: bool = True
-    parts: int = 1
-
-    @classmethod
-    def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
-        """For few tiles and a long K."""
-        return cls(bm, bn, stages, consumers, overlap=False, swing=False, parts=parts)
-
-    @property
-    def ctas(self) -> int:
-        """Of a cluster."""
-        return self.cm * self.cn * self.parts
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A or B: `rows` of it (of M or N) a tile, shared by `share` CTAs of a cluster."""
-
-    dtype: PtxType
-    k_major: bool
-    rows: int
-    share: int
-    bk: int
-    halves: bool = False  # whether half of the rows lie N further: gates, and the ups that belong to them
-
-    @property
-    def block(self) -> int:
-        """Rows of one copy; where they are contiguous, as many as 128 bytes."""
-        return self.rows // self.share if self.k_major else ROW * 8 // self.dtype.bits
-
-    @property
-    def bytes(self) -> int:
-        """Of whole blocks: where rows are contiguous, the last may be wider than the tile."""
-        return -(-self.rows // self.block) * self.block * ROW
-
-    @property
-    def box(self) -> tuple[int, ...]:
-        """Of one copy, as the tensor has its dimensions."""
-        if self.halves:
-            return (2, self.rows // 2, self.bk) if self.k_major else (self.bk, 1, self.block)
-        return (self.block, self.bk) if self.k_major else (self.bk // self.share, self.block)
-
-    @property
-    def part(self) -> tuple[int, int, int]:
-        """From the part that one CTA of a cluster copies to the next one's: rows, elements of K, bytes."""
-        return (self.block, 0, self.block * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
-
-    def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
-        size = (2, size) if self.halves else (size,)
-        shape = (*size, "K") if self.k_major else ("K", *size)
-        box = (1,) * len(batch) + self.box
-        # f32 becomes tf32 on the way.
-        read_as = tf32 if self.dtype == f32 else None
-        return Tile(
-            *batch, *shape, self.dtype, packed=False, tma_box=box, tma_swizzle="128B", tma_l2=l2, tma_dtype=read_as
-        )
-
-    @property
-    def multiplied(self) -> PtxType:
-        return tf32 if self.dtype == f32 else self.dtype
-
-    def copies(self):
-        """(row, byte) of each copy of one CTA's part of the tile."""
-        return [(0, 0)] if self.k_major else [(at, at * ROW) for at in range(0, self.rows, self.block)]
-
-    def where(self, first, at: int, k):
-        """Coordinates of the copy `at` rows behind the tile's first one."""
-        half, at = divmod(at, self.rows // 2) if self.halves else (0, at)
-        place, half = first + at if at else first, (half,) if self.halves else ()
-        return (k, place, *half) if self.k_major else (place, *half, k)
-
-    @property
-    def step(self) -> int:
-        """From one wgmma's part of a stage to the next, in words: 32 bytes of each row, or 16 rows of 128 bytes."""
-        return 32 // WORD if self.k_major else 256 // self.dtype.bits * ROW // WORD
-
-    def descriptor(self, start):
-        """Of the matrix at `start`, a shared address in a register."""
-        # Offsets between groups of eight rows; and, where rows are contiguous, between blocks of 64.
-        leading = 1 if self.k_major else self.bk * ROW // WORD
-        high = 1 << 30 | 8 * ROW // WORD
-        low = reg.scalar(u32)
-        ptx.inst.and_.b32(low, start, 0x3FFF0)  # in a cluster, the upper bits are the CTA's rank
-        ptx.inst.shr.u32(low, low, 4)
-        ptx.inst.or_.b32(low, low, leading << 16)
-        made = reg.scalar(u64)
-        ptx.inst.mov.b64(made, [low, reg.scalar(b32, init=high)])
-        return made
-
-
-class Place(NamedTuple):
-    """Of a CTA's tile: its first row and column; the matrix of a batch; the matrix of B alone, and the row behind the last one, of
-    grouped products."""
-
-    row: Any
-    column: Any
-    batch: Any = None
-    expert: Any = None
-    end: Any = None
-
-
-class Tiles:
-    """Which tiles of C a cluster takes: that of its number, then every so many further."""
-
-    def __init__(self, c: Config, batched: bool, columns: int):
-        self.c, self.batched, self.columns = c, batched, columns  # of C, in a tile
-        rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32) if c.parts == 1 else 0
-        self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
-        self.across = quotient(ptx.param(u32, "N") + (columns * c.cn - 1), columns * c.cn)
-        self.first = reg.from_(ptx.sreg("%clusterid.x"), u32)
-        self.step = reg.from_(ptx.sreg("%nclusterid.x"), u32)
-
-    def down(self, rows):
-        """Tiles of so many rows."""
-        return quotient(rows + (self.c.bm * self.c.cm - 1), self.c.bm * self.c.cm)
-
-    def places(self):
-        """A loop over them."""
-        down = self.down(ptx.param(u32, "M"))
-        in_one = down * self.across
-        count = in_one * ptx.param(u32, "L") if self.batched else in_one
-        for t in ptx.range_(self.first, count, self.step):
-            batch = quotient(t, in_one) if self.batched else None
-            yield Place(*self.place(t - batch * in_one if self.batched else t, down), batch)
-
-    def place(self, t, down):
-        """First row and column of this CTA's part of the t-th tile of a matrix that is `down` tiles high."""
-        c = self.c
-        group = quotient(t, self.across * c.group)
-        above = group * c.group
-        inside = t - above * self.across
-        rows = reg.scalar(u32)
-        ptx.inst.min.u32(rows, down - above, c.group)
-        column = quotient(inside, rows)
-        row = above + (inside - column * rows)
-        with ptx.if_((group & 1) == 1):  # from right to left: what was read last is still in L2
-            ptx.inst.sub.u32(column, self.across - 1, column)
-        row, column = row * c.cm + self.rm, column * c.cn + self.rn
-        return row * c.bm, column * self.columns
-
-
-class Groups(Tiles):
-    """The tiles of products side by side: `ends` (in shared memory) has, for each matrix of B, the row of A behind its last one.
-    `masked`: each matrix has M / E rows of A, and `ends` how many of them count."""
-
-    def __init__(self, c: Config, columns: int, ends, role: str, masked: bool):
-        super().__init__(c, False, columns)
-        self.ends, self.role, self.masked = address(ends), role, masked
-
-    def places(self):
-        experts = ptx.param(u32, "E")
-        t = copied(self.first)
-        before = reg.scalar(u32, init=0)  # tiles of the experts before
-        expert, start, end = reg.scalar(u32, init=0), reg.scalar(u32, init=0), reg.scalar(u32, init=0)
-        down = reg.scalar(u32, init=0)
-        room = quotient(ptx.param(u32, "M"), experts) if self.masked else None
-        begin, found, done = (f"{self.role}_{name}" for name in ("next", "found", "done"))
-        ptx.label(begin)
-        inside = t - before
-        ptx.bra(found, pred=inside < down * self.across)
-        # This expert's tiles are taken; on to the next one, which there may not be.
-        ptx.inst.mad.lo.u32(before, down, self.across, before)
-        if not self.masked:
-            ptx.inst.mov.u32(start, end)
-        ptx.bra(done, pred=expert == experts)
-        ptx.inst.ld.shared.u32(end, ptx.addr(self.ends + expert * 4))
-        within(start, end, expert, room)
-        ptx.inst.mov.u32(down, self.down(end - start))
-        expert += 1
-        ptx.bra(begin)
-        ptx.label(found)
-        row, column = self.place(inside, down)
-        yield Place(start + row, column, None, expert - 1, end)
-        t += self.step
-        ptx.bra(begin)
-        ptx.label(done)
-
-
-def within(start, end, expert, room):
-    """Makes of `end`, as it was given, the row behind the last one; of groups that have `room` for rows each `start`, too."""
-    if room is None:
-        ptx.inst.max.u32(end, end, start)
-        ptx.inst.min.u32(end, end, ptx.param(u32, "M"))
-        return
-    ptx.inst.mul.lo.u32(start, expert, room)
-    ptx.inst.max.s32(end, end, 0)
-    ptx.inst.min.u32(end, end, room)
-    ptx.inst.add.u32(end, end, start)
-
-
-def copied(register):
-    result = reg.scalar(u32)
-    ptx.inst.mov.u32(result, register)
-    return result
-
-
-def quotient(a, b):
-    result = reg.scalar(u32)
-    ptx.inst.div.u32(result, a, b)
-    return result
-
-
-class Ring:
-    """Where a role is in the ring of stages: `stage`, and the parity that its barriers are waited for with."""
-
-    def __init__(self, stages: int):
-        self.stages = stages
-        self.stage, self.parity = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
-
-    def advance(self):
-        wraps = reg.scalar(pred)
-        self.stage += 1
-        ptx.inst.setp.eq.u32(wraps, self.stage, self.stages)
-        ptx.inst.mov.u32(self.stage, 0, pred=wraps)
-        ptx.inst.xor.b32(self.parity, self.parity, 1, pred=wraps)
+WARPS = 4
 
 
 class Product:
@@ -318,7 +92,7 @@ class Product:
         if self.grouped:
             (self.pointer,) = ptx.global_ptrs(C)
             self.ends = smem.alloc(u32, MOST_GROUPS)
-            self.keep(OFFS, thread)
+            keep_ends(OFFS, self.ends, thread, self.threads)
         self.steps, self.first_step = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), 0
         if c.parts > 1:
             self.split_steps()
@@ -344,16 +118,6 @@ class Product:
         ptx.inst.max.u32(steps, self.steps, self.c.parts)
         self.first_step = (self.part * steps) >> shift
         self.steps = (((self.part + 1) * steps) >> shift) - self.first_step
-
-    def keep(self, OFFS, thread):
-        """The ends of the groups, in shared memory."""
-        (pointer,) = ptx.global_ptrs(OFFS)
-        base = address(self.ends)
-        for i in ptx.range_(thread, ptx.param(u32, "E"), self.threads):
-            end = reg.scalar(u32)
-            ptx.inst.ld.global_.nc.u32(end, ptx.addr(pointer + i * 4))
-            ptx.inst.st.shared.u32(ptx.addr(base + i * 4), end)
-        ptx.bar.sync(0)
 
     def tiles(self, role: str) -> Tiles:
         if self.grouped:
@@ -747,20 +511,6 @@ def chunk_of(columns: int, bits: int) -> tuple[int, bool]:
 
 def fours(registers) -> list:
     return [[registers[i + j] for j in range(4)] for i in range(0, len(registers), 4)]
-
-
-def address(allocation):
-    where = reg.scalar(u32)
-    ptx.inst.mov.u32(where, allocation.name)
-    return where
-
-
-def mask(bits: int, shift):
-    """The CTAs of a multicast, a b16 register."""
-    wide, result = reg.scalar(u32), reg.scalar(b16)
-    ptx.inst.shl.b32(wide, bits, shift)
-    ptx.inst.cvt.u16.u32(result, wide)
-    return result
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from pyptx._elements import framework_name
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
-from pyptx.kernels._matmul_hopper import MOST_GROUPS
+from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
 from pyptx.kernels.grouped_matmul import check, grouped_kernel
 from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, gated_columns, shape_of, size, types_of, width_of

@@ -7,8 +7,9 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
 from pyptx.kernels._matmul_choice import blocks_of, configuration, engine
-from pyptx.kernels._matmul_hopper import MOST_GROUPS, product_kernel
+from pyptx.kernels._matmul_hopper import product_kernel
 from pyptx.kernels._matmul_mma import mma_kernel
+from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels.matmul import KNOWN, NAMES, gated_columns, width_of
 from pyptx.types import bf16, e4m3
 
