@@ -207,15 +207,13 @@ Expected<std::string> torch(const Exported& exported) {
   const std::string& name = exported.kernel.name;
   const std::string_view first = op.inputs.front()->name;
   return cat(head(exported, cat("as torch.ops.ptx.", name, ", over torch's stable ABI (torch 2.11 or later)."),
-                  "#include <torch/csrc/inductor/aoti_torch/c/shim.h>\n#include <torch/csrc/stable/library.h>\n"
+                  "#include <dlfcn.h>\n#include <torch/csrc/inductor/aoti_torch/c/shim.h>\n#include "
+                  "<torch/csrc/stable/library.h>\n"
                   "#include <torch/csrc/stable/ops.h>\n#include <torch/csrc/stable/tensor.h>\n\n"
                   "#include <algorithm>\n#include <tuple>\n#include <type_traits>\n"),
              R"(#ifndef PTX_NAMESPACE
 #define PTX_NAMESPACE ptx
 #endif
-
-// A torch without CUDA has no such function; torch's header declares it for CUDA alone.
-extern "C" __attribute__((weak)) AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device, void **stream);
 
 namespace {
 
@@ -235,8 +233,13 @@ PtxTensor view(const Tensor &tensor) {
 
 void *stream_of(const Tensor &tensor) {
   if (!tensor.is_cuda()) return nullptr;
+  // A torch without CUDA has no such function, and its library is loaded where a tensor is on a GPU.
+  using CurrentStream = AOTITorchError (*)(int32_t device, void **stream);
+  static const auto current = reinterpret_cast<CurrentStream>(
+      dlsym(dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD), "aoti_torch_get_current_cuda_stream"));
+  STD_TORCH_CHECK(current != nullptr, "libtorch_cuda.so does not say what its current stream is");
   void *stream = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(tensor.get_device_index(), &stream));
+  TORCH_ERROR_CODE_CHECK(current(tensor.get_device_index(), &stream));
   return stream;
 }
 
