@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <list>
 #include <span>
 #include <unordered_map>
 
@@ -331,7 +332,7 @@ class Writing {
   void guard(const std::string& predicate) { named("pred", cpp_ ? cat("when(", predicate, ')') : predicate); }
 
   FamilyCalls::Call take(isa::Type type) {
-    std::stable_sort(named_.begin(), named_.end(), [](const Named& a, const Named& b) { return a.place < b.place; });
+    named_.sort([](const Named& a, const Named& b) { return a.place < b.place; });
     std::string names;
     for (const Named& one : named_)
       names += cat(names.empty() ? "" : ", ", cpp_ ? "." : "", one.name, cpp_ ? " = " : "=", one.value);
@@ -391,7 +392,7 @@ class Writing {
   const bool cpp_;
   bool in_order_ = true;  // nothing that has a position was left out so far
   std::string text_;
-  std::vector<Named> named_;
+  std::list<Named> named_;  // whose sort is stable: std::stable_sort warns with clang and the library of g++ 12
   std::vector<isa::Type> types_;
 };
 
