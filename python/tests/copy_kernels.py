@@ -85,6 +85,19 @@ def pair_load(X, Y):
     ptx.ret()
 
 
+def in_shared(X, size: int, align: int):
+    """The `size` bytes of X in shared memory, where copies see them, and the thread's number."""
+    (px,) = ptx.global_ptrs(X)
+    data, value = smem.alloc(u32, (size // 4,), align=align, name="data"), reg.scalar(u32)
+    lane = reg.from_(ptx.special.tid.x(), u32)
+    for index in ptx.range_(lane, size // 4, THREADS):
+        ptx.inst.ld.global_.u32(value, ptx.addr(px + index * 4))
+        ptx.inst.st.shared.u32(ptx.addr(smem.base("data") + index * 4), value)
+    ptx.fence.proxy_async_shared_cta()
+    ptx.bar.sync(0)
+    return data, lane
+
+
 def make_reduction(operation: str, box: tuple[int, int], dtype):
     """Y[box at (8, 4)] = operation(Y, X) through a map of Y; X has the box's shape and is copied as it is."""
     rows, columns = box
@@ -96,14 +109,7 @@ def make_reduction(operation: str, box: tuple[int, int], dtype):
     )  # fmt: skip
     def reduction(X, Y):
         map_y = Y.tma_desc()
-        (px,) = ptx.global_ptrs(X)
-        data, value = smem.alloc(u32, (size // 4,), align=128, name="data"), reg.scalar(u32)
-        lane = reg.from_(ptx.special.tid.x(), u32)
-        for index in ptx.range_(lane, size // 4, THREADS):
-            ptx.inst.ld.global_.u32(value, ptx.addr(px + index * 4))
-            ptx.inst.st.shared.u32(ptx.addr(smem.base("data") + index * 4), value)
-        ptx.fence.proxy_async_shared_cta()
-        ptx.bar.sync(0)
+        data, lane = in_shared(X, size, align=128)
         with ptx.if_(lane == 0):
             ptx.tensor_copy.reduce(operation, map_y, (4, 8), data)
             ptx.cp.async_.bulk.commit_group()
@@ -119,14 +125,7 @@ def make_pixels(tile: Tile, size: int, coord: tuple[int, ...], operation: str | 
     @kernel(in_specs=(Tile(size // 4, u32), tile), out_specs=(), mutates="Y", block=(THREADS, 1, 1), arch="sm_90a")
     def pixels(X, Y):
         map_y = Y.tma_desc()
-        (px,) = ptx.global_ptrs(X)
-        data, value = smem.alloc(u32, (size // 4,), align=1024, name="data"), reg.scalar(u32)
-        lane = reg.from_(ptx.special.tid.x(), u32)
-        for index in ptx.range_(lane, size // 4, THREADS):
-            ptx.inst.ld.global_.u32(value, ptx.addr(px + index * 4))
-            ptx.inst.st.shared.u32(ptx.addr(smem.base("data") + index * 4), value)
-        ptx.fence.proxy_async_shared_cta()
-        ptx.bar.sync(0)
+        data, lane = in_shared(X, size, align=1024)
         with ptx.if_(lane == 0):
             if operation is None:
                 ptx.tensor_copy.store(map_y, coord, data, mode="im2col_no_offs")
