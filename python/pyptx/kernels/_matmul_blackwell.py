@@ -335,13 +335,14 @@ def blackwell_kernel(
     a = Operand(dtype, a_k_major, c.bm, 1, bk)
     b = Operand(dtype, b_k_major, c.bn // c.cm, 1, bk, epilogue.gated)
     product = Product(c, a, b, out, batched, epilogue, grouped, masked)
-    if product.columns // (c.cm if epilogue.gated else 1) % product.chunk:
+    columns = product.columns  # a number: an object that `grid` reads would be compared at each call
+    if columns // (c.cm if epilogue.gated else 1) % product.chunk:
         raise ValueError(f"{c}: columns of C are stored {product.chunk} at a time")
     batch = ("L",) if batched else ()
 
     def grid(M, N, L=1):
         """As few clusters as make no wave longer."""
-        tiles = -(-M // (c.bm * c.cm)) * -(-N // product.columns) * L
+        tiles = -(-M // (c.bm * c.cm)) * -(-N // columns) * L
         waves = -(-tiles // (MULTIPROCESSORS // c.cm))
         return (-(-tiles // waves) * c.cm, 1, 1)
 

@@ -532,7 +532,7 @@ def product_kernel(
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
     product = Product(c, a, b, out, batched, epilogue, grouped, masked)
     batch = ("L",) if batched else ()
-    ctas = c.ctas
+    ctas, columns = c.ctas, product.columns  # numbers: an object that `grid` reads would be compared at each call
     if c.parts > 1 and (
         c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes or c.bn // c.parts % product.chunk
     ):
@@ -542,7 +542,7 @@ def product_kernel(
 
     def grid(M, N, L=1):
         """As few clusters as make no wave longer: the others would take power."""
-        tiles = -(-M // (c.bm * c.cm)) * -(-N // (product.columns * c.cn)) * L
+        tiles = -(-M // (c.bm * c.cm)) * -(-N // (columns * c.cn)) * L
         if c.parts > 1:
             return (tiles * ctas, 1, 1)
         waves = -(-tiles // (MULTIPROCESSORS // ctas))

@@ -404,6 +404,7 @@ def mma_kernel(
     how many of its M / E rows of A count.  Of a gated activation B is (2, N, K), or (K, 2, N)."""
     a, b = Matrix(dtype, a_k_major, a_width), Matrix(dtype, b_k_major, b_width, epilogue.gated)
     body = Tensor(a, b, out, epilogue, batched, grouped, masked)
+    columns = body.columns  # a number: an object that `grid` reads would be compared at each call
     batch = ("L",) if batched else ()
 
     def tile(matrix, rows, lead):
@@ -412,7 +413,7 @@ def mma_kernel(
         return Tile(*lead, *shape, matrix.dtype, align=matrix.width if matrix.width >= 4 else 0)
 
     def grid(M, N, L=1, E=0):
-        return ((-(-M // BM) + E) * -(-N // body.columns), 1, L)
+        return ((-(-M // BM) + E) * -(-N // columns), 1, L)
 
     more = epilogue.tiles(batch, grouped)
     grids = lambda M, N: grid(M, N)  # noqa: E731
