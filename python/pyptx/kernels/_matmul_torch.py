@@ -7,6 +7,7 @@ import torch
 from pyptx import _core
 from pyptx._elements import framework_name
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.frameworks.torch.call import is_transformed
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
@@ -328,28 +329,25 @@ def backward(ctx, g):
     return da, db, dbias, g.to(ctx.residual) if ctx.residual and needs[3] else None, None, None, None
 
 
-class Product(torch.autograd.Function):
-    """The op for torch.func.grad and its kin, which do not take what register_autograd makes."""
+def transformable(name: str, setup, derive):
+    """The op of this name as torch.func.grad and its kin take it, which do not take what register_autograd makes."""
 
-    generate_vmap_rule = True
-    setup_context, backward = staticmethod(setup_context), staticmethod(backward)
+    class Product(torch.autograd.Function):
+        generate_vmap_rule = True
+        setup_context, backward = staticmethod(setup), staticmethod(derive)
 
-    @staticmethod
-    def forward(*given):
-        return torch.ops.pyptx.matmul(*given)
+        @staticmethod
+        def forward(*given):
+            return getattr(torch.ops.pyptx, name)(*given)
 
-    @staticmethod
-    def jvp(ctx, *tangents):
-        raise LaunchTypeError("matmul: it has gradients (grad, vjp), but no forward-mode derivative (jvp)")
+        @staticmethod
+        def jvp(ctx, *tangents):
+            raise LaunchTypeError(f"{name}: it has gradients (grad, vjp), but no forward-mode derivative (jvp)")
+
+    return Product
 
 
-def is_transformed() -> bool:
-    functions = torch._C._functorch
-    return (
-        not compiling()
-        and transforms()
-        and functions.peek_interpreter_stack().key() != functions.TransformType.Functionalize  # it takes ops alone
-    )
+Product = transformable("matmul", setup_context, backward)
 
 
 def product(*given):
@@ -485,19 +483,7 @@ def backward_grouped(ctx, g):
     return da, db, None, None, None, None, None
 
 
-class GroupedProduct(torch.autograd.Function):
-    """As `Product`."""
-
-    generate_vmap_rule = True
-    setup_context, backward = staticmethod(setup_grouped), staticmethod(backward_grouped)
-
-    @staticmethod
-    def forward(*given):
-        return torch.ops.pyptx.grouped_matmul(*given)
-
-    @staticmethod
-    def jvp(ctx, *tangents):
-        raise LaunchTypeError("grouped_matmul: it has gradients (grad, vjp), but no forward-mode derivative (jvp)")
+GroupedProduct = transformable("grouped_matmul", setup_grouped, backward_grouped)
 
 
 def grouped_product(*given):

@@ -12,7 +12,7 @@ from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.torch import export
 from pyptx.frameworks.torch.ops import Family, family_of, fits
 
-__all__ = ["call", "keywords_of", "must_dispatch", "prepare", "run_op"]
+__all__ = ["call", "is_transformed", "keywords_of", "must_dispatch", "prepare", "run_op"]
 
 
 _open = threading.local()  # `calls`: those of ops that this thread is in
@@ -43,14 +43,19 @@ class _Transformed(torch.autograd.Function):
         ctx.owner.no_tangents()
 
 
-def run_op(owner, arrays, keywords):
-    """Calls the op of a family or of a differentiable kernel."""
+def is_transformed() -> bool:
+    """Whether a call belongs to torch.func.grad or its kin, which want an autograd.Function in place of an op."""
     functions = torch._C._functorch
-    if (
+    return (
         not torch.compiler.is_compiling()
         and torch._C._are_functorch_transforms_active()
         and functions.peek_interpreter_stack().key() != functions.TransformType.Functionalize  # it takes ops alone
-    ):
+    )
+
+
+def run_op(owner, arrays, keywords):
+    """Calls the op of a family or of a differentiable kernel."""
+    if is_transformed():
         results = _Transformed.apply(owner, keywords, *arrays)
         return results if isinstance(results, torch.Tensor) or results else None
     if torch.autograd.forward_ad._current_level >= 0:
