@@ -129,6 +129,15 @@ def backward_kernel(dtype, plan: Backward):
     and last (P) begins of queries and of keys.
     """
 
+    def consume(shared, tile, thread, group, dq_map, results):
+        Warpgroup(plan, dtype, shared, tile, thread & 127, group - 1).run(dq_map, results)
+
+    return kernel_over_keys("attention_backward", consume, dtype, plan)
+
+
+def kernel_over_keys(name: str, consume, dtype, plan):
+    """The kernel whose CTAs take keys: one warpgroup fetches, the others `consume(shared, tile, thread, group, dq_map, results)`."""
+
     def body(Q, K, V, DO, SUMS, DK, DV, DQ=None, BEGINS=None, KEY_BEGINS=None):
         shared = Shared(plan, dtype)
         tid = reg.from_(ptx.special.tid.x(), u32)
@@ -137,22 +146,16 @@ def backward_kernel(dtype, plan: Backward):
         tile = key_tile(plan, BEGINS, KEY_BEGINS)
         (sums,) = ptx.global_ptrs(SUMS)
         tensors = (Q, K, V, DO, *[DQ] * plan.dq, DK, DV)
-        q_map, k_map, v_map, do_map, *dq_map, dk_map, dv_map = (x.tma_desc() for x in tensors)
+        *maps, dk_map, dv_map = (x.tma_desc() for x in tensors)
         results = Results(tile, (dk_map, dv_map), ptx.global_ptrs(DK, DV) if plan.ragged else ())
         with ptx.if_(group == 0):
             ptx.setmaxnreg_dec(24)
             with ptx.if_(tid == 0):
-                fetch(plan, shared, tile, (q_map, k_map, v_map, do_map), sums)
+                fetch(plan, shared, tile, maps[:4], sums)
         with ptx.else_():
             ptx.setmaxnreg_inc(240)
-            Warpgroup(plan, dtype, shared, tile, tid & 127, group - 1).run(*dq_map or [None], results)
+            consume(shared, tile, tid, group, maps[4] if plan.dq else None, results)
         ptx.ret()
-
-    return kernel_over_keys("attention_backward", body, dtype, plan)
-
-
-def kernel_over_keys(name: str, body, dtype, plan):
-    """The kernel whose CTAs take keys, of the body."""
 
     def tile(heads, length, width, rows, kind=dtype, columns=WIDE, packed=False):
         rest = {"packed": packed, "tma_swizzle": "128B"}

@@ -10,16 +10,12 @@ from pyptx import ptx, reg
 from pyptx.kernels._attention_backward import (
     GROUPS,
     Backward,
-    Results,
-    Shared,
     Warpgroup,
-    fetch,
     kernel_over_keys,
-    key_tile,
 )
 from pyptx.kernels._attention_forward import EVERYONE, K_MAJOR, apply, descriptor
 from pyptx.kernels._rows import LOG2_E
-from pyptx.types import b32, f32, s32, u32, u64
+from pyptx.types import b32, f32, s32, u64
 
 __all__ = ["Wide", "wide_kernel"]
 
@@ -45,28 +41,13 @@ class Wide(Backward):
 def wide_kernel(dtype, plan: Wide):
     """The kernel: (q, k, v, do, sums) to (dk, dv); shapes as in `backward_kernel`, dv and do with the elements of v."""
 
-    def body(Q, K, V, DO, SUMS, DK, DV, BEGINS=None, KEY_BEGINS=None):
-        shared = Shared(plan, dtype)
-        tid = reg.from_(ptx.special.tid.x(), u32)
-        group = tid >> 7
-        shared.initialise(tid == 0)
-        tile = key_tile(plan, BEGINS, KEY_BEGINS)
-        (sums,) = ptx.global_ptrs(SUMS)
-        maps = [each.tma_desc() for each in (Q, K, V, DO, DK, DV)]
-        results = Results(tile, maps[4:], ptx.global_ptrs(DK, DV) if plan.ragged else ())
-        with ptx.if_(group == 0):
-            ptx.setmaxnreg_dec(24)
-            with ptx.if_(tid == 0):
-                fetch(plan, shared, tile, maps[:4], sums)
+    def consume(shared, tile, thread, group, _, results):
+        with ptx.if_(group == 1):
+            OfValues(plan, dtype, shared, tile, thread & 127, group - 1).run(results)
         with ptx.else_():
-            ptx.setmaxnreg_inc(240)
-            with ptx.if_(group == 1):
-                OfValues(plan, dtype, shared, tile, tid & 127, group - 1).run(results)
-            with ptx.else_():
-                OfKeys(plan, dtype, shared, tile, tid & 127, group - 1).run(results)
-        ptx.ret()
+            OfKeys(plan, dtype, shared, tile, thread & 127, group - 1).run(results)
 
-    return kernel_over_keys("attention_backward_wide", body, dtype, plan)
+    return kernel_over_keys("attention_backward_wide", consume, dtype, plan)
 
 
 class OfValues(Warpgroup):
