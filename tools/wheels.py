@@ -14,6 +14,8 @@ import argparse
 import glob
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +32,8 @@ OLDEST, STABLE, NEWEST = (
     (3, 19),
 )  # the first that is built for; that of the stable ABI; the last looked for
 # Of the library, as `make test` compiles it: a compiler cache then has the objects.
-DEFINES = {"PTX_WERROR": "ON"}
+DEFINES = {"PTX_WERROR": "ON"} | ({"PTX_OLD_GLIBC": "ON"} if platform.machine() == "x86_64" else {})
+GLIBC = 28  # 2.28, the latest that a wheel for x86-64 may ask for
 
 ASK = """
 import ensurepip, json, os, sys, sysconfig, venv
@@ -86,8 +89,11 @@ def module_of(wheel: Path) -> zipfile.ZipInfo:
 def refusal(wheel: Path) -> str:
     """Why a wheel is not one to give away; empty where it is."""
     size, module = wheel.stat().st_size, module_of(wheel).filename
-    if "-manylinux_" not in wheel.name:
+    if "-manylinux" not in wheel.name:
         return "is for the machine that built it"
+    oldest = min(int(minor) for minor in re.findall(r"manylinux_2_(\d+)_", wheel.name))
+    if wheel.name.endswith("_x86_64.whl") and oldest > GLIBC:
+        return f"wants a glibc later than 2.{GLIBC}"
     if "-abi3-" in wheel.name and not module.endswith(".abi3.so"):
         return f"says abi3, and its module, {module}, is for one Python"
     return f"has {size} bytes, more than {MOST}" if size > MOST else ""

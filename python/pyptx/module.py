@@ -22,6 +22,7 @@ from pyptx.func import Function
 from pyptx.kernel import Kernel
 from pyptx.signature import Arguments
 from pyptx.specialisation import Specialisation, directives_of, warn_of, write_body
+from pyptx.stamps import marks
 from pyptx.variables import Variable
 
 __all__ = ["Module", "module"]
@@ -162,8 +163,10 @@ class _Member:
         kernel._kept, kernel._module = self, module
 
     def marked(self, given: Arguments) -> Specialisation:
-        """The same: marks are written in kernels that are no part of a module."""
-        return self.find(given)
+        """The same of a module that is written once more, with the author's marks, for `pyptx.timeline`; it is not kept."""
+        self.find(given)
+        with marks.writing():
+            return self.module._write()[1 + self.index]
 
     def find(self, given: Arguments) -> Specialisation:
         """The specialisation, if it is for these arguments."""

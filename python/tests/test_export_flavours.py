@@ -128,17 +128,21 @@ def compiled(folder: Path, flavour: str, *options: str) -> Path:
 
 
 def child(library: Path, script: str, **environment) -> str:
+    done = ended(library, script, **environment)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def ended(library: Path, script: str, **environment) -> subprocess.CompletedProcess:
     file = library.parent / "child.py"
     file.write_text(BARE + script)
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, file, library],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
 
 
 @pytest.fixture
@@ -201,13 +205,13 @@ int main(int, char **given) {
 """
 
 
-def packaged(library, folder: Path, device: str, **environment) -> Path:
+def packaged(library, folder: Path, device: str, result="torch.ops.ptx.scales(x, 0.5, 7)", **environment) -> Path:
     """A package of AOTInductor of a model that calls the operator, compiled by a process without pyptx."""
     package = folder / "scaled.pt2"
     script = f"""
 class Scaled(torch.nn.Module):
     def forward(self, x):
-        return torch.ops.ptx.scales(x, 0.5, 7)
+        return {result}
 
 exported = torch.export.export(Scaled(), (torch.ones(8, 20, device={device!r}),))
 quickly = {{"aot_inductor.compile_wrapper_opt_level": "O0", "cpp_cache_precompile_headers": False}}
@@ -259,22 +263,40 @@ int main(int, char **given) {
 """
 
 
-@pytest.mark.gpu
-@pytest.mark.timeout(900)
-def test_aotinductor_with_cuda_tensors(built, tmp_path):
-    """The package by torch in a process without pyptx, then by a program of C++."""
+@pytest.fixture(scope="module")
+def with_cuda(built, tmp_path_factory) -> tuple[Path, Path]:
+    """The operator's library and a package for CUDA tensors, compiled once."""
     torch = pytest.importorskip("torch", reason="skipped: no torch")
     if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("skipped: no sm_90 GPU")
     library = built("torch")
-    package = packaged(library, tmp_path, "cuda")
-    script = f"""
-x = torch.randn(8, 20, device="cuda")
-torch.testing.assert_close(torch._inductor.aoti_load_package({str(package)!r})(x), x * 3.5)
-"""
-    child(library, TORCH + script)
-    lines = ran(DEVICE_RUNNER, library, package, "-Wl,--no-as-needed", "-ltorch_cuda", "-lc10_cuda")
+    return library, packaged(library, tmp_path_factory.mktemp("cuda"), "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(900)
+def test_a_runner_of_aotinductor_with_cuda_tensors(with_cuda):
+    lines = ran(DEVICE_RUNNER, *with_cuda, "-Wl,--no-as-needed", "-ltorch_cuda", "-lc10_cuda")
     assert lines == ["the numbers"]
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(900)
+def test_aotinductor_in_python_with_cuda_tensors(with_cuda, tmp_path):
+    """Skipped where torch cannot load a model of its own either, as torch 2.11 on an H200 (docs/export.md)."""
+    library, package = with_cuda
+
+    def loaded(package: Path, imports: str) -> subprocess.CompletedProcess:
+        run = f"torch._inductor.aoti_load_package({str(package)!r})(x)"
+        x = "x = torch.randn(8, 20, device='cuda')\n"
+        return ended(library, f"{imports}\n{x}torch.testing.assert_close({run}, x * 3.5)")
+
+    done = loaded(package, TORCH)
+    if done.returncode < 0:
+        without = loaded(packaged(library, tmp_path, "cuda", "x * 3.5"), "import torch")
+        if without.returncode == done.returncode:
+            pytest.skip(f"skipped: signal {-done.returncode} while torch loads a package of x * 3.5")
+    assert done.returncode == 0, (done.returncode, done.stdout)
 
 
 def test_xla(built, driver):

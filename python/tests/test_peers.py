@@ -33,7 +33,7 @@ def together(ranks: int, inputs: dict, outputs: dict, body, scalars=(), **option
             with ptx.if_(reg.from_(ptx.special.ctaid.y(), u32) == rank):
                 of = [made[i * ranks + rank] for i in range(len(inputs))]
                 into = [rest[ranks + i * ranks + rank] for i in range(len(outputs))]
-                body(of, rest[:ranks], into, rank)
+                body(of, ptx.global_ptrs(*rest[:ranks]), into, rank)
         ptx.ret()
 
     names = [f"{name}{rank}" for name in inputs for rank in range(ranks)]
@@ -126,6 +126,21 @@ def test_schedules_and_checks():
         assert all(torch.equal(y, summed(xs)) for y in ys) and not run.reports
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_all_gather(ranks):
+    """Which a JAX program has before its product."""
+
+    def body(of, rest, into, rank):
+        peers.gathered(f16, *of, rest, *into, rank, ROOM)
+
+    given, made = {"X": Tile("N", f16)}, {"Y": Tile(ranks, "N", f16)}
+    shared = spaces(ranks)
+    for seed, ctas in enumerate((1, 2, 3)):
+        k = together(ranks, given, made, body, [("u32", "N")], grid=(ctas, ranks, 1), block=256, arch="sm_80")
+        xs = inputs_of(ranks, 1000, torch.float16, seed)
+        assert all(torch.equal(y, torch.stack(xs)) for y in k(*xs, *shared))
+
+
 def norm(h: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     h, weight = h.double(), weight.double()
     return h / (h.pow(2).mean(-1, keepdim=True) + eps).sqrt() * weight
@@ -196,7 +211,7 @@ def workspace(room: int = ROOM, ranks: int = 2) -> peers.Workspace:
         (lambda s: peers.all_reduce(torch.zeros(2048), s), LaunchValueError, "8192 bytes, and the workspace has room for 4096"),
         (lambda s: peers.all_reduce(torch.zeros(8), s, shots=3), LaunchValueError, "1, 2 or None, not 3"),
         (lambda s: peers.all_reduce(torch.zeros(8), s, out=torch.zeros(4)), LaunchValueError, r"shape \(4,\), not \(8,\)"),
-        (lambda s: peers.all_reduce(torch.zeros(8), None), LaunchTypeError, "is a Workspace, not None"),
+        (lambda s: peers.all_reduce(torch.zeros(8), None), LaunchTypeError, "a MeshWorkspace\\), not None"),
         (lambda s: peers.reduce_scatter_rms_norm(torch.zeros(3, 8), torch.ones(8), s), LaunchValueError, "a multiple of 2"),
         (lambda s: peers.reduce_scatter_rms_norm(torch.zeros(4, 8), torch.ones(4), s), LaunchValueError, "`weight` is of shape"),
         (lambda s: peers.reduce_scatter_rms_norm(torch.zeros(2, 2048), torch.ones(2048), s), LaunchValueError, "a row of `x` has 8192"),

@@ -14,7 +14,7 @@ import pyptx
 from pyptx import Tile, ir, kernel, pictures, ptx, reg, smem
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.stamps import insert, marks
-from pyptx.types import b64, f32, u32
+from pyptx.types import b64, f32, u32, u64
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 3
@@ -323,8 +323,7 @@ def test_the_hopper_example():
     assert {each.warp for each in spans(launch, "wait", "cp.async.bulk.wait_group")} == {4, 8}
 
 
-def test_a_rewritten_kernel_a_kernel_of_a_module_and_a_function():
-    """Marks are those of the kernel's own body; a function's are taken out, and a module's kernel shows what waits."""
+def test_a_rewritten_kernel_and_a_kernel_of_a_module():
 
     def doubled(module):
         for each in module.find("add.f32"):
@@ -335,29 +334,67 @@ def test_a_rewritten_kernel_a_kernel_of_a_module_and_a_function():
         assert (changed(X) == 2 * X * ROUNDS).all()
     assert len(spans(t.launches[0], "region", "load")) == 4 * ROUNDS
 
-    module = ptx.module([make()])
+    module = ptx.module([make(), make(entry="other")])
+    before = module.ptx()
     with pyptx.timeline() as t:
         assert (module.body(X) == X * ROUNDS).all()
-    assert spans(t.launches[0], "wait", "bar.sync") and not spans(t.launches[0], "region", "load")
+    assert len(spans(t.launches[0], "region", "load")) == 4 * ROUNDS and spans(t.launches[0], "wait", "bar.sync")
+    assert module.ptx() == before and "pragma" not in before
+
+
+def test_places_in_functions():
+    """Those of functions that the kernel leads to by name, waits too; one whose address is taken stays as it is."""
 
     @ptx.func
     def twice(x: f32) -> f32:
-        ptx.mark("in a function")
+        ptx.mark("twice")
+        return x + x
+
+    @ptx.func
+    def four(x: f32) -> f32:
+        with ptx.region("four"):
+            return twice(twice(x))
+
+    @ptx.func
+    def together():
+        ptx.bar.sync(0)
+        ptx.ret()
+
+    @ptx.func
+    def pointed(x: f32) -> f32:
+        ptx.mark("by its address")
         return x + x
 
     def calls(X, Y):
         px, py = ptx.global_ptrs(X, Y)
-        at = reg.from_(ptx.special.tid.x(), u32) * 4
-        value = reg.scalar(f32)
-        ptx.inst.ld.global_.f32(value, ptx.addr(px + at))
+        tid = reg.from_(ptx.special.tid.x(), u32)
+        value = reg.scalar(f32, init=0.0)
+        with ptx.if_(tid < 48):  # a warp's threads that call are those that are stamped
+            ptx.inst.ld.global_.f32(value, ptx.addr(px + tid * 4))
+            ptx.inst.mov.f32(value, four(value))
+        together()
         ptx.mark("in the kernel")
-        ptx.inst.st.global_.f32(ptx.addr(py + at), twice(value))
+        table = ptx.prototype((f32,), f32)
+        address = reg.scalar(u64)
+        ptx.inst.mov.u64(address, pointed)
+        ptx.inst.st.global_.f32(ptx.addr(py + tid * 4), table(address, value))
         ptx.ret()
 
-    k = make(calls)
+    k = make(calls, grid=1)
     with pyptx.timeline() as t:
-        assert (k(X) == 2 * X).all()
-    assert {each.name for each in t.launches[0].spans if each.what == "mark"} == {"in the kernel"}
+        y = k(X)
+    assert (y[:48] == 8 * X[:48]).all() and not y[48:64].any()
+    (launch,) = t.launches
+    assert len(spans(launch, "mark", "twice")) == 2 * len(spans(launch, "region", "four")) == 4
+    assert len(spans(launch, "mark", "in the kernel")) == len(spans(launch, "wait", "bar.sync")) == 2
+    assert all(each.closed for each in launch.spans) and not spans(launch, "mark", "by its address")
+    module = ptx.module([make(calls, grid=1), make(calls, grid=1, entry="other")])
+    with pyptx.timeline(measure=False) as t:
+        assert (module.calls(X) == y).all()
+    assert t.launches[0].stamps == launch.stamps
+    made = copy_of(k)
+    assert not made.module.check()
+    assert "pyptx_cell" in str(made.module) and "pyptx_cell" not in str(copy_of(make()).module)
 
 
 # ---- what is shown

@@ -20,11 +20,14 @@ import wheels  # noqa: E402
 @pytest.mark.parametrize(
     "tag, module, size, why",
     [
-        ("cp312-abi3-manylinux_2_34_x86_64", "_core.abi3.so", 1000, ""),
-        ("cp310-cp310-manylinux_2_34_x86_64", "_core.cpython-310-x86_64-linux-gnu.so", 1000, ""),
-        ("cp312-abi3-manylinux_2_34_x86_64", "_core.cpython-312-x86_64-linux-gnu.so", 1000, "is for one Python"),
+        ("cp312-abi3-manylinux_2_28_x86_64", "_core.abi3.so", 1000, ""),
+        ("cp310-cp310-manylinux_2_28_x86_64", "_core.cpython-310-x86_64-linux-gnu.so", 1000, ""),
+        ("cp312-abi3-manylinux_2_28_x86_64", "_core.cpython-312-x86_64-linux-gnu.so", 1000, "is for one Python"),
+        ("cp312-abi3-manylinux_2_24_x86_64.manylinux_2_34_x86_64", "_core.abi3.so", 1000, ""),
+        ("cp312-abi3-manylinux_2_34_x86_64", "_core.abi3.so", 1000, "a glibc later than 2.28"),
+        ("cp311-cp311-manylinux_2_34_aarch64", "_core.cpython-311-aarch64-linux-gnu.so", 1000, ""),
         ("cp312-abi3-linux_x86_64", "_core.abi3.so", 1000, "is for the machine that built it"),
-        ("cp312-abi3-manylinux_2_34_x86_64", "_core.abi3.so", wheels.MOST, "bytes, more than 8388608"),
+        ("cp312-abi3-manylinux_2_28_x86_64", "_core.abi3.so", wheels.MOST, "bytes, more than 8388608"),
     ],
 )
 def test_wheels_that_are_refused(tmp_path, tag, module, size, why):

@@ -19,7 +19,17 @@ import inspect
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.types import s32, u32, u64
 
-__all__ = ["GATHER_FLAGS", "HEADER", "MOST_CTAS", "MOST_RANKS", "Exchange", "gathered_at", "peer_kernel", "words_of"]
+__all__ = [
+    "GATHER_FLAGS",
+    "HEADER",
+    "MOST_CTAS",
+    "MOST_RANKS",
+    "Exchange",
+    "by_rank",
+    "gathered_at",
+    "peer_kernel",
+    "words_of",
+]
 
 MOST_CTAS, MOST_RANKS, PHASES = 256, 8, 2
 COUNTS = PHASES * MOST_RANKS * MOST_CTAS * 4  # where the counts are: behind the flags
@@ -39,11 +49,11 @@ def gathered_at(room: int, ranks: int, half: int, source: int) -> int:
 
 
 class Exchange:
-    """The calling CTA's part.  `spaces`: the workspaces by rank; `room`: bytes of a slot."""
+    """The calling CTA's part.  `spaces`: pointers to the workspaces by rank; `room`: bytes of a slot."""
 
     def __init__(self, spaces, rank: int, room: int):
         self.rank, self.ranks, self.room = rank, len(spaces), room
-        self.pointers = ptx.global_ptrs(*spaces)
+        self.pointers = spaces
         self.thread = reg.from_(ptx.special.tid.x(), u32)
         self.cta = reg.from_(ptx.special.ctaid.x(), u32)
         self.own = self.pointers[rank]
@@ -95,25 +105,48 @@ class Exchange:
                 ptx.inst.st.global_.u32(ptx.addr(self.own + c * 4, COUNTS), self.next)
 
 
-def peer_kernel(name: str, ranks: int, inputs: dict, outputs: dict, body, **options):
-    """A kernel of the inputs, then a workspace a rank, then the outputs: `body(inputs, spaces, outputs, **template)`.
+def peer_kernel(name: str, ranks: int, inputs: dict, outputs: dict, body, *, mesh: bool, template: dict, **options):
+    """A kernel of the inputs, what says where the workspaces are, then the outputs: `body(inputs, spaces, outputs, rank, **template)`.
 
-    `inputs`, `outputs`: Tiles by name.  Options of @kernel; `template`: names and defaults of its template values."""
+    `inputs`, `outputs`: Tiles by name; `template`: names and defaults of its template values; options of @kernel.  A workspace is a
+    tensor, and `rank` a template value.  For a `mesh` of JAX, all of whose devices run one program, the rank is data, a tensor of one
+    u32, of each rank there is a body, and the addresses of the workspaces are scalars.
+    """
     spaces = [f"S{rank}" for rank in range(ranks)]
-    template = options.pop("template")
-    first, last = len(inputs), len(inputs) + ranks
+    between = ["Rank"] if mesh else spaces
+    first, last = len(inputs), len(inputs) + len(between)
 
-    def written(*tensors, **values):
-        body(tensors[:first], tensors[first:last], tensors[last:], **values)
+    def written(*tensors, rank=0, **values):
+        of, into = tensors[:first], tensors[last:]
+        if not mesh:
+            body(of, ptx.global_ptrs(*tensors[first:last]), into, rank, **values)
+            return
+        by_rank(tensors[first], spaces, lambda rank, pointers: body(of, pointers, into, rank, **values))
 
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    parameters = [inspect.Parameter(each, positional) for each in (*inputs, *spaces, *outputs)]
+    template = template if mesh else {"rank": 0, **template}
+    parameters = [inspect.Parameter(each, positional) for each in (*inputs, *between, *outputs)]
     parameters += [inspect.Parameter(each, keyword, default=value) for each, value in template.items()]
     written.__signature__ = inspect.Signature(parameters)
     written.__name__ = written.__qualname__ = name
+    scalars = [*options.pop("raw_params", []), *(("u64", space) for space in spaces if mesh)]
+    said = Tile(1, u32) if mesh else Tile("P", u32, align=16)
     return kernel(
-        in_specs=(*inputs.values(), *(Tile("P", u32, align=16) for _ in spaces)),
+        in_specs=(*inputs.values(), *(said for _ in between)),
         out_specs=tuple(outputs.values()),
-        mutates=tuple(spaces),
+        mutates=() if mesh else tuple(spaces),
+        raw_params=scalars,
         **options,
     )(written)
+
+
+def by_rank(Rank, spaces: list[str], run):
+    """`run(rank, pointers)` for the rank that the tensor says; `spaces`: the scalars that are the workspaces' addresses."""
+    own = reg.scalar(u32)
+    ptx.inst.ld.global_.u32(own, ptx.addr(ptx.global_ptrs(Rank)[0]))
+    for rank in range(len(spaces)):
+        with ptx.if_(own == rank):
+            pointers = [reg.scalar(u64) for _ in spaces]
+            for pointer, space in zip(pointers, spaces, strict=True):
+                ptx.inst.cvta.to.global_.u64(pointer, ptx.param(u64, space))
+            run(rank, pointers)

@@ -3,6 +3,8 @@
     workspace = peers.Workspace.symmetric(torch.distributed.group.WORLD, room=1 << 20)     # once, in each process
     y = peers.all_reduce(x, workspace)
 
+In a JAX program, under shard_map, workspace = peers.MeshWorkspace(mesh, "gpus", room=1 << 20).
+
 Every rank calls the same functions in the same order, each in one stream.  docs/peers.md has the whole.
 """
 
@@ -12,12 +14,13 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._peer_memory import Memory
 from pyptx.kernels._peers import GATHER_FLAGS, MOST_RANKS, Exchange, gathered_at, peer_kernel, words_of
 from pyptx.kernels._rows import STORE, Row, Split, Values, add, mul, narrowed, registers, widened
 from pyptx.kernels.norm import root_mean_square
 from pyptx.types import bf16, f16, f32, u32
 
-__all__ = ["Workspace", "all_gather_matmul", "all_reduce", "reduce_scatter_rms_norm"]
+__all__ = ["MeshWorkspace", "Workspace", "all_gather_matmul", "all_reduce", "reduce_scatter_rms_norm"]
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 THREADS = 256
@@ -83,6 +86,11 @@ class Workspace:
         """How many."""
         return len(self.buffers)
 
+    def _run(self, made, inputs: list, out: Any = None, **given: Any) -> Any:
+        """A call of the kernel that `made` gives."""
+        out = {} if out is None else {"out": out}
+        return made(self.ranks, False)(*inputs, *self.buffers, rank=self.rank, room=self.room, **given, **out)
+
     def _beside(self, x: Any) -> Any:
         """The stream of copies beside that of products; None on the simulator."""
         if not getattr(x, "is_cuda", False):
@@ -103,6 +111,43 @@ class Workspace:
         return f"<Workspace: rank {self.rank} of {self.ranks}, {self.room} bytes a slot>"
 
 
+class MeshWorkspace:
+    """A workspace for the GPUs of a JAX mesh, all of which this process has: for calls under `shard_map` over its axis `axis`.
+
+    mesh: of one axis that counts, the others have one device.  room: bytes that a device may push to one other in a call, a multiple of
+    16.  The memory is the driver's, not XLA's, and stays; programs hold its addresses, so they are of this process alone.
+    """
+
+    def __init__(self, mesh: Any, axis: str, room: int = 1 << 20):
+        import jax
+
+        if axis not in mesh.axis_names:
+            raise LaunchValueError(f"axis {axis!r} is none of the mesh's: {', '.join(map(repr, mesh.axis_names))}")
+        devices = list(mesh.devices.flat)
+        if not 2 <= mesh.shape[axis] <= MOST_RANKS or mesh.shape[axis] != len(devices):
+            raise LaunchValueError(
+                f"a workspace is of a mesh with 2 to {MOST_RANKS} devices, all along {axis!r}, not of {dict(mesh.shape)}"
+            )
+        if any(each.platform != "gpu" for each in devices):
+            raise LaunchValueError(f"a workspace is of CUDA devices, not of {devices}: elsewhere jax.lax.psum adds up")
+        if any(each.process_index != jax.process_index() for each in devices):
+            raise LaunchValueError("a workspace of a mesh is of devices of one process, not of several")
+        self.axis, self.ranks, self.room = axis, len(devices), _room(room)
+        self._memory = Memory([each.local_hardware_id for each in devices], 4 * words_of(room, self.ranks))
+
+    def _run(self, made, inputs: list, out: Any = None, **given: Any) -> Any:
+        import jax
+
+        if out is not None:
+            raise LaunchValueError("`out` is for tensors: a value of a JAX program is not written")
+        rank = jax.lax.axis_index(self.axis).astype("uint32").reshape(1)
+        spaces = {f"S{rank}": address for rank, address in enumerate(self._memory.addresses)}
+        return made(self.ranks, True)(*inputs, rank, room=self.room, **given, **spaces)
+
+    def __repr__(self) -> str:
+        return f"<MeshWorkspace: {self.ranks} devices along {self.axis!r}, {self.room} bytes a slot>"
+
+
 def _room(room: int) -> int:
     if isinstance(room, bool) or not isinstance(room, int) or room < VECTOR or room % VECTOR:
         raise LaunchValueError(f"room of a workspace is a positive multiple of {VECTOR} bytes, not {room!r}")
@@ -116,9 +161,9 @@ def _type_of(function: str, tensor: Any) -> Any:
     return TYPES[spelled]
 
 
-def _checked(function: str, bytes_: int, workspace: Workspace, hint: str) -> None:
-    if not isinstance(workspace, Workspace):
-        raise LaunchTypeError(f"{function}: workspace is a Workspace, not {workspace!r}")
+def _checked(function: str, bytes_: int, workspace: Workspace | MeshWorkspace, hint: str) -> None:
+    if not isinstance(workspace, (Workspace, MeshWorkspace)):
+        raise LaunchTypeError(f"{function}: workspace is a Workspace (in JAX a MeshWorkspace), not {workspace!r}")
     if bytes_ % VECTOR:
         raise LaunchValueError(f"{function}: {hint} has {bytes_} bytes, which is no multiple of {VECTOR}")
     if bytes_ > workspace.room:
@@ -130,7 +175,7 @@ def _checked(function: str, bytes_: int, workspace: Workspace, hint: str) -> Non
 # ---- sums over ranks
 
 
-def all_reduce(x: Any, workspace: Workspace, *, out: Any = None, shots: int | None = None) -> Any:
+def all_reduce(x: Any, workspace: Workspace | MeshWorkspace, *, out: Any = None, shots: int | None = None) -> Any:
     """The sum of `x` over all ranks, on each of them, with the same bits: f32 sums in the order of ranks, rounded once.
 
     x: f32, f16 or bf16, contiguous, a multiple of 16 bytes; on all ranks of one type and size.  out: where the sum goes, x itself if wanted.
@@ -150,18 +195,17 @@ def all_reduce(x: Any, workspace: Workspace, *, out: Any = None, shots: int | No
     if out is not None and tuple(out.shape) != tuple(x.shape):
         raise LaunchValueError(f"all_reduce: `out` has shape {tuple(out.shape)}, not {tuple(x.shape)}")
     if count == 0:
-        return x.clone() if out is None else out
-    run = _all_reduce(dtype, workspace.ranks, shots)
-    told = {"rank": workspace.rank, "room": workspace.room}
-    made = run(flat, *workspace.buffers, **told, **({} if out is None else {"out": out.reshape(-1)}))
+        return x + x if out is None else out  # nothing, in any framework
+    into = None if out is None else out.reshape(-1)
+    made = workspace._run(functools.partial(_all_reduce, dtype, shots), [flat], into)
     return made.reshape(x.shape) if out is None else out
 
 
 @functools.cache
-def _all_reduce(dtype, ranks: int, shots: int):
+def _all_reduce(dtype, shots: int, ranks: int, mesh: bool):
     size = dtype.bits // 8
 
-    def body(inputs, spaces, outputs, *, rank, room):
+    def body(inputs, spaces, outputs, rank, *, room):
         (one_shot if shots == 1 else two_shots)(dtype, *inputs, spaces, *outputs, rank, room)
         ptx.ret()
 
@@ -171,7 +215,8 @@ def _all_reduce(dtype, ranks: int, shots: int):
         {"X": Tile("N", dtype, align=VECTOR)},
         {"Y": Tile("N", dtype, align=VECTOR)},
         body,
-        template={"rank": 0, "room": 0},
+        mesh=mesh,
+        template={"room": 0},
         raw_params=[("u32", "N")],
         grid=lambda N: (max(1, min(CTAS, -(-N * size // (VECTOR * THREADS * (ranks if shots == 2 else 1))))), 1, 1),
         block=(THREADS, 1, 1),
@@ -271,7 +316,7 @@ def _added(values: list) -> list:
 
 
 def reduce_scatter_rms_norm(
-    x: Any, weight: Any, workspace: Workspace, *, residual: Any = None, eps: float = 1e-6
+    x: Any, weight: Any, workspace: Workspace | MeshWorkspace, *, residual: Any = None, eps: float = 1e-6
 ) -> tuple[Any, Any]:
     """This rank's rows of the sum of `x` over all ranks, normalised: (y, h) with h = sum + residual and y = rms_norm(h, weight, eps).
 
@@ -296,17 +341,16 @@ def reduce_scatter_rms_norm(
             raise LaunchValueError(
                 f"reduce_scatter_rms_norm: `{name}` is of shape {shape} and {x.dtype}, not {tuple(each.shape)} and {each.dtype}"
             )
-    run = _reduce_scatter(dtype, workspace.ranks, residual is not None)
-    more = () if residual is None else (residual,)
-    return run(x, weight, *more, *workspace.buffers, rank=workspace.rank, room=workspace.room, eps=eps, R=rows)
+    inputs = [x, weight, *(() if residual is None else (residual,))]
+    return workspace._run(functools.partial(_reduce_scatter, dtype, residual is not None), inputs, eps=eps, R=rows)
 
 
 @functools.cache
-def _reduce_scatter(dtype, ranks: int, residual: bool):
+def _reduce_scatter(dtype, residual: bool, ranks: int, mesh: bool):
     def split(n: int) -> Split:
         return Split.once(n, dtype.bits)
 
-    def body(inputs, spaces, outputs, *, rank, room, eps):
+    def body(inputs, spaces, outputs, rank, *, room, eps):
         _normalised(split(inputs[0].shape[1]), inputs, spaces, outputs, rank, room, eps)
 
     matrix, part = Tile("M", "N", dtype, align=VECTOR), Tile("R", "N", dtype, align=VECTOR)
@@ -317,7 +361,8 @@ def _reduce_scatter(dtype, ranks: int, residual: bool):
         inputs,
         {"Y": part, "H": part},
         body,
-        template={"rank": 0, "room": 0, "eps": 1e-6},
+        mesh=mesh,
+        template={"room": 0, "eps": 1e-6},
         raw_params=[("u32", "R")],
         grid=lambda R, N: (max(1, min(CTAS, -(-R // split(N).rows))), 1, 1),
         block=lambda N: (split(N).threads * split(N).rows, 1, 1),
@@ -388,18 +433,26 @@ class Part(Values):
 # ---- a product behind a gather
 
 
-def all_gather_matmul(x: Any, w: Any, workspace: Workspace, *, out: Any = None) -> Any:
+def all_gather_matmul(x: Any, w: Any, workspace: Workspace | MeshWorkspace, *, out: Any = None) -> Any:
     """The rows of `x` of all ranks, one rank's behind the other's, times `w`: while a product runs, the next rank's rows arrive.
 
     x (M, K), on all ranks of one shape; w (K, N): as of `pyptx.kernels.matmul`, which multiplies.  Returns (ranks M, N).  The workspace
     needs room for x.  Copies are the copy engines', on a stream of their own; the rows of a rank are multiplied when its flag is up.
 
     The turns of this function are counted by the process: a captured graph holds two calls, or any even number.
+
+    In a JAX program a kernel gathers the rows, and one product of all of them follows.
     """
     if len(x.shape) != 2 or len(w.shape) != 2:
         raise LaunchValueError(f"all_gather_matmul: x {tuple(x.shape)} and w {tuple(w.shape)} are matrices")
-    size = math.prod(x.shape) * x.itemsize
+    size = math.prod(x.shape) * x.dtype.itemsize
     _checked("all_gather_matmul", size, workspace, "`x`")
+    if isinstance(workspace, MeshWorkspace):
+        from pyptx.kernels.matmul import matmul
+
+        dtype = _type_of("all_gather_matmul", x)
+        whole = workspace._run(functools.partial(_all_gather, dtype), [x.reshape(-1)], out)
+        return matmul(whole.reshape(workspace.ranks * x.shape[0], x.shape[1]), w)
     if out is None:
         out = x.new_empty((workspace.ranks * x.shape[0], w.shape[1]))
     turn = _Turn(workspace, x)
@@ -418,6 +471,50 @@ def _multiply(turn: "_Turn", x: Any, w: Any, out: Any) -> Any:
         matmul(turn.received(other), w, out=out[other * m : (other + 1) * m])
     turn.end()
     return out
+
+
+@functools.cache
+def _all_gather(dtype, ranks: int, mesh: bool):
+    def body(inputs, spaces, outputs, rank, *, room):
+        gathered(dtype, *inputs, spaces, *outputs, rank, room)
+        ptx.ret()
+
+    return peer_kernel(
+        "all_gather",
+        ranks,
+        {"X": Tile("N", dtype, align=VECTOR)},
+        {"Y": Tile(ranks, "N", dtype, align=VECTOR)},
+        body,
+        mesh=mesh,
+        template={"room": 0},
+        raw_params=[("u32", "N")],
+        grid=lambda N: (max(1, min(CTAS, -(-N * dtype.bits // (8 * VECTOR * THREADS)))), 1, 1),
+        block=(THREADS, 1, 1),
+        reqntid=True,
+        arch="sm_80",
+    )
+
+
+def gathered(dtype, X, spaces, Y, rank: int, room: int):
+    """The body: everything to everybody, in the order of ranks."""
+    exchange = Exchange(spaces, rank, room)
+    x, y = ptx.global_ptrs(X, Y)
+    vectors = _vectors(dtype)
+
+    def part(each: int):
+        return y + vectors * (VECTOR * each) if each else y
+
+    for i in _mine(exchange, vectors):
+        bits = _load(dtype, x, i)
+        for other in exchange.others:
+            _store(exchange.slot(other, rank), i, bits)
+        _store(part(rank), i, bits)
+    exchange.signal(0)
+    exchange.wait(0)
+    for other in exchange.others:
+        for i in _mine(exchange, vectors):
+            _store(part(other), i, _load(dtype, exchange.slot(rank, other), i))
+    exchange.end()
 
 
 class _Turn:

@@ -3,6 +3,8 @@
 A stamp is eleven instructions without a branch, thirteen with `fine`.  Of the threads that are there, the first writes one record of 8 bytes (16 with
 `fine`) to a place of its own; no thread waits for another, and nothing of the kernel's registers or shared memory is touched.
 
+Functions that the kernel calls are followed, too (calls.py).
+
     the record: low 32 bits of %globaltimer, next 16 bits of it, number of the place << 16, then, with `fine`, %clock64
 
 The first parameter is the buffer: for each thread of the CTAs that are recorded 2^n records, of which the first
@@ -16,13 +18,28 @@ from dataclasses import dataclass
 
 from pyptx import ir
 from pyptx.ir.flow import BasicBlock, Loop
-from pyptx.stamps import marks
+from pyptx.stamps import calls, marks
 
 __all__ = ["PARAMETER", "SMID", "Place", "Stamped", "stamped"]
 
 PARAMETER = "pyptx_stamps"
 SMID = 0xFFFF  # the place of a thread's first record
 _PREFIX = "%pyptx_"
+_CELL = f"{_PREFIX}cell"
+_REGISTERS = f"""
+.reg .b64 {_PREFIX}at, {_PREFIX}time, {_PREFIX}left;
+.reg .b32 {_PREFIX}here, {_PREFIX}low, {_PREFIX}high, {_PREFIX}clock_low, {_PREFIX}clock_high, {_PREFIX}ctas;
+.reg .pred {_PREFIX}writes;"""
+_CELL_OF_KERNEL = f"""
+.local .align 8 .b64 {calls.CELL};
+.reg .b64 {_CELL};
+mov.u64 {_CELL}, {calls.CELL};
+"""
+_BEGIN_OF_FUNCTION = f"""{_REGISTERS}
+.reg .b64 {_CELL};
+ld.param.u64 {_CELL}, [{calls.CELL}];
+ld.local.u64 {_PREFIX}at, [{_CELL}];
+"""
 # What waits by itself.  A loop around what asks again is found by its instructions.
 _WAITS = re.compile(
     r"(bar|barrier)(\.cta)?\.(sync|red)|barrier\.cluster\.wait|wgmma\.wait_group|cp\.async\.(bulk\.)?wait_(group|all)"
@@ -70,28 +87,56 @@ class _Copy:
         self._places: dict[int, Place] = {}
 
     def made(self, waits: bool) -> Stamped:
+        def places(function) -> bool:
+            return any(map(_mark, function.body)) or (waits and bool(_spans(function)))
+
         function = self._function
-        todo = _spans(function) if waits else []
-        self._strip_other_functions()
+        calls.without_other_kernels(self._module, function)
+        followed = calls.followed(self._module, function.name, places)
+        self._strip_other_functions(followed)
         whole = self._pair("kernel", "kernel", None)
-        ends = [each for each in function.instructions if each.opcode in ("ret", "exit")]
-        for span in todo:
-            self._wait(span)
-        self._marks()
-        for each in ends:
-            each.insert_before(self._text(whole + 1, each))
-        last = next((each for each in reversed(function.body) if isinstance(each, ir.Instruction)), None)
-        if last is None or last.predicate is not None or last.opcode not in ("ret", "exit", "bra", "trap"):
-            function.append(self._text(whole + 1, None))
-        first = next(each for each in function.body if isinstance(each, (ir.Instruction, ir.Label, ir.Brace)))
-        first.insert_before(self._begin() + self._text(whole, None))
+        begin = self._begin() + (_CELL_OF_KERNEL if followed else "") + self._text(whole, None)
+        self._stamp_all(function, waits, begin, lambda at: self._text(whole + 1, at))
+        for each in followed:
+            self._stamp_all(each, waits, _BEGIN_OF_FUNCTION, lambda _: f"st.local.u64 [{_CELL}], {_PREFIX}at;")
+        names = {each.name for each in followed}
+        for each in self._module.functions:
+            if each is function or each.name in names:
+                self._tell(each, names)
+            if each.name in names:
+                each.head = calls.with_cell(each.head, each.name)
         function.head = _with_parameter(function.head, function.name)
         return Stamped(self._module, self._places)
 
-    def _strip_other_functions(self):
+    def _stamp_all(self, function: ir.Function, waits: bool, begin: str, end):
+        """`end(each)`: what stands before an instruction that ends the function, and (None) at an end without one."""
+        todo = _spans(function) if waits else []
+        ends = [each for each in function.instructions if each.opcode in ("ret", "exit")]
+        for span in todo:
+            self._wait(span)
+        self._marks(function)
+        for each in ends:
+            each.insert_before(end(each))
+        last = next((each for each in reversed(function.body) if isinstance(each, ir.Instruction)), None)
+        if last is None or last.predicate is not None or last.opcode not in ("ret", "exit", "bra", "trap"):
+            function.append(end(None))
+        first = next(each for each in function.body if isinstance(each, (ir.Instruction, ir.Label, ir.Brace)))
+        first.insert_before(begin)
+
+    def _tell(self, function: ir.Function, names: set[str]):
+        """Calls of functions that are followed: where the next record goes lies in the cell meanwhile."""
+        for each, name in calls.targets(function):
+            if name in names:
+                each.insert_before(f"st.local.u64 [{_CELL}], {_PREFIX}at;")
+                each.insert_after(f"ld.local.u64 {_PREFIX}at, [{_CELL}];")
+                each.replace(calls.with_cell_given(str(each), name, _CELL))
+
+    def _strip_other_functions(self, followed: list[ir.Function]):
         for function in self._module.functions:
-            for each in function.body[:] if function is not self._function and function.body else ():
-                if isinstance(each, ir.PragmaDirective) and marks.read(each.value):
+            if function is self._function or not function.body or any(function is each for each in followed):
+                continue
+            for each in function.body[:]:
+                if _mark(each):
                     each.remove()
 
     def _pair(self, what: str, name: str, at: ir.Statement | None) -> int:
@@ -127,10 +172,10 @@ class _Copy:
             put = after.insert_after if behind else after.insert_before
             put(self._text(number + 1, guarded))
 
-    def _marks(self):
+    def _marks(self, function: ir.Function):
         begun: dict[str, list[int]] = {}
-        for each in self._function.body[:]:
-            found = marks.read(each.value) if isinstance(each, ir.PragmaDirective) else None
+        for each in function.body[:]:
+            found = _mark(each)
             if found is None:
                 continue
             kind, name = found
@@ -151,10 +196,7 @@ class _Copy:
         p = _PREFIX
         record = "st.global.v4.u32" if self._fine else "st.global.v2.u32"
         more = ", 0, 0" if self._fine else ""
-        return f"""
-.reg .b64 {p}at, {p}time, {p}left;
-.reg .b32 {p}here, {p}low, {p}high, {p}clock_low, {p}clock_high, {p}ctas;
-.reg .pred {p}writes;
+        return f"""{_REGISTERS}
 ld.param.u64 {p}at, [{PARAMETER}];
 cvta.to.global.u64 {p}at, {p}at;
 ld.param.u32 {p}ctas, [{PARAMETER}_ctas];
@@ -182,6 +224,10 @@ mov.u32 {p}high, {SMID << 16};
 @{p}writes {record} [{p}at], {{{p}low, {p}high{more}}};
 @{p}writes add.u64 {p}at, {p}at, {16 if self._fine else 8};
 """
+
+
+def _mark(each: ir.Statement) -> tuple[str, str] | None:
+    return marks.read(each.value) if isinstance(each, ir.PragmaDirective) else None
 
 
 def _stamp(place: Place, guard: ir.Predicate | None, part: int, fine: bool) -> str:
