@@ -22,6 +22,7 @@
 #include "ptx/analysis/access.h"
 #include "ptx/analysis/flow.h"
 #include "ptx/analysis/liveness.h"
+#include "ptx/analysis/memory.h"
 #include "ptx/check/check.h"
 #include "ptx/lint/lint.h"
 

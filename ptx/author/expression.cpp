@@ -223,6 +223,16 @@ Reg shr(const Reg& a, const Operand& b) { return binary('>', a, b); }
 Reg and_(const Operand& a, const Operand& b) { return binary('&', a, b); }
 Reg or_(const Operand& a, const Operand& b) { return binary('|', a, b); }
 Reg xor_(const Operand& a, const Operand& b) { return binary('^', a, b); }
+Reg Reg::as(Type other) const {
+  if (other == Type::none || isa::info(other).bits != isa::info(type).bits ||
+      (other == Type::pred) != (type == Type::pred))
+    builder->refuse(Code::bad_argument, cat("register ", name(), " of .", isa::info(type).name, " is no .",
+                                            isa::info(other).name, ": cvt converts, mov copies bits of one width"));
+  Reg made = *this;
+  made.type = other;
+  return made;
+}
+
 Reg max(const Reg& a, const Operand& b) { return extremum("max", a, b); }
 Reg min(const Reg& a, const Operand& b) { return extremum("min", a, b); }
 

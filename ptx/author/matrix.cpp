@@ -87,6 +87,14 @@ Reg make_descriptor(Builder& b, const Operand& start, const options::make_descri
   return made;
 }
 
+std::int64_t descriptor_bits(Builder& b, const options::descriptor_bits& o) {
+  const std::uint64_t fields = bits_of(b, {.leading_byte_offset = o.leading_byte_offset,
+                                           .stride_byte_offset = o.stride_byte_offset,
+                                           .swizzle = o.swizzle,
+                                           .base_offset = o.base_offset});
+  return static_cast<std::int64_t>(fields | descriptor::offset(b, "start", o.start, arch::wgmma_descriptor.start));
+}
+
 Reg auto_descriptor(Builder& b, const Operand& start, const Type& type, const Extents& shape, const Major& major,
                     const options::auto_descriptor&) {
   return make_descriptor(b, start, fields_of(tile_layout(b, type, shape[0], shape[1], major.mn), 0));

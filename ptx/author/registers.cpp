@@ -127,6 +127,11 @@ void check_type(const Builder& b, isa::Type type) {
   if (type == isa::Type::none) b.refuse(Code::bad_argument, "a register needs a type");
 }
 
+void check_vector(const Builder& b, std::uint8_t length, std::string_view name) {
+  if (length != 2 && length != 4) b.refuse(Code::bad_argument, "a vector register has 2 or 4 elements");
+  if (name.empty()) b.refuse(Code::bad_argument, "a vector register has a name");
+}
+
 }  // namespace
 
 Reg Builder::scalar(isa::Type type, std::string_view name) {
@@ -160,8 +165,7 @@ Reg Builder::scalar(isa::Type type, std::string_view name) {
 }
 
 Reg Builder::vector_register(isa::Type type, std::uint8_t length, std::string_view name) {
-  if (length != 2 && length != 4) refuse(Code::bad_argument, "a vector register has 2 or 4 elements");
-  if (name.empty()) refuse(Code::bad_argument, "a vector register has a name");
+  check_vector(*this, length, name);
   const Reg made = scalar(type, name);
   state_->function.registers[made.id].vector = length;
   return made;
@@ -201,9 +205,10 @@ Reg Builder::scalar(isa::Type type, const Operand& init, std::string_view name) 
   return made;
 }
 
-RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view name) {
+RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view name, std::uint8_t length) {
   State& s = *state_;
   check_type(*this, type);
+  if (length != 1) check_vector(*this, length, name);
   if (count == 0 || count > 65536)
     refuse(Code::bad_argument, cat("an array of ", count, " registers; legal: 1 to 65536"));
   Name base;
@@ -229,7 +234,10 @@ RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view na
     }
   }
   const auto first = static_cast<ir::RegisterId>(s.function.registers.size());
-  for (std::uint32_t i = 0; i < count; ++i) add_register(*this, type, base, static_cast<std::int32_t>(i));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const ir::RegisterId id = add_register(*this, type, base, static_cast<std::int32_t>(i));
+    s.function.registers[id].vector = length;
+  }
   add_declaration(*this, {first, count, true});
   return {this, first, count, type};
 }

@@ -237,7 +237,7 @@ Reg masked_descriptor(Builder& b, const Operand& start, const options::masked_de
   return made;
 }
 
-Reg descriptor(Builder& b, const Operand& start, const options::descriptor& o) {
+std::int64_t descriptor_bits(Builder& b, const options::descriptor_bits& o) {
   // tcgen05 has a name of its own for the swizzle that keeps 32 bytes together.
   const auto swizzle = arch::swizzle_named(o.swizzle == "128B_BASE32B" ? "128B_ATOM_32B" : o.swizzle);
   if (!swizzle || arch::info(*swizzle).tcgen05 == arch::no_code)
@@ -249,7 +249,17 @@ Reg descriptor(Builder& b, const Operand& start, const options::descriptor& o) {
                              fields::field(b, "base_offset", o.base_offset, format.base_offset) |
                              fields::field(b, "lbo_mode", o.lbo_mode, format.absolute) |
                              format.swizzle.put(static_cast<std::uint64_t>(arch::info(*swizzle).tcgen05));
-  return masked_descriptor(b, start, {.byte_offset = o.byte_offset, .const_bits = bits});
+  return static_cast<std::int64_t>(bits | fields::offset(b, "start", o.start, format.start));
+}
+
+Reg descriptor(Builder& b, const Operand& start, const options::descriptor& o) {
+  const std::int64_t bits = descriptor_bits(b, {.stride_bytes = o.stride_bytes,
+                                                .leading_bytes = o.leading_bytes,
+                                                .swizzle = o.swizzle,
+                                                .version = o.version,
+                                                .base_offset = o.base_offset,
+                                                .lbo_mode = o.lbo_mode});
+  return masked_descriptor(b, start, {.byte_offset = o.byte_offset, .const_bits = static_cast<std::uint64_t>(bits)});
 }
 
 }  // namespace ptx::author::tcgen05

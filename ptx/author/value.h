@@ -40,6 +40,9 @@ struct Reg {
   bool special = false;
 
   std::string name() const;  // "%r3", "%tid.x"
+  // The same register read as another type: a.as(s32) < 4 of an unsigned one. Refused (bad_argument) if the widths
+  // differ.
+  Reg as(isa::Type other) const;
   friend bool same(const Reg& a, const Reg& b) {
     return a.builder == b.builder && a.id == b.id && a.special == b.special;
   }

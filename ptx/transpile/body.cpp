@@ -33,6 +33,7 @@ void Body::write(std::uint32_t end) {
   for (const std::string& name : plan_.arguments) names_.take(name);
   parameters();
   operands_.set_walks(plan_.walks);
+  if (!plan_.spelled.empty()) operands_.set_spelled(plan_.spelled);
   if (plan_.raised) declarations(), operands_.rename_labels();
   if (plan_.shaped) {
     nodes(plan_.nodes);
@@ -40,6 +41,7 @@ void Body::write(std::uint32_t end) {
     for (std::uint32_t i = 0; i < f_.body.size(); ++i) at(i);
   }
   comments_.until(end);
+  for (const isa::Type one : operands_.named_types()) used(one);
   if (lines_ == 0) empty_block();
 }
 
@@ -297,8 +299,12 @@ void Body::variable_of_body(const ir::Variable& v) {
   if (!plan_.allocates || scopes_.size() > 1 || !once || !plain || (v.type != isa::Type::b8 && !barriers) ||
       (barriers && !holds_barriers(v)))
     return say(variable(v));
-  const std::string name = names_.take(v.name.view());
-  const std::string text = allocated(name, v, barriers);
+  const std::string name = names_.take(unmangled(v.name.view()));
+  const auto known = plan_.contents.find(&v);
+  const Contents contents = barriers                        ? Contents()
+                            : known != plan_.contents.end() ? known->second
+                                                            : Contents{v.type, {v.dims[0]}};
+  const std::string text = allocated(name, v, contents);
   if (text.empty()) {
     names_.release(name);
     return say(variable(v));

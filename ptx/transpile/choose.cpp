@@ -21,7 +21,7 @@ Expected<ir::Module> chosen(ir::Module module, const Options& options) {
     std::erase_if(module.items, [&](const Item& item) { return is_kernel(item) && !is_wanted(item); });
   }
   const auto kernels = std::count_if(module.items.begin(), module.items.end(), is_kernel);
-  const bool of_one = !options.name.empty() || !options.arguments.empty();
+  const bool of_one = !options.name.empty() || !options.arguments.empty() || options.launch;
   if (of_one && kernels != 1) {
     const std::string_view what = options.name.empty() ? "arguments are" : "a name is";
     return Diagnostic(Code::bad_argument, {},

@@ -116,7 +116,8 @@ class CppBody : public Body {
     const std::string name = declared(first.base.view());
     if (d.range) {
       for (std::uint32_t i = 0; i < d.count; ++i) registers_[d.first + i] = cat(name, '[', i, ']');
-      return say(cat("const RegArray ", name, " = k.array(", of, ", ", d.count, ", ", quoted(first.base.view()), ")"));
+      return say(cat("const RegArray ", name, " = k.array(", of, ", ", d.count, ", ", quoted(first.base.view()),
+                     first.vector > 1 ? cat(", ", static_cast<int>(first.vector)) : "", ')'));
     }
     if (d.count == 1) {
       registers_[d.first] = name;
@@ -144,10 +145,12 @@ class CppBody : public Body {
   }
   std::string raw(const std::string& text) override { return cat("k.text(", quoted(text), ')'); }
   std::string variable(const ir::Variable& v) override { return cat("k.variable(", fields(v), ", false)"); }
-  std::string allocated(const std::string& name, const ir::Variable& v, bool barriers) override {
-    if (barriers) return {};
-    return cat("const ptx::author::Shared ", name, " = ptx::author::shared(k, ", isa::info(v.type).name, ", {",
-               v.dims[0], "}, ptx::author::Swizzle::none, ", v.alignment, ", ", quoted(v.name.view()), ')');
+  std::string allocated(const std::string& name, const ir::Variable& v, const Contents& contents) override {
+    if (contents.type == isa::Type::none) return {};
+    std::string shape;
+    for (const std::int64_t size : contents.shape) shape += cat(shape.empty() ? "" : ", ", size);
+    return cat("const ptx::author::Shared ", name, " = ptx::author::shared(k, ", isa::info(contents.type).name, ", {",
+               shape, "}, ptx::author::Swizzle::none, ", v.alignment, ", ", quoted(v.name.view()), ')');
   }
   std::string directive(const std::string& text) override { return raw(text); }
 };

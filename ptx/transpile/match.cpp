@@ -16,12 +16,16 @@ using ir::Statement;
 // A function without what may differ: instructions and the like in their order, and where each label is.
 struct Body {
   explicit Body(const Function& f) : function(f), labels(f), places(f.body.size()) {
+    std::vector<std::size_t> braces{0};  // the blocks around, by their numbers
+    std::size_t blocks = 0;
     for (const Statement& s : f.body) {
       using Kind = Statement::Kind;
+      if (s.kind == Kind::open) braces.push_back(++blocks);
+      if (s.kind == Kind::close && braces.size() > 1) braces.pop_back();
       if (s.kind == Kind::label)
         places[static_cast<std::size_t>(&s - f.body.data())] = static_cast<std::uint32_t>(statements.size());
       else if (s.kind == Kind::variable)
-        variables.push_back(text_of(f.variables[s.index]));
+        variables.push_back(cat(braces.back(), text_of(f.variables[s.index])));
       else if (s.kind != Kind::registers && s.kind != Kind::comment)
         statements.push_back(&s);
     }
@@ -130,8 +134,7 @@ class Matching {
 
   bool symbol(std::uint32_t a, std::uint32_t b) {
     const std::uint32_t left = a_.label(a, left_), right = b_.label(b, right_);
-    if (left == ir::no_id || right == ir::no_id) return a == b;
-    if (left == right) return true;
+    if (left == right) return left != ir::no_id || a == b;
     why_ = "the labels stand at other places";
     return false;
   }

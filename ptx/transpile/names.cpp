@@ -6,12 +6,13 @@
 namespace ptx::transpile {
 namespace {
 
-constexpr std::string_view python_words[] = {
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
-    // what the program itself uses
-    "kernel", "module", "ptx", "reg", "smem", "range", "enumerate", "zip", "list", "print", "getattr", "__name__"};
+constexpr std::string_view python_words[] = {"False", "None", "True", "and", "as", "assert", "async", "await", "break",
+                                             "class", "continue", "def", "del", "elif", "else", "except", "finally",
+                                             "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+                                             "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+                                             // what the program itself uses
+                                             "kernel", "module", "ptx", "reg", "smem", "range", "enumerate", "zip",
+                                             "list", "print", "getattr", "__name__", "Tile"};
 
 constexpr std::string_view cpp_words[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
@@ -45,6 +46,38 @@ std::string Names::take(std::string_view wanted) {
     std::string numbered = cat(name, '_', n);
     if (taken_.insert(numbered).second) return numbered;
   }
+}
+
+namespace {
+
+// Reads "4tile", a name behind its length; "" where there is none.
+std::string_view counted(std::string_view& text) {
+  std::size_t length = 0, digits = 0;
+  for (; digits < text.size() && digits < 4 && text[digits] >= '0' && text[digits] <= '9'; ++digits)
+    length = length * 10 + static_cast<std::size_t>(text[digits] - '0');
+  if (length == 0 || length > text.size() - digits) return {};
+  const std::string_view name = text.substr(digits, length);
+  text.remove_prefix(digits + length);
+  return name;
+}
+
+}  // namespace
+
+std::string_view unmangled(std::string_view name) {
+  if (!name.starts_with("_Z")) return name;
+  std::string_view rest = name.substr(2), found;
+  if (rest.starts_with('Z')) {  // of a function: what stands behind its last E
+    for (std::size_t at = rest.rfind('E'); at != rest.npos && at > 0; at = rest.rfind('E', at - 1)) {
+      std::string_view end = rest.substr(at + 1);
+      found = counted(end);
+      if (!found.empty() && (end.empty() || end.starts_with('_'))) return found;
+    }
+    return name;
+  }
+  const bool nested = rest.starts_with('N');
+  if (nested) rest.remove_prefix(1);
+  for (std::string_view part; !(part = counted(rest)).empty() && (nested || found.empty());) found = part;
+  return found.empty() ? name : found;
 }
 
 std::string identifier(std::string_view text) {

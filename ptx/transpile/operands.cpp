@@ -135,7 +135,7 @@ bool Operands::walk_together(const void* a, const void* b) const {
 }
 
 // 4 * i + j + 16
-void Operands::walked(std::string& out, std::int64_t first, const Walk& walk) const {
+void Operands::walked(std::string& out, std::int64_t first, const Walk& walk, std::int64_t scale) const {
   const std::size_t before = out.size();
   const auto term = [&](bool minus, std::string_view text) {
     if (out.size() != before)
@@ -158,7 +158,7 @@ void Operands::walked(std::string& out, std::int64_t first, const Walk& walk) co
   };
   if (falls) number();
   for (std::size_t k = walk.steps.size(); k-- > 0;) {
-    const std::int64_t by = walk.steps[k].by, size = by < 0 ? -by : by;
+    const std::int64_t by = walk.steps[k].by * scale, size = by < 0 ? -by : by;
     const std::string& name = rounds_[rounds_.size() - 1 - k].name;
     if (by != 0) term(by < 0, size == 1 ? name : cat(size, suffix, " * ", name));
   }
@@ -178,11 +178,35 @@ void Operands::reg(std::string& out, ir::RegisterId id, const void* key) const {
   out += ']';
 }
 
-void Operands::number(std::string& out, const Operand& o) const {
+void Operands::number(std::string& out, const Operand& o) {
+  if (spelled_ && spelled(out, o)) return;
   if (const Walk* walks = walk(&o))
     walked(out, o.value, *walks);
   else
     integer(out, o.value);
+}
+
+// A walk goes through where the matrix starts, if that stays within its field.
+bool Operands::spelled(std::string& out, const Operand& o) {
+  constexpr std::int64_t unit = 16, most = unit * 0x3fff;
+  const auto found = spelled_->find(&o);
+  if (found == spelled_->end()) return false;
+  const Spelled& call = found->second;
+  const Walk* const walks = walk(&o);
+  std::int64_t low = call.start, high = call.start;
+  if (walks)
+    for (const Walk::Step& step : walks->steps)
+      (step.by < 0 ? low : high) += unit * step.by * (std::int64_t{step.rounds} - 1);
+  if (walks && (walks->table != ir::no_id || call.start_name.empty() || low < 0 || high > most)) return false;
+  types_.insert(types_.end(), call.types.begin(), call.types.end());
+  out += call.head;
+  if (walks || call.start != 0) {
+    out += call.start_name;
+    walks ? walked(out, call.start, *walks, unit) : integer(out, call.start);
+    if (!call.rest.empty()) out += ", ";
+  }
+  out += cat(call.rest, call.end);
+  return true;
 }
 
 bool Operands::number(std::string& out, const Operand& o, isa::Type type) {

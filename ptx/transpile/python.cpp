@@ -88,7 +88,7 @@ class Program : ProgramBase {
   Expected<std::string> write() {
     for (const Item& item : module_.items) {
       const bool kernel = item.kind == Item::Kind::function && module_.functions[item.index].entry;
-      if (!kernel || options_.arguments.empty()) continue;
+      if (!kernel || (options_.arguments.empty() && !options_.launch)) continue;
       auto found = placed(module_.functions[item.index], options_);
       if (!found) return found.why();
       tensors_ = std::move(*found);

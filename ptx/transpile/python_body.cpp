@@ -94,7 +94,8 @@ class PythonBody : public Body {
     if (d.range) {
       const std::string name = declared(first.base.view());
       for (std::uint32_t i = 0; i < d.count; ++i) registers_[d.first + i] = cat(name, '[', i, ']');
-      return say(cat(name, " = ", reg(), ".array(", of, ", ", d.count, ", name=", quoted(first.base.view()), ')'));
+      return say(
+          cat(name, " = ", reg(), ".array(", of, ", ", d.count, ", name=", quoted(first.base.view()), vector, ')'));
     }
     if (d.count == 1) {
       const std::string& name = registers_[d.first] = declared(first.base.view());
@@ -118,6 +119,7 @@ class PythonBody : public Body {
   void used(const FamilyCalls::Call& call) override {
     for (const isa::Type one : call.types) type(imports_, one);
   }
+  void used(isa::Type one) override { type(imports_, one); }
   std::string raw(const std::string& text) override { return cat("ptx.raw(", quoted(text), ')'); }
 
   std::string variable(const ir::Variable& v) override {
@@ -144,11 +146,14 @@ class PythonBody : public Body {
     return text + ')';
   }
 
-  std::string allocated(const std::string& name, const ir::Variable& v, bool barriers) override {
+  std::string allocated(const std::string& name, const ir::Variable& v, const Contents& contents) override {
     imports_.names.insert("smem");
     const std::string text = quoted(v.name.view());
-    if (barriers) return cat(name, " = smem.mbarrier(", v.dims[0], ", name=", text, ')');
-    return cat(name, " = smem.alloc(", type(imports_, v.type), ", ", v.dims[0], ", align=", v.alignment,
+    if (contents.type == isa::Type::none) return cat(name, " = smem.mbarrier(", v.dims[0], ", name=", text, ')');
+    std::string shape;
+    for (const std::int64_t size : contents.shape) shape += cat(shape.empty() ? "" : ", ", size);
+    if (contents.shape.size() > 1) shape = cat('(', shape, ')');
+    return cat(name, " = smem.alloc(", type(imports_, contents.type), ", ", shape, ", align=", v.alignment,
                ", name=", text, ')');
   }
   std::string directive(const std::string& text) override {

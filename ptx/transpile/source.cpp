@@ -62,6 +62,13 @@ std::vector<std::string_view> parts(std::string_view text) {
   return found;
 }
 
+// Whether a bracket is around a value, (a + b), and not around arguments or elements.
+bool groups(std::string_view text, Bracket at) {
+  if (text[at.open] != '(') return false;
+  const char before = at.open == 0 ? ' ' : text[at.open - 1];
+  return before == ' ' || before == '(' || before == '~' || before == '-';
+}
+
 }  // namespace
 
 void Source::broken(std::size_t depth, std::string_view text) {
@@ -72,7 +79,7 @@ void Source::broken(std::size_t depth, std::string_view text) {
   const std::vector<std::string_view> each = parts(inside);
   if (4 * (depth + 1) + inside.size() <= width && inside.back() != ',') {
     put(depth + 1, inside);
-  } else if (each.size() == 1 && inside.back() != ',' && inside.find(" for ") != inside.npos) {
+  } else if (each.size() == 1 && inside.back() != ',' && (groups(text, at) || inside.find(" for ") != inside.npos)) {
     broken(depth + 1, inside);
   } else {
     for (const std::string_view part : each) broken(depth + 1, std::string(part) + ',');

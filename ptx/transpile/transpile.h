@@ -24,12 +24,14 @@ enum class Sugar : std::uint8_t {
   all,    // expressions, repetitions as loops, arrays of registers
 };
 
-// A pointer parameter that is a tensor: a=bf16[M,K].
+// A parameter that is a tensor: a pointer, a=bf16[M,K], or with a box the tensor map of one.
 struct Argument {
-  std::string name;  // the parameter's, or the program's for the next parameter that is a pointer
-  std::string element;
+  std::string name;                // the parameter's, or the program's for the next parameter that is a pointer
+  std::string element;             // "": what the kernel loads and stores there
   std::vector<std::string> shape;  // sizes and names of sizes
-  bool written = false;            // the kernel writes it
+  bool written = false;            // the kernel writes it; so does one that is seen to
+  std::vector<std::string> box{};  // of the tensor map
+  std::string swizzle{};           // "128B"
 };
 
 struct Options {
@@ -39,6 +41,8 @@ struct Options {
   // Of the only kernel in Python, which then can be called: its tensors, and expressions for its grid and block.
   std::vector<Argument> arguments{};
   std::string grid{}, block{};
+  // Each pointer that `arguments` do not name, and that the kernel loads from or stores to, is a vector.
+  bool launch = false;
 };
 
 // What `options.entry` leaves of a module.

@@ -196,7 +196,13 @@ def _add_transpile(transpile: argparse.ArgumentParser):
         type=_tensor,
         metavar="NAME=TYPE[SIZES]",
         help="a tensor of the kernel, a=bf16[M,K], or c=out:f32[M,N] if the kernel writes it: the parameter of that name, or the "
-        "next that is a pointer.  The kernel can be called then",
+        "next that is a pointer.  Without a type, a=[M,K], it is what the kernel loads and stores there.  A tensor map: "
+        "a=bf16[M,K]:box[64,64]:128B.  The kernel can be called then",
+    )
+    transpile.add_argument(
+        "--launch",
+        action="store_true",
+        help="the kernel can be called: other pointers that it loads from or stores to are vectors, of the type that it loads",
     )
     for name, what in (("grid", "CTAs"), ("block", "threads of a CTA; default: .reqntid or .maxntid")):
         transpile.add_argument(
@@ -348,10 +354,13 @@ def _transpile(arguments) -> int:
 
     source = files.read(arguments.file)
     options = {"sugar": arguments.sugar, "kernel_name": arguments.name, "entry": arguments.entry}
-    if arguments.args and arguments.to == "python":
-        options |= {"arguments": arguments.args, "grid": arguments.grid, "block": arguments.block}
-    elif arguments.args or arguments.grid or arguments.block:
-        print("--grid and --block are for --arg, and --arg is for Python", file=sys.stderr)
+    called = arguments.args or arguments.launch
+    if called and arguments.to == "python":
+        options |= {name: getattr(arguments, name) for name in ("grid", "block", "launch")} | {
+            "arguments": arguments.args
+        }
+    elif called or arguments.grid or arguments.block:
+        print("--grid and --block are for --arg and --launch, which are for Python", file=sys.stderr)
         return 2
     try:
         write = codegen.ptx_to_cpp if arguments.to == "cpp" else codegen.ptx_to_python

@@ -26,13 +26,13 @@ def _bytes(source: str | bytes) -> bytes:
 
 def _written(
     cpp: bool, source: str | bytes, sugar: bool | str, name: str | None, entry: str | None, file: str,
-    arguments: Sequence[str] = (), grid: str = "", block: str = "",
+    arguments: Sequence[str] = (), grid: str = "", block: str = "", launch: bool = False,
 ) -> str:  # fmt: skip
     if isinstance(sugar, str) and sugar not in SUGARS:
         raise PtxError(f"there is no sugar `{sugar}`: {', '.join(SUGARS)}")
     level = SUGARS.index(sugar) if isinstance(sugar, str) else 3 * bool(sugar)
     given = [argument(text) for text in arguments]
-    return _core.transpile(_bytes(source), file, cpp, level, name or "", entry or "", given, grid, block)
+    return _core.transpile(_bytes(source), file, cpp, level, name or "", entry or "", given, grid, block, launch)
 
 
 def ptx_to_python(
@@ -45,6 +45,7 @@ def ptx_to_python(
     arguments: Sequence[str] = (),
     grid: str = "",
     block: str = "",
+    launch: bool = False,
 ) -> str:
     """A Python program that writes the module of a text.
 
@@ -53,14 +54,16 @@ def ptx_to_python(
     A text that is not legal is refused with its diagnostics.
 
     `arguments` are the tensors of the only kernel, which can be called then: "a=bf16[M,K]", with `out:` in front of the type if the
-    kernel writes it.  Each is the parameter of its name, or the next that is a pointer.  `grid` and `block` are expressions of
-    their sizes, "M // 16, N // 16"; without a block it is that of .reqntid or .maxntid.
+    kernel writes it.  Each is the parameter of its name, or the next that is a pointer.  Without a type, "a=[M,K]", it is what the
+    kernel loads and stores there.  A tensor map has a box, and a swizzle if it is not "NONE": "a=bf16[M,K]:box[64,64]:128B".
+    `launch`: the other pointers that the kernel loads from or stores to are vectors, x of x_size elements.  `grid` and `block` are
+    expressions of the sizes, "M // 16, N // 16"; without a block it is that of .reqntid or .maxntid.
 
     Example:
         program = pyptx.codegen.ptx_to_python(".version 8.0\\n.target sm_80\\n.entry k() { ret; }\\n")
         assert "ptx.ret()" in program
     """
-    return _written(False, source, sugar, kernel_name, entry, file, arguments, grid, block)
+    return _written(False, source, sugar, kernel_name, entry, file, arguments, grid, block, launch)
 
 
 def ir_to_python(module: Module, *, sugar: bool | str = False) -> str:
@@ -73,16 +76,25 @@ def ir_to_python(module: Module, *, sugar: bool | str = False) -> str:
     return ptx_to_python(bytes(module), sugar=sugar)
 
 
-def argument(text: str) -> tuple[str, str, list[str], bool]:
-    """Name, type, shape and whether the kernel writes it of "a=bf16[M,K]" and "c=out:f32[M,128]".
+_SHAPE = r"\[\s*(\w+(?:\s*,\s*\w+)*)\s*\]"
+_ARGUMENT = re.compile(rf"([A-Za-z_$][\w$]*)=(out:)?(\w*){_SHAPE}(?::box{_SHAPE}(?::(\w+))?)?")
+
+
+def argument(text: str) -> tuple[str, str, list[str], bool, list[str], str]:
+    """Name, type, shape, whether the kernel writes it, box and swizzle of "a=bf16[M,K]" and "c=out:f32[M,128]:box[64,32]:128B".
 
     Example:
-        assert pyptx.codegen.argument("c=out:f32[M,128]") == ("c", "f32", ["M", "128"], True)
+        assert pyptx.codegen.argument("c=out:f32[M,128]") == ("c", "f32", ["M", "128"], True, [], "")
     """
-    found = re.fullmatch(r"([A-Za-z_$][\w$]*)=(out:)?(\w+)\[\s*(\w+(?:\s*,\s*\w+)*)\s*\]", text)
+    found = _ARGUMENT.fullmatch(text)
     if found is None:
-        raise ValueError(f"an argument is a name, a type and a shape, a=bf16[M,K] or c=out:f32[M], not {text!r}")
-    return found[1], found[3], re.split(r"\s*,\s*", found[4]), found[2] is not None
+        raise ValueError(
+            "an argument is a name, a type and a shape, a=bf16[M,K], c=out:f32[M] or, of a tensor map, "
+            f"a=bf16[M,K]:box[64,64]:128B, not {text!r}"
+        )
+    name, out, element, shape, box, swizzle = found.groups()
+    sizes = [re.split(r"\s*,\s*", one) if one else [] for one in (shape, box)]
+    return name, element, sizes[0], out is not None, sizes[1], swizzle or ""
 
 
 def ptx_to_cpp(

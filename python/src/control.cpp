@@ -549,14 +549,16 @@ Example:
     count = reg.named("count"))");
   m.def(
       "array",
-      [](nb::handle type, std::int64_t count, std::optional<std::string> name) {
+      [](nb::handle type, std::int64_t count, std::optional<std::string> name, int vector) {
         author::Builder& builder = active();
         if (count < 1 || count > 1 << 20)
           builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
-        return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count), name.value_or("")));
+        return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count), name.value_or(""),
+                                  static_cast<std::uint8_t>(vector)));
       },
-      nb::arg("dtype"), nb::arg("count"), nb::arg("name") = nb::none(),
+      nb::arg("dtype"), nb::arg("count"), nb::arg("name") = nb::none(), nb::arg("vector") = 1,
       R"(Registers declared together: `arr[i]` is one, by an int; a list of them is the operand of a vector instruction.
+With `vector` 2 or 4 each has as many elements, .x .y .z .w, and the array a name.
 
 Example:
     v = reg.array(f32, 4)

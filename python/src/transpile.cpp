@@ -14,12 +14,13 @@
 namespace ptx::python {
 namespace {
 
-// Name, element, shape, whether the kernel writes it.
-using Given = std::tuple<std::string, std::string, std::vector<std::string>, bool>;
+// Name, element, shape, whether the kernel writes it, box and swizzle of a tensor map.
+using Given =
+    std::tuple<std::string, std::string, std::vector<std::string>, bool, std::vector<std::string>, std::string>;
 
 std::string transpile(const nb::bytes& text, const std::string& file, bool cpp, int sugar, const std::string& name,
                       const std::string& entry, const std::vector<Given>& arguments, const std::string& grid,
-                      const std::string& block) {
+                      const std::string& block, bool launch) {
   std::string copy(text.c_str(), text.size());
   const nb::gil_scoped_release release;
   const syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
@@ -31,9 +32,9 @@ std::string transpile(const nb::bytes& text, const std::string& file, bool cpp, 
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (has_error(lowered.diagnostics)) refuse(lowered.diagnostics);
   if (const Diagnostics found = check::check(lowered.module, false, true); has_error(found)) refuse(found);
-  transpile::Options options{static_cast<transpile::Sugar>(sugar), name, entry, {}, grid, block};
-  for (const auto& [tensor, element, shape, written] : arguments)
-    options.arguments.push_back({tensor, element, shape, written});
+  transpile::Options options{static_cast<transpile::Sugar>(sugar), name, entry, {}, grid, block, launch};
+  for (const auto& [tensor, element, shape, written, box, swizzle] : arguments)
+    options.arguments.push_back({tensor, element, shape, written, box, swizzle});
   auto made = cpp ? transpile::to_cpp(parsed.tree, options) : transpile::to_python(parsed.tree, options);
   if (!made) refuse(made.why());
   return std::move(*made);
@@ -61,7 +62,7 @@ void init_transpile(nb::module_& m) {
         "Where two texts' modules differ in more than names of registers and labels; \"\": nowhere.");
   m.def("transpile", transpile, nb::arg("text"), nb::arg("file") = "", nb::arg("cpp") = false, nb::arg("sugar") = 0,
         nb::arg("name") = "", nb::arg("entry") = "", nb::arg("arguments") = std::vector<Given>(), nb::arg("grid") = "",
-        nb::arg("block") = "", "The source, in Python or C++, of a text's module.");
+        nb::arg("block") = "", nb::arg("launch") = false, "The source, in Python or C++, of a text's module.");
 }
 
 }  // namespace ptx::python

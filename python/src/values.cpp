@@ -295,6 +295,12 @@ PyObject* method(PyObject* self, PyObject* other) {
       nullptr);
 }
 
+PyObject* reg_as(PyObject* self, PyObject* type) {
+  return caught(
+      [&] { return active(), box(self_of<author::Reg>(self).as(type_argument(type)), owner_of<author::Reg>(self)); },
+      nullptr);
+}
+
 // a.b0, a.h10, v.x: what is no other attribute may be a part of the register.
 PyObject* reg_attribute(PyObject* self, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(self, name);
@@ -309,10 +315,11 @@ PyObject* reg_attribute(PyObject* self, PyObject* name) {
   if (!element && !selects(isa::Selector::part) && !selects(halves) && !selects(bytes) && !selects(half_mask) &&
       !selects(byte_mask)) {
     if (!word.starts_with("__"))
-      PyErr_SetString(PyExc_AttributeError, cat("a register has no `", word,
-                                                "`: it has name, dtype, max, min and parts as b0, h1, x; all else is ",
-                                                "an instruction, ptx.inst.cvt.rn.f32.u32(d, x) to convert")
-                                                .c_str());
+      PyErr_SetString(
+          PyExc_AttributeError,
+          cat("a register has no `", word, "`: it has name, dtype, as_, max, min and parts as b0, h1, x; all else is ",
+              "an instruction, ptx.inst.cvt.rn.f32.u32(d, x) to convert")
+              .c_str());
     return nullptr;
   }
   PyErr_Clear();
@@ -322,7 +329,8 @@ PyObject* reg_attribute(PyObject* self, PyObject* name) {
 PyGetSetDef reg_fields[] = {{"name", reg_name, nullptr, "Its name in the text.", nullptr},
                             {"dtype", reg_dtype, nullptr, "Its type.", nullptr},
                             {}};
-PyMethodDef reg_methods[] = {{"max", method<author::max>, METH_O, "The larger of this and a register or number."},
+PyMethodDef reg_methods[] = {{"as_", reg_as, METH_O, "The same register read as a type of its width: a.as_(s32) < 4."},
+                             {"max", method<author::max>, METH_O, "The larger of this and a register or number."},
                              {"min", method<author::min>, METH_O, "The smaller of this and a register or number."},
                              {"__format__", formatted, METH_O, "Its repr; with a format it is refused: ptx.print."},
                              {"__round__", rounded, METH_VARARGS, "Refused: cvt.rni."},

@@ -258,13 +258,19 @@ def test_a_kernel_without_specs_is_not_called():
         bare(random(32))
 
 
-def test_pointers_among_raw_params_are_not_given_in_a_call():
+def test_a_pointer_among_raw_params_is_an_address():
     @kernel(in_specs=(Tile(32, f32),), out_specs=(), raw_params=[("u64.ptr.global", "p")])
     def pointer(X):
         ptx.ret()
 
-    with pytest.raises(NotImplementedError, match="scalars among raw_params"):
-        pointer(random(32), p=0)
+    pointer(random(32), p=0)
+
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(), raw_params=[("b8.align64.array128", "map")])
+    def bytes_by_value(X):
+        ptx.ret()
+
+    with pytest.raises(NotImplementedError, match="not map of raw_params"):
+        bytes_by_value(random(32))
 
 
 def test_numpy_has_no_bfloat16():

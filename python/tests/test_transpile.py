@@ -363,7 +363,7 @@ def test_arguments_that_are_not_spelled_so(tmp_path, capsys):
     source = tmp_path / "add.ptx"
     source.write_text(TEXT)
     assert command.main(["transpile", str(source), "--arg", "x=f32[N]", "--to", "cpp"]) == 2
-    assert "--arg is for Python" in capsys.readouterr().err
+    assert "which are for Python" in capsys.readouterr().err
     assert command.main(["transpile", str(source), "--arg", "x=f32[N]", "--grid", "N", "--block", "64"]) == 0
     assert "grid=(lambda N: N), block=64" in capsys.readouterr().out.replace("\n   ", "")
 

@@ -30,6 +30,7 @@ RUN = ROOT / "tests" / "fixtures" / "run"
 sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 from run_fixtures import Fixture  # noqa: E402
 from test_transpile import FAMILIES, rounds, unroll, unrolled  # noqa: E402
+from test_transpile_raised import RAISED  # noqa: E402
 from test_transpile_tensors import BLACKWELL, HOPPER  # noqa: E402
 
 # Kernels of every kind that sugar makes something of: blocks, tables, functions, vectors, variables.
@@ -107,6 +108,7 @@ def test_cpp_compiles_and_writes_its_input(tmp_path):
         pytest.skip("skipped: the C++ library is not built")
     sources = {name: (ROOT / "tests" / "fixtures" / f"{name}.ptx").read_bytes() for name in SAMPLE}
     sources |= {"families": FAMILIES.encode(), "blackwell": BLACKWELL.encode(), "hopper": HOPPER.encode()}
+    sources |= {name: source.encode() for name, source in RAISED.items()}
     for seed in range(12):  # runs that become loops
         body = unroll(rounds(random.Random(seed), 3))
         sources[f"unrolled-{seed}"] = unrolled(

@@ -67,8 +67,10 @@ class Body {
   virtual std::string raw(const std::string& text) = 0;
   virtual std::string variable(const ir::Variable& v) = 0;
   virtual void used(const FamilyCalls::Call&) {}
-  // A variable as an allocation of shared memory with this name, or of mbarrier objects; "": the language has none.
-  virtual std::string allocated(const std::string& name, const ir::Variable& v, bool barriers) = 0;
+  virtual void used(isa::Type) {}  // its name stands in the program
+  // A variable as an allocation of shared memory with this name, or (if it holds no type) of mbarrier objects; "": the
+  // language has none.
+  virtual std::string allocated(const std::string& name, const ir::Variable& v, const Contents& contents) = 0;
   virtual std::string directive(const std::string& text) = 0;
   virtual void registers(const ir::RegisterDeclaration& d) = 0;
 

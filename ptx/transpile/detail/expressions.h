@@ -31,7 +31,10 @@ class Expressions {
   std::optional<std::string> compared(const ir::Instruction& i, ir::RegisterId d);
   std::optional<std::string> multiply_add(const ir::Instruction& i, ir::RegisterId d);
   std::optional<std::string> computed(const ir::Instruction& i, ir::RegisterId d);
-  std::optional<std::string> joined(const ir::Instruction& i, std::string_view op, ir::RegisterId d, isa::Type type);
+  std::optional<std::string> shifted(const ir::Instruction& i, ir::RegisterId d);
+  // The first source is read as `as`, if that is a type.
+  std::optional<std::string> joined(const ir::Instruction& i, std::string_view op, ir::RegisterId d, isa::Type type,
+                                    isa::Type as = isa::Type::none);
   std::string_view symbol(const ir::Instruction& i) const;
   isa::Type type_of(const ir::Operand& o) const;  // none: no plain register that is declared
   std::string shown(const ir::Instruction& i, std::size_t n);

@@ -23,6 +23,9 @@ class Names {
   std::unordered_set<std::string> taken_;
 };
 
+// What C++ calls the thing with a mangled name: tile of _ZZ4gemmPfE4tile, gemm of _Z4gemmPf. Another name is itself.
+std::string_view unmangled(std::string_view name);
+
 // Letters, digits and _ of it, a letter first.
 std::string identifier(std::string_view text);
 

@@ -44,6 +44,9 @@ class Operands {
     std::vector<std::string> names;   // that end with it
   };
   void set_walks(const std::unordered_map<const void*, Walk>& walks) { walks_ = &walks; }
+  void set_spelled(const std::unordered_map<const void*, Spelled>& spelled) { spelled_ = &spelled; }
+  void name(isa::Type type) { types_.push_back(type); }
+  const std::vector<isa::Type>& named_types() const { return types_; }  // in what was written
   std::vector<Round>& rounds() { return rounds_; }
   const Walk* walk(const void* key) const;
   bool walk_together(const void* a, const void* b) const;
@@ -59,8 +62,9 @@ class Operands {
   void text(std::string& out, const ir::Operand& o);                               // as PTX writes it, in quotes
   bool stands_for(std::string& out, std::span<const ir::Operand> children) const;  // an array or a slice of one
   void reg(std::string& out, ir::RegisterId id, const void* key) const;
-  void walked(std::string& out, std::int64_t first, const Walk& walk) const;
-  void number(std::string& out, const ir::Operand& o) const;
+  void walked(std::string& out, std::int64_t first, const Walk& walk, std::int64_t scale = 1) const;
+  void number(std::string& out, const ir::Operand& o);
+  bool spelled(std::string& out, const ir::Operand& o);  // as a call
   const std::string& chain(const isa::Mnemonic& mnemonic);
 
   bool cpp_, renames_labels_ = false;
@@ -82,6 +86,8 @@ class Operands {
   std::vector<Array> arrays_;
   std::unordered_map<ir::RegisterId, Element> elements_;
   const std::unordered_map<const void*, Walk>* walks_ = nullptr;
+  const std::unordered_map<const void*, Spelled>* spelled_ = nullptr;
+  std::vector<isa::Type> types_;
   std::vector<Round> rounds_;
 };
 

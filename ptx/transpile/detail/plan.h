@@ -70,6 +70,19 @@ struct PlannedArray {
   std::string name;
 };
 
+// What shared memory holds, as every use of it shows: 16 rows of 32 numbers.
+struct Contents {
+  isa::Type type = isa::Type::none;
+  std::vector<std::int64_t> shape{};
+};
+
+// A number as the call that makes it, and the types that it names.
+struct Spelled {
+  std::string head, start_name, rest, end;  // head, start_name and `start` unless it is 0, rest, end
+  std::int64_t start = 0;                   // of a matrix, in bytes: 16 a unit of the number
+  std::vector<isa::Type> types{};
+};
+
 struct Plan {
   bool raised = false;  // registers have names of their own, and are declared where they are first written
   bool bits = false;    // Options::bits of the author
@@ -82,7 +95,9 @@ struct Plan {
   bool allocates = false;              // shared memory is allocated
   std::vector<std::string> arguments;  // of the program's function
   std::uint32_t owners = 0;
-  std::unordered_map<const void*, Walk> walks;  // by the ir::Operand or ir::Guard
+  std::unordered_map<const void*, Walk> walks;         // by the ir::Operand or ir::Guard
+  std::unordered_map<const void*, Contents> contents;  // by the ir::Variable
+  std::unordered_map<const void*, Spelled> spelled;    // by the ir::Operand
 };
 
 // Whether the signature declares it: (.reg .b32 %a). The statements do not.
@@ -108,6 +123,9 @@ void name_registers(const ir::Function& function, Plan& plan);
 void shape(const ir::Function& function, Plan& plan);
 void fold(const ir::Function& function, const Extents& extents, Plan& plan);
 void form_arrays(const ir::Function& function, const Extents& extents, Plan& plan);
+void find_contents(const ir::Function& function, Plan& plan);
+void sign_registers(const ir::Function& function, Plan& plan);
+void spell_descriptors(const ir::Function& function, Language language, Plan& plan);
 void place_declarations(const ir::Function& function, const Extents& extents, Plan& plan);
 void declare_outside_of_blocks(const ir::Function& function, Plan& plan);  // for C++
 void sort_arrays(Plan& plan);                                              // by where they are declared

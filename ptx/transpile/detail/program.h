@@ -23,11 +23,13 @@ class ProgramBase {
         names_(language) {}
 
   std::string name_of(const ir::Function& f) {
-    return names_.take(f.entry && !options_.name.empty() ? options_.name : f.name.view());
+    if (f.entry && !options_.name.empty()) return names_.take(options_.name);
+    return names_.take(options_.sugar == Sugar::none ? f.name.view() : unmangled(f.name.view()));
   }
   Plan plan(const ir::Function& f, Language language) const {
     Plan made = plan_of(f, options_.sugar, language);
     made.allocates = made.expressions && f.entry && static_shared(module_) <= author::static_shared_limit;
+    find_contents(f, made);
     return made;
   }
   // The line that the function of an item ends at.

@@ -47,11 +47,12 @@ std::string spelled(const ir::Variable& parameter);
 // A parameter that is a tensor, and its name in the program.
 struct Placed {
   std::uint32_t parameter = 0;
-  const Argument* argument = nullptr;
-  std::string name;
+  Argument argument;
+  std::string name{};
 };
 
-// `options.arguments` in the order of the kernel's parameters. Refused (bad_argument) if one is no pointer of it.
+// What `options` say of tensors, in the order of the kernel's parameters. Refused (bad_argument) if one is no pointer
+// of it, or of a type that its use does not show.
 Expected<std::vector<Placed>> placed(const ir::Function& kernel, const Options& options);
 
 // What @kernel is told so that it can be called with them: ", in_specs=..., block=...".

@@ -31,23 +31,25 @@ std::string Expressions::shown(const ir::Instruction& i, std::size_t n) {
   std::string text;
   const Operand& o = f_.operands[i.first + n];
   operands_.operand(text, *i.mnemonic, o, n, i.count);
-  return o.kind == Kind::integer && text.find(' ') != text.npos ? cat('(', text, ')') : text;
+  return o.kind == Kind::integer && operands_.walk(&o) && text.find(' ') != text.npos ? cat('(', text, ')') : text;
 }
 
 // The two sources with an operator between them, which gives a register of `type`.
 std::optional<std::string> Expressions::joined(const ir::Instruction& i, std::string_view op, ir::RegisterId d,
-                                               Type type) {
+                                               Type type, Type as) {
   const std::string second = shown(i, 2);
   if (second.starts_with('"')) return {};  // a number that is written by its bits, such as an infinity
   types_[d] = type;
-  return cat(shown(i, 1), ' ', op, ' ', second);
+  if (as == Type::none) return cat(shown(i, 1), ' ', op, ' ', second);
+  operands_.name(as);
+  return cat(shown(i, 1), cpp_ ? ".as(" : ".as_(", isa::info(as).name, ") ", op, ' ', second);
 }
 
 std::optional<std::string> Expressions::made(const ir::Instruction& i) {
   if (i.guard.reg != ir::no_id || i.count < 2 || !i.mnemonic) return {};
   const ir::RegisterId d = f_.operands[i.first].id;
   for (const auto step : {&Expressions::move, &Expressions::parameter, &Expressions::compared,
-                          &Expressions::multiply_add, &Expressions::computed}) {
+                          &Expressions::multiply_add, &Expressions::computed, &Expressions::shifted}) {
     if (auto text = (this->*step)(i, d)) return text;
   }
   return {};
@@ -102,9 +104,14 @@ std::optional<std::string> Expressions::compared(const ir::Instruction& i, ir::R
                       : whole      ? whole_bits(type_of(b)) == whole_bits(type)
                                    : type_of(b) == type;
   if (!agrees) return {};
+  const std::size_t dot = canonical.rfind('.');
+  const Type written = isa::type_named(canonical.substr(dot + 1)).value_or(Type::none);
   for (const author::Comparison& one : author::comparisons) {
-    if (canonical != cat(one.opcode, '.', isa::info(author::compared_type(type)).name)) continue;
-    return joined(i, one.symbol, d, Type::pred);
+    if (canonical.substr(0, dot) != one.opcode) continue;
+    if (written == author::compared_type(type)) return joined(i, one.symbol, d, Type::pred);
+    // r.as_(s32) < 4, of one that is held for unsigned.
+    if (whole && whole_bits(written) == whole_bits(type) && written == author::compared_type(written))
+      return joined(i, one.symbol, d, Type::pred, written);
   }
   return {};
 }
@@ -148,6 +155,18 @@ std::string_view Expressions::symbol(const ir::Instruction& i) const {
     return suffix == isa::info(written).name ? one.symbol : std::string_view();
   }
   return {};
+}
+
+// a.as_(s32) >> 2, of one that is held for unsigned, and the other way round.
+std::optional<std::string> Expressions::shifted(const ir::Instruction& i, ir::RegisterId d) {
+  const std::string_view canonical = i.mnemonic->canonical;
+  const Type written = isa::type_named(canonical.substr(canonical.rfind('.') + 1)).value_or(Type::none);
+  if (i.count != 3 || canonical != cat("shr.", isa::info(written).name) || whole_bits(written) == 0) return {};
+  const Operand& b = f_.operands[i.first + 2];
+  const bool fits = b.kind == Kind::integer || whole_bits(type_of(b)) == 32;
+  if (whole_bits(type_of(f_.operands[i.first + 1])) != whole_bits(written) || !fits || !keeps(d, written)) return {};
+  if (author::operation_type('>', written, plan_.bits, b.kind == Kind::reg) != written) return {};
+  return joined(i, ">>", d, written, written);
 }
 
 std::optional<std::string> Expressions::computed(const ir::Instruction& i, ir::RegisterId d) {

@@ -1,4 +1,6 @@
 // Registers by what they hold, declared where they are first written.
+#include "ptx/transpile/detail/names.h"
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -133,7 +135,7 @@ class Naming {
       const std::string& from = plan_.registers[source.id].name;
       if (!from.empty()) name = m.opcode == "cvta" ? from + "_ptr" : from;
     } else if (source.kind == Operand::Kind::symbol && m.opcode == "mov") {
-      name = Name::from_id(source.id).view();
+      name = unmangled(Name::from_id(source.id).view());
     }
   }
 

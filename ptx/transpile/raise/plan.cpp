@@ -55,9 +55,11 @@ Plan plan_of(const ir::Function& function, Sugar sugar, Language language) {
     plan.registers[id].where = PlannedRegister::Where::ahead;
   if (sugar >= Sugar::flow) shape(function, plan);
   if (sugar >= Sugar::all) {
+    spell_descriptors(function, language, plan);
     const Extents extents(function);
     fold(function, extents, plan);
     form_arrays(function, extents, plan);
+    sign_registers(function, plan);
     place_declarations(function, extents, plan);
   }
   if (language == Language::cpp) declare_outside_of_blocks(function, plan);

@@ -106,7 +106,7 @@ def make_record(
     if first is not None:
         first(made)
 
-    def add_tensor(name: str):
+    def add_tensor(name: str, parameter: bool = True):
         index, tile = signature.tensors.index(name), signature.tiles.get(name)
         if tile is None:
             raise TypeError(
@@ -120,6 +120,7 @@ def make_record(
             element_of(tile),
             shape,
             output=index >= len(signature.inputs),
+            parameter=parameter,
             column_major=column,
             untyped=untyped(tile),
             strided=not tile.packed,
@@ -131,12 +132,16 @@ def make_record(
         if name not in signature.declared:
             add_tensor(name)
     for raw in options.declared:
+        if raw.tensor and raw.array is not None:  # its tensor map, by value
+            add_tensor(raw.tensor, parameter=False)
+            _add_map(made, raw.tensor, signature.tiles[raw.tensor], sizes, (boxes or {}).get(raw.tensor))
+            continue
         if raw.tensor:
             add_tensor(raw.tensor)
             continue
-        if raw.pointer or raw.opaque or raw.array is not None:
+        if raw.opaque or raw.array is not None:
             raise NotImplementedError(
-                f"kernel {signature.name}: only scalars among raw_params can be given in a call, not {raw.name}"
+                f"kernel {signature.name}: tensors, their maps and scalars can be given in a call, not {raw.name} of raw_params"
             )
         made.scalar(raw.name, raw.type.name, raw.alignment)
     for name in module.tensor_maps:

@@ -50,6 +50,7 @@ class Reg:
     def __ge__(self, other: Reg | int | float) -> Comparison: ...
     def __eq__(self, other: object) -> Comparison: ...  # type: ignore[override]
     def __ne__(self, other: object) -> Comparison: ...  # type: ignore[override]
+    def as_(self, other: PtxType) -> Reg: ...
     def max(self, other: Reg | int | float) -> Reg: ...
     def min(self, other: Reg | int | float) -> Reg: ...
     def __getattr__(self, selector: str) -> RegPart: ...
@@ -4520,6 +4521,30 @@ class wgmma:
         """
 
     @staticmethod
+    def descriptor_bits(
+        *,
+        start: int = 0,
+        leading_byte_offset: int = 0,
+        stride_byte_offset: int = 0,
+        swizzle: int = 0,
+        base_offset: int = 0,
+    ) -> int:
+        """A descriptor without its address: the number that is joined to bits 4 to 17 of the address, as `make_descriptor` does.
+
+            start: added to the address: a multiple of 16 up to 262128
+            leading_byte_offset: a multiple of 16 up to 262128
+            stride_byte_offset: a multiple of 16 up to 262128
+            swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
+            base_offset: 0 to 7
+
+        Example:
+            assert ptx.wgmma.descriptor_bits(leading_byte_offset=16, stride_byte_offset=1024, swizzle=1) == 0x4000004000010000
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.15.5.1.
+        """
+
+    @staticmethod
     def auto_descriptor(
         smem_base: Number,
         dtype: PtxType,
@@ -5247,6 +5272,34 @@ class tcgen05:
         """
 
     @staticmethod
+    def descriptor_bits(
+        *,
+        start: int = 0,
+        stride_bytes: int = 1024,
+        leading_bytes: int = 16,
+        swizzle: str = "128B",
+        version: int = 1,
+        base_offset: int = 0,
+        lbo_mode: int = 0,
+    ) -> int:
+        """A descriptor without its address: the number that is joined to bits 4 to 17 of the address, as `descriptor` does.
+
+            start: added to the address: a multiple of 16 up to 262128
+            stride_bytes: a multiple of 16 up to 262128
+            leading_bytes: a multiple of 16 up to 262128
+            swizzle: NONE, 32B, 64B, 128B or 128B_BASE32B
+            version: 1
+            base_offset: 0 to 7
+            lbo_mode: 1: the leading offset is an address (sm_103a)
+
+        Example:
+            assert ptx.tcgen05.descriptor_bits(swizzle="128B") == 0x4000404000010000
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.4.1.
+        """
+
+    @staticmethod
     def masked_descriptor(
         smem_addr: Number,
         *,
@@ -5435,5 +5488,5 @@ def module_difference(a: bytes, b: bytes) -> str:
     Where two texts' modules differ in more than names of registers and labels; "": nowhere.
     """
 
-def transpile(text: bytes, file: str = '', cpp: bool = False, sugar: int = 0, name: str = '', entry: str = '', arguments: Sequence[tuple[str, str, Sequence[str], bool]] = [], grid: str = '', block: str = '') -> str:
+def transpile(text: bytes, file: str = '', cpp: bool = False, sugar: int = 0, name: str = '', entry: str = '', arguments: Sequence[tuple[str, str, Sequence[str], bool, Sequence[str], str]] = [], grid: str = '', block: str = '', launch: bool = False) -> str:
     """The source, in Python or C++, of a text's module."""
