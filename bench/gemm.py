@@ -4,7 +4,8 @@
 
 burst      16 launches in a row after half a second of rest
 sustained  two seconds of launches; clocks and power at their end
-shapes     sizes of models, device time in a graph; operands stay in L2 where they fit
+shapes     squares and sizes of models, B stored (N, K) and (K, N), beside the best of cublasLt's algorithms, too; device time in a graph;
+           operands stay in L2 where they fit
 weights    M up to 128, device time in a graph; the weights come from memory: several take turns
 grouped    kernels.grouped_matmul beside torch._grouped_mm
 masked     the same of (experts, rows, K) of which some count, bf16 and fp8, beside torch.bmm of all rows
@@ -23,6 +24,7 @@ import statistics
 import subprocess
 import sys
 
+from _cublaslt import quickest
 from _gpu import device_times, graph_of, interleaved, milliseconds, torch_on
 
 SQUARES = (4096, 6144, 8192, 16384)
@@ -84,13 +86,22 @@ class Bench:
             self.report(n, 2 * n**3 / 1e9, rows, state.stdout.strip().splitlines()[0] if state.stdout else "")
 
     def shapes(self):
-        self.header("Shapes, TFLOP/s (ratio), in a graph", "ours", "cuBLAS")
-        ratios = []
-        for m, n, k in (*SMALL, *MODELS):
-            nodes = max(3, min(30, int(3e12 / (m * n * k))))
-            found = self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, self.in_graphs(self.arms(m, n, k), nodes))
-            ratios.append(found["ours"])
-        print(f"median {statistics.median(ratios):.3f}, least {min(ratios):.3f}")
+        for b_k_major in (True, False):
+            title = "(N, K)" if b_k_major else "(K, N)"
+            self.header(f"Shapes, B {title}, TFLOP/s (ratio), in a graph", "ours", "cuBLAS", "the best of cublasLt")
+            ratios = []
+            for m, n, k in (*SMALL, *MODELS):
+                nodes = max(3, min(30, int(3e12 / (m * n * k))))
+                a, out = self.randn(m, k), self.randn(m, n)
+                b = self.randn(n, k).mT if b_k_major else self.randn(k, n)
+                arms = {
+                    "ours": lambda a=a, b=b, out=out: self.kernels.matmul(a, b, out=out),
+                    "cuBLAS": lambda a=a, b=b, out=out: self.torch.mm(a, b, out=out),
+                    "best": quickest(self.torch, a, b, out),
+                }
+                found = self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, self.in_graphs(arms, nodes))
+                ratios.append(found["ours"])
+            print(f"median {statistics.median(ratios):.3f}, least {min(ratios):.3f}")
 
     def weights(self):
         self.header("Weights from memory, GB/s (ratio), in a graph", "ours", "cuBLAS", "copy")

@@ -18,20 +18,20 @@ from _gpu import device_times, graph_of, torch_on
 SHAPES = (
     (16384, 2048, "float32"), (8192, 8192, "float32"), (4096, 16384, "float32"),
     (65536, 1024, "bfloat16"), (16384, 4096, "bfloat16"), (8192, 5120, "bfloat16"), (16384, 8192, "bfloat16"),
-    (2048, 65536, "bfloat16"), (1024, 128256, "bfloat16"),
+    (2048, 65536, "bfloat16"), (1024, 128256, "bfloat16"), (1024, 65536, "float32"),
     (32, 1024, "float32"), (512, 512, "float32"), (256, 4096, "bfloat16"),
 )  # fmt: skip
 
 
 def arms(torch, kernels, rows: int, columns: int, dtype):
     """Name: (matrices read and written, ours, torch's or None)."""
-    from pyptx.kernels._call import chosen
+    from pyptx.kernels._call import chosen, has_clusters
 
     F = torch.nn.functional
     x, u, g = (torch.randn(rows, columns, device="cuda", dtype=dtype) for _ in range(3))
     w, b = (torch.randn(columns, device="cuda", dtype=dtype) for _ in range(2))
     y, target = torch.empty_like(x), torch.randint(0, columns, (rows,), device="cuda")
-    wide = columns > 16384
+    wide = has_clusters(x)
     pull = torch.randn(rows, device="cuda")
     heads, q = x.view(1, rows, -1, 64), 1 + 1 / x.itemsize  # of the matrix: read, and written as bytes
     angles = torch.rand(rows, 32, device="cuda")

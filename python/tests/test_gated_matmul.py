@@ -253,6 +253,41 @@ def test_torch_traces_groups():
     assert distance(masked(torch.from_numpy(np.array(got.astype("float32"))).double(), COUNTS), wanted) < 5e-3
 
 
+@pytest.mark.parametrize("activation", [None, "swiglu"])
+@pytest.mark.parametrize("counted", [False, True])
+def test_gradients_of_jax(counted, activation):
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    jnp, rng = jax.numpy, np.random.default_rng(0)
+    a = jnp.asarray(rng.standard_normal((3, 20, 16) if counted else (60, 16)), "bfloat16")
+    b = jnp.asarray(rng.standard_normal((3, 16, 32)), "bfloat16")
+    ends = jnp.asarray([20, 0, 7] if counted else [20, 20, 60], "int32")
+    told = {"counts" if counted else "offs": ends, "activation": activation}
+    own = (jnp.arange(20) < ends[:, None])[..., None] if counted else jnp.ones((60, 1), bool)
+
+    def ours(a, b):
+        return (jnp.where(own, kernels.grouped_matmul(a, b, **told), 0).astype("float32") ** 2).sum()
+
+    def theirs(a, b):
+        a, b = a.astype("float32"), b.astype("float32")
+        z = jnp.einsum("erk,ekn->ern", a, b) if counted else jnp.concatenate([a[:20] @ b[0], a[20:] @ b[2]])
+        if activation is not None:
+            gate, up = jnp.split(z, 2, axis=-1)
+            z = jax.nn.silu(gate) * up
+        return (jnp.where(own, z, 0) ** 2).sum()
+
+    with pyptx.simulator.options(uninitialised=False):  # of rows that do not count
+        got = jax.block_until_ready(jax.jit(jax.grad(ours, (0, 1)))(a, b))
+    for one, other in zip(got, jax.grad(theirs, (0, 1))(a, b), strict=True):
+        assert distance(*(torch.from_numpy(np.array(each.astype("float32"))).double() for each in (one, other))) < 1e-2
+
+
+def test_autocast_of_groups():
+    a, b, ends = torch.randn(10, 16), torch.randn(2, 16, 8), torch.tensor([3, 10], dtype=torch.int32)
+    with torch.autocast("cpu", torch.bfloat16):
+        made = kernels.grouped_matmul(a, b, ends)
+    assert torch.equal(made, kernels.grouped_matmul(a.bfloat16(), b.bfloat16(), ends))
+
+
 def test_nothing_to_multiply():
     a, w, _, _ = groups(16, 32)
     counts = torch.tensor(COUNTS, dtype=torch.int32)

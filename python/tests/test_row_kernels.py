@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
+import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 
@@ -89,6 +91,21 @@ def test_rows_above_32_k(name, n, clusters, monkeypatch):
     for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
         monkeypatch.setattr(module, "has_clusters", lambda tensor: clusters)
     compare(name, tensors(name, (2, n), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "softmax"])
+def test_clusters_that_go_over_rows(name, monkeypatch):
+    """Rows that two CTAs share, the next ones on their way, what they exchange an odd and an even number of times a row."""
+    for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
+        monkeypatch.setattr(module, "has_clusters", lambda tensor: True)
+    rows = sys.modules["pyptx.kernels._rows"]
+    monkeypatch.setattr(rows, "clusters_of", lambda row, count, types: 1)
+    monkeypatch.setattr(rows.Split, "workers", lambda row, count, types: 1)
+    monkeypatch.setattr(rows, "SHARE", 24 * 1024)
+    split = rows.Split.wide(20480, 16)
+    assert split.ctas == 2 and split.loops((pyptx.types.bf16,))
+    with pyptx.simulator(check="all"):
+        compare(name, tensors(name, (4, 20480), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
 
 
 @functions
@@ -224,6 +241,22 @@ def test_of_numpy():
     np.testing.assert_allclose(
         kernels.softmax(x[:, ::2]), torch.from_numpy(x[:, ::2].copy()).softmax(-1), rtol=1e-5, atol=1e-6
     )
+
+
+def test_callers_are_not_warned():
+    """Of what the assembler says of the speed of the library's kernels; of others they are."""
+    from types import SimpleNamespace
+
+    from pyptx.launch import resources
+
+    def remark(file):
+        return SimpleNamespace(severity="note", code=4014, message="spills", file=file, line=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resources.warn([remark(sys.modules["pyptx.kernels.norm"].__file__)])
+    with pytest.warns(pyptx.errors.PerformanceWarning, match="PTX4014 spills"):
+        resources.warn([remark("/home/me/kernels/norm.py")])
 
 
 def test_refusals():

@@ -13,7 +13,6 @@ __all__ = ["RowFunction", "columns", "has_clusters", "matrix"]
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 INDICES = {"int64": s64, "int32": s32}
-LONG = 16384  # elements of a row, above which a cluster takes it
 
 
 def matrix(dtype) -> Tile:
@@ -50,13 +49,13 @@ class RowFunction(_core.Choice):
         return make(functools.partial(share, bits=max(each.bits for each in types[: self.rows])), *types)
 
     def kernel(self, *types, wide: bool = False):
-        """The kernel for these PTX types, to read or to launch by itself; `wide`: the one whose rows are clusters'."""
+        """The kernel for these PTX types, to read or to launch by itself; `wide`: the one for GPUs with clusters."""
         return self.made(types, wide)[0]
 
     def _choose(self, tensors, out=None, **options):
         shape = tensors[0].shape
         columns = shape[-1] if self.over_rows else shorter(shape[-1])
-        wide = has_clusters(tensors[0]) if columns > LONG else False
+        wide = has_clusters(tensors[0])
         dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         traced = compiling(tensors[0])
         choose = self._for_compiler if traced else self._eager
@@ -159,7 +158,13 @@ def name_for_compiler(name: str, *key) -> str:
 
 def has_clusters(tensor) -> bool:
     """Whether the tensor is one of torch on a device with clusters of CTAs."""
-    return getattr(tensor, "is_cuda", False) and int(detect_arch().strip("sm_af")) >= 90
+    return getattr(tensor, "is_cuda", False) and of_hopper()
+
+
+@constant_for_compiler
+def of_hopper() -> bool:
+    """Whether the device is of Hopper's generation or a later one."""
+    return int(detect_arch().strip("sm_af")) >= 90
 
 
 def dense(tensor, traced: bool):

@@ -22,9 +22,13 @@ def relu(x):
     return apply(ptx.inst.max.NaN.f32, x, constant(0.0)), None
 
 
-# (value, derivative) of a register.
-ACTIVATIONS = {"relu": relu, "gelu": gelu, "silu": silu}
-GATED = {"swiglu": silu, "geglu": gelu}  # of the gate
+# Tuples, as a table that can change would be compared by its content at each call of a kernel that read it.
+ACTIVATIONS, GATED = ("relu", "gelu", "silu"), ("swiglu", "geglu")
+
+
+def activation_of(name: str):
+    """The function from a register, of a gated one from the gate, to (value, derivative)."""
+    return relu if name == "relu" else gelu if name in ("gelu", "geglu") else silu
 
 
 @dataclass(frozen=True)
@@ -217,9 +221,9 @@ class Finisher:
 
 def activated(name: str, values: list) -> list:
     if name not in GATED:
-        return [ACTIVATIONS[name](value)[0] for value in values]
+        return [activation_of(name)(value)[0] for value in values]
     gates, ups = values[: len(values) // 2], values[len(values) // 2 :]
-    return [mul(GATED[name](gate)[0], up) for gate, up in zip(gates, ups, strict=True)]
+    return [mul(activation_of(name)(gate)[0], up) for gate, up in zip(gates, ups, strict=True)]
 
 
 def wide(result, a, b):

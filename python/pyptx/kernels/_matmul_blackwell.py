@@ -15,8 +15,8 @@ right and clean on the simulator.
 import functools
 from dataclasses import replace
 
-from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
+from pyptx import ptx, reg, smem
+from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher
 from pyptx.kernels._matmul_tiles import (
     MOST_GROUPS,
     ROW,
@@ -29,9 +29,10 @@ from pyptx.kernels._matmul_tiles import (
     Tiles,
     address,
     keep_ends,
+    kernel_of_tiles,
 )
 from pyptx.kernels._rows import narrowed
-from pyptx.types import PtxType, b32, bf16, e4m3, f16, f32, s32, u8, u16, u32, u64
+from pyptx.types import PtxType, b32, bf16, e4m3, f16, f32, u8, u16, u32, u64
 
 __all__ = ["PAIR", "SINGLE", "blackwell_cut", "blackwell_kernel"]
 
@@ -72,7 +73,7 @@ class Product:
         self.columns = c.bn // 2 if epilogue.gated else c.bn  # of C, in a tile
         self.stage_bytes = a.bytes + b.bytes
         self.tensor_columns = SLOTS * c.bn
-        self.chunk = ROW * 8 // out.bits  # columns of C that are staged together
+        self.chunk, self.swizzled = ROW * 8 // out.bits, True  # columns of C that are staged together
 
     def write(self, A, B, C, OFFS=None, **more):
         c, self.more = self.c, more
@@ -335,39 +336,7 @@ def blackwell_kernel(
     a = Operand(dtype, a_k_major, c.bm, 1, bk)
     b = Operand(dtype, b_k_major, c.bn // c.cm, 1, bk, epilogue.gated)
     product = Product(c, a, b, out, batched, epilogue, grouped, masked)
-    columns = product.columns  # a number: an object that `grid` reads would be compared at each call
-    if columns // (c.cm if epilogue.gated else 1) % product.chunk:
+    if product.columns // (c.cm if epilogue.gated else 1) % product.chunk:
         raise ValueError(f"{c}: columns of C are stored {product.chunk} at a time")
-    batch = ("L",) if batched else ()
-
-    def grid(M, N, L=1):
-        """As few clusters as make no wave longer."""
-        tiles = -(-M // (c.bm * c.cm)) * -(-N // columns) * L
-        waves = -(-tiles // (MULTIPROCESSORS // c.cm))
-        return (-(-tiles // waves) * c.cm, 1, 1)
-
-    more = epilogue.tiles(batch, grouped)
-    if grouped:
-        more["OFFS"] = Tile("E", s32)
-    box = (1,) * len(batch) + (LINES, product.chunk)
-    sizes = ("M", "N", "K", *batch, *(("E",) if grouped else ()))
-    return kernel(
-        in_specs=(a.tile(batch, "M"), b.tile(("E",) if grouped else batch, "N"), *more.values()),
-        out_specs=(Tile(*batch, "M", "N", out, packed=grouped, tma_box=box, tma_swizzle="128B"),),
-        raw_params=[("u32", name) for name in sizes],
-        grid=(lambda M, N, L: grid(M, N, L))
-        if batched
-        else MULTIPROCESSORS // c.cm * c.cm
-        if grouped
-        else (lambda M, N: grid(M, N)),
-        block=(THREADS, 1, 1),
-        cluster=(c.cm, 1, 1),
-        reqntid=True,
-        batch="L" if batched else "M" if a_k_major and not grouped else None,
-        dependent_launch=True,
-        arch=arch,
-    )(
-        with_tensors(
-            "blackwell_grouped_matmul" if grouped else "blackwell_matmul", ("A", "B", *more, "C"), product.write
-        )
-    )
+    name = "blackwell_grouped_matmul" if grouped else "blackwell_matmul"
+    return kernel_of_tiles(product, name, MULTIPROCESSORS, THREADS, LINES, arch)

@@ -156,16 +156,24 @@ def for_output(c: Config, bits: int) -> Config:
 
 @functools.lru_cache(4096)
 def stream_of(m: int, n: int, k: int) -> StreamConfig:
-    """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU."""
+    """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
+    others on their multiprocessor let those of the next kernel begin."""
     rows = max(8, 1 << (m - 1).bit_length())
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
+        if rows >= 128 and not once:
+            return StreamConfig.of(rows, 1, 128, 2, 2)
         return StreamConfig.of(rows, 1, 128, 4 if rows >= 64 else 1, 1 if rows >= 64 else 2, once)
     parts = 1
-    while parts < 4 and -(-n // 64) * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
+    while parts < (4 if rows < 64 else 2) and -(-n // 64) * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
-    # Clusters of four do not fill the GPU with one CTA a multiprocessor.
-    return StreamConfig.of(rows, parts, 64, 1, 2 if parts == 4 and rows < 128 else 1, True)
+    if rows < 64:
+        resident = 3 if parts == 4 or (parts == 2 and rows < 32) else 2
+    else:
+        resident = 2 if rows == 64 and parts == 1 else 1
+    # Clusters of four fill no more than about 30 times four multiprocessors.
+    share = 4 if rows == 128 and parts == 1 and n <= 64 * 112 else 1
+    return StreamConfig.of(rows, parts, 64, share, resident, True)
 
 
 def streams() -> list[StreamConfig]:

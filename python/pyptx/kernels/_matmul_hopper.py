@@ -19,8 +19,8 @@ as copies clip what lies outside and fill it with zeros.
 
 import functools
 
-from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
+from pyptx import ptx, reg, smem
+from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher
 from pyptx.kernels._matmul_tiles import (
     MOST_GROUPS,
     MULTIPROCESSORS,
@@ -36,6 +36,7 @@ from pyptx.kernels._matmul_tiles import (
     address,
     copied,
     keep_ends,
+    kernel_of_tiles,
     mask,
 )
 from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
@@ -531,45 +532,15 @@ def product_kernel(
     a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
     product = Product(c, a, b, out, batched, epilogue, grouped, masked)
-    batch = ("L",) if batched else ()
-    ctas, columns = c.ctas, product.columns  # numbers: an object that `grid` reads would be compared at each call
     if c.parts > 1 and (
         c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes or c.bn // c.parts % product.chunk
     ):
         raise ValueError(
             f"{c}: parts of K want one tile a cluster, room for it in the stages, and {product.chunk} columns a part"
         )
-
-    def grid(M, N, L=1):
-        """As few clusters as make no wave longer: the others would take power."""
-        tiles = -(-M // (c.bm * c.cm)) * -(-N // (columns * c.cn)) * L
-        if c.parts > 1:
-            return (tiles * ctas, 1, 1)
-        waves = -(-tiles // (MULTIPROCESSORS // ctas))
-        return (-(-tiles // waves) * ctas, 1, 1)
-
     if epilogue.gated and (c.cm * c.parts > 1 or product.columns % product.chunk):
         raise ValueError(
             f"{c}: gates and ups want no clusters along M or K, and a multiple of {2 * product.chunk} columns"
         )
-    more = epilogue.tiles(batch, grouped)
-    if grouped:
-        more["OFFS"] = Tile("E", s32)
-    box, swizzle = (1,) * len(batch) + (64, product.chunk), "128B" if product.swizzled else None
-    sizes = ("M", "N", "K", *batch, *(("E",) if grouped else ()))
-    return kernel(
-        in_specs=(a.tile(batch, "M"), b.tile(("E",) if grouped else batch, "N"), *more.values()),
-        out_specs=(Tile(*batch, "M", "N", out, packed=grouped, tma_box=box, tma_swizzle=swizzle),),
-        raw_params=[("u32", name) for name in sizes],
-        grid=(lambda M, N, L: grid(M, N, L))
-        if batched
-        else MULTIPROCESSORS // ctas * ctas
-        if grouped
-        else (lambda M, N: grid(M, N)),
-        block=(product.threads, 1, 1),
-        cluster=(ctas, 1, 1),
-        reqntid=True,
-        batch="L" if batched else "M" if a_k_major and not grouped and epilogue.scales != "block" else None,
-        dependent_launch=True,
-        arch="sm_90a",
-    )(with_tensors("grouped_matmul" if grouped else "matmul", ("A", "B", *more, "C"), product.write))
+    name = "grouped_matmul" if grouped else "matmul"
+    return kernel_of_tiles(product, name, MULTIPROCESSORS, product.threads, lines=64, arch="sm_90a")

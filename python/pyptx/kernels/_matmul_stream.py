@@ -80,8 +80,6 @@ class Stream:
             ptx.cluster.sync()
         else:
             ptx.bar.sync(0)
-        ptx.griddepcontrol.wait()
-        ptx.griddepcontrol.launch_dependents()
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
         self.part, self.member = rank >> (c.share.bit_length() - 1), rank & (c.share - 1)
         self.n = ptx.param(u32, "N")
@@ -89,6 +87,8 @@ class Stream:
         shift = c.parts.bit_length() - 1
         self.first = (self.part * steps) >> shift
         self.last = ((self.part + 1) * steps) >> shift
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
         with ptx.if_(thread == c.consumers * WARPGROUP):
             self.produce()
         with ptx.if_(thread < c.consumers * WARPGROUP):

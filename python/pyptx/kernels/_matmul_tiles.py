@@ -4,12 +4,13 @@ which tiles a cluster takes."""
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyptx import Tile, ptx, reg
-from pyptx.types import PtxType, b16, b32, f32, pred, tf32, u32, u64
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.kernels._epilogue import with_tensors
+from pyptx.types import PtxType, b16, b32, f32, pred, s32, tf32, u32, u64
 
 __all__ = [
     "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
-    "keep_ends", "mask", "within",
+    "keep_ends", "kernel_of_tiles", "mask", "within",
 ]  # fmt: skip
 
 MULTIPROCESSORS = 132  # of an H200
@@ -215,6 +216,39 @@ class Groups(Tiles):
         t += self.step
         ptx.bra(begin)
         ptx.label(done)
+
+
+def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: int, arch: str):
+    """The kernel (A, B, ...) -> C that `body` writes, of products one by one, of a batch, or of groups.  C is stored in boxes of `lines` rows."""
+    c, epilogue, grouped = body.c, body.epilogue, body.grouped
+    batch = ("L",) if body.batched else ()
+    # Numbers: an object that `grid` reads would be compared at each call.
+    ctas, parts, down, across = c.ctas, c.parts, c.bm * c.cm, body.columns * c.cn
+
+    def grid(M, N, L=1):
+        """As few clusters as make no wave longer: the others would take power."""
+        tiles = -(-M // down) * -(-N // across) * L
+        waves = 1 if parts > 1 else -(-tiles // (multiprocessors // ctas))
+        return (-(-tiles // waves) * ctas, 1, 1)
+
+    grids = (lambda M, N, L: grid(M, N, L)) if body.batched else (lambda M, N: grid(M, N))
+    more = epilogue.tiles(batch, grouped)
+    if grouped:
+        more["OFFS"] = Tile("E", s32)
+    rows = "M" if body.a.k_major and not grouped and epilogue.scales != "block" else None
+    box, swizzle = (1,) * len(batch) + (lines, body.chunk), "128B" if body.swizzled else None
+    return kernel(
+        in_specs=(body.a.tile(batch, "M"), body.b.tile(("E",) if grouped else batch, "N"), *more.values()),
+        out_specs=(Tile(*batch, "M", "N", body.out, packed=grouped, tma_box=box, tma_swizzle=swizzle),),
+        raw_params=[("u32", size) for size in ("M", "N", "K", *batch, *(("E",) if grouped else ()))],
+        grid=multiprocessors // ctas * ctas if grouped else grids,
+        block=(threads, 1, 1),
+        cluster=(ctas, 1, 1),
+        reqntid=True,
+        batch="L" if body.batched else rows,
+        dependent_launch=True,
+        arch=arch,
+    )(with_tensors(name, ("A", "B", *more, "C"), body.write))
 
 
 def keep_ends(OFFS, ends, thread, threads: int):

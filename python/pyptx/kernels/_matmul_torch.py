@@ -36,11 +36,8 @@ def matmul(given, activation, out):
     if more[2] is not None and more[2].dtype in FACTORS:
         return scaled(given, activation, out)
     if any_autocast():
-        kind = a.device.type
-        if torch.is_autocast_enabled(kind) and a.dtype in FLOATS:
-            cast = torch.get_autocast_dtype(kind)
-            a, b = a.to(cast), b.to(cast)
-            given = (a, b, *more)
+        a, b = cast_by_autocast(a, b)
+        given = (a, b, *more)
     if not must_trace(given):
         return run(given, activation, out)
     if out is None:
@@ -48,6 +45,14 @@ def matmul(given, activation, out):
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given):
         raise LaunchTypeError("matmul: out= has no gradient; call it under torch.no_grad(), or without out=")
     return out.copy_(torch.ops.pyptx.matmul(*given, activation))
+
+
+def cast_by_autocast(a, b) -> tuple:
+    kind = a.device.type
+    if not torch.is_autocast_enabled(kind) or a.dtype not in FLOATS:
+        return a, b
+    cast = torch.get_autocast_dtype(kind)
+    return a.to(cast), b.to(cast)
 
 
 def check_tensors(function: str, names, given):

@@ -10,21 +10,27 @@ not fit in registers is read again by every step that needs it, from memory or L
 same inputs give the same bits.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyptx import kernel, ptx, reg, smem
 from pyptx.types import b16, b32, bf16, e4m3, f16, f32, s32, u8, u32, u64
 
 __all__ = [
-    "Row", "Split", "add", "apply", "constant", "exp", "fma", "log", "mul", "neg", "reciprocal", "row_kernel", "square", "sub",
+    "Row", "Split", "add", "apply", "constant", "exp", "fma", "in_registers", "log", "mul", "neg", "paired", "reciprocal", "row_kernel", "square", "sub",
 ]  # fmt: skip
 
-WARP, MOST_WARPS, MOST_CTAS = 32, 16, 8
+WARP, MOST_WARPS, MOST_CTAS = 32, 32, 8
 UNROLL = 4  # vectors of a row that is not kept, loaded side by side
 CHAINS = 4  # sums that a thread adds up side by side
-ROOM, SHARED = 96 * 1024, 227 * 1024  # bytes: of rows on their way to a CTA; of a multiprocessor of an H200
+SHARED = 227 * 1024  # bytes of a multiprocessor of an H200; a CTA of any GPU since sm_80 may have 99 K
+LONG = 16384  # elements of a row, above which a cluster takes it
+BESIDE = 3 * 1024  # of a CTA, besides rows
+IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
+SHARE = 144 * 1024  # bytes of a long row, of a CTA
+HELD = 48  # registers of sums and of what is loaded before it is needed, of a thread that goes over rows
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 LOWEST = -3.0e38  # below all that a sum of exponentials tells apart
 LOG2_E = math.log2(math.e)
@@ -44,9 +50,11 @@ class Split:
     rows: int = 1
     ctas: int = 1
     kept: int = 64  # elements that a thread keeps in registers at most
+    hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
+    ring: bool = False  # whether CTAs go over rows that arrive in shared memory
 
     @classmethod
-    def once(cls, n: int, bits: int) -> "Split":
+    def once(cls, n: int, bits: int, arrays: int = 1) -> "Split":
         """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 2 * WARP:
@@ -55,9 +63,21 @@ class Split:
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))))
 
     @classmethod
-    def wide(cls, n: int, bits: int) -> "Split":
-        """For long rows: a cluster of CTAs that keep 16,384 elements each, or 32,768 where eight are not enough."""
-        return cls._cluster(n, bits, kept=64)
+    def wide(cls, n: int, bits: int, arrays: int = 1) -> "Split":
+        """`once` on a GPU with clusters.  Rows above LONG go through shared memory, those of `arrays` matrices at one time, where few CTAs have
+        room for them: an agreement of a cluster takes a microsecond.  Else clusters keep 16,384 elements a CTA in registers, or read
+        rows again."""
+        if n <= LONG:
+            return replace(cls.once(n, bits), hopper=True)
+        vector, _ = _vectors(n, bits)
+        size = n * bits * arrays / 8
+        share, most = (SHARE, 1024) if arrays == 1 or size <= SHARE else (SHARE // 2, 512)
+        if ring := arrays > 0 and (bits == 16 or size <= SHARE):
+            ctas = min(MOST_CTAS, 1 << (math.ceil(size / share) - 1).bit_length())
+        else:
+            ctas, most = min(MOST_CTAS, 1 << (math.ceil(n / (512 * 32)) - 1).bit_length()), 512
+        threads = min(most, max(128, _whole_warps(n / ctas / (16 if ring else 32))))
+        return cls(n, vector, threads, ctas=ctas, kept=32, hopper=True, ring=ring)
 
     @classmethod
     def looping(cls, n: int, bits: int) -> "Split":
@@ -69,15 +89,12 @@ class Split:
 
     @classmethod
     def wide_looping(cls, n: int, bits: int) -> "Split":
-        """The same for clusters."""
-        return cls._cluster(n, bits, kept=32)
-
-    @classmethod
-    def _cluster(cls, n: int, bits: int, kept: int) -> "Split":
+        """The same on a GPU with clusters."""
+        if n <= LONG // 2:
+            return replace(cls.looping(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
-        per_thread = kept // 2
-        ctas = min(MOST_CTAS, 1 << (math.ceil(n / (512 * per_thread)) - 1).bit_length())
-        return cls(n, vector, min(512, max(128, _whole_warps(n / ctas / per_thread))), ctas=ctas, kept=kept)
+        ctas = min(MOST_CTAS, 1 << (math.ceil(n / (512 * 16)) - 1).bit_length())
+        return cls(n, vector, min(512, max(128, _whole_warps(n / ctas / 16))), ctas=ctas, kept=32, hopper=True)
 
     @property
     def each(self) -> int:
@@ -103,22 +120,38 @@ class Split:
         """Whether every thread has a k-th vector."""
         return (k + 1) * self.together * self.vector <= self.n
 
-    def slots(self, bits: int) -> int:
-        """Rows of matrices, `bits` a column of all of them, that find room in shared memory: one that is worked on, one or two on
-        their way; 0 where there is room for fewer."""
-        row = self.values * self.threads * self.rows * bits // 8
-        return 3 if 3 * row <= ROOM else 2 if 2 * row <= 4 * ROOM // 3 else 0
+    def places(self, types: Sequence) -> int:
+        """Vectors of a thread, each of all matrices of these types, that lie in shared memory: a row that is worked on and up to two that are
+        on their way, of two CTAs where that leaves enough; 0 where there is no room for more than a row, or where copies of the
+        vectors would be too narrow."""
+        if self.each > 16 or any(self.vector * each.bits not in (32, 64, 128) for each in types):
+            return 0
+        pitch = self.pitch(types)
+        least = self.each + -(-min(self.each * pitch, IN_FLIGHT) // pitch)
+        for room in (SHARED // 2, SHARED) if self.hopper else (99 * 1024,):
+            if (found := (room - BESIDE) // pitch) >= least and (room == SHARED or self.threads <= 512):
+                return min(3 * self.each, found)
+        return 0
 
-    def workers(self, rows: int, bits: int, arrays: int) -> int:
-        """How many CTAs, or warps of them, go over such matrices of so many rows: what is resident at once, as `arrays` registers for
-        each of a thread's columns and 20 besides allow it.  More than rows are of no harm, where their number is not known: they
-        add zeros to the sums."""
-        threads, values = self.threads * self.rows, int(self.values)  # which torch.compile may have as a symbol
-        resident = 65536 // (min(128, 20 + arrays * min(values, self.kept)) * threads)
-        if slots := self.slots(bits):
-            resident = min(resident, SHARED // (slots * values * threads * bits // 8 + 2048))
+    def pitch(self, types: Sequence) -> int:
+        """Bytes of one vector of each thread of a CTA."""
+        return self.vector * self.threads * self.rows * sum(each.bits for each in types) // 8
+
+    def loops(self, types: Sequence) -> bool:
+        """Whether CTAs go over many rows, the next of which are on their way to shared memory."""
+        return self.ring and self.places(types) > 0
+
+    def workers(self, rows: int, types: Sequence) -> int:
+        """How many CTAs, or warps of them, go over matrices of these types and so many rows: what is resident at once, or as few as make it no
+        longer.  More than rows are of no harm, where their number is not known: they add zeros to the sums."""
+        resident = 65536 // (64 * self.threads * self.rows)
+        if places := self.places(types):
+            resident = min(resident, SHARED // (places * self.pitch(types) + BESIDE))
         ctas = MULTIPROCESSORS * max(1, resident) // self.ctas
-        return (max(1, min(ctas, -(-rows // self.rows))) if type(rows) is int else ctas) * self.rows
+        if type(rows) is int:
+            turns = -(-rows // (ctas * self.rows))
+            ctas = max(1, -(-rows // (max(1, turns) * self.rows)))
+        return ctas * self.rows
 
 
 def vector_of(n: int, bits: int) -> int:
@@ -135,11 +168,26 @@ def _whole_warps(threads: float) -> int:
     return max(1, math.ceil(threads / WARP)) * WARP
 
 
-def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False, arch: str = "sm_80"):
+def paired(split):
+    """The way to share rows of two matrices that are read together."""
+    return functools.partial(split.func, **split.keywords, arrays=2)
+
+
+def in_registers(split):
+    """The way to share rows that do not go through shared memory."""
+    return functools.partial(split.func, **split.keywords, arrays=0)
+
+
+def row_kernel(
+    inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False, arch: str = "sm_80", directives=None
+):
     """The decorator of a kernel whose CTAs take the rows of Tiles ("M", "N"), one each; `over_rows`: P workers take all."""
+    matrices = tuple(tile.dtype for tile in inputs if len(tile.shape) > 1)
 
     def grid(N, M=None, P=None):
         row = split(N)
+        if not over_rows and row.loops(matrices):
+            return (clusters_of(row, M, matrices) * row.ctas, 1, 1)
         return (-(-(P if over_rows else M) // row.rows) * row.ctas, 1, 1)
 
     told = {"grid": lambda N, P: grid(N, P=P)} if over_rows else {"grid": lambda N, M: grid(N, M), "batch": "M"}
@@ -151,9 +199,18 @@ def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: boo
         block=lambda N: (split(N).threads * split(N).rows, 1, 1),
         cluster=(lambda N: (split(N).ctas, 1, 1)) if wide else (1, 1, 1),
         reqntid=True,
+        raw_directives=directives,
+        dependent_launch=wide,
         arch="sm_90" if wide else arch,
         **told,
     )
+
+
+def clusters_of(row: Split, rows: int, types: Sequence) -> int:
+    """Of a kernel that loops: as many as are resident; of large ones, eight rows each: not all multiprocessors find a place in one, and those
+    that wait would begin when the others have ended."""
+    workers = row.workers(rows, types)
+    return workers if row.ctas <= 2 else -(-rows // max(1, min(8, rows // workers)))
 
 
 # Arithmetic: each call writes an instruction, or few, into a new register.
@@ -229,11 +286,22 @@ class Row:
             thread = self.rank * split.threads + thread
             self.index = self.index >> (split.ctas.bit_length() - 1)
         self.thread = thread  # among those of the row
-        self.partials = smem.alloc(f32, (2, 4, MOST_WARPS), align=16) if self.warps > 1 else None
-        self.totals = smem.alloc(f32, (2, 4, MOST_CTAS), align=16) if split.ctas > 1 else None
-        self.turn = 0
+        self.partials = Exchange(MOST_WARPS) if self.warps > 1 else None
+        self.totals = Exchange(MOST_CTAS) if split.ctas > 1 else None
+        self.turn = 0  # agreements so far
+        self.again = False  # whether values are formed again behind each agreement, of rows that stay in shared memory
+        self.whole = split.fits  # whether each vector of a thread has instructions of its own
+        self.early = None
+        self.most_held = HELD if split.threads <= 512 else HELD // 4
+        self.held = 0  # registers that hold sums, and what was loaded before it is needed
         last = split.each - 1
         self._tail = {} if split.full(last) else {"pred": thread < split.n // split.vector - last * split.together}
+        self.entered = split.ctas == 1
+        if split.ctas > 1:
+            ptx.inst.barrier.cluster.arrive.relaxed()
+        if split.hopper:
+            ptx.griddepcontrol.wait()
+            ptx.griddepcontrol.launch_dependents()
 
     @classmethod
     def own(cls, split: Split) -> "Row":
@@ -244,21 +312,63 @@ class Row:
                 ptx.ret()
         return row
 
-    def over(self, m, step, *tensors):
+    @classmethod
+    def each(cls, split: Split, *tensors, medians=None):
+        """(row, its values of each of the tensors): of the CTA's only row, or in a loop over those of a cluster."""
+        if not split.loops([tensor.dtype for tensor in tensors]):
+            row = cls.own(split)
+            yield row, *map(row.load, tensors)
+            return
+        row = cls(split)
+        step = reg.from_(ptx.sreg("%nclusterid.x"), u32)
+        for values in row.over(ptx.param(u32, "M"), step, *tensors, medians=medians):
+            yield row, *values
+
+    def over(self, m, step, *tensors, medians=None):
         """A loop over the rows index, index + step, ... below m, with those of `tensors`: while one row is worked on the next is
-        on its way, if there is room.  `index` is the row's in the body, and what it was behind."""
+        on its way, if there is room.  `index` is the row's in the body, and what it was behind.  `medians`: a tensor whose `median`
+        the body asks for."""
         first = self.index
-        ahead = Ahead(self, tensors) if tensors and Ahead.fits(self.split, tensors) else None
+        ahead = Ahead(self, tensors) if tensors and self.split.places([tensor.dtype for tensor in tensors]) else None
+        held = self.held + sum(self.registers_of(tensor) for tensor in tensors)
+        self.again = ahead is not None or (self.whole and held > self.most_held)
         if ahead:
-            distance = ahead.start(first, m, step)
+            self.whole = True
+            ahead.start(first, m, step)
+        if medians is not None:
+            self.early = Early(self, medians)
+            self.early.load(first, first < m)
+        self.enter()
+        exchanges = [each for each in (self.partials, self.totals) if each]
+        for each in exchanges:
+            each.begin_loop()
         for self.index in ptx.range_(first, m, step):
             before = self.turn
+            if medians is not None:
+                self.early.take()
+                self.early.load(self.index + step, self.index + step < m)
+            yield ahead.row_values() if ahead else [self.load(tensor) for tensor in tensors]
             if ahead:
-                ahead.fetch(self.index + distance, m)
-            yield ahead.rows() if ahead else [self.load(tensor) for tensor in tensors]
-            if (self.turn - before) % 2 and self.warps > 1:
-                ptx.bar.sync(0)  # or a warp that is a row ahead would write what another one still reads
+                ahead.fetch(self.index, m, step)
+            if (self.turn - before) % 2:
+                for each in exchanges:
+                    each.turn_over()
         self.index = first
+
+    def enter(self):
+        """Waits, once, until all CTAs of the cluster have begun: only then there is memory to write to."""
+        if not self.entered:
+            ptx.inst.barrier.cluster.wait()
+            self.entered = True
+
+    def median(self, tensor):
+        """Of the first, the middle and the last element of the row of a matrix."""
+        if self.early:
+            return self.early.value
+        early = Early(self, tensor)
+        early.load(self.index)
+        early.take()
+        return early.value
 
     # What a row is made of.
 
@@ -306,7 +416,7 @@ class Row:
     def exponentials(self, x: "Values"):
         """(largest, sum of exp(x - largest)).  A row that is not kept is read once: each thread has the largest that it met,
         and a sum relative to it."""
-        if self.split.fits:
+        if self.whole:
             largest = self.max(x)
             return largest, *self.sum(self.map(lambda x: exp(sub(x, largest)), x))
         mine, total = constant(LOWEST), constant(0.0)
@@ -339,6 +449,10 @@ class Row:
 
     # How.
 
+    def registers_of(self, tensor) -> int:
+        """That hold a row of a tensor."""
+        return self.split.values * tensor.dtype.bits // 32
+
     def address(self, tensor, index=None):
         """Of the thread's first vector, in this row of a matrix or another one."""
         (pointer,) = ptx.global_ptrs(tensor)
@@ -351,7 +465,7 @@ class Row:
     def _steps(self):
         """(k, at) for each vector of the thread: the k-th, or in a loop over `at` elements the k-th behind those."""
         split = self.split
-        if split.fits:
+        if self.whole:
             yield from ((k, None) for k in range(split.each))
             return
         whole = split.n // (split.together * split.vector)
@@ -383,33 +497,34 @@ class Row:
         half = self.turn % 2
         self.turn += 1
         if self.warps > 1:
-            base = smem_address(self.partials)
+            base = self.partials.address(half)
             slot = base + self.warp * 4
             with ptx.if_(self.lane == 0):
                 for i, each in enumerate(results):
-                    ptx.inst.st.shared.f32(ptx.addr(slot, (half * 4 + i) * MOST_WARPS * 4), each)
+                    ptx.inst.st.shared.f32(ptx.addr(slot, i * MOST_WARPS * 4), each)
             ptx.bar.sync(0)
-            self._gather(results, base, half * 16 * MOST_WARPS, 4 * MOST_WARPS, self.warps, combine)
+            self._gather(results, base, 4 * MOST_WARPS, self.warps, combine)
         if self.split.ctas > 1:
             self._over_cluster(results, half, combine)
         return results
 
     def _over_cluster(self, results, half: int, combine):
-        base = smem_address(self.totals)
+        self.enter()
+        base = self.totals.address(half)
         with ptx.if_(self.in_cta < self.split.ctas):
             there = reg.scalar(u32)
             ptx.inst.mapa.shared__cluster.u32(there, base + self.rank * 4, self.lane)
             for i, each in enumerate(results):
-                ptx.inst.st.shared__cluster.f32(ptx.addr(there, (half * 4 + i) * MOST_CTAS * 4), each)
+                ptx.inst.st.shared__cluster.f32(ptx.addr(there, i * MOST_CTAS * 4), each)
         ptx.cluster.sync()
-        self._gather(results, base, half * 16 * MOST_CTAS, 4 * MOST_CTAS, self.split.ctas, combine)
+        self._gather(results, base, 4 * MOST_CTAS, self.split.ctas, combine)
 
-    def _gather(self, results, base, at: int, pitch: int, count: int, combine):
+    def _gather(self, results, base, pitch: int, count: int, combine):
         """Each result of the `count` values that lie side by side."""
         for i, each in enumerate(results):
             parts = []
             while len(parts) < count:
-                where = ptx.addr(base, at + i * pitch + len(parts) * 4)
+                where = ptx.addr(base, i * pitch + len(parts) * 4)
                 if count - len(parts) >= 4:
                     parts += (four := [reg.scalar(f32) for _ in range(4)])
                     ptx.inst.ld.shared.v4.f32(four, where)
@@ -418,19 +533,44 @@ class Row:
             ptx.inst.mov.f32(each, tree(parts, combine))
 
 
+class Exchange:
+    """Where warps, or CTAs, leave what the others read: two halves, of up to four results of `count` each."""
+
+    def __init__(self, count: int):
+        self.count, self.half = count, 4 * count * 4  # bytes
+        self.memory = smem.alloc(f32, (2, 4, count), align=2 * self.half)
+        self.halves = None
+
+    def address(self, half: int):
+        if self.halves is not None:
+            return self.halves[half]
+        base = smem_address(self.memory)
+        return base + self.half if half else base
+
+    def begin_loop(self):
+        """From here on the addresses are registers that `turn_over` changes."""
+        self.halves = [copied(self.address(half)) for half in (0, 1)]
+
+    def turn_over(self):
+        """At the end of a loop's body that has an odd number of agreements: the next time begins with the other half."""
+        for each in self.halves:
+            ptx.inst.xor.b32(each, each, self.half)
+
+
 class Values:
     """f32 values of a row: those of the thread's k-th vector, in registers."""
 
     def __init__(self, row: Row):
         self.row = row
-        self._kept: dict[int, list] = {}
+        self._kept: dict[tuple, list] = {}
 
     def vector(self, k: int, at) -> list:
-        if at is not None or not self.row.split.fits:
+        if at is not None or not self.row.whole:
             return self._make(k, at)
-        if k not in self._kept:
-            self._kept[k] = self._make(k, None)
-        return self._kept[k]
+        key = k, self.row.turn if self.row.again else 0
+        if key not in self._kept:
+            self._kept[key] = self._make(k, None)
+        return self._kept[key]
 
     def _make(self, k: int, at) -> list:
         raise NotImplementedError
@@ -440,8 +580,11 @@ class Loaded(Values):
     def __init__(self, row: Row, tensor):
         super().__init__(row)
         self.tensor, self.base = tensor, row.address(tensor)
-        # All loads are in flight before the first value is needed.
-        self.bits = [self._load(k, None) for k in range(row.split.each)] if row.split.fits else None
+        self.bits = None
+        if row.held + row.registers_of(tensor) <= row.most_held if row.again else row.split.fits:
+            # All loads are in flight before the first value is needed.
+            row.held += row.registers_of(tensor)
+            self.bits = [self._load(k, None) for k in range(row.split.each)]
 
     def _load(self, k: int, at) -> list:
         zero = {"init": 0} if self.row.guard(k) else {}  # what a thread that has none adds to a sum
@@ -455,77 +598,121 @@ class Loaded(Values):
 
 
 class Fetched(Values):
-    """Vectors of a thread in shared memory, `pitch` bytes apart from `place` on."""
+    """Vectors of a thread in shared memory, which `ahead` brings there."""
 
-    def __init__(self, row: Row, dtype, place, pitch: int):
+    def __init__(self, row: Row, ahead: "Ahead", number: int):
         super().__init__(row)
-        self.dtype = dtype
-        self.bits = []
-        for k in range(row.split.each):
-            bits = registers(dtype, row.split.vector, **({"init": 0} if row.guard(k) else {}))
-            move(ptx.inst.ld.shared, place, k * pitch, bits, row.split.vector * dtype.bits // 8, **row.guard(k))
-            self.bits.append(bits)
+        self.ahead, self.number = ahead, number
 
     def _make(self, k: int, at) -> list:
-        return [value for each in self.bits[k] for value in widened(each, self.dtype)]
+        guard, dtype, size = self.row.guard(k), self.ahead.tensors[self.number].dtype, self.ahead.sizes[self.number]
+        bits = registers(dtype, self.row.split.vector, **({"init": 0} if guard else {}))
+        self.ahead.wait(k)
+        move(ptx.inst.ld.shared, self.ahead.place(self.number, k), 0, bits, size, **guard)
+        return [value for each in bits for value in widened(each, dtype)]
 
 
 class Ahead:
-    """Rows of some matrices in shared memory: one that is worked on, others on their way.  Each thread copies and reads vectors of its
-    own, so no barrier is needed."""
+    """Rows of some matrices on their way to shared memory: a ring of vectors, those of a row one after the other.  Each thread copies and
+    reads vectors of its own, so no barrier is needed."""
 
     def __init__(self, row: Row, tensors):
-        self.row, self.tensors, self.sizes = row, tensors, self.sizes_of(row.split, tensors)
-        self.threads = row.split.threads * row.split.rows
+        self.row, self.tensors = row, tensors
+        types = [tensor.dtype for tensor in tensors]
+        self.sizes = [row.split.vector * dtype.bits // 8 for dtype in types]  # bytes of a vector of each
+        self.places, self.pitch = row.split.places(types), row.split.pitch(types)
+        self.total = self.places * self.pitch
         thread = reg.from_(ptx.special.tid.x(), u32)
-        self.slots = row.split.slots(bits_of(tensors))
-        self.pitch = sum(self.sizes) * self.threads * row.split.each
-        base = smem_address(smem.alloc(u8, self.slots * self.pitch, align=16))
-        self.places = []  # of the thread's first vector of each
+        base = smem_address(smem.alloc(u8, self.total, align=16))
+        self.bases = []  # of the thread's vector of each, in the first place
         for size in self.sizes:
-            self.places.append(base + thread * size)
-            base = base + size * self.threads * row.split.each
-        self.slot = reg.scalar(u32, init=0)  # the offset of the next to be written, which holds the oldest
+            self.bases.append(base + thread * size)
+            base = base + size * row.split.threads * row.split.rows
+        self.first = reg.scalar(u32, init=0)  # the offset of the row's first vector
+        self.arrived: set[int] = set()
 
-    @staticmethod
-    def sizes_of(split: Split, tensors) -> list[int]:
-        """Bytes of a vector of each."""
-        return [split.vector * tensor.dtype.bits // 8 for tensor in tensors]
+    def place(self, number: int, k: int):
+        """Where the k-th vector of the row is, of one of the matrices."""
+        return self.bases[number] + self.offset(k)
 
-    @classmethod
-    def fits(cls, split: Split, tensors) -> bool:
-        copied = all(size in (4, 8, 16) for size in cls.sizes_of(split, tensors))
-        return split.fits and copied and split.slots(bits_of(tensors)) > 0
+    def offset(self, k: int):
+        if k == 0:
+            return self.first
+        offset, over = self.first + k * self.pitch, reg.scalar(u32)
+        ptx.inst.sub.u32(over, offset, self.total)  # huge, if it is inside
+        return apply_to(over, ptx.inst.min.u32, offset, over)
 
     def start(self, first, m, step):
-        """Fetches the first rows; how far ahead of a row the one is that is fetched beside it."""
-        self.fetch(first, m)
-        if self.slots == 2:
-            return step
-        self.fetch(first + step, m)
-        return step + step
+        """Fetches as much as there is room for."""
+        index = first
+        for j in range(-(-self.places // self.row.split.each)):
+            index = index + step if j else index
+            self.copy(
+                index, m, [(k, None) for k in range(min(self.row.split.each, self.places - j * self.row.split.each))], j
+            )
 
-    def fetch(self, index, m):
-        """Starts to copy the row, if it is one of the `m`, to where the oldest is."""
-        row = self.row
-        with ptx.if_(index < m):
-            for tensor, size, place in zip(self.tensors, self.sizes, self.places, strict=True):
-                base, to = row.address(tensor, index), place + self.slot
-                for k in range(row.split.each):
-                    where = ptx.addr(to, k * self.threads * size), ptx.addr(base, k * row.split.together * size)
-                    copy = ptx.inst.cp.async_.cg if size == 16 else ptx.inst.cp.async_.ca
-                    copy.shared.global_(*where, size, **row.guard(k))
-        ptx.cp.async_.commit_group()
-        self.slot += self.pitch
-        ptx.inst.mov.u32(self.slot, 0, pred=self.slot == self.slots * self.pitch)
+    def fetch(self, index, m, step):
+        """Behind the work on a row: what is next, to where the row was."""
+        each = self.row.split.each
+        further: dict[int, list] = {}
+        for k in range(each):
+            further.setdefault((k + self.places) // each, []).append(((k + self.places) % each, self.offset(k)))
+        for j in range(1, max(further) + 1):
+            index = index + step
+            if j in further:
+                self.copy(index, m, further[j])
+        ptx.inst.mov.u32(self.first, self.offset(each) if self.places > each else self.first)
 
-    def rows(self) -> list[Values]:
-        """The oldest."""
-        ptx.cp.async_.wait_group(self.slots - 1)
-        return [
-            Fetched(self.row, tensor.dtype, place + self.slot, self.threads * size)
-            for tensor, size, place in zip(self.tensors, self.sizes, self.places, strict=True)
-        ]
+    def copy(self, index, m, vectors, j: int = 0):
+        """Starts to copy vectors (k, to which offset) of a row, if it is one of the m; each is a group."""
+        row, inside = self.row, index < m
+        bases = [row.address(tensor, index) for tensor in self.tensors]
+        for k, offset in vectors:
+            guard = row.guard(k)
+            there = inside & guard["pred"] if guard else inside
+            for number, (size, base) in enumerate(zip(self.sizes, bases, strict=True)):
+                if offset is None:
+                    to = ptx.addr(self.bases[number], (j * row.split.each + k) * self.pitch)
+                else:
+                    to = ptx.addr(self.bases[number] + offset)
+                copy = ptx.inst.cp.async_.cg if size == 16 else ptx.inst.cp.async_.ca
+                copy.shared.global_(to, ptx.addr(base, k * row.split.together * size), size, pred=there)
+            ptx.cp.async_.commit_group()
+
+    def row_values(self) -> list[Values]:
+        self.arrived.clear()
+        return [Fetched(self.row, self, number) for number in range(len(self.tensors))]
+
+    def wait(self, k: int):
+        """Until the k-th vector of the row is there."""
+        if k not in self.arrived:
+            ptx.cp.async_.wait_group(self.places - 1 - k)
+            self.arrived.add(k)
+
+
+class Early:
+    """Three elements of a row, loaded a row ahead: the first, the middle and the last one; `value`: their median."""
+
+    def __init__(self, row: Row, tensor):
+        self.dtype, self.n = tensor.dtype, row.split.n
+        (self.pointer,) = ptx.global_ptrs(tensor)
+        self.bits = [reg.scalar(b32 if self.dtype.bits == 32 else b16, init=0) for _ in range(3)]
+        self.value = constant(0.0)
+
+    def load(self, index, there_is=None):
+        if self.n == 0:
+            return
+        size, guard = self.dtype.bits // 8, {} if there_is is None else {"pred": there_is}
+        base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, index, self.n * size, self.pointer)
+        for bits, column in zip(self.bits, (0, self.n // 2, self.n - 1), strict=True):
+            (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(base, column * size), **guard)
+
+    def take(self):
+        a, b, c = (
+            apply(ptx.inst.mov.b32, bits) if self.dtype == f32 else widened(bits, self.dtype)[0] for bits in self.bits
+        )
+        low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
+        ptx.inst.max.f32(self.value, low, apply(ptx.inst.min.f32, high, c))
 
 
 class Mapped(Values):
@@ -565,20 +752,22 @@ class Sums:
         self.row, self.tensor, self.base = row, tensor, row.address(tensor)
         zeros = [constant(0.0) for _ in range(row.split.vector)]
         if row.split.fits:
+            row.held += row.split.values
             self.kept = [list(map(copied, zeros)) for _ in range(row.split.each)]
         else:
             for k, at in row._steps():
                 row.move(STORE, tensor, self.base, k, at, zeros)
 
-    def add(self, values: Values):
-        row = self.row
+    def add(self, *factors: Values):
+        """Values, or the products of two."""
+        row, combine = self.row, ptx.inst.add.f32 if len(factors) == 1 else ptx.inst.fma.rn.f32
         for k, at in row._steps():
-            more = values.vector(k, at)
+            more = list(zip(*(values.vector(k, at) for values in factors), strict=True))
             sums = self.kept[k] if row.split.fits else [constant(0.0) for _ in more]
             if not row.split.fits:
                 row.move(ptx.inst.ld.global_, self.tensor, self.base, k, at, sums)
-            for into, value in zip(sums, more, strict=True):
-                ptx.inst.add.f32(into, into, value)
+            for into, operands in zip(sums, more, strict=True):
+                combine(into, *operands, into)
             if not row.split.fits:
                 row.move(STORE, self.tensor, self.base, k, at, sums)
 
@@ -586,11 +775,6 @@ class Sums:
         if self.row.split.fits:
             for k, sums in enumerate(self.kept):
                 self.row.move(STORE, self.tensor, self.base, k, None, sums)
-
-
-def bits_of(tensors) -> int:
-    """Of a column of all of them."""
-    return sum(tensor.dtype.bits for tensor in tensors)
 
 
 def registers(dtype, count: int, **init) -> list:

@@ -48,21 +48,19 @@ def make_cross_entropy(split, x_type, target_type):
 
     @row_kernel((matrix(x_type), targets, LOSSES), (matrix(x_type),), split)
     def cross_entropy_backward(X, T, G, DX, *, ignore_index=-100):
-        row = Row.own(split(X.shape[1]))
-        x = row.load(X)
-        target = target_of(row, T)
-        (pg,) = ptx.global_ptrs(G)
-        g = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(pg + row.index * 4))
-        kept = apply(ptx.inst.selp.f32, g, 0.0, target != ignore_index)
-        largest, total = row.exponentials(x)
-        scale = mul(kept, reciprocal(total))
-        columns = row.columns()
+        for row, x in Row.each(split(X.shape[1]), X):
+            target = target_of(row, T)
+            (pg,) = ptx.global_ptrs(G)
+            g = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(pg + row.index * 4))
+            kept = apply(ptx.inst.selp.f32, g, 0.0, target != ignore_index)
+            largest, total = row.exponentials(x)
+            scale = mul(kept, reciprocal(total))
 
-        def gradient(x, column):
-            there = apply(ptx.inst.selp.f32, neg(kept), 0.0, column == target)
-            return fma(exp(sub(x, largest)), scale, there)
+            def gradient(x, column, kept=kept, target=target, largest=largest, scale=scale):
+                there = apply(ptx.inst.selp.f32, neg(kept), 0.0, column == target)
+                return fma(exp(sub(x, largest)), scale, there)
 
-        row.store(DX, row.map(gradient, x, columns))
+            row.store(DX, row.map(gradient, x, row.columns()))
         ptx.ret()
 
     return cross_entropy, cross_entropy_backward

@@ -1,8 +1,10 @@
 """Products of groups of rows with a matrix each, as a mixture of experts has them: `grouped_matmul`."""
 
+import functools
 import sys
 from typing import Any
 
+from pyptx import differentiable_kernel
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
@@ -40,6 +42,8 @@ def grouped_matmul(
 
         names = ("a", "b", "offs", "counts", "scale_a", "scale_b", "out")
         _matmul_torch.check_tensors("grouped_matmul", names, (a, b, offs, counts, scale_a, scale_b, out))
+        if scale_a is None:
+            a, b = _matmul_torch.cast_by_autocast(a, b)
     columns = check(a, b, offs, counts, activation, scale_a, scale_b)
     masked = counts is not None
     ends = counts if masked else offs
@@ -57,8 +61,43 @@ def grouped_matmul(
     size = 1 if scales else 2
     widths = width_of(k * size), width_of((k if b_k_major else columns) * size)
     kernel = grouped_kernel(a.shape, experts, columns, str(a.dtype), b_k_major, *widths, on_gpu, masked, activation)
-    made = kernel(a, b, *scales, ends, **({} if out is None else {"out": out.reshape(-1, columns)}))
-    return made.reshape(shape) if out is None else out
+    if out is not None:
+        kernel(a, b, *scales, ends, out=out.reshape(-1, columns))
+        return out
+    if jax is not None and not scales and isinstance(a, jax.Array):
+        kernel = differentiable(kernel, masked, activation)
+    return kernel(a, b, *scales, ends).reshape(shape)
+
+
+@functools.cache
+def differentiable(kernel, masked: bool, activation: str | None):
+    """The kernel of JAX's arrays with its gradients of A (T, K) and B (E, K, N), or (E, K, 2, N)."""
+
+    def backward(a, b, ends, g):
+        import jax.numpy as jnp
+
+        from pyptx.kernels._matmul_dense import derivative
+        from pyptx.kernels.matmul import matmul
+
+        experts, k = b.shape[:2]
+        matrices = b.reshape(experts, k, -1)
+        told = {"counts": ends} if masked else {"offs": ends}
+        a, g = (each.reshape(experts, -1, each.shape[-1]) if masked else each for each in (a, g))
+        rows = jnp.arange(a.shape[-2], dtype=ends.dtype)
+        own = (rows < ends[:, None])[..., None] if masked else (rows < ends[-1])[:, None]
+        if activation is not None:
+            g = derivative(activation, grouped_matmul(a, matrices, **told), g)
+        g = jnp.where(own, g, jnp.zeros((), g.dtype))
+        da = jnp.where(own, grouped_matmul(g, matrices.swapaxes(1, 2), **told), jnp.zeros((), a.dtype))
+        if masked:
+            db = matmul(jnp.where(own, a, jnp.zeros((), a.dtype)).swapaxes(1, 2), g)
+        else:
+            whose = jnp.searchsorted(ends, rows, side="right")
+            of_each = [jnp.where((whose == e)[:, None], a, jnp.zeros((), a.dtype)).T for e in range(experts)]
+            db = jnp.stack([matmul(each, g) for each in of_each])
+        return da.reshape(-1, k), db.reshape(b.shape)
+
+    return differentiable_kernel(kernel, backward, num_grad_inputs=2)
 
 
 def packed(array):

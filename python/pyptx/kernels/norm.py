@@ -15,7 +15,7 @@ from typing import Any
 
 from pyptx import Tile, ptx
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
-from pyptx.kernels._rows import Row, Split, add, apply, constant, fma, mul, neg, row_kernel, sub
+from pyptx.kernels._rows import Row, Split, add, apply, fma, in_registers, mul, neg, paired, row_kernel, sub
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
 
@@ -31,15 +31,14 @@ def of_one(n: int) -> float:
 
 
 def looping_kernels(make, split, *types):
-    """The kernel that loops over rows, and the way in which it shares each; the same for wide rows."""
+    """The kernel that loops over rows, and the way in which it shares each; the same for GPUs with clusters."""
     return tuple(
         (make(share, *types), share)
         for share in (functools.partial(of, **split.keywords) for of in (Split.looping, Split.wide_looping))
     )
 
 
-def is_wide(x) -> bool:
-    return bool(x.shape[1] > 8192) and has_clusters(x)
+TWO_CTAS = (("minnctapersm", (2,)),)  # of 512 threads: 64 registers each
 
 
 def inverse_root(total, n: int, eps: float):
@@ -54,24 +53,16 @@ def root_mean_square(row: Row, x, n: int, eps: float):
     return inverse_root(total, n, eps)
 
 
-def median(row: Row, X):
-    """Of the first, the middle and the last element of the row."""
-    if row.split.n == 0:
-        return constant(0.0)
-    a, b, c = (row.element(X, at) for at in (0, row.split.n // 2, row.split.n - 1))
-    low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
-    return apply(ptx.inst.max.f32, low, apply(ptx.inst.min.f32, high, c))
-
-
 def centred(row: Row, X, x, eps: float, gw=None):
     """h and r; with gw also the sums of gw and of gw h."""
     n = row.split.n
-    k = median(row, X)
+    k = row.median(X)
     c = row.map(lambda x: sub(x, k), x)
     total, squares, *rest = row.sum(c, (c, c), *((gw, (gw, c)) if gw else ()))
     mean = mul(total, of_one(n))
     r = inverse_root(fma(neg(mean), total, squares), n, eps)
-    h = row.map(lambda c: mul(sub(c, mean), r), c)
+    behind = mul(neg(mean), r)
+    h = row.map(lambda c: fma(c, r, behind), c)
     if gw is None:
         return h, r
     gradients, dot = rest
@@ -87,10 +78,10 @@ def make_rms_norm(split, x_type, w_type):
 
     @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), split)
     def rms_norm(X, W, Y, *, eps=1e-6):
-        row = Row.own(split(X.shape[1]))
-        x, w = row.load(X), row.load(W)
-        r = root_mean_square(row, x, X.shape[1], eps)
-        row.store(Y, row.map(lambda x, w: mul(mul(x, r), w), x, w))
+        for row, x in Row.each(split(X.shape[1]), X):
+            w = row.load(W)
+            r = root_mean_square(row, x, X.shape[1], eps)
+            row.store(Y, row.map(lambda x, w, r=r: mul(mul(x, r), w), x, w))
         ptx.ret()
 
     return rms_norm, rms_norm_gradients(split, x_type, w_type)
@@ -99,10 +90,9 @@ def make_rms_norm(split, x_type, w_type):
 def rms_norm_without_weight(split, x_type):
     @row_kernel((matrix(x_type),), (matrix(x_type),), split)
     def rms_norm(X, Y, *, eps=1e-6):
-        row = Row.own(split(X.shape[1]))
-        x = row.load(X)
-        r = root_mean_square(row, x, X.shape[1], eps)
-        row.store(Y, row.map(lambda x: mul(x, r), x))
+        for row, x in Row.each(split(X.shape[1]), X):
+            r = root_mean_square(row, x, X.shape[1], eps)
+            row.store(Y, row.map(lambda x, r=r: mul(x, r), x))
         ptx.ret()
 
     return rms_norm
@@ -110,22 +100,36 @@ def rms_norm_without_weight(split, x_type):
 
 def rms_norm_gradients(split, x_type, w_type):
     looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type)
-
-    sums = column_sums(w_type)
+    share = looping[True][1]
+    long = rms_norm_backward_kernel(share, x_type, w_type, TWO_CTAS), share
+    sums = [column_sums(w_type, hopper) for hopper in (False, True)]
 
     def backward(x, w, g, *, eps=1e-6):
-        kernel, share = looping[is_wide(x)]
-        dx, dw = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0], 2 * x_type.bits, arrays=5))
-        return dx, sums(dw)
+        rows, n = x.shape
+        hopper = has_clusters(x)
+        kernel, share = long if hopper and 8192 < n <= 65536 else looping[hopper]
+        row = share(n)
+        # Twice as many as are resident measured better of 16 bits and few threads.
+        turns = 2 if hopper and x_type.bits == 16 and row.threads <= 256 else 1
+        dx, dw = kernel(x, w, g, eps=eps, P=turns * row.workers(rows, (x_type, x_type)))
+        return dx, sums[hopper](dw)
 
     return backward
 
 
-def rms_norm_backward_kernel(split, x_type, w_type):
-    @row_kernel((matrix(x_type), columns(w_type), matrix(x_type)), (matrix(x_type), SUMS), split, over_rows=True)
+def rms_norm_backward_kernel(split, x_type, w_type, directives=None):
+    @row_kernel(
+        (matrix(x_type), columns(w_type), matrix(x_type)),
+        (matrix(x_type), SUMS),
+        split,
+        over_rows=True,
+        directives=directives,
+    )
     def rms_norm_backward(X, W, G, DX, DW, *, eps=1e-6, P):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
+        if directives:  # few registers
+            row.most_held = 0
         dw = row.sums(DW)
         for x, g in row.over(m, P, X, G):
             w = row.load(W)
@@ -133,7 +137,7 @@ def rms_norm_backward_kernel(split, x_type, w_type):
             total, dot = row.sum((x, x), (gw, x))
             r = inverse_root(total, n, eps)
             row.store(DX, scaled_gradient(row, gw, x, r, dot, n))
-            dw.add(row.map(lambda g, x, r=r: mul(g, mul(x, r)), g, x))
+            dw.add(g, row.map(lambda x, r=r: mul(x, r), x))
         dw.store()
         ptx.ret()
 
@@ -141,13 +145,12 @@ def rms_norm_backward_kernel(split, x_type, w_type):
 
 
 def rms_norm_gradient(split, x_type):
-    @row_kernel((matrix(x_type), matrix(x_type)), (matrix(x_type),), split)
+    @row_kernel((matrix(x_type), matrix(x_type)), (matrix(x_type),), paired(split))
     def rms_norm_backward(X, G, DX, *, eps=1e-6):
         n = X.shape[1]
-        row = Row.own(split(n))
-        x, g = row.load(X), row.load(G)
-        total, dot = row.sum((x, x), (g, x))
-        row.store(DX, scaled_gradient(row, g, x, inverse_root(total, n, eps), dot, n))
+        for row, x, g in Row.each(paired(split)(n), X, G):
+            total, dot = row.sum((x, x), (g, x))
+            row.store(DX, scaled_gradient(row, g, x, inverse_root(total, n, eps), dot, n))
         ptx.ret()
 
     return rms_norm_backward
@@ -155,8 +158,8 @@ def rms_norm_gradient(split, x_type):
 
 def scaled_gradient(row: Row, gw, x, r, dot, n: int):
     """r (gw - x r r dot / n), where dot is the sum of gw x."""
-    pull = mul(mul(mul(dot, r), r), -of_one(n))
-    return row.map(lambda gw, x: mul(fma(x, pull, gw), r), gw, x)
+    pull = mul(mul(mul(mul(dot, r), r), r), -of_one(n))
+    return row.map(lambda gw, x: fma(x, pull, mul(gw, r)), gw, x)
 
 
 RMS_NORM = RowFunction("rms_norm", 1, make_rms_norm, eps=1e-6)
@@ -177,26 +180,25 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None) 
 def make_add_rms_norm(split, x_type, residual_type, w_type):
     matrices = (matrix(x_type), matrix(residual_type))
 
-    @row_kernel((*matrices, columns(w_type)), matrices, split)
+    @row_kernel((*matrices, columns(w_type)), matrices, in_registers(split))
     def add_rms_norm(X, R, W, Y, S, *, eps=1e-6):
-        row = Row.own(split(X.shape[1]))
-        x, residual, w = row.load(X), row.load(R), row.load(W)
-        s = row.rounded(row.map(add, x, residual), residual_type)
-        row.store(S, s)
-        r = root_mean_square(row, s, X.shape[1], eps)
-        row.store(Y, row.map(lambda s, w: mul(mul(s, r), w), s, w))
+        for row, x, residual in Row.each(in_registers(split)(X.shape[1]), X, R):
+            w = row.load(W)
+            s = row.rounded(row.map(add, x, residual), residual_type)
+            row.store(S, s)
+            r = root_mean_square(row, s, X.shape[1], eps)
+            row.store(Y, row.map(lambda s, w, r=r: mul(mul(s, r), w), s, w))
         ptx.ret()
 
     looping = looping_kernels(add_rms_norm_backward_kernel, split, x_type, residual_type, w_type)
 
-    sums = column_sums(w_type)
+    sums = [column_sums(w_type, hopper) for hopper in (False, True)]
 
     def backward(x, residual, w, g, gs, *, eps=1e-6):
-        kernel, share = looping[is_wide(x)]
-        bits = 2 * (x_type.bits + residual_type.bits)
-        p = share(x.shape[1]).workers(x.shape[0], bits, arrays=7)
+        kernel, share = looping[has_clusters(x)]
+        p = share(x.shape[1]).workers(x.shape[0], 2 * (x_type, residual_type))
         dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=p)
-        return dx, dr, sums(dw)
+        return dx, dr, sums[has_clusters(x)](dw)
 
     return add_rms_norm, backward
 
@@ -219,7 +221,7 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
             ds = row.map(add, scaled_gradient(row, gw, s, r, dot, n), gs)
             row.store(DX, ds)
             row.store(DR, ds)
-            dw.add(row.map(lambda g, s, r=r: mul(g, mul(s, r)), g, s))
+            dw.add(g, row.map(lambda s, r=r: mul(s, r), s))
         dw.store()
         ptx.ret()
 
@@ -244,10 +246,10 @@ def make_layer_norm(split, x_type, w_type, b_type):
 
     @row_kernel((matrix(x_type), columns(w_type), columns(b_type)), (matrix(x_type),), split)
     def layer_norm(X, W, B, Y, *, eps=1e-5):
-        row = Row.own(split(X.shape[1]))
-        x, w, b = row.load(X), row.load(W), row.load(B)
-        h, _ = centred(row, X, x, eps)
-        row.store(Y, row.map(fma, h, w, b))
+        for row, x in Row.each(split(X.shape[1]), X, medians=X):
+            w, b = row.load(W), row.load(B)
+            h, _ = centred(row, X, x, eps)
+            row.store(Y, row.map(fma, h, w, b))
         ptx.ret()
 
     return layer_norm, layer_norm_gradients(split, x_type, w_type, b_type)
@@ -256,8 +258,8 @@ def make_layer_norm(split, x_type, w_type, b_type):
 def layer_norm_without_weight(split, x_type):
     @row_kernel((matrix(x_type),), (matrix(x_type),), split)
     def layer_norm(X, Y, *, eps=1e-5):
-        row = Row.own(split(X.shape[1]))
-        row.store(Y, centred(row, X, row.load(X), eps)[0])
+        for row, x in Row.each(split(X.shape[1]), X, medians=X):
+            row.store(Y, centred(row, X, x, eps)[0])
         ptx.ret()
 
     return layer_norm
@@ -266,12 +268,13 @@ def layer_norm_without_weight(split, x_type):
 def layer_norm_gradients(split, x_type, w_type, b_type):
     looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type)
 
-    w_sums, b_sums = column_sums(w_type), column_sums(b_type)
+    w_sums, b_sums = ([column_sums(each, hopper) for hopper in (False, True)] for each in (w_type, b_type))
 
     def backward(x, w, b, g, *, eps=1e-5):
-        kernel, share = looping[is_wide(x)]
-        dx, dw, db = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0], 2 * x_type.bits, arrays=7))
-        return dx, w_sums(dw), b_sums(db)
+        kernel, share = looping[has_clusters(x)]
+        dx, dw, db = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0], (x_type, x_type)))
+        hopper = has_clusters(x)
+        return dx, w_sums[hopper](dw), b_sums[hopper](db)
 
     return backward
 
@@ -282,12 +285,12 @@ def layer_norm_backward_kernel(split, x_type, w_type):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
         dw, db = row.sums(DW), row.sums(DB)
-        for x, g in row.over(m, P, X, G):
+        for x, g in row.over(m, P, X, G, medians=X):
             w = row.load(W)
             gw = row.map(mul, g, w)
             h, *sums = centred(row, X, x, eps, gw)
             row.store(DX, centred_gradient(row, gw, h, *sums))
-            dw.add(row.map(mul, g, h))
+            dw.add(g, h)
             db.add(g)
         dw.store()
         db.store()
@@ -297,12 +300,11 @@ def layer_norm_backward_kernel(split, x_type, w_type):
 
 
 def layer_norm_gradient(split, x_type):
-    @row_kernel((matrix(x_type), matrix(x_type)), (matrix(x_type),), split)
+    @row_kernel((matrix(x_type), matrix(x_type)), (matrix(x_type),), paired(split))
     def layer_norm_backward(X, G, DX, *, eps=1e-5):
-        row = Row.own(split(X.shape[1]))
-        x, g = row.load(X), row.load(G)
-        h, *sums = centred(row, X, x, eps, g)
-        row.store(DX, centred_gradient(row, g, h, *sums))
+        for row, x, g in Row.each(paired(split)(X.shape[1]), X, G, medians=X):
+            h, *sums = centred(row, X, x, eps, g)
+            row.store(DX, centred_gradient(row, g, h, *sums))
         ptx.ret()
 
     return layer_norm_backward
@@ -310,8 +312,9 @@ def layer_norm_gradient(split, x_type):
 
 def centred_gradient(row: Row, gw, h, r, total, dot):
     """r (gw - total / n - h dot / n), where total is the sum of gw and dot that of gw h."""
-    mean, pull = mul(total, -of_one(row.split.n)), mul(dot, -of_one(row.split.n))
-    return row.map(lambda gw, h: mul(fma(h, pull, add(gw, mean)), r), gw, h)
+    scale = mul(r, -of_one(row.split.n))
+    mean, pull = mul(total, scale), mul(dot, scale)
+    return row.map(lambda gw, h: fma(h, pull, fma(gw, r, mean)), gw, h)
 
 
 LAYER_NORM = RowFunction("layer_norm", 1, make_layer_norm, eps=1e-5)

@@ -51,13 +51,12 @@ def scale_and_inverse(largest):
 def make_by_row(split, dtype):
     @row_kernel((matrix(dtype),), (matrix(e4m3), Tile("M", f32)), split, arch="sm_89")
     def quantize_fp8_rows(X, Q, S):
-        row = Row.own(split(X.shape[1]))
-        x = row.load(X)
-        scale, inverse = scale_and_inverse(row.max(row.map(magnitude, x)))
-        row.store(Q, row.map(lambda x: mul(x, inverse), x))
-        (scales,) = ptx.global_ptrs(S)
-        with ptx.if_(row.thread == 0):
-            ptx.inst.st.global_.f32(ptx.addr(scales + row.index * 4), scale)
+        for row, x in Row.each(split(X.shape[1]), X):
+            scale, inverse = scale_and_inverse(row.max(row.map(magnitude, x)))
+            row.store(Q, row.map(lambda x, inverse=inverse: mul(x, inverse), x))
+            (scales,) = ptx.global_ptrs(S)
+            with ptx.if_(row.thread == 0):
+                ptx.inst.st.global_.f32(ptx.addr(scales + row.index * 4), scale)
         ptx.ret()
 
     return quantize_fp8_rows, None

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyptx import ptx
 from pyptx.kernels._call import RowFunction, matrix
-from pyptx.kernels._rows import Row, exp, fma, log, mul, neg, reciprocal, row_kernel, sub
+from pyptx.kernels._rows import Row, exp, fma, log, mul, neg, paired, reciprocal, row_kernel, sub
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -23,21 +23,20 @@ def exponentials(row: Row, x):
 def make_softmax(split, dtype):
     @row_kernel((matrix(dtype),), (matrix(dtype),), split)
     def softmax(X, Y):
-        row = Row.own(split(X.shape[1]))
-        e, total, _ = exponentials(row, row.load(X))
-        r = reciprocal(total)
-        row.store(Y, row.map(lambda e: mul(e, r), e))
+        for row, x in Row.each(split(X.shape[1]), X):
+            e, total, _ = exponentials(row, x)
+            r = reciprocal(total)
+            row.store(Y, row.map(lambda e, r=r: mul(e, r), e))
         ptx.ret()
 
-    @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype),), split)
+    @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype),), paired(split))
     def softmax_backward(X, G, DX):
-        row = Row.own(split(X.shape[1]))
-        x, g = row.load(X), row.load(G)
-        e, total, _ = exponentials(row, x)
-        (dot,) = row.sum((g, e))
-        r = reciprocal(total)
-        mean = mul(dot, r)
-        row.store(DX, row.map(lambda e, g: mul(mul(e, r), sub(g, mean)), e, g))
+        for row, x, g in Row.each(paired(split)(X.shape[1]), X, G):
+            e, total, _ = exponentials(row, x)
+            (dot,) = row.sum((g, e))
+            r = reciprocal(total)
+            mean = mul(dot, r)
+            row.store(DX, row.map(lambda e, g, r=r, mean=mean: mul(mul(e, r), sub(g, mean)), e, g))
         ptx.ret()
 
     return softmax, softmax_backward
@@ -46,21 +45,19 @@ def make_softmax(split, dtype):
 def make_log_softmax(split, dtype):
     @row_kernel((matrix(dtype),), (matrix(dtype),), split)
     def log_softmax(X, Y):
-        row = Row.own(split(X.shape[1]))
-        x = row.load(X)
-        _, total, largest = exponentials(row, x)
-        shift = log(total)
-        row.store(Y, row.map(lambda x: sub(sub(x, largest), shift), x))
+        for row, x in Row.each(split(X.shape[1]), X):
+            _, total, largest = exponentials(row, x)
+            shift = log(total)
+            row.store(Y, row.map(lambda x, largest=largest, shift=shift: sub(sub(x, largest), shift), x))
         ptx.ret()
 
-    @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype),), split)
+    @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype),), paired(split))
     def log_softmax_backward(X, G, DX):
-        row = Row.own(split(X.shape[1]))
-        x, g = row.load(X), row.load(G)
-        e, total, _ = exponentials(row, x)
-        (gradients,) = row.sum(g)
-        pull = neg(mul(gradients, reciprocal(total)))
-        row.store(DX, row.map(lambda e, g: fma(e, pull, g), e, g))
+        for row, x, g in Row.each(paired(split)(X.shape[1]), X, G):
+            e, total, _ = exponentials(row, x)
+            (gradients,) = row.sum(g)
+            pull = neg(mul(gradients, reciprocal(total)))
+            row.store(DX, row.map(lambda e, g, pull=pull: fma(e, pull, g), e, g))
         ptx.ret()
 
     return log_softmax, log_softmax_backward

@@ -15,6 +15,8 @@ from pyptx.errors import AssemblerWarning, PerformanceWarning
 
 __all__ = ["Resources", "compile", "of", "warn"]
 
+LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "kernels", "")
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -53,9 +55,12 @@ def of(found) -> Resources:
 
 
 def warn(remarks) -> None:
-    """The assembler's remarks as Python warnings at the author's lines."""
+    """The assembler's remarks as Python warnings at the author's lines.  What it says of the speed of pyptx.kernels is not for those who call
+    them: `kernel.report()` shows it."""
     for remark in remarks:
         category = PerformanceWarning if remark.severity == "note" else AssemblerWarning
+        if category is PerformanceWarning and (remark.file or "").startswith(LIBRARY):
+            continue
         text = f"PTX{remark.code} {remark.message}"
         warnings.warn_explicit(text, category, remark.file or "<kernel>", remark.line or 1)
 
