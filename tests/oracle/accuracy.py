@@ -14,6 +14,7 @@ import argparse
 import csv
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -44,6 +45,36 @@ def attend(q, k, v):
 
 def causal(q, k, v):
     return kernels.attention(q, k, v, causal=True)
+
+
+def attention_of(other: str):
+    """As a GPU that is no Hopper computes it."""
+    module = sys.modules["pyptx.kernels.attention"]
+
+    def attention(q, k, v):
+        with mock.patch.multiple(module, _other_than_hopper=lambda _: other, DENSE=module.Dense()):
+            return causal(q, k, v)
+
+    return attention
+
+
+def gradient_of(attention):
+    """dq, dk and dv in one."""
+
+    def gradients(q, k, v):
+        leaves = [each.detach().clone().requires_grad_() for each in (q, k, v)]
+        made = torch.autograd.grad(attention(*leaves).sum(), leaves)
+        return torch.cat([each.double().flatten() for each in made])
+
+    return gradients
+
+
+def multiplied(target: str, product):
+    def multiply(*tensors):
+        with kernels.simulated_target(target):
+            return product(*tensors)
+
+    return multiply
 
 
 def rows_of_groups(a, b, ends):
@@ -106,20 +137,46 @@ KERNELS = {
     "cross_entropy": (kernels.cross_entropy, F.cross_entropy, lambda: (f32(8, 1000), torch.arange(8)), F32),
     "swiglu": (kernels.swiglu, lambda x, y: F.silu(x) * y, lambda: (f32(8, 1000), f32(8, 1000)), F32),
     "geglu": (kernels.geglu, lambda x, y: F.gelu(x, approximate="tanh") * y, lambda: (f32(8, 1000), f32(8, 1000)), 1e-3),
-    "matmul": (kernels.matmul, torch.matmul, lambda: (bf16(256, 256), bf16(256, 256)), BF16),
-    "matmul of f32": (kernels.matmul, torch.matmul, lambda: (f32(64, 64), f32(64, 64)), 1e-3),
-    "grouped_matmul": (
-        kernels.grouped_matmul,
-        rows_of_groups,
-        lambda: (bf16(128, 128), bf16(3, 128, 128), torch.tensor([40, 40, 128], dtype=torch.int32)),
-        BF16,
+    "matmul by mma.sync, of sm_80": (kernels.matmul, torch.matmul, lambda: (bf16(256, 256), bf16(256, 256)), BF16),
+    "matmul by wgmma, of sm_90a": (
+        multiplied("sm_90a", kernels.matmul), torch.matmul, lambda: (bf16(256, 256), bf16(256, 256)), BF16
     ),
+    "matmul by tcgen05, of sm_100a": (
+        multiplied("sm_100a", kernels.matmul), torch.matmul, lambda: (bf16(128, 256), bf16(256, 512)), BF16
+    ),
+    "the same by pairs of CTAs": (
+        multiplied("sm_100a", kernels.matmul), torch.matmul, lambda: (bf16(512, 256), bf16(256, 512)), BF16
+    ),
+    "matmul of f32": (kernels.matmul, torch.matmul, lambda: (f32(64, 64), f32(64, 64)), 1e-3),
+    **{
+        f"grouped_matmul {how}": (
+            multiplied(target, kernels.grouped_matmul),
+            rows_of_groups,
+            lambda: (bf16(128, 128), bf16(3, 128, 128), torch.tensor([40, 40, 128], dtype=torch.int32)),
+            BF16,
+        )
+        for target, how in (("sm_80", "by mma.sync"), ("sm_90a", "by wgmma"), ("sm_100a", "by tcgen05"))
+    },
     "rope": (kernels.rope, rotated, lambda: (f32(1, 2, 8, 64), f32(8, 32), f32(8, 32)), F32),
     "quantize_fp8, and back": (fp8_and_back, lambda x: x, lambda: (f32(8, 512),), 5e-2),
     "gemm of examples/hopper_gemm.py": (cluster_product, transposed_product, lambda: (bf16(512, 192), bf16(512, 192)), BF16),
     "gemm of examples/blackwell_gemm.py": (blackwell(False), lambda a, b: a @ b.mT, lambda: (bf16(256, 192), bf16(256, 192)), F32),
-    "the same by a pair of CTAs": (blackwell(True), lambda a, b: a @ b.mT, lambda: (bf16(256, 192), bf16(256, 192)), F32),
-    "attention": (causal, attend, lambda: (bf16(1, 2, 128, 64), bf16(1, 2, 200, 64), bf16(1, 2, 200, 64)), BF16),
+    "the gemm by a pair of CTAs": (blackwell(True), lambda a, b: a @ b.mT, lambda: (bf16(256, 192), bf16(256, 192)), F32),
+    **{
+        f"attention {how}": (
+            kernel,
+            attend,
+            lambda: (bf16(1, 2, 128, 64), bf16(1, 2, 200, 64), bf16(1, 2, 200, 64)),
+            BF16,
+        )
+        for kernel, how in (
+            (causal, "by wgmma"), (attention_of("mma"), "by mma.sync"), (attention_of("blackwell"), "by tcgen05")
+        )
+    },
+    "gradients of attention": (
+        gradient_of(causal), gradient_of(attend), lambda: (bf16(1, 2, 128, 64), bf16(1, 2, 200, 64), bf16(1, 2, 200, 64)), BF16
+    ),
+    "attention of one query": (causal, attend, lambda: (bf16(1, 4, 1, 64), bf16(1, 4, 1100, 64), bf16(1, 4, 1100, 64)), BF16),
 }  # fmt: skip
 
 

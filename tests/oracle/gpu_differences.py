@@ -30,7 +30,7 @@ REGISTERS = 8  # of each type
 SECTIONS = re.compile(r"9\.7\.[1-8]\.\d+|9\.7\.9\.(3|4|6|7|21|22)|9\.7\.13\.(5|6|8|9|10|12)")
 REGISTER = re.compile(r"\b([a-z]+\d+(?:x\d)?|pred)_(\d+)\b")
 STRANGE = re.compile(r"\b[gslck]v\b|%|WARP_SZ|\b[usb]8_|x[48]_|\bvol|cache_hint")
-APPROXIMATE = re.compile(r"\.approx|\.full|^(tanh|ex2)\b")
+APPROXIMATE = re.compile(r"^tanh\b")
 WORDS = {2: "b16", 4: "b32", 8: "b64", 16: "b128"}
 
 

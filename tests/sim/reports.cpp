@@ -282,7 +282,7 @@ TEST_CASE("a livelock says what the threads look at") {
 
 TEST_CASE("what cannot run") {
   expect(Code::cannot_simulate, kernel("istypep.samplerref %p1, %rd1;"), shape(1, 1),
-         {"istypep", "textures are not simulated"});
+         {"istypep", "no object of a launch is a texture"});
   // What check refuses does not run: decode reads operands by what check found.
   expect(Code::operand_type, kernel("add.u32 %r3, %r1, %rd1;"), shape(1, 1));
   sim_test::Fixture f = shape(1, 1);

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "ptx/base/text.h"
+#include "ptx/sim/checks.h"
 #include "ptx/sim/machine/cta.h"
+#include "ptx/sim/memory/access.h"
+#include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
 
@@ -45,6 +48,24 @@ void complete_if_due(Cta& cta, std::uint32_t offset) {
       if (f.wait.kind != Wait::Kind::mbarrier || f.wait.object != offset || f.wait.phase >= b.phase) continue;
       if (observer) observer->passed(*w, f.mask, channel, cta.launch.program.ops[f.pc - 1].manner);
       w->answer(f, true);
+    }
+  }
+}
+
+void report_partial_phases(Cluster& cluster) {
+  if (!(cluster.launch.options.checks & bit(Check::partial_phase))) return;
+  for (const auto& cta : cluster.ctas) {
+    for (const auto& [offset, b] : cta->mbarriers) {
+      if (b.pending == b.expected && b.tx == 0) continue;
+      std::vector<std::string> notes;
+      for (const std::uint32_t pc : b.arrivals) notes.push_back("arrivals come from " + place_name(*b.maker, pc));
+      const Location at{isa::Space::shared_cta, nullptr, offset, 8};
+      return cluster.launch.report(
+          cluster.index,
+          describe_fault(*b.maker, Code::partial_phase, b.made, b.lane,
+                         cat("makes the mbarrier ", describe(cluster.launch.program, at), ", whose phase ", b.phase,
+                             " is incomplete when the CTA ends: ", progress(b)),
+                         std::move(notes)));
     }
   }
 }

@@ -9,15 +9,22 @@
 
 namespace ptx::sim {
 
+struct Cluster;
 struct Cta;
+struct Warp;
 
 struct Mbarrier {
-  static constexpr std::uint32_t max_count = (1u << 20) - 1;  // of arrivals and, either way, of the tx-count
-  std::uint32_t expected = 0, pending = 0;                    // arrivals: of the next phases, of this one
-  std::int64_t tx = 0;                                        // expected and not yet completed, in this phase
-  std::uint64_t phase = 0;                                    // that is incomplete
-  std::uint64_t expected_bytes = 0;                           // of this phase, for reports
-  std::vector<std::uint32_t> arrivals{};                      // pcs that have ever arrived, for reports
+  static constexpr std::uint32_t max_count = (1u << 20) - 1;    // of arrivals and, either way, of the tx-count
+  static constexpr std::uint32_t max_count_v1 = (1u << 9) - 1;  // of arrivals, in .layout::v1
+  std::uint32_t expected = 0, pending = 0;                      // arrivals: of the next phases, of this one
+  std::int64_t tx = 0;                                          // expected and not yet completed, in this phase
+  std::uint64_t phase = 0;                                      // that is incomplete
+  std::uint64_t expected_bytes = 0;                             // of this phase, for reports
+  std::vector<std::uint32_t> arrivals{};                        // pcs that have ever arrived, for reports
+  const Warp* maker = nullptr;                                  // whose `lane` executed mbarrier.init at `made`
+  std::uint32_t made = 0;
+  int lane = 0;
+  bool layout_v1 = false;
 
   std::uint64_t state() const { return phase << 32 | pending; }  // what mbarrier.arrive returns
 };
@@ -29,5 +36,7 @@ using Mbarriers = std::map<std::uint32_t, Mbarrier>;  // by offset
 std::string arrive(Cta& cta, std::uint32_t offset, std::uint32_t count, bool drop, std::uint32_t pc);
 std::string add_tx(Cta& cta, std::uint32_t offset, std::int64_t bytes);  // expect-tx; negative: complete-tx
 void complete_if_due(Cta& cta, std::uint32_t offset);
+// Of a cluster that has ended: a phase that has got arrivals or bytes and is incomplete (Check::partial_phase).
+void report_partial_phases(Cluster& cluster);
 
 }  // namespace ptx::sim

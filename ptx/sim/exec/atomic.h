@@ -52,8 +52,12 @@ struct Update {
     const int count = s[1].count;
     const auto bytes = static_cast<unsigned>(count * sizeof(T));
     const Mask shared = in_shared(w, s[0]);
-    if (!access<Engine>(w, op, s[0], active, bytes, Access::update, where)) return;
     const bool swaps = std::is_same_v<F, CompareAndSwap>;
+    if constexpr (Engine::watched) {
+      if (!access<Plain>(w, op, s[0], active, bytes, Access::update, where)) return;
+      where.vain = is_vain(w, op, active, shared, where);
+    }
+    if (!access<Engine>(w, op, s[0], active, bytes, Access::update, where)) return;
     for (int lane = 0; lane < lanes; ++lane) {
       if (!(active >> lane & 1)) continue;
       const How how{op.mods, (shared >> lane & 1) != 0};
@@ -70,6 +74,22 @@ struct Update {
         if (returns && !op.operands[v].absent) write_cell(w, op.operands[v], lane, old);
       }
     }
+  }
+  // Whether every lane would write what it finds there now.
+  static bool is_vain(Warp& w, const Op& op, Mask active, Mask shared, const Where& where) {
+    const Operand* s = op.operands + op.destinations;
+    for (Mask rest = active; rest; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      const T swap = read_cell<T>(w, s[std::is_same_v<F, CompareAndSwap> ? 2 : 1], lane);
+      for (int v = 0; v < s[1].count; ++v) {
+        T old;
+        std::memcpy(&old, reinterpret_cast<const std::byte*>(where.at[lane]) + v * sizeof(T), sizeof old);
+        const T fresh =
+            apply_each<T, F>(old, read_cell<T>(w, s[1 + v], lane), swap, {op.mods, (shared >> lane & 1) != 0});
+        if (std::memcmp(&old, &fresh, sizeof fresh) != 0) return false;
+      }
+    }
+    return true;
   }
 };
 

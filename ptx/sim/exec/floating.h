@@ -1,10 +1,12 @@
-// Manual 9.7.3: f32 and f64. What is marked .approx or .full is the exact result rounded to nearest, which lies within
-// the manual's bounds but need not have the bits of the hardware's tables.
+// Manual 9.7.3: f32 and f64. What is marked .approx or .full is the special function unit's result, with what the
+// assembler does around the unit where subnormals count (9.7.3 has their bounds alone). tanh is rounded to nearest,
+// which lies within its bound.
 #pragma once
 
 #include <cmath>
 
 #include "ptx/sim/exec/numeric.h"
+#include "ptx/sim/numerics/special_functions.h"
 
 namespace ptx::sim {
 
@@ -66,12 +68,25 @@ constexpr auto sem_mad_f64 = sem_fma_f64;
 // 9.7.3.8  div
 constexpr auto div_f32 = [](f32 a, f32 b, Mods m) -> f32 { return div(a, b, rounding(m), m); };
 
+// The unit on a number times a power of two where that keeps it and its result normal, and the power taken back behind
+// it.
+template <u32 unit(u32)>
+f32 scaled(f32 a, f32 before, f32 behind) {
+  return from_bits<f32>(unit(bits_of(a * before))) * behind;
+}
+template <u32 unit(u32)>
+f32 of_unit(f32 a) {
+  return from_bits<f32>(unit(bits_of(a)));
+}
+
 constexpr auto sem_div_approx = [](f32 a, f32 b, Mods m) -> f32 {  // a * (1 / b), and 1 / b is 0 beyond 2^126
-  if (std::fabs(b) > 0x1p126f && !is_nan(b))
-    return finish(is_infinite(a) ? canonical_nan<f32>() : a * std::copysign(0.0f, b), m);
-  return div_f32(a, b, m);
+  if (!m.ftz && (is_subnormal(b) || b == 0)) a *= 0x1p24f, b *= 0x1p24f;
+  return mul(a, of_unit<special::rcp>(b), Rounding::rn, m);
 };
-constexpr auto sem_div_full = div_f32;
+constexpr auto sem_div_full = [](f32 a, f32 b, Mods m) -> f32 {
+  if (magnitude(b) > 0x1p126f) a = flush(a, m.ftz) * 0.25f, b *= 0.25f;
+  return sem_div_approx(a, b, m);
+};
 constexpr auto sem_div_f32 = div_f32;
 constexpr auto sem_div_f64 = [](f64 a, f64 b, Mods m) -> f64 { return div(a, b, rounding(m), m); };
 
@@ -101,7 +116,11 @@ constexpr auto sem_max_f64 = [](f64 a, f64 b, Mods m) -> f64 { return extreme(a,
 
 // 9.7.3.13  rcp
 constexpr auto sem_rcp_f32 = [](f32 a, Mods m) -> f32 { return div_f32(1.0f, a, m); };
-constexpr auto sem_rcp_approx = sem_rcp_f32;
+constexpr auto sem_rcp_approx = [](f32 a, Mods m) -> f32 {
+  if (!m.ftz && is_subnormal(a)) return scaled<special::rcp>(a, 0x1p24f, 0x1p24f);
+  if (!m.ftz && magnitude(a) > 0x1p126f && !is_infinite(a) && !is_nan(a)) return scaled<special::rcp>(a, 0.25f, 0.25f);
+  return of_unit<special::rcp>(a);
+};
 constexpr auto sem_rcp_f64 = [](f64 a, Mods m) -> f64 { return div(1.0, a, rounding(m), m); };
 
 // 9.7.3.14  rcp.approx.ftz.f64: the upper words only
@@ -112,7 +131,10 @@ constexpr auto sem_rcp_approx_f64 = [](f64 a) -> f64 { return gross(1.0 / flush(
 
 // 9.7.3.15  sqrt
 constexpr auto sem_sqrt_f32 = [](f32 a, Mods m) -> f32 { return finish(sqrt(flush(a, m.ftz), rounding(m)), m); };
-constexpr auto sem_sqrt_approx = sem_sqrt_f32;
+constexpr auto sem_sqrt_approx = [](f32 a, Mods m) -> f32 {
+  if (!m.ftz && is_subnormal(a)) return scaled<special::sqrt>(a, 0x1p24f, 0x1p-12f);
+  return of_unit<special::sqrt>(a);
+};
 constexpr auto sem_sqrt_f64 = [](f64 a, Mods m) -> f64 { return sqrt(a, rounding(m)); };
 
 // The functions of one argument that have no exact form: computed in f64.
@@ -123,24 +145,36 @@ T approximate(F f, T a, Mods m) {
 
 // 9.7.3.16  rsqrt
 constexpr auto sem_rsqrt_f32 = [](f32 a, Mods m) -> f32 {
-  return approximate([](f64 x) { return 1.0 / std::sqrt(x); }, a, m);
+  if (!m.ftz && is_subnormal(a)) return scaled<special::rsqrt>(a, 0x1p24f, 0x1p12f);
+  return of_unit<special::rsqrt>(a);
 };
 constexpr auto sem_rsqrt_f64 = [](f64 a) -> f64 { return 1.0 / std::sqrt(a); };
 
 // 9.7.3.17  rsqrt.approx.ftz.f64
 constexpr auto sem_rsqrt_approx_f64 = [](f64 a) -> f64 { return gross(1.0 / std::sqrt(flush(upper_word(a), true))); };
 
-// 9.7.3.18  sin
-constexpr auto sem_sin = [](f32 a, Mods m) -> f32 { return approximate([](f64 x) { return std::sin(x); }, a, m); };
+// 9.7.3.18  sin: the unit takes turns, which are cut
+inline f32 of_turns(f32 a, bool cosine, Mods m) {
+  const f32 turns = mul(a, from_bits<f32>(0x3e22f983), Rounding::rz, Mods{.ftz = m.ftz});
+  return from_bits<f32>(special::sine(bits_of(turns), cosine));
+}
+constexpr auto sem_sin = [](f32 a, Mods m) -> f32 { return of_turns(a, false, m); };
 
 // 9.7.3.19  cos
-constexpr auto sem_cos = [](f32 a, Mods m) -> f32 { return approximate([](f64 x) { return std::cos(x); }, a, m); };
+constexpr auto sem_cos = [](f32 a, Mods m) -> f32 { return of_turns(a, true, m); };
 
 // 9.7.3.20  lg2
-constexpr auto sem_lg2 = [](f32 a, Mods m) -> f32 { return approximate([](f64 x) { return std::log2(x); }, a, m); };
+constexpr auto sem_lg2 = [](f32 a, Mods m) -> f32 {
+  if (!m.ftz && is_subnormal(a)) return of_unit<special::lg2>(a * 0x1p24f) - 24.0f;
+  return of_unit<special::lg2>(a);
+};
 
 // 9.7.3.21  ex2
-constexpr auto sem_ex2_f32 = [](f32 a, Mods m) -> f32 { return approximate([](f64 x) { return std::exp2(x); }, a, m); };
+constexpr auto sem_ex2_f32 = [](f32 a, Mods m) -> f32 {
+  if (m.ftz || !(a < -126.0f)) return of_unit<special::ex2>(a);
+  const f32 root = of_unit<special::ex2>(a * 0.5f);
+  return root * root;
+};
 
 // 9.7.3.22  tanh
 constexpr auto sem_tanh_f32 = [](f32 a, Mods m) -> f32 {

@@ -1,4 +1,5 @@
-// Manual 9.7.4: f16, bf16 and their pairs. The operation is exact, its result is rounded once.
+// Manual 9.7.4: f16, bf16 and their pairs. The operation is exact, its result is rounded once; ex2 is the special
+// function unit's.
 #pragma once
 
 #include <cmath>
@@ -58,6 +59,17 @@ constexpr auto sem_fma_bf16 = []<HalfBF16 T>(T a, T b, T c, Mods m) -> T {
   return each<element_t<T>>([m](auto x, auto y, auto z) { return fma_half(x, y, z, m); }, a, b, c);
 };
 
+// .oob: a factor that is OOB-NaN makes the result 0. Its bits, of either sign, are an H200's; the manual does not say
+// them.
+template <HalfElement E>
+E fma_oob(E a, E b, E c, Mods m) {
+  const auto is_oob = [](E x) { return bits_of(magnitude(x)) == 0x7ff7; };
+  return is_oob(a) || is_oob(b) ? from_bits<E>(0) : fma_half(a, b, c, m);
+}
+constexpr auto sem_fma_oob = []<Half T>(T a, T b, T c, Mods m) -> T {
+  return each<element_t<T>>([m](auto x, auto y, auto z) { return fma_oob(x, y, z, m); }, a, b, c);
+};
+
 // 9.7.4.5  neg
 constexpr auto sem_neg_f16 = []<HalfF16 T>(T a, Mods m) -> T {
   return each<element_t<T>>([m](auto x) { return finish(negate(x), m); }, a);
@@ -99,12 +111,19 @@ constexpr auto sem_tanh_half = []<Half T>(T a, Mods m) -> T {
   return each<element_t<T>>([m](auto x) { return approximate([](f64 y) { return std::tanh(y); }, x, m); }, a);
 };
 
-// 9.7.4.10  ex2
-constexpr auto sem_ex2_f16 = []<HalfF16 T>(T a, Mods m) -> T {
-  return each<element_t<T>>([m](auto x) { return approximate([](f64 y) { return std::exp2(y); }, x, m); }, a);
+// 9.7.4.10  ex2: what the unit gives for f32, cut
+template <HalfElement E>
+E cut_ex2(E a) {
+  const f32 x = of_unit<special::ex2>(static_cast<f32>(value(a)));
+  if (is_nan(x)) return canonical_nan<E>();
+  if (OneOf<E, f16> && x >= 65536.0f) return from_bits<E>(infinity_bits<E>);
+  return rounded<E>(x, Rounding::rz);
+}
+constexpr auto sem_ex2_f16 = []<HalfF16 T>(T a) -> T {
+  return each<element_t<T>>([](auto x) { return cut_ex2(x); }, a);
 };
-constexpr auto sem_ex2_bf16 = []<HalfBF16 T>(T a, Mods m) -> T {
-  return each<element_t<T>>([m](auto x) { return approximate([](f64 y) { return std::exp2(y); }, x, m); }, a);
+constexpr auto sem_ex2_bf16 = []<HalfBF16 T>(T a) -> T {
+  return each<element_t<T>>([](auto x) { return cut_ex2(x); }, a);
 };
 
 }  // namespace ptx::sim

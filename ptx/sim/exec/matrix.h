@@ -58,6 +58,7 @@ constexpr WarpBody sem_ldmatrix{bind_ldmatrix};
 constexpr WarpBody sem_ldmatrix_b8{bind_ldmatrix};
 constexpr WarpBody sem_ldmatrix_m8n16{bind_ldmatrix};
 constexpr WarpBody sem_ldmatrix_m16n16{bind_ldmatrix};
+constexpr WarpBody sem_ldmatrix_s8_s4{bind_ldmatrix};
 
 // 9.7.14.5.16  stmatrix
 constexpr WarpBody sem_stmatrix{bind_stmatrix};

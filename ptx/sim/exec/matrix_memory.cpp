@@ -19,6 +19,7 @@ struct RowsPlan {
   int count = 1, rows = 8, columns = 8;
   int bits = 16;  // of an element in memory
   bool transposed = false;
+  bool is_signed = false;         // integers of 4 bits, which become bytes
   arch::Fragment fragment{2, 8};  // of one matrix
   int elements = 2, registers = 1;
 
@@ -32,7 +33,8 @@ RowsPlan make_rows(const isa::Match& match) {
   plan.count = num.empty() ? 1 : num[1] - '0';
   plan.transposed = match.has("trans");
   const auto [m, n, k] = isa::matrix_shape(match);
-  plan.bits = match.has("b8") ? 8 : match.has("b6x16_p32") ? 6 : match.has("b4x16_p64") ? 4 : 16;
+  plan.bits = match.has("b8") ? 8 : match.has("b6x16_p32") ? 6 : match.has("b4x16_p64") || match.has("s4") ? 4 : 16;
+  plan.is_signed = match.has("s4");
   if (plan.bits == 16) return plan;
   if (match.form->text(match.form->opcode) == "stmatrix") {  // m16n8, by columns
     plan.columns = 16, plan.elements = 4, plan.fragment = {2, 16};
@@ -68,6 +70,7 @@ u32 element(const RowsPlan& plan, const u8* row, int column) {
   }
   const int bit = column * plan.bits;
   const u32 two = row[bit / 8] | u32{row[std::min(bit / 8 + 1, 15)]} << 8;
+  if (plan.is_signed) return (((two >> bit % 8 & 15) ^ 8) - 8) & 0xff;
   return (two >> bit % 8 & ((1u << plan.bits) - 1)) << (plan.bits == 4 ? 2 : 0);
 }
 

@@ -28,22 +28,42 @@ inline void tell(Observer& observer, Warp& w, const Op& op, int lane, const Loca
                     ends ? Manner{} : among_each_other);
 }
 
+// The CTAs in which one thread's instruction names an mbarrier: bits of ctaMask, the last operand of a .multicast, or
+// the one of the address.
+inline Mask ranks_of(Warp& w, const Op& op, int lane, const Location& at) {
+  if (!op.mods.multicast) return Mask{1} << static_cast<Cta*>(at.memory)->rank;
+  const Mask ranks = row32(w, op.operands[op.destinations + op.sources - 1])[lane];
+  const auto& ctas = w.cta.cluster.ctas;
+  for (Mask rest = ranks; rest; rest &= rest - 1) {
+    const auto rank = static_cast<std::size_t>(std::countr_zero(rest));
+    if (rank < ctas.size() && (ctas[rank].get() == &w.cta || !ctas[rank]->finished())) continue;
+    wrong(w, at, lane,
+          cat("names CTA ", rank, " of the cluster, ", rank < ctas.size() ? "which has exited" : "which has no such"));
+    return 0;
+  }
+  return ranks;
+}
+
 // f(lane, where, object) for each active lane, until a fault.
 template <class F>
 void for_objects(Warp& w, const Op& op, Mask active, F f) {
   for (int lane = 0; lane < lanes; ++lane) {
     if (!(active >> lane & 1)) continue;
-    const auto at = locate(w, op.operands[op.destinations], lane, size, size, Access::update);
+    auto at = locate(w, op.operands[op.destinations], lane, size, size, Access::update);
     if (!at) return;
     if (at->space != isa::Space::shared_cta) return wrong(w, *at, lane, "names an mbarrier outside of shared memory");
-    Mbarriers& all = static_cast<Cta*>(at->memory)->mbarriers;
-    const auto found = all.find(static_cast<u32>(at->offset));
-    if (found == all.end()) {
-      return wrong(w, *at, lane,
-                   "uses bytes as an mbarrier of which mbarrier.init has made none, or which is no longer one");
+    for (Mask rest = ranks_of(w, op, lane, *at); rest; rest &= rest - 1) {
+      Cta& cta = *w.cta.cluster.ctas[static_cast<std::size_t>(std::countr_zero(rest))];
+      at->memory = &cta;
+      const auto found = cta.mbarriers.find(static_cast<u32>(at->offset));
+      if (found == cta.mbarriers.end()) {
+        return wrong(w, *at, lane,
+                     "uses bytes as an mbarrier of which mbarrier.init has made none, or which is no longer one");
+      }
+      if (Observer* const observer = w.cta.launch.observer) tell(*observer, w, op, lane, *at);
+      f(lane, *at, found->second);
+      if (w.event == Event::fault) return;
     }
-    if (Observer* const observer = w.cta.launch.observer) tell(*observer, w, op, lane, *at);
-    f(lane, *at, found->second);
     if (w.event == Event::fault) return;
   }
 }
@@ -55,9 +75,9 @@ inline void init(Warp& w, const Op& op, Mask active) {
     const auto at = locate(w, op.operands[0], lane, size, size, Access::write);
     if (!at) return;
     if (at->space != isa::Space::shared_cta) return wrong(w, *at, lane, "makes an mbarrier outside of shared memory");
-    if (count == 0 || count > Mbarrier::max_count) {
-      return wrong(w, *at, lane,
-                   cat("makes an mbarrier of ", count, " arrivals; there are 1 to ", Mbarrier::max_count));
+    const u32 most = op.mods.layout_v1 ? Mbarrier::max_count_v1 : Mbarrier::max_count;
+    if (count == 0 || count > most) {
+      return wrong(w, *at, lane, cat("makes an mbarrier of ", count, " arrivals; there are 1 to ", most));
     }
     Cta& cta = *static_cast<Cta*>(at->memory);
     const auto offset = static_cast<u32>(at->offset);
@@ -65,7 +85,12 @@ inline void init(Warp& w, const Op& op, Mask active) {
       return wrong(w, *at, lane, "makes an mbarrier where one lives; mbarrier.inval comes first");
     }
     if (!reach({&w, lane, w.pc - 1}, *at, Access::write, op.manner).data) return;
-    cta.mbarriers[offset] = {.expected = count, .pending = count};
+    cta.mbarriers[offset] = {.expected = count,
+                             .pending = count,
+                             .maker = &w,
+                             .made = w.pc - 1,
+                             .lane = lane,
+                             .layout_v1 = op.mods.layout_v1};
     if (Observer* const observer = w.cta.launch.observer) observer->made(channel_at(*at));
     std::fill_n(&cta.shared.shadow[offset], size, written);
   }
@@ -158,6 +183,13 @@ inline void pending_count(Warp& w, const Op& op, Mask active) {
   keep(reinterpret_cast<u32*>(w.row_to_write(op.operands[0])), out, active);
 }
 
+inline void check_layout(Warp& w, const Op& op, Mask active) {
+  Mask has = 0;
+  for_objects(w, op, active,
+              [&](int lane, const Location&, Mbarrier& b) { has |= Mask{b.layout_v1 == op.mods.layout_v1} << lane; });
+  if (w.event != Event::fault) write_predicate(w, op.operands[0], has, active);
+}
+
 template <Handler run>
 Bound bind_as(const isa::Match&) {
   return {.run = run, .whole_warp = true};
@@ -172,6 +204,8 @@ constexpr WarpBody sem_mbarrier_init{mbarrier_detail::bind_as<&mbarrier_detail::
 constexpr WarpBody sem_mbarrier_inval{mbarrier_detail::bind_as<&mbarrier_detail::inval>};
 constexpr WarpBody sem_mbarrier_expect_tx{mbarrier_detail::bind_as<&mbarrier_detail::count_bytes<false>>};
 constexpr WarpBody sem_mbarrier_complete_tx{mbarrier_detail::bind_as<&mbarrier_detail::count_bytes<true>>};
+constexpr WarpBody sem_mbarrier_expect_tx_multicast = sem_mbarrier_expect_tx;
+constexpr WarpBody sem_mbarrier_complete_tx_multicast = sem_mbarrier_complete_tx;
 
 // 9.7.13.15.13  arrive
 constexpr WarpBody sem_mbarrier_arrive{mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<false, false, false>>};
@@ -182,6 +216,8 @@ constexpr WarpBody sem_mbarrier_arrive_expect_tx{
 constexpr WarpBody sem_mbarrier_arrive_expect_tx_cluster = sem_mbarrier_arrive_expect_tx;
 constexpr WarpBody sem_mbarrier_arrive_no_complete{
     mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<false, false, true>>};
+constexpr WarpBody sem_mbarrier_arrive_multicast = sem_mbarrier_arrive;
+constexpr WarpBody sem_mbarrier_arrive_expect_tx_multicast = sem_mbarrier_arrive_expect_tx;
 
 // 9.7.13.15.14  arrive_drop
 constexpr WarpBody sem_mbarrier_arrive_drop{mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<true, false, false>>};
@@ -192,12 +228,15 @@ constexpr WarpBody sem_mbarrier_arrive_drop_expect_tx{
 constexpr WarpBody sem_mbarrier_arrive_drop_expect_tx_cluster = sem_mbarrier_arrive_drop_expect_tx;
 constexpr WarpBody sem_mbarrier_arrive_drop_no_complete{
     mbarrier_detail::bind_as<&mbarrier_detail::arrive_on<true, false, true>>};
+constexpr WarpBody sem_mbarrier_arrive_drop_multicast = sem_mbarrier_arrive_drop;
+constexpr WarpBody sem_mbarrier_arrive_drop_expect_tx_multicast = sem_mbarrier_arrive_drop_expect_tx;
 
-// 9.7.13.15.16, 9.7.13.15.17  test_wait, try_wait, pending_count
+// 9.7.13.15.16 to 9.7.13.15.18  test_wait, try_wait, pending_count, check_layout
 constexpr WarpBody sem_mbarrier_test_wait{mbarrier_detail::bind_as<&mbarrier_detail::wait_for<false>>};
 constexpr WarpBody sem_mbarrier_test_wait_parity{mbarrier_detail::bind_as<&mbarrier_detail::wait_for<true>>};
 constexpr WarpBody sem_mbarrier_try_wait = sem_mbarrier_test_wait;
 constexpr WarpBody sem_mbarrier_try_wait_parity = sem_mbarrier_test_wait_parity;
 constexpr WarpBody sem_mbarrier_pending_count{mbarrier_detail::bind_as<&mbarrier_detail::pending_count>};
+constexpr WarpBody sem_mbarrier_check_layout{mbarrier_detail::bind_as<&mbarrier_detail::check_layout>};
 
 }  // namespace ptx::sim

@@ -134,6 +134,7 @@ constexpr WarpBody sem_fence_proxy_acquire{sync_detail::bind_map_fence};
 constexpr WarpBody sem_fence_proxy_acquire_restrict{sync_detail::bind_fence<Fence::async_shared>};
 constexpr WarpBody sem_fence_proxy_release_restrict{sync_detail::bind_fence<Fence::async_shared>};
 constexpr WarpBody sem_fence_proxy_release_read{sync_detail::bind_fence<Fence::async_shared>};
+constexpr WarpBody sem_fence_alias_read{sync_detail::bind_fence<Fence::alias>};
 constexpr WarpBody sem_fence_proxy_fabric{sync_detail::bind_fence<Fence::alias>};
 
 // 9.7.13.8 to 9.7.13.10  vote, match

@@ -305,6 +305,7 @@ bool Cluster::run_on(std::uint64_t steps, std::uint64_t patience) {
       while (!operations.empty() && launch.stop_at > index) operations.finish_any(0);
       if (launch.stop_at > index) report_leaks();
       if (launch.stop_at > index) report_partial_products(*this);
+      if (launch.stop_at > index) report_partial_phases(*this);
       return true;
     }
     if (spent_) return report_budget(), true;

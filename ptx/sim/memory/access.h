@@ -14,6 +14,7 @@ struct Program;
 
 struct Where {
   alignas(64) u64 at[lanes];  // host addresses; those of inactive lanes are of an active one
+  bool vain = false;          // of an update, before it: it will leave memory as it is
 };
 
 // Of a read that meets bytes that nothing wrote: it is a fault, or they are noted in Warp::unwritten and the reader

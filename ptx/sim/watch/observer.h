@@ -50,6 +50,7 @@ struct Touch {
   Access kind;
   const Manner& manner;
   const Range* range;  // of global memory
+  bool vain = false;   // an update that leaves memory as it is
 };
 
 // An object that threads synchronise by arriving at it and waiting for it.

@@ -110,6 +110,9 @@ void Races::touched(const Touch& t) {
   const Location first{t.space, t.memory, 0, t.bytes};
   const std::uint64_t base = flat(first);
   const bool strong = t.manner.order != Order::weak;
+  const std::uint64_t place = base + (t.at[std::countr_zero(t.lanes)] & t.mask);
+  const bool vain = t.vain && strong && std::has_single_bit(t.lanes);
+  if (vain && updates_again(w, t, place)) return;
   Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
   const std::uint32_t site = site_of(w, d);
   w.touched = w.stamped = true;
@@ -130,6 +133,7 @@ void Races::touched(const Touch& t) {
     }
   }
   if (strong) synchronise(w, t, base, d, false);
+  if (vain) w.vain = {place, releases_[place].version, w.stamp, t.pc, t.lanes};
 }
 
 // What a strong access learns, `before` it is judged and after; and what it releases.
@@ -152,6 +156,14 @@ bool Races::looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uin
   if (l.site != site) l.site = site, l.lanes = 0;
   return found != releases_.end() && l.address == address && l.version == found->second.version && l.pc == t.pc &&
          (t.lanes & ~l.lanes) == 0;
+}
+
+// The warp has done nothing since it did this, and nobody has written there since.
+bool Races::updates_again(const Watched& w, const Touch& t, std::uint64_t address) const {
+  const auto& v = w.vain;
+  if (w.stamped || v.stamp != w.stamp || v.address != address || v.pc != t.pc || v.lanes != t.lanes) return false;
+  const auto found = releases_.find(address);
+  return found != releases_.end() && found->second.version == v.version;
 }
 
 void Races::accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) {

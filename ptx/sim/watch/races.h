@@ -126,6 +126,13 @@ class Races final : public Observer {
       std::uint32_t pc = 0, site = 0;
       Mask lanes = 0, learned = 0;  // learned: what is so; lanes: also what narrow scopes and relaxed accesses tell
     } looked{};
+    // The last thing that the warp did: an update by one lane that left memory as it was.
+    struct {
+      std::uint64_t address = 0, version = 0;
+      Time stamp = 0;
+      std::uint32_t pc = 0;
+      Mask lanes = 0;
+    } vain{};
   };
   // What writes of one CTA with one scope have released to a place.
   struct Release {
@@ -213,6 +220,7 @@ class Races final : public Observer {
   bool is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site);
   void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
   bool looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const;
+  bool updates_again(const Watched& w, const Touch& t, std::uint64_t address) const;
   Touches forget(const Doer& doer, Touches earlier);
   bool morally_strong(const Doer& doer, const Site& site) const;
   Touches add(const Doer& doer, Touches to, std::uint32_t site);

@@ -35,16 +35,6 @@ std::string not_arrived(const Cluster& cluster) {
   return cat(missing, " threads have not come");
 }
 
-// How many of the arrivals and bytes that the phase waits for have come.
-std::string progress(const Mbarrier& b) {
-  std::string out = cat(std::int64_t{b.expected} - b.pending, " of ", b.expected, " arrivals");
-  if (b.expected_bytes || b.tx) {
-    const auto expected = static_cast<std::int64_t>(b.expected_bytes);
-    out += cat(", ", expected - b.tx, " of ", expected, " bytes");
-  }
-  return out;
-}
-
 // The mbarrier that the fragment waits for, its progress, and the instructions that have arrived at it.
 std::string describe_mbarrier(const Cta& cta, const Warp& w, const Wait& wait) {
   const Location at{isa::Space::shared_cta, nullptr, wait.object, 8};
@@ -111,6 +101,15 @@ bool is_awaited(const Cta& cta, std::uint32_t offset) {
 }
 
 }  // namespace
+
+std::string progress(const Mbarrier& b) {
+  std::string out = cat(std::int64_t{b.expected} - b.pending, " of ", b.expected, " arrivals");
+  if (b.expected_bytes || b.tx) {
+    const auto expected = static_cast<std::int64_t>(b.expected_bytes);
+    out += cat(", ", expected - b.tx, " of ", expected, " bytes");
+  }
+  return out;
+}
 
 launch::Dim3 thread_id(const Warp& warp, int lane) {
   const launch::Dim3 block = warp.cta.launch.block;

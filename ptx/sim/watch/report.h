@@ -12,6 +12,7 @@
 namespace ptx::sim {
 
 struct Cluster;
+struct Mbarrier;
 
 // The place of a thread, and what its access names.
 Site site_of(const Warp& warp, std::uint32_t pc, int lane);
@@ -25,6 +26,7 @@ launch::Dim3 thread_id(const Warp& warp, int lane);                     // %tid
 std::string describe_wait(const Warp& warp, const Fragment& fragment);  // "waits at barrier 1, ..."; empty: it can run
 std::string thread_name(const Warp& warp, int lane);                    // "thread (3,0,0) of CTA (1,0,0)"
 std::string place_name(const Warp& warp, std::uint32_t pc);             // "a.py:41 (bar.sync)"
+std::string progress(const Mbarrier& b);  // "1 of 2 arrivals, 0 of 512 bytes", of the incomplete phase
 // Where every fragment of a cluster's unfinished warps stands; at most 16 lines.
 std::vector<std::string> where_warps_stand(const Cluster& cluster);
 
