@@ -1,8 +1,9 @@
-"""`pyptx.kernels.attention` beside cuDNN and FlashAttention-2 of torch on a GPU, by TFLOP/s; decoding beside a device copy.
+"""`pyptx.kernels.attention` beside cuDNN, FlashAttention-2 and flex_attention of torch and Triton's tutorial on a GPU, by TFLOP/s;
+decoding beside a device copy.
 
-    python bench/attention.py [--rounds 5] [--quick]
+    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,decode]
 
-bf16, randn; medians of interleaved rounds, which rest 50 ms before each arm.  A product of n numbers counts 2 n operations,
+The sweep is a table as docs/performance.md has it, of which tools/picture_pages.py draws a picture.  bf16, randn; medians of interleaved rounds, which rest 50 ms before each arm.  A product of n numbers counts 2 n operations,
 half of them under a causal mask; the backward counts five products, also where it takes seven.  Decoding: bytes of K and V
 that a second reads, of those that a copy reads and writes.
 """
@@ -10,13 +11,28 @@ that a second reads, of those that a copy reads and writes.
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import sys
 
 from _gpu import graph_of, interleaved, torch_on
 
 HEADS = ((64, 32, False), (64, 32, True), (128, 16, False), (128, 16, True), (256, 8, False), (256, 8, True))
-LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
+COLUMNS = (
+    "head",
+    "mask",
+    "length",
+    "ours",
+    "cuDNN",
+    "FA2",
+    "flex",
+    "Triton",
+    "ours / cuDNN",
+    "backward, ours",
+    "cuDNN",
+    "ours / cuDNN",
+)
 TOKENS = 16384
 CACHES = ((1, 8, 32768), (8, 8, 32768), (64, 8, 4096), (4, 32, 32768))  # batch, heads of K, keys
 
@@ -33,29 +49,86 @@ def theirs(torch, backend: str, q, k, v, causal: bool):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
 
-def row(torch, kernels, width: int, heads: int, causal: bool, length: int, rounds: int):
-    """TFLOP/s of ours, cuDNN and FlashAttention-2 forward, of ours and cuDNN backward."""
+def causal_mask(batch, head, query, key):
+    return query >= key
+
+
+@functools.cache
+def flex():
+    """flex_attention, compiled once for all lengths of a mask."""
+    import torch
+    from torch.nn.attention import flex_attention
+
+    compiled = torch.compile(flex_attention.flex_attention, dynamic=True)
+    masks = functools.cache(
+        lambda length: flex_attention.create_block_mask(causal_mask, None, None, length, length, device="cuda")
+    )
+
+    def attention(q, k, v, causal: bool):
+        return compiled(q, k, v, block_mask=masks(q.shape[2]) if causal else None)
+
+    return attention
+
+
+def by_triton(q, k, v, causal: bool):
+    import _triton_attention
+
+    return _triton_attention.attention(q, k, v, causal)
+
+
+def those_that_run(arms: dict, wanted) -> dict:
+    """The arms without those that this machine cannot compile; each is compared with the first."""
+    there = {}
+    for name, arm in arms.items():
+        try:
+            error = (arm().float() - wanted).norm() / wanted.norm()
+        except Exception as reason:  # what others raise
+            print(f"no {name}: {type(reason).__name__}: {str(reason).splitlines()[0][:120]}", file=sys.stderr)
+            continue
+        if error > 1e-2:
+            raise ValueError(f"{name} is wrong: its relative error beside ours is {error:.1e}")
+        there[name] = arm
+    return there
+
+
+def row(torch, kernels, width: int, heads: int, causal: bool, length: int, rounds: int) -> list:
+    """TFLOP/s of all forward, of ours and cuDNN backward."""
     batch = max(1, TOKENS // length)
     shape = (batch, heads, length, width)
     q, k, v, g = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
     flops = 4 * batch * heads * length**2 * width / (2 if causal else 1) / 1e9
     launches = min(40, max(3, int(10_000 / flops)))
     forward = {
-        "pyptx": lambda: kernels.attention(q, k, v, causal=causal),
+        "ours": lambda: kernels.attention(q, k, v, causal=causal),
         "cuDNN": lambda: theirs(torch, "CUDNN_ATTENTION", q, k, v, causal),
         "FA2": lambda: theirs(torch, "FLASH_ATTENTION", q, k, v, causal),
+        "flex": lambda: flex()(q, k, v, causal),
+        "Triton": lambda: by_triton(q, k, v, causal),
     }
-    speeds = [flops / each for each in medians(torch, forward, rounds, launches).values()]
+    forward = those_that_run(forward, kernels.attention(q, k, v, causal=causal).float())
+    speeds = {name: flops / each for name, each in medians(torch, forward, rounds, launches).items()}
+    found = [speeds.get(name) for name in ("ours", "cuDNN", "FA2", "flex", "Triton")]
     if width > 128:
-        return [*speeds, None, None]
+        return [*found, None, None]
     inputs = [each.requires_grad_() for each in (q, k, v)]
     results = [kernels.attention(*inputs, causal=causal), theirs(torch, "CUDNN_ATTENTION", *inputs, causal)]
     backward = {
         name: (lambda result=result: torch.autograd.grad(result, inputs, g, retain_graph=True))
-        for name, result in zip(("pyptx", "cuDNN"), results, strict=True)
+        for name, result in zip(("ours", "cuDNN"), results, strict=True)
     }
     launches = max(3, launches // 3)
-    return [*speeds, *(2.5 * flops / each for each in medians(torch, backward, rounds, launches).values())]
+    return [*found, *(2.5 * flops / each for each in medians(torch, backward, rounds, launches).values())]
+
+
+def sweep(torch, kernels, widths, lengths, rounds: int):
+    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+    for width, heads, causal in HEADS:
+        for length in lengths if width in widths else ():
+            *forward, back, cudnn_back = row(torch, kernels, width, heads, causal, length, rounds)
+            ratios = [a / b if a and b else None for a, b in ((forward[0], forward[1]), (back, cudnn_back))]
+            cells = [f"{each:.0f}" if each else "" for each in (*forward, back, cudnn_back)]
+            cells[5:5], cells[8:] = [f"{ratios[0]:.2f}"], [f"{ratios[1]:.2f}" if ratios[1] else ""]
+            print(f"| {width} | {'causal' if causal else ''} | {length} | {' | '.join(cells)} |", flush=True)
 
 
 def gradient_of(torch, result, inputs):
@@ -77,63 +150,82 @@ def features_row(torch, kernels, width: int, heads: int, causal: bool, rounds: i
         "fp8": lambda: kernels.attention(*narrow, causal=causal),
         "mma": lambda: by_mma(q, k, v, **options),
     }
+    begins = torch.arange(batch + 1, device="cuda", dtype=torch.int32) * length
+    behind = [each.transpose(1, 2).flatten(0, 1) for each in narrow]
+    arms["fp8 sequences"] = lambda: kernels.attention(*behind, causal=causal, cu_seqlens=begins)
     speeds = [flops / each for each in medians(torch, arms, rounds, 6).values()]
     leaves = [each.requires_grad_() for each in (q, k, v)]
     packed = [each.detach().transpose(1, 2).flatten(0, 1).contiguous().requires_grad_() for each in leaves]
-    begins = torch.arange(batch + 1, device="cuda", dtype=torch.int32) * length
     arms = {
         "plain": gradient_of(torch, kernels.attention(*leaves, causal=causal), leaves),
         "fixed": gradient_of(torch, kernels.attention(*leaves, causal=causal, deterministic=True), leaves),
+        "capped": gradient_of(torch, kernels.attention(*leaves, causal=causal, softcap=30.0), leaves),
         "sequences": gradient_of(torch, kernels.attention(*packed, causal=causal, cu_seqlens=begins), packed),
     }
     return speeds + [2.5 * flops / each for each in medians(torch, arms, rounds, 3).values()]
 
 
 def features(torch, kernels, rounds: int):
-    print("\n4 x 4,096: forward; backward as it is, in a fixed order, of sequences behind each other")
-    print("head  causal   plain  sinks    fp8    mma   backward  fixed order  sequences")
+    print("\n4 x 4,096: forward; backward as it is, in a fixed order, of capped scores, of sequences behind each other")
+    print("head  causal   plain  sinks    fp8    mma  fp8 sequences   backward  fixed order  capped  sequences")
     for width, heads, causal in HEADS:
         speeds = features_row(torch, kernels, width, heads, causal, rounds)
-        line = "  ".join(f"{each:{size}.0f}" for each, size in zip(speeds, (5, 5, 5, 5, 9, 11, 9), strict=True))
+        line = "  ".join(f"{each:{size}.0f}" for each, size in zip(speeds, (5, 5, 5, 5, 13, 9, 11, 6, 9), strict=True))
         print(f"{width:4}  {causal!s:6}   {line}", flush=True)
+
+
+def caches(torch, kernels, batch: int, heads: int, keys: int) -> dict:
+    """A query of 32 heads of 128 against a cache: whole, of e4m3, of e4m3 in pages of 16 that lie anywhere; with its bytes."""
+    q = torch.randn(batch, 32, 1, 128, device="cuda", dtype=torch.bfloat16)
+    k, v = (torch.randn(batch, heads, keys, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    narrow = [each.to(torch.float8_e4m3fn) for each in (k, v)]
+    counts = torch.full((batch,), keys, device="cuda", dtype=torch.int32)
+    pages = [each.view(torch.uint8).view(-1, 16, heads, 128).view(torch.float8_e4m3fn) for each in narrow]
+    told = {"lengths": counts, "block_table": torch.randperm(batch * keys // 16, device="cuda").int().view(batch, -1)}
+    return {
+        "bf16": (lambda: kernels.attention(q, k, v), 2 * k.nbytes),
+        "e4m3": (lambda: kernels.attention(q, *narrow, lengths=counts), k.nbytes),
+        "pages": (lambda: kernels.attention(q, *pages, **told), k.nbytes),
+    }
 
 
 def decode(torch, kernels, rounds: int):
     source = torch.empty(1 << 29, device="cuda", dtype=torch.uint8)
     copy = torch.empty_like(source)
-    print("\ndecoding, one query, 32 heads of 128\n  batch  heads of K   keys      us   of a copy")
+    print(
+        "\ndecoding, one query, 32 heads of 128: us, bytes a second as a part of a copy's; bf16, e4m3, e4m3 in pages of 16"
+    )
+    print("  batch  heads of K   keys     us  of a copy     us  of a copy     us  of a copy")
     for batch, heads, keys in CACHES:
-        q = torch.randn(batch, 32, 1, 128, device="cuda", dtype=torch.bfloat16)
-        k, v = (torch.randn(batch, heads, keys, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-        graph = graph_of(torch, lambda q=q, k=k, v=v: kernels.attention(q, k, v), 4)
-        times = medians(torch, {"copy": lambda: copy.copy_(source), "ours": graph.replay}, rounds, 8)
-        ours = times["ours"] / 4
-        ratio = (2 * k.numel() * k.itemsize / ours) / (2 * source.numel() / times["copy"])
-        print(f"  {batch:5}  {heads:10}  {keys:5}  {ours * 1e3:6.1f}   {ratio:9.2f}", flush=True)
+        arms = caches(torch, kernels, batch, heads, keys)
+        graphs = {name: graph_of(torch, arm, 4).replay for name, (arm, _) in arms.items()}
+        times = medians(torch, {"copy": lambda: copy.copy_(source)} | graphs, rounds, 8)
+        line = f"  {batch:5}  {heads:10}  {keys:5}"
+        for name, (_, bytes_) in arms.items():
+            ours = times[name] / 4
+            line += f"  {ours * 1e3:5.1f}  {bytes_ / ours / (2 * source.numel() / times['copy']):9.2f}"
+        print(line, flush=True)
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=5)
-    arguments.add_argument("--quick", action="store_true", help="two lengths")
+    for name, default in (("heads", "64,128,256"), ("lengths", ",".join(map(str, LENGTHS)))):
+        arguments.add_argument(f"--{name}", type=lambda text: [int(each) for each in text.split(",")], default=default)
+    arguments.add_argument("--parts", default="sweep,features,decode")
     given = arguments.parse_args()
     if not (torch := torch_on(90, 90)):
         return 0
     from pyptx import kernels
 
     print(f"cuDNN {torch.backends.cudnn.version()}")
-    print("head  causal  length   pyptx  cuDNN    FA2  pyptx/cuDNN   backward: pyptx  cuDNN  pyptx/cuDNN")
-    for width, heads, causal in HEADS:
-        for length in LENGTHS[1::2] if given.quick else LENGTHS:
-            ours, cudnn, flash, back, cudnn_back = row(torch, kernels, width, heads, causal, length, given.rounds)
-            line = (
-                f"{width:4}  {causal!s:6}  {length:6}   {ours:5.0f}  {cudnn:5.0f}  {flash:5.0f}  {ours / cudnn:11.2f}"
-            )
-            if back is not None:
-                line += f"   {back:15.0f}  {cudnn_back:5.0f}  {back / cudnn_back:11.2f}"
-            print(line, flush=True)
-    features(torch, kernels, given.rounds)
-    decode(torch, kernels, given.rounds)
+    parts = given.parts.split(",")
+    if "sweep" in parts:
+        sweep(torch, kernels, given.heads, given.lengths, given.rounds)
+    if "features" in parts:
+        features(torch, kernels, given.rounds)
+    if "decode" in parts:
+        decode(torch, kernels, given.rounds)
     return 0
 
 

@@ -1,4 +1,5 @@
-"""Draws the pictures of docs/pictures.md.  Kernels are those of the guide, run on the simulator.
+"""Draws the pictures of docs/pictures.md, whose kernels are those of the guide, run on the simulator, and that of docs/performance.md,
+whose numbers are its table's.
 
 python tools/picture_pages.py [--check]      --check: exit 1 where a picture is not what would be drawn
 """
@@ -54,6 +55,50 @@ def of_gemm() -> dict[str, pictures.Picture]:
     return {"timeline": pictures.timeline(run.trace), "roofline": found.picture()}
 
 
+ARMS = {"ours": "good", "cuDNN": "c1", "FA2": "c0", "flex": "c4", "Triton": "c2"}  # columns, and their colours
+
+
+def of_attention() -> pictures.Picture:
+    """The sweep over lengths: a chart a size of heads and mask, a bar a column of the table."""
+    text = (ROOT / "docs" / "performance.md").read_text()
+    first, *lines = re.search(r"^\| head \| mask \| length \| ours .*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M)[
+        0
+    ].splitlines()
+    names = [each.strip() for each in first.strip("|").split("|")]
+    columns = {name: names.index(name) for name in ARMS if name in names}
+    charts: dict[tuple[int, str], dict[int, list]] = {}
+    for line in lines[1:]:
+        cells = [each.strip() for each in line.strip("|").split("|")]
+        found = [cells[at] for at in columns.values()]
+        charts.setdefault((int(cells[0]), cells[1]), {})[int(cells[2])] = [float(each or 0) for each in found]
+    top = max(value for chart in charts.values() for row in chart.values() for value in row)
+    drawing = pictures.svg.Drawing("Attention on an H200, forward", "TFLOP/s by length, bf16")
+    for i, name in enumerate(columns):
+        drawing.rect(12 + 90 * i, 48, 12, 12, ARMS[name])
+        drawing.text(29 + 90 * i, 58, {"ours": "pyptx", "FA2": "FA 2", "flex": "flex_attention"}.get(name, name))
+    place = {each: at for at, each in enumerate(sorted({width for width, _ in charts}))}
+    for (width, mask), rows in charts.items():
+        _chart(drawing, 40 + 400 * bool(mask), 82 + 172 * place[width], f"heads of {width} {mask}", rows, columns, top)
+    return drawing.picture()
+
+
+def _chart(drawing, left: float, upper: float, title: str, rows: dict[int, list], columns, top: float):
+    high, group = 120, 340 / len(rows)
+    drawing.text(left, upper, title)
+    for speed in range(0, int(top) + 1, 200):
+        y = upper + 10 + high * (1 - speed / top)
+        drawing.line([(left, y), (left + 350, y)], "rule-line")
+        drawing.text(left - 4, y + 3, str(speed), "faint small", "end")
+    bar = (group - 8) / len(columns)
+    for at, (length, values) in enumerate(sorted(rows.items())):
+        x = left + 6 + at * group
+        for i, (name, value) in enumerate(zip(columns, values, strict=True)):
+            size = high * value / top
+            about = f"{name}, {length}: {value:.0f} TFLOP/s"
+            drawing.rect(x + i * bar, upper + 10 + high - size, bar - 1, size, ARMS[name], about)
+        drawing.text(x + group / 2 - 4, upper + high + 22, str(length), "faint small", "middle")
+
+
 def drawn() -> dict[str, str]:
     """Each picture by the name of its file."""
     made = {
@@ -64,6 +109,7 @@ def drawn() -> dict[str, str]:
         "wgmma-d": pictures.fragment(WGMMA, "d").picture(WGMMA),
         "tcgen05-ld": pictures.fragment(TENSOR, "lanes").picture(TENSOR),
         "lines": of_transpose(),
+        "attention": of_attention(),
         **of_gemm(),
     }
     return {f"{name}.svg": picture.svg for name, picture in made.items()}

@@ -166,6 +166,16 @@ def _operators(kind: type) -> tuple[str, ...]:
     return tuple(name for name, member in names.items() if name.strip("_") in _CALLS and name.startswith("__"))
 
 
+def _held_names(value) -> set[str] | None:
+    """Names of all attributes that are there without running code; None where some are made when they are asked for."""
+    if hasattr(type(value), "__getattr__"):
+        return None
+    names = set(getattr(value, "__dict__", ()))
+    for kind in (*(value.__mro__ if isinstance(value, type) else ()), *type(value).__mro__):
+        names.update(vars(kind))
+    return names
+
+
 def _is_settled(value, name: str) -> bool:
     """`f32`, `numpy`: what nobody lets mean something else."""
     if isinstance(value, types.ModuleType):
@@ -409,7 +419,10 @@ class Walk:
                     self._refuse_file(f"{path}.{name}", name)
             return False
         if own:
+            held = _held_names(value)
             for name in (*self._attributes, *_operators(type(value)), *self._data_of(value)):
+                if held is not None and name not in held:
+                    continue
                 member = inspect.getattr_static(value, name, _MISSING)
                 if member is _MISSING and hasattr(type(value), "__getattr__"):
                     member = None  # made when it is asked for

@@ -12,9 +12,11 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.kernels._attention_forward import Forward, forward_kernel  # noqa: E402
+from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
 
 hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 needs_hopper = pytest.mark.skipif(not hopper, reason="skipped: no sm_90 GPU")
@@ -84,34 +86,29 @@ def test_forward(shape, masks, device):
 
 
 @pytest.mark.parametrize(
-    ("other", "shape", "masks"),
+    "cut",
     [
-        ("mma", (1, 2, 1, 70, 130, 64, 64), {}),
-        ("mma", (1, 1, 1, 140, 200, 128, 128), {"causal": True}),
-        ("mma", (2, 1, 1, 40, 200, 96, 96), {"causal": True, "window": 33, "softcap": 3.0}),
-        ("mma", (1, 1, 1, 70, 40, 256, 256), {"causal": True}),
-        ("mma", (1, 1, 1, 1, 1100, 40, 24), {"scale": 0.2}),
-        ("blackwell", (1, 2, 1, 70, 130, 64, 64), {}),
-        ("blackwell", (1, 1, 1, 140, 520, 128, 128), {"causal": True}),
-        ("blackwell", (2, 1, 1, 40, 400, 96, 72), {"causal": True, "window": 33, "softcap": 3.0}),
-        ("blackwell", (1, 1, 1, 70, 40, 192, 128), {"causal": True}),
+        Forward(64, 64, 64, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True, pairs=True),
+        Forward(64, 64, 64, 2, tiles=2, ctas=2, lazy=False, right=True),
+        Forward(128, 128, 128, 2, tiles=2, ctas=1, ahead=True),
+        Fp8(64, 64, 96, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True, pairs=True, early=4, scaled=False),
     ],
+    ids=["pairs", "both ways", "two tiles", "e4m3"],
 )
-def test_forward_on_other_gpus(other, shape, masks, monkeypatch):
-    module, made = sys.modules["pyptx.kernels.attention"], []
-    choose = module._choose
-    monkeypatch.setattr(module, "_other_than_hopper", lambda tensor: other)
-    monkeypatch.setattr(module, "DENSE", module.Dense())  # which remembers no call
-    monkeypatch.setattr(module, "_choose", lambda *key: made.append(choose(*key)) or made[0])
-    batch, heads, shared, queries, keys, width, values = shape
-    q, k, v = tensors(
-        "cpu", (batch, queries, heads, width), (batch, shared, keys, width), (batch, shared, keys, values)
-    )
-    q, sinks = q.transpose(1, 2), torch.linspace(-1, 1, heads)
-    with pyptx.simulator(check="all"):
-        got = kernels.attention(q, k, v, lse=True, sinks=sinks, **masks)
-    assert made[0].__name__ == f"{other}_attention"
-    agrees(got, reference(*(x.double() for x in (q, k, v)), sinks=sinks, **masks))
+def test_tiles_that_a_cta_takes_one_after_the_other(cut):
+    """Three tiles of a head: a long and a short one, and the one in the middle."""
+    width, small = cut.width, isinstance(cut, Fp8)
+    shape = (1, 2, 3 * cut.rows - 20, width)
+    q, k, v = (each.to(torch.float8_e4m3fn) if small else each for each in tensors("cpu", *[shape] * 3))
+    options = {"scale": width**-0.5, "together": 2} | ({"shift": 0} if cut.right else {})
+    values = v
+    if small:
+        padded = -(-shape[2] // 16) * 16
+        values = transpose_kernel(64)(v.reshape(2, shape[2], width), NP=padded).reshape(1, 2, width, padded)
+    o, lse = (fp8_kernel if small else forward_kernel)(bf16, cut)(q, k, values, **options)
+    want, want_lse = reference(*(each.double() for each in (q, k, v)), causal=cut.right)
+    near(o, want, 4e-2 if small else 6e-3)
+    torch.testing.assert_close(lse.double(), want_lse, rtol=1e-3, atol=1e-2)
 
 
 def test_an_address_that_copies_cannot_take():
@@ -335,11 +332,9 @@ def test_arguments_that_do_not_fit_are_refused():
         (LaunchTypeError, "sinks is a tensor", (q, k, v), {"sinks": 1.0}),
         (LaunchValueError, r"cu_seqlens is \(B \+ 1\)", (q, k, v), {"cu_seqlens": torch.zeros(1).int()}),
         (LaunchValueError, "scale_q, scale_k, scale_v are of float8_e4m3fn", (q, k, v), {"scale_k": torch.ones(1)}),
-        (LaunchValueError, "goes with none of", fp8, {"lengths": 1}),
         (LaunchValueError, r"scale_k is f32 of one number or \(2,\)", fp8, {"scale_k": torch.ones(3)}),
         (LaunchTypeError, "k is of bfloat16; legal are", (fp8[0], k, v), {}),
         (LaunchValueError, "multiples of 16, not 8", [each[..., :8] for each in fp8], {}),
-        (LaunchValueError, "cu_seqlens goes with neither", (q, k, v), {"cu_seqlens": 1, "lengths": 1}),
     ):
         with pytest.raises(error, match=message):
             kernels.attention(*arguments, **keywords)

@@ -102,6 +102,8 @@ CLEAN = {
         block_table=numbers(1, 0, 2)[None],
     ),
     "gradient of attention": attention_backward,
+    "gradient of attention of grouped heads": lambda: attention_backward_of(64, 64),  # over more than one block
+    "gradient of attention with heads of 128": lambda: attention_backward_of(128, 128, softcap=2.0),
     "gradient of wide attention": lambda: attention_backward_of(256, 256),
     "gradient of attention in a fixed order": lambda: attention_backward_of(128, 128, deterministic=True),
     "gradient of sequences": lambda: attention_backward_of_sequences(64),

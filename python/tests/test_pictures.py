@@ -335,7 +335,8 @@ def test_roofline_of_a_product_and_the_pictures_of_the_page():
     assert f"{flops:.3g} flops, {moved:.3g} bytes" in made["roofline.svg"]
     stale = [name for name, svg in made.items() if (pages.FOLDER / name).read_text() != svg]
     assert not stale, "run tools/picture_pages.py"
-    shown = set(re.findall(r"\(pictures/([\w-]+\.svg)\)", (ROOT / "docs" / "pictures.md").read_text()))
+    text = "".join((ROOT / "docs" / page).read_text() for page in ("pictures.md", "performance.md"))
+    shown = set(re.findall(r"\(pictures/([\w-]+\.svg)\)", text))
     assert shown == set(made) == {path.name for path in pages.FOLDER.iterdir()}
     assert all(len(svg) < 100_000 for svg in made.values())
 

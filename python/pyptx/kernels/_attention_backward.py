@@ -52,6 +52,7 @@ class Backward:
     left: bool = False
     dq: bool = True  # else _attention_dq.py makes it
     ragged: bool = False  # sequences of different lengths behind each other
+    softcap: bool = False
 
     square = True  # values have as many elements as keys
 
@@ -118,7 +119,8 @@ def scalars(plan) -> list:
     ragged = ("P", "H", "HK", "D", *([] if plan.square else ["E"]))
     sizes = [("u32", name) for name in (ragged if plan.ragged else ("B", "H", "HK", "M", "N"))]
     masks = [("s32", "shift")] * (plan.right or plan.left) + [("s32", "reach")] * plan.left
-    return [*sizes, *[("u32", "together")] * (not plan.ragged), ("f32", "scale"), *masks, ("u32", "R")]
+    cap = [("f32", "cap")] * plan.softcap
+    return [*sizes, *[("u32", "together")] * (not plan.ragged), ("f32", "scale"), *masks, *cap, ("u32", "R")]
 
 
 def backward_kernel(dtype, plan: Backward):
@@ -195,12 +197,13 @@ class Shared:
         memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
         self.base = reg.scalar(u32)
         ptx.inst.mov.u32(self.base, memory.name)
-        self.kv_full = smem.mbarrier(1)[0]
+        self.kv_full, self.ds_empty = smem.mbarrier(1)[0], smem.mbarrier(1)[0]
         self.q_full, self.q_empty, self.do_full, self.do_empty = (smem.mbarrier(plan.stages) for _ in range(4))
 
     def initialise(self, leader):
         with ptx.if_(leader):
             ptx.mbarrier.init(self.kv_full, 1)
+            ptx.mbarrier.init(self.ds_empty, GROUPS)
             for stage in range(self.plan.stages):
                 for full, empty in ((self.q_full, self.q_empty), (self.do_full, self.do_empty)):
                     ptx.mbarrier.init(full[stage], 1)
@@ -228,6 +231,8 @@ class KeyTile:
         for kind, name in plan.scalars:
             if kind == "s32":
                 setattr(self, name, ptx.param(s32, name))
+        if plan.softcap:
+            self.cap = ptx.param(f32, "cap")
         self._find()
         self.per, _ = quotient(self.H, self.HK)
         self._place()
@@ -387,6 +392,7 @@ class Warpgroup:
         self.dk, self.dv = reg.array(f32, plan.width // 2), reg.array(f32, plan.width // 2)
         self.dq = list(reg.array(f32, plan.rows * plan.width // 256)) if plan.dq else []
         self.q_ring, self.do_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
+        self.ds_ring = ptx.pipeline(1) if plan.dq else None
         self.leader = thread == 0
         base, rows = shared.base, number * (64 * 128)
         mn_major = K_MAJOR & ~0xFFFF0000
@@ -406,7 +412,7 @@ class Warpgroup:
 
     def run(self, dq_map, results):
         tile, plan = self.tile, self.plan
-        self.c = apply(f32, ptx.inst.mul.f32, tile.scale, LOG2_E)
+        self.c = exponent_of_scores(plan, tile)
         for each in (*self.dk, *self.dv):
             ptx.inst.mov.f32(each, 0.0)
         self._wait_for_keys()
@@ -579,6 +585,8 @@ class Warpgroup:
     def _probabilities(self, index, masked: bool, sums):
         """scores become exp(scale score - lse); p is the same, rounded."""
         plan = self.plan
+        if plan.softcap:
+            cap_scores(self.scores, self.tile)
         if masked:
             self._mask(index)
         for group, pair in self._columns(sums, plan.at_sums):
@@ -596,6 +604,11 @@ class Warpgroup:
                 each = self.dp[4 * group + i]
                 ptx.inst.sub.f32(each, each, pair[i % 2])
                 ptx.inst.mul.f32(each, each, self.scores[4 * group + i])
+        if plan.softcap:
+            for group, pair in self._columns(sums, plan.at_sums):
+                for i in range(4):
+                    at = 4 * group + i
+                    ptx.inst.mul.f32(self.dp[at], self.dp[at], slope_of_cap(self.scores[at], pair[i % 2], self.c))
         self._pack(self.ds, self.dp)
 
     def _pack(self, packed, values):
@@ -620,7 +633,9 @@ class Warpgroup:
                     ptx.inst.selp.f32(each, each, -math.inf, sees + tile.reach >= column)
 
     def _stage_ds(self):
-        """dS^T to shared memory: rows are keys, of 64 queries."""
+        """dS^T to shared memory, once the products of both warpgroups have read the last: rows are keys, of 64 queries."""
+        _, phase = self.ds_ring.advance()
+        ptx.mbarrier.wait(self.shared.ds_empty, phase ^ 1)
         to = self.shared.base + self.plan.at_ds + self.number * (64 * 128)
         stage_packed(self.ds, to, self.thread, self.plan.keys)
         ptx.fence.proxy_async_shared_cta()
@@ -631,6 +646,7 @@ class Warpgroup:
         with ptx.if_(self.leader):
             ptx.cp_async_bulk.wait_group(0, read=True)
         self._sync_group()
+        self._free(self.shared.ds_empty)
         boxes = self.dq_columns // 32
         base = self.shared.base + plan.at_dq + self.number * (boxes * 64 * 128)
         row = ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2)
@@ -657,6 +673,29 @@ class Warpgroup:
 
     def _sync_group(self):
         ptx.bar.sync(self.number + (EVERYONE + 1), 128)
+
+
+def exponent_of_scores(plan, tile):
+    """What scores, or with a cap their tanh, are multiplied by to be exponents of 2."""
+    return apply(f32, ptx.inst.mul.f32, tile.cap if plan.softcap else tile.scale, LOG2_E)
+
+
+def cap_scores(scores, tile):
+    """scores = tanh(scale score / cap)."""
+    down = apply(f32, ptx.inst.div.rn.f32, tile.scale, tile.cap)
+    for each in scores:
+        ptx.inst.mul.f32(each, each, down)
+        ptx.inst.tanh.approx.f32(each, each)
+
+
+def slope_of_cap(p, lse, c):
+    """The derivative of tanh, 1 - t t, where p = 2^(c t - lse); where p is 0, any."""
+    t = apply(f32, ptx.inst.lg2.approx.f32, p)
+    ptx.inst.add.f32(t, t, lse)
+    ptx.inst.mul.f32(t, t, apply(f32, ptx.inst.rcp.approx.ftz.f32, c))
+    ptx.inst.max.f32(t, t, -1.0)
+    ptx.inst.min.f32(t, t, 1.0)
+    return apply(f32, ptx.inst.fma.rn.f32, apply(f32, ptx.inst.neg.f32, t), t, 1.0)
 
 
 def clamped(block, blocks):

@@ -1,9 +1,14 @@
-"""The forward of attention on Blackwell (sm_100a), by tcgen05; f16 and bf16, heads of up to 128 elements and 192 with values of 128.
+"""The forward of attention on Blackwell (sm_100a, sm_103a), by tcgen05; f16 and bf16, heads of up to 128 elements and 192 with
+values of 128.
 
 A CTA takes 128 queries.  One warp fetches, one thread of another multiplies, and each thread of four more has a row: its
 scores come from tensor memory, and their exponentials, rounded, go where they were, as operand A of p v.  There are two such
 places, so q k^T of the next block runs beside softmax.  The result stays in tensor memory; it is scaled there where a warp has
-met a larger score.  One CTA by itself: pairs of CTAs are not used.
+met a larger score.
+
+With values of 128 two CTAs are a pair, which has 256 queries: each has half of a block's keys, and of its values half of the
+columns, and the even one multiplies for both.  No hardware of this project has run it: it is assembled, and right and clean on the
+simulator.
 """
 
 import math
@@ -13,11 +18,12 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import WIDE, Forward, Tiles, Warpgroup, apply, over_row, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._rows import LOG2_E
-from pyptx.types import b32, f32, pred, s32, u32, u64
+from pyptx.types import b32, f32, pred, s32, u16, u32, u64
 
 __all__ = ["Blackwell", "blackwell_attention_kernel"]
 
 ROWS = 128  # lanes of tensor memory
+OF_BOTH = {sem: {"sem": sem, "scope": "cluster"} for sem in ("acquire", "release")}  # CTAs of a pair
 ROLES = 4  # warps that have rows; then come the one that fetches and the one that multiplies
 
 
@@ -26,10 +32,36 @@ class Blackwell(Forward):
     """How the kernel for one head size is cut."""
 
     keys: int = 128
-    groups: int = 2
+    groups: int = 2  # of 64 rows of a CTA
     ctas: int = 0
     turns: bool = False
     own_output: bool = False
+    ctas_of_tile: int = 1  # 2: a pair
+
+    @classmethod
+    def of(cls, width: int, values: int, **masks) -> "Blackwell":
+        return cls(width, values, ctas_of_tile=2, stages=4, **masks) if values == 128 else cls(width, values, **masks)
+
+    @property
+    def rows(self) -> int:
+        return ROWS * self.ctas_of_tile
+
+    @property
+    def q_bytes(self) -> int:
+        """In a CTA, as those of a block of k and v."""
+        return ROWS * self.width * 2
+
+    @property
+    def own_keys(self) -> int:
+        return self.keys // self.ctas_of_tile
+
+    @property
+    def k_bytes(self) -> int:
+        return self.own_keys * self.width * 2
+
+    @property
+    def v_bytes(self) -> int:
+        return self.keys * self.values * 2 // self.ctas_of_tile
 
     @property
     def at_result(self) -> int:
@@ -37,7 +69,7 @@ class Blackwell(Forward):
         return 2 * self.keys
 
 
-def blackwell_attention_kernel(dtype, plan: Blackwell):
+def blackwell_attention_kernel(dtype, plan: Blackwell, arch: str = "sm_100a"):
     """The kernel: (q, k, v) to (o, log-sum-exp), shapes as in `forward_kernel`; o is contiguous."""
 
     def tile(heads, length, width, rows):
@@ -46,7 +78,7 @@ def blackwell_attention_kernel(dtype, plan: Blackwell):
     more = {"SINKS": Tile("H", f32)} if plan.sinks else {}
 
     def body(Q, K, V, OUT, LSE, SINKS=None):
-        tiles = Tiles(plan)
+        tiles = PairTiles(plan)
         tiles.DV = ptx.param(u32, "DV")
         if plan.sinks:
             (tiles.sinks,) = ptx.global_ptrs(SINKS)
@@ -58,29 +90,56 @@ def blackwell_attention_kernel(dtype, plan: Blackwell):
         memory = shared.initialise(thread, warp)
         with ptx.if_(thread == ROLES * 32):
             fetch(plan, shared, tiles, maps)
-        with ptx.if_(thread == (ROLES + 1) * 32):
+        with ptx.if_((thread ^ (ROLES + 1) * 32 | tiles.rank) == 0):
             multiply(plan, dtype, shared, tiles, memory)
         with ptx.if_(warp < ROLES):
             Rows(plan, dtype, shared, tiles, memory, thread, warp).run(*pointers)
-        ptx.tcgen05.fence_before_thread_sync()
-        ptx.bar.sync(0)
-        ptx.tcgen05.fence_after_thread_sync()
+        shared.sync()
         with ptx.if_(warp == 0):
-            ptx.tcgen05.dealloc(memory, 512)
+            ptx.tcgen05.dealloc(memory, 512, cta_group=plan.ctas_of_tile)
         ptx.ret()
 
     return kernel(
         in_specs=(
-            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys),
+            tile("H", "M", "D", ROWS), tile("HK", "N", "D", plan.own_keys), tile("HK", "N", "DV", plan.keys),
             *more.values(),
         ),
         out_specs=(Tile("B", "H", "M", "DV", dtype, align=16), Tile("B", "H", "M", f32)),
         raw_params=[*plan.scalars, ("u32", "DV")],
-        grid=lambda B, H, M: (B * H * -(-M // ROWS), 1, 1),
+        grid=lambda B, H, M: (B * H * -(-M // plan.rows) * plan.ctas_of_tile, 1, 1),
         block=(32 * (ROLES + 2), 1, 1),
+        cluster=(plan.ctas_of_tile, 1, 1),
         reqntid=True,
-        arch="sm_100a",
+        arch=arch,
     )(with_tensors("blackwell_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
+
+
+class PairTiles(Tiles):
+    """Those of a pair, or of a CTA by itself; `rank` is which of them a CTA is."""
+
+    def __init__(self, plan: Blackwell):
+        self.rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+        super().__init__(plan)
+
+    def _turn(self):
+        pair = self.plan.ctas_of_tile - 1
+        return tuple(each >> pair for each in super()._turn())
+
+    def own_row(self):
+        """The first of the CTA's rows."""
+        return self.row + self.rank * ROWS
+
+    def boxes_of_k(self, index, bytes_: int):
+        plan = self.plan
+        for i in range(plan.width // WIDE):
+            key = index * plan.keys + signed(self.rank * plan.own_keys)
+            yield i * plan.own_keys * 128, (i * WIDE, key, self.kv_head, self.batch)
+
+    def boxes_of_v(self, index, bytes_: int):
+        plan = self.plan
+        for i in range(plan.values // WIDE // plan.ctas_of_tile):
+            column = signed(self.rank * WIDE) if plan.ctas_of_tile > 1 else i * WIDE
+            yield i * plan.keys * 128, (column, index * plan.keys, self.kv_head, self.batch)
 
 
 class Shared:
@@ -99,9 +158,10 @@ class Shared:
 
     def initialise(self, thread, warp):
         """The barriers, and tensor memory, whose address is returned."""
+        pair = self.plan.ctas_of_tile
         with ptx.if_(warp == 0):
-            ptx.tcgen05.alloc(ptx.addr(self.slot), 512)
-            ptx.tcgen05.relinquish_alloc_permit()
+            ptx.tcgen05.alloc(ptx.addr(self.slot), 512, cta_group=pair)
+            ptx.tcgen05.relinquish_alloc_permit(cta_group=pair)
         with ptx.if_(thread == 0):
             for each in (self.q_full, self.done):
                 ptx.mbarrier.init(each, 1)
@@ -110,45 +170,70 @@ class Shared:
                     ptx.mbarrier.init(each[stage], 1)
             for place in range(2):
                 ptx.mbarrier.init(self.scores[place], 1)
-                ptx.mbarrier.init(self.p[place], ROWS)
+                ptx.mbarrier.init(self.p[place], ROWS * pair)
             ptx.fence.mbarrier_init()
-        ptx.tcgen05.fence_before_thread_sync()
-        ptx.bar.sync(0)
-        ptx.tcgen05.fence_after_thread_sync()
+        self.sync()
         return apply(b32, ptx.inst.ld.shared.b32, ptx.addr(self.slot))
+
+    def sync(self):
+        """Of all threads, in a pair those of both."""
+        ptx.tcgen05.fence_before_thread_sync()
+        if self.plan.ctas_of_tile > 1:
+            ptx.cluster.sync()
+        else:
+            ptx.bar.sync(0)
+        ptx.tcgen05.fence_after_thread_sync()
+
+    def of_leader(self, bar):
+        """The barrier of the CTA that multiplies."""
+        return ptx.cluster.map_shared_u32(bar, 0) if self.plan.ctas_of_tile > 1 else bar
 
 
 def fetch(plan: Blackwell, shared: Shared, tiles: Tiles, maps):
-    """The copies, by one thread: q, then of each block of keys k and v."""
+    """The copies, by one thread: q, then of each block of keys k and v.  The CTA that multiplies hears of those of both."""
     q_map, k_map, v_map = maps
     k_ring, v_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
+    how = {"cta_group": 2} if plan.ctas_of_tile > 1 else {}
 
-    def block(ring, full, empty, at, bytes_, map_, index):
+    def expect(bar, bytes_: int):
+        with ptx.if_(tiles.rank == 0):
+            ptx.mbarrier.arrive_expect_tx(bar, bytes_ * plan.ctas_of_tile)
+        return shared.of_leader(bar)
+
+    def block(ring, full, empty, at, bytes_, map_, boxes):
         stage, phase = ring.advance()
         ptx.mbarrier.wait(empty[stage], phase ^ 1)
-        ptx.mbarrier.arrive_expect_tx(full[stage], bytes_)
+        bar = expect(full[stage], bytes_)
         to = shared.base + stage * bytes_
-        for offset, place in tiles.boxes_of_k(index, bytes_):
-            ptx.tensor_copy.load(ptx.addr(to, at + offset), map_, place, full[stage])
+        for offset, place in boxes:
+            ptx.tensor_copy.load(ptx.addr(to, at + offset), map_, place, bar, **how)
 
     for _ in tiles.each():
-        ptx.mbarrier.arrive_expect_tx(shared.q_full, plan.q_bytes)
+        bar = expect(shared.q_full, plan.q_bytes)
         for i in range(plan.width // WIDE):
-            to = ptx.addr(shared.base, i * plan.rows * 128)
-            ptx.tensor_copy.load(to, q_map, tiles.place(i * WIDE, tiles.row), shared.q_full)
+            to = ptx.addr(shared.base, i * ROWS * 128)
+            ptx.tensor_copy.load(to, q_map, tiles.place(i * WIDE, tiles.own_row()), bar, **how)
         for index in ptx.range_(tiles.last, tiles.first - 1, -1):
-            block(k_ring, shared.k_full, shared.k_empty, plan.at_k, plan.k_bytes, k_map, index)
-            block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, index)
+            of_k, of_v = tiles.boxes_of_k(index, plan.k_bytes), tiles.boxes_of_v(index, plan.v_bytes)
+            block(k_ring, shared.k_full, shared.k_empty, plan.at_k, plan.k_bytes, k_map, of_k)
+            block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, of_v)
 
 
 def multiply(plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory):
-    """The products, by one thread: q k^T of a block, then p v of the block before."""
+    """The products, by one thread, in a pair for both: q k^T of a block, then p v of the block before."""
     k_ring, v_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
     score_ring, p_ring, done_ring = ptx.pipeline(2), ptx.pipeline(2), ptx.pipeline(1)
-    told = {"m": ROWS, "a_dtype": dtype, "b_dtype": dtype, "d_dtype": f32}
+    pair = plan.ctas_of_tile
+    told = {"m": plan.rows, "a_dtype": dtype, "b_dtype": dtype, "d_dtype": f32}
     of_scores = ptx.tcgen05.instruction_descriptor(n=plan.keys, **told)
     of_values = ptx.tcgen05.instruction_descriptor(n=plan.values, **told) | 1 << 16  # rows of B are keys
     base = shared.base
+
+    def commit(bar):
+        if pair > 1:
+            ptx.tcgen05.commit(bar, cta_group=2, multicast=True, multicast_mask=reg.from_(3, u16))
+        else:
+            ptx.tcgen05.commit(bar)
 
     def scores():
         stage, phase = k_ring.advance()
@@ -162,18 +247,20 @@ def multiply(plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory):
                 ptx.tcgen05.descriptor(
                     at, byte_offset=half * rows * 128 + within * 32, stride_bytes=1024, swizzle="128B"
                 )
-                for at, rows in ((base, plan.rows), (k, plan.keys))
+                for at, rows in ((base, ROWS), (k, plan.own_keys))
             )
             to = memory + place * plan.keys
-            ptx.tcgen05.mma(to, a, b, reg.from_(of_scores, u32), kind="kind::f16", enable_input_d=step > 0)
-        ptx.tcgen05.commit(shared.k_empty[stage])
-        ptx.tcgen05.commit(shared.scores[place])
+            ptx.tcgen05.mma(
+                to, a, b, reg.from_(of_scores, u32), kind="kind::f16", cta_group=pair, enable_input_d=step > 0
+            )
+        commit(shared.k_empty[stage])
+        commit(shared.scores[place])
 
     def values(some):
         stage, phase = v_ring.advance()
         place, p_phase = p_ring.advance()
         ptx.mbarrier.wait(shared.v_full[stage], phase)
-        ptx.mbarrier.wait(shared.p[place], p_phase)
+        ptx.mbarrier.wait(shared.p[place], p_phase, **(OF_BOTH["acquire"] if pair > 1 else {}))
         ptx.tcgen05.fence_after_thread_sync()
         v = base + stage * plan.v_bytes + plan.at_v
         p = memory + place * plan.keys
@@ -184,10 +271,10 @@ def multiply(plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory):
             add = {"pred_operand": some} if step == 0 else {"enable_input_d": True}
             ptx.tcgen05.mma(
                 memory + plan.at_result, p + step * 8, b, reg.from_(of_values, u32), kind="kind::f16",
-                a_is_tmem=True, **add,
+                a_is_tmem=True, cta_group=pair, **add,
             )  # fmt: skip
-        ptx.tcgen05.commit(shared.v_empty[stage])
-        ptx.tcgen05.commit(shared.done)
+        commit(shared.v_empty[stage])
+        commit(shared.done)
 
     for _ in tiles.each():
         ptx.mbarrier.wait(shared.q_full, 0)
@@ -218,6 +305,7 @@ class Rows:
     def run(self, o, lse):
         tiles = self.tiles
         for _ in tiles.each():
+            self.row = tiles.own_row() + self.thread
             ptx.inst.mov.f32(self.largest, -math.inf)
             ptx.inst.mov.f32(self.total, 0.0)
             ptx.inst.setp.ne.u32(self.some, self.thread, self.thread)
@@ -259,7 +347,10 @@ class Rows:
             ptx.tcgen05.st(at + first, packed[first : first + 32], shape="32x32b", count=32)
         ptx.tcgen05.wait_st()
         ptx.tcgen05.fence_before_thread_sync()
-        ptx.mbarrier.arrive(shared.p[place])
+        if plan.ctas_of_tile > 1:
+            ptx.mbarrier.arrive_cluster(shared.of_leader(shared.p[place]), **OF_BOTH["release"])
+        else:
+            ptx.mbarrier.arrive(shared.p[place])
 
     def _load(self, registers, at):
         ptx.tcgen05.ld(registers, at, shape="32x32b", count=32)
@@ -300,7 +391,7 @@ class Rows:
         first = index * plan.keys
         end = signed(tiles.N)
         if plan.right or plan.left:
-            sees = signed(tiles.row + self.thread) + tiles.shift
+            sees = signed(self.row) + tiles.shift
         if plan.right:
             ptx.inst.min.s32(end, end, sees + 1)
         ptx.inst.sub.s32(end, end, first)
@@ -332,7 +423,7 @@ class Rows:
         ptx.inst.add.f32(log, log, top)
         ptx.inst.mul.f32(log, log, 1 / LOG2_E)
         ptx.inst.selp.f32(log, -math.inf, log, total == 0.0)
-        row = tiles.row + self.thread
+        row = self.row
         inside = row < tiles.M
         ptx.inst.st.global_.f32(ptx.addr(lse + tiles.sums_at(row) * 4), log, pred=inside)
         to = o + tiles.sums_at(row) * apply(u64, ptx.inst.mul.wide.u32, tiles.DV, 2)

@@ -8,7 +8,7 @@ adds the parts up.  The cache is a tensor, or pages of one that a table names.
 import math
 from dataclasses import dataclass
 
-from pyptx import Tile, kernel, ptx, reg
+from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import (
     WIDE,
     Divisor,
@@ -88,6 +88,7 @@ def decode_kernel(dtype, plan: Decode):
         grid=lambda S, B, HK, R: (B * HK, S, -(-R // 64)),
         block=(256, 1, 1),
         reqntid=True,
+        dependent_launch=True,
         arch="sm_90a",
     )  # fmt: skip
 
@@ -133,6 +134,8 @@ class Stretch(Tiles):
 
     def __init__(self, plan: Decode, lengths=None, table=None):
         self.lengths, self.table = lengths, table
+        ptx.griddepcontrol.wait()  # what stands in memory is of kernels ahead
+        ptx.griddepcontrol.launch_dependents()
         super().__init__(plan)
 
     def _find(self):
@@ -224,72 +227,110 @@ class PackedWarpgroup(Warpgroup):
                     ptx.inst.st.global_.v2.f32(ptx.addr(to, 32 * group), pair, pred=8 * group < tiles.DV)
 
 
-def combine_kernel(dtype, sinks=False):
-    """The kernel: (parts, sums) of `decode_kernel` to o (B, HK, R, DV) and its lse (B, HK, R).  A warp a row.
+def combine_kernel(dtype, sinks=False, early=True):
+    """The kernel: (parts, sums) of `decode_kernel` to o (B, HK, R, DV) and its lse (B, HK, R).  A CTA has 128 columns of a row,
+    its warps every fourth part; there are up to 64 parts.
 
-    With `sinks` (parts, sums, sinks), (H) f32: exp of a head's joins the sum; a head is `queries` rows."""
+    With `sinks` (parts, sums, sinks), (H) f32: exp of a head's joins the sum; a head is `queries` rows.
+    `early`: it may begin beside the kernel before, which GPUs since sm_90 can."""
     names = ("PARTS", "SUMS", *["SINKS"] * sinks, "OUT", "LSE")
     more = [("u32", "H"), ("u32", "queries")] if sinks else []
 
     made = kernel(
-        in_specs=(Tile("S", "L", "DV", f32), Tile("S", "L", f32), *[Tile("H", f32)] * sinks),
+        in_specs=(Tile("S", "L", "DV", f32, align=16), Tile("S", "L", f32), *[Tile("H", f32)] * sinks),
         out_specs=(Tile("L", "DV", dtype), Tile("L", f32)),
         raw_params=[*(("u32", name) for name in ("S", "L", "DV")), *more],
-        grid=lambda L: (-(-L // 4), 1, 1),
+        grid=lambda L, DV: (L, -(-DV // 128), 1),
         block=(128, 1, 1),
         reqntid=True,
-        arch="sm_80",
+        dependent_launch=early,
+        arch="sm_90" if early else "sm_80",
     )
 
     def body(PARTS, SUMS, OUT, LSE, SINKS=None):
         parts, sums, o, lse = ptx.global_ptrs(PARTS, SUMS, OUT, LSE)
         count, lines, width = (ptx.param(u32, name) for name in ("S", "L", "DV"))
-        thread = reg.from_(ptx.special.tid.x(), u32)
-        line = reg.from_(ptx.special.ctaid.x(), u32) * 4 + (thread >> 5)
-        lane = thread & 31
-        ptx.ret(pred=line >= lines)
+        thread, line, y = (reg.from_(each, u32) for each in (ptx.special.tid.x(), *place()))
+        lane, warp = thread & 31, thread >> 5
+        first_column = y << 7
+        column = first_column + (lane << 2)
+        memory = smem.alloc(f32, 4 * 128, align=16)
+        base = reg.scalar(u32)
+        ptx.inst.mov.u32(base, memory.name)
+        step = apply(u64, ptx.inst.mul.wide.u32, lines, width) * 4  # from a part to the next
+        from_ = apply(u32, ptx.inst.selp.u32, column, 0, column < width)
+        begin = parts + (apply(u64, ptx.inst.mul.wide.u32, line, width) + from_) * 4
+        if early:
+            ptx.griddepcontrol.launch_dependents()
+            ptx.griddepcontrol.wait()
 
-        def element(index):
-            return apply(u64, ptx.inst.mul.wide.u32, index, lines) + line
+        def fetched(first):
+            """Of four parts; behind the last stands a weight of 0."""
+            loaded = []
+            for i in range(4):
+                at = apply(u32, ptx.inst.min.u32, first + warp + 4 * i, count - 1)
+                loaded.append([reg.scalar(f32) for _ in range(4)])
+                ptx.inst.ld.global_.v4.f32(loaded[-1], ptx.addr(begin + apply(u64, ptx.inst.cvt.u64.u32, at) * step))
+            return loaded
 
-        def load(pointer, at):
-            return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(pointer + at * 4))
-
-        largest, total = reg.scalar(f32, init=-math.inf), reg.scalar(f32, init=0.0)
-        for index in ptx.range_(lane, count, 32):
-            ptx.inst.max.f32(largest, largest, load(sums, element(index)))
+        logs = [reg.scalar(f32, init=-math.inf) for _ in range(2)]
+        for half, log in enumerate(logs):
+            index = lane + 32 * half
+            at = apply(u64, ptx.inst.mul.wide.u32, index, lines) + line
+            ptx.inst.ld.global_.f32(log, ptx.addr(sums + at * 4), pred=index < count)
+        loaded = fetched(0)
+        largest = apply(f32, ptx.inst.max.f32, *logs)
         ptx.warp.reduce_max(largest)
         if sinks:
             _, head = quotient(quotient(line, ptx.param(u32, "queries"))[0], ptx.param(u32, "H"))
-            sink = load(*ptx.global_ptrs(SINKS), apply(u64, ptx.inst.cvt.u64.u32, head))
+            (sinks_,) = ptx.global_ptrs(SINKS)
+            sink = apply(f32, ptx.inst.ld.global_.f32, ptx.addr(sinks_ + apply(u64, ptx.inst.mul.wide.u32, head, 4)))
             ptx.inst.mul.f32(sink, sink, LOG2_E)
             ptx.inst.max.f32(largest, largest, sink)
-        base = apply(f32, ptx.inst.selp.f32, 0.0, largest, largest == -math.inf)
-        for index in ptx.range_(lane, count, 32):
-            ptx.inst.add.f32(total, total, power(load(sums, element(index)), base))
+        nearest = apply(f32, ptx.inst.selp.f32, 0.0, largest, largest == -math.inf)
+        weights = [power(log, nearest) for log in logs]
+        total = apply(f32, ptx.inst.add.f32, *weights)
         ptx.warp.reduce_sum(total)
         if sinks:
-            ptx.inst.add.f32(total, total, power(sink, base))
-        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
-        ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
-        wide = apply(u64, ptx.inst.cvt.u64.u32, width)
-        for pair in ptx.range_(lane * 2, width, 64):
-            result = [reg.scalar(f32, init=0.0) for _ in range(2)]
-            for index in ptx.range_(0, count, 1, dtype=u32):
-                weight = power(load(sums, element(index)), base)
-                values = [reg.scalar(f32) for _ in range(2)]
-                ptx.inst.ld.global_.nc.v2.f32(values, ptx.addr(parts + (element(index) * wide + pair) * 4))
+            ptx.inst.add.f32(total, total, power(sink, nearest))
+        result = [reg.scalar(f32, init=0.0) for _ in range(4)]
+
+        def add(first, loaded):
+            for i, values in enumerate(loaded):
+                index = first + warp + 4 * i
+                weight = apply(f32, ptx.inst.selp.f32, *weights, index < 32)
+                ptx.inst.shfl.sync.idx.b32(weight, weight, index & 31, 31, 0xFFFFFFFF)
                 for into, value in zip(result, values, strict=True):
                     ptx.inst.fma.rn.f32(into, value, weight, into)
-            low, high = (apply(f32, ptx.inst.mul.f32, x, inverse) for x in result)
+
+        add(0, loaded)
+        for first in ptx.range_(reg.scalar(u32, init=16), count, 16):
+            add(first, fetched(first))
+        ptx.inst.st.shared.v4.f32(ptx.addr(base + (thread << 4)), result)
+        ptx.bar.sync(0)
+        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
+        ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
+        pair = thread << 1
+        with ptx.if_((thread < 64) & (first_column + pair < width)):
+            added = [reg.scalar(f32, init=0.0) for _ in range(2)]
+            for i in range(4):
+                values = [reg.scalar(f32) for _ in range(2)]
+                ptx.inst.ld.shared.v2.f32(values, ptx.addr(base + (pair << 2), 512 * i))
+                for into, value in zip(added, values, strict=True):
+                    ptx.inst.add.f32(into, into, value)
+            low, high = (apply(f32, ptx.inst.mul.f32, each, inverse) for each in added)
             packed = apply(b32, getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32, high, low)
-            at = apply(u64, ptx.inst.mul.wide.u32, line, width) + pair
+            at = apply(u64, ptx.inst.mul.wide.u32, line, width) + (first_column + pair)
             ptx.inst.st.global_.b32(ptx.addr(o + at * 2), packed)
         log = apply(f32, ptx.inst.lg2.approx.f32, total)
         ptx.inst.add.f32(log, log, largest)
         ptx.inst.mul.f32(log, log, 1 / LOG2_E)
-        ptx.inst.st.global_.f32(ptx.addr(lse + apply(u64, ptx.inst.cvt.u64.u32, line) * 4), log, pred=lane == 0)
+        at = apply(u64, ptx.inst.mul.wide.u32, line, 4)
+        ptx.inst.st.global_.f32(ptx.addr(lse + at), log, pred=(thread | y) == 0)
         ptx.ret()
+
+    def place():
+        return ptx.special.ctaid.x(), ptx.special.ctaid.y()
 
     def power(x, base):
         difference = apply(f32, ptx.inst.sub.f32, x, base)

@@ -10,6 +10,7 @@ dS never leaves the registers: rounded, it is the operand A of the third product
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._attention_backward import cap_scores, exponent_of_scores, slope_of_cap
 from pyptx.kernels._attention_forward import (
     EVERYONE,
     K_MAJOR,
@@ -25,7 +26,6 @@ from pyptx.kernels._attention_forward import (
 )
 from pyptx.kernels._attention_sums import padded_begin
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._rows import LOG2_E
 from pyptx.types import f32, s32, u32, u64
 
 __all__ = ["QueryGradient", "dq_kernel"]
@@ -123,7 +123,7 @@ class Shared:
         memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
         self.base = reg.scalar(u32)
         ptx.inst.mov.u32(self.base, memory.name)
-        self.q_full, self.q_empty = smem.mbarrier(1)[0], smem.mbarrier(1)[0]
+        self.q_full, self.q_empty = smem.mbarrier(1)[0], smem.mbarrier(1)
         self.k_full, self.k_empty = smem.mbarrier(plan.stages), smem.mbarrier(plan.stages)
         self.v_full, self.v_empty = smem.mbarrier(plan.v_stages), smem.mbarrier(plan.v_stages)
 
@@ -131,7 +131,7 @@ class Shared:
         plan = self.plan
         with ptx.if_(leader):
             ptx.mbarrier.init(self.q_full, 1)
-            ptx.mbarrier.init(self.q_empty, plan.groups)
+            ptx.mbarrier.init(self.q_empty[0], plan.groups)
             for stages, full, empty in (
                 (plan.stages, self.k_full, self.k_empty), (plan.v_stages, self.v_full, self.v_empty),
             ):  # fmt: skip
@@ -175,6 +175,7 @@ class QueryWarpgroup(Warpgroup):
         self.dp = reg.array(f32, plan.keys // 2)
         self.v_ring = ptx.pipeline(plan.v_stages)
         base = shared.base
+        self.q, self.q_stage = self.first_q, 0
         self.do = descriptor(base + number * (64 * 128) + plan.q_bytes, K_MAJOR)
         self.v = descriptor(base + plan.at_v, K_MAJOR)
         self.k_mn = descriptor(base + plan.at_k, K_MAJOR & ~0xFFFF0000 | plan.keys * 8 << 16)
@@ -182,7 +183,7 @@ class QueryWarpgroup(Warpgroup):
 
     def run(self, tiles: Tiles, out_map, out, sums):
         self.tiles = tiles
-        self.c = apply(f32, ptx.inst.mul.f32, tiles.scale, LOG2_E)
+        self.c = exponent_of_scores(self.plan, tiles)
         for _ in tiles.each():
             self._begin_tile(sums)
             top = tiles.last + 1
@@ -196,9 +197,17 @@ class QueryWarpgroup(Warpgroup):
             self._output(out_map, out)
 
     def _begin_tile(self, sums):
-        plan, tiles = self.plan, self.tiles
+        plan = self.plan
         for each in self.out:
             ptx.inst.mov.f32(each, 0.0)
+        self._read_sums(sums)
+        ptx.mbarrier.wait(self.shared.q_full, 0)
+        if plan.tails:
+            self._clear_last()
+
+    def _read_sums(self, sums):
+        """lse and delta of the thread's rows."""
+        plan, tiles = self.plan, self.tiles
         row = tiles.row + self.number * 64 + self.first_row
         if plan.ragged:
             line = apply(u64, ptx.inst.mul.wide.u32, tiles.head * 2, tiles.R)
@@ -210,9 +219,6 @@ class QueryWarpgroup(Warpgroup):
         for half in range(2):
             ptx.inst.ld.global_.nc.f32(self.lse[half], ptx.addr(at, 32 * half))
             ptx.inst.ld.global_.nc.f32(self.delta[half], ptx.addr(below, 32 * half))
-        ptx.mbarrier.wait(self.shared.q_full, 0)
-        if plan.tails:
-            self._clear_last()
 
     def _clear_last(self):
         """Zeros for what is behind the last key of a sequence: its dS is 0, but 0 times infinity is none."""
@@ -269,6 +275,8 @@ class QueryWarpgroup(Warpgroup):
         ptx.wgmma.commit_group()
 
     def _probabilities(self, index, masked: bool):
+        if self.plan.softcap:
+            cap_scores(self.scores, self.tiles)
         if masked:
             self._mask(index)
         for i, each in enumerate(self.scores):
@@ -280,5 +288,7 @@ class QueryWarpgroup(Warpgroup):
         """p is dS, rounded."""
         for i, each in enumerate(self.scores):
             difference = apply(f32, ptx.inst.sub.f32, self.dp[i], self.delta[i // 2 % 2])
+            if self.plan.softcap:
+                ptx.inst.mul.f32(difference, difference, slope_of_cap(each, self.lse[i // 2 % 2], self.c))
             ptx.inst.mul.f32(each, each, difference)
         self._pack()

@@ -12,6 +12,7 @@ running maximum and sum (FlashAttention, Dao 2022; the schedule is that of Flash
 """
 
 import math
+import types
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
@@ -22,7 +23,14 @@ from pyptx.types import b32, f32, pred, s32, u32, u64
 __all__ = ["Forward", "forward_kernel"]
 
 WIDE = 64  # columns of a box: 128 bytes, the width of the swizzle
-K_MAJOR = 1 << 16 | 64 << 32 | 1 << 62  # descriptor: 128-byte swizzle, 1,024 bytes from 8 rows to the next 8
+
+
+def k_major(line: int) -> int:
+    """What a descriptor has beside its address: rows of so many bytes, swizzled over their width, 8 rows behind each other."""
+    return 1 << 16 | line >> 1 << 32 | {128: 1, 64: 2, 32: 3}[line] << 62
+
+
+K_MAJOR = k_major(128)
 EVERYONE = 1  # the first named barrier of the turns; barrier 0 is the CTA's
 
 
@@ -43,14 +51,23 @@ class Forward:
     left: bool = False
     softcap: bool = False
     ragged: bool = False  # sequences of different lengths behind each other, a CTA a tile
+    tiles: int = 1  # of q that there is memory for: more than one where the next is fetched beside this one
+    pairs: bool = False  # a CTA takes a long tile and a short one of a head together
+    skips: bool = False  # warpgroups pass over the blocks that all of their rows are masked in
+    ahead: bool = False  # the launch does not wait for kernels ahead
     sinks: bool = False  # each head has a logit beside those of the keys, which only adds to the sum
 
     size = 2  # bytes of an element of q, k, v
 
     @property
+    def line(self) -> int:
+        """Bytes of a row of a box of q and k, and the width of its swizzle."""
+        return min(128, self.width * self.size)
+
+    @property
     def columns(self) -> int:
         """Elements of a row of a box."""
-        return 128 // self.size
+        return self.line // self.size
 
     @property
     def rows(self) -> int:
@@ -84,7 +101,7 @@ class Forward:
 
     @property
     def at_k(self) -> int:
-        return self.q_bytes
+        return self.tiles * self.q_bytes
 
     @property
     def at_v(self) -> int:
@@ -150,6 +167,7 @@ def forward_kernel(dtype, plan: Forward):
         grid=(lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B)),
         block=(128 * (plan.groups + 1), 1, 1),
         reqntid=True,
+        dependent_launch=plan.ahead,
         arch="sm_90a",
     )(with_tensors("ragged_attention" if plan.ragged else "attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
 
@@ -160,6 +178,9 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
     tid = reg.from_(ptx.special.tid.x(), u32)
     group = tid >> 7
     shared.initialise(tid == 0)
+    if plan.ahead:
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
     maps = [tensor.tma_desc() for tensor in tensors]
     out, lse = ptx.global_ptrs(tensors[3], sums)
     fetching, computing = plan.registers
@@ -181,13 +202,14 @@ class Shared:
         memory = smem.alloc(dtype, plan.bytes // plan.size, align=1024)
         self.base = reg.scalar(u32)
         ptx.inst.mov.u32(self.base, memory.name)
-        self.q_full, self.q_empty = smem.mbarrier(1)[0], smem.mbarrier(1)[0]
+        self.q_full, self.q_empty = smem.mbarrier(plan.tiles), smem.mbarrier(plan.tiles)
         self.k_full, self.k_empty, self.v_full, self.v_empty = (smem.mbarrier(plan.stages) for _ in range(4))
 
     def initialise(self, leader):
         with ptx.if_(leader):
-            ptx.mbarrier.init(self.q_full, 1)
-            ptx.mbarrier.init(self.q_empty, self.plan.groups)
+            for tile in range(self.plan.tiles):
+                ptx.mbarrier.init(self.q_full[tile], 1)
+                ptx.mbarrier.init(self.q_empty[tile], self.plan.groups)
             for stage in range(self.plan.stages):
                 for full, empty in ((self.k_full, self.k_empty), (self.v_full, self.v_empty)):
                     ptx.mbarrier.init(full[stage], 1)
@@ -210,24 +232,55 @@ class Tiles:
     def _find(self):
         plan = self.plan
         self.row_tiles = divided(self.M + (plan.rows - 1), plan.rows)
-        self.count = self.B * self.H * self.row_tiles
-        self.rounds = Divisor(self.together * self.row_tiles)
-        self.beside = Divisor(self.together)
+        units = (self.row_tiles + 1) >> 1 if plan.pairs else self.row_tiles
+        together = 1 if plan.pairs else self.together
+        self.count = self.B * self.H * units
+        self.rounds = Divisor(units * together)
+        self.beside = Divisor(together)
         self.of_head = Divisor(self.H)
         self.of_kv_head = Divisor(divided(self.H, self.HK))
 
     def each(self):
         """A loop over the CTA's tiles.  In its body: `row`, `head`, `batch`, `kv_head`, the blocks of keys `first` to `last`."""
         plan = self.plan
-        step = reg.from_(ptx.special.nctaid.x(), u32)
-        for tile in ptx.range_(reg.from_(ptx.special.ctaid.x(), u32), self.count, step):
+        first, step = self._turn()
+        turn = reg.scalar(u32, init=0)
+        for tile in ptx.range_(first, self.count, step):
+            if plan.right and plan.tiles > 1 and not plan.pairs:
+                tile = self._other_way(tile, first, step, turn)
             round_, rest = self.rounds.quotient(tile)
+            if plan.pairs:
+                self._choose_head(round_)
+                yield from self._pair(rest)
+                continue
             back, within = self.beside.quotient(rest)
-            self.batch, self.head = self.of_head.quotient(round_ * self.together + within)
-            self.kv_head, _ = self.of_kv_head.quotient(self.head)
+            self._choose_head(round_ * self.together + within)
             self.row = (self.row_tiles - 1 - back) * plan.rows
             self._blocks()
             yield
+
+    def _choose_head(self, index):
+        self.batch, self.head = self.of_head.quotient(index)
+        self.kv_head, _ = self.of_kv_head.quotient(self.head)
+
+    def _pair(self, index):
+        """The index-th tile from the end, then that from the beginning; in the middle they are one."""
+        back = self.row_tiles - 1 - index
+        for place in ptx.range_(reg.scalar(u32, init=0), apply(u32, ptx.inst.selp.u32, 1, 2, back == index), 1):
+            self.row = apply(u32, ptx.inst.selp.u32, back, index, place == 0) * self.plan.rows
+            self._blocks()
+            yield
+
+    def _turn(self):
+        """The CTA's first tile, and how far the next one is."""
+        return reg.from_(ptx.special.ctaid.x(), u32), reg.from_(ptx.special.nctaid.x(), u32)
+
+    def _other_way(self, tile, first, step, turn):
+        """Every second time the CTAs take tiles in the other order: who has had the longest has the shortest then."""
+        begin = tile - first
+        backwards = (turn != 0) & (begin + step <= self.count)
+        ptx.inst.xor.b32(turn, turn, 1)
+        return apply(u32, ptx.inst.selp.u32, begin + (step - 1) - first, tile, backwards)
 
     def place(self, column: int, row):
         """Where a box of q or o begins."""
@@ -241,8 +294,8 @@ class Tiles:
         """The copies of a block of k: bytes behind its beginning, and where the box begins in the tensor."""
         plan = self.plan
         for row, place in self.key_boxes(index):
-            for i in range(bytes_ // (plan.keys * 128)):
-                yield (i * plan.keys + row) * 128, (i * plan.columns, *place)
+            for i in range(bytes_ // (plan.keys * plan.line)):
+                yield (i * plan.keys + row) * plan.line, (i * plan.columns, *place)
 
     boxes_of_v = boxes_of_k
 
@@ -359,7 +412,7 @@ class RaggedTile(Tiles):
 def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
     """The copies of all tiles, by one thread: q, the last block of K; then each block of K before the V behind it."""
     q_map, k_map, v_map, _ = maps
-    k_ring, v_ring, q_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages), ptx.pipeline(1)
+    k_ring, v_ring, q_ring = (ptx.pipeline(count) for count in (plan.stages, plan.stages, plan.tiles))
 
     def block(ring, full, empty, at, bytes_, map_, index, boxes):
         stage, phase = ring.advance()
@@ -376,12 +429,14 @@ def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
         block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, index, tiles.boxes_of_v)
 
     for _ in tiles.each():
-        _, phase = q_ring.advance()
-        ptx.mbarrier.wait(shared.q_empty, phase ^ 1)
-        ptx.mbarrier.arrive_expect_tx(shared.q_full, plan.q_bytes)
+        stage, phase = q_ring.advance()
+        full = shared.q_full[stage]
+        ptx.mbarrier.wait(shared.q_empty[stage], phase ^ 1)
+        ptx.mbarrier.arrive_expect_tx(full, plan.q_bytes)
+        to = shared.base + stage * plan.q_bytes
         for i in range(plan.width // plan.columns):
             coord = tiles.place(i * plan.columns, tiles.row)
-            ptx.tensor_copy.load(ptx.addr(shared.base, i * plan.rows * 128), q_map, coord, shared.q_full)
+            ptx.tensor_copy.load(ptx.addr(to, i * plan.rows * plan.line), q_map, coord, full)
         keys(tiles.last)
         for index in ptx.range_(tiles.last - 1, tiles.first - 1, -1):
             keys(index)
@@ -402,10 +457,12 @@ class Warpgroup:
         self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
         self.top = [reg.scalar(f32) for _ in range(2)] if plan.sinks else []
         self.some = reg.scalar(pred)  # whether `out` has a value
-        self.k_ring, self.v_ring, self.q_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages), ptx.pipeline(1)
+        self.k_ring, self.v_ring, self.q_ring = (
+            ptx.pipeline(count) for count in (plan.stages, plan.stages, plan.tiles)
+        )
         base = shared.base
-        self.q = descriptor(base + number * (64 * 128), K_MAJOR)
-        self.k = descriptor(base + plan.at_k, K_MAJOR)
+        self.first_q = descriptor(base + number * (64 * plan.line), k_major(plan.line))
+        self.k = descriptor(base + plan.at_k, k_major(plan.line))
         self.v = descriptor(base + plan.at_v, K_MAJOR & ~0xFFFF0000 | plan.keys * 8 << 16)
         self.first_row = ((thread >> 5) << 4) + ((thread & 31) >> 2)
         self.first_column = (thread & 3) << 1
@@ -420,8 +477,8 @@ class Warpgroup:
             with ptx.if_(self.number == plan.groups - 1):
                 self._pass_on()
         for _ in tiles.each():
-            self._begin()
-            top = tiles.last
+            top = self._own_last()
+            self._begin(top)
             for until, masked in self._stretches():
                 for index in ptx.range_(top - 1, until - 1, -1):
                     self._block(index, masked)
@@ -447,20 +504,44 @@ class Warpgroup:
 
     # A tile.
 
-    def _begin(self):
+    def _own_last(self):
+        """The block to begin with: those behind it have no key that a row of this warpgroup sees, and are passed over."""
+        plan, tiles, shared = self.plan, self.tiles, self.shared
+        if not plan.skips:
+            return tiles.last
+        last = reg.scalar(s32)
+        ptx.inst.min.s32(last, signed(tiles.N), signed(tiles.row) + tiles.shift + signed(self.number * 64 + 64))
+        last = floor_divided(last - 1, plan.keys)
+        ptx.inst.max.s32(last, last, tiles.first)
+        for _ in ptx.range_(tiles.last, last, -1):
+            self._wait_turn()
+            self._pass_on()
+            for ring, full, empty in (
+                (self.k_ring, shared.k_full, shared.k_empty),
+                (self.v_ring, shared.v_full, shared.v_empty),
+            ):
+                stage, phase = ring.advance()
+                ptx.mbarrier.wait(full[stage], phase)
+                self._free(empty[stage])
+        return last
+
+    def _begin(self, last):
         """The first block's scores; nothing to run beside them yet."""
         for row in range(2):
             ptx.inst.mov.f32(self.largest[row], -math.inf)
             ptx.inst.mov.f32(self.total[row], 0.0)
         ptx.inst.setp.ne.u32(self.some, self.number, self.number)
-        _, phase = self.q_ring.advance()
-        ptx.mbarrier.wait(self.shared.q_full, phase)
+        self.q_stage, phase = self.q_ring.advance()
+        ptx.mbarrier.wait(self.shared.q_full[self.q_stage], phase)
+        self.q = self.first_q
+        if self.plan.tiles > 1:
+            self.q = apply(u64, ptx.inst.mad.wide.u32, self.q_stage, self.plan.q_bytes >> 4, self.first_q)
         self._wait_turn()
         stage = self._issue_scores()
         self._pass_on()
         ptx.wgmma.wait_group(0)
         self._free(self.shared.k_empty[stage])
-        self._softmax(self.tiles.last, masked=True)
+        self._softmax(last, masked=True)
         self._pack()
         if self.plan.tails:
             self._clear_tail()
@@ -491,7 +572,7 @@ class Warpgroup:
     def _end(self, o_map, o, lse):
         stage = self._issue_values()
         if self.plan.own_output:
-            self._free(self.shared.q_empty)
+            self._free(self.shared.q_empty[self.q_stage])
         scale = [self._finish(row) for row in range(2)]
         self._store_sums(lse)
         ptx.wgmma.wait_group(0)
@@ -526,7 +607,7 @@ class Warpgroup:
             ptx.cp_async_bulk.commit_group()
             if not plan.own_output:
                 ptx.cp_async_bulk.wait_group(0, read=True)
-                ptx.mbarrier.arrive(self.shared.q_empty)
+                ptx.mbarrier.arrive(self.shared.q_empty[self.q_stage])
 
     def _store_rows(self, o):
         """The rows that there are; o is (M, H, DV)."""
@@ -545,8 +626,8 @@ class Warpgroup:
         plan, kind = self.plan, self.dtype
         stage, k = self._next(self.k_ring, self.shared.k_full, plan.k_bytes, self.k)
         for step in range(plan.width * plan.size // 32):
-            half, within = divmod(step, 4)
-            q_at, k_at = ((half * size * 128 + within * 32) >> 4 for size in (plan.rows, plan.keys))
+            box, within = divmod(step * 32, plan.line)
+            q_at, k_at = ((box * size * plan.line + within) >> 4 for size in (plan.rows, plan.keys))
             ptx.wgmma.mma_async(
                 (64, plan.keys, 32 // plan.size),
                 f32,
@@ -564,12 +645,11 @@ class Warpgroup:
         """out += p v, of the ring's next stage, which is returned."""
         plan, kind = self.plan, self.dtype
         stage, v = self._next(self.v_ring, self.shared.v_full, plan.v_bytes, self.v)
-        apart, transposed = self._layout_of_v()
         for step in range(plan.keys * plan.size // 32):
             p = self.p[4 * step : 4 * step + 4]
             ptx.wgmma.mma_async(
-                (64, plan.values, 32 // plan.size), f32, kind, kind, self.out, p, v + (step * apart >> 4),
-                scale_d=self.some if step == 0 else True, **transposed,
+                (64, plan.values, 32 // plan.size), f32, kind, kind, self.out, p, v + (self._place_of_v(step) >> 4),
+                scale_d=self.some if step == 0 else True, **self.layout_of_v,
             )  # fmt: skip
         ptx.wgmma.commit_group()
         ptx.inst.setp.eq.u32(self.some, self.number, self.number)
@@ -583,9 +663,11 @@ class Warpgroup:
         ptx.wgmma.fence()
         return stage, at
 
-    def _layout_of_v(self):
-        """Bytes from the keys of one product to those of the next, and that rows are keys."""
-        return 16 * 128, {"trans_b": 1}
+    layout_of_v = types.MappingProxyType({"trans_b": 1})  # rows are keys
+
+    def _place_of_v(self, step: int) -> int:
+        """Bytes in front of the keys of a product."""
+        return step * 16 * 128
 
     def _clear_tail(self):
         """Zeros for the values behind the last key of the block that comes next: their p is 0, but 0 times infinity is none.

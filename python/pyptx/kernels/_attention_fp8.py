@@ -5,97 +5,150 @@ orders each 16 keys as the accumulators of q k^T lie in registers.  Rounded in p
 Exponentials count up to 2^8, so that the small ones stay within the range of e4m3.
 """
 
+import math
+import types
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import K_MAJOR, WIDE, Forward, Tiles, Warpgroup, apply, descriptor, write
+from pyptx.kernels._attention_forward import (
+    WIDE,
+    Forward,
+    RaggedTile,
+    Tiles,
+    Warpgroup,
+    apply,
+    descriptor,
+    k_major,
+    over_row,
+    signed,
+    write,
+)
+from pyptx.kernels._attention_sums import padded_begin, place_of
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._rows import LOG2_E
-from pyptx.types import b16, b32, e4m3, f32, u8, u32, u64
+from pyptx.types import b16, b32, e4m3, f32, s32, u8, u32, u64
 
 __all__ = ["Fp8", "fp8_kernel", "transpose_kernel"]
 
 SHIFT = 8.0  # of exponents: the largest exponential is 2^8 of e4m3's 448
-SQUARE = 64  # keys and elements of a tile that is transposed
+THREADS = 256  # that transpose a tile
 
 
 @dataclass(frozen=True)
 class Fp8(Forward):
-    """How the kernel for one head size is cut; `width` is a multiple of 128, `keys` is 128."""
+    """How the kernel for one head size is cut; `width` is 64 or a multiple of 128, `keys` one of 32."""
 
-    lazy: bool = False
+    early: int = 0  # eighths of the exponentials that are made before p v of the last block has ended
+    scaled: bool = True  # scores and results of a head are multiplied by numbers
     size = 1
+    tails = False  # behind the last key transposed values are 0
+
+    @property
+    def box(self) -> int:
+        """Keys of a box of V."""
+        return next(each for each in (128, 64, 32) if self.keys % each == 0)
 
 
 def fp8_kernel(out_type, plan: Fp8):
-    """The kernel: (q, k, vt, scales) to (o, log-sum-exp), of e4m3; o is of `out_type`.
+    """The kernel: (q, k, vt) to (o, log-sum-exp), of e4m3; o is of `out_type`.  Where `scaled`, scales follow vt.
 
     q (B, H, M, D), k (B, HK, N, D), vt (B, HK, DV, NP) as `transpose_kernel` makes it, scales (2, H) f32: what scores and
-    results of a head are multiplied by.  The rest as in `forward_kernel`.
+    results of a head are multiplied by.  The rest as in `forward_kernel`; of sequences vt is (HK, DV, NP).
     """
 
-    def tile(heads, length, width, rows, kind=e4m3, columns=128):
-        return Tile("B", heads, length, width, kind, tma_box=(1, 1, rows, columns), packed=False, tma_swizzle="128B")
+    def tile(heads, length, width, rows, kind=e4m3, columns=plan.line):
+        how = {"packed": False, "tma_swizzle": f"{columns * kind.bits // 8}B"}
+        if plan.ragged:
+            return Tile(length, heads, width, kind, tma_box=(rows, 1, columns), **how)
+        return Tile("B", heads, length, width, kind, tma_box=(1, 1, rows, columns), **how)
 
-    more = {"SINKS": Tile("H", f32)} if plan.sinks else {}
+    def turned():
+        outer = () if plan.ragged else ("B",)
+        box = (*(1 for _ in outer), 1, plan.values, plan.box)
+        return Tile(*outer, "HK", "DV", "NP", e4m3, tma_box=box, packed=False, tma_swizzle=f"{plan.box}B")
 
-    def body(Q, K, V, SCALES, OUT, LSE, SINKS=None):
-        tiles = Fp8Tiles(plan)
-        (tiles.scales,) = ptx.global_ptrs(SCALES)
-        if plan.sinks:
-            (tiles.sinks,) = ptx.global_ptrs(SINKS)
+    more = {"SCALES": Tile(2, "H", f32)} if plan.scaled else {}
+    more |= {"SINKS": Tile("H", f32)} if plan.sinks else {}
+    if plan.ragged:
+        more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
+
+    def body(Q, K, V, OUT, LSE, SCALES=None, SINKS=None, BEGINS=None, KEY_BEGINS=None):
+        tiles = RaggedFp8Tile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Fp8Tiles(plan)
+        for name, tensor in (("scales", SCALES), ("sinks", SINKS)):
+            if tensor is not None:
+                setattr(tiles, name, *ptx.global_ptrs(tensor))
 
         def computes(*arguments):
             return Fp8Warpgroup(out_type, *arguments)
 
         write(plan, e4m3, tiles, (Q, K, V, OUT), LSE, computes)
 
-    def grid(B, H, M):
-        tiles = B * H * -(-M // plan.rows)
+    def grid(H, M, B=1, P=None):
+        tiles = H * (M // plan.rows + P - 1) if P is not None else B * H * -(-M // plan.rows)
         return (min(tiles, plan.ctas or tiles), 1, 1)
 
     return kernel(
         in_specs=(
-            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "DV", "NP", plan.values),
-            Tile(2, "H", f32), *more.values(),
+            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), turned(), *more.values(),
         ),
-        out_specs=(tile("H", "M", "DV", 64, out_type, WIDE), Tile("B", "H", "M", f32)),
+        out_specs=(
+            tile("H", "M", "DV", 64, out_type, WIDE), Tile("H", "M", f32) if plan.ragged else Tile("B", "H", "M", f32),
+        ),
         raw_params=plan.scalars,
-        grid=grid,
+        grid=(lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B)),
         block=(128 * (plan.groups + 1), 1, 1),
         reqntid=True,
+        dependent_launch=plan.ahead,
         arch="sm_90a",
-    )(with_tensors("fp8_attention", ("Q", "K", "V", "SCALES", *more, "OUT", "LSE"), body))  # fmt: skip
+    )(with_tensors("fp8_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
 
 
 class Fp8Tiles(Tiles):
     def boxes_of_v(self, index, bytes_: int):
-        """One: all elements of 128 keys."""
-        yield 0, (index * self.plan.keys, 0, self.kv_head, self.batch)
+        plan = self.plan
+        for first in range(0, plan.keys, plan.box):
+            yield first * plan.values, (index * plan.keys + first, 0, self.kv_head, self.batch)
+
+
+class RaggedFp8Tile(RaggedTile):
+    """Values of a sequence begin at a multiple of 128 of those that are transposed."""
+
+    def _find(self):
+        super()._find()
+        self.values_begin = signed(padded_begin(self.key_begin, self.found - 1))
+
+    def boxes_of_v(self, index, bytes_: int):
+        plan = self.plan
+        for first in range(0, plan.keys, plan.box):
+            yield first * plan.values, (self.values_begin + index * plan.keys + first, 0, self.kv_head)
 
 
 class Fp8Warpgroup(Warpgroup):
+    layout_of_v = types.MappingProxyType({})
+
     def __init__(self, out_type, plan: Fp8, *rest):
         super().__init__(plan, *rest)
         self.result_type = out_type
         self.p = [reg.scalar(b32) for _ in range(plan.keys // 8)]
-        self.v = descriptor(self.shared.base + plan.at_v, K_MAJOR)
+        self.v = descriptor(self.shared.base + plan.at_v, k_major(plan.box))
         self.of_values = reg.scalar(f32)
 
-    def _begin(self):
-        tiles = self.tiles
-        at = tiles.scales + tiles.head * 4
-        ptx.inst.ld.global_.nc.f32(self.c, ptx.addr(at))
-        ptx.inst.mul.f32(self.c, self.c, tiles.scale)
-        ptx.inst.mul.f32(self.c, self.c, LOG2_E)
-        ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
-        super()._begin()
+    def _begin(self, last):
+        if self.plan.scaled:
+            tiles = self.tiles
+            at = tiles.scales + tiles.head * 4
+            ptx.inst.ld.global_.nc.f32(self.c, ptx.addr(at))
+            ptx.inst.mul.f32(self.c, self.c, tiles.scale)
+            ptx.inst.mul.f32(self.c, self.c, LOG2_E)
+            ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
+        super()._begin(last)
 
     def _scale_of_scores(self):
         return apply(f32, ptx.inst.mul.f32, self.c, 1 / LOG2_E)
 
-    def _layout_of_v(self):
-        return 32, {}
+    def _place_of_v(self, step: int) -> int:
+        box, within = divmod(step * 32, self.plan.box)
+        return box * self.plan.box * self.plan.values + within
 
     def _base(self, row: int):
         return apply(f32, ptx.inst.fma.rn.f32, self.largest[row], self.c, -SHIFT)
@@ -110,69 +163,167 @@ class Fp8Warpgroup(Warpgroup):
         super()._add_base(row, log)
 
     def _pack(self):
+        for group in range(self.plan.keys // 16):
+            self._pack_group(group)
+
+    def _pack_group(self, group: int):
         """Keys 8j + 2t and the next one, of j and j + 1, are the four of a register of A."""
         convert = ptx.inst.cvt.rn.satfinite.e4m3x2.f32
-        for i, each in enumerate(self.p):
-            pair, row = divmod(i, 2)
+        for row in range(2):
             halves = []
-            for j in (2 * pair, 2 * pair + 1):
+            for j in (2 * group, 2 * group + 1):
                 halves.append(reg.scalar(b16))
                 convert(halves[-1], self.scores[4 * j + 2 * row + 1], self.scores[4 * j + 2 * row])
-            ptx.inst.mov.b32(each, halves)
+            ptx.inst.mov.b32(self.p[2 * group + row], halves)
+
+    def _block(self, index, masked: bool):
+        """As that of the other types; exponentials are rounded as they come, once p of the last block is no operand any more."""
+        plan, shared = self.plan, self.shared
+        self._wait_turn()
+        k_stage = self._issue_scores()
+        v_stage = self._issue_values()
+        self._pass_on()
+        ptx.wgmma.wait_group(1)
+        self._free(shared.k_empty[k_stage])
+        negatives = self._maxima(index, masked)
+        groups = plan.keys // 16
+        early = groups * plan.early // 8
+        for group in range(early):
+            self._exponentials(group, negatives)
+        ptx.wgmma.wait_group(0)
+        self._free(shared.v_empty[v_stage])
+        if not plan.lazy:
+            self._scale()
+        for group in range(groups):
+            if group >= early:
+                self._exponentials(group, negatives)
+            self._pack_group(group)
+        self._add_up()
+        if plan.lazy:
+            both = (self.factor[0] == 1.0) & (self.factor[1] == 1.0)
+            with ptx.if_(~ptx.warp.vote("all", both, 0xFFFFFFFF)):
+                self._scale()
+
+    def _softmax(self, index, masked: bool):
+        negatives = self._maxima(index, masked)
+        for group in range(self.plan.keys // 16):
+            self._exponentials(group, negatives)
+        self._add_up()
+
+    def _maxima(self, index, masked: bool):
+        """Joins the block's scores to the largest; returns what is added to exponents, of each row."""
+        if self.plan.softcap:
+            self._cap()
+        if masked:
+            self._mask(index)
+        negatives = []
+        for row in range(2):
+            before = apply(f32, ptx.inst.mov.f32, self.largest[row])
+            over_row(self.largest[row], self._of_row(row), ptx.inst.max.f32)
+            for distance in (1, 2):
+                other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.largest[row], distance, 31, 0xFFFFFFFF)
+                ptx.inst.max.f32(self.largest[row], self.largest[row], other)
+            base = self._base(row)
+            if masked:
+                ptx.inst.selp.f32(base, 0.0, base, self.largest[row] == -math.inf)
+            negatives.append(apply(f32, ptx.inst.neg.f32, base))
+            self._rescale(row, before, negatives[-1])
+        return negatives
+
+    def _of_row(self, row: int):
+        return [each for i, each in enumerate(self.scores) if i // 2 % 2 == row]
+
+    def _exponentials(self, group: int, negatives):
+        """Of 16 keys."""
+        for i in range(8):
+            each = self.scores[8 * group + i]
+            ptx.inst.fma.rn.f32(each, each, self.c, negatives[i // 2 % 2])
+            ptx.inst.ex2.approx.ftz.f32(each, each)
+
+    def _add_up(self):
+        for row in range(2):
+            ptx.inst.mul.f32(self.total[row], self.total[row], self.factor[row])
+            over_row(self.total[row], self._of_row(row), ptx.inst.add.f32)
 
     def _finish(self, row: int):
         scale = super()._finish(row)
-        ptx.inst.mul.f32(scale, scale, self.of_values)
+        if self.plan.scaled:
+            ptx.inst.mul.f32(scale, scale, self.of_values)
         return scale
 
 
-def transpose_kernel():
+def transpose_kernel(columns: int = 128, ragged: bool = False):
     """The kernel: v (L, N, DV) to (L, DV, NP), bytes; NP is a multiple of 16, and what is behind the last key is 0.
 
-    Of each 16 keys, key 8h + 2t + e lies at 4t + 2h + e.  N, DV: any with DV a multiple of 16."""
-    pitch = SQUARE + 4  # bytes between keys in shared memory
+    Of each 16 keys, key 8h + 2t + e lies at 4t + 2h + e.  N, DV: any with DV a multiple of 16.  A CTA takes 64 or 128
+    columns of v, `columns` lanes' worth of 4 beside each other, and 16 keys a lane.  `ragged`: v (N, L, DV) and behind it (P)
+    begins of sequences, whose keys begin at `padded_begin` of NP."""
+    lanes = columns // 4  # of a row
+    keys = 16 * THREADS // lanes
 
-    @kernel(
-        in_specs=(Tile("L", "N", "DV", e4m3, align=16),),
+    made = kernel(
+        in_specs=(
+            Tile(*("N", "L") if ragged else ("L", "N"), "DV", e4m3, align=16), *[Tile("P", s32)] * ragged,
+        ),
         out_specs=(Tile("L", "DV", "NP", e4m3, align=16),),
-        raw_params=[("u32", name) for name in ("N", "DV", "NP")],
-        grid=lambda L, DV, NP: (-(-NP // SQUARE), -(-DV // SQUARE), L),
-        block=(256, 1, 1),
+        raw_params=[("u32", name) for name in ("N", "DV", "NP", *["L", "P"] * ragged)],
+        grid=lambda L, DV, NP: (-(-NP // keys), -(-DV // columns), L),
+        block=(THREADS, 1, 1),
         reqntid=True,
-        arch="sm_80",
-    )
-    def attention_transposed(V, OUT):
+        dependent_launch=True,
+        arch="sm_90a",
+    )  # fmt: skip
+
+    def body(V, OUT, BEGINS=None):
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
         source, to = ptx.global_ptrs(V, OUT)
         length, width, padded = (ptx.param(u32, name) for name in ("N", "DV", "NP"))
-        memory = smem.alloc(u8, SQUARE * pitch, align=16)
+        memory = smem.alloc(u8, columns * keys, align=16)
         base = reg.scalar(u32)
         ptx.inst.mov.u32(base, memory.name)
         thread = reg.from_(ptx.special.tid.x(), u32)
-        first_key = reg.from_(ptx.special.ctaid.x(), u32) * SQUARE
-        first = reg.from_(ptx.special.ctaid.y(), u32) * SQUARE
+        first_key = reg.from_(ptx.special.ctaid.x(), u32) * keys
+        first = reg.from_(ptx.special.ctaid.y(), u32) * columns
         line = reg.from_(ptx.special.ctaid.z(), u32)
-        key, column = thread >> 2, (thread & 3) << 4
-        words = [reg.scalar(b32, init=0) for _ in range(4)]
-        with ptx.if_((first_key + key < length) & (first + column < width)):
-            row = apply(u64, ptx.inst.mul.wide.u32, line, length) + (first_key + key)
-            at = row * apply(u64, ptx.inst.cvt.u64.u32, width) + (first + column)
-            ptx.inst.ld.global_.nc.v4.b32(words, ptx.addr(source + at))
+        lane, group = thread & (lanes - 1), thread >> (lanes.bit_length() - 1)
+        column = first + (lane << 2)
+        key = first_key + (group << 4)
+        wide = apply(u64, ptx.inst.cvt.u64.u32, width)
+        if ragged:
+            key, length = place_of(ptx.param(u32, "P"), *ptx.global_ptrs(BEGINS), key)
+            heads = ptx.param(u32, "L")
+            at = source + (apply(u64, ptx.inst.mul.wide.u32, key, heads) + line) * wide + column
+            wide = wide * apply(u64, ptx.inst.cvt.u64.u32, heads)
+        else:
+            at = source + (apply(u64, ptx.inst.mul.wide.u32, line, length) + key) * wide + column
+        words = [reg.scalar(b32, init=0) for _ in range(16)]
         for i, word in enumerate(words):
-            ptx.inst.st.shared.b32(ptx.addr(base + key * pitch + column, 4 * i), word)
-        ptx.bar.sync(0)
-        element, group = thread & (SQUARE - 1), (thread >> 6) << 4
-        from_ = base + group * pitch + element
-        results = []
+            ptx.inst.ld.global_.nc.b32(word, ptx.addr(at + wide * i), pred=(key + i < length) & (column < width))
+        # Of keys 2t, 2t + 1, 8 + 2t, 9 + 2t the bytes of a column beside each other.
+        rows = [[], [], [], []]
         for t in range(4):
-            taken = [reg.scalar(u32) for _ in range(4)]
-            for each, place in zip(taken, (2 * t, 2 * t + 1, 8 + 2 * t, 9 + 2 * t), strict=True):
-                ptx.inst.ld.shared.u8(each, ptx.addr(from_, place * pitch))
-            pairs = [apply(b32, ptx.inst.prmt.b32, low, high, 0x0040) for low, high in (taken[:2], taken[2:])]
-            results.append(apply(b32, ptx.inst.prmt.b32, *pairs, 0x5410))
-        with ptx.if_((first + element < width) & (first_key + group < padded)):
-            row = apply(u64, ptx.inst.mul.wide.u32, line, width) + (first + element)
-            at = row * apply(u64, ptx.inst.cvt.u64.u32, padded) + (first_key + group)
-            ptx.inst.st.global_.v4.b32(ptx.addr(to + at), results)
+            low, high = words[2 * t : 2 * t + 2], words[8 + 2 * t : 10 + 2 * t]
+            for half, (bytes_, pairs) in enumerate(((0x5140, (0x5410, 0x7632)), (0x7362, (0x5410, 0x7632)))):
+                both = [apply(b32, ptx.inst.prmt.b32, *each, bytes_) for each in (low, high)]
+                for i, pick in enumerate(pairs):
+                    rows[2 * half + i].append(apply(b32, ptx.inst.prmt.b32, *both, pick))
+        # Rows of a column's keys, whose pieces of 16 bytes are swizzled by the number of the lane.
+        own = base + lane * (4 * keys) + ((group ^ (lane & 7)) << 4)
+        for i, row in enumerate(rows):
+            ptx.inst.st.shared.v4.b32(ptx.addr(own, i * keys), row)
+        ptx.bar.sync(0)
+        pieces = keys // 16
+        piece, row = thread & (pieces - 1), thread >> (pieces.bit_length() - 1)
+        for turn in range(0, columns, THREADS // pieces):
+            each = row + turn
+            taken = [reg.scalar(b32) for _ in range(4)]
+            ptx.inst.ld.shared.v4.b32(taken, ptx.addr(base + each * keys + ((piece ^ ((each >> 2) & 7)) << 4)))
+            at = (apply(u64, ptx.inst.mul.wide.u32, line, width) + (first + each)) * apply(
+                u64, ptx.inst.cvt.u64.u32, padded
+            ) + (first_key + (piece << 4))
+            inside = (first + each < width) & (first_key + (piece << 4) < padded)
+            ptx.inst.st.global_.v4.b32(ptx.addr(to + at), taken, pred=inside)
         ptx.ret()
 
-    return attention_transposed
+    return made(with_tensors("attention_transposed", ("V", *["BEGINS"] * ragged, "OUT"), body))

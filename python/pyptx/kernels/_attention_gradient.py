@@ -1,10 +1,12 @@
 """The gradient of attention: which kernels make it.
 
 dk and dv are made by CTAs that keep keys: _attention_backward.py, which adds dq to memory meanwhile, and for heads of more than
-128 elements _attention_wide.py.  Where dq is not added up so, _attention_dq.py makes it.
+128 elements _attention_wide.py.  Where dq is not added up so, _attention_dq.py makes it.  Without Hopper _attention_backward_mma.py
+makes all.
 """
 
 from pyptx.kernels._attention_backward import Backward, backward_kernel
+from pyptx.kernels._attention_backward_mma import MmaKeys, MmaQueries, mma_dq_kernel, mma_keys_kernel
 from pyptx.kernels._attention_dq import QueryGradient, dq_kernel
 from pyptx.kernels._attention_sums import PAD, finish_kernel, prepare_kernel, sinks_kernel
 from pyptx.kernels._attention_wide import Wide, wide_kernel
@@ -13,13 +15,25 @@ __all__ = ["gradient"]
 
 
 def gradient(
-    dtype, width: int, values: int, *, square: bool, right: bool, left: bool, ragged: bool, deterministic: bool
+    dtype,
+    width: int,
+    values: int,
+    *,
+    square: bool,
+    right: bool,
+    left: bool,
+    softcap: bool,
+    ragged: bool,
+    deterministic: bool,
+    mma: bool,
 ):
     """The function (q, k, v, o, lse, do, dlse) to (dq, dk, dv).  Sinks are behind v and their gradient is behind dv; begins of
     queries and of keys are behind those."""
-    masks = {"right": right, "left": left, "ragged": ragged}
-    wide = width > 128 or not square
-    if wide:
+    masks = {"right": right, "left": left, "softcap": softcap, "ragged": ragged}
+    wide = width > 128 or not square or mma
+    if mma:
+        over_keys = by_mma(dtype, width, values, masks)
+    elif wide:
         over_keys = wide_kernel(dtype, Wide(width, of_values=values, **masks))
     else:
         cut = Backward(width, 64 if width == 128 else 128, dq=not deterministic, **masks)
@@ -27,13 +41,18 @@ def gradient(
     adds = not wide and not deterministic
     prepare, finish, of_sinks = prepare_kernel(dtype, values, adds, ragged), finish_kernel(dtype), sinks_kernel()
     keys = {64: 128, 128: 96}.get(width, 64)
-    over_queries = None if adds else dq_kernel(dtype, QueryGradient(width, values, keys, **masks))
+    if mma:
+        over_queries = mma_dq_kernel(dtype, MmaQueries.of(width, values, **masks))
+    else:
+        over_queries = None if adds else dq_kernel(dtype, QueryGradient(width, values, keys, **masks))
 
-    def attention_gradient(q, k, v, *others, scale, shift=None, reach=None):
+    def attention_gradient(q, k, v, *others, scale, shift=None, reach=None, cap=None):
         *beside, o, lse, do, dlse = others
         begins = tuple(beside[-2:]) if ragged else ()
         sinks = beside[: len(beside) - len(begins)]
-        options = {name: value for name, value in (("shift", shift), ("reach", reach)) if value is not None}
+        options = {
+            name: value for name, value in (("shift", shift), ("reach", reach), ("cap", cap)) if value is not None
+        }
         options["scale"] = scale
         together = {} if ragged else {"together": 1}
         queries = int(q.shape[0 if ragged else 2])
@@ -51,3 +70,11 @@ def gradient(
         return dq, dk, dv, *of_them
 
     return attention_gradient
+
+
+def by_mma(dtype, width: int, values: int, masks: dict):
+    """(dk, dv): by one kernel, or by one each where both do not fit into the registers."""
+    if width <= 128:
+        return mma_keys_kernel(dtype, MmaKeys(width, of_values=values, **masks))
+    made = [mma_keys_kernel(dtype, MmaKeys(width, of_values=values, results=(each,), **masks)) for each in range(2)]
+    return lambda *given, **options: tuple(each(*given, **options) for each in made)

@@ -1,4 +1,5 @@
-"""The forward of attention by mma.sync, for GPUs since sm_80: f16 and bf16, what _attention_forward.py makes on Hopper.
+"""The forward of attention by mma.sync, for GPUs since sm_80: f16 and bf16, what _attention_forward.py makes on Hopper.  Of e4m3,
+which bf16 has all numbers of, the same with scales.
 
 A warp takes 16 queries.  A tile of q stays in shared memory, beside one block of K and one of V: the copies of V run beside
 q k^T, those of the next K beside softmax and p v.  Rows of 64 columns, 128 bytes, are swizzled as tensor copies do it, so that
@@ -8,8 +9,9 @@ ldmatrix meets each bank once.  Scores lie in registers as those of a wgmma do, 
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import Forward, Lines, Tiles, Warpgroup, apply, signed
+from pyptx.kernels._attention_forward import Forward, Lines, RaggedTile, Tiles, Warpgroup, apply, signed
 from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._rows import LOG2_E
 from pyptx.types import b32, f32, s32, u8, u32, u64
 
 __all__ = ["Mma", "mma_attention_kernel"]
@@ -24,11 +26,12 @@ class Mma(Forward):
     turns: bool = False
     ctas: int = 0
     lazy: bool = False
+    scaled: bool = False  # scores and results of a head are multiplied by numbers
 
     @classmethod
     def of(cls, width: int, values: int, **masks) -> "Mma":
         """For heads of this size, within 100 KB of shared memory and 255 registers."""
-        cut = {"keys": 64, "groups": 2} if width <= 128 else {"keys": 32, "groups": 1}
+        cut = {"keys": 64 if width <= 128 else 32, "groups": 2 if 64 < width <= 128 else 1}
         return cls(-(-width // 32) * 32, -(-values // 32) * 32, **cut, **masks)
 
     @staticmethod
@@ -54,35 +57,48 @@ class Mma(Forward):
 
     @property
     def scalars(self) -> list:
-        return [*super().scalars, ("u32", "D"), ("u32", "DV")]
+        return [("u32", "D"), *([] if self.ragged else [("u32", "DV")]), *super().scalars]
 
 
 def mma_attention_kernel(dtype, plan: Mma):
-    """The kernel: (q, k, v) to (o, log-sum-exp), shapes as in `forward_kernel`; all contiguous, D and DV multiples of 8."""
+    """The kernel: (q, k, v) to (o, log-sum-exp), shapes as in `forward_kernel`; all contiguous, D and DV multiples of 8.
+
+    Behind v: `scaled`, (2, H) f32, what scores and results of a head are multiplied by; `sinks`; of sequences their begins."""
 
     def tile(heads, length, width):
-        return Tile("B", heads, length, width, dtype, align=16)
+        return Tile(*((length, heads) if plan.ragged else ("B", heads, length)), width, dtype, align=16)
 
-    more = {"SINKS": Tile("H", f32)} if plan.sinks else {}
+    more = {"SCALES": Tile(2, "H", f32)} if plan.scaled else {}
+    more |= {"SINKS": Tile("H", f32)} if plan.sinks else {}
+    if plan.ragged:
+        more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
 
-    def body(Q, K, V, OUT, LSE, SINKS=None):
-        tiles = Tiles(plan)
-        tiles.D, tiles.DV = ptx.param(u32, "D"), ptx.param(u32, "DV")
+    def body(Q, K, V, OUT, LSE, SCALES=None, SINKS=None, BEGINS=None, KEY_BEGINS=None):
         pointers = ptx.global_ptrs(Q, K, V, OUT, LSE)
-        if plan.sinks:
-            (tiles.sinks,) = ptx.global_ptrs(SINKS)
+        tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Tiles(plan)
+        tiles.D, tiles.DV = ptx.param(u32, "D"), ptx.param(u32, "DV")
+        for name, tensor in (("scales", SCALES), ("sinks", SINKS)):
+            if tensor is not None:
+                setattr(tiles, name, *ptx.global_ptrs(tensor))
         Warps(plan, dtype, reg.from_(ptx.special.tid.x(), u32)).run(tiles, *pointers)
         ptx.ret()
 
     return kernel(
         in_specs=(tile("H", "M", "D"), tile("HK", "N", "D"), tile("HK", "N", "DV"), *more.values()),
-        out_specs=(tile("H", "M", "DV"), Tile("B", "H", "M", f32)),
+        out_specs=(tile("H", "M", "DV"), Tile("H", "M", f32) if plan.ragged else Tile("B", "H", "M", f32)),
         raw_params=plan.scalars,
-        grid=lambda B, H, M: (B * H * -(-M // plan.rows), 1, 1),
+        grid=grid_of_rows(plan),
         block=(plan.threads, 1, 1),
         reqntid=True,
         arch="sm_80",
     )(with_tensors("mma_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))
+
+
+def grid_of_rows(plan):
+    """A CTA a tile of queries; of sequences as many as there could be."""
+    if plan.ragged:
+        return lambda H, M, P: (H * (M // plan.rows + P - 1), 1, 1)
+    return lambda B, H, M: (B * H * -(-M // plan.rows), 1, 1)
 
 
 class Warps(Warpgroup):
@@ -93,7 +109,7 @@ class Warps(Warpgroup):
         self.all, self.thread, self.number = thread, thread & 127, thread >> 7
         self.scores = reg.array(f32, plan.keys // 2)
         self.p = [reg.scalar(b32) for _ in range(plan.keys // 4)]
-        self.out = reg.array(f32, plan.values // 2)
+        self.out = reg.array(f32, plan.result // 2)
         self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
         self.top = [reg.scalar(f32) for _ in range(2)] if plan.sinks else []
         self.c = reg.scalar(f32)
@@ -102,23 +118,14 @@ class Warps(Warpgroup):
         memory = smem.alloc(u8, plan.bytes, align=128)
         self.base = reg.scalar(u32)
         ptx.inst.mov.u32(self.base, memory.name)
-        # ldmatrix takes the address of row lane % 8 of matrix lane / 8.  In the order of registers the four are, of q and of V,
-        # 16 rows, then the same of the next 8 columns; of K 8 rows, the next 8 columns, then the next 8 rows.
-        lane, seven = thread & 31, thread & 7
-        row, upper = lane & 15, lane >> 4
-        self.q = self._steps(self.base + ((thread >> 5) << 4) * 128 + row * 128, upper, seven)
-        self.v = self._steps(self.base + plan.at_v + row * 128, upper, seven)
-        row, upper = ((lane >> 4) << 3) + seven, (lane >> 3) & 1
-        self.k = self._steps(self.base + plan.at_k + row * 128, upper, seven)
-
-    def _steps(self, row, upper, seven):
-        """Addresses of 16 columns after the other, of 64."""
-        return [row + (((upper + 2 * step) ^ seven) << 4) for step in range(4)]
+        self.q = rows_of_a(self.base, thread)
+        self.k = rows_of_b(self.base + plan.at_k, thread)
+        self.v = columns_of_b(self.base + plan.at_v, thread)
 
     def run(self, tiles: Tiles, q, k, v, o, lse):
         self.tiles = tiles
-        self._set_scale()
         for _ in tiles.each():
+            self._set_scale()
             self._begin_tile(q, k, v)
             top = tiles.last + 1
             for until, masked in self._stretches():
@@ -129,9 +136,26 @@ class Warps(Warpgroup):
             self._store_sums(lse)
             for i, each in enumerate(self.out):
                 ptx.inst.mul.f32(each, each, scale[i // 2 % 2])
-            begin = (tiles.batch * tiles.H + tiles.head) * tiles.M
-            lines = Lines(o, tiles.M, begin, 1, 0, tiles.DV)
-            lines.store(self.dtype, self.out, self._row, self.first_column)
+            rows_of_queries(tiles, o, tiles.DV).store(self.dtype, self.out, self._row, self.first_column)
+
+    def _set_scale(self):
+        super()._set_scale()
+        if self.plan.scaled:
+            tiles = self.tiles
+            self.of_scores, self.of_values = reg.scalar(f32), reg.scalar(f32)
+            at = tiles.scales + tiles.head * 4
+            ptx.inst.ld.global_.nc.f32(self.of_scores, ptx.addr(at))
+            ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
+            ptx.inst.mul.f32(self.c, self.c, self.of_scores)
+
+    def _scale_of_scores(self):
+        return apply(f32, ptx.inst.mul.f32, self.c, 1 / LOG2_E)
+
+    def _finish(self, row: int):
+        scale = super()._finish(row)
+        if self.plan.scaled:
+            ptx.inst.mul.f32(scale, scale, self.of_values)
+        return scale
 
     def _row(self, half: int):
         return self.tiles.row + self.number * 64 + self.first_row + 8 * half
@@ -143,11 +167,8 @@ class Warps(Warpgroup):
         for row in range(2):
             ptx.inst.mov.f32(self.largest[row], float("-inf"))
             ptx.inst.mov.f32(self.total[row], 0.0)
-        head = tiles.batch * tiles.HK + tiles.kv_head
-        self.from_k = Matrix(k, head, tiles.N, tiles.D)
-        self.from_v = Matrix(v, head, tiles.N, tiles.DV)
-        of_q = Matrix(q, tiles.batch * tiles.H + tiles.head, tiles.M, tiles.D)
-        self._copy(of_q, tiles.row, plan.rows, self.base, plan.width)
+        self.from_k, self.from_v = (rows_of_keys(tiles, each, width) for each, width in ((k, tiles.D), (v, tiles.DV)))
+        self._copy(rows_of_queries(tiles, q, tiles.D), tiles.row, plan.rows, self.base, plan.width)
         self._copy_k(tiles.last)
 
     def _copy_k(self, index):
@@ -155,22 +176,8 @@ class Warps(Warpgroup):
         self._copy(self.from_k, index * plan.keys, plan.keys, self.base + plan.at_k, plan.width)
         ptx.cp.async_.commit_group()
 
-    def _copy(self, matrix: "Matrix", first, rows: int, to, width: int):
-        """Rows `first` to `first + rows` of a matrix; what is not there becomes zeros."""
-        pieces = self.plan.halves(width) * 8
-        piece, row = self.all & 7, self.all >> 3
-        at = to + row * 128 + ((piece ^ (row & 7)) << 4)
-        step = self.plan.threads // 8  # a multiple of 8: the swizzle is the same
-        for line in range(0, rows, step):
-            source_row = signed(row) + (line + signed(first))
-            for half in range(pieces // 8):
-                column = (piece << 3) + 64 * half
-                inside = (source_row < signed(matrix.rows)) & (column < matrix.width)
-                bytes_ = apply(u32, ptx.inst.selp.u32, 16, 0, inside)
-                source = matrix.address(source_row, column)
-                ptx.inst.selp.b64(source, source, matrix.pointer, inside)
-                target = ptx.addr(at, half * rows * 128 + line * 128)
-                ptx.inst.cp.async_.cg.shared.global_(target, ptx.addr(source), 16, bytes_)
+    def _copy(self, matrix: Lines, first, rows: int, to, width: int):
+        copy_rows(matrix, first, rows, to, width, self.all, self.plan.threads)
 
     def _block(self, index, masked: bool):
         plan = self.plan
@@ -190,25 +197,34 @@ class Warps(Warpgroup):
 
     def _multiply_scores(self):
         plan = self.plan
-        for each in self.scores:
-            ptx.inst.mov.f32(each, 0.0)
-        for step in range(plan.width // 16):
-            half, within = divmod(step, 4)
-            a = self._load(self.q[within], half * plan.rows * 128)
-            for pair in range(plan.keys // 16):
-                b = self._load(self.k[within], half * plan.keys * 128 + pair * 16 * 128)
-                for i in range(2):
-                    self._mma(self.scores, 2 * pair + i, a, b[2 * i : 2 * i + 2])
+        self._by_columns(self.scores, (self.q, plan.rows), (self.k, plan.keys), plan.width)
 
     def _multiply_values(self):
-        plan = self.plan
-        for step in range(plan.keys // 16):
-            a = self.p[4 * step : 4 * step + 4]
-            for pair in range(plan.values // 16):
-                half, within = divmod(pair, 4)
-                b = self._load(self.v[within], half * plan.keys * 128 + step * 16 * 128, trans=True)
+        self._by_rows(self.out, self.p, (self.v, self.plan.keys), self.plan.values)
+
+    def _by_columns(self, d, a, b, width: int):
+        """d (16 rows of a, rows of b) = a b^T, of matrices of `width` columns: addresses, and how many rows there are."""
+        (a, a_rows), (b, b_rows) = a, b
+        for each in d:
+            ptx.inst.mov.f32(each, 0.0)
+        for step in range(width // 16):
+            half, within = divmod(step, 4)
+            part = self._load(a[within], half * a_rows * 128)
+            for pair in range(b_rows // 16):
+                other = self._load(b[within], half * b_rows * 128 + pair * 16 * 128)
                 for i in range(2):
-                    self._mma(self.out, 2 * pair + i, a, b[2 * i : 2 * i + 2])
+                    self._mma(d, 2 * pair + i, part, other[2 * i : 2 * i + 2])
+
+    def _by_rows(self, d, a, b, width: int):
+        """d (16 rows, width) += a b; a in registers has as many columns as b rows."""
+        b, rows = b
+        for step in range(rows // 16):
+            part = a[4 * step : 4 * step + 4]
+            for pair in range(width // 16):
+                half, within = divmod(pair, 4)
+                other = self._load(b[within], half * rows * 128 + step * 16 * 128, trans=True)
+                for i in range(2):
+                    self._mma(d, 2 * pair + i, part, other[2 * i : 2 * i + 2])
 
     def _load(self, at, offset: int, trans: bool = False):
         registers = [reg.scalar(b32) for _ in range(4)]
@@ -220,19 +236,64 @@ class Warps(Warpgroup):
         ptx.mma.sync((16, 8, 16), f32, self.dtype, self.dtype, f32, d, a, b, d)
 
 
-@dataclass
-class Matrix:
-    """A head's rows in memory, and how many there are."""
+def rows_of_queries(tiles: Tiles, pointer, width) -> Lines:
+    """The rows of the tile's head and sequence, of a tensor like q."""
+    if tiles.plan.ragged:
+        return Lines(pointer, tiles.M, tiles.begin, tiles.H, tiles.head, width)
+    return Lines(pointer, tiles.M, (tiles.batch * tiles.H + tiles.head) * tiles.M, 1, 0, width)
 
-    memory: object
-    head: object
-    rows: object
-    width: object
 
-    def __post_init__(self):
-        line = apply(u64, ptx.inst.mul.wide.u32, self.head, self.rows)
-        self.pointer = self.memory + line * apply(u64, ptx.inst.mul.wide.u32, self.width, 2)
+def rows_of_keys(tiles: Tiles, pointer, width) -> Lines:
+    """The same of a tensor like k."""
+    if tiles.plan.ragged:
+        return Lines(pointer, tiles.N, tiles.key_begin, tiles.HK, tiles.kv_head, width)
+    return Lines(pointer, tiles.N, (tiles.batch * tiles.HK + tiles.kv_head) * tiles.N, 1, 0, width)
 
-    def address(self, row, column):
-        at = apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, row), self.width)
-        return self.pointer + (at + column) * 2
+
+def address_of(lines: Lines, row, column):
+    line = apply(u64, ptx.inst.mul.wide.u32, lines.begin + apply(u32, ptx.inst.mov.b32, row), lines.heads) + lines.head
+    at = line * apply(u64, ptx.inst.mul.wide.u32, lines.width, 2) + column * 2
+    return lines.pointer + at
+
+
+def copy_rows(matrix: Lines, first, rows: int, to, width: int, thread, threads: int):
+    """The copies of rows `first` to `first + rows` of a matrix, by `threads` threads; what is not there becomes zeros."""
+    pieces = -(-width // 64) * 8
+    line, piece = thread >> 3, thread & 7
+    at = to + line * 128 + ((piece ^ (line & 7)) << 4)
+    step = threads // 8  # a multiple of 8: the swizzle is the same
+    for part in range(0, rows, step):
+        row = signed(first) + (part + signed(line))
+        for half in range(pieces // 8):
+            column = (piece << 3) + 64 * half
+            inside = (row < signed(matrix.count)) & (column < matrix.width)
+            bytes_ = apply(u32, ptx.inst.selp.u32, 16, 0, inside)
+            source = address_of(matrix, row, column)
+            ptx.inst.selp.b64(source, source, matrix.pointer, inside)
+            target = ptx.addr(at, half * rows * 128 + part * 128)
+            ptx.inst.cp.async_.cg.shared.global_(target, ptx.addr(source), 16, bytes_)
+
+
+# ldmatrix takes the address of row lane % 8 of matrix lane / 8.  Of 16 columns after the other, of 64, the addresses of a lane:
+
+
+def rows_of_a(base, thread):
+    """Of a warp's 16 rows, then of the same rows 8 columns further."""
+    lane = thread & 31
+    return steps(base + (((thread >> 5) << 4) + (lane & 15)) * 128, lane >> 4, thread & 7)
+
+
+def rows_of_b(base, thread):
+    """Of 8 rows, of the next 8 columns, then of the next 8 rows."""
+    lane, seven = thread & 31, thread & 7
+    return steps(base + (((lane >> 4) << 3) + seven) * 128, (lane >> 3) & 1, seven)
+
+
+def columns_of_b(base, thread):
+    """Of 16 rows, then of the same rows 8 columns further; these are transposed."""
+    lane = thread & 31
+    return steps(base + (lane & 15) * 128, lane >> 4, thread & 7)
+
+
+def steps(row, upper, seven):
+    return [row + (((upper + 2 * step) ^ seven) << 4) for step in range(4)]

@@ -8,7 +8,7 @@ from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._rows import LOG2_E, widened
 from pyptx.types import b32, f32, s32, u32, u64
 
-__all__ = ["PAD", "finish_kernel", "padded_begin", "prepare_kernel", "sinks_kernel"]
+__all__ = ["PAD", "finish_kernel", "padded_begin", "place_of", "prepare_kernel", "sinks_kernel"]
 
 PAD = 128  # rows of the sums, to which lengths are rounded up
 
@@ -44,7 +44,8 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
         group, row = quotient(line, padded)
         delta, lse = reg.scalar(f32, init=0.0), reg.scalar(f32, init=math.inf)
         if ragged:
-            place, inside = _place(ptx.param(u32, "P"), *ptx.global_ptrs(BEGINS), row)
+            place, end = place_of(ptx.param(u32, "P"), *ptx.global_ptrs(BEGINS), row)
+            inside = place < end
         else:
             inside = row < length
         with ptx.if_(inside):
@@ -88,8 +89,8 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
     )(with_tensors("attention_sums", names, body))
 
 
-def _place(bounds, begins, row):
-    """Of a row of the sums: which query it is of, and whether it is of one."""
+def place_of(bounds, begins, row):
+    """Of a row of what begins at `padded_begin`: which query it is of, and where the queries of its sequence end."""
     low, high = reg.scalar(u32, init=0), bounds - 1
     ptx.label("nearer")
     middle = (low + high) >> 1
@@ -100,7 +101,7 @@ def _place(bounds, begins, row):
     ptx.bra("nearer", pred=high - low > 1)
     begin, end = bounds_of(begins, low)
     place = begin + row - padded_begin(begin, low)
-    return place, place < end
+    return place, end
 
 
 def finish_kernel(dtype):

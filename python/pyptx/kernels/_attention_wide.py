@@ -11,10 +11,10 @@ from pyptx.kernels._attention_backward import (
     GROUPS,
     Backward,
     Warpgroup,
+    exponent_of_scores,
     kernel_over_keys,
 )
 from pyptx.kernels._attention_forward import EVERYONE, K_MAJOR, apply, descriptor
-from pyptx.kernels._rows import LOG2_E
 from pyptx.types import b32, f32, s32, u64
 
 __all__ = ["Wide", "wide_kernel"]
@@ -70,7 +70,7 @@ class OfValues(Warpgroup):
 
     def run(self, results):
         tile = self.tile
-        self.c = apply(f32, ptx.inst.mul.f32, tile.scale, LOG2_E)
+        self.c = exponent_of_scores(self.plan, tile)
         for each in self.result:
             ptx.inst.mov.f32(each, 0.0)
         self._wait_for_keys()

@@ -1,0 +1,147 @@
+"""`kernels.attention` against caches of keys: by mma.sync, of e4m3, in pages of any size, with sequences of queries."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from test_attention import agrees, devices, near, reference, tensors  # noqa: E402
+
+import pyptx  # noqa: E402
+from pyptx import kernels  # noqa: E402
+from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+
+FP8 = torch.float8_e4m3fn
+
+
+def numbers(device, *values):
+    return torch.tensor(values, dtype=torch.int32, device=device)
+
+
+def exact(*given):
+    return [each.double() for each in given]
+
+
+@devices
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("queries", [1, 16])
+def test_few_queries(queries, target, device):
+    """Of one to 16 queries the keys are cut into parts; heads that share keys are rows beside each other."""
+    q, k, v = tensors(device, (2, 4, queries, 64), (2, 1, 1100, 64), (2, 1, 1100, 64))
+    with kernels.simulated_target(target):
+        got = kernels.attention(q, k, v, causal=True, lse=True)
+    agrees(got, reference(*exact(q, k, v), causal=True))
+
+
+@devices
+@pytest.mark.parametrize(
+    ("kind", "target", "shape", "masks"),
+    [
+        (torch.bfloat16, "sm_80", (1, 4, 2, 3, 150, 64, 64), {}),
+        (torch.float16, "sm_80", (2, 4, 1, 5, 200, 128, 128), {"causal": True}),
+        (FP8, "sm_90a", (2, 4, 1, 5, 200, 128, 128), {"causal": True}),
+        (FP8, "sm_90a", (1, 2, 1, 20, 90, 256, 192), {"causal": True, "window": 33, "softcap": 3.0}),
+        (torch.bfloat16, "sm_80", (1, 2, 1, 20, 90, 256, 192), {"window": 33}),
+        (FP8, "sm_90a", (1, 4, 4, 2, 70, 48, 32), {}),
+    ],
+)
+def test_cache(kind, target, shape, masks, device):
+    batch, heads, shared, queries, keys, width, values = shape
+    made = tensors(device, (batch, heads, queries, width), (batch, shared, keys, width), (batch, shared, keys, values))
+    q, k, v = made[0].half() if kind == torch.float16 else made[0], *(each.to(kind) for each in made[1:])
+    scales = [torch.rand(shared, device=device) + 0.5, torch.tensor([0.7], device=device)] if kind == FP8 else []
+    told = dict(zip(("scale_k", "scale_v"), scales, strict=False))
+    counts = numbers(device, *([keys] * batch))
+    with kernels.simulated_target(target), pyptx.simulator(check="all", raises=False) as run:
+        got = kernels.attention(q, k, v, lengths=counts, lse=True, **told, **masks)
+    assert [str(report) for report in run.reports] == []
+    wide = exact(k, v)
+    for at, scale in enumerate(scales):
+        wide[at] = wide[at] * scale.double()[None, :, None, None]
+    agrees(got, reference(q.double(), *wide, **masks))
+    assert got[0].dtype == q.dtype
+
+
+@devices
+@pytest.mark.parametrize("kind", [torch.bfloat16, FP8])
+@pytest.mark.parametrize(("page", "masks"), [(1, {"causal": True}), (4, {"causal": True, "window": 20}), (16, {})])
+def test_pages_and_sequences_of_queries(page, masks, kind, device):
+    """Pages with heads outside, of which nothing behind a sequence's last key is read as a number."""
+    counts, queries = [50, 1, 40, 0], [3, 1, 20, 2]
+    most = -(-max(counts) // page)
+    order = torch.randperm(4 * most, generator=torch.Generator().manual_seed(1)) + 1
+    table = order.reshape(4, most).int().to(device)
+    q, k, v = tensors(device, (sum(queries), 4, 64), *[(4 * most + 1, 2, page, 64)] * 2)
+    k, v = (each.to(kind).transpose(1, 2) for each in (k, v))
+    at = int(table[1, 0]), 1  # the second sequence has one key
+    if page > 1:
+        (k if kind != FP8 else k.view(torch.uint8))[at[0], 1:] = 0x7F if kind == FP8 else float("nan")
+        (v if kind != FP8 else v.view(torch.uint8))[at[0], 1:] = 0x7F if kind == FP8 else float("nan")
+    begins = torch.tensor([0, *queries]).cumsum(0).int()
+    sinks = torch.tensor([0.1, 0.2, -1.0, 2.0], device=device)
+    with pyptx.simulator(check="all", raises=False) as run:
+        o, lse = kernels.attention(
+            q, k, v, cu_seqlens=begins.to(device), lengths=numbers(device, *counts), block_table=table, sinks=sinks,
+            lse=True, **masks,
+        )  # fmt: skip
+    assert [str(report) for report in run.reports] == []
+    for i, count in enumerate(counts):
+        a, b = int(begins[i]), int(begins[i + 1])
+        own = [each.float()[table[i].long()].flatten(0, 1)[:count].transpose(0, 1)[None] for each in (k, v)]
+        if count:
+            want = reference(*exact(q[a:b].transpose(0, 1)[None], *own), sinks=sinks, **masks)
+            agrees((o[a:b].transpose(0, 1)[None], lse[None, :, a:b]), want)
+        else:
+            assert torch.equal(o[a:b], torch.zeros_like(o[a:b]))
+
+
+@devices
+def test_queries_of_e4m3(device):
+    q, k, v = (each.to(FP8) for each in tensors(device, (1, 2, 3, 64), (1, 1, 90, 64), (1, 1, 90, 64)))
+    for scale in (torch.tensor([0.5], device=device), torch.tensor([0.5, 2.0], device=device)):
+        got = kernels.attention(q, k, v, lengths=numbers(device, 90), scale_q=scale, scale_k=scale[:1])
+        of_q, of_k = (each.double()[None, :, None, None] for each in (scale, scale[:1]))
+        near(got, reference(q.double() * of_q, k.double() * of_k, v.double())[0], 1e-2)
+        assert got.dtype == torch.bfloat16
+
+
+def test_all_keys_of_e4m3_count_without_lengths():
+    q, k, v = tensors("cpu", (1, 2, 3, 64), *[(1, 1, 90, 64)] * 2)
+    k, v = k.to(FP8), v.to(FP8)
+    near(kernels.attention(q, k, v, causal=True), reference(*exact(q, k, v), causal=True)[0])
+
+
+def test_a_cache_in_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    given = tensors("cpu", (1, 4, 1, 64), (5, 16, 2, 64), (5, 16, 2, 64))
+    q, k, v = (jax.numpy.asarray(each.float().numpy()) for each in given)
+    k, v = (each.astype(jax.numpy.float8_e4m3fn) for each in (k, v))
+    table, counts = (jax.numpy.asarray(each, jax.numpy.int32) for each in ([[3, 1, 4]], [40]))
+    got = kernels.attention(q.astype(jax.numpy.bfloat16), k, v, lengths=counts, block_table=table)
+    own = [each.to(FP8).double()[[3, 1, 4]].flatten(0, 1)[:40].transpose(0, 1)[None] for each in given[1:]]
+    near(torch.tensor(got.astype(jax.numpy.float32).tolist()), reference(given[0].double(), *own)[0])
+
+
+def test_what_does_not_fit_is_refused():
+    q, k, v = tensors("cpu", (1, 2, 1, 64), *[(4, 16, 2, 64)] * 2)
+    told = {"lengths": numbers("cpu", 20), "block_table": numbers("cpu", 0, 1)[None]}
+    narrow = [each.to(FP8) for each in (k, v)]
+    rows = {"cu_seqlens": numbers("cpu", 0, 1), "lengths": numbers("cpu", 20)}
+    for error, message, arguments, keywords in (
+        (LaunchValueError, "q has 4 dimensions beside a cache, not 3", (q[0], *narrow), told),
+        (LaunchTypeError, "q, k, v are of bfloat16, float8_e4m3fn, bfloat16", (q, narrow[0], v), told),
+        (LaunchTypeError, "q, k, v are of float32", (q.float(), *narrow), told),
+        (LaunchValueError, "block_table needs lengths", (q, *narrow), {"block_table": told["block_table"]}),
+        (LaunchValueError, r"block_table is \(B, T\) with B = 1", (q, *narrow), told | {"block_table": numbers("cpu", 1)}),
+        (LaunchValueError, "a page has a power of two of keys, not 12", (q, *(each[:, :12] for each in narrow)), told),
+        (LaunchValueError, "scale_q is of q in float8_e4m3fn", (q, *narrow), told | {"scale_q": torch.ones(1)}),
+        (LaunchValueError, r"scale_k is f32 of one number or \(2,\)", (q, *narrow), told | {"scale_k": torch.ones(3)}),
+        (LaunchValueError, "sizes of q, k, v do not fit", (q, narrow[0], narrow[1][:2]), told),
+        (LaunchValueError, "multiples of 16, not 8", (q[..., :8], *(each[..., :8] for each in narrow)), told),
+        (LaunchValueError, "cu_seqlens is of q alone", (q[0], k, v), rows | {"cu_seqlens": (1, 1)}),
+        (LaunchValueError, r"cu_seqlens is \(B \+ 1\)", (q[0], k, v), rows | {"cu_seqlens": numbers("cpu", 0)}),
+        (LaunchValueError, "a cache and cu_seqlens need lengths", (q[0], *narrow), {"cu_seqlens": rows["cu_seqlens"]}),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            kernels.attention(*arguments, **keywords)

@@ -1,0 +1,178 @@
+"""`kernels.attention` in PyTorch and JAX: its ops, torch.compile, torch's own words, sharding over heads and batch."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from test_attention import near, reference, tensors  # noqa: E402
+
+from pyptx import kernels  # noqa: E402
+
+MODULE = sys.modules["pyptx.kernels.attention"]
+FP8 = torch.float8_e4m3fn
+theirs = torch.nn.functional.scaled_dot_product_attention
+
+
+def plain(*given, **told):
+    return kernels.attention(*given, causal=True, **told)
+
+
+def sequences(*given, **told):
+    begins = torch.tensor([0, 30, 80], dtype=torch.int32)
+    return kernels.attention(*(each[0].transpose(0, 1) for each in given), cu_seqlens=begins, **told)
+
+
+def narrow(*given, **told):
+    return kernels.attention(*(each.detach().to(FP8) for each in given), **told)
+
+
+def narrow_sequences(*given, **told):
+    return sequences(*(each.detach().to(FP8) for each in given), **told)
+
+
+def cache(*given, **told):
+    counts = torch.tensor([30], dtype=torch.int32)
+    return kernels.attention(given[0][:, :, :2], *(each.to(FP8) for each in given[1:]), lengths=counts, **told)
+
+
+def pages(*given, **told):
+    told |= {"lengths": torch.tensor([30], dtype=torch.int32), "block_table": torch.tensor([[1, 0]], dtype=torch.int32)}
+    k, v = (each[0, :, :32].reshape(2, 2, 16, 64).transpose(1, 2) for each in given[1:])
+    return kernels.attention(given[0][:, :, :2], k, v, **told)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("form", [plain, sequences])
+def test_opcheck(form, target, monkeypatch):
+    """Of the op of each version, with its gradient."""
+    calls, choose = [], MODULE._choose
+
+    def noted(*key):
+        made = choose(*key)
+
+        def run(*given, **told):
+            calls.append((made, given, told))
+            return made(*given, **told)
+
+        return run
+
+    monkeypatch.setattr(MODULE, "_choose", noted)
+    given = [each.requires_grad_() for each in tensors("cpu", *[(1, 2, 80, 64)] * 3)]
+    with kernels.simulated_target(target):
+        form(*given)
+        kernel, operands, told = calls[0]
+        operands = [each.detach().requires_grad_(each.is_floating_point()) for each in operands]
+        found = torch.library.opcheck(kernel.op, tuple(operands), told)
+    assert set(found.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("form", [plain, narrow, cache, pages])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_compiled_with_dynamic_shapes(form, target):
+    """One graph serves all lengths after the second."""
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    with kernels.simulated_target(target):
+        compiled = torch.compile(lambda *given: form(*given) * 2, fullgraph=True, dynamic=True, backend=backend)
+        for length in (40, 70, 90):
+            q, k, v = tensors("cpu", *[(1, 2, length, 64)] * 3, seed=length)
+            torch.testing.assert_close(compiled(q, k, v), form(q, k, v) * 2)
+    assert len(graphs) == 1
+
+
+def test_the_words_are_those_of_torch():
+    """Names, order and defaults of what torch takes, by its documentation."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+    parameters = inspect.signature(kernels.scaled_dot_product_attention).parameters
+    assert tuple(parameters) == names
+    assert [parameters[name].default for name in names[3:]] == [None, 0.0, False, None, False]
+    assert [name for name in names if parameters[name].kind is inspect.Parameter.KEYWORD_ONLY] == [
+        "scale",
+        "enable_gqa",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told", "by_us"),
+    [
+        (((2, 4, 50, 64),) * 3, {}, True),
+        (((1, 4, 50, 64), *[(1, 2, 70, 64)] * 2), {"enable_gqa": True, "is_causal": True, "scale": 0.3}, True),
+        (((1, 2, 70, 64), *[(1, 2, 40, 64)] * 2), {"is_causal": True}, True),
+        (((1, 2, 20, 64), (1, 2, 30, 64), (1, 2, 30, 32)), {"attn_mask": None, "dropout_p": 0.0}, True),
+        (((1, 2, 20, 64), *[(1, 2, 30, 64)] * 2), {"attn_mask": torch.ones(20, 30, dtype=torch.bool).tril()}, False),
+        (((2, 20, 64), *[(2, 30, 64)] * 2), {}, False),
+        (((1, 2, 20, 12), *[(1, 2, 30, 12)] * 2), {}, False),
+        (((1, 2, 20, 64), *[(1, 2, 30, 64)] * 2), {"scale": -0.1}, False),
+        (((1, 2, 20, 32), (1, 2, 30, 32), (1, 2, 30, 64)), {}, False),
+    ],
+)
+def test_in_the_place_of_torch(shapes, told, by_us, monkeypatch):
+    calls, attention = [], MODULE._attention
+    monkeypatch.setattr(MODULE, "DENSE", MODULE.Dense())  # which remembers no call
+    monkeypatch.setattr(MODULE, "_attention", lambda *given: calls.append(given) or attention(*given))
+    given = tensors("cpu", *shapes)
+    near(kernels.scaled_dot_product_attention(*given, **told), theirs(*(each.double() for each in given), **told))
+    assert bool(calls) == by_us
+
+
+def test_dropout_and_errors_are_those_of_torch():
+    q, k, v = tensors("cpu", *[(1, 2, 20, 64)] * 3)
+    torch.manual_seed(0)
+    ours = kernels.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    torch.manual_seed(0)
+    assert torch.equal(ours, theirs(q, k, v, dropout_p=0.5))
+    with pytest.raises(RuntimeError):
+        kernels.scaled_dot_product_attention(q, k[:, :1], v[:, :1, :, :32].float())
+    zero = kernels.scaled_dot_product_attention(q[:, :, :0], k, v)
+    assert zero.shape == (1, 2, 0, 64)
+
+
+def test_inside_a_module_that_calls_torch(monkeypatch):
+    """A layer of torch that is given our function for its own, with gradients."""
+    layer = torch.nn.TransformerEncoderLayer(64, 2, 64, dropout=0.0, batch_first=True, dtype=torch.bfloat16)
+    x = torch.randn(1, 33, 64, dtype=torch.bfloat16)
+    want = layer(x)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", kernels.scaled_dot_product_attention)
+    near(layer(x), want, 2e-2)
+
+
+@pytest.mark.parametrize("axis", ["batch", "heads"])
+def test_shard_map(axis):
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    import jax_kernels  # noqa: F401  two devices of the CPU
+
+    devices = jax.devices("cpu")
+    if len(devices) < 2:
+        pytest.skip("skipped: one device")
+    numpy, spec = jax.numpy, jax.sharding.PartitionSpec
+    mesh = jax.make_mesh((2,), (axis,), axis_types=(jax.sharding.AxisType.Auto,), devices=devices[:2])
+    spread = spec(*[axis if name == axis else None for name in ("batch", "heads", "length", "D")])
+    numbers = tensors("cpu", (2, 4, 40, 64), (2, 2, 40, 64), (2, 2, 40, 64))
+    q, k, v = (numpy.asarray(each.float().numpy(), numpy.bfloat16) for each in numbers)
+
+    def loss(q, k, v):
+        return (kernels.attention(q, k, v, causal=True).astype(numpy.float32) ** 2).sum()
+
+    run = jax.jit(
+        jax.shard_map(
+            lambda *given: (kernels.attention(*given, causal=True), *jax.grad(loss, argnums=(0, 1, 2))(*given)),
+            mesh=mesh, in_specs=(spread,) * 3, out_specs=(spread,) * 4,
+        )
+    )  # fmt: skip
+    text = run.lower(q, k, v).compile().as_text()
+    assert "all-gather" not in text and "all-reduce" not in text
+    got = [torch.tensor(each.astype(numpy.float32).tolist()) for each in run(q, k, v)]
+    exact = [each.double().requires_grad_() for each in numbers]
+    o = reference(*exact, causal=True)[0]
+    for one, other in zip(got, (o, *torch.autograd.grad((o**2).sum(), exact)), strict=True):
+        near(one, other.detach(), 2e-2)
