@@ -29,6 +29,7 @@ Builder::Builder(Options options) : Builder(options, draft_of(options)) { state_
 Builder::Builder(Options options, std::shared_ptr<Draft> module)
     : options_(std::move(options)), place_(options_.place), state_(std::make_unique<State>()) {
   state_->target = module->target;
+  if (!options_.name.empty()) check_name(*this, "a kernel", options_.name);
   if (!module->names.insert(Name(options_.name)).second && !module->may_define(Name(options_.name)))
     refuse(Code::duplicate_name, cat('`', options_.name, "` is declared already in this module"));
   state_->draft = std::move(module);
@@ -144,10 +145,10 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   auto base = static_cast<std::uint32_t>(before);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& o = operands[i];
-    if (o.builder && o.builder != this) {
+    if ((o.builder && o.builder != this) || (o.is_register() && o.ir.id == ir::no_id)) {
       undo();
-      refuse(Code::foreign_register,
-             cat('`', mnemonic->text, "`: operand ", i + 1, " is a register of another kernel"));
+      refuse(Code::foreign_register, cat('`', mnemonic->text, "`: operand ", i + 1, " is a register of ",
+                                         o.builder ? "another kernel" : "no kernel: k.scalar(type) makes one"));
     }
     f.operands.push_back(o.ir);
     ir::Operand& put = f.operands.back();

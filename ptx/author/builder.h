@@ -19,6 +19,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ptx/arch/matrix.h"
 #include "ptx/author/value.h"
 #include "ptx/ir/ir.h"
 #include "ptx/isa/form.h"
@@ -44,6 +45,13 @@ struct Options {
   bool bits = false;
 };
 
+// A tensor copy into a tile that wgmma multiplies: the tensor map has to swizzle as the tile's descriptor says.
+struct TileCopy {
+  std::string tensor, tile;
+  arch::Swizzle swizzle;  // of the tile
+  Place place;
+};
+
 // What finish() made. The module holds one entry.
 struct Built {
   ir::Module module;
@@ -51,6 +59,7 @@ struct Built {
   std::uint32_t static_shared = 0;
   std::vector<std::string> tensor_maps{};  // tensors whose map became a parameter, in parameter order
   Diagnostics notes;                       // warnings, of instructions first, then of the whole function
+  std::vector<TileCopy> tile_copies{};     // of the kernel's own body
 };
 
 struct Function;

@@ -60,6 +60,40 @@ Reg tile_descriptor(const Shared& tile, std::int64_t offset) {
   return made;
 }
 
+// What the author says of a tile where it is multiplied, and said where it was allocated.
+struct Use {
+  std::string_view name;  // "a", "b"
+  Type type;
+  int transposed;
+  std::int64_t offset;  // along K, bytes
+};
+
+void check_tile(const Shared& tile, const Use& use) {
+  if (!tile.tile) return;  // refused elsewhere
+  Builder& b = *tile.builder;
+  const auto refuse = [&](const auto&... why) { b.refuse(Code::bad_argument, cat('`', tile.name(), "` ", why...)); };
+  if (tile.shape.size() < 2)
+    refuse("was allocated of two dimensions, and ", use.name,
+           "[stage] is a row of it: (STAGES, rows, columns) has stages");
+  if (tile.shape.size() > 2)
+    refuse("has ", tile.shape.size(), " dimensions; `", use.name, "` is one stage of it: ", use.name, "[stage]");
+  const isa::TypeInfo &have = isa::info(tile.type), &want = isa::info(use.type);
+  const auto is_real = [](const isa::TypeInfo& type) {
+    return type.kind == isa::TypeKind::floating || type.kind == isa::TypeKind::alternate;
+  };
+  if (is_real(have) && is_real(want) && tile.type != use.type && have.bits == want.bits && use.type != Type::tf32)
+    refuse("was allocated of ", have.name, ", and dtype_", use.name, " is ", want.name);
+  if (tile.tile->mn_major != (use.transposed != 0))
+    refuse("is a tile with major=", tile.tile->mn_major ? "\"MN\"" : "\"K\"", ", and trans_", use.name, " = ",
+           use.transposed, " reads the other: ", tile.tile->mn_major ? 1 : 0, " reads it as it lies");
+  b.state().multiplied[tile.symbol.id] = tile.swizzle;
+  const std::int64_t width = arch::info(tile.swizzle).bytes;
+  const std::int64_t step = tile.tile->mn_major ? 8 * width : 32;
+  if (width != 0 && use.offset % step != 0)
+    refuse("is read ", use.offset, " bytes behind its beginning: ", use.name, "_k_offset is in bytes, a multiple of ",
+           step, tile.tile->mn_major ? ", eight rows of K" : ", what one product takes of K");
+}
+
 // The form of the mnemonic whose A is in registers, or whose A is a descriptor. Null: no form has these modifiers.
 const isa::Match* form_for(const isa::Mnemonic& mnemonic, bool registers) {
   for (const isa::Match& match : mnemonic.matches)
@@ -119,12 +153,15 @@ Reg masked_descriptor(Builder& b, const Operand& start, const options::masked_de
 void mma_async(Builder& b, const Shape& shape, const Type& dtype_d, const Type& dtype_a, const Type& dtype_b,
                const std::vector<Operand>& d, const MatrixA& a, const MatrixB& bb, const options::mma_async& o) {
   const bool registers = std::holds_alternative<std::vector<Operand>>(a);
-  const auto operand_of = [&](const auto& matrix, std::int64_t offset) {
+  const auto operand_of = [&](const auto& matrix, const Use& use) {
     const auto* tile = std::get_if<Shared>(&matrix);
-    return tile ? Operand(tile_descriptor(*tile, offset)) : std::get<Operand>(matrix);
+    if (!tile) return std::get<Operand>(matrix);
+    check_tile(*tile, use);
+    return Operand(tile_descriptor(*tile, use.offset));
   };
-  const Operand matrix_a = registers ? b.vector(std::get<std::vector<Operand>>(a)) : operand_of(a, o.a_k_offset);
-  const Operand matrix_b = operand_of(bb, o.b_k_offset);
+  const Operand matrix_a =
+      registers ? b.vector(std::get<std::vector<Operand>>(a)) : operand_of(a, {"a", dtype_a, o.trans_a, o.a_k_offset});
+  const Operand matrix_b = operand_of(bb, {"b", dtype_b, o.trans_b, o.b_k_offset});
   if (o.scale_d.value.is_register() && o.scale_d.value.type != Type::pred)
     b.refuse(Code::bad_operand, "scale_d is a predicate register, or a number");
   const isa::Mnemonic* mnemonic =

@@ -301,10 +301,36 @@ void find_tables(ir::Function& f) {
   }
 }
 
+// The operand that an address begins with.
+const ir::Operand& base_of(const ir::Function& f, const ir::Operand& o) {
+  return o.kind == ir::Operand::Kind::address && o.child_count ? f.children(o)[0] : o;
+}
+
+void find_tile_copies(const Builder::State& s, Built& built) {
+  if (s.multiplied.empty() || s.tensor_maps.empty()) return;
+  for (const ir::Statement& statement : s.function.body) {
+    if (statement.kind != ir::Statement::Kind::instruction) continue;
+    const ir::Instruction& i = s.function.instructions[statement.index];
+    const bool loads = i.mnemonic->text.starts_with("cp.async.bulk.tensor.") &&
+                       i.mnemonic->text.find(".global.shared::cta") == std::string::npos;
+    if (!loads || i.count < 2) continue;
+    const auto operands = s.function.operands_of(i);
+    const ir::Operand &to = base_of(s.function, operands[0]), &map = base_of(s.function, operands[1]);
+    const auto moving = to.kind == ir::Operand::Kind::reg ? s.tile_at.find(to.id) : s.tile_at.end();
+    const auto tile = s.multiplied.find(moving == s.tile_at.end() ? to.id : moving->second);
+    if (tile == s.multiplied.end() || (to.kind == ir::Operand::Kind::reg && moving == s.tile_at.end())) continue;
+    for (std::size_t k = 0; k < s.tensor_maps.size(); ++k)
+      if (map.kind == ir::Operand::Kind::reg && map.id == s.tensor_map_registers[k].id)
+        built.tile_copies.push_back(
+            {s.tensor_maps[k], std::string(Name::from_id(tile->first).view()), tile->second, statement.place});
+  }
+}
+
 }  // namespace
 
 void settle(Builder::State& s, const Options& options, Built& built) {
   s.names = s.function.registers;
+  find_tile_copies(s, built);
   settle_shared(s, options, built);
   Settling settling(s);
   settling.registers();

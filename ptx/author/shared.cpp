@@ -86,6 +86,7 @@ Shared Shared::operator[](std::int64_t stage) const {
   const auto step = static_cast<std::int64_t>(slice.bytes());
   if (moving) {
     slice.moving = stage == 0 ? *moving : add(*moving, stage * step);
+    if (tile) builder->state().tile_at[slice.moving->id] = symbol.id;
   } else {
     slice.offset += stage * step;
   }
@@ -101,6 +102,7 @@ Shared Shared::operator[](const Reg& stage) const {
   const Reg address = builder->scalar(Type::u32);
   builder->emit("mov.u32", {address, Operand(*this)});
   builder->emit("mad.lo.u32", {address, index, static_cast<std::int64_t>(slice.bytes()), address});
+  if (tile) builder->state().tile_at[address.id] = symbol.id;
   slice.moving = address;
   slice.offset = 0;
   return slice;

@@ -1,4 +1,6 @@
 // Messages of operand problems: what was written, and what is legal there.
+#include <algorithm>
+
 #include "ptx/base/text.h"
 #include "ptx/check/detail/operands.h"
 
@@ -20,6 +22,16 @@ std::string register_type(isa::Type type) {
 
 std::string written(const View& view, const Operand& o) { return ir::to_string(view.function, o); }
 
+// Of many registers the first and the last.
+std::string vector_of(const std::string& text) {
+  constexpr std::ptrdiff_t most = 8;
+  const auto count = std::count(text.begin(), text.end(), ',') + 1;
+  if (count <= most) return cat("the vector `", text, '`');
+  const std::size_t second = text.find(',', text.find(',') + 1);
+  return cat("the vector of ", count, " registers `", text.substr(0, second), ", ...", text.substr(text.rfind(',')),
+             '`');
+}
+
 // "a .f32 register `%f1`"
 std::string given(const View& view, const Operand& o) {
   switch (o.kind) {
@@ -31,7 +43,7 @@ std::string given(const View& view, const Operand& o) {
     case Operand::Kind::integer:
     case Operand::Kind::f32:
     case Operand::Kind::f64: return cat("the number `", written(view, o), '`');
-    case Operand::Kind::vector: return cat("the vector `", written(view, o), '`');
+    case Operand::Kind::vector: return vector_of(written(view, o));
     case Operand::Kind::address: return cat("the address `", written(view, o), '`');
     default: return cat('`', written(view, o), '`');
   }
@@ -73,6 +85,13 @@ std::string_view remedy(const View& view, const Operand& o, const Pattern& p) {
   return type == isa::Type::pred ? "; selp makes a number of a predicate" : "; setp makes a predicate of a number";
 }
 
+bool is_parameter(const View& view, const Operand& o) {
+  const Operand& base = o.kind == Operand::Kind::address && o.child_count ? view.function.children(o)[0] : o;
+  const auto& all = view.function.parameters;
+  return base.kind == Operand::Kind::symbol &&
+         std::any_of(all.begin(), all.end(), [&](const ir::Variable& v) { return v.name.id() == base.id; });
+}
+
 std::string counts(const isa::Match& match) { return cat("the form is `", match.form->syntax, '`'); }
 
 }  // namespace
@@ -100,7 +119,8 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::state_space: {
       const std::string_view space = isa::name(p.space);
       return cat(head, where, "is ", got, ", a variable outside ",
-                 space.empty() ? "the generic window" : cat('.', space));
+                 space.empty() ? "the generic window" : cat('.', space),
+                 is_parameter(view, o) ? ": it is a parameter; the address that is in it, ld.param loads" : "");
     }
     case Code::sink_operand: return cat(head, where, "is the sink `_`, but the result must go to a register");
     case Code::special_operand:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <span>
 #include <tuple>
 
 #include "ptx/base/text.h"
@@ -140,8 +141,15 @@ Diagnostics Plan::refusals(std::span<const DLTensor> inputs) const {
   }
   std::int64_t symbols[max_symbols];
   std::fill(std::begin(symbols), std::end(symbols), -1);
-  for (std::size_t i = 0; i < inputs_; ++i)
-    if (!matches(tensors_[i], inputs[i], symbols)) list.push_back(refusal(i, inputs[i], symbols));
+  for (std::size_t i = 0; i < inputs_; ++i) {
+    const std::span sizes(sizes_.data() + tensors_[i].first, tensors_[i].rank);
+    const auto unknown = [&](const Size& size) { return size.from == Size::From::bound && symbols[size.symbol] < 0; };
+    if (std::any_of(sizes.begin(), sizes.end(), unknown)) continue;  // what binds it is refused
+    if (matches(tensors_[i], inputs[i], symbols)) continue;
+    list.push_back(refusal(i, inputs[i], symbols));
+    for (std::size_t k = 0; k < sizes.size() && inputs[i].ndim == static_cast<std::int32_t>(sizes.size()); ++k)
+      if (sizes[k].from == Size::From::binds) symbols[sizes[k].symbol] = inputs[i].shape[k];
+  }
   return list;
 }
 

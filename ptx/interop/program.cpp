@@ -174,6 +174,12 @@ void Program::run(std::span<const Value> values, const Run& how) {
   const auto first = std::find_if(tensors.begin(), tensors.end(), on_gpu);
   const DLDevice device = first == tensors.end() ? DLDevice{} : normal(first->device);
   const std::shared_ptr<const Plan> plan = state_->plan(how, device);
+  for (std::size_t i = 0, tensor = 0; i < values.size(); ++i) {
+    if (!state_->is_tensor[i] || tensor++ < plan->inputs() || !values[i].constant()) continue;
+    throw Refused({Diagnostic(Code::not_contiguous, Place{},
+                              cat(record.entry, ": argument `", record.tensors[tensor - 1].name,
+                                  "`: it is const, and the kernel writes it"))});
+  }
   Framework framework;
   framework.stream = how.stream;
   framework.outputs = std::span<const DLTensor>(tensors).subspan(plan->inputs());

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -49,13 +50,16 @@ class Value {
     requires(element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>().has_value())
   Value(R&& memory)  // of one dimension
       : Value(*element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>(), std::ranges::data(memory),
-              {static_cast<std::int64_t>(std::ranges::size(memory))}) {}
+              {static_cast<std::int64_t>(std::ranges::size(memory))}) {
+    constant_ = std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+  }
   Value(launch::Element element, const void* memory, std::vector<std::int64_t> shape);
   Value(const DLTensor& tensor);
   Value(std::integral auto value) { set(value); }
   Value(std::floating_point auto value) : what_(static_cast<double>(value)) {}
 
   const DLTensor* tensor() const { return std::get_if<DLTensor>(&what_); }
+  bool constant() const { return constant_; }  // memory that is const, which no kernel writes
   // Its bits as this parameter takes them. wrong_scalar where they do not fit.
   Expected<std::uint64_t> bits(const launch::ScalarArgument& argument) const;
 
@@ -63,8 +67,12 @@ class Value {
   void set(std::signed_integral auto value) { what_ = static_cast<std::int64_t>(value); }
   void set(std::unsigned_integral auto value) { what_ = static_cast<std::uint64_t>(value); }
 
+  template <std::ranges::contiguous_range R>
+  friend Value view(R&& memory, std::vector<std::int64_t> shape);
+
   std::variant<std::int64_t, std::uint64_t, double, DLTensor> what_;
   std::shared_ptr<const std::vector<std::int64_t>> shape_;  // of the tensor, where it is ours
+  bool constant_ = false;
 };
 
 // Host memory as a tensor of these sizes, row-major; refused unless it has as many elements.
@@ -125,7 +133,9 @@ Value view(R&& memory, std::vector<std::int64_t> shape) {
   if (static_cast<std::int64_t>(std::ranges::size(memory)) != elements) refuse_size(std::ranges::size(memory), shape);
   constexpr auto element = element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
   static_assert(element.has_value(), "no element type of tensors is this C++ type: view(Element::..., data, shape)");
-  return Value(*element, std::ranges::data(memory), std::move(shape));
+  Value made(*element, std::ranges::data(memory), std::move(shape));
+  made.constant_ = std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+  return made;
 }
 
 }  // namespace ptx::interop

@@ -1,8 +1,14 @@
 // Mnemonics: resolved once for the process, and what to say about those that match nothing.
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
+#include <span>
 #include <unordered_map>
 
 #include "ptx/base/text.h"
@@ -129,11 +135,38 @@ int distance(std::string_view a, std::string_view b) {  // Levenshtein
   return row[b.size()];
 }
 
+// How far the numbers of two words lie from each other that have the same letters between them: m64n60k16 and
+// m64n64k16.
+std::optional<std::int64_t> numbers_apart(std::string_view a, std::string_view b) {
+  const auto take = [](std::string_view& text) -> std::int64_t {
+    constexpr std::int64_t most = 1'000'000;  // also of what is beyond 64 bits
+    std::int64_t number = most;
+    const char* end = std::from_chars(text.data(), text.data() + text.size(), number).ptr;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return std::min(number, most);
+  };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::int64_t apart = 0;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a.front()) && is_digit(b.front())) {
+      apart += std::abs(take(a) - take(b));
+    } else if (a.front() != b.front()) {
+      return {};
+    } else {
+      a.remove_prefix(1), b.remove_prefix(1);
+    }
+  }
+  return a.empty() && b.empty() ? std::optional(apart) : std::nullopt;
+}
+
 // "; did you mean `x`?", or nothing if none is near.
 std::string nearest(std::string_view name, std::span<const std::string_view> names) {
   int best = std::max<int>(1, static_cast<int>(name.size()) / 3) + 1;
   std::string_view found;
-  for (const std::string_view candidate : names) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const std::string_view candidate : names)
+    if (const auto apart = numbers_apart(name, candidate); apart && *apart < least) least = *apart, found = candidate;
+  for (const std::string_view candidate : found.empty() ? names : std::span<const std::string_view>()) {
     const int d = distance(name, candidate);
     if (d < best) best = d, found = candidate;
   }

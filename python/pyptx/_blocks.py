@@ -1,9 +1,10 @@
 """Bodies that Python does not run as they read.
 
 `check` finds, in the source of a body, what leaves a block of the kernel by Python's means: a `return` inside `with ptx.if_(...)`
-ends the writing of the body, for every thread, and not the thread.  It also finds what writes nothing: `ptx.if_(p)` without `with`,
-`ptx.ret` without ().  It looks before the body runs, because that runs through without a trace.  Functions without a source are not
-looked at.
+ends the writing of the body, for every thread, and not the thread.  It also finds `ptx.if_(p)` without `with`, which writes nothing.
+It looks before the body runs, because that runs through without a trace.  Functions without a source are not looked at.
+
+`check_calls` finds what is never called, `ptx.ret` without (), in the bytecode: in helpers, too, and where there is no source.
 
 `check_ran` refuses a body of which nothing has run, a generator or a coroutine; `check_returned` also one that returns a register.
 `told` says what was wrong with the arguments of a function of the library, at the author's line.
@@ -12,6 +13,8 @@ looked at.
 from __future__ import annotations
 
 import ast
+import bisect
+import dis
 import functools
 import inspect
 import os
@@ -20,23 +23,19 @@ import sys
 import textwrap
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyptx import _core
 from pyptx.errors import AuthoringError, AuthoringTypeError
 from pyptx.tensor_spec import TensorSpec
 
-__all__ = ["check", "check_ran", "check_returned", "told"]
+__all__ = ["check", "check_calls", "check_ran", "check_returned", "told"]
 
 _OPEN_BLOCK = 3008  # ptx/base/diagnostic.def
 _NAMES = {
     name: getattr(_core, name) for name in ("if_", "else_", "when", "otherwise", "switch", "case", "loop", "range_")
 }
-
-
-def _is_ptx(value: Any) -> bool:
-    return value is not None and (value is _core.inst or value is sys.modules.get("pyptx.ptx"))
 
 
 class _Visitor(ast.NodeVisitor):
@@ -47,15 +46,13 @@ class _Visitor(ast.NodeVisitor):
         self.found: list[tuple[ast.stmt, str]] = []
         self.idle: list[tuple[ast.stmt, str]] = []  # what writes nothing, and why
 
-    def _value(self, node: ast.expr, below: Callable[[Any], bool] | None = None) -> Any:
-        """What a dotted name stands for; None for another expression, or where `below` does not hold of what it begins with."""
+    def _value(self, node: ast.expr) -> Any:
+        """What a dotted name stands for; None for another expression."""
         parts = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
         value = self._known.get(node.id) if isinstance(node, ast.Name) else None
-        if below and not (parts and below(value)):
-            return None
         for part in reversed(parts):
             value = getattr(value, part, None)
         return value
@@ -73,8 +70,6 @@ class _Visitor(ast.NodeVisitor):
             self.idle.append((node, f"`ptx.{block}(...)` alone is no loop: write `for i in ptx.{block}(...):`"))
         elif block:
             self.idle.append((node, f"`ptx.{block}(...)` alone is no block: write `with ptx.{block}(...):`"))
-        elif isinstance(node.value, ast.Attribute) and callable(self._value(node.value, _is_ptx)):
-            self.idle.append((node, f"`{ast.unparse(node.value)}` alone writes nothing: it is called, with ()"))
         self.generic_visit(node)
 
     def _inside(self, blocks: list[str], node: ast.With | ast.For):
@@ -126,6 +121,7 @@ def _found(code) -> tuple[str, int, list[str]] | None:
 
 def check(function):
     """Refuses a body that leaves a block in this way, at its line."""
+    check_calls(function)
     source = _found(function.__code__)
     if source is None:
         return
@@ -144,6 +140,47 @@ def check(function):
         _refuse(file, first + node.lineno - 1, f"{ends}; what a thread does is {instead}")
     for node, why in visitor.idle:
         _refuse(file, first + node.lineno - 1, why)
+
+
+_NO_CODE = bytes([dis.opmap.get("CACHE", 0)])
+_BARE = bytes([dis.opmap["LOAD_ATTR"], dis.opmap["POP_TOP"]])
+
+
+@functools.lru_cache(1024)
+def _bare(code: types.CodeType) -> tuple[tuple[int, list[str]], ...]:
+    """Lines and names of the statements `a.b.c` of a function and of those inside it."""
+    inner = [each for constant in code.co_consts if isinstance(constant, types.CodeType) for each in _bare(constant)]
+    if _BARE not in code.co_code[::2].replace(_NO_CODE, b""):
+        return tuple(inner)
+    return (*_statements(code), *inner)
+
+
+def _statements(code: types.CodeType) -> Iterator[tuple[int, list[str]]]:
+    starts, lines = zip(*((start, line) for start, line in dis.findlinestarts(code) if line), strict=True)
+    names: list[str] = []
+    for step in dis.get_instructions(code):
+        if step.opname == "LOAD_ATTR":
+            names.append(step.argval)
+        elif step.opname == "POP_TOP" and len(names) > 1:
+            yield lines[bisect.bisect_right(starts, step.offset) - 1], names
+        if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"):
+            names = [step.argval]
+        elif step.opname not in ("LOAD_ATTR", "CACHE", "EXTENDED_ARG"):
+            names = []
+
+
+def check_calls(function: types.FunctionType):
+    """Refuses an instruction that is named and not called, at its line."""
+    if not (found := _bare(function.__code__)):
+        return
+    known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    for line, (root, *parts) in found:
+        value = known.get(root)
+        if value is None or (value is not _core.inst and value is not sys.modules.get("pyptx.ptx")):
+            continue
+        if callable(functools.reduce(lambda value, part: getattr(value, part, None), parts, value)):
+            spelled = ".".join((root, *parts))
+            _refuse(function.__code__.co_filename, line, f"`{spelled}` alone writes nothing: it is called, with ()")
 
 
 def _refuse(file: str, line: int, message: str):

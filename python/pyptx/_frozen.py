@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-__all__ = ["frozen"]
+import types
+from typing import Any
+
+__all__ = ["frozen", "is_fixed"]
+
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))
+
+
+def is_fixed(value: Any) -> bool:
+    """Whether the object stays what it is, so that nobody has to look into it again."""
+    kind = type(value)
+    if kind in _PLAIN or isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return True
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(is_fixed, value))
+    if hasattr(kind, "__dlpack__") or kind.__hash__ is None:  # arrays, lists
+        return False
+    return kind.__hash__ is not object.__hash__ or not hasattr(value, "__dict__") or hasattr(kind, "_identity")
 
 
 def frozen(value):
@@ -11,10 +28,12 @@ def frozen(value):
         return float, value.hex()
     if isinstance(value, tuple):
         return tuple, tuple(frozen(item) for item in value)
-    try:
-        hash(value)
-    except TypeError:
-        import pickle  # most kernels have no such value
+    if is_fixed(value):
+        return type(value), value
+    import pickle  # most kernels have no such value
 
+    try:
         return type(value), pickle.dumps(value)
-    return type(value), value
+    except Exception:  # whatever its class raises: then it is what it is by identity, if it can be that
+        hash(value)
+        return type(value), value

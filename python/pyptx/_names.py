@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from pyptx import _core
@@ -65,8 +64,8 @@ INSTEAD = {
 }
 
 
-def hints(module: ModuleType, spelled: str) -> Callable[[str], Any]:
-    """A `__getattr__` for the module, which authors know as `spelled`."""
+def hints(module: Any, spelled: str) -> Callable[[str], Any]:
+    """A `__getattr__` for the module or object, which authors know as `spelled`."""
 
     def missing(name: str) -> Any:
         raise AttributeError(_reason(module, spelled, name), name=name, obj=module)
@@ -74,7 +73,7 @@ def hints(module: ModuleType, spelled: str) -> Callable[[str], Any]:
     return missing
 
 
-def _reason(module: ModuleType, spelled: str, name: str) -> str:
+def _reason(module: Any, spelled: str, name: str) -> str:
     import difflib
 
     begin = f"{spelled} has no `{name}`"

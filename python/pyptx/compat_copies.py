@@ -6,9 +6,9 @@ Each call is one call of `ptx.cp_async`, `ptx.cp_async_bulk` or `ptx.tensor_copy
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from pyptx import _core, reg
+from pyptx import _core, _names, reg
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.types import u32
 
@@ -224,6 +224,11 @@ class Tma:
         box, bar = smem.alloc(bf16, (64, 64), align=1024), smem.mbarrier(1)[0]
         ptx.tma.load_3d(ptx.addr(box), px, row=i, col=n, mbar=bar)
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            _names.hints(self, "ptx.tma")(name)
 
     @staticmethod
     def _at(row: Integer | None, col: Integer | None, coords: Sequence[Integer] | None) -> Sequence[Integer]:

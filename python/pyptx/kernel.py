@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Protocol, overload
 
@@ -41,6 +42,8 @@ class Kernel(Traced, _core.Launcher):
 
     def __init__(self, fn: Callable[..., Any], options: Options | None = None):
         options = options or Options()
+        if not isinstance(fn, types.FunctionType):
+            raise TypeError(f"@kernel makes a kernel of a function (def or lambda), not of {fn!r}")
         self._fn, self.options = fn, options
         self.signature = Signature(fn, options)
         self._kept: Any = Kept(fn, options, self.signature, self._watched)
@@ -194,6 +197,8 @@ class Kernel(Traced, _core.Launcher):
         """
         from pyptx.rewrite import Rewritten
 
+        if not callable(change):
+            raise TypeError(f"rewritten takes a function of a module, not {change!r}")
         made = type(self)(self._fn, self.options)
         made._kept = Rewritten(self._kept, change)
         return made

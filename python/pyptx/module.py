@@ -21,7 +21,7 @@ from pyptx.errors import AuthoringTypeError, AuthoringValueError, LaunchValueErr
 from pyptx.func import Function
 from pyptx.kernel import Kernel
 from pyptx.signature import Arguments
-from pyptx.specialisation import Specialisation, directives_of, warn_of, write_body
+from pyptx.specialisation import Specialisation, check_tiles, directives_of, warn_of, write_body
 from pyptx.stamps import marks
 from pyptx.variables import Variable
 
@@ -117,6 +117,7 @@ class Module:
                 read = write_body(trace, item.kernel._fn, options, signature, template, item.given.sizes)
                 item.kernel._watched().settle()
                 built.append(trace.finish())
+                check_tiles(built[-1], signature.tiles)
                 kernels.append((options, signature, template, read))
                 continue
             with outside:

@@ -526,6 +526,11 @@ class Reads:
         if not self._walk.complete or not self.same():
             self._keep(self._look())
 
+    def functions(self) -> list[types.FunctionType]:
+        """The author's that were met."""
+        met = self._walk.reached.values() if self._walk else ()
+        return [each for each in met if isinstance(each, types.FunctionType)]
+
     def same(self) -> bool:
         return _core.unchanged(self._kernel)
 

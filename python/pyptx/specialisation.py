@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyptx import _blocks, _core
 from pyptx._frozen import frozen
+from pyptx.errors import AuthoringValueError
 from pyptx.options import Options
 from pyptx.signature import Arguments, Signature
+from pyptx.specs import SWIZZLE_BYTES, Tile
 from pyptx.stamps import marks
 from pyptx.tensor_spec import Sizes
 
@@ -140,6 +142,26 @@ def write_body(trace, function, options: Options, signature: Signature, template
     return dict(sizes.read)
 
 
+_WRONG_SWIZZLE = 3003  # ptx/base/diagnostic.def
+
+
+def check_tiles(module, tiles: Mapping[str, Tile]) -> None:
+    """Refuses a tensor map that writes a tile of wgmma in another order than the tile's descriptor reads it."""
+    for tensor, tile, swizzle, file, line in module.tile_copies:
+        if tensor not in tiles:
+            continue
+        found = tiles[tensor].tma_swizzle or tiles[tensor].layout.swizzle
+        if found.upper() == swizzle:
+            continue
+        layout = f"Layout.TMA_{swizzle}" if SWIZZLE_BYTES[swizzle] else 'tma_swizzle="NONE"'
+        message = (
+            f"`{tile}`, which wgmma multiplies, has the swizzle {swizzle}, by the width of its rows; the tensor map of {tensor} "
+            f"copies with {found}: {layout} in its Tile, and a tma_box as wide as the rows, agree"
+        )
+        diagnostic = _core.Diagnostic(_WRONG_SWIZZLE, file, line, message)
+        raise AuthoringValueError(str(diagnostic), [diagnostic])
+
+
 def warn_of(module) -> None:
     """Warns of what only the assembler takes."""
     if beyond := [note for note in module.notes if note.name == "assembler_only"]:
@@ -176,6 +198,8 @@ class Kept:
                 if found is not None:
                     self._kept.move_to_end(key)
                     return found
+        for function in reads.functions():
+            _blocks.check_calls(function)
         made = self._trace(template, given.sizes)  # unlocked: the body is the author's code and may take long
         reads.settle()
         names = tuple(made.sizes)
@@ -204,5 +228,6 @@ class Kept:
         )  # fmt: skip
         read = write_body(trace, self._function, options, signature, template, known)
         module = trace.finish()
+        check_tiles(module, signature.tiles)
         warn_of(module)
         return Specialisation(options, signature, module, template, read)

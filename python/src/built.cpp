@@ -45,6 +45,16 @@ void init_built(nb::module_& m) {
       .def_prop_ro("dynamic_shared", [](const BuiltModule& self) { return self.built.dynamic_shared; })
       .def_prop_ro("static_shared", [](const BuiltModule& self) { return self.built.static_shared; })
       .def_prop_ro("tensor_maps", [](const BuiltModule& self) { return self.built.tensor_maps; })
+      .def_prop_ro(
+          "tile_copies",
+          [](const BuiltModule& self) {
+            nb::list rows;
+            for (const author::TileCopy& copy : self.built.tile_copies)
+              rows.append(nb::make_tuple(copy.tensor, copy.tile, std::string(arch::name(copy.swizzle)),
+                                         std::string(copy.place.file.view()), copy.place.line));
+            return rows;
+          },
+          "(tensor, tile, swizzle of the tile, file, line) of tensor copies into tiles that wgmma multiplies")
       .def_prop_ro("notes", [](const BuiltModule& self) { return nb::cast(self.built.notes); });
 }
 

@@ -87,14 +87,18 @@ nb::object address_of(nb::handle base, nb::object offset) {
     return make(*element);
   const author::Address start = address(base, builder);
   if (offset.is_none()) return make(start);
-  if (const auto* reg = as_reg(offset)) return make(builder.address(start, *reg));
+  if (const auto* reg = as_reg(offset)) {
+    refuse_tensor(base, builder);
+    return make(builder.address(start, *reg));
+  }
   const author::Operand bytes = operand(offset, builder);
-  if (!bytes.is_integer()) throw nb::type_error(cat("an offset is an int or a register, not ", shown(offset)).c_str());
+  if (!bytes.is_integer()) throw WrongKind(cat("an offset is an int or a register, not ", shown(offset)));
   return make(start + bytes.ir.value);
 }
 
 nb::object bracket(nb::handle base, const nb::args& more) {
   author::Builder& builder = active();
+  refuse_tensor(base, builder);
   const author::Address start = address(base, builder);
   std::vector<author::Operand> parts{author::Operand(start.base)};
   for (nb::handle part : more) parts.push_back(operand(part, builder));
@@ -143,7 +147,7 @@ void print(const std::string& format, const nb::args& values, nb::object pred) {
 void check(nb::object holds, const std::string& message, const nb::args& values) {
   author::Builder& builder = active();
   if (!as_reg(holds) && !as_not(holds) && !as_pair(holds))
-    throw nb::type_error(cat("ptx.check needs a predicate, not ", shown(holds)).c_str());
+    throw WrongKind(cat("ptx.check needs a predicate, not ", shown(holds)));
   author::check(builder, guard(holds, builder), message, operands(values, builder));
 }
 
@@ -252,7 +256,7 @@ Example:
         std::vector<std::uint32_t> all;
         for (nb::handle index : indices) {
           if (!nb::try_cast(index, all.emplace_back()))
-            throw nb::type_error(cat("ptx.case takes numbers of targets, from 0, not ", shown(index)).c_str());
+            throw WrongKind(cat("ptx.case takes numbers of targets, from 0, not ", shown(index)));
         }
         return Block{[=](author::Builder& b) { author::begin_case(b, all, {otherwise, falls, uniform}); },
                      author::end_case};

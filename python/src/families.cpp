@@ -64,7 +64,10 @@ struct Convert<author::tensor_copy::Coordinates> {
   static constexpr const char* legal = "a list of integers and 32-bit registers, innermost first";
   static author::tensor_copy::Coordinates from(nb::handle value, Call& call) {
     if (!PyList_Check(value.ptr()) && !PyTuple_Check(value.ptr()) && !as_array(value)) throw nb::type_error("");
-    return operands(value, call.builder);
+    std::vector<author::Operand> made = operands(value, call.builder);
+    for (const author::Operand& o : made)
+      if (!o.is_register() && !o.is_integer()) throw nb::type_error("");
+    return made;
   }
 };
 

@@ -83,6 +83,8 @@ class Call {
   decltype(auto) checked(std::size_t i, std::string_view legal, Body&& body) {
     try {
       return body();
+    } catch (const WrongKind&) {
+      wrong(i, legal);
     } catch (const nb::builtin_exception& error) {
       if (error.type() != nb::exception_type::type_error) throw;
       wrong(i, legal);

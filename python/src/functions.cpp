@@ -186,10 +186,9 @@ Initial number(nb::handle value) {
     return static_cast<std::uint64_t>(large);
   }
   if (as_reg(value) || !PyObject_HasAttrString(object, "__float__"))
-    throw nb::type_error(cat("an initial value is a number, bytes, a str, a list of them, an array, a variable or a "
-                             "function, not ",
-                             shown(value))
-                             .c_str());
+    throw WrongKind(
+        cat("an initial value is a number, bytes, a str, a list of them, an array, a variable or a function, not ",
+            shown(value)));
   const double real = PyFloat_AsDouble(object);
   if (real == -1.0 && PyErr_Occurred()) throw nb::python_error();
   return real;
@@ -226,8 +225,7 @@ Initial initial(nb::handle value) {
 
 Operand index_of(nb::handle index) {
   if (const auto* reg = as_reg(index)) return *reg;
-  if (!is_index(index))
-    throw nb::type_error(cat("a variable is indexed by an int or a register, not ", shown(index)).c_str());
+  if (!is_index(index)) throw WrongKind(cat("a variable is indexed by an int or a register, not ", shown(index)));
   const Py_ssize_t i = PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError);
   if (i == -1 && PyErr_Occurred()) throw nb::python_error();
   return static_cast<std::int64_t>(i);

@@ -46,7 +46,7 @@ PyObject* impossible(const Node* node, std::string_view attribute) {
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
   Node* node = cast(self);
   if (!node->mnemonic) {
-    PyErr_SetString(PyExc_TypeError, "ptx.inst is called with an instruction: ptx.inst.add.u32(d, a, b)");
+    set_error(Phase::authoring, WrongKind("ptx.inst is called with an instruction: ptx.inst.add.u32(d, a, b)").why());
     return nullptr;
   }
   return emit(*node->mnemonic, args, static_cast<std::size_t>(PyVectorcall_NARGS(flagged)), names);

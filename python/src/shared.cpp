@@ -70,9 +70,8 @@ nb::handle element_key(const SharedAlloc& alloc, nb::handle key) {
 
 void need_matrix(const SharedAlloc& alloc, nb::handle key) {
   if (!is_pair(key))
-    throw nb::type_error(
-        cat("shared memory is indexed by a stage, by [i,] or by [row, column], not ", shown(key)).c_str());
-  if (alloc.shared.shape.size() != 2) throw nb::type_error("[row, column] needs a two-dimensional allocation");
+    throw WrongKind(cat("shared memory is indexed by a stage, by [i,] or by [row, column], not ", shown(key)));
+  if (alloc.shared.shape.size() != 2) throw WrongKind("[row, column] needs a two-dimensional allocation");
 }
 
 nb::object get_item(const SharedAlloc& alloc, nb::handle key) {
@@ -168,7 +167,7 @@ Example:
             author::Builder& builder = active();
             if (const auto* index = as_reg(key)) return BarrierRef{array.barriers[*index], self, nb::borrow(key)};
             const author::Operand index = operand(key, builder);
-            if (!index.is_integer()) throw nb::type_error("an mbarrier is chosen by an int or a register");
+            if (!index.is_integer()) throw WrongKind("an mbarrier is chosen by an int or a register");
             return BarrierRef{array.barriers[index.ir.value], self, nb::borrow(key)};
           });
   barrier_class =

@@ -51,7 +51,7 @@ void leave(nb::handle self) {
 }
 
 [[noreturn]] void not_convertible(nb::handle value) {
-  throw nb::type_error(cat("Cannot convert ", shown(value), " to PTX operand").c_str());
+  throw WrongKind(cat("Cannot convert ", shown(value), " to PTX operand"));
 }
 
 author::Operand integer(PyObject* value) {
@@ -106,6 +106,7 @@ author::Operand rare(nb::handle value, author::Builder& builder) {
   if (shared_operand(value, found)) return found;
   if (auto number = foreign_number(value.ptr())) return *number;
   if (nb::hasattr(value, "address_operand")) return operand(value.attr("address_operand")(), builder);
+  refuse_tensor(value, builder);
   if (nb::hasattr(value, "name")) return author::Operand(nb::cast<std::string>(value.attr("name")));
   not_convertible(value);
 }
@@ -126,7 +127,7 @@ ir::Guard guard_of(PyObject* names, PyObject* const* values, author::Builder& bu
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* name = PyTuple_GetItem(names, i);
     if (PyUnicode_CompareWithASCIIString(name, "pred") != 0)
-      throw nb::type_error(cat("an instruction takes pred= and no ", shown(name)).c_str());
+      throw WrongKind(cat("an instruction takes pred= and no ", shown(name)));
     found = guard(values[i], builder);
   }
   return found;
@@ -200,11 +201,22 @@ void init_modules(nb::module_& m) {
 
 }  // namespace
 
+void refuse_tensor(nb::handle value, author::Builder& builder) {
+  if (!nb::hasattr(value, "tma_desc") || value.attr("dtype").is_none()) return;  // without a Tile: any name
+  const std::string name = nb::cast<std::string>(value.attr("name"));
+  builder.refuse(Code::bad_operand,
+                 cat(name, " is a tensor, no operand: an instruction takes its address, `p, = ptx.global_ptrs(", name,
+                     ")`, a tensor copy its map, `", name, ".tma_desc()`"));
+}
+
 std::string shown(nb::handle value) {
   std::string text = nb::cast<std::string>(nb::repr(value));
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   return text;
 }
+
+WrongKind::WrongKind(std::string message)
+    : Refused({Diagnostic(Code::bad_operand, author_place(), std::move(message))}) {}
 
 author::Builder* active_or_null() { return current ? &current->builder : nullptr; }
 PyObject* active_owner() { return current_owner; }
@@ -250,10 +262,8 @@ author::Address address(nb::handle value, author::Builder& builder) {
   if (const auto* element = as_element(value, builder)) return builder.address(*element);
   if (nb::hasattr(value, "address_operand")) return address(value.attr("address_operand")(), builder);
   if (nb::hasattr(value, "name")) return builder.address(nb::cast<std::string>(value.attr("name")));
-  throw nb::type_error(
-      cat("Cannot convert ", shown(value), " to a PTX address",
-          PyTuple_Check(value.ptr()) && PyTuple_Size(value.ptr()) == 1 ? ": unpack it, `p, = ...`" : "")
-          .c_str());
+  throw WrongKind(cat("Cannot convert ", shown(value), " to a PTX address",
+                      PyTuple_Check(value.ptr()) && PyTuple_Size(value.ptr()) == 1 ? ": unpack it, `p, = ...`" : ""));
 }
 
 ir::Guard guard(nb::handle predicate, author::Builder& builder) {
@@ -261,13 +271,13 @@ ir::Guard guard(nb::handle predicate, author::Builder& builder) {
   if (const auto* reg = as_reg(predicate)) return builder.guard(mine(*reg, builder));
   if (const auto* negated = as_not(predicate)) return mine(negated->reg, builder), builder.guard(*negated);
   if (const auto* pair = as_pair(predicate)) return mine(pair->left, builder), builder.guard(author::either(*pair));
-  throw nb::type_error(cat("pred= is a predicate register or ~register, not ", shown(predicate)).c_str());
+  throw WrongKind(cat("pred= is a predicate register or ~register, not ", shown(predicate)));
 }
 
 std::string name_argument(nb::handle value) {
   if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
   if (nb::hasattr(value, "name")) return nb::cast<std::string>(value.attr("name"));
-  throw nb::type_error(cat("a name, or something with one, is expected, not ", shown(value)).c_str());
+  throw WrongKind(cat("a name, or something with one, is expected, not ", shown(value)));
 }
 
 PyObject* raw_emit(PyObject*, PyObject* text) {
@@ -356,8 +366,7 @@ void init_trace(nb::module_& m) {
         author::Builder& builder = active();
         ir::Guard guarded;
         for (auto [name, value] : kwargs) {
-          if (nb::cast<std::string>(name) != "pred")
-            throw nb::type_error("an instruction takes pred= and no other name");
+          if (nb::cast<std::string>(name) != "pred") throw WrongKind("an instruction takes pred= and no other name");
           guarded = guard(value, builder);
         }
         builder.emit(isa::resolve(mnemonic), operands(args, builder), guarded);

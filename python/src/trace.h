@@ -56,7 +56,13 @@ const author::Address* as_address(nb::handle value);
 bool is_index(nb::handle value);  // has __index__, and is no register, which has one to say what is legal
 const author::Reg& reg_argument(nb::handle value, const char* what);  // TypeError for something else
 
-// What a Python value means as an operand. TypeError "Cannot convert ... to PTX operand".
+// A Python value of the wrong kind: AuthoringTypeError at the author's line. A function of a family, which knows the
+// parameter, says it in its own words.
+struct WrongKind : author::Refused {
+  explicit WrongKind(std::string message);
+};
+
+// What a Python value means as an operand. WrongKind "Cannot convert ... to PTX operand".
 author::Operand operand(nb::handle value, author::Builder& builder);
 std::vector<author::Operand> operands(nb::handle sequence, author::Builder& builder);
 // The address that a value stands for: an address, a register or symbol in brackets, a shared object.
@@ -64,7 +70,9 @@ author::Address address(nb::handle value, author::Builder& builder);
 bool shared_address(nb::handle value, author::Address& out);  // of the objects of shared.cpp; false: none of them
 bool shared_operand(nb::handle value, author::Operand& out);
 ir::Guard guard(nb::handle predicate, author::Builder& builder);  // None: unconditional
-std::string name_argument(nb::handle value);                      // a str, or the name of something with one
+// Refuses a tensor of the kernel: alone [X] is its parameter, which ld.param reads; nothing else takes it.
+void refuse_tensor(nb::handle value, author::Builder& builder);
+std::string name_argument(nb::handle value);  // a str, or the name of something with one
 
 // Emits one instruction: the Python arguments are its operands, `pred=` (in `names`) its guard. Returns operand 0 if it
 // is a register, else None.

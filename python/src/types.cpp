@@ -17,8 +17,8 @@ const PtxType* as_type(nb::handle value) {
 
 isa::Type type_argument(nb::handle value) {
   const PtxType* type = as_type(value);
-  if (!type) throw nb::type_error(cat("a type is expected, for example pyptx.types.f32, not ", shown(value)).c_str());
-  if (type->type == isa::Type::none) throw nb::type_error(cat(type->name, " is no type of PTX").c_str());
+  if (!type) throw WrongKind(cat("a type is expected, for example pyptx.types.f32, not ", shown(value)));
+  if (type->type == isa::Type::none) throw WrongKind(cat(type->name, " is no type of PTX"));
   return type->type;
 }
 

@@ -400,7 +400,8 @@ PyObject* array_item(PyObject* self, Py_ssize_t i) {
 
 bool index_of(PyObject* key, Py_ssize_t& index) {
   if (!is_index(key)) {
-    PyErr_SetString(PyExc_TypeError, cat("a register array is indexed by an int or a slice, not ", shown(key)).c_str());
+    set_error(Phase::authoring,
+              WrongKind(cat("a register array is indexed by an int or a slice, not ", shown(key))).why());
     return false;
   }
   index = PyNumber_AsSsize_t(key, PyExc_IndexError);
@@ -434,7 +435,7 @@ int array_assign(PyObject* self, PyObject* key, PyObject* value) {
   return caught(
       [&] {
         active();
-        if (!value) throw nb::type_error("registers of an array cannot be deleted");
+        if (!value) throw WrongKind("registers of an array cannot be deleted");
         const author::Reg& reg = reg_argument(value, "the value of a register array's element");
         const author::RegArray& array = self_of<author::RegArray>(self);
         array.set(index < 0 ? array.count : static_cast<std::uint32_t>(index), reg);
@@ -446,7 +447,8 @@ int array_assign(PyObject* self, PyObject* key, PyObject* value) {
 PyObject* array_regs(PyObject* self, PyObject*) { return PySequence_List(self); }
 
 PyObject* array_hw_order(PyObject* self, PyObject* args, PyObject* kwargs) {
-  if (PyTuple_Size(args) != 0) return PyErr_SetString(PyExc_TypeError, "hw_order takes reverse= alone"), nullptr;
+  if (PyTuple_Size(args) != 0)
+    return set_error(Phase::authoring, WrongKind("hw_order takes reverse= alone").why()), nullptr;
   PyObject* list = PySequence_List(self);
   PyObject* reverse = kwargs ? PyDict_GetItemString(kwargs, "reverse") : nullptr;
   if (list && reverse && PyObject_IsTrue(reverse) && PyList_Reverse(list) < 0) Py_CLEAR(list);
@@ -626,7 +628,7 @@ bool is_index(nb::handle value) { return PyIndex_Check(value.ptr()) && !as_reg(v
 
 const author::Reg& reg_argument(nb::handle value, const char* what) {
   if (const author::Reg* reg = as_reg(value)) return *reg;
-  throw nb::type_error(cat(what, " is a register, not ", shown(value)).c_str());
+  throw WrongKind(cat(what, " is a register, not ", shown(value)));
 }
 
 void init_values(nb::module_& m) {

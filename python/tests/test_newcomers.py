@@ -41,6 +41,7 @@ def body(written):
         (lambda X, Y: smem.array((4,), f32), r"smem\.alloc\(f32, n\)"),
         (lambda X, Y: smem.barrier(1), r"did you mean smem\.mbarrier\?"),
         (lambda X, Y: ptx.wgmma.commit(), r"ptx\.wgmma has no `commit`; .*commit_group"),
+        (lambda X, Y: ptx.tma.load_2d(1), r"ptx\.tma has no `load_2d`; did you mean ptx\.tma\.load_3d\?"),
         (lambda X, Y: ptx.cp_async.wait(0), r"ptx\.cp_async has no `wait`; .*wait_group"),
         (lambda X, Y: ptx.warp.shfl_down(1, 16), r"ptx\.warp\.shfl\(mode, x, n\)"),
         (lambda X, Y: ptx.special.threadIdx.x(), r"no special register %threadIdx; it is ptx\.special\.tid\.x\(\)"),
@@ -295,3 +296,49 @@ def test_arguments_that_are_missing(call, said):
 
     with pytest.raises((LaunchTypeError, ValueError), match=said):
         call(two)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (lambda X, Y: ptx.inst.add.u32(reg.scalar(u32), object(), 1), "Cannot convert <object .* to PTX operand"),
+        (lambda X, Y: ptx.inst.mov.u32(reg.scalar(u32), 1, when=True), "an instruction takes pred= and no 'when'"),
+        (lambda X, Y: ptx.inst.mov.u32(reg.scalar(u32), 1, pred=1), "pred= is a predicate register or ~register, not 1"),
+        (lambda X, Y: ptx.inst(1), r"ptx\.inst is called with an instruction"),
+        (lambda X, Y: ptx.addr(object()), "to a PTX address"),
+        (lambda X, Y: ptx.addr(ptx.global_ptrs(X)), "unpack it"),
+        (lambda X, Y: ptx.addr(ptx.global_ptrs(X)[0], 1.5), "an offset is an int or a register, not 1.5"),
+        (lambda X, Y: ptx.check(1, "no"), "ptx.check needs a predicate, not 1"),
+        (lambda X, Y: reg.scalar("f32"), "a type is expected"),
+        (lambda X, Y: reg.array(f32, 4)["a"], "indexed by an int or a slice"),
+        (lambda X, Y: smem.mbarrier(2)[1.5], "an mbarrier is chosen by an int or a register"),
+        (lambda X, Y: smem.alloc(f32, (4, 4))["a"], "Cannot convert|shared memory is indexed|stage|index"),
+        (lambda X, Y: ptx.bracket(X, [0, 0]), r"X is a tensor, .* a tensor copy its map, `X\.tma_desc\(\)`"),
+    ],
+)  # fmt: skip
+def test_values_of_the_wrong_kind_have_a_place(written, message):
+    with pytest.raises(AuthoringTypeError, match=rf"test_newcomers\.py:\d+: PTX3001 .*({message})"):
+        body(written).ptx(N=128)
+
+
+def test_an_instruction_that_is_not_called():
+    def helper():
+        ptx.inst.bar.sync
+
+    without_source = "def k(X, Y):\n    ptx.ret()\n    ptx.inst.bar.sync\n"
+    exec(compile(without_source, "typed.py", "exec"), names := {"ptx": ptx})
+
+    def has_helper(X, Y):
+        helper()
+        ptx.ret()
+
+    def right(X, Y):
+        assert ptx.inst.bar.sync
+        sync = ptx.bar.sync
+        sync(0)
+        ptx.ret()
+
+    for function, place in ((names["k"], "typed.py:3"), (has_helper, r"test_newcomers.py:\d+")):
+        with pytest.raises(AuthoringError, match=rf"{place}: PTX3008 `ptx\.inst\.bar\.sync` alone writes nothing"):
+            kernel(function, **OF_N).ptx(N=128)
+    assert "bar.sync 0;" in kernel(right, **OF_N).ptx(N=128)

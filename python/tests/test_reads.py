@@ -472,3 +472,37 @@ def test_an_instruction_by_name_has_one_identity():
 
 
 LOAD, STORE = ptx.inst.ld.global_.nc, ptx.inst.st.global_
+
+
+class Setting:
+    def __init__(self, value):
+        self.value = value
+
+    def __float__(self):
+        return self.value
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor", "list", "object"])
+def test_template_values_that_change_are_seen(kind):
+    """A kernel is chosen by what a template value says at the call, also where it is the same object."""
+    torch = pytest.importorskip("torch", reason="skipped: no torch") if kind == "tensor" else None
+
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, f32),), block=(32, 1, 1))
+    def scaled(X, Y, *, factor):
+        px, py = ptx.global_ptrs(X, Y)
+        at, value = reg.from_(ptx.special.tid.x(), u32) * 4, reg.scalar(f32)
+        ptx.inst.ld.global_.f32(value, ptx.addr(px + at))
+        ptx.inst.mul.f32(value, value, float(factor[0] if isinstance(factor, list) else factor))
+        ptx.inst.st.global_.f32(ptx.addr(py + at), value)
+        ptx.ret()
+
+    make, change = {
+        "array": (lambda: np.array(2.0), lambda each: each.fill(3.0)),
+        "tensor": (lambda: torch.tensor(2.0), lambda each: each.fill_(3.0)),
+        "list": (lambda: [2.0], lambda each: each.__setitem__(0, 3.0)),
+        "object": (lambda: Setting(2.0), lambda each: setattr(each, "value", 3.0)),
+    }[kind]
+    factor, x = make(), np.ones(32, np.float32)
+    assert scaled(x, factor=factor)[0] == scaled(x, factor=factor)[0] == 2
+    change(factor)
+    assert scaled(x, factor=factor)[0] == 3

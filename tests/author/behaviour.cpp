@@ -509,6 +509,8 @@ TEST_CASE("refusals") {
           Builder other({});
           b.emit("mov.u32", {b.scalar(u32), other.scalar(u32)});
         }) == Code::foreign_register);
+  CHECK(refusal([](Builder& b) { b.emit("mov.u32", {b.scalar(u32), Reg()}); }) == Code::foreign_register);
+  CHECK(refusal([](Builder&) { Builder({.name = "a b"}); }) == Code::bad_argument);
   CHECK(refusal([](Builder& b) { b.add_raw("u33", "x"); }) == Code::bad_argument);
   CHECK(refusal([](Builder& b) { b.emit("frobnicate.u32", {}); }) == Code::unknown_instruction);
   CHECK(refusal([](Builder& b) { bra(b, "nowhere"); }) == Code::undefined_name);

@@ -199,6 +199,14 @@ TEST_CASE("symbolic dimensions are bound by the first argument and size the outp
   CHECK_FALSE(world.takes(std::vector<DLTensor>{x, other}));
   CHECK(World(record(-1, -1)).refusal(Code::conflicting_dimension, {x, other}) ==
         "norm: argument `W`: dimension 0 of shape (9,), `N`, is 9, an argument before it has 8 (conflicting sizes)");
+  // What binds a size is refused: what else has it is judged by it, or not at all, and never for a reason of its own.
+  CHECK(World(record(-1, -1)).refusal(Code::wrong_element, {Tensor(Element::f16, {3, 8}), w}) ==
+        "norm: argument `X`: its dtype is f16, the kernel takes f32");
+  CHECK(World(record(-1, -1)).refusal(Code::wrong_rank, {Tensor(Element::f32, {8}), w}) ==
+        "norm: argument `X`: its rank is 1 (shape (8,)), the kernel takes rank 2");
+  const auto both = World(record(-1, -1)).plan->refusals(std::vector<DLTensor>{Tensor(Element::f16, {3, 8}), other});
+  REQUIRE(both.size() == 2);
+  CHECK(both[1].code == Code::conflicting_dimension);
   launch::Record loose = record(-1, -1);
   loose.tensors[2].shape[0].symbol = "M";
   CHECK(unmade(loose).code == Code::unbound_dimension);

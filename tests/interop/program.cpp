@@ -62,6 +62,16 @@ TEST_CASE("vectors and scalars in, results in the caller's memory") {
   CHECK(out[49] == 4);
 }
 
+TEST_CASE("memory that is const is read and never written") {
+  Program program(axpy(), signature, {.grid = {2}, .block = {32}});
+  const std::vector<float> x(50, 3), y(50, 1), out(50);
+  CHECK(message([&] { program.run({x, y, 2, 50, out}); }) ==
+        "axpy: argument `out`: it is const, and the kernel writes it");
+  CHECK(message([&] { program.run({x, y, 2, 50, std::span<const float>(out)}); }) != "");
+  CHECK(message([&] { program.run({x, y, 2, 50, view(out, {50})}); }) != "");
+  CHECK(out[0] == 0);
+}
+
 TEST_CASE("text of any origin, by the name of its entry") {
   const std::string text = ir::emit(axpy().module);
   Program program(Entry(text, "axpy"), signature, {.block = {32}});

@@ -144,6 +144,10 @@ struct Builder::State {
   };
   std::map<std::pair<std::uint32_t, std::int64_t>, Formed> descriptors;
 
+  // Which tile an address in a register is of, and the swizzle of those that are multiplied; by id.
+  std::unordered_map<ir::RegisterId, std::uint32_t> tile_at;
+  std::unordered_map<std::uint32_t, Swizzle> multiplied;
+
   // Settled by finish().
   std::vector<std::uint32_t> product_of;  // by register: instruction that is its mul.lo, or none
   struct Widening {

@@ -353,12 +353,24 @@ std::vector<FragmentTable> mma_fragments(const isa::Match& match) {
           table("d", plan.d, m, n)};
 }
 
+namespace {
+
+// A thread that has ended brings no part of the matrices.
+template <Handler run>
+void whole(Warp& w, const Op& op, Mask active) {
+  if (active == full_mask) return run(w, op, active);
+  w.fault(Code::divergent_barrier, std::countr_zero(active),
+          "executes it in a warp of which not all 32 threads are there");
+}
+
+}  // namespace
+
 Bound bind_mma(const isa::Match& match) {
   const Plan& plan = plan_of<Plan>(match, make_plan);
-  const Handler run = plan.a.type == Type::f64  ? &run_f64
-                      : plan.a.type == Type::b1 ? &run_b1
-                      : is_integer(plan.a.type) ? &run_integer
-                                                : &run_float;
+  const Handler run = plan.a.type == Type::f64  ? &whole<&run_f64>
+                      : plan.a.type == Type::b1 ? &whole<&run_b1>
+                      : is_integer(plan.a.type) ? &whole<&run_integer>
+                                                : &whole<&run_float>;
   return {.run = run, .whole_warp = true, .converge = true, .aligned = true, .plan = &plan};
 }
 

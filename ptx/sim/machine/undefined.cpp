@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/code.h"
@@ -123,8 +124,24 @@ class Trial {
   std::vector<Line> rows_;
 };
 
+// The destination that an instruction in the background writes later, and which is nobody else's until then; or null.
+const Operand* promised(const Warp& w, const Op& op, Mask active) {
+  const Frame& frame = *w.current.frame;
+  if (!frame.undefined) return nullptr;
+  for (const Operand& o : std::span(op.operands, op.destinations)) {
+    if (o.slot == 0 || !(active & ~frame.initialised[o.slot])) continue;
+    const Origin& due = frame.undefined->origins[o.slot];
+    if (!due.awaits) continue;
+    const Op& later = w.cta.launch.program.ops[due.pc];
+    for (const Operand& d : std::span(later.operands, later.destinations))
+      if (d.bank == o.bank && d.offset == o.offset) return &o;
+  }
+  return nullptr;
+}
+
 void pass(Warp& w, const Op& op, Mask active, Handler handler) {
   Frame& frame = *w.current.frame;
+  if (const Operand* o = promised(w, op, active)) return report_undefined(w, *o, active & ~frame.initialised[o->slot]);
   Origin from;
   for (int i = 0; i < op.sources; ++i) {
     const Operand& o = op.operands[op.destinations + i];

@@ -718,6 +718,8 @@ class Module(_Body):
 
     def __init__(self, source: bytes | str, file: str = ""):
         self.file = file
+        if not isinstance(source, (str, bytes)):
+            raise TypeError(f"PTX is a str or bytes, not {type(source).__name__}")
         self._source = source if isinstance(source, bytes) else _text.encoded(source)
         self._tree = _core.parse(self._source, file)
         self._kept: list[Statement] | None = None

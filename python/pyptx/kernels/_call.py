@@ -1,11 +1,12 @@
 """How the functions over rows call their kernels: one kernel for each combination of element types, any leading dimensions."""
 
 import functools
+import math
 import re
 
 from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
-from pyptx.errors import LaunchTypeError
+from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._rows import Split
 from pyptx.types import bf16, f16, f32, s32, s64
 
@@ -30,6 +31,7 @@ class RowFunction(_core.Choice):
     kernel and its backward, which may be None.  The first `rows` tensors are matrices; what follows has one element a column,
     or a row.  `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
     `saved`: positions of the tensors that the backward needs, all; the first `gradients` have one, all of real numbers.
+    `indices`: the position of the tensor of integers, if there is one.
     `defaults`: of the kernels' template values.
 
     Called as `function((x, w), out, eps=1e-6)`, in C++ for tensors that look like earlier ones, else by `_choose`.
@@ -37,9 +39,10 @@ class RowFunction(_core.Choice):
 
     def __init__(
         self, name: str, rows: int, make, *, over_rows: bool = True, saved: tuple | None = None, gradients: int | None = None,
-        **defaults,
+        indices: int | None = None, **defaults,
     ):  # fmt: skip
         self.name, self.rows, self.over_rows, self.defaults = name, rows, over_rows, defaults
+        self.indices = indices
         self.saved, self.gradients = saved, gradients
         self.made = functools.cache(functools.partial(self._made, make))
         FUNCTIONS[name] = self
@@ -53,11 +56,14 @@ class RowFunction(_core.Choice):
         return self.made(types, wide)[0]
 
     def _choose(self, tensors, out=None, **options):
+        check_arrays(self.name, tensors, out, self.rows)
         shape = tensors[0].shape
         columns = shape[-1] if self.over_rows else shorter(shape[-1])
         wide = has_clusters(tensors[0])
         dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         traced = compiling(tensors[0])
+        if not traced:
+            check_numbers(self.name, options, self.defaults)
         choose = self._for_compiler if traced else self._eager
         run = choose(dtypes, wide, out is None)
         given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
@@ -65,11 +71,12 @@ class RowFunction(_core.Choice):
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
         is_matrix = len(shape) == 2 and columns == shape[1]
         if not is_matrix:
+            check_shapes(self.name, tensors[: self.rows], out)
             given = [self._flat(i, each, shape, columns) for i, each in enumerate(given)]
         elif not traced:
             self._remember(tensors, out, options, run, given, named)
         if out is not None:
-            run(*given, out=out if is_matrix else out.view(-1, columns), **named)
+            run(*given, out=out if is_matrix else out.view(math.prod(shape[:-1]), columns), **named)
             return out
         result = run(*given, **named)
         return result if is_matrix else self._shaped(result, shape)
@@ -91,7 +98,7 @@ class RowFunction(_core.Choice):
     def _flat(self, position: int, tensor, shape, columns: int):
         """A matrix of the first tensors, a vector of those that have one element a row."""
         if position < self.rows:
-            return tensor.reshape(-1, columns)
+            return tensor.reshape(-1, columns) if columns else tensor.reshape(math.prod(shape[:-1]), 0)
         return tensor.reshape(-1) if tensor.shape == shape[:-1] else tensor
 
     def _shaped(self, result, shape):
@@ -110,7 +117,7 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
     function, types = FUNCTIONS[name], []
     for position, dtype in enumerate(dtypes):
         spelled = str(dtype).removeprefix("torch.")
-        legal = TYPES if position < function.rows else TYPES | INDICES
+        legal = INDICES if position == function.indices else TYPES
         if dtype is not None and spelled not in legal:
             raise LaunchTypeError(f"{name}: argument {position + 1} is of {spelled}; legal are {', '.join(legal)}")
         types.append(dtype and legal[spelled])
@@ -121,6 +128,42 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
     if gradients is None:
         gradients = sum(each is not None and each not in INDICES.values() for each in types)
     return differentiable_kernel(forward, backward, save_for_backward=function.saved, num_grad_inputs=gradients)
+
+
+def check_arrays(name: str, tensors, out, rows: int):
+    """LaunchTypeError for what is no array, or not laid out as one, and for rows that are none."""
+    for position, each in enumerate((*tensors, out)):
+        if each is None and (position >= rows or position == len(tensors)):
+            continue
+        which = "out" if position == len(tensors) else f"argument {position + 1}"
+        if getattr(each, "is_nested", False) is True or getattr(each, "is_sparse", False) is True:
+            raise LaunchTypeError(
+                f"{name}: {which} is no dense tensor: .to_dense(), or torch.nested's .to_padded_tensor()"
+            )
+        if not (hasattr(each, "dtype") and hasattr(each, "shape")):
+            raise LaunchTypeError(f"{name}: {which} is {type(each).__name__}, not an array")
+        if position < rows and len(each.shape) == 0:
+            raise LaunchTypeError(f"{name}: {which} has no dimension, and so no rows")
+
+
+def check_numbers(name: str, options, defaults):
+    for key, value in options.items():
+        default = defaults[key]
+        if type(default) is float and (isinstance(value, str) or not hasattr(value, "__float__")):
+            raise LaunchTypeError(f"{name}: {key} is a number, not {value!r}")
+        if hasattr(value, "__dlpack__"):  # which may hold another one at the next call
+            raise LaunchTypeError(f"{name}: {key} is a number, not {type(value).__name__}: float({key})")
+        if type(default) is int and (isinstance(value, (str, float)) or not hasattr(value, "__index__")):
+            raise LaunchTypeError(f"{name}: {key} is an integer, not {value!r}")
+
+
+def check_shapes(name: str, tensors, out):
+    """Of more dimensions than a kernel has, which would compare them."""
+    shape = tensors[0].shape
+    for position, each in enumerate((*tensors, tensors[0] if out is None else out)):
+        if each.shape != shape:
+            which = "out" if position == len(tensors) else f"argument {position + 1}"
+            raise LaunchValueError(f"{name}: {which} has shape {tuple(each.shape)}, not {tuple(shape)}")
 
 
 def shorter(columns: int) -> int:

@@ -116,7 +116,9 @@ def scaled_dot_product_attention(
 
 def _takes(q, k, v, scale, grouped: bool) -> bool:
     """Whether `attention` takes such tensors of torch, none of which is broadcast."""
-    if not q.dim() == k.dim() == v.dim() == 4 or not q.dtype == k.dtype == v.dtype or _name(q) not in TYPES:
+    if not all(hasattr(each, "dim") and each.dim() == 4 for each in (q, k, v)):
+        return False
+    if not q.dtype == k.dtype == v.dtype or _name(q) not in TYPES:
         return False
     (batch, heads, queries, width), (_, shared, keys, _), values = q.shape, k.shape, v.shape[3]
     fits = k.shape == (batch, shared, keys, width) and v.shape == (batch, shared, keys, values)
@@ -137,6 +139,12 @@ class Masks:
     def __post_init__(self):
         if self.window is not None and (not isinstance(self.window, int) or self.window < 1):
             raise LaunchValueError(f"attention: window is a number of keys, 1 or more, not {self.window!r}")
+        for name in ("softcap", "scale"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, str) or not hasattr(value, "__float__")):
+                raise LaunchTypeError(f"attention: {name} is a number, not {value!r}")
+            if hasattr(value, "__dlpack__"):
+                raise LaunchTypeError(f"attention: {name} is a number, not {type(value).__name__}: float({name})")
         if self.softcap is not None and not self.softcap > 0:
             raise LaunchValueError(f"attention: softcap is positive, not {self.softcap!r}")
         if self.scale is not None and not self.scale > 0:

@@ -66,7 +66,7 @@ def make_cross_entropy(split, x_type, target_type):
     return cross_entropy, cross_entropy_backward
 
 
-CROSS_ENTROPY = RowFunction("cross_entropy", 1, make_cross_entropy, ignore_index=-100)
+CROSS_ENTROPY = RowFunction("cross_entropy", 1, make_cross_entropy, indices=1, ignore_index=-100)
 
 
 def cross_entropy(logits: Any, target: Any, *, ignore_index: int = -100, reduction: str = "mean") -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import RowFunction, matrix
+from pyptx.kernels._call import RowFunction, check_arrays, matrix
 from pyptx.kernels._rows import (
     LOAD,
     STORE,
@@ -214,6 +214,10 @@ def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None) -> tuple
 
     Raises LaunchTypeError for other types, LaunchValueError for other blocks.
     """
+    if not isinstance(block, (int, tuple, type(None))):
+        raise LaunchValueError(f"quantize_fp8: block is None, 128 or (128, 128), not {type(block).__name__}")
+    if not getattr(x, "shape", ()):
+        check_arrays("quantize_fp8", (x,), None, 1)
     if block is None:
         values, scales = ROWS((x,))
         return values, scales.reshape(*x.shape[:-1], 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, matrix
+from pyptx.kernels._call import RowFunction, check_arrays, matrix
 from pyptx.kernels._rows import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
 from pyptx.types import s32, s64, u32, u64
 
@@ -195,7 +195,7 @@ class RopeFunction(RowFunction):
 
 ROPE = RopeFunction("rope", 1, make_rope, saved=(1, 2), gradients=1, interleaved=False, inner=1, S=None)
 ROPE_AT = RopeFunction(
-    "rope_at", 1, make_rope, saved=(1, 2, 3), gradients=1, interleaved=False, inner=1, S=None, ROWS=None
+    "rope_at", 1, make_rope, saved=(1, 2, 3), gradients=1, indices=3, interleaved=False, inner=1, S=None, ROWS=None
 )
 
 
@@ -214,7 +214,11 @@ def rope(
 
     Raises LaunchValueError for shapes that do not fit, LaunchTypeError for other types and where cos or sin want a gradient.
     """
-    places, inner = places_of(x, cos, sin, positions, seq_dim)
+    try:
+        places, inner = places_of(x, cos, sin, positions, seq_dim)
+    except (AttributeError, RuntimeError, TypeError):  # asked here, it costs a call nothing
+        check_arrays("rope", (x, cos, sin, positions), out, 3)
+        raise
     if any(getattr(table, "requires_grad", False) for table in (cos, sin)):
         raise LaunchTypeError("rope: cos and sin get no gradient; pass .detach()")
     if positions is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyptx import _core
 from pyptx._elements import FRAMEWORK_NAMES, framework_name
+from pyptx._frozen import is_fixed
 from pyptx.errors import LaunchTypeError
 from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of
@@ -73,7 +74,11 @@ def empty(first, shape: tuple[int, ...], element: str, device: tuple[int, int]):
                 return cuda.device_array(shape, _numpy_name(element))
         kind = f"{type(first).__module__}.{type(first).__qualname__}"
         raise TypeError(f"outputs beside {kind} cannot be allocated: bring them (out=...)")
-    import numpy
+    try:
+        import numpy
+    except ImportError:
+        kind = type(first).__name__
+        raise TypeError(f"outputs beside {kind} are NumPy's, which is not installed: bring them (out=...)") from None
 
     return numpy.empty(shape, _numpy_name(element))
 
@@ -141,7 +146,8 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     free = [raw.name for raw in signature.raw if raw.name in kwargs and raw.name not in chosen]
     fixed = {name: value for name, value in kwargs.items() if name not in free}
     known = [raw.name if raw.name in free else value for raw, value in zip(signature.raw, values, strict=True)]
-    _core.remember(kernel, arrays, fixed, plan, known, makers)
+    if all(map(is_fixed, fixed.values())):  # a list or an array may say something else at the next call
+        _core.remember(kernel, arrays, fixed, plan, known, makers)
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -65,13 +65,23 @@ def warn(remarks) -> None:
         warnings.warn_explicit(text, category, remark.file or "<kernel>", remark.line or 1)
 
 
+def _listed(kernels: Any) -> list[Any]:
+    """The items of `compile`, of the right kind."""
+    items = list(kernels) if isinstance(kernels, Iterable) else [kernels]
+    for item in items:
+        pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
+        if not hasattr(item[0] if pair else item, "specialise"):
+            raise TypeError(f"compile takes a list of kernels, and of pairs (kernel, {{name: value}}), not {item!r}")
+    return items
+
+
 def compile(kernels: Iterable[Any], threads: int | None = None) -> list[Resources]:
     """Traces and assembles kernels before they are called, several at once; the first call then finds them.
 
     An item is a kernel whose sizes are all known, or a pair of a kernel and the keyword arguments of one specialisation:
     `pyptx.compile([rms_norm, (gemm, {"M": 4096, "BM": 128})])`.
     """
-    items = [(item, {}) if not isinstance(item, tuple) else item for item in kernels]
+    items = [(item, {}) if not isinstance(item, tuple) else item for item in _listed(kernels)]
     made = [kernel.specialise(**kwargs) for kernel, kwargs in items]  # bodies are Python: one after the other
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:  # the assembler runs without Python's lock
         return list(pool.map(of, made))

@@ -502,6 +502,12 @@ class Module:
     def tensor_maps(self) -> list[str]: ...
 
     @property
+    def tile_copies(self) -> list:
+        """
+        (tensor, tile, swizzle of the tile, file, line) of tensor copies into tiles that wgmma multiplies
+        """
+
+    @property
     def notes(self) -> object: ...
 
 class Trace:

@@ -1,0 +1,47 @@
+"""Ready-made kernels with what they were not meant for: refused by name, and nothing is read as what it is not."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from pyptx import kernels  # noqa: E402
+from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+
+X, HEADS = torch.ones(4, 8), torch.ones(1, 2, 8, 64, dtype=torch.bfloat16)
+ODD = [
+    (lambda: kernels.softmax([1.0, 2.0]), LaunchTypeError, "softmax: argument 1 is list, not an array"),
+    (lambda: kernels.softmax(None), LaunchTypeError, "argument 1 is NoneType"),
+    (lambda: kernels.softmax(torch.tensor(1.0)), LaunchTypeError, "argument 1 has no dimension"),
+    (lambda: kernels.softmax(X.to_sparse()), LaunchTypeError, "no dense tensor: .to_dense"),
+    (lambda: kernels.softmax(torch.nested.nested_tensor([X])), LaunchTypeError, "no dense tensor"),
+    (lambda: kernels.softmax(X, out=[1]), LaunchTypeError, "softmax: out is list"),
+    (lambda: kernels.softmax(X[None], out=X), LaunchValueError, r"out has shape \(4, 8\), not \(1, 4, 8\)"),
+    (lambda: kernels.swiglu(torch.ones(2, 4, 8), torch.ones(4, 2, 8)), LaunchValueError, r"argument 2 has shape \(4, 2, 8\)"),
+    (lambda: kernels.rms_norm(X, [1] * 8), LaunchTypeError, "rms_norm: argument 2 is list"),
+    (lambda: kernels.rms_norm(X, torch.ones(8, dtype=torch.int32)), LaunchTypeError, "argument 2 is of int32; legal are float32"),
+    (lambda: kernels.rms_norm(X, eps="1e-5"), LaunchTypeError, "eps is a number, not '1e-5'"),
+    (lambda: kernels.rms_norm(X, eps=torch.tensor(1e-5)), LaunchTypeError, r"eps is a number, not Tensor: float\(eps\)"),
+    (lambda: kernels.attention(HEADS, HEADS, HEADS, scale=torch.tensor(0.1)), LaunchTypeError, r"not Tensor: float\(scale\)"),
+    (lambda: kernels.layer_norm(X, eps=None), LaunchTypeError, "eps is a number, not None"),
+    (lambda: kernels.cross_entropy(X, torch.zeros(4)), LaunchTypeError, "argument 2 is of float32; legal are int64, int32"),
+    (lambda: kernels.cross_entropy(X, torch.zeros(4, dtype=torch.int64), ignore_index=1.5), LaunchTypeError, "an integer, not 1.5"),
+    (lambda: kernels.rope([1], X, X), LaunchTypeError, "rope: argument 1 is list"),
+    (lambda: kernels.rope(torch.ones(2, 5, 16), torch.ones(5, 8), torch.ones(5, 8), positions=[0]), LaunchTypeError, "argument 4 is list"),
+    (lambda: kernels.quantize_fp8([1.0]), LaunchTypeError, "quantize_fp8: argument 1 is list"),
+    (lambda: kernels.quantize_fp8(X, block=X), LaunchValueError, "block is None, 128 or .*, not Tensor"),
+    (lambda: kernels.attention(HEADS, HEADS, HEADS, scale="a"), LaunchTypeError, "attention: scale is a number, not 'a'"),
+    (lambda: kernels.attention(HEADS, HEADS, HEADS, softcap="a"), LaunchTypeError, "attention: softcap is a number"),
+    (lambda: kernels.scaled_dot_product_attention([1], HEADS, HEADS), TypeError, "must be Tensor, not list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), ODD, ids=range(len(ODD)))
+def test_odd_arguments_are_refused(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (2, 3, 0), (2, 0, 3)])
+def test_tensors_of_no_elements(shape):
+    assert kernels.softmax(torch.ones(shape)).shape == shape
+    assert kernels.softmax(torch.ones(shape), out=torch.ones(shape)).shape == shape
