@@ -215,6 +215,7 @@ _MISFIT = re.compile(
     r"(\w+)\(\): incompatible function arguments\..*?\n    1\. \w+(\(.*?\))(?: -> [^\n]*)?\n.*Invoked with types: (.*)",
     re.S,
 )
+_COMMA = re.compile(r",(?![^\[]*\])")  # not those of `tuple[int, ...]`
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
@@ -229,6 +230,34 @@ def told(error: TypeError) -> AuthoringTypeError | None:
     name = name.replace("smem_", "smem.", 1)
     for long, short in (("pyptx._core.", ""), ("collections.abc.", ""), ("NoneType", "None"), ("self, ", "")):
         legal, given = legal.replace(long, short), given.replace(long, short)
-    message = f"{name} takes {legal}; it was given ({given.strip()})"
-    diagnostic = _core.Diagnostic(_WRONG_ARGUMENT, *own[-1], message)
+    diagnostic = _core.Diagnostic(_WRONG_ARGUMENT, *own[-1], _misfit(name, legal.strip("()"), given.strip()))
     return AuthoringTypeError(str(diagnostic), [diagnostic])
+
+
+def _misfit(name: str, legal: str, given: str) -> str:
+    """Which argument does not fit: `legal` is `count: int, *, name: str | None = None`, `given` is `str, kwargs = { name: int }`."""
+    parts = [part.strip() for part in _COMMA.split(legal)]
+    behind = parts.index("*") if "*" in parts else len(parts)
+    taken = {part.partition(":")[0]: part.partition(":")[2].partition("=") for part in parts if part and part != "*"}
+    positional, _, keywords = given.partition("kwargs = {")
+    types = [kind.strip() for kind in _COMMA.split(positional.strip(" ,")) if kind.strip()]
+    arguments = dict(zip(list(taken)[:behind], types, strict=False))
+    arguments |= (_pair(pair) for pair in _COMMA.split(keywords.strip(" }")) if pair.strip())
+    known = ", ".join(taken)
+    if len(types) > behind:
+        return f"{name} takes {behind} arguments by position, not {len(types)}; its arguments: {known}"
+    for argument, kind in arguments.items():
+        if argument not in taken:
+            return f"{name} has no argument `{argument}`; its arguments: {known}"
+        wanted = taken[argument][0].strip()
+        if wanted != "object" and kind not in (one.strip().partition("[")[0] for one in wanted.split("|")):
+            return f"{name}: `{argument}` is {wanted}, not {kind}"
+    missing = [argument for argument, (_, equals, _) in taken.items() if not equals and argument not in arguments]
+    if missing:
+        return f"{name} needs `{missing[0]}`; its arguments: {known}"
+    return f"{name} takes ({legal}); it was given ({given})"
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, kind = text.partition(":")
+    return name.strip(), kind.strip()

@@ -1,5 +1,6 @@
 # Patterns of the stub (nanobind's stubgen): the raw types, and what cannot be read off the module.
 _core.__prefix__:
+    from collections.abc import Callable
     from typing import Any, Iterator, Literal, NoReturn, Protocol, Sequence, SupportsFloat, SupportsIndex, TypeAlias
 
     class Addressable(Protocol):  # variables of the module, functions, addresses beside them
@@ -120,43 +121,147 @@ _core.inst:
     inst: Inst
 
 _core.scalar$:
-    def scalar(dtype: PtxType, init: Any = None, name: str | None = None) -> Reg: ...
+    def scalar(dtype: PtxType, init: Number | None = None, name: str | None = None, vector: int = 1) -> Reg:
+        \doc
 
 _core.array$:
-    def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray: ...
+    def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray:
+        \doc
 
 _core.alloc$:
-    def alloc(dtype: PtxType) -> Reg: ...
+    def alloc(dtype: PtxType) -> Reg:
+        \doc
 
 _core.alloc_array$:
-    def alloc_array(dtype: PtxType, count: int) -> RegArray: ...
+    def alloc_array(dtype: PtxType, count: int) -> RegArray:
+        \doc
 
 _core.from_:
-    def from_(src: Any, dtype: PtxType) -> Reg: ...
+    def from_(src: Number | Address, dtype: PtxType) -> Reg:
+        \doc
 
 _core.param$:
-    def param(dtype: PtxType, name: str, dst: Reg | None = None) -> Reg: ...
+    def param(dtype: PtxType, name: str, dst: Reg | None = None) -> Reg:
+        \doc
 
 _core.global_ptrs:
-    def global_ptrs(*params: Any) -> tuple[Reg, ...]: ...
+    def global_ptrs(*params: Any) -> tuple[Reg, ...]:
+        \doc
 
 _core.addr$:
-    def addr(base: Any, offset: Reg | int | None = None) -> AddressOperand: ...
+    def addr(base: Address | SupportsIndex, offset: Reg | SupportsIndex | None = None) -> AddressOperand:
+        \doc
 
 _core.sreg$:
-    def sreg(name: str) -> Reg: ...
+    def sreg(name: str) -> Reg:
+        \doc
 
 _core.smem_(base):
-    def smem_base(name: str | None = None) -> Reg: ...
+    def smem_base(name: str | None = None) -> Reg:
+        \doc
 
 _core.smem_load:
-    def smem_load(dtype: PtxType, address: Any) -> Reg: ...
+    def smem_load(dtype: PtxType, address: Address) -> Reg:
+        \doc
 
-_core.(smem_alloc|smem_wgmma_tile):
-    def \1(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedAlloc: ...
+_core.smem_store:
+    def smem_store(dtype: PtxType, address: Address, value: Reg) -> None:
+        \doc
+
+_core.smem_apply_swizzle:
+    def smem_apply_swizzle(logical_offset: Reg, swizzle: str | None) -> Reg:
+        \doc
+
+_core.smem_alloc:
+    def smem_alloc(
+        dtype: PtxType,
+        shape: SupportsIndex | Sequence[SupportsIndex],
+        swizzle: str | None = None,
+        align: int | None = None,
+        name: str | None = None,
+    ) -> SharedAlloc:
+        \doc
+
+_core.smem_wgmma_tile:
+    def smem_wgmma_tile(
+        dtype: PtxType,
+        shape: Sequence[SupportsIndex],
+        major: str = "K",
+        *,
+        align: int | None = None,
+        name: str | None = None,
+    ) -> SharedAlloc: ...
 
 _core.SharedAlloc.__getitem__:
     def __getitem__(self, key: Any) -> Any: ...
 
 _core.Range.__next__:
     def __next__(self) -> Reg: ...
+
+_core.named$:
+    def named(name: str) -> Reg:
+        \doc
+
+_core.when$:
+    def when(pred: Predicate, *, uniform: bool = False) -> Block:
+        \doc
+
+_core.switch$:
+    def switch(
+        index: Reg, *, count: int | None = None, default: Predicate | None = None, uniform: bool = False
+    ) -> Block:
+        \doc
+
+_core.kloop$:
+    def kloop(
+        total: Reg | SupportsIndex, *, unroll: int, body: Callable[[], object], loop_label: str = "kloop"
+    ) -> None:
+        \doc
+
+_core.print$:
+    def print(format: str, *values: Reg | SupportsIndex | SupportsFloat, pred: Guard = None) -> None:
+        \doc
+
+_core.bracket$:
+    def bracket(base: Address, *parts: Number | Sequence[Number]) -> CompoundOperand:
+        \doc
+
+_core.pipeline$:
+    def pipeline(n_stages: int, *, cursor: Reg | None = None, phase: Reg | None = None) -> PipelineState:
+        \doc
+
+_core.PipelineState.(cursor|phase):
+    @property
+    def \1(self) -> Reg: ...
+
+_core.PipelineState.advance:
+    def advance(self) -> tuple[Reg, Reg]:
+        \doc
+
+_core.SharedAlloc.dtype:
+    @property
+    def dtype(self) -> PtxType: ...
+
+_core.SharedAlloc.shape:
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+_core.SharedAlloc.swizzle:
+    @property
+    def swizzle(self) -> str | None: ...
+
+_core.SharedAlloc.alloc:
+    @property
+    def alloc(self) -> SharedAlloc: ...
+
+_core.SharedAlloc.stage:
+    @property
+    def stage(self) -> Reg | int | None: ...
+
+_core.MbarrierRef.array:
+    @property
+    def array(self) -> MbarrierArray: ...
+
+_core.MbarrierRef.idx:
+    @property
+    def idx(self) -> Reg | int: ...

@@ -238,9 +238,10 @@ bool Inputs::ask(PyObject* method, PyObject* object) {
 }
 
 bool Inputs::read_state(const TensorType& type, PyObject* object, const DLTensor& tensor) {
+  if (!real_ || ran_python_) tracks_ = gradients_on();  // once a call, unless others' code may have changed it
   real_ = true;
   ran_python_ |= type.runs_python;
-  if (gradients_on()) {
+  if (tracks_) {
     int tracked = type.runs_python ? -1 : requires_gradient(object);
     if (tracked < 0) {
       PyObject* const told = type.read(type.requires_grad.ptr(), object, type.type.ptr());
@@ -306,7 +307,7 @@ Outputs::Made Outputs::make(const Maker& maker, DLTensor& tensor) {
   PyObject* const object = PyObject_Call(maker.function.ptr(), maker.arguments.ptr(), nullptr);
   if (object == nullptr) return Made::failed;
   DLTensor made;
-  if (!view_of(object, made) && api_->tensor_from_object(object, &made) != 0) return Py_DECREF(object), Made::failed;
+  if (!place_of(object, made) && api_->tensor_from_object(object, &made) != 0) return Py_DECREF(object), Made::failed;
   if (made.device != tensor.device) return Py_DECREF(object), Made::elsewhere;
   tensor.data = made.data;
   tensor.byte_offset = made.byte_offset;

@@ -110,7 +110,7 @@ class Inputs {
   std::size_t count_ = 0;
   const interop::DLPackExchangeAPI* api_ = nullptr;
   bool on_gpu_ = false;  // a CUDA tensor was read
-  bool of_torch_ = false, real_ = false, ran_python_ = false;
+  bool of_torch_ = false, real_ = false, tracks_ = false, ran_python_ = false;
   int tracked_ = -1, pending_ = -1;
   std::uint32_t read_only_ = 0;  // a bit an object
   std::vector<std::unique_ptr<Buffer>> buffers_;

@@ -162,21 +162,33 @@ static void** plain_tensor(const Library& torch, PyObject* tensor, Spelling*& sp
   return found;
 }
 
+// The address and the device of what a plain tensor's spelling is known of; else null.
+static void** read_place(const Library& torch, PyObject* tensor, Spelling*& spelling, interop::DLTensor& view) {
+  void** const found = plain_tensor(torch, tensor, spelling);
+  std::int32_t index = 0;
+  if (found == nullptr || !spelling->known) return nullptr;
+  if (torch.data(found, &view.data) != 0 || torch.device(found, &index) != 0) return nullptr;
+  view.device = {spelling->device, std::max(index, 0)};
+  view.byte_offset = 0;
+  return found;
+}
+
 bool view_of(PyObject* tensor, interop::DLTensor& view) {
   const Library& torch = library();
   Spelling* spelling = nullptr;
-  void** const found = plain_tensor(torch, tensor, spelling);
-  if (found == nullptr || !spelling->known) return false;
+  void** const found = read_place(torch, tensor, spelling, view);
   std::int64_t rank = 0;
-  std::int32_t index = 0;
-  if (torch.data(found, &view.data) != 0 || torch.rank(found, &rank) != 0 || torch.sizes(found, &view.shape) != 0 ||
-      torch.strides(found, &view.strides) != 0 || torch.device(found, &index) != 0)
+  if (found == nullptr || torch.rank(found, &rank) != 0 || torch.sizes(found, &view.shape) != 0 ||
+      torch.strides(found, &view.strides) != 0)
     return false;
   view.ndim = static_cast<std::int32_t>(rank);
   view.dtype = spelling->type;
-  view.device = {spelling->device, std::max(index, 0)};
-  view.byte_offset = 0;
   return true;
+}
+
+bool place_of(PyObject* tensor, interop::DLTensor& view) {
+  Spelling* spelling = nullptr;
+  return read_place(library(), tensor, spelling, view) != nullptr;
 }
 
 void learn_view(PyObject* tensor, const interop::DLTensor& view) {

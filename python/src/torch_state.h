@@ -22,11 +22,14 @@ bool has_tangent(PyObject* tensor);
 // gradient; -1 where this release of torch has to be asked in Python.
 [[gnu::hot]] int requires_gradient(PyObject* tensor);
 
-// Of such an object: the view that torch's exchange API gives of it, at a third of the time. False where the exchange
+// The view of such an object that torch's exchange API gives, at a third of the time. False where the exchange
 // API has to be asked: for tensors that are not simply memory (sparse ones, wrappers of torch.func), and until
 // `learn_view` was shown one of its element type and device.
 [[gnu::hot]] bool view_of(PyObject* tensor, interop::DLTensor& view);
 void learn_view(PyObject* tensor, const interop::DLTensor& view);
+
+// Its address and device alone, for a tensor that was just made: the rest is known.
+[[gnu::hot]] bool place_of(PyObject* tensor, interop::DLTensor& view);
 
 // Tells autograd that such an object was written: what was saved of it for a backward is not what it holds now.
 void mark_written(PyObject* tensor);

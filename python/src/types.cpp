@@ -17,8 +17,8 @@ const PtxType* as_type(nb::handle value) {
 
 isa::Type type_argument(nb::handle value) {
   const PtxType* type = as_type(value);
-  if (!type) throw WrongKind(cat("a type is expected, for example pyptx.types.f32, not ", shown(value)));
-  if (type->type == isa::Type::none) throw WrongKind(cat(type->name, " is no type of PTX"));
+  if (!type) throw WrongKind(cat("`dtype` is a type, for example pyptx.types.f32, not ", shown(value)));
+  if (type->type == isa::Type::none) throw WrongKind(cat("`dtype`: ", type->name, " is no type of PTX"));
   return type->type;
 }
 

@@ -103,13 +103,22 @@ def test_what_is_refused_in_python_has_its_line_too(written):
 @pytest.mark.parametrize(
     ("written", "said"),
     [
+        (lambda X, Y: smem.mbarrier(), r"smem\.mbarrier needs `count`; its arguments: count, name$"),
+        (lambda X, Y: smem.mbarrier("full"), r"smem\.mbarrier: `count` is int, not str$"),
         (
-            lambda X, Y: smem.mbarrier(),
-            r"smem\.mbarrier takes \(count: int, name: str \| None = None\); it was given \(\)",
+            lambda X, Y: smem.mbarrier(1, "full", 2),
+            r"smem\.mbarrier takes 2 arguments by position, not 3; its arguments",
         ),
-        (lambda X, Y: smem.mbarrier("full"), r"it was given \(str\)"),
-        (lambda X, Y: ptx.loop(), r"loop takes \("),
-        (lambda X, Y: reg.wgmma_frag(m=64, n=128, dtype=f32, name=3), r"array takes .*given"),
+        (
+            lambda X, Y: smem.alloc(f32, 4, lines=3),
+            r"smem\.alloc has no argument `lines`; its arguments: dtype, shape, ",
+        ),
+        (lambda X, Y: smem.alloc(f32, 4, align=16.0), r"smem\.alloc: `align` is int \| None, not float$"),
+        (lambda X, Y: ptx.loop(), r"loop needs `"),
+        (lambda X, Y: reg.array(f32, "4"), r"array: `count` is int, not str$"),
+        (lambda X, Y: reg.wgmma_frag(m=64, n=128, dtype=f32, name=3), r"array: `name` is str \| None, not int$"),
+        (lambda X, Y: reg.scalar("f32"), r"PTX3001 `dtype` is a type, for example pyptx\.types\.f32, not 'f32'$"),
+        (lambda X, Y: smem.alloc(3, 4), r"PTX3001 `dtype` is a type, for example pyptx\.types\.f32, not 3$"),
     ],
 )
 def test_what_the_library_says_of_arguments_is_said_at_the_authors_line(written, said):
@@ -309,7 +318,7 @@ def test_arguments_that_are_missing(call, said):
         (lambda X, Y: ptx.addr(ptx.global_ptrs(X)), "unpack it"),
         (lambda X, Y: ptx.addr(ptx.global_ptrs(X)[0], 1.5), "an offset is an int or a register, not 1.5"),
         (lambda X, Y: ptx.check(1, "no"), "ptx.check needs a predicate, not 1"),
-        (lambda X, Y: reg.scalar("f32"), "a type is expected"),
+        (lambda X, Y: reg.scalar("f32"), "`dtype` is a type"),
         (lambda X, Y: reg.array(f32, 4)["a"], "indexed by an int or a slice"),
         (lambda X, Y: smem.mbarrier(2)[1.5], "an mbarrier is chosen by an int or a register"),
         (lambda X, Y: smem.alloc(f32, (4, 4))["a"], "Cannot convert|shared memory is indexed|stage|index"),

@@ -164,6 +164,24 @@ def talks() -> None:
     ptx.ret()
 
 
+def turns() -> None:
+    ring = ptx.pipeline(4)
+    stage, phase = ring.advance()
+    full = smem.mbarrier(4)
+    tile = smem.alloc(f32, (4, 32), swizzle=None, align=128)
+    rows: tuple[int, ...] = tile.shape
+    total = reg.named(reg.scalar(u32, init=rows[0]).name)
+    ptx.kloop(total, unroll=2, body=lambda: ptx.add(u32, total, total, ring.cursor))
+    with ptx.when(phase == 0), ptx.switch(stage, count=4, default=stage > 3):
+        with ptx.case(0, 1):
+            ptx.mbarrier.wait(full[0], ring.phase)
+        with ptx.case(2, 3, default=True):
+            ptx.add(u32, total, total, 1)
+    v = smem.load(tile.dtype, ptx.addr(tile, stage * 4))
+    smem.store(f32, ptx.addr(tile, 4), v)
+    ptx.ret()
+
+
 def looked_into(k: Kernel, x: Any) -> str:
     with pyptx.simulator(check="all", seed=3, schedule="synchronisation") as run:
         run.breakpoint("a.py:12", lambda stop: print(stop.registers["t"].values, stop.mbarriers))
@@ -183,6 +201,7 @@ def looked_into(k: Kernel, x: Any) -> str:
 PAIR = ptx.module([kernel(functions), TABLE, horner])
 KERNELS: list[Any] = [
     kernel(barriers, arch="sm_90a", extern_smem="smem"),
+    kernel(turns, arch="sm_90a"),
     kernel(copies, arch="sm_90a"),
     decorated,
     kernel(lanes),

@@ -1,5 +1,7 @@
-"""Files of rows are read by people: no line is longer than a screen is wide."""
+"""Files of rows are read by people: no line is longer than a screen is wide.  What is true of an instruction is a trait in its row:
+C++ does not ask for names of opcodes or numbers of sections."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -26,3 +28,34 @@ def test_width(name):
 def test_the_test_can_fail():
     assert too_long("a\n" + "b" * (WIDTH + 1)) == [2]
     assert "ptx/isa/forms/wgmma.def" in FILES
+
+
+ASKS = re.compile(
+    r'opcode\)?\)? *[!=]= *"|section\)?\.starts_with|mnemonics?(?:\[[^\]]*\])?(?:->text|\.text)?\.starts_with\("[a-z]'
+)
+ROOMS = ("isa", "check", "analysis", "lint", "quirks", "ir", "sim")
+# A table by opcode that is the thing itself, not a fact beside a row: the file, and what it tells apart.
+TELLS_APART = {
+    "ptx/isa/rules_matrix.cpp": "whether `shape` is wmma's, for one rule of both",
+    "ptx/lint/lint.cpp": "a rule about moves",
+    "ptx/sim/exec/alternate.cpp": "which operation a body that serves several opcodes computes",
+    "ptx/sim/exec/fragment_tables.cpp": "which figures of the manual show the fragments",
+    "ptx/sim/exec/matrix_memory.cpp": "the same",
+    "ptx/sim/watch/knowledge.cpp": "sites that mbarrier.init wrote, kept by their text",
+}
+
+
+def asking() -> set[str]:
+    files = [path for room in ROOMS for path in (ROOT / "ptx" / room).rglob("*") if path.suffix in (".cpp", ".h")]
+    return {str(path.relative_to(ROOT)) for path in files if ASKS.search(path.read_text())}
+
+
+def test_facts_of_instructions_are_traits():
+    assert asking() - set(TELLS_APART) == set(), "make it a trait of the rows (ptx/isa/traits.def)"
+    assert set(TELLS_APART) - asking() == set(), "no longer asks: take it off the list"
+
+
+def test_asking_is_noticed():
+    assert ASKS.search('match.form->text(match.form->opcode) == "membar"')
+    assert ASKS.search('form->section.starts_with("9.7.13")')
+    assert not ASKS.search("match.form->section == other.section")

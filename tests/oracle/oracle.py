@@ -126,7 +126,7 @@ def run(draws: list[Draw], arguments, folder: pathlib.Path):
 
 
 def agreement(counts, differences) -> tuple[float, float, int]:
-    """Of what the assembler takes and of what it refuses: how much check does, in per cent; and the lines asked."""
+    """How many of the lines that the assembler takes check takes, in per cent; the same of refused lines; and the number of lines asked."""
     whole, other = collections.Counter(), collections.Counter(d[4] for d in differences)
     for (*_, theirs), n in counts.items():
         whole[theirs] += n

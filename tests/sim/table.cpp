@@ -90,3 +90,45 @@ TEST_CASE("lines of unsimulated.def name rows and give reasons") {
     CHECK_MESSAGE(line.size() > id.size() + 24, id, " has no reason");
   }
 }
+
+TEST_CASE("accesses are ordered as the manual says where a modifier does not") {
+  using namespace ptx::sim;
+  struct Case {
+    std::string_view mnemonic;
+    Order order;
+    Scope scope;
+    Proxy proxy = Proxy::generic;
+  };
+  const Case cases[] = {
+      {"ld.global.u32", Order::weak, Scope::gpu},
+      {"ld.volatile.global.u32", Order::relaxed, Scope::sys},
+      {"ld.acquire.cluster.global.u32", Order::acquire, Scope::cluster},
+      {"atom.global.add.u32", Order::relaxed, Scope::gpu},
+      {"atom.acq_rel.sys.global.add.u32", Order::acq_rel, Scope::sys},
+      {"red.global.add.u32", Order::relaxed, Scope::gpu},
+      {"membar.cta", Order::sc, Scope::cta},
+      {"fence.cta", Order::acq_rel, Scope::cta},
+      {"fence.sc.gpu", Order::sc, Scope::gpu},
+      {"mbarrier.init.shared.b64", Order::weak, Scope::cta},
+      {"mbarrier.arrive.shared.b64", Order::release, Scope::cta},
+      {"mbarrier.arrive.relaxed.cluster.shared.b64", Order::relaxed, Scope::cluster},
+      {"mbarrier.try_wait.shared.b64", Order::acquire, Scope::cta},
+      {"mbarrier.expect_tx.relaxed.cta.shared.b64", Order::relaxed, Scope::cta},
+      {"barrier.cluster.arrive", Order::release, Scope::cluster},
+      {"barrier.cluster.arrive.relaxed", Order::relaxed, Scope::cluster},
+      {"barrier.cluster.wait", Order::acquire, Scope::cluster},
+      {"cp.async.cg.shared.global", Order::weak, Scope::gpu},
+      {"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes", Order::weak, Scope::gpu, Proxy::async},
+      {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32", Order::weak, Scope::gpu, Proxy::async},
+      {"st.bulk.shared::cta", Order::weak, Scope::gpu},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.mnemonic);
+    const isa::Mnemonic* mnemonic = isa::resolve(c.mnemonic);
+    REQUIRE(!mnemonic->matches.empty());
+    const Manner m = manner(mnemonic->matches.front());
+    CHECK(m.order == c.order);
+    CHECK(m.scope == c.scope);
+    CHECK(m.proxy == c.proxy);
+  }
+}

@@ -50,25 +50,25 @@ SlotTypes slot_types(const isa::Match& match) {
 }
 
 Manner manner(const isa::Match& match) {
+  using isa::Trait;
+  const auto is = [&](Trait trait) { return match.form->is(trait); };
   Manner m;
-  const std::string_view opcode = match.form->text(match.form->opcode);
-  const bool atomic = opcode == "atom" || opcode == "red";
-  const bool mbarrier = opcode == "mbarrier" && !match.has("init") && !match.has("inval");
-  m.order = match.has("sc") || opcode == "membar"                                          ? Order::sc
-            : match.has("acq_rel")                                                         ? Order::acq_rel
-            : match.has("acquire")                                                         ? Order::acquire
-            : match.has("release")                                                         ? Order::release
-            : match.has("relaxed") || match.has("volatile") || match.has("mmio") || atomic ? Order::relaxed
-            : opcode == "fence"                                                            ? Order::acq_rel
-            : match.has("arrive") || match.has("arrive_drop")                              ? Order::release
-            : match.has("wait") || match.has("test_wait") || match.has("try_wait")         ? Order::acquire
-            : mbarrier                                                                     ? Order::relaxed
-                                                                                           : Order::weak;
-  m.scope = match.has("sys") || match.has("volatile") ? Scope::sys
-            : match.has("cluster")                    ? Scope::cluster
-            : match.has("cta") || mbarrier            ? Scope::cta
-                                                      : Scope::gpu;
-  if (opcode == "cp" && match.has("bulk")) m.proxy = Proxy::async;
+  m.order = match.has("sc")                                                      ? Order::sc
+            : match.has("acq_rel")                                               ? Order::acq_rel
+            : match.has("acquire")                                               ? Order::acquire
+            : match.has("release")                                               ? Order::release
+            : match.has("relaxed") || match.has("volatile") || match.has("mmio") ? Order::relaxed
+            : is(Trait::sequential)                                              ? Order::sc
+            : is(Trait::acquires_and_releases)                                   ? Order::acq_rel
+            : is(Trait::acquires)                                                ? Order::acquire
+            : is(Trait::releases)                                                ? Order::release
+            : is(Trait::relaxed)                                                 ? Order::relaxed
+                                                                                 : Order::weak;
+  m.scope = match.has("sys") || match.has("volatile")  ? Scope::sys
+            : match.has("cluster")                     ? Scope::cluster
+            : match.has("cta") || is(Trait::cta_scope) ? Scope::cta
+                                                       : Scope::gpu;
+  if (is(Trait::async_proxy)) m.proxy = Proxy::async;
   return m;
 }
 

@@ -266,8 +266,8 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.manner = manner(*selection.match);
   op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
   program_.communicates |= bound.communicates;
-  const bool in_chapter = selection.match->form->section.starts_with("9.7.13");  // Parallel Synchronization
-  op.synchronises = bound.communicates || op.manner.order != Order::weak || in_chapter;
+  op.synchronises =
+      bound.communicates || op.manner.order != Order::weak || selection.match->form->is(isa::Trait::synchronises);
   if (i.mnemonic->is(isa::Trait::branches)) return control_operands(use, selection, op);
   if (i.mnemonic->is(isa::Trait::calls)) return call_operands(use, selection, op);
   if (bound.whole_warp) return warp_operands(use, selection, op);

@@ -94,7 +94,7 @@ class Roofline:
 def roofline(
     run: Run, program: Specialisation | ir.Module, *, device: str | Device = "H200", seconds: float | None = None
 ) -> Roofline:
-    """Of what the launches of a block did.  `program`: what was launched, `k.specialise(N=1024)` of a kernel or, of a text,
+    """The roofline of the launches of a block.  `program`: what was launched, `k.specialise(N=1024)` of a kernel or, of a text,
     `pyptx.parse(text, file=...)`.  `seconds`: how long it took on a device, if it was measured.
 
     The instructions that one line of the author wrote are taken to have run equally often.

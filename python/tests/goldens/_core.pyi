@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import overload
 
 
+from collections.abc import Callable
 from typing import Any, Iterator, Literal, NoReturn, Protocol, Sequence, SupportsFloat, SupportsIndex, TypeAlias
 
 class Addressable(Protocol):  # variables of the module, functions, addresses beside them
@@ -559,7 +560,14 @@ def is_special_register(arg: str, /) -> bool: ...
 def emit(arg0: str, /, *args, **kwargs) -> object:
     """Emits the instruction of this mnemonic with these operands."""
 
-def scalar(dtype: PtxType, init: Any = None, name: str | None = None) -> Reg: ...
+def scalar(dtype: PtxType, init: Number | None = None, name: str | None = None, vector: int = 1) -> Reg:
+    """
+    A register.  It holds nothing until an instruction writes it; with `init`, a mov does.
+
+    Example:
+        total = reg.scalar(f32, init=0.0)     # mov.f32 %f0, 0f00000000;
+        v = reg.scalar(f32)
+    """
 
 def scalars(dtype: PtxType, *names: str, vector: int = 1) -> tuple[Reg, ...]:
     """
@@ -570,7 +578,7 @@ def scalars(dtype: PtxType, *names: str, vector: int = 1) -> tuple[Reg, ...]:
         ptx.inst.mov.u32(a, 1)
     """
 
-def named(name: str) -> object:
+def named(name: str) -> Reg:
     """
     The register of this name: one that is declared above, or a parameter in a register.
 
@@ -579,20 +587,50 @@ def named(name: str) -> object:
         count = reg.named("count")
     """
 
-def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray: ...
+def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray:
+    """
+    Registers declared together: `arr[i]` is one, by an int; a list of them is the operand of a vector instruction.
 
-def alloc(dtype: PtxType) -> Reg: ...
+    Example:
+        v = reg.array(f32, 4)
+        ptx.inst.ld.global_.v4.f32(list(v), ptx.addr(px))
+        ptx.inst.add.f32(v[0], v[0], v[1])
+    """
 
-def alloc_array(dtype: PtxType, count: int) -> RegArray: ...
+def alloc(dtype: PtxType) -> Reg:
+    """
+    A register of the other family of names, %af0; `scalar` otherwise.
 
-def from_(src: Any, dtype: PtxType) -> Reg: ...
+    Example:
+        t = reg.alloc(f32)
+    """
+
+def alloc_array(dtype: PtxType, count: int) -> RegArray:
+    """
+    Registers of the other family of names; `array` otherwise.
+
+    Example:
+        t = reg.alloc_array(f32, 8)
+    """
+
+def from_(src: Number | Address, dtype: PtxType) -> Reg:
+    """
+    A new register and a mov into it: a copy of a register, a special register, a number, or the address of a symbol or of
+    shared memory.
+
+    Example:
+        t = reg.from_(ptx.special.tid.x(), u32)                 # mov.u32 %r0, %tid.x;
+        copy = reg.from_(t, u32)
+        tile = smem.alloc(f32, 128)
+        address = reg.from_(tile, u32)
+    """
 
 class Block:
     def __enter__(self) -> None: ...
 
     def __exit__(self, arg0: object | None, arg1: object | None, arg2: object | None, /) -> None: ...
 
-def when(pred: object, *, uniform: bool = False) -> Block:
+def when(pred: Predicate, *, uniform: bool = False) -> Block:
     """
     `if_` with one branch and one label, as compilers write it: @!p bra L; body L:.  `uniform`: bra.uni.
 
@@ -612,7 +650,9 @@ def otherwise(*, uniform: bool = False) -> Block:
             x += 2
     """
 
-def switch(index: object, *, count: int | None = None, default: object | None = None, uniform: bool = False) -> Block:
+def switch(
+    index: Reg, *, count: int | None = None, default: Predicate | None = None, uniform: bool = False
+) -> Block:
     """
     A table of targets: t: .branchtargets ...; brx.idx index, t;  Inside, each target is a block of `case`.
 
@@ -688,7 +728,9 @@ class Range:
 
     def __next__(self) -> Reg: ...
 
-def kloop(total: object, *, unroll: int, body: object, loop_label: str = 'kloop') -> None:
+def kloop(
+    total: Reg | SupportsIndex, *, unroll: int, body: Callable[[], object], loop_label: str = "kloop"
+) -> None:
     """
     `body` total times, `unroll` a turn; the rest as a ladder of ifs.
 
@@ -699,7 +741,7 @@ def kloop(total: object, *, unroll: int, body: object, loop_label: str = 'kloop'
         ptx.kloop(n, unroll=4, body=step)
     """
 
-def print(format: str, *values, pred: object | None = None) -> None:
+def print(format: str, *values: Reg | SupportsIndex | SupportsFloat, pred: Guard = None) -> None:
     """
     Prints a line in each thread: `format` with a value for each {}.  Call of vprintf, on the simulator and on a GPU.
 
@@ -769,13 +811,47 @@ def var(state_space: str, dtype: PtxType | str, name: str, *, size: int | Sequen
         ptx.inst.st.local.u32(ptx.addr("scratch", 8), x)
     """
 
-def param(dtype: PtxType, name: str, dst: Reg | None = None) -> Reg: ...
+def param(dtype: PtxType, name: str, dst: Reg | None = None) -> Reg:
+    """
+    The value of a scalar parameter (`raw_params` of @kernel), or the address of an array parameter: one ld.param.
 
-def global_ptrs(*params: Any) -> tuple[Reg, ...]: ...
+    Example:
+        @kernel(raw_params=[("u32", "n"), ("f32", "alpha")])
+        def k():
+            n = ptx.param(u32, "n")           # ld.param.u32 %r0, [n];
+            alpha = ptx.param(f32, "alpha")
+            ptx.ret()
 
-def addr(base: Any, offset: Reg | int | None = None) -> AddressOperand: ...
+        k.ptx()
+    """
 
-def bracket(base: object, *parts: object) -> CompoundOperand:
+def global_ptrs(*params: Any) -> tuple[Reg, ...]:
+    """
+    The global addresses of tensors, in 64-bit registers, as a tuple: ld.param.u64 and cvta.to.global.u64 of each.
+
+    Example:
+        @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+        def k(X, Y):
+            px, py = ptx.global_ptrs(X, Y)
+            ptx.ret()
+
+        k.ptx(N=32)
+    """
+
+def addr(base: Address | SupportsIndex, offset: Reg | SupportsIndex | None = None) -> AddressOperand:
+    """
+    [base + offset], in bytes.  The base is a register, a name, shared memory, a barrier or a variable; an offset in a register
+    is added by an instruction.
+
+    Example:
+        v = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(v, ptx.addr(px, 16))            # [%rd0+16]
+        ptx.inst.ld.global_.f32(v, ptx.addr(px + i * 4))
+        tile = smem.alloc(f32, 128)
+        ptx.inst.st.shared.f32(ptx.addr(tile, i * 4), v)
+    """
+
+def bracket(base: Address, *parts: Number | Sequence[Number]) -> CompoundOperand:
     """
     [base, a, {x, y}]: an address of several parts, as of textures, surfaces and tensor maps.
 
@@ -801,7 +877,13 @@ def module_text(text: str) -> None:
         ptx.inst.red.global_.add.u32(ptx.addr("counter"), 1)
     """
 
-def sreg(name: str) -> Reg: ...
+def sreg(name: str) -> Reg:
+    """
+    A special register by its name.  Only mov and cvt read one: copy it with `reg.from_`.
+
+    Example:
+        lane = reg.from_(ptx.sreg("%laneid"), u32)
+    """
 
 class PipelineState:
     """
@@ -816,12 +898,12 @@ class PipelineState:
     def n_stages(self) -> int: ...
 
     @property
-    def cursor(self) -> object: ...
+    def cursor(self) -> Reg: ...
 
     @property
-    def phase(self) -> object: ...
+    def phase(self) -> Reg: ...
 
-    def advance(self) -> tuple:
+    def advance(self) -> tuple[Reg, Reg]:
         """
         (stage, phase) of the next slot: five instructions on the ring's registers.
 
@@ -829,7 +911,7 @@ class PipelineState:
             stage, phase = ptx.pipeline(4).advance()
         """
 
-def pipeline(n_stages: int, *, cursor: object | None = None, phase: object | None = None) -> PipelineState:
+def pipeline(n_stages: int, *, cursor: Reg | None = None, phase: Reg | None = None) -> PipelineState:
     """
     A ring of `n_stages` buffers: two registers, the next stage and the parity of its mbarrier, which turns over each round.
 
@@ -923,19 +1005,19 @@ class SharedAlloc:
     def name(self) -> str: ...
 
     @property
-    def dtype(self) -> object: ...
+    def dtype(self) -> PtxType: ...
 
     @property
-    def shape(self) -> tuple: ...
+    def shape(self) -> tuple[int, ...]: ...
 
     @property
-    def swizzle(self) -> object: ...
+    def swizzle(self) -> str | None: ...
 
     @property
-    def alloc(self) -> object: ...
+    def alloc(self) -> SharedAlloc: ...
 
     @property
-    def stage(self) -> object: ...
+    def stage(self) -> Reg | int | None: ...
 
     @property
     def byte_offset(self) -> int: ...
@@ -978,10 +1060,10 @@ class MbarrierRef:
     """
 
     @property
-    def array(self) -> object: ...
+    def array(self) -> MbarrierArray: ...
 
     @property
-    def idx(self) -> object: ...
+    def idx(self) -> Reg | int: ...
 
     @property
     def name(self) -> str: ...
@@ -989,14 +1071,39 @@ class MbarrierRef:
     @property
     def byte_offset(self) -> int: ...
 
-def smem_alloc(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedAlloc: ...
+def smem_alloc(
+    dtype: PtxType,
+    shape: SupportsIndex | Sequence[SupportsIndex],
+    swizzle: str | None = None,
+    align: int | None = None,
+    name: str | None = None,
+) -> SharedAlloc:
+    """
+    Shared memory for elements of a type: a number of them, or a shape.  A declaration and no instruction.
+
+    Beyond 48 KiB all allocations of the kernel become dynamic shared memory.  `align` is in bytes, 128 unless the swizzle needs
+    more.  `swizzle` ("32B", "64B", "128B") is what a tensor copy writes by; it changes no address here.
+
+    Example:
+        row = smem.alloc(f32, 128)            # .shared .align 128 .b8 smem_0[512];
+        ptx.inst.st.shared.f32(ptx.addr(row, i * 4), a)
+        tile = smem.alloc(f32, (32, 33))
+        v = tile[i, 0]
+    """
 
 def shared_array(entry: str, name: str, bytes: int) -> tuple:
     """
     (type, shape) of an allocation of a kernel, as it was traced last; (None, None): unknown
     """
 
-def smem_wgmma_tile(dtype: PtxType, shape: Any, *args: Any, **kwargs: Any) -> SharedAlloc: ...
+def smem_wgmma_tile(
+    dtype: PtxType,
+    shape: Sequence[SupportsIndex],
+    major: str = "K",
+    *,
+    align: int | None = None,
+    name: str | None = None,
+) -> SharedAlloc: ...
 
 def smem_mbarrier(count: int, name: str | None = None) -> MbarrierArray:
     """
@@ -1010,11 +1117,29 @@ def smem_mbarrier(count: int, name: str | None = None) -> MbarrierArray:
         ptx.bar.sync(0)
     """
 
-def smem_base(name: str | None = None) -> Reg: ...
+def smem_base(name: str | None = None) -> Reg:
+    """
+    The address of dynamic shared memory in a register: of the kernel's `extern_smem` unless a name is given.
 
-def smem_load(dtype: PtxType, address: Any) -> Reg: ...
+    Example:
+        @kernel(extern_smem="buffer", smem=1024)
+        def k():
+            base = smem.base()                # mov.u32 %r0, buffer;
+            ptx.ret()
 
-def smem_store(dtype: object, address: object, value: object) -> None:
+        k.ptx()
+    """
+
+def smem_load(dtype: PtxType, address: Address) -> Reg:
+    """
+    ld.shared into a new register.
+
+    Example:
+        row = smem.alloc(f32, 128)
+        v = smem.load(f32, ptx.addr(row, i * 4))
+    """
+
+def smem_store(dtype: PtxType, address: Address, value: Reg) -> None:
     """
     st.shared of a register.
 
@@ -1023,7 +1148,7 @@ def smem_store(dtype: object, address: object, value: object) -> None:
         smem.store(f32, ptx.addr(row, i * 4), a)
     """
 
-def smem_apply_swizzle(logical_offset: object, swizzle: str | None) -> object:
+def smem_apply_swizzle(logical_offset: Reg, swizzle: str | None) -> Reg:
     """
     The byte offset at which a swizzle puts what would lie at `logical_offset`: two instructions and a new register.
 

@@ -1,0 +1,50 @@
+"""Run by tools/corpus with Taichi on PYTHONPATH: a list of modules as JSON on stdin, their errors as JSON on stdout.
+
+Taichi compiles for the driver's device and hands the text to the driver, so each kernel is called in a process of its own whose
+libcuda is libcuda.c beside this file.  The source `runtime` is the module that Taichi loads before any kernel.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def call(name):
+    import taichi as ti
+
+    ti.init(arch=ti.cuda, offline_cache=False, random_seed=1)
+    import kernels
+
+    if name != "runtime":
+        getattr(kernels, name)(*kernels.ARGUMENTS[name]())
+    os._exit(0)  # what Taichi tears down is not there
+
+
+def compile_one(job, folder):
+    place = Path(tempfile.mkdtemp(dir=folder))
+    name, target = job["options"][0], job["target"].removeprefix("sm_")
+    environment = {**os.environ, "LD_LIBRARY_PATH": folder, "PTX_OUT": str(place), "PTX_TARGET": target}
+    done = subprocess.run([sys.executable, __file__, name], env=environment, capture_output=True, text=True)
+    modules = sorted(place.glob("*.ptx"))
+    if done.returncode or not modules:
+        raise RuntimeError((done.stdout + done.stderr)[-1000:])
+    Path(job["out"]).write_bytes(modules[0 if name == "runtime" else -1].read_bytes())
+
+
+if sys.argv[1:]:
+    call(sys.argv[1])
+answers = []
+with tempfile.TemporaryDirectory() as folder:
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", f"{folder}/libcuda.so", HERE / "libcuda.c"], check=True)
+    for job in json.load(sys.stdin):
+        try:
+            compile_one(job, folder)
+            answers.append("")
+        except Exception as error:
+            answers.append(f"{type(error).__name__}: {error}")
+print(json.dumps(answers))
