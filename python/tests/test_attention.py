@@ -88,15 +88,15 @@ def test_forward(shape, masks, device):
 @pytest.mark.parametrize(
     "cut",
     [
-        Forward(64, 64, 64, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True, pairs=True),
+        Forward(64, 64, 64, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True),
         Forward(64, 64, 64, 2, tiles=2, ctas=2, lazy=False, right=True),
         Forward(128, 128, 128, 2, tiles=2, ctas=1, ahead=True),
-        Fp8(64, 64, 96, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True, pairs=True, early=4, scaled=False),
+        Fp8(64, 64, 96, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True, early=4, scaled=False),
     ],
-    ids=["pairs", "both ways", "two tiles", "e4m3"],
+    ids=["blocks passed over", "both ways", "two tiles", "e4m3"],
 )
 def test_tiles_that_a_cta_takes_one_after_the_other(cut):
-    """Three tiles of a head: a long and a short one, and the one in the middle."""
+    """Three tiles of each of two heads, of which CTAs take every second turn in the other order."""
     width, small = cut.width, isinstance(cut, Fp8)
     shape = (1, 2, 3 * cut.rows - 20, width)
     q, k, v = (each.to(torch.float8_e4m3fn) if small else each for each in tensors("cpu", *[shape] * 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 
@@ -102,6 +103,10 @@ def test_clusters_that_go_over_rows(name, monkeypatch):
     monkeypatch.setattr(rows, "clusters_of", lambda row, count, types: 1)
     monkeypatch.setattr(rows.Split, "workers", lambda row, count, types: 1)
     monkeypatch.setattr(rows, "SHARE", 24 * 1024)
+    call, function = sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels._call"].FUNCTIONS[name]
+    for of, maker in ((function, "made"), (call, "chosen")):  # kernels that read this SHARE, for this test alone
+        monkeypatch.setattr(of, maker, functools.cache(getattr(of, maker).__wrapped__))
+    monkeypatch.setattr(function, "_remember", lambda *_: None)
     split = rows.Split.wide(20480, 16)
     assert split.ctas == 2 and split.loops((pyptx.types.bf16,))
     with pyptx.simulator(check="all"):

@@ -14,7 +14,6 @@ import argparse
 import csv
 import sys
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import torch
@@ -47,12 +46,11 @@ def causal(q, k, v):
     return kernels.attention(q, k, v, causal=True)
 
 
-def attention_of(other: str):
-    """As a GPU that is no Hopper computes it."""
-    module = sys.modules["pyptx.kernels.attention"]
+def attention_of(target: str):
+    """As a GPU of this target computes it."""
 
     def attention(q, k, v):
-        with mock.patch.multiple(module, _other_than_hopper=lambda _: other, DENSE=module.Dense()):
+        with kernels.simulated_target(target):
             return causal(q, k, v)
 
     return attention
@@ -170,7 +168,7 @@ KERNELS = {
             BF16,
         )
         for kernel, how in (
-            (causal, "by wgmma"), (attention_of("mma"), "by mma.sync"), (attention_of("blackwell"), "by tcgen05")
+            (causal, "by wgmma"), (attention_of("sm_80"), "by mma.sync"), (attention_of("sm_100a"), "by tcgen05")
         )
     },
     "gradients of attention": (

@@ -52,7 +52,6 @@ class Forward:
     softcap: bool = False
     ragged: bool = False  # sequences of different lengths behind each other, a CTA a tile
     tiles: int = 1  # of q that there is memory for: more than one where the next is fetched beside this one
-    pairs: bool = False  # a CTA takes a long tile and a short one of a head together
     skips: bool = False  # warpgroups pass over the blocks that all of their rows are masked in
     ahead: bool = False  # the launch does not wait for kernels ahead
     sinks: bool = False  # each head has a logit beside those of the keys, which only adds to the sum
@@ -232,11 +231,9 @@ class Tiles:
     def _find(self):
         plan = self.plan
         self.row_tiles = divided(self.M + (plan.rows - 1), plan.rows)
-        units = (self.row_tiles + 1) >> 1 if plan.pairs else self.row_tiles
-        together = 1 if plan.pairs else self.together
-        self.count = self.B * self.H * units
-        self.rounds = Divisor(units * together)
-        self.beside = Divisor(together)
+        self.count = self.B * self.H * self.row_tiles
+        self.rounds = Divisor(self.row_tiles * self.together)
+        self.beside = Divisor(self.together)
         self.of_head = Divisor(self.H)
         self.of_kv_head = Divisor(divided(self.H, self.HK))
 
@@ -246,28 +243,13 @@ class Tiles:
         first, step = self._turn()
         turn = reg.scalar(u32, init=0)
         for tile in ptx.range_(first, self.count, step):
-            if plan.right and plan.tiles > 1 and not plan.pairs:
+            if plan.right and plan.tiles > 1:
                 tile = self._other_way(tile, first, step, turn)
             round_, rest = self.rounds.quotient(tile)
-            if plan.pairs:
-                self._choose_head(round_)
-                yield from self._pair(rest)
-                continue
             back, within = self.beside.quotient(rest)
-            self._choose_head(round_ * self.together + within)
+            self.batch, self.head = self.of_head.quotient(round_ * self.together + within)
+            self.kv_head, _ = self.of_kv_head.quotient(self.head)
             self.row = (self.row_tiles - 1 - back) * plan.rows
-            self._blocks()
-            yield
-
-    def _choose_head(self, index):
-        self.batch, self.head = self.of_head.quotient(index)
-        self.kv_head, _ = self.of_kv_head.quotient(self.head)
-
-    def _pair(self, index):
-        """The index-th tile from the end, then that from the beginning; in the middle they are one."""
-        back = self.row_tiles - 1 - index
-        for place in ptx.range_(reg.scalar(u32, init=0), apply(u32, ptx.inst.selp.u32, 1, 2, back == index), 1):
-            self.row = apply(u32, ptx.inst.selp.u32, back, index, place == 0) * self.plan.rows
             self._blocks()
             yield
 

@@ -269,9 +269,9 @@ def log(x):
 
 
 class Row:
-    """The row of the calling CTA, warp or cluster."""
+    """The row of the calling CTA, warp or cluster.  `agrees`: whether its threads tell each other something."""
 
-    def __init__(self, split: Split):
+    def __init__(self, split: Split, agrees: bool = True):
         self.split = split
         thread = reg.from_(ptx.special.tid.x(), u32)
         self.index = reg.from_(ptx.special.ctaid.x(), u32)
@@ -297,16 +297,16 @@ class Row:
         last = split.each - 1
         self._tail = {} if split.full(last) else {"pred": thread < split.n // split.vector - last * split.together}
         self.entered = split.ctas == 1
-        if split.ctas > 1:
+        if split.ctas > 1 and agrees:
             ptx.inst.barrier.cluster.arrive.relaxed()
         if split.hopper:
             ptx.griddepcontrol.wait()
             ptx.griddepcontrol.launch_dependents()
 
     @classmethod
-    def own(cls, split: Split) -> "Row":
+    def own(cls, split: Split, agrees: bool = True) -> "Row":
         """In a kernel of one row a CTA: the last CTA's warps that have none end here."""
-        row = cls(split)
+        row = cls(split, agrees)
         if split.rows > 1:
             with ptx.if_(row.index >= ptx.param(u32, "M")):
                 ptx.ret()

@@ -278,7 +278,7 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
         options["together"] = _together(batch * heads, heads // shared, keys, width, values, right)
     # Comparisons of symbols choose; as values they would stay symbols.
     few = True if queries <= 16 and queries * (heads // shared) <= 128 and keys >= 1024 else False  # noqa: SIM210
-    long = True if wide > 192 or queries > 1024 else False  # noqa: SIM210
+    long = True if wide > 192 or queries > 512 else False  # noqa: SIM210
     square = True if width == values else False  # noqa: SIM210
     return (_name(q), wide, wide_values, right, left, softcap, long, square), options, few
 
@@ -456,7 +456,7 @@ def _fp8_kernel(width: int, values: int, right: bool, left: bool, softcap: bool,
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
     cut, more = (128, 2), {"ctas": 0 if right and long else MULTIPROCESSORS}
     if width <= 128:
-        cut, more = (128 if width == 64 else 96, 3), {"tiles": 2, "pairs": right, "skips": right}
+        cut, more = (128 if width == 64 else 96, 3), {"tiles": 2, "skips": right}
         more["early"] = 4 if width == 64 else 0
     return fp8_kernel(bf16, Fp8(width, values, *cut, scaled=scaled, lazy=False, ahead=True, **more, **masks))
 
@@ -773,17 +773,16 @@ def _together(heads: int, per: int, length: int, width: int, values: int, right:
 
 @functools.lru_cache(maxsize=4096)
 def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool) -> Forward:
-    """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: CTAs take a long
-    one and a short one together; where heads of 128 or more are long, one tile, and the next CTA begins where one has ended."""
+    """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: a CTA takes them
+    from the longest on and back; where heads of 128 or more are long, one tile, and the next CTA begins where one has ended."""
     masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
     if width <= 64:  # a short triangle is cut into rows of 128: of 192, more would be masked
         short = right and not long
-        cut = {"groups": 2 if short else 3, "skips": right and not short, "pairs": right}
+        cut = {"groups": 2 if short else 3, "skips": right and not short}
         return Forward(width, values, 128, lazy=False, tiles=2, **cut, **masks)
     ctas = 0 if right and long else MULTIPROCESSORS
     if width <= 128:
-        several = {"tiles": 2, "pairs": right} if ctas else {}
-        return Forward(width, values, 128, 2, ctas=ctas, **several, **masks)
+        return Forward(width, values, 128, 2, ctas=ctas, tiles=2 if ctas else 1, **masks)
     keys = 80 if width > 192 else 128 if values <= 128 else 112
     return Forward(width, values, keys, 2, own_output=False, ctas=ctas, **masks)
 
@@ -817,7 +816,7 @@ def _choose(
     else:
         cut = dataclasses.replace(plan(width, values, right, left, softcap, long), sinks=sinks, ragged=ragged)
         if ragged:
-            cut = dataclasses.replace(cut, ctas=0, tiles=1, pairs=False, skips=False, ahead=False)
+            cut = dataclasses.replace(cut, ctas=0, tiles=1, skips=False, ahead=False)
         forward = _forward(TYPES[name], cut)
     if not differentiable:
         return forward

@@ -42,12 +42,12 @@ def make(name: str, activation):
         gates, ups = matrix(gate_type), matrix(up_type)
 
         def forward(GATE, UP, Y):
-            row = Row.own(split(GATE.shape[1]))
+            row = Row.own(split(GATE.shape[1]), agrees=False)
             row.store(Y, row.map(lambda gate, up: mul(activation(gate)[0], up), row.load(GATE), row.load(UP)))
             ptx.ret()
 
         def backward(GATE, UP, G, DGATE, DUP):
-            row = Row.own(split(GATE.shape[1]))
+            row = Row.own(split(GATE.shape[1]), agrees=False)
             gate, up, g = row.load(GATE), row.load(UP), row.load(G)
             row.store(DGATE, row.map(lambda gate, up, g: mul(mul(g, up), activation(gate)[1]()), gate, up, g))
             row.store(DUP, row.map(lambda gate, g: mul(g, activation(gate)[0]), gate, g))

@@ -590,6 +590,7 @@ def named(name: str) -> Reg:
 def array(dtype: PtxType, count: int, name: str | None = None) -> RegArray:
     """
     Registers declared together: `arr[i]` is one, by an int; a list of them is the operand of a vector instruction.
+    With `vector` 2 or 4 each has as many elements, .x .y .z .w, and the array a name.
 
     Example:
         v = reg.array(f32, 4)
