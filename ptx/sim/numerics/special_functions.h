@@ -1,8 +1,8 @@
 // The special function unit (MUFU): rcp, sqrt, rsqrt, lg2, ex2, sin and cos of f32, bit for bit, on the bits of
 // numbers. The upper bits of the significand choose a row of coefficients, the others are x in c0 + c1 * x + c2 * x *
 // x: integers that are cut, not rounded. Subnormal arguments and results are zeros of their sign; exec/floating.h has
-// what the assembler adds for those. The models are B. Carlet's (ptx-math); `python tests/oracle/special_functions.py`
-// compares them with a GPU over all inputs.
+// what the assembler adds for those. The models are B. Carleton's (ptx-math); `python
+// tests/oracle/special_functions.py` compares them with a GPU over all inputs.
 #pragma once
 
 #include <array>
