@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import sweep
 import sweep_wgmma
-from gpu_differences import APPROXIMATE, INSTANCES, REGISTER, TARGET, instances, numbers, width
+from gpu_differences import APPROXIMATE, INSTANCES, REGISTER, TARGET, instances, lines_of, numbers, width
 
 VERSION = "8.7"
 BATCH = 32  # programs of a module
@@ -771,11 +771,7 @@ def main() -> int:
     parser.add_argument("--instances", type=Path, default=INSTANCES, help="oracle_instances, or a file with its lines")
     parser.add_argument("--assembler", metavar="PATH", help="ptxas; no GPU")
     arguments = parser.parse_args()
-    if arguments.instances.suffix == ".txt":
-        lines = arguments.instances.read_text().splitlines()
-    else:
-        command = [str(arguments.instances), "--depth", "0", TARGET, VERSION]
-        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = lines_of(arguments.instances, VERSION)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     end, first = time.monotonic() + arguments.seconds, arguments.seed * 1_000_000

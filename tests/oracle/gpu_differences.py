@@ -380,6 +380,14 @@ def report(found: list[Instance], left_out: dict) -> list[str]:
     return [*out, f"{values} values of {len(found)} instances, {differ} differ"]
 
 
+def lines_of(source: Path, version: str) -> list[str]:
+    """The instances that oracle_instances writes for this version of PTX, or those of a file."""
+    if source.suffix == ".txt":
+        return source.read_text().splitlines()
+    command = [str(source), "--depth", "0", TARGET, version]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("prefixes", nargs="*", metavar="PREFIX")
@@ -388,11 +396,7 @@ def main() -> int:
     parser.add_argument("--instances", type=Path, default=INSTANCES, help="oracle_instances, or a file with its lines")
     parser.add_argument("--assembler", metavar="PATH", help="ptxas; no GPU")
     arguments = parser.parse_args()
-    if arguments.instances.suffix == ".txt":
-        lines = arguments.instances.read_text().splitlines()
-    else:
-        command = [str(arguments.instances), "--depth", "0", TARGET, VERSION]
-        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = lines_of(arguments.instances, VERSION)
     machine = Assembler(arguments.assembler) if arguments.assembler else Device()
     found, left_out = differences(lines, machine, arguments.seconds, arguments.seed, arguments.prefixes)
     print("\n".join(report(found, left_out)))
