@@ -14,10 +14,10 @@ _core.set_package_folder(_os.path.dirname(__file__) + _os.sep)
 
 from pyptx import ptx, reg, smem  # noqa: E402
 from pyptx._arch import detect_arch  # noqa: E402
-from pyptx._diff import diff  # noqa: E402
 from pyptx._intrinsic import intrinsic  # noqa: E402
 from pyptx.frameworks.differentiable import differentiable_kernel  # noqa: E402
 from pyptx.kernel import kernel  # noqa: E402
+from pyptx.launch.diff import diff  # noqa: E402
 from pyptx.replay import replay  # noqa: E402
 from pyptx.simulator import simulator  # noqa: E402
 from pyptx.specs import Layout, Tile  # noqa: E402

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Protocol, overload
 
 from pyptx import _core
+from pyptx.body.tensor_spec import TensorSpec, TmaDescriptorHandle
 from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.torch.traced import Traced
-from pyptx.options import Options
-from pyptx.signature import Arguments, Signature
-from pyptx.specialisation import Kept, Specialisation
+from pyptx.specialise.options import Options
+from pyptx.specialise.signature import Arguments, Signature
+from pyptx.specialise.specialisation import Kept, Specialisation
 from pyptx.specs import Tile
-from pyptx.tensor_spec import TensorSpec, TmaDescriptorHandle
 
 if TYPE_CHECKING:
     import os
@@ -195,7 +195,7 @@ class Kernel(Traced, _core.Launcher):
 
             assert k.rewritten(doubled).ptx(N=4).count("add.f32") == 2
         """
-        from pyptx.rewrite import Rewritten
+        from pyptx.specialise.rewrite import Rewritten
 
         if not callable(change):
             raise TypeError(f"rewritten takes a function of a module, not {change!r}")
@@ -260,7 +260,7 @@ class Kernel(Traced, _core.Launcher):
     def _watched(self):
         """What the body and the functions of grid, block and cluster read beside their arguments, a `Reads`."""
         if self._reads is None:
-            from pyptx.reads import Reads  # not by `import pyptx`: it needs time
+            from pyptx.body.reads import Reads  # not by `import pyptx`: it needs time
 
             asked = (self.options.grid, self.options.block, self.options.cluster)
             self._reads = Reads(self, self._fn, *filter(callable, asked))
@@ -291,11 +291,11 @@ class Kernel(Traced, _core.Launcher):
         return self
 
     def __reduce__(self):
-        from pyptx import _portable
+        from pyptx.body import portable
 
         if self._module is not None:  # so that kernels of one module are those of one module there, too
             return self._definition()
-        return _portable.reduce(self, f"kernel {self.__name__}", [self._fn.__module__])
+        return portable.reduce(self, f"kernel {self.__name__}", [self._fn.__module__])
 
     def _definition(self):
         if self._module is not None:

@@ -69,13 +69,13 @@ from pyptx._core import (
     when,
     wmma,
 )
-from pyptx.compat_copies import cp, tma
+from pyptx.compat.copies import cp, tma
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
-from pyptx.func import alias, call_targets, func, param_array, prototype
-from pyptx.module import module
+from pyptx.module.func import alias, call_targets, func, param_array, prototype
+from pyptx.module.module import module
+from pyptx.module.variables import const, generic, global_, mask, shared
 from pyptx.stamps.marks import mark, region
 from pyptx.types import s32, s64, u32, u64
-from pyptx.variables import const, generic, global_, mask, shared
 
 if TYPE_CHECKING:
     from pyptx._core import Guard, Integer, Number, PtxType, Reg

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyptx import _core
 from pyptx._core import PtxType
-from pyptx._elements import FRAMEWORK_NAMES, element_of
+from pyptx.frameworks.elements import FRAMEWORK_NAMES, element_of
 
 __all__ = ["Im2col", "Layout", "Tile", "unify_envs"]
 

@@ -1,5 +1,5 @@
-// Functions, calls, tables of targets, and variables of the module with their initial values, for pyptx.func and
-// pyptx.variables.
+// Functions, calls, tables of targets, and variables of the module with their initial values, for pyptx.module.func and
+// pyptx.module.variables.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

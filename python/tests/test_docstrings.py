@@ -38,8 +38,8 @@ from pyptx import (
     types,
     wgmma_layout,
 )
+from pyptx.body.tensor_spec import TensorSpec
 from pyptx.errors import AssemblerError
-from pyptx.tensor_spec import TensorSpec
 
 NAMES = {name: getattr(types, name) for name in types.__all__} | {
     "Layout": Layout, "Tile": Tile, "assembler": assembler, "cache": cache, "kernel": kernel, "ptx": ptx, "pyptx": pyptx, "reg": reg,
@@ -54,10 +54,10 @@ def is_public(name: str, value) -> bool:
 
 
 def members(path: str, holder, names=None):
-    """The callables of a module or object.  Of the objects of compat_copies their classes, once each."""
+    """The callables of a module or object.  Of the objects of compat.copies their classes, once each."""
     for name in names or [each for each in dir(holder) if not each.startswith("_")]:
         value = getattr(holder, name)
-        if type(value).__module__ == "pyptx.compat_copies":
+        if type(value).__module__ == "pyptx.compat.copies":
             yield type(value).__qualname__, type(value)
             if not callable(value):
                 yield from members(type(value).__qualname__, value)

@@ -30,7 +30,7 @@ from jax_kernels import (
 from pyptx import Layout, Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.jax import call as jax_call
-from pyptx.signature import Arguments
+from pyptx.specialise.signature import Arguments
 from pyptx.types import b16, bf16, e4m3, e5m2, f16, f32, f64, pred, s8, s32, u8, u16, u32
 
 pytestmark = marks

@@ -63,9 +63,9 @@ class DifferentiableKernel:
         return self
 
     def __reduce__(self):
-        from pyptx import _portable
+        from pyptx.body import portable
 
-        return _portable.reduce(self, "a differentiable kernel", [self.forward_kernel._fn.__module__])
+        return portable.reduce(self, "a differentiable kernel", [self.forward_kernel._fn.__module__])
 
     def _definition(self):
         return type(self), self._identity()

@@ -1,6 +1,6 @@
 """A short name for what a kernel is, equal in every process that runs the same source under the same Python.
 
-Taken from the bytecode of the body and all that it reads (pyptx/reads.py), and from all that `@kernel` was told.  Lines,
+Taken from the bytecode of the body and all that it reads (pyptx/body/reads.py), and from all that `@kernel` was told.  Lines,
 files and addresses do not enter.  A value that cannot be spelled (an open file, say) gets a number of this process: such a
 name is right, but another process may find another.
 """
@@ -11,7 +11,7 @@ import itertools
 from typing import Any
 
 from pyptx import _core
-from pyptx.reads import Walk
+from pyptx.body.reads import Walk
 
 __all__ = ["fingerprint", "reached"]
 

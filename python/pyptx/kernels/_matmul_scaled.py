@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from pyptx import Tile, kernel, ptx, reg, types
-from pyptx._elements import framework_name
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.frameworks.elements import framework_name
 from pyptx.kernels._epilogue import GATED, Epilogue, with_tensors
 from pyptx.kernels._matmul_blackwell import LINES, MULTIPROCESSORS, SLOTS, THREADS, Product
 from pyptx.kernels._matmul_tiles import ROW, Config, Operand

@@ -5,8 +5,8 @@ from operator import attrgetter, methodcaller
 import torch
 
 from pyptx import _core
-from pyptx._elements import framework_name
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_choice import Problem, engine, kernel_of

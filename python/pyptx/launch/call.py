@@ -12,9 +12,9 @@ import sysconfig
 from typing import Any
 
 from pyptx import _core
-from pyptx._elements import FRAMEWORK_NAMES, framework_name
-from pyptx._frozen import is_fixed
+from pyptx.body.frozen import is_fixed
 from pyptx.errors import LaunchTypeError
+from pyptx.frameworks.elements import FRAMEWORK_NAMES, framework_name
 from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of
 from pyptx.stamps import active

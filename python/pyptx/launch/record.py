@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyptx import _core, _elements
+from pyptx import _core
 from pyptx.errors import LaunchValueError
+from pyptx.frameworks import elements
 from pyptx.specs import SWIZZLE_BYTES, Layout, Tile
 
 __all__ = ["box_of", "element_of", "make_record", "takes", "untyped"]
@@ -16,7 +17,7 @@ __all__ = ["box_of", "element_of", "make_record", "takes", "untyped"]
 
 def element_of(tile: Tile) -> str:
     """The element type of the tensors that a tile takes."""
-    return _elements.element_of(tile.dtype)
+    return elements.element_of(tile.dtype)
 
 
 def _bits(tile: Tile) -> int:

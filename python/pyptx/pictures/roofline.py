@@ -19,7 +19,7 @@ from pyptx.tools.lines import LineCount
 if TYPE_CHECKING:
     from pyptx import ir
     from pyptx.simulated import Run
-    from pyptx.specialisation import Specialisation
+    from pyptx.specialise.specialisation import Specialisation
 
 __all__ = ["DEVICES", "Device", "Roofline", "roofline"]
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyptx import _core, rewrite
+from pyptx import _core
 from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
 from pyptx.kernel import Kernel
 from pyptx.launch import kept
 from pyptx.launch.record import make_record
 from pyptx.simulator import simulator
-from pyptx.specialisation import Specialisation
+from pyptx.specialise import rewrite
+from pyptx.specialise.specialisation import Specialisation
 from pyptx.stamps import active, insert, records
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
 from pyptx import _core
-from pyptx._elements import FRAMEWORK_NAMES, framework_name
-from pyptx._frozen import frozen
+from pyptx.body.frozen import frozen
 from pyptx.errors import LaunchTypeError
+from pyptx.frameworks.elements import FRAMEWORK_NAMES, framework_name
 from pyptx.launch.call import check_count
 from pyptx.launch.record import element_of, takes
-from pyptx.options import GRID_AXES
+from pyptx.specialise.options import GRID_AXES
 from pyptx.specs import Layout
 
 __all__ = ["TARGET", "call", "check_version", "differentiable", "register"]

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from pyptx import _core
-from pyptx._elements import REALS
 from pyptx.errors import LaunchError, LaunchTypeError, LaunchValueError
+from pyptx.frameworks.elements import REALS
 from pyptx.frameworks.torch import ops
-from pyptx.signature import Arguments
+from pyptx.specialise.signature import Arguments
 
 __all__ = ["allow", "embedded"]
 

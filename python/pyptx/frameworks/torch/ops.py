@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from pyptx._elements import FRAMEWORK_NAMES, REALS, framework_name
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.frameworks.elements import FRAMEWORK_NAMES, REALS, framework_name
 from pyptx.launch.record import element_of, takes
 from pyptx.specs import Layout
 

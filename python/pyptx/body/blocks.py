@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyptx import _core
+from pyptx.body.tensor_spec import TensorSpec
 from pyptx.errors import AuthoringError, AuthoringTypeError
-from pyptx.tensor_spec import TensorSpec
 
 __all__ = ["check", "check_calls", "check_ran", "check_returned", "told"]
 

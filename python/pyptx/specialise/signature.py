@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.extent import Extent
-from pyptx.options import GRID_AXES, Options
+from pyptx.specialise.extent import Extent
+from pyptx.specialise.options import GRID_AXES, Options
 from pyptx.specs import Misfit, Tile, unify_envs
 
 __all__ = ["Arguments", "Signature"]

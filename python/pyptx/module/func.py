@@ -16,9 +16,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, overload
 
-from pyptx import _blocks, _core
-from pyptx._frozen import frozen
+from pyptx import _core
 from pyptx._trace import get_ctx
+from pyptx.body import blocks
+from pyptx.body.frozen import frozen
 from pyptx.errors import AuthoringTypeError
 from pyptx.types import PtxType
 
@@ -164,9 +165,9 @@ class Function(Generic[R]):
         return self
 
     def __reduce__(self):
-        from pyptx import _portable
+        from pyptx.body import portable
 
-        return _portable.reduce(self, f"function {self.__name__}", [self._fn.__module__])
+        return portable.reduce(self, f"function {self.__name__}", [self._fn.__module__])
 
     def _definition(self):
         return Function, self._told
@@ -211,11 +212,11 @@ class Function(Generic[R]):
         return handle
 
     def _write(self, trace, handle, template):
-        _blocks.check(self._fn)
+        blocks.check(self._fn)
         body = trace.begin_function(handle)
         with body:
             result = self._fn(*_core.take_arguments(), **template)
-            _blocks.check_ran(result, self.__name__)
+            blocks.check_ran(result, self.__name__)
             if result is not None:
                 _core.ret(*result if isinstance(result, (tuple, list)) else (result,))
             body.finish_function()

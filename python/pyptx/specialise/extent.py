@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyptx.options import three
+from pyptx.specialise.options import three
 
 __all__ = ["Extent"]
 

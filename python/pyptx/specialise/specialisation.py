@@ -10,14 +10,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyptx import _blocks, _core
-from pyptx._frozen import frozen
+from pyptx import _core
+from pyptx.body import blocks
+from pyptx.body.frozen import frozen
+from pyptx.body.tensor_spec import Sizes
 from pyptx.errors import AuthoringValueError
-from pyptx.options import Options
-from pyptx.signature import Arguments, Signature
+from pyptx.specialise.options import Options
+from pyptx.specialise.signature import Arguments, Signature
 from pyptx.specs import SWIZZLE_BYTES, Tile
 from pyptx.stamps import marks
-from pyptx.tensor_spec import Sizes
 
 if TYPE_CHECKING:
     from pyptx.launch.resources import Resources
@@ -127,16 +128,16 @@ def write_body(trace, function, options: Options, signature: Signature, template
     for row in options.declared:
         trace.add_raw(row.spelled, row.name)
     sizes = Sizes(signature.name, known)
-    _blocks.check(function)
+    blocks.check(function)
     tensors = [sizes.spec(name, signature.tiles.get(name)) for name in signature.tensors]
     with trace:
         try:
             result = function(*tensors, **template)
         except TypeError as error:
-            if (authors := _blocks.told(error)) is None:
+            if (authors := blocks.told(error)) is None:
                 raise
             raise authors.with_traceback(error.__traceback__) from None
-    _blocks.check_returned(result, function, signature.name)
+    blocks.check_returned(result, function, signature.name)
     for each in (signature.block, signature.cluster):
         sizes.read.update((name, known[name]) for name in each.asks_for() if name in known)
     return dict(sizes.read)
@@ -199,7 +200,7 @@ class Kept:
                     self._kept.move_to_end(key)
                     return found
         for function in reads.functions():
-            _blocks.check_calls(function)
+            blocks.check_calls(function)
         made = self._trace(template, given.sizes)  # unlocked: the body is the author's code and may take long
         reads.settle()
         names = tuple(made.sizes)

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyptx import ir
 from pyptx.errors import AuthoringError
-from pyptx.signature import Arguments
-from pyptx.specialisation import Specialisation
+from pyptx.specialise.signature import Arguments
+from pyptx.specialise.specialisation import Specialisation
 
 __all__ = ["Changed", "Rewritten"]
 

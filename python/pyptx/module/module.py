@@ -16,14 +16,14 @@ from dataclasses import replace
 from typing import Any
 
 from pyptx import _core
-from pyptx._frozen import frozen
+from pyptx.body.frozen import frozen
 from pyptx.errors import AuthoringTypeError, AuthoringValueError, LaunchValueError
-from pyptx.func import Function
 from pyptx.kernel import Kernel
-from pyptx.signature import Arguments
-from pyptx.specialisation import Specialisation, check_tiles, directives_of, warn_of, write_body
+from pyptx.module.func import Function
+from pyptx.module.variables import Variable
+from pyptx.specialise.signature import Arguments
+from pyptx.specialise.specialisation import Specialisation, check_tiles, directives_of, warn_of, write_body
 from pyptx.stamps import marks
-from pyptx.variables import Variable
 
 __all__ = ["Module", "module"]
 
@@ -139,9 +139,9 @@ class Module:
         return self
 
     def __reduce__(self):
-        from pyptx import _portable
+        from pyptx.body import portable
 
-        return _portable.reduce(self, repr(self), [each._fn.__module__ for each in self])
+        return portable.reduce(self, repr(self), [each._fn.__module__ for each in self])
 
     def _definition(self):
         items = [(item.alone, item.told) if isinstance(item, _Member) else item for item in self._items]
