@@ -122,7 +122,12 @@ bool is_condition(const Operand& o) { return o.ir.kind == ir::Operand::Kind::pai
 }  // namespace
 
 void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard) {
-  if (operands.size() > 1 && std::any_of(operands.begin() + 1, operands.end(), is_condition)) {
+  bool conditions = false, elements = false;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    conditions |= i != 0 && is_condition(operands[i]);
+    elements |= operands[i].literal == Operand::Literal::element;
+  }
+  if (conditions) {
     std::vector<Operand> joined(operands.begin(), operands.end());
     for (std::size_t i = 1; i < joined.size(); ++i)
       if (is_condition(joined[i])) joined[i] = Operand(condition(joined[i]));
@@ -136,10 +141,12 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   make_room(f.instructions);
   // table[2] is an address, [table+8], except for mov and cvta, which take its value, table+8. The base of the address
   // is a child operand.
-  for (const Operand& o : operands) {
-    if (o.literal != Operand::Literal::element || mnemonic->is(isa::Trait::element_addresses)) continue;
-    f.operands.push_back(o.ir);
-    f.operands.back().value = 0;
+  if (elements && !mnemonic->is(isa::Trait::element_addresses)) {
+    for (const Operand& o : operands) {
+      if (o.literal != Operand::Literal::element) continue;
+      f.operands.push_back(o.ir);
+      f.operands.back().value = 0;
+    }
   }
   const std::size_t first = f.operands.size();
   auto base = static_cast<std::uint32_t>(before);

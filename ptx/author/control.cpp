@@ -1,6 +1,7 @@
 // Control flow: labels and branches.
 #include "ptx/author/control.h"
 
+#include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
 #include "ptx/base/text.h"
@@ -11,13 +12,6 @@ namespace {
 using State = Builder::State;
 using Open = State::Open;
 using isa::Type;
-
-Operand symbol(Name name) {
-  Operand o;
-  o.ir.kind = ir::Operand::Kind::symbol;
-  o.ir.id = name.id();
-  return o;
-}
 
 void branch(Builder& b, Name label, ir::Guard guard = {}, bool uniform = false) {
   static const auto *bra = isa::resolve("bra"), *uni = isa::resolve("bra.uni");

@@ -16,7 +16,8 @@ bool is_reg(const Operand& o) {
   return (o.ir.kind == ir::Operand::Kind::reg || o.ir.kind == ir::Operand::Kind::special) && !o.ir.negated;
 }
 
-// Mnemonics of operators by type, resolved once: "add." + the type's name.
+// Mnemonics of operators by type, resolved once: "add." + the type's name. An opcode is known by its address: a
+// literal.
 const isa::Mnemonic* mnemonic(std::string_view opcode, Type type) {
   struct Entry {
     std::string_view opcode;
@@ -35,8 +36,8 @@ const isa::Mnemonic* mnemonic(std::string_view opcode, Type type) {
 
 const Operator& operator_of(char sign) {
   std::size_t i = 0;
-  while (operators[i].sign != sign) ++i;
-  return operators[i];
+  while (operator_rows[i].sign != sign) ++i;
+  return operator_rows[i];
 }
 
 bool works_on_bits(std::string_view opcode) { return !isa::resolve(cat(opcode, ".b32"))->matches.empty(); }
@@ -75,8 +76,8 @@ Reg widened(Builder& b, const Reg& value, int bits = 64) {
     s.widenings.push_back({static_cast<std::uint32_t>(s.function.instructions.size()), value.id, wide.id});
   }
   const Type from = isa::info(value.type).bits == 16 ? (sign ? Type::s16 : Type::u16) : (sign ? Type::s32 : Type::u32);
-  b.emit(isa::resolve(cat("cvt.", isa::info(wide.type).name, '.', isa::info(from).name)),
-         std::array{Operand(wide), Operand(value)});
+  const std::string_view opcode = bits == 64 ? (sign ? "cvt.s64" : "cvt.u64") : (sign ? "cvt.s32" : "cvt.u32");
+  b.emit(mnemonic(opcode, from), std::array{Operand(wide), Operand(value)});
   return wide;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
@@ -74,14 +75,7 @@ std::string spelled(const ir::Variable& v) {
   return text.take();
 }
 
-Operand symbol(Name name) {
-  Operand o;
-  o.ir.kind = ir::Operand::Kind::symbol;
-  o.ir.id = name.id();
-  return o;
-}
-
-const isa::Mnemonic* typed(std::string_view opcode, Type type) {
+const isa::Mnemonic* moving(std::string_view opcode, Type type) {
   return isa::resolve(cat(opcode, isa::info(move_type(type)).name));
 }
 
@@ -237,7 +231,7 @@ std::vector<std::vector<Operand>> arguments(Builder& b) {
     const Layout layout = layout_of(p.types);
     for (std::size_t f = 0; f < p.types.size(); ++f) {
       const Reg value = b.scalar(p.types[f]);
-      b.emit(typed("ld.param.", p.types[f]),
+      b.emit(moving("ld.param.", p.types[f]),
              std::array{Operand(value), Operand(b.address(symbol(name), layout.offsets[f]))});
       one.push_back(value);
     }
@@ -291,7 +285,7 @@ void match(const Builder& b, const State& s, std::string_view what, std::span<co
 }
 
 // An operand that st.param and mov take: special registers and symbols are copied to a register first.
-Operand plain(Builder& b, const Operand& o, Type type) {
+Operand staged(Builder& b, const Operand& o, Type type) {
   const bool copied = o.ir.kind == ir::Operand::Kind::special || o.ir.kind == ir::Operand::Kind::symbol;
   return copied ? Operand(b.from(o, move_type(type))) : o;
 }
@@ -389,7 +383,7 @@ class Calling {
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       if (by_name(i)) continue;
       const std::vector<Type> wanted = types(i);
-      for (std::size_t f = 0; f < wanted.size(); ++f) arguments_[i][f] = plain(b_, arguments_[i][f], wanted[f]);
+      for (std::size_t f = 0; f < wanted.size(); ++f) arguments_[i][f] = staged(b_, arguments_[i][f], wanted[f]);
     }
   }
 
@@ -445,7 +439,7 @@ class Calling {
     if (!returns.empty()) {
       const Layout layout = layout_of(signature_.returns[0].types);
       for (std::size_t i = 0; i < results.size(); ++i)
-        b_.emit(typed("ld.param.", results[i].type),
+        b_.emit(moving("ld.param.", results[i].type),
                 std::array{Operand(results[i]), Operand(b_.address(returns[0], layout.offsets[i]))});
     }
     if (block) s_.statement(ir::Statement::Kind::close, 0, b_.place());
@@ -457,7 +451,7 @@ class Calling {
     const ir::Variable like = variable_of(b_, signature_.parameters[i], false, Name());
     const Operand to = variable(like, cat("param", i), layout.bytes);
     for (std::size_t f = 0; f < fields.size(); ++f)
-      b_.emit(typed("st.param.", fields[f]), std::array{Operand(b_.address(to, layout.offsets[f])), arguments_[i][f]});
+      b_.emit(moving("st.param.", fields[f]), std::array{Operand(b_.address(to, layout.offsets[f])), arguments_[i][f]});
     return to;
   }
 
@@ -492,12 +486,12 @@ void give(Builder& b, std::span<const Operand> values) {
   match(b, s, cat("`", name, "`: the result"), values, types);
   const bool registers = s.of && s.of->options().registers;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    const Operand value = plain(b, values[i], types[i]);
+    const Operand value = staged(b, values[i], types[i]);
     if (registers) {
-      b.emit(typed("mov.", types[i]), std::array{Operand(Reg{&b, static_cast<ir::RegisterId>(i), types[i]}), value});
+      b.emit(moving("mov.", types[i]), std::array{Operand(Reg{&b, static_cast<ir::RegisterId>(i), types[i]}), value});
     } else {
       const Operand to = b.address(symbol(s.of->entry->head.returns[0].name), s.of->entry->offsets[i]);
-      b.emit(typed("st.param.", types[i]), std::array{to, value});
+      b.emit(moving("st.param.", types[i]), std::array{to, value});
     }
   }
   b.emit("ret");

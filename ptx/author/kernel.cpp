@@ -36,7 +36,7 @@ const isa::Mnemonic* Kernel::mnemonic(const char* opcode, std::span<const Modifi
   return key.mnemonic;
 }
 
-bool Kernel::is_uniform(Modifier modifier) const {
+bool Blocks::is_uniform(Modifier modifier) const {
   if (modifier.text != "uni")
     refuse(Code::bad_argument, cat("a branch takes the modifier `uni`, not `", modifier.text, '`'));
   return true;

@@ -1,4 +1,5 @@
-// The C++ face: typed registers, operators, one method a mnemonic, blocks as lambdas.
+// The C++ face: one method a mnemonic, with typed registers. Its other parts have headers of their own, which this one
+// includes: operators (operators.h), blocks as lambdas (blocks.h), calls of functions (callable.h).
 //
 //   using namespace ptx::modifiers;
 //   auto built = ptx::author::kernel({.name = "axpy"}, [](ptx::author::Kernel& k) {
@@ -18,101 +19,22 @@
 #include <array>
 #include <concepts>
 #include <functional>
+#include <memory>
 #include <source_location>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 
-#include "ptx/author/builder.h"
-#include "ptx/author/control.h"
-#include "ptx/author/expression.h"
-#include "ptx/author/function.h"
-#include "ptx/author/modifiers.h"
+#include "ptx/author/blocks.h"
+#include "ptx/author/callable.h"
+#include "ptx/author/here.h"
+#include "ptx/author/operators.h"
 #include "ptx/author/print.h"
 #include "ptx/author/variable.h"
 
 namespace ptx::author {
 
-// Where a call was written: the first parameter of what appends, converted from the author's first argument, so that
-// the default argument is evaluated at the author's line. It costs a pointer.
-struct Here {
-  Operand operand;
-  std::source_location at;
-
-  template <std::convertible_to<Operand> T>
-  Here(const T& value, std::source_location at = std::source_location::current()) : operand(value), at(at) {}
-};
-
-struct First {
-  Operand operand;
-  ir::Guard guard;
-  Modifier modifier{0, {}};
-  std::source_location at;
-
-  First(Modifier modifier, std::source_location at = std::source_location::current()) : modifier(modifier), at(at) {}
-  First(ir::Guard guard, std::source_location at = std::source_location::current()) : guard(guard), at(at) {}
-  template <std::convertible_to<Operand> T>
-  First(const T& value, std::source_location at = std::source_location::current()) : operand(value), at(at) {}
-};
-
-// What a call returns: one register, or the fields of a structure.
-struct Results {
-  std::vector<Reg> all;
-  operator Reg() const { return all.at(0); }
-  const Reg& operator[](std::size_t i) const { return all.at(i); }
-};
-
-// An argument of a call, with the caller's line. A structure is written {a, b}.
-struct Passed {
-  Argument value;
-  std::source_location at;
-
-  template <std::convertible_to<Operand> T>
-  Passed(const T& value, std::source_location at = std::source_location::current()) : value{Operand(value)}, at(at) {}
-  Passed(std::initializer_list<Operand> fields, std::source_location at = std::source_location::current())
-      : value(fields), at(at) {}
-  Passed(const Results& results, std::source_location at = std::source_location::current())
-      : value(results.all.begin(), results.all.end()), at(at) {}
-};
-
-// A function that is called as one of C++ is, in the kernel or function that this thread is writing.
-struct Callable : Function {
-  Results operator()(std::source_location at = std::source_location::current()) const { return call({}, at); }
-  Results operator()(const Passed& a) const { return call({a.value}, a.at); }
-  Results operator()(const Passed& a, const Passed& b) const { return call({a.value, b.value}, a.at); }
-  template <std::convertible_to<Passed>... Rest>
-  Results operator()(const Passed& a, const Passed& b, const Passed& c, const Rest&... rest) const {
-    return call({a.value, b.value, c.value, Passed(rest).value...}, a.at);
-  }
-
- private:
-  Results call(std::initializer_list<Argument> arguments, const std::source_location& at) const;
-};
-
-// What the body of a function gets: the value of each parameter; in.field(i, f) of a structure.
-struct Arguments {
-  std::vector<std::vector<Operand>> all;
-  const Reg operator[](std::size_t i) const { return field(i, 0); }
-  const Reg field(std::size_t i, std::size_t f) const {
-    const Operand& o = all.at(i).at(f);
-    return {o.builder, o.ir.id, o.type};
-  }
-};
-
-// Order. C++ leaves open which of two arguments, or which side of a +, is computed first; where both append
-// instructions, g++ and clang would write different kernels. So of the operands of one operator or one mnemonic at most
-// one may be a register that was just made (a temporary Reg); the others have names:
-//   const Reg first = k.from(k.ctaid_x(), u32) * 128;
-//   const Reg i = first + k.from(k.tid_x(), u32);
-// What names a register and appends nothing (array[i], k.tid_x()) returns const Reg and may stand anywhere.
-template <class A, class B>
-concept BothTemporary = std::same_as<A, Reg> && std::same_as<B, Reg>;
-template <class... All>
-inline constexpr int temporaries = (0 + ... + static_cast<int>(std::same_as<All, Reg>));
-
-class Kernel : public Builder {
+class Kernel : public Blocks {
  public:
-  using Builder::Builder;
+  using Blocks::Blocks;
 
   // The kernel that this thread is writing; what literals append to.
   static Kernel& current();
@@ -223,118 +145,7 @@ class Kernel : public Builder {
     author::check(*this, guard(holds), message, values);
   }
 
-  // Blocks.
-  template <class P>
-  void if_(const P& predicate, const std::function<void()>& then, const std::function<void()>& otherwise = {},
-           std::source_location at = std::source_location::current()) {
-    set_place(at);
-    begin_if(*this, predicate);
-    then();
-    end_if(*this);
-    if (!otherwise) return;
-    begin_else(*this);
-    otherwise();
-    end_else(*this);
-  }
-  void loop(std::string_view label, ir::Guard predicate, const std::function<void()>& body,
-            std::source_location at = std::source_location::current()) {
-    set_place(at);
-    begin_loop(*this, label, predicate);
-    body();
-    end_loop(*this);
-  }
-  // Blocks as compilers write them (control.h): no branch and no label more than is needed. `uni` in front: bra.uni.
-  template <class P>
-  void when(const P& predicate, const std::function<void()>& then,
-            std::source_location at = std::source_location::current()) {
-    set_place(at);
-    write_when(predicate, false, then);
-  }
-  template <class P>
-  void when(Modifier uniform, const P& predicate, const std::function<void()>& then,
-            std::source_location at = std::source_location::current()) {
-    set_place(at);
-    write_when(predicate, is_uniform(uniform), then);
-  }
-  void otherwise(const std::function<void()>& body, std::source_location at = std::source_location::current()) {
-    set_place(at);
-    write_otherwise(false, body);
-  }
-  void otherwise(Modifier uniform, const std::function<void()>& body,
-                 std::source_location at = std::source_location::current()) {
-    set_place(at);
-    write_otherwise(is_uniform(uniform), body);
-  }
-  // In the block, loop_while says when it runs again.
-  void loop(std::string_view label, const std::function<void()>& body,
-            std::source_location at = std::source_location::current()) {
-    loop(label, ir::Guard{}, body, at);
-  }
-  void loop_while(std::source_location at = std::source_location::current()) {
-    set_place(at);
-    author::loop_while(*this, {});
-  }
-  template <class P>
-  void loop_while(const P& predicate, std::source_location at = std::source_location::current()) {
-    set_place(at);
-    author::loop_while(*this, guard(predicate));
-  }
-  template <class P>
-  void loop_while(Modifier uniform, const P& predicate, std::source_location at = std::source_location::current()) {
-    set_place(at);
-    author::loop_while(*this, guard(predicate), is_uniform(uniform));
-  }
-  // brx.idx: in the block, one case_ a target of the table.
-  void switch_(const Reg& index, const SwitchOptions& options, const std::function<void()>& cases,
-               std::source_location at = std::source_location::current()) {
-    set_place(at);
-    begin_switch(*this, index, options);
-    cases();
-    end_switch(*this);
-  }
-  void switch_(const Reg& index, const std::function<void()>& cases,
-               std::source_location at = std::source_location::current()) {
-    switch_(index, SwitchOptions{}, cases, at);
-  }
-  void case_(std::initializer_list<std::uint32_t> indices, const CaseOptions& options,
-             const std::function<void()>& body, std::source_location at = std::source_location::current()) {
-    set_place(at);
-    begin_case(*this, {indices.begin(), indices.size()}, options);
-    body();
-    end_case(*this);
-  }
-  void case_(std::initializer_list<std::uint32_t> indices, const std::function<void()>& body,
-             std::source_location at = std::source_location::current()) {
-    case_(indices, CaseOptions{}, body, at);
-  }
-  void range(const Operand& start, const Operand& stop, const Operand& step,
-             const std::function<void(const Reg&)>& body, std::source_location at = std::source_location::current()) {
-    set_place(at);
-    const Reg variable = begin_range(*this, start, stop, step);
-    body(variable);
-    end_range(*this);
-  }
-  void scope(const std::function<void()>& body, std::source_location at = std::source_location::current()) {
-    set_place(at);
-    open_scope();
-    body();
-    close_scope();
-  }
-
  private:
-  bool is_uniform(Modifier modifier) const;  // refused (bad_argument) if it is another than uni
-  template <class P>
-  void write_when(const P& predicate, bool uniform, const std::function<void()>& then) {
-    begin_when(*this, guard(predicate), uniform);
-    then();
-    end_when(*this);
-  }
-  void write_otherwise(bool uniform, const std::function<void()>& body) {
-    begin_otherwise(*this, uniform);
-    body();
-    end_otherwise(*this);
-  }
-
   template <std::size_t Arguments>
   struct Call {
     std::array<Operand, Arguments> operands;
@@ -409,61 +220,5 @@ class Module {
   Options options_;
   std::shared_ptr<Draft> draft_;
 };
-
-// Operators, with the author's line.
-inline namespace operators {
-inline void put(const Reg& a, const Here& b) { a.builder->set_place(b.at); }
-#define PTX_OPERATOR(symbol, result)                                                      \
-  inline Reg operator symbol(const Reg& a, const Here& b) { return put(a, b), result; }   \
-  template <class A, class B>                                                             \
-    requires BothTemporary<A, B>                                                          \
-  Reg operator symbol(A&& a, B&&) {                                                       \
-    static_assert(sizeof(A) == 0,                                                         \
-                  "both sides of the operator append instructions, and C++ does not say " \
-                  "which is first: name one");                                            \
-    return a;                                                                             \
-  }
-PTX_OPERATOR(+, add(a, b.operand))
-PTX_OPERATOR(-, sub(a, b.operand))
-PTX_OPERATOR(*, mul(a, b.operand))
-PTX_OPERATOR(<<, shl(a, b.operand))
-PTX_OPERATOR(>>, shr(a, b.operand))
-PTX_OPERATOR(&, and_(a, b.operand))
-PTX_OPERATOR(|, or_(a, b.operand))
-PTX_OPERATOR(^, xor_(a, b.operand))
-PTX_OPERATOR(<, compare(Compare::lt, a, b.operand))
-PTX_OPERATOR(<=, compare(Compare::le, a, b.operand))
-PTX_OPERATOR(>, compare(Compare::gt, a, b.operand))
-PTX_OPERATOR(>=, compare(Compare::ge, a, b.operand))
-PTX_OPERATOR(==, compare(Compare::eq, a, b.operand))
-PTX_OPERATOR(!=, compare(Compare::ne, a, b.operand))
-#undef PTX_OPERATOR
-inline const Reg& operator+=(const Reg& a, const Here& b) { return put(a, b), assign('+', a, b.operand), a; }
-inline const Reg& operator-=(const Reg& a, const Here& b) { return put(a, b), assign('-', a, b.operand), a; }
-inline const Reg& operator*=(const Reg& a, const Here& b) { return put(a, b), assign('*', a, b.operand), a; }
-inline const Reg& operator<<=(const Reg& a, const Here& b) { return put(a, b), assign('<', a, b.operand), a; }
-inline const Reg& operator>>=(const Reg& a, const Here& b) { return put(a, b), assign('>', a, b.operand), a; }
-inline const Reg& operator&=(const Reg& a, const Here& b) { return put(a, b), assign('&', a, b.operand), a; }
-inline const Reg& operator|=(const Reg& a, const Here& b) { return put(a, b), assign('|', a, b.operand), a; }
-inline const Reg& operator^=(const Reg& a, const Here& b) { return put(a, b), assign('^', a, b.operand), a; }
-template <class T>
-concept Number = std::integral<T> || std::floating_point<T>;
-inline Reg operator+(Number auto a, const Reg& b) { return add(a, b); }
-inline Reg operator-(Number auto a, const Reg& b) { return sub(a, b); }
-inline Reg operator*(Number auto a, const Reg& b) { return mul(a, b); }
-inline Reg operator-(const Reg& a) { return neg(a); }
-inline Reg operator~(const Reg& a) { return not_(a); }
-#define PTX_NO_OPERATOR(symbol)                                                           \
-  template <class T>                                                                      \
-  void operator symbol(const Reg&, const T&) {                                            \
-    static_assert(sizeof(T) == 0, "registers have no " #symbol                            \
-                                  ", as PTX has several divisions: k.div(rn, f32, ...), " \
-                                  "k.rem(u32, ...)");                                     \
-  }
-PTX_NO_OPERATOR(/)
-PTX_NO_OPERATOR(%)
-#undef PTX_NO_OPERATOR
-inline Not operator!(const Reg& predicate) { return Not{predicate}; }
-}  // namespace operators
 
 }  // namespace ptx::author

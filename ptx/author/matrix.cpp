@@ -17,7 +17,7 @@ namespace wgmma {
 namespace {
 
 // The fields that do not depend on the address.
-std::uint64_t bits_of(Builder& b, const options::make_descriptor& o) {
+std::uint64_t bits_given(Builder& b, const options::make_descriptor& o) {
   constexpr const arch::DescriptorFormat& format = arch::wgmma_descriptor;
   return descriptor::offset(b, "leading_byte_offset", o.leading_byte_offset, format.leading) |
          descriptor::offset(b, "stride_byte_offset", o.stride_byte_offset, format.stride) |
@@ -105,7 +105,7 @@ const isa::Match* form_for(const isa::Mnemonic& mnemonic, bool registers) {
 }  // namespace
 
 Reg make_descriptor(Builder& b, const Operand& start, const options::make_descriptor& o) {
-  const std::uint64_t bits = bits_of(b, o);
+  const std::uint64_t bits = bits_given(b, o);
   Reg address = address_of(b, start);
   if (o.addr_byte_offset != 0) {
     const Reg moved = b.scalar(Type::u64);
@@ -122,10 +122,10 @@ Reg make_descriptor(Builder& b, const Operand& start, const options::make_descri
 }
 
 std::int64_t descriptor_bits(Builder& b, const options::descriptor_bits& o) {
-  const std::uint64_t fields = bits_of(b, {.leading_byte_offset = o.leading_byte_offset,
-                                           .stride_byte_offset = o.stride_byte_offset,
-                                           .swizzle = o.swizzle,
-                                           .base_offset = o.base_offset});
+  const std::uint64_t fields = bits_given(b, {.leading_byte_offset = o.leading_byte_offset,
+                                              .stride_byte_offset = o.stride_byte_offset,
+                                              .swizzle = o.swizzle,
+                                              .base_offset = o.base_offset});
   return static_cast<std::int64_t>(fields | descriptor::offset(b, "start", o.start, arch::wgmma_descriptor.start));
 }
 

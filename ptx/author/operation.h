@@ -17,7 +17,7 @@ struct Operator {
   std::string_view opcode;  // of integers and bits
   std::string_view other;   // of other types
 };
-inline constexpr Operator operators[] = {
+inline constexpr Operator operator_rows[] = {
     {'+', "+", "add", "add"},  {'-', "-", "sub", "sub"}, {'*', "*", "mul.lo", "mul"}, {'<', "<<", "shl", "shl"},
     {'>', ">>", "shr", "shr"}, {'&', "&", "and", "and"}, {'|', "|", "or", "or"},      {'^', "^", "xor", "xor"}};
 

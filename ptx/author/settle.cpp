@@ -14,9 +14,8 @@
 namespace ptx::author {
 namespace {
 
-using ir::Operand;
 using ir::RegisterId;
-using Kind = Operand::Kind;
+using Kind = ir::Operand::Kind;
 
 struct Uses {
   std::vector<std::uint32_t> writes, reads;
@@ -32,9 +31,9 @@ struct Uses {
  private:
   // The first operand of an instruction is its destination, unless it is an address. bar.sync a has a source there, and
   // counts as a write too: a register that is written twice is left as it is, which is always right.
-  void add(const ir::Function& f, const Operand& o, bool destination) {
+  void add(const ir::Function& f, const ir::Operand& o, bool destination) {
     if (o.kind == Kind::reg) ++(destination ? writes : reads)[o.id];
-    for (const Operand& child : f.children(o)) add(f, child, destination && o.kind != Kind::address);
+    for (const ir::Operand& child : f.children(o)) add(f, child, destination && o.kind != Kind::address);
   }
 };
 
@@ -104,7 +103,7 @@ class Settling {
     }
     ir::Instruction made = f_.instructions[index];
     const auto first = static_cast<std::uint32_t>(f_.operands.size());
-    for (std::uint32_t i = 0; i < made.count; ++i) f_.operands.push_back(Operand(f_.operands[made.first + i]));
+    for (std::uint32_t i = 0; i < made.count; ++i) f_.operands.push_back(ir::Operand(f_.operands[made.first + i]));
     f_.operands[first].id = wide;
     made.first = first;
     made.mnemonic = mnemonic;
@@ -184,7 +183,7 @@ class Settling {
     const bool moves = !moved_.empty();
     if (!moves && order_.empty()) return;
     const auto to = [&](RegisterId id) { return moves ? moved_[renamed_[id]] : renamed_[id]; };
-    for (Operand& o : f_.operands) {
+    for (ir::Operand& o : f_.operands) {
       if (o.kind == Kind::reg) o.id = to(o.id);
     }
     for (ir::Instruction& i : f_.instructions) {

@@ -24,7 +24,7 @@ void add_modifier(Text& text, const std::optional<Modifier>& given) {
 }
 
 // The predicate "accumulate into D": no row takes a number there.
-Operand predicate(Builder& b, const Operand& enable) {
+Operand enabling(Builder& b, const Operand& enable) {
   if (enable.is_register() && enable.type == Type::pred) return enable;
   const Reg p = b.scalar(Type::pred);
   Operand number = enable;
@@ -94,7 +94,7 @@ void mma(Builder& b, const Operand& d, const Operand& a, const Operand& bb, cons
   const Operand enable = o.pred_operand ? o.pred_operand->value
                          : o.scale_d    ? o.scale_d->value
                                         : Operand(o.enable_input_d);
-  const Operand p = predicate(b, enable);
+  const Operand p = enabling(b, enable);
   Text text;
   text << (o.sparse ? "tcgen05.mma.sp" : "tcgen05.mma");
   add_modifier(text, o.cta_group);
@@ -115,7 +115,7 @@ void mma(Builder& b, const Operand& d, const Operand& a, const Operand& bb, cons
 
 void mma_ws(Builder& b, const Operand& d, const Operand& a, const Operand& bb, const Operand& idesc,
             const options::mma_ws& o) {
-  const Operand p = predicate(b, o.scale_d.value);
+  const Operand p = enabling(b, o.scale_d.value);
   Text text;
   text << "tcgen05.mma.ws" << (o.sparse_metadata ? ".sp" : "") << ".cta_group::1";
   add_modifier(text, o.kind);

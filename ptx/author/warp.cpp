@@ -56,7 +56,7 @@ void reduce_min(Builder& b, const Reg& value, const options::reduce_min& options
 namespace cluster {
 namespace {
 
-Operand in_register(Builder& b, const Operand& value) {
+Operand moved(Builder& b, const Operand& value) {
   if (value.is_register()) return value;
   const Reg copy = b.scalar(Type::u32);
   b.emit("mov.u32", {copy, value});
@@ -80,13 +80,13 @@ Reg rank(Builder& b, const Operand& r, const options::rank& options) {
 
 Reg map_shared_u32(Builder& b, const Operand& address, const Operand& cta, const options::map_shared_u32& options) {
   const Reg mapped = families::result(b, Type::b32, options.pred);
-  const Operand here = in_register(b, address);
-  b.emit("mapa.shared::cluster.u32", {mapped, here, in_register(b, cta)}, options.pred);
+  const Operand here = moved(b, address);
+  b.emit("mapa.shared::cluster.u32", {mapped, here, moved(b, cta)}, options.pred);
   return mapped;
 }
 
 void arrive_remote(Builder& b, const Operand& address, const Operand& cta, const options::arrive_remote& options) {
-  const Operand here = in_register(b, address), there = in_register(b, cta);
+  const Operand here = moved(b, address), there = moved(b, cta);
   b.open_scope();
   const Reg remote = b.scalar(Type::b32, "remAddr32");
   b.emit("mapa.shared::cluster.u32", {remote, here, there}, options.pred);

@@ -80,9 +80,9 @@ class Initializer {
 };
 
 // One declaration, wherever it stands. Each function appends at most what is wrong of its kind.
-class Judge {
+class DeclarationJudge {
  public:
-  Judge(const ModuleTarget& target, const Variable& v, const Place& place, Diagnostics& found)
+  DeclarationJudge(const ModuleTarget& target, const Variable& v, const Place& place, Diagnostics& found)
       : target_(target), v_(v), place_(place), found_(found) {}
 
   template <class... Parts>
@@ -171,7 +171,7 @@ class Judge {
 
 void check_parameter(const ModuleTarget& target, const ir::Function& f, const Variable& v, bool last,
                      Diagnostics& found) {
-  const Judge judge(target, v, f.place, found);
+  const DeclarationJudge judge(target, v, f.place, found);
   judge.type();
   if (v.space == Space::reg) {
     if (f.entry) judge.refuse("a parameter of an .entry is in .param");
@@ -207,7 +207,7 @@ void check_name(Name name, bool of_module, const Place& place, Diagnostics& foun
 
 void check_variable(const ModuleTarget& target, const Variable& v, bool module_scope, const Place& place,
                     Diagnostics& found) {
-  const Judge judge(target, v, place, found);
+  const DeclarationJudge judge(target, v, place, found);
   judge.type(), judge.linking(), judge.initial_value(), judge.size(), judge.opaque(module_scope);
   module_scope ? judge.module_space() : judge.body_space();
 }

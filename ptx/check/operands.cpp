@@ -64,9 +64,9 @@ bool spaces_agree(Space want, Space have) {
 }
 
 // One operand against one pattern.
-class Judge {
+class OperandJudge {
  public:
-  Judge(const View& view, const isa::Match& match, Excuses* excuses)
+  OperandJudge(const View& view, const isa::Match& match, Excuses* excuses)
       : view_(view), match_(match), form_(*match.form), excuses_(excuses) {}
 
   Code operand(const Pattern& p, const Operand& o) const {
@@ -424,8 +424,8 @@ int operands_of(const isa::Match& match, unsigned groups) {
   return n;
 }
 
-Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match, const ir::Instruction& instruction,
-                   unsigned groups) {
+Problem fit_choice(const OperandJudge& judge, const View& view, const isa::Match& match,
+                   const ir::Instruction& instruction, unsigned groups) {
   const auto operands = view.function.operands_of(instruction);
   int at = 0;
   for (std::size_t i = 0; i < match.operands.size(); ++i) {
@@ -458,7 +458,7 @@ Problem fit_choice(const Judge& judge, const View& view, const isa::Match& match
 }  // namespace
 
 Problem fit_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction, Excuses* excuses) {
-  const Judge judge(view, match, excuses);
+  const OperandJudge judge(view, match, excuses);
   const int given = static_cast<int>(instruction.count);
   Problem first{Code::operand_count, -1, nullptr, nullptr};
   if (given < match.required) return first;

@@ -105,7 +105,7 @@ class NvJitLink final : public Assembler {
   std::string path_, version_;
 };
 
-std::string version_of(void* handle, unsigned major) {
+std::string linker_version(void* handle, unsigned major) {
   unsigned found_major = major, minor = 0;
   using Version = int (*)(unsigned*, unsigned*);
   const auto version = reinterpret_cast<Version>(dlsym(handle, "nvJitLinkVersion"));
@@ -124,7 +124,7 @@ std::vector<FoundAssembler> find_nvjitlink(const Search& search, const std::stri
     if (handle == nullptr)
       found.why_not = dlerror();
     else if (resolve(handle, major, library))
-      found.assembler = std::make_shared<NvJitLink>(library, file, version_of(handle, major));
+      found.assembler = std::make_shared<NvJitLink>(library, file, linker_version(handle, major));
     else
       found.why_not = cat(file, " lacks entry points of CUDA ", major, ".0");
     if (handle != nullptr || named) all.push_back(std::move(found));

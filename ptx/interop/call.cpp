@@ -40,7 +40,7 @@ bool forward(const DLTensor& tensor) {
 
 std::byte* data(const DLTensor& tensor) { return static_cast<std::byte*>(tensor.data) + tensor.byte_offset; }
 
-void describe(const DLTensor& tensor, bool strided, launch::Buffer& buffer) {
+void describe_tensor(const DLTensor& tensor, bool strided, launch::Buffer& buffer) {
   const auto rank = static_cast<std::size_t>(tensor.ndim);
   buffer.data = data(tensor);
   buffer.shape.assign(tensor.shape, tensor.shape + rank);
@@ -213,7 +213,7 @@ Expected<Done> Plan::fill_and_run(Call& call) const {
   std::vector<launch::Buffer> buffers(tensors_.size());
   const bool fresh = call.framework.outputs.empty() || call.framework.fresh;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    describe(call.tensor(i), tensors_[i].strided, buffers[i]);
+    describe_tensor(call.tensor(i), tensors_[i].strided, buffers[i]);
     buffers[i].fresh = fresh && i >= inputs_;
   }
   return program_->run(record_, parameters, buffers, call.framework.stream);
@@ -231,7 +231,7 @@ Expected<Done> Plan::encode_maps(Call& call) const {
                              strided ? tensor.strides : nullptr);
     if (!kept.valid) {
       static thread_local launch::Buffer buffer;  // its vectors keep their room from call to call
-      describe(tensor, strided, buffer);
+      describe_tensor(tensor, strided, buffer);
       if (auto done = executor_->encode(recipe, argument.element, buffer, kept.bytes); !done)
         return about(done.why().front().code, argument.name, done.why().front().message);
       kept.valid = true;

@@ -154,7 +154,7 @@ std::optional<std::vector<T>> numbers(const Attributes& all, std::string_view na
   return list;
 }
 
-Expected<std::unique_ptr<Site>> read(const Attributes& attributes, bool values) {
+Expected<std::unique_ptr<Site>> read_site(const Attributes& attributes, bool values) {
   const auto record = text(attributes, "record"), ptx = text(attributes, "ptx");
   auto scalars = numbers<std::uint64_t>(attributes, "scalars");
   auto in_place = numbers<std::uint8_t>(attributes, "in_place");
@@ -207,7 +207,7 @@ Error* instantiate(CallFrame* frame) {
   if (answered<values>(frame)) return nullptr;
   auto args = arguments<StateSet>();
   if (Error* error = site_type<platform>(frame->api, args.type)) return error;
-  auto site = read(frame->attributes, values);
+  auto site = read_site(frame->attributes, values);
   if (!site) return fail(frame->api, site.why());
   args.context = frame->context;
   args.stage = Stage::instantiate;

@@ -12,7 +12,6 @@ namespace {
 
 using syntax::NodeId;
 using syntax::NodeKind;
-using Kind = Initial::Kind;
 
 class Reader {
  public:
@@ -20,11 +19,11 @@ class Reader {
 
   bool read(NodeId id) {
     if (tree_.node(id).kind != NodeKind::vector) return element(id);
-    out.push_back({Kind::open});
+    out.push_back({Initial::Kind::open});
     for (const NodeId child : tree_.children(id)) {
       if (!read(child)) return false;
     }
-    out.push_back({Kind::close});
+    out.push_back({Initial::Kind::close});
     return true;
   }
   std::vector<Initial> out;
@@ -48,20 +47,20 @@ class Reader {
     const syntax::Node& node = tree_.node(id);
     if (node.kind != NodeKind::literal || tree_.token(node.first).kind != syntax::TokenKind::f32_bits) return false;
     const std::string_view text = tree_.text(node.first);
-    value.kind = Kind::single;
+    value.kind = Initial::Kind::single;
     return std::from_chars(text.data() + 2, text.data() + text.size(), value.bits, 16).ec == std::errc();
   }
   bool number(NodeId id, Initial& value) const {
     const auto known = constant(tree_, id);
     if (!known) return false;
     const bool real = known->kind == Constant::Kind::real;
-    value.kind = real ? Kind::real : Kind::integer;
+    value.kind = real ? Initial::Kind::real : Initial::Kind::integer;
     value.bits = real ? std::bit_cast<std::uint64_t>(known->real) : static_cast<std::uint64_t>(known->integer);
     return true;
   }
   // g, g + 4, generic(g), generic(g) + 4
   bool address(NodeId id, Initial& value) const {
-    value.kind = Kind::address;
+    value.kind = Initial::Kind::address;
     if (tree_.node(id).kind == NodeKind::expression) {
       const auto offset = constant_offset(tree_, id++);
       if (!offset || offset->kind == Constant::Kind::real) return false;

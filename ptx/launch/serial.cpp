@@ -207,7 +207,7 @@ std::uint64_t checksum(std::string_view bytes) {  // FNV-1a: against damage, not
   return hash;
 }
 
-Diagnostic refuse(std::string_view why) {
+Diagnostic damaged(std::string_view why) {
   return Diagnostic(Code::bad_record, Place{}, cat("these bytes are no launch record of this release: ", why));
 }
 
@@ -228,17 +228,17 @@ std::string seal(std::string_view body) {
 }
 
 Expected<Record> deserialise(std::string_view bytes) {
-  if (!bytes.starts_with(magic)) return refuse("they begin otherwise");
+  if (!bytes.starts_with(magic)) return damaged("they begin otherwise");
   Reader reader(bytes.substr(magic.size()));
   std::uint64_t written = 0, sum = 0;
   reader.number(written);
   if (!reader.good || written != version)
-    return refuse(cat("their version is ", written, ", this release reads ", version));
+    return damaged(cat("their version is ", written, ", this release reads ", version));
   reader.number(sum);
-  if (!reader.good || sum != checksum(reader.rest)) return refuse("they are damaged");
+  if (!reader.good || sum != checksum(reader.rest)) return damaged("they are damaged");
   Record record;
   fields(reader, record);
-  if (!reader.good || !reader.rest.empty()) return refuse("they do not hold together");
+  if (!reader.good || !reader.rest.empty()) return damaged("they do not hold together");
   return record;
 }
 

@@ -13,9 +13,9 @@ namespace {
 using ir::Function;
 using Item = ir::Module::Item;
 
-class Program : ProgramBase {
+class CppProgram : ProgramBase {
  public:
-  Program(const syntax::Tree& tree, const ir::Module& module, const Options& options)
+  CppProgram(const syntax::Tree& tree, const ir::Module& module, const Options& options)
       : ProgramBase(tree, module, options, Language::cpp) {
     for (const Function& f : module.functions)
       for (const ir::Instruction& i : f.instructions)
@@ -164,7 +164,7 @@ class Program : ProgramBase {
 }  // namespace
 
 Expected<std::string> to_cpp(const syntax::Tree& tree, const Options& options) {
-  return program_of<Program>(tree, options);
+  return program_of<CppProgram>(tree, options);
 }
 
 }  // namespace ptx::transpile

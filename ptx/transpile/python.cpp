@@ -80,9 +80,9 @@ bool natural(std::string_view a, std::string_view b) {
   return split(a) < split(b);
 }
 
-class Program : ProgramBase {
+class PythonProgram : ProgramBase {
  public:
-  Program(const syntax::Tree& tree, const ir::Module& module, const Options& options)
+  PythonProgram(const syntax::Tree& tree, const ir::Module& module, const Options& options)
       : ProgramBase(tree, module, options, Language::python) {}
 
   Expected<std::string> write() {
@@ -321,7 +321,7 @@ class Program : ProgramBase {
 }  // namespace
 
 Expected<std::string> to_python(const syntax::Tree& tree, const Options& options) {
-  return program_of<Program>(tree, options);
+  return program_of<PythonProgram>(tree, options);
 }
 
 }  // namespace ptx::transpile

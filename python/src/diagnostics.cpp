@@ -66,12 +66,12 @@ namespace {
 using State =
     std::tuple<int, std::string, std::uint32_t, std::uint32_t, std::string, std::vector<std::string>, int, std::string>;
 
-nb::tuple state_of(const Diagnostic& d) {
+nb::tuple diagnostic_state(const Diagnostic& d) {
   return nb::make_tuple(static_cast<int>(d.code), readable(d.place.file.view()), d.place.line, d.place.column,
                         readable(d.message), readable_list(d.notes), d.operand, d.section);
 }
 
-void restore(Diagnostic& made, const State& state) {
+void restore_diagnostic(Diagnostic& made, const State& state) {
   const auto& [code, file, line, column, message, notes, operand, section] = state;
   new (&made) Diagnostic(static_cast<Code>(code), Place{Name(file), line, column}, message);
   made.notes = notes;
@@ -109,8 +109,8 @@ void init_diagnostics(nb::module_& m) {
             new (made) Diagnostic(static_cast<Code>(code), Place{Name(file), line, 0}, message);
           },
           nb::arg("code"), nb::arg("file"), nb::arg("line"), nb::arg("message"))
-      .def("__getstate__", state_of)
-      .def("__setstate__", restore)
+      .def("__getstate__", diagnostic_state)
+      .def("__setstate__", restore_diagnostic)
       .def("__str__", [](const Diagnostic& d) { return readable(to_string(d)); })
       .def("__repr__", [](const Diagnostic& d) { return readable("<Diagnostic " + to_string(d) + ">"); });
 }

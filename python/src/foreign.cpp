@@ -60,7 +60,7 @@ nb::tuple pair(nb::handle object, std::string_view what) {
 }
 
 // "<f4" and its like; those of the machine's byte order.
-DLDataType type_of(const std::string& spelled) {
+DLDataType type_spelled(const std::string& spelled) {
   DLDataType type;
   const int bytes = spelled.size() > 2 ? std::atoi(spelled.c_str() + 2) : 0;
   constexpr std::string_view kinds = "iuf?b";
@@ -100,7 +100,7 @@ void read_interface(const nb::dict& interface, DLTensor& tensor, Foreign& foreig
   for (nb::handle size : tuple(entry("shape"), what)) foreign.shape.push_back(integer(size, what));
   const nb::object type = entry("typestr");
   if (!nb::isinstance<nb::str>(type)) refuse(what, "has a `typestr` that is no string");
-  tensor.dtype = type_of(nb::cast<std::string>(type));
+  tensor.dtype = type_spelled(nb::cast<std::string>(type));
   tensor.ndim = static_cast<std::int32_t>(std::min<std::size_t>(foreign.shape.size(), most_dimensions + 1));
   tensor.shape = foreign.shape.data();
   const nb::tuple data = pair(entry("data"), what);

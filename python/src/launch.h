@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ptx/base/expected.h"
+#include "ptx/launch/record.h"
 #include "python/src/module.h"
 
 namespace ptx::python {
@@ -33,6 +34,9 @@ auto unlocked(F work) {
   const nb::gil_scoped_release release;
   return work();
 }
+
+using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+inline launch::Dim3 three(const Three& size) { return {std::get<0>(size), std::get<1>(size), std::get<2>(size)}; }
 
 // The author's (file, line) of each line of a PTX text; entry 0 is not used.
 using Lines = std::vector<std::tuple<std::string, std::uint32_t>>;

@@ -10,7 +10,7 @@
 namespace ptx::python {
 namespace {
 
-struct Code {
+struct KnownCode {
   nb::object keep_alive;  // a freed code object's address could come back as another's
   Name file;
   bool ours = false;
@@ -23,12 +23,12 @@ std::string& package_folder() {
   return folder;
 }
 
-std::unordered_map<PyCodeObject*, Code>& codes() {
-  static auto* map = new std::unordered_map<PyCodeObject*, Code>;  // outlives the interpreter on purpose
+std::unordered_map<PyCodeObject*, KnownCode>& codes() {
+  static auto* map = new std::unordered_map<PyCodeObject*, KnownCode>;  // outlives the interpreter on purpose
   return *map;
 }
 
-Code& code_of(PyFrameObject* frame) {
+KnownCode& code_of(PyFrameObject* frame) {
   constexpr std::size_t most = 20'000;  // programs that exec() without end
   PyCodeObject* code = PyFrame_GetCode(frame);
   const nb::object owned = nb::steal(reinterpret_cast<PyObject*>(code));
@@ -38,11 +38,11 @@ Code& code_of(PyFrameObject* frame) {
   const std::string file = nb::cast<std::string>(nb::str(owned.attr("co_filename")));
   const std::string& folder = package_folder();
   const bool ours = !folder.empty() && file.starts_with(folder) && !file.starts_with(folder + "kernels/");
-  return map.emplace(code, Code{owned, Name(file), ours, {}}).first->second;
+  return map.emplace(code, KnownCode{owned, Name(file), ours, {}}).first->second;
 }
 
 // All lines. One at a time is quadratic for a body of 10,000 calls.
-void read_lines(Code& code) {
+void read_lines(KnownCode& code) {
   for (nb::handle range : code.keep_alive.attr("co_lines")()) {
     const nb::tuple row = nb::borrow<nb::tuple>(range);  // from, to, line
     if (row[2].is_none()) continue;
@@ -53,7 +53,7 @@ void read_lines(Code& code) {
   }
 }
 
-std::uint32_t line_of(PyFrameObject* frame, Code& code) {
+std::uint32_t line_of(PyFrameObject* frame, KnownCode& code) {
   static PyObject* const name = PyUnicode_InternFromString("f_lasti");
   const nb::object offset = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), name));
   const long value = offset.is_valid() ? PyLong_AsLong(offset.ptr()) : -1;
@@ -77,7 +77,7 @@ Place author_place() {
   PyFrameObject* frame = PyEval_GetFrame();
   nb::object owner;
   while (frame) {
-    Code& code = code_of(frame);
+    KnownCode& code = code_of(frame);
     if (!code.ours) return Place{code.file, line_of(frame, code), 0};
     owner = nb::getattr(nb::handle(reinterpret_cast<PyObject*>(frame)), "f_back");
     frame = owner.is_none() ? nullptr : reinterpret_cast<PyFrameObject*>(owner.ptr());

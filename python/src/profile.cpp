@@ -9,7 +9,7 @@ namespace ptx::python {
 namespace {
 
 // pyptx.profiling.`function`(argument): a new reference, or null where it failed, without a Python error.
-PyObject* ask(const char* function, PyObject* argument) {
+PyObject* ask_profiler(const char* function, PyObject* argument) {
   PyObject* const module = PyImport_ImportModule("pyptx.profiling");
   PyObject* const result = module == nullptr ? nullptr : PyObject_CallMethod(module, function, "O", argument);
   if (result == nullptr) PyErr_WriteUnraisable(argument);
@@ -33,13 +33,13 @@ void find_profiler() {
   Py_DECREF(module);
 }
 
-ProfiledCall::ProfiledCall(PyObject* kernel) : opened_(ask("enter", kernel)) {}
+ProfiledCall::ProfiledCall(PyObject* kernel) : opened_(ask_profiler("enter", kernel)) {}
 
 ProfiledCall::~ProfiledCall() {
   if (opened_ == nullptr) return;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
-  Py_XDECREF(ask("leave", opened_));
+  Py_XDECREF(ask_profiler("leave", opened_));
   Py_DECREF(opened_);
   PyErr_Restore(type, value, trace);
 }

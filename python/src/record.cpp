@@ -17,10 +17,6 @@
 namespace ptx::python {
 namespace {
 
-launch::Dim3 three(std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> size) {
-  return {std::get<0>(size), std::get<1>(size), std::get<2>(size)};
-}
-
 void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
                 bool output, bool parameter, bool column_major, bool untyped, bool strided, std::uint32_t alignment,
                 bool written) {
@@ -138,7 +134,6 @@ std::vector<Place> places(const Lines& lines) {
 void init_record(nb::module_& m) {
   m.def("element_takes", &element_takes, nb::arg("wanted"), nb::arg("untyped"), nb::arg("given"));
   using launch::Record;
-  using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
   nb::class_<Record>(m, "Record",
                      "What a launch is: shape of the grid, arguments in the order of the .entry's parameters")
       .def(

@@ -77,8 +77,8 @@ bool allocate(void* context, std::size_t, DLTensor& tensor) {
 }
 
 // Returns what the launch left in the arrays: of the inputs, then of the outputs.
-nb::list run(const std::string& text, const nb::bytes& record, const std::vector<Kept>& inputs,
-             const std::vector<Kept>& outputs, const nb::list& scalars) {
+nb::list replayed(const std::string& text, const nb::bytes& record, const std::vector<Kept>& inputs,
+                  const std::vector<Kept>& outputs, const nb::list& scalars) {
   auto read = launch::deserialise({record.c_str(), record.size()});
   if (!read) raise(Phase::launch, read.why());
   const auto plan = interop::Plan::make(interop::DLDevice{interop::DeviceType::cpu, 0}, text, std::move(*read));
@@ -110,7 +110,7 @@ nb::list run(const std::string& text, const nb::bytes& record, const std::vector
 
 void init_replay(nb::module_& m) {
   m.def(
-      "replay", run, nb::arg("text"), nb::arg("record"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("scalars"),
+      "replay", replayed, nb::arg("text"), nb::arg("record"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("scalars"),
       "Runs a launch on the simulator: arrays are (element, shape, strides, bytes); no outputs: they are made. Returns "
       "the bytes of all of them afterwards");
 }

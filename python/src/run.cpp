@@ -8,14 +8,10 @@
 
 #include "ptx/base/text.h"
 #include "ptx/interop/program.h"
-#include "python/src/module.h"
+#include "python/src/launch.h"
 
 namespace ptx::python {
 namespace {
-
-using Three = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
-
-launch::Dim3 three(const Three& size) { return {std::get<0>(size), std::get<1>(size), std::get<2>(size)}; }
 
 // One argument: bytes of a scalar, or a buffer that outlives the run.
 struct Argument {

@@ -16,7 +16,7 @@ namespace {
 nb::handle shared_class, barriers_class, barrier_class;
 
 template <class Bound>
-const Bound* instance(nb::handle value, nb::handle of) {
+const Bound* shared_instance(nb::handle value, nb::handle of) {
   return value.type().is(of) ? nb::inst_ptr<Bound>(value) : nullptr;
 }
 
@@ -195,18 +195,21 @@ bool mn_major(author::Builder& builder, nb::handle major) {
 }
 
 bool shared_address(nb::handle value, author::Address& out) {
-  if (const auto* shared = instance<SharedAlloc>(value, shared_class)) return out = shared->shared.address(), true;
-  if (const auto* barrier = instance<BarrierRef>(value, barrier_class)) return out = barrier->barrier.where, true;
-  if (const auto* array = instance<BarrierArray>(value, barriers_class)) return out = array->barriers[0].where, true;
+  if (const auto* shared = shared_instance<SharedAlloc>(value, shared_class))
+    return out = shared->shared.address(), true;
+  if (const auto* barrier = shared_instance<BarrierRef>(value, barrier_class))
+    return out = barrier->barrier.where, true;
+  if (const auto* array = shared_instance<BarrierArray>(value, barriers_class))
+    return out = array->barriers[0].where, true;
   return slot_address(value, out);
 }
 
 bool shared_operand(nb::handle value, author::Operand& out) {
-  if (const auto* shared = instance<SharedAlloc>(value, shared_class))
+  if (const auto* shared = shared_instance<SharedAlloc>(value, shared_class))
     return out = author::Operand(shared->shared), true;
-  if (const auto* barrier = instance<BarrierRef>(value, barrier_class))
+  if (const auto* barrier = shared_instance<BarrierRef>(value, barrier_class))
     return out = author::Operand(barrier->barrier), true;
-  if (const auto* array = instance<BarrierArray>(value, barriers_class))
+  if (const auto* array = shared_instance<BarrierArray>(value, barriers_class))
     return out = author::Operand(array->barriers[0]), true;
   author::Address address;
   if (!slot_address(value, address)) return false;
@@ -214,7 +217,7 @@ bool shared_operand(nb::handle value, author::Operand& out) {
 }
 
 const author::Shared* as_shared(nb::handle value) {
-  const auto* shared = instance<SharedAlloc>(value, shared_class);
+  const auto* shared = shared_instance<SharedAlloc>(value, shared_class);
   return shared ? &shared->shared : nullptr;
 }
 

@@ -25,7 +25,7 @@ bool interrupted() {
 }
 
 // Lines that threads print go where Python's print goes.
-void print(const sim::Printed& line) {
+void print_line(const sim::Printed& line) {
   const nb::gil_scoped_acquire gil;
   const nb::error_scope raised;
   try {
@@ -231,7 +231,7 @@ std::shared_ptr<Recording> use_recording(const std::optional<std::shared_ptr<Rec
 }  // namespace
 
 void init_simulator(nb::module_& m) {
-  sim::simulator().use({.interrupted = &interrupted, .print = &print});
+  sim::simulator().use({.interrupted = &interrupted, .print = &print_line});
   init_stop(m);
   init_recording(m);
   m.def(

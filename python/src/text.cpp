@@ -26,13 +26,14 @@ syntax::Parsed parse(const nb::bytes& text, const std::string& file) {
   return syntax::parse(std::move(copy), Name(file));
 }
 
-nb::bytes print(const syntax::Parsed& parsed) {
+nb::bytes printed(const syntax::Parsed& parsed) {
   const std::string text = syntax::print(parsed.tree);
   return nb::bytes(text.data(), text.size());
 }
 
 // Reading, lowering and checking say what they have to say in this order; together it is the order of the lines.
-Diagnostics check(const nb::bytes& text, const std::string& file, const std::optional<std::string>& target, bool lint) {
+Diagnostics check_text(const nb::bytes& text, const std::string& file, const std::optional<std::string>& target,
+                       bool lint) {
   std::string copy = bytes_of(text);
   const nb::gil_scoped_release release;
   const std::size_t size = copy.size();
@@ -107,7 +108,7 @@ std::vector<std::string> node_kinds() {
 void init_text(nb::module_& m) {
   nb::class_<syntax::Parsed>(m, "Tree", "A lossless tree of PTX text; `diagnostics` say where it is no PTX")
       .def_prop_ro("diagnostics", [](const syntax::Parsed& parsed) { return parsed.diagnostics; })
-      .def("__bytes__", print)
+      .def("__bytes__", printed)
       .def(
           "emit", [](const syntax::Parsed& parsed) { return ir::emit(ir::lower(parsed.tree).module); },
           "Its module as the library writes one.")
@@ -122,7 +123,7 @@ void init_text(nb::module_& m) {
   m.def("highlight_kinds", highlight_kinds);
   m.def("node_kinds", node_kinds);
   m.def("parse", parse, nb::arg("text"), nb::arg("file") = "");
-  m.def("check_text", check, nb::arg("text"), nb::arg("file") = "", nb::arg("target") = nb::none(),
+  m.def("check_text", check_text, nb::arg("text"), nb::arg("file") = "", nb::arg("target") = nb::none(),
         nb::arg("lint") = false);
 }
 

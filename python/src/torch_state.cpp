@@ -19,7 +19,7 @@ PyObject* name_of(const char* module, const char* name) {
 // A function of one of torch's libraries, or null. Python's function of the same meaning takes 40 ns of a call that
 // takes 700, this one 2; where a release has no such symbol, Python's is asked.
 template <class Symbol>
-void look_up(Symbol*& found, const char* library, const char* symbol) {
+void look_up_symbol(Symbol*& found, const char* library, const char* symbol) {
   void* const loaded = dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
   if (loaded != nullptr) found = reinterpret_cast<Symbol*>(dlsym(loaded, symbol));
 }
@@ -43,21 +43,21 @@ struct Library {
   PyObject* none = PyLong_FromLong(-1);
 
   Library() {
-    look_up(modes, "libc10.so", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv");
-    look_up(gradients, "libc10.so", "_ZN3c108GradMode10is_enabledEv");
-    look_up(requires_gradient, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
-    look_up(data, "libtorch_cpu.so", "aoti_torch_get_data_ptr");
-    look_up(rank, "libtorch_cpu.so", "aoti_torch_get_dim");
-    look_up(sizes, "libtorch_cpu.so", "aoti_torch_get_sizes");
-    look_up(strides, "libtorch_cpu.so", "aoti_torch_get_strides");
-    look_up(element, "libtorch_cpu.so", "aoti_torch_get_dtype");
-    look_up(device_kind, "libtorch_cpu.so", "aoti_torch_get_device_type");
-    look_up(device, "libtorch_cpu.so", "aoti_torch_get_device_index");
+    look_up_symbol(modes, "libc10.so", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv");
+    look_up_symbol(gradients, "libc10.so", "_ZN3c108GradMode10is_enabledEv");
+    look_up_symbol(requires_gradient, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
+    look_up_symbol(data, "libtorch_cpu.so", "aoti_torch_get_data_ptr");
+    look_up_symbol(rank, "libtorch_cpu.so", "aoti_torch_get_dim");
+    look_up_symbol(sizes, "libtorch_cpu.so", "aoti_torch_get_sizes");
+    look_up_symbol(strides, "libtorch_cpu.so", "aoti_torch_get_strides");
+    look_up_symbol(element, "libtorch_cpu.so", "aoti_torch_get_dtype");
+    look_up_symbol(device_kind, "libtorch_cpu.so", "aoti_torch_get_device_type");
+    look_up_symbol(device, "libtorch_cpu.so", "aoti_torch_get_device_index");
     const char* table = nullptr;  // of the virtual functions of c10::TensorImpl itself; those of derived classes differ
-    look_up(table, "libc10.so", "_ZTVN3c1010TensorImplE");
+    look_up_symbol(table, "libc10.so", "_ZTVN3c1010TensorImplE");
     const bool all = table && data && rank && sizes && strides && element && device_kind && device;
     plain = all ? table + 2 * sizeof(void*) : nullptr;
-    look_up(bump_version, "libtorch_cpu.so", "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE");
+    look_up_symbol(bump_version, "libtorch_cpu.so", "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE");
   }
 };
 

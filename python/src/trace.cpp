@@ -54,7 +54,7 @@ void leave(nb::handle self) {
   throw WrongKind(cat("Cannot convert ", shown(value), " to PTX operand"));
 }
 
-author::Operand integer(PyObject* value) {
+author::Operand integer_operand(PyObject* value) {
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
   if (overflow == 0) return author::Operand(static_cast<std::int64_t>(number));
@@ -71,7 +71,7 @@ author::Operand integer(PyObject* value) {
 std::optional<author::Operand> foreign_number(PyObject* value) {
   if (is_index(value)) {
     const nb::object index = nb::steal(PyNumber_Index(value));
-    if (index.is_valid()) return integer(index.ptr());
+    if (index.is_valid()) return integer_operand(index.ptr());
     PyErr_Clear();
   }
   if (!PyObject_HasAttrString(value, "__float__")) return {};
@@ -218,7 +218,6 @@ std::string shown(nb::handle value) {
 WrongKind::WrongKind(std::string message)
     : Refused({Diagnostic(Code::bad_operand, author_place(), std::move(message))}) {}
 
-author::Builder* active_or_null() { return current ? &current->builder : nullptr; }
 PyObject* active_owner() { return current_owner; }
 
 bool tracing() { return current != nullptr; }
@@ -236,7 +235,7 @@ author::Builder& active() {
 author::Operand operand(nb::handle value, author::Builder& builder) {
   PyObject* object = value.ptr();
   if (const auto* reg = as_reg(value)) return author::Operand(mine(*reg, builder));
-  if (PyLong_Check(object)) return integer(object);
+  if (PyLong_Check(object)) return integer_operand(object);
   if (PyFloat_Check(object)) return author::Operand(PyFloat_AsDouble(object));
   if (const auto* address = as_address(value)) return author::Operand(*address);
   if (PyUnicode_Check(object)) return text_operand(object);
@@ -258,7 +257,7 @@ author::Address address(nb::handle value, author::Builder& builder) {
   author::Address found;
   if (shared_address(value, found)) return found;
   if (PyUnicode_Check(value.ptr())) return builder.address(text_operand(value.ptr()));
-  if (PyLong_Check(value.ptr())) return builder.address(integer(value.ptr()));
+  if (PyLong_Check(value.ptr())) return builder.address(integer_operand(value.ptr()));
   if (const auto* element = as_element(value, builder)) return builder.address(*element);
   if (nb::hasattr(value, "address_operand")) return address(value.attr("address_operand")(), builder);
   if (nb::hasattr(value, "name")) return builder.address(nb::cast<std::string>(value.attr("name")));

@@ -33,8 +33,7 @@ std::string shown(nb::handle value);        // repr()
 
 // The trace that the calling thread is in, its builder told the author's place; RuntimeError outside of one.
 author::Builder& active();
-bool tracing();  // whether a kernel is being traced
-author::Builder* active_or_null();
+bool tracing();            // whether a kernel is being traced
 PyObject* active_owner();  // borrowed: the Trace object, which keeps the builder alive
 
 // Values, each a raw Python type with the library's value in it. They keep the trace that made them alive.

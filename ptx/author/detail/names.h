@@ -1,4 +1,4 @@
-// What the author may call a register, an allocation or a label.
+// Names: what the author may call a register, an allocation or a label, and names as operands.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,13 @@ inline void check_name(const Builder& b, std::string_view what, std::string_view
   if (begins && std::all_of(name.begin() + 1, name.end(), goes_on)) return;
   b.refuse(Code::bad_argument, cat("`", name, "` is no name of ", what,
                                    ": letters, digits, _ and $, and no digit in front; % in front of the first"));
+}
+
+inline Operand symbol(Name name) {
+  Operand o;
+  o.ir.kind = ir::Operand::Kind::symbol;
+  o.ir.id = name.id();
+  return o;
 }
 
 }  // namespace ptx::author

@@ -139,7 +139,7 @@ const Operand* promised(const Warp& w, const Op& op, Mask active) {
   return nullptr;
 }
 
-void pass(Warp& w, const Op& op, Mask active, Handler handler) {
+void pass_on(Warp& w, const Op& op, Mask active, Handler handler) {
   Frame& frame = *w.current.frame;
   if (const Operand* o = promised(w, op, active)) return report_undefined(w, *o, active & ~frame.initialised[o->slot]);
   Origin from;
@@ -228,7 +228,7 @@ void set_undefined(Frame& frame, const Operand& o, int lane, CellBits bits, cons
 }
 
 void run_undefined(Warp& w, const Op& op, Mask active, Handler handler) {
-  if (op.uses == Uses::passes) return pass(w, op, active, handler);
+  if (op.uses == Uses::passes) return pass_on(w, op, active, handler);
   if (op.uses == Uses::stores) return store(w, op, active, handler);
   const Frame& frame = *w.current.frame;
   const int deciding = op.uses == Uses::calls ? op.call->callee == nullptr : op.sources;

@@ -51,8 +51,6 @@ const char* mend(Code code) {
 constexpr const char* before_exit =
     "wait for the mbarrier that it signals, or for its group (.read where it reads this memory), before the CTA exits";
 
-std::string triple(const launch::Dim3& d) { return cat('(', d.x, ',', d.y, ',', d.z, ')'); }
-
 launch::Dim3 cta_id(const Launch& launch, std::uint64_t number) {
   const launch::Dim3 c = launch.cluster;
   launch::Dim3 id = first_cta(launch, number / c.count());

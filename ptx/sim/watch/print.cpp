@@ -25,7 +25,6 @@ void print_line(Warp& w, std::uint32_t pc, int lane, std::string text) {
 }  // namespace
 
 std::string to_string(const Printed& line) {
-  const auto triple = [](const launch::Dim3& d) { return cat('(', d.x, ',', d.y, ',', d.z, ')'); };
   const std::string_view file = line.place.file.view();
   return cat(file.empty() ? "line " : file, file.empty() ? "" : ":", line.place.line, ": thread ", triple(line.thread),
              " of CTA ", triple(line.cta), ": ", line.text);

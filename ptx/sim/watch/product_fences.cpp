@@ -11,7 +11,7 @@ namespace ptx::sim {
 
 namespace {
 
-constexpr const char* mend =
+constexpr const char* mend_product =
     "wgmma.fence.sync.aligned by all warps of the warpgroup, behind the last access of the registers and in front of "
     "the product";
 
@@ -104,7 +104,7 @@ void ProductFences::judge(Warp& warp, std::uint32_t pc, const Row& row, const To
 
 void ProductFences::report(const Warp& warp, std::uint32_t pc, std::uint32_t other, std::string what) {
   if (!known_.insert({other, pc}).second) return;
-  std::vector<std::string> notes{mend};
+  std::vector<std::string> notes{mend_product};
   std::vector<Site> sites{site_of(warp, pc, 0)};
   if (other != pc) {
     notes.insert(notes.begin(), cat("the other is ", place_name(warp, other), " of ", thread_name(warp, 0)));

@@ -11,8 +11,6 @@ namespace ptx::sim {
 
 namespace {
 
-std::string triple(const launch::Dim3& d) { return cat('(', d.x, ',', d.y, ',', d.z, ')'); }
-
 // "3", "0-31", "0, 4-7"
 std::string lane_list(Mask mask) {
   std::string out;
@@ -91,7 +89,7 @@ std::string describe_wait(const Cta& cta, const Warp& w, const Fragment& f) {
 
 constexpr std::size_t most_mbarriers = 8;
 
-bool is_awaited(const Cta& cta, std::uint32_t offset) {
+bool is_awaited_at(const Cta& cta, std::uint32_t offset) {
   for (const auto& w : cta.warps) {
     for (const Fragment& f : w->others) {
       if (f.wait.kind == Wait::Kind::mbarrier && f.wait.object == offset) return true;
@@ -117,6 +115,7 @@ launch::Dim3 thread_id(const Warp& warp, int lane) {
   return {linear % block.x, linear / block.x % block.y, linear / block.x / block.y};
 }
 
+std::string triple(const launch::Dim3& d) { return cat('(', d.x, ',', d.y, ',', d.z, ')'); }
 std::string thread_name(const Warp& warp, int lane) {
   return cat("thread ", triple(thread_id(warp, lane)), " of CTA ", triple(warp.cta.id));
 }
@@ -209,7 +208,7 @@ std::vector<std::string> where_warps_stand(const Cluster& cluster) {
   std::size_t others = 0;
   for (const auto& cta : cluster.ctas) {
     for (const auto& [offset, b] : cta->mbarriers) {
-      if (is_awaited(*cta, offset) || ++others > most_mbarriers) continue;
+      if (is_awaited_at(*cta, offset) || ++others > most_mbarriers) continue;
       const Location at{isa::Space::shared_cta, nullptr, offset, 8};
       out.push_back(cat("CTA ", triple(cta->id), ": nobody waits for the mbarrier ", describe(cta->launch.program, at),
                         ", which is in phase ", b.phase, ": ", progress(b)));

@@ -23,6 +23,7 @@ Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lan
                           std::vector<std::string> notes);
 
 launch::Dim3 thread_id(const Warp& warp, int lane);                     // %tid
+std::string triple(const launch::Dim3& size);                           // "(1,0,0)"
 std::string describe_wait(const Warp& warp, const Fragment& fragment);  // "waits at barrier 1, ..."; empty: it can run
 std::string thread_name(const Warp& warp, int lane);                    // "thread (3,0,0) of CTA (1,0,0)"
 std::string place_name(const Warp& warp, std::uint32_t pc);             // "a.py:41 (bar.sync)"

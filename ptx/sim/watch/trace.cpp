@@ -108,7 +108,7 @@ std::string where(const Place& place) {
 constexpr const char* categories[] = {"instruction", "wait", "operation"};
 
 // A process a CTA, a thread a warp; operations overlap, so they are asynchronous events of their CTA.
-void append(std::string& out, const TracePiece& p, std::size_t process, std::size_t number) {
+void append_piece(std::string& out, const TracePiece& p, std::size_t process, std::size_t number) {
   const auto kind = static_cast<std::size_t>(p.kind);
   const std::string name = json_text(p.kind == TracePiece::Kind::wait ? cat("wait: ", p.name) : std::string(p.name));
   const std::string common =
@@ -136,7 +136,7 @@ std::string Recording::trace_json() {
     if (fresh)
       out += cat("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":", at->second, ",\"args\":{\"name\":\"launch ",
                  p.launch, ", CTA (", p.cta.x, ',', p.cta.y, ',', p.cta.z, ")\"}},\n");
-    append(out, p, at->second, i);
+    append_piece(out, p, at->second, i);
   }
   out += cat("{\"name\":\"dropped\",\"ph\":\"M\",\"pid\":0,\"args\":{\"pieces\":", dropped_pieces, "}}\n");
   return out + "],\"displayTimeUnit\":\"ns\"}\n";

@@ -143,7 +143,7 @@ std::string_view Expressions::symbol(const ir::Instruction& i) const {
   const std::string_view opcode = canonical.substr(0, dot), suffix = canonical.substr(dot + 1);
   const int bits = whole_bits(type);
   if (bits == 0 && type != Type::f32 && type != Type::f64 && type != Type::pred) return {};
-  for (const author::Operator& one : author::operators) {
+  for (const author::Operator& one : author::operator_rows) {
     if ((bits ? one.opcode : one.other) != opcode) continue;
     const bool shift = one.sign == '<' || one.sign == '>';
     if (bits == 0 && (shift || one.sign == '|')) return {};  // p | q are two predicates

@@ -40,7 +40,7 @@ struct Token {
 // Beyond it a number stays as it is, so that differences are numbers, too.
 constexpr std::int64_t greatest = 0x5fff'ffff'ffff'ffff;
 // CPython takes 20 blocks in each other.
-constexpr std::uint32_t deepest = 19;
+constexpr std::uint32_t deepest_repeat = 19;
 // Longer rounds are rare, and looking for them costs their length for each statement.
 constexpr std::size_t longest_round = 400;
 // What a loop has to save, in lines.
@@ -235,7 +235,7 @@ class Folding {
       if (open < 0) return 0;
       nested = std::max(nested, list[i].nested + static_cast<std::uint32_t>(open));
     }
-    if (around_ + nested + 1 > deepest) return 0;
+    if (around_ + nested + 1 > deepest_repeat) return 0;
     const auto saves = [&](std::size_t n) {
       return n > 1 && (n - 1) * lines >= least_saved + 1 && (n > 2 || lines >= 8);
     };

@@ -1,0 +1,132 @@
+// The control flow of a kernel, with C++ functions as bodies: k.if_(p, [&] { ... }), k.range(0, n, 1, [&](const Reg& i)
+// { ... }). What each writes: control.h.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <source_location>
+#include <string_view>
+
+#include "ptx/author/builder.h"
+#include "ptx/author/control.h"
+#include "ptx/author/modifiers.h"
+
+namespace ptx::author {
+
+class Blocks : public Builder {
+ public:
+  using Builder::Builder;
+
+  template <class P>
+  void if_(const P& predicate, const std::function<void()>& then, const std::function<void()>& otherwise = {},
+           std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_if(*this, predicate);
+    then();
+    end_if(*this);
+    if (!otherwise) return;
+    begin_else(*this);
+    otherwise();
+    end_else(*this);
+  }
+  void loop(std::string_view label, ir::Guard predicate, const std::function<void()>& body,
+            std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_loop(*this, label, predicate);
+    body();
+    end_loop(*this);
+  }
+  // Blocks as compilers write them (control.h): no branch and no label more than is needed. `uni` in front: bra.uni.
+  template <class P>
+  void when(const P& predicate, const std::function<void()>& then,
+            std::source_location at = std::source_location::current()) {
+    set_place(at);
+    write_when(predicate, false, then);
+  }
+  template <class P>
+  void when(Modifier uniform, const P& predicate, const std::function<void()>& then,
+            std::source_location at = std::source_location::current()) {
+    set_place(at);
+    write_when(predicate, is_uniform(uniform), then);
+  }
+  void otherwise(const std::function<void()>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    write_otherwise(false, body);
+  }
+  void otherwise(Modifier uniform, const std::function<void()>& body,
+                 std::source_location at = std::source_location::current()) {
+    set_place(at);
+    write_otherwise(is_uniform(uniform), body);
+  }
+  // In the block, loop_while says when it runs again.
+  void loop(std::string_view label, const std::function<void()>& body,
+            std::source_location at = std::source_location::current()) {
+    loop(label, ir::Guard{}, body, at);
+  }
+  void loop_while(std::source_location at = std::source_location::current()) {
+    set_place(at);
+    author::loop_while(*this, {});
+  }
+  template <class P>
+  void loop_while(const P& predicate, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    author::loop_while(*this, guard(predicate));
+  }
+  template <class P>
+  void loop_while(Modifier uniform, const P& predicate, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    author::loop_while(*this, guard(predicate), is_uniform(uniform));
+  }
+  // brx.idx: in the block, one case_ a target of the table.
+  void switch_(const Reg& index, const SwitchOptions& options, const std::function<void()>& cases,
+               std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_switch(*this, index, options);
+    cases();
+    end_switch(*this);
+  }
+  void switch_(const Reg& index, const std::function<void()>& cases,
+               std::source_location at = std::source_location::current()) {
+    switch_(index, SwitchOptions{}, cases, at);
+  }
+  void case_(std::initializer_list<std::uint32_t> indices, const CaseOptions& options,
+             const std::function<void()>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_case(*this, {indices.begin(), indices.size()}, options);
+    body();
+    end_case(*this);
+  }
+  void case_(std::initializer_list<std::uint32_t> indices, const std::function<void()>& body,
+             std::source_location at = std::source_location::current()) {
+    case_(indices, CaseOptions{}, body, at);
+  }
+  void range(const Operand& start, const Operand& stop, const Operand& step,
+             const std::function<void(const Reg&)>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    const Reg variable = begin_range(*this, start, stop, step);
+    body(variable);
+    end_range(*this);
+  }
+  void scope(const std::function<void()>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    open_scope();
+    body();
+    close_scope();
+  }
+
+ private:
+  bool is_uniform(Modifier modifier) const;  // refused (bad_argument) if it is another than uni
+  template <class P>
+  void write_when(const P& predicate, bool uniform, const std::function<void()>& then) {
+    begin_when(*this, guard(predicate), uniform);
+    then();
+    end_when(*this);
+  }
+  void write_otherwise(bool uniform, const std::function<void()>& body) {
+    begin_otherwise(*this, uniform);
+    body();
+    end_otherwise(*this);
+  }
+};
+
+}  // namespace ptx::author
