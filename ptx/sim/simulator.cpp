@@ -110,6 +110,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     run_clusters(launch);
     last_run = launch.statistics;
     if (launch.faults.empty()) check_outputs(launch, buffers);
+    launch.faults.insert(launch.faults.begin(), launch.noted.begin(), launch.noted.end());
     Diagnostics found;
     for (Report& report : watch.end(std::move(launch.faults))) found.push_back(std::move(report.diagnostic));
     if (found.empty() || (options.recording && !options.recording->raises && is_report(found.front()))) return Done{};

@@ -163,14 +163,14 @@ const Litmus tests[] = {
      {2, 1, 9, 9}},
     {"CoRW", {"ld.relaxed.gpu a, x; st.relaxed.gpu x, 1;", "st.relaxed.gpu x, 2;"}, "", {1, 9, 9, 9}},
     {"strong and weak writes", {"st.relaxed.gpu x, 1;", "st x, 2;"}, "data_race", {}},
-    {"scopes of strong accesses", {"st.relaxed.cta x, 1;", "ld.relaxed.gpu a, x;"}, "data_race", {}},
+    {"scopes of strong accesses", {"st.relaxed.cta x, 1;", "ld.relaxed.gpu a, x;"}, "narrow_scope", {}},
     {"scopes of strong accesses within one CTA", {"st.relaxed.cta x, 1;", "ld.relaxed.cta a, x;"}, "", {}, true},
     {"mixed sizes", {"st.relaxed.gpu x, 1;", "ld.half a, x;"}, "data_race", {}},
     // Atomicity (8.10.3).
     {"atomics", {"atom.add.relaxed.sys a, x, 1;", "atom.add.relaxed.sys b, x, 1;"}, "", {0, 0, 9, 9}},
     {"atomics of the CTA and of the device",
      {"atom.add.relaxed.cta a, x, 1;", "atom.add.relaxed.gpu b, x, 1;"},
-     "data_race",
+     "narrow_scope",
      {}},
     {"an atomic and a store", {"atom.add.relaxed.gpu a, x, 1;", "st x, 7;"}, "data_race", {}},
 };

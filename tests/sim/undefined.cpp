@@ -96,7 +96,7 @@ TEST_CASE("words of memory wider than what was written") {
   const auto where = run("ld.shared.u32 %r1, [s+4];\nst.shared.u32 [s], %r1;");
   REQUIRE(!where.diagnostics.empty());
   CHECK(where.diagnostics[0].message.find("`ld.shared.u32`") != std::string::npos);
-  CHECK(where.diagnostics[0].message.find("reads 4 bytes at 0x4, of which byte 0 was never written") !=
+  CHECK(where.diagnostics[0].message.find("reads 4 bytes at 0x4 of `s`+4, of which byte 0 was never written") !=
         std::string::npos);
   REQUIRE(where.diagnostics[0].notes.size() == 1);
   CHECK(where.diagnostics[0].notes[0].find("`st.shared.u32`") != std::string::npos);

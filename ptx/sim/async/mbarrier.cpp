@@ -65,7 +65,8 @@ void report_partial_phases(Cluster& cluster) {
           describe_fault(*b.maker, Code::partial_phase, b.made, b.lane,
                          cat("makes the mbarrier ", describe(cluster.launch.program, at), ", whose phase ", b.phase,
                              " is incomplete when the CTA ends: ", progress(b)),
-                         std::move(notes)));
+                         std::move(notes)),
+          {site_of(*b.maker, b.made, b.lane)});
     }
   }
 }

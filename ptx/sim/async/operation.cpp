@@ -173,6 +173,19 @@ void Operations::wait_pipe(Warp& warp, Pipe pipe) {
     observer->waited(warp, warp.live, pipe == Pipe::tensor_load ? Group::tensor_loads : Group::tensor_stores, begun_);
 }
 
+std::optional<Agent> Operations::finish_tensor_core(const Cta& cta) {
+  std::optional<Agent> first;
+  for (;;) {
+    const auto next = std::find_if(pending_.begin(), pending_.end(), [&](const Operation& o) {
+      return o.pipe == Pipe::tensor_core && o.effect && &o.agent.warp->cta == &cta &&
+             o.agent.warp->event != Event::fault;
+    });
+    if (next == pending_.end()) return first;
+    if (!first) first = next->agent;
+    finish(next);
+  }
+}
+
 void Operations::tell_rest(Observer& observer) const {
   for (const Operation& o : pending_) {
     for (const Run& run : o.from) {

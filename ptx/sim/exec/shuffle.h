@@ -47,14 +47,18 @@ void shuffle(Warp& w, const Op& op, Mask active, Lane source_lane) {
   const Operand* s = op.operands + op.destinations;
   const u32 *a = row32(w, s[0]), *b = row32(w, s[1]), *c = row32(w, s[2]);
   u32 out[lanes];
-  Mask in_range = 0;
+  Mask in_range = 0, lost = 0;  // lost: what a thread that does not take part has
   for (int lane = 0; lane < lanes; ++lane) {
     const int segment = static_cast<int>(c[lane] >> 8 & 31), clamp = static_cast<int>(c[lane] & 31);
     const int max_lane = (lane & segment) | (clamp & ~segment & 31), min_lane = lane & segment;
     const auto [j, ok] = source_lane(lane, static_cast<int>(b[lane] & 31), min_lane, max_lane, segment);
-    out[lane] = a[ok && (active >> j & 1) ? j : lane];
+    const bool there = active >> j & 1;
+    out[lane] = a[ok && there ? j : lane];
     in_range |= Mask{ok} << lane;
+    if (ok && !there)
+      lost |= Mask{1} << lane, w.unwritten.address[static_cast<std::size_t>(lane)] = static_cast<u64>(j);
   }
+  if (lost &= active) w.unwritten.lanes = lost, w.event = Event::undefined;
   keep(reinterpret_cast<u32*>(w.row_to_write(op.operands[0])), out, active);
   write_predicate(w, op.operands[1], in_range, active);
 }

@@ -69,6 +69,7 @@ Manner manner(const isa::Match& match) {
             : match.has("cta") || is(Trait::cta_scope) ? Scope::cta
                                                        : Scope::gpu;
   if (is(Trait::async_proxy)) m.proxy = Proxy::async;
+  if (match.has("nc") || match.has("proxy::readonly")) m.proxy = Proxy::read_only;
   return m;
 }
 

@@ -158,6 +158,13 @@ void deallocate(Warp& w, const Op& op, Mask active) {
                      cat("frees ", columns, " columns of tensor memory of the ", a.columns, " that ",
                          place_name(*a.warp, a.pc), " allocated"));
     }
+    // Where somebody watches, what nobody waited for still finds its columns.
+    const auto late = w.cta.launch.observer ? w.cta.cluster.operations.finish_tensor_core(w.cta) : std::nullopt;
+    if (late && tensor.allocations.size() == 1) {
+      return w.fault(Code::out_of_bounds, lane,
+                     cat("frees ", columns_text(at.column, columns), " of tensor memory that may still be used"),
+                     {cat("nobody waited for ", place_name(w, late->pc))});
+    }
     tensor.free(i, w.pc - 1);
     w.cta.cluster.settle_tensor_memory();
     return;

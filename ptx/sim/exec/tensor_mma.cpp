@@ -164,7 +164,7 @@ bool read_matrix(const Operation& o, Cta& cta, const TensorMma& mma, const Matri
 
 void tell_unwritten(const Operation& o, Cta& cta, std::string_view what) {
   std::string& first = cta.tensor.undefined_by;
-  if (first.empty()) first = cat(place_name(*o.agent.warp, o.agent.pc), " multiplied ", what, " that nothing wrote");
+  if (first.empty()) first = cat(place_name(*o.agent.warp, o.agent.pc), ' ', what, " that nothing wrote");
 }
 
 bool Product::read_b(const Operation& o, Work& w) const {
@@ -178,7 +178,8 @@ bool Product::read_b(const Operation& o, Work& w) const {
         [&](u32 row) { w.b_defined[i * each + row] = false; });
     if (!read) return false;
   }
-  if (!std::all_of(w.b_defined, w.b_defined + n, [](bool d) { return d; })) tell_unwritten(o, *ctas[0], "numbers of B");
+  if (!std::all_of(w.b_defined, w.b_defined + n, [](bool d) { return d; }))
+    tell_unwritten(o, *ctas[0], "multiplied numbers of B");
   if (mma->kind == MmaKind::i8) {
     for (std::size_t c = 0; c < zero.size(); ++c) {
       for (u32 i = 0; zero[c] && i < k; ++i) w.b[i * n + c] = 0;
@@ -222,7 +223,7 @@ bool Product::read_a(const Operation& o, Cta& cta, u32 part, Work& w) const {
     }
   }
   if (!std::all_of(w.a_defined, w.a_defined + path.rows, [](bool d) { return d; }))
-    tell_unwritten(o, cta, "numbers of A");
+    tell_unwritten(o, cta, "multiplied numbers of A");
   if (mma->kind == MmaKind::i8) return true;
   const int size = static_cast<int>(path.rows * stored);
   w.a_plain = factorise(shape.a, in_bytes, w.a, size, w.a_values, w.a_exponents);
@@ -283,11 +284,11 @@ void Product::read_scales(const Operation& o, Cta& cta, u32 part, u32 first, Wor
   const u32 scales = static_cast<u32>(mma->scales);
   for (u32 row = first; row < first + 32; ++row) {
     if (!read(scale_a, row, shape.scale_a_id, w.scale_a + row * scales))
-      w.a_defined[row] = false, tell_unwritten(o, cta, "scale factors of A");
+      w.a_defined[row] = false, tell_unwritten(o, cta, "multiplied scale factors of A");
   }
   for (u32 c = 0; c < columns(); ++c) {
     w.scale_b_defined[c] = read(scale_b, c, shape.scale_b_id, w.scale_b + c * scales);
-    if (!w.scale_b_defined[c]) tell_unwritten(o, cta, "scale factors of B");
+    if (!w.scale_b_defined[c]) tell_unwritten(o, cta, "multiplied scale factors of B");
   }
 }
 
@@ -456,6 +457,7 @@ void Product::write(const Operation& o, Cta& cta, u32 part, Work& w) const {
     const Bytes to = reach_tensor(o.agent, cta, at, d.column, count, Access::write, o.op->manner);
     const u32* const from = w.d + row * w.d_stride;
     const bool stays = w.d != w.own_d;
+    if (accumulates && bytes_each == 4 && !is_written(to, count * 4)) tell_unwritten(o, cta, "added to an accumulator");
     if (bytes_each == 4 && columns_defined && w.a_defined[row]) {
       if (!stays) std::memcpy(to.data, from, count * 4);
       if (!accumulates) std::memset(to.states, written, count * 4);

@@ -145,7 +145,8 @@ void give_back(Warp& w, Warpgroup::Member& member, std::uint64_t product) {
         const ir::Register& r = o.frame->function.slot_registers[row.slot];
         return w.fault_at(
             o.pc, Code::barrier_misuse, std::countr_zero(touched),
-            cat("has `", ir::name(r), "` as an accumulator of this; it is written before wgmma.wait_group"), {});
+            cat("has `", ir::name(r), "` as an accumulator of this; it is written before wgmma.wait_group"),
+            writers_of(w, row, o.pc));
       }
       o.frame->initialised[row.slot] = full_mask;
     }
@@ -279,7 +280,8 @@ void report_partial_products(Cluster& cluster) {
         return cluster.launch.report(
             cluster.index,
             describe_fault(*part.warp, Code::divergent_barrier, product.pc, 0,
-                           cat("executed it, and only ", product.present, " of the 4 warps of its warpgroup did"), {}));
+                           cat("executed it, and only ", product.present, " of the 4 warps of its warpgroup did"), {}),
+            {site_of(*part.warp, product.pc, 0)});
       }
     }
   }

@@ -13,6 +13,7 @@
 #include "ptx/sim/numerics/clones.h"
 #include "ptx/sim/numerics/factors.h"
 #include "ptx/sim/numerics/tensor_core.h"
+#include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
 
@@ -158,18 +159,21 @@ std::string Product::read_descriptors(const Op& o) {
 // ---- operands
 
 // The units of A or B, row by row, into work.raw.
+// Each warp multiplies its rows of A and the whole of B.
 bool Product::read_shared(const Operation& o, char which, Work& work) const {
   const bool is_a = which == 'A', mn_major = is_a ? mn_major_a_ : mn_major_b_;
   const arch::MatrixDescriptor& descriptor = is_a ? a_ : b_;
   const int lines = is_a ? rows : plan->shape.n, k = is_a ? plan->stored : plan->shape.k;
   const auto down = static_cast<u32>(mn_major ? k : lines);
   const auto across = static_cast<u32>((mn_major ? lines : k) * plan->bits / 8 / unit);
+  Agent reader = o.agent;
+  reader.each = !is_a;
   Cta& cta = o.agent.warp->cta;
   const u64 size = cta.shared.bytes.size();
   const Manner manner{o.op->manner.order, o.op->manner.scope, Proxy::async};
   const bool wants_written = cta.launch.options.uninitialised;
   const Bytes all =
-      cta.launch.observer ? Bytes{} : reach(o.agent, {isa::Space::shared_cta, &cta, 0, size}, Access::read, manner);
+      cta.launch.observer ? Bytes{} : reach(reader, {isa::Space::shared_cta, &cta, 0, size}, Access::read, manner);
   const Places places(descriptor, mn_major, across);
   std::byte* to = work.raw;
   for (u32 row = 0; row < down; ++row) {
@@ -184,8 +188,7 @@ bool Product::read_shared(const Operation& o, char which, Work& work) const {
                                    << ", stride dimension byte offset " << descriptor.stride;
         return o.agent.warp->fault(Code::out_of_bounds, o.agent, text.take()), false;
       }
-      const Bytes bytes =
-          all.data ? Bytes{all.data + at, all.states + at} : reach(o.agent, where, Access::read, manner);
+      const Bytes bytes = all.data ? Bytes{all.data + at, all.states + at} : reach(reader, where, Access::read, manner);
       std::memcpy(to, bytes.data, unit);
       u64 states[2];
       std::memcpy(states, bytes.states, unit);
@@ -212,9 +215,10 @@ bool Product::read_registers_of_a(const Operation& o, Work& work) const {
       const auto* now = reinterpret_cast<const std::byte*>(part.frame->registers.data()) + operand.offset;
       if (is_register && std::memcmp(now, part.a[r], sizeof part.a[r]) != 0) {
         const ir::Register& name = part.frame->function.slot_registers[operand.slot];
-        o.agent.warp->fault(
-            Code::barrier_misuse, o.agent,
-            cat("has `", ir::name(name), "` as a part of A of this; it is written before wgmma.wait_group"));
+        o.agent.warp->fault_at(
+            o.agent.pc, Code::barrier_misuse, o.agent.lane,
+            cat("has `", ir::name(name), "` as a part of A of this; it is written before wgmma.wait_group"),
+            writers_of(*o.agent.warp, operand, o.agent.pc));
         return false;
       }
       for (int lane = 0; lane < lanes; ++lane) {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -79,7 +80,8 @@ struct Program {
   std::vector<Line> constants;
   // Rows of `constants` that are addresses of shared variables: on a CTA of another rank they have its rank.
   std::vector<Operand> shared_addresses;
-  std::deque<FunctionCode> functions;  // [0]: the entry
+  std::set<std::uint32_t> shared_sums;  // offsets of those among them that a name and a number make
+  std::deque<FunctionCode> functions;   // [0]: the entry
   std::deque<CallPlan> calls;
   std::vector<std::vector<std::uint32_t>> tables;  // of brx.idx: pcs
   std::vector<SpecialRow> specials;

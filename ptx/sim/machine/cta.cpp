@@ -26,6 +26,14 @@ void Launch::report(std::uint64_t index, Diagnostic diagnostic, std::vector<Site
   faults.push_back({std::move(diagnostic), std::move(sites)});
 }
 
+void Launch::note(Report report) {
+  const std::lock_guard lock(mutex);
+  const auto is_known = [&](const Report& r) {
+    return r.diagnostic.place == report.diagnostic.place && r.diagnostic.notes == report.diagnostic.notes;
+  };
+  if (std::none_of(noted.begin(), noted.end(), is_known)) noted.push_back(std::move(report));
+}
+
 void Launch::poll() {
   if (!options.interrupted || std::this_thread::get_id() != caller) return;
   const auto now = std::chrono::steady_clock::now();
@@ -444,7 +452,8 @@ void Cluster::report_budget() {
       launch.report(index,
                     describe_fault(*w, Code::budget_exceeded, pc, std::countr_zero(at->mask),
                                    cat("is here after ", launch.options.budget, " instructions of warps, the budget"),
-                                   where_warps_stand(*this)));
+                                   where_warps_stand(*this)),
+                    {site_of(*w, pc, std::countr_zero(at->mask))});
       return;
     }
   }

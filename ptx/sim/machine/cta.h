@@ -59,6 +59,8 @@ struct Launch {
 
   // A fault of cluster `index`. Clusters before it go on, so that the first in the grid's order is what is reported.
   void report(std::uint64_t index, Diagnostic diagnostic, std::vector<Site> sites = {});
+  // What is wrong and does not end the launch; once for a place.
+  void note(Report report);
   // Asks Options::interrupted now and then, if this is the thread that launched.
   void poll();
   std::mutex mutex{};
@@ -67,6 +69,7 @@ struct Launch {
   std::thread::id caller = std::this_thread::get_id();
   std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
   std::vector<Report> faults{};  // of cluster stop_at
+  std::vector<Report> noted{};
   Statistics statistics{};
 };
 

@@ -549,7 +549,9 @@ Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::u
   const std::uint64_t value = r.value + static_cast<std::uint64_t>(offset);
   switch (r.kind) {
     case Resolved::Kind::address:
-      return is_shared(r.space) ? constants_.shared_address(value, cell) : constants_.row(value, cell);
+      if (!is_shared(r.space)) return constants_.row(value, cell);
+      if (offset) program_.shared_sums.insert(constants_.shared_address(value, cell).offset);
+      return constants_.shared_address(value, cell);
     case Resolved::Kind::function: return constants_.row(value, cell);
     case Resolved::Kind::local:
       return frame_address(use, value | (r.space == isa::Space::param ? local_window : 0), cell);

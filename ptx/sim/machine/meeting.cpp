@@ -70,6 +70,7 @@ class Meeting {
     (w_.cta.launch.observer ? op.run.watched : op.run.plain)(w_, common, all_);
     registers = own;
     if (w_.event == Event::fault) return;
+    w_.unwritten.lanes = 0;
     for (std::size_t i = 0; i < op.destinations; ++i) take(i);
     for (Fragment& f : w_.others) {
       if (f.wait.kind == Wait::Kind::lanes && (f.mask & all_) != 0) ++f.pc, f.wait = {};

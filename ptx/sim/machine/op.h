@@ -53,8 +53,8 @@ constexpr Handlers handlers() {
 // How an access is ordered, for whom, and through what (manual 8.4 to 8.6). .volatile is relaxed.sys.
 enum class Order : std::uint8_t { weak, relaxed, acquire, release, acq_rel, sc };
 enum class Scope : std::uint8_t { cta, cluster, gpu, sys };
-enum class Proxy : std::uint8_t { generic, async, tensormap };
-enum class Access : std::uint8_t { read, write, update };  // update: an atomic, which reads and writes
+enum class Proxy : std::uint8_t { generic, async, tensormap, read_only };  // the last: of ld.global.nc
+enum class Access : std::uint8_t { read, write, update };                  // update: an atomic, which reads and writes
 struct Manner {
   Order order = Order::weak;
   Scope scope = Scope::gpu;

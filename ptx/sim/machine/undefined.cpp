@@ -158,6 +158,39 @@ void pass_on(Warp& w, const Op& op, Mask active, Handler handler) {
   }
 }
 
+// Who read memory that nothing wrote.
+Site reader(const Warp& w, const Origin& from, int lane) {
+  Site site = site_of(w, from.pc, lane);
+  const Op& op = w.cta.launch.program.ops[from.pc];
+  if (op.uses == Uses::loads) site_accesses(site, w, {op.operands[op.destinations].space, from.address, from.bytes});
+  return site;
+}
+std::string of_memory(const Origin& from, const Site& site) {
+  Text what;
+  what << "reads " << from.bytes << (from.bytes == 1 ? " byte" : " bytes") << " at 0x";
+  what.hex(from.address) << (from.tensor ? " of tensor memory" : "") << (site.owner.empty() ? "" : " of ") << site.owner
+                         << ", of which byte " << from.missing << " was never written";
+  return what.take();
+}
+std::vector<std::string> needs(const Warp& w, const Origin& from) {
+  std::vector<std::string> notes;
+  if (from.pc != w.pc - 1) notes.push_back(cat(place_name(w, w.pc - 1), " needs the value"));
+  if (from.tensor && !w.cta.tensor.undefined_by.empty()) notes.push_back(w.cta.tensor.undefined_by);
+  return notes;
+}
+
+// A value from memory is stored that nothing wrote. Where races are looked for, the launch goes on: somebody may write
+// it too late.
+bool goes_on(Warp& w, const Operand& o, Mask unknown) {
+  const Origin from = origin(*w.current.frame, o);
+  if (!w.cta.launch.options.checks || !from.bytes) return false;
+  const int lane = std::countr_zero(unknown);
+  Site site = reader(w, from, lane);
+  w.cta.launch.note(
+      {describe_fault(w, Code::uninitialised_memory, from.pc, lane, of_memory(from, site), needs(w, from)), {site}});
+  return true;
+}
+
 // The address decides, and what other threads can see; a thread's own memory takes undefined bytes.
 void store(Warp& w, const Op& op, Mask active, Handler handler) {
   Frame& frame = *w.current.frame;
@@ -179,7 +212,7 @@ void store(Warp& w, const Op& op, Mask active, Handler handler) {
       const bool unknown = (active >> lane & 1) && (undefined_bits(frame, op.operands[1 + v], lane) & kept);
       if (unknown && !is_local(lane)) wrong |= Mask{1} << lane;
     }
-    if (wrong) return report_undefined(w, op.operands[1 + v], wrong);
+    if (wrong && !goes_on(w, op.operands[1 + v], wrong)) return report_undefined(w, op.operands[1 + v], wrong);
   }
   handler(w, op, active);
   if (w.event == Event::fault) return;
@@ -210,7 +243,7 @@ CellBits undefined_bits(const Frame& frame, const Operand& o, int lane) {
 Origin origin(const Frame& frame, const Operand& o) {
   if (frame.undefined) {
     const Origin& known = frame.undefined->origins[o.slot];
-    if (known.never_written || known.bytes || known.awaits) return known;
+    if (known.never_written || known.bytes || known.awaits || known.lane >= 0) return known;
   }
   return {.never_written = &frame.function.slot_registers[o.slot]};
 }
@@ -242,9 +275,18 @@ void run_undefined(Warp& w, const Op& op, Mask active, Handler handler) {
 void settle_load(Warp& w, const Op& op) {
   Frame& frame = *w.current.frame;
   const bool is_signed = isa::info(op.type).kind == isa::TypeKind::signed_;
+  const bool shuffles = op.uses == Uses::passes;
+  if (shuffles && !w.cta.launch.options.uninitialised) w.unwritten.lanes = 0;
   const int count = op.operands[0].count, bits = 8 * op.element;
   for (int lane = lanes; lane-- > 0;) {  // so that the first is the origin that is told
-    if (!(w.unwritten.lanes >> lane & 1)) continue;
+    if (!(w.unwritten.lanes >> lane & 1) || (shuffles && op.operands[0].slot == 0)) continue;
+    if (shuffles) {
+      const Operand& d = op.operands[0];
+      const bool others = (w.current.mask & ~frame.initialised[d.slot] & ~w.unwritten.lanes) != 0;  // they come first
+      const Origin from{.pc = w.pc - 1, .lane = static_cast<int>(w.unwritten.address[static_cast<std::size_t>(lane)])};
+      set_undefined(frame, d, lane, all_bits(d), others ? origin(frame, d) : from);
+      continue;
+    }
     const std::uint8_t* defined = w.unwritten.defined[static_cast<std::size_t>(lane)];
     const auto bytes = static_cast<std::uint32_t>(count * op.element);
     const auto missing = static_cast<std::uint32_t>(
@@ -274,14 +316,14 @@ void report_undefined(Warp& w, const Operand& o, Mask unknown) {
     return;
   }
   if (from.bytes) {
-    Text what;
-    what << "reads " << from.bytes << (from.bytes == 1 ? " byte" : " bytes") << " at 0x";
-    what.hex(from.address) << (from.tensor ? " of tensor memory" : "") << ", of which byte " << from.missing
-                           << " was never written";
-    std::vector<std::string> notes;
-    if (from.pc != w.pc - 1) notes.push_back(cat(place_name(w, w.pc - 1), " needs the value"));
-    if (from.tensor && !w.cta.tensor.undefined_by.empty()) notes.push_back(w.cta.tensor.undefined_by);
-    w.fault_at(from.pc, Code::uninitialised_memory, lane, what.take(), std::move(notes));
+    const Op& op = w.cta.launch.program.ops[from.pc];
+    if (op.uses == Uses::loads) w.accessing = {op.operands[op.destinations].space, from.address, from.bytes};
+    w.fault_at(from.pc, Code::uninitialised_memory, lane, of_memory(from, reader(w, from, lane)), needs(w, from));
+    return;
+  }
+  if (from.lane >= 0) {
+    w.fault_at(from.pc, Code::uninitialised_register, lane,
+               cat("takes the value of lane ", from.lane, ", which does not take part"), needs(w, from));
     return;
   }
   const bool itself = from.never_written == &frame.function.slot_registers[o.slot];

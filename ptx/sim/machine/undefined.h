@@ -26,6 +26,7 @@ struct Origin {
   std::uint32_t bytes = 0, missing = 0;  // of the access; the first byte that was never written
   bool tensor = false;                   // it read tensor memory
   const char* awaits = nullptr;          // it has not given the value yet: this ends it
+  int lane = -1;                         // of shfl: whose value it would be, who does not take part
 };
 
 // Of a frame, once it has a value of which only some bits are defined.
@@ -41,7 +42,7 @@ void set_undefined(Frame& frame, const Operand& o, int lane, CellBits bits, cons
 
 // Instead of the handler: an instruction of which a source is not wholly defined. May end in a fault.
 void run_undefined(Warp& warp, const Op& op, Mask active, Handler handler);
-// After a load of bytes that nothing wrote (Warp::unwritten).
+// After a load of bytes that nothing wrote, or a shfl from lanes that do not take part (Warp::unwritten).
 void settle_load(Warp& warp, const Op& op);
 void report_undefined(Warp& warp, const Operand& o, Mask lanes);
 

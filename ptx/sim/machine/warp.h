@@ -72,7 +72,7 @@ struct Fragment {
 
 enum class Event : std::uint8_t { none, reschedule, undefined, fault };
 
-// Bytes that a load found and nothing has written, until the load is settled (machine/undefined.h).
+// Bytes that a load found and nothing has written, until the load is settled (machine/undefined.h); of shfl, lanes.
 struct UnwrittenBytes {
   Mask lanes = 0;
   std::array<const std::uint8_t*, 32> defined{};  // the shadow of each lane's bytes

@@ -6,6 +6,7 @@
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/memory/access.h"
+#include "ptx/sim/watch/observer.h"
 #include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
@@ -28,6 +29,7 @@ void give(Cta& cta, const TensorRequest& request, std::uint32_t column) {
   const Bytes target = reach(agent, to, Access::write, {});
   std::memcpy(target.data, &column, 4);
   std::memset(target.states, written, 4);
+  if (Observer* const observer = cta.launch.observer) observer->met(*request.warp, request.warp->live);
   for (Fragment& f : request.warp->others) {
     if (f.wait.kind == Wait::Kind::tensor_memory) f.wait = {};
   }
@@ -69,7 +71,8 @@ void Cluster::report_leaks() {
                     describe_fault(*a.warp, Code::out_of_bounds, a.pc, 0,
                                    cat("allocated columns ", a.column, " to ", a.column + a.columns - 1,
                                        " of tensor memory here, and its CTA ended without their tcgen05.dealloc"),
-                                   {}));
+                                   {}),
+                    {site_of(*a.warp, a.pc, 0)});
       return;
     }
   }

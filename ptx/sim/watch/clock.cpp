@@ -65,6 +65,24 @@ Known join(const Known& a, const Known& b) {
   return std::make_shared<const Clock>(both);
 }
 
+Known meet(const Known& a, const Known& b) {
+  if (a == b) return a;
+  if (!a || !b) return nullptr;
+  static thread_local Clock both;
+  const auto less = [&](const Moment& m) {
+    return Moment{m.who, std::min(known_until(a, m.who), known_until(b, m.who))};
+  };
+  Sieve sieve(both);
+  for (std::size_t i = 0, j = 0; i < a->size() || j < b->size();) {
+    const bool first = j == b->size() || (i < a->size() && (*a)[i].who <= (*b)[j].who);
+    const Moment m = less(first ? (*a)[i] : (*b)[j]);
+    if (first && j < b->size() && (*b)[j].who == m.who) ++j;
+    ++(first ? i : j);
+    if (m.time) sieve.take(m);
+  }
+  return std::make_shared<const Clock>(both);
+}
+
 Time known_until(const Known& clock, Who who) {
   if (!clock) return 0;
   auto from = clock->begin();

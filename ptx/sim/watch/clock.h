@@ -37,6 +37,9 @@ using Known = std::shared_ptr<const Clock>;
 Known join(const Known& a, const Known& b);
 Known join(const Known& a, std::span<const Moment> sorted);
 
+// What both know.
+Known meet(const Known& a, const Known& b);
+
 // Up to when `who` is known: its own time, or its warp's or CTA's.
 Time known_until(const Known& clock, Who who);
 

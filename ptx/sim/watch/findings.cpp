@@ -16,7 +16,7 @@ const char* does(Access kind) { return kind == Access::read ? "reads" : kind == 
 // What is wrong between the two, and what mends it.
 const char* wrong(Code code) {
   switch (code) {
-    case Code::narrow_scope: return "what orders the two has a scope without one of the threads";
+    case Code::narrow_scope: return "the scope leaves one of the two threads out";
     case Code::missing_order: return "only relaxed accesses lead from one to the other, and these order nothing else";
     case Code::missing_proxy_fence: return "the two use different proxies, and no proxy fence stands between";
     case Code::missing_tensor_fence: return "tcgen05.fence is missing before or behind what orders the two threads";
@@ -29,7 +29,7 @@ const char* wrong(Code code) {
 const char* mend(Code code) {
   switch (code) {
     case Code::data_race: return "a barrier, or a release by the first thread that the second acquires, orders them";
-    case Code::narrow_scope: return "give both the release and the acquire the scope of both threads: .cluster, .gpu";
+    case Code::narrow_scope: return "give both sides the scope of both threads: .cluster, .gpu";
     case Code::missing_order:
       return "write the flag with .release and read it with .acquire, or put fences around relaxed accesses";
     case Code::missing_proxy_fence:
@@ -42,7 +42,8 @@ const char* mend(Code code) {
       return "wait for the mbarrier that it signals, or for its group; another thread learns of it by synchronising "
              "with the one that waited";
     case Code::stage_reused:
-      return "readers arrive at an mbarrier that the producer waits for before it fills the stage";
+      return "readers arrive at an mbarrier that the producer waits for before it fills the stage; a reader that means "
+             "what is written here waits for that first";
     case Code::peer_exited: return "a cluster barrier before the threads of a CTA exit keeps its shared memory alive";
     default: return "";
   }
@@ -102,9 +103,20 @@ std::string Races::owner(std::uint64_t address) const {
   return address == range->begin ? cat('`', range->name, '`') : cat('`', range->name, "`+", address - range->begin);
 }
 
+void Races::find_same_lines() {
+  const Program& program = launch_.program;
+  std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t, const char*>, std::uint32_t> first;
+  for (std::uint32_t pc = 0; pc < program.ops.size(); ++pc) {
+    const Place& p = program.places[pc];
+    same_line_.push_back(
+        first.try_emplace({p.file.view(), p.line, p.column, program.mnemonics[pc].data()}, pc).first->second);
+  }
+}
+
 void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint64_t address) {
   if (!asks_for(checks_, code)) return;
-  const auto [at, fresh] = known_.try_emplace({code, s.pc, d.pc}, found_.size());
+  if (same_line_.empty()) find_same_lines();
+  const auto [at, fresh] = known_.try_emplace({code, same_line_[s.pc], same_line_[d.pc]}, found_.size());
   if (!fresh) {
     if (at->second < found_.size()) ++found_[at->second].times;
     return;

@@ -403,11 +403,16 @@ Who& Races::pipe(Pipe pipe, const Warp& warp, int lane) {
 }
 
 // wgmma is begun by all threads of four warps, and by the last of them in time.
-void Races::know_as_group(View& view, const Warp& warp) {
+void Races::know_as_group(Ongoing& product, const Warp& warp) {
   for (std::uint32_t i = 0; i < Warpgroup::warps; ++i) {
     Watched& w = watched(*warp.cta.warps[(warp.index & ~3u) + i]);
     const Time time = tick(w);
-    for (const Part& p : w.parts) learn_all(view, published(w, p.view, p.lanes, time));
+    View own;
+    for (const Part& p : w.parts) learn_all(own, published(w, p.view, p.lanes, time));
+    learn_all(product.view, own);
+    if (i == 0) product.each = own;
+    for (std::size_t kind = 0; kind < View::kinds; ++kind)
+      product.each.of[kind] = meet(product.each.of[kind], own.of[kind]);
   }
 }
 
@@ -421,7 +426,7 @@ void Races::began(const Operation& o) {
     const bool together = o.pipe == Pipe::warpgroup;
     now.reads = now.writes = pipe(o.pipe, *o.agent.warp, lane);
     now.time = static_cast<Time>(together ? o.product : o.agent.operation);
-    if (together) know_as_group(now.view, *o.agent.warp);
+    if (together) know_as_group(now, *o.agent.warp);
     now.signals.clear();
     const Moment before{now.writes, now.time};  // those before it, and itself: a product reads the D that it writes
     if (o.pipe == Pipe::tensor_core) sim::add(now.view, {&before, 1});  // they go one behind the other (9.7.16.6.2)
@@ -437,7 +442,12 @@ void Races::began(const Operation& o) {
   now.reads = reads, now.writes = writes, now.time = o.group + 1;
 }
 
-void Races::finished(const Operation& o) { ongoing_.erase(key_of(o.agent.warp->cta, o.agent.operation)); }
+void Races::finished(const Operation& o) {
+  const auto found = ongoing_.find(key_of(o.agent.warp->cta, o.agent.operation));
+  if (found == ongoing_.end()) return;
+  signals(o, found->second);
+  ongoing_.erase(found);
+}
 
 void Races::began(Warp& warp, const ThreadCopy& copy) {
   Watched& w = watched(warp);

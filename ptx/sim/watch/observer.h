@@ -23,6 +23,7 @@ struct Agent {
   int lane = 0;
   std::uint32_t pc = 0;         // of the instruction
   std::uint64_t operation = 0;  // counted from 1 in the cluster; 0: the thread itself
+  bool each = false;            // every warp of its warpgroup does it, for itself
 };
 
 // Tensor memory, which is no state space of PTX.

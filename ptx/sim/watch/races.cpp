@@ -196,7 +196,9 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   }
   if (kind == Access::update) manner.order = Order::relaxed;  // each element by itself (manual 9.7.9.25.4.2)
   const auto bytes = static_cast<std::uint32_t>(where.bytes);
-  Doer d{&o.view, stream, o.thread, o.lane, agent.pc, bytes, manner, kind, true, o.begun};
+  const View& view = agent.each ? o.each : o.view;
+  Doer d{&view, stream, o.thread, o.lane, agent.pc, bytes, manner, kind, true, o.begun};
+  d.each = agent.each;
   const Site& last = sites_[last_of_operations_];
   const bool same = last.who == d.who && last.thread == d.thread && last.time == time && last.pc == d.pc &&
                     last.kind == kind && last.operation && last.bytes == bytes;
@@ -205,6 +207,29 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   touch(d, site, flat(where), where.bytes);
   if (where.memory) visit(d, site, where, agent.warp->cta);
   if (o.copy && writes(kind)) ongoing_.erase(found);
+}
+
+// Whoever begins an operation knows who made the mbarriers that it signals; arrivals need no order among each other.
+void Races::signals(const Operation& o, const Ongoing& ongoing) {
+  constexpr std::uint32_t bytes = 8;
+  for (const Operation::Signal& s : o.signals) {
+    const std::uint64_t address = flat({isa::Space::shared_cta, s.cta, s.offset, bytes});
+    const Doer d{&ongoing.view,
+                 ongoing.writes,
+                 ongoing.thread,
+                 ongoing.lane,
+                 o.agent.pc,
+                 bytes,
+                 {Order::relaxed, Scope::cluster, Proxy::generic},
+                 Access::update,
+                 true,
+                 ongoing.begun};
+    const TouchBlock& block = plane_.block(address, bytes, sets_);
+    sets_.each(block.cells[address % TouchBlock::bytes >> block.shift].writes, [&](std::uint32_t site, Mask mask) {
+      if (sites_[site].manner.order != Order::weak) return;
+      for (; mask; mask &= mask - 1) judge(d, sites_[site], std::countr_zero(mask), address);
+    });
+  }
 }
 
 // Notes that an operation, or somebody of another CTA, was in the shared memory of a CTA, which has to live until then.
@@ -478,6 +503,7 @@ void Races::judge(const Doer& d, const Site& s, int lane, std::uint64_t address)
 std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::uint64_t address) const {
   const View& v = *d.view;
   const bool own = !d.operation && !s.operation && s.who == d.who && lane == d.lane;
+  if (d.manner.proxy == Proxy::read_only && writes(s.kind)) return Code::data_race;  // whatever stands between
   if (own || knows(v.of[View::base], s, lane)) {
     if (address >= tensor_window) {
       const bool fenced = s.thread == d.thread || knows(v.of[View::tensor_after], s, lane);
@@ -502,11 +528,17 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (knows(v.of[View::any_scope], s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
   if (knows(v.of[View::any_order], s, lane)) return Code::missing_order;
   if (s.operation) return Code::missing_wait;
-  if (!d.operation) return Code::data_race;
+  if (!d.operation) return is_narrow(d, s) ? Code::narrow_scope : Code::data_race;
   // A thread and an operation that was begun before, as far as one can tell; or the other way round.
-  const bool own_thread = s.thread == d.thread && lane == d.lane;
+  const bool own_thread = s.thread == d.thread && lane == d.lane && !d.each;
   if (own_thread || s.time > d.begun || (d.first && writes(d.kind))) return Code::missing_wait;
   return writes(s.kind) ? Code::data_race : Code::stage_reused;
+}
+
+// Two strong accesses that would not race if their scopes had both threads.
+bool Races::is_narrow(Doer d, Site s) const {
+  d.manner.scope = s.manner.scope = Scope::sys;
+  return morally_strong(d, s);
 }
 
 // Manual 8.7. Operations that combine elements are taken to overlap completely.

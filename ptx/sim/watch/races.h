@@ -95,6 +95,7 @@ class Races final : public Observer {
     bool operation;
     Time begun = 0;      // of an operation
     bool first = false;  // nobody has written these bytes before
+    bool each = false;   // of a product: Agent::each
     // Sites of which it is known that all of their accesses are over, and may be followed by this one.
     std::uint32_t over = 0, over_before = 0;
   };
@@ -166,6 +167,7 @@ class Races final : public Observer {
   };
   struct Ongoing {  // an operation
     View view;
+    View each{};  // of a product: what each of its warps knows
     Time begun = 0;
     Who thread = 0;
     int lane = 0;
@@ -223,10 +225,12 @@ class Races final : public Observer {
   bool updates_again(const Watched& w, const Touch& t, std::uint64_t address) const;
   Touches forget(const Doer& doer, Touches earlier);
   bool morally_strong(const Doer& doer, const Site& site) const;
+  bool is_narrow(Doer doer, Site site) const;
   Touches add(const Doer& doer, Touches to, std::uint32_t site);
   void drop_earlier(std::vector<Lanes>& set) const;
   void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
   static Code too_late(const Doer& d, std::uint64_t host);
+  void signals(const Operation& operation, const Ongoing& ongoing);
   void by_operation(const Agent& agent, const Location& where, Access kind, Manner manner);
 
   // knowledge.cpp: who learns what.
@@ -249,12 +253,13 @@ class Races final : public Observer {
   void sequential_fence(Watched& w, int lane, Scope scope);
 
   // findings.cpp: words.
+  void find_same_lines();
   void report(Code code, const Doer& doer, const Site& site, int lane, std::uint64_t address);
   std::string name(Who thread, int lane) const;
   launch::Dim3 thread_id(Who thread, int lane) const;
   sim::Site site(Who thread, int lane, std::uint32_t pc, std::uint64_t bytes, std::uint64_t address) const;
   std::string owner(std::uint64_t address) const;
-  void know_as_group(View& view, const Warp& warp);
+  void know_as_group(Ongoing& product, const Warp& warp);
   Who& pipe(Pipe pipe, const Warp& warp, int lane);
 
   static constexpr std::size_t least_to_collect = 1 << 16;
@@ -298,6 +303,7 @@ class Races final : public Observer {
   };
   std::vector<Found> found_;
   std::map<std::tuple<Code, std::uint32_t, std::uint32_t>, std::size_t> known_;
+  std::vector<std::uint32_t> same_line_;  // by pc: the first with its line and mnemonic; an unrolled loop has many
 };
 
 }  // namespace ptx::sim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
@@ -172,6 +173,21 @@ std::string place_name(const Warp& warp, std::uint32_t pc) {
   const Place& place = program.places[pc];
   return cat(place.file.empty() ? std::string_view("line ") : place.file.view(), place.file.empty() ? "" : ":",
              place.line, " (`", program.mnemonics[pc], "`)");
+}
+
+std::vector<std::string> writers_of(const Warp& warp, const Operand& row, std::uint32_t pc) {
+  const Program& program = warp.cta.launch.program;
+  const std::vector<Op>& ops = program.ops;
+  std::size_t end = ops.size();
+  for (const FunctionCode& f : program.functions) {
+    if (f.first > pc) end = std::min<std::size_t>(end, f.first);
+  }
+  for (auto i = pc + 1; i < end; ++i) {
+    for (const Operand& d : std::span(ops[i].operands, ops[i].destinations)) {
+      if (d.slot == row.slot) return {cat("the next that writes it in the text is ", place_name(warp, i))};
+    }
+  }
+  return {};
 }
 
 Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lane, std::string what,

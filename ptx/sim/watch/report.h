@@ -26,7 +26,9 @@ launch::Dim3 thread_id(const Warp& warp, int lane);                     // %tid
 std::string triple(const launch::Dim3& size);                           // "(1,0,0)"
 std::string describe_wait(const Warp& warp, const Fragment& fragment);  // "waits at barrier 1, ..."; empty: it can run
 std::string thread_name(const Warp& warp, int lane);                    // "thread (3,0,0) of CTA (1,0,0)"
-std::string place_name(const Warp& warp, std::uint32_t pc);             // "a.py:41 (bar.sync)"
+// Where the register of `row` is written next in the text behind `pc`: a note, or none.
+std::vector<std::string> writers_of(const Warp& warp, const Operand& row, std::uint32_t pc);
+std::string place_name(const Warp& warp, std::uint32_t pc);  // "a.py:41 (bar.sync)"
 std::string progress(const Mbarrier& b);  // "1 of 2 arrivals, 0 of 512 bytes", of the incomplete phase
 // Where every fragment of a cluster's unfinished warps stands; at most 16 lines.
 std::vector<std::string> where_warps_stand(const Cluster& cluster);

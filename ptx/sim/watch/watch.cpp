@@ -11,6 +11,7 @@ Watch::Watch(Launch& launch) : launch_(launch) {
   if (options.checks) add(races_, launch, options.checks);
   if ((options.checks & bit(Check::missing_product_fence)) && ProductFences::concerns(launch.program))
     add(fences_, launch);
+  if ((options.checks & bit(Check::out_of_bounds)) && launch.program.shared_variables.size() > 1) add(arrays_, launch);
   Recording* const r = options.recording.get();
   if (!r) return;
   const std::lock_guard lock(r->mutex);
@@ -31,6 +32,7 @@ Observer* Watch::observer() {
 std::vector<Report> Watch::end(std::vector<Report> faults) {
   std::vector<Report> reports = races_ ? races_->reports() : std::vector<Report>{};
   if (fences_) reports.insert(reports.end(), fences_->reports().begin(), fences_->reports().end());
+  if (arrays_) reports.insert(reports.end(), arrays_->reports().begin(), arrays_->reports().end());
   std::move(faults.begin(), faults.end(), std::back_inserter(reports));
   Recording* const r = launch_.options.recording.get();
   if (!r) return reports;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ptx/sim/machine/cta.h"
+#include "ptx/sim/watch/arrays.h"
 #include "ptx/sim/watch/counters.h"
 #include "ptx/sim/watch/debugger.h"
 #include "ptx/sim/watch/product_fences.h"
@@ -58,6 +59,7 @@ class Watch final : public Observer {
 
   std::unique_ptr<Races> races_;
   std::unique_ptr<ProductFences> fences_;
+  std::unique_ptr<Arrays> arrays_;
   std::unique_ptr<Counters> counters_;
   std::unique_ptr<Tracer> tracer_;
   std::unique_ptr<Writers> writers_;
