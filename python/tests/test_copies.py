@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from copy_kernels import ADD, GREATEST, STORE, make_load, make_pixels, make_reduction, multimem, pair_load, steal  # noqa: E402
 
 from pyptx import Tile, types  # noqa: E402
-from pyptx.errors import LaunchValueError  # noqa: E402
+from pyptx.errors import LaunchValueError, SimulationError  # noqa: E402
 from pyptx.specs import Im2col  # noqa: E402
 from pyptx.types import bf16, e4m3, e5m2, f16, f32, f64, s8, s16, s32, s64, u8, u16, u32  # noqa: E402
 
@@ -107,6 +107,15 @@ def test_swizzles(swizzle):
     x, host = random((64, 64))
     tile = Tile(64, 64, f32, tma_box=(32, columns), tma_swizzle=swizzle)
     same(loaded(tile, x, 128 * columns, (8, 0)), box_of(host, (8, 0), (32, columns)), swizzle)
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_a_swizzle_reaches_to_the_end_of_the_last_row():
+    """12 rows of 48 bytes end within the fifth row of 128, whose other bytes are behind the CTA's shared memory."""
+    x, _ = random((2, 6, 24), s16)
+    load = make_load(Tile(2, 6, 24, s16, tma_box=(2, 6, 24), tma_swizzle="128B"), 576, (0, 0, 0))
+    with pytest.raises(SimulationError, match="PTX5010.*640 bytes"):
+        load(x)
 
 
 @pytest.mark.parametrize("l2", ["none", "64B", "128B", "256B"])

@@ -104,6 +104,17 @@ bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, co
   return true;
 }
 
+// Where the bytes of a box lie in shared memory; nothing after a fault. A swizzle moves bytes within its rows of 32 to
+// 128 bytes, of which the box may fill a part of the last.
+inline std::optional<std::vector<Run>> in_shared(Warp& w, const Operand& address, int lane, const TensorMap& map,
+                                                 u64 bytes, Access kind) {
+  const u64 row = std::max(1u, arch::info(map.swizzle).bytes);
+  auto at = locate(w, address, lane, (bytes + row - 1) / row * row, 128, kind);
+  if (!at) return std::nullopt;
+  at->bytes = bytes;
+  return swizzled(map, *at);
+}
+
 // [d], [map, {coordinates}], [mbar]{, offsets}{, ctaMask}
 template <Mode mode, bool multicast, bool pair>
 void load(Warp& w, const Op& op, Mask active) {
@@ -114,9 +125,9 @@ void load(Warp& w, const Op& op, Mask active) {
     if (!map_at(w, s[1], lane, map, takes_pixels(mode))) return;
     if (!box<mode>(w, s + 2, takes_pixels(mode) ? mbar + 1 : nullptr, lane, map, Access::read, o.from)) return;
     const u64 bytes = bytes_of<mode>(map, o.from);
-    const auto to = locate(w, s[0], lane, bytes, 128, Access::write);
+    auto to = in_shared(w, s[0], lane, map, bytes, Access::write);
     if (!to) return;
-    o.to = swizzled(map, *to);
+    o.to = std::move(*to);
     o.fill = fill_of(map);
     const Operand* mask = takes_pixels(mode) ? behind(mbar + 1) : mbar + 1;
     const u32 ctas = multicast ? row32(w, *mask)[lane] : 0;
@@ -161,9 +172,9 @@ void store(Warp& w, const Op& op, Mask active) {
       if (!o.combine) return bad_map(w, lane, cat("has no such reduction of elements of ", arch::name(map.element)));
     }
     if (!box<mode>(w, s + 1, nullptr, lane, map, Access::write, o.to)) return;
-    const auto from = locate(w, *behind(s + 1), lane, bytes_of<mode>(map, o.to), 128, Access::read);
+    auto from = in_shared(w, *behind(s + 1), lane, map, bytes_of<mode>(map, o.to), Access::read);
     if (!from) return;
-    o.from = swizzled(map, *from);
+    o.from = std::move(*from);
     o.group = w.bulk_group[static_cast<std::size_t>(lane)];
     w.cta.cluster.operations.begin(std::move(o));
   });
