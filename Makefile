@@ -65,6 +65,7 @@ docs: $(VENV)/.library .venv-docs/.ready
 corpus: $(VENV)/.installed
 	$(PY) tools/corpus build
 	$(PY) tools/corpus check
+	$(PY) tests/corpus/promises.py
 
 corpus-part: $(VENV)/.installed
 	$(PY) tools/corpus build --part

@@ -72,7 +72,12 @@ class Reader {
 
 }  // namespace
 
-std::vector<Comment> comments_of(const syntax::Tree& tree) { return Reader(tree).read(); }
+std::vector<Comment> comments_of(const syntax::Tree& tree, bool marks) {
+  std::vector<Comment> found = Reader(tree).read();
+  if (!marks)
+    std::erase_if(found, [](const Comment& c) { return c.text == "begin inline asm" || c.text == "end inline asm"; });
+  return found;
+}
 
 std::vector<std::uint32_t> ends_of_functions(const syntax::Tree& tree) {
   const syntax::Lines lines(tree.source(), tree.file());

@@ -123,6 +123,9 @@ void Source::packed(std::string_view text) {
   text_.append(line).push_back('\n');
 }
 
+// What a comment has at its end so that C++ does not join the next line to it.
+std::string_view Source::ending(std::string_view comment) const { return cpp_ && comment.ends_with('\\') ? " ." : ""; }
+
 void Source::line(std::string_view text, std::string_view behind) {
   if (step_ * depth_ + text.size() > width) {
     if (!behind.empty()) comment(behind);
@@ -133,7 +136,7 @@ void Source::line(std::string_view text, std::string_view behind) {
     behind = {};
   }
   text_.append(step_ * depth_, ' ').append(text);
-  if (!behind.empty()) text_.append(cpp_ ? "  // " : "  # ").append(behind);
+  if (!behind.empty()) text_.append(cpp_ ? "  // " : "  # ").append(behind).append(ending(behind));
   text_ += '\n';
 }
 
@@ -154,8 +157,7 @@ void Source::join(std::size_t start) {
 void Source::comment(std::string_view text) {
   std::string line(cpp_ ? "//" : "#");
   if (!text.empty()) line.append(" ").append(text);
-  if (line.ends_with('\\')) line += " .";  // C++ would join the next line to it
-  put(depth_, line);
+  put(depth_, line.append(ending(line)));
 }
 
 std::string quoted(std::string_view text) {

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 import pyptx
 from pyptx.tools import buffers, completion, exports, files, shows, sources
 
+_SUGARS = ("none", "names", "flow", "all")
 _STATUS = """\
 exit status:
   0  all is well
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")
     try:
-        arguments = parser.parse_args(argv)
+        arguments = parser.parse_args(_spelled(sys.argv[1:] if argv is None else argv))
         status = arguments.command(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -51,6 +52,15 @@ def main(argv: list[str] | None = None) -> int:
         if os.environ.get("PYPTX_TRACEBACK"):
             raise
         return _complain(f"a mistake of pyptx, PYPTX_TRACEBACK=1 shows where: {type(error).__name__}: {error}")
+
+
+def _spelled(argv: list[str]) -> list[str]:
+    """`--sugar` in front of a file is all of it: argparse would take the file for its value."""
+    behind = [*argv[1:], ""]
+    return [
+        "--sugar=all" if one == "--sugar" and then not in _SUGARS else one
+        for one, then in zip(argv, behind, strict=True)
+    ]
 
 
 def _complain(what) -> int:
@@ -182,7 +192,7 @@ def _add_transpile(transpile: argparse.ArgumentParser):
         nargs="?",
         const="all",
         default="none",
-        choices=("none", "names", "flow", "all"),
+        choices=_SUGARS,
         help="names: registers by what they hold; flow: blocks out of labels, too; all: expressions, too.  Alone it is all; "
         "default: none, one call an instruction",
     )

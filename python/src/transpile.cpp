@@ -9,6 +9,7 @@
 #include "ptx/ir/lower.h"
 #include "ptx/syntax/parse.h"
 #include "ptx/transpile/match.h"
+#include "python/src/diagnostics.h"
 #include "python/src/module.h"
 
 namespace ptx::python {
@@ -18,9 +19,15 @@ namespace {
 using Given =
     std::tuple<std::string, std::string, std::vector<std::string>, bool, std::vector<std::string>, std::string>;
 
-std::string transpile(const nb::bytes& text, const std::string& file, bool cpp, int sugar, const std::string& name,
-                      const std::string& entry, const std::vector<Given>& arguments, const std::string& grid,
-                      const std::string& block, bool launch) {
+// A function whose text may hold bytes of another encoding, in comments and strings: Python sees them as \xf6.
+template <class... Arguments>
+auto shown(std::string (*function)(const Arguments&...)) {
+  return [function](const Arguments&... arguments) { return readable(function(arguments...)); };
+}
+
+std::string transpile(const nb::bytes& text, const std::string& file, const bool& cpp, const int& sugar,
+                      const std::string& name, const std::string& entry, const std::vector<Given>& arguments,
+                      const std::string& grid, const std::string& block, const bool& launch) {
   std::string copy(text.c_str(), text.size());
   const nb::gil_scoped_release release;
   const syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
@@ -56,13 +63,14 @@ std::string difference(const nb::bytes& a, const nb::bytes& b) {
 }  // namespace
 
 void init_transpile(nb::module_& m) {
-  m.def("module_text_of", module_text, nb::arg("text"), nb::arg("entry") = "",
+  m.def("module_text_of", shown(module_text), nb::arg("text"), nb::arg("entry") = "",
         "A text's module as the library writes it; of its kernels the entry alone, if one is named.");
-  m.def("module_difference", difference, nb::arg("a"), nb::arg("b"),
+  m.def("module_difference", shown(difference), nb::arg("a"), nb::arg("b"),
         "Where two texts' modules differ in more than names of registers and labels; \"\": nowhere.");
-  m.def("transpile", transpile, nb::arg("text"), nb::arg("file") = "", nb::arg("cpp") = false, nb::arg("sugar") = 0,
-        nb::arg("name") = "", nb::arg("entry") = "", nb::arg("arguments") = std::vector<Given>(), nb::arg("grid") = "",
-        nb::arg("block") = "", nb::arg("launch") = false, "The source, in Python or C++, of a text's module.");
+  m.def("transpile", shown(transpile), nb::arg("text"), nb::arg("file") = "", nb::arg("cpp") = false,
+        nb::arg("sugar") = 0, nb::arg("name") = "", nb::arg("entry") = "", nb::arg("arguments") = std::vector<Given>(),
+        nb::arg("grid") = "", nb::arg("block") = "", nb::arg("launch") = false,
+        "The source, in Python or C++, of a text's module.");
 }
 
 }  // namespace ptx::python

@@ -70,6 +70,8 @@ def test_all_names_are_there(module):
         "ir.normalize",
         "ir.optimize",
         "codegen",
+        "codegen.codegen",
+        "codegen.sugar",
         "errors",
         "_trace",
         "_arch",

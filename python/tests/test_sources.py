@@ -192,6 +192,20 @@ def test_diff_of_an_inserted_line():
     assert sum(not row.same for row in difference.of(pyptx.parse(PRETTY), pyptx.parse(swapped))) == 1
 
 
+def test_diff_of_numbers():
+    text = ".version 8.0\n.target sm_80\n.visible .entry k() { .reg .b32 a_089; .reg .f32 f; mov.b32 a_089, 16; mov.f32 f, 0f08890000; ret; }\n"
+
+    def differs(old, new):
+        return sum(not row.same for row in difference.of(pyptx.parse(text), pyptx.parse(text.replace(old, new))))
+
+    for same in ("0x10", "020", "0b10000", "16U"):
+        assert differs("16", same) == 0, same
+    for other in ("0x16", "026", "1_6"):
+        assert differs("16;", f"{other};") == 1, other
+    assert differs("0f08890000", "0f08890010") == differs("0f0889", "0f8089") == 1
+    assert differs("a_089", "a_098") == 0
+
+
 def test_stats(tmp_path, capsys):
     text = """.version 8.0
 .target sm_80

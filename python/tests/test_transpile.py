@@ -13,6 +13,7 @@ import pytest
 import pyptx
 from pyptx import Tile, _core, codegen, parser, ptx, reg
 from pyptx import __main__ as command
+from pyptx.codegen.sugar import apply_sugar
 from pyptx.errors import PtxError
 from pyptx.tools import buffers
 from pyptx.types import f32, u32
@@ -123,6 +124,31 @@ SUGARED = """def add():
 def test_one_call_an_instruction():
     assert codegen.ptx_to_python(TEXT) == PLAIN
     assert codegen.run(PLAIN) == _core.module_text_of(TEXT.encode())
+
+
+def test_sugar_alone_in_front_of_the_file(tmp_path, capsys):
+    file = tmp_path / "a.ptx"
+    file.write_text(TEXT)
+    printed = []
+    for given in (
+        ["--sugar", str(file)],
+        [str(file), "--sugar"],
+        ["--sugar=all", str(file)],
+        ["--sugar", "all", str(file)],
+    ):
+        assert command.main(["transpile", *given]) == 0
+        printed.append(capsys.readouterr().out)
+    assert len(set(printed)) == 1 and SUGARED in printed[0]
+
+
+def test_the_module_that_sugar_writes():
+    module = pyptx.parse(TEXT)
+    sugared = apply_sugar(module)
+    assert not _core.module_difference(bytes(module), bytes(sugared)) and str(sugared) != str(module)
+    renamed = apply_sugar(module, kernel_name="plus")
+    assert [each.name for each in renamed.functions] == ["plus"] and not renamed.check()
+    with pytest.raises(PtxError, match="%r77"):
+        apply_sugar(pyptx.parse(TEXT.replace("%tid.x", "%r77")))
 
 
 def test_sugar():

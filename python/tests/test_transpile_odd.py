@@ -357,6 +357,33 @@ def test_odd_modules(name, sugar):
     assert "std::string text() {" in codegen.ptx_to_cpp(text, sugar=sugar)
 
 
+@pytest.mark.parametrize("sugar", codegen.SUGARS)
+def test_a_comment_that_would_go_on(sugar):
+    body = ".reg .b32 r; // one \\\n mov.b32 r, 1; // two \\\n mov.b32 r, 2; // a long one, %s \\\n ret; /* three \\\n four */\n}\n"
+    source = f"// zero \\\n{HEAD}{KERNEL}{body % ('word ' * 30)}"
+    made = codegen.ptx_to_cpp(source, sugar=sugar)
+    assert made.count("\\ .\n") == 5 and "\\\n" not in made
+    codegen.verify(source, codegen.ptx_to_python(source, sugar=sugar), names=sugar == "none")
+
+
+@pytest.mark.parametrize("sugar", codegen.SUGARS)
+def test_marks_of_inline_assembly(sugar):
+    source = f"{HEAD}{KERNEL}// begin inline asm\nbar.sync 0; // mine\n// end inline asm\nret;\n}}\n"
+    for program in (codegen.ptx_to_python(source, sugar=sugar), codegen.ptx_to_cpp(source, sugar=sugar)):
+        assert program.count("inline asm") == (0 if sugar == "all" else 2) and "mine" in program
+
+
+@pytest.mark.parametrize("sugar", codegen.SUGARS)
+def test_bytes_of_another_encoding(sugar):
+    source = f"{HEAD}{KERNEL}ret; // gr".encode() + b"\xf6\xdfe\n}\n"
+    for program in (codegen.ptx_to_python(source, sugar=sugar), codegen.ptx_to_cpp(source, sugar=sugar)):
+        assert r"gr\xf6\xdfe" in program
+    codegen.verify(source, codegen.ptx_to_python(source, sugar=sugar), names=sugar == "none")
+    named = HEAD.encode() + b'.file 1 "gr\xf6\xdfe.cu"\n' + (KERNEL + "ret;\n}\n").encode()
+    with pytest.raises(PtxError, match="writes another module"):
+        codegen.verify(named, codegen.ptx_to_python(named, sugar=sugar), names=sugar == "none")
+
+
 def test_vector_registers_of_one_declaration():
     text = ODD["reg v4"].replace("<H>", HEAD).replace("<K>", KERNEL)
     assert 'v, w = reg.scalars(f32, "%v", "%w", vector=4)' in codegen.ptx_to_python(text)

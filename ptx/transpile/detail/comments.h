@@ -14,7 +14,9 @@ struct Comment {
   std::string text;     // one line of it, without // /* */
 };
 
-std::vector<Comment> comments_of(const syntax::Tree& tree);
+// `marks`: also the lines that compilers write around each piece of inline assembly, half of a kernel that is made of
+// such.
+std::vector<Comment> comments_of(const syntax::Tree& tree, bool marks);
 
 // The lines that the functions of a module end at, in the order of the text.
 std::vector<std::uint32_t> ends_of_functions(const syntax::Tree& tree);

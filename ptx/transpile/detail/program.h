@@ -18,7 +18,7 @@ class ProgramBase {
   ProgramBase(const syntax::Tree& tree, const ir::Module& module, const Options& options, Language language)
       : module_(module),
         options_(options),
-        comments_(comments_of(tree)),
+        comments_(comments_of(tree, options.sugar < Sugar::all)),
         ends_(ends_of_functions(tree)),
         names_(language) {}
 

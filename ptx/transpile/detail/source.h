@@ -33,6 +33,7 @@ class Source {
   std::string take() { return std::exchange(text_, {}); }
 
  private:
+  std::string_view ending(std::string_view comment) const;
   void put(std::size_t depth, std::string_view text) { text_.append(step_ * depth, ' ').append(text).push_back('\n'); }
   void broken(std::size_t depth, std::string_view text);
   void packed(std::string_view text);

@@ -102,13 +102,14 @@ def _address(inside: str) -> Operand:
 
 
 def words(text: str) -> list[tuple[int, int, str]]:
-    """Tokens of a text that are words, with their places in it."""
+    """Tokens of a text that are words, but for opcodes, with their places in it."""
     raw = encoded(text)
-    table = memoryview(_core.parse(raw).tokens()).cast("I")
-    found = []
+    tree = _core.parse(raw)
+    table, nodes, found = memoryview(tree.tokens()).cast("I"), Nodes(raw, tree), []
+    opcodes = {nodes.node(each).begin for each in range(len(nodes)) if nodes.kind(each) == "mnemonic"}
     for begin, end in zip(table[::2], table[1::2], strict=True):
         word = decoded(raw[begin:end])
-        if _WORD.fullmatch(word):
+        if _WORD.fullmatch(word) and begin not in opcodes:
             found.append((len(decoded(raw[:begin])), len(decoded(raw[:end])), word))
     return found
 

@@ -100,12 +100,12 @@ class Statement:
         return parent if isinstance(parent, Module) or parent is None else parent.module
 
     def remove(self) -> None:
-        """Takes it out of its function or module, with the comments before it and behind it on its line."""
+        """Takes it out of its function or module, with the comments before it and behind it on its line; they go where it goes."""
         parent, at = self._whole_place()
-        parent._behind(at + 1)
+        self._trailing = parent._behind(at + 1)
         comment = parent._behind(at)
         parent._items().pop(at)
-        parent._set_leading(at, comment + parent._leading_at(at))
+        parent._set_behind(at, comment)
         self._changed()
         self._parent = None
 
@@ -131,6 +131,7 @@ class Statement:
         parent._items()[at : at + 1] = made
         if made:
             made[0]._leading = self._leading
+            parent._set_behind(at + len(made), made[-1]._trailing)
         self._changed()
         self._parent = None
         return made
@@ -142,6 +143,7 @@ class Statement:
             self._write(changed)
 
     _at_margin = False
+    _trailing = ""  # the comment behind one that belongs to nobody
 
     def _whole_place(self) -> tuple[Function | Module, int]:
         if self._parent is None:
@@ -357,9 +359,16 @@ class RegDecl(_Declaration):
 
     @property
     def count(self) -> int | None:
-        """n of `name<n>`."""
-        found = re.search(r"<\s*(\w+)\s*>", self._written)
-        return int(found[1], 0) if found else None
+        """n of `name<n>`, the first if there are more."""
+        return next(iter(self.counts.values()), None)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The names that are ranges: {"%r": 4} of `.reg .b32 x, %r<4>;`."""
+        written = (self._nodes().written(child) for child in self._declarators())
+        found = (re.match(r"([^\s<]+)\s*<\s*(0[xX][0-9a-fA-F]+|\d+)", each) for each in written)
+        bases = {"0x": 16, "0X": 16}
+        return {each[1]: int(each[2], bases.get(each[2][:2], 8 if each[2][0] == "0" else 10)) for each in found if each}
 
 
 class VarDecl(_Declaration):
@@ -453,7 +462,10 @@ def _made(text: str, margin: bool) -> list[Statement]:
     if wrong:
         raise ValueError(f"`{text}`: {wrong[0].message}")
     module = Module(source)
-    made = module._items() if margin else next(iter(module.functions))._items()
+    body = module if margin else next(iter(module.functions))
+    made = body._items()
+    if made:
+        made[-1]._trailing = body._behind(len(made))
     for each in made:
         each._parent, each.place, each._touched = None, None, True
     return made
@@ -495,10 +507,18 @@ class _Body:
         self._set_leading(at, newline + rest)
         return line
 
+    def _set_behind(self, at: int, comment: str) -> None:
+        """Puts a comment there, and what stood on the rest of the line on one of its own."""
+        rest = self._leading_at(at)
+        if "//" in comment and not rest.lstrip(" \t").startswith("\n"):
+            rest = ("\n" if at == len(self._items()) else "\n\t") + rest.lstrip(" \t")
+        self._set_leading(at, comment + rest)
+
     def _put(self, at: int, made: list[Statement]) -> None:
         if made:
             made[0]._leading = self._behind(at) + made[0]._leading
             self._items()[at:at] = made
+            self._set_behind(at + len(made), made[-1]._trailing)
 
     def _adopted(self, new: Insertable, beside: Statement | None) -> list[Statement]:
         margin = isinstance(self, Module)
@@ -636,25 +656,38 @@ class Function(Statement, _Body):
             raise ValueError(f"`{new}` is no name: a letter, or one of _ $ %, then letters, digits, _ and $")
         used = {word for each in [self._written, *(s.text for s in self.body)] for _, _, word in _text.words(each)}
         names, ranges = {old: new}, self._ranges()
+        declaration = next((d for base, d in ranges.items() if re.fullmatch(re.escape(base) + r"\d+", old)), None)
+        if old in ranges and new[-1].isdigit():
+            raise ValueError(
+                f"`{new}` ends in a digit: `{new}<{ranges[old].counts[old]}>` would declare nothing that has a name"
+            )
         if old in ranges:
-            names |= {f"{old}{n}": f"{new}{n}" for n in range(ranges[old].count or 0) if f"{old}{n}" in used}
-        elif old not in used:
+            names |= {f"{old}{n}": f"{new}{n}" for n in range(ranges[old].counts[old]) if f"{old}{n}" in used}
+        elif old not in used or (declaration is None and old not in self._own_names()):
             raise ValueError(f"`{self.name}` has no `{old}`")
         for taken in names.values():
             if taken in used or any(re.fullmatch(re.escape(base) + r"\d+", taken) for base in ranges):
                 raise ValueError(f"`{self.name}` has a `{taken}` already")
-        declaration = next((d for base, d in ranges.items() if re.fullmatch(re.escape(base) + r"\d+", old)), None)
         for each in [*self.body]:
             changed = _text.renamed(each._written, names)
             if changed != each._written:
                 each._write(changed)
-        if old not in ranges and any(old in _text.renamed(p.text, {}) for p in self.params):
+        if old in self._head_names():
             self._write(_text.renamed(self._written, names))
         if declaration is not None:
             declaration.insert_after(f".reg {declaration.type} {new};")
 
+    def _head_names(self) -> set[str]:
+        """Parameters and results."""
+        nodes = self._nodes()
+        return {nodes.written(each) for each in range(len(nodes)) if nodes.kind(each) == "declarator"}
+
+    def _own_names(self) -> set[str]:
+        declared = {name for each in self.body if isinstance(each, _Declaration) for name in each.names}
+        return declared | {each.name for each in self.labels} | self._head_names()
+
     def _ranges(self) -> dict[str, RegDecl]:
-        return {each.name: each for each in self.body if isinstance(each, RegDecl) and each.count is not None}
+        return {name: each for each in self.body if isinstance(each, RegDecl) for name in each.counts}
 
     @property
     def flow(self) -> FunctionFlow:

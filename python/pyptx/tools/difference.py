@@ -11,7 +11,8 @@ from pyptx import ir
 
 __all__ = ["Row", "of", "of_lines", "side_by_side"]
 
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+U?|0[0-7]+U?|\d+U?")
+# A whole number that stands by itself, so not `8` of a name, of 1.8 or of 0f3F800000.
+_NUMBER = re.compile(r"(?<![\w$%.])(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)U?(?![\w$%.])")
 
 
 class Row(NamedTuple):
@@ -40,8 +41,8 @@ class _Names:
 
 
 def _decimal(match: re.Match[str]) -> str:
-    digits = match[0].rstrip("U")
-    return str(int(digits, 8 if digits.startswith("0") and digits.isdigit() and len(digits) > 1 else 0))
+    digits = match[1]
+    return str(int(digits, 8 if digits.isdigit() and digits.startswith("0") else 0))
 
 
 def _own_names(function: ir.Function) -> set[str]:
@@ -50,8 +51,8 @@ def _own_names(function: ir.Function) -> set[str]:
     for each in function.body:
         if isinstance(each, ir.RegDecl):
             names |= set(each.names)
-            if each.count is not None:
-                names |= {f"{each.name}{n}" for n in range(min(each.count, 1 << 16))}
+            for name, count in each.counts.items():
+                names |= {f"{name}{n}" for n in range(min(count, 1 << 16))}
     return names
 
 

@@ -7,7 +7,6 @@ What is written is a program: run, it prints its PTX, which is the text of the i
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from itertools import zip_longest
 
@@ -142,13 +141,3 @@ def run(program: str) -> str:
     space = {"__name__": "__main__", "print": lambda text, end="\n": printed.append(text + end)}
     exec(compile(program, "<transpiled>", "exec"), space)
     return "".join(printed)
-
-
-def _main(arguments: list[str]) -> int:
-    from pyptx.__main__ import main
-
-    return main(["transpile", *arguments])
-
-
-if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))
