@@ -1,19 +1,21 @@
 """The kernels over rows beside torch's own and beside a copy of the same bytes, by replayed graphs on a GPU.
 
-    python bench/kernels.py [--rounds 7] [--quick]
+    python bench/kernels.py [--rounds 7] [--quick] [--sustained] [--without compile triton]
 
 Columns: microseconds a launch; the speed of a device copy of as many bytes (read and written) divided into ours: 1.00 is the
-speed of memory; torch's time over ours.  Medians of interleaved rounds over randn data; matrices above 60 MB do not stay in L2,
-the small ones do.  Sums of a backward over the rows are part of it.
+speed of memory; the times of torch, torch.compile and Triton over ours.  Medians of interleaved rounds over randn data; matrices
+above 60 MB do not stay in L2, the small ones do.  Sums of a backward over the rows are part of it.  --sustained: two seconds of
+launches of each of ours and of a copy, clocks and power at their end.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
 
-from _gpu import device_times, graph_of, torch_on
+from _gpu import device_times, graph_of, milliseconds, torch_on
 
 SHAPES = (
     (16384, 2048, "float32"), (8192, 8192, "float32"), (4096, 16384, "float32"),
@@ -72,6 +74,45 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
     }
 
 
+def others(torch, table: dict, without) -> dict[str, dict]:
+    """What stands beside ours, by arm: torch's own, the same compiled, Triton's of `x`, `w`, `b` and `y`."""
+    theirs = {arm: call for arm, (_, _, call) in table.items() if call}
+    found = {"torch": theirs}
+    if "compile" not in without:
+        torch._dynamo.reset()
+        found["compile"] = {
+            arm: torch.compile(call, dynamic=False) for arm, call in theirs.items() if "backward" not in arm
+        }
+    return found
+
+
+def triton_arms(torch, rows: int, columns: int, dtype) -> dict:
+    try:
+        from _triton_rows import arms as of_triton
+    except ImportError:
+        return {}
+    x, w, b = (torch.randn(size, device="cuda", dtype=dtype) for size in ((rows, columns), (columns,), (columns,)))
+    F, calls = torch.nn.functional, of_triton(x, w, b, y := torch.empty_like(x))
+    wanted = {
+        "rms_norm": F.rms_norm(x, (columns,), w, 1e-6), "layer_norm": F.layer_norm(x, (columns,), w, b), "softmax": x.softmax(-1),
+    }  # fmt: skip
+    for name, call in calls.items():
+        call()
+        torch.testing.assert_close(y, wanted[name], rtol=2e-2, atol=2e-2)
+    return calls
+
+
+def sustained(torch, table: dict):
+    """GB/s over two seconds, a copy's between them; what nvidia-smi says at the end of each."""
+    for arm, (matrices, call, _) in table.items():
+        call()
+        once = milliseconds(torch, call, 20)
+        took = milliseconds(torch, call, max(20, int(2000 / once)))
+        query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader"]
+        state = subprocess.run(query, capture_output=True, text=True).stdout.strip().splitlines()[:1]
+        print(f"  {arm:24} {took * 1e3:8.1f} us, burst {once * 1e3:8.1f} us, {matrices} matrices; {state}")
+
+
 def turned(torch, x, cos, sin):
     a, b = x.chunk(2, -1)
     cos, sin = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)
@@ -82,6 +123,8 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--quick", action="store_true", help="two shapes")
+    arguments.add_argument("--sustained", action="store_true")
+    arguments.add_argument("--without", nargs="*", default=[], choices=["compile", "triton"])
     given = arguments.parse_args()
     if not (torch := torch_on()):
         return 0
@@ -89,8 +132,15 @@ def main() -> int:
 
     for rows, columns, name in SHAPES[:8:5] if given.quick else SHAPES:
         table = arms(torch, kernels, rows, columns, getattr(torch, name))
+        if given.sustained:
+            print(f"\n{rows} x {columns} {name}, two seconds each")
+            sustained(torch, table)
+            continue
         functions = {arm: ours for arm, (_, ours, _) in table.items()}
-        functions |= {f"torch {arm}": theirs for arm, (_, _, theirs) in table.items() if theirs}
+        beside = others(torch, table, given.without)
+        if "triton" not in given.without:
+            beside["Triton"] = triton_arms(torch, rows, columns, getattr(torch, name))
+        functions |= {f"{who} {arm}": call for who, calls in beside.items() for arm, call in calls.items()}
         nodes = 6 if rows * columns > 2**22 else 30
         graphs = {arm: graph_of(torch, function, nodes) for arm, function in functions.items()}
         times = {arm: statistics.median(row) for arm, row in device_times(torch, graphs, given.rounds, nodes).items()}
@@ -98,10 +148,12 @@ def main() -> int:
         print(
             f"\n{rows} x {columns} {name}: a copy {times['copy']:.1f} us, {2 * matrix / times['copy'] / 1e3:.0f} GB/s"
         )
-        for arm, (matrices, _, theirs) in table.items():
+        for arm, (matrices, _, _) in table.items():
             speed = matrices / 2 * times["copy"] / times[arm]
-            beside = f"{times[f'torch {arm}'] / times[arm]:5.2f} x torch" if theirs else ""
-            print(f"  {arm:24} {times[arm]:8.1f} us  {speed:5.2f} of a copy  {beside}")
+            ratios = (
+                f"{times[f'{who} {arm}'] / times[arm]:5.2f} x {who}" for who, calls in beside.items() if arm in calls
+            )
+            print(f"  {arm:24} {times[arm]:8.1f} us  {speed:5.2f} of a copy  {'  '.join(ratios)}")
     return 0
 
 

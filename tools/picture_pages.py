@@ -1,5 +1,5 @@
-"""Draws the pictures of docs/pictures.md, whose kernels are those of the guide, run on the simulator, and that of docs/performance.md,
-whose numbers are its table's.
+"""Draws the pictures of docs/pictures.md, whose kernels are those of the guide, run on the simulator, and those of docs/performance.md,
+whose numbers are its tables'.
 
 python tools/picture_pages.py [--check]      --check: exit 1 where a picture is not what would be drawn
 """
@@ -82,6 +82,33 @@ def of_attention() -> pictures.Picture:
     return drawing.picture()
 
 
+def of_rows() -> pictures.Picture:
+    """The table of kernels over rows: a line a shape, a bar a kernel, as a part of a copy's speed."""
+    text = (ROOT / "docs" / "performance.md").read_text()
+    first, *lines = re.search(
+        r"^\| rows x columns \| rms_norm \| layer_norm \| add_rms_norm .*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M
+    )[0].splitlines()
+    names = [each.strip() for each in first.strip("|").split("|")][1:]
+    drawing = pictures.svg.Drawing(
+        "Kernels over rows on an H200", "speed as a part of that of a device copy of as many bytes"
+    )
+    for i, name in enumerate(names):
+        drawing.rect(12 + 84 * i, 48, 12, 12, f"c{i % 6}")
+        drawing.text(28 + 84 * i, 58, name)
+    shapes = [re.split(r"(?<!\\)\|", line.strip("|")) for line in lines[1:] if ", us" not in line]
+    for at, (shape, *cells) in enumerate(shapes):
+        left, upper = 40 + 350 * (at % 2), 84 + 112 * (at // 2)
+        drawing.text(left, upper, shape.strip())
+        for part in (0.5, 1.0):
+            drawing.line([(left, upper + 86 - 76 * part), (left + 320, upper + 86 - 76 * part)], "rule-line")
+            drawing.text(left - 4, upper + 89 - 76 * part, f"{part}", "faint small", "end")
+        for i, (name, cell) in enumerate(zip(names, cells, strict=True)):
+            part, torch_time = (float(each) for each in cell.split(r"\|"))
+            about = f"{name}, {shape.strip()}: {part} of a copy, {torch_time} of torch's speed"
+            drawing.rect(left + 6 + 40 * i, upper + 86 - 76 * part, 34, 76 * part, f"c{i % 6}", about)
+    return drawing.picture()
+
+
 def _chart(drawing, left: float, upper: float, title: str, rows: dict[int, list], columns, top: float):
     high, group = 120, 340 / len(rows)
     drawing.text(left, upper, title)
@@ -110,6 +137,7 @@ def drawn() -> dict[str, str]:
         "tcgen05-ld": pictures.fragment(TENSOR, "lanes").picture(TENSOR),
         "lines": of_transpose(),
         "attention": of_attention(),
+        "rows": of_rows(),
         **of_gemm(),
     }
     return {f"{name}.svg": picture.svg for name, picture in made.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,10 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
+import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.kernels import _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import BLOCKS, CANDIDATES, SPLITS, for_output, streams  # noqa: E402
 from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
@@ -301,6 +305,30 @@ def test_ends_that_lie_outside(ends):
         a, b, offs, out=torch.zeros(300, 136).bfloat16()
     )
     assert distance(got, kernels.grouped_matmul(a, b, offs).double()) < 5e-3
+
+
+@pytest.mark.parametrize(
+    ("t", "k", "n", "ends"),
+    [(300, 64, 48, [130, 130, 290]), (7, 33, 17, [2, 2, 5, 7]), (0, 8, 8, [0, 0]), (5, 8, 8, [9])],
+)
+def test_products_of_groups_of_k(t, k, n, ends):
+    """A launch for the gradients of all matrices; rows of no group are not read."""
+    a, g = torch.randn(t, k).bfloat16(), torch.randn(t, n).bfloat16()
+    a[ends[-1] :] = g[ends[-1] :] = torch.nan
+    offsets, starts = torch.tensor(ends, dtype=torch.int32), [0, *ends]
+    a, g = a.requires_grad_(), g.requires_grad_()
+    with pyptx.simulator(check="all"):
+        got = _matmul_torch.parted_product(a, g, offsets)
+    parts = [a[start:end].double().mT @ g[start:end].double() for start, end in itertools.pairwise(starts)]
+    wanted = torch.stack(parts)
+    assert (got.detach().double() - wanted.detach()).norm() <= 5e-3 * wanted.detach().norm()
+    if t == 300:
+        pull = torch.randn(got.shape).bfloat16()
+        exact = torch.autograd.grad(wanted, (a, g), pull.double())
+        for ours, theirs in zip(torch.autograd.grad(got, (a, g), pull), exact, strict=True):
+            assert (ours.double() - theirs.double()).norm() <= 1e-2 * theirs.double().norm()
+    if t == 7:
+        torch.library.opcheck(torch.ops.pyptx.parted_matmul.default, (a, g, offsets))
 
 
 def test_gradients_of_groups():

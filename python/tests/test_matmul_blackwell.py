@@ -15,8 +15,8 @@ from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import _matmul_blackwell  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_blackwell import PAIR, SINGLE, blackwell_cut, blackwell_kernel  # noqa: E402
-from pyptx.types import bf16, e4m3, f16, f32  # noqa: E402
+from pyptx.kernels._matmul_blackwell import BLOCKS, PAIR, SINGLE, blackwell_cut, blackwell_kernel  # noqa: E402
+from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
 from blackwell_scaled import numbers  # noqa: E402
@@ -95,6 +95,52 @@ def test_groups(clean, name):
     )
     kernels.grouped_matmul(flat, w.mT, torch.tensor(ends, dtype=torch.int32), activation=name, out=out)
     assert distance(out, wanted) < HALF
+
+
+def blocks_of(x, rows: int):
+    """(e4m3, f32 scales of `rows` x 128, what the two are together in float64)."""
+    q, s = kernels.quantize_fp8(x, block=128 if rows == 1 else (128, 128))
+    whole = s.double().repeat_interleave(rows, 0)[: x.shape[0]].repeat_interleave(128, 1)[:, : x.shape[1]]
+    return q, s, q.double() * whole
+
+
+@pytest.fixture
+def by_tcgen05():
+    """The test asked for a kernel of Blackwell, not for the one of all GPUs."""
+    asked = sum(blackwell_kernel.cache_info()[:2])
+    yield
+    assert sum(blackwell_kernel.cache_info()[:2]) > asked
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 264, 400), (70, 128, 128), (1, 136, 1040)])
+def test_f32_scales_of_blocks(clean, by_tcgen05, m, n, k):
+    (q, s, x), (r, t, w) = blocks_of(torch.randn(m, k), 1), blocks_of(torch.randn(n, k), 128)
+    out = kernels.matmul(q, r.mT, scale_a=s, scale_b=t.mT, out=torch.empty(m, n))
+    assert distance(out, x @ w.mT) < 1e-5
+    bias = torch.randn(n).bfloat16()
+    assert distance(kernels.matmul(q, r.mT, scale_a=s, scale_b=t.mT, bias=bias), x @ w.mT + bias.double()) < HALF
+
+
+@pytest.mark.parametrize("name", [None, "swiglu"])
+def test_groups_with_scales_of_blocks(clean, by_tcgen05, name):
+    finish = gated if name else (lambda z: z)
+    ends = torch.tensor([130, 130, 200], dtype=torch.int32)
+    q, s, x = blocks_of(torch.randn(210, 272), 1)
+    r, t, w = (torch.stack(each) for each in zip(*(blocks_of(torch.randn(256, 272), 128) for _ in ends), strict=True))
+    out = torch.full((210, 128 if name else 256), 7.0).bfloat16()
+    wanted = out.double()
+    for e, rows in ((0, slice(130)), (2, slice(130, 200))):
+        wanted[rows] = finish(x[rows] @ w[e].mT)
+    kernels.grouped_matmul(q, r.mT, ends, scale_a=s, scale_b=t.mT, activation=name, out=out)
+    assert distance(out, wanted) < HALF
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 264, 400), (130, 128, 64), (1, 16, 16)])
+def test_int8(clean, by_tcgen05, m, n, k):
+    a, w = (torch.randint(-128, 128, size, dtype=torch.int8) for size in ((m, k), (n, k)))
+    assert torch.equal(kernels.matmul(a, w.mT), (a.long() @ w.long().mT).int())
+    if m == 300:
+        assert torch.equal(kernels.matmul(a, w.mT.contiguous()), (a.long() @ w.long().mT).int())
 
 
 @pytest.fixture
@@ -207,6 +253,20 @@ def test_products_assemble(arch, c):
         blackwell_kernel(c, e4m3, epilogue=Epilogue(activation="swiglu", scales="row"), arch=arch).resources(**sizes),
         blackwell_kernel(c, f32, out=f32, arch=arch).resources(**sizes),
         blackwell_kernel(c, bf16, epilogue=gates, grouped=True, masked=True, arch=arch).resources(**sizes, E=8),
+    ]
+    if arch == "sm_100a":  # sm_103a has no int8
+        made.append(blackwell_kernel(c, s8, out=s32, arch=arch).resources(**sizes))
+    assert all(found.spill_stores == 0 and found.dynamic_shared <= 232448 for found in made)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
+def test_f32_scales_of_blocks_assemble(arch):
+    blocks, gates = Epilogue(bf16, scales="block"), Epilogue(activation="swiglu", scales="block")
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    made = [
+        blackwell_kernel(BLOCKS, e4m3, epilogue=blocks, arch=arch).resources(**sizes),
+        blackwell_kernel(BLOCKS, e4m3, epilogue=gates, grouped=True, arch=arch).resources(**sizes, E=8),
     ]
     assert all(found.spill_stores == 0 and found.dynamic_shared <= 232448 for found in made)
 

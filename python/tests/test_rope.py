@@ -126,3 +126,17 @@ def test_refusals():
         kernels.rope(x.double(), cos, sin)
     with pytest.raises(LaunchTypeError, match="cos and sin get no gradient"):
         kernels.rope(x, cos.requires_grad_(), sin)
+
+
+@devices
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_a_position_outside_the_tables_is_nan(index, interleaved, device):
+    places = [0, -1, 4, 5, -(2**31)] if index is torch.int32 else [0, -1, 2**32 + 1, 5, -(2**63)]
+    positions = torch.tensor(places, dtype=index, device=device)
+    for dtype in TYPES:
+        x = torch.randn(2, 5, 18, device=device).to(dtype)
+        y = kernels.rope(x, *tables(5, 8, dtype, device), positions=positions, interleaved=interleaved)
+        wrong = [not 0 <= place < 5 for place in places]
+        assert torch.equal(y[..., :16].isnan(), torch.tensor(wrong, device=device)[:, None].expand(2, 5, 16))
+        assert torch.equal(y[..., 16:], x[..., 16:])

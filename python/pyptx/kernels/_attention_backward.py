@@ -33,7 +33,7 @@ from pyptx.kernels._attention_forward import (
 )
 from pyptx.kernels._attention_sums import padded_begin
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._rows import LOG2_E
+from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["Backward", "backward_kernel"]

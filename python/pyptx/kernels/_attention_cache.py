@@ -26,7 +26,7 @@ from pyptx.kernels._attention_forward import (
     signed,
 )
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._rows import LOG2_E, widened
+from pyptx.kernels._registers import LOG2_E, widened
 from pyptx.types import b16, b32, e4m3, f16, f32, s32, u8, u32, u64
 
 __all__ = ["Cache", "cache_kernel"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._rows import LOG2_E, apply_to, narrowed
+from pyptx.kernels._registers import LOG2_E, apply_to, narrowed
 from pyptx.types import b32, f32, pred, s32, u32, u64
 
 __all__ = ["Forward", "forward_kernel"]

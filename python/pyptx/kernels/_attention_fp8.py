@@ -25,7 +25,7 @@ from pyptx.kernels._attention_forward import (
 )
 from pyptx.kernels._attention_sums import padded_begin, place_of
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._rows import LOG2_E
+from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b16, b32, e4m3, f32, s32, u8, u32, u64
 
 __all__ = ["Fp8", "fp8_kernel", "transpose_kernel"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import Forward, Lines, RaggedTile, Tiles, Warpgroup, apply, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._rows import LOG2_E
+from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b32, f32, s32, u8, u32, u64
 
 __all__ = ["Mma", "mma_attention_kernel"]

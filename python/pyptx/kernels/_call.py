@@ -7,10 +7,10 @@ import re
 from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._rows import Split
+from pyptx.kernels._rows_split import Split
 from pyptx.types import bf16, f16, f32, s32, s64
 
-__all__ = ["RowFunction", "columns", "has_clusters", "matrix"]
+__all__ = ["RowFunction", "columns", "has_clusters", "last", "matrix", "spelled"]
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 INDICES = {"int64": s64, "int32": s32}
@@ -22,6 +22,33 @@ def matrix(dtype) -> Tile:
 
 def columns(dtype) -> Tile:
     return Tile("N", dtype, align=16)
+
+
+def spelled(dtype) -> str:
+    """The name of an element type of torch, numpy or JAX."""
+    return getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+
+
+def last(array, dim: int):
+    """The array with this dimension behind the others."""
+    if dim in (-1, len(array.shape) - 1):
+        return array
+    if hasattr(array, "movedim"):
+        return array.movedim(dim, -1)
+    order = [axis for axis in range(len(array.shape)) if axis != dim % len(array.shape)]
+    return array.transpose(*order, dim)
+
+
+def back(array, dim: int):
+    """What `last` did, undone."""
+    rank = len(array.shape)
+    if dim in (-1, rank - 1):
+        return array
+    if hasattr(array, "movedim"):
+        return array.movedim(-1, dim)
+    order = list(range(rank - 1))
+    order.insert(dim % rank, rank - 1)
+    return array.transpose(*order)
 
 
 class RowFunction(_core.Choice):
@@ -62,7 +89,9 @@ class RowFunction(_core.Choice):
         wide = has_clusters(tensors[0])
         dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         traced = compiling(tensors[0])
-        if not traced:
+        if traced:
+            options = {key: value if self.defaults[key] is None else constant(value) for key, value in options.items()}
+        else:
             check_numbers(self.name, options, self.defaults)
         choose = self._for_compiler if traced else self._eager
         run = choose(dtypes, wide, out is None)
@@ -73,10 +102,13 @@ class RowFunction(_core.Choice):
         if not is_matrix:
             check_shapes(self.name, tensors[: self.rows], out)
             given = [self._flat(i, each, shape, columns) for i, each in enumerate(given)]
-        elif not traced:
+        elif not traced and (out is None or dense(out, traced) is out):
             self._remember(tensors, out, options, run, given, named)
         if out is not None:
-            run(*given, out=out if is_matrix else out.view(math.prod(shape[:-1]), columns), **named)
+            place = out if traced else dense(out, traced)
+            run(*given, out=place if is_matrix else viewed(place, math.prod(shape[:-1]), columns), **named)
+            if place is not out:  # which the kernel cannot write
+                out[...] = place
             return out
         result = run(*given, **named)
         return result if is_matrix else self._shaped(result, shape)
@@ -116,11 +148,12 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
     """What a function runs for tensors of these types: a kernel, or the kernel and its backward as one."""
     function, types = FUNCTIONS[name], []
     for position, dtype in enumerate(dtypes):
-        spelled = str(dtype).removeprefix("torch.")
         legal = INDICES if position == function.indices else TYPES
-        if dtype is not None and spelled not in legal:
-            raise LaunchTypeError(f"{name}: argument {position + 1} is of {spelled}; legal are {', '.join(legal)}")
-        types.append(dtype and legal[spelled])
+        if dtype is not None and spelled(dtype) not in legal:
+            raise LaunchTypeError(
+                f"{name}: argument {position + 1} is of {spelled(dtype)}; legal are {', '.join(legal)}"
+            )
+        types.append(dtype and legal[spelled(dtype)])
     forward, backward = function.made(tuple(types), wide)
     if backward is None or not differentiable:
         return forward
@@ -181,6 +214,13 @@ def compiling(tensor) -> bool:
     return torch.compiler.is_compiling()
 
 
+def constant(value):
+    """A number of the traced program, of which the kernel is made: the program is traced again where it changes."""
+    from torch.fx.experimental.symbolic_shapes import guard_scalar
+
+    return guard_scalar(value)
+
+
 def constant_for_compiler(function):
     """torch.compile calls it and keeps the result: what torch.compiler.assume_constant_result does, without torch."""
     function._dynamo_marked_constant = True
@@ -208,6 +248,11 @@ def has_clusters(tensor) -> bool:
 def of_hopper() -> bool:
     """Whether the device is of Hopper's generation or a later one."""
     return int(detect_arch().strip("sm_af")) >= 90
+
+
+def viewed(array, rows: int, columns: int):
+    """The same memory as a matrix; an error where there is no such view."""
+    return array.view(rows, columns) if hasattr(array, "storage_offset") else array.reshape(rows, columns)
 
 
 def dense(tensor, traced: bool):

@@ -11,7 +11,7 @@ import inspect
 from dataclasses import dataclass
 
 from pyptx import Tile, ptx, reg
-from pyptx.kernels._rows import add, apply, constant, mul, widened
+from pyptx.kernels._registers import add, apply, constant, mul, widened
 from pyptx.kernels.gated import gelu, silu
 from pyptx.types import PtxType, b16, b32, f32, u32, u64
 

@@ -8,6 +8,8 @@
 Tensor memory has two slots, the accumulators of two tiles: one is multiplied while the other one is stored.  In a pair (`Config.cm` of 2)
 each CTA has half of the tile's rows of A and half of its columns of B, and the even one multiplies for both.
 
+With f32 scales of blocks of 128 of K (`Blocks`) a slot has the products of 128 of K, and warps 4..7 add them up.
+
 Tiles, groups of rows and boxes of copies are those of _matmul_tiles.py.  No hardware of this project has run it: it is assembled, and
 right and clean on the simulator.
 """
@@ -16,7 +18,7 @@ import functools
 from dataclasses import replace
 
 from pyptx import ptx, reg, smem
-from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher
+from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher
 from pyptx.kernels._matmul_tiles import (
     MOST_GROUPS,
     ROW,
@@ -31,25 +33,29 @@ from pyptx.kernels._matmul_tiles import (
     keep_ends,
     kernel_of_tiles,
 )
-from pyptx.kernels._rows import narrowed
-from pyptx.types import PtxType, b32, bf16, e4m3, f16, f32, u8, u16, u32, u64
+from pyptx.kernels._registers import narrowed
+from pyptx.types import PtxType, b32, bf16, e4m3, f16, f32, s8, s32, u8, u16, u32, u64
 
-__all__ = ["PAIR", "SINGLE", "blackwell_cut", "blackwell_kernel"]
+__all__ = ["BLOCKS", "PAIR", "SINGLE", "blackwell_cut", "blackwell_kernel"]
 
 MULTIPROCESSORS = 148  # of a B200
 THREADS, WARPS = 256, 4  # warps that store
 SLOTS = 2
 LINES = 32  # of C, of a warp that stores: its lanes of tensor memory
 COLUMNS = 32  # that a thread reads at one time
-KINDS = {bf16: "kind::f16", f16: "kind::f16", f32: "kind::tf32", e4m3: "kind::f8f6f4"}
+KINDS = {bf16: "kind::f16", f16: "kind::f16", f32: "kind::tf32", e4m3: "kind::f8f6f4", s8: "kind::i8"}
 
 # A tile of one CTA has 128 rows, that of a pair 256.
 SINGLE = Config(128, 256, 4, consumers=1, overlap=False, swing=False)
 PAIR = Config(128, 256, 6, consumers=1, cm=2, overlap=False, swing=False)
+BLOCKS = Config(128, 128, 6, consumers=1, overlap=False, swing=False)  # a row's sums are the registers of a thread
 
 
-def blackwell_cut(m: int, n: int, batch: int, gated: bool) -> Config:
-    """Pairs where there are rows for two; half as many columns where tiles would leave multiprocessors idle.  Not measured."""
+def blackwell_cut(m: int, n: int, batch: int, gated: bool, blocks: bool = False) -> Config:
+    """Pairs where there are rows for two; half as many columns where tiles would leave multiprocessors idle; with scales of `blocks`
+    BLOCKS.  Not measured."""
+    if blocks:
+        return BLOCKS
     c = PAIR if m > 128 else SINGLE
     tiles = -(-m // (c.bm * c.cm)) * -(-n // c.bn) * batch
     return c if gated or tiles * c.cm >= MULTIPROCESSORS else replace(c, bn=128)
@@ -200,7 +206,7 @@ class Product:
         c, dtype = self.c, self.a.multiplied
         majors = {f"{name}_major": "K" if each.k_major else "MN" for name, each in (("a", self.a), ("b", self.b))}
         bits = ptx.tcgen05.instruction_descriptor(
-            m=c.cm * c.bm, n=c.bn, a_dtype=dtype, b_dtype=dtype, d_dtype=f32, **majors
+            m=c.cm * c.bm, n=c.bn, a_dtype=dtype, b_dtype=dtype, d_dtype=s32 if dtype == s8 else f32, **majors
         )
         return reg.from_(bits, u32)
 
@@ -226,38 +232,56 @@ class Product:
         if c.cm > 1:
             ptx.inst.mapa.shared__cluster.u32(drained, drained, 0)
         for place in self.tiles("store").places():
-            ptx.mbarrier.wait(self.filled[slots.stage], slots.parity)
-            ptx.tcgen05.fence_after_thread_sync()
-            lanes = self.tensor + (slots.stage * c.bn + (quarter << 21))
             place = place._replace(row=place.row + quarter * LINES)
+            values, release = self.accumulators(place, quarter, slots, drained)
             finish = self.finisher.line(place.row + self.lane, ptx.param(u32, "M"), place.batch)
             chunks = self.columns // self.chunk
             for number in range(chunks):
                 words = []
                 for at in range(number * self.chunk, (number + 1) * self.chunk, COLUMNS):
-                    words += self.finished(self.values(lanes, at), finish, place, at)
+                    words += self.finished(values(at), finish, place, at)
                 if number == chunks - 1:  # all is read
-                    ptx.tcgen05.fence_before_thread_sync()
-                    bar = ptx.addr(drained + slots.stage * 8)
-                    (ptx.mbarrier.arrive_cluster if c.cm > 1 else ptx.mbarrier.arrive)(bar, pred=self.lane == 0)
+                    release()
                 self.put(words, place, number)
-            slots.advance()
         with ptx.if_(self.lane == 0):
             ptx.cp.async_.bulk.wait_group(0)
 
-    def values(self, lanes, at: int) -> list:
-        """Accumulators of the columns of C from `at` on; where they are gated, behind them those of the ups."""
-        starts = [at]
-        if self.epilogue.gated:  # each CTA of a pair has brought gates and their ups
-            part = self.columns // self.c.cm
-            starts = [at // part * 2 * part + at % part + half * part for half in range(2)]
+    def accumulators(self, place: Place, quarter, slots: Slots, drained):
+        """Of the warp's lines of a tile: what gives those of the columns of C from `at` on, and what says that all are read."""
+        lanes = self.filled_slot(quarter, slots)
+
+        def release():
+            self.drain(slots, drained)
+            slots.advance()
+
+        return lambda at: self.read(lanes, self.starts(at)), release
+
+    def filled_slot(self, quarter, slots: Slots):
+        """The address in tensor memory of the warp's lanes, when they are there."""
+        ptx.mbarrier.wait(self.filled[slots.stage], slots.parity)
+        ptx.tcgen05.fence_after_thread_sync()
+        return self.tensor + (slots.stage * self.c.bn + (quarter << 21))
+
+    def drain(self, slots: Slots, drained):
+        ptx.tcgen05.fence_before_thread_sync()
+        bar = ptx.addr(drained + slots.stage * 8)
+        (ptx.mbarrier.arrive_cluster if self.c.cm > 1 else ptx.mbarrier.arrive)(bar, pred=self.lane == 0)
+
+    def starts(self, at: int) -> list[int]:
+        """Where the accumulators of the columns of C from `at` on begin; where they are gated, also those of the ups."""
+        if not self.epilogue.gated:
+            return [at]
+        part = self.columns // self.c.cm  # each CTA of a pair has brought gates and their ups
+        return [at // part * 2 * part + at % part + half * part for half in range(2)]
+
+    def read(self, lanes, starts) -> list:
         found = []
         for start in starts:
             words = [reg.scalar(b32) for _ in range(COLUMNS)]
             ptx.tcgen05.ld(words, lanes + start, shape="32x32b", count=COLUMNS)
             found += words
         ptx.tcgen05.wait_ld()
-        return [as_f32(word) for word in found]
+        return found if self.out == s32 else [as_f32(word) for word in found]
 
     def finished(self, values: list, finish, place: Place, at: int) -> list:
         """Words of C, of values of the columns from `at` on."""
@@ -267,7 +291,7 @@ class Product:
             given = [value for start in range(i, len(values), COLUMNS) for value in values[start : start + 4]]
             if self.epilogue != NOTHING:
                 given = finish(given, column, self.finisher.columns(column, 4, place.batch))
-            words += narrowed(given, self.out)
+            words += given if self.out == s32 else narrowed(given, self.out)
         return words
 
     def put(self, words: list, place: Place, number: int):
@@ -312,6 +336,49 @@ class Product:
             ptx.inst.st.global_.v4.b32(ptx.addr(to, i * WORD), words[4 * i : 4 * i + 4], pred=inside)
 
 
+class Blocks(Product):
+    """With f32 scales for each 128 of K, a stage: the tensor cores leave the products of each stage in a slot of its own, and the
+    warps that store multiply them by their scales and add them up in registers."""
+
+    def multiply(self):
+        ring, slots = Ring(self.c.stages), Slots()
+        from_a = self.descriptor(self.a, address(self.ring))
+        from_b = self.descriptor(self.b, address(self.ring) + self.a.bytes)
+        nothing = reg.scalar(u32, init=0)  # so many stages are in the slot before
+        for _ in self.tiles("multiply").places():
+            for _ in ptx.range_(0, self.steps, dtype=u32):
+                ptx.mbarrier.wait(self.drained[slots.stage], slots.parity ^ 1)
+                ptx.mbarrier.wait(self.full[ring.stage], ring.parity)
+                ptx.tcgen05.fence_after_thread_sync()
+                words = reg.scalar(u64)
+                ptx.inst.mul.wide.u32(words, ring.stage, self.stage_bytes // WORD)
+                into = self.tensor + slots.stage * self.c.bn
+                self.multiply_stage(into, from_a + words, from_b + words, nothing, ring.stage)
+                self.commit(self.empty[ring.stage])
+                self.commit(self.filled[slots.stage])
+                ring.advance()
+                slots.advance()
+
+    def accumulators(self, place: Place, quarter, slots: Slots, drained):
+        sums = [reg.scalar(f32) for _ in range(self.c.bn)]
+        for each in sums:
+            ptx.inst.mov.f32(each, 0.0)
+        m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
+        columns, width = ([place.column, place.column + n], n + n) if self.epilogue.gated else ([place.column], n)
+        scales = BlockScales(self.more, [place.row + self.lane], m, columns, width, place.expert, place.end)
+        for _ in ptx.range_(0, self.steps, dtype=u32):
+            factors = [of_row for (of_row,) in scales.next()]
+            lanes = self.filled_slot(quarter, slots)
+            for at in range(0, self.c.bn, COLUMNS):
+                factor = factors[at // (self.c.bn // len(factors))]
+                for total, value in zip(sums[at:], self.read(lanes, [at]), strict=False):
+                    ptx.inst.fma.rn.f32(total, value, factor, total)
+            self.drain(slots, drained)
+            slots.advance()
+
+        return lambda at: [value for start in self.starts(at) for value in sums[start : start + COLUMNS]], lambda: None
+
+
 def as_f32(word):
     value = reg.scalar(f32)
     ptx.inst.mov.b32(value, word)
@@ -335,7 +402,8 @@ def blackwell_kernel(
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, a_k_major, c.bm, 1, bk)
     b = Operand(dtype, b_k_major, c.bn // c.cm, 1, bk, epilogue.gated)
-    product = Product(c, a, b, out, batched, epilogue, grouped, masked)
+    body = Blocks if epilogue.scales == "block" else Product
+    product = body(c, a, b, out, batched, epilogue, grouped, masked)
     if product.columns // (c.cm if epilogue.gated else 1) % product.chunk:
         raise ValueError(f"{c}: columns of C are stored {product.chunk} at a time")
     name = "blackwell_grouped_matmul" if grouped else "blackwell_matmul"

@@ -51,19 +51,19 @@ class Problem:
     on_gpu: bool = True
 
 
-def engine(on_gpu: bool, dtype: PtxType, blocks: bool, *widths: int) -> str:
+def engine(on_gpu: bool, dtype: PtxType, *widths: int) -> str:
     """What multiplies, where the copy engine can address all three matrices: "sm_90a", wgmma; "sm_100a" or "sm_103a", tcgen05, which has
-    neither `blocks`, scales of 128 of K, nor s8; else "", mma.sync."""
+    s8 on the former alone; else "", mma.sync."""
     found = family(on_gpu) if min(widths) == 16 else ""
-    return "" if found.startswith("sm_10") and (blocks or dtype == s8) else found
+    return "" if found == "sm_103a" and dtype == s8 else found
 
 
 def kernel_of(p: Problem):
     """The kernel (A, B, ...) -> C."""
     batched = p.batch is not None
-    found = engine(p.on_gpu, p.dtype, p.epilogue.scales == "block", p.a_width, p.b_width, p.out_width)
+    found = engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width)
     if found.startswith("sm_10"):
-        c = blackwell_cut(p.m, p.n, p.batch or 1, p.epilogue.gated)
+        c = blackwell_cut(p.m, p.n, p.batch or 1, p.epilogue.gated, p.epilogue.scales == "block")
         return blackwell_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue, arch=found)
     if not found:
         return mma_kernel(p.dtype, p.out, p.a_k_major, p.b_k_major, p.a_width, p.b_width, batched, p.epilogue)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul_tiles import within
+from pyptx.kernels._registers import apply_to
 from pyptx.types import PtxType, b16, b32, bf16, e4m3, f16, f32, pred, s8, s32, tf32, u8, u32, u64
 
 __all__ = ["mma_kernel"]
@@ -177,10 +178,18 @@ class Tensor:
     """The body."""
 
     def __init__(
-        self, a: Matrix, b: Matrix, out: PtxType, epilogue: Epilogue, batched: bool, grouped: bool, masked: bool
+        self,
+        a: Matrix,
+        b: Matrix,
+        out: PtxType,
+        epilogue: Epilogue,
+        batched: bool,
+        grouped: bool,
+        masked: bool,
+        parted: bool,
     ):
         self.a, self.b, self.out, self.epilogue, self.batched = a, b, out, epilogue, batched
-        self.grouped, self.masked = grouped, masked
+        self.grouped, self.masked, self.parted = grouped, masked, parted
         self.columns = BN // 2 if epilogue.gated else BN  # of C, in a tile
         self.acc_type = s32 if a.dtype == s8 else f32
 
@@ -200,6 +209,10 @@ class Tensor:
             number = reg.from_(ptx.special.ctaid.x(), u32)
             row, column = self.place(number, quotient(self.m + (BM - 1), BM))
         batch = reg.from_(ptx.special.ctaid.z(), u32)
+        if self.parted:
+            start, k_size = self.part_of_k(OFFS, batch, k_size)
+            pa, pb = pa + product(start, self.m, 1) * self.a.size, pb + product(start, self.n, 1) * self.b.size
+            pc = pc + product(batch, self.m, self.n) * (self.out.bits // 8)
         if self.batched:
             pa, pb = (
                 pa + product(batch, self.m, k_size) * self.a.size,
@@ -285,6 +298,18 @@ class Tensor:
         ptx.inst.min.u32(rows, down - above, GROUP)
         column = quotient(inside, rows)
         return (above + inside - column * rows) * BM, column * self.columns
+
+    def part_of_k(self, OFFS, number, k_size):
+        """(first line, lines) of K of a group."""
+        (ends,) = ptx.global_ptrs(OFFS)
+        start, end = reg.scalar(u32, init=0), reg.scalar(u32)
+        at = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, number, 4, ends)
+        ptx.inst.ld.global_.nc.u32(start, ptx.addr(at, -4), pred=number > 0)
+        ptx.inst.ld.global_.nc.u32(end, ptx.addr(at))
+        ptx.inst.min.u32(start, start, k_size)
+        ptx.inst.max.u32(end, end, start)
+        ptx.inst.min.u32(end, end, k_size)
+        return start, end - start
 
     def place_in_group(self, OFFS):
         """The same of products side by side, the number of the matrix of B, and the row behind the last one."""
@@ -397,13 +422,15 @@ def mma_kernel(
     epilogue=NOTHING,
     grouped=False,
     masked=False,
+    parted=False,
 ):
     """The kernel (A, B, ...) -> C.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N); all contiguous.
     `a_width`, `b_width`: 16, 8 or 4 bytes that all rows and addresses are multiples of, else the element's size.  `grouped`: rows of A
     are those of matrix after matrix of B, (E, N, K) or (E, K, N); OFFS has the row behind the last one of each; `masked`:
-    how many of its M / E rows of A count.  Of a gated activation B is (2, N, K), or (K, 2, N)."""
+    how many of its M / E rows of A count.  `parted`: A (K, M) and B (K, N) have a product for each group of lines of K, C (E, M, N), and
+    OFFS the line behind the last one of each.  Of a gated activation B is (2, N, K), or (K, 2, N)."""
     a, b = Matrix(dtype, a_k_major, a_width), Matrix(dtype, b_k_major, b_width, epilogue.gated)
-    body = Tensor(a, b, out, epilogue, batched, grouped, masked)
+    body = Tensor(a, b, out, epilogue, batched, grouped, masked, parted)
     columns = body.columns  # a number: an object that `grid` reads would be compared at each call
     batch = ("L",) if batched else ()
 
@@ -422,13 +449,22 @@ def mma_kernel(
     if grouped:
         more["OFFS"] = Tile("E", s32)
         grids = lambda M, N, E: grid(M, N, 1, E)  # noqa: E731
+    if parted:
+        more["OFFS"] = Tile("E", s32)
+        grids = lambda M, N, E: grid(M, N, E)  # noqa: E731
     return kernel(
         in_specs=(tile(a, "M", batch), tile(b, "N", ("E",) if grouped else batch), *more.values()),
-        out_specs=(Tile(*batch, "M", "N", out),),
+        out_specs=(Tile(*(("E",) if parted else batch), "M", "N", out),),
         raw_params=[("u32", name) for name in ("M", "N", "K", *(("E",) if grouped else ()))],
         grid=grids,
         block=(THREADS, 1, 1),
         reqntid=True,
         batch="L" if batched else "M" if a_k_major and not grouped and epilogue.scales != "block" else None,
         arch="sm_89" if dtype == e4m3 else "sm_80",
-    )(with_tensors("mma_grouped_matmul" if grouped else "mma_matmul", ("A", "B", *more, "C"), body.write))
+    )(
+        with_tensors(
+            "mma_grouped_matmul" if grouped else "mma_parted_matmul" if parted else "mma_matmul",
+            ("A", "B", *more, "C"),
+            body.write,
+        )
+    )

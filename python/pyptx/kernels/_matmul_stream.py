@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul_tiles import MULTIPROCESSORS, ROW, WARPGROUP, WORD, Operand, Ring, address, copied, mask
-from pyptx.kernels._rows import narrowed
+from pyptx.kernels._registers import narrowed
 from pyptx.types import PtxType, bf16, f32, u8, u32, u64
 
 __all__ = ["StreamConfig", "stream_kernel"]

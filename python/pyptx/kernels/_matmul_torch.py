@@ -8,8 +8,10 @@ from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed
+from pyptx.kernels._call import dense
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
+from pyptx.kernels._matmul_mma import mma_kernel
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
 from pyptx.kernels.grouped_matmul import check, grouped_kernel
@@ -217,7 +219,7 @@ class Call:
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
         shapes = [None if each is None else each.shape for each in given]
         epilogue, seen = epilogue_of(types, activation, shapes, self.flat)
-        if not engine(a.tensor.is_cuda, types[0], epilogue.scales == "block", a.width, b.width, out_width):
+        if not engine(a.tensor.is_cuda, types[0], a.width, b.width, out_width):
             a.pack()
             b.pack()
         for each, shape in zip(more, seen, strict=True):
@@ -438,9 +440,8 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
         one.step(contiguous)
     b_k_major = two.orient(across=True)
     two.halve(activation, b_k_major)
-    blocks = scale_a is not None
     kind = NAMES[str(a.dtype).removeprefix("torch.")]
-    if b.shape[0] > MOST_GROUPS or not engine(a.is_cuda, kind, blocks, one.width, two.width, width_of(n * 2)):
+    if b.shape[0] > MOST_GROUPS or not engine(a.is_cuda, kind, one.width, two.width, width_of(n * 2)):
         one.pack()
         two.pack()
     kernel = grouped_kernel(
@@ -469,7 +470,7 @@ def setup_grouped(ctx, inputs, output):
 
 
 def backward_grouped(ctx, g):
-    """Of b: a product a matrix, of the rows that are its own; a mask of them costs no copy to the host."""
+    """Of b: a product a matrix, of the rows that are its own; a mask of them costs no copy to the host.  On the simulator one launch."""
     a, b, ends = ctx.saved_tensors
     da = db = None
     if ctx.activation is not None:
@@ -481,11 +482,39 @@ def backward_grouped(ctx, g):
         da = torch.where(own, made, 0)
     if ctx.needs_input_grad[1] and ctx.masked:
         db = multiplied(torch.where(own, a, 0).mT, torch.where(own, g, 0))
+    elif ctx.needs_input_grad[1] and not (a.is_cuda or is_transformed()):  # not seen on a GPU
+        db = parted_product(a, torch.where(own, g, 0), ends)
     elif ctx.needs_input_grad[1]:
         whose = torch.searchsorted(ends, torch.arange(a.shape[0], device=a.device), right=True, out_int32=True)
         g = torch.where(own, g, 0)
         db = torch.stack([multiplied(torch.where((whose == e)[:, None], a, 0).mT, g) for e in range(b.shape[0])])
     return da, db, None, None, None, None, None
+
+
+def parted(a, g, ends):
+    """The products a[rows of e].mT @ g[rows of e], (E, K, N), of a (T, K) and g (T, N)."""
+    kind, size = NAMES[str(a.dtype).removeprefix("torch.")], a.element_size()
+    if not (a.shape[1] and g.shape[1] and len(ends)):
+        return fake_parted(a, g, ends)
+    widths = width_of(a.shape[1] * size), width_of(g.shape[1] * size)
+    return mma_kernel(kind, kind, False, False, *widths, parted=True)(
+        dense(a, False), dense(g, False), ends.contiguous()
+    )
+
+
+def parted_product(*given):
+    return torch.ops.pyptx.parted_matmul(*given)
+
+
+def fake_parted(a, g, ends):
+    return a.new_empty(ends.shape[0], a.shape[1], g.shape[1])
+
+
+def backward_parted(ctx, pull):
+    a, g, ends = ctx.saved_tensors
+    own = counted(a, ends, False)
+    da = torch.where(own, grouped_product(g, pull.mT, ends, None, None, False, None), 0)
+    return da, torch.where(own, grouped_product(a, pull, ends, None, None, False, None), 0), None
 
 
 GroupedProduct = transformable("grouped_matmul", setup_grouped, backward_grouped)
@@ -541,3 +570,13 @@ for device in ("CPU", "CUDA"):
     LIBRARY.impl("scaled_matmul", op_scaled, device)
 torch.library.register_fake("pyptx::scaled_matmul", fake_scaled, lib=LIBRARY)
 torch.library.register_autograd("pyptx::scaled_matmul", lambda ctx, g: None, setup_context=setup_scaled, lib=LIBRARY)
+LIBRARY.define("parted_matmul(Tensor a, Tensor g, Tensor ends) -> Tensor")
+for device in ("CPU", "CUDA"):
+    LIBRARY.impl("parted_matmul", parted, device)
+torch.library.register_fake("pyptx::parted_matmul", fake_parted, lib=LIBRARY)
+torch.library.register_autograd(
+    "pyptx::parted_matmul",
+    backward_parted,
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    lib=LIBRARY,
+)

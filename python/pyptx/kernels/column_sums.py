@@ -9,8 +9,8 @@ import functools
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx._core import PtxType
 from pyptx.kernel import Kernel
-from pyptx.kernels._rows import apply, narrowed, tree
-from pyptx.types import f32, pred, u32
+from pyptx.kernels._registers import apply, apply_to, narrowed, tree
+from pyptx.types import f32, pred, u32, u64
 
 __all__ = ["column_sums"]
 
@@ -55,7 +55,8 @@ def column_sums(dtype: PtxType, hopper: bool = False) -> Kernel:
             for k in range(UNROLL):
                 here = row + k * groups
                 values.append(reg.scalar(f32, init=0.0))
-                ptx.inst.ld.global_.nc.f32(values[-1], ptx.addr(px + here * (n * 4)), pred=both(inside, here < rows))
+                at = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, here, n * 4, px)
+                ptx.inst.ld.global_.nc.f32(values[-1], ptx.addr(at), pred=both(inside, here < rows))
             for chain, value in zip(chains, values, strict=True):
                 ptx.inst.add.f32(chain, chain, value)
         sums = smem.alloc(f32, (THREADS,))

@@ -1,83 +1,239 @@
-"""Cross entropy of rows of logits: loss = log(sum(exp(x))) - x[target], and its backward g (softmax(x) - [column is target]).
+"""Cross entropy of rows of logits x against the index of the true column, or against probabilities p of all columns.
 
-The forward reads a row once, however long.
+With c = x - max(x) and L = log(sum(exp(c))), column j costs L - c_j.  Column j counts w_j q_j, where w is the weight, and q is 1 at
+the true column or p, smoothed: (1 - s) q + s / N.  The loss is the sum of w q (L - c); for the gradient g of the loss,
+dx = g (softmax(x) sum(w q) - w q).  All of c are taken from the largest, so that rows far from zero keep their digits.
+
+The forward against an index, without smoothing, reads a row once, however long.
 """
 
 import functools
+import math
 from typing import Any
 
 from pyptx import Tile, ptx, reg
-from pyptx.kernels._call import RowFunction, matrix
-from pyptx.kernels._rows import Row, Split, add, apply, exp, fma, log, mul, neg, reciprocal, row_kernel, sub
-from pyptx.types import f32, s32, u32
+from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._call import RowFunction, columns, last, matrix
+from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
+from pyptx.kernels._rows import Row
+from pyptx.kernels._rows_split import Split, paired, row_kernel
+from pyptx.types import f32, pred, s32, s64, u32
 
 __all__ = ["cross_entropy"]
 
 LOSSES = Tile("M", f32)
+INDICES = ("int64", "int32")
 
 
-def make_cross_entropy(split, x_type, target_type):
-    targets = Tile("M", target_type)
-    target_bytes = target_type.bits // 8
+class Target:
+    """The index of the row's true column: whether it is to be `ignored`, whether it is `inside` the row, and the `column`."""
 
-    def target_of(row: Row, T):
-        (pt,) = ptx.global_ptrs(T)
-        target = reg.scalar(target_type)
-        load = ptx.inst.ld.global_.nc.b64 if target_bytes == 8 else ptx.inst.ld.global_.nc.b32
-        load(target, ptx.addr(pt + row.index * target_bytes))
-        narrow = reg.scalar(s32)
-        ptx.inst.cvt.s32.s64(narrow, target) if target_bytes == 8 else ptx.inst.mov.b32(narrow, target)
-        return narrow
+    def __init__(self, row: Row, tensor, ignore_index: int):
+        index = reg.scalar(s64)
+        if tensor.dtype == s64:
+            ptx.inst.ld.global_.nc.b64(index, ptx.addr(row.of_row(tensor)))
+        else:
+            ptx.inst.cvt.s64.s32(
+                index, apply_to(reg.scalar(s32), ptx.inst.ld.global_.nc.b32, ptx.addr(row.of_row(tensor)))
+            )
+        self.ignored, self.inside = reg.scalar(pred), reg.scalar(pred)
+        ptx.inst.setp.eq.s64(self.ignored, index, ignore_index)
+        ptx.inst.setp.lt.u64(self.inside, index, row.split.n)  # a negative index is a large one
+        self.column = apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, index)
 
+
+def smoothed(row: Row, weight, c, smoothing: float):
+    """(sum of w s / N, sum of c w s / N) over all columns."""
+    share = smoothing / max(1, row.split.n)
+    if weight is None:
+        return constant(smoothing), mul(row.sum(c)[0], share)
+    return [mul(total, share) for total in row.sum(weight, (weight, c))]
+
+
+def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
+    x = row.load(X)
+    target = Target(row, T, ignore_index)
+    largest, total = row.exponentials(x)
+    if smoothing:
+        weight = row.load(W) if W else None
+        weights, pulled = smoothed(row, weight, row.map(lambda x: sub(x, largest), x), smoothing)
+    with ptx.if_(row.thread == 0):
+        loss = constant(math.nan)
+        lines = log(total)
+        with ptx.if_(target.inside):
+            cost = sub(lines, sub(row.element(X, target.column), largest))
+            if W:
+                cost = mul(cost, row.element(W, target.column))
+            if smoothing:
+                cost = add(mul(cost, 1 - smoothing), sub(mul(weights, lines), pulled))
+            ptx.inst.mov.f32(loss, cost)
+        ptx.inst.mov.f32(loss, 0.0, pred=target.ignored)
+        ptx.inst.st.global_.f32(ptx.addr(row.of_row(L)), loss)
+    ptx.ret()
+
+
+def gradient_of_index(row: Row, x, T, W, G, DX, ignore_index: int, smoothing: float):
+    target = Target(row, T, ignore_index)
+    g = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(row.of_row(G)))
+    ptx.inst.selp.f32(g, g, math.nan, target.inside)
+    ptx.inst.selp.f32(g, 0.0, g, target.ignored)
+    largest, total = row.exponentials(x)
+    weight = row.load(W) if W and smoothing else None
+    true = mul(g, 1 - smoothing) if smoothing else g
+    if W:
+        its = constant(0.0)
+        with ptx.if_(target.inside):
+            ptx.inst.mov.f32(its, row.element(W, target.column))
+        true = mul(true, its)
+    everywhere = mul(g, smoothing / row.split.n) if smoothing else None
+    sums = true
+    if smoothing:
+        sums = fma(everywhere, row.sum(weight)[0] if weight else float(row.split.n), true)
+    scale = mul(sums, reciprocal(total))
+
+    def gradient(x, column, *weight):
+        there = apply(ptx.inst.selp.f32, neg(true), 0.0, column == reg.from_(target.column, s32))
+        if smoothing:
+            there = sub(there, mul(everywhere, weight[0]) if weight else everywhere)
+        return fma(exp(sub(x, largest)), scale, there)
+
+    row.store(DX, row.map(gradient, x, row.columns(), *((weight,) if weight else ())))
+
+
+def make_cross_entropy(split, x_type, target_type, w_type=None):
     once = functools.partial(Split.once, **split.keywords)  # the row is read once: no need to keep it
+    inputs = (matrix(x_type), Tile("M", target_type))
 
-    @row_kernel((matrix(x_type), targets), (LOSSES,), once)
-    def cross_entropy(X, T, L, *, ignore_index=-100):
-        row = Row.own(once(X.shape[1]))
-        x = row.load(X)
-        target = target_of(row, T)
-        largest, total = row.exponentials(x)
-        with ptx.if_(row.thread == 0):
-            loss = reg.scalar(f32, init=0.0)
-            with ptx.if_(target != ignore_index):
-                at = row.element(X, reg.from_(target, u32))
-                ptx.inst.mov.f32(loss, sub(add(log(total), largest), at))
-            (pl,) = ptx.global_ptrs(L)
-            ptx.inst.st.global_.f32(ptx.addr(pl + row.index * 4), loss)
+    def gradients(X, T, W, G, DX, *told):
+        for row, x in Row.each(split(X.shape[1]), X):
+            gradient_of_index(row, x, T, W, G, DX, *told)
         ptx.ret()
 
-    @row_kernel((matrix(x_type), targets, LOSSES), (matrix(x_type),), split)
-    def cross_entropy_backward(X, T, G, DX, *, ignore_index=-100):
-        for row, x in Row.each(split(X.shape[1]), X):
-            target = target_of(row, T)
-            (pg,) = ptx.global_ptrs(G)
-            g = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(pg + row.index * 4))
-            kept = apply(ptx.inst.selp.f32, g, 0.0, target != ignore_index)
+    if w_type is None:
+
+        @row_kernel(inputs, (LOSSES,), once)
+        def cross_entropy(X, T, L, *, ignore_index=-100, label_smoothing=0.0):
+            loss_of_index(Row.own(once(X.shape[1])), X, T, None, L, ignore_index, label_smoothing)
+
+        @row_kernel((*inputs, LOSSES), (matrix(x_type),), split)
+        def cross_entropy_backward(X, T, G, DX, *, ignore_index=-100, label_smoothing=0.0):
+            gradients(X, T, None, G, DX, ignore_index, label_smoothing)
+
+        return cross_entropy, cross_entropy_backward
+
+    @row_kernel((*inputs, columns(w_type)), (LOSSES,), once)
+    def weighted_cross_entropy(X, T, W, L, *, ignore_index=-100, label_smoothing=0.0):
+        loss_of_index(Row.own(once(X.shape[1])), X, T, W, L, ignore_index, label_smoothing)
+
+    @row_kernel((*inputs, columns(w_type), LOSSES), (matrix(x_type),), split)
+    def weighted_cross_entropy_backward(X, T, W, G, DX, *, ignore_index=-100, label_smoothing=0.0):
+        gradients(X, T, W, G, DX, ignore_index, label_smoothing)
+
+    return weighted_cross_entropy, weighted_cross_entropy_backward
+
+
+def make_of_probabilities(split, x_type, p_type):
+    """Weighted and smoothed probabilities are made by the caller: the sum of q need not be 1."""
+    split = paired(split)
+
+    @row_kernel((matrix(x_type), matrix(p_type)), (LOSSES,), split)
+    def cross_entropy(X, Q, L):
+        for row, x, q in Row.each(split(X.shape[1]), X, Q):
             largest, total = row.exponentials(x)
-            scale = mul(kept, reciprocal(total))
+            sums, pulled = row.sum(q, (q, row.map(lambda x, largest=largest: sub(x, largest), x)))
+            with ptx.if_(row.thread == 0):
+                ptx.inst.st.global_.f32(ptx.addr(row.of_row(L)), sub(mul(sums, log(total)), pulled))
+        ptx.ret()
 
-            def gradient(x, column, kept=kept, target=target, largest=largest, scale=scale):
-                there = apply(ptx.inst.selp.f32, neg(kept), 0.0, column == target)
-                return fma(exp(sub(x, largest)), scale, there)
+    @row_kernel((matrix(x_type), matrix(p_type), LOSSES), (matrix(x_type), matrix(p_type)), split)
+    def cross_entropy_backward(X, Q, G, DX, DQ):
+        for row, x, q in Row.each(split(X.shape[1]), X, Q):
+            g = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(row.of_row(G)))
+            largest, total = row.exponentials(x)
+            (sums,) = row.sum(q)
+            scale, lines = mul(sums, reciprocal(total)), log(total)
 
-            row.store(DX, row.map(gradient, x, row.columns()))
+            def gradient(x, q, g=g, largest=largest, scale=scale):
+                return mul(g, fma(exp(sub(x, largest)), scale, neg(q)))
+
+            row.store(DX, row.map(gradient, x, q))
+            row.store(DQ, row.map(lambda x, g=g, largest=largest, lines=lines: mul(g, sub(lines, sub(x, largest))), x))
         ptx.ret()
 
     return cross_entropy, cross_entropy_backward
 
 
-CROSS_ENTROPY = RowFunction("cross_entropy", 1, make_cross_entropy, indices=1, ignore_index=-100)
+CROSS_ENTROPY = RowFunction(
+    "cross_entropy", 1, make_cross_entropy, indices=1, gradients=1, ignore_index=-100, label_smoothing=0.0
+)
+OF_PROBABILITIES = RowFunction("cross_entropy_of_probabilities", 2, make_of_probabilities)
 
 
-def cross_entropy(logits: Any, target: Any, *, ignore_index: int = -100, reduction: str = "mean") -> Any:
-    """The cross entropy of logits (..., N) and the indices of the true columns, as torch.nn.functional.cross_entropy of (M, N).
+def cross_entropy(
+    logits: Any, target: Any, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The cross entropy of logits and the true classes, as torch.nn.functional.cross_entropy; the losses are f32.
 
-    logits: f32, f16 or bf16; target: int64 or int32 of the leading dimensions; losses are f32.  Rows whose target is
-    `ignore_index` have loss and gradient 0 and do not count in the mean.  reduction: "mean", "sum" or "none".
+    logits: f32, f16 or bf16.  target: the index of the class of each row, int64 or int32, or probabilities in the shape of the logits.
+        An index outside the classes makes a loss and a gradient of NaN.
+    dim: of logits, the dimension of the classes.  None: 1, as torch has it, or the last one, whichever fits the shape of indices; has to be
+        given where both do.  Rows are copied first where it is not the last one.
+    weight: of each class.  label_smoothing: the part of the target, from 0 to 1, that all classes share.
+    ignore_index: rows whose target this is have loss and gradient 0 and do not count in the mean.
+    reduction: "mean" (with indices and weight: divided by the sum of the rows' weights), "sum" or "none".
     """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction is mean, sum or none, not {reduction!r}")
-    losses = CROSS_ENTROPY((logits, target), ignore_index=ignore_index)
+    if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing <= 1:
+        raise LaunchValueError(f"cross_entropy: label_smoothing is a number from 0 to 1, not {label_smoothing!r}")
+    indices = str(getattr(target, "dtype", "int64")).removeprefix("torch.") in INDICES
+    if dim is not None or len(getattr(logits, "shape", ())) > 2:
+        dim = class_dimension(logits, target, indices, dim)
+        logits = last(logits, dim)
+        target = target if indices else last(target, dim)
+    if not indices:
+        return of_probabilities(logits, target, weight, reduction, label_smoothing)
+    losses = CROSS_ENTROPY((logits, target, weight), ignore_index=ignore_index, label_smoothing=float(label_smoothing))
+    if reduction != "mean":
+        return losses if reduction == "none" else losses.sum()
+    counted = target != ignore_index
+    if weight is None:
+        return losses.sum() / counted.sum()
+    weights = weight[target * counted % logits.shape[-1]]
+    return losses.sum() / (weights * counted).sum(dtype=losses.dtype)
+
+
+def class_dimension(logits, target, indices: bool, dim: int | None) -> int:
+    shape, rank = tuple(logits.shape), len(logits.shape)
+    if dim is not None:
+        if not isinstance(dim, int) or not -rank <= dim < rank:
+            raise LaunchValueError(f"cross_entropy: dim is one of {rank} dimensions of logits, not {dim!r}")
+        return dim
+    if indices:
+        found = [at for at in (1, -1) if tuple(target.shape) == shape[:at] + (shape[2:] if at == 1 else ())]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise LaunchValueError(
+                f"cross_entropy: target has shape {tuple(target.shape)}; for logits {shape} legal are {(shape[0], *shape[2:])} and {shape[:-1]}"
+            )
+    raise LaunchValueError(
+        f"cross_entropy: which dimension of logits {shape} has the classes? dim=1, as torch has it, or dim=-1"
+    )
+
+
+def of_probabilities(logits, target, weight, reduction: str, smoothing: float):
+    if not hasattr(target, "shape") or tuple(target.shape) != tuple(logits.shape):
+        raise LaunchTypeError(
+            f"cross_entropy: argument 2 is of {target.dtype} {tuple(target.shape)}; legal are indices, int64 or int32, and probabilities "
+            f"{tuple(logits.shape)}"
+        )
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / logits.shape[-1]
+    if weight is not None:
+        target = target * weight
+    losses = OF_PROBABILITIES((logits, target))
     if reduction == "none":
         return losses
-    return losses.sum() / (target != ignore_index).sum() if reduction == "mean" else losses.sum()
+    return losses.sum() / math.prod(losses.shape) if reduction == "mean" else losses.sum()

@@ -3,17 +3,23 @@
 silu(x) = x s with s = 1 / (1 + exp(-x)); silu'(x) = s (1 + x (1 - s)).
 gelu(x) = x (1 + erf(x / sqrt 2)) / 2; gelu'(x) = that without x + x exp(-x x / 2) / sqrt(2 pi).  erf is Abramowitz and
 Stegun's 7.1.26, whose error is below 1.5e-7.
+gelu by tanh: x (1 + tanh(z)) / 2 = x s with s = 1 / (1 + exp(-2 z)) and z = sqrt(2 / pi) (x + 0.044715 x^3);
+its derivative is s + x s (1 - s) 2 z'.
 """
 
 import math
 from typing import Any
 
 from pyptx import ptx
+from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import RowFunction, matrix
-from pyptx.kernels._rows import Row, apply, constant, exp, fma, mul, neg, reciprocal, row_kernel, square, sub
+from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
+from pyptx.kernels._rows import Row
+from pyptx.kernels._rows_split import row_kernel
 
 __all__ = ["geglu", "swiglu"]
 
+TWICE, CUBE = 2 * math.sqrt(2 / math.pi), 0.044715
 ERF_P = 0.3275911
 ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)  # of t^5, t^4, ... t
 
@@ -35,6 +41,14 @@ def gelu(x):
     erf = apply(ptx.inst.copysign.f32, x, fma(mul(polynomial, t), neg(bell), 1.0))
     half = fma(erf, 0.5, 0.5)
     return mul(x, half), lambda: fma(mul(x, bell), 1 / math.sqrt(2 * math.pi), half)
+
+
+def gelu_by_tanh(x):
+    """gelu(x) by tanh, and its derivative."""
+    xx = square(x)
+    s = reciprocal(add(exp(mul(x, fma(xx, -TWICE * CUBE, -TWICE))), 1.0))
+    y = mul(x, s)
+    return y, lambda: fma(mul(y, sub(1.0, s)), fma(xx, 3 * TWICE * CUBE, TWICE), s)
 
 
 def make(name: str, activation):
@@ -63,14 +77,31 @@ def make(name: str, activation):
     return RowFunction(name, 2, of, over_rows=False)
 
 
-SWIGLU, GEGLU = make("swiglu", silu), make("geglu", gelu)
+SWIGLU, GEGLU, GEGLU_BY_TANH = make("swiglu", silu), make("geglu", gelu), make("geglu_by_tanh", gelu_by_tanh)
 
 
-def swiglu(gate: Any, up: Any, *, out: Any = None) -> Any:
-    """silu(gate) * up, element by element, as torch.nn.functional.silu(gate) * up.  f32, f16 or bf16, computed in f32."""
-    return SWIGLU((gate, up), out)
+def halves(name: str, gate, up) -> tuple:
+    """Gate and up, which may be the halves of one array's rows."""
+    if up is not None:
+        return gate, up
+    columns = (getattr(gate, "shape", ()) or (1,))[-1]
+    if columns % 2:
+        raise LaunchValueError(f"{name}: rows of {columns} elements have no halves: pass gate and up")
+    return gate[..., : columns // 2], gate[..., columns // 2 :]
 
 
-def geglu(gate: Any, up: Any, *, out: Any = None) -> Any:
-    """gelu(gate) * up with the error function, as torch.nn.functional.gelu(gate) * up; absolute error below 4e-7 of |gate up|."""
-    return GEGLU((gate, up), out)
+def swiglu(gate: Any, up: Any = None, *, out: Any = None) -> Any:
+    """silu(gate) * up, element by element, as torch.nn.functional.silu(gate) * up.  f32, f16 or bf16, computed in f32.
+
+    swiglu(x) takes the first half of each row for gate and the second for up; they are copied first.
+    """
+    return SWIGLU(halves("swiglu", gate, up), out)
+
+
+def geglu(gate: Any, up: Any = None, *, approximate: str = "none", out: Any = None) -> Any:
+    """gelu(gate) * up, as torch.nn.functional.gelu(gate, approximate=approximate) * up: with the error function, absolute error
+    below 4e-7 of |gate up|, or "tanh".  geglu(x): of the halves of its rows, as `swiglu`.
+    """
+    if approximate not in ("none", "tanh"):
+        raise LaunchValueError(f"geglu: approximate is 'none' or 'tanh', not {approximate!r}")
+    return (GEGLU_BY_TANH if approximate == "tanh" else GEGLU)(halves("geglu", gate, up), out)

@@ -152,9 +152,9 @@ def grouped_kernel(
     scaled = kind == e4m3
     out, epilogue = bf16 if scaled else kind, Epilogue(activation=activation, scales="block" if scaled else None)
     each, gated = -(-t // experts), epilogue.gated
-    found = engine(on_gpu, kind, scaled, a_width, b_width, width_of(n * 2)) if experts <= MOST_GROUPS else ""
+    found = engine(on_gpu, kind, a_width, b_width, width_of(n * 2)) if experts <= MOST_GROUPS else ""
     if found.startswith("sm_10"):
-        c = blackwell_cut(each, n, experts, gated)
+        c = blackwell_cut(each, n, experts, gated, scaled)
         return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
     if found:
         c = (

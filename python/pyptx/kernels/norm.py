@@ -11,11 +11,15 @@ The sums over rows: each of some hundred CTAs adds up the rows that it meets, an
 """
 
 import functools
+import math
 from typing import Any
 
 from pyptx import Tile, ptx
+from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
-from pyptx.kernels._rows import Row, Split, add, apply, fma, in_registers, mul, neg, paired, row_kernel, sub
+from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
+from pyptx.kernels._rows import Row
+from pyptx.kernels._rows_split import Split, in_registers, paired, row_kernel
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
 
@@ -23,6 +27,7 @@ __all__ = ["add_rms_norm", "layer_norm", "rms_norm"]
 
 
 SUMS = Tile("P", "N", f32)
+EPSILON = 2.0**-23  # of f32
 
 
 def of_one(n: int) -> float:
@@ -165,13 +170,61 @@ def scaled_gradient(row: Row, gw, x, r, dot, n: int):
 RMS_NORM = RowFunction("rms_norm", 1, make_rms_norm, eps=1e-6)
 
 
-def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None) -> Any:
-    """x / sqrt(mean(x x) + eps) * weight over the last dimension, as torch.nn.functional.rms_norm.
+def rms_norm(
+    x: Any, normalized_shape: Any = None, weight: Any = None, eps: float | None = 1e-6, *, out: Any = None
+) -> Any:
+    """x / sqrt(mean(x x) + eps) * weight over the last dimensions, as torch.nn.functional.rms_norm.
 
-    x: f32, f16 or bf16, of any leading dimensions; weight: a vector of the same type, or of f32.  Computed in f32, rounded
-    once.  Differentiable.  `rms_norm(x, w, eps=1e-5)`.
+    x: f32, f16 or bf16, of any leading dimensions; weight: of `normalized_shape`, of one of these types.  rms_norm(x, w) is
+    rms_norm(x, w.shape, w); without both, the last dimension is normalized.  eps=None: 2^-23, as torch has it.  Computed in f32,
+    rounded once.  Differentiable.
     """
-    return RMS_NORM((x, weight), out, eps=eps)
+    eps = EPSILON if eps is None else eps
+    if weight is None and (normalized_shape is None or getattr(normalized_shape, "ndim", 0) == 1):
+        return RMS_NORM((x, normalized_shape), out, eps=eps)  # the weight: what most calls say
+    shape, weight = shape_and_vectors("rms_norm", normalized_shape, weight)
+    if shape is None:
+        return RMS_NORM((x, weight), out, eps=eps)
+    return over_trailing(RMS_NORM, x, shape, (weight,), out, eps)
+
+
+def shape_and_vectors(name: str, shape, weight, *bias) -> tuple:
+    """(normalized_shape, or None if it is the last dimension alone, weight, bias), where the vectors may have come instead of it."""
+    if not isinstance(shape, (int, tuple, list, type(None))):  # weight
+        if weight is not None and (not bias or bias[0] is not None):
+            raise LaunchTypeError(f"{name}: {name}(x, weight, ...) or {name}(x, normalized_shape, weight, ..., eps)")
+        shape, weight, bias = None, shape, (weight if weight is not None else bias[0],) if bias else ()
+    if shape is None:
+        vector = next((each for each in (weight, *bias) if each is not None), None)
+        if len(getattr(vector, "shape", (1,))) != 1:
+            shape = tuple(vector.shape)
+    return shape, weight, *bias
+
+
+def over_trailing(function: RowFunction, x, shape, vectors, out, eps):
+    """The function of rows that are several dimensions."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    whole = tuple(getattr(x, "shape", ()))
+    if not shape or whole[len(whole) - len(shape) :] != shape:
+        raise LaunchValueError(
+            f"{function.name}: normalized_shape {shape} is not what the shape of x, {whole}, ends with"
+        )
+    for vector in vectors:
+        if vector is not None and tuple(getattr(vector, "shape", shape)) != shape:
+            raise LaunchValueError(
+                f"{function.name}: weight and bias have the normalized shape {shape}, not {tuple(vector.shape)}"
+            )
+    if len(shape) == 1:
+        return function((x, *vectors), out, eps=eps)
+    lead = whole[: len(whole) - len(shape)]
+    given = [x.reshape(*lead, math.prod(shape)), *(each if each is None else each.reshape(-1) for each in vectors)]
+    result = function(given, eps=eps).reshape(whole)
+    if out is None:
+        return result
+    if tuple(out.shape) != whole or out.dtype != x.dtype:
+        raise LaunchValueError(f"{function.name}: out is {out.dtype} {tuple(out.shape)}, not {x.dtype} {whole}")
+    out[...] = result
+    return out
 
 
 # RMSNorm of a sum, as in a residual stream.
@@ -240,19 +293,33 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6) -> An
 # LayerNorm.
 
 
-def make_layer_norm(split, x_type, w_type, b_type):
+def make_layer_norm(split, x_type, w_type, b_type=None):
     if w_type is None:
         return layer_norm_without_weight(split, x_type), layer_norm_gradient(split, x_type)
+    gradients = layer_norm_gradients(split, x_type, w_type, b_type)
+
+    def rows(X, W, eps):
+        for row, x in Row.each(split(X.shape[1]), X, medians=X):
+            w = row.load(W)
+            h, _ = centred(row, X, x, eps)
+            yield row, h, w
+        ptx.ret()
+
+    if b_type is None:
+
+        @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), split)
+        def layer_norm(X, W, Y, *, eps=1e-5):
+            for row, h, w in rows(X, W, eps):
+                row.store(Y, row.map(mul, h, w))
+
+        return layer_norm, gradients
 
     @row_kernel((matrix(x_type), columns(w_type), columns(b_type)), (matrix(x_type),), split)
     def layer_norm(X, W, B, Y, *, eps=1e-5):
-        for row, x in Row.each(split(X.shape[1]), X, medians=X):
-            w, b = row.load(W), row.load(B)
-            h, _ = centred(row, X, x, eps)
-            row.store(Y, row.map(fma, h, w, b))
-        ptx.ret()
+        for row, h, w in rows(X, W, eps):
+            row.store(Y, row.map(fma, h, w, row.load(B)))
 
-    return layer_norm, layer_norm_gradients(split, x_type, w_type, b_type)
+    return layer_norm, gradients
 
 
 def layer_norm_without_weight(split, x_type):
@@ -266,35 +333,48 @@ def layer_norm_without_weight(split, x_type):
 
 
 def layer_norm_gradients(split, x_type, w_type, b_type):
-    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type)
+    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type)
+    sums = [[column_sums(each, hopper) for each in (w_type, b_type) if each] for hopper in (False, True)]
 
-    w_sums, b_sums = ([column_sums(each, hopper) for hopper in (False, True)] for each in (w_type, b_type))
-
-    def backward(x, w, b, g, *, eps=1e-5):
-        kernel, share = looping[has_clusters(x)]
-        dx, dw, db = kernel(x, w, g, eps=eps, P=share(x.shape[1]).workers(x.shape[0], (x_type, x_type)))
+    def backward(x, w, *b_and_g, eps=1e-5):
         hopper = has_clusters(x)
-        return dx, w_sums[hopper](dw), b_sums[hopper](db)
+        kernel, share = looping[hopper]
+        dx, *partial = kernel(x, w, b_and_g[-1], eps=eps, P=share(x.shape[1]).workers(x.shape[0], (x_type, x_type)))
+        return dx, *(total(each) for total, each in zip(sums[hopper], partial, strict=True))
 
     return backward
 
 
-def layer_norm_backward_kernel(split, x_type, w_type):
-    @row_kernel((matrix(x_type), columns(w_type), matrix(x_type)), (matrix(x_type), SUMS, SUMS), split, over_rows=True)
-    def layer_norm_backward(X, W, G, DX, DW, DB, *, eps=1e-5, P):
+def layer_norm_backward_kernel(split, x_type, w_type, b_type):
+    inputs = (matrix(x_type), columns(w_type), matrix(x_type))
+
+    def body(X, W, G, DX, eps, P, DW, *DB):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
-        dw, db = row.sums(DW), row.sums(DB)
+        dw, *db = [row.sums(each) for each in (DW, *DB)]
         for x, g in row.over(m, P, X, G, medians=X):
             w = row.load(W)
             gw = row.map(mul, g, w)
             h, *sums = centred(row, X, x, eps, gw)
             row.store(DX, centred_gradient(row, gw, h, *sums))
             dw.add(g, h)
-            db.add(g)
-        dw.store()
-        db.store()
+            for each in db:
+                each.add(g)
+        for each in (dw, *db):
+            each.store()
         ptx.ret()
+
+    if b_type is None:
+
+        @row_kernel(inputs, (matrix(x_type), SUMS), split, over_rows=True)
+        def layer_norm_backward(X, W, G, DX, DW, *, eps=1e-5, P):
+            body(X, W, G, DX, eps, P, DW)
+
+        return layer_norm_backward
+
+    @row_kernel(inputs, (matrix(x_type), SUMS, SUMS), split, over_rows=True)
+    def layer_norm_backward(X, W, G, DX, DW, DB, *, eps=1e-5, P):
+        body(X, W, G, DX, eps, P, DW, DB)
 
     return layer_norm_backward
 
@@ -320,12 +400,19 @@ def centred_gradient(row: Row, gw, h, r, total, dot):
 LAYER_NORM = RowFunction("layer_norm", 1, make_layer_norm, eps=1e-5)
 
 
-def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5, out: Any = None) -> Any:
-    """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimension, as torch.nn.functional.layer_norm.
+def layer_norm(
+    x: Any, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, out: Any = None
+) -> Any:
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, as torch.nn.functional.layer_norm.
 
-    x: f32, f16 or bf16, of any leading dimensions; weight and bias: vectors, both or none.  Computed in f32, rounded once.
-    Differentiable.
+    x: f32, f16 or bf16, of any leading dimensions; weight and bias: of `normalized_shape`, of one of these types; both, one or none.
+    layer_norm(x, w, b) is layer_norm(x, w.shape, w, b).  Computed in f32, rounded once.  Differentiable.
     """
-    if (weight is None) != (bias is None):
-        raise TypeError("layer_norm takes weight and bias, or neither")
-    return LAYER_NORM((x, weight, bias), out, eps=eps)
+    if bias is None and (getattr(normalized_shape, "ndim", 0) == 1 or (normalized_shape is None and weight is None)):
+        return LAYER_NORM((x, normalized_shape, weight), out, eps=eps)  # weight and bias: what most calls say
+    shape, weight, bias = shape_and_vectors("layer_norm", normalized_shape, weight, bias)
+    if weight is None and bias is not None:
+        weight = bias**0  # ones
+    if shape is None:
+        return LAYER_NORM((x, weight, bias), out, eps=eps)
+    return over_trailing(LAYER_NORM, x, shape, (weight, bias), out, eps)

@@ -16,7 +16,10 @@ from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._peer_memory import Memory
 from pyptx.kernels._peers import GATHER_FLAGS, MOST_RANKS, Exchange, gathered_at, peer_kernel, words_of
-from pyptx.kernels._rows import STORE, Row, Split, Values, add, mul, narrowed, registers, widened
+from pyptx.kernels._registers import STORE, add, mul, narrowed, registers, widened
+from pyptx.kernels._rows import Row
+from pyptx.kernels._rows_split import Split
+from pyptx.kernels._rows_values import Values
 from pyptx.kernels.norm import root_mean_square
 from pyptx.types import bf16, f16, f32, u32
 
@@ -389,7 +392,7 @@ def _normalised(split: Split, inputs, spaces, outputs, rank: int, room: int, eps
         to = exchange.slot(other, rank) + _offset(row, dtype)
         for _ in row.over(count, step):
             sent = Part(row, dtype, [line(x, row.index + count * other)])
-            for k, at in row._steps():
+            for k, at in row.steps():
                 row.move(STORE, X, line(to, row.index), k, at, sent.bits(0, k, at))
     exchange.signal(0)
     exchange.wait(0)

@@ -9,22 +9,21 @@ from typing import Any
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, matrix
-from pyptx.kernels._rows import (
+from pyptx.kernels._registers import (
     LOAD,
     STORE,
-    Row,
     apply,
     apply_to,
     bytes_of,
     move,
     mul,
     registers,
-    row_kernel,
     smem_address,
     tree,
-    vector_of,
     widened,
 )
+from pyptx.kernels._rows import Row
+from pyptx.kernels._rows_split import row_kernel, vector_of
 from pyptx.types import e4m3, f32, u32, u64
 
 __all__ = ["quantize_fp8"]
@@ -54,9 +53,8 @@ def make_by_row(split, dtype):
         for row, x in Row.each(split(X.shape[1]), X):
             scale, inverse = scale_and_inverse(row.max(row.map(magnitude, x)))
             row.store(Q, row.map(lambda x, inverse=inverse: mul(x, inverse), x))
-            (scales,) = ptx.global_ptrs(S)
             with ptx.if_(row.thread == 0):
-                ptx.inst.st.global_.f32(ptx.addr(scales + row.index * 4), scale)
+                ptx.inst.st.global_.f32(ptx.addr(row.of_row(S)), scale)
         ptx.ret()
 
     return quantize_fp8_rows, None
@@ -170,13 +168,14 @@ def make_by_squares(_, dtype):
         largest = [largest_of(share.values(bits), 1) for bits in loaded]
         partials = smem.alloc(f32, (warps,), align=16)
         base = smem_address(partials)
-        ptx.inst.st.shared.f32(ptx.addr(base + warp * 4), largest_of([largest], 32))
+        of_warp, thread = largest_of([largest], 32), reg.from_(ptx.special.tid.x(), u32)
+        ptx.inst.st.shared.f32(ptx.addr(base + warp * 4), of_warp, pred=(thread & 31) == 0)
         ptx.bar.sync(0)
         parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(base, 4 * i)) for i in range(warps)]
         scale, inverse = scale_and_inverse(tree(parts, ptx.inst.max.NaN.f32))
         for some, bits in zip(vectors, loaded, strict=True):
             share.store(q, some, share.values(bits), inverse)
-        with ptx.if_(reg.from_(ptx.special.tid.x(), u32) == 0):
+        with ptx.if_(thread == 0):
             ptx.inst.st.global_.f32(ptx.addr(s + (above * blocks + block) * 4), scale)
         ptx.ret()
 

@@ -11,8 +11,8 @@ from typing import Any
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, matrix
-from pyptx.kernels._rows import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
-from pyptx.types import s32, s64, u32, u64
+from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
+from pyptx.types import f32, pred, s32, s64, u32, u64
 
 __all__ = ["rope"]
 
@@ -50,14 +50,17 @@ class Vectors:
         (self.base,) = ptx.global_ptrs(tensor)
         self.dtype, self.columns, self.vector = tensor.dtype, tensor.shape[1], vector
         self.size = self.dtype.bits // 8
+        self.nan = (
+            math.nan if self.dtype == f32 else 0x7FFF7FFF if vector > 1 else 0x7FFF
+        )  # the same bits of f16 and bf16
 
     def address(self, row, column):
         offset = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
         ptx.inst.mad.wide.u32(offset, row, self.columns, offset)
         return self.base + offset * self.size
 
-    def load(self, address, there, ahead: int = 0) -> list:
-        bits = registers(self.dtype, self.vector, init=0)
+    def load(self, address, there, ahead: int = 0, otherwise: float = 0) -> list:
+        bits = registers(self.dtype, self.vector, init=otherwise)
         move(LOAD, address, ahead * self.size, bits, self.vector * self.size, pred=there)
         return bits
 
@@ -88,13 +91,14 @@ def joined(pairs, interleaved: bool):
 
 
 def turn(share: Share, x: Vectors, y: Vectors, tables, thread, rows, interleaved: bool, backward: bool):
-    """`rows`: (row, line of the tables, whether the row is there) of each."""
+    """`rows`: (row, whether it is there, line of the tables, whether that is) of each."""
     loaded = []
-    for row, line, there in rows:
+    for row, there, line, known in rows:
         at = x.address(row, thread * share.pitch)
-        cos, sin = (table.load(table.address(line, thread * share.vector), there) for table in tables)
+        lines = (table.address(line, thread * share.vector) for table in tables)
+        cos, sin = (table.load(line, known, otherwise=table.nan) for table, line in zip(tables, lines, strict=True))
         loaded.append((x.load(at, there), x.load(at, there, share.apart), cos, sin))
-    for (row, _, there), (first, second, *bits) in zip(rows, loaded, strict=True):
+    for (row, there, *_), (first, second, *bits) in zip(rows, loaded, strict=True):
         cos, sin = (table.values(some) for table, some in zip(tables, bits, strict=True))
         sin = [neg(each) for each in sin] if backward else sin
         pairs = split_pairs(x.values(first), x.values(second), interleaved)
@@ -107,7 +111,7 @@ def copy(share: Share, x: Vectors, y: Vectors, thread, rows):
     """Two vectors of what does not turn, the second where there is one."""
     item = (thread - share.turning) * 2
     column = (item + 2 * share.turning) * share.vector
-    for row, _, there in rows:
+    for row, there, *_ in rows:
         at, to = x.address(row, column), y.address(row, column)
         for k in range(2):
             inside = there & (item + k < share.still)
@@ -115,21 +119,26 @@ def copy(share: Share, x: Vectors, y: Vectors, thread, rows):
 
 
 def line_of(row, there, positions, inner: int):
-    """The line of the tables for a row: what its position says, or its place among S."""
+    """The line of the tables for a row, what its position says or its place among S, and whether it is to be read: a position
+    outside the tables makes NaN."""
     place = quotient(row, inner) if inner > 1 else row
     place = apply_to(reg.scalar(u32), ptx.inst.rem.u32, place, ptx.param(u32, "S"))
     if positions is None:
-        return place
+        return place, there
     batch = quotient(row, ptx.param(u32, "ROWS"))  # of the positions: one line of them for so many rows
     at = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, batch, ptx.param(u32, "S"), place)
     (base,) = ptx.global_ptrs(positions)
-    wide = positions.dtype == s64
-    load, line = (
-        (ptx.inst.ld.global_.nc.b64 if wide else ptx.inst.ld.global_.nc.b32),
-        reg.scalar(positions.dtype, init=0),
-    )
-    load(line, ptx.addr(base + at * (8 if wide else 4)), pred=there)
-    return apply_to(reg.scalar(u32), ptx.inst.cvt.u32.s64 if wide else ptx.inst.mov.b32, line)
+    base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, positions.dtype.bits // 8, base)
+    position, known = reg.scalar(s64, init=-1), reg.scalar(pred)
+    if positions.dtype == s64:
+        ptx.inst.ld.global_.nc.b64(position, ptx.addr(base), pred=there)
+    else:
+        narrow = reg.scalar(s32, init=-1)
+        ptx.inst.ld.global_.nc.b32(narrow, ptx.addr(base), pred=there)
+        ptx.inst.cvt.s64.s32(position, narrow)
+    lines = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "L"))
+    ptx.inst.setp.lt.u64(known, position, lines)  # a negative one is large
+    return apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, position), known
 
 
 def quotient(a, b):
@@ -155,7 +164,7 @@ def make_rope(_, x_type, *types):
         for i in range(UNROLL):
             row = first + i * share.rows
             there = row < ptx.param(u32, "M")
-            rows.append((row, line_of(row, there, POSITIONS, inner), there))
+            rows.append((row, there, *line_of(row, there, POSITIONS, inner)))
         if share.still:
             with ptx.if_(thread >= share.turning):
                 copy(share, x, y, thread, rows)
@@ -170,7 +179,7 @@ def make_rope(_, x_type, *types):
     def rope(X, COS, SIN, Y, *, interleaved=False, inner=1, inverse=False):
         body(X, COS, SIN, None, Y, interleaved, inner, inverse)
 
-    raw = [("u32", "M"), ("u32", "S"), ("u32", "ROWS")]
+    raw = [("u32", "M"), ("u32", "L"), ("u32", "S"), ("u32", "ROWS")]
 
     @kernel(in_specs=(*inputs, Tile("T", position_type or s32)), raw_params=raw, **launch)
     def rope_at_positions(X, COS, SIN, POSITIONS, Y, *, interleaved=False, inner=1, inverse=False):
@@ -205,8 +214,8 @@ def rope(
     """Rotary position embedding of x, whose last dimension is a head of D elements, of which the first R turn.
 
     x: (..., S, D), or with seq_dim=-3 (..., S, H, D); f32, f16 or bf16, computed in f32 and rounded once.  cos, sin: (L, R / 2), with
-    L >= S; of these types, too.  positions: the line of cos and sin for each place, int32 or int64, all below L, (S,) or (B, S) with
-    B = x.shape[0]; place i has line i where there are none.  interleaved: pairs are elements 2 i and 2 i + 1 (GPT-J), not i and
+    L >= S; of these types, too.  positions: the line of cos and sin for each place, int32 or int64, (S,) or (B, S) with B = x.shape[0];
+    place i has line i where there are none, and one outside the L lines makes NaN.  interleaved: pairs are elements 2 i and 2 i + 1 (GPT-J), not i and
     i + R / 2 (GPT-NeoX, Llama).  Differentiable by x.
 
         angles = torch.outer(torch.arange(S), 10000.0 ** (-torch.arange(0, D, 2) / D))

@@ -4,11 +4,16 @@ softmax: y = exp(x - max) / sum(exp(x - max)); a row whose largest element is in
 log_softmax: y = x - max - log(sum(exp(x - max))).  For the gradient g of y: dx = y (g - sum(g y)), and g - exp(y) sum(g).
 """
 
+import functools
 from typing import Any
 
 from pyptx import ptx
-from pyptx.kernels._call import RowFunction, matrix
-from pyptx.kernels._rows import Row, exp, fma, log, mul, neg, paired, reciprocal, row_kernel, sub
+from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._call import TYPES, RowFunction, back, last, matrix, spelled
+from pyptx.kernels._registers import exp, fma, log, mul, neg, reciprocal, sub
+from pyptx.kernels._rows import Row
+from pyptx.kernels._rows_split import paired, row_kernel
+from pyptx.types import f32
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -20,8 +25,10 @@ def exponentials(row: Row, x):
     return e, *row.sum(e), largest
 
 
-def make_softmax(split, dtype):
-    @row_kernel((matrix(dtype),), (matrix(dtype),), split)
+def make_softmax(wanted, split, dtype):
+    result = wanted or dtype
+
+    @row_kernel((matrix(dtype),), (matrix(result),), split)
     def softmax(X, Y):
         for row, x in Row.each(split(X.shape[1]), X):
             e, total, _ = exponentials(row, x)
@@ -29,7 +36,7 @@ def make_softmax(split, dtype):
             row.store(Y, row.map(lambda e, r=r: mul(e, r), e))
         ptx.ret()
 
-    @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype),), paired(split))
+    @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), paired(split))
     def softmax_backward(X, G, DX):
         for row, x, g in Row.each(paired(split)(X.shape[1]), X, G):
             e, total, _ = exponentials(row, x)
@@ -42,8 +49,10 @@ def make_softmax(split, dtype):
     return softmax, softmax_backward
 
 
-def make_log_softmax(split, dtype):
-    @row_kernel((matrix(dtype),), (matrix(dtype),), split)
+def make_log_softmax(wanted, split, dtype):
+    result = wanted or dtype
+
+    @row_kernel((matrix(dtype),), (matrix(result),), split)
     def log_softmax(X, Y):
         for row, x in Row.each(split(X.shape[1]), X):
             _, total, largest = exponentials(row, x)
@@ -51,7 +60,7 @@ def make_log_softmax(split, dtype):
             row.store(Y, row.map(lambda x, largest=largest, shift=shift: sub(sub(x, largest), shift), x))
         ptx.ret()
 
-    @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype),), paired(split))
+    @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), paired(split))
     def log_softmax_backward(X, G, DX):
         for row, x, g in Row.each(paired(split)(X.shape[1]), X, G):
             e, total, _ = exponentials(row, x)
@@ -63,15 +72,47 @@ def make_log_softmax(split, dtype):
     return log_softmax, log_softmax_backward
 
 
-SOFTMAX = RowFunction("softmax", 1, make_softmax)
-LOG_SOFTMAX = RowFunction("log_softmax", 1, make_log_softmax)
+def by_result(name: str, make) -> tuple[RowFunction, RowFunction]:
+    """The function whose result has the type of x, and the one whose result is f32."""
+    return (
+        RowFunction(name, 1, functools.partial(make, None)),
+        RowFunction(f"{name}_to_float32", 1, functools.partial(make, f32)),
+    )
 
 
-def softmax(x: Any, *, out: Any = None) -> Any:
-    """exp(x) / sum(exp(x)) over the last dimension, as torch.softmax(x, -1); f32, f16 or bf16, computed in f32."""
-    return SOFTMAX((x,), out)
+SOFTMAX, LOG_SOFTMAX = by_result("softmax", make_softmax), by_result("log_softmax", make_log_softmax)
 
 
-def log_softmax(x: Any, *, out: Any = None) -> Any:
-    """The logarithm of `softmax`, as torch.log_softmax(x, -1)."""
-    return LOG_SOFTMAX((x,), out)
+def softmax(x: Any, dim: int = -1, *, dtype: Any = None, out: Any = None) -> Any:
+    """exp(x) / sum(exp(x)) over a dimension, as torch.softmax; f32, f16 or bf16, computed in f32.
+
+    dim: rows are copied first where they do not lie in the last dimension; the result is then a view of rows.
+    dtype: of the result, as if x had been of it: the f32 result of bf16 or f16 is not rounded to x's type.  Differentiable.
+    """
+    if dim == -1 and dtype is None:
+        return SOFTMAX[0]((x,), out)
+    return over_rows("softmax", SOFTMAX, x, dim, dtype, out)
+
+
+def log_softmax(x: Any, dim: int = -1, *, dtype: Any = None, out: Any = None) -> Any:
+    """The logarithm of `softmax`, as torch.log_softmax."""
+    if dim == -1 and dtype is None:
+        return LOG_SOFTMAX[0]((x,), out)
+    return over_rows("log_softmax", LOG_SOFTMAX, x, dim, dtype, out)
+
+
+def over_rows(name: str, functions, x, dim: int, dtype, out):
+    rank = max(1, len(getattr(x, "shape", ())))
+    if type(dim) is not int or not -rank <= dim < rank:
+        raise LaunchValueError(f"{name}: dim is one of {rank} dimensions, not {dim!r}")
+    x, its, wide = last(x, dim), spelled(getattr(x, "dtype", None)), False
+    if dtype is not None and spelled(dtype) != its:
+        if spelled(dtype) not in TYPES:
+            raise LaunchTypeError(f"{name}: dtype is {spelled(dtype)}; legal are {', '.join(TYPES)}")
+        wide = spelled(dtype) == "float32" and its in TYPES
+        if not wide:  # x is rounded first, as by torch
+            x = x.to(dtype) if hasattr(x, "to") else x.astype(dtype)
+    if out is None:
+        return back(functions[wide]((x,)), dim)
+    functions[wide]((x,), last(out, dim))
+    return out

@@ -1,0 +1,157 @@
+"""Values of a thread in registers: arithmetic of f32, vectors of elements in memory, and the types that those have there."""
+
+import math
+from collections.abc import Sequence
+
+from pyptx import ptx, reg
+from pyptx.types import b16, b32, bf16, e4m3, f16, f32, u32
+
+__all__ = [
+    "LOAD", "LOG2_E", "STORE", "add", "apply", "apply_to", "bytes_of", "constant", "copied", "exp", "fma", "log", "move", "mul", "narrowed", "neg",
+    "reciprocal", "registers", "smem_address", "square", "sub", "tree", "widened",
+]  # fmt: skip
+
+LOG2_E = math.log2(math.e)
+LOAD, STORE = ptx.inst.ld.global_.nc, ptx.inst.st.global_
+
+# Arithmetic: each call writes an instruction, or few, into a new register.
+
+
+def apply_to(result, instruction, *operands):
+    instruction(result, *operands)
+    return result
+
+
+def apply(instruction, *operands):
+    """A new f32 register with what the instruction makes of the operands."""
+    return apply_to(reg.scalar(f32), instruction, *operands)
+
+
+def constant(value: float):
+    return reg.scalar(f32, init=value)
+
+
+def add(a, b):
+    return apply(ptx.inst.add.f32, a, b)
+
+
+def sub(a, b):
+    return apply(ptx.inst.sub.f32, a, b)
+
+
+def mul(a, b):
+    return apply(ptx.inst.mul.f32, a, b)
+
+
+def fma(a, b, c):
+    return apply(ptx.inst.fma.rn.f32, a, b, c)
+
+
+def neg(a):
+    return apply(ptx.inst.neg.f32, a)
+
+
+def square(a):
+    return mul(a, a)
+
+
+def reciprocal(a):
+    return apply(ptx.inst.rcp.rn.f32, a)
+
+
+def exp(x):
+    """e to the x by ex2.approx: 2 ulp and, as x log2(e) is rounded, |x| 2^-24 of it."""
+    return apply(ptx.inst.ex2.approx.ftz.f32, mul(x, LOG2_E))
+
+
+def log(x):
+    """By lg2.approx: absolute error 2^-22 between 0.5 and 2, relative elsewhere."""
+    return mul(apply(ptx.inst.lg2.approx.f32, x), 1 / LOG2_E)
+
+
+# Elements in memory.
+
+
+def registers(dtype, count: int, **init) -> list:
+    """New registers for a vector of elements: two halves in one where there are several."""
+    kind = f32 if dtype == f32 else b32 if dtype.bits * count >= 32 else b16
+    return [reg.scalar(kind, **init) for _ in range(max(1, dtype.bits * count // 32))]
+
+
+def move(instruction, base, offset: int, bits: list, count: int, **guard):
+    """ld or st of the registers of `count` bytes, four registers at a time."""
+    each = count // len(bits)
+    for i in range(0, len(bits), 4):
+        some = bits[i : i + 4]
+        where = ptx.addr(base, offset + each * i)
+        spelled = getattr(getattr(instruction, f"v{len(some)}") if len(some) > 1 else instruction, f"b{8 * each}")
+        value = some if len(some) > 1 else some[0]
+        spelled(*((where, value) if instruction is STORE else (value, where)), **guard)
+
+
+def widened(bits, dtype) -> list:
+    """f32 values of a register: one, or two halves."""
+    if dtype == f32:
+        return [bits]
+    if dtype == bf16 and bits.dtype == b32:  # the upper half of an f32 is a bf16
+        low, high = reg.scalar(b32), reg.scalar(b32)
+        ptx.inst.shl.b32(low, bits, 16)
+        ptx.inst.and_.b32(high, bits, 0xFFFF0000)
+        return [apply(ptx.inst.mov.b32, low), apply(ptx.inst.mov.b32, high)]
+    if dtype == bf16:
+        return [apply(ptx.inst.mov.b32, [reg.scalar(b16, init=0), bits])]
+    halves = [bits]
+    if bits.dtype == b32:
+        halves = [reg.scalar(f16), reg.scalar(f16)]
+        ptx.inst.mov.b32(halves, bits)
+    return [apply(ptx.inst.cvt.f32.f16, half) for half in halves]
+
+
+def narrowed(values: Sequence, dtype) -> list:
+    """Registers of `dtype`, rounded to nearest: two halves, or four bytes, in one where there are several."""
+    if dtype == f32:
+        return list(values)
+    if dtype == e4m3:
+        return bytes_of(values)
+    if len(values) == 1:
+        half = reg.scalar(b16)
+        getattr(ptx.inst.cvt.rn, dtype.name).f32(half, values[0])
+        return [half]
+    packed = []
+    for low, high in zip(values[::2], values[1::2], strict=True):
+        packed.append(reg.scalar(b32))
+        getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32(packed[-1], high, low)
+    return packed
+
+
+def bytes_of(values: Sequence) -> list:
+    """Registers of e4m3 values; what is above the largest, 448, becomes that."""
+    pairs = []
+    for low, high in zip(values[::2], values[1::2] or [0.0], strict=True):
+        pairs.append(reg.scalar(b16))
+        ptx.inst.cvt.rn.satfinite.e4m3x2.f32(pairs[-1], high, low)
+    if len(pairs) == 1:
+        return pairs
+    return [
+        apply_to(reg.scalar(b32), ptx.inst.mov.b32, list(pair)) for pair in zip(pairs[::2], pairs[1::2], strict=True)
+    ]
+
+
+def tree(values: Sequence, combine):
+    """All of them combined in pairs, in the first register."""
+    values = list(values)
+    while len(values) > 1:
+        half = (len(values) + 1) // 2
+        for low, high in zip(values, values[half:], strict=False):
+            combine(low, low, high)
+        values = values[:half]
+    return values[0]
+
+
+def copied(register):
+    move = ptx.inst.mov.b16 if register.dtype.bits == 16 else ptx.inst.mov.b32
+    return apply_to(reg.scalar(register.dtype), move, register)
+
+
+def smem_address(allocation):
+    return apply_to(reg.scalar(u32), ptx.inst.mov.u32, allocation.name)

@@ -1,0 +1,126 @@
+"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one."""
+
+from pyptx import ptx, reg, smem
+from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, registers, smem_address, widened
+from pyptx.kernels._rows_values import Values
+from pyptx.types import b16, b32, f32, u8, u32, u64
+
+__all__ = ["Ahead", "Early"]
+
+
+class Ahead:
+    """Rows of some matrices on their way to shared memory: a ring of vectors, those of a row one after the other.  Each thread copies and
+    reads vectors of its own, so no barrier is needed."""
+
+    def __init__(self, row, tensors):
+        self.row, self.tensors = row, tensors
+        types = [tensor.dtype for tensor in tensors]
+        self.sizes = [row.split.vector * dtype.bits // 8 for dtype in types]  # bytes of a vector of each
+        self.places, self.pitch = row.split.places(types), row.split.pitch(types)
+        self.total = self.places * self.pitch
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        base = smem_address(smem.alloc(u8, self.total, align=16))
+        self.bases = []  # of the thread's vector of each, in the first place
+        for size in self.sizes:
+            self.bases.append(base + thread * size)
+            base = base + size * row.split.threads * row.split.rows
+        self.first = reg.scalar(u32, init=0)  # the offset of the row's first vector
+        self.arrived: set[int] = set()
+
+    def place(self, number: int, k: int):
+        """Where the k-th vector of the row is, of one of the matrices."""
+        return self.bases[number] + self.offset(k)
+
+    def offset(self, k: int):
+        if k == 0:
+            return self.first
+        offset, over = self.first + k * self.pitch, reg.scalar(u32)
+        ptx.inst.sub.u32(over, offset, self.total)  # huge, if it is inside
+        return apply_to(over, ptx.inst.min.u32, offset, over)
+
+    def start(self, first, m, step):
+        """Fetches as much as there is room for."""
+        index = first
+        for j in range(-(-self.places // self.row.split.each)):
+            index = index + step if j else index
+            self.copy(
+                index, m, [(k, None) for k in range(min(self.row.split.each, self.places - j * self.row.split.each))], j
+            )
+
+    def fetch(self, index, m, step):
+        """Behind the work on a row: what is next, to where the row was."""
+        each = self.row.split.each
+        further: dict[int, list] = {}
+        for k in range(each):
+            further.setdefault((k + self.places) // each, []).append(((k + self.places) % each, self.offset(k)))
+        for j in range(1, max(further) + 1):
+            index = index + step
+            if j in further:
+                self.copy(index, m, further[j])
+        ptx.inst.mov.u32(self.first, self.offset(each) if self.places > each else self.first)
+
+    def copy(self, index, m, vectors, j: int = 0):
+        """Starts to copy vectors (k, to which offset) of a row, if it is one of the m; each is a group."""
+        row, inside = self.row, index < m
+        bases = [row.address(tensor, index) for tensor in self.tensors]
+        for k, offset in vectors:
+            guard = row.guard(k)
+            there = inside & guard["pred"] if guard else inside
+            for number, (size, base) in enumerate(zip(self.sizes, bases, strict=True)):
+                if offset is None:
+                    to = ptx.addr(self.bases[number], (j * row.split.each + k) * self.pitch)
+                else:
+                    to = ptx.addr(self.bases[number] + offset)
+                copy = ptx.inst.cp.async_.cg if size == 16 else ptx.inst.cp.async_.ca
+                copy.shared.global_(to, ptx.addr(base, k * row.split.together * size), size, pred=there)
+            ptx.cp.async_.commit_group()
+
+    def row_values(self) -> list[Values]:
+        self.arrived.clear()
+        return [Fetched(self.row, self, number) for number in range(len(self.tensors))]
+
+    def wait(self, k: int):
+        """Until the k-th vector of the row is there."""
+        if k not in self.arrived:
+            ptx.cp.async_.wait_group(self.places - 1 - k)
+            self.arrived.add(k)
+
+
+class Fetched(Values):
+    """Vectors of a thread in shared memory, which `ahead` brings there."""
+
+    def __init__(self, row, ahead: Ahead, number: int):
+        super().__init__(row)
+        self.ahead, self.number = ahead, number
+
+    def _make(self, k: int, at) -> list:
+        guard, dtype, size = self.row.guard(k), self.ahead.tensors[self.number].dtype, self.ahead.sizes[self.number]
+        bits = registers(dtype, self.row.split.vector, **({"init": 0} if guard else {}))
+        self.ahead.wait(k)
+        move(ptx.inst.ld.shared, self.ahead.place(self.number, k), 0, bits, size, **guard)
+        return [value for each in bits for value in widened(each, dtype)]
+
+
+class Early:
+    """Three elements of a row, loaded a row ahead: the first, the middle and the last one; `value`: their median."""
+
+    def __init__(self, row, tensor):
+        self.dtype, self.n = tensor.dtype, row.split.n
+        (self.pointer,) = ptx.global_ptrs(tensor)
+        self.bits = [reg.scalar(b32 if self.dtype.bits == 32 else b16, init=0) for _ in range(3)]
+        self.value = constant(0.0)
+
+    def load(self, index, there_is=None):
+        if self.n == 0:
+            return
+        size, guard = self.dtype.bits // 8, {} if there_is is None else {"pred": there_is}
+        base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, index, self.n * size, self.pointer)
+        for bits, column in zip(self.bits, (0, self.n // 2, self.n - 1), strict=True):
+            (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(base, column * size), **guard)
+
+    def take(self):
+        a, b, c = (
+            apply(ptx.inst.mov.b32, bits) if self.dtype == f32 else widened(bits, self.dtype)[0] for bits in self.bits
+        )
+        low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
+        ptx.inst.max.f32(self.value, low, apply(ptx.inst.min.f32, high, c))

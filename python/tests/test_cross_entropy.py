@@ -1,0 +1,178 @@
+"""Cross entropy as torch.nn.functional has it: weights, smoothing, probabilities, classes in any dimension, indices outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from pyptx import kernels  # noqa: E402
+from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+
+F = torch.nn.functional
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
+devices = pytest.mark.parametrize("device", ["cpu", GPU])
+FORMS = [
+    {"label_smoothing": 0.2}, {"weight": True}, {"weight": True, "label_smoothing": 0.3}, {"weight": True, "reduction": "sum"},
+    {"label_smoothing": 1.0, "reduction": "none"}, {"weight": True, "ignore_index": 3, "label_smoothing": 0.1},
+]  # fmt: skip
+
+
+def distance(got, wanted) -> float:
+    return float((got.detach().double() - wanted.detach()).norm() / wanted.detach().norm())
+
+
+def against_float64(x, target, weight=None, classes=1, **told):
+    """`classes`: the dimension of x that torch is to take for the classes."""
+    x.requires_grad_()
+    exact = x.detach().double().requires_grad_()
+    got = kernels.cross_entropy(x, target, weight, **told)
+    told.pop("dim", None)
+    goal = target.double() if target.is_floating_point() else target.long()
+    if classes != 1:
+        moved, goal = exact.movedim(classes, 1), goal.movedim(classes, 1) if goal.is_floating_point() else goal
+    else:
+        moved = exact
+    wanted = F.cross_entropy(moved, goal, None if weight is None else weight.double(), **told)
+    assert got.dtype is torch.float32 and got.shape == wanted.shape and distance(got, wanted) < 3e-6
+    pull = torch.randn(got.shape, generator=torch.Generator().manual_seed(1)).to(got.device)
+    ours, theirs = torch.autograd.grad(got, x, pull)[0], torch.autograd.grad(wanted, exact, pull.double())[0]
+    assert ours.shape == x.shape and distance(ours, theirs) < (3e-6 if x.dtype is torch.float32 else 4e-3)
+
+
+@devices
+@pytest.mark.parametrize("n", [10, 515, 40008])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_weights_and_smoothing(form, n, device):
+    generator = torch.Generator().manual_seed(n)
+    x = 4 * torch.randn(5, n, generator=generator) + 300
+    told = dict(form)
+    weight = torch.rand(n, generator=generator).to(device) if told.pop("weight", False) else None
+    target = torch.tensor([0, n - 1, -100, 3, 7], device=device)
+    target[target == -100] = told.get("ignore_index", -100)
+    against_float64(x.to(device), target, weight, **told)
+
+
+@devices
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves(dtype, device):
+    x, weight = torch.randn(6, 700).to(device, dtype), torch.rand(700).to(device, dtype)
+    target = torch.arange(6, device=device, dtype=torch.int32) * 100
+    against_float64(x, target, weight, label_smoothing=0.1, reduction="sum")
+
+
+@devices
+@pytest.mark.parametrize("shape", [(3, 7), (3, 7, 5), (2, 7, 3, 4)])
+def test_probabilities(shape, device):
+    x, p, weight = (
+        torch.randn(shape, device=device),
+        torch.rand(shape, device=device).softmax(1),
+        torch.rand(7, device=device),
+    )
+    for told in ({}, {"label_smoothing": 0.2, "reduction": "none"}):
+        against_float64(x.clone(), p, dim=1, **told)
+    against_float64(x.clone(), p, reduction="sum", dim=1)
+    if len(shape) == 2:
+        against_float64(x.clone(), p, weight)
+    p.requires_grad_()
+    exact = p.detach().double().requires_grad_()
+    ours = torch.autograd.grad(kernels.cross_entropy(x, p, dim=1), p)[0]
+    assert distance(ours, torch.autograd.grad(F.cross_entropy(x.double(), exact), exact)[0]) < 1e-5
+
+
+@devices
+def test_classes_in_any_dimension(device):
+    x = torch.randn(2, 6, 3, 4, device=device)
+    against_float64(x.clone(), torch.randint(0, 6, (2, 3, 4), device=device), label_smoothing=0.1)  # as torch has it
+    against_float64(x.clone(), torch.randint(0, 4, (2, 6, 3), device=device), classes=3)
+    against_float64(x.clone(), torch.randint(0, 3, (2, 6, 4), device=device), classes=2, dim=-2)
+    square, target = torch.randn(2, 5, 5, device=device), torch.randint(0, 5, (2, 5), device=device)
+    against_float64(square.clone(), target, dim=1)
+    against_float64(square.clone(), target, classes=2, dim=-1)
+    for goal in (target, square.softmax(1)):
+        with pytest.raises(LaunchValueError, match=r"which dimension of logits \(2, 5, 5\) has the classes\? dim=1"):
+            kernels.cross_entropy(square, goal)
+    one = torch.randn(9, device=device)
+    torch.testing.assert_close(
+        kernels.cross_entropy(one, torch.tensor(3, device=device)), F.cross_entropy(one, torch.tensor(3, device=device))
+    )
+
+
+@devices
+@pytest.mark.parametrize("index", [8, -1, 2**32 + 1, 2**32 - 100, -(2**63)])
+def test_an_index_outside_the_classes_is_nan(index, device):
+    x = torch.randn(3, 8, device=device, requires_grad=True)
+    losses = kernels.cross_entropy(x, torch.tensor([1, index, 3], device=device), reduction="none")
+    (gradient,) = torch.autograd.grad(losses.sum(), x)
+    for rows in (losses, gradient.sum(1)):
+        assert rows.isnan().tolist() == [False, True, False]
+    weighted = kernels.cross_entropy(x, torch.tensor([1, index, 3], device=device), torch.ones(8, device=device))
+    assert weighted.isnan()
+    assert kernels.cross_entropy(x, torch.tensor([index] * 3, device=device), ignore_index=index, reduction="sum") == 0
+    assert kernels.cross_entropy(
+        torch.ones(2, 0, device=device), torch.zeros(2, dtype=torch.int64, device=device)
+    ).isnan()
+
+
+def test_compiled_and_batched():
+    x, target, weight = torch.randn(3, 4, 50), torch.randint(0, 50, (3, 4)), torch.rand(50)
+    wanted = torch.stack([F.cross_entropy(a, b, weight, label_smoothing=0.1) for a, b in zip(x, target, strict=True)])
+    batched = torch.vmap(lambda a, b: kernels.cross_entropy(a, b, weight, label_smoothing=0.1))
+    torch.testing.assert_close(batched(x, target), wanted)
+    compiled = torch.compile(kernels.cross_entropy, fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows in (4, 3):
+        given = x[0, :rows].clone().requires_grad_()
+        loss = compiled(given, target[0, :rows], weight, label_smoothing=0.1)
+        exact = F.cross_entropy(given, target[0, :rows], weight, label_smoothing=0.1)
+        torch.testing.assert_close(loss, exact)
+        torch.testing.assert_close(torch.autograd.grad(loss, given), torch.autograd.grad(exact, given))
+        torch.testing.assert_close(
+            compiled(given, given.detach().softmax(-1)), F.cross_entropy(given, given.detach().softmax(-1))
+        )
+
+
+def test_of_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    jnp = jax.numpy
+    x, target, weight = (
+        np.random.randn(4, 6, 30).astype("f"),
+        np.random.randint(0, 30, (4, 6)),
+        np.random.rand(30).astype("f"),
+    )
+
+    def ours(x):
+        return kernels.cross_entropy(x, jnp.asarray(target), jnp.asarray(weight), label_smoothing=0.2)
+
+    exact = torch.from_numpy(x).double().requires_grad_()
+    wanted = F.cross_entropy(
+        exact.movedim(-1, 1), torch.from_numpy(target), torch.from_numpy(weight).double(), label_smoothing=0.2
+    )
+    loss, gradient = jax.jit(jax.value_and_grad(ours))(x)
+    np.testing.assert_allclose(loss, wanted.detach(), rtol=1e-5)
+    np.testing.assert_allclose(gradient, torch.autograd.grad(wanted, exact)[0], atol=1e-6)
+    p = np.asarray(jax.nn.softmax(x, 1))
+    of_p = jax.jit(lambda x: kernels.cross_entropy(x, jnp.asarray(p), dim=1, label_smoothing=0.1))(jnp.asarray(x))
+    np.testing.assert_allclose(
+        of_p, F.cross_entropy(torch.from_numpy(x), torch.from_numpy(p), label_smoothing=0.1), rtol=1e-5
+    )
+
+
+def test_refusals():
+    x, target = torch.randn(3, 8), torch.tensor([1, 2, 3])
+    for told, message in (
+        ({"label_smoothing": 1.5}, "a number from 0 to 1, not 1.5"), ({"label_smoothing": "a"}, "from 0 to 1, not 'a'"),
+        ({"dim": 2}, "one of 2 dimensions of logits, not 2"),
+    ):  # fmt: skip
+        with pytest.raises(LaunchValueError, match=message):
+            kernels.cross_entropy(x, target, **told)
+    with pytest.raises(
+        LaunchTypeError, match=r"argument 2 is of .*float32 \(3,\); legal are indices.*probabilities \(3, 8\)"
+    ):
+        kernels.cross_entropy(x, target.float())
+    with pytest.raises(
+        LaunchValueError, match=r"target has shape \(24,\); for logits \(3, 8, 4\) legal are \(3, 4\) and \(3, 8\)"
+    ):
+        kernels.cross_entropy(x[..., None].expand(3, 8, 4), torch.zeros(24, dtype=torch.int64))
+    with pytest.raises(LaunchValueError, match="dimension 'N': 8 and 4"):
+        kernels.cross_entropy(x, target, torch.ones(4))

@@ -1,0 +1,142 @@
+"""The functions over rows called as torch.nn.functional is, and results that go where the caller says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from pyptx import kernels  # noqa: E402
+
+F = torch.nn.functional
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
+devices = pytest.mark.parametrize("device", ["cpu", GPU])
+NORMS = {  # what is called, with the normalized shape and the vectors that it has
+    "shape, weight, eps": ("rms_norm", lambda f, x, w, b: f(x, w.shape, w, 1e-3)),
+    "no eps": ("rms_norm", lambda f, x, w, b: f(x, w.shape, w, None)),
+    "shape alone": ("rms_norm", lambda f, x, w, b: f(x, w.shape, eps=1e-6)),
+    "all": ("layer_norm", lambda f, x, w, b: f(x, w.shape, w, b, 1e-3)),
+    "a list": ("layer_norm", lambda f, x, w, b: f(x, list(w.shape), weight=w, bias=b)),
+    "no bias": ("layer_norm", lambda f, x, w, b: f(x, w.shape, w)),
+    "no weight": ("layer_norm", lambda f, x, w, b: f(x, w.shape, bias=b)),
+    "neither": ("layer_norm", lambda f, x, w, b: f(x, w.shape)),
+}
+
+
+def same(ours, theirs, given, tolerance=1e-5):
+    wanted = torch.autograd.grad(theirs.sin().sum(), given, allow_unused=True)
+    got = torch.autograd.grad(ours.sin().sum(), given, allow_unused=True)
+    for a, b in zip((ours, *got), (theirs, *wanted), strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b, rtol=10 * tolerance, atol=tolerance)
+
+
+@devices
+@pytest.mark.parametrize("shape", [(8,), (6, 8), (4, 6, 8)], ids=str)
+@pytest.mark.parametrize("form", NORMS)
+def test_norms_as_torch_calls_them(form, shape, device):
+    name, call = NORMS[form]
+    x, w, b = (torch.randn(size, device=device, requires_grad=True) for size in ((4, 6, 8), shape, shape))
+    same(call(getattr(kernels, name), x, w, b), call(getattr(F, name), x, w, b), (x, w, b))
+
+
+@devices
+def test_weights_give_the_normalized_shape(device):
+    x, w, b = (torch.randn(size, device=device, requires_grad=True) for size in ((4, 6, 8), (6, 8), (6, 8)))
+    same(kernels.rms_norm(x, w), F.rms_norm(x, (6, 8), w, 1e-6), (x, w))
+    same(kernels.layer_norm(x, w, b), F.layer_norm(x, (6, 8), w, b), (x, w, b))
+    same(kernels.layer_norm(x, w, bias=b), F.layer_norm(x, (6, 8), w, b), (x, w, b))
+    out = torch.empty(4, 6, 8, device=device)
+    assert kernels.rms_norm(x.detach(), w.detach(), out=out) is out
+    torch.testing.assert_close(out, F.rms_norm(x, (6, 8), w, 1e-6).detach())
+
+
+@devices
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_any_dimension_and_type_of_result(name, device):
+    ours, theirs = getattr(kernels, name), getattr(F, name)
+    x = torch.randn(3, 4, 5, device=device, requires_grad=True)
+    for dim in range(-3, 3):
+        same(ours(x, dim), theirs(x, dim), (x,))
+    for dtype in (torch.float16, torch.bfloat16):
+        half = torch.randn(3, 20, device=device).to(dtype).requires_grad_()
+        for dim in (0, 1):
+            got, wanted = ours(half, dim, dtype=torch.float32), theirs(half, dim, dtype=torch.float32)
+            assert got.dtype is torch.float32
+            same(got, wanted, (half,), tolerance=1e-5)
+        narrow = ours(x, 1, dtype=dtype)
+        assert narrow.dtype is dtype and (narrow - theirs(x, 1, dtype=dtype)).abs().max() < 0.02
+    out = torch.empty(3, 4, 5, device=device)
+    assert ours(x.detach(), 0, out=out) is out
+    torch.testing.assert_close(out, theirs(x, 0).detach())
+
+
+@devices
+def test_halves_of_rows(device):
+    x = torch.randn(3, 4, 20, device=device, requires_grad=True)
+    gate, up = x.chunk(2, -1)
+    same(kernels.swiglu(x), F.silu(gate) * up, (x,))
+    same(kernels.geglu(x, approximate="tanh"), F.gelu(gate, approximate="tanh") * up, (x,))
+
+
+LAYOUTS = {
+    "columns apart": lambda device: torch.zeros(4, 6, 16, device=device)[..., ::2],
+    "rows apart": lambda device: torch.zeros(4, 6, 11, device=device)[..., :8],
+    "transposed": lambda device: torch.zeros(6, 8, 4, device=device).permute(2, 0, 1),
+    "off 16 bytes": lambda device: torch.zeros(193, device=device)[1:].view(4, 6, 8),
+}
+
+
+@devices
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_results_of_any_strides(layout, device):
+    x = torch.randn(4, 6, 8, device=device)
+    for given, out in ((x, LAYOUTS[layout](device)), (x[0], LAYOUTS[layout](device)[0])):
+        for _ in range(2):  # the second call may know the first
+            assert kernels.softmax(given, out=out.zero_()) is out
+            torch.testing.assert_close(out, given.softmax(-1))
+
+
+def test_results_of_numpy_and_overlaps():
+    x = np.ones((2, 3, 4), np.float32)
+    for out in (np.zeros((2, 3, 4), np.float32), np.zeros((2, 3, 8), np.float32)[..., ::2]):
+        assert kernels.softmax(x, out=out) is out and (out == 0.25).all()
+    assert (kernels.softmax(x, 1) == np.float32(1 / 3)).all()
+    line = torch.randn(8)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        kernels.softmax(torch.randn(4, 8), out=line.expand(4, 8))
+    memory = torch.randn(60)
+    with pytest.raises(ValueError, match="shares a part of its memory"):
+        kernels.softmax(memory[:32].view(4, 8), out=memory[8:40].view(4, 8))
+
+
+def test_compiled_with_numbers_that_change():
+    """A number that a kernel is made of comes to torch.compile(dynamic=True) as a symbol."""
+    x, w = torch.randn(4, 8), torch.randn(8)
+    compiled = torch.compile(kernels.rms_norm, fullgraph=True, dynamic=True, backend="aot_eager")
+    for eps in (1e-5, 0.1):
+        torch.testing.assert_close(compiled(x, w, eps=eps), kernels.rms_norm(x, w, eps=eps))
+    whole = torch.compile(lambda x: kernels.softmax(x, 0, dtype=torch.float32), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(whole(x.half()), x.half().softmax(0, dtype=torch.float32))
+    shaped = torch.compile(lambda x, w: kernels.layer_norm(x, w.shape, w), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(shaped(x, x), F.layer_norm(x, (4, 8), x))
+    torch.testing.assert_close(torch.vmap(lambda x: kernels.softmax(x, 0))(x[None]), x[None].softmax(1))
+
+
+def test_of_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    x = np.random.default_rng(0).standard_normal((3, 4, 10)).astype(np.float32)
+    given = jax.numpy.asarray(x)
+    calls = [
+        (lambda x: kernels.softmax(x, 1), lambda x: jax.nn.softmax(x, 1)),
+        (lambda x: kernels.log_softmax(x.astype(jax.numpy.bfloat16), 0, dtype="float32"), None),
+        (lambda x: kernels.layer_norm(x, (4, 10)), None),
+        (lambda x: kernels.swiglu(x), lambda x: jax.nn.silu(x[..., :5]) * x[..., 5:]),
+    ]
+    theirs = [None, lambda x: x.bfloat16().log_softmax(0, torch.float32), lambda x: F.layer_norm(x, (4, 10)), None]
+    for (ours, wanted), of_torch in zip(calls, theirs, strict=True):
+        wanted = wanted(given) if wanted else of_torch(torch.from_numpy(x))
+        np.testing.assert_allclose(jax.jit(ours)(given), wanted, rtol=1e-4, atol=1e-5)
+        assert jax.grad(lambda x, f=ours: (f(x) ** 2).sum())(given).shape == x.shape
