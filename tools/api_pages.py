@@ -72,7 +72,8 @@ def _literal(text: str) -> str:
 
 
 def _public(module) -> list[str]:
-    return [name for name in getattr(module, "__all__", vars(module)) if not name.startswith("_")]
+    names = dir(module) if module.__name__ == "pyptx" else getattr(module, "__all__", vars(module))
+    return [name for name in names if not name.startswith("_")]
 
 
 def _fenced(code: str) -> str:

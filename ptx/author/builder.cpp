@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ptx/author/detail/alive.h"
 #include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
@@ -39,9 +40,10 @@ Builder::Builder(Options options, std::shared_ptr<Draft> module)
   f.attributes = options_.attributes;
   f.directives = options_.directives;
   f.place = options_.place;
+  born(*this);
 }
 
-Builder::~Builder() = default;
+Builder::~Builder() { gone(*this); }
 
 void Builder::refuse(Code code, std::string message) const {
   throw Refused(Diagnostics{Diagnostic(code, place_, std::move(message))});

@@ -1,6 +1,7 @@
 // Operators: which instruction, which width, which sign.
 #include "ptx/author/expression.h"
 
+#include "ptx/author/detail/alive.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/operation.h"
 #include "ptx/base/text.h"
@@ -214,7 +215,10 @@ Reg widen(const Reg& a) {
   return bits == 64 ? value : widened(*a.builder, value);
 }
 
-Reg staged(const Reg& a) { return a.special ? a.builder->from(a, a.type) : a; }
+Reg staged(const Reg& a) {
+  check_alive(a.builder);
+  return a.special ? a.builder->from(a, a.type) : a;
+}
 
 Reg add(const Operand& a, const Operand& b) { return binary('+', a, b); }
 Reg sub(const Operand& a, const Operand& b) { return binary('-', a, b); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ptx/author/detail/alive.h"
 #include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
@@ -191,6 +192,7 @@ Builder::Builder(const Function& function, Builder& caller)
                .bits = function.options().bits},
       place_(caller.place()),
       state_(std::make_unique<State>()) {
+  born(*this);
   State& s = *state_;
   Function::Entry& entry = *function.entry;
   s.draft = caller.state().draft;

@@ -72,6 +72,7 @@ void check_tile(const Shared& tile, const Use& use) {
   if (!tile.tile) return;  // refused elsewhere
   Builder& b = *tile.builder;
   const auto refuse = [&](const auto&... why) { b.refuse(Code::bad_argument, cat('`', tile.name(), "` ", why...)); };
+  if (tile.shape.size() < 2 && !tile.moving && tile.offset == 0) return;  // 0.1.1: a[0] is all of it
   if (tile.shape.size() < 2)
     refuse("was allocated of two dimensions, and ", use.name,
            "[stage] is a row of it: (STAGES, rows, columns) has stages");

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "ptx/author/detail/alive.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/shared.h"
 #include "ptx/base/text.h"
@@ -11,7 +12,10 @@ namespace ptx::author {
 
 Refused::Refused(Diagnostics why) : why_(std::move(why)), text_(to_string(why_)) {}
 
-std::string Reg::name() const { return builder ? builder->name(*this) : std::string(); }
+std::string Reg::name() const {
+  check_alive(builder);
+  return builder ? builder->name(*this) : std::string();
+}
 
 const Reg RegArray::operator[](std::uint32_t i) const {
   if (i >= count) builder->refuse(Code::index_range, cat("register ", i, " of an array of ", count));
@@ -60,6 +64,7 @@ bool number(std::string_view text, Operand& out) {
 }  // namespace
 
 Operand::Operand(const Reg& reg) : builder(reg.builder), type(reg.type) {
+  check_alive(builder);
   ir.kind = reg.special ? ir::Operand::Kind::special : ir::Operand::Kind::reg;
   ir.id = reg.id;
 }

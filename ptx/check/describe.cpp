@@ -112,7 +112,9 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       return cat(head, where, "is ", got, "; it must be ", wanted(match, p), note, remedy(view, o, p));
     }
     case Code::vector_length: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
-    case Code::immediate_range: return cat(head, where, "is ", got, "; it must be in ", p.row->low, "..", p.row->high);
+    case Code::immediate_range:
+      if (p.row->low == p.row->high) return cat(head, where, "is ", got, "; it must be ", p.row->low);
+      return cat(head, where, "is ", got, "; it must be in ", p.row->low, "..", p.row->high);
     case Code::immediate_kind:
       return cat(head, where, "is ", got, ", which is no constant of type ", dotted(p.type),
                  "; floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`, half types take none");

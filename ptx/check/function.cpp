@@ -157,4 +157,21 @@ void check_flow(const ir::Function& function, Diagnostics& found) {
   }
 }
 
+// 9.7.16.12.1
+void check_cta_groups(const ir::Function& function, Diagnostics& found) {
+  std::string_view first;
+  for (const Statement& s : function.body) {
+    if (s.kind != Statement::Kind::instruction) continue;
+    const ir::Instruction& i = function.instructions[s.index];
+    if (!i.match || i.mnemonic->opcode != "tcgen05") continue;
+    const std::string_view group = i.match->value("cta_group");
+    if (first.empty()) first = group;
+    if (group.empty() || group == first) continue;
+    found.emplace_back(
+        Code::illegal_modifiers, s.place,
+        cat("all tcgen05 instructions of a kernel have one .cta_group; the first has .", first, ", this has .", group));
+    return;
+  }
+}
+
 }  // namespace ptx::check

@@ -74,6 +74,7 @@ void check_body(const Symbols& symbols, const ModuleTarget& target, ir::Function
   check_registers(target, function, symbols, found);
   check_calls(function, symbols, found);
   check_body_directives(target, function, found);
+  if (function.entry) check_cta_groups(function, found);
   check_flow(function, found);
 }
 

@@ -95,29 +95,33 @@ bool fits_partly(std::string_view opcode, std::span<const std::string_view> modi
   return false;
 }
 
-// Modifiers that may stand behind `modifiers` in one form.
-void add_next(const Form& form, std::vector<std::string_view> modifiers, std::vector<std::string_view>& next) {
-  if (!matching::fit(form, modifiers, true).fits) return;
-  const auto consider = [&](std::string_view modifier) {
-    modifiers.push_back(modifier);
-    if (matching::fit(form, modifiers, true).fits && std::find(next.begin(), next.end(), modifier) == next.end())
-      next.push_back(modifier);
-    modifiers.pop_back();
+// Modifiers that, put in at `at`, make `modifiers` a form, or with `partly` the beginning of one.
+std::vector<std::string_view> legal_at(std::string_view opcode, std::vector<std::string_view> modifiers, std::size_t at,
+                                       bool partly) {
+  std::vector<std::string_view> legal;
+  const auto consider = [&](const Form& form, std::string_view modifier) {
+    const auto there = modifiers.insert(modifiers.begin() + static_cast<std::ptrdiff_t>(at), modifier);
+    const bool fits = matching::fit(form, modifiers, partly).fits;
+    modifiers.erase(there);
+    if (fits && std::find(legal.begin(), legal.end(), modifier) == legal.end()) legal.push_back(modifier);
   };
-  for (const Modifier& m : form.modifiers) {
-    if (m.slot == Modifier::literal) {
-      consider(form.text(m.text));
-      continue;
+  for (const FormId id : forms_of(opcode)) {
+    const Form& form = forms()[id];
+    if (!matching::fit(form, modifiers, true).fits) continue;
+    for (const Modifier& m : form.modifiers) {
+      if (m.slot == Modifier::literal) {
+        consider(form, form.text(m.text));
+        continue;
+      }
+      const Slot& slot = form.slots[m.slot];
+      for (const Value& value : form.values.subspan(slot.first, slot.count)) consider(form, form.text(value.text));
     }
-    const Slot& slot = form.slots[m.slot];
-    for (const Value& value : form.values.subspan(slot.first, slot.count)) consider(form.text(value.text));
   }
+  return legal;
 }
 
 std::vector<std::string_view> legal_behind(std::string_view opcode, const std::vector<std::string_view>& modifiers) {
-  std::vector<std::string_view> next;
-  for (const FormId id : forms_of(opcode)) add_next(forms()[id], modifiers, next);
-  return next;
+  return legal_at(opcode, modifiers, modifiers.size(), true);
 }
 
 int distance(std::string_view a, std::string_view b) {  // Levenshtein
@@ -195,9 +199,16 @@ std::string explain_whole(std::string_view opcode, const std::vector<std::string
     const std::string_view legal = broken_rule(make_match(id, fit));
     if (!legal.empty()) return cat('`', joined(opcode, modifiers), "`: ", legal);
   }
+  const std::string begin = cat('`', joined(opcode, modifiers), "` is not complete; ");
+  for (std::size_t at = 0; at < modifiers.size(); ++at) {  // mul.u32
+    const auto missing = legal_at(opcode, modifiers, at, false);
+    const std::string before = joined(opcode, std::span(modifiers).first(at));
+    if (!missing.empty())
+      return cat(begin, "behind `", before, "` stands ", missing.size() > 1 ? "one of " : "", list(missing));
+  }
   const auto next = legal_behind(opcode, modifiers);
-  if (next.empty()) return cat('`', joined(opcode, modifiers), "` is no form of `", opcode, '`');
-  return cat('`', joined(opcode, modifiers), "` is not complete; it may go on with ", list(next));
+  if (!next.empty()) return cat(begin, "it may go on with ", list(next));
+  return cat('`', joined(opcode, modifiers), "` is no form of `", opcode, '`');
 }
 
 }  // namespace

@@ -87,24 +87,39 @@ class PythonProgram : ProgramBase {
 
   Expected<std::string> write() {
     for (const Item& item : module_.items) {
-      const bool kernel = item.kind == Item::Kind::function && module_.functions[item.index].entry;
-      if (!kernel || (options_.arguments.empty() && !options_.launch)) continue;
+      if (!is_kernel(item) || (options_.arguments.empty() && !options_.launch)) continue;
       auto found = placed(module_.functions[item.index], options_);
       if (!found) return found.why();
       tensors_ = std::move(*found);
     }
-    alone_ = module_.items.size() == 1 && module_.items[0].kind == Item::Kind::function &&
-             module_.functions[module_.items[0].index].entry && !module_.functions[module_.items[0].index].declaration;
+    std::span<const Item> items = module_.items;
+    if (items.size() == 2 && is_kernel(items[1])) dynamic_memory_ = dynamic_memory(items[0]);
+    if (!dynamic_memory_.empty()) items = items.subspan(1);
+    alone_ = items.size() == 1 && is_kernel(items[0]);
     Commentary comments(comments_, body_);
     if (module_.version_place.line) comments.until(module_.version_place.line);
     const std::string head = body_.take();
-    for (const Item& item : module_.items) this->item(item, comments);
+    for (const Item& item : items) this->item(item, comments);
     if (!alone_) module();
     const std::string end = body_.take();
     return head + imports() + end + tail(comments);
   }
 
  private:
+  bool is_kernel(const Item& item) const {
+    return item.kind == Item::Kind::function && module_.functions[item.index].entry &&
+           !module_.functions[item.index].declaration;
+  }
+
+  // The name of the variable, if it is what `extern_smem=` declares.
+  std::string_view dynamic_memory(const Item& item) const {
+    if (item.kind != Item::Kind::variable) return {};
+    const ir::Variable& v = module_.variables[item.index];
+    const bool bytes = v.type == isa::Type::b8 && v.vector == 1 && v.dims == std::vector<std::int64_t>{-1};
+    const bool same = v.space == isa::Space::shared && v.linking == "extern" && v.alignment == 128 && bytes;
+    return same && v.attributes.empty() ? v.name.view() : std::string_view();
+  }
+
   void item(const Item& item, Commentary& comments) {
     if (item.kind == Item::Kind::function && !module_.functions[item.index].declaration) {
       function(module_.functions[item.index], item.place.line, end_of(item), comments);
@@ -193,6 +208,7 @@ class PythonProgram : ProgramBase {
     if (!f.attributes.empty()) text += cat(", attribute=", quoted(f.attributes));
     if (!tensors_.empty()) text += launch_options(f, tensors_, options_, imports_);
     text += parameters("raw_params", f.parameters, tensors_);
+    if (!dynamic_memory_.empty()) text += cat(", extern_smem=", quoted(dynamic_memory_));
     if (!f.directives.empty()) {
       text += ", raw_directives=[";
       for (std::size_t i = 0; i < f.directives.size(); ++i) text += (i ? ", " : "") + directive(f.directives[i]);
@@ -315,6 +331,7 @@ class PythonProgram : ProgramBase {
   Source body_;
   std::vector<std::string> listed_;  // items of the module as `ptx.module` takes them
   std::string only_;
+  std::string_view dynamic_memory_;  // of the only kernel, where it is no item of a module
   bool alone_ = false;
 };
 

@@ -17,9 +17,9 @@ from pyptx._arch import detect_arch  # noqa: E402
 from pyptx._intrinsic import intrinsic  # noqa: E402
 from pyptx.frameworks.differentiable import differentiable_kernel  # noqa: E402
 from pyptx.kernel import kernel  # noqa: E402
-from pyptx.launch.diff import diff  # noqa: E402
-from pyptx.replay import replay  # noqa: E402
-from pyptx.simulator import simulator  # noqa: E402
+from pyptx.launch.diff import diff as diff  # noqa: E402
+from pyptx.replay import replay as replay  # noqa: E402
+from pyptx.simulator import simulator as simulator  # noqa: E402
 from pyptx.specs import Layout, Tile  # noqa: E402
 
 if _TYPE_CHECKING:
@@ -30,23 +30,22 @@ if _TYPE_CHECKING:
     from pyptx.stamps.recorder import Timeline as _Timeline
 
 __version__: str = _core.version
+# What 0.1.1 had; `from pyptx import *` shall not hide Python's own `compile`.
 __all__ = [
     "Layout",
     "Tile",
-    "compile",
     "detect_arch",
-    "diff",
     "differentiable_kernel",
     "intrinsic",
     "kernel",
-    "parse",
     "ptx",
     "reg",
-    "replay",
-    "simulator",
     "smem",
-    "timeline",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "compile", "diff", "parse", "replay", "simulator", "timeline"])
 
 
 def parse(source: str | bytes, *, file: str = "") -> _Module:

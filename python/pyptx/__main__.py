@@ -442,6 +442,8 @@ def _replay(arguments) -> int:
         found = replay(arguments.path, timeout=arguments.timeout, seed=arguments.seed)
     except OSError as error:
         raise files.Unusable(str(error)) from None
+    if not found:
+        raise files.Unusable(f"{arguments.path}: no call is kept here")
     if arguments.json:
         print(json.dumps([asdict(one) for one in found], indent=2))
     else:

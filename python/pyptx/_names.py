@@ -79,13 +79,14 @@ def _reason(module: Any, spelled: str, name: str) -> str:
     begin = f"{spelled} has no `{name}`"
     if name.startswith("_"):
         return begin
-    names = [each for each in dir(module) if not each.startswith("_")]
+    names = [each for each in getattr(module, "__all__", dir(module)) if not each.startswith("_")]
     if name in ("commit", "wait"):
         if (longer := f"{name}_group") in names:
             return f"{begin}; it is {spelled}.{longer}"
     elif name in INSTEAD and f"{name}_" not in names:
         return f"{begin}; it is {INSTEAD[name]}"
-    if near := difflib.get_close_matches(name, names, 1, 0.8):
+    shorter = [each for each in names if len(each) > 3 and name.startswith(each)]
+    if near := difflib.get_close_matches(name, names, 1, 0.8) or shorter:
         return f"{begin}; did you mean {spelled}.{near[0]}?"
     if any(form.opcode == name.rstrip("_") for form in _core.forms()):
         return f"{begin}; the instruction is ptx.inst.{name}"

@@ -106,8 +106,13 @@ stmatrix_x4_trans_f32_bf16 = matrix.stmatrix_x4_trans_f32_bf16
 class _Axes:
     """The three registers of %tid and its like."""
 
+    __slots__ = ("_name",)
+
     def __init__(self, name: str):
         self._name = name
+
+    def __repr__(self) -> str:
+        return f"ptx.special.{self._name}, which has three parts, .x(), .y() and .z(),"
 
     def x(self) -> Reg:
         return sreg(f"%{self._name}.x")
@@ -134,6 +139,8 @@ def _no_special(name: str) -> str:
 
 class _Special:
     """Special registers by name: `special.tid.x()`, `special.laneid()`.  Each is a register; nothing is written."""
+
+    __slots__ = ()
 
     tid, ntid, ctaid, nctaid = (_Axes(name) for name in ("tid", "ntid", "ctaid", "nctaid"))
     clusterid, nclusterid = _Axes("clusterid"), _Axes("nclusterid")

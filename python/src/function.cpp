@@ -291,10 +291,10 @@ void Call::wrong(std::size_t i, std::string_view legal) {
   const Parameter& parameter = entry.parameters[i];
   const std::string legal_values =
       parameter.mnemonic.empty() ? "" : list_of(families::legal(parameter.mnemonic, parameter.slot));
-  const bool value = !legal_values.empty() && PyUnicode_Check(values[i]);
-  builder.refuse(value ? Code::bad_argument : Code::bad_operand,
-                 cat(name, ": `", parameter.name, "` is ", legal_values.empty() ? legal : legal_values, ", not ",
-                     shown(values[i])));
+  const bool word = PyUnicode_Check(values[i]) && legal == Convert<Modifier>::legal;  // of the right type, then
+  const std::string_view meant = !legal_values.empty() ? std::string_view(legal_values) : word ? parameter.doc : legal;
+  builder.refuse(word || (!legal_values.empty() && PyUnicode_Check(values[i])) ? Code::bad_argument : Code::bad_operand,
+                 cat(name, ": `", parameter.name, "` is ", meant, ", not ", shown(values[i])));
 }
 
 std::vector<author::Operand> Convert<std::vector<author::Operand>>::from(nb::handle value, Call& call) {
@@ -320,8 +320,11 @@ Modifier Convert<Modifier>::from(nb::handle value, Call& call) {
   if (!type && !number && !PyUnicode_Check(value.ptr())) throw nb::type_error("");
   const std::string text = type ? type->name : number ? cat(nb::cast<long>(value)) : nb::cast<std::string>(value);
   const std::string in_slot = cat(call.entry.parameters[call.converted].slot, "::", text);  // kind="f16"
-  for (const Modifier& modifier : all)
-    if (modifier.text == in_slot || (!number && modifier.text == text)) return modifier;
+  for (const std::string& spelling : {in_slot, text}) {  // the slot's own first: "f16" is a type, too
+    const Modifier* found =
+        std::find_if(std::begin(all), std::end(all), [&](auto& one) { return one.text == spelling; });
+    if (found != std::end(all) && !(number && spelling == text)) return *found;
+  }
   throw nb::type_error("");
 }
 

@@ -59,6 +59,22 @@ def test_odd_options_of_run(file, capsys, arguments, words):
     assert words in said.err and "Traceback" not in said.err and not said.out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["show", "layout", "128B", "--box", "0,0"], 1, "a box has sizes from 1 on, not 0,0"),
+        (["replay", "."], 2, "no call is kept here"),
+        (["lint", "no.ptx"], 1, "no.ptx:1:1: PTX1009"),
+    ],
+)
+def test_nothing_to_work_on(tmp_path, monkeypatch, capsys, arguments, status, words):
+    (tmp_path / "no.ptx").write_text("no text of PTX;")
+    monkeypatch.chdir(tmp_path)
+    assert status_of(arguments) == status
+    said = capsys.readouterr()
+    assert words in said.err and not said.out
+
+
 @pytest.mark.parametrize("amount", ["-5", "1e9", "9" * 30, ""])
 def test_odd_sizes_of_trim(capsys, amount):
     assert status_of(["cache", "trim", "--bytes", amount]) == 2

@@ -67,7 +67,8 @@ def members(path: str, holder, names=None):
 
 def public() -> dict[str, object]:
     found = {}
-    for path, holder in (("ptx", ptx), ("reg", reg), ("smem", smem), ("pyptx", pyptx)):
+    found |= members("pyptx", pyptx, dir(pyptx))
+    for path, holder in (("ptx", ptx), ("reg", reg), ("smem", smem)):
         found |= members(path, holder, holder.__all__)
     for path, holder in (
         ("pictures", pictures),

@@ -158,3 +158,10 @@ def test_fields_of_tensor_maps():
 
 def test_reductions_refuse_types_that_their_row_has_not():
     assert "f32" in refused(lambda: ptx.cp_async_bulk.reduce("max", f32, reg.scalar(u64), reg.scalar(u32), 64))
+
+
+def test_im2col_by_rank_names_its_offsets():
+    def body():
+        ptx.cp.async_.bulk.tensor.im2col_3d("s", reg.scalar(u64), (0, 0, 0), mbar="b")
+
+    assert "im2col_3d needs offsets=, 1 of them" in refused(body, arch="sm_90a")

@@ -165,6 +165,38 @@ def test_mma_of_every_kind():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["f16", "tf32", "i8", "f8f6f4"])  # f16 and tf32 are types, too
+def test_kinds_of_tcgen05_by_their_last_word(kind):
+    def body():
+        t, d = reg.scalar(b32), reg.scalar(b64)
+        ptx.tcgen05.mma(t, d, d, t, kind=kind)
+        ptx.tcgen05.mma_ws(t, d, d, t, kind=kind, scale_d=False)
+
+    words = [text.partition(" ")[0] for text in written(body, "sm_100a").splitlines() if text.startswith("tcgen05")]
+    assert words == [f"tcgen05.mma.cta_group::1.kind::{kind}", f"tcgen05.mma.ws.cta_group::1.kind::{kind}"]
+
+
+def test_layouts_of_mma_are_row_or_col():
+    def body():
+        d, a, b = reg.array(f32, 4), reg.array(b32, 4), reg.array(b32, 2)
+        with pytest.raises(ValueError, match="`a_layout` is row or col, not 'column'"):
+            ptx.mma.sync((16, 8, 16), f32, bf16, bf16, f32, d, a, b, d, a_layout="column")
+
+    written(body, "sm_90a")
+
+
+def test_the_first_stage_of_a_tile_of_one():
+    def body(tile=lambda a: a[0]):
+        a, b = smem.wgmma_tile(bf16, (64, 16)), smem.wgmma_tile(bf16, (16, 8), major="MN")
+        acc = reg.wgmma_frag(m=64, n=8, dtype=f32)
+        ptx.wgmma.mma_async(
+            shape=(64, 8, 16), dtype_d=f32, dtype_a=bf16, dtype_b=bf16, d=acc, a=tile(a), b=tile(b), trans_b=1
+        )
+
+    assert written(body, "sm_90a") == written(lambda: body(lambda a: a), "sm_90a")
+    assert "is a row of it" in refused(lambda: body(lambda a: a[1]), arch="sm_90a")
+
+
 def test_matrices_between_memory_and_registers():
     def body():
         r, at = reg.array(b32, 4), reg.scalar(u32)
@@ -192,7 +224,7 @@ def test_tensor_memory():
     def body():
         t, d, r, z = reg.scalar(b32), reg.scalar(b64), reg.array(b32, 4), reg.scalar(b32)
         ptx.tcgen05.ld(r, t, shape="16x32bx2", count=4, split_offset=8)
-        ptx.tcgen05.cp(t, d, size="32x128b", multicast="warpx4", src_fmt="b6x16_p32", cta_group=2)
+        ptx.tcgen05.cp(t, d, size="32x128b", multicast="warpx4", src_fmt="b6x16_p32")
         ptx.tcgen05.mma_ws(
             t, d, d, t, kind="tf32", collector_usage="collector::b1::fill", zero_column_mask=d, scale_d=False
         )
@@ -202,12 +234,16 @@ def test_tensor_memory():
     words = [text for text in written(body, "sm_100a").splitlines() if text.startswith("tcgen05")]
     assert [text.partition(" ")[0] for text in words] == [
         "tcgen05.ld.sync.aligned.16x32bx2.x4.b32",
-        "tcgen05.cp.cta_group::2.32x128b.warpx4.b8x16.b6x16_p32",
+        "tcgen05.cp.cta_group::1.32x128b.warpx4.b8x16.b6x16_p32",
         "tcgen05.mma.ws.cta_group::1.kind::tf32.collector::b1::fill",
         "tcgen05.mma.ws.sp.cta_group::1.kind::f16",
         "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::lastuse",
     ]
     assert "`kind` is" in refused(lambda: ptx.tcgen05.mma(1, 2, 3, 4, kind=7), arch="sm_100a")
+    assert "one .cta_group" in refused(
+        lambda: (ptx.tcgen05.relinquish_alloc_permit(), ptx.tcgen05.relinquish_alloc_permit(cta_group=2)),
+        arch="sm_100a",
+    )
     assert "scale_vec_a and scale_vec_b" in refused(
         lambda: ptx.tcgen05.mma(*(reg.scalar(b32) for _ in range(4)), kind="mxf4"), arch="sm_100a"
     )

@@ -407,3 +407,17 @@ def test_lines_of_a_long_body():
     )
     with pytest.raises(PtxError, match=r"long\.py:903: "):
         kernel(arch="sm_90a")(scope["long"]).ptx()
+
+
+@pytest.mark.parametrize("sugar", [False, True])
+def test_dynamic_memory_is_an_option_of_its_kernel(sugar):
+    head = ".version 8.0\n.target sm_90a\n.address_size 64\n"
+    memory = ".extern .shared .align 128 .b8 buffer[];\n"
+    entry = ".visible .entry k()\n{\n\t.reg .u32 %r0;\n\tmov.u32 %r0, buffer;\n\tst.shared.u32 [%r0+4], 1;\n\tret;\n}\n"
+    program = codegen.ptx_to_python(head + memory + entry, sugar=sugar)
+    assert 'extern_smem="buffer"' in program and "ptx.module" not in program
+    codegen.verify(head + memory + entry, program)
+    for other in (memory.replace("128", "16"), memory + ".global .u32 g;\n"):  # what extern_smem= does not write
+        program = codegen.ptx_to_python(head + other + entry, sugar=sugar)
+        assert "extern_smem" not in program and "ptx.module" in program
+        codegen.verify(head + other + entry, program)

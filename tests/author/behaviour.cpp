@@ -2,6 +2,8 @@
 // code.
 #include <deque>
 #include <limits>
+#include <optional>
+#include <stdexcept>
 
 #include "golden.h"
 #include "ptx/author/barrier.h"
@@ -580,6 +582,20 @@ TEST_CASE("tensor memory: what the shapes of the functions allow is what the row
   };
   CHECK(alloc(256) == Code{});
   CHECK(alloc(48) == Code::tcgen05_columns);
+}
+
+TEST_CASE("a register that outlives its kernel is refused") {
+  std::optional<Reg> kept;
+  kernel({.name = "k"}, [&](Kernel& k) { kept = k.scalar(u32, 1); });
+  CHECK_THROWS_AS(*kept + 1, Refused);
+  CHECK_THROWS_AS(~*kept, Refused);
+  CHECK_THROWS_AS(kept->name(), Refused);
+  const auto given_up = [&](Kernel& k) {
+    kept = k.scalar(u32, 1);
+    throw std::runtime_error("the author's");
+  };
+  CHECK_THROWS_AS(kernel({.name = "k"}, given_up), std::runtime_error);
+  CHECK_THROWS_AS(max(*kept, 1), Refused);
 }
 
 }  // namespace ptx::author::testing

@@ -1,7 +1,8 @@
 # The consumer's program, the same in each project, and what the library must not have done to the project.
 add_executable(axpy ${CMAKE_CURRENT_LIST_DIR}/axpy.cpp)
 target_link_libraries(axpy PRIVATE ${PTX_TARGETS})
-target_compile_options(axpy PRIVATE -Wall -Wextra -Wpedantic -Werror)
+target_compile_options(axpy PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Werror
+                       $<$<CXX_COMPILER_ID:GNU>:-Wshadow>)
 foreach(variable BUILD_TYPE CXX_STANDARD CXX_EXTENSIONS POSITION_INDEPENDENT_CODE CXX_VISIBILITY_PRESET
         EXPORT_COMPILE_COMMANDS)
   if(NOT "${CMAKE_${variable}}" STREQUAL "")

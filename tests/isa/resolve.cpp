@@ -67,5 +67,7 @@ TEST_CASE("an explanation lists what is legal") {
   const std::string open = explain("redux.sync.add");
   CHECK(open.find("is not complete") != open.npos);
   CHECK(open.find(".s32") != open.npos);
+  CHECK(explain("mul.u32") == "`mul.u32` is not complete; behind `mul` stands one of .hi .lo .wide");
+  CHECK(explain("ex2.f32") == "`ex2.f32` is not complete; behind `ex2` stands .approx");
   CHECK(explain("exit.now") == "`.now` cannot follow `exit`, which takes no further modifier");
 }

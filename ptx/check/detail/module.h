@@ -38,6 +38,7 @@ void check_initial_names(const ir::Variable& variable, const Look& find, const L
 void check_registers(const ModuleTarget& target, const ir::Function& function, const Symbols& symbols,
                      Diagnostics& found);
 void check_calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found);
+void check_cta_groups(const ir::Function& function, Diagnostics& found);
 void check_flow(const ir::Function& function, Diagnostics& found);  // statements that nothing reaches
 
 // How a second declaration of one name differs from the first; empty: it may stand.

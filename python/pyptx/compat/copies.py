@@ -125,6 +125,10 @@ class TensorLoad:
         pred: Guard = None,
     ) -> None:
         """A box from global to shared memory; its bytes complete at `mbar`."""
+        if self._mode == "im2col" and not offsets:
+            raise AuthoringValueError(
+                f"{self._name} needs offsets=, {self._coordinates - 2} of them: one for each dimension but N and C"
+            )
         _core.tensor_copy.load(
             dst, src, _coordinates(self._name, self._coordinates, coord), _barrier(mbar),
             mode=self._mode, offsets=offsets or None, cache_hint=cache_hint, multicast_mask=multicast_mask,
@@ -157,13 +161,28 @@ class TensorStore:
         _core.tensor_copy.store(dst, at, src, mode=self._mode, cache_hint=cache_hint, pred=pred)
 
 
-class Tensor:
+class _Group:
+    """Functions under one name; a missing one says what is there."""
+
+    __slots__ = ()
+    _spelled: str
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            _names.hints(self, self._spelled)(name)
+
+
+class Tensor(_Group):
     """Tensor copies by rank and mode.
 
     Example:
         box = smem.alloc(f32, (32, 32))
         ptx.cp.async_.bulk.tensor.store_2d(px, ptx.addr(box), (0, i))
     """
+
+    __slots__ = ()
+    _spelled = "ptx.cp.async_.bulk.tensor"
 
     tensor_1d, tensor_2d, tensor_3d, tensor_4d, tensor_5d = (TensorCopy(rank) for rank in range(1, 6))
     tile_1d, tile_2d, tile_3d, tile_4d, tile_5d = (TensorLoad(f"tile_{rank}d", rank, "tile") for rank in range(1, 6))
@@ -181,12 +200,15 @@ class Bulk(Tensor):
         ptx.cp.async_.bulk.wait_group(0)
     """
 
+    __slots__ = ()
+    _spelled = "ptx.cp.async_.bulk"
+
     tensor = Tensor()
     commit_group = staticmethod(_core.cp_async_bulk.commit_group)
     wait_group = staticmethod(_core.cp_async_bulk.wait_group)
 
 
-class Async:
+class Async(_Group):
     """`ptx.cp.async_`: the functions of ptx.cp_async.
 
     Example:
@@ -194,6 +216,9 @@ class Async:
         ptx.cp.async_.cg(ptx.addr(buffer), ptx.addr(px), 16)
         ptx.cp.async_.wait_all()
     """
+
+    __slots__ = ()
+    _spelled = "ptx.cp.async_"
 
     cg = staticmethod(_core.cp_async.cg)
     ca = staticmethod(_core.cp_async.ca)
@@ -203,12 +228,15 @@ class Async:
     bulk = Bulk()
 
 
-class Cp:
+class Cp(_Group):
     """Asynchronous copies.
 
     Example:
         ptx.cp.async_.commit_group()
     """
+
+    __slots__ = ()
+    _spelled = "ptx.cp"
 
     async_ = Async()
     async_bulk = async_.bulk
@@ -217,7 +245,7 @@ class Cp:
 cp = Cp()
 
 
-class Tma:
+class Tma(_Group):
     """Rank 3 tensor copies by (row, column) of a matrix seen as blocks of 64 columns.
 
     Example:
@@ -225,10 +253,8 @@ class Tma:
         ptx.tma.load_3d(ptx.addr(box), px, row=i, col=n, mbar=bar)
     """
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            _names.hints(self, "ptx.tma")(name)
+    __slots__ = ()
+    _spelled = "ptx.tma"
 
     @staticmethod
     def _at(row: Integer | None, col: Integer | None, coords: Sequence[Integer] | None) -> Sequence[Integer]:

@@ -63,6 +63,8 @@ def _layout(arguments):
 
     if not arguments.box:
         return pictures.swizzle(arguments.name.upper())
+    if not all(arguments.box):
+        raise ValueError(f"a box has sizes from 1 on, not {','.join(map(str, arguments.box))}")
     tile = Tile(*arguments.box, types.from_name(arguments.type), tma_swizzle=arguments.name.upper())
     return pictures.tile(tile)
 

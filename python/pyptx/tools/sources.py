@@ -30,7 +30,7 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     what.add_argument("--diff", action="store_true", help="show what would change")
 
     lint = add(
-        *("lint", _lint, "say what may be wrong or idle in legal PTX", "there is a warning"),
+        *("lint", _lint, "say what may be wrong or idle in legal PTX", "there is a warning, or a text is not legal"),
         *(" a.ptx", " --select dead-code,PTX6006 a.ptx", " --ignore launch-bounds --fix a.ptx", " --rules"),
     )
     file(lint, nargs="*", dest="files")
@@ -99,7 +99,7 @@ def _fmt(arguments: argparse.Namespace) -> int:
 
 
 def _lint(arguments: argparse.Namespace) -> int:
-    from pyptx.tools import lint, report
+    from pyptx.tools import layout, lint, report
 
     if arguments.rules:
         for rule in lint.rules():
@@ -113,8 +113,13 @@ def _lint(arguments: argparse.Namespace) -> int:
     except LookupError as error:
         raise files.Unusable(error.args[0]) from None
     found: list[report.Found] = []
+    unread = False
     for file in arguments.files:
         source = files.read(file)
+        if wrong := layout.formatted(source, files.shown(file))[1]:
+            print(wrong[0], file=sys.stderr)
+            unread = True
+            continue
         if arguments.fix:
             fixed = lint.fix(source, numbers)
             if file == "-" and sys.stdout is not None:
@@ -128,7 +133,7 @@ def _lint(arguments: argparse.Namespace) -> int:
             print(line, file=sys.stderr if arguments.fix and "-" in arguments.files else sys.stdout)
     else:
         print(report.as_json(found) if arguments.format == "json" else report.sarif(found))
-    return int(any(one.diagnostic.severity != "note" for one in found))
+    return int(unread or any(one.diagnostic.severity != "note" for one in found))
 
 
 def _diff(arguments: argparse.Namespace) -> int:
