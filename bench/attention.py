@@ -2,7 +2,10 @@
 decoding beside a device copy.
 
     python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,decode]
+                              [--seconds 55] [--file attention.md]
 
+What is printed is appended to the file; lines of the sweep that are in it are passed over.  With `--seconds` no line is begun
+after that time, so the same command again goes on where this one has ended.
 The sweep is a table as docs/performance.md has it, of which tools/picture_pages.py draws a picture.  bf16, randn; medians of interleaved rounds, which rest 50 ms before each arm.  A product of n numbers counts 2 n operations,
 half of them under a causal mask; the backward counts five products, also where it takes seven.  Decoding: bytes of K and V
 that a second reads, of those that a copy reads and writes.
@@ -12,8 +15,10 @@ from __future__ import annotations
 
 import argparse
 import functools
+import pathlib
 import statistics
 import sys
+import time
 
 from _gpu import graph_of, interleaved, torch_on
 
@@ -35,6 +40,32 @@ COLUMNS = (
 )
 TOKENS = 16384
 CACHES = ((1, 8, 32768), (8, 8, 32768), (64, 8, 4096), (4, 32, 32768))  # batch, heads of K, keys
+
+
+class Results:
+    """What is printed and appended to a file, and until when."""
+
+    def __init__(self, file: str | None, seconds: float):
+        self.file, self.end = file and pathlib.Path(file), time.monotonic() + seconds
+        self.there = self.file.read_text().splitlines() if self.file and self.file.exists() else []
+
+    def say(self, line: str):
+        print(line, flush=True)
+        if self.file:
+            with self.file.open("a") as file:
+                file.write(line + "\n")
+
+    def wanted(self, beginning: str) -> bool:
+        """Whether there is time left, and no line that begins so."""
+        return time.monotonic() < self.end and not any(line.startswith(beginning) for line in self.there)
+
+
+def attempted(results: Results, what: str, measure, *arguments):
+    """What `measure` returns; None where it fails, which is said."""
+    try:
+        return measure(*arguments)
+    except Exception as reason:  # what others raise
+        results.say(f"no {what}: {type(reason).__name__}: {str(reason).splitlines()[0][:120]}")
 
 
 def medians(torch, arms: dict, rounds: int, launches: int) -> dict[str, float]:
@@ -120,15 +151,27 @@ def row(torch, kernels, width: int, heads: int, causal: bool, length: int, round
     return [*found, *(2.5 * flops / each for each in medians(torch, backward, rounds, launches).values())]
 
 
-def sweep(torch, kernels, widths, lengths, rounds: int):
-    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+def sweep(torch, kernels, widths, lengths, rounds: int, results: Results):
+    title = "| " + " | ".join(COLUMNS) + " |"
+    if results.wanted(title):
+        results.say(title + "\n" + "|---" * len(COLUMNS) + "|")
     for width, heads, causal in HEADS:
         for length in lengths if width in widths else ():
-            *forward, back, cudnn_back = row(torch, kernels, width, heads, causal, length, rounds)
-            ratios = [a / b if a and b else None for a, b in ((forward[0], forward[1]), (back, cudnn_back))]
-            cells = [f"{each:.0f}" if each else "" for each in (*forward, back, cudnn_back)]
-            cells[5:5], cells[8:] = [f"{ratios[0]:.2f}"], [f"{ratios[1]:.2f}" if ratios[1] else ""]
-            print(f"| {width} | {'causal' if causal else ''} | {length} | {' | '.join(cells)} |", flush=True)
+            begin = f"| {width} | {'causal' if causal else ''} | {length} | "
+            if not results.wanted(begin):
+                continue
+            found = attempted(results, begin, row, torch, kernels, width, heads, causal, length, rounds)
+            if found:
+                results.say(begin + " | ".join(cells_of(*found)) + " |")
+
+
+def cells_of(*speeds) -> list[str]:
+    """TFLOP/s and, behind those of a direction, ours by cuDNN's."""
+    *forward, back, cudnn_back = speeds
+    ratios = [a / b if a and b else None for a, b in ((forward[0], forward[1]), (back, cudnn_back))]
+    numbers = [f"{each:.0f}" if each else "" for each in (*forward, back, cudnn_back)]
+    ratios = [f"{each:.2f}" if each else "" for each in ratios]
+    return [*numbers[:5], ratios[0], *numbers[5:], ratios[1]]
 
 
 def gradient_of(torch, result, inputs):
@@ -165,13 +208,18 @@ def features_row(torch, kernels, width: int, heads: int, causal: bool, rounds: i
     return speeds + [2.5 * flops / each for each in medians(torch, arms, rounds, 3).values()]
 
 
-def features(torch, kernels, rounds: int):
-    print("\n4 x 4,096: forward; backward as it is, in a fixed order, of capped scores, of sequences behind each other")
-    print("head  causal   plain  sinks    fp8    mma  fp8 sequences   backward  fixed order  capped  sequences")
+def features(torch, kernels, widths, rounds: int, results: Results):
+    results.say(
+        "\n4 x 4,096: forward; backward as it is, in a fixed order, of capped scores, of sequences behind each other"
+    )
+    results.say("head  causal   plain  sinks    fp8    mma  fp8 sequences   backward  fixed order  capped  sequences")
     for width, heads, causal in HEADS:
-        speeds = features_row(torch, kernels, width, heads, causal, rounds)
-        line = "  ".join(f"{each:{size}.0f}" for each, size in zip(speeds, (5, 5, 5, 5, 13, 9, 11, 6, 9), strict=True))
-        print(f"{width:4}  {causal!s:6}   {line}", flush=True)
+        begin = f"{width:4}  {causal!s:6}   "
+        if width in widths and results.wanted(begin):
+            speeds = attempted(results, begin, features_row, torch, kernels, width, heads, causal, rounds)
+            sizes = (5, 5, 5, 5, 13, 9, 11, 6, 9)
+            if speeds:
+                results.say(begin + "  ".join(f"{x:{size}.0f}" for x, size in zip(speeds, sizes, strict=True)))
 
 
 def caches(torch, kernels, batch: int, heads: int, keys: int) -> dict:
@@ -189,13 +237,13 @@ def caches(torch, kernels, batch: int, heads: int, keys: int) -> dict:
     }
 
 
-def decode(torch, kernels, rounds: int):
+def decode(torch, kernels, rounds: int, results: Results):
     source = torch.empty(1 << 29, device="cuda", dtype=torch.uint8)
     copy = torch.empty_like(source)
-    print(
+    results.say(
         "\ndecoding, one query, 32 heads of 128: us, bytes a second as a part of a copy's; bf16, e4m3, e4m3 in pages of 16"
     )
-    print("  batch  heads of K   keys     us  of a copy     us  of a copy     us  of a copy")
+    results.say("  batch  heads of K   keys     us  of a copy     us  of a copy     us  of a copy")
     for batch, heads, keys in CACHES:
         arms = caches(torch, kernels, batch, heads, keys)
         graphs = {name: graph_of(torch, arm, 4).replay for name, (arm, _) in arms.items()}
@@ -204,7 +252,7 @@ def decode(torch, kernels, rounds: int):
         for name, (_, bytes_) in arms.items():
             ours = times[name] / 4
             line += f"  {ours * 1e3:5.1f}  {bytes_ / ours / (2 * source.numel() / times['copy']):9.2f}"
-        print(line, flush=True)
+        results.say(line)
 
 
 def main() -> int:
@@ -213,19 +261,22 @@ def main() -> int:
     for name, default in (("heads", "64,128,256"), ("lengths", ",".join(map(str, LENGTHS)))):
         arguments.add_argument(f"--{name}", type=lambda text: [int(each) for each in text.split(",")], default=default)
     arguments.add_argument("--parts", default="sweep,features,decode")
+    arguments.add_argument("--seconds", type=float, default=float("inf"))
+    arguments.add_argument("--file")
     given = arguments.parse_args()
     if not (torch := torch_on(90, 90)):
         return 0
     from pyptx import kernels
 
-    print(f"cuDNN {torch.backends.cudnn.version()}")
+    results = Results(given.file, given.seconds)
+    results.say(f"cuDNN {torch.backends.cudnn.version()}")
     parts = given.parts.split(",")
     if "sweep" in parts:
-        sweep(torch, kernels, given.heads, given.lengths, given.rounds)
+        sweep(torch, kernels, given.heads, given.lengths, given.rounds, results)
     if "features" in parts:
-        features(torch, kernels, given.rounds)
+        features(torch, kernels, given.heads, given.rounds, results)
     if "decode" in parts:
-        decode(torch, kernels, given.rounds)
+        attempted(results, "decoding", decode, torch, kernels, given.rounds, results)
     return 0
 
 

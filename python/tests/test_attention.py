@@ -330,7 +330,7 @@ def test_arguments_that_do_not_fit_are_refused():
         (LaunchValueError, r"sinks has one number a head, \(2,\)", (q, k, v), {"sinks": torch.zeros(3)}),
         (LaunchTypeError, "sinks is of int32", (q, k, v), {"sinks": torch.zeros(2).int()}),
         (LaunchTypeError, "sinks is a tensor", (q, k, v), {"sinks": 1.0}),
-        (LaunchValueError, r"cu_seqlens is \(B \+ 1\)", (q, k, v), {"cu_seqlens": torch.zeros(1).int()}),
+        (LaunchValueError, r"cu_seqlens is \(B \+ 1\)", (q[0], k[0], v[0]), {"cu_seqlens": torch.zeros(1).int()}),
         (LaunchValueError, "scale_q, scale_k, scale_v are of float8_e4m3fn", (q, k, v), {"scale_k": torch.ones(1)}),
         (LaunchValueError, r"scale_k is f32 of one number or \(2,\)", fp8, {"scale_k": torch.ones(3)}),
         (LaunchTypeError, "k is of bfloat16; legal are", (fp8[0], k, v), {}),
@@ -410,7 +410,7 @@ def test_gradients_of_each_sample():
 def test_opcheck():
     given = [torch.randn(2, 2, 40, 64, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
     module = sys.modules["pyptx.kernels.attention"]  # the package has the function under this name
-    described = [module._described(name, each) for name, each in zip("qkv", given, strict=True)]
+    described = [module.described(name, each) for name, each in zip("qkv", given, strict=True)]
     key, options, _ = module._planned(*described, module.Masks(True, None, None, None), False)
     found = torch.library.opcheck(module._choose(*key, False, False, False, True, "").op, tuple(given), options)
     assert set(found.values()) == {"SUCCESS"}

@@ -4,6 +4,8 @@ other measures than a fixed bound."""
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -16,6 +18,8 @@ from test_attention import GPU, agrees, gradients_agree, near, needs_hopper, ref
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
+from pyptx.kernels._attention_mma import Mma, mma_attention_kernel  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]  # the package has the function under this name
 FP8 = torch.float8_e4m3fn
@@ -255,3 +259,14 @@ def test_100_runs_are_identical(form, monkeypatch):
     run = forms.get(form, lambda: [kernels.attention(q, k, v, causal=True)])
     want = run()
     assert all(torch.equal(one, other) for _ in range(100) for one, other in zip(run(), want, strict=True))
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
+@pytest.mark.parametrize("target", ["sm_80", "sm_86", "sm_89", "sm_120"])
+def test_nothing_spills_by_mma(target, tmp_path):
+    for name, masks in (("whole", {}), ("window", {"right": True, "left": True})):
+        file = tmp_path / f"{name}.ptx"
+        file.write_text(mma_attention_kernel(bf16, Mma.of(64, 64, **masks)).ptx())
+        command = ["ptxas", f"-arch={target}", "-v", "-o", str(tmp_path / "k.cubin"), str(file)]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        assert " 0 bytes spill stores" in told, told

@@ -19,19 +19,13 @@ from pyptx.kernels._attention_forward import (
     K_MAJOR,
     WIDE,
     Lines,
-    apply,
-    bounds_of,
     clear_rows,
     descriptor,
-    divided,
-    floor_divided,
-    quotient,
-    sequence_of,
-    signed,
     stage_halves,
     stage_packed,
 )
 from pyptx.kernels._attention_sums import padded_begin
+from pyptx.kernels._attention_tiles import apply, bounds_of, divided, floor_divided, quotient, sequence_of, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b32, f32, s32, u32, u64
@@ -197,13 +191,14 @@ class Shared:
         memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
         self.base = reg.scalar(u32)
         ptx.inst.mov.u32(self.base, memory.name)
-        self.kv_full, self.ds_empty = smem.mbarrier(1)[0], smem.mbarrier(1)[0]
+        self.kv_full = smem.mbarrier(1)[0]
+        self.operands_empty = smem.mbarrier(1)[0]  # dS; where there is none, k and v
         self.q_full, self.q_empty, self.do_full, self.do_empty = (smem.mbarrier(plan.stages) for _ in range(4))
 
     def initialise(self, leader):
         with ptx.if_(leader):
             ptx.mbarrier.init(self.kv_full, 1)
-            ptx.mbarrier.init(self.ds_empty, GROUPS)
+            ptx.mbarrier.init(self.operands_empty, GROUPS)
             for stage in range(self.plan.stages):
                 for full, empty in ((self.q_full, self.q_empty), (self.do_full, self.do_empty)):
                     ptx.mbarrier.init(full[stage], 1)
@@ -635,7 +630,7 @@ class Warpgroup:
     def _stage_ds(self):
         """dS^T to shared memory, once the products of both warpgroups have read the last: rows are keys, of 64 queries."""
         _, phase = self.ds_ring.advance()
-        ptx.mbarrier.wait(self.shared.ds_empty, phase ^ 1)
+        ptx.mbarrier.wait(self.shared.operands_empty, phase ^ 1)
         to = self.shared.base + self.plan.at_ds + self.number * (64 * 128)
         stage_packed(self.ds, to, self.thread, self.plan.keys)
         ptx.fence.proxy_async_shared_cta()
@@ -646,7 +641,7 @@ class Warpgroup:
         with ptx.if_(self.leader):
             ptx.cp_async_bulk.wait_group(0, read=True)
         self._sync_group()
-        self._free(self.shared.ds_empty)
+        self._free(self.shared.operands_empty)
         boxes = self.dq_columns // 32
         base = self.shared.base + plan.at_dq + self.number * (boxes * 64 * 128)
         row = ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2)

@@ -15,7 +15,8 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import WIDE, Forward, Tiles, Warpgroup, apply, over_row, signed
+from pyptx.kernels._attention_forward import WIDE, Forward, Warpgroup, over_row
+from pyptx.kernels._attention_tiles import Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b32, f32, pred, s32, u16, u32, u64

@@ -9,20 +9,8 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import (
-    WIDE,
-    Divisor,
-    Forward,
-    Shared,
-    Tiles,
-    Warpgroup,
-    apply,
-    divided,
-    fetch,
-    floor_divided,
-    quotient,
-    signed,
-)
+from pyptx.kernels._attention_forward import WIDE, Forward, Shared, Warpgroup, fetch
+from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, divided, floor_divided, quotient, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b32, f32, s32, u32, u64

@@ -11,20 +11,9 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_backward import cap_scores, exponent_of_scores, slope_of_cap
-from pyptx.kernels._attention_forward import (
-    EVERYONE,
-    K_MAJOR,
-    WIDE,
-    Forward,
-    RaggedTile,
-    Tiles,
-    Warpgroup,
-    apply,
-    clear_rows,
-    descriptor,
-    signed,
-)
+from pyptx.kernels._attention_forward import EVERYONE, K_MAJOR, WIDE, Forward, Warpgroup, clear_rows, descriptor
 from pyptx.kernels._attention_sums import padded_begin
+from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.types import f32, s32, u32, u64
 

@@ -10,20 +10,9 @@ import types
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import (
-    WIDE,
-    Forward,
-    RaggedTile,
-    Tiles,
-    Warpgroup,
-    apply,
-    descriptor,
-    k_major,
-    over_row,
-    signed,
-    write,
-)
+from pyptx.kernels._attention_forward import WIDE, Forward, Warpgroup, descriptor, k_major, over_row, write
 from pyptx.kernels._attention_sums import padded_begin, place_of
+from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b16, b32, e4m3, f32, s32, u8, u32, u64
@@ -179,12 +168,7 @@ class Fp8Warpgroup(Warpgroup):
     def _block(self, index, masked: bool):
         """As that of the other types; exponentials are rounded as they come, once p of the last block is no operand any more."""
         plan, shared = self.plan, self.shared
-        self._wait_turn()
-        k_stage = self._issue_scores()
-        v_stage = self._issue_values()
-        self._pass_on()
-        ptx.wgmma.wait_group(1)
-        self._free(shared.k_empty[k_stage])
+        v_stage = self._issue()
         negatives = self._maxima(index, masked)
         groups = plan.keys // 16
         early = groups * plan.early // 8

@@ -9,7 +9,8 @@ ldmatrix meets each bank once.  Scores lie in registers as those of a wgmma do, 
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import Forward, Lines, RaggedTile, Tiles, Warpgroup, apply, signed
+from pyptx.kernels._attention_forward import Forward, Lines, Warpgroup
+from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b32, f32, s32, u8, u32, u64
@@ -42,6 +43,12 @@ class Mma(Forward):
     @property
     def threads(self) -> int:
         return 128 * self.groups
+
+    @property
+    def directives(self) -> list:
+        """Three CTAs of 128 threads; for four, which ptxas would choose on some GPUs, it had to spill."""
+        three = self.groups == 1 and self.width + self.values <= 320
+        return [("reqntid", (self.threads, 1, 1)), *[("maxnreg", (168,))] * three]
 
     @property
     def at_k(self) -> int:
@@ -89,7 +96,7 @@ def mma_attention_kernel(dtype, plan: Mma):
         raw_params=plan.scalars,
         grid=grid_of_rows(plan),
         block=(plan.threads, 1, 1),
-        reqntid=True,
+        raw_directives=plan.directives,
         arch="sm_80",
     )(with_tensors("mma_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))
 

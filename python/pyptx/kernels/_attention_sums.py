@@ -3,7 +3,7 @@
 import math
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import apply, bounds_of, quotient
+from pyptx.kernels._attention_tiles import apply, bounds_of, quotient
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, widened
 from pyptx.types import b32, f32, s32, u32, u64

@@ -1,20 +1,21 @@
 """dk and dv of attention on Hopper for heads of more than 128 elements, or with values of another size than keys.
 
 A CTA takes 64 keys, whose gradients fill the registers of a warpgroup each: one makes P and dv, the other P, dS and dk.  Both
-compute S, and neither waits for the other.  dq is made by _attention_dq.py.
+compute S, and neither waits for the other before it stores its result in the place of an operand.  dq is made by
+_attention_dq.py.
 """
 
 from dataclasses import dataclass
 
 from pyptx import ptx, reg
 from pyptx.kernels._attention_backward import (
-    GROUPS,
     Backward,
     Warpgroup,
     exponent_of_scores,
     kernel_over_keys,
 )
-from pyptx.kernels._attention_forward import EVERYONE, K_MAJOR, apply, descriptor
+from pyptx.kernels._attention_forward import K_MAJOR, descriptor
+from pyptx.kernels._attention_tiles import apply
 from pyptx.types import b32, f32, s32, u64
 
 __all__ = ["Wide", "wide_kernel"]
@@ -80,7 +81,8 @@ class OfValues(Warpgroup):
                 for at in ptx.range_(index, until, 1):
                     self._block(at, masked)
                 index = apply(s32, ptx.inst.max.s32, index, until)
-        ptx.bar.sync(EVERYONE, 128 * GROUPS)  # k and v are no operands any more
+        self._free(self.shared.operands_empty)
+        ptx.mbarrier.wait(self.shared.operands_empty, 0)
         self._finish()
         self._store(results, [(self.which, self.result, self.which * self.plan.at_v)], 0, 64)
 
