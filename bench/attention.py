@@ -6,7 +6,7 @@ decoding beside a device copy.
 
 What is printed is appended to the file; lines of the sweep that are in it are passed over.  With `--seconds` no line is begun
 after that time, so the same command again goes on where this one has ended.
-The sweep is a table as docs/performance.md has it, of which tools/picture_pages.py draws a picture.  bf16, randn; medians of interleaved rounds, which rest 50 ms before each arm.  A product of n numbers counts 2 n operations,
+The sweep is a table as docs/performance/attention.md has it, of which tools/picture_pages.py draws a picture.  bf16, randn; medians of interleaved rounds, which rest 50 ms before each arm.  A product of n numbers counts 2 n operations,
 half of them under a causal mask; the backward counts five products, also where it takes seven.  Decoding: bytes of K and V
 that a second reads, of those that a copy reads and writes.
 """

@@ -1,6 +1,6 @@
 """Every benchmark of this machine, one after the other: the C++ programs of the build, then the Python ones.
 
-Each prints what its columns mean before its figures.  docs/performance.md keeps the figures with machine, command and date.
+Each prints what its columns mean before its figures.  docs/performance/ keeps the figures with machine, command and date.
 """
 
 import argparse

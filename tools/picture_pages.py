@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/pictures.md, whose kernels are those of the guide, run on the simulator, and those of docs/performance.md,
+"""Draws the pictures of docs/pictures.md, whose kernels are those of the guide, run on the simulator, and those of docs/performance/,
 whose numbers are its tables'.
 
 python tools/picture_pages.py [--check]      --check: exit 1 where a picture is not what would be drawn
@@ -60,7 +60,7 @@ ARMS = {"ours": "good", "cuDNN": "c1", "FA2": "c0", "flex": "c4", "Triton": "c2"
 
 def of_attention() -> pictures.Picture:
     """The sweep over lengths: a chart a size of heads and mask, a bar a column of the table."""
-    text = (ROOT / "docs" / "performance.md").read_text()
+    text = (ROOT / "docs" / "performance" / "attention.md").read_text()
     first, *lines = re.search(r"^\| head \| mask \| length \| ours .*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M)[
         0
     ].splitlines()
@@ -84,7 +84,7 @@ def of_attention() -> pictures.Picture:
 
 def of_rows() -> pictures.Picture:
     """The table of kernels over rows: a line a shape, a bar a kernel, as a part of a copy's speed."""
-    text = (ROOT / "docs" / "performance.md").read_text()
+    text = (ROOT / "docs" / "performance" / "rows.md").read_text()
     first, *lines = re.search(
         r"^\| rows x columns \| rms_norm \| layer_norm \| add_rms_norm .*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M
     )[0].splitlines()

@@ -32,7 +32,7 @@ CHAPTERS = {
     "Run": ["pytorch.md", "torch_compile.md", "jax.md", "peers.md", "export.md", "assembler.md"],
     "API": ["api/python", "api/cpp"],
     "ISA": ["isa"],
-    "About": ["performance.md", "comparison.md", "architecture.md", "contributing.md"],
+    "About": ["performance", "comparison.md", "architecture.md", "contributing.md"],
 }
 
 
@@ -47,15 +47,15 @@ def pages() -> dict[str, str]:
 
 
 def linked(text: str) -> str:
-    """Names of pages, `docs/lint.md`, as links to them."""
+    """Names of pages and of folders of pages, `docs/lint.md`, `docs/guide/`, as links to them."""
 
     def link(m: re.Match) -> str:
-        name = "guide/README.md" if m[1] == "docs/guide/" else "isa/README.md" if m[1] == "docs/isa/" else m[1][5:]
-        return f"[{m[1]}]({name})"
+        return f"[{m[1]}]({m[1][5:]}{'README.md' if m[1].endswith('/') else ''})"
 
     parts = re.split(r"(^```.*?^```$)", text, flags=re.S | re.M)
     return "".join(
-        part if i % 2 else re.sub(r"`(docs/(?:guide/|isa/|[\w/-]+\.md))`", link, part) for i, part in enumerate(parts)
+        part if i % 2 else re.sub(r"`(docs/(?:guide/|isa/|performance/|[\w/-]+\.md))`", link, part)
+        for i, part in enumerate(parts)
     )
 
 

@@ -335,8 +335,9 @@ def test_roofline_of_a_product_and_the_pictures_of_the_page():
     assert f"{flops:.3g} flops, {moved:.3g} bytes" in made["roofline.svg"]
     stale = [name for name, svg in made.items() if (pages.FOLDER / name).read_text() != svg]
     assert not stale, "run tools/picture_pages.py"
-    text = "".join((ROOT / "docs" / page).read_text() for page in ("pictures.md", "performance.md"))
-    shown = set(re.findall(r"\(pictures/([\w-]+\.svg)\)", text))
+    pages_of = (ROOT / "docs" / "pictures.md", *(ROOT / "docs" / "performance").glob("*.md"))
+    text = "".join(path.read_text() for path in pages_of)
+    shown = set(re.findall(r"\((?:\.\./)?pictures/([\w-]+\.svg)\)", text))
     assert shown == set(made) == {path.name for path in pages.FOLDER.iterdir()}
     assert all(len(svg) < 100_000 for svg in made.values())
 
