@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import struct
 import subprocess
@@ -326,6 +327,9 @@ def test_examples_of_the_help_run(line, tmp_path, capsys):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "kernels.py").write_text(SCALE)
     (tmp_path / "kernels.ptx").write_text(ADD.replace("add(", "scale("))
+    if line.startswith("pyptx replay FOLDER"):
+        with pyptx.replay.keep(1, tmp_path / "FOLDER", host=True):
+            runpy.run_path(str(tmp_path / "kernels.py"))["scale"](numpy.ones(256, dtype=numpy.float32))
     if ".json" in line:
         run = [*RUN, str(tmp_path / "a.ptx"), "--trace", str(tmp_path / "trace.json"), "--counters", "--json"]
         assert main(run) == 0

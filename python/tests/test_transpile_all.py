@@ -10,6 +10,7 @@ import collections
 import difflib
 import random
 import re
+import runpy
 import subprocess
 import sys
 import time
@@ -23,12 +24,15 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 RUN = ROOT / "tests" / "fixtures" / "run"
 
-sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / "tests" / "corpus")]
-from promises import CACHE, SHARED, is_legal, transpiled  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 from run_fixtures import Fixture  # noqa: E402
 from test_transpile import FAMILIES, rounds, unroll, unrolled  # noqa: E402
 from test_transpile_raised import RAISED  # noqa: E402
 from test_transpile_tensors import BLACKWELL, HOPPER  # noqa: E402
+
+# By its path: in its folder a `triton` lies, which is no package.
+promises = runpy.run_path(str(ROOT / "tests" / "corpus" / "promises.py"))
+CACHE, SHARED, is_legal, transpiled = (promises[name] for name in ("CACHE", "SHARED", "is_legal", "transpiled"))
 
 # Kernels of every kind that sugar makes something of: blocks, tables, functions, vectors, variables.
 SAMPLE = [

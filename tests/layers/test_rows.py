@@ -37,6 +37,7 @@ ROOMS = ("isa", "check", "analysis", "lint", "quirks", "ir", "sim")
 # A table by opcode that is the thing itself, not a fact beside a row: the file, and what it tells apart.
 TELLS_APART = {
     "ptx/analysis/memory.cpp": "the arithmetic of integers that addresses are formed by",
+    "ptx/check/function.cpp": "the family that one rule of the manual is about, tcgen05",
     "ptx/isa/rules_matrix.cpp": "whether `shape` is wmma's, for one rule of both",
     "ptx/lint/lint.cpp": "a rule about moves",
     "ptx/sim/exec/alternate.cpp": "which operation a body that serves several opcodes computes",

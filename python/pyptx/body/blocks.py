@@ -216,7 +216,7 @@ _MISFIT = re.compile(
     re.S,
 )
 _COMMA = re.compile(r",(?![^\[]*\])")  # not those of `tuple[int, ...]`
-_PACKAGE = os.path.dirname(__file__) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def told(error: TypeError) -> AuthoringTypeError | None:
