@@ -1,5 +1,5 @@
-// The control flow of a kernel, with C++ functions as bodies: k.if_(p, [&] { ... }), k.range(0, n, 1, [&](const Reg& i)
-// { ... }). What each writes: control.h.
+// The control flow of a kernel, whose bodies are C++ functions: k.if_(p, body), k.range(0, n, 1, body), which calls
+// body(i) with the counter, a const Reg&. What each writes: control.h.
 #pragma once
 
 #include <functional>
