@@ -1,6 +1,7 @@
 // The C++ face: mnemonics from modifiers, and the kernel that a thread is writing.
 #include "ptx/author/kernel.h"
 
+#include "ptx/author/detail/alive.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
 
@@ -10,6 +11,11 @@ namespace {
 thread_local Kernel* writing = nullptr;
 
 }  // namespace
+
+void operators::put(const Reg& a, const Here& b) {
+  check_alive(a.builder);
+  if (a.builder) a.builder->set_place(b.at);
+}
 
 Kernel& Kernel::current() {
   if (!writing)

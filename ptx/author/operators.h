@@ -9,7 +9,7 @@
 namespace ptx::author {
 
 inline namespace operators {
-inline void put(const Reg& a, const Here& b) { a.builder->set_place(b.at); }
+void put(const Reg& a, const Here& b);  // sets the author's line; Refused where the kernel of `a` is finished
 #define PTX_OPERATOR(symbol, result)                                                      \
   inline Reg operator symbol(const Reg& a, const Here& b) { return put(a, b), result; }   \
   template <class A, class B>                                                             \
