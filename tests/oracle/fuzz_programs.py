@@ -25,6 +25,10 @@ INPUT = 1 << 17  # bytes that all programs of a module read
 POOLS = {2: ("%h", 6, "b16"), 4: ("%w", 8, "b32"), 8: ("%d", 6, "b64")}
 PREDICATES = 5
 CELL = 32  # bytes of a thread's own memory
+# What red.async and cp.reduce.async.bulk do to integers.
+REDUCTIONS = [
+    "add.u32", "add.s32", "add.u64", "min.u32", "max.s32", "and.b32", "or.b32", "xor.b32", "inc.u32", "dec.u32",
+]  # fmt: skip
 
 # What is known to differ, or may: section "Beside an H200" of docs/simulator.md says why.
 DIFFERENT = re.compile(
@@ -366,20 +370,7 @@ class Copies:
         ]
 
     def reduce(self, pick: random.Random) -> list[str]:
-        kind = pick.choice(
-            [
-                "add.u32",
-                "add.s32",
-                "add.u64",
-                "min.u32",
-                "max.s32",
-                "and.b32",
-                "or.b32",
-                "xor.b32",
-                "inc.u32",
-                "dec.u32",
-            ]
-        )
+        kind = pick.choice(REDUCTIONS)
         noftz = pick.choice(["add.noftz.f16", "add.noftz.bf16", "min.f16", "max.bf16", kind, kind])
         size = 16 * pick.randrange(1, 17)
         at, to = 16 * pick.randrange((self.BYTES - size) // 16 + 1), 16 * pick.randrange((self.BYTES - size) // 16 + 1)

@@ -5,7 +5,7 @@ What a program leaves does not depend on the order of its threads, and it has no
 
 import random
 
-from fuzz_programs import INPUT, Program
+from fuzz_programs import INPUT, REDUCTIONS, Program
 
 WORDS, LONGS = 8, 4  # registers %w and %d of a thread, which are what it leaves
 SLOT = 8 * LONGS  # bytes of shared memory that a thread owns
@@ -493,18 +493,7 @@ class Clusters(Together):
                         1,
                         int(op[-2:]) // 8,
                     )
-                    for op in (
-                        "add.u32",
-                        "add.s32",
-                        "add.u64",
-                        "min.u32",
-                        "max.s32",
-                        "and.b32",
-                        "or.b32",
-                        "xor.b32",
-                        "inc.u32",
-                        "dec.u32",
-                    )
+                    for op in REDUCTIONS
                 ),
             ]
         )
@@ -528,20 +517,7 @@ class Clusters(Together):
         to, source = 16 * pick.randrange((half - size) // 16 + 1), half + 16 * pick.randrange((half - size) // 16 + 1)
         head, tail = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes", ""
         if pick.random() < 0.4:
-            op = pick.choice(
-                [
-                    "add.u32",
-                    "add.s32",
-                    "add.u64",
-                    "min.u32",
-                    "max.s32",
-                    "and.b32",
-                    "or.b32",
-                    "xor.b32",
-                    "inc.u32",
-                    "dec.u32",
-                ]
-            )
+            op = pick.choice(REDUCTIONS)
             head, tail = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes", f".{op}"
         return [
             self.expects(size),
