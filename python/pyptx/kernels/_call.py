@@ -31,23 +31,23 @@ def spelled(dtype) -> str:
 
 def last(array, dim: int):
     """The array with this dimension behind the others."""
-    if dim in (-1, len(array.shape) - 1):
-        return array
-    if hasattr(array, "movedim"):
-        return array.movedim(dim, -1)
-    order = [axis for axis in range(len(array.shape)) if axis != dim % len(array.shape)]
-    return array.transpose(*order, dim)
+    return moved(array, dim, -1)
 
 
 def back(array, dim: int):
     """What `last` did, undone."""
+    return moved(array, -1, dim)
+
+
+def moved(array, source: int, target: int):
+    """A view of the array, of torch, numpy or JAX, in which the dimension `source` stands at `target`."""
     rank = len(array.shape)
-    if dim in (-1, rank - 1):
+    if rank < 2 or source % rank == target % rank:
         return array
     if hasattr(array, "movedim"):
-        return array.movedim(-1, dim)
-    order = list(range(rank - 1))
-    order.insert(dim % rank, rank - 1)
+        return array.movedim(source, target)
+    order = list(range(rank))
+    order.insert(target % rank, order.pop(source % rank))
     return array.transpose(*order)
 
 
