@@ -274,20 +274,46 @@ def compared(seed: int, gpu: bool) -> tuple[str, str]:
     return kind.__name__, ""
 
 
-def work(seed: int, step: int, seconds: float, gpu: bool, queue):
+def work(seed: int, step: int, end: float, gpu: bool, queue):
+    """Cases from `seed` on until the time is over or the GPU faults; the queue gets what was found, and with which seed to go on, if any."""
     torch.set_num_threads(1)
-    counts, words, end = Counter(), [], time.monotonic() + seconds
-    while time.monotonic() < end:
+    counts, words, after = Counter(), [], None
+    while after is None and time.time() < end:
         try:
             kind, wrong = compared(seed, gpu)
         except PtxError as error:
             kind, wrong = "refused", f"seed {seed}: {str(error)[:400]}"
+        except RuntimeError as error:  # torch.AcceleratorError: the context is of no more use
+            kind, after = KINDS[seed % len(KINDS)].__name__, seed + step
+            case = KINDS[seed % len(KINDS)](random.Random(seed))
+            wrong = f"seed {seed}: the GPU faults, {str(error).splitlines()[0]}: {case.words}"
         counts[kind] += 1
         if wrong:
             counts[kind + " wrong"] += 1
             words.append(wrong)
         seed += step
-    queue.put((counts, words))
+    queue.put((counts, words, after))
+
+
+def everything(arguments, gpu: bool) -> tuple[Counter, list[str]]:
+    """What all workers find; where the GPU faults under one, another takes its place."""
+    context = multiprocessing.get_context("spawn")
+    queue, end = context.Queue(), time.time() + arguments.seconds
+
+    def start(seed: int):
+        context.Process(target=work, args=(seed, arguments.workers, end, gpu, queue), daemon=True).start()
+
+    for i in range(arguments.workers):
+        start(arguments.seed * 1_000_000 + i)
+    counts, words, at_work = Counter(), [], arguments.workers
+    while at_work:
+        some, said, after = queue.get(timeout=arguments.seconds + 90)
+        counts, words = counts + some, words + said
+        if after is not None and time.time() < end:
+            start(after)
+        else:
+            at_work -= 1
+    return counts, words
 
 
 def main() -> int:
@@ -295,18 +321,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", type=int, default=20, help="cases that are wrong, at most")
     arguments = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
-    queue, gpu = context.Queue(), torch.cuda.is_available()
-    for i in range(arguments.workers):
-        seed = arguments.seed * 1_000_000 + i
-        context.Process(target=work, args=(seed, arguments.workers, arguments.seconds, gpu, queue), daemon=True).start()
-    counts, words = Counter(), []
-    for _ in range(arguments.workers):
-        one = queue.get(timeout=arguments.seconds + 90)
-        counts += one[0]
-        words += one[1]
-    print("\n".join(words[:20]))
+    gpu = torch.cuda.is_available()
+    counts, words = everything(arguments, gpu)
+    print("\n".join(words[: arguments.show]))
     print(f"{'GPU, simulator and NumPy' if gpu else 'simulator and NumPy, no GPU'}: {dict(sorted(counts.items()))}")
     return int(bool(words or not counts))
 

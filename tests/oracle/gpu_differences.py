@@ -383,7 +383,9 @@ def report(found: list[Instance], left_out: dict) -> list[str]:
 def lines_of(source: Path, version: str) -> list[str]:
     """The instances that oracle_instances writes for this version of PTX, or those of a file."""
     if source.suffix == ".txt":
-        return source.read_text().splitlines()
+        if lines := source.read_text().splitlines():
+            return lines
+        sys.exit(f"{source} has no instances: write them by oracle_instances --depth 0 {TARGET} {version}")
     command = [str(source), "--depth", "0", TARGET, version]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
