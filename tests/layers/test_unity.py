@@ -39,3 +39,8 @@ def test_a_name_is_one_function_of_the_room(room):
 def test_the_test_can_fail():
     assert functions("namespace {\n\nint typed(char c) {\n  return 0;\n}\n\n}  // namespace\n") == {"typed"}
     assert "src/values.cpp" in alone(ROOT / "python" / "CMakeLists.txt")
+
+
+def test_the_build_does_not_name_nanobinds_library():
+    """It is nanobind-static for Python 3.11, nanobind-static-abi3 from 3.12 on: a build that names one fails beside the other."""
+    assert "nanobind-" not in (ROOT / "python" / "CMakeLists.txt").read_text()
