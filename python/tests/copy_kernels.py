@@ -25,9 +25,12 @@ def wait_for(bar):
     return done
 
 
-def make_load(tile: Tile, size: int, coord: tuple[int, ...], arch: str = "sm_90a", **copy):
-    """Y = the `size` bytes of shared memory that one tensor copy from the map of `tile` writes, and `done`."""
-    words = size // 4
+def make_load(tile: Tile, size: int, coord: tuple[int, ...], arch: str = "sm_90a", span: int = 0, **copy):
+    """Y = the `span` bytes of shared memory, of which one tensor copy from the map of `tile` writes `size`, and `done`.
+
+    They are all of them, but where rows are narrower than the map's swizzle.
+    """
+    words = (span or size) // 4
 
     @kernel(in_specs=(tile,), out_specs=(Tile(words + 1, u32),), block=(THREADS, 1, 1), arch=arch)
     def load(X, Y):
@@ -98,8 +101,8 @@ def in_shared(X, size: int, align: int):
     return data, lane
 
 
-def make_reduction(operation: str, box: tuple[int, int], dtype):
-    """Y[box at (8, 4)] = operation(Y, X) through a map of Y; X has the box's shape and is copied as it is."""
+def make_reduction(operation: str, box: tuple[int, int], dtype, coord: tuple[int, int] = (4, 8)):
+    """Y[box at `coord`, innermost first] = operation(Y, X) through a map of Y; X has the box's shape and is copied as it is."""
     rows, columns = box
     size = rows * columns * dtype.bits // 8
 
@@ -111,7 +114,7 @@ def make_reduction(operation: str, box: tuple[int, int], dtype):
         map_y = Y.tma_desc()
         data, lane = in_shared(X, size, align=128)
         with ptx.if_(lane == 0):
-            ptx.tensor_copy.reduce(operation, map_y, (4, 8), data)
+            ptx.tensor_copy.reduce(operation, map_y, coord, data)
             ptx.cp.async_.bulk.commit_group()
             ptx.cp.async_.bulk.wait_group(0)
         ptx.ret()

@@ -109,13 +109,51 @@ def test_swizzles(swizzle):
     same(loaded(tile, x, 128 * columns, (8, 0)), box_of(host, (8, 0), (32, columns)), swizzle)
 
 
+@pytest.mark.parametrize("swizzle", ["32B", "64B", "128B"])
+def test_a_row_narrower_than_its_swizzle_takes_the_whole_width(swizzle):
+    """11 rows of 16 bytes: an H200 leaves what is between them as it was, and counts 16 bytes a row."""
+    width = int(swizzle[:-1])
+    x, host = random((20, 8), s16)
+    tile = Tile(20, 8, s16, tma_box=(11, 8), tma_swizzle=swizzle)
+    got = loaded(tile, x, 176, (3, 0), span=11 * width)
+    mask, shift = SWIZZLES[swizzle]
+    at = np.arange(got.size // 128 * 128)
+    rows = got[at ^ ((at & mask) >> shift)].reshape(-1, width)
+    taken = box_of(host, (3, 0), (11, 8)).view(np.uint8)[: len(rows)]
+    np.testing.assert_array_equal(rows[:, :16], taken)
+    assert (rows[:, 16:].reshape(-1, 4) == [0xEF, 0xBE, 0xAD, 0xDE]).all()
+
+
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
-def test_a_swizzle_reaches_to_the_end_of_the_last_row():
-    """12 rows of 48 bytes end within the fifth row of 128, whose other bytes are behind the CTA's shared memory."""
+def test_narrow_rows_need_room_for_their_swizzle():
     x, _ = random((2, 6, 24), s16)
     load = make_load(Tile(2, 6, 24, s16, tma_box=(2, 6, 24), tma_swizzle="128B"), 576, (0, 0, 0))
-    with pytest.raises(SimulationError, match="PTX5010.*640 bytes"):
+    with pytest.raises(SimulationError, match="PTX5010.*1536 bytes"):
         load(x)
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("copy", [{}, {"mode": "im2col", "offsets": (0, 0)}], ids=["tile", "im2col"])
+def test_a_copy_begins_at_a_multiple_of_16_bytes(copy):
+    """An H200 stops at others: illegal instruction."""
+    map_ = {"tma_im2col": Im2col((0, 0), (0, 0), 32, 16)} if copy else {"tma_box": (1, 2, 2, 32)}
+    x, _ = random((2, 4, 8, 64), s16)
+    load = make_load(Tile(2, 4, 8, 64, s16, **map_), 1024 if copy else 256, (4, 0, 0, 0), **copy)
+    with pytest.raises(
+        LaunchValueError, match=r"begins 8 bytes into the innermost dimension \(element 4\); .* multiple of 16"
+    ):
+        load(x)
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_a_copy_to_global_memory_begins_inside():
+    """It may end outside, and a load may begin there. An H200 stops at others: illegal instruction."""
+    x, y = torch.zeros((4, 32), dtype=torch.uint32), torch.zeros((8, 64), dtype=torch.uint32)
+    make_reduction("add", (4, 32), u32, (56, 6))(x, y)
+    with pytest.raises(
+        LaunchValueError, match=r"writes from coordinate -1 of dimension 1 on; .* begins at coordinates of 0"
+    ):
+        make_reduction("add", (4, 32), u32, (0, -1))(x, y)
 
 
 @pytest.mark.parametrize("l2", ["none", "64B", "128B", "256B"])

@@ -47,15 +47,24 @@ def bits(x: torch.Tensor) -> np.ndarray:
     return x.cpu().view(INTEGER[x.element_size()]).numpy()
 
 
-def unswizzled(got: np.ndarray, swizzle: str) -> np.ndarray:
+def unswizzled(got: np.ndarray, swizzle: str, row: int) -> np.ndarray:
+    """The bytes of a box with rows of `row` bytes, each of which takes the swizzle's width."""
     mask, shift = SWIZZLES[swizzle]
     at = np.arange(got.size)
-    return got[at ^ ((at & mask) >> shift)]
+    width = max(row, int(swizzle[:-1])) if swizzle != "NONE" else row
+    return got[(at ^ ((at & mask) >> shift))[: got.size // width * width]].reshape(-1, width)[:, :row].ravel()
 
 
-def around(pick: random.Random, size: int, box: int) -> int:
-    """Where a box begins that may reach over either edge."""
-    return pick.choice([pick.randrange(-box, size + 2), pick.randrange(0, max(1, size - box + 1))])
+def around(pick: random.Random, size: int, box: int, unit: int = 1) -> int:
+    """Where a box begins that may reach over either edge, a multiple of `unit` elements."""
+    return pick.choice([pick.randrange(-box, size + 2), pick.randrange(0, max(1, size - box + 1))]) // unit * unit
+
+
+def begin(pick: random.Random, shape, cut, kind, lowest: int | None = None) -> list[int]:
+    """Where a box begins: in the innermost dimension a multiple of 16 bytes; of one that is written, `lowest` or more."""
+    units = [1] * (len(shape) - 1) + [128 // kind.bits]
+    start = [around(pick, n, b, unit) for n, b, unit in zip(shape, cut, units, strict=True)]
+    return start if lowest is None else [max(lowest, at) for at in start]
 
 
 class Case:
@@ -81,7 +90,7 @@ def box(pick: random.Random) -> Case:
     shape = [pick.randrange(1, 9) for _ in range(rank - 1)] + [inner]
     every = [pick.choice([1, 1, 1, 2, 3, 8]) for _ in range(rank - 1)] + [1]
     cut = [pick.randrange(1, 7) * step - pick.randrange(step) for step in every[:-1]] + [row // size]
-    start = [around(pick, n, b) for n, b in zip(shape, cut, strict=True)]
+    start = begin(pick, shape, cut, kind)
     fill = pick.choice(["zero", "zero", "nan"]) if name in ("f16", "bf16", "f32") else "zero"
     tile = Tile(
         *shape, kind, tma_box=cut, tma_swizzle=swizzle, tma_element_strides=every, tma_fill=fill, tma_l2=pick.choice(["none", "128B"])
@@ -89,11 +98,8 @@ def box(pick: random.Random) -> Case:
     x = tensor(pick, shape, name)
     nothing = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF}.get(name, 0) if fill == "nan" else 0
     taken = box_of(bits(x), start, cut, every, nothing)
-    if swizzle != "NONE" and taken.nbytes % int(
-        swizzle[:-1]
-    ):  # the end of the last row would lie behind the bytes that are looked at
-        return box(pick)
-    copy = make_load(tile, taken.nbytes, tuple(reversed(start)))
+    width = max(row, 0 if swizzle == "NONE" else int(swizzle[:-1]))
+    copy = make_load(tile, taken.nbytes, tuple(reversed(start)), span=taken.nbytes // row * width)
     return Case(f"box {tile!r} from {start}", copy, [x], None if fill == "nan" else taken, swizzle)
 
 
@@ -198,7 +204,7 @@ def written(pick: random.Random) -> Case:
         rank = pick.randrange(1, 6)
         shape = [pick.randrange(1, 9) for _ in range(rank - 1)] + [4 * pick.randrange(1, 20)]
         cut = [pick.randrange(1, 5) for _ in range(rank - 1)] + [4 * pick.randrange(1, 9)]
-        start = [around(pick, n, b) for n, b in zip(shape, cut, strict=True)]
+        start = begin(pick, shape, cut, kind, lowest=0)
         tile, mode = Tile(*shape, kind, tma_box=cut), {}
         place = box_of(np.arange(1, 1 + int(np.prod(shape))).reshape(shape), start, cut)
     y = tensor(pick, shape, name)
@@ -214,7 +220,7 @@ def spread(pick: random.Random) -> Case:
     """One CTA of a cluster copies into all that a mask names; Y[rank] is what each has."""
     ctas, rows = pick.choice([2, 4]), pick.randrange(1, 9)
     mask, issuer = pick.randrange(1, 1 << ctas), pick.randrange(ctas)
-    start, words = (around(pick, 40, 32), around(pick, 20, rows)), 32 * rows
+    start, words = (around(pick, 40, 32, 4), around(pick, 20, rows)), 32 * rows
 
     @kernel(
         in_specs=(Tile(20, 40, types.u32, tma_box=(rows, 32)),), out_specs=(Tile(ctas, words, types.u32),),
@@ -267,7 +273,9 @@ def compared(seed: int, gpu: bool) -> tuple[str, str]:
     simulated = case.on("cpu")
     if case.result is not None:
         expected = np.ascontiguousarray(case.result).view(np.uint8).ravel()
-        if not np.array_equal(unswizzled(simulated[: expected.size], case.swizzle), expected):
+        row = case.result.shape[-1] * case.result.itemsize
+        got = unswizzled(simulated, case.swizzle, row)
+        if not np.array_equal(got[: expected.size], expected):
             return kind.__name__, f"seed {seed}: the simulator and NumPy differ: {case.words}"
     if gpu and not np.array_equal(case.on("cuda"), simulated):
         return kind.__name__, f"seed {seed}: the GPU and the simulator differ: {case.words}"

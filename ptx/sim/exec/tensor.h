@@ -70,6 +70,22 @@ inline bool reaches_outside(const TensorMap& map) {
          std::ranges::any_of(map.upper, [](int corner) { return corner > 0; });
 }
 
+// Whether a copy may begin at these coordinates; an H200 stops at one that may not ("illegal instruction").
+template <Mode mode>
+bool begins_well(Warp& w, int lane, const TensorMap& map, std::span<const s32> at, Access kind) {
+  if (const s64 bits = bits_before(map, at[0]); bits % 128 != 0)
+    return bad_map(w, lane,
+                   cat("begins ", bits / 8, " bytes into the innermost dimension (element ", at[0],
+                       "); a copy begins at a multiple of 16 bytes")),
+           false;
+  const auto low = std::ranges::find_if(at, [](s32 coordinate) { return coordinate < 0; });
+  if (kind == Access::read || mode == Mode::rows || low == at.end()) return true;
+  return bad_map(w, lane,
+                 cat("writes from coordinate ", *low, " of dimension ", low - at.begin(),
+                     " on; a copy to global memory begins at coordinates of 0 and more (it may end outside)")),
+         false;
+}
+
 // The runs of the box in global memory. `given`: im2colInfo.
 template <Mode mode>
 bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, const TensorMap& map, Access kind,
@@ -79,6 +95,7 @@ bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, co
   for (int i = 0; i < coordinates->count; ++i) at[i] = static_cast<s32>(row32(w, coordinates[i])[lane]);
   const int rank = rows ? 2 : coordinates->count;
   if (rank != map.rank) return bad_map(w, lane, cat("copies in ", rank, " dimensions; the map has ", map.rank)), false;
+  if (!begins_well<mode>(w, lane, map, {at, static_cast<std::size_t>(rank)}, kind)) return false;
   if (mode == Mode::pixels && kind != Access::read && reaches_outside(map))
     return bad_map(
                w, lane,
@@ -104,15 +121,12 @@ bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, co
   return true;
 }
 
-// Where the bytes of a box lie in shared memory; nothing after a fault. A swizzle moves bytes within its rows of 32 to
-// 128 bytes, of which the box may fill a part of the last.
+// Where the bytes of a box lie in shared memory; nothing after a fault.
 inline std::optional<std::vector<Run>> in_shared(Warp& w, const Operand& address, int lane, const TensorMap& map,
                                                  u64 bytes, Access kind) {
-  const u64 row = std::max(1u, arch::info(map.swizzle).bytes);
-  auto at = locate(w, address, lane, (bytes + row - 1) / row * row, 128, kind);
+  auto at = locate(w, address, lane, span_of(map, bytes), 128, kind);
   if (!at) return std::nullopt;
-  at->bytes = bytes;
-  return swizzled(map, *at);
+  return swizzled(map, *at, bytes);
 }
 
 // [d], [map, {coordinates}], [mbar]{, offsets}{, ctaMask}

@@ -40,6 +40,12 @@ void append_row(const TensorMap& map, const std::int64_t* at, std::int64_t width
   append(runs, 0, bytes(width - high), true);
 }
 
+// Bytes of a row of a box, and from one row to the next in shared memory, under a swizzle.
+std::uint64_t row_of(const TensorMap& map) { return bytes_of(map, map.channels ? map.channels : map.box[0]); }
+std::uint64_t pitch_of(const TensorMap& map, std::uint64_t row) {
+  return map.interleave == launch::Interleave::none ? std::max<std::uint64_t>(row, arch::info(map.swizzle).bytes) : row;
+}
+
 std::int64_t step(const TensorMap& map, int i) { return std::max<std::int64_t>(1, map.element_strides[i]); }
 
 }  // namespace
@@ -109,15 +115,27 @@ void append_wide(const TensorMap& map, std::span<const std::int32_t> coordinates
   }
 }
 
-std::vector<Run> swizzled(const TensorMap& map, const Location& begin) {
+std::uint64_t span_of(const TensorMap& map, std::uint64_t bytes) {
+  if (map.swizzle == launch::Swizzle::none) return bytes;
+  const std::uint64_t row = row_of(map), pitch = pitch_of(map, row);
+  return (bytes + row - 1) / row * pitch;
+}
+
+std::vector<Run> swizzled(const TensorMap& map, const Location& begin, std::uint64_t bytes) {
   if (map.swizzle == launch::Swizzle::none) return {{begin}};
   const std::uint64_t chunk = map.swizzle == launch::Swizzle::b128_atom_32_flip_8 ? 8 : 16;
+  const std::uint64_t row = row_of(map), pitch = pitch_of(map, row);
   std::vector<Run> runs;
-  for (std::uint64_t at = 0; at < begin.bytes; at += chunk) {
-    const std::uint64_t bytes = std::min(chunk, begin.bytes - at);
-    runs.push_back({{begin.space, begin.memory, arch::swizzled(map.swizzle, begin.offset + at), bytes}});
+  for (std::uint64_t at = 0; at < bytes; at += chunk) {
+    const std::uint64_t place = begin.offset + at / row * pitch + at % row;
+    runs.push_back({{begin.space, begin.memory, arch::swizzled(map.swizzle, place), std::min(chunk, bytes - at)}});
   }
   return runs;
+}
+
+std::int64_t bits_before(const TensorMap& map, std::int32_t coordinate) {
+  if (map.interleave != launch::Interleave::none) return 0;
+  return std::int64_t{coordinate} * arch::info(map.element).value_bits();
 }
 
 }  // namespace ptx::sim

@@ -44,7 +44,12 @@ struct Wide {
 };
 void append_wide(const TensorMap& map, std::span<const std::int32_t> coordinates, const Wide& wide,
                  std::vector<Run>& runs);
-// The bytes of a box in shared memory from `begin` on: where they lie there under the map's swizzle (manual 5.5.7).
-std::vector<Run> swizzled(const TensorMap& map, const Location& begin);
+// What a box of `bytes` bytes spans in shared memory: under a swizzle each row takes the swizzle's width, also one that
+// is narrower (an H200 does so; the bytes between such rows stay as they are).
+std::uint64_t span_of(const TensorMap& map, std::uint64_t bytes);
+// Where the `bytes` bytes of a box lie in shared memory from `begin` on, under the map's swizzle (manual 5.5.7).
+std::vector<Run> swizzled(const TensorMap& map, const Location& begin, std::uint64_t bytes);
+// How far the innermost coordinate is into its row, in bits; nothing of an interleaved map, which counts slices.
+std::int64_t bits_before(const TensorMap& map, std::int32_t coordinate);
 
 }  // namespace ptx::sim
