@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
@@ -63,6 +66,16 @@ std::optional<Diagnostic> check_shape(const launch::Record& r, const launch::Dim
   return std::nullopt;
 }
 
+// Bytes that are zero without being touched: a run of large outputs begins at once, and can be ended at once.
+struct Free {
+  void operator()(std::uint8_t* bytes) const { std::free(bytes); }
+};
+using Zeros = std::unique_ptr<std::uint8_t, Free>;
+Zeros zeros(std::size_t size) {
+  Zeros out(static_cast<std::uint8_t*>(std::calloc(std::max<std::size_t>(size, 1), 1)));
+  return out ? std::move(out) : throw std::bad_alloc();
+}
+
 class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_this<SimulatedProgram> {
  public:
   SimulatedProgram(std::unique_ptr<sim::Program> program, std::shared_ptr<const Simulator::Settings> settings)
@@ -101,7 +114,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
                   .cluster = cluster,
                   .dynamic_shared = record.dynamic_shared,
                   .architecture = *(device ? device : arch::architecture(90))};
-    std::vector<std::vector<std::uint8_t>> shadows;
+    std::vector<Zeros> shadows;
     place_memory(launch, record, parameters, buffers, shadows);
     for (std::uint32_t rank = 1; rank < cluster.count() && !program_->shared_addresses.empty(); ++rank)
       launch.constants.push_back(constants_of(*program_, rank));
@@ -133,7 +146,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
   }
 
   void place_memory(Launch& launch, const launch::Record& record, std::span<const std::byte> parameters,
-                    std::span<const launch::Buffer> buffers, std::vector<std::vector<std::uint8_t>>& shadows) {
+                    std::span<const launch::Buffer> buffers, std::vector<Zeros>& shadows) {
     launch.parameters.resize(parameters.size() / sizeof(Line) + 1);
     if (!parameters.empty()) std::memcpy(launch.parameters.data(), parameters.data(), parameters.size());
     const auto block = reinterpret_cast<std::uint64_t>(launch.parameters.data());
@@ -151,7 +164,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
       range.input = known && !record.tensors[i].output;
       range.writable = may_write(record, buffers, i);
       if (known && buffers[i].fresh && launch.options.uninitialised) {
-        range.shadow = shadows.emplace_back(buffers[i].bytes).data();
+        range.shadow = shadows.emplace_back(zeros(buffers[i].bytes)).get();
       }
       if (buffers[i].bytes) launch.memory.add(std::move(range));
     }

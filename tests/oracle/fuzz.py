@@ -156,6 +156,8 @@ class Found:
     statements: Counter = field(default_factory=Counter)
     differ: dict[str, list[int]] = field(default_factory=dict)  # the seeds of a family's programs
     faults: list[int] = field(default_factory=list)  # the seeds of programs at which the GPU faulted
+    together: list[int] = field(default_factory=list)  # batches at which it did, and at no program by itself
+    errors: Counter = field(default_factory=Counter)  # what the GPU said when it faulted
     words: list[str] = field(default_factory=list)
 
     def add(self, other: "Found"):
@@ -164,6 +166,8 @@ class Found:
         for family, seeds in other.differ.items():
             self.differ.setdefault(family, []).extend(seeds)
         self.faults += other.faults
+        self.together += other.together
+        self.errors += other.errors
         self.words += other.words
 
 
@@ -239,24 +243,26 @@ def work(arguments, lines: list[str], seed: int, first: int | None, end: float, 
             for part in parts:
                 at[0], at[1] = seed, -1 if first is None else part[0] % BATCH
                 found.add(batch(machine, maker_of(seed, arguments, kinds), part))
+            if first == 0:  # the batch faulted, and each program of it has run
+                found.together.append(seed)
             seed, first = seed + arguments.workers, None
             if time.monotonic() > end:
                 break
         at[0] = -1
     except Exception as error:
-        if not isinstance(error, RuntimeError):
+        if isinstance(error, RuntimeError):
+            found.errors[re.sub(r".*(CUDA error)", r"\1", str(error))[:100]] += 1
+        else:
             found.words.append(f"batch {seed}: {type(error).__name__} {str(error)[:300]}")
     queue.put((at[0], at[1], found))
     at[0] = -1
 
 
-def runs(arguments, program: Program, count: int) -> bool:
-    """Whether a process of its own gets through the first statements of a program."""
-
-    def run():
-        Device().run([replace(program, statements=program.statements[:count])], data(program.seed // BATCH))
-
-    process = multiprocessing.get_context("fork").Process(target=run)
+def runs(programs: list[Program]) -> bool:
+    """Whether a process of its own gets through programs of one batch."""
+    process = multiprocessing.get_context("fork").Process(
+        target=lambda: Device().run(programs, data(programs[0].seed // BATCH))
+    )
     process.start()
     process.join(10)
     if process.is_alive():
@@ -265,17 +271,30 @@ def runs(arguments, program: Program, count: int) -> bool:
 
 
 def faulting(arguments, lines: list[str], seed: int) -> str:
-    """The statement of a program that makes the GPU fault."""
+    """The statement of a program that makes the GPU fault, and the program until there."""
     maker = maker_of(seed // BATCH, arguments, makers(lines, arguments.families))
     program = maker.program(seed)
+    parts = [replace(program, statements=program.statements[:n]) for n in range(len(program.statements) + 1)]
     with ThreadPoolExecutor(arguments.workers) as pool:
-        through = list(pool.map(lambda n: runs(arguments, program, n), range(len(program.statements) + 1)))
+        through = list(pool.map(lambda part: runs([part]), parts))
     if all(through):
         return f"{program.family} {seed}: runs by itself"
     at = through.index(False)
     statement = " ".join(program.statements[at - 1]) if at else "(none)"
-    before = " | ".join(" ".join(lines) for lines in program.statements[max(0, at - 3) : max(0, at - 1)])
-    return f"{program.family} {seed}: `{statement[:500]}` faults; before it {before[:500]}"
+    return f"{program.family} {seed}: `{statement[:500]}` faults; its program until there:\n{HEAD}{parts[at].text()}"
+
+
+def faulting_together(arguments, lines: list[str], seed: int) -> str:
+    """The fewest programs of a batch, side by side, at which the GPU faults though it does at none of them."""
+    maker = maker_of(seed, arguments, makers(lines, arguments.families))
+    programs = [maker.program(number) for number in range(seed * BATCH, seed * BATCH + BATCH)]
+    if runs(programs):
+        return f"batch {seed}: not seen again"
+    end = next(n for n in range(1, BATCH + 1) if not runs(programs[:n]))
+    begin = next(n for n in reversed(range(end)) if not runs(programs[n:end]))
+    least = programs[begin:end]
+    texts = "".join(program.text(f"k{program.seed}") for program in least)
+    return f"batch {seed}: {least[0].family} {least[0].seed} to {least[-1].seed} fault together:\n{HEAD}{texts}"
 
 
 def report(found: Found, most: int) -> list[str]:
@@ -288,14 +307,26 @@ def report(found: Found, most: int) -> list[str]:
     for name, count in sorted(found.programs.items()):
         differ = len(found.differ.get(name, []))
         out.append(f"{name}: {count} programs of {found.statements[name]} statements, {differ} differ")
-    out.append(f"{len(found.faults)} programs at which the GPU faults: {found.faults[:20]}")
+    said = "; ".join(f"{count} x {error}" for error, count in found.errors.most_common())
+    out.append(f"{len(found.faults)} programs at which the GPU faults: {found.faults[:20]} {said}".rstrip())
+    if found.together:
+        out.append(
+            f"{len(found.together)} batches at which it faults, and at no program of them: {found.together[:20]}"
+        )
     return [*out, f"{found.programs.total()} programs, {sum(map(len, found.differ.values()))} differ"]
 
 
 def kept(found: Found) -> str:
     """What --out keeps: `program` of the family's class makes a program again from its seed."""
     named = {name: seeds for name, seeds in found.differ.items() if seeds}
-    what = {"programs": found.programs, "differ": named, "faults": found.faults, "words": found.words[:200]}
+    what = {
+        "programs": found.programs,
+        "differ": named,
+        "faults": found.faults,
+        "together": found.together,
+        "errors": found.errors,
+        "words": found.words[:200],
+    }
     return json.dumps(what, indent=1)
 
 
@@ -351,7 +382,10 @@ def main() -> int:
         arguments.out.write_text(kept(found))
     for seed in found.faults[: arguments.faults]:
         print(faulting(arguments, lines, seed), flush=True)
-    return int(bool(sum(map(len, found.differ.values())) or found.faults or not found.programs.total()))
+    for seed in found.together[: arguments.faults]:
+        print(faulting_together(arguments, lines, seed), flush=True)
+    wrong = sum(map(len, found.differ.values())) + len(found.faults) + len(found.together)
+    return int(bool(wrong or not found.programs.total()))
 
 
 if __name__ == "__main__":

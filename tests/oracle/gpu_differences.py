@@ -30,6 +30,8 @@ REGISTERS = 8  # of each type
 SECTIONS = re.compile(r"9\.7\.[1-8]\.\d+|9\.7\.9\.(3|4|6|7|21|22)|9\.7\.13\.(5|6|8|9|10|12)")
 REGISTER = re.compile(r"\b([a-z]+\d+(?:x\d)?|pred)_(\d+)\b")
 STRANGE = re.compile(r"\b[gslck]v\b|%|WARP_SZ|\b[usb]8_|x[48]_|\bvol|cache_hint")
+# One operand too many (PTX2206): the assembler makes it the descriptor of the memory, at which the GPU may fault (illegal instruction).
+DESCRIBED = re.compile(r"atom\.((?!\S*\bcas)\S+ \w+, \[\w+\](, \w+){2}|\S*\bcas\S* \w+, \[\w+\](, \w+){3})$")
 APPROXIMATE = re.compile(r"^tanh\b")
 WORDS = {2: "b16", 4: "b32", 8: "b64", 16: "b128"}
 
@@ -87,7 +89,7 @@ def instances(lines: list[str], prefixes: list[str]) -> list[Instance]:
     for line in lines:
         verdict, _, section, _, text = line.split("\t")
         mnemonic, _, operands = text.partition(" ")
-        if verdict != "legal" or not SECTIONS.fullmatch(section) or STRANGE.search(text):
+        if verdict != "legal" or not SECTIONS.fullmatch(section) or STRANGE.search(text) or DESCRIBED.match(text):
             continue
         if prefixes and not mnemonic.startswith(tuple(prefixes)):
             continue

@@ -93,10 +93,37 @@ def test_programs_at_which_the_gpu_faults_are_found(monkeypatch):
             return super().run(programs, given)
 
     monkeypatch.setattr(fuzz, "Device", Faulting)
-    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=1)
+    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4)
     found = fuzz.everything(arguments, [])
     assert found.faults == [70, 90] and found.programs.total() > 2 * fuzz.BATCH
-    assert not found.words and not any(found.differ.values())
+    assert not found.words and not any(found.differ.values()) and not found.together
+    assert found.errors == {"CUDA error 715": 3}
+    said = fuzz.faulting(arguments, [], 70)
+    assert "atomics 70: `(none)` faults" in said and ".visible .entry k(" in said
+
+
+def test_programs_that_fault_only_side_by_side_are_found(monkeypatch):
+    class Faulting(Simulator):
+        def run(self, programs, given):
+            if {66, 69} <= {program.seed for program in programs}:
+                raise RuntimeError("cuCtxSynchronize: CUDA error 715")
+            return super().run(programs, given)
+
+    monkeypatch.setattr(fuzz, "Device", Faulting)
+    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4)
+    found = fuzz.everything(arguments, [])
+    assert found.together == [2] and not found.faults
+    assert "1 batches at which it faults" in "\n".join(fuzz.report(found, 5))
+    said = fuzz.faulting_together(arguments, [], 2)
+    assert "atomics 66 to 69 fault together" in said and said.count(".visible .entry") == 4
+
+
+def test_no_instance_has_an_operand_too_many():
+    """As atom's fourth, which the assembler makes the descriptor of the memory."""
+    kept = ["atom.and.b32 b32_0, [u64_0], b32_1", "atom.global.cas.b32 b32_0, [u64_0], b32_1, b32_2"]
+    extra = [f"{text}, b32_7" for text in kept]
+    lines = [f"legal\tform\t9.7.13.5\tsm_90a:8.6\t{text}" for text in kept + extra]
+    assert {one.text for one in fuzz.Scalar(lines).by_opcode["atom"]} == set(kept)
 
 
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="skipped: no ptxas")

@@ -118,27 +118,42 @@ struct Tile {
   Factor at(std::size_t i) const { return {values[i], exponents[i]}; }
 };
 
+struct Case {
+  Unit unit;
+  int architecture;
+  Factors factors;
+  const Format& format;
+  const TensorCore& rule() const { return core(architecture, factors, unit); }
+};
+const Case cases[] = {
+    {Unit::mma, 70, Factors::half, format::f16},     {Unit::mma, 80, Factors::half, format::bf16},
+    {Unit::mma, 90, Factors::half, format::f16},     {Unit::wgmma, 90, Factors::half, format::bf16},
+    {Unit::mma, 80, Factors::tf32, format::tf32},    {Unit::mma, 89, Factors::f8, format::e4m3},
+    {Unit::wgmma, 90, Factors::f8, format::e5m2},    {Unit::tcgen05, 100, Factors::f8, format::e4m3},
+    {Unit::tcgen05, 100, Factors::f8, format::e5m2}, {Unit::tcgen05, 100, Factors::half, format::f16}};
+
+// Each fast way that this machine has.
+template <class F>
+void with_ways(F f) {
+  f(multiply_plain), f(multiply_anywhere);
+#if defined(__x86_64__)
+  if (has_avx2()) f(multiply_avx2);
+  if (has_avx512()) f(multiply_avx512);
+#endif
+}
+
 }  // namespace
 
-TEST_CASE("the fast way gives the bits of the exact one") {
-  struct Case {
-    Unit unit;
-    int architecture;
-    Factors factors;
-    const Format& format;
-  };
+TEST_CASE("the fast ways give the bits of the exact one") {
   std::mt19937 numbers(20);
   int compared = 0;
-  for (const Case& c :
-       {Case{Unit::mma, 70, Factors::half, format::f16}, Case{Unit::mma, 80, Factors::half, format::bf16},
-        Case{Unit::mma, 90, Factors::half, format::f16}, Case{Unit::wgmma, 90, Factors::half, format::bf16},
-        Case{Unit::mma, 80, Factors::tf32, format::tf32}, Case{Unit::mma, 89, Factors::f8, format::e4m3},
-        Case{Unit::wgmma, 90, Factors::f8, format::e5m2}, Case{Unit::tcgen05, 100, Factors::f8, format::e4m3}}) {
-    const TensorCore& rule = core(c.architecture, c.factors, c.unit);
+  for (const Case& c : cases) {
+    const TensorCore& rule = c.rule();
     for (int round = 0; round < 40; ++round) {
-      constexpr int m = 16, n = 24, k = 64;
+      constexpr int m = 14, n = 48, k = 64;
       const Tile a(numbers, c.format, m * k), b(numbers, c.format, k * n);
       std::vector<float> sums(m * n), d(m * n);
+      std::vector<std::uint32_t> want(m * n);
       for (float& sum : sums) {
         if (round % 3 == 0) continue;
         do
@@ -146,18 +161,44 @@ TEST_CASE("the fast way gives the bits of the exact one") {
                                : std::bit_cast<float>(static_cast<std::uint32_t>(numbers()));
         while (!plain_sum.has(sum));
       }
-      multiply_plain(rule, m, n, k, {a.values.data(), a.exponents.data(), k}, {b.values.data(), b.exponents.data(), n},
-                     sums.data(), d.data(), n);
       for (std::size_t i = 0; i < m * n; ++i) {
         Factor x[k], y[k];
         for (std::size_t j = 0; j < k; ++j) x[j] = a.at(i / n * k + j), y[j] = b.at(j * n + i % n);
-        const auto want = sum_bits(Sum::f32, dot(rule, x, y, sums[i], Sum::f32, Sum::f32));
-        REQUIRE(std::bit_cast<std::uint32_t>(d[i]) == want);
-        ++compared;
+        want[i] = sum_bits(Sum::f32, dot(rule, x, y, sums[i], Sum::f32, Sum::f32));
+      }
+      with_ways([&](auto way) {
+        way(rule, m, n, k, {a.values.data(), a.exponents.data(), k}, {b.values.data(), b.exponents.data(), n},
+            sums.data(), d.data(), n);
+        for (std::size_t i = 0; i < m * n; ++i) REQUIRE(std::bit_cast<std::uint32_t>(d[i]) == want[i]);
+        compared += m * n;
+      });
+    }
+  }
+  CHECK(compared > 500000);
+}
+
+// 32 products of 1.75 * 1.75, say, are 98 * 2^25 where the largest exponent is 25: beyond 32 bits.
+TEST_CASE("sums of products that are all as large as their exponent allows") {
+  constexpr int m = 4, n = 16, k = 64;
+  for (const Case& c : cases) {
+    const float full = 2 - std::ldexp(1.0F, -c.format.mantissa);
+    for (const float significand : {1.0F, 1.5F, 1.75F, full}) {
+      for (const float sign : {1.0F, -1.0F}) {
+        const Factor x = factor(sign * significand), y = factor(significand);
+        const std::vector<float> a(m * k, static_cast<float>(x.value)), b(k * n, static_cast<float>(y.value));
+        const std::vector<std::int32_t> exponents(k * n, 0);
+        const std::vector<float> sums(m * n, 3.0F);
+        const double want = dot(c.rule(), std::vector<Factor>(k, x), std::vector<Factor>(k, y), 3, Sum::f32, Sum::f32);
+        CAPTURE(significand);
+        with_ways([&](auto way) {
+          std::vector<float> d(m * n);
+          way(c.rule(), m, n, k, {a.data(), exponents.data(), k}, {b.data(), exponents.data(), n}, sums.data(),
+              d.data(), n);
+          for (const float result : d) REQUIRE(result == want);
+        });
       }
     }
   }
-  CHECK(compared > 100000);
 }
 
 TEST_CASE("multiply() is dot() for any bits, whichever way it takes") {

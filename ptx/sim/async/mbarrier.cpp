@@ -52,6 +52,26 @@ void complete_if_due(Cta& cta, std::uint32_t offset) {
   }
 }
 
+void fault(Warp& warp, const Agent& agent, const Location& at, std::string what) {
+  std::vector<std::string> notes;
+  std::vector<Site> sites = {site_of(warp, agent.pc, agent.lane)};
+  const bool shared = at.space == isa::Space::shared_cta && at.memory;
+  const Mbarriers* const all = shared ? &static_cast<const Cta*>(at.memory)->mbarriers : nullptr;
+  const auto found = all ? all->find(static_cast<std::uint32_t>(at.offset)) : Mbarriers::const_iterator{};
+  if (all && found != all->end() && found->second.maker) {
+    const Mbarrier& b = found->second;
+    notes.push_back("it is made by " + place_name(*b.maker, b.made));
+    for (const std::uint32_t pc : b.arrivals) notes.push_back("arrivals come from " + place_name(*b.maker, pc));
+    sites.push_back(site_of(*b.maker, b.made, b.lane));
+  }
+  Launch& launch = warp.cta.launch;
+  what += cat(" (", describe(launch.program, at), ")");
+  warp.event = Event::fault;
+  launch.report(warp.cta.cluster.index,
+                describe_fault(warp, Code::barrier_misuse, agent.pc, agent.lane, std::move(what), std::move(notes)),
+                std::move(sites));
+}
+
 void report_partial_phases(Cluster& cluster) {
   if (!(cluster.launch.options.checks & bit(Check::partial_phase))) return;
   for (const auto& cta : cluster.ctas) {

@@ -9,8 +9,10 @@
 
 namespace ptx::sim {
 
+struct Agent;
 struct Cluster;
 struct Cta;
+struct Location;
 struct Warp;
 
 struct Mbarrier {
@@ -36,6 +38,8 @@ using Mbarriers = std::map<std::uint32_t, Mbarrier>;  // by offset
 std::string arrive(Cta& cta, std::uint32_t offset, std::uint32_t count, bool drop, std::uint32_t pc);
 std::string add_tx(Cta& cta, std::uint32_t offset, std::int64_t bytes);  // expect-tx; negative: complete-tx
 void complete_if_due(Cta& cta, std::uint32_t offset);
+// Ends the launch for what an agent does to the mbarrier at a place. Names it, where it was made and who arrived.
+void fault(Warp& warp, const Agent& agent, const Location& at, std::string what);
 // Of a cluster that has ended: a phase that has got arrivals or bytes and is incomplete (Check::partial_phase).
 void report_partial_phases(Cluster& cluster);
 

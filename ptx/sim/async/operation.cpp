@@ -94,8 +94,7 @@ void signal(const Operation& o) {
       w.cta.launch.observer->arrived(o, {Channel::Kind::mbarrier, s.cta, s.offset});
     const std::string problem =
         s.arrives ? arrive(*s.cta, s.offset, 1, false, o.agent.pc) : add_tx(*s.cta, s.offset, -std::int64_t{s.bytes});
-    if (!problem.empty())
-      return w.fault(Code::barrier_misuse, o.agent, cat("began this; it ", problem, " (", name, ")"));
+    if (!problem.empty()) return fault(w, o.agent, at, cat("began this; it ", problem));
   }
 }
 
@@ -150,6 +149,9 @@ void Operations::finish(std::list<Operation>::iterator at) {
   ++cluster_.polling.changes;
   if (o.copies_of)
     finish_copies(*o.agent.warp, o.copies_of, [&](const ThreadCopy& c) { return c.serial < o.copies_before; });
+  Launch& launch = cluster_.launch;
+  launch.poll();  // one instruction can finish many operations, each as long as thousands of instructions
+  if (launch.stop_at <= cluster_.index) return;
   if (o.effect ? o.effect(o) : read(o) && write(o)) signal(o);
   if (cluster_.launch.observer) cluster_.launch.observer->finished(o);
 }

@@ -14,7 +14,7 @@ using namespace shuffle_detail;
 constexpr unsigned size = 8;  // bytes, and alignment
 
 inline void wrong(Warp& w, const Location& at, int lane, std::string_view what) {
-  w.fault(Code::barrier_misuse, lane, cat(what, " (", describe(w.cta.launch.program, at), ")"));
+  sim::fault(w, {&w, lane, w.pc - 1}, at, std::string(what));
 }
 
 inline Channel channel_at(const Location& at) {

@@ -8,6 +8,7 @@
 #include "ptx/sim/exec/plan.h"
 #include "ptx/sim/exec/tensor_access.h"
 #include "ptx/sim/exec/tensor_instruction.h"
+#include "ptx/sim/exec/units.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/numerics/factors.h"
 #include "ptx/sim/numerics/scaled.h"
@@ -26,6 +27,7 @@ constexpr int most_rows = 128, most_columns = 256, most_k = 128, most_stored = 6
 
 // A and B of one product as numbers. B is read once for both CTAs of a pair, A for each of them.
 struct Work {
+  alignas(64) std::byte raw[most_k * most_columns];
   alignas(64) u32 a[most_rows * most_stored], b[most_k * most_columns], own_d[most_rows * most_columns];
   u32* d = own_d;  // the sums: here, or in tensor memory where all of them are written
   u32 d_stride = 0;
@@ -122,44 +124,85 @@ bool with_numbers(const TensorMma& mma, Type type, F f) {
   }
 }
 
-// A matrix in shared memory: put(row, k, number) for each number, unwritten(row) where nobody wrote it.
+// A matrix in shared memory.
 struct Matrix {
   const arch::MatrixDescriptor& descriptor;
   Type type;
   bool mn_major;
   u32 first, rows, k;  // rows along M or N from `first` on
 };
-template <int bits, int count, class Put, class Unwritten>
-bool read_units(const Operation& o, Cta& cta, const Matrix& m, Put put, Unwritten unwritten) {
-  const u32 lines = m.mn_major ? m.k : m.rows, begin = m.mn_major ? 0 : m.first;
-  const u32 first_unit = m.mn_major ? m.first / count : 0;
-  const u32 units = m.mn_major ? (m.first + m.rows + count - 1) / count : m.k / count;
-  u32 values[count];
-  for (u32 line = begin; line < begin + lines; ++line) {
-    for (u32 unit = first_unit; unit < units; ++unit) {
-      const Bytes bytes = reach_unit(o.agent, cta, m.descriptor.at(m.mn_major, line, unit), o.op->manner);
+
+// unit(line, i, bytes) for the units of its lines; lines are rows, or numbers of k where it is mn_major.
+struct Units {
+  u32 begin, lines, first, end;  // lines, and units of each
+};
+template <class Unit>
+bool read_units(const Operation& o, Cta& cta, const Matrix& m, const Units& units, Unit unit) {
+  const u64 size = cta.shared.bytes.size();
+  const bool watched = cta.launch.observer != nullptr;
+  const Places places(m.descriptor, m.mn_major, units.end);
+  for (u32 line = units.begin; line < units.begin + units.lines; ++line) {
+    for (u32 i = units.first; i < units.end; ++i) {
+      const u32 at = places.at(line, i);
+      const Bytes bytes = !watched && at + u64{unit_bytes} <= size
+                              ? Bytes{&cta.shared.bytes[at], &cta.shared.shadow[at]}
+                              : reach_unit(o.agent, cta, at, o.op->manner);
       if (!bytes.data) return false;
-      read_numbers<bits, count>(bytes.data, values);
-      const bool defined = is_written(bytes, 16);
-      if (!m.mn_major) {
-        for (u32 i = 0; i < count; ++i) put(line - begin, unit * count + i, values[i]);
-        if (!defined) unwritten(line - begin);
-        continue;
-      }
-      for (u32 i = 0; i < count; ++i) {
-        const u32 row = unit * count + i;
-        if (row < m.first || row >= m.first + m.rows) continue;
-        put(row - m.first, line, values[i]);
-        if (!defined) unwritten(row - m.first);
-      }
+      unit(line - units.begin, i, bytes);
     }
   }
   return true;
 }
-template <class Put, class Unwritten>
-bool read_matrix(const Operation& o, Cta& cta, const TensorMma& mma, const Matrix& m, Put put, Unwritten unwritten) {
-  return with_numbers(mma, m.type,
-                      [&]<int bits, int count> { return read_units<bits, count>(o, cta, m, put, unwritten); });
+
+// put(row, k, number) for each number, unwritten(row) where nobody wrote it.
+template <int bits, int count, class Put, class Unwritten>
+bool read_each(const Operation& o, Cta& cta, const Matrix& m, Put put, Unwritten unwritten) {
+  const u32 end = m.mn_major ? (m.first + m.rows + count - 1) / count : m.k / count;
+  const Units units{m.mn_major ? 0 : m.first, m.mn_major ? m.k : m.rows, m.mn_major ? m.first / count : 0, end};
+  return read_units(o, cta, m, units, [&](u32 line, u32 unit, const Bytes& bytes) {
+    u32 values[count];
+    read_numbers<bits, count>(bytes.data, values);
+    const bool defined = is_written(bytes, unit_bytes);
+    for (u32 i = 0; i < count; ++i) {
+      const u32 row = m.mn_major ? unit * count + i : line, k = m.mn_major ? line : unit * count + i;
+      if (m.mn_major && (row < m.first || row >= m.first + m.rows)) continue;
+      put(m.mn_major ? row - m.first : row, k, values[i]);
+      if (!defined) unwritten(m.mn_major ? row - m.first : row);
+    }
+  });
+}
+
+// Where the numbers go: by row, or by k as a product wants B.
+struct Laid {
+  u32* to;
+  u32 stride;
+  bool by_k;
+};
+template <class Unwritten>
+bool read_matrix(const Operation& o, Cta& cta, const TensorMma& mma, const Matrix& m, const Laid& laid, std::byte* raw,
+                 Unwritten unwritten) {
+  const u32 bits = static_cast<u32>(isa::info(m.type).bits), count = unit_bytes * 8 / bits;
+  if (bits < 8 || m.first != 0) {
+    return with_numbers(mma, m.type, [&]<int b, int c> {
+      const auto put = [&](u32 row, u32 k, u32 value) {
+        laid.to[laid.by_k ? k * laid.stride + row : row * laid.stride + k] = value;
+      };
+      return read_each<b, c>(o, cta, m, put, unwritten);
+    });
+  }
+  // Whole bytes: the units first, then all numbers at once.
+  const u32 lines = m.mn_major ? m.k : m.rows, length = m.mn_major ? m.rows : m.k, end = (length + count - 1) / count;
+  const bool read = read_units(o, cta, m, {0, lines, 0, end}, [&](u32 line, u32 unit, const Bytes& bytes) {
+    std::memcpy(raw + (line * end + unit) * unit_bytes, bytes.data, unit_bytes);
+    if (is_written(bytes, unit_bytes)) return;
+    if (!m.mn_major) return unwritten(line);
+    for (u32 row = unit * count; row < std::min((unit + 1) * count, m.rows); ++row) unwritten(row);
+  });
+  if (!read) return false;
+  const auto number = [](u32 x) { return static_cast<int>(x); };
+  lay_out({number(bits), raw, number(lines), number(length), number(end * unit_bytes)}, laid.by_k != m.mn_major,
+          laid.to, number(laid.stride));
+  return true;
 }
 
 void tell_unwritten(const Operation& o, Cta& cta, std::string_view what) {
@@ -173,10 +216,8 @@ bool Product::read_b(const Operation& o, Work& w) const {
   for (u32 i = 0; i < ctas.size(); ++i) {
     const Matrix matrix{b, shape.b, shape.transpose_b, column_shift, each, k};
     u32* const out = w.b + i * each;
-    const bool read = read_matrix(
-        o, *ctas[i], *mma, matrix, [&](u32 row, u32 at, u32 value) { out[at * n + row] = value; },
-        [&](u32 row) { w.b_defined[i * each + row] = false; });
-    if (!read) return false;
+    const auto unwritten = [&](u32 row) { w.b_defined[i * each + row] = false; };
+    if (!read_matrix(o, *ctas[i], *mma, matrix, {out, n, true}, w.raw, unwritten)) return false;
   }
   if (!std::all_of(w.b_defined, w.b_defined + n, [](bool d) { return d; }))
     tell_unwritten(o, *ctas[0], "multiplied numbers of B");
@@ -203,10 +244,8 @@ bool Product::read_a(const Operation& o, Cta& cta, u32 part, Work& w) const {
   if (!mma->a_in_tensor) {
     if (part != 0) return true;  // as it was for the first
     const Matrix matrix{a, shape.a, shape.transpose_a, 0, path.rows, stored};
-    const bool read = read_matrix(
-        o, cta, *mma, matrix, [&](u32 row, u32 at, u32 value) { w.a[row * stored + at] = value; },
-        [&](u32 row) { w.a_defined[row] = false; });
-    if (!read) return false;
+    const auto unwritten = [&](u32 row) { w.a_defined[row] = false; };
+    if (!read_matrix(o, cta, *mma, matrix, {w.a, stored, false}, w.raw, unwritten)) return false;
   } else {  // 8 columns; numbers of 6 and 4 bits in bytes
     const int bits = mma->four_bits() ? 4 : std::max<int>(8, isa::info(shape.a).bits);
     in_bytes = bits == 8;

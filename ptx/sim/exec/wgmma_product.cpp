@@ -7,6 +7,7 @@
 #include "ptx/arch/fragment.h"
 #include "ptx/base/text.h"
 #include "ptx/ir/ir.h"
+#include "ptx/sim/exec/units.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/memory/access.h"
@@ -21,32 +22,9 @@ using isa::Type;
 
 namespace {
 
-constexpr int rows = 64, rows_of_warp = 16, most_columns = 256, most_k = 64, unit = 16;
+constexpr int rows = 64, rows_of_warp = 16, most_columns = 256, most_k = 64;
 
 bool is_integer(Type type) { return type == Type::s8 || type == Type::u8; }
-
-// Elements of T side by side, as words: line by line, or with lines and places exchanged.
-template <class T>
-void widen(const std::byte* from, int size, u32* to) {
-  const auto* elements = reinterpret_cast<const T*>(from);
-  for (int i = 0; i < size; ++i) to[i] = elements[i];
-}
-template <class T>
-void transpose(const std::byte* from, int lines, int length, int stride, u32* to) {
-  for (int line = 0; line < lines; ++line) {
-    const auto* elements = reinterpret_cast<const T*>(from + line * stride);
-    for (int i = 0; i < length; ++i) to[i * lines + line] = elements[i];
-  }
-}
-void lay_out(int bits, const std::byte* from, int lines, int length, int stride, bool exchanged, u32* to) {
-  const auto all = [&]<class T>() {
-    if (exchanged) return transpose<T>(from, lines, length, stride, to);
-    for (int line = 0; line < lines; ++line) widen<T>(from + line * stride, length, to + line * length);
-  };
-  if (bits == 8) return all.template operator()<u8>();
-  if (bits == 16) return all.template operator()<u16>();
-  all.template operator()<u32>();  // .b1 too: words of bits
-}
 
 typedef u32 Sixteen __attribute__((vector_size(64)));
 
@@ -73,25 +51,6 @@ PTX_CLONES void matrix_to_rows(const u32* from, int n, u32* even, u32* odd) {
     std::memcpy(even + 16 * half, &e, sizeof e), std::memcpy(odd + 16 * half, &o, sizeof o);
   }
 }
-
-// MatrixDescriptor::at, worked out once where all patterns lie alike.
-class Places {
- public:
-  Places(const arch::MatrixDescriptor& descriptor, bool mn_major, u32 across)
-      : descriptor_(descriptor), mn_major_(mn_major), across_(across) {
-    alike_ = descriptor.stride % 1024 == 0 && descriptor.swizzle != arch::Swizzle::none && !mn_major && across <= 4;
-    for (u32 i = 0; alike_ && i < 8 * across; ++i) first_[i] = descriptor.at(false, i / across, i % across);
-  }
-  u32 at(u32 row, u32 i) const {
-    if (!alike_) return descriptor_.at(mn_major_, row, i);
-    return first_[row % 8 * across_ + i] + row / 8 * descriptor_.stride;
-  }
-
- private:
-  const arch::MatrixDescriptor& descriptor_;
-  bool mn_major_, alike_;
-  u32 across_, first_[8 * 4];
-};
 
 PTX_CLONES void add_row(s32 a, const s32* b, int n, u32* d) {
   for (int i = 0; i < n; ++i) d[i] += static_cast<u32>(a * b[i]);
@@ -165,7 +124,7 @@ bool Product::read_shared(const Operation& o, char which, Work& work) const {
   const arch::MatrixDescriptor& descriptor = is_a ? a_ : b_;
   const int lines = is_a ? rows : plan->shape.n, k = is_a ? plan->stored : plan->shape.k;
   const auto down = static_cast<u32>(mn_major ? k : lines);
-  const auto across = static_cast<u32>((mn_major ? lines : k) * plan->bits / 8 / unit);
+  const auto across = static_cast<u32>((mn_major ? lines : k) * plan->bits / 8 / unit_bytes);
   Agent reader = o.agent;
   reader.each = !is_a;
   Cta& cta = o.agent.warp->cta;
@@ -177,10 +136,10 @@ bool Product::read_shared(const Operation& o, char which, Work& work) const {
   const Places places(descriptor, mn_major, across);
   std::byte* to = work.raw;
   for (u32 row = 0; row < down; ++row) {
-    for (u32 i = 0; i < across; ++i, to += unit) {
+    for (u32 i = 0; i < across; ++i, to += unit_bytes) {
       const u32 at = places.at(row, i);
-      const Location where{isa::Space::shared_cta, &cta, at, unit};
-      if (at + u64{unit} > size) {
+      const Location where{isa::Space::shared_cta, &cta, at, unit_bytes};
+      if (at + u64{unit_bytes} > size) {
         Text text;
         text << "has a descriptor of " << which << " that reaches 0x";
         text.hex(at) << " of shared memory, which has " << size << " bytes: start address 0x";
@@ -189,9 +148,9 @@ bool Product::read_shared(const Operation& o, char which, Work& work) const {
         return o.agent.warp->fault(Code::out_of_bounds, o.agent, text.take()), false;
       }
       const Bytes bytes = all.data ? Bytes{all.data + at, all.states + at} : reach(reader, where, Access::read, manner);
-      std::memcpy(to, bytes.data, unit);
+      std::memcpy(to, bytes.data, unit_bytes);
       u64 states[2];
-      std::memcpy(states, bytes.states, unit);
+      std::memcpy(states, bytes.states, unit_bytes);
       if (wants_written && (states[0] & states[1]) != ~u64{0}) {
         const std::string name = describe(cta.launch.program, where);
         o.agent.warp->fault(Code::uninitialised_memory, o.agent,
@@ -237,9 +196,9 @@ bool Product::read_a(const Operation& o, Work& work) const {
   if (!read_shared(o, 'A', work)) return false;
   const int bytes = plan->stored * plan->bits / 8, bits = std::max(plan->bits, plan->bits == 1 ? 32 : 8);
   if (mn_major_a_) {
-    lay_out(bits, work.raw, plan->stored, rows, rows * bits / 8, true, work.a);
+    lay_out({bits, work.raw, plan->stored, rows, rows * bits / 8}, true, work.a, plan->stored);
   } else {
-    lay_out(bits, work.raw, rows, bytes * 8 / bits, bytes, false, work.a);
+    lay_out({bits, work.raw, rows, bytes * 8 / bits, bytes}, false, work.a, bytes * 8 / bits);
   }
   return true;
 }
@@ -248,9 +207,9 @@ bool Product::read_b(const Operation& o, Work& work) const {
   if (!read_shared(o, 'B', work)) return false;
   const int n = plan->shape.n, bytes = plan->shape.k * plan->bits / 8, bits = plan->bits == 1 ? 32 : plan->bits;
   if (mn_major_b_) {
-    lay_out(bits, work.raw, plan->shape.k, n, n * bits / 8, false, work.b);
+    lay_out({bits, work.raw, plan->shape.k, n, n * bits / 8}, false, work.b, n);
   } else {
-    lay_out(bits, work.raw, n, bytes * 8 / bits, bytes, true, work.b);
+    lay_out({bits, work.raw, n, bytes * 8 / bits, bytes}, true, work.b, n);
   }
   return true;
 }

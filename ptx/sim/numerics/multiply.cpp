@@ -142,7 +142,11 @@ PTX_CLONES void multiply_anywhere(const TensorCore& core, int m, int n, int k, F
 void multiply_plain(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
                     int stride) {
 #if defined(__x86_64__)
-  if (has_avx512()) return multiply_avx512(core, m, n, k, a, b, c, d, stride);
+  const int wide = has_avx512() ? n / 16 * 16 : 0;
+  if (wide) multiply_avx512(core, m, wide, k, a, b, c, d, stride);
+  if (wide == n) return;
+  b.values += wide, b.exponents += wide, c += wide, d += wide, n -= wide;
+  if (has_avx2()) return multiply_avx2(core, m, n, k, a, b, c, d, stride);
 #endif
   multiply_anywhere(core, m, n, k, a, b, c, d, stride);
 }

@@ -76,11 +76,14 @@ void multiply(const TensorCore& core, Sums kinds, int m, int n, int k, Factorise
 // The fast way: n is a multiple of 8, lines of c and d are `stride` apart.
 void multiply_plain(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
                     int stride);
-// It is the second of these where the machine has AVX-512, else the first.
+// It is made of these, by what the machine has. Any n that is a multiple of 8; of 16 with AVX-512.
 void multiply_anywhere(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c,
                        float* d, int stride);
+void multiply_avx2(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
+                   int stride);
 void multiply_avx512(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c, float* d,
                      int stride);
+bool has_avx2();
 bool has_avx512();
 
 }  // namespace ptx::sim

@@ -64,7 +64,7 @@ void Tracer::finished(const Operation& o) {
   open.erase(found);
 }
 
-void Tracer::add_to(Recording& recording) {
+void Tracer::add_to(Recording& recording, bool in_order) {
   for (auto& [warp, open] : open_) {
     close(open.line);
     for (TracePiece& wait : open.waits) wait.end = now_, close(wait);
@@ -72,13 +72,13 @@ void Tracer::add_to(Recording& recording) {
   for (auto& [cluster, open] : operations_) {
     for (auto& [number, operation] : open) operation.end = now_, close(operation);
   }
-  std::sort(pieces_.begin(), pieces_.end(), [](const TracePiece& a, const TracePiece& b) {
-    const auto key = [](const TracePiece& p) {
-      return std::tuple(p.begin, p.end, p.cta.z, p.cta.y, p.cta.x, p.warp, p.kind, p.lanes, p.place.line);
-    };
-    return key(a) < key(b);
-  });
+  const auto key = [](const TracePiece& p) {
+    return std::tuple(p.begin, p.end, p.cta.z, p.cta.y, p.cta.x, p.warp, p.kind, p.lanes, p.place.line);
+  };
+  if (in_order)
+    std::sort(pieces_.begin(), pieces_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   recording.dropped_pieces += dropped_;
+  if (recording.trace_pieces.empty()) return recording.trace_pieces.swap(pieces_);
   for (TracePiece& p : pieces_) recording.trace_pieces.push_back(std::move(p));
 }
 

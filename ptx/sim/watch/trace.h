@@ -20,8 +20,8 @@ class Tracer final : public Observer {
   void began(const Operation& operation) override;
   void finished(const Operation& operation) override;
   void accessed(const Agent&, const Location&, Access, const Manner&) override {}
-  // What is open ends now.
-  void add_to(Recording& recording);
+  // What is open ends now. Pieces in the order of their begin, or as they ended.
+  void add_to(Recording& recording, bool in_order);
 
  private:
   // Open pieces of one warp.

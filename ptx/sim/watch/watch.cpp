@@ -33,6 +33,8 @@ std::vector<Report> Watch::end(std::vector<Report> faults) {
   std::vector<Report> reports = races_ ? races_->reports() : std::vector<Report>{};
   if (fences_) reports.insert(reports.end(), fences_->reports().begin(), fences_->reports().end());
   if (arrays_) reports.insert(reports.end(), arrays_->reports().begin(), arrays_->reports().end());
+  const bool interrupted =
+      std::any_of(faults.begin(), faults.end(), [](const Report& r) { return r.diagnostic.code == Code::interrupted; });
   std::move(faults.begin(), faults.end(), std::back_inserter(reports));
   Recording* const r = launch_.options.recording.get();
   if (!r) return reports;
@@ -41,7 +43,7 @@ std::vector<Report> Watch::end(std::vector<Report> faults) {
   r->warp_instructions += launch_.statistics.warp_instructions;
   r->thread_instructions += launch_.statistics.thread_instructions;
   if (counters_) counters_->add_to(r->counts);
-  if (tracer_) tracer_->add_to(*r);
+  if (tracer_) tracer_->add_to(*r, !interrupted);  // who ended the run does not wait for a million pieces
   if (writers_) r->written = writers_->take();
   return reports;
 }
