@@ -91,7 +91,7 @@ struct ScalarArgument {
   std::string type;  // PTX type, "u32"
 };
 
-// What a launch asks of the driver beside its shape. The simulator, which runs one launch at a time, ignores it.
+// What a launch asks of the driver beside its shape. The simulator asks `dependent` alone: whether the launch waits.
 struct Attributes {
   bool cooperative = false;           // all blocks are resident at once
   bool dependent = false;             // may start before the kernels ahead of it have ended (griddepcontrol)

@@ -120,6 +120,13 @@ struct Recording {
     std::vector<Writer> by_whom{};
   };
   std::vector<Written> written{};
+  // What the last launch wrote, if it lets dependents start before it has ended (griddepcontrol.launch_dependents).
+  struct Unfinished {
+    std::uint64_t begin = 0;
+    std::vector<std::byte> bytes{};  // as it left them: others who have written there since have waited for it
+    std::string by{};                // "out.py:41 (`st.global.f32`)"
+  };
+  std::vector<Unfinished> unfinished{};  // by address
 
   std::optional<Writer> writer(std::uint64_t address) const;
   // The trace in Chrome's format, which Perfetto (ui.perfetto.dev) shows.

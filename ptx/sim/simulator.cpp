@@ -113,7 +113,8 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
                   .block = record.block,
                   .cluster = cluster,
                   .dynamic_shared = record.dynamic_shared,
-                  .architecture = *(device ? device : arch::architecture(90))};
+                  .architecture = *(device ? device : arch::architecture(90)),
+                  .dependent = record.attributes.dependent};
     std::vector<Zeros> shadows;
     place_memory(launch, record, parameters, buffers, shadows);
     for (std::uint32_t rank = 1; rank < cluster.count() && !program_->shared_addresses.empty(); ++rank)

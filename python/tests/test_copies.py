@@ -335,6 +335,14 @@ def test_im2col_along_w_has_limits(swizzle, halo, message):
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_im2col_offsets_have_limits():
+    x, _ = random((3, 8, 10, 32))
+    tile = Tile(3, 8, 10, 32, f32, tma_im2col=Im2col((0, 0), (0, 0), 32, 64))
+    with pytest.raises(LaunchValueError, match="has the im2col offset 256; with 4 dimensions there are 0 to 255"):
+        loaded(tile, x, 8192, (0, 0, 0, 0), mode="im2col", offsets=(256, 0))
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_a_pair_signals_its_even_cta():
     x, host = random((64, 32), u32)
     np.testing.assert_array_equal(bits(pair_load(x)), host)

@@ -41,6 +41,30 @@ TEST_CASE("setmaxnreg.dec cannot give what a warp has not") {
   REQUIRE(!more.diagnostics.empty());
   CHECK(more.diagnostics[0].code == Code::barrier_misuse);
   CHECK(said(more).find("decreases to 176 registers a thread; it has 168") != std::string::npos);
-  CHECK(said(run(dec + "\n" + dec, inc)) == "");
+  CHECK(said(run(dec + "\nbar.sync 1, 128;\n" + dec, inc)) == "");
   CHECK(said(run("", "", ".maxnreg 128")) == "");
+}
+
+TEST_CASE("setmaxnreg.inc cannot leave a warp with less than it has") {
+  const auto less = run(dec, "setmaxnreg.inc.sync.aligned.u32 160;");
+  REQUIRE(!less.diagnostics.empty());
+  CHECK(less.diagnostics[0].code == Code::barrier_misuse);
+  CHECK(said(less).find("increases to 160 registers a thread; it has 168") != std::string::npos);
+  CHECK(said(run(dec, "setmaxnreg.inc.sync.aligned.u32 168;")) == "");
+}
+
+TEST_CASE("the warps of a warpgroup change their registers together") {
+  const std::string one = "setp.lt.u32 %p, %r, 32;\n@%p " + dec;
+  const auto alone = run(one, "");
+  REQUIRE(!alone.diagnostics.empty());
+  CHECK(alone.diagnostics[0].code == Code::divergent_barrier);
+  CHECK(said(alone).find("executed it, and warp 1 of its warpgroup did not") != std::string::npos);
+  const auto others = run(one + "\n@!%p setmaxnreg.dec.sync.aligned.u32 32;", "");
+  REQUIRE(!others.diagnostics.empty());
+  CHECK(others.diagnostics[0].code == Code::divergent_barrier);
+  CHECK(said(others).find("of its warpgroup executes another setmaxnreg") != std::string::npos);
+  const auto early = run(dec + "\n" + dec, inc);
+  REQUIRE(!early.diagnostics.empty());
+  CHECK(early.diagnostics[0].code == Code::divergent_barrier);
+  CHECK(said(early).find("has not come to the one before") != std::string::npos);
 }

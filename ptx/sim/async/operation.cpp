@@ -11,10 +11,14 @@ namespace ptx::sim {
 
 namespace {
 
+constexpr Manner reads_map{Order::weak, Scope::gpu, Proxy::tensormap};
+
 // False after a fault.
 bool read(Operation& o) {
   if (o.has_read) return true;
   o.has_read = true;
+  Observer* const observer = o.agent.warp->cta.launch.observer;
+  if (observer && o.map) observer->accessed(o.agent, *o.map, Access::read, reads_map);
   for (const Run& run : o.from) {
     const std::size_t begin = o.data.size(), bytes = run.at.bytes;
     o.data.resize(begin + bytes);
@@ -190,6 +194,7 @@ std::optional<Agent> Operations::finish_tensor_core(const Cta& cta) {
 
 void Operations::tell_rest(Observer& observer) const {
   for (const Operation& o : pending_) {
+    if (o.map && !o.has_read) observer.accessed(o.agent, *o.map, Access::read, reads_map);
     for (const Run& run : o.from) {
       if (!run.outside && !o.has_read) observer.accessed(o.agent, run.at, Access::read, o.op->manner);
     }

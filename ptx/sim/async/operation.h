@@ -35,6 +35,7 @@ enum class Pipe : std::uint8_t { none, tensor_core, tensor_load, tensor_store, w
 struct Operation {
   Agent agent{};
   const Op* op = nullptr;
+  std::optional<Location> map{};                   // of a tensor copy, which reads it until it has read `from`
   std::vector<Run> from{};                         // read in order into `data`
   std::vector<Run> to{};                           // written in order from it; over again for each CTA of a multicast
   std::vector<std::byte> data{};                   // what was read

@@ -23,7 +23,8 @@ struct Bound {
   Cell cells[8]{};            // destinations first
   bool whole_warp = false;    // binds its operands itself: `cells` are what the registers have
   bool converge = false;      // waits for the lanes that it names in its last operand
-  bool aligned = false;       // and it names all that live
+  bool aligned = false;       // and it names all of the warp
+  bool excuses = false;       // but those that have exited
   bool late = false;          // its results come later (Op::late)
   bool communicates = false;  // CTAs may talk through it
   Uses uses = Uses::decides;

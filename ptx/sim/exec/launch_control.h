@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ptx/sim/exec/operation.h"
+#include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
 
@@ -16,16 +17,21 @@ inline void copy_map(Warp& w, const Op& op, Mask active) {
   const auto to = locate(w, op.operands[0], lane, 128, 128, Access::write);
   const auto from = to ? locate(w, op.operands[1], lane, 128, 128, Access::read) : std::nullopt;
   if (!from) return;
-  const Bytes source = reach(agent(w, lane), *from, Access::read, op.manner);
-  const Bytes target = reach(agent(w, lane), *to, Access::write, op.manner);
+  const Bytes source = reach(agent(w, lane), *from, Access::read, {});
+  const Bytes target = reach(agent(w, lane), *to, Access::write, {});
   std::memcpy(target.data, source.data, 128);
   if (target.states) std::memcpy(target.states, source.states, 128);
+  if (Observer* const observer = w.cta.launch.observer) observer->fenced(w, active, Fence::tensormap, op.manner);
 }
 
 template <bool all>
 void try_cancel(Warp& w, const Op& op, Mask active) {
   each_lane(w, active, [&](int lane) {
     Launch& launch = w.cta.launch;
+    if (w.cta.refused) {
+      return w.fault(Code::barrier_misuse, lane, "asks for another cluster after its CTA has seen a request fail",
+                     {cat("it was seen at ", place_name(w, *w.cta.refused))});
+    }
     const auto to = locate(w, op.operands[0], lane, 16, 16, Access::write);
     if (!to) return;
     Operation o{.agent = agent(w, lane), .op = &op};
@@ -38,7 +44,7 @@ void try_cancel(Warp& w, const Op& op, Mask active) {
       const u64 answer[2] = {1 | u64{first.z} << 32, first.x | u64{first.y} << 32};
       std::memcpy(o.data.data(), answer, 16);
     }
-    const u32 ctas = all ? (1u << w.cta.cluster.ctas.size()) - 1 : 0;
+    const auto ctas = all ? std::optional((1u << w.cta.cluster.ctas.size()) - 1) : std::nullopt;
     if (signal_beside(w, op.operands[1], lane, o, 16, ctas)) w.cta.cluster.operations.begin(std::move(o));
   });
 }
@@ -50,6 +56,7 @@ inline void is_canceled(Warp& w, const Op& op, Mask active) {
   Mask yes = 0;
   for (int i = 0; i < lanes; ++i) yes |= Mask{static_cast<u32>(answers(w, op)[i].low & 1)} << i;
   write_predicate(w, op.operands[0], yes, active);
+  if (active & ~yes) w.cta.refused = w.pc - 1;
 }
 // x, y, z and a fourth without meaning; with `first` one of them alone.
 inline u32 component(const b128& answer, int i) {
@@ -57,6 +64,11 @@ inline u32 component(const b128& answer, int i) {
 }
 template <int first>
 void first_ctaid(Warp& w, const Op& op, Mask active) {
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1) || (answers(w, op)[lane].low & 1)) continue;
+    return w.fault(Code::barrier_misuse, lane, "asks for the first CTA of a request that failed",
+                   {"clusterlaunchcontrol.query_cancel.is_canceled says whether there is one"});
+  }
   for (int i = 0; i < op.destinations; ++i) {
     u32 out[lanes];
     for (int lane = 0; lane < lanes; ++lane) out[lane] = component(answers(w, op)[lane], first + i);

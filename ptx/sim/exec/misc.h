@@ -31,9 +31,29 @@ inline void sleep(Warp& w, const Op&, Mask) { w.yields = true, w.event = Event::
 inline std::uint32_t count_of(const Op& op, Warp& w) {
   return *reinterpret_cast<const std::uint32_t*>(w.row(op.operands[0]));
 }
+// All warps of a warpgroup execute the same setmaxnreg, and come together before the next one. False after a fault.
+inline bool is_in_step(Warp& w) {
+  w.register_changes.push_back(w.pc - 1);
+  const std::size_t count = w.register_changes.size();
+  for (const auto& other : w.cta.warps) {
+    const std::vector<std::uint32_t>& its = other->register_changes;
+    if (other->index / Warpgroup::warps != w.index / Warpgroup::warps || other.get() == &w) continue;
+    const bool early = count > 1 && its.size() + 1 < count;
+    if (!early && (its.size() < count || its[count - 1] == w.pc - 1)) continue;
+    w.fault(Code::divergent_barrier, 0,
+            early ? cat("executes its second setmaxnreg, and warp ", other->index,
+                        " of its warpgroup has not come to the one before")
+                  : cat("executes it where warp ", other->index, " of its warpgroup executes another setmaxnreg"),
+            {early ? cat("the one before is ", place_name(w, w.register_changes[count - 2]))
+                   : cat("that one is ", place_name(w, its[count - 1])),
+             "all warps of a warpgroup execute the same setmaxnreg, and synchronise before the next"});
+    return false;
+  }
+  return true;
+}
 inline void give_registers(Warp& w, const Op& op, Mask) {
   const std::uint32_t count = count_of(op, w);
-  if (w.owned_registers == 0) return;
+  if (!is_in_step(w) || w.owned_registers == 0) return;
   if (count > w.owned_registers)
     return w.fault(Code::barrier_misuse, 0,
                    cat("decreases to ", count, " registers a thread; it has ", w.owned_registers));
@@ -51,7 +71,10 @@ inline void give_registers(Warp& w, const Op& op, Mask) {
 }
 inline void take_registers(Warp& w, const Op& op, Mask active) {
   const std::uint32_t count = count_of(op, w);
-  if (count <= w.owned_registers || w.owned_registers == 0) return;
+  if (!is_in_step(w) || count == w.owned_registers || w.owned_registers == 0) return;
+  if (count < w.owned_registers)
+    return w.fault(Code::barrier_misuse, 0,
+                   cat("increases to ", count, " registers a thread; it has ", w.owned_registers));
   const std::uint32_t missing = (count - w.owned_registers) * lanes;
   if (missing > w.cta.free_registers) return w.park(active, {Wait::Kind::registers, count});
   w.cta.free_registers -= missing;

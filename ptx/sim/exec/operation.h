@@ -64,7 +64,7 @@ inline bool between(Warp& w, const Op& op, int lane, Operation& o, u32 left = 0,
 
 // The mbarrier gets the bytes of each destination, which lie beside it; a mask names the CTAs of both. `pair`: it may
 // lie in the other CTA of a pair, and signals go to those of its parity.
-inline bool signal_beside(Warp& w, const Operand& address, int lane, Operation& o, u32 bytes, u32 ctas,
+inline bool signal_beside(Warp& w, const Operand& address, int lane, Operation& o, u32 bytes, std::optional<u32> ctas,
                           bool pair = false) {
   Location at;
   if (!mbarrier_at(w, address, lane, at)) return false;
@@ -75,14 +75,17 @@ inline bool signal_beside(Warp& w, const Operand& address, int lane, Operation& 
   std::vector<Run> first = std::move(o.to);
   o.to.clear();
   for (u32 rank = 0; rank < w.cta.cluster.ctas.size(); ++rank) {
-    Cta* cta = ctas == 0 ? static_cast<Cta*>(first[0].at.memory) : w.cta.cluster.ctas[rank].get();
-    if (ctas ? !(ctas >> rank & 1) : rank != 0) continue;
+    Cta* cta = ctas ? w.cta.cluster.ctas[rank].get() : static_cast<Cta*>(first[0].at.memory);
+    if (ctas ? !(*ctas >> rank & 1) : rank != 0) continue;
     for (Run to : first) to.at.memory = cta, o.to.push_back(to);
     if (pair) cta = w.cta.cluster.ctas[(cta->rank & ~1u) | (static_cast<Cta*>(at.memory)->rank & 1)].get();
     o.signals.push_back({cta, static_cast<u32>(at.offset), bytes, false});
   }
-  if (!o.to.empty()) return true;
-  w.fault(Code::out_of_bounds, lane, cat("copies to the CTAs ", ctas, " (a mask), of which the cluster has none"));
+  const u32 count = static_cast<u32>(w.cta.cluster.ctas.size());
+  if (!o.to.empty() && (!ctas || *ctas >> count == 0)) return true;
+  w.fault(Code::out_of_bounds, lane,
+          cat("copies to the CTAs of the mask ", *ctas, "; the cluster has ", count, " CTAs, so there are 1 to ",
+              (1u << count) - 1));
   return false;
 }
 
@@ -95,7 +98,7 @@ void to_shared(Warp& w, const Op& op, Mask active) {
     const u32 left = ignores ? row32(w, s[3])[lane] : 0, right = ignores ? row32(w, s[4])[lane] : 0;
     if (!between(w, op, lane, o, left, right)) return;
     const Operand& mbar = s[ignores ? 5 : 3];
-    const u32 ctas = multicast ? row32(w, s[4])[lane] : 0;
+    const auto ctas = multicast ? std::optional(row32(w, s[4])[lane] & 0xffff) : std::nullopt;
     if (signal_beside(w, mbar, lane, o, row32(w, s[2])[lane], ctas)) w.cta.cluster.operations.begin(std::move(o));
   });
 }
@@ -160,7 +163,7 @@ void store(Warp& w, const Op& op, Mask active) {
       std::memcpy(&o.data[static_cast<std::size_t>(i) * op.element], w.row(s[1 + i]) + lane * s[1 + i].cell,
                   op.element);
     }
-    if (!signals || signal_beside(w, *mbar, lane, o, bytes, 0)) w.cta.cluster.operations.begin(std::move(o));
+    if (!signals || signal_beside(w, *mbar, lane, o, bytes, std::nullopt)) w.cta.cluster.operations.begin(std::move(o));
   });
 }
 template <bool signals>

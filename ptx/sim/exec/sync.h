@@ -42,7 +42,11 @@ void barrier(Warp& w, const Op& op, Mask active) {
 template <bool arrives, bool reduces>
 Bound bind_barrier(const isa::Match& m) {
   const bool aligned = m.form->is(isa::Trait::warp_aligned) || m.has("aligned");
-  return {.run = &barrier<arrives, reduces>, .whole_warp = true, .converge = aligned, .aligned = aligned};
+  return {.run = &barrier<arrives, reduces>,
+          .whole_warp = true,
+          .converge = aligned,
+          .aligned = aligned,
+          .excuses = aligned};
 }
 
 inline void bar_warp(Warp& w, const Op& op, Mask active) {
@@ -76,7 +80,7 @@ inline void cluster_wait(Warp& w, const Op& op, Mask active) {
 }
 inline Bound bind_cluster(const isa::Match& m, Handler run) {
   const bool aligned = m.has("aligned");
-  return {.run = run, .whole_warp = true, .converge = aligned, .aligned = aligned};
+  return {.run = run, .whole_warp = true, .converge = aligned, .aligned = aligned, .excuses = aligned};
 }
 
 template <Handler run, bool converge = false>
@@ -150,7 +154,9 @@ constexpr WarpBody sem_activemask{sync_detail::bind_as<&shuffle_detail::active_m
 constexpr WarpBody sem_redux_int{shuffle_detail::bind_redux_int};
 constexpr WarpBody sem_redux_bits{shuffle_detail::bind_redux_int};
 constexpr WarpBody sem_redux_f32{shuffle_detail::bind_redux_float};
-constexpr WarpBody sem_griddepcontrol{sync_detail::bind_as<&sync_detail::nothing>};
+constexpr WarpBody sem_griddepcontrol{[](const isa::Match& m) {
+  return m.has("wait") ? sync_detail::bind_fence<Fence::grid>(m) : sync_detail::bind_as<&sync_detail::nothing>(m);
+}};
 constexpr WarpBody sem_elect_sync{sync_detail::bind_as<&shuffle_detail::elect, true>};
 
 }  // namespace ptx::sim

@@ -15,10 +15,11 @@ inline void bad_map(Warp& w, int lane, std::string_view what) {
   w.fault(Code::tensor_map_rule, lane, std::string(what));
 }
 
-// Reads the map; false after a fault.
-inline bool map_at(Warp& w, const Operand& address, int lane, TensorMap& map, bool pixels = false) {
+// Reads the map of a copy; false after a fault.
+inline bool map_at(Warp& w, const Operand& address, int lane, Operation& o, TensorMap& map, bool pixels = false) {
   const auto at = locate(w, address, lane, 128, 64, Access::read);
   if (!at) return false;
+  o.map = *at;
   const Bytes bytes = reach(agent(w, lane), *at, Access::read, {Order::weak, Scope::gpu, Proxy::tensormap});
   if (!bytes.data) return false;
   std::memcpy(&map, bytes.data, sizeof map);
@@ -43,7 +44,14 @@ template <Mode mode>
 bool pixels(Warp& w, const Operand* given, int lane, const TensorMap& map, const s32* at, std::vector<Run>& runs) {
   u16 info[3]{};
   for (int i = 0; given && i < given->count && i < 3; ++i) info[i] = static_cast<u16>(row32(w, given[i])[lane]);
-  if (mode == Mode::pixels) return append_pixels(map, {at, 5}, info, runs), true;
+  if (mode == Mode::pixels) {
+    const u32 most = map.rank == 3 ? 0xffff : map.rank == 4 ? 0xff : 0x1f;  // 5.5.4.1
+    if (const u32 offset = std::max({info[0], info[1], info[2]}); offset > most) {
+      bad_map(w, lane, cat("has the im2col offset ", offset, "; with ", map.rank, " dimensions there are 0 to ", most));
+      return false;
+    }
+    return append_pixels(map, {at, 5}, info, runs), true;
+  }
   const Wide wide{.by_32 = mode == Mode::wide_128, .halo = info[0], .offset = info[1]};
   if (const u32 most = wide.by_32 ? 32 : 512; wide.halo >= most || wide.offset >= 32)
     return bad_map(w, lane,
@@ -136,7 +144,7 @@ void load(Warp& w, const Op& op, Mask active) {
     const Operand *s = op.operands, *mbar = behind(s + 2);
     TensorMap map;
     Operation o{.agent = agent(w, lane), .op = &op};
-    if (!map_at(w, s[1], lane, map, takes_pixels(mode))) return;
+    if (!map_at(w, s[1], lane, o, map, takes_pixels(mode))) return;
     if (!box<mode>(w, s + 2, takes_pixels(mode) ? mbar + 1 : nullptr, lane, map, Access::read, o.from)) return;
     const u64 bytes = bytes_of<mode>(map, o.from);
     auto to = in_shared(w, s[0], lane, map, bytes, Access::write);
@@ -144,7 +152,7 @@ void load(Warp& w, const Op& op, Mask active) {
     o.to = std::move(*to);
     o.fill = fill_of(map);
     const Operand* mask = takes_pixels(mode) ? behind(mbar + 1) : mbar + 1;
-    const u32 ctas = multicast ? row32(w, *mask)[lane] : 0;
+    const auto ctas = multicast ? std::optional(row32(w, *mask)[lane] & 0xffff) : std::nullopt;
     if (signal_beside(w, *mbar, lane, o, static_cast<u32>(bytes), ctas, pair))
       w.cta.cluster.operations.begin(std::move(o));
   });
@@ -180,7 +188,7 @@ void store(Warp& w, const Op& op, Mask active) {
     const Operand* s = op.operands;
     TensorMap map;
     Operation o{.agent = agent(w, lane), .op = &op};
-    if (!map_at(w, s[0], lane, map, takes_pixels(mode))) return;
+    if (!map_at(w, s[0], lane, o, map, takes_pixels(mode))) return;
     if (reduces) {
       o.combine = combine_of(op.mods, map.element);
       if (!o.combine) return bad_map(w, lane, cat("has no such reduction of elements of ", arch::name(map.element)));

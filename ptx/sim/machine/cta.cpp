@@ -67,14 +67,17 @@ bool Cta::finished() const {
 void Cta::arrive(Warp& warp, Mask arriving, std::uint32_t number, std::uint32_t expected, bool reduces, Mask predicate,
                  int lane) {
   Barrier& b = barriers[number];
-  if (b.active && (b.expected != expected || b.reduces != reduces)) {
+  const bool again = (warp.counted >> number & 1) != 0;
+  if (b.active && (b.expected != expected || b.reduces != reduces || again)) {
     return warp.fault(Code::barrier_misuse, lane,
-                      b.reduces != reduces
+                      again ? cat("comes to barrier ", number, " again, which is not complete since its warp came")
+                      : b.reduces != reduces
                           ? cat("mixes a reduction with other uses of barrier ", number, " before it is complete")
                           : cat("comes to barrier ", number, " with a count of ", expected, "; others came with ",
-                                b.expected, " (0: all threads)"));
+                                b.expected, " (0: all threads)"),
+                      {cat("the first to come was at ", place_name(warp, b.first))});
   }
-  if (!b.active) b.count = 0, b.all = true;
+  if (!b.active) b.count = 0, b.all = true, b.first = warp.pc - 1;
   b.active = true, b.expected = expected, b.reduces = reduces;
   b.lanes[warp.index] |= arriving;
   b.count += static_cast<std::uint32_t>(std::popcount(predicate & arriving));
@@ -313,6 +316,7 @@ bool Cluster::run_on(std::uint64_t steps, std::uint64_t patience) {
       while (!operations.empty() && launch.stop_at > index) operations.finish_any(0);
       if (launch.stop_at > index) report_leaks();
       if (launch.stop_at > index) report_partial_products(*this);
+      if (launch.stop_at > index) report_partial_registers();
       if (launch.stop_at > index) report_partial_phases(*this);
       return true;
     }
@@ -423,6 +427,25 @@ void Cluster::report_stuck() {
                                         : "waits here, and no thread of its CTA can go on",
                                where_warps_stand(*this)),
                 sites_of_waiting(*this));
+}
+
+// A setmaxnreg that only some warps of a warpgroup executed.
+void Cluster::report_partial_registers() {
+  for (const auto& cta : ctas) {
+    for (const auto& w : cta->warps) {
+      for (const auto& other : cta->warps) {
+        const std::size_t count = other->register_changes.size();
+        if (w->index / Warpgroup::warps != other->index / Warpgroup::warps || w->register_changes.size() <= count)
+          continue;
+        const std::uint32_t pc = w->register_changes[count];
+        return launch.report(index,
+                             describe_fault(*w, Code::divergent_barrier, pc, 0,
+                                            cat("executed it, and warp ", other->index, " of its warpgroup did not"),
+                                            {"all warps of a warpgroup execute the same setmaxnreg"}),
+                             {site_of(*w, pc, 0)});
+      }
+    }
+  }
 }
 
 void Cluster::report_livelock() {

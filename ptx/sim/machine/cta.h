@@ -45,6 +45,7 @@ struct Launch {
   launch::Dim3 grid, block, cluster;
   std::uint32_t dynamic_shared = 0;
   const arch::Architecture& architecture;
+  bool dependent = false;        // launch::Attributes
   Observer* observer = nullptr;  // of the watched engine; it is told from one core
   GlobalMemory memory{};
   std::vector<Line> parameters{};              // the block; tensor maps in it are aligned to 64 bytes
@@ -76,6 +77,7 @@ struct Launch {
 struct Barrier {
   bool active = false;
   bool reduces = false;
+  std::uint32_t first = 0;     // pc of the first that came
   std::uint32_t expected = 0;  // threads; 0: all that live
   std::uint32_t arrived = 0;   // threads, in whole warps
   std::vector<Mask> lanes;     // of each warp: lanes that have come since the warp last counted
@@ -105,6 +107,8 @@ struct Cta {
   Mbarriers mbarriers;
   TensorMemory tensor;
   std::vector<Warpgroup> warpgroups;
+  std::optional<std::uint32_t>
+      refused;                       // where one of its threads has seen that clusterlaunchcontrol.try_cancel failed
   std::uint32_t free_registers = 0;  // of the pool that setmaxnreg fills and empties, for all threads
   std::vector<std::unique_ptr<Warp>> warps;
 
@@ -173,6 +177,7 @@ struct Cluster {
   bool finish_early();
   void report_stuck();
   void report_leaks();
+  void report_partial_registers();
   void report_budget();
   std::uint64_t round_ = 0, random_ = 0;
   std::uint64_t credit_ = 0;  // of the budget

@@ -259,6 +259,7 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.mods = mods(*selection.match);
   op.converge = bound.converge;
   op.aligned = bound.aligned;
+  op.excuses = bound.excuses;
   op.late = bound.late;
   op.plan = bound.plan;
   op.uses = bound.uses;

@@ -100,7 +100,8 @@ struct Op {
   std::uint8_t destinations = 0, sources = 0;
   bool guarded = false, checked = false, marked = false;  // has a guard; reads, writes registers that are watched
   bool converge = false;                                  // waits until the lanes that it names are all here
-  bool aligned = false;                                   // it names all that live
+  bool aligned = false;                                   // it names all of the warp
+  bool excuses = false;                                   // but those that have exited
   bool late = false;          // its results come later: the handler says what of its destinations is defined
   bool synchronises = false;  // threads may learn of each other by it: schedules change here
   Uses uses = Uses::passes;

@@ -40,7 +40,7 @@ std::uint32_t Frame::top(int lane) const { return bottom() + allocated[static_ca
 
 Frame::~Frame() = default;
 
-Warp::Warp(Cta& cta, std::uint32_t index, Mask present) : cta(cta), index(index), live(present) {
+Warp::Warp(Cta& cta, std::uint32_t index, Mask present) : cta(cta), index(index), live(present), present(present) {
   const Program& program = cta.launch.program;
   special.resize((program.special_bytes + 63) / 64);
   banks[static_cast<int>(Bank::constants)] =
@@ -204,7 +204,7 @@ bool Warp::defined(const Op& op, Mask active) const {
   return all == active;
 }
 
-// The lanes that an instruction names: of its last source, a membermask; of an aligned barrier, all that live.
+// The lanes that an instruction names: of its last source, a membermask; of an aligned one, all that live.
 static Mask named_lanes(Warp& w, const Op& op, Mask active) {
   if (op.aligned) return w.live;
   const auto* masks = reinterpret_cast<const u32*>(w.row(op.operands[op.destinations + op.sources - 1]));
@@ -221,6 +221,12 @@ bool Warp::gather(const Op& op, Mask& active) {
   const std::uint32_t here = pc - 1;
   if (op.checked && !op.aligned && !check_operand(op.operands[op.destinations + op.sources - 1], active)) return false;
   const Mask named = named_lanes(*this, op, active);
+  if (op.aligned && !op.excuses && live != present) {
+    fault(Code::divergent_barrier, std::countr_zero(active),
+          cat("executes it, and ", thread_name(*this, std::countr_zero(present & ~live)),
+              " of its warp has exited; all threads of a warp execute it together"));
+    return false;
+  }
   if ((named & ~active) == 0) return true;
   Mask waiting = 0;
   for (const Fragment& f : others) {

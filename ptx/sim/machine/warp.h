@@ -123,6 +123,7 @@ struct Warp {
   Cta& cta;
   std::uint32_t index;                           // in the CTA
   Mask live;                                     // threads that have not exited
+  Mask present;                                  // and those that have
   Mask carry = 0;                                // CC.CF
   std::uint32_t counted = 0;                     // bit i: barrier i has counted this warp and is not complete
   Mask cluster_arrived = 0, cluster_passed = 0;  // at the cluster's barrier: in this phase; and it completed since
@@ -140,6 +141,7 @@ struct Warp {
   std::array<std::uint32_t, lanes> copy_group{}, bulk_group{};  // numbers of each thread's open groups
   const Range* recent = nullptr;                                // global memory that was touched last
   std::uint32_t owned_registers = 0;                            // of a thread: setmaxnreg
+  std::vector<std::uint32_t> register_changes;                  // pcs of each setmaxnreg
   std::uint64_t executed = 0, thread_instructions = 0;
   std::optional<Accessing> accessing;  // where a fault is being described
   std::map<int, Unprinted> unprinted;  // by lane

@@ -103,6 +103,12 @@ std::string Races::owner(std::uint64_t address) const {
   return address == range->begin ? cat('`', range->name, '`') : cat('`', range->name, "`+", address - range->begin);
 }
 
+std::string Races::place_of(std::uint32_t pc) const {
+  const Place& p = launch_.program.places[pc];
+  return cat(p.file.empty() ? std::string_view("line ") : p.file.view(), p.file.empty() ? "" : ":", p.line, " (`",
+             launch_.program.mnemonics[pc], "`)");
+}
+
 void Races::find_same_lines() {
   const Program& program = launch_.program;
   std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t, const char*>, std::uint32_t> first;
@@ -123,11 +129,7 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
   }
   if (found_.size() == most_findings) return void(at->second = ~std::size_t{0});
   const Program& program = launch_.program;
-  auto place = [&](std::uint32_t pc) {
-    const Place& p = program.places[pc];
-    return cat(p.file.empty() ? std::string_view("line ") : p.file.view(), p.file.empty() ? "" : ":", p.line, " (`",
-               program.mnemonics[pc], "`)");
-  };
+  auto place = [&](std::uint32_t pc) { return place_of(pc); };
   auto subject = [&](Who thread, int l, bool operation) {
     return operation ? cat("what ", name(thread, l), " began here") : name(thread, l);
   };
@@ -148,6 +150,38 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
   found_.push_back({{std::move(diagnostic),
                      {site(d.thread, d.lane, d.pc, d.bytes, address), site(s.thread, lane, s.pc, s.bytes, address)}},
                     1});
+}
+
+void Races::report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier) {
+  if (!asks_for(checks_, Code::data_race) || found_.size() == most_findings) return;
+  if (same_line_.empty()) find_same_lines();
+  const auto [at, fresh] =
+      known_.try_emplace({Code::barrier_misuse, same_line_[earlier], same_line_[pc]}, found_.size());
+  if (!fresh) return;
+  const Program& program = launch_.program;
+  Diagnostic diagnostic(Code::barrier_misuse, program.places[pc],
+                        cat('`', program.mnemonics[pc], "`: ", name(w.who, lane), " comes to barrier ", barrier,
+                            ", to which its warp came before by bar.arrive; nothing on the way says that the barrier "
+                            "was complete, so both "
+                            "may count for one phase"));
+  diagnostic.notes = {cat("it came before at ", place_of(earlier)),
+                      "wait for the threads that wait at it, by another barrier, before the next arrival"};
+  found_.push_back({{std::move(diagnostic), {site(w.who, lane, pc, 0, 0), site(w.who, lane, earlier, 0, 0)}}, 1});
+}
+
+void Races::report_beside(Who thread, int lane, std::uint32_t pc, Access kind, std::uint64_t address,
+                          std::uint64_t bytes, const std::string& by) {
+  if (!asks_for(checks_, Code::missing_wait) || found_.size() == most_findings) return;
+  if (same_line_.empty()) find_same_lines();
+  const auto [at, fresh] = known_.try_emplace({Code::missing_wait, ~0u, same_line_[pc]}, found_.size());
+  if (!fresh) return void(++found_[at->second].times);
+  const Program& program = launch_.program;
+  Diagnostic diagnostic(Code::missing_wait, program.places[pc],
+                        cat('`', program.mnemonics[pc], "`: ", name(thread, lane), ' ', does(kind), ' ', owner(address),
+                            ", which the launch before wrote at ", by,
+                            "; that launch may still run, and nobody on the way here waited for it"));
+  diagnostic.notes = {"griddepcontrol.wait, before the first access of what the launch before writes"};
+  found_.push_back({{std::move(diagnostic), {site(thread, lane, pc, bytes, address)}}, 1});
 }
 
 std::vector<Report> Races::reports() const {

@@ -129,6 +129,31 @@ void Races::flush(Meeting& m, std::uint64_t home) {
   m.recent = nullptr;
 }
 
+// A warp that came by bar.arrive comes again. Somebody who knows of that phase's end has to have told it: else, in
+// another schedule, both arrivals are of one phase (9.7.13.1).
+void Races::arrive_at_barrier(Meeting& m, const Watched& w, Mask mask, std::uint32_t barrier, std::uint32_t pc,
+                              bool stays) {
+  if (const auto found = m.ahead.find(w.who); found != m.ahead.end() && found->second.phase < m.phase) {
+    const bool known = std::any_of(w.parts.begin(), w.parts.end(), [&](const Part& p) {
+      return known_until(p.view.of[View::any_order], m.stream) > found->second.phase;
+    });
+    if (!known) report_lap(w, std::countr_zero(mask), barrier, pc, found->second.pc);
+  }
+  if (stays) return void(m.ahead.erase(w.who));
+  if (!m.stream) m.stream = new_stream();
+  m.ahead[w.who] = {m.phase, pc};
+}
+
+// fence.release; barrier.cluster.arrive.relaxed (the second example of 9.7.13.3).
+void Races::release_by_fences(Meeting& m, const Watched& w, Mask mask) {
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const Held* const h = w.held[static_cast<std::size_t>(std::countr_zero(rest))].get();
+    if (!h || !h->released) continue;
+    const View out = published(w, h->release, rest & (~rest + 1), h->released);
+    h->scope >= Scope::cluster ? learn_all(m.gathering.near, out) : learn_beyond_scope(m.gathering.near, out);
+  }
+}
+
 void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner& manner, bool stays) {
   Watched& w = watched(warp);
   Meeting& m = meeting(channel);
@@ -142,6 +167,8 @@ void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner&
       const bool ordered = channel.kind == Channel::Kind::barrier || releases(manner.order);
       ordered ? learn_all(m.gathering.near, view) : learn_beyond_order(m.gathering.near, view);
     }
+    if (channel.kind == Channel::Kind::barrier) arrive_at_barrier(m, w, mask, channel.object, warp.pc - 1, stays);
+    if (channel.kind == Channel::Kind::cluster_barrier && !releases(manner.order)) release_by_fences(m, w, mask);
     return;
   }
   const std::uint64_t home = number(*static_cast<const Cta*>(channel.memory));
@@ -194,6 +221,8 @@ void Races::completed(const Channel& channel) {
     m.came = 0;
     return;
   }
+  const Moment over{m.stream, m.phase};
+  if (m.stream) sim::add(m.gathering.near, {&over, 1});
   // Threads that have exited count as having come to a barrier of all.
   auto with_exited = [&](const Cta& cta) {
     if (const auto left = left_.find(number(cta)); left != left_.end()) learn_all(m.gathering.near, left->second.view);
@@ -269,6 +298,11 @@ void Races::met(Warp& warp, Mask mask) {
 void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
   Watched& w = watched(warp);
   const Time time = tick(w);
+  if (fence == Fence::grid) {
+    const Moment over{launch_before_, 1};
+    if (launch_before_) change(w, mask, [&](View& v, Mask) { sim::add(v, {&over, 1}); });
+    return;
+  }
   if (fence == Fence::mbarrier_init) {
     for (const auto& [at, site] : w.sites) {
       if (!site) continue;

@@ -73,6 +73,7 @@ enum class Fence : std::uint8_t {
   alias,
   tensor_before,  // tcgen05.fence::before_thread_sync, ::after_thread_sync
   tensor_after,
+  grid,  // griddepcontrol.wait
 };
 
 // What a thread waits for without an mbarrier.

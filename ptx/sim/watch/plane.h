@@ -112,6 +112,15 @@ class TouchPlane {
       for (const TouchBlock& b : page.blocks) f(b);
     }
   }
+  // f(its address, block) for each that has cells.
+  template <class F>
+  void each_address(F f) const {
+    for (const auto& [number, page] : pages_) {
+      for (std::size_t i = 0; i < page.blocks.size(); ++i) {
+        if (!page.blocks[i].cells.empty()) f(number * page_bytes + i * TouchBlock::bytes, page.blocks[i]);
+      }
+    }
+  }
   std::size_t size() const { return pages_.size(); }  // in pages
   // Forgets [begin, end), whole pages.
   void forget(std::uint64_t begin, std::uint64_t end, TouchSets& sets) {

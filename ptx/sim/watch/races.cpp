@@ -105,6 +105,7 @@ static bool is_one_place(const Touch& t) {
 }
 
 void Races::touched(const Touch& t) {
+  if (!beside_.empty() && t.space == isa::Space::global) look_beside(t);
   if (!is_watched(t.space, t.range)) return;
   Watched& w = watched(t.warp);
   const Location first{t.space, t.memory, 0, t.bytes};
@@ -168,6 +169,7 @@ bool Races::updates_again(const Watched& w, const Touch& t, std::uint64_t addres
 
 void Races::accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
   const bool global = where.space == isa::Space::global;
+  if (!beside_.empty() && global) look_beside(agent, where, kind);
   if (!is_watched(where.space, global ? launch_.memory.find(where.offset) : nullptr)) return;
   if (agent.operation) return by_operation(agent, where, kind, manner);
   Watched& w = watched(*agent.warp);

@@ -49,6 +49,10 @@ class Races final : public Observer {
  public:
   // `checks`: the rules whose breaches are kept.
   Races(const Launch& launch, Checks checks);
+  // The launch before may still run; until a thread waits for it, nobody touches what it wrote.
+  void begin_beside(std::vector<Recording::Unfinished> unfinished);
+  // What this launch leaves to one that begins beside it.
+  std::vector<Recording::Unfinished> unfinished() const;
   // The breaches, each pair of lines once, in the order in which they were found.
   std::vector<Report> reports() const;
 
@@ -156,7 +160,11 @@ class Races final : public Observer {
     std::uint32_t came = 0;  // lanes, in this phase
     bool all_stay = true;
     std::uint32_t phase = 0;
-    Who stream = 0;  // of operations that complete on it
+    Who stream = 0;  // of operations that complete on it; of a barrier, its phases
+    struct Ahead {
+      std::uint32_t phase, pc;
+    };
+    std::map<Who, Ahead> ahead{};  // warps that last came by bar.arrive, and did not wait
     // The last lanes that came, one by one, by one instruction.
     Watched* recent = nullptr;
     Mask lanes = 0;
@@ -233,6 +241,12 @@ class Races final : public Observer {
   void signals(const Operation& operation, const Ongoing& ongoing);
   void by_operation(const Agent& agent, const Location& where, Access kind, Manner manner);
 
+  // beside.cpp: the launch before.
+  void look_beside(const Touch& touch);
+  void look_beside(const Agent& agent, const Location& where, Access kind);
+  void look_beside(Who thread, int lane, std::uint32_t pc, const View& view, Access kind, std::uint64_t address,
+                   std::uint64_t bytes);
+
   // knowledge.cpp: who learns what.
   Time tick(Watched& w);
   static View published(const Watched& w, const View& view, Mask lanes, Time time);
@@ -242,6 +256,8 @@ class Races final : public Observer {
   static Held& held(Watched& w, int lane);
   Meeting& meeting(const Channel& channel);
   void flush(Meeting& m, std::uint64_t home);
+  void arrive_at_barrier(Meeting& m, const Watched& w, Mask mask, std::uint32_t barrier, std::uint32_t pc, bool stays);
+  static void release_by_fences(Meeting& m, const Watched& w, Mask mask);
   void gather(Meeting& m, std::uint64_t home, const Watched& w, const View& view, const Manner& manner);
   void pass_mbarrier(Watched& w, int lane, const Meeting& m, const Manner& manner);
   bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
@@ -254,6 +270,10 @@ class Races final : public Observer {
 
   // findings.cpp: words.
   void find_same_lines();
+  std::string place_of(std::uint32_t pc) const;
+  void report_beside(Who thread, int lane, std::uint32_t pc, Access kind, std::uint64_t address, std::uint64_t bytes,
+                     const std::string& by);
+  void report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier);
   void report(Code code, const Doer& doer, const Site& site, int lane, std::uint64_t address);
   std::string name(Who thread, int lane) const;
   launch::Dim3 thread_id(Who thread, int lane) const;
@@ -266,6 +286,8 @@ class Races final : public Observer {
 
   const Launch& launch_;
   Checks checks_;
+  std::vector<Recording::Unfinished> beside_;
+  Who launch_before_ = 0;  // a stream
   Time now_ = 1;
   std::uint64_t streams_ = 0;
   TouchPlane plane_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <span>
 
+#include "ptx/sim/exec/wgmma_product.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/memory/access.h"
@@ -81,7 +82,10 @@ std::string describe_wait(const Cta& cta, const Warp& w, const Fragment& f) {
         if (cta.warpgroups[f.wait.object].members[i].begun < f.wait.phase)
           missing += cat(missing.empty() ? "" : ", ", f.wait.object * Warpgroup::warps + i);
       }
-      return cat(": waits for a product of its warpgroup, to which warps ", missing, " have not come");
+      const Warpgroup& group = cta.warpgroups[f.wait.object];
+      const std::uint32_t pc = group.coming.empty() ? f.pc : group.coming.front()->pc;
+      return cat(": waits for a product of its warpgroup, to which warps ", missing,
+                 " have not come: ", place_name(w, pc));
     }
     case Wait::Kind::tensor_memory: return describe_tensor_memory(cta, w, f.wait);
   }

@@ -16,6 +16,7 @@ Watch::Watch(Launch& launch) : launch_(launch) {
   if (!r) return;
   const std::lock_guard lock(r->mutex);
   const auto number = static_cast<std::uint32_t>(r->ran++);
+  if (races_ && launch.dependent) races_->begin_beside(r->unfinished);
   if (r->lines) add(counters_, launch);
   if (r->trace) add(tracer_, launch.program, number, r->most_pieces - std::min(r->most_pieces, r->trace_pieces.size()));
   if (r->writers) add(writers_, launch);
@@ -45,6 +46,7 @@ std::vector<Report> Watch::end(std::vector<Report> faults) {
   if (counters_) counters_->add_to(r->counts);
   if (tracer_) tracer_->add_to(*r, !interrupted);  // who ended the run does not wait for a million pieces
   if (writers_) r->written = writers_->take();
+  r->unfinished = races_ ? races_->unfinished() : std::vector<Recording::Unfinished>{};
   return reports;
 }
 
