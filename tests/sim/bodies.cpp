@@ -134,6 +134,15 @@ TEST_CASE("subnormals are flushed, results are limited, NaN is the hardware's") 
   CHECK(bits_of(sem_max_f32(nan32, 1.0f, with(WITH(NaN)))) == 0x7fffffff);
   CHECK(sem_max_f32(-3.0f, 2.0f, with(WITH(xorsign), WITH(abs))) == -3.0f);
   CHECK(bits_of(sem_rcp_approx(-0.0f, with())) == 0xff800000);
+  // What an H200 gives: one step of Newton's method, subnormals scaled.
+  const u64 rsqrt[][2] = {{0x34038001933839bd, 0x45e47f137bf82df5},
+                          {0x0000001fef31c54a, 0x6056a691cffde08e},
+                          {1, 0x6180000000000000},
+                          {0x8000000000000000, 0xfff0000000000000},
+                          {0x8000000000000001, 0xfff8000000000000},
+                          {0x7ff0000000000001, 0x7ff8000000000001},
+                          {0x7ff0000000000000, 0}};
+  for (const auto& [x, want] : rsqrt) CHECK(bits_of(sem_rsqrt_f64(from_bits<f64>(x))) == want);
   CHECK(bits_of(sem_rsqrt_f32(-0.0f, with())) == 0xff800000);
   CHECK(bits_of(sem_rsqrt_f32(-1.0f, with())) == 0x7fffffff);
   CHECK(bits_of(sem_div_approx(inf32, 0x1.8p126f, with())) == 0x7fffffff);

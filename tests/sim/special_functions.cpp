@@ -22,6 +22,14 @@ u64 sum_of(F unit) {
   return sum;
 }
 
+// Of every fraction of upper words with this exponent: results times their place.
+template <class F>
+u64 sum_of_upper(F unit, u32 exponent) {
+  u64 sum = 0;
+  for (u32 x = 0; x < 1u << 20; ++x) sum += u64{unit(exponent << 20 | x)} * (x + 1);
+  return sum;
+}
+
 // The largest distance from `exact` over the normal numbers, which `error` measures.
 template <class Unit, class Exact, class Error>
 double worst_of(Unit unit, Exact exact, Error error, float below) {
@@ -49,6 +57,18 @@ TEST_CASE("the special function unit gives the hardware's bits") {
   CHECK(sum_of(special::ex2) == 0x609ca996704c516d);
   CHECK(sum_of([](u32 x) { return special::sine(x, false); }) == 0xd5e548239c262f97);
   CHECK(sum_of([](u32 x) { return special::sine(x, true); }) == 0x3d1ae0a66e390711);
+}
+
+TEST_CASE("upper words of f64 have the bits that an H200 gave for all fractions") {
+  CHECK(sum_of_upper(special::rcp_upper, 0x3ff) == 0xf1d3bc2ce4f21212);
+  CHECK(sum_of_upper(special::rsqrt_upper, 0x3ff) == 0xf4812c06f3bec08c);
+  CHECK(sum_of_upper(special::rsqrt_upper, 0x400) == 0xf0d8277c4707ae1a);
+  const u32 rcp[][2] = {{0, 0x7ff00000},          {0x000fffff, 0x7ff00000}, {0x7fd00000, 0x00100000}, {0x7fd00001, 0},
+                        {0xffe80000, 0x80000000}, {0x7ff00000, 0},          {0x7ff00001, 0x7fffffff}};
+  for (const auto& [x, want] : rcp) CHECK(special::rcp_upper(x) == want);
+  const u32 rsqrt[][2] = {{0x80080000, 0xfff00000}, {0x00100000, 0x5fe00000}, {0x7fe12345, 0x1ff5dd08},
+                          {0xbff00000, 0x7fffffff}, {0x7ff00000, 0},          {0xfff00000, 0x7fffffff}};
+  for (const auto& [x, want] : rsqrt) CHECK(special::rsqrt_upper(x) == want);
 }
 
 TEST_CASE("the special function unit keeps the manual's bounds") {

@@ -124,10 +124,10 @@ constexpr auto sem_rcp_approx = [](f32 a, Mods m) -> f32 {
 constexpr auto sem_rcp_f64 = [](f64 a, Mods m) -> f64 { return div(1.0, a, rounding(m), m); };
 
 // 9.7.3.14  rcp.approx.ftz.f64: the upper words only
-constexpr f64 upper_word(f64 x) { return from_bits<f64>(bits_of(x) & 0xffffffff00000000); }
-inline f64 gross(f64 x) { return is_nan(x) ? from_bits<f64>(0x7fffffff00000000) : upper_word(flush(x, true)); }
+constexpr f64 of_upper(u32 word) { return from_bits<f64>(u64{word} << 32); }
+constexpr u32 upper_of(f64 x) { return static_cast<u32>(bits_of(x) >> 32); }
 
-constexpr auto sem_rcp_approx_f64 = [](f64 a) -> f64 { return gross(1.0 / flush(upper_word(a), true)); };
+constexpr auto sem_rcp_approx_f64 = [](f64 a) -> f64 { return of_upper(special::rcp_upper(upper_of(a))); };
 
 // 9.7.3.15  sqrt
 constexpr auto sem_sqrt_f32 = [](f32 a, Mods m) -> f32 { return finish(sqrt(flush(a, m.ftz), rounding(m)), m); };
@@ -148,10 +148,21 @@ constexpr auto sem_rsqrt_f32 = [](f32 a, Mods m) -> f32 {
   if (!m.ftz && is_subnormal(a)) return scaled<special::rsqrt>(a, 0x1p24f, 0x1p12f);
   return of_unit<special::rsqrt>(a);
 };
-constexpr auto sem_rsqrt_f64 = [](f64 a) -> f64 { return 1.0 / std::sqrt(a); };
+// The assembler makes one step of Newton's method of the unit's result, and scales subnormals.
+inline f64 rsqrt_by_step(f64 a) {
+  const f64 y = of_upper(special::rsqrt_upper(upper_of(a)));
+  const f64 square = y * y, rest = std::fma(a, -square, 1.0), correction = y * rest;
+  return std::fma(std::fma(rest, 0.375, 0.5), correction, y);
+}
+constexpr auto sem_rsqrt_f64 = [](f64 a) -> f64 {
+  if (is_nan(a)) return from_bits<f64>(bits_of(a) | u64{1} << 51);
+  if (a == 0 || a == std::numeric_limits<f64>::infinity()) return 1.0 / a;
+  if (a < 0) return from_bits<f64>(0xfff8000000000000);
+  return is_subnormal(a) ? rsqrt_by_step(a * 0x1p54) * 0x1p27 : rsqrt_by_step(a);
+};
 
 // 9.7.3.17  rsqrt.approx.ftz.f64
-constexpr auto sem_rsqrt_approx_f64 = [](f64 a) -> f64 { return gross(1.0 / std::sqrt(flush(upper_word(a), true))); };
+constexpr auto sem_rsqrt_approx_f64 = [](f64 a) -> f64 { return of_upper(special::rsqrt_upper(upper_of(a))); };
 
 // 9.7.3.18  sin: the unit takes turns, which are cut
 inline f32 of_turns(f32 a, bool cosine, Mods m) {

@@ -95,6 +95,26 @@ constexpr u32 rsqrt(u32 x) {
   return (253 - half) << 23 | fraction(static_cast<u32>(sum >> 33));
 }
 
+// Upper words of f64: the fraction of the f32 result, cut to 20 bits.
+constexpr u32 rcp_upper(u32 x) {
+  const u32 sign = x & sign_mask, e = x >> 20 & 0x7ff, top = x & 0xfffff;
+  if (e == 0x7ff) return top ? nan : sign;
+  if (e == 0) return sign | 0x7ff00000;
+  const u32 y = rcp(127u << 23 | top << 3);
+  const int result = static_cast<int>(exponent(y)) - 127 + 2046 - static_cast<int>(e);
+  return result <= 0 ? sign : sign | static_cast<u32>(result) << 20 | fraction(y) >> 3;
+}
+
+constexpr u32 rsqrt_upper(u32 x) {
+  const u32 e = x >> 20 & 0x7ff;
+  if (e == 0) return (x & sign_mask) | 0x7ff00000;
+  if (x > 0x7ff00000) return nan;
+  if (x == 0x7ff00000) return 0;
+  const u32 odd = ~e & 1, half = (e - odd + 1023) / 2;  // of the exponent e - 1023, and of the root, biased
+  const u32 y = rsqrt((127 + odd) << 23 | (x & 0xfffff) << 3);
+  return (exponent(y) + 2046 - 127 - half) << 20 | fraction(y) >> 3;
+}
+
 // The bits of a sum with `point` bits behind the point.
 constexpr u32 normalized(u64 sum, u32 sign) {
   constexpr int point = 56;
