@@ -42,10 +42,15 @@ constexpr auto target_list = [] {
   return list;
 }();
 
-// The number that hardware is known by; a number without a row stands for itself.
+constexpr auto presents = [] {
+  std::array<std::uint16_t, 256> is{};
+  for (std::size_t i = 0; i < is.size(); ++i) is[i] = static_cast<std::uint16_t>(i);
+  for (const Architecture& row : rows) is[row.number] = static_cast<std::uint16_t>(row.is);
+  return is;
+}();
+// The number that hardware is known by; a number without a row stands for itself. Asked for each instruction.
 int present(int number) {
-  const Architecture* row = architecture(number);
-  return row ? row->is : number;
+  return static_cast<std::size_t>(number) < presents.size() ? presents[static_cast<std::size_t>(number)] : number;
 }
 
 }  // namespace

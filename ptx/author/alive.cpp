@@ -1,6 +1,5 @@
 #include "ptx/author/detail/alive.h"
 
-#include <atomic>
 #include <mutex>
 #include <unordered_set>
 
@@ -17,10 +16,10 @@ Alive& alive() {
   static Alive& shared = *new Alive;  // never destroyed: static kernels may outlive it
   return shared;
 }
-std::atomic<const Builder*> recent =
-    nullptr;  // asked about last; no thread_local, which a shared library finds by a call
 
 }  // namespace
+
+std::atomic<const Builder*> recently_alive = nullptr;
 
 void born(const Builder& builder) {
   const std::lock_guard lock(alive().mutex);
@@ -29,15 +28,14 @@ void born(const Builder& builder) {
 
 void gone(const Builder& builder) {
   const std::lock_guard lock(alive().mutex);
-  if (recent == &builder) recent = nullptr;
+  if (recently_alive == &builder) recently_alive = nullptr;
   alive().builders.erase(&builder);
 }
 
-void check_alive(const Builder* builder) {
-  if (builder == recent.load(std::memory_order_relaxed) || !builder) return;
+void look_for(const Builder* builder) {
   {
     const std::lock_guard lock(alive().mutex);
-    if (alive().builders.contains(builder)) return void(recent = builder);
+    if (alive().builders.contains(builder)) return void(recently_alive = builder);
   }
   throw Refused(
       Diagnostics{Diagnostic(Code::bad_operand, {}, "a register of a kernel that is finished, or was given up")});

@@ -124,12 +124,12 @@ bool is_condition(const Operand& o) { return o.ir.kind == ir::Operand::Kind::pai
 }  // namespace
 
 void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard) {
-  bool conditions = false, elements = false;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    conditions |= i != 0 && is_condition(operands[i]);
-    elements |= operands[i].literal == Operand::Literal::element;
+  bool pairs = false, elements = false;
+  for (const Operand& o : operands) {
+    pairs |= o.ir.kind == ir::Operand::Kind::pair;
+    elements |= o.literal == Operand::Literal::element;
   }
-  if (conditions) {
+  if (pairs && std::any_of(operands.begin() + 1, operands.end(), is_condition)) {
     std::vector<Operand> joined(operands.begin(), operands.end());
     for (std::size_t i = 1; i < joined.size(); ++i)
       if (is_condition(joined[i])) joined[i] = Operand(condition(joined[i]));

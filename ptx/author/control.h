@@ -1,6 +1,5 @@
-// Control flow: each function writes the labels and branches that its name says, and nothing checks conditions behind
-// the author's back. begin_/end_ pairs are for faces with their own blocks (Python's `with`); they nest, and end in
-// order.
+// Control flow: each function writes the labels and branches that the comment above it shows, and no others.
+// begin_/end_ pairs are for languages with blocks of their own (Python's `with`). They nest; the innermost ends first.
 #pragma once
 
 #include <functional>
@@ -30,7 +29,8 @@ void end_otherwise(Builder& builder);
 // A label that stands already gets a number (label_1); inside, bra(label) means this loop.
 void begin_loop(Builder& builder, std::string_view label, ir::Guard predicate = {});
 void end_loop(Builder& builder);
-// The predicate of the innermost loop, said inside of it; or that it ends in `bra`, not `bra.uni`.
+// Called in the body of a loop: the innermost loop ends in `@predicate bra label`. Without a predicate it goes on for
+// ever, by `bra`, or by `bra.uni` where it is `uniform`.
 void loop_while(Builder& builder, ir::Guard predicate, bool uniform = false);
 
 // @p bra D; t: .branchtargets A, B, ...; brx.idx index, t;  the cases, each behind its label, and the label of the end.
@@ -41,7 +41,7 @@ struct SwitchOptions {
   bool uniform = false;     // brx.idx.uni
 };
 struct CaseOptions {
-  bool otherwise = false;  // the default, where also the targets go that no case has; without one those go to the end
+  bool otherwise = false;  // the default: targets without a case go here; if there is none, they go to the end
   bool falls = false;      // no branch at its end
   bool uniform = false;    // that is bra.uni
 };

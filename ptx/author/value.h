@@ -91,8 +91,8 @@ struct Operand {
   ir::Operand ir;
   Builder* builder = nullptr;        // of a register or what holds registers: where it belongs
   isa::Type type = isa::Type::none;  // of a register
-  Literal literal =
-      Literal::none;  // a number that the instruction's type has yet to spell; a real one as the bits of a double
+  // Of a number, which emit() spells as the instruction's type wants; a real one is the bits of a double until then.
+  Literal literal = Literal::none;
   std::uint8_t indices = 0;  // of an element: how many of the array's dimensions have an index
 
   Operand() = default;

@@ -38,7 +38,7 @@ struct Diagnostic {
   Severity severity;
   Place place;          // the author's line (Python, C++ or PTX)
   Span span;            // bytes in the PTX text, where there is one
-  int operand = -1;     // which one of the instruction's is wrong, from 0; -1: the instruction as a whole
+  int operand = -1;     // the operand that is wrong, counted from 0; -1: the instruction as a whole
   std::string message;  // what was written and what is legal there
   std::vector<std::string> notes;
   std::string section;  // of the PTX ISA manual, "9.7.1.1"; may be empty

@@ -31,7 +31,7 @@ class [[nodiscard]] Expected {
   std::variant<T, Diagnostics> state_;
 };
 
-// Nothing to return but the reasons for a refusal: Expected<Done>.
+// Expected<Done> is what a function returns that makes no value: it was done, or the reasons why not.
 struct Done {};
 
 }  // namespace ptx

@@ -25,7 +25,7 @@ std::optional<Diagnostic> check_instruction(const ModuleTarget& target, const ir
                                             ir::Instruction& instruction, const Place& place = {},
                                             const Symbols* symbols = nullptr, std::uint32_t statement = 0);
 
-// Everything: instructions, names and labels, registers, directives, target and version.
+// Checks a whole module: instructions, names and labels, registers, directives, target and version.
 // `judged`: each instruction with a match has passed check_instruction as it stands, and is judged again only where it
 // names something.
 // `once`: a function's name without a declaration is reported at its first use alone, %r1 for all of %r0, %r1, ...: one
@@ -33,7 +33,7 @@ std::optional<Diagnostic> check_instruction(const ModuleTarget& target, const ir
 Diagnostics check(ir::Module& module, bool judged = false, bool once = false);
 
 // Notes on what is legal and yet not how the manual writes it: modifiers in another order, with the manual's spelling.
-// It reads what check() has set and is no part of it: whoever wants no notes does not ask.
+// It reads the matches that check() has set, so check() comes first.
 Diagnostics lint(const ir::Module& module);
 
 }  // namespace ptx::check

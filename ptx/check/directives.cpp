@@ -36,6 +36,22 @@ std::optional<std::int64_t> whole_number(std::string_view digits) {
   return value;
 }
 
+// The number of a pragma, as C reads it: blanks before it, 0x for sixteen and 0 for eight as base. (Beyond 64 bits the
+// assembler takes the largest.)
+bool is_pragma_number(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  int base = 10;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    base = 16;
+    text.remove_prefix(2);
+  } else if (text.starts_with('0')) {
+    base = 8;
+  }
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error != std::errc::invalid_argument && end == text.data() + text.size();
+}
+
 // The values behind the word, between commas.
 std::vector<std::string_view> values_of(std::string_view text) {
   std::vector<std::string_view> values;
@@ -132,10 +148,8 @@ void check_pragma(const ModuleTarget& target, std::string_view text, PragmaPlace
       continue;
     }
     check_gate(target, string, row->since, place, found);
-    const std::string_view rest = string.substr(std::min(string.size(), row->string.size() + 1));
-    const auto number = whole_number(rest);
-    if (row->number ? !number || *number < 0 : !rest.empty())
-      refuse(row->number ? "takes a number" : "takes nothing else");
+    if (row->number && !is_pragma_number(string.substr(std::min(string.size(), row->string.size() + 1))))
+      refuse(cat("takes a number behind `", row->string, " `, and nothing behind the number"));
   }
 }
 

@@ -26,8 +26,8 @@ struct Handlers {
   Handler* execute;
 };
 
-// Of a platform as jax names them: "cpu" (the simulator) or "CUDA". Null pointers for any other. `values`: of
-// pyptx_launch_values.
+// The handlers for a platform, "cpu" (the simulator) or "CUDA", as jax names it; null pointers for any other. `values`:
+// of pyptx_launch_values.
 Handlers handlers(std::string_view platform, bool values = false);
 
 }  // namespace ptx::interop::xla

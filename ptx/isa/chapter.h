@@ -16,13 +16,16 @@ using enum Trait;
 #define FORM(id, syntax, sets, since, ...)                      \
   constexpr Draft row_##id = parse(syntax, sets, since);        \
   constexpr auto packed_##id = pack<sizes(row_##id)>(row_##id); \
-  constexpr auto rules_##id = rules({__VA_ARGS__});
+  constexpr auto rules_##id = parsing::rules({__VA_ARGS__});
 #include PTX_ROWS
 #undef SECTION
 #undef FORM
 
-constexpr Entry entries[] = {
-    Entry("", ""),  // a chapter may still be empty
+}  // namespace
+
+std::span<const Entry> PTX_CHAPTER() {
+  static constexpr Entry entries[] = {
+      Entry("", ""),  // a chapter may still be empty
 #define SECTION(number, title) Entry(number, title),
 #define FORM(id, syntax, sets, since, ...) \
   Entry(form_of(#id, syntax, sets, row_##id.opcode, packed_##id, rules_##id, traits({__VA_ARGS__}))),
@@ -30,10 +33,11 @@ constexpr Entry entries[] = {
 #undef SECTION
 #undef FORM
 #undef OPCODE
-};
-
-}  // namespace
-
-std::span<const Entry> PTX_CHAPTER() { return entries; }
+  };
+  return entries;
+}
 
 }  // namespace ptx::isa
+
+#undef PTX_CHAPTER
+#undef PTX_ROWS

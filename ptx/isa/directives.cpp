@@ -82,7 +82,7 @@ std::span<const DirectivePair> directive_pairs() { return pair_rows; }
 
 const Pragma* pragma(std::string_view string) {
   for (const Pragma& row : pragma_rows) {
-    if (row.string == string.substr(0, string.find(' '))) return &row;
+    if (row.number ? string.starts_with(row.string) : string == row.string) return &row;
   }
   return nullptr;
 }

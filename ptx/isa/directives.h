@@ -34,7 +34,7 @@ struct Pragma {
 
 const FunctionDirective* function_directive(std::string_view word);
 std::span<const DirectivePair> directive_pairs();
-const Pragma* pragma(std::string_view string);             // its first word: "used_bytes_mask"
+const Pragma* pragma(std::string_view string);             // "nounroll", "used_bytes_mask 0xff"
 const Requirement* body_directive(std::string_view word);  // ".callprototype"
 bool is_language(std::string_view name);                   // "cuda c++", in any case
 std::string_view first_word(std::string_view text);        // ".maxntid 384, 1, 1" -> ".maxntid"

@@ -37,8 +37,8 @@ constexpr bool ordered(std::string_view a, std::string_view b) {
          (a.starts_with(priority) && b.starts_with(priority));
 }
 
-// Whether modifier i may fill element e, given the modifiers before it: an inversion must touch nothing fixed or
-// ordered.
+// Whether modifier i may fill element e, given the modifiers before it. The assembler takes two modifiers in the other
+// order (add.ftz.rn.f32), unless the row fixes the place of one, or both are types or both are state spaces.
 constexpr bool may_follow(const Form& form, std::span<const std::string_view> modifiers, const Fit& fit, std::size_t i,
                           std::size_t e) {
   for (std::size_t j = 0; j < i; ++j) {

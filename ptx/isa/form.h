@@ -97,8 +97,8 @@ struct Match {
   bool has(std::string_view modifier) const;            // a literal or chosen modifier, "ftz"
   Type type(std::string_view slot = "type") const;      // the chosen type, Type::none if absent
   Space space() const;                                  // from the slot `space` or `ss`, or a literal space word
-  Requirement needs() const;          // of the form and the chosen values: version, and the form's targets
-  bool runs_on(Target target) const;  // form and chosen values, targets only
+  Version version() const;                              // that the form and the chosen values need
+  bool runs_on(Target target) const;                    // form and chosen values, targets only
 };
 
 // A spelled mnemonic ("ld.global.v4.f32"), resolved once for the process; instructions point at it.

@@ -6,7 +6,7 @@
 
 namespace ptx::isa {
 
-// Null: the type is none of half precision.
+// The format of f16, f16x2, bf16 or bf16x2; null for any other type.
 constexpr const arch::Format* half_format(Type type) {
   if (type == Type::f16 || type == Type::f16x2) return &arch::format::f16;
   if (type == Type::bf16 || type == Type::bf16x2) return &arch::format::bf16;

@@ -122,13 +122,13 @@ Space Match::space() const {
   return Space::generic;
 }
 
-Requirement Match::needs() const {
-  Requirement need = form->since();
-  if (!values_need) return need;
+Version Match::version() const {
+  Version version = form->since().version;
+  if (!values_need) return version;
   for (std::size_t i = 0; i < form->slots.size(); ++i) {
-    if (values[i] != absent) need.version = std::max(need.version, form->needs[form->values[values[i]].need].version);
+    if (values[i] != absent) version = std::max(version, form->needs[form->values[values[i]].need].version);
   }
-  return need;
+  return version;
 }
 
 bool Match::runs_on(Target target) const {

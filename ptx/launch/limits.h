@@ -18,7 +18,7 @@ struct Limits {
 // Those of any device of this architecture.
 Limits limits_of(const arch::Architecture& architecture);
 
-// launch_limits, naming the member and both numbers, where the record's shape is beyond the limits.
+// Refuses (launch_limits) a record whose shape is beyond the limits. The message names the member and both numbers.
 Expected<Done> check(const Record& record, const Limits& limits);
 
 }  // namespace ptx::launch

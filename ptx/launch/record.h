@@ -37,9 +37,9 @@ struct TensorArgument {
   std::uint32_t alignment = 1;  // bytes that the data pointer must be a multiple of
   bool output = false;          // allocated by the call
   bool column_major = false;    // the last two dimensions; all else lies in row-major order
-  bool strided = false;         // strides are any; only the elements of the innermost dimension lie next to each other
-  bool untyped = false;  // bits: elements of any type of this size are taken. What the call allocates is `element`
-  bool written = true;   // the kernel may write it; false: it said that it only reads this input
+  bool strided = false;         // any strides are taken, but elements of the innermost dimension lie side by side
+  bool untyped = false;         // elements of any type of this width are taken; an output is allocated with `element`
+  bool written = true;          // whether the kernel may write this input; false: it is declared as only read
 };
 
 // Whether a tensor of elements `given` may be passed: of the same type; of the other integer type of its width, since

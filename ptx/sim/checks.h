@@ -25,7 +25,7 @@ constexpr Checks bit(Check check) { return Checks{1} << static_cast<int>(check);
 Expected<Checks> checks_named(std::string_view names);
 std::vector<std::string_view> check_names();
 
-// Whether breaches of a rule are asked for; rules that are no checks are always.
+// Whether a run reports breaches of this rule: always, unless the rule is one of the checks that are asked for.
 bool asks_for(Checks checks, Code code);
 
 }  // namespace ptx::sim

@@ -14,7 +14,8 @@ struct Failing {
   std::uint64_t seed = 0;    // with Schedule::synchronisation
   std::uint32_t launch = 0;  // of those kept, from 0
   std::vector<Report> reports{};
-  // No report, but other bytes than under the plain schedule: the first of them. Empty: there are reports.
+  // Where the schedule leads to other bytes than the plain one, and to no report: the first byte that differs. Else
+  // empty.
   std::string differs{};
 };
 

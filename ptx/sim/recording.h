@@ -1,4 +1,4 @@
-// What runs of the simulator leave behind for whoever asked: reports with their sites, counts of each line of the
+// What runs of the simulator leave behind on request: reports with their sites, counts of each line of the
 // author, a trace in simulated order, who wrote which byte last, the launches themselves so that they can be run again.
 //
 //   auto recording = std::make_shared<ptx::sim::Recording>();

@@ -80,10 +80,11 @@ def _reason(module: Any, spelled: str, name: str) -> str:
     if name.startswith("_"):
         return begin
     names = [each for each in getattr(module, "__all__", dir(module)) if not each.startswith("_")]
-    if name in ("commit", "wait"):
-        if (longer := f"{name}_group") in names:
-            return f"{begin}; it is {spelled}.{longer}"
-    elif name in INSTEAD and f"{name}_" not in names:
+    if name in ("commit", "wait") and (group := f"{name}_group") in names:
+        return f"{begin}; it is {spelled}.{group}"
+    if longer := [each for each in names if each.startswith(f"{name}_")]:  # store of ptx.tma is store_3d
+        return f"{begin}; did you mean {spelled}.{' or '.join(longer)}?"
+    if name in INSTEAD:
         return f"{begin}; it is {INSTEAD[name]}"
     shorter = [each for each in names if len(each) > 3 and name.startswith(each)]
     if near := difflib.get_close_matches(name, names, 1, 0.8) or shorter:

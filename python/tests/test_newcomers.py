@@ -45,6 +45,7 @@ def body(written):
         (lambda X, Y: setattr(ptx.special.tid, "x", 3), r"read-only"),
         (lambda X, Y: smem.barrier(1), r"did you mean smem\.mbarrier\?"),
         (lambda X, Y: ptx.wgmma.commit(), r"ptx\.wgmma has no `commit`; .*commit_group"),
+        (lambda X, Y: ptx.tma.load(1), r"ptx\.tma has no `load`; did you mean ptx\.tma\.load_3d"),
         (lambda X, Y: ptx.tma.load_2d(1), r"ptx\.tma has no `load_2d`; did you mean ptx\.tma\.load_3d\?"),
         (lambda X, Y: ptx.cp_async.wait(0), r"ptx\.cp_async has no `wait`; .*wait_group"),
         (lambda X, Y: ptx.warp.shfl_down(1, 16), r"ptx\.warp\.shfl\(mode, x, n\)"),
@@ -60,6 +61,13 @@ def body(written):
 def test_names_that_there_are_not(written, instead):
     with pytest.raises(AttributeError, match=instead):
         body(written).ptx(N=128)
+
+
+def test_a_group_of_functions_is_none_itself():
+    with pytest.raises(
+        TypeError, match=r"ptx\.cp\.async_ is a group of functions, and none itself: .*cg, commit_group"
+    ):
+        body(lambda X, Y: ptx.cp.async_(1)).ptx(N=128)
 
 
 def test_names_are_looked_for_as_in_any_module():

@@ -42,8 +42,8 @@ void write_cell(Warp& w, const Operand& o, int lane, T value) {
   }
 }
 
-// atom: d, [a], b{, c}. `returns` is false for red.
-template <class T, class F, bool returns>
+// atom: d, [a], b{, c}; red has no d.
+template <class T, class F>
 struct Update {
   template <class Engine>
   static void run(Warp& w, const Op& op, Mask active) {
@@ -71,7 +71,7 @@ struct Update {
         const T fresh = apply_each<T, F>(old, operands[v], swap, how);
         w.cta.cluster.polling.changes += std::memcmp(&old, &fresh, sizeof fresh) != 0;
         std::memcpy(at, &fresh, sizeof fresh);
-        if (returns && !op.operands[v].absent) write_cell(w, op.operands[v], lane, old);
+        if (op.destinations && !op.operands[v].absent) write_cell(w, op.operands[v], lane, old);
       }
     }
   }
@@ -93,80 +93,69 @@ struct Update {
   }
 };
 
-template <class F, bool returns, class... Ts>
+template <class F, class... Ts>
 Bound bind_types(const isa::Match& m) {
   using namespace lane_detail;
   Bound b = with_type(value_type(m), []<class T>() -> Bound {
-    if constexpr (OneOf<T, Ts...>) return {.run = handlers<Update<T, F, returns>>(), .whole_warp = true};
+    if constexpr (OneOf<T, Ts...>) return {.run = handlers<Update<T, F>>(), .whole_warp = true};
     return {};
   });
   const isa::Space space = m.space();
   b.communicates = space != isa::Space::shared && space != isa::Space::shared_cta;
   return b;
 }
-template <bool returns>
-Bound bits(const isa::Match& m) {
-  return bind_types<Logic, returns, u32, u64>(m);
+inline Bound bits(const isa::Match& m) { return bind_types<Logic, u32, u64>(m); }
+inline Bound integer(const isa::Match& m) { return bind_types<Extreme, u32, s32, u64, s64>(m); }
+inline Bound add(const isa::Match& m) {
+  return bind_types<Add, u32, s32, u64, s64, f32, f64, f16, bf16, Pack<f16, 2>, Pack<bf16, 2>>(m);
 }
-template <bool returns>
-Bound integer(const isa::Match& m) {
-  return bind_types<Extreme, returns, u32, s32, u64, s64>(m);
-}
-template <bool returns>
-Bound add(const isa::Match& m) {
-  return bind_types<Add, returns, u32, s32, u64, s64, f32, f64, f16, bf16, Pack<f16, 2>, Pack<bf16, 2>>(m);
-}
-template <bool returns>
-Bound count(const isa::Match& m) {
-  return bind_types<Count, returns, u32>(m);
-}
-inline Bound swap(const isa::Match& m) { return bind_types<CompareAndSwap, true, u16, u32, u64, b128>(m); }
-inline Bound exchange(const isa::Match& m) { return bind_types<Exchange, true, b128>(m); }
-template <bool returns>
-Bound vector(const isa::Match& m) {
-  if (m.has("add")) return add<returns>(m);
-  return bind_types<Extreme, returns, f16, bf16, Pack<f16, 2>, Pack<bf16, 2>>(m);
+inline Bound count(const isa::Match& m) { return bind_types<Count, u32>(m); }
+inline Bound swap(const isa::Match& m) { return bind_types<CompareAndSwap, u16, u32, u64, b128>(m); }
+inline Bound exchange(const isa::Match& m) { return bind_types<Exchange, b128>(m); }
+inline Bound vector(const isa::Match& m) {
+  if (m.has("add")) return add(m);
+  return bind_types<Extreme, f16, bf16, Pack<f16, 2>, Pack<bf16, 2>>(m);
 }
 
 }  // namespace atomic_detail
 
 // 9.7.13.5  atom
-constexpr WarpBody sem_atom_bits{atomic_detail::bits<true>};
-constexpr WarpBody sem_atom_int{atomic_detail::integer<true>};
-constexpr WarpBody sem_atom_add{atomic_detail::add<true>};
-constexpr WarpBody sem_atom_count{atomic_detail::count<true>};
+constexpr WarpBody sem_atom_bits{atomic_detail::bits};
+constexpr WarpBody sem_atom_int{atomic_detail::integer};
+constexpr WarpBody sem_atom_add{atomic_detail::add};
+constexpr WarpBody sem_atom_count{atomic_detail::count};
 constexpr WarpBody sem_atom_cas{atomic_detail::swap};
 constexpr WarpBody sem_atom_cas_b128{atomic_detail::swap};
 constexpr WarpBody sem_atom_exch_b128{atomic_detail::exchange};
-constexpr WarpBody sem_atom_add_half{atomic_detail::add<true>};
-constexpr WarpBody sem_atom_add_noftz{atomic_detail::add<true>};
-constexpr WarpBody sem_atom_bits_policy{atomic_detail::bits<true>};
-constexpr WarpBody sem_atom_int_policy{atomic_detail::integer<true>};
-constexpr WarpBody sem_atom_add_policy{atomic_detail::add<true>};
-constexpr WarpBody sem_atom_count_policy{atomic_detail::count<true>};
+constexpr WarpBody sem_atom_add_half{atomic_detail::add};
+constexpr WarpBody sem_atom_add_noftz{atomic_detail::add};
+constexpr WarpBody sem_atom_bits_policy{atomic_detail::bits};
+constexpr WarpBody sem_atom_int_policy{atomic_detail::integer};
+constexpr WarpBody sem_atom_add_policy{atomic_detail::add};
+constexpr WarpBody sem_atom_count_policy{atomic_detail::count};
 constexpr WarpBody sem_atom_exch_b128_policy{atomic_detail::exchange};
-constexpr WarpBody sem_atom_add_half_policy{atomic_detail::add<true>};
-constexpr WarpBody sem_atom_add_noftz_policy{atomic_detail::add<true>};
-constexpr WarpBody sem_atom_vector_f32{atomic_detail::add<true>};
-constexpr WarpBody sem_atom_vector_half{atomic_detail::vector<true>};
-constexpr WarpBody sem_atom_vector_packed{atomic_detail::vector<true>};
+constexpr WarpBody sem_atom_add_half_policy{atomic_detail::add};
+constexpr WarpBody sem_atom_add_noftz_policy{atomic_detail::add};
+constexpr WarpBody sem_atom_vector_f32{atomic_detail::add};
+constexpr WarpBody sem_atom_vector_half{atomic_detail::vector};
+constexpr WarpBody sem_atom_vector_packed{atomic_detail::vector};
 
 // 9.7.13.6  red
-constexpr WarpBody sem_red_bits{atomic_detail::bits<false>};
-constexpr WarpBody sem_red_int{atomic_detail::integer<false>};
-constexpr WarpBody sem_red_add{atomic_detail::add<false>};
-constexpr WarpBody sem_red_count{atomic_detail::count<false>};
-constexpr WarpBody sem_red_add_half{atomic_detail::add<false>};
-constexpr WarpBody sem_red_add_noftz{atomic_detail::add<false>};
-constexpr WarpBody sem_red_bits_policy{atomic_detail::bits<false>};
-constexpr WarpBody sem_red_int_policy{atomic_detail::integer<false>};
-constexpr WarpBody sem_red_add_policy{atomic_detail::add<false>};
-constexpr WarpBody sem_red_count_policy{atomic_detail::count<false>};
-constexpr WarpBody sem_red_add_half_policy{atomic_detail::add<false>};
-constexpr WarpBody sem_red_add_noftz_policy{atomic_detail::add<false>};
-constexpr WarpBody sem_red_vector_f32{atomic_detail::add<false>};
-constexpr WarpBody sem_red_vector_half{atomic_detail::vector<false>};
-constexpr WarpBody sem_red_vector_packed{atomic_detail::vector<false>};
+constexpr WarpBody sem_red_bits{atomic_detail::bits};
+constexpr WarpBody sem_red_int{atomic_detail::integer};
+constexpr WarpBody sem_red_add{atomic_detail::add};
+constexpr WarpBody sem_red_count{atomic_detail::count};
+constexpr WarpBody sem_red_add_half{atomic_detail::add};
+constexpr WarpBody sem_red_add_noftz{atomic_detail::add};
+constexpr WarpBody sem_red_bits_policy{atomic_detail::bits};
+constexpr WarpBody sem_red_int_policy{atomic_detail::integer};
+constexpr WarpBody sem_red_add_policy{atomic_detail::add};
+constexpr WarpBody sem_red_count_policy{atomic_detail::count};
+constexpr WarpBody sem_red_add_half_policy{atomic_detail::add};
+constexpr WarpBody sem_red_add_noftz_policy{atomic_detail::add};
+constexpr WarpBody sem_red_vector_f32{atomic_detail::add};
+constexpr WarpBody sem_red_vector_half{atomic_detail::vector};
+constexpr WarpBody sem_red_vector_packed{atomic_detail::vector};
 
 // 9.7.13.7  red.async
 constexpr WarpBody sem_red_async_bits{async_detail::bind_red<true>};

@@ -2,12 +2,9 @@
 // <chapter>.h if there is one, and defines PTX_CHAPTER (the name of its function) and PTX_ROWS (its rows).
 #include "ptx/isa/form_ids.h"
 #include "ptx/sim/exec/table.h"
+#include "ptx/sim/exec/unsimulated.h"
 
 namespace ptx::sim {
-
-#define UNSIMULATED(id, why) [[maybe_unused]] constexpr Unsimulated sem_##id{why};
-#include "ptx/sim/exec/unsimulated.def"
-#undef UNSIMULATED
 
 Bound PTX_CHAPTER([[maybe_unused]] const isa::Match& match) {
   switch (match.id) {
@@ -24,3 +21,6 @@ Bound PTX_CHAPTER([[maybe_unused]] const isa::Match& match) {
 }
 
 }  // namespace ptx::sim
+
+#undef PTX_CHAPTER
+#undef PTX_ROWS

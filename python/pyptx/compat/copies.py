@@ -172,6 +172,10 @@ class _Group:
         def __getattr__(self, name: str) -> NoReturn:
             _names.hints(self, self._spelled)(name)
 
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            functions = ", ".join(each for each in dir(self) if not each.startswith("_"))
+            raise TypeError(f"{self._spelled} is a group of functions, and none itself: {functions}")
+
 
 class Tensor(_Group):
     """Tensor copies by rank and mode.
