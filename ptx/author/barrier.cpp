@@ -23,14 +23,24 @@ void wait(Builder& b, const Where& bar, const Operand& phase, const options::wai
   mnemonic << "mbarrier.try_wait.parity";
   for (const auto& word : {options.sem, options.scope})
     if (word) mnemonic << '.' << word->text;
-  mnemonic << ".shared.b64";
+  mnemonic << '.' << (options.space ? options.space->text : "shared") << ".b64";
   const isa::Mnemonic* try_wait = isa::resolve(mnemonic.view());
+  if (options.braces) b.open_scope();
   const std::string top = b.fresh_label("mbar_wait");
   b.label(top);
   const Reg done = b.scalar(Type::pred);
   const Operand operands[] = {done, bar.address(), phase, options.suspend_time_hint.value_or(Operand())};
   b.emit(try_wait, std::span(operands).first(options.suspend_time_hint ? 4 : 3));
-  b.emit("bra", {Operand(top)}, {done.id, true});
+  const char* const bra = options.uniform ? "bra.uni" : "bra";
+  if (options.leave) {
+    const std::string out = b.fresh_label("mbar_done");
+    b.emit(bra, {Operand(out)}, {done.id, false});
+    b.emit(bra, {Operand(top)});
+    b.label(out);
+  } else {
+    b.emit(bra, {Operand(top)}, {done.id, true});
+  }
+  if (options.braces) b.close_scope();
   if (!skip.empty()) b.label(skip);
 }
 

@@ -30,8 +30,9 @@ Builder::Builder(Options options) : Builder(options, draft_of(options)) { state_
 Builder::Builder(Options options, std::shared_ptr<Draft> module)
     : options_(std::move(options)), place_(options_.place), state_(std::make_unique<State>()) {
   state_->target = module->target;
-  if (!options_.name.empty()) check_name(*this, "a kernel", options_.name);
-  if (!module->names.insert(Name(options_.name)).second && !module->may_define(Name(options_.name)))
+  const bool named = !options_.name.empty();  // what stands beside kernels is not
+  if (named) check_name(*this, "a kernel", options_.name);
+  if (named && !module->names.insert(Name(options_.name)).second && !module->may_define(Name(options_.name)))
     refuse(Code::duplicate_name, cat('`', options_.name, "` is declared already in this module"));
   state_->draft = std::move(module);
   ir::Function& f = state_->function;

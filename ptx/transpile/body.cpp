@@ -87,6 +87,7 @@ void Body::nodes(const std::vector<Node>& list) {
       case Node::Kind::statement: at(node.at); break;
       case Node::Kind::when: when(node); break;
       case Node::Kind::loop: loop(node); break;
+      case Node::Kind::wait: wait(node); break;
       case Node::Kind::choose: choose(node); break;
       case Node::Kind::option: break;
       case Node::Kind::repeat: repeat(node); break;
@@ -144,6 +145,17 @@ void Body::loop(const Node& node) {
   const bool endless = back.guard.reg == ir::no_id, uniform = is_uniform(back);
   if (!endless || !uniform) say(loop_while(endless ? "" : predicate(back.guard), uniform));
   close();
+}
+
+void Body::wait(const Node& node) {
+  const Wait one = wait_of(f_, node);
+  const ir::Instruction& tried = branch(one.tried);
+  declare_before(node.end);
+  const auto made =
+      families_.waiting(tried, {one.leave ? "leave" : "", one.uniform ? "uniform" : "", one.braces ? "braces" : ""});
+  PTX_CHECK(made.has_value(), "what shape() takes for a wait is one");
+  used(*made);
+  say(made->text);
 }
 
 void Body::choose(const Node& node) {

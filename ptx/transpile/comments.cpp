@@ -75,7 +75,9 @@ class Reader {
 std::vector<Comment> comments_of(const syntax::Tree& tree, bool marks) {
   std::vector<Comment> found = Reader(tree).read();
   if (!marks)
-    std::erase_if(found, [](const Comment& c) { return c.text == "begin inline asm" || c.text == "end inline asm"; });
+    std::erase_if(found, [](const Comment& c) {
+      return c.text == "begin inline asm" || c.text == "end inline asm" || c.text.starts_with("callseq ");
+    });
   return found;
 }
 

@@ -7,9 +7,12 @@ two tables.
 
 import csv
 import hashlib
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import re
+import threading
 
 import pytest
 
@@ -124,3 +127,19 @@ if SHARED.exists():
             return
         assert status == 0, said.err
         assert said.out.split() == [row["output_bytes"]]
+
+
+def test_a_build_waits_for_another(tmp_path, capfd):
+    """Builds share one folder, whose path is in their texts; also those of other caches."""
+    loader = importlib.machinery.SourceFileLoader("corpus_tool", str(REPO / "tools" / "corpus"))
+    tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("corpus_tool", loader))
+    loader.exec_module(tool)
+    tool.WORK = tmp_path / "work"
+    first, done = tool.lock(), []
+    other = threading.Thread(target=lambda: done.append(tool.lock()))
+    other.start()
+    other.join(0.2)
+    assert not done and "waiting until it ends" in capfd.readouterr().out
+    os.close(first)
+    other.join(20)
+    os.close(done[0])

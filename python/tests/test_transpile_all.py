@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 from run_fixtures import Fixture  # noqa: E402
 from test_transpile import FAMILIES, rounds, unroll, unrolled  # noqa: E402
 from test_transpile_raised import RAISED  # noqa: E402
+from test_transpile_rounds import REGISTERS, WAITS, blocks, spelled  # noqa: E402
 from test_transpile_tensors import BLACKWELL, HOPPER  # noqa: E402
 
 # By its path: in its folder a `triton` lies, which is no package.
@@ -98,40 +99,23 @@ def unit(programs: dict[str, str], folder: Path) -> Path:
     return whole
 
 
-def test_cpp_compiles_and_writes_its_input(tmp_path):
+def check_cpp(sources: dict[str, bytes], sugars: tuple[str, ...], folder: Path) -> None:
+    """The programs in C++ compile, and write the modules."""
     libraries = sorted((BUILD / "ptx").glob("libptx_*.a"))
     if not libraries:
         pytest.skip("skipped: the C++ library is not built")
-    sources = {name: (ROOT / "tests" / "fixtures" / f"{name}.ptx").read_bytes() for name in SAMPLE}
-    sources |= {"families": FAMILIES.encode(), "blackwell": BLACKWELL.encode(), "hopper": HOPPER.encode()}
-    sources |= {name: source.encode() for name, source in RAISED.items()}
-    for seed in range(12):  # runs that become loops
-        body = unroll(rounds(random.Random(seed), 3))
-        sources[f"unrolled-{seed}"] = unrolled(
-            ["ld.param.u64 %rd1, [x];", *body, "$E:"],
-            ".reg .b32 %r<400>; .reg .f32 %f<400>; .reg .b64 %rd<40>; .reg .pred %p<9>;",
-        ).encode()
     programs = {
         f"{name} {sugar}": codegen.ptx_to_cpp(source, sugar=sugar)
         for name, source in sources.items()
-        for sugar in codegen.SUGARS
+        for sugar in sugars
     }
     assert "for (int" in "".join(programs.values())
     started = time.monotonic()
-    command = [
-        "g++",
-        "-std=c++20",
-        "-O0",
-        "-Werror",
-        "-Wno-return-type",
-        "-isystem",
-        BUILD / "include",
-        unit(programs, tmp_path),
-    ]
-    command += ["-o", tmp_path / "all", "-Wl,--start-group", *libraries, "-Wl,--end-group", "-pthread", "-ldl"]
-    made = subprocess.run(command, capture_output=True, text=True)
+    command = ["g++", "-std=c++20", "-O0", "-Werror", "-Wno-return-type", "-isystem", BUILD / "include"]
+    command += [unit(programs, folder), "-o", folder / "all", "-Wl,--start-group", *libraries, "-Wl,--end-group"]
+    made = subprocess.run([*command, "-pthread", "-ldl"], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[:4000]
-    printed = subprocess.run([tmp_path / "all"], capture_output=True, check=True).stdout
+    printed = subprocess.run([folder / "all"], capture_output=True, check=True).stdout
     for number, key in enumerate(programs):
         head, _, printed = printed.partition(b"\n")
         index, size = map(int, head.split())
@@ -143,6 +127,42 @@ def test_cpp_compiles_and_writes_its_input(tmp_path):
         else:
             assert not _core.module_difference(sources[name], text.encode()), key
     print(f"{len(programs)} programs in {time.monotonic() - started:.0f} s")
+
+
+def test_cpp_compiles_and_writes_its_input(tmp_path):
+    sources = {name: (ROOT / "tests" / "fixtures" / f"{name}.ptx").read_bytes() for name in SAMPLE}
+    sources |= {"families": FAMILIES.encode(), "blackwell": BLACKWELL.encode(), "hopper": HOPPER.encode()}
+    sources |= {name: source.encode() for name, source in RAISED.items()}
+    for seed in range(12):  # runs that become loops
+        body = unroll(rounds(random.Random(seed), 3))
+        sources[f"unrolled-{seed}"] = unrolled(
+            ["ld.param.u64 %rd1, [x];", *body, "$E:"],
+            ".reg .b32 %r<400>; .reg .f32 %f<400>; .reg .b64 %rd<40>; .reg .pred %p<9>;",
+        ).encode()
+    for seed in range(6):  # with blocks in them
+        body = spelled(blocks(random.Random(seed), 4), [0])
+        sources[f"blocks-{seed}"] = unrolled([*body, "$OUT:"], REGISTERS).encode()
+    sources["around"] = (
+        b".version 8.0\n.target sm_80\n.global .u32 before;\n.visible .entry k() { ret; }\n.global .u32 between;\n"
+        b'.visible .entry l() { ret; }\n.file 1 "a.cu"\n.section .debug_info { .b8 1 }\n.section .debug_macinfo { }\n'
+    )
+    sources |= {f"wait-{number}": source.encode() for number, source in enumerate(WAITS)}
+    check_cpp(sources, codegen.SUGARS, tmp_path)
+
+
+def test_cpp_of_real_modules(tmp_path):
+    """Of each compiler whose PTX is there, and of what was written by hand, the largest module of up to 48 kB."""
+    by_author: dict[str, tuple[int, Path]] = {}
+    for folder in (SHARED, CACHE):
+        for path in sorted(folder.rglob("*.ptx")):
+            kind = re.search(r"\.sm_\w+\.(.+)\.ptx$", path.name) if folder == CACHE else re.match("(.+?)__", path.name)
+            author, size = kind[1] if kind else "by hand", path.stat().st_size
+            if size <= 48_000 and size > by_author.get(author, (0, path))[0] and is_legal(path.read_bytes()):
+                by_author[author] = size, path
+    if not by_author:
+        pytest.skip(f"skipped: no PTX in {SHARED} and {CACHE}")
+    print({author: path.name for author, (_, path) in by_author.items()})
+    check_cpp({path.name: path.read_bytes() for _, path in by_author.values()}, ("none", "all"), tmp_path)
 
 
 def test_cpp_is_formatted(tmp_path):

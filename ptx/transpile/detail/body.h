@@ -100,6 +100,7 @@ class Body {
   std::string predicate(const ir::Guard& guard, bool inverted = false);
   void when(const Node& node);
   void loop(const Node& node);
+  void wait(const Node& node);
   void choose(const Node& node);
   void option(const Node& node, bool last);
   void repeat(const Node& node);

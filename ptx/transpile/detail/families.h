@@ -26,10 +26,16 @@ class FamilyCalls {
   // `makes`: the call makes the register that is the first operand.
   std::optional<Call> call(const ir::Instruction& instruction, bool makes);
 
+  // Whether a function writes it in a loop that ends when its first operand is true; and the call of that, which makes
+  // that register. `set`: options of the function that are true, or "".
+  static bool is_waited(const isa::Mnemonic& mnemonic, Language language);
+  std::optional<Call> waiting(const ir::Instruction& instruction, std::initializer_list<std::string_view> set);
+
   struct Fit;  // how a function makes a mnemonic
 
  private:
-  std::optional<Call> call(const Fit& fit, const ir::Instruction& instruction, bool makes);
+  std::optional<Call> call(const Fit& fit, const ir::Instruction& instruction, bool makes,
+                           std::initializer_list<std::string_view> set = {});
   bool shown(std::string& out, const author::families::Parameter& p, const ir::Operand& o,
              const ir::Instruction& instruction);
 

@@ -2,6 +2,7 @@
 // part; a body that none has touched is written statement by statement.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,6 +20,7 @@ struct Node {
     when,  // the guarded branch `at` jumps over `body`; with `otherwise`, the branch `end` at the body's end jumps over
            // that
     loop,  // the branch `end` goes back to the label `at`
+    wait,  // from the label or brace `at` to `end`: an instruction, again until its first operand is true
     choose,  // the brx.idx `end`, its table and, if `at` is one, the branch to the default; `body` are options
     option,  // of `choose`: from the label `at` to the branch `end` behind the last one, or into the next
     repeat,  // `body`, the first round, stands `rounds` times from `at` to `end`; what differs are Plan::walks
@@ -112,6 +114,16 @@ inline constexpr int deepest = 16;  // blocks in each other; CPython takes 20
 // Stands in front of a brx.idx that is no block.
 inline constexpr const char* kept_table = "Labels stay: others jump between the targets of this table, or behind them.";
 
+// What a wait consists of: statements, of which `tried` waits and `out` is the label behind the loop, and how it
+// branches.
+struct Wait {
+  std::uint32_t top = ir::no_id, tried = ir::no_id, out = ir::no_id, end = ir::no_id;
+  bool leave = false, uniform = false, braces = false;
+};
+// That which begins there, if it is one but for who else names its labels and its register.
+std::optional<Wait> wait_at(const ir::Function& function, Language language, std::uint32_t at);
+Wait wait_of(const ir::Function& function, const Node& node);
+
 // Where each register is first and last named, as statements; no_id: nowhere.
 struct Extents {
   explicit Extents(const ir::Function& function);
@@ -120,7 +132,7 @@ struct Extents {
 
 // The steps.
 void name_registers(const ir::Function& function, Plan& plan);
-void shape(const ir::Function& function, Plan& plan);
+void shape(const ir::Function& function, Language language, Plan& plan);
 void fold(const ir::Function& function, const Extents& extents, Plan& plan);
 void form_arrays(const ir::Function& function, const Extents& extents, Plan& plan);
 void find_contents(const ir::Function& function, Plan& plan);

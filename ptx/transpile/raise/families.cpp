@@ -21,6 +21,7 @@ struct Function {
   Template form;
   bool written = false;                        // by a WRITES row: the function is code, in both languages
   std::string_view besides{};                  // arguments that it takes beside those of the row: "sparse=True"
+  bool loop = false;                           // the row is of an instruction that it writes in a loop
   std::vector<std::string_view> parameters{};  // of code: "Shape shape", in order
 };
 
@@ -108,6 +109,7 @@ ByOpcode read_functions(bool cpp) {
     const Template form = author::families::read_template(row.text);
     Function one{cpp ? cat("ptx::author::", family, "::", row.name) : cat("ptx.", family, '.', row.name), form,
                  row.written, row.besides};
+    if ((one.loop = row.besides == "loop")) one.besides = {};
     if (row.written) one.parameters = parts(parameters, ';');
     made[form.opcode].push_back(std::move(one));
   }
@@ -328,6 +330,7 @@ class Writing {
     if (cpp_ && p.role == Role::list) text = listed(p, text);
     give(p, text);
   }
+  void set(std::string_view name) { named(name, truth(true)); }
   void leave_out(const Parameter& p) { in_order_ = in_order_ && p.keyword; }
   void guard(const std::string& predicate) { named("pred", cpp_ ? cat("when(", predicate, ')') : predicate); }
 
@@ -411,19 +414,35 @@ std::optional<FamilyCalls::Call> FamilyCalls::call(const ir::Instruction& instru
   if (!instruction.mnemonic) return {};
   std::optional<Call> best;
   for (const Fit& fit : fits_of(*instruction.mnemonic, cpp_)) {
+    if (fit.function->loop) continue;
     auto made = call(fit, instruction, makes);
     if (made && (!best || made->text.size() < best->text.size())) best = std::move(made);
   }
   return best;
 }
 
-std::optional<FamilyCalls::Call> FamilyCalls::call(const Fit& fit, const ir::Instruction& instruction, bool makes) {
+bool FamilyCalls::is_waited(const isa::Mnemonic& mnemonic, Language language) {
+  const auto& fits = fits_of(mnemonic, language == Language::cpp);
+  return std::any_of(fits.begin(), fits.end(), [](const Fit& fit) { return fit.function->loop; });
+}
+
+std::optional<FamilyCalls::Call> FamilyCalls::waiting(const ir::Instruction& instruction,
+                                                      std::initializer_list<std::string_view> set) {
+  for (const Fit& fit : fits_of(*instruction.mnemonic, cpp_))
+    if (fit.function->loop) return call(fit, instruction, true, set);
+  return {};
+}
+
+std::optional<FamilyCalls::Call> FamilyCalls::call(const Fit& fit, const ir::Instruction& instruction, bool makes,
+                                                   std::initializer_list<std::string_view> set) {
   const Template& form = fit.function->form;
   const auto operands = f_.operands_of(instruction);
   const bool guarded = instruction.guard.reg != ir::no_id;
   Arguments arguments(fit, f_, operands_, instruction);
   if (!arguments.run()) return {};
   Writing made(fit, cpp_);
+  for (const std::string_view name : set)
+    if (!name.empty()) made.set(name);
   isa::Type type = isa::Type::none;
   for (const bool required : {true, false}) {  // as they stand by position
     for (std::size_t i = 0; i < form.parameter_count; ++i) {

@@ -80,6 +80,7 @@ class Homes {
           branch(node.end, body);
           break;
         }
+        case Kind::wait: branch(wait_of(f_, node).tried, block); break;
         case Kind::choose:
           if (f_.body[node.at].kind == Statement::Kind::instruction) branch(node.at, block);
           branch(node.end, block);

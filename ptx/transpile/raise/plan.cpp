@@ -53,7 +53,7 @@ Plan plan_of(const ir::Function& function, Sugar sugar, Language language) {
   name_registers(function, plan);
   for (ir::RegisterId id = 0; id < function.registers.size() && is_parameter(function, function.registers[id]); ++id)
     plan.registers[id].where = PlannedRegister::Where::ahead;
-  if (sugar >= Sugar::flow) shape(function, plan);
+  if (sugar >= Sugar::flow) shape(function, language, plan);
   if (sugar >= Sugar::all) {
     spell_descriptors(function, language, plan);
     const Extents extents(function);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "ptx/transpile/detail/cpp.h"
 #include "ptx/transpile/detail/plan.h"
 
 namespace ptx::transpile {
@@ -33,8 +35,9 @@ struct Token {
   std::uint32_t lines = 1;
   std::int32_t opened = 0;   // scopes: +1, -1
   std::uint32_t nested = 0;  // blocks of Python in each other that it is
-  std::vector<Slot> slots;
-  Node node;
+  bool names = false;        // a label or a variable, which stands once in a scope of PTX
+  std::vector<Slot> slots{};
+  Node node{};
 };
 
 // Beyond it a number stays as it is, so that differences are numbers, too.
@@ -53,6 +56,12 @@ class Folding {
   Folding(const ir::Function& f, const Extents& extents, Plan& plan) : f_(f), extents_(extents), plan_(plan) {
     seen_.resize(f.registers.size());
     walked_.resize(f.registers.size());
+    for (const Statement& s : f.body) {
+      if (s.kind != Statement::Kind::label) continue;
+      const std::string_view name = Name::from_id(s.index).view();
+      const std::size_t stem = name.find_last_not_of("0123456789");
+      if (stem != name.npos && stem + 1 < name.size() && name[stem] == '_') numbered_.insert(name.substr(0, stem));
+    }
   }
 
   void run() { plan_.nodes = nodes(fold(tokens(plan_.nodes))); }
@@ -100,9 +109,20 @@ class Folding {
     for (const Operand& child : f_.children(o)) operand(child, token);
   }
 
+  void spell(std::string_view text) {
+    add(text.size());
+    key_ += text;
+  }
+
+  bool is_table(std::uint32_t i) const {
+    return std::any_of(f_.tables.begin(), f_.tables.end(),
+                       [&](const ir::Table& table) { return table.statement == i; });
+  }
+
   Token statement(const Node& node) {
     const Statement& s = f_.body[node.at];
-    Token token{0, node.at, node.at, 1, 0, 0, {}, node};
+    Token token{0, node.at, node.at};
+    token.node = node;
     using Kind = Statement::Kind;
     key_.assign(1, static_cast<char>(s.kind));
     switch (s.kind) {
@@ -122,36 +142,87 @@ class Folding {
       }
       case Kind::open: token.opened = 1; break;
       case Kind::close: token.opened = -1; break;
-      default: token.shape = alone(); return token;
+      case Kind::variable:
+        token.names = true;
+        spell(fields(f_.variables[s.index]));
+        break;
+      case Kind::label:
+        if (is_table(node.at + 1)) return token.shape = alone(), token;
+        token.names = true;
+        add(s.index);
+        break;
+      case Kind::directive:
+        if (is_table(node.at)) return token.shape = alone(), token;
+        spell(f_.texts[s.index]);
+        break;
+      default: return token.shape = alone(), token;
     }
     token.shape = interned();
     return token;
   }
 
+  // Folds what a block holds; its parts are added to what says the block's shape.
+  void within(std::vector<Node>& side, Token& token, std::vector<std::uint64_t>& parts) {
+    std::vector<Token> list = fold(tokens(side));
+    parts.push_back(list.size());
+    std::int32_t open = 0;
+    for (Token& one : list) {
+      parts.push_back(one.shape);
+      token.slots.insert(token.slots.end(), one.slots.begin(), one.slots.end());
+      token.last = std::max(token.last, one.last);
+      token.lines += one.lines;
+      open += one.opened;
+      token.nested = std::max(token.nested, one.nested + 1 + static_cast<std::uint32_t>(std::max(open, 0)));
+      token.names |= one.names && open == 0;
+    }
+    side = nodes(std::move(list));
+  }
+
   Token when(Node node) {
     const ir::Instruction& over = f_.instructions[f_.body[node.at].index];
-    Token token{0, node.at, node.at, 1, 0, 0, {}, {}};
+    Token token{0, node.at, node.at};
     std::vector<std::uint64_t> parts{over.guard.negated, reinterpret_cast<std::uintptr_t>(over.mnemonic), node.end};
     if (node.end != ir::no_id)
       parts[2] = reinterpret_cast<std::uintptr_t>(f_.instructions[f_.body[node.end].index].mnemonic);
     token.slots.push_back({&over.guard, over.guard.reg, true});
     ++around_;
-    for (std::vector<Node>* side : {&node.body, &node.otherwise}) {
-      std::vector<Token> list = fold(tokens(*side));
-      parts.push_back(list.size());
-      for (Token& one : list) {
-        parts.push_back(one.shape);
-        token.slots.insert(token.slots.end(), one.slots.begin(), one.slots.end());
-        token.last = std::max(token.last, one.last);
-        token.lines += one.lines;
-        token.nested = std::max(token.nested, one.nested + 1);
-      }
-      *side = nodes(std::move(list));
-    }
+    for (std::vector<Node>* side : {&node.body, &node.otherwise}) within(*side, token, parts);
     --around_;
     if (node.end != ir::no_id) token.last = std::max(token.last, node.end);
     key_.assign(1, 'w');
     for (const std::uint64_t part : parts) add(part);
+    token.shape = interned();
+    token.node = std::move(node);
+    return token;
+  }
+
+  // Of a label that only the loop itself names, each round of a repetition makes another one: L, L_1, L_2.
+  Token loop(Node node) {
+    const ir::Instruction& back = f_.instructions[f_.body[node.end].index];
+    const std::uint32_t label = f_.body[node.at].index;
+    Token token{0, node.at, node.end, 2};
+    token.names = !plan_.unneeded_label[node.at];
+    std::vector<std::uint64_t> parts{token.names ? label : ir::no_id, back.guard.negated, back.guard.reg != ir::no_id,
+                                     reinterpret_cast<std::uintptr_t>(back.mnemonic)};
+    ++around_;
+    within(node.body, token, parts);
+    --around_;
+    if (back.guard.reg != ir::no_id) token.slots.push_back({&back.guard, back.guard.reg, true});
+    key_.assign(1, 'l');
+    for (const std::uint64_t part : parts) add(part);
+    token.shape = numbered_.contains(Name::from_id(label).view()) ? alone() : interned();
+    token.node = std::move(node);
+    return token;
+  }
+
+  Token wait(Node node) {
+    const Wait one = wait_of(f_, node);
+    const ir::Instruction& tried = f_.instructions[f_.body[one.tried].index];
+    Token token{0, node.at, node.end};
+    key_.assign(1, 'a');
+    add(reinterpret_cast<std::uintptr_t>(tried.mnemonic));
+    add(one.leave + 2 * one.uniform + 4 * one.braces);
+    for (const Operand& o : f_.operands_of(tried).subspan(1)) operand(o, token);
     token.shape = interned();
     token.node = std::move(node);
     return token;
@@ -168,12 +239,17 @@ class Folding {
         if (!silent) made.push_back(statement(node));
       } else if (node.kind == Node::Kind::when) {
         made.push_back(when(std::move(node)));
+      } else if (node.kind == Node::Kind::wait) {
+        made.push_back(wait(std::move(node)));
+      } else if (node.kind == Node::Kind::loop) {
+        made.push_back(loop(std::move(node)));
       } else {
         ++around_;
         node.body = nodes(fold(tokens(node.body)));
         --around_;
-        const std::uint32_t last = node.end;
-        made.push_back({alone(), node.at, last, 3, 0, 0, {}, std::move(node)});
+        Token token{alone(), node.at, node.end, 3};
+        token.node = std::move(node);
+        made.push_back(std::move(token));
       }
     }
     return made;
@@ -232,7 +308,7 @@ class Folding {
     for (std::size_t i = at; i < at + length; ++i) {
       lines += list[i].lines;
       open += list[i].opened;
-      if (open < 0) return 0;
+      if (open < 0 || (open == 0 && list[i].names)) return 0;
       nested = std::max(nested, list[i].nested + static_cast<std::uint32_t>(open));
     }
     if (around_ + nested + 1 > deepest_repeat) return 0;
@@ -381,7 +457,7 @@ class Folding {
   // The loop of rounds that worthwhile() has looked at.
   Token repeat(std::vector<Token>& list, std::size_t at, std::size_t length, std::size_t rounds) {
     round(list, at, length, first_, first_canon_);
-    Token token{0, list[at].first, list[at + length * rounds - 1].last, 1, 0, 0, {}, {}};
+    Token token{0, list[at].first, list[at + length * rounds - 1].last};
     token.node.kind = Node::Kind::repeat;
     token.node.at = token.first;
     token.node.end = token.last;
@@ -436,6 +512,7 @@ class Folding {
   const ir::Function& f_;
   const Extents& extents_;
   Plan& plan_;
+  std::unordered_set<std::string_view> numbered_;  // L, where a label is L_1
   std::unordered_map<std::string, std::uint32_t> shapes_;
   std::uint64_t alone_ = 0;
   std::string key_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ptx/analysis/labels.h"
 #include "ptx/transpile/detail/plan.h"
@@ -28,23 +29,28 @@ struct Label {
 
 class Shaping {
  public:
-  Shaping(const ir::Function& f, Plan& plan)
-      : f_(f), plan_(plan), size_(static_cast<std::uint32_t>(f.body.size())), names_(f) {}
+  Shaping(const ir::Function& f, Language language, Plan& plan)
+      : f_(f), language_(language), plan_(plan), size_(static_cast<std::uint32_t>(f.body.size())), names_(f) {}
 
   void run() {
-    find_labels();
-    find_branches();
-    plan_.unneeded_label.assign(size_, false);
-    plan_.nodes = range(0, size_, 0);
-    for (const Label& label : labels_) {
-      if (label.count == 0 && taken_[label.at] > 0) plan_.unneeded_label[label.at] = true;
-    }
+    do {
+      find_labels();
+      find_branches();
+      plan_.unneeded_label.assign(size_, false);
+      loops_.assign(size_, false);
+      waited_.assign(size_, false);
+      plan_.nodes = range(0, size_, 0);
+      for (const Label& label : labels_) {
+        if (label.count == 0 && taken_[label.at] > 0) plan_.unneeded_label[label.at] = true;
+      }
+    } while (forbid_loops());
     plan_.shaped = true;
   }
 
  private:
   void find_labels() {
-    scope_.resize(size_);
+    scope_.assign(size_, 0);
+    labels_.clear();
     label_of_.assign(size_, ir::no_id);
     std::vector<std::uint32_t> open{0};
     std::uint32_t next = 1;
@@ -59,6 +65,30 @@ class Shaping {
     }
   }
 
+  // A name that stands in several scopes means to the author the loop that was written last. So either each is a loop
+  // that nobody else names, whose labels become L, L_1, L_2, or none is one. Whether there are names to begin anew
+  // without.
+  bool forbid_loops() {
+    std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> places;
+    for (const Label& label : labels_)
+      if (!waited_[label.at]) places[name_at(label.at)].push_back(label.at);
+    bool any = false;
+    for (const auto& [name, all] : places) {
+      if (all.size() == 1 || std::none_of(all.begin(), all.end(), [&](std::uint32_t at) { return loops_[at]; }))
+        continue;
+      bool taken = std::any_of(all.begin(), all.end(),
+                               [&](std::uint32_t at) { return !loops_[at] || !plan_.unneeded_label[at]; });
+      const std::string stem = std::string(Name::from_id(name).view()) + '_';
+      for (const auto& [other, _] : places) {
+        const std::string_view text = Name::from_id(other).view();
+        taken = taken || (text.starts_with(stem) && text.find_first_not_of("0123456789", stem.size()) == text.npos);
+      }
+      if (taken) any |= no_loops_.insert(name).second;
+    }
+    return any;
+  }
+  std::uint32_t name_at(std::uint32_t label) const { return f_.body[label].index; }
+
   // The label that a name means in a statement; nullptr: none.
   Label* named(std::uint32_t name, std::uint32_t statement) {
     const std::uint32_t at = names_.find(name, statement);
@@ -66,8 +96,9 @@ class Shaping {
   }
 
   void find_branches() {
-    branches_.resize(size_);
-    taken_.resize(size_);
+    branches_.assign(size_, {});
+    taken_.assign(size_, 0);
+    table_of_.clear();
     std::unordered_map<const ir::Table*, std::vector<std::uint32_t>> jumps;  // by table
     for (std::uint32_t i = 0; i < size_; ++i) {
       const Statement& s = f_.body[i];
@@ -144,7 +175,8 @@ class Shaping {
   std::vector<Node> range(std::uint32_t from, std::uint32_t to, int depth) {
     std::vector<Node> nodes;
     for (std::uint32_t i = from; i < to;) {
-      const std::uint32_t next = depth < deepest ? block(i, to, depth, nodes) : i;
+      std::uint32_t next = wait(i, to, nodes);
+      if (next == i && depth < deepest) next = block(i, to, depth, nodes);
       if (next != i) {
         i = next;
         continue;
@@ -154,6 +186,21 @@ class Shaping {
       nodes.push_back({Node::Kind::statement, i++});
     }
     return nodes;
+  }
+
+  std::uint32_t wait(std::uint32_t i, std::uint32_t to, std::vector<Node>& nodes) {
+    const bool begins = f_.body[i].kind == Statement::Kind::open || is_label(i);
+    const std::optional<Wait> found = plan_.expressions && begins ? wait_at(f_, language_, i) : std::nullopt;
+    if (!found || found->end >= to || label_at(found->top).count != 1) return i;
+    if (found->leave && label_at(found->out).count != 1) return i;
+    const ir::RegisterId done = f_.operands_of(instruction(found->tried))[0].id;
+    if (!extents_) extents_.emplace(f_);
+    if (extents_->first[done] != found->tried || extents_->last[done] > found->end) return i;
+    plan_.registers[done].where = PlannedRegister::Where::nowhere;
+    for (const std::uint32_t label : {found->top, found->out})
+      if (label != ir::no_id) leave(label), waited_[label] = true;
+    nodes.push_back({Node::Kind::wait, i, found->end});
+    return found->end + 1;
   }
 
   // The block that begins at `i`, appended; where the text goes on, or `i` if none begins.
@@ -198,8 +245,10 @@ class Shaping {
     const Label& label = label_at(i);
     const std::uint32_t end = label.back;
     if (end == ir::no_id || end >= to || scope_[end] != scope_[i] || label.last == size_) return i;
+    if (no_loops_.contains(name_at(i))) return i;
     if (!entered_above(i, end)) return i;
     Node node{Node::Kind::loop, i, end};
+    loops_[i] = true;
     leave(i);
     node.body = range(i + 1, end, depth + 1);
     nodes.push_back(std::move(node));
@@ -288,6 +337,7 @@ class Shaping {
   }
 
   const ir::Function& f_;
+  const Language language_;
   Plan& plan_;
   const std::uint32_t size_;
   const analysis::Labels names_;
@@ -296,11 +346,15 @@ class Shaping {
   std::vector<std::uint32_t> label_of_;                           // by statement
   std::vector<Branch> branches_;                                  // by statement
   std::unordered_map<std::uint32_t, const ir::Table*> table_of_;  // by its brx.idx, if that is the only one
-  std::vector<std::uint32_t> taken_;  // by statement: branches to this label that are blocks'
+  std::vector<std::uint32_t> taken_;            // by statement: branches to this label that are blocks'
+  std::optional<Extents> extents_;              // once a wait asks for them
+  std::vector<bool> waited_;                    // by statement: this label is of a wait
+  std::vector<bool> loops_;                     // by statement: this label begins one
+  std::unordered_set<std::uint32_t> no_loops_;  // names of labels
 };
 
 }  // namespace
 
-void shape(const ir::Function& function, Plan& plan) { Shaping(function, plan).run(); }
+void shape(const ir::Function& function, Language language, Plan& plan) { Shaping(function, language, plan).run(); }
 
 }  // namespace ptx::transpile

@@ -1507,7 +1507,11 @@ class BarrierSlot:
         *,
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = None,
         suspend_time_hint: Number | None = None,
+        leave: bool = False,
+        uniform: bool = False,
+        braces: bool = False,
         pred: Guard = None,
     ) -> None:
         """Waits for the end of a phase: a loop of `mbarrier.try_wait.parity` and a branch.  A guard jumps over the whole loop.
@@ -1516,7 +1520,11 @@ class BarrierSlot:
             phase: the parity of the phase, 0 or 1
             sem: acquire unless given
             scope: with `sem`: cta unless given
+            space: shared unless given
             suspend_time_hint: nanoseconds that one try may sleep
+            leave: one branch leaves the loop and another goes back, as CUTLASS writes it
+            uniform: the branches are `bra.uni`
+            braces: the loop stands in a block of its own
 
         Example:
             bar = smem.mbarrier(1)[0]
@@ -2630,7 +2638,11 @@ class mbarrier:
         *,
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta"] | None = None,
         suspend_time_hint: Number | None = None,
+        leave: bool = False,
+        uniform: bool = False,
+        braces: bool = False,
         pred: Guard = None,
     ) -> None:
         """Waits for the end of a phase: a loop of `mbarrier.try_wait.parity` and a branch.  A guard jumps over the whole loop.
@@ -2639,7 +2651,11 @@ class mbarrier:
             phase: the parity of the phase, 0 or 1
             sem: acquire unless given
             scope: with `sem`: cta unless given
+            space: shared unless given
             suspend_time_hint: nanoseconds that one try may sleep
+            leave: one branch leaves the loop and another goes back, as CUTLASS writes it
+            uniform: the branches are `bra.uni`
+            braces: the loop stands in a block of its own
 
         Example:
             bar = smem.mbarrier(1)[0]
