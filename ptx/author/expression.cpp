@@ -391,6 +391,7 @@ void refuse_operator(const Reg& a, std::string_view op) {
 }
 
 void assign(char op, const Reg& a, const Operand& b) {
+  check_alive(a.builder);
   if (a.special) a.builder->refuse(Code::operator_type, cat("special register ", a.name(), " cannot be written"));
   binary(op, a, b, &a);
 }

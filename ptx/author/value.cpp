@@ -18,11 +18,16 @@ std::string Reg::name() const {
 }
 
 const Reg RegArray::operator[](std::uint32_t i) const {
-  if (i >= count) builder->refuse(Code::index_range, cat("register ", i, " of an array of ", count));
+  if (i >= count)
+    check_alive(builder), builder->refuse(Code::index_range, cat("register ", i, " of an array of ", count));
   return {builder, first + i, type};
 }
 
-std::string RegArray::base() const { return std::string(builder->state().function.registers[first].base.view()); }
+std::string RegArray::base() const {
+  check_alive(builder);
+  const Builder::State& s = builder->state();
+  return std::string((s.finished ? s.names : s.function.registers)[first].base.view());
+}
 
 namespace {
 

@@ -152,7 +152,7 @@ class _Special:
         return lambda: sreg(f"%{name}")
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *(name[1:] for name in _core.special_registers() if "." not in name)]
+        return [*super().__dir__(), *(name[1:] for name, *_ in _core.special_registers() if "." not in name)]
 
 
 special = _Special()
@@ -185,6 +185,8 @@ def pragma(value: str) -> None:
     Example:
         ptx.pragma("nounroll")
     """
+    if not isinstance(value, str) or any(mark in value for mark in '"\\\n'):
+        raise AuthoringValueError(f"a pragma is a str without quotes, backslashes and line ends, not {value!r}")
     _core.directive(f'.pragma "{value}";')
 
 

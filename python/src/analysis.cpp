@@ -39,7 +39,7 @@ class Analysis {
  public:
   Analysis(const nb::bytes& bytes, const std::string& file) {
     std::string text(bytes.c_str(), bytes.size());
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     parsed_ = syntax::parse(std::move(text), Name(file));
     index_ = std::make_unique<syntax::Index>(parsed_.tree);
     ir::Lowered lowered = ir::lower(parsed_.tree);
@@ -217,7 +217,7 @@ std::vector<Finding> lint_text(const nb::bytes& bytes, const std::string& file, 
   std::vector<lint::Finding> found;
   {
     const std::string text(bytes.c_str(), bytes.size());
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     found = find(text, file, rules);
   }
   std::vector<Finding> list;
@@ -234,7 +234,7 @@ std::vector<Finding> lint_text(const nb::bytes& bytes, const std::string& file, 
 nb::bytes lint_fix(const nb::bytes& bytes, const std::vector<int>& rules) {
   std::string text(bytes.c_str(), bytes.size());
   {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     text = lint::fix(text, find(text, "", rules));
   }
   return nb::bytes(text.data(), text.size());

@@ -124,8 +124,8 @@ std::string variable(const std::string& space, nb::handle type, const std::strin
   if (!found) builder.refuse(Code::bad_argument, cat("there is no state space .", spelled));
   ir::Variable declared;
   declared.space = *found;
-  if (PyUnicode_Check(type.ptr()) && ir::is_opaque(nb::cast<std::string>(type)))
-    declared.opaque = nb::cast<std::string>(type);
+  if (PyUnicode_Check(type.ptr()) && ir::is_opaque(text_of(type)))
+    declared.opaque = text_of(type);
   else
     declared.type = type_argument(type);
   declared.name = Name(name);
@@ -525,7 +525,7 @@ Example:
       "scalars",
       [](nb::handle type, nb::args names, int vector) {
         std::vector<std::string> list;
-        for (nb::handle name : names) list.push_back(nb::cast<std::string>(name));
+        for (nb::handle name : names) list.push_back(text_of(name));
         nb::list made;
         for (const author::Reg& reg : active().scalars(type_argument(type), list, static_cast<std::uint8_t>(vector)))
           made.append(make(reg));

@@ -140,6 +140,7 @@ std::string_view chosen(Call& call, const Template::Modifier& modifier, std::str
   if (number >= 0) return made = cat(modifier.text, "::", number);
   Py_ssize_t size = 0;
   const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
+  if (!text) PyErr_Clear();  // of half a surrogate pair
   if (!text) call.wrong(i, list_of(families::legal(*call.entry.definition->form, parameter)));
   const std::string_view given(text, static_cast<std::size_t>(size));
   if (given == "generic") return {};
@@ -318,7 +319,9 @@ Modifier Convert<Modifier>::from(nb::handle value, Call& call) {
   const PtxType* type = as_type(value);
   const bool number = PyLong_Check(value.ptr()) && !PyBool_Check(value.ptr());
   if (!type && !number && !PyUnicode_Check(value.ptr())) throw nb::type_error("");
-  const std::string text = type ? type->name : number ? cat(nb::cast<long>(value)) : nb::cast<std::string>(value);
+  const std::string text = type     ? type->name
+                           : number ? text_of(nb::steal(PyNumber_ToBase(value.ptr(), 10)))
+                                    : text_of(value);
   const std::string in_slot = cat(call.entry.parameters[call.converted].slot, "::", text);  // kind="f16"
   for (const std::string& spelling : {in_slot, text}) {  // the slot's own first: "f16" is a type, too
     const Modifier* found =

@@ -196,7 +196,7 @@ Initial number(nb::handle value) {
 
 Initial initial(nb::handle value) {
   PyObject* object = value.ptr();
-  if (PyUnicode_Check(object)) return Initial::text(nb::cast<std::string>(value));
+  if (PyUnicode_Check(object)) return Initial::text(text_of(value));
   if (PyBytes_Check(object)) {
     Initial made;
     const auto* data = reinterpret_cast<const unsigned char*>(PyBytes_AsString(object));
@@ -205,19 +205,21 @@ Initial initial(nb::handle value) {
   }
   if (nb::hasattr(value, "initial_address")) {  // (name, offset, generic, byte or None, number or None)
     const nb::object parts = value.attr("initial_address")();
+    if (!PyTuple_Check(parts.ptr())) return number(value);
     const std::int64_t byte = nb::cast<std::int64_t>(parts[3]);
-    const Initial made = parts[0].is_none()
-                             ? number(parts[1])
-                             : Initial::address(nb::cast<std::string>(parts[0]), nb::cast<std::int64_t>(parts[1]),
-                                                nb::cast<bool>(parts[2]));
+    const Initial made = parts[0].is_none() ? number(parts[1])
+                                            : Initial::address(text_of(parts[0]), nb::cast<std::int64_t>(parts[1]),
+                                                               nb::cast<bool>(parts[2]));
     return byte < 0 ? made : made.mask(static_cast<std::uint8_t>(byte));
   }
   if (nb::hasattr(value, "tolist")) {  // NumPy's and torch's
+    const Deeper deeper;
     const nb::object list = value.attr("tolist")();
     if (PyList_Check(list.ptr())) return initial(list);
     return number(list);
   }
   if (!PyList_Check(object) && !PyTuple_Check(object)) return number(value);
+  const Deeper deeper;
   Initial made;
   for (nb::handle item : value) made.items.push_back(initial(item));
   return made;

@@ -174,11 +174,11 @@ struct Running {
     try {
       const Expected<Done> done = sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
                                                    : plan.call(inputs.views(), scalars, framework);
-      if (caller.released != nullptr) PyEval_RestoreThread(caller.released);
+      if (caller.released != nullptr) take_back(caller.released);
       if (!done && !PyErr_Occurred()) set_error(done.why());
       return static_cast<bool>(done);
     } catch (const std::bad_alloc&) {  // of the simulator, which notes for each byte of an output whether it is written
-      if (caller.released != nullptr) PyEval_RestoreThread(caller.released);
+      if (caller.released != nullptr) take_back(caller.released);
       return PyErr_NoMemory(), false;
     }
   }

@@ -31,7 +31,7 @@ bool same_value(PyObject* left, PyObject* right);
 // Work of the library that needs no Python and may take long.
 template <class F>
 auto unlocked(F work) {
-  const nb::gil_scoped_release release;
+  const Unlocked without_lock;
   return work();
 }
 

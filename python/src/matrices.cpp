@@ -77,7 +77,7 @@ struct Convert<std::string> {
   static constexpr const char* legal = "a str";
   static std::string from(nb::handle value, Call&) {
     if (!PyUnicode_Check(value.ptr())) throw nb::type_error("");
-    return nb::cast<std::string>(value);
+    return text_of(value);
   }
   static std::string show(const std::string& value) { return cat('"', value, '"'); }
 };

@@ -32,6 +32,35 @@ void init_simulator(nb::module_& m);
 void init_text(nb::module_& m);
 void init_transpile(nb::module_& m);
 
+// Takes Python's lock back. A daemon thread that asks for it after the interpreter's end is ended by pthread_exit,
+// which unwinds the stack and ends the process at the first noexcept; here such a thread waits for the end of the
+// process, as in Python 3.14.
+void take_back(PyThreadState* state);
+
+// No lock of Python's while it lives. nb::gil_scoped_release is that without the thought about the end.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() { take_back(state_); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// Python's lock, for code of the library that calls Python; nb::gil_scoped_acquire with the same thought.
+class Locked {
+ public:
+  Locked();
+  ~Locked() { PyGILState_Release(state_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 // The place of the Python line that called into the library: of the innermost frame outside the package.
 Place author_place();
 

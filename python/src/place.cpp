@@ -1,6 +1,8 @@
 // The author's line. Reading a line number from a code object walks its line table, so lines are kept per (code,
 // offset).
+#include <cxxabi.h>
 #include <nanobind/stl/string.h>
+#include <unistd.h>
 
 #include <unordered_map>
 #include <vector>
@@ -95,5 +97,24 @@ void init_place(nb::module_& m) {
     return nb::make_tuple(std::string(place.file.view()), place.line);
   });
 }
+
+namespace {
+
+template <class F>
+auto or_wait(F ask) {
+  try {
+    return ask();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
+}  // namespace
+
+void take_back(PyThreadState* state) {
+  or_wait([&] { PyEval_RestoreThread(state); });
+}
+
+Locked::Locked() : state_(or_wait([] { return PyGILState_Ensure(); })) {}
 
 }  // namespace ptx::python

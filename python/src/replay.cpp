@@ -95,7 +95,7 @@ nb::list replayed(const std::string& text, const nb::bytes& record, const std::v
   interop::Framework framework{.context = &made, .allocate = &allocate};
   framework.outputs = out.tensors;
   const Expected<Done> done = [&] {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     return (*plan)->call(in.tensors, bits, framework);
   }();
   if (!done) raise(Phase::launch, done.why());

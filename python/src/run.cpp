@@ -74,7 +74,7 @@ std::vector<std::string> run(const nb::bytes& bytes, const std::string& file, co
       add(entry.parameters[i], arguments.list[i], signature, values);
     }
     interop::Program program(std::move(entry), signature, {three(grid), three(block), three(cluster), {}});
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     program.run(values);  // host memory: the simulator
     return names;
   } catch (const author::Refused& refused) {

@@ -187,8 +187,7 @@ Example:
 }  // namespace
 
 bool mn_major(author::Builder& builder, nb::handle major) {
-  const std::string text =
-      nb::hasattr(major, "name") ? nb::cast<std::string>(major.attr("name")) : nb::cast<std::string>(nb::str(major));
+  const std::string text = nb::hasattr(major, "name") ? text_of(major.attr("name")) : text_of(nb::str(major));
   if (text == "MN" || text == "1") return true;
   if (text == "K" || text == "0") return false;
   builder.refuse(Code::bad_argument, cat("major is \"K\" or \"MN\", not ", shown(major)));

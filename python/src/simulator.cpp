@@ -20,13 +20,13 @@ namespace {
 
 // Ctrl-C: what the signal's handler raised stays with the thread until the run has come back (set_error).
 bool interrupted() {
-  const nb::gil_scoped_acquire gil;
+  const Locked lock;
   return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
 }
 
 // Lines that threads print go where Python's print goes.
 void print_line(const sim::Printed& line) {
-  const nb::gil_scoped_acquire gil;
+  const Locked lock;
   const nb::error_scope raised;
   try {
     const nb::object out = nb::module_::import_("sys").attr("stdout");
@@ -68,7 +68,7 @@ nb::bytes bytes(std::span<const T> s) {
 
 // Asks Python how to go on. What it raises ends the run, and comes out of the call.
 sim::Next ask(PyObject* function, const sim::Stop& stop) {
-  const nb::gil_scoped_acquire gil;
+  const Locked lock;
   const auto view = std::make_shared<Stop>(Stop{&stop});
   sim::Next next = sim::Next::end;
   try {
@@ -122,7 +122,7 @@ using Recording = sim::Recording;
 // A copy of what was found, taken while nobody adds to it.
 template <class T>
 T found(Recording& r, T Recording::* member) {
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   const std::lock_guard lock(r.mutex);
   return r.*member;
 }
@@ -134,7 +134,7 @@ void set_stops(Recording& r, const std::vector<std::tuple<std::string, std::uint
   r.stops_at_once = at_once;
   if (function.is_none()) return void(r.stopped = nullptr);
   const auto kept = std::shared_ptr<PyObject>(function.release().ptr(), [](PyObject* o) {
-    const nb::gil_scoped_acquire gil;
+    const Locked lock;
     Py_DECREF(o);
   });
   r.stopped = [kept](const sim::Stop& stop) { return ask(kept.get(), stop); };
@@ -143,7 +143,7 @@ void set_stops(Recording& r, const std::vector<std::tuple<std::string, std::uint
 nb::object explore(const std::shared_ptr<Recording>& r, std::uint64_t schedules, bool compare) {
   std::optional<sim::Failing> failing;
   {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     failing = sim::explore(*r, schedules, sim::simulator().options(), compare);
   }
   if (PyErr_Occurred()) throw nb::python_error();

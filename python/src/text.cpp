@@ -22,7 +22,7 @@ std::string bytes_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size
 
 syntax::Parsed parse(const nb::bytes& text, const std::string& file) {
   std::string copy = bytes_of(text);
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   return syntax::parse(std::move(copy), Name(file));
 }
 
@@ -35,7 +35,7 @@ nb::bytes printed(const syntax::Parsed& parsed) {
 Diagnostics check_text(const nb::bytes& text, const std::string& file, const std::optional<std::string>& target,
                        bool lint) {
   std::string copy = bytes_of(text);
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   const std::size_t size = copy.size();
   syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
   if (!parsed.diagnostics.empty() && size != 0 && parsed.diagnostics.front().span.size() == size)
@@ -58,7 +58,7 @@ Diagnostics check_text(const nb::bytes& text, const std::string& file, const std
 nb::bytes format(const syntax::Parsed& parsed, bool comments, bool blank_lines) {
   std::string text;
   {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     text = syntax::format(parsed.tree, {comments, blank_lines});
   }
   return nb::bytes(text.data(), text.size());

@@ -26,6 +26,7 @@ void look_up_symbol(Symbol*& found, const char* library, const char* symbol) {
 
 struct Library {
   std::int64_t (*modes)() = nullptr;
+  const void* const* (*tracing)() = nullptr;  // torch.jit.trace's state, a shared_ptr: its first word is the pointer
   bool (*gradients)() = nullptr;
   bool (*requires_gradient)(const void* implementation) = nullptr;
   // torch's stable C functions. What fails in them is printed, so they are asked about plain tensors alone.
@@ -44,6 +45,7 @@ struct Library {
 
   Library() {
     look_up_symbol(modes, "libc10.so", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv");
+    look_up_symbol(tracing, "libtorch_cpu.so", "_ZN5torch3jit6tracer15getTracingStateEv");
     look_up_symbol(gradients, "libc10.so", "_ZN3c108GradMode10is_enabledEv");
     look_up_symbol(requires_gradient, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
     look_up_symbol(data, "libtorch_cpu.so", "aoti_torch_get_data_ptr");
@@ -123,8 +125,15 @@ ObjectLayout layout;  // guarded by Python's lock
 
 }  // namespace
 
+static bool is_tracing(const Library& torch) {
+  if (torch.tracing != nullptr) return *torch.tracing() != nullptr;
+  static PyObject* const ask = name_of("torch.jit", "is_tracing");
+  return answer(ask, 0) > 0;
+}
+
 bool modes_on() {
   const Library& torch = library();
+  if (is_tracing(torch)) return true;
   if (torch.modes != nullptr) return torch.modes() > 0;
   static PyObject* const ask = name_of("torch._C", "_len_torch_dispatch_stack");
   return answer(ask, 0) > 0;

@@ -9,7 +9,7 @@
 namespace ptx::python {
 
 // Whether operators belong to somebody who wants to see them: make_fx, FakeTensorMode and other modes of
-// __torch_dispatch__.
+// __torch_dispatch__, and torch.jit.trace, to which a result without an operator is a constant.
 [[gnu::hot]] bool modes_on();
 
 [[gnu::hot]] bool gradients_on();

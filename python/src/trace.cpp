@@ -76,23 +76,13 @@ std::optional<author::Operand> foreign_number(PyObject* value) {
   }
   if (!PyObject_HasAttrString(value, "__float__")) return {};
   const double real = PyFloat_AsDouble(value);
-  if (real == -1.0 && PyErr_Occurred()) throw nb::python_error();
-  return author::Operand(real);
+  if (real != -1.0 || !PyErr_Occurred()) return author::Operand(real);
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
+  PyErr_Clear();  // an array of several numbers, NaT: no number after all
+  return {};
 }
 
-const author::Reg& mine(const author::Reg& reg, author::Builder& builder) {
-  if (reg.builder == &builder) return reg;
-  throw author::Refused(
-      {Diagnostic(Code::foreign_register, builder.place(),
-                  cat("register ", reg.name(), " belongs to another kernel than the one being traced"))});
-}
-
-author::Operand text_operand(PyObject* value) {
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_AsUTF8AndSize(value, &size);
-  if (!data) throw nb::python_error();
-  return author::Operand(std::string_view(data, static_cast<std::size_t>(size)));
-}
+author::Operand text_operand(PyObject* value) { return author::Operand(text_of(value)); }
 
 author::Operand rare(nb::handle value, author::Builder& builder) {
   if (const auto* negated = as_not(value)) return mine(negated->reg, builder), author::Operand(*negated);
@@ -105,9 +95,12 @@ author::Operand rare(nb::handle value, author::Builder& builder) {
   author::Operand found;
   if (shared_operand(value, found)) return found;
   if (auto number = foreign_number(value.ptr())) return *number;
-  if (nb::hasattr(value, "address_operand")) return operand(value.attr("address_operand")(), builder);
+  if (nb::hasattr(value, "address_operand")) {
+    const Deeper deeper;
+    return operand(value.attr("address_operand")(), builder);
+  }
   refuse_tensor(value, builder);
-  if (nb::hasattr(value, "name")) return author::Operand(nb::cast<std::string>(value.attr("name")));
+  if (nb::hasattr(value, "name")) return author::Operand(text_of(value.attr("name")));
   not_convertible(value);
 }
 
@@ -201,19 +194,57 @@ void init_modules(nb::module_& m) {
 
 }  // namespace
 
+const author::Reg& mine(const author::Reg& reg, author::Builder& builder) {
+  if (reg.builder == &builder) return reg;
+  throw author::Refused(
+      {Diagnostic(Code::foreign_register, builder.place(),
+                  cat("register ", reg.name(), " belongs to another kernel than the one being traced"))});
+}
+
 void refuse_tensor(nb::handle value, author::Builder& builder) {
   if (!nb::hasattr(value, "tma_desc") || value.attr("dtype").is_none()) return;  // without a Tile: any name
-  const std::string name = nb::cast<std::string>(value.attr("name"));
+  const std::string name = text_of(value.attr("name"));
   builder.refuse(Code::bad_operand,
                  cat(name, " is a tensor, no operand: an instruction takes its address, `p, = ptx.global_ptrs(", name,
                      ")`, a tensor copy its map, `", name, ".tma_desc()`"));
 }
 
 std::string shown(nb::handle value) {
-  std::string text = nb::cast<std::string>(nb::repr(value));
-  if (text.size() > 80) text = text.substr(0, 77) + "...";
-  return text;
+  const nb::object whole = nb::steal(PyObject_Repr(value.ptr()));
+  if (!whole.is_valid()) {  // its class raises, or it holds itself: that it does not fit is the news
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+    PyErr_Clear();
+    return cat('<', text_of(nb::inst_name(value)), '>');
+  }
+  const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(whole.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) throw nb::python_error();
+  std::string text(PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr())));
+  if (text.size() <= 80) return text;
+  std::size_t end = 77;
+  while ((text[end] & 0xC0) == 0x80) --end;  // not between the bytes of one character
+  return text.substr(0, end) + "...";
 }
+
+std::string text_of(nb::handle value) {
+  if (!PyUnicode_Check(value.ptr())) throw WrongKind(cat("a str is expected, not ", shown(value)));
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+  if (data) return {data, static_cast<std::size_t>(size)};
+  PyErr_Clear();
+  throw WrongKind(cat(shown(value), " has half a surrogate pair, which is no character: UTF-8 cannot say it"));
+}
+
+namespace {
+thread_local int depth = 0;
+}
+Deeper::Deeper() {
+  if (depth == 64)
+    throw WrongKind(
+        "values are nested in each other more than 64 deep: a list is the vector {a, b}, a tuple the parameters (a, "
+        "b)");
+  ++depth;
+}
+Deeper::~Deeper() { --depth; }
 
 WrongKind::WrongKind(std::string message)
     : Refused({Diagnostic(Code::bad_operand, author_place(), std::move(message))}) {}
@@ -246,6 +277,7 @@ author::Operand operand(nb::handle value, author::Builder& builder) {
 }
 
 std::vector<author::Operand> operands(nb::handle sequence, author::Builder& builder) {
+  const Deeper deeper;
   std::vector<author::Operand> list;
   for (nb::handle item : sequence) list.push_back(operand(item, builder));
   return list;
@@ -259,8 +291,11 @@ author::Address address(nb::handle value, author::Builder& builder) {
   if (PyUnicode_Check(value.ptr())) return builder.address(text_operand(value.ptr()));
   if (PyLong_Check(value.ptr())) return builder.address(integer_operand(value.ptr()));
   if (const auto* element = as_element(value, builder)) return builder.address(*element);
-  if (nb::hasattr(value, "address_operand")) return address(value.attr("address_operand")(), builder);
-  if (nb::hasattr(value, "name")) return builder.address(nb::cast<std::string>(value.attr("name")));
+  if (nb::hasattr(value, "address_operand")) {
+    const Deeper deeper;
+    return address(value.attr("address_operand")(), builder);
+  }
+  if (nb::hasattr(value, "name")) return builder.address(text_of(value.attr("name")));
   throw WrongKind(cat("Cannot convert ", shown(value), " to a PTX address",
                       PyTuple_Check(value.ptr()) && PyTuple_Size(value.ptr()) == 1 ? ": unpack it, `p, = ...`" : ""));
 }
@@ -274,15 +309,15 @@ ir::Guard guard(nb::handle predicate, author::Builder& builder) {
 }
 
 std::string name_argument(nb::handle value) {
-  if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
-  if (nb::hasattr(value, "name")) return nb::cast<std::string>(value.attr("name"));
+  if (PyUnicode_Check(value.ptr())) return text_of(value);
+  if (nb::hasattr(value, "name")) return text_of(value.attr("name"));
   throw WrongKind(cat("a name, or something with one, is expected, not ", shown(value)));
 }
 
 PyObject* raw_emit(PyObject*, PyObject* text) {
   return caught(
       [&]() -> PyObject* {
-        active().text(nb::cast<std::string>(nb::handle(text)));
+        active().text(text_of(text));
         Py_RETURN_NONE;
       },
       nullptr);
@@ -365,7 +400,7 @@ void init_trace(nb::module_& m) {
         author::Builder& builder = active();
         ir::Guard guarded;
         for (auto [name, value] : kwargs) {
-          if (nb::cast<std::string>(name) != "pred") throw WrongKind("an instruction takes pred= and no other name");
+          if (text_of(name) != "pred") throw WrongKind("an instruction takes pred= and no other name");
           guarded = guard(value, builder);
         }
         builder.emit(isa::resolve(mnemonic), operands(args, builder), guarded);

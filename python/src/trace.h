@@ -29,7 +29,8 @@ struct PtxType {
 const PtxType* as_type(nb::handle value);   // null: something else
 isa::Type type_argument(nb::handle value);  // TypeError for something else
 nb::object type_object(isa::Type type);     // the singleton of pyptx.types
-std::string shown(nb::handle value);        // repr()
+std::string shown(nb::handle value);        // repr(), 80 bytes of it
+std::string text_of(nb::handle value);      // of a str; WrongKind for something else, and for what is no UTF-8
 
 // The trace that the calling thread is in, its builder told the author's place; RuntimeError outside of one.
 author::Builder& active();
@@ -59,6 +60,18 @@ const author::Reg& reg_argument(nb::handle value, const char* what);  // TypeErr
 // parameter, says it in its own words.
 struct WrongKind : author::Refused {
   explicit WrongKind(std::string message);
+};
+
+// The register, if it is one of this kernel; Refused for another kernel's, finished or not.
+const author::Reg& mine(const author::Reg& reg, author::Builder& builder);
+
+// One step into a value that holds others, a list or what says of itself what it stands for. A value may hold itself,
+// and a mock object stands for another one without end: WrongKind, where the stack would end.
+struct Deeper {
+  Deeper();
+  ~Deeper();
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
 };
 
 // What a Python value means as an operand. WrongKind "Cannot convert ... to PTX operand".

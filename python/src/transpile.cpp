@@ -29,10 +29,10 @@ std::string transpile(const nb::bytes& text, const std::string& file, const bool
                       const std::string& name, const std::string& entry, const std::vector<Given>& arguments,
                       const std::string& grid, const std::string& block, const bool& launch) {
   std::string copy(text.c_str(), text.size());
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   const syntax::Parsed parsed = syntax::parse(std::move(copy), Name(file));
   const auto refuse = [](const Diagnostics& why) {
-    const nb::gil_scoped_acquire acquire;
+    const Locked lock;
     raise(Phase::parse, why);
   };
   if (has_error(parsed.diagnostics)) refuse(parsed.diagnostics);
@@ -49,14 +49,14 @@ std::string transpile(const nb::bytes& text, const std::string& file, const bool
 
 std::string module_text(const nb::bytes& text, const std::string& entry) {
   const std::string copy(text.c_str(), text.size());
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   const auto module = transpile::chosen(ir::lower(syntax::parse(copy).tree).module, {.entry = entry});
   return module ? ir::emit(module.value()) : std::string();
 }
 
 std::string difference(const nb::bytes& a, const nb::bytes& b) {
   const std::string left(a.c_str(), a.size()), right(b.c_str(), b.size());
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   return transpile::difference(ir::lower(syntax::parse(left).tree).module, ir::lower(syntax::parse(right).tree).module);
 }
 

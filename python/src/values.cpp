@@ -97,7 +97,7 @@ PyObject* shift(PyObject* a, PyObject* b, Shift operation, const char* op) {
   return caught(
       [&] {
         author::Builder& builder = active();
-        return box(operation(*left, operand(b, builder)));
+        return box(operation(mine(*left, builder), operand(b, builder)));
       },
       nullptr);
 }
@@ -108,7 +108,7 @@ PyObject* in_place(PyObject* a, PyObject* b) {
   return caught(
       [&] {
         author::Builder& builder = active();
-        author::assign(op, self_of<author::Reg>(a), operand(b, builder));
+        author::assign(op, mine(self_of<author::Reg>(a), builder), operand(b, builder));
         Py_INCREF(a);
         return a;
       },
@@ -228,11 +228,11 @@ PyObject* bit_or(PyObject* a, PyObject* b) {
 PyObject* invert(PyObject* a) {
   const author::Reg& reg = self_of<author::Reg>(a);
   if (is_predicate(&reg)) return box(author::Not{reg}, owner_of<author::Reg>(a));
-  return caught([&] { return active(), box(author::not_(reg)); }, nullptr);
+  return caught([&] { return box(author::not_(mine(reg, active()))); }, nullptr);
 }
 
 PyObject* negative(PyObject* a) {
-  return caught([&] { return active(), box(author::neg(self_of<author::Reg>(a))); }, nullptr);
+  return caught([&] { return box(author::neg(mine(self_of<author::Reg>(a), active()))); }, nullptr);
 }
 
 PyObject* compare(PyObject* a, PyObject* b, int operation) {
@@ -290,7 +290,7 @@ PyObject* method(PyObject* self, PyObject* other) {
   return caught(
       [&] {
         author::Builder& builder = active();
-        return box(operation(self_of<author::Reg>(self), operand(other, builder)));
+        return box(operation(mine(self_of<author::Reg>(self), builder), operand(other, builder)));
       },
       nullptr);
 }
@@ -434,10 +434,11 @@ int array_assign(PyObject* self, PyObject* key, PyObject* value) {
   if (!index_of(key, index)) return -1;
   return caught(
       [&] {
-        active();
+        author::Builder& builder = active();
         if (!value) throw WrongKind("registers of an array cannot be deleted");
-        const author::Reg& reg = reg_argument(value, "the value of a register array's element");
+        const author::Reg& reg = mine(reg_argument(value, "the value of a register array's element"), builder);
         const author::RegArray& array = self_of<author::RegArray>(self);
+        if (array.count != 0) mine(array[0], builder);
         array.set(index < 0 ? array.count : static_cast<std::uint32_t>(index), reg);
         return 0;
       },

@@ -135,10 +135,10 @@ def test_only_saved_inputs_reach_the_backward():
 def test_second_derivatives_are_refused():
     function = pyptx.differentiable_kernel(cube, cube_backward)
     x = vector()
-    with pytest.raises(
-        LaunchError, match="cube_backward: argument `A0`: it requires a gradient.*differentiable_kernel"
-    ):
-        torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    (gradient,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    torch.testing.assert_close(gradient, 3 * x * x)
+    with pytest.raises(LaunchError, match="cube_backward: this kernel has no backward.*differentiable_kernel"):
+        torch.autograd.grad(gradient.sum(), x)
     with pytest.raises(LaunchError, match="cube_backward: this kernel has no backward"):
         torch.func.grad(lambda x: torch.func.grad(lambda x: function(x).sum())(x).sum())(x.detach())
 
@@ -164,6 +164,20 @@ def test_torch_func_transforms():
     x = vector(4).detach()
     gradient = torch.func.vmap(torch.func.grad(lambda row: function(row).sum()))(x)
     torch.testing.assert_close(gradient, 3 * x * x)
+    row = x[0]
+    value, pullback = torch.func.vjp(function, row)
+    torch.testing.assert_close(value, row**3)
+    torch.testing.assert_close(pullback(torch.ones_like(row))[0], 3 * row * row)  # after the transform has ended
+    torch.testing.assert_close(torch.func.jacrev(function)(row), torch.diag(3 * row * row))
+
+
+def test_a_trace_of_torch_jit_has_the_kernel_in_it():
+    x = vector().detach()
+    traced = torch.jit.trace(lambda x: cube(x) + 1, (x,))
+    assert "pyptx::" in str(traced.graph)
+    torch.testing.assert_close(traced(x + 1), (x + 1) ** 3 + 1)
+    pair = pyptx.differentiable_kernel(cube, cube_backward)
+    torch.testing.assert_close(torch.jit.trace(lambda x: pair(x), (x,))(x + 2), (x + 2) ** 3)
 
 
 def test_compiled_gradients():

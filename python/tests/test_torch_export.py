@@ -159,3 +159,27 @@ def test_ahead_of_time(tmp_path):
     for rows in (4, 7):
         x = torch.randn(rows, 33)
         torch.testing.assert_close(run(x), model.expected(x).detach())
+
+
+@needs_compiler
+def test_ahead_of_time_without_scalars(tmp_path):
+    """AOTInductor packs an empty list as None."""
+    x = torch.randn(4, 32)
+    program = exported(Doubled(), x)
+    package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    torch.testing.assert_close(torch._inductor.aoti_load_package(package)(x), 2 * x)
+
+
+@kernel(in_specs=(Tile("M", 32, f32),), out_specs=(Tile("M", 32, f32),), grid=lambda M: (M, 1, 1), block=(32, 1, 1))
+def doubled(X, Y):
+    px, py = ptx.global_ptrs(X, Y)
+    offset = (reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)) * 4
+    value = reg.scalar(f32)
+    ptx.inst.ld.global_.f32(value, ptx.addr(px + offset))
+    ptx.inst.st.global_.f32(ptx.addr(py + offset), value + value)
+    ptx.ret()
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return doubled(x)

@@ -236,8 +236,10 @@ def told(error: TypeError) -> AuthoringTypeError | None:
 
 def _misfit(name: str, legal: str, given: str) -> str:
     """Which argument does not fit: `legal` is `count: int, *, name: str | None = None`, `given` is `str, kwargs = { name: int }`."""
-    parts = [part.strip() for part in _COMMA.split(legal)]
+    parts = [part.strip() for part in _COMMA.split(legal) if part.strip() != "/"]
     behind = parts.index("*") if "*" in parts else len(parts)
+    if any(part.startswith("*") and part != "*" for part in parts):  # of *values there may be any number
+        behind, parts = sys.maxsize, [part for part in parts if part == "*" or not part.startswith("*")]
     taken = {part.partition(":")[0]: part.partition(":")[2].partition("=") for part in parts if part and part != "*"}
     positional, _, keywords = given.partition("kwargs = {")
     types = [kind.strip() for kind in _COMMA.split(positional.strip(" ,")) if kind.strip()]
@@ -255,7 +257,13 @@ def _misfit(name: str, legal: str, given: str) -> str:
     missing = [argument for argument, (_, equals, _) in taken.items() if not equals and argument not in arguments]
     if missing:
         return f"{name} needs `{missing[0]}`; its arguments: {known}"
-    return f"{name} takes ({legal}); it was given ({given})"
+    limits = {"int": "an int of the width that it is stored in", "str": "a str that UTF-8 can say"}
+    beyond = [
+        f"`{argument}` is not {limits[kind]}"
+        for argument, kind in arguments.items()
+        if kind in limits and taken[argument][0].strip() != "object"
+    ]
+    return f"{name}: {' or '.join(beyond) or f'({given}) does not fit'}; its arguments: {known}"
 
 
 def _pair(text: str) -> tuple[str, str]:

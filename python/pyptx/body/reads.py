@@ -509,7 +509,13 @@ class Reads:
 
     def _look(self) -> Walk:
         home = getattr(self._functions[0], "__module__", None) or ""
-        return Walk(*self._functions, home=home, strict=True)
+        try:
+            return Walk(*self._functions, home=home, strict=True)
+        except RecursionError:
+            raise AuthoringRuntimeError(
+                f"kernel {self._kernel.__name__} reads a value whose lists or tuples are nested in each other some hundred deep, "
+                "which no call could compare: read it outside, and pass what it says as a template value"
+            ) from None
 
     def verify(self):
         """Remembers, the first time; afterwards refuses what has changed."""

@@ -5,6 +5,7 @@ Each call is one call of `ptx.cp_async`, `ptx.cp_async_bulk` or `ptx.tensor_copy
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +22,8 @@ __all__ = ["cp", "tma"]
 def _coordinates(name: str, rank: int, coord: Sequence[Integer] | None) -> Sequence[Integer]:
     if coord is None:
         raise AuthoringValueError(f"{name} needs coord=, {rank} coordinates, innermost first")
+    if isinstance(coord, str) or not isinstance(coord, (Sequence, reg.RegArray)):
+        raise AuthoringTypeError(f"{name}: coord is {rank} coordinates, a tuple of registers and ints, not {coord!r}")
     if len(coord) != rank:
         raise AuthoringValueError(f"{name} takes {rank} coordinates, got {len(coord)}")
     return coord
@@ -267,7 +270,9 @@ class Tma(_Group):
         if row is None or col is None:
             raise AuthoringTypeError("give row and col, or coords")
         if not isinstance(col, reg.Reg):
-            return (0, row, int(col) // 64)
+            if not hasattr(type(col), "__index__"):
+                raise AuthoringTypeError(f"col is a register or an int, not {col!r}")
+            return (0, row, operator.index(col) // 64)
         block = reg.scalar(u32)
         _core.emit("shr.u32", block, col, 6)
         return (0, row, block)

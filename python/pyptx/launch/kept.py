@@ -12,13 +12,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyptx import _core
+from pyptx import _core, _locks
 from pyptx.stamps import active
 
 __all__ = ["Calls", "Keeper", "Replayed", "keeping", "replayed", "rerun", "watch_calls"]
@@ -42,7 +41,7 @@ class Keeper:
         self.last, self.most_bytes, self.host = last, most_bytes, host
         self.dropped = 0
         self._next = 0
-        self._lock = threading.Lock()
+        self._lock = _locks.lock()
 
     def keep(self, specialisation, sizes, device: tuple[int, int], arrays, scalars, out) -> None:
         """Writes a call's file before the call is made: afterwards the device may not answer."""

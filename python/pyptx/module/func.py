@@ -13,7 +13,7 @@ a function of its own.  Nothing here runs per instruction.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, overload
 
 from pyptx import _core
@@ -93,6 +93,10 @@ class _Signature:
         self.registers = registers
         self.params = [_row(f"parameter {label or i} of {name}", label, kind) for i, (label, kind) in enumerate(params)]
         self.returns = _results(f"the result of {name}", returns, registers)
+        if isinstance(directives, str) or not isinstance(directives, Iterable):
+            raise AuthoringTypeError(
+                f'directives of {name or "a prototype"} are strings, (".abi_preserve 8",), not {directives!r}'
+            )
         self.directives = [*directives, *([".noreturn"] if noreturn else [])]
 
 
@@ -319,6 +323,8 @@ def alias(name: str, function: Function[R]) -> Alias[R]:
         again = ptx.alias("again", inc)
         y = again(x)
     """
+    if not isinstance(function, Function):
+        raise AuthoringTypeError(f"alias: function is a function of @ptx.func, not {function!r}")
     return Alias(_core.alias_function(name, function._handle({})))
 
 
@@ -384,4 +390,7 @@ def call_targets(*functions: Function[R], name: str = "") -> CallTable[R]:
         ptx.inst.mov.u64(at, inc)
         y = ptx.call_targets(inc, dec)(at, x)
     """
+    for each in functions:
+        if not isinstance(each, Function):
+            raise AuthoringTypeError(f"call_targets: its functions are those of @ptx.func, not {each!r}")
     return CallTable(_core.call_targets([function._handle({}) for function in functions], name))

@@ -10,12 +10,11 @@ given where the module is made.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyptx import _core
+from pyptx import _core, _locks
 from pyptx.body.frozen import frozen
 from pyptx.errors import AuthoringTypeError, AuthoringValueError, LaunchValueError
 from pyptx.kernel import Kernel
@@ -47,7 +46,7 @@ class Module:
         self.assembler: str = _one("assembler", {each.assembler for each in options} - {""}, "")
         self.address_size, self._as_written = address_size, as_written
         self._made: list[Any] = []
-        self._lock = threading.Lock()
+        self._lock = _locks.lock()
 
     def _item(self, item):
         kernel, given = item if isinstance(item, tuple) and len(item) == 2 else (item, {})

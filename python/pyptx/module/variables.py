@@ -108,15 +108,26 @@ class SymbolAddress:
         return name, self._offset, self._generic, self._byte
 
 
+def _is_array(init) -> bool:
+    return hasattr(init, "tolist") and isinstance(getattr(init, "shape", None), tuple)
+
+
+_MOST_DIMENSIONS = 64  # a list may hold itself
+
+
 def _shape_of(what: str, shape, init, linkage: str) -> list[int]:
     if shape is None:  # as the initial value is; one value is a scalar
         if isinstance(init, (str, bytes)):
             return [-1]
         dims = []
-        while isinstance(init, (list, tuple)) or (hasattr(init, "tolist") and getattr(init, "shape", ())):
+        while isinstance(init, (list, tuple)) or (_is_array(init) and init.shape):
             dims.append(len(init))
+            if len(dims) > _MOST_DIMENSIONS:
+                raise AuthoringValueError(f"the initial value of {what} has more than {_MOST_DIMENSIONS} dimensions")
             init = init[0] if len(init) else None
         return dims
+    if not isinstance(shape, (int, tuple, list)):
+        raise AuthoringTypeError(f"the shape of {what} is an int or a tuple of them, not {type(shape).__name__}")
     sizes = [shape] if isinstance(shape, int) else list(shape)
     for i, size in enumerate(sizes):
         if size is None and i == 0 and (init is not None or linkage == "extern"):
@@ -217,7 +228,9 @@ def mask(bits: int, target: Variable | SymbolAddress | int) -> SymbolAddress:
     """
     byte = next((i for i in range(8) if bits == 0xFF << 8 * i), None)
     if byte is None:
-        raise AuthoringValueError(f"mask covers one byte: 0xff, 0xff00, ... 0xff00000000000000, not {bits:#x}")
+        raise AuthoringValueError(
+            f"mask covers one byte: 0xff, 0xff00, ... 0xff00000000000000, not {hex(bits) if isinstance(bits, int) else repr(bits)}"
+        )
     if isinstance(target, SymbolAddress):
         return SymbolAddress(target._target, target._offset, target._generic, byte)
     return (

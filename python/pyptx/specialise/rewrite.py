@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from pyptx import ir
+from pyptx import _locks, ir
 from pyptx.errors import AuthoringError
 from pyptx.specialise.signature import Arguments
 from pyptx.specialise.specialisation import Specialisation
@@ -56,7 +55,7 @@ class Rewritten:
     def __init__(self, kept: Any, change: Callable[[ir.Module], ir.Module | None]):
         self._base, self._change = kept, change
         self._kept: dict[Specialisation, Specialisation] = {}  # by that of the kernel as it was traced
-        self._lock = threading.Lock()
+        self._lock = _locks.lock()
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -5,16 +5,15 @@ A size that the body does not ask for chooses nothing here: it is part of a laun
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyptx import _core
+from pyptx import _core, _locks
 from pyptx.body import blocks
 from pyptx.body.frozen import frozen
 from pyptx.body.tensor_spec import Sizes
-from pyptx.errors import AuthoringValueError
+from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.specialise.options import Options
 from pyptx.specialise.signature import Arguments, Signature
 from pyptx.specs import SWIZZLE_BYTES, Tile
@@ -179,17 +178,26 @@ class Kept:
         self._reads = reads
         self._kept: OrderedDict[Any, Specialisation] = OrderedDict()
         self._asked: dict[Any, list[tuple[str, ...]]] = {}  # by template values: which sizes the bodies read
-        self._lock = threading.Lock()
+        self._lock = _locks.lock()
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def _frozen(self, name: str, value):
+        try:
+            return frozen(value)
+        except TypeError:
+            raise AuthoringTypeError(
+                f"template value `{name}` of kernel {self._signature.name} is part of the text: a number, a string, a type, a "
+                f"tuple, not {type(value).__name__}; where jax.jit traces it, static_argnames={name!r} names it"
+            ) from None
 
     def find(self, given: Arguments) -> Specialisation:
         """The kept one that these arguments choose, or a new one."""
         template = self._signature.template_of(given)
         reads = self._reads()
         reads.verify()
-        values = tuple((name, frozen(value)) for name, value in template.items())
+        values = tuple((name, self._frozen(name, value)) for name, value in template.items())
         with self._lock:
             # A body that met the same template values and the same sizes wherever it asked for one would ask for the same
             # sizes again and write the same text. What it asked for may differ from branch to branch, hence several tries.

@@ -182,4 +182,6 @@ def must_dispatch(kernel, arrays) -> bool:
         castable = array.is_floating_point() and not fits(tile, array.dtype)
         if castable and device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
             return True
+    if found and torch.jit.is_tracing():  # to which a result without an op is a constant
+        return True
     return found and listened_to and torch._C._len_torch_dispatch_stack() > 0

@@ -14,6 +14,21 @@ from pyptx.kernel import Kernel
 __all__ = ["DifferentiableOp"]
 
 
+class _Once(torch.autograd.Function):
+    """A backward kernel where torch also asks how to differentiate it (`create_graph`, as torch.func.vjp has it):
+    what refuses is the second derivative, if there is one."""
+
+    @staticmethod
+    def forward(ctx, kernel, keywords, *arrays):
+        ctx.kernel = kernel
+        results = call.call(kernel, arrays, keywords)
+        return results if isinstance(results, torch.Tensor) else tuple(results)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        ops.family_of(ctx.kernel).no_backward("this kernel has no backward")
+
+
 class DifferentiableOp:
     """The torch op of a `DifferentiableKernel`."""
 
@@ -54,7 +69,9 @@ class DifferentiableOp:
 
     def backward(self, ctx, *gradients):
         arrays = (*ctx.saved_tensors, *(gradient.contiguous() for gradient in gradients))
-        if isinstance(self.of.backward_kernel, Kernel):  # by its op, which refuses a second derivative
+        if isinstance(self.of.backward_kernel, Kernel) and _is_recorded(arrays):
+            results = _Once.apply(self.of.backward_kernel, ctx.keywords, *arrays)
+        elif isinstance(self.of.backward_kernel, Kernel):  # by its op, which refuses a second derivative
             results = call.call(self.of.backward_kernel, arrays, ctx.keywords)
         else:
             results = self.of.backward_kernel(*arrays, **ctx.keywords)
@@ -67,3 +84,10 @@ class DifferentiableOp:
         needed = ctx.needs_input_grad[-self.of.inputs :]
         wanted = (need and index < self.of.with_gradient for index, need in enumerate(needed))
         return tuple(results[index] if want else None for index, want in enumerate(wanted))
+
+
+def _is_recorded(arrays) -> bool:
+    """Whether autograd itself writes down what is computed of these; torch.func's transforms and Dynamo do it their way."""
+    if torch.compiler.is_compiling() or call.is_transformed() or not torch.is_grad_enabled():
+        return False
+    return any(array.requires_grad for array in arrays)

@@ -87,6 +87,7 @@ def _plan(module: str, grid: tuple[int, int, int], device: tuple[int, int]) -> _
 
 
 def _launch_op(inputs, module, grid, integers, reals):
+    integers, reals = integers or (), reals or ()
     devices = [_core.describe(array)[2] for array in inputs]
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
     _, record = _read(module)
@@ -132,8 +133,9 @@ class _Refusal:
 
 
 def _register():
+    # AOTInductor packs an empty list as None, so None is one.
     library, name = ops.LIBRARY, "launch"
-    schema = "(Tensor[] inputs, str module, SymInt[] grid, SymInt[] integers, float[] reals) -> Tensor[]"
+    schema = "(Tensor[] inputs, str module, SymInt[] grid, SymInt[]? integers, float[]? reals) -> Tensor[]"
     library.define(name + schema, tags=ops.tags())
     for device in ops.DEVICES:
         library.impl(name, _launch_op, device)
