@@ -242,8 +242,9 @@ class Bench:
         from pyptx.kernels._matmul_tiles import MULTIPROCESSORS
         from pyptx.types import bf16
 
-        configs = {named(c): c for c in (*(c for c, *_ in CANDIDATES), *SPLITS)}
         for b_k_major in (True, False):
+            taken = (c for c, *costs in CANDIDATES if costs[not b_k_major])
+            configs = {named(c): c for c in (*taken, *SPLITS)}
             found = {name: [] for name in configs}
             title = "(N, K)" if b_k_major else "(K, N)"
             self.header(f"Configurations, B {title}, TFLOP/s (ratio), in a graph", *configs, "cuBLAS")
@@ -259,7 +260,8 @@ class Bench:
                 times = self.in_graphs(arms, max(3, min(30, int(3e12 / (m * n * k)))))
                 self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, times)
                 for name, c in configs.items():
-                    tiles = -(-m // (c.bm * c.cm)) * -(-n // (c.bn * c.cn))
+                    rows, columns = (n, m) if c.turned else (m, n)
+                    tiles = -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn))
                     waves = -(-tiles // (MULTIPROCESSORS // c.ctas))
                     found[name].append((waves * -(-k // (64 * c.parts)), waves, statistics.median(times[name])))
             print("\nmicroseconds of a wave, by shapes of up to four: for each 64 of K, and besides")
@@ -273,7 +275,7 @@ class Bench:
 
 
 def named(c) -> str:
-    size = f"{c.bm} x {c.bn}" + (f" / {c.parts}" if c.parts > 1 else "")
+    size = "turned " * c.turned + f"{c.bm} x {c.bn}" + (f" / {c.parts}" if c.parts > 1 else "")
     return size + (f", clusters of {c.cm} x {c.cn}" if c.cm * c.cn > 1 else "")
 
 

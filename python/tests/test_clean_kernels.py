@@ -15,7 +15,8 @@ from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul_tiles import Config  # noqa: E402
-from pyptx.types import bf16  # noqa: E402
+from pyptx.kernels._softmax_columns import column_softmax  # noqa: E402
+from pyptx.types import bf16, e4m3  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -60,6 +61,13 @@ def stream(m: int, k: int, *config, **more):
     return lambda: kernel(half(m, k), half(136, k))
 
 
+def fp8_blocks():
+    """By tiles whose warpgroups take turns: each scales while the other multiplies."""
+    a, b = (half(rows, 512).to(torch.float8_e4m3fn) for rows in (136, 136))
+    for config in (Config(128, 160, 3, overlap=False, swing=False), Config(256, 128, 3, overlap=False, swing=False)):
+        product_kernel(config, e4m3, epilogue=Epilogue(scales="block"))(a, b, torch.ones(4, 136), torch.ones(4, 2))
+
+
 def example(name: str):
     sys.path.insert(0, str(EXAMPLES))
     try:
@@ -84,6 +92,13 @@ CLEAN = {
     "matmul that splits K": lambda: product_kernel(Config.split(64, 128, 4, consumers=1), bf16)(
         half(72, 640), half(136, 640)
     ),
+    "matmul by tiles of the transposed result": product(128, 80, 3, turned=True),
+    "matmul of groups of lines": lambda: product_kernel(
+        Config(64, 64, 3, 1, overlap=False, swing=False), bf16, False, False, parted=True
+    )(half(300, 72), half(300, 136), numbers(10, 10, 267)),
+    "matmul of fp8 with scales of blocks": fp8_blocks,
+    "matmul by streams of tiles below each other": stream(100, 640, 32, 3, 64, 3, once=True, tall=True, batch=4),
+    "softmax of columns": lambda: column_softmax(bf16, 8)(half(2, 20, 304)),
     "matmul by a stream": stream(9, 1920, 16, 1, 64, 3),
     "matmul by streams that split K": stream(60, 640, 64, 2, 64, 3, once=True),
     "matmul of 16 bits": lambda: kernels.matmul(half(200, 64), half(64, 96)),

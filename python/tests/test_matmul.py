@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,10 +19,22 @@ from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_choice import BLOCKS, CANDIDATES, SPLITS, for_output, streams  # noqa: E402
+from pyptx.kernels._matmul_choice import (  # noqa: E402
+    BLOCKS,
+    CANDIDATES,
+    SHORT,
+    SPLITS,
+    WIDE_BLOCKS,
+    blocks_of,
+    configuration,
+    for_output,
+    stream_of,
+    streams,
+)  # fmt: skip
 from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.kernels.grouped_matmul import PARTED  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
 
 F = torch.nn.functional
@@ -75,7 +89,12 @@ CUTS = [
     Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS,
     Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
 ]  # fmt: skip
-STREAMS = [StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True)]  # fmt: skip
+TURNED = [
+    Config(64, 64, 3, 1, turned=True), Config(64, 256, 3, 1, turned=True), Config(128, 144, 4, turned=True), Config(128, 128, 3, cm=2, turned=True),
+    Config(128, 160, 3, cn=2, overlap=False, turned=True),
+]  # fmt: skip
+TALL = [StreamConfig(32, 3, 64, 3, once=True, tall=True, batch=4), StreamConfig(64, 1, 128, 3, tall=True), StreamConfig(16, 2, 64, 3, once=True, tall=True)]  # fmt: skip
+STREAMS = [*TALL, StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True)]  # fmt: skip
 eights = st.integers(1, 40).map(lambda i: 8 * i)
 both_majors = st.tuples(st.booleans(), st.booleans())
 
@@ -103,6 +122,51 @@ def test_wgmma(cut, m, n, k, majors, batch, finished):
 
 
 @settings(deadline=None, max_examples=12)
+@given(cut=st.sampled_from(TURNED), m=eights, n=eights, k=eights, majors=both_majors, batch=st.sampled_from([(), (2,)]))
+def test_turned(cut, m, n, k, majors, batch):
+    a, b = torch.randn(*batch, m, k).bfloat16(), torch.randn(*batch, k, n).bfloat16()
+    stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
+    assert distance(product_kernel(cut, bf16, *majors, bf16, bool(batch))(*stored), a.double() @ b.double()) < 5e-3
+
+
+def test_turned_has_no_epilogue():
+    for more in ({"epilogue": Epilogue(activation="silu")}, {"out": f32}, {"grouped": True}):
+        with pytest.raises(
+            ValueError, match="turned, a product has values of 16 bits, and no groups, epilogue or parts of K"
+        ):
+            product_kernel(TURNED[0], bf16, **more)
+
+
+@pytest.mark.parametrize("size", [(64, 64, 4, 1), (128, 192, 4), (256, 128, 3)], ids=str)
+def test_groups_of_lines(size):
+    """What lies outside of a group counts in no product, whatever it is."""
+    kernel = product_kernel(Config(*size, overlap=False, swing=False), bf16, False, False, parted=True)
+    for lines, ends in ((300, [64, 64, 130, 257]), (200, [0, 1, 200]), (260, [3, 2, 900])):
+        a, b = torch.randn(lines, 136).bfloat16(), torch.randn(lines, 200).bfloat16()
+        a[ends[-1] :], b[ends[-1] :] = math.nan, math.inf
+        got, start = kernel(a, b, torch.tensor(ends, dtype=torch.int32)), 0
+        for each, end in zip(got, ends, strict=True):
+            wanted = a[start:end].double().mT @ b[start:end].double() if end > start else torch.zeros(136, 200)
+            assert torch.allclose(each.double(), wanted.double(), atol=0.3, rtol=2e-2)
+            start = end
+
+
+@pytest.mark.parametrize("size", [(128, 160, 4), (128, 192, 4), (256, 128, 4)], ids=str)
+def test_scales_of_blocks_for_wide_tiles(size):
+    for more in ({}, {"cn": 2}):
+        kernel = product_kernel(
+            Config(*size, overlap=False, swing=False, **more), e4m3, epilogue=Epilogue(scales="block")
+        )
+        a, b = (torch.randn(rows, 384).to(torch.float8_e4m3fn) for rows in (300, 456))
+        one, two = torch.rand(3, 300) + 0.5, torch.rand(3, 4) + 0.5
+        wide = (
+            a.double() * one.mT.repeat_interleave(128, 1),
+            b.double() * two.mT.repeat_interleave(128, 0)[:456].repeat_interleave(128, 1),
+        )
+        assert distance(kernel(a, b, one, two), wide[0] @ wide[1].mT) < 5e-3
+
+
+@settings(deadline=None, max_examples=12)
 @given(
     config=st.sampled_from(STREAMS),
     m=st.integers(1, 64),
@@ -112,7 +176,7 @@ def test_wgmma(cut, m, n, k, majors, batch, finished):
     biased=st.booleans(),
 )
 def test_streams(config, m, n, k, k_major, biased):
-    m = min(m, config.rows)
+    m = m if config.tall else min(m, config.rows)
     n = n if k_major else -(-n // 8) * 8
     a, b, bias = torch.randn(m, k).bfloat16(), torch.randn(k, n).bfloat16(), torch.randn(n).bfloat16()
     kernel = stream_kernel(config, bf16, k_major, bf16, Epilogue(bf16 if biased else None), n % 4 == 0)
@@ -500,15 +564,70 @@ CONFIGS = [config for config, *_ in CANDIDATES]
 @needs_ptxas
 @pytest.mark.parametrize(
     ("config", "dtype", "out", "epilogue"),
-    [(config, bf16, bf16, Epilogue(bf16)) for config in CONFIGS] + [(CONFIGS[0], *other) for other in OTHERS],
+    [(config, bf16, bf16, Epilogue() if config.turned else Epilogue(bf16)) for config in (*CONFIGS, SHORT)]
+    + [(config, bf16, f32, Epilogue()) for config in CONFIGS if config.bn in (96, 64) and not config.turned]
+    + [(CONFIGS[0], *other) for other in OTHERS],
     ids=str,
 )
 def test_configurations_assemble(config, dtype, out, epilogue):
     k_major = dtype.bits != 16
-    made = product_kernel(for_output(config, out.bits), dtype, k_major, k_major, out, False, epilogue)
+    of_b = k_major or config.turned < (config.bn % 64 != 0)  # such tiles are taken of (N, K), and turned of (K, N)
+    made = product_kernel(for_output(config, out.bits), dtype, k_major or config.turned, of_b, out, False, epilogue)
     found = made.resources(M=4096, N=4096, K=4096)
     assert found.spill_stores == 0
     assert found.dynamic_shared <= 232448
+
+
+MEASURED = [  # M, N, K, whether B is stored (N, K): the tile that docs/performance/products.md has as the quickest, and whether it is turned
+    (1536, 1536, 1536, False, (128, 144, True)), (1024, 2112, 7168, False, (64, 256, True)), (1024, 2112, 7168, True, (64, 256, True)),
+    (2560, 2560, 2560, False, (128, 208, True)), (4096, 2112, 7168, True, (128, 176, False)), (256, 6144, 4096, True, (128, 96, False)),
+    (256, 7168, 2048, True, (128, 112, False)), (4096, 4096, 14336, False, (128, 128, False)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "n", "k", "b_k_major", "tile"), MEASURED, ids=str)
+def test_what_measured_best_is_chosen(m, n, k, b_k_major, tile):
+    c = configuration(m, n, k, 1, 16, b_k_major, plain=True)
+    assert (c.bm, c.bn, c.turned) == tile
+    assert not configuration(m, n, k, 1, 16, b_k_major).turned  # what has an epilogue
+
+
+def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():
+    assert [stream_of(m, n, k).parts for m, n, k in ((128, 2112, 7168), (128, 4096, 4096), (256, 1536, 7168), (32, 6144, 4096), (32, 4096, 4096))] == [3, 2, 4, 2, 2]  # fmt: skip
+    assert [blocks_of(m, n).bn for m, n in ((4096, 24576), (4096, 2112), (4096, 4096), (128, 128))] == [
+        192,
+        192,
+        128,
+        128,
+    ]
+    assert blocks_of(4096, 24576, gated=True).bn == 128
+    assert [configuration(2048, n, 4096, 8, 16, True, grouped=True).cn for n in (4096, 256)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(200, 136, 4096), (200, 3400, 72), (128, 4800, 64), (5, 4616, 64), (100, 2112, 4104), (1024, 2112, 64)],
+    ids=str,
+)
+def test_products_for_hopper(shape):
+    """As a user's call is multiplied on Hopper: C^T, parts of K, tiles of 48 columns."""
+    m, n, k = shape
+    a, b = torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16()
+    with kernels.simulated_target("sm_90a"):
+        for given in (b.mT, b.mT.contiguous()):
+            assert distance(kernels.matmul(a, given), a.double() @ b.double().mT) < 5e-3
+
+
+def test_gradient_of_groups_for_hopper():
+    a, b = torch.randn(300, 72).bfloat16().requires_grad_(), torch.randn(4, 72, 136).bfloat16().requires_grad_()
+    ends, g, start = [100, 100, 230, 290], torch.randn(300, 136).bfloat16(), 0
+    with kernels.simulated_target("sm_90a"):
+        y = kernels.grouped_matmul(a, b, torch.tensor(ends, dtype=torch.int32))
+        (got,) = torch.autograd.grad(y, b, g)
+    for each, end in zip(got, ends, strict=True):
+        wanted = a.detach()[start:end].double().mT @ g[start:end].double()
+        assert (each.double() - wanted).abs().max() <= 5e-3 * max(1, wanted.abs().max())
+        start = end
 
 
 @needs_ptxas
@@ -516,6 +635,12 @@ def test_groups_and_blocks_assemble():
     sizes = {"M": 4096, "N": 4096, "K": 4096}
     grouped = product_kernel(CONFIGS[0], bf16, grouped=True).resources(**sizes, E=8)
     blocks = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block")).resources(**sizes, KB=32, NB=32)
+    for config in (WIDE_BLOCKS, replace(WIDE_BLOCKS, cm=2)):
+        wide = product_kernel(config, e4m3, epilogue=Epilogue(scales="block"), grouped=config == WIDE_BLOCKS)
+        wide = wide.resources(**sizes, KB=32, NB=32, **({"E": 8} if config == WIDE_BLOCKS else {}))
+        assert wide.spill_stores == 0 and wide.dynamic_shared <= 232448
+    lines = product_kernel(PARTED, bf16, False, False, parted=True).resources(**sizes, L=8)
+    assert lines.spill_stores == 0 and lines.dynamic_shared <= 232448
     both = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block"), grouped=True)
     both = both.resources(**sizes, KB=32, NB=32, E=8)
     assert grouped.spill_stores == blocks.spill_stores == both.spill_stores == 0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
 
@@ -73,6 +77,53 @@ def test_any_dimension_and_type_of_result(name, device):
     torch.testing.assert_close(out, theirs(x, 0).detach())
 
 
+@settings(deadline=None, max_examples=12)
+@given(
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 200), st.integers(2, 300)),
+    dtype=st.sampled_from([torch.float32, torch.float16, torch.bfloat16]),
+    name=st.sampled_from(["softmax", "log_softmax"]),
+)
+def test_columns_as_they_lie(sizes, dtype, name):
+    """What is packed is not copied: neither is the result a view of rows."""
+    ours, theirs = getattr(kernels, name), getattr(F, name)
+    x, g = (3 * torch.randn(sizes)).to(dtype), torch.randn(sizes).to(dtype)
+    x[0, :, 0] = -math.inf
+    x[0, 0, 1:3] = torch.tensor([math.inf, math.nan])[: sizes[2] - 1].to(dtype)
+    one, two = x.clone().requires_grad_(), x.double().requires_grad_()
+    got, wanted = ours(one, 1), theirs(two, 1)
+    assert got.is_contiguous()
+    near = {"atol": 1e-5, "rtol": 1e-5} if dtype is torch.float32 else {"atol": 0.02, "rtol": 0.01}
+    torch.testing.assert_close(got.double(), wanted, equal_nan=True, **near)
+    got.backward(g), wanted.backward(g.double())
+    torch.testing.assert_close(one.grad.double(), two.grad, equal_nan=True, **(near | {"atol": 2 * near["atol"]}))
+
+
+def test_columns_under_transforms():
+    x = torch.randn(3, 5, 4, 8)
+    for ours, theirs in ((kernels.softmax, torch.softmax), (kernels.log_softmax, torch.log_softmax)):
+        pairs = [
+            (
+                torch.vmap(lambda x, f=f: f(x, 0), in_dims=2)(x),
+                torch.vmap(torch.func.grad(lambda x, f=f: f(x, 1).square().sum()))(x),
+            )
+            for f in (ours, theirs)
+        ]
+        for got, wanted in zip(*pairs, strict=True):
+            torch.testing.assert_close(got, wanted)
+        traced = torch.compile(lambda x, ours=ours: ours(x, 1), fullgraph=True, dynamic=True, backend="aot_eager")
+        for y in (x, torch.randn(2, 7, 3, 3)):
+            torch.testing.assert_close(traced(y), theirs(y, 1))
+
+
+@devices
+def test_results_of_long_rows_of_gates(device):
+    """Whose rows are cut."""
+    x, u = torch.randn(3, 16384, device=device), torch.randn(3, 16384, device=device)
+    out = torch.empty_like(x)
+    assert kernels.swiglu(x, u, out=out) is out
+    torch.testing.assert_close(out, F.silu(x) * u)
+
+
 @devices
 def test_halves_of_rows(device):
     x = torch.randn(3, 4, 20, device=device, requires_grad=True)
@@ -93,10 +144,10 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_results_of_any_strides(layout, device):
     x = torch.randn(4, 6, 8, device=device)
-    for given, out in ((x, LAYOUTS[layout](device)), (x[0], LAYOUTS[layout](device)[0])):
+    for x_or_one, out in ((x, LAYOUTS[layout](device)), (x[0], LAYOUTS[layout](device)[0])):
         for _ in range(2):  # the second call may know the first
-            assert kernels.softmax(given, out=out.zero_()) is out
-            torch.testing.assert_close(out, given.softmax(-1))
+            assert kernels.softmax(x_or_one, out=out.zero_()) is out
+            torch.testing.assert_close(out, x_or_one.softmax(-1))
 
 
 def test_results_of_numpy_and_overlaps():

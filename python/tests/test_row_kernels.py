@@ -17,6 +17,9 @@ from hypothesis import strategies as st  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.kernels import norm  # noqa: E402
+from pyptx.kernels._rows_split import Split  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
 
 F = torch.nn.functional
 TYPES = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}
@@ -319,3 +322,20 @@ def test_eight_streams_at_once(name, shape):
     torch.cuda.synchronize()
     for kept, alone in zip(found, wanted, strict=True):
         assert all(torch.equal(a, b) for once in kept for a, b in zip(once, alone, strict=True))
+
+
+@pytest.mark.parametrize("n", [8192, 12296, 16384])
+def test_backward_of_norms_with_32_elements_a_thread(n):
+    share = functools.partial(Split.wide_looping, bits=16, deep=4096)
+    assert share(n).ctas == 1 and share(n).threads * 32 >= n
+    x, g, w = torch.randn(5, n).bfloat16(), torch.randn(5, n).bfloat16(), torch.randn(n).bfloat16()
+    xd, wd, bd = x.double().requires_grad_(), w.double().requires_grad_(), torch.zeros(n).double().requires_grad_()
+    rms = torch.autograd.grad(F.rms_norm(xd, (n,), wd, 1e-6), (xd, wd), g.double())
+    layer = torch.autograd.grad(F.layer_norm(xd, (n,), wd, bd), (xd, wd, bd), g.double())
+    for make, types, wanted in (
+        (norm.rms_norm_backward_kernel, (bf16,) * 2, rms),
+        (norm.layer_norm_backward_kernel, (bf16,) * 3, layer),
+    ):
+        dx, *sums = make(share, *types)(x, w, g, P=2)
+        for got, want in zip((dx, *(each.sum(0) for each in sums)), wanted, strict=True):
+            torch.testing.assert_close(got.double(), want, atol=0.03, rtol=0.02)

@@ -106,7 +106,8 @@ class RowFunction(_core.Choice):
             self._remember(tensors, out, options, run, given, named)
         if out is not None:
             place = out if traced else dense(out, traced)
-            run(*given, out=place if is_matrix else viewed(place, math.prod(shape[:-1]), columns), **named)
+            rows = math.prod(shape) // columns if columns else math.prod(shape[:-1])
+            run(*given, out=place if is_matrix else viewed(place, rows, columns), **named)
             if place is not out:  # which the kernel cannot write
                 out[...] = place
             return out

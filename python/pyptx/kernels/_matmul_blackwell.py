@@ -75,7 +75,7 @@ class Product:
         self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool, masked: bool
     ):  # fmt: skip
         self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
-        self.grouped, self.masked = grouped, masked
+        self.grouped, self.masked, self.parted = grouped, masked, False
         self.columns = c.bn // 2 if epilogue.gated else c.bn  # of C, in a tile
         self.stage_bytes = a.bytes + b.bytes
         self.tensor_columns = SLOTS * c.bn

@@ -18,7 +18,9 @@ from pyptx.types import PtxType, s8
 __all__ = [
     "BLOCKS",
     "CANDIDATES",
+    "SHORT",
     "SPLITS",
+    "WIDE_BLOCKS",
     "Problem",
     "blackwell_cut",
     "blocks_of",
@@ -68,48 +70,90 @@ def kernel_of(p: Problem):
     if not found:
         return mma_kernel(p.dtype, p.out, p.a_k_major, p.b_k_major, p.a_width, p.b_width, batched, p.epilogue)
     if (
-        p.m <= 128
+        (p.m <= 128 or is_narrow(p) or fills_once(p))
+        and not is_short(p)
         and p.epilogue.scales != "block"
         and not batched
         and p.a_k_major
         and p.dtype != s8
         and not p.epilogue.gated
     ):
-        return stream_kernel(stream_of(p.m, p.n, p.k), p.dtype, p.b_k_major, p.out, p.epilogue)
+        c = BELOW if p.m > 128 and not is_narrow(p) else stream_of(p.m, p.n, p.k)
+        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue)
     gated = p.epilogue.gated
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
+    elif p.m <= 128 and is_short(p):
+        c = SHORT
     else:
-        c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated)
+        plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
+        c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated, plain=plain)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
+
+
+def is_narrow(p: Problem) -> bool:
+    """Few columns and a long K: by clusters of four, each part of K by a CTA."""
+    return p.m <= 256 and p.n <= 64 * 28 and p.k >= 4096 and p.dtype.bits == 16
+
+
+BELOW = StreamConfig.of(128, 1, 64, tall=True)
+
+
+def fills_once(p: Problem) -> bool:
+    """Whether two tiles of 128 rows, one below the other, and of 64 columns of B (K, N) fill the GPU once."""
+    return (
+        128 < p.m <= 256
+        and not p.b_k_major
+        and p.dtype.bits == p.out.bits == 16
+        and 96 < 2 * -(-p.n // 64) <= MULTIPROCESSORS
+    )
+
+
+def is_short(p: Problem) -> bool:
+    """Whether tiles of 48 columns fill the GPU, and those of a stream, of 64, neither once nor, in two parts of K, twice."""
+    whole = p.b_k_major and p.dtype.bits == p.out.bits == 16 and p.epilogue.scales != "block" and not p.epilogue.gated
+    return whole and 64 < p.m <= 128 and 32 * MULTIPROCESSORS < p.n <= 48 * MULTIPROCESSORS
 
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction.  Two CTAs share their rows of A.
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, overlap=False, swing=False)
+# Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.4 of the time of one of the others.
+WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, overlap=False, swing=False), 1.4
+SHORT = Config(128, 48, 8)
 
 
-def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False) -> Config:
+def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
     """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile."""
+    waves, wide = (-(-(-(-m // 128) * -(-n // c.bn) * batch) // MULTIPROCESSORS) for c in (BLOCKS, WIDE_BLOCKS))
+    if not gated and wide * WIDE_WAVE < waves:
+        return replace(WIDE_BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not grouped else 1)
     if -(-n // (64 if gated else 128)) % 2 == 0:
         return BLOCKS
     return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not (grouped or gated) else 1, cn=1)
 
 
 # Tile, and microseconds of a wave of CTAs: for each 64 of K, and besides; where B is stored (N, K), and where it is (K, N), None for a
-# tile that is not taken there.  `python bench/gemm.py tune` fits them.  A multiprocessor takes 64 bytes a clock from L2, which
-# bounds the small tiles, multicast or not; blocks of (K, N) are 64 columns wide, so that 96 or 144 columns fetch more than they need.
+# tile that is not taken there.  `python bench/gemm.py tune` fits them.  Shared memory gives and takes 128 bytes a clock, which bounds
+# the small tiles, multicast or not: 2 bm + bn (1 + bm / 64) clocks for 64 of K.  Blocks of (K, N) are 64 columns wide, so that 96
+# or 144 columns fetch more than they need, unless the tile is turned: then these are rows of A.
 CANDIDATES = (
     (Config(128, 256, 4), (0.687, 1.79), (0.672, 1.97)),
     (Config(128, 224, 3), (0.593, 2.11), (0.685, 1.45)),
+    (Config(128, 208, 5, turned=True), None, (0.547, 2.00)),
     (Config(128, 192, 4), (0.500, 1.94), (0.492, 2.03)),
+    (Config(128, 176, 5), (0.460, 2.40), None),
     (Config(128, 160, 4), (0.419, 2.03), (0.439, 2.19)),
-    (Config(128, 144, 4), (0.381, 1.91), None),
+    (Config(128, 144, 5), (0.381, 1.91), None),
+    (Config(128, 144, 5, turned=True), None, (0.385, 1.95)),
     (Config(128, 128, 6), (0.329, 1.80), (0.325, 1.88)),
-    (Config(128, 96, 5), (0.267, 1.56), None),
-    (Config(128, 64, 8), (0.222, 1.75), (0.222, 1.75)),
-    (Config(128, 64, 8, cm=2), (0.200, 2.20), None),
+    (Config(128, 112, 5), (0.298, 1.68), None),
+    (Config(128, 112, 5, turned=True), None, (0.305, 1.75)),
+    (Config(128, 96, 7), (0.267, 1.56), None),
+    (Config(128, 64, 8), (0.205, 1.95), (0.222, 1.75)),
+    (Config(128, 64, 8, cm=2), (0.208, 1.70), None),
     (Config(64, 256, 4, consumers=1), (0.342, 1.79), (0.334, 1.94)),
-    (Config(64, 192, 5, consumers=1), (0.263, 1.80), (0.258, 1.84)),
+    (Config(64, 256, 5, consumers=1, turned=True), (0.345, 1.85), (0.340, 1.85)),
+    (Config(64, 192, 5, consumers=1), (0.270, 1.80), (0.258, 1.84)),
     (Config(64, 128, 8, consumers=1), (0.213, 1.45), (0.210, 1.45)),
     (Config(64, 64, 8, consumers=1), (0.143, 1.00), (0.140, 1.03)),
 )
@@ -127,14 +171,16 @@ SPLITS = (
 
 @functools.lru_cache(4096)
 def configuration(
-    m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False, gated: bool = False
-) -> Config:
+    m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False, gated: bool = False,
+    plain: bool = False,
+) -> Config:  # fmt: skip
     """The tile whose waves take least.  Of products of groups, `batch` in number, it is stored in parts of 64 columns; where it is
-    `gated`, of 2 n columns of B, in parts of 128 bytes of half of the columns."""
+    `gated`, of 2 n columns of B, in parts of 128 bytes of half of the columns.  `plain`: whether it may be turned."""
     n = 2 * n if gated else n
 
     def waves(c):
-        tiles = -(-m // (c.bm * c.cm)) * -(-n // (c.bn * c.cn)) * batch
+        rows, columns = (n, m) if c.turned else (m, n)
+        tiles = -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn)) * batch
         return -(-tiles // (MULTIPROCESSORS // c.ctas))
 
     def microseconds(candidate):
@@ -144,28 +190,48 @@ def configuration(
 
     unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
     some = WIDE if waves(WIDE[0][0]) >= MANY else CANDIDATES
-    legal = [each for each in some if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated]
+    legal = [
+        each for each in some
+        if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated and each[0].turned <= plain
+    ]  # fmt: skip
     c, *_ = min(legal, key=microseconds)
+    if (
+        grouped and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0
+    ):  # rows of A that two CTAs share: 1.01 of each for itself
+        c = replace(c, cn=2)
     return for_output(c, out_bits)
 
 
 def for_output(c: Config, bits: int) -> Config:
     """Values of 32 bits are as many as the accumulators: there are no registers to keep a tile in while the next is begun."""
-    return c if bits == 16 else replace(c, overlap=False)
+    if bits == 16:
+        return c
+    room = 232_448 - 2_048 - c.consumers * 2 * 64 * ROW  # besides what is stored, in parts of 128 bytes
+    return replace(c, overlap=False, stages=min(c.stages, room // ((c.bm + -(-c.bn // 64) * 64) * ROW)))
 
 
 @functools.lru_cache(4096)
 def stream_of(m: int, n: int, k: int) -> StreamConfig:
     """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
     others on their multiprocessor let those of the next kernel begin."""
-    rows = max(8, 1 << (m - 1).bit_length())
+    rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
+    if rows > 128:
+        return StreamConfig.of(256, 4, 64, batch=8)
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
         if rows >= 128 and not once:
             return StreamConfig.of(rows, 1, 128, 2, 2)
         return StreamConfig.of(rows, 1, 128, 4 if rows >= 64 else 1, 1 if rows >= 64 else 2, once)
+    if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
+        return (
+            StreamConfig.of(rows, 2, 128, 1, 2, batch=4) if rows == 8 else StreamConfig.of(rows, 2, 64, 1, 3, batch=4)
+        )
+    if (
+        rows == 128 and MULTIPROCESSORS // 4 <= tiles <= 42 and k >= 4096
+    ):  # clusters of three fill 42 times three multiprocessors
+        return StreamConfig.of(rows, 3, 64, batch=4)
     parts = 1
-    while parts < (4 if rows < 64 else 2) and -(-n // 64) * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
+    while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
     if rows < 64:
         resident = 3 if parts == 4 or (parts == 2 and rows < 32) else 2
@@ -173,10 +239,16 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
         resident = 2 if rows == 64 and parts == 1 else 1
     # Clusters of four fill no more than about 30 times four multiprocessors.
     share = 4 if rows == 128 and parts == 1 and n <= 64 * 112 else 1
-    return StreamConfig.of(rows, parts, 64, share, resident, True)
+    return StreamConfig.of(rows, parts, 64, share, resident, True, batch=4 if rows >= 64 and parts > 1 else 1)
 
 
 def streams() -> list[StreamConfig]:
     """All that `stream_of` chooses among."""
-    sizes = [(m, n, k) for m in (8, 16, 32, 64, 128) for n in (2048, 4096, 8192, 16384, 32768) for k in (512, 8192)]
+    sizes = [
+        (m, n, k)
+        for m in (8, 16, 32, 64, 128)
+        for n in (2048, 2112, 4096, 6144, 8192, 16384, 32768)
+        for k in (512, 8192)
+    ]
+    sizes.append((256, 1536, 7168))
     return list(dict.fromkeys(stream_of(*size) for size in sizes))

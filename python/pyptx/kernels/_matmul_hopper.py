@@ -18,6 +18,8 @@ as copies clip what lies outside and fill it with zeros.
 """
 
 import functools
+import math
+from dataclasses import replace
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher
@@ -38,6 +40,7 @@ from pyptx.kernels._matmul_tiles import (
     keep_ends,
     kernel_of_tiles,
     mask,
+    within,
 )
 from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
 
@@ -52,15 +55,16 @@ class Product:
 
     def __init__(
         self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool,
-        masked: bool = False,
+        masked: bool = False, parted: bool = False,
     ):  # fmt: skip
         self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
-        self.grouped, self.masked = grouped, masked
+        self.grouped, self.masked, self.parted = grouped, masked, parted
         self.columns = c.bn // 2 if epilogue.gated else c.bn  # of C, in a tile
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
         self.blocks = c.bm // 64 // c.consumers  # of 64 rows, of a consumer
         self.chunk, self.swizzled = chunk_of(c.bn, out.bits)
+        self.swizzled |= c.turned  # whose parts are 128 bytes wide
         self.threads = WARPGROUP * (c.consumers + 1)
         # Where 168 registers a thread are too few for the consumers, the producer gives some of its own.
         self.uneven = c.consumers == 2 and (self.blocks * c.bn >= 192 or epilogue.scales == "block")
@@ -73,6 +77,8 @@ class Product:
     def write(self, A, B, C, OFFS=None, **more):
         c, self.more = self.c, more
         self.maps = A.tma_desc(), B.tma_desc(), C.tma_desc()
+        if c.turned:
+            self.maps = self.maps[1], self.maps[0], self.maps[2]
         self.ring = smem.alloc(u8, c.stages * self.stage_bytes, align=1024)
         self.staged = smem.alloc(u8, c.consumers * BUFFERS * self.buffer, align=1024)
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
@@ -94,6 +100,9 @@ class Product:
             (self.pointer,) = ptx.global_ptrs(C)
             self.ends = smem.alloc(u32, MOST_GROUPS)
             keep_ends(OFFS, self.ends, thread, self.threads)
+        if self.parted:
+            self.ends = smem.alloc(u32, MOST_GROUPS)
+            keep_ends(OFFS, self.ends, thread, self.threads, "L")
         self.steps, self.first_step = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), 0
         if c.parts > 1:
             self.split_steps()
@@ -140,7 +149,11 @@ class Product:
                 # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
                 ptx.inst.neg.s32(step, step)
                 ptx.inst.selp.b32(k, (self.steps - 1) * self.a.bk, 0, step < 0)
-            for _ in ptx.range_(0, self.steps, dtype=u32):
+            steps = self.steps
+            if self.parted:
+                k, lines = self.lines_of(batch)
+                steps, batch = (lines + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), None
+            for _ in ptx.range_(0, steps, dtype=u32):
                 full = self.full[ring.stage]
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
                 ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
@@ -185,7 +198,9 @@ class Product:
         store = Store(self, thread, consumer, self.columns)
         for place in self.tiles("consume").places():
             place = place._replace(row=place.row + consumer * (self.blocks * 64))
-            if self.epilogue.scales == "block":
+            if self.parted:
+                self.sum_lines(thread + consumer * WARPGROUP, place.batch)
+            elif self.epilogue.scales == "block":
                 self.sum_blocks(place, thread)
             else:
                 self.sum(store)
@@ -263,8 +278,8 @@ class Product:
         ptx.inst.mov.u32(self.before, at.stage)
         at.advance()
 
-    def issue(self, accumulators, first: bool):
-        """Starts the products of one stage; `first`: in place of what the accumulators hold."""
+    def issue(self, accumulators, first: bool, block: int = 0):
+        """Starts the products of one stage, from a block of 64 rows on; `first`: in place of what the accumulators hold."""
         c, at = self.c, self.position
         ptx.mbarrier.wait(self.full[at.stage], at.parity)
         words = reg.scalar(u64)
@@ -272,14 +287,14 @@ class Product:
         a, b = self.desc_a + words, self.desc_b + words
         ptx.wgmma.fence()
         for step in range(ROW // 32):
-            for block, acc in enumerate(accumulators):
+            for number, acc in enumerate(accumulators, block):
                 ptx.wgmma.mma_async(
                     shape=(64, c.bn, 256 // self.a.dtype.bits),
                     dtype_d=self.acc_type,
                     dtype_a=self.a.multiplied,
                     dtype_b=self.b.multiplied,
                     d=acc,
-                    a=a + (step * self.a.step + block * 64 * ROW // WORD),
+                    a=a + (step * self.a.step + number * 64 * ROW // WORD),
                     b=b + step * self.b.step,
                     scale_d=not (first and step == 0),
                     trans_a=int(not self.a.k_major),
@@ -287,19 +302,77 @@ class Product:
                 )
         ptx.wgmma.commit_group()
 
+    # Groups of lines of K: a product each.
+
+    def lines_of(self, group):
+        """The first line of a group, and how many it has."""
+        at, end, start = address(self.ends) + group * 4, reg.scalar(u32), reg.scalar(u32, init=0)
+        ptx.inst.ld.shared.u32(end, ptx.addr(at))
+        ptx.inst.ld.shared.u32(start, ptx.addr(at, -4), pred=group > 0)
+        ptx.inst.min.u32(start, start, ptx.param(u32, "K"))
+        within(start, end, None, None, "K")
+        return start, end - start
+
+    def sum_lines(self, thread, group):
+        """The products of a group's lines.  The last step has lines of the next group, too: they become zeros in shared memory."""
+        for acc in self.acc:
+            for each in acc:
+                ptx.inst.mov.b32(each, 0)
+        _, left = self.lines_of(group)
+        later = reg.scalar(u32, init=0)
+        at, bk = self.position, self.a.bk
+        for _ in ptx.range_(0, (left + (bk - 1)) >> (bk.bit_length() - 1), dtype=u32):
+            with ptx.if_(left < bk):
+                ptx.mbarrier.wait(self.full[at.stage], at.parity)
+                self.clear(thread, left)
+            self.issue(self.acc, False)
+            ptx.wgmma.wait_group(1)
+            with ptx.if_(later == 1):
+                self.release(self.before)
+            ptx.inst.mov.u32(self.before, at.stage)
+            ptx.inst.mov.u32(later, 1)
+            left -= bk
+            at.advance()
+        ptx.wgmma.wait_group(0)
+        with ptx.if_(later == 1):
+            self.release(self.before)
+
+    def clear(self, thread, first):
+        """Zeros in the lines from `first` on, 128 bytes wide, of all blocks of the stage."""
+        threads, zero = self.c.consumers * WARPGROUP, reg.scalar(b32, init=0)
+        start = address(self.ring) + self.position.stage * self.stage_bytes
+        for i in range(self.stage_bytes // WORD // threads):
+            word = thread + i * threads
+            outside = ((word >> 3) & (self.a.bk - 1)) >= first
+            ptx.inst.st.shared.v4.b32(ptx.addr(start + word * WORD), [zero] * 4, pred=outside)
+        ptx.fence.proxy_async_shared_cta()
+        ptx.bar.sync(self.c.consumers + 1, threads)
+
     def sum_blocks(self, place: Place, thread):
         """The same with scales for each 128 of K: what tensor cores add up goes to f32 registers by fma, as they keep about 14 bits
-        of products of fp8.  The fma of one step run beside the wgmma of the next, whose sums are in other registers."""
-        (acc,) = self.acc
+        of products of fp8.  The fma of one step run beside the wgmma of the next, whose sums are in other registers; of tiles that
+        are too wide for those, beside the wgmma of the other warpgroup."""
         first = place.row + (thread >> 5) * 16 + ((thread & 31) >> 2)
+        rows = [first + at if at else first for block in range(self.blocks) for at in (64 * block, 64 * block + 8)]
         m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
-        columns, width = ([place.column, place.column + n], n + n) if self.epilogue.gated else ([place.column], n)
-        scales = BlockScales(self.more, [first, first + 8], m, columns, width, place.expert, place.end)
-        for each in acc:
-            ptx.inst.mov.f32(each, 0.0)
-        one, two = (Step(self, acc, scales) for _ in range(2))
+        columns, width = (
+            ([place.column, place.column + n], n + n) if self.epilogue.gated else (self.blocks_at(place.column), n)
+        )
+        scales = BlockScales(self.more, rows, m, columns, width, place.expert, place.end)
+        for acc in self.acc:
+            for each in acc:
+                ptx.inst.mov.f32(each, 0.0)
         left = copied(self.steps)  # steps that have not begun
+        one = Step(self, scales)
         one.load(left > 0)
+        if self.blocks * self.c.bn > 128:
+            for _ in ptx.range_(0, self.steps, dtype=u32):
+                left -= 1
+                for block in range(self.blocks):
+                    one.begin(block)
+                    one.finish(0, left > 0, block)
+            return
+        two = Step(self, scales)
         two.load(left > 1)
         one.begin()
         for _ in ptx.range_(0, (left - 1) >> 1, dtype=u32):
@@ -314,6 +387,10 @@ class Product:
             two.finish(0)
         with ptx.else_():
             one.finish(0)
+
+    def blocks_at(self, column) -> list:
+        """A column of each part of the tile that lies in one block of 128 columns."""
+        return [column + at if at else column for at in range(0, self.c.bn, math.gcd(self.c.bn, 128))]
 
     def prepare_release(self, thread):
         c = self.c
@@ -334,31 +411,35 @@ class Product:
 class Step:
     """A step through K with scales of its own: what it adds up, its scales, the stage that it reads."""
 
-    def __init__(self, product: Product, acc, scales: BlockScales):
-        self.product, self.acc, self.scales = product, acc, scales
-        self.sums, self.raw, self.stage = reg.array(f32, len(acc)), scales.registers(), reg.scalar(u32)
+    def __init__(self, product: Product, scales: BlockScales):
+        self.product, self.scales = product, scales
+        self.sums, self.raw, self.stage = reg.array(f32, len(product.acc[0])), scales.registers(), reg.scalar(u32)
 
     def load(self, there_is):
         self.scales.load(self.raw, there_is)
 
-    def begin(self):
-        """Starts the products."""
+    def begin(self, block: int = 0):
+        """Starts the products of 64 rows."""
         position = self.product.position
-        self.product.issue([self.sums], first=True)
-        ptx.inst.mov.u32(self.stage, position.stage)
-        position.advance()
+        self.product.issue([self.sums], first=True, block=block)
+        if block == self.product.blocks - 1:
+            ptx.inst.mov.u32(self.stage, position.stage)
+            position.advance()
 
-    def finish(self, newer: int, again=None):
-        """Waits until all but the `newer` steps are done, and adds this one's sums.  `again`: whether this one's registers serve the
-        next but one step, whose scales are loaded meanwhile."""
+    def finish(self, newer: int, again=None, block: int = 0):
+        """Waits until all but the `newer` steps are done, and adds this one's sums.  `again`: whether this one's registers serve a
+        later step, whose scales are loaded meanwhile."""
         ptx.wgmma.wait_group(newer)
-        self.product.release(self.stage)
-        factors = self.scales.factors(self.raw)
-        if again is not None:
-            self.load(again)
+        if block == self.product.blocks - 1:
+            self.product.release(self.stage)
+        if block == 0:
+            self.factors = self.scales.factors(self.raw)
+            if again is not None:
+                self.load(again)
+        acc = self.product.acc[block]
         for i, value in enumerate(self.sums):
-            of_rows = factors[i * len(factors) // len(self.acc)]  # of gates, or of ups
-            ptx.inst.fma.rn.f32(self.acc[i], value, of_rows[i // 2 % 2], self.acc[i])
+            of_rows = self.factors[i * len(self.factors) // len(acc)]  # of gates, or of ups; of blocks of B
+            ptx.inst.fma.rn.f32(acc[i], value, of_rows[2 * block + i // 2 % 2], acc[i])
 
 
 class Store:
@@ -375,7 +456,8 @@ class Store:
         ]
         self.base = address(product.staged) + consumer * (BUFFERS * product.buffer)
         self.lane, self.first = thread & 31, (thread >> 5) * 16
-        self.places = self.of_halves() if product.out.bits == 16 else self.of_words()
+        halves = self.of_turned_halves if product.c.turned else self.of_halves
+        self.places = halves() if product.out.bits == 16 else self.of_words()
         self.hint = reg.scalar(u64)
         ptx.inst.createpolicy.fractional.L2__evict_first.b64(self.hint)  # what is read again shall stay instead of C
         self.finisher = Finisher(product.epilogue, product.more, ptx.param(u32, "N"), whole=True)
@@ -390,6 +472,12 @@ class Store:
         word = (self.lane >> 4) ^ (self.lane & 7)
         at = self.base + row * ROW + word * WORD
         return [at ^ (2 * pair * WORD) if pair else at for pair in range(pairs)]
+
+    def of_turned_halves(self):
+        """The same for stmatrix.trans: a row in shared memory is a column of the accumulators, and a warp's 16 rows are two of its words."""
+        word = (((self.thread >> 5) << 1) + ((self.lane >> 3) & 1)) ^ (self.lane & 7)
+        at = self.base + (((self.lane >> 4) << 3) + (self.lane & 7)) * ROW + word * WORD
+        return [at + pair * 16 * ROW if pair else at for pair in range(self.product.chunk // 16)]
 
     def of_words(self):
         """For values of 32 bits: where the thread's pairs of the four groups of eight columns go; eight rows below is another 1,024
@@ -442,7 +530,7 @@ class Store:
         values = self.packed[block][count * chunk : count * (chunk + 1)]
         for i, place in enumerate(self.places):
             if product.out.bits == 16:
-                ptx.matrix.stmatrix(ptx.addr(place, buffer), values[4 * i : 4 * i + 4])
+                ptx.matrix.stmatrix(ptx.addr(place, buffer), values[4 * i : 4 * i + 4], trans=product.c.turned)
             else:
                 for half in range(2):
                     pair = values[4 * i + 2 * half : 4 * i + 2 * half + 2]
@@ -464,7 +552,8 @@ class Store:
 
     def copy(self, row, column, buffer: int):
         with ptx.if_(self.thread == 0):
-            where = (column, row) if self.batch is None else (column, row, self.batch)
+            where = (row, column) if self.product.c.turned else (column, row)
+            where = where if self.batch is None else (*where, self.batch)
             ptx.tensor_copy.store(self.product.maps[2], where, ptx.addr(self.base, buffer), cache_hint=self.hint)
             ptx.cp.async_.bulk.commit_group()
 
@@ -525,13 +614,21 @@ def product_kernel(
     epilogue=NOTHING,
     grouped=False,
     masked=False,
+    parted=False,
 ):
     """The kernel (A, B) -> C of one configuration.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N); of a gated
-    activation (2, N, K), or (K, 2, N).  `masked`: of grouped products, that OFFS has counts, of the M / E rows of A of each matrix."""
+    activation (2, N, K), or (K, 2, N).  `masked`: of grouped products, that OFFS has counts, of the M / E rows of A of each matrix.
+    `parted`: A (K, M) and B (K, N) have a product for each group of lines of K, C (L, M, N); OFFS has the line behind each group's last."""
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
-    product = Product(c, a, b, out, batched, epilogue, grouped, masked)
+    if c.turned:
+        if out.bits != 16 or grouped or epilogue != NOTHING or c.parts > 1:
+            raise ValueError(f"{c}: turned, a product has values of 16 bits, and no groups, epilogue or parts of K")
+        a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
+    if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.overlap or c.swing or epilogue != NOTHING):
+        raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters, overlap or swing")
+    product = Product(c, a, b, out, batched or parted, epilogue, grouped, masked, parted)
     if c.parts > 1 and (
         c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes or c.bn // c.parts % product.chunk
     ):
@@ -542,5 +639,5 @@ def product_kernel(
         raise ValueError(
             f"{c}: gates and ups want no clusters along M or K, and a multiple of {2 * product.chunk} columns"
         )
-    name = "grouped_matmul" if grouped else "matmul"
+    name = "grouped_matmul" if grouped else "parted_matmul" if parted else "matmul"
     return kernel_of_tiles(product, name, MULTIPROCESSORS, product.threads, lines=64, arch="sm_90a")

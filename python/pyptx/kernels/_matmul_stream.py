@@ -11,7 +11,18 @@ from dataclasses import dataclass, replace
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
-from pyptx.kernels._matmul_tiles import MULTIPROCESSORS, ROW, WARPGROUP, WORD, Operand, Ring, address, copied, mask
+from pyptx.kernels._matmul_tiles import (
+    MULTIPROCESSORS,
+    ROW,
+    WARPGROUP,
+    WORD,
+    Operand,
+    Ring,
+    address,
+    copied,
+    mask,
+    quotient,
+)
 from pyptx.kernels._registers import narrowed
 from pyptx.types import PtxType, bf16, f32, u8, u32, u64
 
@@ -30,13 +41,15 @@ class StreamConfig:
     share: int = 1
     resident: int = 1  # CTAs of a multiprocessor
     once: bool = False  # whether there are not more tiles than clusters; so it is where K is in parts
+    tall: bool = False  # whether A may have more rows than those of a tile
+    batch: int = 1  # quads of the result whose parts are loaded before the first is added
 
     @classmethod
     def of(
-        cls, rows: int, parts: int, bn: int, share: int = 1, resident: int = 1, once: bool = False
+        cls, rows: int, parts: int, bn: int, share: int = 1, resident: int = 1, once: bool = False, **more
     ) -> "StreamConfig":
         """With as many stages as there is room for."""
-        made = cls(rows, parts, bn, 1, share, resident, once or parts > 1)
+        made = cls(rows, parts, bn, 1, share, resident, once or parts > 1, **more)
         room = 226_000 // resident - 1_500 - (0 if made.once else rows * made.pitch)
         return replace(made, stages=min(16, room // ((rows + bn) * ROW)))
 
@@ -84,9 +97,8 @@ class Stream:
         self.part, self.member = rank >> (c.share.bit_length() - 1), rank & (c.share - 1)
         self.n = ptx.param(u32, "N")
         steps = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1)
-        shift = c.parts.bit_length() - 1
-        self.first = (self.part * steps) >> shift
-        self.last = ((self.part + 1) * steps) >> shift
+        self.first = over(self.part * steps, c.parts)
+        self.last = over((self.part + 1) * steps, c.parts)
         ptx.griddepcontrol.wait()
         ptx.griddepcontrol.launch_dependents()
         with ptx.if_(thread == c.consumers * WARPGROUP):
@@ -96,27 +108,38 @@ class Stream:
         if c.parts > 1:  # the cluster had one tile
             ptx.cluster.sync()
             with ptx.if_(thread < c.consumers * WARPGROUP):
-                self.reduce(thread, self.columns(reg.from_(ptx.sreg("%clusterid.x"), u32)))
+                self.reduce(thread, *self.place(reg.from_(ptx.sreg("%clusterid.x"), u32)))
         if c.parts * c.share > 1:
             ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
         ptx.ret()
 
     def tiles(self):
-        """A loop over the cluster's tiles: the first column of this CTA's."""
+        """A loop over the cluster's tiles: the first column and row of this CTA's."""
         c = self.c
         count = (self.n + (c.bn * c.share - 1)) >> ((c.bn * c.share).bit_length() - 1)
+        if c.tall:
+            count = count * self.down()
         for t in ptx.range_(reg.from_(ptx.sreg("%clusterid.x"), u32), count, reg.from_(ptx.sreg("%nclusterid.x"), u32)):
-            yield self.columns(t)
+            yield self.place(t)
 
-    def columns(self, tile):
-        return (tile * self.c.share + self.member) * self.c.bn
+    def down(self):
+        """Tiles that are below each other."""
+        return quotient(ptx.param(u32, "M") + (self.c.rows - 1), self.c.rows)
+
+    def place(self, tile):
+        row = 0
+        if self.c.tall:
+            down, below = self.down(), tile
+            tile = quotient(below, down)
+            row = (below - tile * down) * self.c.rows
+        return (tile * self.c.share + self.member) * self.c.bn, row
 
     def produce(self):
         ring, base = Ring(self.c.stages), address(self.ring)
         share = self.c.share
         group = mask((1 << share) - 1, self.part * share) if share > 1 else None
         mine = self.member * (self.c.rows // share) if share > 1 else None
-        for column in self.tiles():
+        for column, first_row in self.tiles():
             k = copied(self.first * self.a.bk)
             for _ in ptx.range_(self.first, self.last, dtype=u32):
                 full = self.full[ring.stage]
@@ -127,7 +150,7 @@ class Stream:
                     place = column + rows if rows else column
                     where = (k, place) if self.b.k_major else (place, k)
                     ptx.tensor_copy.load(ptx.addr(to, at), self.maps[1], where, full)
-                row, into = (0, to) if mine is None else (mine, to + mine * ROW)
+                row, into = (first_row, to) if mine is None else (mine, to + mine * ROW)
                 where = (k, row)
                 ptx.tensor_copy.load(ptx.addr(into, self.b.bytes), self.maps[0], where, full, multicast_mask=group)
                 k += self.a.bk
@@ -154,7 +177,7 @@ class Stream:
 
         place = address(self.staged) + ((thread >> 5) * 16 + (lane >> 2)) * 4
         place += (lane & 3) * (2 * c.pitch)
-        for column in self.tiles():
+        for column, row in self.tiles():
             for each in acc:
                 ptx.inst.mov.f32(each, 0.0)
             later = reg.scalar(u32, init=0)
@@ -178,7 +201,7 @@ class Stream:
                 ptx.inst.st.shared.f32(ptx.addr(place, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
             if c.parts == 1:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
-                self.reduce(thread, column)
+                self.reduce(thread, column, row)
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
 
     def issue(self, acc, b, a):
@@ -197,36 +220,49 @@ class Stream:
             )
         ptx.wgmma.commit_group()
 
-    def reduce(self, thread, first_column):
+    def reduce(self, thread, first_column, first_row):
         """This CTA's share of the result: four neighbours at a time, added up over the parts in their order."""
         c = self.c
         m_size, n_size = ptx.param(u32, "M"), self.n
         finisher = Finisher(self.epilogue, self.more, n_size, self.whole)
         start, quads = address(self.staged), c.bn // 4
-        mine, threads = c.rows * quads // c.parts, c.consumers * WARPGROUP
-        for i in range(-(-mine // threads)):
-            at = thread + i * threads
-            number = at + self.part * mine
-            row, quad = number >> (quads.bit_length() - 1), number & (quads - 1)
-            here = start + row * c.pitch + quad * 16
-            column = first_column + quad * 4
-            inside = (row < m_size) & (column < n_size)
-            with ptx.if_(inside & (at < mine) if mine % threads else inside):
-                values = finisher.line(row, m_size)(self.total(here), column, finisher.columns(column, 4))
-                self.store(values, row, column, n_size)
+        mine, threads = -(-c.rows * quads // c.parts), c.consumers * WARPGROUP
+        whole = mine % threads == 0 and mine * c.parts == c.rows * quads
+        rounds = -(-mine // threads)
+        for first in range(0, rounds, c.batch):
+            some = []
+            for i in range(first, min(rounds, first + c.batch)):
+                at = thread + i * threads
+                number = at + self.part * mine
+                row, quad = number >> (quads.bit_length() - 1), number & (quads - 1)
+                here, column, line = start + row * c.pitch + quad * 16, first_column + quad * 4, row
+                if c.tall:
+                    line = first_row + row
+                inside = (line < m_size) & (column < n_size)
+                if not whole:
+                    inside = inside & (at < mine) & (number < c.rows * quads)
+                some.append((line, column, inside, self.parts_of(here, inside) if c.batch > 1 else here))
+            for row, column, inside, values in some:
+                with ptx.if_(inside):
+                    parts = self.parts_of(values) if c.batch == 1 else values
+                    total = functools.reduce(added, parts)
+                    values = finisher.line(row, m_size)(total, column, finisher.columns(column, 4))
+                    self.store(values, row, column, n_size)
 
-    def total(self, here):
-        total = None
+    def parts_of(self, here, inside=None) -> list:
+        """Four values of each part."""
+        parts = []
         for part in range(self.c.parts):
-            values = [reg.scalar(f32) for _ in range(4)]
+            values = [reg.scalar(f32, **({} if inside is None else {"init": 0.0})) for _ in range(4)]
+            guard = {} if inside is None else {"pred": inside}
             if self.c.parts > 1:
                 there = reg.scalar(u32)
                 ptx.inst.mapa.shared__cluster.u32(there, here, self.member + part * self.c.share)
-                ptx.inst.ld.shared__cluster.v4.f32(values, ptx.addr(there))
+                ptx.inst.ld.shared__cluster.v4.f32(values, ptx.addr(there), **guard)
             else:
-                ptx.inst.ld.shared.v4.f32(values, ptx.addr(here))
-            total = values if total is None else [t + v for t, v in zip(total, values, strict=True)]
-        return total
+                ptx.inst.ld.shared.v4.f32(values, ptx.addr(here), **guard)
+            parts.append(values)
+        return parts
 
     def store(self, values, row, column, n_size):
         size = self.out.bits // 8
@@ -242,9 +278,18 @@ class Stream:
             store(ptx.addr(to, size * i), value, pred=column + i < n_size)
 
 
+def added(one, two) -> list:
+    return [x + y for x, y in zip(one, two, strict=True)]
+
+
+def over(number, parts: int):
+    """number / parts"""
+    return number >> (parts.bit_length() - 1) if parts & (parts - 1) == 0 else quotient(number, parts)
+
+
 @functools.cache
 def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType = bf16, epilogue=NOTHING, whole=True):
-    """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), M at most `c.rows`; B is (N, K), or (K, N) where it is not K-major.
+    """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), M at most `c.rows` unless `c.tall`; B is (N, K), or (K, N) where it is not K-major.
     `whole`: N is a multiple of 4."""
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, True, c.rows, c.share, bk)
@@ -252,16 +297,18 @@ def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType 
     stream = Stream(c, a, b, out, epilogue, whole)
     more = epilogue.tiles()
     ctas = c.parts * c.share
+    if c.tall and c.share > 1:
+        raise ValueError(f"{c}: CTAs that share A take one tile of it")
 
-    def grid(N):
-        tiles = -(-N // (c.bn * c.share))
+    def grid(M, N):
+        tiles = -(-N // (c.bn * c.share)) * (-(-M // c.rows) if c.tall else 1)
         return ((tiles if c.once else min(tiles, c.resident * MULTIPROCESSORS // ctas)) * ctas, 1, 1)
 
     return kernel(
         in_specs=(a.tile((), "M", "128B"), b.tile((), "N"), *more.values()),
         out_specs=(Tile("M", "N", out, align=8 if whole else 0),),
         raw_params=[("u32", name) for name in ("M", "N", "K")],
-        grid=grid,
+        grid=grid if c.tall else lambda N: grid(0, N),
         block=(c.threads, 1, 1),
         cluster=(ctas, 1, 1),
         reqntid=True,

@@ -10,7 +10,7 @@ from pyptx.types import PtxType, b16, b32, f32, pred, s32, tf32, u32, u64
 
 __all__ = [
     "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
-    "keep_ends", "kernel_of_tiles", "mask", "within",
+    "keep_ends", "kernel_of_tiles", "mask", "quotient", "within",
 ]  # fmt: skip
 
 MULTIPROCESSORS = 132  # of an H200
@@ -30,6 +30,7 @@ class Config:
     overlap: whether a tile is stored during the next one.
     swing: whether every other tile goes through K backwards: what was read last is still in L2.
     parts: of K, whose products the CTAs of a cluster make and add up (`Config.split`); a cluster then has one tile.
+    turned: whether B's columns are what wgmma calls rows, and bm and cm count those: a tile of C^T, which is stored as one of C.
     """
 
     bm: int = 128
@@ -42,6 +43,7 @@ class Config:
     overlap: bool = True
     swing: bool = True
     parts: int = 1
+    turned: bool = False
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
@@ -148,7 +150,8 @@ class Tiles:
         self.c, self.batched, self.columns = c, batched, columns  # of C, in a tile
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32) if c.parts == 1 else 0
         self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
-        self.across = quotient(ptx.param(u32, "N") + (columns * c.cn - 1), columns * c.cn)
+        self.rows, width = ("N", "M") if c.turned else ("M", "N")
+        self.across = quotient(ptx.param(u32, width) + (columns * c.cn - 1), columns * c.cn)
         self.first = reg.from_(ptx.sreg("%clusterid.x"), u32)
         self.step = reg.from_(ptx.sreg("%nclusterid.x"), u32)
 
@@ -158,7 +161,7 @@ class Tiles:
 
     def places(self):
         """A loop over them."""
-        down = self.down(ptx.param(u32, "M"))
+        down = self.down(ptx.param(u32, self.rows))
         in_one = down * self.across
         count = in_one * ptx.param(u32, "L") if self.batched else in_one
         for t in ptx.range_(self.first, count, self.step):
@@ -222,51 +225,55 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
     """The kernel (A, B, ...) -> C that `body` writes, of products one by one, of a batch, or of groups.  C is stored in boxes of `lines` rows."""
     c, epilogue, grouped = body.c, body.epilogue, body.grouped
     batch = ("L",) if body.batched else ()
+    each = () if body.parted else batch  # of A and B
     # Numbers: an object that `grid` reads would be compared at each call.
-    ctas, parts, down, across = c.ctas, c.parts, c.bm * c.cm, body.columns * c.cn
+    ctas, parts, down, across, turned = c.ctas, c.parts, c.bm * c.cm, body.columns * c.cn, c.turned
 
     def grid(M, N, L=1):
         """As few clusters as make no wave longer: the others would take power."""
-        tiles = -(-M // down) * -(-N // across) * L
+        rows, columns = (N, M) if turned else (M, N)
+        tiles = -(-rows // down) * -(-columns // across) * L
         waves = 1 if parts > 1 else -(-tiles // (multiprocessors // ctas))
         return (-(-tiles // waves) * ctas, 1, 1)
 
     grids = (lambda M, N, L: grid(M, N, L)) if body.batched else (lambda M, N: grid(M, N))
     more = epilogue.tiles(batch, grouped)
-    if grouped:
-        more["OFFS"] = Tile("E", s32)
-    rows = "M" if body.a.k_major and not grouped and epilogue.scales != "block" else None
-    box, swizzle = (1,) * len(batch) + (lines, body.chunk), "128B" if body.swizzled else None
+    if grouped or body.parted:
+        more["OFFS"] = Tile("E" if grouped else "L", s32)
+    a, b = (body.b, body.a) if turned else (body.a, body.b)
+    rows = "M" if a.k_major and not grouped and epilogue.scales != "block" else None
+    part = (body.chunk, lines) if turned else (lines, body.chunk)
+    box, swizzle = (1,) * len(batch) + part, "128B" if body.swizzled else None
     return kernel(
-        in_specs=(body.a.tile(batch, "M"), body.b.tile(("E",) if grouped else batch, "N"), *more.values()),
+        in_specs=(a.tile(each, "M"), b.tile(("E",) if grouped else each, "N"), *more.values()),
         out_specs=(Tile(*batch, "M", "N", body.out, packed=grouped, tma_box=box, tma_swizzle=swizzle),),
         raw_params=[("u32", size) for size in ("M", "N", "K", *batch, *(("E",) if grouped else ()))],
         grid=multiprocessors // ctas * ctas if grouped else grids,
         block=(threads, 1, 1),
         cluster=(ctas, 1, 1),
         reqntid=True,
-        batch="L" if body.batched else rows,
+        batch=None if body.parted else "L" if body.batched else rows,
         dependent_launch=True,
         arch=arch,
     )(with_tensors(name, ("A", "B", *more, "C"), body.write))
 
 
-def keep_ends(OFFS, ends, thread, threads: int):
-    """The ends of the groups, in shared memory: by all of a CTA's threads."""
+def keep_ends(OFFS, ends, thread, threads: int, groups: str = "E"):
+    """The ends of the groups, in shared memory: by all of a CTA's threads.  `groups`: the parameter that has their number."""
     (pointer,) = ptx.global_ptrs(OFFS)
     base = address(ends)
-    for i in ptx.range_(thread, ptx.param(u32, "E"), threads):
+    for i in ptx.range_(thread, ptx.param(u32, groups), threads):
         end = reg.scalar(u32)
         ptx.inst.ld.global_.nc.u32(end, ptx.addr(pointer + i * 4))
         ptx.inst.st.shared.u32(ptx.addr(base + i * 4), end)
     ptx.bar.sync(0)
 
 
-def within(start, end, expert, room):
+def within(start, end, expert, room, rows: str = "M"):
     """Makes of `end`, as it was given, the row behind the last one; of groups that have `room` for rows each `start`, too."""
     if room is None:
         ptx.inst.max.u32(end, end, start)
-        ptx.inst.min.u32(end, end, ptx.param(u32, "M"))
+        ptx.inst.min.u32(end, end, ptx.param(u32, rows))
         return
     ptx.inst.mul.lo.u32(start, expert, room)
     ptx.inst.max.s32(end, end, 0)

@@ -11,11 +11,11 @@ from pyptx.frameworks.torch.call import is_transformed
 from pyptx.kernels._call import dense
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
-from pyptx.kernels._matmul_mma import mma_kernel
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
-from pyptx.kernels.grouped_matmul import check, grouped_kernel
+from pyptx.kernels.grouped_matmul import check, grouped_kernel, parted_kernel
 from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, gated_columns, shape_of, size, types_of, width_of
+from pyptx.types import bf16
 
 __all__ = ["matmul"]
 
@@ -470,7 +470,8 @@ def setup_grouped(ctx, inputs, output):
 
 
 def backward_grouped(ctx, g):
-    """Of b: a product a matrix, of the rows that are its own; a mask of them costs no copy to the host.  On the simulator one launch."""
+    """Of b one launch; under transformations of torch.func a product a matrix, of the rows that are its own: a mask of them costs no copy
+    to the host."""
     a, b, ends = ctx.saved_tensors
     da = db = None
     if ctx.activation is not None:
@@ -482,7 +483,7 @@ def backward_grouped(ctx, g):
         da = torch.where(own, made, 0)
     if ctx.needs_input_grad[1] and ctx.masked:
         db = multiplied(torch.where(own, a, 0).mT, torch.where(own, g, 0))
-    elif ctx.needs_input_grad[1] and not (a.is_cuda or is_transformed()):  # not seen on a GPU
+    elif ctx.needs_input_grad[1] and not (is_transformed() or engine(a.is_cuda, bf16, 16).startswith("sm_10")):
         db = parted_product(a, torch.where(own, g, 0), ends)
     elif ctx.needs_input_grad[1]:
         whose = torch.searchsorted(ends, torch.arange(a.shape[0], device=a.device), right=True, out_int32=True)
@@ -493,13 +494,10 @@ def backward_grouped(ctx, g):
 
 def parted(a, g, ends):
     """The products a[rows of e].mT @ g[rows of e], (E, K, N), of a (T, K) and g (T, N)."""
-    kind, size = NAMES[str(a.dtype).removeprefix("torch.")], a.element_size()
     if not (a.shape[1] and g.shape[1] and len(ends)):
         return fake_parted(a, g, ends)
-    widths = width_of(a.shape[1] * size), width_of(g.shape[1] * size)
-    return mma_kernel(kind, kind, False, False, *widths, parted=True)(
-        dense(a, False), dense(g, False), ends.contiguous()
-    )
+    kernel = parted_kernel(a.shape[1], g.shape[1], len(ends), str(a.dtype), a.is_cuda)
+    return kernel(dense(a, False), dense(g, False), ends.contiguous())
 
 
 def parted_product(*given):

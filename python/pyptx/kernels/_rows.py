@@ -64,7 +64,7 @@ class Row:
         self.agree = Agreement(split, in_cta, lane, warp, rank)
         self.again = False  # whether values are formed again behind each agreement, of rows that stay in shared memory
         self.whole = split.fits  # whether each vector of a thread has instructions of its own
-        self.early = None
+        self.early = self.ahead = None
         self.most_held = HELD if split.threads <= 512 else HELD // 4
         self.held = 0  # registers that hold sums, and what was loaded before it is needed
         last = split.each - 1
@@ -104,6 +104,7 @@ class Row:
         ahead = Ahead(self, tensors) if tensors and self.split.places([tensor.dtype for tensor in tensors]) else None
         held = self.held + sum(self.registers_of(tensor) for tensor in tensors)
         self.again = ahead is not None or (self.whole and held > self.most_held)
+        self.ahead = ahead
         if ahead:
             self.whole = True
             ahead.start(first, m, step)
@@ -116,9 +117,9 @@ class Row:
             if medians is not None:
                 self.early.take()
                 self.early.load(self.index + step, self.index + step < m)
-            yield ahead.row_values() if ahead else [self.load(tensor) for tensor in tensors]
+            yield ahead.row_values(self.index, m, step) if ahead else [self.load(tensor) for tensor in tensors]
             if ahead:
-                ahead.fetch(self.index, m, step)
+                ahead.fetch()
             self.agree.end_round(before)
         self.index = first
 
@@ -209,11 +210,14 @@ class Row:
         (pointer,) = ptx.global_ptrs(tensor)
         return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, self.index, tensor.dtype.bits // 8, pointer)
 
-    def store(self, tensor, values: "Values"):
-        """Writes the row of a matrix."""
+    def store(self, tensor, values: "Values", last: bool = False):
+        """Writes the row of a matrix.  `last`: nothing reads the fetched row any more, so that what is next takes the place of each vector at
+        once."""
         base = self.address(tensor)
         for k, at in self.steps():
             self.move(STORE, tensor, base, k, at, narrowed(values.vector(k, at), tensor.dtype))
+            if last and self.ahead:
+                self.ahead.fetch_next()
 
     # How.
 

@@ -43,40 +43,42 @@ class Ahead:
         index = first
         for j in range(-(-self.places // self.row.split.each)):
             index = index + step if j else index
-            self.copy(
-                index, m, [(k, None) for k in range(min(self.row.split.each, self.places - j * self.row.split.each))], j
-            )
+            inside, bases = index < m, [self.row.address(tensor, index) for tensor in self.tensors]
+            for k in range(min(self.row.split.each, self.places - j * self.row.split.each)):
+                self.copy(inside, bases, k, self.bases, (j * self.row.split.each + k) * self.pitch)
 
-    def fetch(self, index, m, step):
-        """Behind the work on a row: what is next, to where the row was."""
+    def fetch(self):
+        """Behind the work on a row: what is next and not on its way yet, to where the row was."""
+        while self.fetched < self.row.split.each:
+            self.fetch_next()
         each = self.row.split.each
-        further: dict[int, list] = {}
-        for k in range(each):
-            further.setdefault((k + self.places) // each, []).append(((k + self.places) % each, self.offset(k)))
-        for j in range(1, max(further) + 1):
-            index = index + step
-            if j in further:
-                self.copy(index, m, further[j])
         ptx.inst.mov.u32(self.first, self.offset(each) if self.places > each else self.first)
 
-    def copy(self, index, m, vectors, j: int = 0):
-        """Starts to copy vectors (k, to which offset) of a row, if it is one of the m; each is a group."""
-        row, inside = self.row, index < m
-        bases = [row.address(tensor, index) for tensor in self.tensors]
-        for k, offset in vectors:
-            guard = row.guard(k)
-            there = inside & guard["pred"] if guard else inside
-            for number, (size, base) in enumerate(zip(self.sizes, bases, strict=True)):
-                if offset is None:
-                    to = ptx.addr(self.bases[number], (j * row.split.each + k) * self.pitch)
-                else:
-                    to = ptx.addr(self.bases[number] + offset)
-                copy = ptx.inst.cp.async_.cg if size == 16 else ptx.inst.cp.async_.ca
-                copy.shared.global_(to, ptx.addr(base, k * row.split.together * size), size, pred=there)
-            ptx.cp.async_.commit_group()
+    def fetch_next(self):
+        """What goes to the place of the row's next vector, which nobody needs any more."""
+        k, each, (index, m, step) = self.fetched, self.row.split.each, self.where
+        further, of_row = divmod(k + self.places, each)
+        if further not in self.bases_of:
+            index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, step, further, index)
+            self.bases_of[further] = index < m, [self.row.address(tensor, index) for tensor in self.tensors]
+        self.copy(*self.bases_of[further], of_row, [at + self.offset(k) for at in self.bases])
+        self.fetched = k + 1
 
-    def row_values(self) -> list[Values]:
+    def copy(self, inside, bases, k: int, to, offset: int = 0):
+        """Starts to copy the k-th vectors of rows that begin at `bases` (if they are `inside`), a group: to addresses, and an offset."""
+        row, guard = self.row, self.row.guard(k)
+        there = inside & guard["pred"] if guard else inside
+        for size, base, place in zip(self.sizes, bases, to, strict=True):
+            copy = ptx.inst.cp.async_.cg if size == 16 else ptx.inst.cp.async_.ca
+            copy.shared.global_(
+                ptx.addr(place, offset), ptx.addr(base, k * row.split.together * size), size, pred=there
+            )
+        ptx.cp.async_.commit_group()
+
+    def row_values(self, index, m, step) -> list[Values]:
+        """Those of the row `index`; the ones behind it are `step` rows further, and below m."""
         self.arrived.clear()
+        self.where, self.fetched, self.bases_of = (index, m, step), 0, {}
         return [Fetched(self.row, self, number) for number in range(len(self.tensors))]
 
     def wait(self, k: int):

@@ -33,9 +33,10 @@ class Split:
     kept: int = 64  # elements that a thread keeps in registers at most
     hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
     ring: bool = False  # whether CTAs go over rows that arrive in shared memory
+    early: bool = False  # whether an element that is asked for is loaded beside the row
 
     @classmethod
-    def once(cls, n: int, bits: int, arrays: int = 1) -> "Split":
+    def once(cls, n: int, bits: int, arrays: int = 1, **_) -> "Split":
         """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 2 * WARP:
@@ -44,16 +45,24 @@ class Split:
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))))
 
     @classmethod
-    def wide(cls, n: int, bits: int, arrays: int = 1) -> "Split":
+    def reading(cls, n: int, bits: int) -> "Split":
+        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something."""
+        vector, vectors = _vectors(n, bits)
+        if vectors <= 4 * WARP:
+            return cls(n, vector, WARP, rows=4)
+        return cls(n, vector, 128 if vectors <= 1024 else 256, early=True)
+
+    @classmethod
+    def wide(cls, n: int, bits: int, arrays: int = 1, most: int = 1024, shared: bool = False) -> "Split":
         """`once` on a GPU with clusters.  Rows above LONG go through shared memory, those of `arrays` matrices at one time, where few CTAs have
         room for them: an agreement of a cluster takes a microsecond.  Else clusters keep 16,384 elements a CTA in registers, or read
-        rows again."""
+        rows again.  `most`: threads of a CTA; `shared`: whether f32 goes through the shared memory of two, too."""
         if n <= LONG:
             return replace(cls.once(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
         size = n * bits * arrays / 8
-        share, most = (SHARE, 1024) if arrays == 1 or size <= SHARE else (SHARE // 2, 512)
-        if ring := arrays > 0 and (bits == 16 or size <= SHARE):
+        share, most = SHARE if arrays == 1 or size <= SHARE else SHARE // 2, most if arrays == 1 else 512
+        if ring := arrays > 0 and (bits == 16 or size <= (2 if shared else 1) * SHARE):
             ctas = min(MOST_CTAS, 1 << (math.ceil(size / share) - 1).bit_length())
         else:
             ctas, most = min(MOST_CTAS, 1 << (math.ceil(n / (512 * 32)) - 1).bit_length()), 512
@@ -61,7 +70,7 @@ class Split:
         return cls(n, vector, threads, ctas=ctas, kept=32, hopper=True, ring=ring)
 
     @classmethod
-    def looping(cls, n: int, bits: int) -> "Split":
+    def looping(cls, n: int, bits: int, **_) -> "Split":
         """For CTAs that go over many rows and keep sums beside the row."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 2 * WARP:
@@ -69,8 +78,10 @@ class Split:
         return cls(n, vector, min(512, max(128, _whole_warps(n / 16))), kept=16)
 
     @classmethod
-    def wide_looping(cls, n: int, bits: int) -> "Split":
-        """The same on a GPU with clusters."""
+    def wide_looping(cls, n: int, bits: int, deep: int = LONG + 1) -> "Split":
+        """The same on a GPU with clusters.  `deep`: the length from which on rows of 16 bits are 32 elements a thread."""
+        if bits == 16 and deep <= n <= LONG:
+            return cls(n, vector_of(n, bits), min(512, max(128, _whole_warps(n / 32))), kept=32, hopper=True)
         if n <= LONG // 2:
             return replace(cls.looping(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
@@ -152,6 +163,16 @@ def _whole_warps(threads: float) -> int:
 def paired(split):
     """The way to share rows of two matrices that are read together."""
     return functools.partial(split.func, **split.keywords, arrays=2)
+
+
+def with_few_threads(split):
+    """The way to share rows among CTAs of 512 threads at most."""
+    return functools.partial(split.func, **split.keywords, most=512)
+
+
+def through_shared_memory(split):
+    """The way to share rows that go through shared memory also where a CTA has no room for one of f32."""
+    return functools.partial(split.func, **split.keywords, shared=True)
 
 
 def in_registers(split):

@@ -16,7 +16,7 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, columns, last, matrix
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split, paired, row_kernel
+from pyptx.kernels._rows_split import Split, paired, row_kernel, with_few_threads
 from pyptx.types import f32, pred, s32, s64, u32
 
 __all__ = ["cross_entropy"]
@@ -53,6 +53,10 @@ def smoothed(row: Row, weight, c, smoothing: float):
 def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
     x = row.load(X)
     target = Target(row, T, ignore_index)
+    if row.split.early:  # beside the loads of the row, instead of behind them
+        its = constant(0.0)
+        with ptx.if_((row.thread == 0) & target.inside):
+            ptx.inst.mov.f32(its, row.element(X, target.column))
     largest, total = row.exponentials(x)
     if smoothing:
         weight = row.load(W) if W else None
@@ -61,7 +65,7 @@ def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
         loss = constant(math.nan)
         lines = log(total)
         with ptx.if_(target.inside):
-            cost = sub(lines, sub(row.element(X, target.column), largest))
+            cost = sub(lines, sub(its if row.split.early else row.element(X, target.column), largest))
             if W:
                 cost = mul(cost, row.element(W, target.column))
             if smoothing:
@@ -97,11 +101,11 @@ def gradient_of_index(row: Row, x, T, W, G, DX, ignore_index: int, smoothing: fl
             there = sub(there, mul(everywhere, weight[0]) if weight else everywhere)
         return fma(exp(sub(x, largest)), scale, there)
 
-    row.store(DX, row.map(gradient, x, row.columns(), *((weight,) if weight else ())))
+    row.store(DX, row.map(gradient, x, row.columns(), *((weight,) if weight else ())), last=True)
 
 
 def make_cross_entropy(split, x_type, target_type, w_type=None):
-    once = functools.partial(Split.once, **split.keywords)  # the row is read once: no need to keep it
+    once, split = functools.partial(Split.reading, **split.keywords), with_few_threads(split)
     inputs = (matrix(x_type), Tile("M", target_type))
 
     def gradients(X, T, W, G, DX, *told):

@@ -11,7 +11,7 @@ from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
 from pyptx.kernels._matmul_choice import blocks_of, configuration, engine
 from pyptx.kernels._matmul_hopper import product_kernel
 from pyptx.kernels._matmul_mma import mma_kernel
-from pyptx.kernels._matmul_tiles import MOST_GROUPS
+from pyptx.kernels._matmul_tiles import MOST_GROUPS, Config
 from pyptx.kernels.matmul import KNOWN, NAMES, gated_columns, width_of
 from pyptx.types import bf16, e4m3
 
@@ -65,12 +65,12 @@ def grouped_matmul(
         kernel(a, b, *scales, ends, out=out.reshape(-1, columns))
         return out
     if jax is not None and not scales and isinstance(a, jax.Array):
-        kernel = differentiable(kernel, masked, activation)
+        kernel = differentiable(kernel, masked, activation, on_gpu)
     return kernel(a, b, *scales, ends).reshape(shape)
 
 
 @functools.cache
-def differentiable(kernel, masked: bool, activation: str | None):
+def differentiable(kernel, masked: bool, activation: str | None, on_gpu: bool):
     """The kernel of JAX's arrays with its gradients of A (T, K) and B (E, K, N), or (E, K, 2, N)."""
 
     def backward(a, b, ends, g):
@@ -92,10 +92,31 @@ def differentiable(kernel, masked: bool, activation: str | None):
         if masked:
             db = matmul(jnp.where(own, a, jnp.zeros((), a.dtype)).swapaxes(1, 2), g)
         else:
-            whose = jnp.searchsorted(ends, rows, side="right")
-            of_each = [jnp.where((whose == e)[:, None], a, jnp.zeros((), a.dtype)).T for e in range(experts)]
-            db = jnp.stack([matmul(each, g) for each in of_each])
+            db = parted(a, g, ends, on_gpu)
         return da.reshape(-1, k), db.reshape(b.shape)
+
+    return differentiable_kernel(kernel, backward, num_grad_inputs=2)
+
+
+def parted(a, g, ends, on_gpu: bool):
+    """The products a[rows of e]^T g[rows of e] of JAX's a (T, K) and g (T, N)."""
+    shape = ends.shape[0], a.shape[1], g.shape[1]
+    if 0 in (*shape, a.shape[0]):
+        import jax.numpy as jnp
+
+        return jnp.zeros(shape, a.dtype)
+    return differentiable_parts(parted_kernel(*shape[1:], shape[0], str(a.dtype), on_gpu))(a, g, ends)
+
+
+@functools.cache
+def differentiable_parts(kernel):
+    def backward(a, g, ends, pull):
+        import jax.numpy as jnp
+
+        own = (jnp.arange(a.shape[0], dtype=ends.dtype) < ends[-1])[:, None]
+        da = grouped_matmul(g, pull.swapaxes(1, 2), ends)
+        dg = grouped_matmul(a, pull, ends)
+        return tuple(jnp.where(own, each, jnp.zeros((), each.dtype)) for each in (da, dg))
 
     return differentiable_kernel(kernel, backward, num_grad_inputs=2)
 
@@ -158,9 +179,21 @@ def grouped_kernel(
         return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
     if found:
         c = (
-            blocks_of(each, n, True, gated)
+            blocks_of(each, n, True, gated, experts)
             if scaled
             else configuration(each, n, k, experts, 16, b_k_major, True, gated)
         )
         return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
     return mma_kernel(kind, out, True, b_k_major, a_width, b_width, epilogue=epilogue, grouped=True, masked=masked)
+
+
+PARTED = Config(128, 256, 4, overlap=False, swing=False)
+
+
+def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool):
+    """The kernel (A, G, OFFS) -> C of the products A[rows of e]^T G[rows of e], (E, K, N), of A (T, K) and G (T, N)."""
+    kind = NAMES[dtype.removeprefix("torch.")]
+    widths = width_of(k * 2), width_of(n * 2)
+    if experts <= MOST_GROUPS and engine(on_gpu, kind, *widths) == "sm_90a":
+        return product_kernel(PARTED, kind, False, False, kind, parted=True)
+    return mma_kernel(kind, kind, False, False, *widths, parted=True)

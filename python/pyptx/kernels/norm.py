@@ -19,7 +19,7 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split, in_registers, paired, row_kernel
+from pyptx.kernels._rows_split import LONG, Split, in_registers, paired, row_kernel, through_shared_memory
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
 
@@ -35,15 +35,16 @@ def of_one(n: int) -> float:
     return 1 / max(n, 1)
 
 
-def looping_kernels(make, split, *types):
+def looping_kernels(make, split, *types, **more):
     """The kernel that loops over rows, and the way in which it shares each; the same for GPUs with clusters."""
     return tuple(
         (make(share, *types), share)
-        for share in (functools.partial(of, **split.keywords) for of in (Split.looping, Split.wide_looping))
+        for share in (functools.partial(of, **split.keywords, **more) for of in (Split.looping, Split.wide_looping))
     )
 
 
 TWO_CTAS = (("minnctapersm", (2,)),)  # of 512 threads: 64 registers each
+DEEP = 4096  # elements of a row of 16 bits, from which on a thread of a backward has 32 of them: fewer threads tell each other something
 
 
 def inverse_root(total, n: int, eps: float):
@@ -78,15 +79,16 @@ def centred(row: Row, X, x, eps: float, gw=None):
 
 
 def make_rms_norm(split, x_type, w_type):
+    share = through_shared_memory(split)
     if w_type is None:
-        return rms_norm_without_weight(split, x_type), rms_norm_gradient(split, x_type)
+        return rms_norm_without_weight(share, x_type), rms_norm_gradient(split, x_type)
 
-    @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), split)
+    @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), share)
     def rms_norm(X, W, Y, *, eps=1e-6):
-        for row, x in Row.each(split(X.shape[1]), X):
+        for row, x in Row.each(share(X.shape[1]), X):
             w = row.load(W)
             r = root_mean_square(row, x, X.shape[1], eps)
-            row.store(Y, row.map(lambda x, w, r=r: mul(mul(x, r), w), x, w))
+            row.store(Y, row.map(lambda x, w, r=r: mul(mul(x, r), w), x, w), last=True)
         ptx.ret()
 
     return rms_norm, rms_norm_gradients(split, x_type, w_type)
@@ -97,14 +99,14 @@ def rms_norm_without_weight(split, x_type):
     def rms_norm(X, Y, *, eps=1e-6):
         for row, x in Row.each(split(X.shape[1]), X):
             r = root_mean_square(row, x, X.shape[1], eps)
-            row.store(Y, row.map(lambda x, r=r: mul(x, r), x))
+            row.store(Y, row.map(lambda x, r=r: mul(x, r), x), last=True)
         ptx.ret()
 
     return rms_norm
 
 
 def rms_norm_gradients(split, x_type, w_type):
-    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type)
+    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, deep=DEEP)
     share = looping[True][1]
     long = rms_norm_backward_kernel(share, x_type, w_type, TWO_CTAS), share
     sums = [column_sums(w_type, hopper) for hopper in (False, True)]
@@ -112,11 +114,11 @@ def rms_norm_gradients(split, x_type, w_type):
     def backward(x, w, g, *, eps=1e-6):
         rows, n = x.shape
         hopper = has_clusters(x)
-        kernel, share = long if hopper and 8192 < n <= 65536 else looping[hopper]
-        row = share(n)
-        # Twice as many as are resident measured better of 16 bits and few threads.
-        turns = 2 if hopper and x_type.bits == 16 and row.threads <= 256 else 1
-        dx, dw = kernel(x, w, g, eps=eps, P=turns * row.workers(rows, (x_type, x_type)))
+        halves = x_type.bits == 16
+        kernel, share = long if hopper and (LONG if halves else 8192) < n <= 65536 else looping[hopper]
+        # Twice as many as are resident measured better of short rows of 16 bits.
+        turns = 2 if hopper and halves and n < DEEP else 1
+        dx, dw = kernel(x, w, g, eps=eps, P=turns * share(n).workers(rows, (x_type, x_type)))
         return dx, sums[hopper](dw)
 
     return backward
@@ -155,7 +157,7 @@ def rms_norm_gradient(split, x_type):
         n = X.shape[1]
         for row, x, g in Row.each(paired(split)(n), X, G):
             total, dot = row.sum((x, x), (g, x))
-            row.store(DX, scaled_gradient(row, g, x, inverse_root(total, n, eps), dot, n))
+            row.store(DX, scaled_gradient(row, g, x, inverse_root(total, n, eps), dot, n), last=True)
         ptx.ret()
 
     return rms_norm_backward
@@ -294,12 +296,13 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6) -> An
 
 
 def make_layer_norm(split, x_type, w_type, b_type=None):
+    share = through_shared_memory(split)
     if w_type is None:
-        return layer_norm_without_weight(split, x_type), layer_norm_gradient(split, x_type)
+        return layer_norm_without_weight(share, x_type), layer_norm_gradient(split, x_type)
     gradients = layer_norm_gradients(split, x_type, w_type, b_type)
 
     def rows(X, W, eps):
-        for row, x in Row.each(split(X.shape[1]), X, medians=X):
+        for row, x in Row.each(share(X.shape[1]), X, medians=X):
             w = row.load(W)
             h, _ = centred(row, X, x, eps)
             yield row, h, w
@@ -307,17 +310,17 @@ def make_layer_norm(split, x_type, w_type, b_type=None):
 
     if b_type is None:
 
-        @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), split)
+        @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), share)
         def layer_norm(X, W, Y, *, eps=1e-5):
             for row, h, w in rows(X, W, eps):
-                row.store(Y, row.map(mul, h, w))
+                row.store(Y, row.map(mul, h, w), last=x_type == f32)
 
         return layer_norm, gradients
 
-    @row_kernel((matrix(x_type), columns(w_type), columns(b_type)), (matrix(x_type),), split)
+    @row_kernel((matrix(x_type), columns(w_type), columns(b_type)), (matrix(x_type),), share)
     def layer_norm(X, W, B, Y, *, eps=1e-5):
         for row, h, w in rows(X, W, eps):
-            row.store(Y, row.map(fma, h, w, row.load(B)))
+            row.store(Y, row.map(fma, h, w, row.load(B)), last=x_type == f32)
 
     return layer_norm, gradients
 
@@ -326,14 +329,14 @@ def layer_norm_without_weight(split, x_type):
     @row_kernel((matrix(x_type),), (matrix(x_type),), split)
     def layer_norm(X, Y, *, eps=1e-5):
         for row, x in Row.each(split(X.shape[1]), X, medians=X):
-            row.store(Y, centred(row, X, x, eps)[0])
+            row.store(Y, centred(row, X, x, eps)[0], last=x_type == f32)
         ptx.ret()
 
     return layer_norm
 
 
 def layer_norm_gradients(split, x_type, w_type, b_type):
-    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type)
+    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type, deep=2 * DEEP)
     sums = [[column_sums(each, hopper) for each in (w_type, b_type) if each] for hopper in (False, True)]
 
     def backward(x, w, *b_and_g, eps=1e-5):

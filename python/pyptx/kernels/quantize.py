@@ -52,7 +52,7 @@ def make_by_row(split, dtype):
     def quantize_fp8_rows(X, Q, S):
         for row, x in Row.each(split(X.shape[1]), X):
             scale, inverse = scale_and_inverse(row.max(row.map(magnitude, x)))
-            row.store(Q, row.map(lambda x, inverse=inverse: mul(x, inverse), x))
+            row.store(Q, row.map(lambda x, inverse=inverse: mul(x, inverse), x), last=True)
             with ptx.if_(row.thread == 0):
                 ptx.inst.st.global_.f32(ptx.addr(row.of_row(S)), scale)
         ptx.ret()

@@ -5,14 +5,28 @@ log_softmax: y = x - max - log(sum(exp(x - max))).  For the gradient g of y: dx 
 """
 
 import functools
+import math
 from typing import Any
 
 from pyptx import ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import TYPES, RowFunction, back, last, matrix, spelled
+from pyptx.kernels._call import (
+    TYPES,
+    RowFunction,
+    back,
+    compiling,
+    constant_for_compiler,
+    dense,
+    has_clusters,
+    kept,
+    last,
+    matrix,
+    spelled,
+)
 from pyptx.kernels._registers import exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import paired, row_kernel
+from pyptx.kernels._softmax_columns import LANES, column_softmax
 from pyptx.types import f32
 
 __all__ = ["log_softmax", "softmax"]
@@ -33,7 +47,7 @@ def make_softmax(wanted, split, dtype):
         for row, x in Row.each(split(X.shape[1]), X):
             e, total, _ = exponentials(row, x)
             r = reciprocal(total)
-            row.store(Y, row.map(lambda e, r=r: mul(e, r), e))
+            row.store(Y, row.map(lambda e, r=r: mul(e, r), e), last=True)
         ptx.ret()
 
     @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), paired(split))
@@ -43,7 +57,7 @@ def make_softmax(wanted, split, dtype):
             (dot,) = row.sum((g, e))
             r = reciprocal(total)
             mean = mul(dot, r)
-            row.store(DX, row.map(lambda e, g, r=r, mean=mean: mul(mul(e, r), sub(g, mean)), e, g))
+            row.store(DX, row.map(lambda e, g, r=r, mean=mean: mul(mul(e, r), sub(g, mean)), e, g), last=True)
         ptx.ret()
 
     return softmax, softmax_backward
@@ -57,7 +71,7 @@ def make_log_softmax(wanted, split, dtype):
         for row, x in Row.each(split(X.shape[1]), X):
             _, total, largest = exponentials(row, x)
             shift = log(total)
-            row.store(Y, row.map(lambda x, largest=largest, shift=shift: sub(sub(x, largest), shift), x))
+            row.store(Y, row.map(lambda x, largest=largest, shift=shift: sub(sub(x, largest), shift), x), last=True)
         ptx.ret()
 
     @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), paired(split))
@@ -66,7 +80,7 @@ def make_log_softmax(wanted, split, dtype):
             e, total, _ = exponentials(row, x)
             (gradients,) = row.sum(g)
             pull = neg(mul(gradients, reciprocal(total)))
-            row.store(DX, row.map(lambda e, g, pull=pull: fma(e, pull, g), e, g))
+            row.store(DX, row.map(lambda e, g, pull=pull: fma(e, pull, g), e, g), last=True)
         ptx.ret()
 
     return log_softmax, log_softmax_backward
@@ -86,7 +100,8 @@ SOFTMAX, LOG_SOFTMAX = by_result("softmax", make_softmax), by_result("log_softma
 def softmax(x: Any, dim: int = -1, *, dtype: Any = None, out: Any = None) -> Any:
     """exp(x) / sum(exp(x)) over a dimension, as torch.softmax; f32, f16 or bf16, computed in f32.
 
-    dim: rows are copied first where they do not lie in the last dimension; the result is then a view of rows.
+    dim: any.  Packed memory is read as it lies; else rows that do not lie in the last dimension are copied first, and the result is a view of
+    rows.
     dtype: of the result, as if x had been of it: the f32 result of bf16 or f16 is not rounded to x's type.  Differentiable.
     """
     if dim == -1 and dtype is None:
@@ -101,11 +116,65 @@ def log_softmax(x: Any, dim: int = -1, *, dtype: Any = None, out: Any = None) ->
     return over_rows("log_softmax", LOG_SOFTMAX, x, dim, dtype, out)
 
 
+def lies_in_columns(x, dim: int) -> bool:
+    """Whether the dimension is not the last one, and packed memory has it so; rows that are packed are taken as rows."""
+    if spelled(getattr(x, "dtype", None)) not in TYPES or 0 in x.shape or math.prod(x.shape[dim + 1 :]) == 1:
+        return False
+    return is_packed(x) and (not getattr(x, "is_cuda", False) or fills_gpu(x, dim))
+
+
+def fills_gpu(x, dim: int) -> bool:
+    """Whether there are enough columns: with fewer, it is quicker to copy them to rows."""
+    behind = math.prod(x.shape[dim + 1 :])
+    return math.prod(x.shape[:dim]) * (behind * x.dtype.itemsize // (LANES * 16)) >= 128
+
+
+def is_packed(x) -> bool:
+    if hasattr(x, "is_contiguous"):
+        return x.is_contiguous()
+    flags = getattr(x, "flags", None)
+    return flags is None or flags.c_contiguous
+
+
+class Kept:
+    """Where torch.compile finds kernels again."""
+
+
+COLUMNS = Kept()
+
+
+def columns_of(dtype: str, *told):
+    return column_softmax(TYPES[dtype], *told)
+
+
+@constant_for_compiler
+def columns_for_compiler(*key) -> str:
+    return kept(COLUMNS, key, columns_of(*key))
+
+
+def over_columns(name: str, x, dim: int, out):
+    whole, shape = x.shape, (math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+    vector = 4 if spelled(x.dtype) == "float32" else 8
+    while shape[2] % vector:
+        vector //= 2
+    key = spelled(x.dtype), vector, name == "log_softmax", has_clusters(x)
+    traced = compiling(x)
+    function = getattr(COLUMNS, columns_for_compiler(*key)) if traced else columns_of(*key)
+    x = dense(x.reshape(shape), traced)
+    if out is None:
+        return function(x).reshape(whole)
+    function(x, out=out.reshape(shape))
+    return out
+
+
 def over_rows(name: str, functions, x, dim: int, dtype, out):
     rank = max(1, len(getattr(x, "shape", ())))
     if type(dim) is not int or not -rank <= dim < rank:
         raise LaunchValueError(f"{name}: dim is one of {rank} dimensions, not {dim!r}")
-    x, its, wide = last(x, dim), spelled(getattr(x, "dtype", None)), False
+    its, wide = spelled(getattr(x, "dtype", None)), False
+    if dtype is None and lies_in_columns(x, dim % rank) and (out is None or (out.shape == x.shape and is_packed(out))):
+        return over_columns(name, x, dim % rank, out)
+    x = last(x, dim)
     if dtype is not None and spelled(dtype) != its:
         if spelled(dtype) not in TYPES:
             raise LaunchTypeError(f"{name}: dtype is {spelled(dtype)}; legal are {', '.join(TYPES)}")
