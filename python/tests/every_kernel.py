@@ -74,6 +74,11 @@ def attention(q_shape, k_shape, backward=True, **options):
     return call
 
 
+def masked(device):
+    q, k, v = (half(device, 1, 2, 70, 64) for _ in range(3))
+    kernels.attention(q, k, v, mask=torch.ones(70, 70, dtype=torch.bool, device=device).tril())
+
+
 def sequences(device):
     given = [half(device, 75, 2, 64).requires_grad_() for _ in range(3)]
     begins = torch.tensor([0, 5, 5, 75], dtype=torch.int32, device=device)
@@ -133,6 +138,8 @@ EVERY = {
     "attention": attention((1, 2, 70, 64), (1, 1, 200, 64), causal=True),
     "attention, 128": attention((1, 2, 70, 128), (1, 1, 200, 128)),
     "attention, 256": attention((1, 2, 70, 256), (1, 1, 200, 256)),
+    "attention, 256 in pairs": attention((1, 2, 200, 256), (1, 1, 200, 256), backward=False),
+    "attention, a mask": masked,
     "attention, a fixed order": attention((1, 2, 70, 64), (1, 1, 200, 64), deterministic=True),
     "attention, decoding": attention((1, 4, 1, 64), (1, 2, 500, 64), backward=False),
     "attention, sequences": sequences,

@@ -218,3 +218,29 @@ def test_scales_that_torch_refuses_are_for_torch():
     for scale in (0.0, -0.5):
         want = torch.nn.functional.scaled_dot_product_attention(*doubles, scale=scale)
         near(kernels.scaled_dot_product_attention(q, k, v, scale=scale), want)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_memory_that_the_result_shares(target):
+    """That of all of q, or what alternates with q, k and v; else it is said, as tiles are stored while others are read."""
+    packed = torch.randn(1, 300, 4, 2, 64).bfloat16()
+    q, k, v, beside = (packed[:, :, i].transpose(1, 2) for i in range(4))
+    flat = torch.zeros(2 * 300 * 64 + 64).bfloat16()
+    with kernels.simulated_target(target):
+        want = kernels.attention(q, k, v)
+        assert torch.equal(kernels.attention(q, k, v, out=beside), want)
+        for name, wrong in (("k", {"out": k}), ("v", {"out": v}), ("k", {"k": flat[:-64].view(1, 2, 300, 64)})):
+            told = {"q": q, "k": k, "v": v, "out": flat[64:].view(1, 2, 300, 64), **wrong}
+            with pytest.raises(LaunchValueError, match=f"out shares memory with {name}; legal is memory of its own"):
+                kernels.attention(**told)
+        with pytest.raises(LaunchValueError, match="out shares memory with q"):
+            kernels.attention(q[:, :, :200], k, v, out=q[:, :, 100:])
+        assert kernels.attention(q, k, v, out=q) is q and torch.equal(q, want)
+
+
+def test_memory_of_numpy_that_the_result_shares():
+    numpy = pytest.importorskip("numpy")
+    q, k, v = (numpy.ones((1, 1, 20, 64), numpy.float16) for _ in range(3))
+    with pytest.raises(LaunchValueError, match="out shares memory with v"):
+        kernels.attention(q, k, v, out=v)
+    assert kernels.attention(q, k, v, out=q) is q

@@ -176,3 +176,53 @@ def test_shard_map(axis):
     o = reference(*exact, causal=True)[0]
     for one, other in zip(got, (o, *torch.autograd.grad((o**2).sum(), exact)), strict=True):
         near(one, other.detach(), 2e-2)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told", "by_us"),
+    [
+        (((2, 50, 4, 64), (2, 70, 2, 64)), {}, True),
+        (((2, 50, 4, 64), (2, 70, 2, 64)), {"is_causal": True, "scale": 0.3}, True),
+        (((90, 2, 64),) * 2, {"is_causal": True, "local_window_size": 20}, True),
+        (((1, 90, 2, 64),) * 2, {"local_window_size": (20, 20)}, True),
+        (((1, 90, 2, 64),) * 2, {"is_causal": True, "local_window_size": (20, 0)}, True),
+        (((1, 90, 2, 64),) * 2, {"local_window_size": (20, 3)}, False),
+        (((1, 90, 2, 64),) * 2, {"mask": (1, 1, 90, 90)}, False),
+        (((1, 20, 2, 12),) * 2, {}, False),
+    ],
+)
+def test_in_the_place_of_jax(shapes, told, by_us, monkeypatch):
+    """Forward, residual and gradient of (B, T, N, H), beside JAX's own in f32."""
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    module = sys.modules["pyptx.kernels.dot_product_attention"]
+    calls, dense = [], module.DENSE
+    monkeypatch.setattr(module, "DENSE", lambda *given, **more: calls.append(given) or dense(*given, **more))
+    if "mask" in told:
+        told = {"mask": jax.numpy.tril(jax.numpy.ones(told["mask"], bool))}
+    q, k, v = (
+        jax.numpy.asarray(each.float().numpy(), "bfloat16") for each in tensors("cpu", shapes[0], *shapes[1:] * 2)
+    )
+    wide = [each.astype("float32") for each in (q, k, v)]
+    o, residual = kernels.dot_product_attention(q, k, v, return_residual=True, **told)
+    want, logs = jax.nn.dot_product_attention(*wide, return_residual=True, **told)
+    for got, wanted in ((o, want), (residual, logs)):
+        near(torch.tensor(got.astype("float32").tolist()), torch.tensor(wanted.tolist()))
+    assert bool(calls) == by_us
+
+    def loss(form):
+        return lambda *given: (form(*given, **told).astype("float32") ** 2).sum()
+
+    gradients = jax.grad(loss(kernels.dot_product_attention), (0, 1, 2))(q, k, v)
+    wanted = jax.grad(loss(jax.nn.dot_product_attention), (0, 1, 2))(*wide)
+    for ours, theirs_ in zip(gradients, wanted, strict=True):
+        near(torch.tensor(ours.astype("float32").tolist()), torch.tensor(theirs_.tolist()), 2e-2)
+
+
+def test_the_words_are_those_of_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    ours, others = (
+        inspect.signature(each).parameters for each in (kernels.dot_product_attention, jax.nn.dot_product_attention)
+    )
+    assert [(name, each.kind, each.default) for name, each in ours.items()] == [
+        (name, each.kind, each.default) for name, each in others.items()
+    ]

@@ -8,6 +8,7 @@ from pyptx.kernels._target import simulated_target
 from pyptx.kernels.attention import attention, scaled_dot_product_attention
 from pyptx.kernels.copy2d import copy2d
 from pyptx.kernels.cross_entropy import cross_entropy
+from pyptx.kernels.dot_product_attention import dot_product_attention
 from pyptx.kernels.elementwise import add, scaled_add
 from pyptx.kernels.gated import geglu, swiglu
 from pyptx.kernels.grouped_matmul import grouped_matmul
@@ -18,7 +19,7 @@ from pyptx.kernels.rope import rope
 from pyptx.kernels.softmax import log_softmax, softmax
 
 __all__ = [
-    "add", "add_rms_norm", "attention", "copy2d", "cross_entropy", "geglu", "grouped_matmul", "layer_norm", "log_softmax",
+    "add", "add_rms_norm", "attention", "copy2d", "cross_entropy", "dot_product_attention", "geglu", "grouped_matmul", "layer_norm", "log_softmax",
     "matmul", "quantize_fp8", "rms_norm", "rope", "scaled_add", "scaled_dot_product_attention", "simulated_target", "softmax",
     "swiglu",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._attention_cache import STRIDES
+from pyptx.kernels._attention_plan import BIAS
 from pyptx.kernels._call import compiling
 from pyptx.types import bf16, f16
 
@@ -386,6 +387,115 @@ def result_of(run, tensors, options: dict, sums: tuple, lse: bool, out, strided:
     else:
         result = run(*tensors, out=(out, memory_of_sums(tensors[0], sums)), **options)
     return result if lse else result[0]
+
+
+def check_beside_mask(others: dict):
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise LaunchValueError(
+            f"attention: beside mask are legal causal, window, softcap, scale, sinks, lse, out; not {given[0]}"
+        )
+
+
+def recorded(tensor) -> bool:
+    """Whether operations on tensors of torch are recorded for gradients."""
+    if not hasattr(tensor, "requires_grad"):
+        return False
+    import torch
+
+    return torch.is_grad_enabled()
+
+
+def bias_of(mask, q, k):
+    """The mask as a kernel takes it, added to scores, keys in pairs; and its strides as runtime scalars."""
+    kind, whole = type_name(described("mask", mask)), (*q.shape[:3], k.shape[2])
+    if kind not in ("bool", type_name(q)):
+        raise LaunchTypeError(
+            f"attention: mask is of bool, True where a key counts, or of {type_name(q)} as q, added to scores; not of {kind}"
+        )
+    sizes = (1,) * (4 - len(mask.shape)) + tuple(mask.shape)
+    if len(sizes) != 4 or any(size not in (1, full) for size, full in zip(sizes, whole, strict=True)):
+        raise LaunchValueError(
+            f"attention: mask is (B, H, M, N) = {whole}, or 1 where all have the same, not {tuple(mask.shape)}"
+        )
+    mask = mask.reshape(sizes)
+    if kind == "bool":
+        mask = where(mask, q)
+    strides = stride_of(mask)
+    odd = any(stride % 2 for stride, size in zip(strides[:3], sizes, strict=False) if size > 1)
+    begins = 0 if compiling(mask) or not hasattr(mask, "data_ptr") else mask.data_ptr() % 4
+    if sizes[3] != whole[3] or whole[3] % 2 or strides[3] != 1 or odd or begins:
+        pairs = filled(q, (*sizes[:3], -(-whole[3] // 2) * 2), 0.0, type_name(q))
+        mask = written(pairs, whole[3], mask)
+        strides = stride_of(mask)
+    steps = [stride // 2 if size > 1 else 0 for stride, size in zip(strides[:3], sizes, strict=False)]
+    return mask, dict(zip(BIAS, steps, strict=True))
+
+
+def where(mask, q):
+    """0 where True, else -inf, in q's type."""
+    zero, nothing = (filled(q, (1,) * 4, value, type_name(q)) for value in (0.0, -math.inf))
+    if hasattr(mask, "new_empty"):
+        return zero.where(mask, nothing)
+    if hasattr(mask, "aval"):
+        import jax.numpy as numpy
+    else:
+        import numpy
+    return numpy.where(mask, zero, nothing)
+
+
+def written(into, columns: int, values):
+    """`into` with the values in its first columns."""
+    if hasattr(into, "at") and hasattr(into, "aval"):
+        return into.at[..., :columns].set(values)
+    into[..., :columns] = values
+    return into
+
+
+def check_out(out, q, k, v):
+    """Tiles are stored while others are still read: the result may take the place of q, row for row, and lie beside the rest."""
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not shares_memory(out, tensor):
+            continue
+        if name == "q" and place_of(out) == place_of(q):
+            continue
+        raise LaunchValueError(
+            f"attention: out shares memory with {name}; legal is memory of its own, or that of all of q"
+        )
+
+
+def place_of(tensor) -> tuple:
+    if hasattr(tensor, "data_ptr"):
+        return tensor.data_ptr(), tensor.shape, tensor.stride()
+    return tensor.__array_interface__["data"], tensor.shape, tensor.strides
+
+
+def shares_memory(one, other) -> bool:
+    """Whether elements of two tensors of torch or NumPy may lie at the same place; those of stretches that alternate do not."""
+    if all(type(each).__module__ == "numpy" for each in (one, other)):
+        import numpy
+
+        return numpy.may_share_memory(one, other)
+    if any(not hasattr(each, "untyped_storage") or compiling(each) or each.numel() == 0 for each in (one, other)):
+        return False
+    (first, end, step, stretch), (first_, end_, step_, stretch_) = extent(one), extent(other)
+    if end <= first_ or end_ <= first:
+        return False
+    step = math.gcd(step, step_)
+    apart = (first_ - first) % step if step else 0
+    return apart < stretch or apart + stretch_ > step
+
+
+def extent(tensor):
+    """The first byte, the one behind the last, what the strides of stretches without a gap are multiples of, their bytes."""
+    size, stretch, steps = tensor.element_size(), 1, []
+    for stride, count in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if stride == stretch:
+            stretch *= count
+        elif count > 1:
+            steps.append((stride, count - 1))
+    first, last = tensor.data_ptr(), sum(stride * count for stride, count in steps) + stretch
+    return first, first + last * size, math.gcd(*(stride for stride, _ in steps)) * size, stretch * size
 
 
 def copied(result, out):

@@ -15,7 +15,8 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import WIDE, Forward, Warpgroup, over_row
+from pyptx.kernels._attention_forward import Warpgroup, over_row
+from pyptx.kernels._attention_plan import WIDE, Forward
 from pyptx.kernels._attention_tiles import Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
@@ -379,7 +380,8 @@ class Rows:
         if masked:  # as on Hopper: exp(-inf - 0) is 0
             ptx.inst.selp.f32(base, 0.0, base, self.largest == -math.inf)
         negative = apply(f32, ptx.inst.neg.f32, base)
-        ptx.inst.fma.rn.f32(before, before, self.c, negative)
+        ptx.inst.mul.f32(before, before, self.c)  # rounded as the base was
+        ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor, before)
         for each in scores:
             ptx.inst.fma.rn.f32(each, each, self.c, negative)

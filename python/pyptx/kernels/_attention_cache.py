@@ -13,7 +13,8 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import Forward, Warpgroup
+from pyptx.kernels._attention_forward import Warpgroup
+from pyptx.kernels._attention_plan import Forward
 from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, bounds_of, divided, floor_divided, sequence_of, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, widened

@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import WIDE, Forward, Shared, Warpgroup, fetch
+from pyptx.kernels._attention_forward import Shared, Warpgroup, fetch
+from pyptx.kernels._attention_plan import WIDE, Forward
 from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, divided, floor_divided, quotient, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
@@ -198,7 +199,7 @@ class PackedWarpgroup(Warpgroup):
         for row in range(2):
             at = tiles.row + self.first_row + 8 * row
             log = apply(f32, ptx.inst.lg2.approx.f32, self.total[row])
-            ptx.inst.fma.rn.f32(log, self.largest[row], self.c, log)
+            self._add_base(row, log)
             ptx.inst.selp.f32(log, -math.inf, log, self.total[row] == 0.0)
             with ptx.if_((at < tiles.R) & ((self.thread & 3) == 0)):
                 ptx.inst.st.global_.f32(ptx.addr(sums + tiles.line(at) * 4), log)

@@ -11,121 +11,20 @@ P never leaves the registers: the accumulators of one product, rounded, are the 
 running maximum and sum (FlashAttention, Dao 2022; the schedule is that of FlashAttention-3, Shah et al. 2024).
 """
 
+import contextlib
+import copy
 import math
 import types
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE, Forward, k_major
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, floor_divided, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, narrowed
-from pyptx.types import b32, f32, pred, s32, u32, u64
+from pyptx.kernels._registers import LOG2_E, narrowed, widened
+from pyptx.types import b16, b32, f32, pred, s32, u32, u64
 
-__all__ = ["Forward", "forward_kernel"]
-
-WIDE = 64  # columns of a box: 128 bytes, the width of the swizzle
-
-
-def k_major(line: int) -> int:
-    """What a descriptor has beside its address: rows of so many bytes, swizzled over their width, 8 rows behind each other."""
-    return 1 << 16 | line >> 1 << 32 | {128: 1, 64: 2, 32: 3}[line] << 62
-
-
-K_MAJOR = k_major(128)
-EVERYONE = 1  # the first named barrier of the turns; barrier 0 is the CTA's
-
-
-@dataclass(frozen=True)
-class Forward:
-    """How the forward kernel for one head size is cut.  `left` and `right`: whether keys to that side are masked."""
-
-    width: int  # elements of a head of q and k, rounded up to a multiple of 64
-    values: int  # of v and o
-    keys: int  # of a block
-    groups: int  # warpgroups that compute
-    stages: int = 2  # of the rings of K and V
-    turns: bool = True
-    own_output: bool = True  # the result has memory beside that of q, so the next q is fetched while it is stored
-    ctas: int = 132  # that go over the tiles; 0: a CTA a tile
-    lazy: bool = True  # the result is only scaled where a warp has met a larger score
-    right: bool = False
-    left: bool = False
-    softcap: bool = False
-    ragged: bool = False  # sequences of different lengths behind each other, a CTA a tile
-    tiles: int = 1  # of q that there is memory for: more than one where the next is fetched beside this one
-    skips: bool = False  # warpgroups pass over the blocks that all of their rows are masked in
-    ahead: bool = False  # the launch does not wait for kernels ahead
-    sinks: bool = False  # each head has a logit beside those of the keys, which only adds to the sum
-
-    size = 2  # bytes of an element of q, k, v
-
-    @property
-    def line(self) -> int:
-        """Bytes of a row of a box of q and k, and the width of its swizzle."""
-        return min(128, self.width * self.size)
-
-    @property
-    def columns(self) -> int:
-        """Elements of a row of a box."""
-        return self.line // self.size
-
-    @property
-    def rows(self) -> int:
-        return 64 * self.groups
-
-    @property
-    def result(self) -> int:
-        """Columns that a query's result has, and the name of that dimension."""
-        return self.values
-
-    @property
-    def width_name(self) -> str:
-        return "DV"
-
-    @property
-    def k_bytes(self) -> int:
-        return self.keys * self.width * self.size
-
-    @property
-    def v_bytes(self) -> int:
-        return self.keys * self.values * self.size
-
-    @property
-    def q_bytes(self) -> int:
-        return self.rows * self.width * self.size
-
-    @property
-    def tails(self) -> bool:
-        """Whether there is something behind the last key that tensor copies do not replace by zeros."""
-        return self.ragged
-
-    @property
-    def at_k(self) -> int:
-        return self.tiles * self.q_bytes
-
-    @property
-    def at_v(self) -> int:
-        return self.at_k + self.stages * self.k_bytes
-
-    @property
-    def at_o(self) -> int:
-        return self.at_v + self.stages * self.v_bytes if self.own_output else 0
-
-    @property
-    def bytes(self) -> int:
-        return self.at_v + self.stages * self.v_bytes + self.own_output * self.rows * self.values * 2
-
-    @property
-    def registers(self) -> tuple[int, int]:
-        """Of a thread that fetches and of one that computes; together what a multiprocessor has."""
-        return {1: (56, 240), 2: (24, 240), 3: (32, 160)}[self.groups]
-
-    @property
-    def scalars(self) -> list:
-        """Runtime scalars: sizes of the tensors, then what a call gives."""
-        sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
-        given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
-        return [*(("u32", name) for name in sizes), *given, *[("f32", "cap")] * self.softcap]
+__all__ = ["forward_kernel"]
 
 
 def forward_kernel(dtype, plan: Forward):
@@ -133,8 +32,9 @@ def forward_kernel(dtype, plan: Forward):
 
     q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), o (B, H, M, DV), the sums (B, H, M) f32; HK divides H, D and DV are at
     most the plan's: copies fill what lies beyond with zeros, and store none of it.  Query i sees the keys up to i + shift
-    where `right`, and from i + shift - reach on where `left`.  `together` heads share K and V in L2.  With `sinks` one more
-    tensor follows v, (H) f32, and the sums have exp(sink) in them.
+    where `right`, and from i + shift - reach on where `left`.  `together` heads share K and V in L2.  Where `biased` a tensor of
+    q's type follows v, what is added to scores, with its strides as scalars; with `sinks` one more, (H) f32, and the sums have
+    exp(sink) in them.
     """
 
     def tile(heads, length, width, rows):
@@ -143,33 +43,39 @@ def forward_kernel(dtype, plan: Forward):
         return Tile("B", heads, length, width, dtype, tma_box=(1, 1, rows, WIDE), packed=False, tma_swizzle="128B")
 
     def grid(H, M, B=1, P=None):
-        tiles = H * (M // plan.rows + P - 1) if P is not None else B * H * -(-M // plan.rows)
+        tiles = H * (M // plan.rows + P - 1) if P is not None else B * H * plan.row_tiles(M)
         return (min(tiles, plan.ctas or tiles), 1, 1)
 
     sums = Tile("H", "M", f32) if plan.ragged else Tile("B", "H", "M", f32)
-    more = {"SINKS": Tile("H", f32)} if plan.sinks else {}
+    more = beside_of(dtype, plan)
     if plan.ragged:
         more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
 
-    def body(Q, K, V, OUT, LSE, SINKS=None, BEGINS=None, KEY_BEGINS=None):
+    def body(Q, K, V, OUT, LSE, SINKS=None, BIAS=None, BEGINS=None, KEY_BEGINS=None):
         tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Tiles(plan)
-        if plan.sinks:
-            (tiles.sinks,) = ptx.global_ptrs(SINKS)
+        tiles.take(bias=BIAS, sinks=SINKS)
         write(plan, dtype, tiles, (Q, K, V, OUT), LSE)
 
     return kernel(
         in_specs=(
-            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys),
+            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.copied_keys), tile("HK", "N", "DV", plan.copied_keys),
             *more.values(),
         ),
         out_specs=(tile("H", "M", "DV", 64), sums),
         raw_params=plan.scalars,
         grid=(lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B)),
         block=(128 * (plan.groups + 1), 1, 1),
+        cluster=(2, 1, 1) if plan.pairs else None,
         reqntid=True,
         dependent_launch=plan.ahead,
         arch="sm_90a",
     )(with_tensors("ragged_attention" if plan.ragged else "attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
+
+
+def beside_of(dtype, plan: Forward) -> dict:
+    """Tensors that follow v."""
+    bias = {"BIAS": Tile("BB", "BH", "BM", "BN", dtype, align=4, packed=False)} if plan.biased else {}
+    return bias | ({"SINKS": Tile("H", f32)} if plan.sinks else {})
 
 
 def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
@@ -191,6 +97,8 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
     with ptx.else_():
         ptx.setmaxnreg_inc(computing)
         (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1).run(tiles, maps[3], out, lse)
+    if plan.pairs:
+        ptx.cluster.sync()  # the other CTA may still write to this one's memory, or arrive at its barriers
     ptx.ret()
 
 
@@ -213,23 +121,32 @@ class Shared:
             for stage in range(self.plan.stages):
                 for full, empty in ((self.k_full, self.k_empty), (self.v_full, self.v_empty)):
                     ptx.mbarrier.init(full[stage], 1)
-                    ptx.mbarrier.init(empty[stage], self.plan.groups)
+                    ptx.mbarrier.init(empty[stage], self.plan.groups * (1 + self.plan.pairs))
             ptx.fence.mbarrier_init()
-        ptx.bar.sync(0)
+        if self.plan.pairs:
+            ptx.cluster.sync()
+        else:
+            ptx.bar.sync(0)
 
 
 def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
     """The copies of all tiles, by one thread: q, the last block of K; then each block of K before the V behind it."""
     q_map, k_map, v_map, _ = maps
     k_ring, v_ring, q_ring = (ptx.pipeline(count) for count in (plan.stages, plan.stages, plan.tiles))
+    half = 0  # where this CTA's keys of a block begin
+    given = {}
+    if plan.pairs:
+        half = reg.from_(ptx.sreg("%cluster_ctarank"), u32) * plan.copied_keys
+        given["multicast_mask"] = reg.scalar(b16, init=3)
 
     def block(ring, full, empty, at, bytes_, map_, index, boxes):
         stage, phase = ring.advance()
         ptx.mbarrier.wait(empty[stage], phase ^ 1)
         ptx.mbarrier.arrive_expect_tx(full[stage], bytes_)
-        to = shared.base + stage * bytes_
-        for offset, place in boxes(index, bytes_):
-            ptx.tensor_copy.load(ptx.addr(to, at + offset), map_, place, full[stage])
+        to = shared.base + stage * bytes_ + half * plan.line
+        for offset, (column, key, *outer) in boxes(index, bytes_):
+            place = (column, key + signed(half) if plan.pairs else key, *outer)
+            ptx.tensor_copy.load(ptx.addr(to, at + offset), map_, place, full[stage], **given)
 
     def keys(index):
         block(k_ring, shared.k_full, shared.k_empty, plan.at_k, plan.k_bytes, k_map, index, tiles.boxes_of_k)
@@ -266,6 +183,7 @@ class Warpgroup:
         self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
         self.top = [reg.scalar(f32) for _ in range(2)] if plan.sinks else []
         self.some = reg.scalar(pred)  # whether `out` has a value
+        self.q, self.q_stage = reg.scalar(u64), reg.scalar(u32)
         self.k_ring, self.v_ring, self.q_ring = (
             ptx.pipeline(count) for count in (plan.stages, plan.stages, plan.tiles)
         )
@@ -276,6 +194,8 @@ class Warpgroup:
         self.first_row = ((thread >> 5) << 4) + ((thread & 31) >> 2)
         self.first_column = (thread & 3) << 1
         self.leader = thread == 0
+        if plan.pairs:
+            self.other = reg.from_(ptx.sreg("%cluster_ctarank"), u32) ^ 1
 
     def run(self, tiles: Tiles, o_map, o, lse):
         plan = self.plan
@@ -285,14 +205,14 @@ class Warpgroup:
         if plan.turns:
             with ptx.if_(self.number == plan.groups - 1):
                 self._pass_on()
-        for _ in tiles.each():
-            top = self._own_last()
-            self._begin(top)
-            for until, masked in self._stretches():
-                for index in ptx.range_(top - 1, until - 1, -1):
-                    self._block(index, masked)
-                top = apply(s32, ptx.inst.min.s32, top, until)
-            self._end(o_map, o, lse)
+        if plan.joined:
+            self._each_joined(o_map, o, lse)
+        else:
+            for _ in tiles.each():
+                top = self._own_last()
+                self._begin(top)
+                self._blocks(top)
+                self._end(o_map, o, lse)
         if plan.turns:
             with ptx.if_(self.number == 0):
                 self._wait_turn()
@@ -300,12 +220,64 @@ class Warpgroup:
             with ptx.if_(self.leader):
                 ptx.cp_async_bulk.wait_group(0, read=True)
 
+    def _each_joined(self, o_map, o, lse):
+        """As a tile after the other, but that the last p v of a tile and its end run beside the first scores of the next."""
+        self.before = Before(self.tiles, self.v_ring)
+        begun = reg.scalar(pred)
+        ptx.inst.setp.ne.u32(begun, self.number, self.number)
+        for _ in self.tiles.each():
+            top = self._own_last()
+            with ptx.if_(begun):
+                self._join(top, o_map, o, lse)
+            with ptx.else_():
+                self._begin(top)
+            self._blocks(top)
+            self._free(self.shared.q_empty[self.q_stage])
+            self.before.keep(self.tiles, self.v_ring)
+            ptx.inst.setp.eq.u32(begun, self.number, self.number)
+        with ptx.if_(begun):
+            stage = self._issue_values(self.before.value_stage)
+            self.tiles = self.before.tiles
+            scale = [self._finish(row) for row in range(2)]
+            self._store_sums(lse)
+            self._give(stage, scale, o_map, o)
+
+    def _join(self, last, o_map, o, lse):
+        """The first block of a tile, and the end of the tile before."""
+        tiles, before, stages = self.tiles, self.before, self.before.value_stage
+        self._await_q()
+        self._wait_turn()
+        k_stage, v_stage = self._issue_scores(), self._issue_values(stages)
+        self._pass_on()
+        self.tiles = before.tiles
+        scale = [self._finish(row) for row in range(2)]
+        self._store_sums(lse)
+        self.tiles = tiles
+        self._reset()
+        ptx.wgmma.wait_group(1)
+        self._free_block(self.shared.k_empty, k_stage)
+        self._softmax(last, masked=True)
+        self.tiles = before.tiles
+        self._give(v_stage, scale, o_map, o)
+        self.tiles = tiles
+        self._pack()
+
+    def _blocks(self, top):
+        """Those below the first."""
+        for until, masked in self._stretches():
+            for index in ptx.range_(top - 1, until - 1, -1):
+                self._block(index, masked)
+            top = apply(s32, ptx.inst.min.s32, top, until)
+
     def _set_scale(self):
         ptx.inst.mul.f32(self.c, self.tiles.scale, LOG2_E)
 
     def _stretches(self):
         """Where blocks with and without masks end, from the last block down."""
         tiles = self.tiles
+        if self.plan.biased:
+            yield tiles.first, True
+            return
         yield apply(s32, ptx.inst.max.s32, tiles.whole_last + 1, tiles.first), True
         if self.plan.left:
             yield apply(s32, ptx.inst.max.s32, tiles.whole_first, tiles.first), False
@@ -318,10 +290,17 @@ class Warpgroup:
         plan, tiles, shared = self.plan, self.tiles, self.shared
         if not plan.skips:
             return tiles.last
-        last = reg.scalar(s32)
-        ptx.inst.min.s32(last, signed(tiles.N), signed(tiles.row) + tiles.shift + signed(self.number * 64 + 64))
-        last = floor_divided(last - 1, plan.keys)
-        ptx.inst.max.s32(last, last, tiles.first)
+        row = signed(tiles.row) + signed(self.number * 64)
+        last = apply(s32, ptx.inst.mov.s32, tiles.last)
+        if plan.right:
+            ptx.inst.min.s32(last, signed(tiles.N), row + tiles.shift + 64)
+            last = floor_divided(last - 1, plan.keys)
+            ptx.inst.max.s32(last, last, tiles.first)
+            ptx.inst.min.s32(last, last, tiles.last)
+        if plan.joined:  # the last block of v before these still has its stage
+            ptx.inst.max.s32(last, last, tiles.last - (plan.stages - 1))
+        else:  # rows that there are not
+            ptx.inst.selp.s32(last, tiles.first, last, row >= signed(tiles.end))
         for _ in ptx.range_(tiles.last, last, -1):
             self._wait_turn()
             self._pass_on()
@@ -331,29 +310,37 @@ class Warpgroup:
             ):
                 stage, phase = ring.advance()
                 ptx.mbarrier.wait(full[stage], phase)
-                self._free(empty[stage])
+                self._free_block(empty, stage)
         return last
 
     def _begin(self, last):
         """The first block's scores; nothing to run beside them yet."""
-        for row in range(2):
-            ptx.inst.mov.f32(self.largest[row], -math.inf)
-            ptx.inst.mov.f32(self.total[row], 0.0)
-        ptx.inst.setp.ne.u32(self.some, self.number, self.number)
-        self.q_stage, phase = self.q_ring.advance()
-        ptx.mbarrier.wait(self.shared.q_full[self.q_stage], phase)
-        self.q = self.first_q
-        if self.plan.tiles > 1:
-            self.q = apply(u64, ptx.inst.mad.wide.u32, self.q_stage, self.plan.q_bytes >> 4, self.first_q)
+        self._reset()
+        self._await_q()
         self._wait_turn()
         stage = self._issue_scores()
         self._pass_on()
         ptx.wgmma.wait_group(0)
-        self._free(self.shared.k_empty[stage])
+        self._free_block(self.shared.k_empty, stage)
         self._softmax(last, masked=True)
         self._pack()
         if self.plan.tails:
             self._clear_tail()
+
+    def _reset(self):
+        """No key is seen yet."""
+        for row in range(2):
+            ptx.inst.mov.f32(self.largest[row], -math.inf)
+            ptx.inst.mov.f32(self.total[row], 0.0)
+        ptx.inst.setp.ne.u32(self.some, self.number, self.number)
+
+    def _await_q(self):
+        stage, phase = self.q_ring.advance()
+        ptx.inst.mov.u32(self.q_stage, stage)
+        ptx.mbarrier.wait(self.shared.q_full[stage], phase)
+        ptx.inst.mov.u64(self.q, self.first_q)
+        if self.plan.tiles > 1:
+            ptx.inst.mad.wide.u32(self.q, stage, self.plan.q_bytes >> 4, self.first_q)
 
     def _issue(self):
         """Scores of a block beside p v of the one before, in the warpgroup's turn, until the scores are there.  Returns the
@@ -363,7 +350,7 @@ class Warpgroup:
         v_stage = self._issue_values()
         self._pass_on()
         ptx.wgmma.wait_group(1)
-        self._free(self.shared.k_empty[k_stage])
+        self._free_block(self.shared.k_empty, k_stage)
         return v_stage
 
     def _block(self, index, masked: bool):
@@ -371,7 +358,7 @@ class Warpgroup:
         v_stage = self._issue()
         self._softmax(index, masked)
         ptx.wgmma.wait_group(0)
-        self._free(shared.v_empty[v_stage])
+        self._free_block(shared.v_empty, v_stage)
         self._pack()
         if plan.lazy:
             both = (self.factor[0] == 1.0) & (self.factor[1] == 1.0)
@@ -390,8 +377,12 @@ class Warpgroup:
             self._free(self.shared.q_empty[self.q_stage])
         scale = [self._finish(row) for row in range(2)]
         self._store_sums(lse)
+        self._give(stage, scale, o_map, o)
+
+    def _give(self, stage, scale, o_map, o):
+        """The result, once its last product has read `stage` of v."""
         ptx.wgmma.wait_group(0)
-        self._free(self.shared.v_empty[stage])
+        self._free_block(self.shared.v_empty, stage)
         for i, each in enumerate(self.out):
             ptx.inst.mul.f32(each, each, scale[i // 2 % 2])
         self._output(o_map, o)
@@ -416,9 +407,11 @@ class Warpgroup:
         ptx.fence.proxy_async_shared_cta()
         self._sync_group()
         with ptx.if_(self.leader):
-            for i in range(plan.result // WIDE):
-                coord = tiles.place(i * WIDE, tiles.row + self.number * 64)
-                ptx.tensor_copy.store(o_map, coord, ptx.addr(at, plan.at_o + i * plan.rows * 128))
+            row = tiles.row + self.number * 64
+            with ptx.if_(row < tiles.end) if plan.from_end else contextlib.nullcontext():
+                for i in range(plan.result // WIDE):
+                    coord = tiles.place(i * WIDE, row)
+                    ptx.tensor_copy.store(o_map, coord, ptx.addr(at, plan.at_o + i * plan.rows * 128))
             ptx.cp_async_bulk.commit_group()
             if not plan.own_output:
                 ptx.cp_async_bulk.wait_group(0, read=True)
@@ -439,7 +432,7 @@ class Warpgroup:
     def _issue_scores(self):
         """scores = q k^T, of the ring's next stage, which is returned."""
         plan, kind = self.plan, self.dtype
-        stage, k = self._next(self.k_ring, self.shared.k_full, plan.k_bytes, self.k)
+        stage, k = self._next(self.k_ring.advance(), self.shared.k_full, plan.k_bytes, self.k)
         for step in range(plan.width * plan.size // 32):
             box, within = divmod(step * 32, plan.line)
             q_at, k_at = ((box * size * plan.line + within) >> 4 for size in (plan.rows, plan.keys))
@@ -456,10 +449,10 @@ class Warpgroup:
         ptx.wgmma.commit_group()
         return stage
 
-    def _issue_values(self):
-        """out += p v, of the ring's next stage, which is returned."""
+    def _issue_values(self, place=None):
+        """out += p v, of the ring's next stage, or that at `place`, which is returned."""
         plan, kind = self.plan, self.dtype
-        stage, v = self._next(self.v_ring, self.shared.v_full, plan.v_bytes, self.v)
+        stage, v = self._next(place or self.v_ring.advance(), self.shared.v_full, plan.v_bytes, self.v)
         for step in range(plan.keys * plan.size // 32):
             p = self.p[4 * step : 4 * step + 4]
             ptx.wgmma.mma_async(
@@ -470,9 +463,9 @@ class Warpgroup:
         ptx.inst.setp.eq.u32(self.some, self.number, self.number)
         return stage
 
-    def _next(self, ring, full, bytes_: int, first):
-        """The ring's next stage, filled, and the descriptor of it; `first`: that of the first stage."""
-        stage, phase = ring.advance()
+    def _next(self, place, full, bytes_: int, first):
+        """A ring's stage at `place`, filled, and the descriptor of it; `first`: that of the first stage."""
+        stage, phase = place
         ptx.mbarrier.wait(full[stage], phase)
         at = apply(u64, ptx.inst.mad.wide.u32, stage, bytes_ >> 4, first)
         ptx.wgmma.fence()
@@ -508,6 +501,8 @@ class Warpgroup:
         """scores become exp(scale (score - largest)); `factor` is what sums so far are multiplied by."""
         if self.plan.softcap:
             self._cap()
+        if self.plan.biased:
+            self._add_bias(index)
         if masked:
             self._mask(index)
         for row in range(2):
@@ -524,17 +519,22 @@ class Warpgroup:
             negative = apply(f32, ptx.inst.neg.f32, base)
             self._rescale(row, before, negative)
             for each in scores:
-                ptx.inst.fma.rn.f32(each, each, self.c, negative)
-                ptx.inst.ex2.approx.ftz.f32(each, each)
+                self._exponential(each, negative)
             ptx.inst.mul.f32(self.total[row], self.total[row], self.factor[row])
             over_row(self.total[row], scores, ptx.inst.add.f32)
+
+    def _exponential(self, score, negative):
+        ptx.inst.fma.rn.f32(score, score, self.c, negative)
+        ptx.inst.ex2.approx.ftz.f32(score, score)
 
     def _base(self, row: int):
         """What is subtracted from exponents."""
         return apply(f32, ptx.inst.mul.f32, self.largest[row], self.c)
 
     def _rescale(self, row: int, before, negative):
-        ptx.inst.fma.rn.f32(before, before, self.c, negative)
+        """Both exponents rounded: a largest score that stays gives 1, whatever the product's rounding error is."""
+        ptx.inst.mul.f32(before, before, self.c)
+        ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
 
     def _mask(self, index):
@@ -557,6 +557,26 @@ class Warpgroup:
                 ptx.inst.selp.f32(each, each, -math.inf, end > column)
                 if plan.left:
                     ptx.inst.selp.f32(each, each, -math.inf, begin <= column)
+
+    def _add_bias(self, index):
+        """Divided by the scale, which scores are multiplied by later; of rows that there are not, that of the nearest."""
+        plan, tiles = self.plan, self.tiles
+        inverse = apply(f32, ptx.inst.rcp.rn.f32, self._scale_of_scores())
+        first = index * plan.keys + signed(self.first_column)
+        head = apply(u64, ptx.inst.mul.wide.u32, tiles.batch, tiles.bias_batch)
+        ptx.inst.mad.wide.u32(head, tiles.head, tiles.bias_head, head)
+        for row in range(2):
+            query = signed(tiles.row + self.number * 64 + self.first_row + 8 * row)
+            ptx.inst.min.s32(query, query, signed(tiles.M) - 1)
+            ptx.inst.max.s32(query, query, 0)
+            at = apply(u64, ptx.inst.mad.wide.u32, apply(u32, ptx.inst.mov.b32, query), tiles.bias_query, head)
+            at = tiles.bias + at * 4 + apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, first), 2)
+            for group in range(plan.keys // 8):
+                pair = reg.scalar(b32, init=0)
+                ptx.inst.ld.global_.nc.b32(pair, ptx.addr(at, 16 * group), pred=first + 8 * group < signed(tiles.N))
+                for i, bias in enumerate(widened(pair, self.dtype)):
+                    score = self.scores[4 * group + 2 * row + i]
+                    ptx.inst.fma.rn.f32(score, bias, inverse, score)
 
     def _cap(self):
         """scores = cap tanh(scale score / cap) / scale, so that what follows is as without."""
@@ -614,13 +634,22 @@ class Warpgroup:
                 self._add_base(row, log)
             ptx.inst.mul.f32(log, log, 1 / LOG2_E)
             ptx.inst.selp.f32(log, -math.inf, log, self.total[row] == 0.0)
-            with ptx.if_((at < tiles.M) & ((self.thread & 3) == 0)):
+            with ptx.if_((at < tiles.end) & ((self.thread & 3) == 0)):
                 ptx.inst.st.global_.f32(ptx.addr(lse + tiles.sums_at(at) * 4), log)
 
     def _add_base(self, row: int, log):
-        ptx.inst.fma.rn.f32(log, self.largest[row], self.c, log)
+        ptx.inst.add.f32(log, log, self._base(row))
 
     # Who waits for whom.
+
+    def _free_block(self, barriers, stage):
+        """A stage may be filled, as far as this warpgroup is concerned; in a pair by both CTAs."""
+        self._free(barriers[stage])
+        if self.plan.pairs:
+            address = reg.scalar(u32)
+            ptx.inst.mov.u32(address, barriers.name)
+            ptx.inst.mapa.shared__cluster.u32(address, address, self.other)
+            ptx.mbarrier.arrive_cluster(ptx.addr(address + stage * 8), pred=self.leader)
 
     def _free(self, barrier):
         ptx.mbarrier.arrive(barrier, pred=self.leader)
@@ -638,6 +667,23 @@ class Warpgroup:
         following = self.number + (EVERYONE + 1)
         ptx.inst.selp.u32(following, EVERYONE, following, self.number == self.plan.groups - 1)
         ptx.bar.arrive(following, 256)
+
+
+class Before:
+    """The tile before: what its end needs of `Tiles`, and where its last block of v is."""
+
+    def __init__(self, tiles: Tiles, ring):
+        self.tiles = copy.copy(tiles)
+        self.names = ["row", "head", "batch", *["end"] * tiles.plan.from_end]
+        for name in self.names:
+            setattr(self.tiles, name, reg.scalar(u32))
+        self.value_stage = reg.scalar(u32), reg.scalar(u32)
+
+    def keep(self, tiles: Tiles, ring):
+        for name in self.names:
+            ptx.inst.mov.u32(getattr(self.tiles, name), getattr(tiles, name))
+        for into, each in zip(self.value_stage, ring.advance(), strict=True):
+            ptx.inst.mov.u32(into, each)
 
 
 @dataclass

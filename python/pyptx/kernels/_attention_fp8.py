@@ -10,7 +10,8 @@ import types
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import WIDE, Forward, Warpgroup, descriptor, k_major, over_row, write
+from pyptx.kernels._attention_forward import Warpgroup, descriptor, over_row, write
+from pyptx.kernels._attention_plan import WIDE, Forward, k_major
 from pyptx.kernels._attention_sums import padded_begin, place_of
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
@@ -63,9 +64,7 @@ def fp8_kernel(out_type, plan: Fp8):
 
     def body(Q, K, V, OUT, LSE, SCALES=None, SINKS=None, BEGINS=None, KEY_BEGINS=None):
         tiles = RaggedFp8Tile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Fp8Tiles(plan)
-        for name, tensor in (("scales", SCALES), ("sinks", SINKS)):
-            if tensor is not None:
-                setattr(tiles, name, *ptx.global_ptrs(tensor))
+        tiles.take(scales=SCALES, sinks=SINKS)
 
         def computes(*arguments):
             return Fp8Warpgroup(out_type, *arguments)
@@ -122,7 +121,7 @@ class Fp8Warpgroup(Warpgroup):
         self.v = descriptor(self.shared.base + plan.at_v, k_major(plan.box))
         self.of_values = reg.scalar(f32)
 
-    def _begin(self, last):
+    def _reset(self):
         if self.plan.scaled:
             tiles = self.tiles
             at = tiles.scales + tiles.head * 4
@@ -130,7 +129,7 @@ class Fp8Warpgroup(Warpgroup):
             ptx.inst.mul.f32(self.c, self.c, tiles.scale)
             ptx.inst.mul.f32(self.c, self.c, LOG2_E)
             ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
-        super()._begin(last)
+        super()._reset()
 
     def _scale_of_scores(self):
         return apply(f32, ptx.inst.mul.f32, self.c, 1 / LOG2_E)
@@ -143,13 +142,9 @@ class Fp8Warpgroup(Warpgroup):
         return apply(f32, ptx.inst.fma.rn.f32, self.largest[row], self.c, -SHIFT)
 
     def _rescale(self, row: int, before, negative):
-        ptx.inst.fma.rn.f32(before, before, self.c, negative)
-        ptx.inst.add.f32(before, before, -SHIFT)
+        ptx.inst.fma.rn.f32(before, before, self.c, -SHIFT)
+        ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
-
-    def _add_base(self, row: int, log):
-        ptx.inst.add.f32(log, log, -SHIFT)
-        super()._add_base(row, log)
 
     def _pack(self):
         for group in range(self.plan.keys // 16):

@@ -9,7 +9,8 @@ ldmatrix meets each bank once.  Scores lie in registers as those of a wgmma do, 
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import Forward, Lines, Warpgroup
+from pyptx.kernels._attention_forward import Lines, Warpgroup, beside_of
+from pyptx.kernels._attention_plan import Forward
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
@@ -75,18 +76,15 @@ def mma_attention_kernel(dtype, plan: Mma):
     def tile(heads, length, width):
         return Tile(*((length, heads) if plan.ragged else ("B", heads, length)), width, dtype, align=16)
 
-    more = {"SCALES": Tile(2, "H", f32)} if plan.scaled else {}
-    more |= {"SINKS": Tile("H", f32)} if plan.sinks else {}
+    more = ({"SCALES": Tile(2, "H", f32)} if plan.scaled else {}) | beside_of(dtype, plan)
     if plan.ragged:
         more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
 
-    def body(Q, K, V, OUT, LSE, SCALES=None, SINKS=None, BEGINS=None, KEY_BEGINS=None):
+    def body(Q, K, V, OUT, LSE, SCALES=None, SINKS=None, BIAS=None, BEGINS=None, KEY_BEGINS=None):
         pointers = ptx.global_ptrs(Q, K, V, OUT, LSE)
         tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Tiles(plan)
         tiles.D, tiles.DV = ptx.param(u32, "D"), ptx.param(u32, "DV")
-        for name, tensor in (("scales", SCALES), ("sinks", SINKS)):
-            if tensor is not None:
-                setattr(tiles, name, *ptx.global_ptrs(tensor))
+        tiles.take(scales=SCALES, bias=BIAS, sinks=SINKS)
         Warps(plan, dtype, reg.from_(ptx.special.tid.x(), u32)).run(tiles, *pointers)
         ptx.ret()
 
@@ -271,14 +269,14 @@ def copy_rows(matrix: Lines, first, rows: int, to, width: int, thread, threads: 
     step = threads // 8  # a multiple of 8: the swizzle is the same
     for part in range(0, rows, step):
         row = signed(first) + (part + signed(line))
+        # Of what is not there 0 bytes are read, at an address that is.
+        there = row < signed(matrix.count)
+        source = address_of(matrix, apply(s32, ptx.inst.selp.s32, row, 0, there), piece << 3)
         for half in range(pieces // 8):
-            column = (piece << 3) + 64 * half
-            inside = (row < signed(matrix.count)) & (column < matrix.width)
+            inside = there & ((piece << 3) + 64 * half < matrix.width)
             bytes_ = apply(u32, ptx.inst.selp.u32, 16, 0, inside)
-            source = address_of(matrix, row, column)
-            ptx.inst.selp.b64(source, source, matrix.pointer, inside)
             target = ptx.addr(at, half * rows * 128 + part * 128)
-            ptx.inst.cp.async_.cg.shared.global_(target, ptx.addr(source), 16, bytes_)
+            ptx.inst.cp.async_.cg.shared.global_(target, ptx.addr(source, 128 * half), 16, bytes_)
 
 
 # ldmatrix takes the address of row lane % 8 of matrix lane / 8.  Of 16 columns after the other, of 64, the addresses of a lane:

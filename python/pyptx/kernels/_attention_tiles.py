@@ -20,17 +20,30 @@ class Tiles:
             setattr(self, name, ptx.param(kinds[kind], name))
         self._find()
 
+    def take(self, **tensors):
+        """Pointers to those that there are, by name."""
+        for name, tensor in tensors.items():
+            if tensor is not None:
+                setattr(self, name, *ptx.global_ptrs(tensor))
+
     def _find(self):
         plan = self.plan
         self.row_tiles = divided(self.M + (plan.rows - 1), plan.rows)
+        if plan.from_end:
+            self.parts = (self.M + 63) >> 6
+        if plan.pairs:
+            self.row_tiles = (self.row_tiles + 1) & ~1
         self.count = self.B * self.H * self.row_tiles
         self.rounds = Divisor(self.row_tiles * self.together)
         self.beside = Divisor(self.together)
         self.of_head = Divisor(self.H)
         self.of_kv_head = Divisor(divided(self.H, self.HK))
+        self.end = self.M
 
     def each(self):
-        """A loop over the CTA's tiles.  In its body: `row`, `head`, `batch`, `kv_head`, the blocks of keys `first` to `last`."""
+        """A loop over the CTA's tiles.  In its body: `row`, `head`, `batch`, `kv_head`, the blocks of keys `first` to `last`.
+
+        Rows from `end` on are none of the tile: there are no such, or, of the first tile `from_end`, they are the next one's."""
         plan = self.plan
         first, step = self._turn()
         turn = reg.scalar(u32, init=0)
@@ -42,6 +55,10 @@ class Tiles:
             self.batch, self.head = self.of_head.quotient(round_ * self.together + within)
             self.kv_head, _ = self.of_kv_head.quotient(self.head)
             self.row = (self.row_tiles - 1 - back) * plan.rows
+            if plan.from_end:
+                past = (self.parts - back * plan.groups) << 6
+                self.end = apply(u32, ptx.inst.min.u32, past, self.M)
+                self.row = past - apply(u32, ptx.inst.min.u32, past, plan.rows)
             self._blocks()
             yield
 
@@ -92,7 +109,8 @@ class Tiles:
         end, whole = signed(self.N), signed(self.N)  # keys that some row sees, that all rows see
         if plan.right:
             sees = signed(self.row) + self.shift + 1
-            ptx.inst.min.s32(end, end, sees + (plan.rows - 1))
+            past = signed(self.end) + self.shift if plan.from_end else sees + (plan.rows - 1)
+            ptx.inst.min.s32(end, end, past)
             ptx.inst.min.s32(whole, whole, sees)
         ptx.inst.max.s32(end, end, 1)
         self.last = floor_divided(end - 1, plan.keys)
@@ -163,6 +181,7 @@ class RaggedTile(Tiles):
         self.begin, end = self._bounds(self.begins, found - 1)
         self.key_begin, key_end = self._bounds(self.key_begins, found - 1)
         self.M, self.N, self.total = end - self.begin, key_end - self.key_begin, self.M
+        self.end = self.M
         if plan.right or plan.left:
             ptx.inst.add.s32(self.shift, self.shift, signed(self.N - self.M))
         self._blocks()

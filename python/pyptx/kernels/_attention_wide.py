@@ -14,7 +14,8 @@ from pyptx.kernels._attention_backward import (
     exponent_of_scores,
     kernel_over_keys,
 )
-from pyptx.kernels._attention_forward import K_MAJOR, descriptor
+from pyptx.kernels._attention_forward import descriptor
+from pyptx.kernels._attention_plan import K_MAJOR
 from pyptx.kernels._attention_tiles import apply
 from pyptx.types import b32, f32, s32, u64
 

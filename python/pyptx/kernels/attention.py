@@ -22,10 +22,13 @@ from pyptx.kernels._attention_arguments import (
     Described,
     Masks,
     begins_of,
+    bias_of,
     cast,
     check,
+    check_beside_mask,
     check_cache,
     check_lengths,
+    check_out,
     check_pages,
     check_scale,
     check_sixteens,
@@ -38,6 +41,7 @@ from pyptx.kernels._attention_arguments import (
     log2,
     of_nothing,
     packed,
+    recorded,
     result_of,
     scale_numbers,
     scales_of_heads,
@@ -47,10 +51,11 @@ from pyptx.kernels._attention_arguments import (
 from pyptx.kernels._attention_blackwell import Blackwell, blackwell_attention_kernel
 from pyptx.kernels._attention_cache import Cache, cache_kernel
 from pyptx.kernels._attention_decode import Decode, combine_kernel, decode_kernel
-from pyptx.kernels._attention_forward import Forward, forward_kernel
+from pyptx.kernels._attention_forward import forward_kernel
 from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel
 from pyptx.kernels._attention_gradient import gradient
 from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
+from pyptx.kernels._attention_plan import Forward
 from pyptx.kernels._attention_sums import PAD
 from pyptx.kernels._call import compiling, constant_for_compiler, kept
 from pyptx.kernels._target import simulated
@@ -60,11 +65,12 @@ __all__ = ["attention", "scaled_dot_product_attention"]
 
 MULTIPROCESSORS = 132  # of an H200
 L2_BYTES = 32e6  # of K and V that are read together
+PLAIN = {"skips": False, "from_end": False, "joined": False, "pairs": False}  # a tile after the other
 
 
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, window: int | None = None, softcap: float | None = None,
-    scale: float | None = None, scale_q: Any = None, scale_k: Any = None, scale_v: Any = None, sinks: Any = None,
+    scale: float | None = None, mask: Any = None, scale_q: Any = None, scale_k: Any = None, scale_v: Any = None, sinks: Any = None,
     cu_seqlens: Any = None, lengths: Any = None, block_table: Any = None, lse: bool = False,
     deterministic: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
@@ -79,6 +85,8 @@ def attention(
     - window: an int w: a query sees its own key and the w - 1 before it, and without `causal` the w - 1 behind it.
     - softcap: scores s become softcap tanh(s / softcap).
     - scale: 1 / sqrt(D) if not given; positive.
+    - mask: what is added to scores, in q's type, or bool, True where a key counts: (B, H, M, N), or 1 or nothing where all have
+      the same.  Beside all of the above and sinks, without a gradient.
     - scale_q, scale_k, scale_v: of q, k, v in float8_e4m3fn, whose result is bf16: f32 tensors of one number, or (H), (HK), (HK);
       what the elements of a head are multiplied by.
     - sinks: (H) floating-point, a logit of each head that stands beside the scores of its queries: it adds to what exponentials
@@ -90,6 +98,7 @@ def attention(
     - block_table: (B, T) int32: k (P, page, HK, D) and v are pages of a cache, page a power of two; sequence b has the pages
       block_table[b].  Needs `lengths`.
     - deterministic: the gradient of q has the same bits every time; it costs two products more.
+    - out: the result's memory: any strides; beside k and v, and beside q or all of it.
     - lse=True: returns (result, log(sum(exp(scores))) of each query, f32: (B, H, M), or (H, M) with cu_seqlens).
 
     Differentiable without lengths or block_table, in f16 and bf16.  A query that sees no key has result 0 and lse -inf.  Few
@@ -101,12 +110,24 @@ def attention(
         o = kernels.attention(q, k, v, causal=True)
     """
     scales = (scale_q, scale_k, scale_v)
-    if all(each is None for each in (*scales, cu_seqlens, lengths, block_table, out)):
+    if all(each is None for each in (mask, *scales, cu_seqlens, lengths, block_table, out)):
         told = {"causal": causal, "window": window, "softcap": softcap, "scale": scale, "top_left": False}
         told["target"] = simulated.target
         result, sums = DENSE((q, k, v, sinks), None, **told, lse=lse, deterministic=deterministic)
         return (result, sums) if lse else result
     masks = Masks(causal, window, softcap, scale)
+    if out is not None:
+        check_out(out, q, k, v)
+    if mask is not None:
+        others = {
+            "scale_q": scale_q,
+            "scale_k": scale_k,
+            "scale_v": scale_v,
+            "cu_seqlens": cu_seqlens,
+            "lengths": lengths,
+        }
+        check_beside_mask(others | {"block_table": block_table})
+        return _masked(q, k, v, mask, masks, sinks, lse, out)
     cached, narrow = lengths is not None or block_table is not None, type_name(described("k", k)) == FP8
     if any(each is not None for each in scales) and not narrow:
         raise LaunchValueError(f"attention: scale_q, scale_k, scale_v are of {FP8}, not of {type_name(k)}")
@@ -127,14 +148,17 @@ def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """torch.nn.functional.scaled_dot_product_attention by `attention`.  What that does not take, as masks, dropout or f32, goes to
-    torch's own.
+    """torch.nn.functional.scaled_dot_product_attention by `attention`.  What that does not take, as dropout, f32, or a mask beside
+    gradients, goes to torch's own.
 
     As there, `is_causal` counts from the first query: query i sees the keys up to i.
     """
     from torch.nn import functional
 
-    if attn_mask is not None or dropout_p or not _takes(query, key, value, scale, enable_gqa):
+    ours = not dropout_p and _takes(query, key, value, scale, enable_gqa)
+    if ours and attn_mask is not None and not is_causal and _takes_mask(query, key, value, attn_mask):
+        return _masked(query, key, value, attn_mask, Masks(False, None, None, scale), None, False, None)
+    if attn_mask is not None or not ours:
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
@@ -155,6 +179,15 @@ def _takes(q, k, v, scale, grouped: bool) -> bool:
     sizes = width % 8 == 0 and values % 8 == 0 and 8 <= values <= width <= 256 and batch * heads * queries * keys > 0
     number = scale is None or (isinstance(scale, (int, float)) and 0 < scale < LARGEST)
     return bool(fits and of_heads and sizes and number)
+
+
+def _takes_mask(q, k, v, mask) -> bool:
+    """Whether such a mask of torch is one of `attention`, and nobody asks for gradients."""
+    if compiling(q) or (recorded(q) and any(each.requires_grad for each in (q, k, v, mask))) or is_loose(mask):
+        return False
+    whole, shape = (*q.shape[:3], k.shape[2]), (1,) * (4 - mask.dim()) + tuple(mask.shape)
+    fits = len(shape) == 4 and all(size in (1, full) for size, full in zip(shape, whole, strict=True))
+    return fits and type_name(mask) in ("bool", type_name(q)) and mask.device == q.device
 
 
 class Dense(_core.Choice):
@@ -211,6 +244,35 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, other != "mma")
 
 
+def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
+    check(q, k, v)
+    (_, heads, queries, width), keys, values = q.shape, k.shape[2], v.shape[3]
+    beside = () if sinks is None else (checked_sinks(sinks, heads),)
+    if (
+        not compiling(q)
+        and any(getattr(each, "requires_grad", False) for each in (q, k, v, mask, *beside))
+        and recorded(q)
+    ):
+        raise LaunchValueError("attention: with a mask there is no gradient: q.detach(), or causal, window, cu_seqlens")
+    bias, strides = bias_of(mask, q, k)
+    if is_nothing(q, k):
+        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
+    other = bool(_other_than_hopper(q))
+    q, k, v = (dense(each).contiguous() if other else dense(each) for each in (q, k, v))
+    options = masks.options(width, keys - queries) | strides | {"together": 1}
+    run = _made(q, "_masked_kernel", type_name(q), _rounded(width), _rounded(values), *masks.flags, bool(beside), other)
+    return result_of(run, (q, k, v, bias, *beside), options, q.shape[:-1], lse, out, not other)
+
+
+@functools.cache
+def _masked_kernel(name, width, values, right, left, softcap, sinks, mma: bool):
+    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks, "biased": True}
+    if mma:
+        return mma_attention_kernel(TYPES[name], Mma.of(width, values, **masks))
+    cut = plan(width, values, right, left, softcap, True)
+    return _forward(TYPES[name], dataclasses.replace(cut, groups=2, sinks=sinks, biased=True, **PLAIN))
+
+
 def _other_than_hopper(tensor) -> str:
     """What makes the forward on the tensor's GPU, or on that which is simulated; "" for Hopper."""
     return _of_device() if getattr(tensor, "is_cuda", False) else _of_target(simulated.target or "sm_90a")
@@ -256,6 +318,8 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     # Comparisons of symbols choose; as values they would stay symbols.
     few = True if queries <= 16 and queries * per <= 128 and keys >= 1024 else False  # noqa: SIM210
     long = True if wide > 192 or queries > 512 else False  # noqa: SIM210
+    if wide > 192 and not right:  # CTAs in pairs, if there is a tile for both
+        long = not traced and -(-queries // 128) % 2 == 0
     square = True if width == values else False  # noqa: SIM210
     return (type_name(q), wide, wide_values, right, left, softcap, long, square), options, few
 
@@ -359,8 +423,8 @@ def _fp8_kernel(width: int, values: int, right: bool, left: bool, softcap: bool,
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
     cut, more = (128, 2), {"ctas": 0 if right and long else MULTIPROCESSORS}
     if width <= 128:
-        cut, more = (128 if width == 64 else 96, 3), {"tiles": 2, "skips": right}
-        more["early"] = 4 if width == 64 else 0
+        cut, more = (128 if width == 64 else 96, 3), {"tiles": 2, "skips": True}
+        more |= {"early": 4} if width == 64 else {"joined": True, "from_end": right}
     return fp8_kernel(bf16, Fp8(width, values, *cut, scaled=scaled, lazy=False, ahead=True, **more, **masks))
 
 
@@ -525,17 +589,18 @@ def _together(heads: int, per: int, length: int, width: int, values: int, right:
 @functools.lru_cache(maxsize=4096)
 def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool) -> Forward:
     """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: a CTA takes them
-    from the longest on and back; where heads of 128 or more are long, one tile, and the next CTA begins where one has ended."""
+    from the longest on and back; where heads of 128 or more are long, one tile, and the next CTA begins where one has ended.
+    Without a mask heads of 256 are `long` where there are two tiles for each pair of CTAs."""
     masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
-    if width <= 64:  # a short triangle is cut into rows of 128: of 192, more would be masked
-        short = right and not long
-        cut = {"groups": 2 if short else 3, "skips": right and not short}
-        return Forward(width, values, 128, lazy=False, tiles=2, **cut, **masks)
+    if width <= 64:
+        more = {"skips": right, "from_end": right, "joined": True}
+        return Forward(width, values, 128, 3, lazy=False, tiles=2, **more, **masks)
     ctas = 0 if right and long else MULTIPROCESSORS
     if width <= 128:
         return Forward(width, values, 128, 2, ctas=ctas, tiles=2 if ctas else 1, **masks)
     keys = 80 if width > 192 else 128 if values <= 128 else 112
-    return Forward(width, values, keys, 2, own_output=False, ctas=ctas, **masks)
+    pairs = width > 192 and long and not right
+    return Forward(width, values, keys, 2, own_output=False, ctas=ctas, pairs=pairs, **masks)
 
 
 @functools.cache
@@ -567,7 +632,7 @@ def _choose(
     else:
         cut = dataclasses.replace(plan(width, values, right, left, softcap, long), sinks=sinks, ragged=ragged)
         if ragged:
-            cut = dataclasses.replace(cut, ctas=0, tiles=1, skips=False, ahead=False)
+            cut = dataclasses.replace(cut, ctas=0, tiles=1, ahead=False, **PLAIN)
         forward = _forward(TYPES[name], cut)
     if not differentiable:
         return forward

@@ -1,0 +1,125 @@
+"""How a forward kernel of attention is cut: sizes of its tiles, where things lie in shared memory, its runtime scalars."""
+
+from dataclasses import dataclass
+
+__all__ = ["BIAS", "EVERYONE", "K_MAJOR", "WIDE", "Forward", "k_major"]
+
+WIDE = 64  # columns of a box: 128 bytes, the width of the swizzle
+
+
+def k_major(line: int) -> int:
+    """What a descriptor has beside its address: rows of so many bytes, swizzled over their width, 8 rows behind each other."""
+    return 1 << 16 | line >> 1 << 32 | {128: 1, 64: 2, 32: 3}[line] << 62
+
+
+K_MAJOR = k_major(128)
+BIAS = ("bias_batch", "bias_head", "bias_query")  # its strides, in pairs of elements
+EVERYONE = 1  # the first named barrier of the turns; barrier 0 is the CTA's
+
+
+@dataclass(frozen=True)
+class Forward:
+    """How the forward kernel for one head size is cut.  `left` and `right`: whether keys to that side are masked."""
+
+    width: int  # elements of a head of q and k, rounded up to a multiple of 64
+    values: int  # of v and o
+    keys: int  # of a block
+    groups: int  # warpgroups that compute
+    stages: int = 2  # of the rings of K and V
+    turns: bool = True
+    own_output: bool = True  # the result has memory beside that of q, so the next q is fetched while it is stored
+    ctas: int = 132  # that go over the tiles; 0: a CTA a tile
+    lazy: bool = True  # the result is only scaled where a warp has met a larger score
+    right: bool = False
+    left: bool = False
+    softcap: bool = False
+    ragged: bool = False  # sequences of different lengths behind each other, a CTA a tile
+    tiles: int = 1  # of q that there is memory for: more than one where the next is fetched beside this one
+    skips: bool = False  # warpgroups pass over the blocks that all of their rows are masked in
+    from_end: bool = (
+        False  # the last tile is whole; where there are too few queries it is the first, which sees few keys
+    )
+    joined: bool = False  # a tile's last product runs beside the first scores of the next tile
+    pairs: bool = False  # CTAs in pairs, of neighbouring tiles, fetch half of each block and give it to both; no mask
+    ahead: bool = False  # the launch does not wait for kernels ahead
+    biased: bool = False  # a tensor has a number for each query and key, which is added to the score
+    sinks: bool = False  # each head has a logit beside those of the keys, which only adds to the sum
+
+    size = 2  # bytes of an element of q, k, v
+
+    @property
+    def line(self) -> int:
+        """Bytes of a row of a box of q and k, and the width of its swizzle."""
+        return min(128, self.width * self.size)
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row of a box."""
+        return self.line // self.size
+
+    @property
+    def rows(self) -> int:
+        return 64 * self.groups
+
+    @property
+    def result(self) -> int:
+        """Columns that a query's result has, and the name of that dimension."""
+        return self.values
+
+    @property
+    def width_name(self) -> str:
+        return "DV"
+
+    @property
+    def k_bytes(self) -> int:
+        return self.keys * self.width * self.size
+
+    @property
+    def v_bytes(self) -> int:
+        return self.keys * self.values * self.size
+
+    @property
+    def q_bytes(self) -> int:
+        return self.rows * self.width * self.size
+
+    def row_tiles(self, queries: int) -> int:
+        """Of a head; as many for both CTAs of a pair."""
+        return -(-queries // (self.rows * 2)) * 2 if self.pairs else -(-queries // self.rows)
+
+    @property
+    def copied_keys(self) -> int:
+        """Keys that a CTA fetches of a block."""
+        return self.keys // 2 if self.pairs else self.keys
+
+    @property
+    def tails(self) -> bool:
+        """Whether there is something behind the last key that tensor copies do not replace by zeros."""
+        return self.ragged
+
+    @property
+    def at_k(self) -> int:
+        return self.tiles * self.q_bytes
+
+    @property
+    def at_v(self) -> int:
+        return self.at_k + self.stages * self.k_bytes
+
+    @property
+    def at_o(self) -> int:
+        return self.at_v + self.stages * self.v_bytes if self.own_output else 0
+
+    @property
+    def bytes(self) -> int:
+        return self.at_v + self.stages * self.v_bytes + self.own_output * self.rows * self.values * 2
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Of a thread that fetches and of one that computes; together what a multiprocessor has."""
+        return {1: (56, 240), 2: (24, 240), 3: (32, 160)}[self.groups]
+
+    @property
+    def scalars(self) -> list:
+        """Runtime scalars: sizes of the tensors, then what a call gives."""
+        sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
+        given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
+        return [*(("u32", name) for name in (*sizes, *BIAS * self.biased)), *given, *[("f32", "cap")] * self.softcap]

@@ -1,0 +1,64 @@
+"""`dot_product_attention`: `attention` in JAX's words and layout, for what calls jax.nn.dot_product_attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyptx.kernels._attention_arguments import LARGEST, TYPES, type_name
+from pyptx.kernels._target import simulated
+from pyptx.kernels.attention import DENSE
+
+__all__ = ["dot_product_attention"]
+
+
+def dot_product_attention(
+    query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, *, scale: float | None = None,
+    is_causal: bool = False, query_seq_lengths: Any = None, key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
+    return_residual: bool = False,
+) -> Any:  # fmt: skip
+    """jax.nn.dot_product_attention by `attention`: query (B, T, N, H), key and value (B, S, K, H), or without B.
+
+    What that does not take, as bias, mask, sequence lengths, f32, or a window that reaches less far to one side, goes to JAX's
+    own, and so does all with an `implementation`.  As there, `is_causal` counts from the first query.
+
+    Example:
+        x = jax.numpy.ones((1, 70, 2, 64), jax.numpy.bfloat16)
+        o = kernels.dot_product_attention(x, x, x, is_causal=True)
+    """
+    others = bias, mask, query_seq_lengths, key_value_seq_lengths, implementation
+    window = window_of(local_window_size, is_causal)
+    if any(each is not None for each in others) or window == 0 or not takes(query, key, value, scale):
+        from jax.nn import dot_product_attention as theirs
+
+        return theirs(
+            query, key, value, bias, mask, scale=scale, is_causal=is_causal, query_seq_lengths=query_seq_lengths,
+            key_value_seq_lengths=key_value_seq_lengths, local_window_size=local_window_size,
+            implementation=implementation, return_residual=return_residual,
+        )  # fmt: skip
+    single = len(query.shape) == 3
+    q, k, v = ((each[None] if single else each).swapaxes(1, 2) for each in (query, key, value))
+    told = {"causal": bool(is_causal), "window": window, "softcap": None, "scale": scale, "top_left": True}
+    told["target"] = simulated.target
+    o, lse = DENSE((q, k, v, None), None, **told, lse=return_residual, deterministic=False)
+    o, lse = (each if each is None else each.swapaxes(1, 2)[0 if single else slice(None)] for each in (o, lse))
+    return (o, lse) if return_residual else o
+
+
+def window_of(size, causal: bool) -> int | None:
+    """The window of `attention`; 0 where that has none as this."""
+    if size is None:
+        return None
+    before, behind = (size, size) if isinstance(size, int) else size
+    return before + 1 if before >= 0 and ((causal and behind >= 0) or before == behind) else 0
+
+
+def takes(q, k, v, scale) -> bool:
+    """Whether `attention` takes such arrays."""
+    if not len(q.shape) == len(k.shape) == len(v.shape) or len(q.shape) not in (3, 4) or 0 in (*q.shape, *k.shape):
+        return False
+    (*batch, _, heads, width), (*batch_, _, shared, _) = q.shape, k.shape
+    fits = k.shape == v.shape and batch == batch_ and k.shape[-1] == width and heads % shared == 0
+    types = type_name(q) in TYPES and type_name(q) == type_name(k) == type_name(v)
+    number = scale is None or (isinstance(scale, (int, float)) and 0 < scale < LARGEST)
+    return fits and types and number and width % 8 == 0 and 8 <= width <= 256

@@ -1,0 +1,89 @@
+"""Ways to cut `attention`, also those that no call chooses; and scores that are as large as f32 has neighbours for."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from test_attention import agrees, reference, tensors  # noqa: E402
+
+import pyptx  # noqa: E402
+from pyptx import kernels  # noqa: E402
+from pyptx.kernels._attention_forward import forward_kernel  # noqa: E402
+from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
+
+MODULE = sys.modules["pyptx.kernels.attention"]
+FP8 = torch.float8_e4m3fn
+
+
+def cut(width: int, causal: bool, **more):
+    """Two CTAs, so that each has several tiles."""
+    return dataclasses.replace(MODULE.plan(width, width, causal, False, False, True), **{"ctas": 2, **more})
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        cut(64, True, skips=True, from_end=True),
+        cut(64, True, skips=True, from_end=True, joined=True),
+        cut(64, True, groups=2, skips=False, from_end=True, joined=True),
+        cut(64, False, skips=True),
+        cut(64, False, joined=True),
+        cut(64, False, pairs=True, joined=True),
+        cut(128, True, tiles=2, joined=True),
+        cut(128, False, joined=True, pairs=True),
+        cut(256, False, pairs=True),
+    ],
+)
+@pytest.mark.parametrize(("queries", "keys"), [(450, 450), (193, 260), (260, 140)])
+def test_plans(plan, queries, keys):
+    q, k, v = tensors("cpu", *((1, 2, length, plan.width) for length in (queries, keys, keys)))
+    options = {"scale": plan.width**-0.5, "together": 1} | ({"shift": keys - queries} if plan.right else {})
+    with pyptx.simulator(check="all", raises=False) as run:
+        got = forward_kernel(bf16, plan)(q, k, v, **options)
+    assert [str(report) for report in run.reports] == []
+    agrees(got, reference(*(each.double() for each in (q, k, v)), causal=plan.right))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_plans_of_e4m3(causal, scaled):
+    plan = Fp8(128, 128, 96, 3, tiles=2, ctas=2, scaled=scaled, lazy=False, right=causal, skips=True, from_end=causal, joined=True)  # fmt: skip
+    q, k, v = (each.to(FP8) for each in tensors("cpu", *((1, 2, 400, 128),) * 3))
+    turned = transpose_kernel()(v.reshape(2, 400, 128), NP=400).reshape(1, 2, 128, 400)
+    scales = torch.tensor([[0.5, 2.0], [3.0, 0.25]])
+    options = {"scale": 128**-0.5, "together": 1} | ({"shift": 0} if causal else {})
+    with pyptx.simulator(check="all", raises=False) as run:
+        o, lse = fp8_kernel(bf16, plan)(q, k, turned, *[scales] * scaled, **options)
+    assert [str(report) for report in run.reports] == []
+    of_q, of_v = (scales[i].double().view(1, 2, 1, 1) if scaled else 1.0 for i in range(2))
+    want, sums = reference(q.double() * of_q, k.double(), v.double() * of_v, causal=causal)
+    assert (o.double() - want).norm() < 0.05 * want.norm()
+    assert (lse.double() - sums).abs().max() < 5e-3  # e4m3's products are summed in 14 bits
+
+
+def large(form: str, bits: int):
+    """q and k whose scores are 2^bits and a few neighbours of it in f32."""
+    q, k, v = torch.zeros(1, 1, 20, 64), torch.zeros(1, 1, 1100, 64), torch.randn(1, 1, 1100, 64)
+    q[..., 0], k[..., 0] = 2.0 ** (bits // 2), 2.0 ** (bits - bits // 2)
+    q[..., 1] = 2.0 ** max(0, bits - 23)
+    k[..., 1] = torch.randint(-3, 4, (1, 1, 1100)).float()
+    return [each.to(getattr(torch, form)) for each in (q, k, v)]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("bits", [10, 20, 24, 30])
+def test_large_scores(target, bits):
+    """What sums so far are multiplied by is 1 where the largest score stays, however large it is."""
+    torch.manual_seed(bits)
+    q, k, v = large("bfloat16", bits)
+    with kernels.simulated_target(target):
+        o, lse = kernels.attention(q, k, v, scale=0.7, lse=True)
+    want, sums = reference(q.double(), k.double(), v.double(), scale=0.7)
+    assert (o.double() - want).norm() < 5e-3 * want.norm()
+    assert ((lse.double() - sums).abs() < 1e-3 + 2e-7 * sums).all()
