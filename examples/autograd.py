@@ -1,6 +1,6 @@
 """A kernel with a backward: train the scales of the columns of a matrix, eagerly and compiled.
 
-python examples/autograd.py        CUDA tensors where there is a device, else CPU tensors on the simulator
+python examples/autograd.py        uses CUDA tensors if there is a device, otherwise CPU tensors on the simulator
 """
 
 import sys

@@ -1,11 +1,11 @@
-"""Blackwell matrix products: C(M, N) = A(M, K) @ B(N, K)^T, bf16 in, f32 out, by one CTA a tile and by pairs of CTAs.
+"""Blackwell matrix products: C(M, N) = A(M, K) @ B(N, K)^T, bf16 in, f32 out.  A tile is computed by one CTA, or by a pair of CTAs.
 
-Warp-specialised: one thread of a CTA copies tiles of A and B into a ring of stages, one thread multiplies them into tensor
-memory, four warps read the result.  A pair (cta_group::2) shares a tile of 256 rows: each CTA copies half the rows of A and half
-the columns of B, the even one multiplies for both.
+The kernel is warp-specialised: one thread of a CTA copies tiles of A and B into a ring of stages, one thread multiplies them into
+tensor memory, and four warps read the result.  A pair (cta_group::2) shares a tile of 256 rows: each CTA copies half the rows of A
+and half the columns of B, and the even one multiplies for both.
 
-    python examples/blackwell_gemm.py          run both, on a CPU by the simulator, and compare with float64
-    python examples/blackwell_gemm.py --ptx    print the text of the one for pairs
+    python examples/blackwell_gemm.py          run both kernels on the simulator, and compare with float64
+    python examples/blackwell_gemm.py --ptx    print the PTX of the kernel for pairs
 """
 
 import sys
@@ -80,7 +80,7 @@ def build_gemm(M: int, N: int, K: int, pair: bool = False):
             for at in ptx.range_(0, K, BK):
                 stage, phase = ring.advance()
                 ptx.mbarrier.wait(empty[stage], phase ^ 1)
-                with ptx.if_(rank == 0):  # which hears of the copies of both
+                with ptx.if_(rank == 0):  # its mbarrier counts the copies of both CTAs
                     ptx.mbarrier.arrive_expect_tx(full[stage], ctas * (A_BYTES + b_bytes))
                 bar = ptx.cluster.map_shared_u32(full[stage], 0) if pair else full[stage]
                 how = {"cta_group": 2} if pair else {}
@@ -93,7 +93,7 @@ def build_gemm(M: int, N: int, K: int, pair: bool = False):
             else:
                 ptx.tcgen05.commit(bar)
 
-        with ptx.if_((tid ^ 32 | rank) == 0):  # who multiplies
+        with ptx.if_((tid ^ 32 | rank) == 0):  # the thread that multiplies
             ring = ptx.pipeline(STAGES)
             kind = ptx.tcgen05.instruction_descriptor(m=ctas * BM, n=BN, a_dtype=bf16, b_dtype=bf16, d_dtype=f32)
             for at in ptx.range_(0, K, BK):

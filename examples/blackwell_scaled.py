@@ -3,11 +3,11 @@
     mxfp8   e4m3 numbers, a scale factor (ue8m0, a power of two) for 32 of them: kind::mxf8f6f4
     nvfp4   e2m1 numbers, two to a byte, a scale factor (ue4m3) for 16 of them: kind::mxf4nvf4
 
-Tensor copies bring 128 bytes of each row, bulk copies the scale factors, which tcgen05.cp takes on to tensor memory, once for
-each 32 lanes.  One stage: the shortest kernel that is right, not the fastest.
+Tensor copies fetch 128 bytes of each row, and bulk copies the scale factors, which tcgen05.cp copies to tensor memory, once for
+each 32 lanes.  There is one stage: the kernel is as short as possible, not fast.
 
-    python examples/blackwell_scaled.py           run both, on a CPU by the simulator, and compare with float64
-    python examples/blackwell_scaled.py --ptx     print the text of nvfp4
+    python examples/blackwell_scaled.py           run both formats on the simulator, and compare with float64
+    python examples/blackwell_scaled.py --ptx     print the PTX for nvfp4
 """
 
 import sys

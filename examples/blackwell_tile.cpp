@@ -1,7 +1,7 @@
 // One tile of a Blackwell matrix product: C(128, 128) = A(128, K) @ B(128, K)^T, bf16 in, f32 out, both with K last.
-// One thread copies and multiplies, tcgen05.mma accumulates in tensor memory, four warps read it out. One stage, so
-// copies and products take turns: the shortest kernel that is right, not the fastest. Prints the PTX; or, asked to
-// --run, runs it on the simulator and compares with plain C++.
+// One thread copies and multiplies, tcgen05.mma accumulates in tensor memory, four warps read the result. There is one
+// stage, so copies and products take turns: the kernel is as short as possible, not fast. Prints the PTX; with --run,
+// runs it on the simulator and compares with plain C++.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -67,7 +67,7 @@ author::Built blackwell_tile(int K) {
         k.tcgen05(commit, cta_group_1, mbarrier_arrive_one, shared_cluster, b64, done);
       });
       author::mbarrier::wait(k, done,
-                             phase);  // the products have read the stage, and are in tensor memory after the last
+                             phase);  // the products have read the stage; after the last one, D is in tensor memory
       phase ^= 1;
     });
     "tcgen05.fence::after_thread_sync"_ptx();

@@ -2,8 +2,8 @@
 
     python examples/distributed_rms_norm.py [--processes 2]
 
-With as many CUDA devices as processes, each has one of them and NCCL sums; else the processes run on the simulator and
-gloo sums.  Every process compares its part with the whole computed by torch on the CPU.
+If there are as many CUDA devices as processes, each process uses one, and NCCL adds up; otherwise the processes run on the simulator
+and gloo adds up.  Every process compares its part with torch's result for the whole, computed on the CPU.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""A warp-specialised Hopper matrix product, in the calls that pyptx 0.1.1 has: one producer warpgroup, two consumers, a cluster
-of two that shares B, rank-3 maps, a schedule of tiles in memory.  C(N, M) = (A(M, K) @ B(N, K)^T)^T, bf16.
+"""A warp-specialised Hopper matrix product, C(N, M) = (A(M, K) @ B(N, K)^T)^T, bf16, with the functions that pyptx 0.1.1 has: one
+producer warpgroup, two consumers, a cluster of two CTAs that share B, rank-3 maps, a schedule of tiles in memory.
 
-Sizes are symbols; only the launch knows them, so every size runs one trace.  M and N are multiples of 256, K of 64; 64
+Sizes are symbols, which the body does not read, so one text serves all sizes.  M and N must be multiples of 256, K of 64; 64
 clusters share the tiles.
 
     python examples/hopper_gemm.py         run it for several sizes, on an sm_90a GPU or on the simulator, and compare with torch
@@ -161,7 +161,7 @@ def gemm(A, B, schedule, C):
 
         ptx.kloop(steps, unroll=2, body=step, loop_label="consume_k")
 
-        # The last tile's store has read the staged rows; then this tile's take their place.
+        # Wait until the store of the last tile has read the staged rows, which are then overwritten.
         with ptx.if_(lane == 0):
             ptx.cp.async_.bulk.wait_group(0, read=True)
         ptx.bar.sync(barrier, 128)

@@ -1,6 +1,6 @@
-// One tile of a Hopper matrix product: C(64, 128) = A(64, K) @ B(K, 128), bf16 in, f32 out. One warpgroup; tensor
-// copies fill a ring of stages in 128-byte-swizzled shared memory, an mbarrier a stage tells when its bytes are there,
-// wgmma reads them. Prints the PTX: the same bytes as examples/hopper_tile.py.
+// One tile of a Hopper matrix product: C(64, 128) = A(64, K) @ B(K, 128), bf16 in, f32 out, by one warpgroup. Tensor
+// copies fill a ring of stages in shared memory with a swizzle of 128 bytes; each stage has an mbarrier that counts its
+// bytes; wgmma reads the stages. Prints the same PTX as examples/hopper_tile.py.
 #include <algorithm>
 #include <cstdio>
 #include <string>

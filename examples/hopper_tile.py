@@ -1,7 +1,7 @@
 """One tile of a Hopper matrix product: C(64, 128) = A(64, K) @ B(K, 128), bf16 in, f32 out.
 
-One warpgroup; tensor copies fill a ring of stages in 128-byte-swizzled shared memory, an mbarrier a stage tells when its
-bytes are there, wgmma reads them.  examples/hopper_tile.cpp prints the same PTX.
+One warpgroup computes it.  Tensor copies fill a ring of stages in shared memory with a swizzle of 128 bytes; each stage has an
+mbarrier that counts its bytes; wgmma reads the stages.  examples/hopper_tile.cpp prints the same PTX.
 
     python examples/hopper_tile.py             run it for several K, on an sm_90a GPU or on the simulator, and compare with torch
     python examples/hopper_tile.py --ptx [K]   print the text

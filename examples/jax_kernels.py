@@ -31,7 +31,7 @@ def load(pointer, index):
     return value
 
 
-# Rows are computed each on its own, and batch="B" says so: vmap merges calls, sharded rows stay where they are.
+# batch="B" declares that rows are independent: vmap merges calls, and sharded rows stay where they are.
 rows = {"grid": lambda B: (B,), "block": (ROW, 1, 1), "arch": "sm_75", "batch": "B"}
 matrix, vector = Tile("B", ROW, f32), Tile(ROW, f32)
 

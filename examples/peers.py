@@ -1,4 +1,4 @@
-"""Kernels of several GPUs of one host, each compared with what torch computes from the parts of all ranks.
+"""Kernels on several GPUs of one host.  Each result is compared with torch's, computed from the parts of all ranks.
 
 torchrun --nproc-per-node=2 examples/peers.py
 python examples/peers.py [--gpus 2]                  starts the processes itself
@@ -7,7 +7,7 @@ python examples/peers.py [--gpus 2]                  starts the processes itself
 # ruff: noqa: E402
 import os
 
-# NVLink multicast is not used, and is kept off: torch and NCCL read this when they are loaded.
+# Keep NVLink multicast off, which these kernels do not need: torch and NCCL read this when they are loaded.
 os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"], os.environ["NCCL_NVLS_ENABLE"] = "1", "0"
 
 import argparse

@@ -1,11 +1,11 @@
-"""Kernels of several GPUs in JAX programs, each compared with what jax.lax's collectives give: one process, a mesh of its GPUs.
+"""Kernels on several GPUs in JAX programs, by one process with a mesh of its GPUs.  Results are compared with jax.lax's collectives.
 
 python examples/peers_jax.py [--gpus 2]
 """
 
 import os
 
-# NVLink multicast is not used, and NCCL, with which results are compared, is kept from it.
+# Keep NVLink multicast off also for NCCL, which computes the results for comparison.
 os.environ["NCCL_NVLS_ENABLE"] = "0"
 
 import argparse

@@ -1,5 +1,5 @@
 // exp(x) by range reduction and a polynomial: a device function that reads a table of constants, called from a kernel.
-// Prints the PTX: the same bytes as examples/polynomial.py.
+// Prints the same PTX as examples/polynomial.py.
 #include <cstdio>
 #include <string>
 

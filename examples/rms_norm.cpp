@@ -1,5 +1,5 @@
-// RMSNorm, one warp a row: y = x * rsqrt(mean(x * x) + eps) * w. Prints the PTX, the same bytes as
-// examples/rms_norm.py; or, asked to --run, runs it on the simulator and compares with plain C++.
+// RMSNorm, one warp for each row: y = x * rsqrt(mean(x * x) + eps) * w. Prints the same PTX as
+// examples/rms_norm.py; with --run, runs it on the simulator and compares with plain C++.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""RMSNorm, one warp a row: y = x * rsqrt(mean(x * x) + eps) * w.
+"""RMSNorm, one warp for each row: y = x * rsqrt(mean(x * x) + eps) * w.
 
 CPU tensors run on the simulator, CUDA tensors on their device.  examples/rms_norm.cpp prints the same PTX.
 

@@ -2,7 +2,7 @@
 
     python examples/timeline.py [FOLDER]
 
-On a GPU of sm_90a, or on the simulator.  Prints the table; writes timeline.json for https://ui.perfetto.dev and timeline.svg.
+Runs on a GPU of sm_90a, or on the simulator.  Prints the table, and writes timeline.json for https://ui.perfetto.dev and timeline.svg.
 """
 
 import pathlib

@@ -1,6 +1,6 @@
 """Kernels inside torch.compile and torch.export: no graph break, one compilation for many shapes, a program in a file.
 
-python examples/torch_compile.py        CUDA tensors where there is a device, else CPU tensors on the simulator
+python examples/torch_compile.py        uses CUDA tensors if there is a device, otherwise CPU tensors on the simulator
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""A kernel that Triton compiled becomes a program; one number of it is changed, and it runs.
+"""Transpiles a kernel that Triton compiled to a Python program, changes one number of it, and runs it.
 
-examples/triton_matmul.ptx is c = 0.5 * a @ b.  The program that pyptx makes of it is Python like any other: here 0.25 stands
-where 0.5 stood, and nothing else is touched.  Both run on the simulator and are compared with NumPy.
+examples/triton_matmul.ptx computes c = 0.5 * a @ b.  The example replaces 0.5 by 0.25 in the program.  Both kernels run on the
+simulator, and the results are compared with NumPy.
 
     python examples/triton_matmul.py              transpile, change, run, compare
     python examples/triton_matmul.py --program    print the program

@@ -37,8 +37,8 @@ void look_for(const Builder* builder) {
     const std::lock_guard lock(alive().mutex);
     if (alive().builders.contains(builder)) return void(recently_alive = builder);
   }
-  throw Refused(
-      Diagnostics{Diagnostic(Code::bad_operand, {}, "a register of a kernel that is finished, or was given up")});
+  throw Refused(Diagnostics{
+      Diagnostic(Code::bad_operand, {}, "the register belongs to a kernel that is finished, or was abandoned")});
 }
 
 }  // namespace ptx::author

@@ -47,7 +47,7 @@ void wait(Builder& b, const Where& bar, const Operand& phase, const options::wai
 Slot::Slot(Builder& builder, const Operand& base, std::int64_t offset, std::optional<Reg> stage)
     : builder_(&builder), base_(base), offset_(offset), stage_(stage) {
   if (stage_ && integer_bits(stage_->type) != 32)
-    builder.refuse(Code::bad_operand, "the stage of a barrier is a 32-bit register");
+    builder.refuse(Code::bad_operand, "the stage of a barrier must be a 32-bit register");
 }
 
 Address Slot::address() const {

@@ -249,7 +249,7 @@ void Builder::refuse_unreachable(const isa::Mnemonic& mnemonic, std::uint32_t id
   const std::string name = ir::name(state_->function.registers[id]);
   if (!state_->ended.contains(id))
     refuse(Code::duplicate_name,
-           cat('`', mnemonic.text, "`: ", name, " is hidden by a register of its name in the open scope"));
+           cat('`', mnemonic.text, "`: ", name, " is hidden by a register of the same name in the open scope"));
   refuse(Code::undefined_name, cat('`', mnemonic.text, "`: ", name,
                                    " was declared in a scope() that is closed: declare it before the scope"));
 }
@@ -258,7 +258,7 @@ ir::Guard Builder::guard(const Reg& predicate) const {
   if (predicate.builder != this) refuse(Code::foreign_register, "a guard is a predicate of another kernel");
   if (predicate.type != isa::Type::pred || predicate.special)
     refuse(Code::bad_operand, cat("a guard has to be a predicate, not ", predicate.name(), " of type ",
-                                  isa::info(predicate.type).name, ": x != 0 makes one of a number"));
+                                  isa::info(predicate.type).name, ": x != 0 converts a number to one"));
   return {predicate.id, false};
 }
 
@@ -361,10 +361,10 @@ Address Builder::address(const Operand& base, std::int64_t offset) {
       made.base.value = 0;
       break;
     case Kind::element:
-      if (offset != 0) refuse(Code::bad_operand, "an element that a register chooses, a[r], takes no offset in bytes");
+      if (offset != 0) refuse(Code::bad_operand, "an element with a register as index, a[r], takes no offset in bytes");
       break;
     case Kind::integer: break;
-    default: refuse(Code::bad_operand, "an address is formed of a register, a symbol or a number");
+    default: refuse(Code::bad_operand, "the base of an address must be a register, a symbol or a number");
   }
   return made;
 }
@@ -476,13 +476,13 @@ void Builder::declare(std::string_view text) {
   for (const ir::Function& f : module.functions)
     if (!f.declaration)
       refuse(Code::bad_argument,
-             cat("`", f.name.view(), "` has a body; functions are declared here: module_text takes it"));
+             cat("`", f.name.view(), "` has a body, but only declarations are taken here: use module_text"));
   take(std::move(module));
 }
 
 void Builder::module_text(std::string_view text) {
   ir::Module module = lowered(*this, text, false);
-  if (module.items.empty()) refuse(Code::bad_argument, cat('`', text, "` is nothing that stands in a module"));
+  if (module.items.empty()) refuse(Code::bad_argument, cat('`', text, "` is not a statement of a module"));
   take(std::move(module));
 }
 
@@ -560,7 +560,7 @@ Built Builder::finish() {
   if (!s.regions.empty())
     refuse(Code::open_block,
            cat(s.regions.size(), " block(s) of the kernel are still open",
-               s.regions.back().what == State::Open::range ? "; a range_ loop is not left by break" : ""));
+               s.regions.back().what == State::Open::range ? "; a range_ loop cannot be left by break" : ""));
   Built built;
   settle(s, options_, built);
   s.finished = true;

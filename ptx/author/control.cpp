@@ -40,7 +40,7 @@ constexpr std::uint32_t most_targets = 1 << 16;
 
 void require_cases_alone(Builder& b, const State::OpenSwitch& made) {
   if (b.state().function.instructions.size() != made.instructions)
-    b.refuse(Code::bad_argument, "an instruction of a switch stands in one of its cases");
+    b.refuse(Code::bad_argument, "an instruction of a switch must be in one of its cases");
 }
 
 void begin_if(Builder& b, ir::Guard guard) {
@@ -199,10 +199,11 @@ void begin_case(Builder& b, std::span<const std::uint32_t> indices, const CaseOp
   innermost(b, Open::choose, "a switch");
   State::OpenSwitch& made = s.switches.back();
   require_cases_alone(b, made);
-  if (indices.empty() && !options.otherwise) b.refuse(Code::bad_argument, "a case has an index, or is the default");
+  if (indices.empty() && !options.otherwise)
+    b.refuse(Code::bad_argument, "a case needs an index, or must be the default");
   if (options.otherwise && (made.otherwise == Name() || made.has_otherwise))
     b.refuse(Code::bad_argument, made.has_otherwise ? "the switch has a default case already"
-                                                    : "the switch was begun without a predicate of its default");
+                                                    : "the switch was opened without the predicate of a default case");
   for (const std::uint32_t i : indices) {
     if (i >= most_targets) refuse_count(b, i);
     if (i < made.targets.size() && made.targets[i] != Name())
@@ -291,10 +292,10 @@ Reg begin_range(Builder& b, const Operand& start, const Operand& stop, const Ope
   if (type == Type::none) type = range_type(start, stop, step);
   const isa::TypeKind kind = isa::info(type).kind;
   if ((kind != isa::TypeKind::unsigned_ && kind != isa::TypeKind::signed_) || isa::info(type).bits < 16)
-    b.refuse(Code::bad_argument, cat("a range_ counts in s16 to u64, not in ", isa::info(type).name));
+    b.refuse(Code::bad_argument, cat("the dtype of a range_ must be s16 to u64, not ", isa::info(type).name));
   const bool fixed_step = step.is_integer();
   const bool negative = fixed_step && !step.ir.wide && step.ir.value < 0;
-  if (fixed_step && step.ir.value == 0) b.refuse(Code::bad_argument, "the step of a range_ is 0");
+  if (fixed_step && step.ir.value == 0) b.refuse(Code::bad_argument, "the step of a range_ must not be 0");
   if (negative && !is_signed(type))
     b.refuse(Code::bad_argument,
              cat("a range_ of ", isa::info(type).name, " cannot count down; give it a signed dtype"));

@@ -15,7 +15,7 @@ std::string_view rank(Builder& b, const Coordinates& coordinates, const std::opt
   if (four_rows && count != 5)
     b.refuse(Code::bad_argument, cat(mode->text, " takes 5 coordinates, a column and four rows, not ", count));
   if (count < 1 || count > std::size(ranks))
-    b.refuse(Code::bad_argument, cat("a tensor copy takes 1 to 5 coordinates, one a dimension, not ", count));
+    b.refuse(Code::bad_argument, cat("a tensor copy takes 1 to 5 coordinates, one for each dimension, not ", count));
   return four_rows ? "2d" : ranks[count - 1];
 }
 

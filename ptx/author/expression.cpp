@@ -54,7 +54,7 @@ bool works_on_bits(std::string_view opcode) { return !isa::resolve(cat(opcode, "
   const bool floating = isa::info(type).kind == isa::TypeKind::floating && works_on_bits(opcode);
   b.refuse(Code::operator_type,
            cat("`", op, "` takes integers of 16, 32 and 64 bits", others, "; not ", isa::info(type).name, ": ",
-               type == Type::pred ? "a number of a predicate is ptx.inst.selp.u32(d, 1, 0, p)"
+               type == Type::pred ? "ptx.inst.selp.u32(d, 1, 0, p) converts a predicate to a number"
                : floating         ? cat("copy its bits into a b", isa::info(type).bits, " register first (mov)")
                                   : "convert it first (cvt)"));
 }
@@ -87,12 +87,11 @@ Reg widened(Builder& b, const Reg& value, int bits = 64) {
   const bool bits = isa::info(left).bits == isa::info(right).bits &&
                     (isa::info(left).kind == isa::TypeKind::bits) != (isa::info(right).kind == isa::TypeKind::bits);
   const Type real = isa::info(left).kind == isa::TypeKind::bits ? right : left;
-  const std::string how =
-      predicate
-          ? std::string(
-                "x != 0 makes a predicate of a number (setp), ptx.inst.selp.u32(d, 1, 0, p) a number of a predicate")
-      : bits ? cat("reg.from_(x, ", isa::info(real).name, ") takes the bits as a number")
-             : std::string("convert one first (cvt)");
+  const std::string how = predicate ? std::string(
+                                          "x != 0 converts a number to a predicate (setp), and ptx.inst.selp.u32(d, 1, "
+                                          "0, p) a predicate to a number")
+                          : bits ? cat("reg.from_(x, ", isa::info(real).name, ") takes the bits as a number")
+                                 : std::string("convert one first (cvt)");
   b.refuse(Code::operator_type, cat("`", op, "` takes registers of one type, not ", isa::info(left).name, " and ",
                                     isa::info(right).name, ": ", how));
 }
@@ -211,7 +210,8 @@ Reg widen(const Reg& a) {
   const Reg value = staged(a);
   const int bits = integer_bits(value.type);
   if (bits == 0)
-    a.builder->refuse(Code::operator_type, cat("integers of 32 and 64 bits are widened, not ", isa::info(a.type).name));
+    a.builder->refuse(Code::operator_type,
+                      cat("only integers of 32 and 64 bits are widened, not ", isa::info(a.type).name));
   return bits == 64 ? value : widened(*a.builder, value);
 }
 
@@ -372,7 +372,7 @@ void refuse_operator(const Reg& a, std::string_view op) {
   const bool divides = op == "/" || op == "//" || op == "%" || op == "divmod()";
   std::string legal;
   if (a.type == Type::pred)
-    legal = "& | ^ ~ of predicates; a number of one is ptx.inst.selp.u32(d, 1, 0, p)";
+    legal = "& | ^ ~ of predicates, or ptx.inst.selp.u32(d, 1, 0, p) for a number";
   else if (divides)
     legal = division_of(a, op);
   else if (op == "**")

@@ -44,17 +44,18 @@ ir::Variable variable_of(const Builder& b, const Parameter& p, bool registers, N
   for (const Type type : p.types) {
     if (type == Type::none || type == Type::pred)
       b.refuse(Code::bad_argument, cat("`", name.view(),
-                                       "`: a function takes and returns numbers; a predicate goes as "
-                                       "the u32 that selp makes of it"));
+                                       "`: a function cannot take or return a predicate; pass "
+                                       "a u32 that selp makes of it"));
     if (registers && isa::info(type).bits < 32)
-      b.refuse(Code::bad_argument, cat("`", name.view(), "`: a register that is passed has 32 bits or more, .",
+      b.refuse(Code::bad_argument, cat("`", name.view(), "`: a parameter in .reg must have 32 bits or more, .",
                                        isa::info(type).name, " has ", isa::info(type).bits));
   }
   if (p.is_scalar()) {
     v.type = move_type(p.types.front());
     return v;
   }
-  if (registers) b.refuse(Code::bad_argument, cat("`", name.view(), "`: structures and arrays are passed in .param"));
+  if (registers)
+    b.refuse(Code::bad_argument, cat("`", name.view(), "`: structures and arrays must be passed in .param"));
   const Layout layout = layout_of(p.types);
   v.type = Type::b8;
   v.alignment = p.align ? p.align : layout.align;
@@ -164,12 +165,13 @@ void Draft::add(std::string text, const Place& place) {
 Function declare(Builder& b, FunctionOptions options) {
   State& s = b.state();
   if (options.place.line == 0) options.place = b.place();
-  if (options.name.empty()) b.refuse(Code::bad_argument, "a function has a name");
+  if (options.name.empty()) b.refuse(Code::bad_argument, "a function needs a name");
   if (options.linking == "extern" || options.linking.empty() || options.linking == "visible" ||
       options.linking == "weak") {
   } else {
     b.refuse(Code::bad_argument,
-             cat("a function is visible, weak or extern, or of its module alone (\"\"); not `", options.linking, '`'));
+             cat("the linkage of a function is visible, weak, extern or \"\" (local to the module), not `",
+                 options.linking, '`'));
   }
   const Name name(options.name);
   auto entry = std::make_shared<Function::Entry>();
@@ -360,7 +362,7 @@ class Calling {
                                            ", not ", arguments_.size()));
     if (options_.guard.reg != ir::no_id && !signature_.returns.empty())
       b_.refuse(Code::bad_argument, cat("`", name_,
-                                        "`: a call with a guard leaves its result open; branch around it, "
+                                        "`: a call with a guard may leave its result undefined; branch around it, "
                                         "with if_"));
     for (std::size_t i = 0; i < wanted; ++i) {
       const Parameter& p = signature_.parameters[i];
@@ -484,7 +486,7 @@ void give(Builder& b, std::span<const Operand> values) {
   std::vector<Type> types;
   for (const Parameter& p : returns) types.insert(types.end(), p.types.begin(), p.types.end());
   if (types.empty() && !values.empty())
-    b.refuse(Code::wrong_arguments, cat("`", name, "` returns nothing; say what it returns in its signature"));
+    b.refuse(Code::wrong_arguments, cat("`", name, "` returns nothing; give the type of its result in its signature"));
   match(b, s, cat("`", name, "`: the result"), values, types);
   const bool registers = s.of && s.of->options().registers;
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -510,7 +512,7 @@ void Builder::finish_function() {
   const bool complete = o.as_written || o.bits || !o.raw_parameters.empty() || !o.raw_returns.empty();
   if (returning && !complete && !ends(s.function)) {
     if (!s.of->options().returns.empty())
-      refuse(Code::wrong_arguments, cat("`", options_.name, "` ends without its result: give it, with return"));
+      refuse(Code::wrong_arguments, cat("`", options_.name, "` ends without a result: write return"));
     emit("ret");
   }
   Built built;
@@ -559,7 +561,7 @@ CallTable prototype(Builder& b, FunctionOptions signature) {
 }
 
 CallTable call_targets(Builder& b, std::span<const Function> functions, std::string_view label) {
-  if (functions.empty()) b.refuse(Code::bad_argument, "a table of functions to call has one at least");
+  if (functions.empty()) b.refuse(Code::bad_argument, "a table of functions needs at least one");
   CallTable made;
   made.label = label.empty() ? b.fresh_label("targets") : std::string(label);
   Text text;
@@ -575,7 +577,7 @@ CallTable call_targets(Builder& b, std::span<const Function> functions, std::str
 }
 
 std::string branch_targets(Builder& b, std::span<const std::string> labels, std::string_view label) {
-  if (labels.empty()) b.refuse(Code::bad_argument, "a table of labels has one at least");
+  if (labels.empty()) b.refuse(Code::bad_argument, "a table of labels needs at least one");
   const std::string name = label.empty() ? b.fresh_label("targets") : std::string(label);
   Text text;
   text << name << ": .branchtargets ";
@@ -593,7 +595,8 @@ Operand address_of(Builder& b, const Function& function) {
 Function alias(Builder& b, std::string_view name, const Function& function) {
   FunctionOptions options = function.options();
   if (!function.entry->finished)
-    b.refuse(Code::bad_argument, cat("`", options.name, "` has no body above this line; an alias stands behind it"));
+    b.refuse(Code::bad_argument,
+             cat("`", options.name, "` has no body above this line; an alias must come after the body"));
   options.name = name;
   options.place = b.place();
   const Function made = declare(b, std::move(options));

@@ -33,7 +33,7 @@ Reg address_of(Builder& b, const Operand& start) {
   else if (integer_bits(start.type) == 32)
     b.emit("cvt.u64.u32", {address, start});
   else
-    b.refuse(Code::bad_operand, "a descriptor starts at a 32- or 64-bit address in shared memory");
+    b.refuse(Code::bad_operand, "a descriptor needs a 32- or 64-bit address in shared memory");
   return address;
 }
 
@@ -86,13 +86,13 @@ void check_tile(const Shared& tile, const Use& use) {
     refuse("was allocated of ", have.name, ", and dtype_", use.name, " is ", want.name);
   if (tile.tile->mn_major != (use.transposed != 0))
     refuse("is a tile with major=", tile.tile->mn_major ? "\"MN\"" : "\"K\"", ", and trans_", use.name, " = ",
-           use.transposed, " reads the other: ", tile.tile->mn_major ? 1 : 0, " reads it as it lies");
+           use.transposed, " contradicts it: ", tile.tile->mn_major ? 1 : 0, " reads it as it lies");
   b.state().multiplied[tile.symbol.id] = tile.swizzle;
   const std::int64_t width = arch::info(tile.swizzle).bytes;
   const std::int64_t step = tile.tile->mn_major ? 8 * width : 32;
   if (width != 0 && use.offset % step != 0)
     refuse("is read ", use.offset, " bytes behind its beginning: ", use.name, "_k_offset is in bytes, a multiple of ",
-           step, tile.tile->mn_major ? ", eight rows of K" : ", what one product takes of K");
+           step, tile.tile->mn_major ? ", eight rows of K" : ", the K of one product");
 }
 
 // The form of the mnemonic whose A is in registers, or whose A is a descriptor. Null: no form has these modifiers.
@@ -269,7 +269,7 @@ void stmatrix(Builder& b, const Address& to, const std::vector<Operand>& regs, c
 void stmatrix_x4_trans_f32_bf16(Builder& b, const std::vector<Operand>& fragment, const Operand& base, const Reg& lane,
                                 const std::int64_t& stride, const options::stmatrix_x4_trans_f32_bf16& o) {
   if (fragment.empty() || fragment.size() % 8 != 0)
-    b.refuse(Code::bad_argument, cat("a fragment of ", fragment.size(), " registers; a multiple of 8 is stored"));
+    b.refuse(Code::bad_argument, cat("a fragment of ", fragment.size(), " registers; it must be a multiple of 8"));
   const auto temporaries = [&](const std::optional<std::vector<Operand>>& given, Type type, std::size_t count) {
     std::vector<Operand> made = given.value_or(std::vector<Operand>());
     while (made.size() < count) made.push_back(b.scalar(type));

@@ -39,7 +39,7 @@ class Line {
     for (std::size_t i = 0; i < text.size(); ++i) {
       const char c = text[i];
       const bool twice = i + 1 < text.size() && text[i + 1] == c;
-      if (c == '\0') b_.refuse(Code::bad_argument, "a format has no zero byte");
+      if (c == '\0') b_.refuse(Code::bad_argument, "a format cannot contain a zero byte");
       if ((c == '{' || c == '}') && twice) {
         literal(c), ++i;
       } else if (c == '}') {
@@ -114,7 +114,7 @@ class Line {
     const bool fits =
         !spec.conversion || (as == Shown::integer ? integers : reals).find(spec.conversion) != integers.npos;
     if (as == Shown::quad && (spec.conversion || !spec.flags.empty()))
-      b_.refuse(Code::bad_argument, "a .b128 register is shown by {} alone, as 32 hexadecimal digits");
+      b_.refuse(Code::bad_argument, "a .b128 register takes {} only, and is printed as 32 hexadecimal digits");
     if (!fits)
       b_.refuse(Code::bad_argument,
                 cat("{:", spec.flags, spec.conversion, "} is for ",

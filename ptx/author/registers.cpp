@@ -128,8 +128,8 @@ void check_type(const Builder& b, isa::Type type) {
 }
 
 void check_vector(const Builder& b, std::uint8_t length, std::string_view name) {
-  if (length != 2 && length != 4) b.refuse(Code::bad_argument, "a vector register has 2 or 4 elements");
-  if (name.empty()) b.refuse(Code::bad_argument, "a vector register has a name");
+  if (length != 2 && length != 4) b.refuse(Code::bad_argument, "a vector register must have 2 or 4 elements");
+  if (name.empty()) b.refuse(Code::bad_argument, "a vector register needs a name");
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ std::vector<Reg> Builder::scalars(isa::Type type, std::span<const std::string> n
   State& s = *state_;
   std::vector<Reg> made;
   for (const std::string& name : names) {
-    if (name.empty()) refuse(Code::bad_argument, "registers of one declaration have names");
+    if (name.empty()) refuse(Code::bad_argument, "registers of one declaration need names");
     made.push_back(length == 1 ? scalar(type, std::string_view(name)) : vector_register(type, length, name));
   }
   // The declarations that scalar() wrote become one.

@@ -48,7 +48,7 @@ std::uint64_t element_bits(Type type) { return isa::info(type).bits; }
 
 Shared shared(Builder& b, Type type, std::vector<std::int64_t> shape, Swizzle swizzle, std::uint32_t align,
               std::string_view name) {
-  if (type == Type::none || type == Type::pred) b.refuse(Code::bad_argument, "shared memory holds numbers");
+  if (type == Type::none || type == Type::pred) b.refuse(Code::bad_argument, "shared memory cannot hold predicates");
   Shared made;
   made.builder = &b;
   made.type = type;
@@ -94,8 +94,9 @@ Shared Shared::operator[](std::int64_t stage) const {
 }
 
 Shared Shared::operator[](const Reg& stage) const {
-  if (shape.empty()) builder->refuse(Code::index_range, "a stage of an array of no dimension");
-  if (integer_bits(stage.type) != 32) builder->refuse(Code::bad_operand, "a stage is an integer or a 32-bit register");
+  if (shape.empty()) builder->refuse(Code::index_range, "an array without dimensions has no stages");
+  if (integer_bits(stage.type) != 32)
+    builder->refuse(Code::bad_operand, "a stage must be an integer or a 32-bit register");
   Shared slice = *this;
   slice.shape.erase(slice.shape.begin());
   const Reg index = staged(stage);
@@ -125,7 +126,7 @@ Reg element_address(const Shared& s, const Operand& row, const Operand& column) 
   for (int i = 0; i < 2; ++i) {
     const Operand& o = i ? column : row;
     if (!constant(o) && integer_bits(o.type) != 32)
-      b.refuse(Code::bad_operand, "an index is an integer or a 32-bit register");
+      b.refuse(Code::bad_operand, "an index must be an integer or a 32-bit register");
     if (constant(o) && (o.ir.value < 0 || o.ir.value >= s.shape[static_cast<std::size_t>(i)]))
       b.refuse(Code::index_range,
                cat(i ? "column " : "row ", o.ir.value, " of ", s.shape[static_cast<std::size_t>(i)]));
@@ -170,7 +171,7 @@ Address element_address(const Shared& s, const Operand& index) {
     s.builder->refuse(Code::operator_type, cat("elements of ", isa::info(s.type).name, " have no address"));
   if (index.is_integer()) return s[index.ir.value].address();
   if (integer_bits(index.type) != 32)
-    s.builder->refuse(Code::bad_operand, "an index is an integer or a 32-bit register");
+    s.builder->refuse(Code::bad_operand, "an index must be an integer or a 32-bit register");
   return s[Reg{index.builder, index.ir.id, index.type, index.ir.kind == ir::Operand::Kind::special}].address();
 }
 
@@ -217,7 +218,8 @@ TileLayout tile_layout(Builder& b, Type type, std::int64_t rows, std::int64_t co
 
 Shared wgmma_tile(Builder& b, Type type, std::vector<std::int64_t> shape, bool mn_major, std::uint32_t align,
                   std::string_view name) {
-  if (shape.size() < 2) b.refuse(Code::bad_argument, "a wgmma tile has two dimensions, and before them stages");
+  if (shape.size() < 2)
+    b.refuse(Code::bad_argument, "a wgmma tile has two dimensions, or three with stages: (STAGES, rows, columns)");
   const TileLayout layout = tile_layout(b, type, shape[shape.size() - 2], shape.back(), mn_major);
   Shared made = shared(b, type, std::move(shape), layout.swizzle, align, name);
   made.tile = layout;
@@ -225,7 +227,7 @@ Shared wgmma_tile(Builder& b, Type type, std::vector<std::int64_t> shape, bool m
 }
 
 Barriers barriers(Builder& b, std::uint32_t count, std::string_view name) {
-  if (count == 0) b.refuse(Code::bad_argument, "an array of no mbarriers");
+  if (count == 0) b.refuse(Code::bad_argument, "an array needs at least one mbarrier");
   const std::string text = name.empty() ? cat("mbar_", b.state().mbar_names++) : std::string(name);
   return {&b, symbol_of(allocate(b, Type::b64, count, 8 * std::uint64_t{count}, 8, Name(text))), count};
 }
@@ -240,7 +242,7 @@ Barrier Barriers::operator[](std::int64_t i) const {
 Barrier Barriers::operator[](const Reg& i) const {
   const Reg index = staged(i);
   if (integer_bits(index.type) != 32)
-    builder->refuse(Code::bad_operand, "the index of an mbarrier is a 32-bit register");
+    builder->refuse(Code::bad_operand, "the index of an mbarrier must be a 32-bit register");
   const Reg address = builder->scalar(Type::u32);
   builder->emit("mov.u32", {address, Operand(symbol)});
   builder->emit("mad.lo.u32", {address, index, 8, address});

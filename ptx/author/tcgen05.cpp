@@ -178,8 +178,8 @@ std::int64_t instruction_descriptor(Builder& b, const options::instruction_descr
   const Type b_type = o.b_dtype.value_or(o.a_dtype);
   const arch::ElementInfo &a = multiplied(b, "a_dtype", o.a_dtype), &bb = multiplied(b, "b_dtype", b_type);
   if (a.mma != bb.mma)
-    b.refuse(Code::bad_argument,
-             cat("a_dtype = ", a.name, " and b_dtype = ", bb.name, " are of no one kind: ", a.mma, " and ", bb.mma));
+    b.refuse(Code::bad_argument, cat("a_dtype = ", a.name, " and b_dtype = ", bb.name,
+                                     " have no kind in common: ", a.mma, " and ", bb.mma));
   if (o.m != 32 && o.m != 64 && o.m != 128 && o.m != 256)
     b.refuse(Code::bad_argument, cat("m = ", o.m, "; legal: 32 (mma_ws) 64 128 256"));
   if (o.n < 8 || o.n > 256 || o.n % 8 != 0)

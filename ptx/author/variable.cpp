@@ -41,8 +41,8 @@ class Values {
 
   void level(const Initial& value, std::size_t depth) {
     const bool list = value.kind == Initial::Kind::list;
-    if (depth == sizes_.size()) return list ? refuse("a list where one value stands") : scalar(value);
-    if (!list) refuse("one value where a list of ", sizes_[depth], " stands");
+    if (depth == sizes_.size()) return list ? refuse("a list instead of a value") : scalar(value);
+    if (!list) refuse("one value instead of a list of ", sizes_[depth], " stands");
     const auto count = static_cast<std::int64_t>(value.items.size());
     if (count == 0) refuse("a list without values");
     if (sizes_[depth] < 0) sizes_[depth] = count;
@@ -189,7 +189,7 @@ Variable variable(Builder& b, VariableOptions options) {
   v.linking = options.linking;
   v.attributes = options.attributes;
   v.dims = options.dims;
-  if (options.type == Type::none) b.refuse(Code::bad_argument, cat("`", v.name.view(), "`: a variable has a type"));
+  if (options.type == Type::none) b.refuse(Code::bad_argument, cat("`", v.name.view(), "`: a variable needs a type"));
   std::vector<std::int64_t> sizes = v.dims;
   if (v.vector > 1) sizes.push_back(v.vector);
   if (options.init) v.initializer = Values(b, v.name.view(), options.type, sizes, v.dims.size()).write(*options.init);
@@ -266,8 +266,8 @@ Operand choose(Builder& b, const Row& row, const Reg& i, std::int64_t added) {
                                      "row, and use addr(row, bytes)"));
   if (i.builder != &b) b.refuse(Code::foreign_register, "an index is a register of another kernel");
   if (i.special || integer_bits(i.type) != 32)
-    b.refuse(Code::bad_operand, cat("an index is a number or a 32-bit integer register, not ", i.name(), " of type .",
-                                    isa::info(i.type).name));
+    b.refuse(Code::bad_operand, cat("an index must be a number or a 32-bit integer register, not ", i.name(),
+                                    " of type .", isa::info(i.type).name));
   Operand name;
   name.ir.kind = ir::Operand::Kind::symbol;
   name.ir.id = row.name.id();
@@ -307,7 +307,7 @@ Operand element(Builder& b, const Operand& row, const Operand& index) {
                    row.indices};
   if (index.literal == Operand::Literal::integer) return choose(b, chosen, index.ir.value);
   if (index.is_register()) return choose(b, chosen, Reg{index.builder, index.ir.id, index.type}, 0);
-  b.refuse(Code::bad_operand, "an index is a number or a 32-bit integer register");
+  b.refuse(Code::bad_operand, "an index must be a number or a 32-bit integer register");
 }
 
 }  // namespace ptx::author

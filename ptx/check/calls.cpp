@@ -62,17 +62,17 @@ class Calls {
     if (!symbol || !symbol->function) return;
     const ir::Function& callee = *symbol->function;
     const std::string name = cat("`call ", callee.name.view(), '`');
-    if (call.table) return refuse(name, ": a prototype goes with a call through a register");
+    if (call.table) return refuse(name, ": only a call through a register takes a prototype");
     if (callee.entry) return refuse(name, ": an .entry cannot be called, only a .func");
     match(name, call, callee.returns, callee.parameters);
   }
 
   void indirect(const Call& call) {
-    if (!call.table) return refuse("a call through a register names a .callprototype, .calltargets or a call table");
+    if (!call.table) return refuse("a call through a register needs a .callprototype, .calltargets or a call table");
     if (const Symbol* symbol = symbols_.find(call.table->id, statement_); is_array(call, symbol)) {
       if (!one_of(call, functions_in(symbol->variable->initializer)))
         refuse('`', symbol->variable->name.view(),
-               "` is no call table: an array of .u64 that starts as the names of functions");
+               "` is no call table: an array of .u64, initialised with names of functions");
       return;
     }
     const Table* table = table_of(*call.table, {Table::Kind::prototype, Table::Kind::calls});
@@ -199,7 +199,7 @@ void check_tables(const ir::Function& function, const Symbols& symbols, Diagnost
     const ir::Statement& s = function.body[table.statement];
     const bool branches = table.kind == Table::Kind::branches;
     if (table.label == ir::no_id) {
-      found.emplace_back(Code::directive_value, s.place, "a table of targets or a prototype has a label");
+      found.emplace_back(Code::directive_value, s.place, "a table of targets or a prototype needs a label");
     }
     for (const Name name : table.targets) {
       const Symbol* symbol = symbols.find(name.id(), table.statement);

@@ -45,7 +45,7 @@ class Initializer {
 
   std::string_view level(std::size_t depth) {
     const bool brace = peek() == '{';
-    if (brace != (depth < sizes_.size())) return "braces and numbers do not follow its dimensions";
+    if (brace != (depth < sizes_.size())) return "the nesting of its braces does not match the dimensions";
     if (!brace) return scalar();
     ++at_;
     std::int64_t n = 0;
@@ -54,7 +54,7 @@ class Initializer {
       if (peek() == ',') ++at_;
     }
     ++at_;
-    if (vector_ && depth + 1 == sizes_.size() && n != sizes_[depth]) return "a vector has one value an element";
+    if (vector_ && depth + 1 == sizes_.size() && n != sizes_[depth]) return "a vector needs one value for each element";
     return sizes_[depth] > 0 && n > sizes_[depth] ? "it has more values than elements" : std::string_view();
   }
 
@@ -108,19 +108,19 @@ class DeclarationJudge {
 
   void linking() const {
     if (v_.linking.find(' ') != v_.linking.npos)
-      refuse("a declaration has one of .extern, .visible, .weak and .common");
-    if (v_.linking == "common" && v_.space != Space::global) refuse("only .global variables are .common");
+      refuse("a declaration takes only one of .extern, .visible, .weak and .common");
+    if (v_.linking == "common" && v_.space != Space::global) refuse("only .global variables can be .common");
     if (v_.attributes.empty()) return;
     const bool unified = v_.attributes.find(".unified") != v_.attributes.npos;
-    if (v_.space != Space::global) return refuse("only .global variables have attributes");
+    if (v_.space != Space::global) return refuse("only .global variables take attributes");
     if (unified && !reaches(target_, unified_since)) lacks(unified_since, ".unified");
   }
 
   void initial_value() const {
     if (v_.initializer.empty() || !v_.opaque.empty()) return;
     if (v_.space != Space::global && v_.space != Space::const_)
-      return refuse("only .global and .const variables have an initial value");
-    if (is_extern(v_)) return refuse("an .extern variable has no initial value");
+      return refuse("only .global and .const variables take an initial value");
+    if (is_extern(v_)) return refuse("an .extern variable cannot have an initial value");
     if (const auto wrong = Initializer(v_, v_.initializer).judge(); !wrong.empty()) refuse("initial value: ", wrong);
   }
 
@@ -149,15 +149,15 @@ class DeclarationJudge {
     if (v_.space == Space::local && !target_.has({3, 0})) return;  // calls had no stack then
     if (v_.space == Space::tex) {
       if (target_.has({1, 5})) return refuse("`.tex` ended with PTX 1.5; write .global .texref");
-      if (v_.type != Type::u32 && v_.type != Type::u64) refuse("a .tex variable is .u32 or .u64");
-      if (!v_.dims.empty()) refuse("a .tex variable is no array");
+      if (v_.type != Type::u32 && v_.type != Type::u64) refuse("a .tex variable must be .u32 or .u64");
+      if (!v_.dims.empty()) refuse("a .tex variable cannot be an array");
       return;
     }
     refuse("a variable of the module is .global, .const or .shared, not .", isa::name(v_.space));
   }
 
   void body_space() const {
-    if (v_.space == Space::tex) refuse("a .tex variable is one of the module");
+    if (v_.space == Space::tex) refuse("a .tex variable must be declared outside of functions");
     if (v_.space == Space::param && !target_.has({2, 0}))
       refuse("before PTX 2.0 a .param variable is a parameter of an .entry");
   }
@@ -174,16 +174,16 @@ void check_parameter(const ModuleTarget& target, const ir::Function& f, const Va
   const DeclarationJudge judge(target, v, f.place, found);
   judge.type();
   if (v.space == Space::reg) {
-    if (f.entry) judge.refuse("a parameter of an .entry is in .param");
+    if (f.entry) judge.refuse("a parameter of an .entry must be in .param");
     return;
   }
-  if (v.space != Space::param) return judge.refuse("a parameter is in .param or .reg");
+  if (v.space != Space::param) return judge.refuse("a parameter must be in .param or .reg");
   if (!f.entry && !target.has({2, 0})) judge.refuse("before PTX 2.0 the parameters of a .func are in .reg");
-  if (v.vector > 1) judge.refuse("a vector is no parameter in .param; declare an array");
-  if (!v.opaque.empty() && !f.entry) judge.refuse("only an .entry has parameters of type .", v.opaque);
+  if (v.vector > 1) judge.refuse("a parameter in .param cannot be a vector; declare an array");
+  if (!v.opaque.empty() && !f.entry) judge.refuse("only an .entry takes parameters of type .", v.opaque);
   judge.sampler();
   if (!v.pointer.empty() && !f.entry) judge.refuse(".ptr is for parameters of an .entry");
-  if (v.dims.size() > 1) judge.refuse("a parameter has one dimension");
+  if (v.dims.size() > 1) judge.refuse("a parameter can have only one dimension");
   if (!v.dims.empty() && v.dims[0] <= 0 && (f.entry || !last))
     judge.refuse("only the last parameter of a .func may leave its size open");
 }
@@ -202,7 +202,7 @@ void check_name(Name name, bool of_module, const Place& place, Diagnostics& foun
   const std::string_view text = name.view();
   const bool special = of_module && (text == "_" || (text.starts_with('%') && isa::special_register(text)));
   if (!special && text != "WARP_SZ" && text != "$") return;
-  found.emplace_back(Code::reserved_name, place, cat("nothing can be named `", text, "`: it has a meaning of its own"));
+  found.emplace_back(Code::reserved_name, place, cat("nothing can be named `", text, "`: PTX reserves the name"));
 }
 
 void check_variable(const ModuleTarget& target, const Variable& v, bool module_scope, const Place& place,
@@ -267,7 +267,7 @@ void check_initial_names(const Variable& v, const Look& find, const Look& below,
       return refuse(Code::state_space, "is a .", isa::name(space), " variable; the address of a .global or .const ",
                     "variable or of a function is needed");
     if ((name.generic || name.offset) && symbol->function)
-      return refuse(Code::operand_kind, "is a function, which has neither a generic address nor an offset");
+      return refuse(Code::operand_kind, "is a function; generic() and an offset need a variable");
     const bool fits = v.type == Type::u32 || v.type == Type::u64 || (v.type == Type::u8 && name.masked);
     if (!fits) refuse(Code::operand_type, "is an address; .u32 and .u64 hold it, and .u8 one byte, as in `0xff(name)`");
   });
@@ -287,10 +287,10 @@ void check_parameters(const ModuleTarget& target, const ir::Function& f, Diagnos
   for (const Variable& v : f.parameters) check_parameter(target, f, v, &v == &f.parameters.back(), found);
   if (f.returns.size() > 1 &&
       std::any_of(f.returns.begin(), f.returns.end(), [](const Variable& v) { return v.space == Space::param; }))
-    refuse(Code::directive_value, "a function returns one value in .param");
+    refuse(Code::directive_value, "a function can return only one value in .param");
   if (f.linking.find(' ') != f.linking.npos || f.linking == "common")
-    refuse(Code::directive_value, "a function is one of .extern, .visible and .weak");
-  if (f.linking == "extern" && !f.declaration) refuse(Code::directive_value, "an .extern function has no body");
+    refuse(Code::directive_value, "a function takes only one of .extern, .visible and .weak");
+  if (f.linking == "extern" && !f.declaration) refuse(Code::directive_value, "an .extern function cannot have a body");
   if (!f.attributes.empty() && !reaches(target, unified_since))
     refuse(Code::needs_target, "`.unified` needs ", isa::to_string(unified_since));
   if (!f.entry) return;

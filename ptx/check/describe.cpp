@@ -122,7 +122,7 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       const std::string_view space = isa::name(p.space);
       return cat(head, where, "is ", got, ", a variable outside ",
                  space.empty() ? "the generic window" : cat('.', space),
-                 is_parameter(view, o) ? ": it is a parameter; the address that is in it, ld.param loads" : "");
+                 is_parameter(view, o) ? ": it is a parameter; load the address from it with ld.param" : "");
     }
     case Code::sink_operand: return cat(head, where, "is the sink `_`, but the result must go to a register");
     case Code::special_operand:
@@ -140,17 +140,18 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       return cat(head, where, "is ", got, "; its selector must be ",
                  p.row->selector == isa::Selector::none ? "left out" : isa::legal(p.row->selector));
     case Code::address_register:
-      return cat(head, where, "is ", got,
-                 "; the base of an address is a variable or an integer register of at most 64 bits, from sm_90 on of "
-                 "64 bits where the memory is generic or global");
+      return cat(
+          head, where, "is ", got,
+          "; the base of an address must be a variable or an integer register of at most 64 bits, from sm_90 on of "
+          "64 bits where the memory is generic or global");
     case Code::address_width:
-      return cat(head, where, "is ", got, "; a register in this address has at least ", static_cast<int>(p.row->bits),
-                 " bits, as the assembler does not widen it");
+      return cat(head, where, "is ", got, "; a register in this address must have at least ",
+                 static_cast<int>(p.row->bits), " bits, as the assembler does not widen it");
     case Code::untyped_vector:
       return cat(head, where, "is ", got, ", which has no type; one of its elements must be a register");
-    case Code::mixed_vector:
-      return cat(head, where, "is ", got, "; integers, floats and f16x2 do not stand side by side in a vector");
-    case Code::address_offset: return cat(head, where, "is ", got, "; an address of several parts takes no offset");
+    case Code::mixed_vector: return cat(head, where, "is ", got, "; a vector cannot mix integers, floats and f16x2");
+    case Code::address_offset:
+      return cat(head, where, "is ", got, "; an address of several parts cannot have an offset");
     case Code::unified_address:
       return cat(
           head, where, "is ", got,

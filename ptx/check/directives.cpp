@@ -83,7 +83,7 @@ void check_function_directive(const ModuleTarget& target, std::string_view text,
     found.emplace_back(Code::directive_value, place, cat('`', word, "` ", what...));
   };
   if (word == ".pragma") {
-    if (!function.entry) return refuse("stands in a function's body, or in front of that of an .entry");
+    if (!function.entry) return refuse("is legal only in a function's body, or in front of the body of an .entry");
     return check_pragma(target, text, PragmaPlace::header, place, found);
   }
   if (word == ".maxnctapersm" && target.has({2, 1})) return refuse("ended with PTX 2.0; write .minnctapersm");
@@ -135,16 +135,16 @@ void check_pragma(const ModuleTarget& target, std::string_view text, PragmaPlace
       found.emplace_back(Code::directive_value, place, cat("pragma `", string, "` ", what));
     };
     if (!row) {
-      if (where == PragmaPlace::module || where == PragmaPlace::header) refuse("is unknown to PTX");
+      if (where == PragmaPlace::module || where == PragmaPlace::header) refuse("is no pragma of PTX");
       continue;
     }
     const bool inside = where == PragmaPlace::kernel || where == PragmaPlace::function;
     if (row->where != isa::Pragma::Where::any && !inside) {
-      refuse("stands in the body of a function");
+      refuse("is legal only in the body of a function");
       continue;
     }
     if (row->where == isa::Pragma::Where::kernel && where != PragmaPlace::kernel) {
-      refuse("stands in the body of an .entry");
+      refuse("is legal only in the body of an .entry");
       continue;
     }
     check_gate(target, string, row->since, place, found);

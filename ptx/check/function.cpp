@@ -74,7 +74,7 @@ void check_registers(const ModuleTarget& target, const ir::Function& function, c
     const std::string_view type = isa::info(first.type).name;
     if (!isa::info(first.type).declarable) {
       found.emplace_back(Code::register_type, s.place,
-                         cat("no register is declared .", type, "; instructions on it take bit registers of its size"));
+                         cat("no register is declared .", type, "; use a bit register of its size"));
     }
     if (isa::info(first.type).bits * first.vector > 128 || first.vector == 8) {
       found.emplace_back(
@@ -167,9 +167,9 @@ void check_cta_groups(const ir::Function& function, Diagnostics& found) {
     const std::string_view group = i.match->value("cta_group");
     if (first.empty()) first = group;
     if (group.empty() || group == first) continue;
-    found.emplace_back(
-        Code::illegal_modifiers, s.place,
-        cat("all tcgen05 instructions of a kernel have one .cta_group; the first has .", first, ", this has .", group));
+    found.emplace_back(Code::illegal_modifiers, s.place,
+                       cat("all tcgen05 instructions of a kernel must have the same .cta_group; the first has .", first,
+                           ", this has .", group));
     return;
   }
 }

@@ -100,7 +100,7 @@ void check_options(const ir::Module& module, const ModuleTarget& target, Diagnos
     if (option.starts_with("texmode_")) {
       if (option != "texmode_unified" && option != "texmode_independent") refuse("has no option `", option, '`');
       if (option == "texmode_independent" && !target.has({1, 5})) refuse("texmode_independent needs PTX 1.5");
-      if (!mode.empty() && mode != option) refuse("names two modes of textures");
+      if (!mode.empty() && mode != option) refuse("has two texture modes");
       mode = option;
     } else if (option == "map_f64_to_f32") {
       if (target.sm.number >= 13) refuse("map_f64_to_f32 is for sm_10, sm_11 and sm_12; later targets have .f64");
@@ -118,7 +118,7 @@ void check_target(const ir::Module& module, Diagnostics& found) {
   if (module.version != isa::Version{} && !isa::exists(module.version)) {
     found.emplace_back(Code::unknown_version, module.version_place,
                        cat("`.version ", isa::to_string(module.version),
-                           "`: there is no such PTX; the last of each are 6.5, 7.8, 8.8 and 9.5"));
+                           "`: there is no such version of PTX; the last ones are 6.5, 7.8, 8.8 and 9.5"));
   }
   const std::string_view name = first_target(module);
   const auto target = isa::target_named(name);
@@ -201,7 +201,7 @@ class Aliases {
     if (!alias || !aliasee) return;
     if (alias == aliasee) return refuse("gives a function its own name");
     if (aliased_[alias->name.id()] > 1) return refuse("makes `", name, "` an alias that it is already");
-    if (!alias->declaration) return refuse("gives a name to a second function that has a body of its own");
+    if (!alias->declaration) return refuse("names a second function that has a body");
     const bool has_body = !aliasee->declaration || aliased_.contains(aliasee->name.id());
     if (aliasee->entry || !has_body || aliasee->linking == "weak")
       return refuse("stands for a .func with a body that is not .weak");

@@ -89,7 +89,7 @@ Broken wgmma_scale(const View& view, const isa::Match& match, const ir::Instruct
     const std::string_view name = match.form->text(match.operands[i].row->name);
     if ((name == "scale_a" || name == "scale_b") && operands[i].kind == Operand::Kind::integer &&
         operands[i].value == 0)
-      return {Code::wgmma_scale, "an operand is scaled by 0; it may be scaled by 1 or -1"};
+      return {Code::wgmma_scale, "an operand has the scale 0; legal: 1 -1"};
   }
   return {};
 }

@@ -46,10 +46,11 @@ Broken tcgen05_columns(const View& view, const isa::Match& match, const ir::Inst
     const std::uint64_t most = has(view.target, {9, 4}, {{107, 'f'}}) ? 576 : 512;
     if (n % 32 == 0 && n >= 32 && n <= most) return {};
     return {Code::tcgen05_columns,
-            cat(columns.value, " columns are allocated; it must be a multiple of 32 in 32..", most)};
+            cat(columns.value, " columns are allocated; the number must be a multiple of 32 in 32..", most)};
   }
   if (std::has_single_bit(n) && n >= 32 && n <= 512) return {};
-  return {Code::tcgen05_columns, cat(columns.value, " columns are allocated; it must be 32, 64, 128, 256 or 512")};
+  return {Code::tcgen05_columns,
+          cat(columns.value, " columns are allocated; the number must be 32, 64, 128, 256 or 512")};
 }
 
 // 9.7.16.10.9.1: the operand behind enable-input-d.

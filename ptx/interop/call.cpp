@@ -184,7 +184,7 @@ Expected<Done> Plan::allocate(Call& call) const {
     output.ndim = static_cast<std::int32_t>(wanted.rank);
     const std::string& name = record_.tensors[inputs_ + i].name;
     if (wanted.column_major)
-      return about(Code::not_contiguous, name, "outputs are made in row-major order; bring this one (out=)");
+      return about(Code::not_contiguous, name, "only row-major outputs can be allocated; pass this one as out=");
     if (!call.framework.allocate(call.framework.context, i, output))
       return about(Code::allocation_failed, name, "the framework could not allocate this output");
     if ((reinterpret_cast<std::uintptr_t>(data(output)) & wanted.alignment_mask) != 0)

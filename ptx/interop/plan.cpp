@@ -192,13 +192,11 @@ Diagnostic Plan::refusal(std::size_t index, const DLTensor& got, const std::int6
                      symbols[size.symbol], " (conflicting sizes)"));
   }
   if (got.data == nullptr && !empty(got))
-    return say(Code::unsupported_device,
-               "it has no memory: it is a fake tensor, or one that a transformation stands for");
+    return say(Code::unsupported_device, "it has no memory: it is a fake tensor, or a tensor of a transformation");
   const auto address = reinterpret_cast<std::uintptr_t>(got.data) + got.byte_offset;
   if ((address & wanted.alignment_mask) != 0)
-    return say(Code::misaligned_tensor,
-               cat("its data start at an address that is a multiple of ", address & (~address + 1),
-                   " bytes, the kernel needs ", wanted.alignment_mask + 1));
+    return say(Code::misaligned_tensor, cat("its data is aligned to only ", address & (~address + 1),
+                                            " bytes, the kernel needs ", wanted.alignment_mask + 1));
   const std::string strides = got.strides == nullptr ? "those of row-major order" : spell(got.strides, got.ndim);
   return say(Code::not_contiguous,
              cat("its strides are ", strides, " for shape ", spell(got.shape, got.ndim),

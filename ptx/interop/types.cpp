@@ -85,7 +85,7 @@ Expected<launch::Executor*> executor(DLDevice device) {
   if (device.type == DeviceType::cpu) return &sim::simulator();
   return Diagnostic(
       Code::unsupported_device, Place{},
-      cat("tensors on ", name(device), " run nowhere: kernels take CUDA tensors, and CPU tensors for the simulator"));
+      cat("tensors on ", name(device), " cannot run: kernels take CUDA tensors, and CPU tensors for the simulator"));
 }
 
 Expected<std::uint64_t> pack(const launch::ScalarArgument& argument, std::uint64_t value) {

@@ -208,7 +208,7 @@ std::uint64_t checksum(std::string_view bytes) {  // FNV-1a: against damage, not
 }
 
 Diagnostic damaged(std::string_view why) {
-  return Diagnostic(Code::bad_record, Place{}, cat("these bytes are no launch record of this release: ", why));
+  return Diagnostic(Code::bad_record, Place{}, cat("these bytes are not a launch record of this release: ", why));
 }
 
 }  // namespace
@@ -238,7 +238,7 @@ Expected<Record> deserialise(std::string_view bytes) {
   if (!reader.good || sum != checksum(reader.rest)) return damaged("they are damaged");
   Record record;
   fields(reader, record);
-  if (!reader.good || !reader.rest.empty()) return damaged("they do not hold together");
+  if (!reader.good || !reader.rest.empty()) return damaged("they are inconsistent");
   return record;
 }
 

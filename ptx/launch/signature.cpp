@@ -38,7 +38,7 @@ Expected<Done> append_declared(Record& record, const Signature& signature, const
     argument = carried(signature, mapped(declared.name));
     if (argument == nullptr || argument->boxes.empty())
       return refused("the kernel takes a tensor map of `", mapped(declared.name),
-                     "`; the signature has to say its box: tensor(...).boxed({...})");
+                     "`; the signature must give its box: tensor(...).boxed({...})");
     return add_tensor_map(record, argument->name(), argument->boxes.front());
   }
   if (argument == nullptr)
@@ -147,8 +147,7 @@ Expected<Done> repeat(Record& record, std::uint32_t copies, int axis) {
   if (grid != 1)
     return refused(record.entry, ": the axis of the grid that counts the batch is ", grid,
                    " blocks long in a single call; it must be 1");
-  if (!record.tensor_maps.empty())
-    return refused(record.entry, ": a tensor map is of one tensor, not of a batch of them");
+  if (!record.tensor_maps.empty()) return refused(record.entry, ": a tensor map cannot describe a batch of tensors");
   grid = copies;
   for (TensorArgument& tensor : record.tensors) tensor.shape.insert(tensor.shape.begin(), {copies, {}});
   return Done{};

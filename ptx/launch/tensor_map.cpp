@@ -20,12 +20,10 @@ Expected<Element> element_of(const TensorMapRecipe& recipe, Element tensor) {
   const arch::ElementInfo& read = info(made);
   if (read.map == arch::no_code)
     return refuse(cat("tma_dtype: the copy engine has no type for elements of ", read.name));
-  if (read.lanes != 1)
-    return refuse(cat("tma_dtype = ", read.name, ": a map counts single values; write the type of one"));
+  if (read.lanes != 1) return refuse(cat("tma_dtype = ", read.name, ": give the type of a single value"));
   if (read.bits >= 8 && recipe.element && read.bits > info(tensor).bits)
     return refuse(cat("tma_dtype = ", read.name, " is wider than the tensor's elements, ", info(tensor).name));
-  if (recipe.spread && read.bits != 4)
-    return refuse(cat("tma_spread: only 4-bit elements are spread, not ", read.name));
+  if (recipe.spread && read.bits != 4) return refuse(cat("tma_spread needs 4-bit elements, not ", read.name));
   return made;
 }
 

@@ -1,4 +1,4 @@
-"""Write NVIDIA PTX by hand, from Python or C++, and run it anywhere.
+"""Write NVIDIA PTX by hand; run it on a GPU, or on a simulator.
 
 The function under `@kernel` is the PTX stream: one call, one instruction.  See `kernel`, `ptx`, `reg`, `smem`, `Tile`.
 """
@@ -84,22 +84,22 @@ def timeline(
     waits: bool = True,
     measure: bool = True,
 ) -> _Timeline:
-    """A block whose calls launch a copy of the kernel that writes down when its warps come by: `with pyptx.timeline(k) as t: y = k(x)`.
+    """Records when the warps of a kernel work and wait: `with pyptx.timeline(k) as t: y = k(x)`.  docs/timeline.md explains it.
 
-    Stamped are the places that the author named, `ptx.mark` and `ptx.region`, beginning and end of the kernel, and (`waits`) what
-    waits: loops that ask an mbarrier or a flag in memory, bar.sync, wgmma.wait_group, cp.async's and others.  The kernel itself stays
-    as it is: text, cache, specialisations.  Results are the kernel's.
+    Calls inside the block launch a copy of the kernel with stamps: records of the time at `ptx.mark` and `ptx.region`, at the
+    beginning and the end of the kernel, and (`waits`) around loops that poll an mbarrier or a flag, bar.sync, wgmma.wait_group,
+    cp.async.wait_group and others.  The results are the same; the kernel itself does not change.
 
-    kernel: one made by @kernel; None: each that is called inside, those of `pyptx.kernels`, too.
-    ctas: how many CTAs are recorded, the first by their number; by default as many as 512 MiB hold (64 on the simulator).
-    records: room for so many stamps of a thread.
-    fine: times by %clock64, not by %globaltimer alone, whose steps are 32 ns on an H200 and up to 1 us elsewhere; for marks less
-    than a microsecond apart.
-    measure: also times launches of the kernel and of the copy, on outputs of their own and on copies of inputs that are written.
-    False for a kernel that talks to another one while it runs.
+    kernel: made by @kernel; None: each kernel that is called inside the block, also those of `pyptx.kernels`.
+    ctas: the number of CTAs that are recorded, from the first on; by default as many as fit into 512 MiB (64 on the simulator).
+    records: the most stamps of a thread.
+    fine: also read %clock64, for marks less than a microsecond apart: the steps of %globaltimer are 32 ns on an H200 and up to
+    1 us elsewhere.
+    measure: also time launches of the kernel and of the copy, on outputs of their own and on copies of inputs that are written.
+    Pass False for a kernel that communicates with another one while it runs.
 
-    On a GPU times are nanoseconds and the tensors torch's; on the simulator they are instructions of warps: an order, no measure.
-    JAX's calls are not recorded: call the kernel with torch's tensors or NumPy's arrays.
+    On a GPU times are nanoseconds, and the call takes torch's tensors.  On the simulator times are numbers of instructions, which
+    show the order but not the duration.  Calls with JAX's arrays are not recorded: use torch's tensors or NumPy's arrays.
 
     Example:
         from pyptx.kernels import rms_norm

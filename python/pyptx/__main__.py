@@ -1,6 +1,6 @@
-"""The command `pyptx`: check, parse, transpile, run, show, isa, cache, doctor, and over sources fmt, lint, diff, stats, lsp.  Each is a thin shell over functions that Python users have too.
+"""The command `pyptx` and its subcommands.  Each is a thin shell over functions that Python users have, too.
 
-What goes wrong ends in a line on the standard error and a status, never in a traceback.
+An error is one line on the standard error and an exit status, never a traceback.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pyptx.tools import buffers, completion, exports, files, shows, sources
 _SUGARS = ("none", "names", "flow", "all")
 _STATUS = """\
 exit status:
-  0  all is well
+  0  success
   1  {1}
-  2  the command line is wrong, or a file cannot be used
-  130, 141  interrupted; nobody reads the output any more"""
+  2  the command line is wrong, or a file cannot be read
+  130, 141  interrupted; the reader of the output has closed it"""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("PYPTX_TRACEBACK"):
             raise
-        return _complain(f"a mistake of pyptx, PYPTX_TRACEBACK=1 shows where: {type(error).__name__}: {error}")
+        return _complain(f"an error in pyptx itself, PYPTX_TRACEBACK=1 shows where: {type(error).__name__}: {error}")
 
 
 def _spelled(argv: list[str]) -> list[str]:
@@ -97,25 +97,34 @@ def _parser() -> argparse.ArgumentParser:
         return made
 
     check = add(
-        *("check", _check, "say where text is no legal PTX, as file:line:col: code message", "a text is not legal"),
+        *(
+            "check",
+            _check,
+            "report where a text is not legal PTX, as file:line:col: code message",
+            "a text is not legal",
+        ),
         *(" a.ptx b.ptx", " --target sm_90a a.ptx", " --format sarif a.ptx > a.sarif", " - < a.ptx"),
     )
     _file(check, nargs="+", dest="files")
     _completed(
-        check.add_argument("--target", type=_lower, help="judge as if .target were this, for example sm_100a")
+        check.add_argument(
+            "--target",
+            type=_lower,
+            help="check for this target instead of the .target of the file, for example sm_100a",
+        )
     ).completer = lambda **_: completion.targets()
-    check.add_argument("--lint", action="store_true", help="notes too: modifiers in another order than the manual's")
+    check.add_argument("--lint", action="store_true", help="also note modifiers in another order than the manual's")
     check.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
 
-    parse = add("parse", _parse, "print a file back from its lossless tree", "never", " a.ptx", " - < a.ptx")
+    parse = add("parse", _parse, "parse a file and print it back, unchanged", "never", " a.ptx", " - < a.ptx")
     _file(parse)
 
     transpile = add(
         *(
             "transpile",
             _transpile,
-            "write the program, in Python or C++, whose kernel a text is",
-            "the text is not legal, or the program writes another module",
+            "write the Python or C++ program that emits a PTX text",
+            "the text is not legal, or the program emits another text",
         ),
         *(" a.ptx > a.py", " a.ptx --sugar --name my_kernel -o my_kernel.py", " a.ptx --to cpp --entry add"),
     )
@@ -139,16 +148,16 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(run)
 
     replay = add(
-        *("replay", _replay, "run calls that pyptx.replay kept again on the simulator", "a call ended with a report"),
+        *("replay", _replay, "repeat calls that pyptx.replay recorded, on the simulator", "a call ended with a report"),
         *(" FOLDER", " FOLDER --seed 3 --json"),
     )
-    replay.add_argument("path", metavar="PATH", help="a folder of kept calls, or one of its files")
-    replay.add_argument("--seed", type=_size(2**63 - 1), default=0, metavar="N", help="another schedule of warps")
+    replay.add_argument("path", metavar="PATH", help="a folder of recorded calls, or one of its files")
+    replay.add_argument("--seed", type=_size(2**63 - 1), default=0, metavar="N", help="use another schedule of warps")
     replay.add_argument(
-        "--timeout", type=_size(10**6, 1), default=600, metavar="S", help="seconds for each; default: 600"
+        "--timeout", type=_size(10**6, 1), default=600, metavar="S", help="end a call after S seconds; default: 600"
     )
-    replay.add_argument("--json", action="store_true", help="print what was found as JSON")
-    replay.add_argument("--here", action="store_true", help="in this process, and one file alone")
+    replay.add_argument("--json", action="store_true", help="print the reports as JSON")
+    replay.add_argument("--here", action="store_true", help="run in this process; PATH is one file")
 
     isa = add(
         *(
@@ -161,23 +170,30 @@ def _parser() -> argparse.ArgumentParser:
     )
     _completed(
         isa.add_argument(
-            "name", nargs="?", default="", type=_word, help="opcode, beginning of a mnemonic, or %%register; none: list"
+            "name",
+            nargs="?",
+            default="",
+            type=_word,
+            help="an opcode, the beginning of a mnemonic, or a %%register; without it, list the opcodes",
         )
     ).completer = completion.opcodes
 
     cache = add(
-        *("cache", _cache, "show, empty or shorten what is kept on disk", "never"),
+        *("cache", _cache, "show, empty or shorten the cache of machine code on disk", "never"),
         *(" status", " trim --bytes 100000000", " clear"),
     )
     cache.add_argument("action", choices=("status", "clear", "trim"))
     cache.add_argument(
-        "--bytes", type=_size(2**63 - 1), metavar="N", help="what trim leaves; else PYPTX_CACHE_BYTES or 1 GiB"
+        "--bytes",
+        type=_size(2**63 - 1),
+        metavar="N",
+        help="trim: keep at most N bytes; default: PYPTX_CACHE_BYTES, or 1 GiB",
     )
 
-    add("doctor", _doctor, "show what is installed, which assembler, which GPU, what runs where", "never", "")
+    add("doctor", _doctor, "show which assemblers, GPUs and packages were found", "never", "")
 
     shells = add(
-        *("completion", _completion, "print what makes a shell complete this command", "never"),
+        *("completion", _completion, "print a script for completion of this command in the shell", "never"),
         *(" bash >> ~/.bashrc", " zsh > ~/.zfunc/_pyptx", " fish > ~/.config/fish/completions/pyptx.fish"),
     )
     shells.add_argument("shell", choices=completion.SHELLS)
@@ -193,11 +209,13 @@ def _add_transpile(transpile: argparse.ArgumentParser):
         const="all",
         default="none",
         choices=_SUGARS,
-        help="names: registers by what they hold; flow: blocks out of labels, too; all: expressions, too.  Alone it is all; "
-        "default: none, one call an instruction",
+        help="names: name registers by their content; flow: also turn labels into blocks; all: also write expressions.  "
+        "--sugar alone is all; default: none, one call for each instruction",
     )
-    transpile.add_argument("--name", type=_word, default="", help="of the function; default: the kernel's")
-    transpile.add_argument("--entry", type=_word, default="", help="this kernel alone, with what is no kernel")
+    transpile.add_argument("--name", type=_word, default="", help="name of the function; default: the kernel's")
+    transpile.add_argument(
+        "--entry", type=_word, default="", help="write only this kernel, with the functions and variables of the module"
+    )
     transpile.add_argument(
         "--arg",
         action="append",
@@ -205,26 +223,28 @@ def _add_transpile(transpile: argparse.ArgumentParser):
         dest="args",
         type=_tensor,
         metavar="NAME=TYPE[SIZES]",
-        help="a tensor of the kernel, a=bf16[M,K], or c=out:f32[M,N] if the kernel writes it: the parameter of that name, or the "
-        "next that is a pointer.  Without a type, a=[M,K], it is what the kernel loads and stores there.  A tensor map: "
-        "a=bf16[M,K]:box[64,64]:128B.  The kernel can be called then",
+        help="make the kernel callable: parameter a is a tensor, a=bf16[M,K]; c=out:f32[M,N] is one that the kernel writes.  "
+        "If no parameter has the name, the next pointer is taken.  Without a type, a=[M,K], the loads and stores decide.  "
+        "A tensor map: a=bf16[M,K]:box[64,64]:128B",
     )
     transpile.add_argument(
         "--launch",
         action="store_true",
-        help="the kernel can be called: other pointers that it loads from or stores to are vectors, of the type that it loads",
+        help="make the kernel callable: pointers without --arg that it loads from or stores to are vectors",
     )
-    for name, what in (("grid", "CTAs"), ("block", "threads of a CTA; default: .reqntid or .maxntid")):
+    for name, what, default in (("grid", "CTAs", ""), ("block", "threads of a CTA", "; default: .reqntid or .maxntid")):
         transpile.add_argument(
-            f"--{name}", default="", metavar="SIZES", help=f"{what}, of the tensors' sizes: M // 16, 4"
+            f"--{name}", default="", metavar="SIZES", help=f"{what}, as expressions of sizes: M // 16, 4{default}"
         )
     transpile.add_argument(
         "--verify",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="run the program and compare what it writes with the text; default: of Python, yes",
+        help="run the program and compare its output with the text; default: yes for Python, never for C++",
     )
-    transpile.add_argument("-o", "--output", metavar="OUT", type=_word, help="a file; default: the standard output")
+    transpile.add_argument(
+        "-o", "--output", metavar="OUT", type=_word, help="write to this file; default: the standard output"
+    )
 
 
 def _tensor(text: str) -> str:
@@ -239,7 +259,7 @@ def _tensor(text: str) -> str:
 
 def _add_run(run: argparse.ArgumentParser):
     _file(run)
-    entry = run.add_argument("--entry", type=_word, help="name of the .entry; may be left out where there is one")
+    entry = run.add_argument("--entry", type=_word, help="name of the .entry; needed if there are several")
     _completed(entry).completer = completion.entries
     for name, what in (("grid", "CTAs"), ("block", "threads of a CTA"), ("cluster", "CTAs of a cluster")):
         run.add_argument(f"--{name}", type=_three, default=(1, 1, 1), metavar="X,Y,Z", help=f"{what}; default: 1,1,1")
@@ -251,31 +271,32 @@ def _add_run(run: argparse.ArgumentParser):
         dest="args",
         type=_argument,
         metavar="ARG",
-        help="the next parameter: 5 or 1.5, a number of the parameter's type; i32:5, f32:1.5 and the like; in:HEX, a buffer with these bytes; out:N, a buffer of N zero "
-        "bytes that is printed at the end; FILE.npy; out:FILE.npy, which is written back",
+        help="the next argument: 5 or 1.5, a number of the parameter's type; i32:5, f32:1.5 and the like, a number of this "
+        "type; in:HEX, a buffer with these bytes; out:N, a buffer of N zero bytes that is printed at the end; FILE.npy, a "
+        "buffer with this array; out:FILE.npy, the same, written back at the end",
     )
     run.add_argument(
         "--show",
         type=str.lower,
         choices=buffers.SHOWN,
         metavar="TYPE",
-        help="print every buffer at the end, with its name: hex, i8 to i64, u8 to u64, bf16, f16, f32, f64; own: .npy files as "
-        "their own type, others in hex",
+        help="print every buffer at the end, with its name, as hex, i8 to i64, u8 to u64, bf16, f16, f32 or f64; own: the type "
+        "of the .npy file, and hex for other buffers",
     )
     run.add_argument(
         "--seed",
         type=_size(2**63 - 1),
         default=0,
         metavar="N",
-        help="another schedule of warps; default: the plain one",
+        help="use another schedule of warps; default: 0, the plain one",
     )
     run.add_argument(
         "--budget",
         type=_size(2**63 - 1, 1),
         metavar="N",
-        help="instructions of warps that the launch may execute; default: 2^32",
+        help="end the launch after N instructions of warps; default: 2^32",
     )
-    run.add_argument("--cores", type=_size(2**10), default=0, metavar="N", help="of this machine; default: all")
+    run.add_argument("--cores", type=_size(2**10), default=0, metavar="N", help="use N cores; default: all")
     run.add_argument(
         "--check",
         action="append",
@@ -284,19 +305,24 @@ def _add_run(run: argparse.ArgumentParser):
         default=[],
         type=_word,
         metavar="NAME",
-        help="look for races and their like, too: all (without a NAME), or the name of a rule; or none",
+        help="also look for races, missing fences and the like: all (without a NAME), none, or the name of a rule",
     )
-    run.add_argument("--schedule", choices=("random", "synchronisation"), default="random", help="what a seed changes")
+    run.add_argument(
+        "--schedule",
+        choices=("random", "synchronisation"),
+        default="random",
+        help="a seed changes all turns of warps, or priorities of warps at synchronisation; default: random",
+    )
     run.add_argument(
         "--explore",
         type=_size(2**32, 1),
         metavar="N",
-        help="run it under N schedules more, which differ where it synchronises; report the smallest that fails",
+        help="run the kernel under N more schedules; report the first that fails",
     )
     run.add_argument(
-        "--counters", action="store_true", help="print what each line did: instructions, bank conflicts, sectors"
+        "--counters", action="store_true", help="print counts for each line: instructions, bank conflicts, sectors"
     )
-    run.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    run.add_argument("--trace", metavar="FILE", help="write a trace for https://ui.perfetto.dev")
     run.add_argument(
         "--json", action="store_true", help="print reports, counts and printed lines as JSON, and nothing else"
     )

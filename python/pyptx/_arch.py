@@ -1,4 +1,4 @@
-"""Which GPU there is, as a PTX target."""
+"""The PTX target of the current GPU."""
 
 from __future__ import annotations
 

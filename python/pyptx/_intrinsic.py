@@ -19,7 +19,7 @@ def _shown(value) -> str:
 
 
 def intrinsic(function: Callable) -> Callable:
-    """Marks what a call writes:  // BEGIN name(arguments) ... // END name
+    """Puts the instructions of each call between two comments:  // BEGIN name(arguments) ... // END name
 
     Example:
         @pyptx.intrinsic

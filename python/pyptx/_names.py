@@ -1,4 +1,4 @@
-"""Names that pyptx has not: what an author who comes from CUDA, Triton, CuTe or Numba writes, and what is written here instead.
+"""Hints for names that pyptx does not have, but CUDA, Triton, CuTe or Numba do: the error says what to write instead.
 
 `hints(module)` makes the `__getattr__` of a module of names.  The error is an AttributeError, as for any module.
 """

@@ -1,6 +1,6 @@
-"""What compiles the PTX of kernels to machine code, and which of several is taken.
+"""The assemblers that compile PTX to machine code, and the choice between them.  docs/assembler.md explains it.
 
-What is launched has to be what was written, so whole-program compilers come first: each ptxas of an installed
+Whole-program compilers come first, since they do not change the kernel: each ptxas of an installed
 `nvidia-cuda-nvcc` (`pip install pyptx[asm]`), of a CUDA toolkit, of Triton and on PATH, the newest whose code the driver
 loads; then the driver's JIT.  nvJitLink compiles relocatable code, in which `setmaxnreg` is dropped: it is the last
 resort, and kernels that it would change are refused.  `PYPTX_ASSEMBLER` or `use` choose otherwise.
@@ -17,7 +17,7 @@ __all__ = ["Found", "found", "use"]
 
 @dataclass(frozen=True)
 class Found:
-    """`name`: kind, release, file and newest PTX; `why`: why it is taken, or not.
+    """An assembler.  `name`: kind, release, file and newest PTX; `why`: why it is taken, or not.
 
     Example:
         names = [each.name for each in pyptx.assembler.found()]
@@ -31,7 +31,7 @@ class Found:
 
 
 def found() -> list[Found]:
-    """Each assembler of this machine, best first, as for a text that all of them read.
+    """The assemblers of this machine, best first.
 
     Example:
         for each in pyptx.assembler.found():

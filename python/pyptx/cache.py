@@ -1,6 +1,6 @@
-"""What was assembled and is kept on disk, for every process of this user.
+"""The cache of machine code on disk, which all processes of a user share.
 
-Entries are cubins under the hash of all that they depend on (text, target, options, assembler).  `PYPTX_CACHE_DIR` names
+Entries are cubins, found by the hash of text, target, options and assembler.  `PYPTX_CACHE_DIR` names
 the folder (empty: nothing is kept), else it is `pyptx/` in `$XDG_CACHE_HOME` or `~/.cache`; `PYPTX_CACHE_BYTES` bounds it.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["Status", "clear", "status", "trim"]
 
 @dataclass(frozen=True)
 class Status:
-    """`folder` is empty where nothing is kept; sizes in bytes.
+    """The state of the cache, with sizes in bytes.  `folder` is empty if the cache is off.
 
     Example:
         folder = pyptx.cache.status().folder
@@ -33,7 +33,7 @@ class Status:
 
 
 def status() -> Status:
-    """What the folder holds now.
+    """The present state of the cache.
 
     Example:
         print(pyptx.cache.status())
@@ -42,7 +42,7 @@ def status() -> Status:
 
 
 def trim(most_bytes: int | None = None) -> int:
-    """Removes the least recently used entries until the rest has at most so many bytes; how many went.
+    """Removes the least recently used entries until the rest has at most so many bytes; returns the number of removed ones.
 
     Example:
         removed = pyptx.cache.trim(1 << 30)
@@ -51,7 +51,7 @@ def trim(most_bytes: int | None = None) -> int:
 
 
 def clear() -> int:
-    """Removes every entry; how many there were.  What a process has loaded stays loaded.
+    """Removes every entry, and returns their number.  Code that a process has loaded stays loaded.
 
     Example:
         removed = pyptx.cache.clear()

@@ -1,6 +1,6 @@
-"""What goes wrong, one exception type a phase.  Each carries the library's diagnostics.
+"""The exceptions of pyptx: one type for each phase.  Each carries the library's diagnostics.
 
-Where earlier releases raised ValueError, TypeError, IndexError or RuntimeError, these derive from it too.
+They also derive from the ValueError, TypeError, IndexError or RuntimeError that earlier releases raised.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ParseError(PtxError, ValueError):
 
 
 class AuthoringError(PtxError):
-    """A call in a kernel's body that stands for no legal PTX, or a whole kernel that is not legal."""
+    """A call in a kernel's body that would write illegal PTX, or a kernel that is not legal as a whole."""
 
 
 def _placed(message: str, diagnostics: Iterable[Any], code: int) -> tuple[str, list[Any]]:
@@ -80,7 +80,7 @@ class AssemblerError(PtxError, RuntimeError):
 
 
 class LaunchError(PtxError, RuntimeError):
-    """A call of a kernel that cannot be made."""
+    """A call of a kernel that cannot be launched."""
 
 
 class LaunchTypeError(LaunchError, TypeError):
@@ -92,12 +92,12 @@ class LaunchValueError(LaunchError, ValueError):
 
 
 class SimulationError(PtxError, RuntimeError):
-    """The simulated machine stopped: an access out of bounds, a deadlock, a budget that ran out."""
+    """The simulator reported an error: an access out of bounds, a deadlock, a budget that ran out."""
 
 
 class AssemblerWarning(UserWarning):
-    """The assembler took the text and warned of a line, or takes a line that the manual does not have."""
+    """The assembler warned about a line, or a line is legal for the assembler but not by the manual."""
 
 
 class PerformanceWarning(AssemblerWarning):
-    """The assembler could not keep the performance that the text asks for: wgmma in series, spilled registers."""
+    """The assembler serialized wgmma, or spilled registers."""

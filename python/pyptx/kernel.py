@@ -1,7 +1,7 @@
-"""The decorator `@kernel` and what it makes: a function that is PTX.
+"""The decorator `@kernel`, and the class `Kernel` of its results.
 
-What a kernel is told is in options.py, what a call of it is given in signature.py, what its body becomes in
-specialisation.py.  Everything done per instruction or per call is C++.
+options.py has the options of `@kernel`, signature.py the arguments of a call, specialisation.py the traced text.
+Everything done per instruction or per call is C++.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ __all__ = ["Kernel", "TensorSpec", "TmaDescriptorHandle", "kernel"]
 class Kernel(Traced, _core.Launcher):
     """A Python function whose body is PTX.  Made by `@kernel`.
 
-    Called with tensors, it launches: CUDA tensors on their device, CPU tensors and NumPy arrays on the simulator, JAX values as
-    a part of their program.  `out=` gives the outputs to write, `stream=` the stream.
+    A call with tensors launches the kernel: CUDA tensors on their device, CPU tensors and NumPy arrays on the simulator, JAX
+    arrays as a part of their program.  `out=` gives the outputs to write, `stream=` the stream.
     """
 
     def __init__(self, fn: Callable[..., Any], options: Options | None = None):
@@ -80,7 +80,7 @@ class Kernel(Traced, _core.Launcher):
 
     @property
     def grid(self) -> Any:
-        """The grid, or the function that makes it of the symbolic dimensions."""
+        """The grid, or the function that computes it from the symbolic dimensions."""
         return self.options.grid
 
     @property
@@ -95,7 +95,7 @@ class Kernel(Traced, _core.Launcher):
 
     @property
     def smem(self) -> int:
-        """Bytes of dynamic shared memory that the author asked for."""
+        """The option `smem`: bytes of dynamic shared memory."""
         return self.options.smem
 
     @property
@@ -123,7 +123,7 @@ class Kernel(Traced, _core.Launcher):
     def specialise(self, /, **kwargs: Any) -> Specialisation:
         """The kernel for template values and sizes: kernel.specialise(M=4096, BM=128).
 
-        The same object for all arguments that lead to the same text: a size that the body does not read makes no other.
+        Arguments that lead to the same text return the same object, for example sizes that the body does not read.
 
         Example:
             @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
@@ -135,7 +135,7 @@ class Kernel(Traced, _core.Launcher):
         return self.specialise_for(self.signature.split(kwargs))
 
     def specialise_for(self, given: Arguments) -> Specialisation:
-        """The same for arguments that are sorted already.
+        """`specialise` for arguments that `signature.split` has sorted.
 
         Example:
             @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
@@ -149,7 +149,7 @@ class Kernel(Traced, _core.Launcher):
     def ptx(self, /, **kwargs: Any) -> str:
         """The PTX text of one specialisation: kernel.ptx(M=4096, BM=128).
 
-        `lineinfo=True` adds .file and .loc lines that lead back to the author's source.
+        `lineinfo=True` adds .file and .loc lines with the lines of the Python source.
 
         Example:
             @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
@@ -162,7 +162,7 @@ class Kernel(Traced, _core.Launcher):
         return self.specialise(**kwargs).text(lineinfo)
 
     def module(self, /, **kwargs: Any) -> ir.Module:
-        """The text of one specialisation as objects, a new one each time: see `pyptx.ir`.
+        """The text of one specialisation as a new `pyptx.ir.Module`.
 
         Example:
             @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
@@ -176,10 +176,10 @@ class Kernel(Traced, _core.Launcher):
         return ir.Module(self.specialise(**kwargs).text(), self.signature.name)
 
     def rewritten(self, change: Callable[[ir.Module], ir.Module | None]) -> Kernel:
-        """A kernel like this one whose text `change` edits before it is assembled or run, each specialisation once.
+        """A new kernel: this one, with a text that the function `change` edits before it is assembled or simulated.
 
-        `change` gets a module and edits it, or returns another.  Parameters, grid and shared memory stay as they are.
-        AuthoringError where the result is no legal PTX.
+        `change` gets a `pyptx.ir.Module` and edits it, or returns another one; it runs once for each specialisation.
+        Parameters, grid and shared memory do not change.  AuthoringError if the edited text is not legal PTX.
 
         Example:
             @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), block=32)
@@ -204,7 +204,7 @@ class Kernel(Traced, _core.Launcher):
         return made
 
     def sass(self, /, **kwargs: Any) -> str:
-        """What the machine executes: the text assembled and disassembled.
+        """The machine code of one specialisation, as the disassembler prints it.
 
         Example:
             @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
@@ -243,8 +243,8 @@ class Kernel(Traced, _core.Launcher):
         return export(self, directory, **options)
 
     def report(self, /, **kwargs: Any) -> Report:
-        """What became of one specialisation: registers, shared memory, spills, occupancy, and the PTX of each line of the author
-        beside its machine code.  Needs an assembler and a disassembler (`pip install pyptx[asm]`), and no GPU.
+        """Registers, shared memory, spills and occupancy of one specialisation, and the PTX and machine code of each source
+        line.  Needs an assembler and a disassembler (`pip install pyptx[asm]`), and no GPU.
 
         `print` shows the text; `.save("k.html")` writes a page, which notebooks show by themselves.
 

@@ -1,6 +1,6 @@
-"""Calls of kernels in profilers, each under the kernel's name.
+"""Shows calls of kernels in profilers, under the kernel's name.
 
-Under `torch.profiler.profile` and `torch.autograd.profiler.emit_nvtx` nothing needs to be asked for.  Without a profiler of torch,
+`torch.profiler.profile` and `torch.autograd.profiler.emit_nvtx` show them without further options.  Without a profiler of torch,
 `with nvtx():` or `PYPTX_NVTX=1` makes each call an NVTX range, as Nsight Systems shows it:
 
     with pyptx.profiling.nvtx():

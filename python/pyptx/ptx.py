@@ -1,4 +1,4 @@
-"""Instructions.  `ptx.inst` spells any of them; the rest are names for common ones and for control flow.
+"""Instructions.  `ptx.inst` spells any of them; the other functions write common instructions and control flow.
 
     ptx.inst.fma.rn.f32(d, a, b, c)            one instruction, modifiers as PTX writes them
     with ptx.if_(x < 5): ...                   labels and branches

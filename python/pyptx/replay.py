@@ -1,11 +1,11 @@
-"""Calls of kernels on a GPU, once more on the simulator.
+"""Records calls of kernels on a GPU, and repeats them on the simulator.
 
-    with pyptx.replay.keep(4) as kept:                      # the last four calls, in files
-        train()                                             # and one of them faults, or hangs
-    for call in kept.replay():                              # each in a process of its own
+    with pyptx.replay.keep(4) as kept:                      # writes the last four calls to files
+        train()                                             # one of them faults, or hangs
+    for call in kept.replay():                              # repeats each in a process of its own
         print(call)
 
-Where the process hangs, its files are there: `pyptx replay FOLDER` from another shell.
+If the process hangs, run `pyptx replay FOLDER` in another shell.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Replay", "replay"]
 
 
 class Replay:
-    """`pyptx.replay`: called, it makes kept calls again; `keep` keeps them.
+    """`pyptx.replay`: a call repeats recorded calls; `keep` records them.
 
     Example:
         with pyptx.replay.keep(4) as kept:
@@ -31,9 +31,9 @@ class Replay:
     """
 
     def __call__(self, path: str | os.PathLike[str], *, timeout: float = 600, seed: int = 0) -> list[Replayed]:
-        """Makes kept calls on the simulator, each in a process of its own: those of a folder, the oldest first, or a file's.
+        """Repeats recorded calls on the simulator, each in a process of its own: those of a folder, oldest first, or that of a file.
 
-        timeout: seconds for each.  seed: of another schedule.
+        timeout: the most seconds of a call.  seed: chooses the schedule.
 
         Example:
             import tempfile
@@ -54,11 +54,11 @@ class Replay:
         most_bytes: int = 1 << 30,
         host: bool = False,
     ) -> Iterator[Calls]:
-        """Keeps the last calls with CUDA tensors, their arguments as they were before each: a copy to the host, and a file.
+        """Records the last calls with CUDA tensors: before each call, its arguments are copied to the host and written to a file.
 
-        folder: for the files, which stay; unless given, a new temporary one.  most_bytes: of one array; a call with a larger one is
-        not kept, and counted.  host: also calls with host memory, which the simulator runs anyhow.  Kept are calls of kernels from
-        Python, not those that a CUDA graph or a JAX program replays.
+        folder: where the files are written, and stay; by default a new temporary folder.  most_bytes: the most bytes of an array;
+        a call with a larger one is not recorded, but counted.  host: also record calls with host memory.  Only calls from Python
+        are recorded, not launches that a CUDA graph or a JAX program repeats.
 
         Example:
             with pyptx.replay.keep(2) as kept:
@@ -66,7 +66,7 @@ class Replay:
             assert kept.paths == []
         """
         if isinstance(last, bool) or not isinstance(last, int) or last < 1:
-            raise ValueError(f"keep keeps at least one call, not {last!r}")
+            raise ValueError(f"keep: last must be at least 1, not {last!r}")
         from pyptx.launch import kept
 
         before = kept.keeping

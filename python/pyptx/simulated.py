@@ -1,4 +1,4 @@
-"""What the launches of `with pyptx.simulator(...) as run` leave behind: reports, counts, traces, schedules, stops."""
+"""The results of `with pyptx.simulator(...) as run`: reports, counts, traces, schedules, breakpoints."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Failing", "LineCount", "Lines", "Printed", "Report", "Run", "Site", 
 
 @dataclass(frozen=True)
 class Site:
-    """One of the places that a report is about: which thread, at which line of the author, touches what.
+    """A thread, a source line and an access that a report is about.
 
-    `address` is an offset in shared and local memory, else one of the host; `bytes` is 0 where nothing is touched.  `owner` names
-    what lies there: "`X`+16".
+    `address` is an offset in shared and local memory, otherwise an address of the host; `bytes` is 0 if there is no access.  `owner`
+    names the buffer or variable there: "`X`+16".
     """
 
     cta: tuple[int, int, int]
@@ -38,7 +38,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run found wrong: the number of docs/simulator.md, its name, the message as an exception has it, notes, and sites."""
+    """An error that the simulator found: its number (docs/simulator.md), its name, the message of the exception, notes, and sites."""
 
     code: int
     name: str
@@ -77,10 +77,10 @@ class Printed:
 
 @dataclass(frozen=True)
 class Failing:
-    """A schedule under which a launch fails.  `seed` gives it again: pyptx.simulator(seed=..., schedule="synchronisation").
+    """A schedule under which a launch fails.  Use its seed to repeat it: pyptx.simulator(seed=..., schedule="synchronisation").
 
-    `launch`: which of the block's, from 0.  `reports`: what the run found; empty where the outputs alone depend on the schedule,
-    and then `differs` names the first byte.
+    `launch`: the number of the launch in the block, from 0.  `reports`: its reports.  If there are none, the outputs depend on the
+    schedule, and `differs` names the first byte that differs.
     """
 
     seed: int
@@ -98,8 +98,8 @@ class Failing:
 
 
 class Trace:
-    """Instructions of warps, waits, copies and other operations that finish by themselves, in simulated order.  A unit of time is
-    an instruction of a warp: this is an order, not a measure."""
+    """Instructions of warps, waits, and asynchronous operations, in simulated order.  The unit of time is one instruction of a warp,
+    so a trace shows order, not duration."""
 
     def __init__(self, text: Callable[[], str]):
         self._text = text
@@ -120,7 +120,7 @@ class Trace:
 
 
 class Run:
-    """What the launches inside `with pyptx.simulator(...) as run` leave behind.
+    """The results of the launches inside `with pyptx.simulator(...) as run`.
 
     Example:
         with pyptx.simulator() as run:
@@ -201,7 +201,7 @@ class Run:
         return reports + "".join(part._repr_html_() for part in parts)
 
     def writer(self, address: int) -> tuple[str, int] | None:
-        """File and line of who wrote the byte at this address of the host last, in the last launch; None: nobody."""
+        """File and line that wrote the byte at this address of the host last, in the last launch; None: no line did."""
         self._asked("writers")
         found = self._recording.writer(address)
         return found and (found[2], found[3])
@@ -213,11 +213,11 @@ class Run:
     # Again, and slower.
 
     def explore(self, schedules: int, *, compare: bool = True) -> Failing | None:
-        """Runs the block's launches again under so many schedules, on copies of what they were given; the smallest that fails, or
-        None.  Schedules differ at instructions that synchronise, and are a pure function of the seed, 1 to `schedules`.
+        """Runs the launches of the block again with the seeds 1 to `schedules`, on copies of their arguments, and returns the first
+        schedule that fails, or None.  A schedule is a pure function of its seed; schedules differ at instructions that synchronise.
 
-        `compare`: outputs that depend on the schedule are a failure.  Sums by atomics of floating point do: False then.
-        Buffers of more than 1 GiB together are not kept.
+        `compare`: whether outputs that depend on the schedule count as a failure.  Pass False if the kernel adds floating-point
+        numbers by atomics.  Launches whose buffers have more than 1 GiB together cannot be run again.
 
         Example:
             with pyptx.simulator() as run:
@@ -238,7 +238,7 @@ class Run:
         return Failing(seed, launch, _reports(reports), differs)
 
     def breakpoint(self, where: str, then: Callable[[Stop], Any] | None = None) -> None:
-        """Stops in front of the instructions of a line, "gemm.py:41", and calls `then` with a `Stop`; without it, the debugger of
+        """Calls `then` with a `Stop` before the instructions of a line, "gemm.py:41".  Without `then`, the debugger of
         `pyptx run --debug` asks on the terminal.  `then` returns how to go on: None or "continue", "step" (to the warp's next
         instruction), "line" (to its next line), "quit".
 
@@ -253,7 +253,7 @@ class Run:
         self._set_stops()
 
     def stop_at_once(self, then: Callable[[Stop], Any] | None = None) -> None:
-        """Stops in front of the first instruction of each launch; as `breakpoint`."""
+        """Stops before the first instruction of each launch, as `breakpoint` does at a line."""
         self._each = then or Debugger()
         self._set_stops()
 

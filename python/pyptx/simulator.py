@@ -2,12 +2,12 @@
 
     with pyptx.simulator(seed=3, budget=10_000) as run:
         y = k(x)
-    print(run.lines())                                      # what each line of the author did
+    print(run.lines())                                      # counts for each line of the source
     run.trace.save("k.json")                                # for ui.perfetto.dev
     failing = run.explore(20)                               # the same launches under 20 other schedules
 
-What a run leaves is in simulated.py.  `pyptx.simulator.options(...)` changes options alone.  Both hold for the whole process, so that threads of JAX see them, too.
-`statistics()` is of the calling thread's last run.
+simulated.py has the class of `run`.  `pyptx.simulator.options(...)` only changes options.  Both apply to the whole process, so that they also
+apply to threads of JAX.  `statistics()` describes the last run of the calling thread.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _SCHEDULES = ("random", "synchronisation")
 class Options:
     """How kernels run on the simulator.
 
-    cores: of this machine that run CTAs; 0: all.  CTAs that may talk to each other run on one.
-    budget: instructions of warps that a launch may execute before it ends with an error.  The default is some minutes of one core.
-    seed: of other schedules of warps; 0: the plain one.  The same seed gives the same bytes.
-    uninitialised: whether it is reported what comes of registers, memory and outputs that nothing wrote.
-    schedule: what a seed changes. "random": warps take turns after few instructions, in any order; "synchronisation": warps have
-    priorities, which change at a few of the instructions that synchronise.
-    checks: rules of docs/sanitizer.md that are looked for, with commas between them; "all" or "none".
+    cores: the number of this machine's cores to use; 0: all.  A kernel whose CTAs may communicate runs on one.
+    budget: the number of instructions of warps after which a launch ends with an error.  The default takes one core some minutes.
+    seed: chooses a schedule of the warps; 0 is the plain one.  The same seed gives the same bytes.
+    uninitialised: whether uses of undefined registers and memory, and outputs that are not written, are reported.
+    schedule: the kind of schedule.  "random": warps take turns after few instructions, in random order.  "synchronisation": warps
+    have random priorities, which change at a few of the instructions that synchronise.
+    checks: rules of docs/sanitizer.md, separated by commas; or "all", or "none".
 
     Example:
         assert pyptx.simulator.Options(seed=3).budget == 1 << 32
@@ -55,11 +55,11 @@ class Options:
         for name, least, most in (("cores", 0, 1 << 10), ("budget", 1, (1 << 63) - 1), ("seed", 0, (1 << 63) - 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not hasattr(value, "__index__"):
-                raise TypeError(f"{name} of the simulator is an int, not {value!r}")
+                raise TypeError(f"{name} of the simulator must be an int, not {value!r}")
             if not least <= value <= most:
-                raise ValueError(f"{name} of the simulator is {least} to {most}, not {value!r}")
+                raise ValueError(f"{name} of the simulator must be {least} to {most}, not {value!r}")
         if self.schedule not in _SCHEDULES:
-            raise ValueError(f"schedule of the simulator is one of {', '.join(_SCHEDULES)}, not {self.schedule!r}")
+            raise ValueError(f"schedule of the simulator must be one of {', '.join(_SCHEDULES)}, not {self.schedule!r}")
 
     def _use(self):
         told = asdict(self)
@@ -69,7 +69,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a run executed.  An instruction that a warp executes counts once for the warp, and for each of its active threads.
+    """Numbers of executed instructions: an instruction counts once for its warp, and once for each active thread of the warp.
 
     Example:
         executed = pyptx.simulator.statistics().warp_instructions
@@ -80,7 +80,7 @@ class Statistics:
 
 
 def current() -> Options:
-    """The options that hold now.
+    """The options in effect.
 
     Example:
         assert pyptx.simulator.current().seed == 0
@@ -91,7 +91,7 @@ def current() -> Options:
 
 
 def changed(before: Options, changes: dict[str, Any]) -> Options:
-    """These options with others; TypeError for a name that none has."""
+    """`before` with these changes; TypeError for an unknown name."""
     try:
         return replace(before, **changes)
     except TypeError as error:
@@ -103,7 +103,7 @@ def changed(before: Options, changes: dict[str, Any]) -> Options:
 
 @contextmanager
 def options(**changes: Any) -> Iterator[Options]:
-    """Other options inside `with`: cores, budget, seed, uninitialised, schedule.  Those that are not named stay.
+    """Changes options inside `with`: cores, budget, seed, uninitialised, schedule.  The others stay.
 
     Example:
         with pyptx.simulator.options(seed=3, budget=10_000):

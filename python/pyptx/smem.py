@@ -1,6 +1,6 @@
 """Shared memory: allocations, tiles for wgmma, mbarrier objects.
 
-Where all allocations of a kernel together pass 48 KiB they become dynamic shared memory; nothing changes for the author.
+If all allocations of a kernel together exceed 48 KiB, they become dynamic shared memory; their use does not change.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def alloc_with_layout(
     gmma_layout: GmmaLayout | None = None,
     gmma_major: str | Major | None = None,
 ) -> SharedAlloc:
-    """`alloc`, with the layout that a descriptor of it shall have.
+    """`alloc`, with the layout for a descriptor.
 
     Example:
         from pyptx.wgmma_layout import layout_for_a

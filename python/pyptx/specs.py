@@ -69,12 +69,12 @@ class Layout(enum.Enum, metaclass=_LayoutType):
 
     @property
     def swizzle_bytes(self) -> int:
-        """Width of the swizzle; 0 for a layout without."""
+        """Width of the swizzle; 0 for a layout without one."""
         return SWIZZLE_BYTES.get(self.swizzle, 0)
 
     @property
     def swizzle(self) -> str:
-        """Name of the swizzle: "128B" of TMA_128B; "NONE" for a layout without."""
+        """Name of the swizzle: "128B" for TMA_128B; "NONE" for a layout without one."""
         return self.name.removeprefix("TMA_") if self.name.startswith("TMA_") else "NONE"
 
 
@@ -104,10 +104,10 @@ def _meant(item: Any) -> str:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Tile:
-    """What one tensor argument is.
+    """Describes a tensor argument: shape, element type, layout, tensor map.
 
     Positional arguments in any order: ints and symbol names are dimensions, a type is the element type, a `Layout` is the
-    layout.  `packed=False` takes tensors whose rows lie apart: all strides but the innermost are any.  `align=16` refuses
+    layout.  `packed=False` takes tensors with gaps between rows: any strides but an innermost one of 1.  `align=16` refuses
     tensors whose address is no multiple of 16 bytes, for a body that loads vectors; without, of the element's size.
 
     The `tma_*` fields say how `tensor.tma_desc()` cuts the tensor into boxes (tuples in the order of the shape):
@@ -190,21 +190,21 @@ class Tile:
                 + (f"; {named!r} in quotes is a dimension of this name" if named else "")
             )
         if not isinstance(dtype, PtxType):
-            raise TypeError(f"the dtype of a Tile is a PtxType, not {dtype!r}")
+            raise TypeError(f"the dtype of a Tile must be a PtxType, not {dtype!r}")
         if not shape:
             raise ValueError("Tile needs at least one dimension")
         for size in shape:
             if isinstance(size, int) and size < 0:
-                raise ValueError(f"a dimension of a Tile is not negative, got {size}")
+                raise ValueError(f"a dimension of a Tile must not be negative, got {size}")
             if isinstance(size, str) and not size.isidentifier():
-                raise ValueError(f"a symbolic dimension of a Tile is an identifier, got {size!r}")
+                raise ValueError(f"a symbolic dimension of a Tile must be an identifier, got {size!r}")
         if layout is not None and not isinstance(layout, Layout):
             raise TypeError(f"the layout of a Tile is {', '.join(map(str, Layout))}, not {layout!r}")
         fields = {"shape": tuple(shape), "dtype": dtype, "layout": Layout.ROW if layout is None else layout}
         if not packed and fields["layout"] is Layout.COL:
-            raise ValueError("packed=False is of row-major tensors, not of Layout.COL")
+            raise ValueError("packed=False needs a row-major tensor, not Layout.COL")
         if align not in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256):
-            raise ValueError(f"align is a power of two up to 256 bytes, not {align!r}")
+            raise ValueError(f"align must be a power of two up to 256 bytes, not {align!r}")
         for name, value in (fields | {"packed": bool(packed), "align": align} | _checked(tma, len(shape))).items():
             object.__setattr__(self, name, value)
 
@@ -329,26 +329,26 @@ def _checked(fields: dict, rank: int) -> dict:
     }
     for name, values in legal.items():
         if fields[name] not in values:
-            raise ValueError(f"{name} is one of {', '.join(str(v) for v in values if v)}, not {fields[name]!r}")
+            raise ValueError(f"{name} must be one of {', '.join(str(v) for v in values if v)}, not {fields[name]!r}")
     if fields["tma_dtype"] is not None and not isinstance(fields["tma_dtype"], PtxType):
-        raise TypeError(f"tma_dtype is a PtxType, for example tf32, not {fields['tma_dtype']!r}")
+        raise TypeError(f"tma_dtype must be a PtxType, for example tf32, not {fields['tma_dtype']!r}")
     if fields["tma_im2col"] is not None and not isinstance(fields["tma_im2col"], Im2col):
-        raise TypeError(f"tma_im2col is an Im2col, not {fields['tma_im2col']!r}")
+        raise TypeError(f"tma_im2col must be an Im2col, not {fields['tma_im2col']!r}")
     if fields["tma_rank"] not in (2, 3):
         raise ValueError(
-            f"tma_rank is 2, the tensor as it is, or 3, a matrix in blocks of columns; not {fields['tma_rank']!r}"
+            f"tma_rank must be 2, for the tensor as it is, or 3, for a matrix in blocks of columns, not {fields['tma_rank']!r}"
         )
     for name, what in (("tma_box", "ints and names of dimensions"), ("tma_element_strides", "ints")):
         given = fields[name]
         if given is None:
             continue
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise TypeError(f"{name} is a tuple of {what}, one for each dimension of the map, not {given!r}")
+            raise TypeError(f"{name} must be a tuple of {what}, one for each dimension of the map, not {given!r}")
         fields[name] = tuple(given)
         for one in fields[name]:
             named = isinstance(one, str) and name == "tma_box"
             if isinstance(one, bool) or not (named or hasattr(one, "__index__")):
-                raise TypeError(f"{name} is a tuple of {what}, not of {one!r}")
+                raise TypeError(f"{name} must be a tuple of {what}, not of {one!r}")
     strides = fields["tma_element_strides"]
     if strides is not None and len(strides) != (3 if fields["tma_rank"] == 3 else rank):
         raise ValueError(f"tma_element_strides has {len(strides)} entries for a tensor map of rank {rank}")

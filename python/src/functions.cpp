@@ -153,7 +153,7 @@ Example:
         const ir::Guard guarded = guard(pred, builder);
         if (values.size() == 0) return builder.emit("ret", {}, guarded);
         if (guarded.reg != ir::no_id)
-          builder.refuse(Code::bad_argument, "ret with a value has no guard: write it inside if_");
+          builder.refuse(Code::bad_argument, "ret with a value takes no guard: write it inside if_");
         Argument all;
         for (nb::handle value : values)
           for (const Operand& o : argument(value, builder)) all.push_back(o);

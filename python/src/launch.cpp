@@ -53,7 +53,7 @@ struct Extras {
   if (inputs.pending() >= 0 && lost(inputs.pending()))
     return refuse(
         plan, first + inputs.pending(), Code::pending_negation,
-        "its negation or conjugation is still pending, its memory holds something else (call .resolve_neg() or "
+        "its negation or conjugation is still pending, so its memory has other values (call .resolve_neg() or "
         ".resolve_conj())");
   if (inputs.tracked() >= 0)
     return refuse(plan, first + inputs.tracked(), Code::gradient_needed,

@@ -56,7 +56,7 @@ nb::list reports(const std::vector<sim::Report>& all) {
 struct Stop {
   const sim::Stop* now;
   const sim::Stop& at() const {
-    if (!now) throw std::runtime_error("the run has gone on: a stop is there while its function runs");
+    if (!now) throw std::runtime_error("the run has gone on: a stop can be used only inside its function");
     return *now;
   }
 };

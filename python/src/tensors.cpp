@@ -333,7 +333,7 @@ bool Outputs::allocate(DLTensor& tensor) {
   objects_[count_++] = static_cast<PyObject*>(object);
   // What torch.func.functionalize makes is a wrapper.
   if (tensor.data == nullptr && !empty(tensor))
-    return PyErr_SetString(PyExc_TypeError, "the framework gave an output without memory: bring it (out=...)"), false;
+    return PyErr_SetString(PyExc_TypeError, "the framework gave an output without memory: pass it as out=..."), false;
   return true;
 }
 

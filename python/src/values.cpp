@@ -165,7 +165,7 @@ PyObject* no_value(PyObject* a, const char* instead) {
       nullptr);
 }
 PyObject* as_index(PyObject* a) {
-  return no_value(a, "a loop over it is `for i in ptx.range_(n):`, and what it is to choose from lies in memory");
+  return no_value(a, "write a loop as `for i in ptx.range_(n):`, and load indexed data from memory");
 }
 PyObject* as_int(PyObject* a) { return no_value(a, "an instruction converts it: ptx.inst.cvt.rzi.s32.f32(d, x)"); }
 PyObject* as_float(PyObject* a) {

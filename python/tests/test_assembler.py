@@ -250,14 +250,14 @@ def test_blackwell_products_with_block_scales(tmp_path, name):
 def test_a_kernel_may_choose_its_own(tmp_path):
     with pytest.raises(AssemblerError, match="`gas` is no choice of an assembler"):
         pyptx.kernel(lambda: ptx.ret(), assembler="gas")
-    with pytest.raises(TypeError, match='assembler is the name of one, "ptxas", not 5'):
+    with pytest.raises(TypeError, match='assembler must be the name of one, "ptxas", not 5'):
         pyptx.kernel(lambda: ptx.ret(), assembler=5)
     absent = pyptx.kernel(lambda: ptx.ret(), assembler=f"ptxas:{tmp_path}/ptxas")
     for use in (absent.resources, absent.sass, absent.report):
         with pytest.raises(AssemblerError, match="ptxas"):
             use()
     assert "ret;" in absent.ptx()
-    with pytest.raises(AuthoringValueError, match="the kernels of a module have one assembler"):
+    with pytest.raises(AuthoringValueError, match="the kernels of a module must have the same assembler"):
         ptx.module([absent, pyptx.kernel(_other, assembler="ptxas")])
     record = absent.specialise().record({})
     assert type(record).from_bytes(record.to_bytes()).to_bytes() == record.to_bytes()

@@ -200,8 +200,8 @@ class Capsule:
         ({"bits": 0}, "dtype"),
         ({"lanes": 0}, "dtype"),
         ({"code": 255}, "dtype is DLPack type 255"),
-        ({"device": (9, 0)}, "ext|DLPack device 9|run nowhere|it is on"),
-        ({"offset": 2}, "start at an address that is a multiple of 2"),
+        ({"device": (9, 0)}, "ext|DLPack device 9|cannot run|it is on"),
+        ({"offset": 2}, "its data is aligned to only 2"),
     ],
 )
 def test_capsules_of_nonsense_are_refused_by_name(scale, fields, message):

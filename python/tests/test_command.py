@@ -134,7 +134,7 @@ def test_numbers_of_every_type(tmp_path, capsys):
         ({"u": "1.5"}, "u is a .u32: '1.5': it is no integer"),
         ({"u": "010"}, "u is a .u32: '010': it is no integer"),
         ({"d": "0x10"}, "d is a .f64: '0x10': in decimal, or its bits as b64:0x10"),
-        ({"b": "1.5"}, "b is a .b32: say of which type 1.5 is, as f32:1.5"),
+        ({"b": "1.5"}, "b is a .b32: give the type of 1.5, for example f32:1.5"),
         ({"record": "1"}, "record is `.param .align 4 .b8 record[4]`, not one number"),
     ):
         status, said = run(**wrong)

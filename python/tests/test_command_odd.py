@@ -41,7 +41,7 @@ def status_of(arguments: list[str]) -> int:
         (["--arg", "i8:128"], "does not fit i8"),
         (["--arg", "in:abc"], "non-hexadecimal"),
         (["--arg", "out:none.npy"], "No such file"),
-        (["--arg", "."], "none of TYPE:VALUE"),
+        (["--arg", "."], "legal: TYPE:VALUE"),
         (["--grid", "abc"], "'abc' is not X, X,Y or X,Y,Z"),
         (["--grid", "1,2,3,4"], "is not X, X,Y or X,Y,Z"),
         (["--grid", "0"], "from 1 to 2^32 - 1"),
@@ -62,7 +62,7 @@ def test_odd_options_of_run(file, capsys, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["show", "layout", "128B", "--box", "0,0"], 1, "a box has sizes from 1 on, not 0,0"),
+        (["show", "layout", "128B", "--box", "0,0"], 1, "the sizes of a box must be at least 1, not 0,0"),
         (["replay", "."], 2, "no call is kept here"),
         (["lint", "no.ptx"], 1, "no.ptx:1:1: PTX1009"),
     ],
@@ -98,7 +98,7 @@ def test_files_that_are_none(command, tmp_path, capsys):
 def test_the_standard_input_is_read_once(tmp_path):
     command = [sys.executable, "-m", "pyptx", "diff", "-", "-"]
     done = subprocess.run(command, input=KERNEL, capture_output=True)
-    assert done.returncode == 2 and b"<stdin>: it has been read: `-` stands on the command line once" in done.stderr
+    assert done.returncode == 2 and b"<stdin>: it has been read already: give `-` only once" in done.stderr
 
 
 def test_types_and_targets_in_capitals(file, capsys):
@@ -280,4 +280,4 @@ def test_declarations_that_are_being_written(command, line, file, tmp_path, caps
     broken = tmp_path / "half typed.ptx"
     broken.write_bytes(KERNEL.replace(b"\tret;", line.encode() + b"\n\tret;"))
     assert status_of([command, str(broken), *([str(file)] if command == "diff" else [])]) in (0, 1, 2)
-    assert "a mistake of pyptx" not in capsys.readouterr().err
+    assert "an error in pyptx itself" not in capsys.readouterr().err

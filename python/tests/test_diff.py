@@ -140,7 +140,7 @@ def test_damaged_files_are_said(tmp_path, capsys):
     path.write_bytes(b"no archive")
     assert main(["replay", str(path), "--here"]) == 2
     assert "not a call that pyptx kept, or damaged" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="keeps at least one call"), pyptx.replay.keep(0):
+    with pytest.raises(ValueError, match="must be at least 1"), pyptx.replay.keep(0):
         pass
 
 

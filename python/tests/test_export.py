@@ -177,7 +177,7 @@ def test_variants_and_tensor_maps(tmp_path, driver):
 def test_arguments_of_export_that_are_refused(tmp_path):
     for error, message, options in (
         (ValueError, "one of C", {"name": "a b"}),
-        (ValueError, "specializations is a list", {"specializations": []}),
+        (ValueError, "specializations must be a list", {"specializations": []}),
         (LaunchValueError, "for the same sizes", {"specializations": [{}, {}]}),
         (LaunchValueError, "template values", {"specializations": [{"factor": 1}, {"factor": 2}]}),
         (TypeError, "no template parameter 'M'", {"specializations": [{"M": 2}]}),
@@ -229,8 +229,8 @@ def test_a_ptx_file(tmp_path, driver, capsys):
     assert error() == "scales: a grid of 6 x 1048576 x 1 CTAs"
     capsys.readouterr()
     for wrong, status, message in (
-        ([], 2, "does not say its threads: --block 128"),
-        (["--block", "32", "--spec", "N=1"], 2, "neither specialisations"),
+        ([], 2, "needs the number of threads: --block 128"),
+        (["--block", "32", "--spec", "N=1"], 2, "need a kernel of a Python file"),
     ):
         assert main([*command, *wrong]) == status
         assert message in capsys.readouterr().err
@@ -259,7 +259,7 @@ def test_maps_of_pixels_and_of_interleaved_tensors(tmp_path, driver):
     assert calls[2:6] == ["im2col 74", "im2col from -1", "im2col to 1", "im2col columns 320064"]
     assert {"map 730", "map modes 1121"} <= set(calls)  # .f32, rank 3, no swizzle; interleave 1, promotion 128B, NaN
     assert launch(*good[:2], c.c_int64(0), *good[3:]) == 1
-    assert error() == "pixels: X: a dimension of a tensor map has 1 to 2^32 elements, not 0"
+    assert error() == "pixels: X: a dimension of a tensor map must have 1 to 2^32 elements, not 0"
     assert launch(*good[:3], c.c_int64(7), *good[4:]) == 0, error()
 
 

@@ -125,7 +125,7 @@ def test_wrong_arguments_are_named():
         return refused(body)
 
     assert "`coord` is a list of integers and 32-bit registers, innermost first, not 3" in load(coord=3)
-    assert "takes 1 to 5 coordinates, one a dimension, not 6" in load(coord=[0] * 6)
+    assert "takes 1 to 5 coordinates, one for each dimension, not 6" in load(coord=[0] * 6)
     assert "tile::gather4 takes 5 coordinates, a column and four rows, not 2" in load(mode="tile::gather4")
     assert "`mode`" in load(mode=3.5)
     assert "im2col" in load(mode="im2col")
@@ -134,7 +134,7 @@ def test_wrong_arguments_are_named():
 
 
 def test_copies_of_old_spelling_refuse_as_before():
-    m = "cta_group is 1 or 2, not 3"
+    m = "cta_group must be 1 or 2, not 3"
     assert m in refused(lambda: ptx.cp.async_.bulk.tensor_2d(dst=reg.scalar(u32), src=reg.scalar(u64), coord=(0, 0), mbar=reg.scalar(u32), cta_group=3))  # fmt: skip
     assert "give row and col" in refused(
         lambda: ptx.tma.load_3d(reg.scalar(u32), reg.scalar(u64), mbar=reg.scalar(u32))

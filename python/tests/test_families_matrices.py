@@ -240,7 +240,7 @@ def test_tensor_memory():
         "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::lastuse",
     ]
     assert "`kind` is" in refused(lambda: ptx.tcgen05.mma(1, 2, 3, 4, kind=7), arch="sm_100a")
-    assert "one .cta_group" in refused(
+    assert "the same .cta_group" in refused(
         lambda: (ptx.tcgen05.relinquish_alloc_permit(), ptx.tcgen05.relinquish_alloc_permit(cta_group=2)),
         arch="sm_100a",
     )
@@ -276,7 +276,7 @@ def test_instruction_descriptors(given, bits):
         ({"m": 96}, "m = 96; legal: 32 (mma_ws) 64 128 256"),
         ({"n": 12}, "n = 12 is not a multiple of 8"),
         ({"a_dtype": f32}, "a_dtype = f32; legal:"),
-        ({"a_dtype": bf16, "b_dtype": e4m3}, "are of no one kind"),
+        ({"a_dtype": bf16, "b_dtype": e4m3}, "have no kind in common"),
         ({"a_dtype": e4m3, "d_dtype": s32}, "d_dtype = s32; legal with these operands: f32 f16"),
         ({"a_dtype": bf16, "scale_dtype": ue8m0}, "have no scales"),
         ({"a_dtype": e4m3, "scale_dtype": ue4m3}, "legal: ue8m0"),

@@ -276,7 +276,11 @@ def test_arguments_are_judged_at_the_call():
     refused(AuthoringError, r"argument 2 \(bytes_\) has 8 bytes; the values have 12",
             lambda: swap((1.0, 1), [reg.scalar(u32) for _ in range(3)]))  # fmt: skip
     refused(AuthoringError, r"argument 2 \(bytes_\) is bytes: registers", lambda: swap((1.0, 1), [1, 2]))
-    refused(AuthoringError, "a call with a guard leaves its result open", lambda: factorial(1, pred=reg.scalar(pred)))
+    refused(
+        AuthoringError,
+        "a call with a guard may leave its result undefined",
+        lambda: factorial(1, pred=reg.scalar(pred)),
+    )
     refused(AuthoringTypeError, "has no template parameter 'times'; it has by", lambda: scaled(1, times=3))
 
 
@@ -285,7 +289,7 @@ def test_results_are_judged_at_the_return():
         return lambda: ptx.func(params=(), returns=kind)(lambda: value)()
 
     refused(AuthoringError, "returns nothing", returns(1, None))
-    refused(AuthoringError, "ends without its result", returns(None, u32))
+    refused(AuthoringError, "ends without a result", returns(None, u32))
     refused(AuthoringError, r"the result is \.u32: 1 value, not 2", returns((1, 2), u32))
     refused(AuthoringError, "is a kernel: it returns nothing", lambda: ptx.ret(1))
 
@@ -296,7 +300,7 @@ def test_results_are_judged_at_the_return():
 
         f(1)
 
-    refused(AuthoringError, "ret with a value has no guard", guarded)
+    refused(AuthoringError, "ret with a value takes no guard", guarded)
 
 
 def test_signatures():
@@ -305,7 +309,7 @@ def test_signatures():
         @ptx.func
         def f(x): ...
 
-    with pytest.raises(AuthoringTypeError, match=r"parameter x of f is a type \(u32\), a tuple of types"):
+    with pytest.raises(AuthoringTypeError, match=r"parameter x of f must be a type \(u32\), a tuple of types"):
 
         @ptx.func
         def f(x: int): ...
@@ -316,7 +320,7 @@ def test_signatures():
         def f(x: unknown): ...  # noqa: F821
 
     with pytest.raises(
-        AuthoringTypeError, match="linkage of f is one of '', 'visible', 'weak', 'extern', not 'common'"
+        AuthoringTypeError, match="linkage of f must be one of '', 'visible', 'weak', 'extern', not 'common'"
     ):
 
         @ptx.func(linkage="common")
@@ -327,13 +331,19 @@ def test_signatures():
         @ptx.func(params=(u32, u32))
         def f(x): ...
 
-    with pytest.raises(AuthoringTypeError, match=r"\*xs is no parameter of PTX"):
+    with pytest.raises(AuthoringTypeError, match=r"\*xs cannot be a parameter in PTX"):
 
         @ptx.func
         def f(*xs: u32): ...
 
-    refused(AuthoringError, "a function takes and returns numbers", lambda: ptx.func(lambda x: None, params=(pred,))(1))
-    refused(AuthoringError, "has 32 bits or more", lambda: ptx.func(lambda x: None, params=(u16,), registers=True)(1))
+    refused(
+        AuthoringError,
+        "a function cannot take or return a predicate",
+        lambda: ptx.func(lambda x: None, params=(pred,))(1),
+    )
+    refused(
+        AuthoringError, "must have 32 bits or more", lambda: ptx.func(lambda x: None, params=(u16,), registers=True)(1)
+    )
     refused(AuthoringError, "`factorial` is declared already in this module",
             lambda: (factorial(1), ptx.func(lambda: None, params=(), name="factorial")()))  # fmt: skip
     with pytest.raises(RuntimeError, match="No active kernel trace"):
@@ -341,13 +351,13 @@ def test_signatures():
 
 
 def test_variables():
-    with pytest.raises(AuthoringTypeError, match="the type of variable v is one of pyptx.types, not 'u32'"):
+    with pytest.raises(AuthoringTypeError, match="the type of variable v must be one of pyptx.types, not 'u32'"):
         ptx.global_("u32", name="v")
-    with pytest.raises(AuthoringValueError, match="linkage of variable is one of"):
+    with pytest.raises(AuthoringValueError, match="linkage of variable must be one of"):
         ptx.global_(u32, linkage="static")
-    with pytest.raises(AuthoringValueError, match="vector= of variable is 1, 2 or 4, not 3"):
+    with pytest.raises(AuthoringValueError, match="vector= of variable must be 1, 2 or 4, not 3"):
         ptx.global_(u32, vector=3)
-    with pytest.raises(AuthoringValueError, match="a dimension is a number from 1, not 0"):
+    with pytest.raises(AuthoringValueError, match="a dimension must be a number from 1, not 0"):
         ptx.global_(u32, (2, 0))
     with pytest.raises(AuthoringValueError, match="not None; the first may be None"):
         ptx.global_(u32, (None,))

@@ -204,9 +204,9 @@ def test_objects_outlive_their_module():
     assert add.operands and add.reads == ["%r1"] and flow.pressure.words and "add" in k.text
     add.remove()
     assert add.reads == [] and add.live == [] and add.module is None
-    with pytest.raises(ValueError, match="stands in no function"):
+    with pytest.raises(ValueError, match="does not belong to a function"):
         add.remove()
-    with pytest.raises(ValueError, match="stands in no function"):
+    with pytest.raises(ValueError, match="does not belong to a function"):
         add.insert_after("ret;")
     with pytest.raises(ValueError, match="beside itself"):
         k.instructions[0].insert_after(k.instructions[0])

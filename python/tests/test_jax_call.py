@@ -265,9 +265,9 @@ def test_a_kernel_without_specs_is_not_called():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mutates": ("Y",)}, "'Y' is none of its inputs"),
+        ({"mutates": ("Y",)}, "'Y' is not one of its inputs"),
         ({"batch": "M"}, "neither grid.x, grid.y or grid.z nor a dimension"),
-        ({"batch": "N"}, "first dimension of every Tile that has it, but not of X"),
+        ({"batch": "N"}, "first dimension of every Tile that has it, and is not that of X"),
     ],
 )
 def test_options_that_do_not_fit_the_specs_are_refused(options, message):
@@ -279,7 +279,7 @@ def test_options_that_do_not_fit_the_specs_are_refused(options, message):
 
 
 def test_every_output_has_the_batch_dimension():
-    with pytest.raises(ValueError, match="every output has it as its first dimension, but Y has not"):
+    with pytest.raises(ValueError, match="it must be the first dimension of every output, and is not that of Y"):
 
         @kernel(in_specs=(Tile("B", 32, f32),), out_specs=(Tile(32, f32),), batch="B")
         def bad(X, Y):

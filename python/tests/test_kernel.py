@@ -246,18 +246,18 @@ def test_specialisations_are_public():
     [
         ({"blok": 1}, TypeError, "@kernel has no option 'blok'; did you mean block"),
         ({"zzz": 1}, TypeError, "@kernel has no option 'zzz'; it has arch, version, in_specs"),
-        ({"block": (1, 2, 3, 4)}, ValueError, "block has one to three sizes"),
-        ({"block": (0, 1)}, ValueError, "block has positive sizes"),
-        ({"cluster": 1.0}, TypeError, "cluster has integers as sizes"),
-        ({"grid": (-1,)}, ValueError, "grid has positive sizes"),
-        ({"grid": max, "in_specs": ()}, TypeError, "grid of kernel .* does not say which sizes it takes"),
-        ({"smem": -1}, ValueError, "smem is a number of bytes, not -1"),
-        ({"smem": "1"}, TypeError, "smem is an int, not '1'"),
-        ({"priority": 1.5}, TypeError, "priority is an int, not 1.5"),
-        ({"shared_carveout": "a"}, TypeError, "shared_carveout is an int, not 'a'"),
-        ({"shared_carveout": 101}, ValueError, "shared_carveout is a percentage, 0 to 100, not 101"),
-        ({"in_specs": Tile("N", f32)}, TypeError, "in_specs is a sequence of Tiles: in_specs=.*,"),
-        ({"out_specs": (f32,)}, TypeError, "out_specs has a Tile for each tensor, not"),
+        ({"block": (1, 2, 3, 4)}, ValueError, "block must have one to three sizes"),
+        ({"block": (0, 1)}, ValueError, "the sizes of block must be positive"),
+        ({"cluster": 1.0}, TypeError, "the sizes of cluster must be integers"),
+        ({"grid": (-1,)}, ValueError, "the sizes of grid must be positive"),
+        ({"grid": max, "in_specs": ()}, TypeError, "grid of kernel .* has no names of sizes as parameters"),
+        ({"smem": -1}, ValueError, "smem must be a number of bytes, not -1"),
+        ({"smem": "1"}, TypeError, "smem must be an int, not '1'"),
+        ({"priority": 1.5}, TypeError, "priority must be an int, not 1.5"),
+        ({"shared_carveout": "a"}, TypeError, "shared_carveout must be an int, not 'a'"),
+        ({"shared_carveout": 101}, ValueError, "shared_carveout must be a percentage, 0 to 100, not 101"),
+        ({"in_specs": Tile("N", f32)}, TypeError, "in_specs must be a sequence of Tiles: in_specs=.*,"),
+        ({"out_specs": (f32,)}, TypeError, "out_specs needs a Tile for each tensor, not"),
         ({"raw_params": ["u32"]}, TypeError, "raw_params: an entry is a type and a name"),
     ],
 )
@@ -286,7 +286,7 @@ def test_unknown_keyword():
 
 
 def test_dimensions_are_ints():
-    with pytest.raises(TypeError, match="'M'.*is an int"):
+    with pytest.raises(TypeError, match="'M'.*must be an int"):
         scale_kernel().ptx(M=1.5, N=4)
 
 
@@ -448,7 +448,7 @@ def test_grid_functions_may_number_the_symbols():
 
 @pytest.mark.parametrize("grid", [lambda M, N: M / 2, (1.5,), lambda M: (M, "1"), lambda M: None, True])
 def test_grids_are_of_integers(grid):
-    with pytest.raises(TypeError, match="grid.* has integers as sizes"):
+    with pytest.raises(TypeError, match="sizes of grid.* must be integers"):
         scale_kernel(grid=grid).signature.grid.of({"M": 1, "N": 2}, {})
 
 

@@ -208,7 +208,7 @@ def transposed_view():
         (lambda: random(64).view(np.int32), LaunchTypeError, "its dtype is s32, the kernel takes f32"),
         (lambda: random(64).reshape(2, 32), LaunchValueError, "rank"),
         (transposed_view, LaunchValueError, r"its strides are \(2,\) for shape \(64,\).*contiguous"),
-        (lambda: random(65)[1:].view(np.uint8)[1:-3].view(np.float32), LaunchValueError, "multiple of 1 bytes"),
+        (lambda: random(65)[1:].view(np.uint8)[1:-3].view(np.float32), LaunchValueError, "aligned to only 1 bytes"),
     ],
 )
 def test_what_a_kernel_does_not_take_is_refused_by_name(argument, error, message):
@@ -400,7 +400,7 @@ def test_inputs_that_are_written_are_named():
                     product.backward()
         with torch.inference_mode():
             clear(torch.ones(32))
-    with pytest.raises(ValueError, match=r"'Y' is none of its inputs \['X'\]"):
+    with pytest.raises(ValueError, match=r"'Y' is not one of its inputs \['X'\]"):
         kernel(in_specs=(Tile(32, f32),), mutates=("Y",))(lambda X: ptx.ret())
 
 

@@ -189,7 +189,7 @@ def refused(kind, message, *arguments, **options):
 
 for turn in range(2):
     # Outputs: brought, or refused with the way out.
-    refused(TypeError, "bring them (out=...)", plain, plain)
+    refused(TypeError, "pass them as out=...", plain, plain)
     out = Array(0x2000, (4, 8))
     assert both(plain, there, out=out) is out
     assert parameters("<QQQ") == (0x1000, 0x3000, 0x2000)

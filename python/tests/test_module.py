@@ -130,9 +130,9 @@ def test_each_kernel_is_launched_from_one_text():
 def test_text_is_of_what_was_given():
     double, plus = make()
     both = ptx.module([double, (plus, {"value": 3, "N": 32})])
-    with pytest.raises(LaunchValueError, match="plus: its module was written for value = 3, not 4"):
+    with pytest.raises(LaunchValueError, match="plus: this module has the kernel for value = 3, not 4"):
         both.plus(X, value=4)
-    with pytest.raises(LaunchValueError, match="written for N = 32, not 64"):
+    with pytest.raises(LaunchValueError, match="the kernel for N = 32, not 64"):
         both.plus(np.zeros(64, np.uint32))
     longer = np.zeros(64, np.uint32)
     assert both.double(longer, out=longer.copy()).shape == (64,), "its body reads no size"
@@ -198,7 +198,7 @@ def test_what_is_no_module():
         ptx.module([3])
     with pytest.raises(AuthoringValueError, match="two kernels of the module are called double"):
         ptx.module([double, double])
-    with pytest.raises(AuthoringValueError, match="have one target, not sm_80, sm_90a"):
+    with pytest.raises(AuthoringValueError, match="must have the same target, not sm_80, sm_90a"):
         ptx.module([double, make(arch="sm_80")[1]])
     with pytest.raises(AttributeError, match="the module has no kernel triple; it has double, plus"):
         ptx.module([double, plus]).triple

@@ -176,7 +176,7 @@ def test_a_body_returns_nothing():
         return v
 
     for function in (returns_a_tensor, returns_a_register):
-        with pytest.raises(AuthoringTypeError, match=r"returns .*, and nobody gets it: .*parameters of the body"):
+        with pytest.raises(AuthoringTypeError, match=r"returns .*, which is lost: .*parameters of the body"):
             kernel(function, **OF_N).ptx(N=128)
 
 
@@ -190,9 +190,9 @@ def done(X, Y):
         (lambda: kernel(done, **OF_N)[(1,), (128,)](NUMBERS), r"done\[\.\.\.\] chooses nothing: grid= and block= are options of @kernel"),
         (lambda: kernel(done, **OF_N)(NUMBERS, np.empty_like(NUMBERS)), r"expected 1 input arrays, got 2: outputs are returned, and out="),
         (lambda: kernel(done, **OF_N)(NUMBERS, 2.0), r"expected 1 input arrays, got 2: numbers are given by name"),
-        (lambda: kernel(done, **OF_N | {"grid": "N // 128"}), r"grid has integers as sizes, not 'N // 128'; of sizes it is a function, grid=lambda N:"),
+        (lambda: kernel(done, **OF_N | {"grid": "N // 128"}), r"the sizes of grid must be integers, not 'N // 128'; for sizes of a call write a function, grid=lambda N:"),
         (lambda: kernel(done, **OF_N | {"grid": lambda N: N / 128})(NUMBERS), r"// gives integers, / does not"),
-        (lambda: kernel(done, **OF_N | {"arch": 90}), r'arch is the name of a target, "sm_90a", not 90'),
+        (lambda: kernel(done, **OF_N | {"arch": 90}), r'arch must be the name of a target, "sm_90a", not 90'),
         (lambda: kernel(lambda X: ptx.ret(), **OF_N), r"takes 1 tensors but has specs for 2: .* then one for each output"),
     ],
 )  # fmt: skip
@@ -229,15 +229,15 @@ class Torch:
         (lambda: Tile("N", f32, layout="row"), r"the layout of a Tile is Layout\.ROW, .*, not 'row'"),
         (
             lambda: Tile("M", "N", f32, tma_box=32),
-            r"tma_box is a tuple of ints and names of dimensions, one for each .*, not 32",
+            r"tma_box must be a tuple of ints and names of dimensions, one for each .*, not 32",
         ),
-        (lambda: Tile("M", "N", f32, tma_box="32"), r"tma_box is a tuple of .*, not '32'"),
-        (lambda: Tile("M", "N", f32, tma_box=(32.0, 32)), r"tma_box is a tuple of .*, not of 32\.0"),
+        (lambda: Tile("M", "N", f32, tma_box="32"), r"tma_box must be a tuple of .*, not '32'"),
+        (lambda: Tile("M", "N", f32, tma_box=(32.0, 32)), r"tma_box must be a tuple of .*, not of 32\.0"),
         (
             lambda: Tile("M", "N", f32, tma_element_strides=2),
-            r"tma_element_strides is a tuple of ints, one for each .*, not 2",
+            r"tma_element_strides must be a tuple of ints, one for each .*, not 2",
         ),
-        (lambda: Tile("M", "N", f32, tma_rank=6), r"tma_rank is 2, the tensor as it is, or 3"),
+        (lambda: Tile("M", "N", f32, tma_rank=6), r"tma_rank must be 2, for the tensor as it is, or 3"),
         (lambda: Layout.SWIZZLE_128B, r"Layout has no SWIZZLE_128B: it is Layout\.ROW, .*Layout\.TMA_128B"),
     ],
 )
@@ -306,8 +306,8 @@ def test_addresses_that_were_not_unpacked():
     [
         (lambda k: k(NUMBERS), r"expected 2 input arrays, got 1: B is not given"),
         (lambda k: k(), r"expected 2 input arrays, got 0: A, B are not given"),
-        (lambda k: k(NUMBERS, C=NUMBERS), r"`C` is an output, which the call returns; out= brings memory for it"),
-        (lambda k: k.ptx(N=-1), r"dimension 'N' of kernel two is not negative, got -1"),
+        (lambda k: k(NUMBERS, C=NUMBERS), r"`C` is an output, which the call returns; pass memory for it as out="),
+        (lambda k: k.ptx(N=-1), r"dimension 'N' of kernel two must not be negative, got -1"),
     ],
 )
 def test_arguments_that_are_missing(call, said):

@@ -105,7 +105,7 @@ def test_tiles_that_have_no_picture():
         pictures.tile(Tile("M", 64, bf16))
     with pytest.raises(ValueError, match="more than the 64 of its swizzle"):
         pictures.tile(Tile(8, 64, bf16, tma_swizzle="64B"))
-    with pytest.raises(ValueError, match="no multiple of 16"):
+    with pytest.raises(ValueError, match="needs a multiple of 16"):
         pictures.tile(Tile(8, 3, f32))
     with pytest.raises(TypeError, match="a Tile or a Layout"):
         pictures.tile("128B")
@@ -374,11 +374,11 @@ def test_show_a_run(tmp_path, capsys):
         (["layout", "64B", "--box", "8,64"], 1, "more than the 64"),
         (["layout", "64B", "--box", "8,64", "--type", "f99"], 1, "f99"),
         (["fragment", "add.f32"], 1, "no matrices"),
-        (["timeline", "{file}"], 1, "no JSON with 'traceEvents'"),
-        (["lines", "{file}"], 1, "no JSON with 'lines'"),
+        (["timeline", "{file}"], 1, "not JSON with 'traceEvents'"),
+        (["lines", "{file}"], 1, "not JSON with 'lines'"),
         (["lines", "{odd}"], 1, "not those of `pyptx run --json`"),
         (["timeline", "missing.json"], 2, "No such file"),
-        (["layout", "64B", "--box", "8,x"], 2, "not numbers"),
+        (["layout", "64B", "--box", "8,x"], 2, "not a list of numbers"),
     ],
 )
 def test_show_refuses(arguments, status, said, tmp_path, capsys):

@@ -93,10 +93,10 @@ def test_a_budget_is_the_instructions_of_a_launch(tmp_path, capsys, grid, block,
     ("chosen", "error", "message"),
     [
         ({"seeds": 1}, TypeError, "the simulator has no option 'seeds'; it has cores, budget, seed, uninitialised"),
-        ({"seed": 1.5}, TypeError, "seed of the simulator is an int, not 1.5"),
-        ({"seed": -1}, ValueError, "seed of the simulator is 0 to"),
-        ({"budget": 0}, ValueError, "budget of the simulator is 1 to"),
-        ({"cores": 5000}, ValueError, "cores of the simulator is 0 to 1024, not 5000"),
+        ({"seed": 1.5}, TypeError, "seed of the simulator must be an int, not 1.5"),
+        ({"seed": -1}, ValueError, "seed of the simulator must be 0 to"),
+        ({"budget": 0}, ValueError, "budget of the simulator must be 1 to"),
+        ({"cores": 5000}, ValueError, "cores of the simulator must be 0 to 1024, not 5000"),
     ],
 )
 def test_options_are_checked(chosen, error, message):

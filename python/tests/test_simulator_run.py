@@ -246,9 +246,9 @@ def test_seeds_of_synchronisation_are_pure():
         (
             lambda: pyptx.simulator(schedule="other").__enter__(),
             ValueError,
-            "schedule of the simulator is one of random",
+            "schedule of the simulator must be one of random",
         ),
-        (lambda: pyptx.simulator(seed=-1).__enter__(), ValueError, "seed of the simulator is 0 to"),
+        (lambda: pyptx.simulator(seed=-1).__enter__(), ValueError, "seed of the simulator must be 0 to"),
         (
             lambda: pyptx.simulator(lines=False).lines(),
             ValueError,

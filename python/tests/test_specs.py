@@ -165,12 +165,12 @@ def test_fields_of_tensor_maps_are_checked_where_the_tile_is_written():
     ("options", "error", "words"),
     [
         ({"tma_bocks": (1, 1)}, TypeError, "tma_bocks"),
-        ({"tma_fill": "one"}, ValueError, "tma_fill is one of zero, nan, not 'one'"),
-        ({"tma_l2": 128}, ValueError, "tma_l2 is one of none, 64B, 128B, 256B, not 128"),
-        ({"tma_interleave": "8B"}, ValueError, "tma_interleave is one of none, 16B, 32B"),
-        ({"tma_swizzle": "96B"}, ValueError, "tma_swizzle is one of NONE, 32B, 64B, 128B, 128B_ATOM_32B"),
-        ({"tma_dtype": "tf32"}, TypeError, "tma_dtype is a PtxType"),
-        ({"tma_im2col": (1, 2)}, TypeError, "tma_im2col is an Im2col"),
+        ({"tma_fill": "one"}, ValueError, "tma_fill must be one of zero, nan, not 'one'"),
+        ({"tma_l2": 128}, ValueError, "tma_l2 must be one of none, 64B, 128B, 256B, not 128"),
+        ({"tma_interleave": "8B"}, ValueError, "tma_interleave must be one of none, 16B, 32B"),
+        ({"tma_swizzle": "96B"}, ValueError, "tma_swizzle must be one of NONE, 32B, 64B, 128B, 128B_ATOM_32B"),
+        ({"tma_dtype": "tf32"}, TypeError, "tma_dtype must be a PtxType"),
+        ({"tma_im2col": (1, 2)}, TypeError, "tma_im2col must be an Im2col"),
         ({"tma_element_strides": (1,)}, ValueError, "tma_element_strides has 1 entries"),
         ({"layout": Layout.COL, "packed": False}, ValueError, "row-major"),
     ],
@@ -200,5 +200,5 @@ def test_layouts_of_four_bit_tiles():
 
 def test_align():
     assert repr(Tile("N", f32, align=16)) == "Tile('N', f32, align=16)"
-    with pytest.raises(ValueError, match="align is a power of two up to 256 bytes, not 3"):
+    with pytest.raises(ValueError, match="align must be a power of two up to 256 bytes, not 3"):
         Tile("N", f32, align=3)

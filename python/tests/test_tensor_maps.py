@@ -58,17 +58,29 @@ def test_maps_that_the_engine_takes(tile, array):
 @pytest.mark.parametrize(
     ("tile", "array", "words"),
     [
-        (Tile(64, 64, f32, tma_box=(257, 32)), MATRIX, "tma_box: a box has 1 to 256 elements a dimension, not 257"),
-        (Tile(64, 64, f32, tma_box=(8, 3)), MATRIX, "tma_box: the inner dimension of a box is a multiple of 16 bytes"),
+        (
+            Tile(64, 64, f32, tma_box=(257, 32)),
+            MATRIX,
+            "tma_box: a box must have 1 to 256 elements in each dimension, not 257",
+        ),
+        (
+            Tile(64, 64, f32, tma_box=(8, 3)),
+            MATRIX,
+            "tma_box: the inner dimension of a box must be a multiple of 16 bytes",
+        ),
         (
             Tile(64, 64, f32, tma_box=(8, 64), tma_swizzle="128B"),
             MATRIX,
-            "128-byte swizzle takes an inner box of at most",
+            "128-byte swizzle needs an inner box of at most",
         ),
-        (Tile(64, 64, f32, tma_box=(8, 32), tma_element_strides=(9, 1)), MATRIX, "tma_element_strides: 1 to 8, not 9"),
+        (
+            Tile(64, 64, f32, tma_box=(8, 32), tma_element_strides=(9, 1)),
+            MATRIX,
+            "tma_element_strides must be 1 to 8, not 9",
+        ),
         (Tile(64, 64, f32, tma_interleave="16B"), MATRIX, "tma_interleave needs a tensor of rank 3 to 5"),
         (Tile(64, 256, u8, tma_fill="nan"), BYTES, "tma_fill = nan is for"),
-        (Tile(64, 64, f32, tma_spread=True), MATRIX, "tma_spread: only 4-bit elements"),
+        (Tile(64, 64, f32, tma_spread=True), MATRIX, "tma_spread needs 4-bit elements"),
         (Tile(64, 256, u8, tma_dtype=types.f32), BYTES, "tma_dtype = f32 is wider"),
         (Tile(64, 64, f32, tma_im2col=Im2col((), (), 32, 64)), MATRIX, "tma_im2col: a tensor of rank 2"),
         (Tile(2, 16, 16, 32, f32, tma_im2col=Im2col((0,), (0,), 32, 64)), IMAGE, "corners of 2 offsets, not 1 and 1"),

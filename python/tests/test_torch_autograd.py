@@ -222,7 +222,7 @@ def test_pairs_that_do_not_fit_are_refused():
             pyptx.differentiable_kernel(cube, cube_backward, **options)
     with pytest.raises(TypeError, match="made by @pyptx.kernel"):
         pyptx.differentiable_kernel(lambda x: x, cube_backward)
-    with pytest.raises(TypeError, match="is a kernel or a function"):
+    with pytest.raises(TypeError, match="must be a kernel or a function"):
         pyptx.differentiable_kernel(cube, None)
     few = pyptx.differentiable_kernel(swap_product, lambda x, y, g, h: (g,))
     with pytest.raises(TypeError, match="gave 1 gradients for 2 inputs"):

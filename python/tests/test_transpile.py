@@ -491,8 +491,8 @@ def test_blocks_as_compilers_write_them():
         (lambda: ptx.loop_while(), "no loop is open"),
         (lambda: reg.named("x"), "no register `x`"),
         (lambda: reg.scalar(u32, name="v", vector=3), "2 or 4 elements"),
-        (lambda: reg.scalar(u32, vector=2), "has a name"),
-        (lambda: reg.scalars(u32, "a", ""), "have names"),
+        (lambda: reg.scalar(u32, vector=2), "needs a name"),
+        (lambda: reg.scalars(u32, "a", ""), "need names"),
         (lambda: reg.scalars(u32, "a", "a"), "declared already"),
     ],
 )
@@ -577,8 +577,8 @@ def test_tables_that_are_no_blocks(old, new):
     "wrong, message",
     [
         (lambda i: ptx.case(0).__enter__(), "innermost open block is not a switch"),
-        (lambda i: enter(ptx.switch(i), ptx.case()), "has an index, or is the default"),
-        (lambda i: enter(ptx.switch(i), ptx.case(default=True)), "without a predicate of its default"),
+        (lambda i: enter(ptx.switch(i), ptx.case()), "a case needs an index, or must be the default"),
+        (lambda i: enter(ptx.switch(i), ptx.case(default=True)), "without the predicate of a default case"),
         (lambda i: leave(ptx.switch(i)), "has no case"),
         (lambda i: leave(ptx.switch(i, default=i > 3, count=2)), "has no default case"),
         (lambda i: ptx.switch(reg.scalar(f32)).__enter__(), "takes a .u32 or .b32 register"),

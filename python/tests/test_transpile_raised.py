@@ -344,7 +344,7 @@ def test_arrays_of_vector_registers():
     def wrong():
         with pytest.raises(AuthoringError, match="2 or 4 elements"):
             reg.array(b32, 3, name="%q", vector=3)
-        with pytest.raises(AuthoringError, match="has a name"):
+        with pytest.raises(AuthoringError, match="needs a name"):
             reg.array(b32, 3, vector=2)
         ptx.ret()
 

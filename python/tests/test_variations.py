@@ -68,7 +68,7 @@ MISTAKES = [
     (WARP, ("ptx.bar.sync(0)", "ptx.bar.sync"), AUTHORING, "alone writes nothing"),
     (WARP, ("block=(32,", "block=(64,"), SIMULATION, "past the end of `A`"),
     # One tile of wgmma.
-    (TILE, (SIZES, "M = K = 64; N = 128"), LAUNCH, "a 128-byte swizzle takes an inner box of at most 128 bytes"),
+    (TILE, (SIZES, "M = K = 64; N = 128"), LAUNCH, "a 128-byte swizzle needs an inner box of at most 128 bytes"),
     (TILE, (SIZES, "M = K = 64; N = 32"), AUTHORING, "`smem_1`.* has the swizzle 64B.* map of B copies with 128B: Layout.TMA_64B"),
     (TILE, (SIZES, "M = N = 64; K = 32"), AUTHORING, r"08-wgmma.md:\d+: PTX3003 `smem_0`.* 64B.* map of A .* 128B"),
     (TILE, ("Tile(M, K, bf16, Layout.TMA_128B, tma_box=(M, K))", "Tile(M, K, bf16)"), AUTHORING, "copies with NONE: Layout.TMA_128B"),

@@ -117,9 +117,9 @@ TEST_CASE("a kernel with a map launches on the driver, and its map is checked as
     CHECK_MESSAGE(launch(memory, 2, 64, nullptr) == 0, error());
     CHECK(says(driver.journal(), "im2col 74\nim2col from -1\nim2col to 1\nim2col columns 320064\n"));
     CHECK(launch(memory, 0, 64, nullptr) == 1);
-    CHECK(error() == std::string("maps: x: a dimension of a tensor map has 1 to 2^32 elements, not 0"));
+    CHECK(error() == std::string("maps: x: a dimension of a tensor map must have 1 to 2^32 elements, not 0"));
     CHECK(launch(memory, 2, 3, nullptr) == 1);
-    CHECK(says(error(), "strides of a tensor map are multiples of 16 bytes"));
+    CHECK(says(error(), "strides of a tensor map must be multiples of 16 bytes"));
     CHECK(launch(memory + 4, 2, 64, nullptr) == 1);
     CHECK(says(error(), "x is no multiple of 16 bytes"));
   }

@@ -165,7 +165,7 @@ TEST_CASE("tensor copies of every mode") {
                          }),
                          doctest::Contains(why), Refused);
   };
-  refused({}, {}, "1 to 5 coordinates, one a dimension, not 0");
+  refused({}, {}, "1 to 5 coordinates, one for each dimension, not 0");
   refused({0, 1}, modifiers::tile_gather4, "tile::gather4 takes 5 coordinates, a column and four rows, not 2");
   refused({0, 1}, modifiers::im2col, "im2col");
 }

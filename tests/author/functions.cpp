@@ -195,9 +195,9 @@ TEST_CASE("a call is judged at its line") {
     return [=](Kernel& k) { k.func(options, write); };
   };
   const FunctionOptions gives{.name = "f", .returns = {f32}}, none{.name = "f"};
-  CHECK(message(body(gives, [](Kernel&, const Arguments&) {})) == "`f` ends without its result: give it, with return");
+  CHECK(message(body(gives, [](Kernel&, const Arguments&) {})) == "`f` ends without a result: write return");
   CHECK(message(body(none, [](Kernel& f, const Arguments&) { f.give(1); })) ==
-        "`f` returns nothing; say what it returns in its signature");
+        "`f` returns nothing; give the type of its result in its signature");
   CHECK(refused(body(gives, [](Kernel& f, const Arguments&) { f.give({1.0, 2.0}); })) == Code::wrong_arguments);
   CHECK(refused([](Kernel& k) { k.give(1); }) == Code::bad_argument);
   CHECK(refused(body(none, [](Kernel& f, const Arguments&) { begin_loop(f, "l"); })) == Code::open_block);
@@ -270,7 +270,7 @@ TEST_CASE("variables that PTX does not have") {
           v.at(k, k.scalar(u32));
         }).starts_with("`rows` has 2 dimensions; only the last index may be a register"));
   CHECK(rows([](Kernel& k, const Variable& v) { v.at(k, {1, 0.5}); }) ==
-        "an index is a number or a 32-bit integer register");
+        "an index must be a number or a 32-bit integer register");
   CHECK(message([](Kernel& k) { element(k, k.scalar(u32), 1); }) ==
         "only an array of several dimensions has rows with elements");
   CHECK(refused([](Kernel& k) { k.module_text("nothing"); }) == Code::misplaced_statement);
@@ -309,7 +309,7 @@ TEST_CASE("functions as text are judged with the module that they stand in") {
         }) == "no instruction is called `nonsense`");
   CHECK(
       message([](Kernel& k) { k.module_text(".func f()\n{\n\tadd.u32 1 2;\n}"); }).starts_with("line 3 of the text: "));
-  CHECK(message([&](Kernel& k) { k.declare(twice); }).ends_with("functions are declared here: module_text takes it"));
+  CHECK(message([&](Kernel& k) { k.declare(twice); }).ends_with("only declarations are taken here: use module_text"));
 }
 
 TEST_CASE("several kernels in one module; shared memory of functions counts among the kernel's 48 KiB") {

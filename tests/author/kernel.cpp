@@ -128,9 +128,9 @@ TEST_CASE("a table of targets, refused") {
   const auto nothing = [] {};
   refuses("has no case", [](Kernel&, const Reg&) {});
   refuses("has a case 2 already", [&](Kernel& k, const Reg&) { k.case_({2}, nothing), k.case_({1, 2}, nothing); });
-  refuses("has an index, or is the default", [&](Kernel& k, const Reg&) { k.case_({}, nothing); });
-  refuses("without a predicate", [&](Kernel& k, const Reg&) { k.case_({}, {.otherwise = true}, nothing); });
-  refuses("stands in one of its cases", [&](Kernel& k, const Reg& a) { k.case_({0}, nothing), a += 1; });
+  refuses("a case needs an index, or must be the default", [&](Kernel& k, const Reg&) { k.case_({}, nothing); });
+  refuses("without the predicate", [&](Kernel& k, const Reg&) { k.case_({}, {.otherwise = true}, nothing); });
+  refuses("must be in one of its cases", [&](Kernel& k, const Reg& a) { k.case_({0}, nothing), a += 1; });
   refuses("up to 65536 targets", [&](Kernel& k, const Reg&) { k.case_({1u << 20}, nothing); });
   refuses("innermost open block is not a switch",
           [&](Kernel& k, const Reg&) { k.when(k.scalar(pred), [&] { k.case_({0}, nothing); }); });

@@ -172,7 +172,7 @@ TEST_CASE("every refusal names kernel, argument, what came and what is needed") 
         "norm: argument `W`: dimension 0 of shape (511,) is 511, the kernel takes 512 (dim mismatch)");
   Tensor odd(Element::f32, {512}, Tensor::memory + 4);
   CHECK(World(record()).refusal(Code::misaligned_tensor, {x, odd}) ==
-        "norm: argument `W`: its data start at an address that is a multiple of 4 bytes, the kernel needs 16");
+        "norm: argument `W`: its data is aligned to only 4 bytes, the kernel needs 16");
   Tensor turned(Element::f32, {16, 512});
   std::int64_t strides[] = {1, 16};
   turned.strides = strides;

@@ -40,7 +40,7 @@ TEST_CASE("a tensor map is the parameter behind its tensor's name") {
   CHECK(made.value().tensor_maps[0].box[1] == 32);
   CHECK(made.value().tensors[0].alignment == 16);
   CHECK(why(make_record({tensor("x", Element::bf16, {128, 64})}, parameters, {})) ==
-        "the kernel takes a tensor map of `x`; the signature has to say its box: tensor(...).boxed({...})");
+        "the kernel takes a tensor map of `x`; the signature must give its box: tensor(...).boxed({...})");
   CHECK(why(make_record({tensor("x", Element::bf16, {64}).boxed({.rank = 6})}, parameters, {})) ==
         "a tensor map has rank 1 to 5, that of `x` has 6");
 }

@@ -62,7 +62,7 @@ TEST_CASE("padding is of column blocks alone") {
 
 TEST_CASE("every rule of the copy engine is checked") {
   CHECK(refusal(recipe(64, 64), Element::f32, matrix(128, 128)).empty());
-  CHECK(says(refusal(recipe(257, 1), Element::f32, matrix(512, 512)), "1 to 256 elements a dimension, not 257"));
+  CHECK(says(refusal(recipe(257, 1), Element::f32, matrix(512, 512)), "1 to 256 elements in each dimension, not 257"));
   CHECK(says(refusal(recipe(64, 0), Element::f32, matrix(512, 512)), "not 0"));
   CHECK(says(refusal(recipe(3, 1), Element::f32, matrix(512, 512)), "multiple of 16 bytes, not 12"));
   CHECK(says(refusal(recipe(8, 8), Element::bf16, matrix(64, 100)), "multiples of 16 bytes below 2^40, not 200"));
@@ -102,18 +102,18 @@ TEST_CASE("4- and 6-bit elements are counted singly, whatever holds them") {
   CHECK(geometry(how, Element::u8, matrix(64, 128))->type == 14);
   how.box[0] = 64;
   CHECK(says(refusal(how, Element::u8, matrix(64, 128)),
-             "tma_box: the inner dimension of a box: 128 for spread elements"));
+             "tma_box: the inner dimension of a box must be 128 for spread elements"));
   how.box[0] = 128;
   CHECK(says(refusal(how, Element::u8, matrix(64, 96)), "multiple of 128, not 192"));
   CHECK(says(refusal(how, Element::u8, matrix(64, 16 * 9)), "multiples of 32 bytes below 2^40, not 144"));
   how.swizzle = Swizzle::b64;
   CHECK(says(refusal(how, Element::u8, matrix(64, 128)), "swizzle of 128 bytes or none, not 64B"));
   how.swizzle = Swizzle::none, how.element = Element::e4m3;
-  CHECK(says(refusal(how, Element::u8, matrix(64, 128)), "tma_spread: only 4-bit elements are spread, not e4m3"));
+  CHECK(says(refusal(how, Element::u8, matrix(64, 128)), "tma_spread needs 4-bit elements, not e4m3"));
   how.spread = false, how.element = Element::u2;
   CHECK(says(refusal(how, Element::u8, matrix(64, 128)), "tma_dtype: the copy engine has no type for elements of u2"));
   how.element = Element::e2m1x2;
-  CHECK(says(refusal(how, Element::u8, matrix(64, 128)), "a map counts single values"));
+  CHECK(says(refusal(how, Element::u8, matrix(64, 128)), "give the type of a single value"));
   how.element = Element::f32;
   CHECK(says(refusal(how, Element::f16, matrix(64, 128)), "tma_dtype = f32 is wider than the tensor's elements, f16"));
   how.element = Element::tf32;
@@ -129,7 +129,7 @@ TEST_CASE("rows may lie apart") {
   REQUIRE(map);
   CHECK(map->strides[1] == 1024);
   apart.strides = {-256, 1};
-  CHECK(says(refusal(recipe(32, 8), Element::f32, apart), "not negative: -256 elements"));
+  CHECK(says(refusal(recipe(32, 8), Element::f32, apart), "must not be negative: -256 elements"));
   apart.strides = {65, 1};
   CHECK(says(refusal(recipe(32, 8), Element::f32, apart), "multiples of 16 bytes below 2^40, not 260"));
   Buffer odd = matrix(64, 63);
@@ -142,17 +142,17 @@ TEST_CASE("element strides, interleave, fill") {
   CHECK(refusal(how, Element::f32, matrix(64, 64)).empty());
   for (const std::uint32_t bad : {0u, 9u}) {
     how.element_strides[1] = bad;
-    CHECK(says(refusal(how, Element::f32, matrix(64, 64)), "tma_element_strides: 1 to 8, not"));
+    CHECK(says(refusal(how, Element::f32, matrix(64, 64)), "tma_element_strides must be 1 to 8, not"));
   }
   how.element_strides = {2, 1, 1, 1, 1};
-  CHECK(says(refusal(how, Element::f32, matrix(64, 64)), "the innermost has no stride without tma_interleave"));
+  CHECK(says(refusal(how, Element::f32, matrix(64, 64)), "without tma_interleave the innermost stride must be 1"));
   how = recipe(32, 8);
   how.interleave = Interleave::b16;
   CHECK(says(refusal(how, Element::f32, matrix(64, 64)), "tma_interleave needs a tensor of rank 3 to 5, not 2"));
   const Buffer cube{memory, {4, 8, 8}, {64, 8, 1}, 0};
   how = recipe(8, 8), how.rank = 3;
   how.interleave = Interleave::b32;
-  CHECK(says(refusal(how, Element::f32, cube), "swizzle of 32B alone, not NONE"));
+  CHECK(says(refusal(how, Element::f32, cube), "swizzle of 32B, not NONE"));
   how.swizzle = Swizzle::b32;
   CHECK(refusal(how, Element::f32, cube).empty());
   how = recipe(32, 8);
@@ -169,15 +169,15 @@ TEST_CASE("im2col takes tensors of rank 3 to 5 and corners that leave pixels") {
   how.im2col = {{-1, -1, 0}, {-1, -1, 0}, 64, 128};
   CHECK(refusal(how, Element::bf16, image).empty());
   how.im2col.lower[0] = -129;
-  CHECK(says(refusal(how, Element::bf16, image), "corners of a tensor of rank 4 are -128 to 127, not -129"));
+  CHECK(says(refusal(how, Element::bf16, image), "corners of a tensor of rank 4 must be -128 to 127, not -129"));
   how.im2col.lower[0] = 8, how.im2col.upper[0] = -8;
   CHECK(says(refusal(how, Element::bf16, image), "no pixel lies between the corners 8 and -8 of a dimension of 16"));
   how.im2col = {{}, {}, 64, 1025};
-  CHECK(says(refusal(how, Element::bf16, image), "1 to 1024 pixels a column, not 1025"));
+  CHECK(says(refusal(how, Element::bf16, image), "1 to 1024 pixels for each column, not 1025"));
   how.im2col = {{}, {}, 257, 8};
   CHECK(says(refusal(how, Element::bf16, image), "1 to 256 channels, not 257"));
   how.im2col = {{}, {}, 20, 8};
-  CHECK(says(refusal(how, Element::bf16, image), "tma_im2col: channels is a multiple of 16 bytes, not 40"));
+  CHECK(says(refusal(how, Element::bf16, image), "tma_im2col: channels must be a multiple of 16 bytes, not 40"));
   how.im2col = {{}, {}, 128, 8}, how.swizzle = Swizzle::b128;
   CHECK(says(refusal(how, Element::bf16, image), "128-byte swizzle"));
   how.rank = 2, how.im2col.channels = 64;

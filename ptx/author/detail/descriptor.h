@@ -23,7 +23,7 @@ inline std::uint64_t field(Builder& b, std::string_view name, std::int64_t value
 inline std::uint64_t offset(Builder& b, std::string_view name, std::int64_t bytes, arch::BitField in) {
   if (bytes < 0 || bytes % 16 != 0 || bytes >> 4 > in.most())
     b.refuse(Code::bad_argument,
-             cat(name, " = ", bytes, " does not fit a descriptor: a multiple of 16 up to ", in.most() * 16));
+             cat(name, " = ", bytes, " does not fit a descriptor: it must be a multiple of 16 up to ", in.most() * 16));
   return in.put(static_cast<std::uint64_t>(bytes >> 4));
 }
 

@@ -73,12 +73,12 @@ static int map_view_as_is(const MapRecipe* r, uint32_t rank, const int64_t* shap
   for (uint32_t i = 0; i < rank; ++i) {
     const int64_t stride = strides[rank - 1 - i];
     if (stride < 0)
-      return map_refuse(why, "the strides of a tensor map are not negative: %lld elements", (long long)stride);
+      return map_refuse(why, "the strides of a tensor map must not be negative: %lld elements", (long long)stride);
     map->dimensions[i] = (uint64_t)shape[rank - 1 - i];
     map->strides[i] = ((uint64_t)stride * r->element_bits + 7) / 8;
     if (i != 0 && (uint64_t)stride * r->element_bits % 8 != 0)
-      return map_refuse(why, "the strides of a tensor map are whole bytes, not %lld elements of %s", (long long)stride,
-                        r->element);
+      return map_refuse(why, "the strides of a tensor map must be whole bytes, not %lld elements of %s",
+                        (long long)stride, r->element);
   }
   if (map_check_innermost(rank, shape, strides, why)) return 1;
   map->dimensions[0] = map_values(r, map->dimensions[0]);
@@ -96,17 +96,17 @@ static int map_check_memory(const MapRecipe* r, const void* data, const MapGeome
                       aligned == 16 ? "" : " where elements are spread or interleaved by 32 bytes");
   for (uint32_t i = 0; i < map->rank; ++i) {
     if (map->dimensions[i] == 0 || map->dimensions[i] > ((uint64_t)1 << 32))
-      return map_refuse(why, "a dimension of a tensor map has 1 to 2^32 elements, not %llu",
+      return map_refuse(why, "a dimension of a tensor map must have 1 to 2^32 elements, not %llu",
                         (unsigned long long)map->dimensions[i]);
     if (i != 0 && (map->strides[i] % aligned != 0 || map->strides[i] >= ((uint64_t)1 << 40)))
-      return map_refuse(why, "the strides of a tensor map are multiples of %u bytes below 2^40, not %llu",
+      return map_refuse(why, "the strides of a tensor map must be multiples of %u bytes below 2^40, not %llu",
                         (unsigned)aligned, (unsigned long long)map->strides[i]);
   }
   if (map_is_spread(r) && map->dimensions[0] % 128 != 0)
-    return map_refuse(why, "the innermost dimension of spread elements is a multiple of 128, not %llu",
+    return map_refuse(why, "the innermost dimension of spread elements must be a multiple of 128, not %llu",
                       (unsigned long long)map->dimensions[0]);
   if (r->read_bits == 4 && map->dimensions[0] % 2 != 0)
-    return map_refuse(why, "the innermost dimension of 4-bit elements is even, not %llu",
+    return map_refuse(why, "the innermost dimension of 4-bit elements must be even, not %llu",
                       (unsigned long long)map->dimensions[0]);
   return 0;
 }
@@ -114,19 +114,20 @@ static int map_check_memory(const MapRecipe* r, const void* data, const MapGeome
 static int map_check_modes(const MapRecipe* r, const MapGeometry* map, char* why) {
   for (uint32_t i = 0; i < map->rank; ++i)
     if (r->every[i] == 0 || r->every[i] > 8)
-      return map_refuse(why, "tma_element_strides: 1 to 8, not %u", (unsigned)r->every[i]);
+      return map_refuse(why, "tma_element_strides must be 1 to 8, not %u", (unsigned)r->every[i]);
   if (r->interleave == 0 && r->every[0] != 1)
-    return map_refuse(why, "tma_element_strides: the innermost has no stride without tma_interleave, it is 1, not %u",
+    return map_refuse(why, "tma_element_strides: without tma_interleave the innermost stride must be 1, not %u",
                       (unsigned)r->every[0]);
   if (r->interleave != 0 && map->rank < 3)
     return map_refuse(why, "tma_interleave needs a tensor of rank 3 to 5, not %u", (unsigned)map->rank);
   if (r->interleave == 2 && r->swizzle_bytes != 32)
-    return map_refuse(why, "tma_interleave = 32B goes with a swizzle of 32B alone, not %s", r->swizzle);
+    return map_refuse(why, "tma_interleave = 32B needs a swizzle of 32B, not %s", r->swizzle);
   if (r->fill == 1 && !r->takes_nan)
     return map_refuse(why, "tma_fill = nan is for f16, bf16, tf32, f32 and f64, not %s", r->read);
   if (map_is_spread(r) && r->swizzle_bytes != 0 && r->swizzle_bytes != 128)
-    return map_refuse(why, "spread elements take a swizzle of 128 bytes or none, not %s", r->swizzle);
-  if (map_is_spread(r) && r->interleave != 0) return map_refuse(why, "tma_interleave: not of spread elements");
+    return map_refuse(why, "tma_spread needs a swizzle of 128 bytes or none, not %s", r->swizzle);
+  if (map_is_spread(r) && r->interleave != 0)
+    return map_refuse(why, "tma_interleave is not possible with spread elements");
   return 0;
 }
 
@@ -134,11 +135,11 @@ static int map_check_modes(const MapRecipe* r, const MapGeometry* map, char* why
 static int map_check_row(const MapRecipe* r, const char* what, uint64_t values, char* why) {
   const uint64_t bytes = map_is_spread(r) ? values : values * r->read_bits / 8;
   if (map_is_spread(r) && values != 128)
-    return map_refuse(why, "%s: 128 for spread elements, not %llu", what, (unsigned long long)values);
+    return map_refuse(why, "%s must be 128 for spread elements, not %llu", what, (unsigned long long)values);
   if (bytes % 16 != 0 || values * r->read_bits % 8 != 0)
-    return map_refuse(why, "%s is a multiple of 16 bytes, not %llu", what, (unsigned long long)bytes);
+    return map_refuse(why, "%s must be a multiple of 16 bytes, not %llu", what, (unsigned long long)bytes);
   if (r->swizzle_bytes != 0 && r->interleave == 0 && bytes > r->swizzle_bytes)
-    return map_refuse(why, "a %u-byte swizzle takes an inner box of at most %u bytes, not %llu",
+    return map_refuse(why, "a %u-byte swizzle needs an inner box of at most %u bytes, not %llu",
                       (unsigned)r->swizzle_bytes, (unsigned)r->swizzle_bytes, (unsigned long long)bytes);
   return 0;
 }
@@ -146,29 +147,30 @@ static int map_check_row(const MapRecipe* r, const char* what, uint64_t values, 
 static int map_check_box(const MapRecipe* r, const MapGeometry* map, char* why) {
   for (uint32_t i = 0; i < map->rank; ++i)
     if (map->box[i] == 0 || map->box[i] > 256)
-      return map_refuse(why, "tma_box: a box has 1 to 256 elements a dimension, not %u", (unsigned)map->box[i]);
+      return map_refuse(why, "tma_box: a box must have 1 to 256 elements in each dimension, not %u",
+                        (unsigned)map->box[i]);
   return map_check_row(r, "tma_box: the inner dimension of a box", map->box[0], why);
 }
 
 /* Offsets of the corners have 16 bits for one spatial dimension, 8 for two, 5 for three. */
 static int map_check_im2col(const MapRecipe* r, const MapGeometry* map, char* why) {
   if (map->rank < 3) return map_refuse(why, "tma_im2col needs a tensor of rank 3 to 5, not %u", (unsigned)map->rank);
-  if (r->column_blocks) return map_refuse(why, "tma_im2col: not of a view by column blocks");
+  if (r->column_blocks) return map_refuse(why, "tma_im2col is not possible with a view by column blocks");
   const int spatial = (int)map->rank - 2, most = spatial == 1 ? 32767 : spatial == 2 ? 127 : 15;
   for (int i = 0; i < spatial; ++i) {
     const int32_t lower = r->lower[i], upper = r->upper[i];
     const int64_t size = (int64_t)map->dimensions[i + 1];
     const int lower_fits = lower >= -most - 1 && lower <= most;
     if (!lower_fits || upper < -most - 1 || upper > most)
-      return map_refuse(why, "tma_im2col: corners of a tensor of rank %u are %d to %d, not %d", (unsigned)map->rank,
+      return map_refuse(why, "tma_im2col: corners of a tensor of rank %u must be %d to %d, not %d", (unsigned)map->rank,
                         -most - 1, most, (int)(lower_fits ? upper : lower));
     if (size + upper - lower <= 0)
       return map_refuse(why, "tma_im2col: no pixel lies between the corners %d and %d of a dimension of %lld",
                         (int)lower, (int)upper, (long long)size);
   }
-  if (r->channels > 256) return map_refuse(why, "tma_im2col: 1 to 256 channels, not %u", (unsigned)r->channels);
+  if (r->channels > 256) return map_refuse(why, "tma_im2col needs 1 to 256 channels, not %u", (unsigned)r->channels);
   if (r->pixels == 0 || r->pixels > 1024)
-    return map_refuse(why, "tma_im2col: 1 to 1024 pixels a column, not %u", (unsigned)r->pixels);
+    return map_refuse(why, "tma_im2col needs 1 to 1024 pixels for each column, not %u", (unsigned)r->pixels);
   return map_check_row(r, "tma_im2col: channels", r->channels, why);
 }
 

@@ -193,7 +193,7 @@ def check_returned(result: Any, function: Callable, name: str):
     check_ran(result, name)
     if isinstance(result, (_core.Reg, _core.RegArray, TensorSpec)) and function.__name__ != "<lambda>":
         raise AuthoringTypeError(
-            f"the body of {name} returns {result!r}, and nobody gets it: a kernel stores what it computes into its outputs, "
+            f"the body of {name} returns {result!r}, which is lost: a kernel stores its results into its outputs, "
             "which are parameters of the body, one for each of out_specs"
         )
 

@@ -102,7 +102,7 @@ def _function(code, names, defaults, keyword_defaults, closed):
     module, name, qualified = names
     if magic != importlib.util.MAGIC_NUMBER:
         raise pickle.UnpicklingError(
-            f"{qualified} was pickled by another version of Python; what stands at the level of a module travels by its name"
+            f"{qualified} was pickled by another version of Python; a kernel at the top level of a module is pickled by its name instead"
         )
     scope = vars(importlib.import_module(module)) if module else {"__builtins__": __builtins__}
     made = types.FunctionType(marshal.loads(code), scope, name, defaults, tuple(map(types.CellType, closed)))
@@ -116,7 +116,7 @@ def _dumps(value: Any, what: str, places: tuple[str, ...]) -> bytes:
         _Pickler(file, places).dump(value)
     except (RecursionError, ValueError, TypeError, AttributeError) as error:
         raise pickle.PicklingError(
-            f"{what} is no name of its module, and what it closes over cannot be pickled: {error}. Define it at the level of "
+            f"{what} is not a name of its module, and its closure cannot be pickled: {error}. Define it at the level of "
             "a module"
         ) from error
     return file.getvalue()

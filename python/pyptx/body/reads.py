@@ -474,8 +474,8 @@ class Walk:
     def _environment(self, path):
         if self._strict and not self._strings:
             raise AuthoringRuntimeError(
-                f"{path}: a kernel reads the environment by a name that does not stand in its code: read it outside, and "
-                "pass what it says as a template value (a keyword-only parameter)"
+                f"{path}: a kernel reads the environment by a name that is not in its code: read it outside, and "
+                "pass its value as a template value (a keyword-only parameter)"
             )
         for name in self._strings:
             self._place(f"os.environ[{name!r}]", os.environ, name, os.environ.get(name, _MISSING))
@@ -483,15 +483,15 @@ class Walk:
     def _refuse_code(self, path, what):
         if self._strict:
             raise AuthoringRuntimeError(
-                f"{path}: a kernel {what}, and would not notice when what it reads changes: read it outside, and pass what it "
-                "says as a template value (a keyword-only parameter)"
+                f"{path}: a kernel {what}, and would not notice a change of its result: call it outside, and pass the "
+                "result as a template value (a keyword-only parameter)"
             )
 
     def _refuse_file(self, path, name):
         if self._strict:
             raise AuthoringRuntimeError(
                 f"{path}: a kernel reads a file (`{name}`), and would not notice when the file changes: read it outside, and "
-                "pass what it says as a template value (a keyword-only parameter)"
+                "pass its value as a template value (a keyword-only parameter)"
             )
 
 
@@ -566,7 +566,7 @@ class Reads:
         values = f": it was {_shown(was)}, and is {_shown(now)}" if was is not now else ""
         raise AuthoringRuntimeError(
             f"kernel {self._kernel.__name__} reads {path}, which has changed since the kernel was first used{values}. A kernel "
-            "is what it read then: make another one, or pass the value as a template value (a keyword-only parameter)"
+            "does not follow such a change: make another one, or pass the value as a template value (a keyword-only parameter)"
         )
 
 

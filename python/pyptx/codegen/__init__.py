@@ -1,7 +1,7 @@
-"""PTX text to the Python that writes it: `python -m pyptx.codegen kernel.ptx > kernel.py`.
+"""The transpiler, from PTX to the Python program that emits it: `python -m pyptx.codegen kernel.ptx > kernel.py`.
 
-What is written is a program: run, it prints its PTX, which is the text of the input as `pyptx.emitter.emit` writes its module.
-`verify` runs the program here and compares.
+Run as a script, the program prints its PTX: the input in the layout of `pyptx.emitter.emit`.  `verify` runs the program in this
+process and compares.
 """
 
 from __future__ import annotations

@@ -31,14 +31,14 @@ def _coordinates(name: str, rank: int, coord: Sequence[Integer] | None) -> Seque
 
 def _barrier(mbar: Address | None) -> Address:
     if mbar is None:
-        raise AuthoringValueError("a tensor load needs mbar=, the barrier that its bytes complete")
+        raise AuthoringValueError("a tensor load needs mbar=, the mbarrier that counts its bytes")
     return mbar
 
 
 def _group(cta_group: int) -> int | None:
     """`cta_group=1` is what an instruction without the modifier means; it is left out."""
     if cta_group not in (1, 2):
-        raise AuthoringValueError(f"cta_group is 1 or 2, not {cta_group!r}")
+        raise AuthoringValueError(f"cta_group must be 1 or 2, not {cta_group!r}")
     return None if cta_group == 1 else cta_group
 
 
@@ -316,7 +316,7 @@ class Tma(_Group):
             ptx.tma.load_3d_multicast(ptx.addr(box), px, row=i, col=n, mbar=bar, mask=reg.scalar(b16, init=3), issuer=0)
         """
         if issuer is not None and pred is not None:
-            raise AuthoringValueError("issuer= and pred= both say who copies; give one")
+            raise AuthoringValueError("issuer= and pred= both choose the thread that copies; give one")
         at = self._at(row, col, coords)
         if isinstance(issuer, int):
             issuer = _core.cluster.rank(issuer)

@@ -1,7 +1,7 @@
-"""Ahead of time: a kernel as a C header and a source file that need no Python and no pyptx, only the driver.
+"""Exports a kernel as a C header and a source file, which need neither Python nor pyptx, only the driver.
 
-Here a kernel is specialised and assembled, and what its author computes from sizes becomes expressions; the text is written
-by the core (ptx/ahead), as for kernels of C++.
+This module specialises and assembles the kernel, and turns functions of sizes into C expressions; the library (ptx/ahead) writes the
+files, also for kernels of C++.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def export(
     ptx: bool = True,
     flavours: Sequence[str] = (),
 ) -> tuple[Path, ...]:
-    """Writes NAME.h and NAME.c to the directory and returns their paths: machine code, and one function that launches it.
+    """Writes NAME.h and NAME.c, with machine code and functions that launch it, to the directory; returns their paths.
 
-    specializations: template values and sizes by name, a dict each; a size that the body reads has to be there, the others stay
-    arguments.  Where there are several, the sizes of the call choose; template values are the same in all.
-    targets: what machine code is made for, the kernel's own if not given.  ptx: whether later devices get the PTX text,
-    which their driver compiles; kernels of an `a` or `f` target have no later devices.  flavours: "torch", "xla", "tvm": for each a
-    source of C++ that makes the two a library of that framework (docs/export.md).
+    specializations: a dict of template values and sizes for each variant.  It must have the sizes that the body reads; the others stay
+    arguments.  The sizes of a call choose the variant; template values are the same in all variants.
+    targets: targets of the machine code; by default the kernel's own.  ptx: also write the PTX text, which drivers of later devices
+    compile (not for kernels of an `a` or `f` target).  flavours: "torch", "xla", "tvm": for each, also write a C++ source for a
+    library of that framework (docs/export.md).
 
-    The function takes pointers of device memory in the order of the kernel's tensors, outputs too; strides of tensors that
-    are not packed; sizes; runtime scalars; and the stream.  It checks what a call in Python checks and returns an error code.
+    The function takes pointers to device memory in the order of the kernel's tensors, outputs included; strides of tensors that
+    are not packed; sizes; runtime scalars; and the stream.  It makes the checks of a call in Python, and returns an error code.
 
     Example:
         from pyptx.kernels import add
@@ -44,9 +44,7 @@ def export(
         add.export("out", specializations=[{}], targets=["sm_80", "sm_90"])
     """
     if not specializations:
-        raise ValueError(
-            "export: specializations is a list with a dict for each, [{}] for a kernel that reads no sizes"
-        )
+        raise ValueError("export: specializations must be a list of dicts; pass [{}] for a kernel that reads no sizes")
     chosen = [_specialised(kernel, dict(each)) for each in specializations]
     _check(kernel, chosen)
     template = chosen[0][0].template
@@ -147,14 +145,14 @@ def _check(kernel, chosen: Sequence[tuple]):
     for made, _ in chosen[1:]:
         if made.template != chosen[0][0].template:
             raise LaunchValueError(
-                f"export: template values of {kernel.signature.name} are the same in all specializations; export it under another name"
+                f"export: template values of {kernel.signature.name} must be the same in all specializations; export the others under another name"
             )
     seen = [tuple(sorted(sizes.items())) for _, sizes in chosen]
     if len(set(seen)) < len(seen):
         raise LaunchValueError("export: two specializations are for the same sizes")
     for tensor in kernel.signature.declared:
         raise NotImplementedError(
-            f"export: the parameter of a tensor has no text of its own, as {tensor}'s has in raw_params"
+            f"export: raw_params with the parameter of a tensor, as {tensor}'s, cannot be exported"
         )
     for raw in kernel.signature.raw:
         if raw.pointer or raw.opaque or raw.array is not None:

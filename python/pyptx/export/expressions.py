@@ -186,7 +186,7 @@ def traced(function: Callable, names: list[str]) -> list[str]:
         nonlocal count
         count += 1
         if count > MOST_OUTCOMES:
-            raise TypeError(f"its comparisons have more than {MOST_OUTCOMES} outcomes; fix sizes in a specialisation")
+            raise TypeError(f"its comparisons have more than {MOST_OUTCOMES} outcomes; give sizes in specializations=")
         path = Path(outcomes)
         results = [c_of(each) for each in function({name: Symbol(name, path) for name in names})]
         for at in range(len(path.met) - 1, len(outcomes) - 1, -1):

@@ -1,6 +1,6 @@
-"""`differentiable_kernel`: one object for PyTorch and JAX, which asks the arguments whose it is.
+"""`differentiable_kernel`: one object for PyTorch and JAX, which chooses the framework by the arguments.
 
-How a framework learns of the derivative is in torch/differentiable.py and jax/call.py.
+torch/differentiable.py and jax/call.py register the derivative with their framework.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class DifferentiableKernel:
         return self._torch.op
 
     def residuals(self, inputs, outputs) -> tuple:
-        """What the backward is given before the gradients: the saved inputs and outputs."""
+        """The arguments of the backward before the gradients: the saved inputs and outputs."""
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         return (*(inputs[index] for index in self.saved), *(outputs[index] for index in self.saved_outputs))
 
@@ -148,6 +148,6 @@ def differentiable_kernel(
         raise TypeError(f"the forward of a differentiable kernel is made by @pyptx.kernel, not {forward_kernel!r}")
     if not callable(backward_kernel):
         raise TypeError(
-            f"the backward of {forward_kernel!r} is a kernel or a function of kernels, not {backward_kernel!r}"
+            f"the backward of {forward_kernel!r} must be a kernel or a function of kernels, not {backward_kernel!r}"
         )
     return DifferentiableKernel(forward_kernel, backward_kernel, save_for_backward, num_grad_inputs, save_outputs)

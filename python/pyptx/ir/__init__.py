@@ -1,11 +1,11 @@
-"""PTX as objects: read a text, look at it, change it, print it.
+"""PTX as objects: parse a text, inspect it, edit it, print it.
 
     m = pyptx.parse(text)
     for i in m.find("ld.global"):
         i.modifiers = (*i.modifiers[:1], ".nc", *i.modifiers[1:])
     print(m)
 
-What is not touched prints as it was.  docs/ir.md is the manual.
+Statements that are not edited are printed as they were.  docs/ir.md is the manual.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What follows from a function as it stands: basic blocks, dominators, loops, uses, liveness, register pressure.
+"""Analyses of a function: basic blocks, dominators, loops, uses, liveness, register pressure.
 
-A FunctionFlow is a picture: an edit does not change it, `function.flow` makes the next one.
+A FunctionFlow describes the function at one moment.  After an edit, `function.flow` computes a new one.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Loop:
 
 
 class FunctionFlow:
-    """The control-flow graph of a function and what it says of registers.
+    """The control-flow graph of a function, and the liveness of its registers.
 
     Example:
         m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { .reg .pred p; .reg .b32 i; mov.b32 i, 0; "
@@ -108,10 +108,10 @@ class FunctionFlow:
     def __init__(self, function: Function):
         module = function.module
         if module is None:
-            raise ValueError(f"`{function.name}` stands in no module: put it into one first")
+            raise ValueError(f"`{function.name}` does not belong to a module: insert it into one first")
         facts = module._analysed()
         if function.is_declaration or function not in facts.functions:
-            raise ValueError(f"`{function.name}` has no body that could be read")
+            raise ValueError(f"`{function.name}` has no readable body")
         self.function = function
         self._analysis, self._number = facts.analysis, facts.functions[function]
         self._statements = facts.statements[self._number]
@@ -139,7 +139,7 @@ class FunctionFlow:
         return loops
 
     def uses(self, register: str) -> Uses:
-        """Who reads and who writes a register; KeyError where nobody does either."""
+        """The instructions that read and write a register; KeyError if there are none."""
         reads, writes = self._analysis.uses(self._number)[register]
         return Uses(self._instructions(reads), self._instructions(writes))
 

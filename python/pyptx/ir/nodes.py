@@ -1,7 +1,7 @@
 """Modules, functions and statements: PTX as objects that an edit changes.
 
-A statement is the white space and comments before it and its own text; what nobody touches prints as it was, byte for byte.
-Everything is found in the text when it is asked for, so objects stay good however a module is edited, and outlive it.
+A statement is its text, with the white space and comments before it.  Statements that are not edited are printed byte for byte.
+Every property is read from the text when it is asked for, so objects stay valid after any edit, and without their module.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Insertable = Union["Statement", str]
 
 
 class Statement:
-    """One statement: what its text says, where it stood in the text that was parsed, and edits of it.
+    """One statement: its text, its place in the text that was parsed, and edits.
 
     `leading` is the white space and the comments before it.  A statement belongs to one function or module, or to none.
     """
@@ -76,7 +76,7 @@ class Statement:
     @leading.setter
     def leading(self, text: str) -> None:
         if _core.parse(_text.encoded(text)).tokens()[8:]:
-            raise ValueError(f"{text!r}: before a statement there are white space and comments alone")
+            raise ValueError(f"{text!r}: only white space and comments may stand before a statement")
         self._leading = text
         self._changed()
 
@@ -100,7 +100,7 @@ class Statement:
         return parent if isinstance(parent, Module) or parent is None else parent.module
 
     def remove(self) -> None:
-        """Takes it out of its function or module, with the comments before it and behind it on its line; they go where it goes."""
+        """Removes it from its function or module, with the comments before it and behind it on its line."""
         parent, at = self._whole_place()
         self._trailing = parent._behind(at + 1)
         comment = parent._behind(at)
@@ -110,7 +110,7 @@ class Statement:
         self._parent = None
 
     def insert_before(self, new: Insertable) -> list[Statement]:
-        """Puts statements before this one: text, or a statement, which moves there.
+        """Inserts statements before this one: text, or a statement, which is moved.
 
         Example:
             m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { ret; }")
@@ -120,11 +120,11 @@ class Statement:
         return self._insert(new, 0)
 
     def insert_after(self, new: Insertable) -> list[Statement]:
-        """Puts statements behind this one, as `insert_before` does before it."""
+        """Inserts statements after this one: text, or a statement, which is moved."""
         return self._insert(new, 1)
 
     def replace(self, new: Insertable) -> list[Statement]:
-        """Puts statements in the place of this one; comments around it stay."""
+        """Replaces this statement by others; comments around it stay."""
         parent, at = self._whole_place()
         made = parent._adopted(new, self)
         at = self._whole_place()[1]
@@ -137,7 +137,7 @@ class Statement:
         return made
 
     def rename(self, old: str, new: str) -> None:
-        """Another name wherever the statement has the old one; comments stay."""
+        """Replaces a name everywhere in the statement, except in comments."""
         changed = _text.renamed(self._written, {old: new})
         if changed != self._written:
             self._write(changed)
@@ -147,7 +147,7 @@ class Statement:
 
     def _whole_place(self) -> tuple[Function | Module, int]:
         if self._parent is None:
-            raise ValueError(f"`{self.text}` stands in no function and no module")
+            raise ValueError(f"`{self.text}` does not belong to a function or module")
         return self._parent, next(i for i, each in enumerate(self._parent._items()) if each is self)
 
     def _insert(self, new: Insertable, behind: int) -> list[Statement]:
@@ -242,7 +242,7 @@ class Instruction(Statement):
         self._make(self.mnemonic, operands, self.predicate)
 
     def replace_operand(self, which: int, new: Operand | str) -> None:
-        """Another operand, of those that it has: `which` counts from 0.  The rest of the line stays as it is written.
+        """Replaces operand number `which`, from 0.  The rest of the line stays as it is written.
 
         Example:
             m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { bar.sync  0; }")
@@ -524,7 +524,7 @@ class _Body:
         margin = isinstance(self, Module)
         if isinstance(new, Statement):
             if new is beside:
-                raise ValueError(f"`{new.text}` cannot stand beside itself")
+                raise ValueError(f"`{new.text}` cannot be inserted beside itself")
             if new._parent is not None:
                 new.remove()
             made = [new]
@@ -659,7 +659,7 @@ class Function(Statement, _Body):
         declaration = next((d for base, d in ranges.items() if re.fullmatch(re.escape(base) + r"\d+", old)), None)
         if old in ranges and new[-1].isdigit():
             raise ValueError(
-                f"`{new}` ends in a digit: `{new}<{ranges[old].counts[old]}>` would declare nothing that has a name"
+                f"`{new}` ends in a digit: `{new}<{ranges[old].counts[old]}>` would give the registers ambiguous names"
             )
         if old in ranges:
             names |= {f"{old}{n}": f"{new}{n}" for n in range(ranges[old].counts[old]) if f"{old}{n}" in used}
@@ -752,7 +752,7 @@ class Module(_Body):
     def __init__(self, source: bytes | str, file: str = ""):
         self.file = file
         if not isinstance(source, (str, bytes)):
-            raise TypeError(f"PTX is a str or bytes, not {type(source).__name__}")
+            raise TypeError(f"PTX must be a str or bytes, not {type(source).__name__}")
         self._source = source if isinstance(source, bytes) else _text.encoded(source)
         self._tree = _core.parse(self._source, file)
         self._kept: list[Statement] | None = None
@@ -831,7 +831,7 @@ class Module(_Body):
         return made
 
     def check(self, *, edited: bool = False) -> list[_core.Diagnostic]:
-        """What is not legal, in the order of the text as it stands now; with `edited`, about touched statements alone.
+        """The errors of the present text, in its order; with `edited`, only those of edited statements.
 
         Example:
             m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { ret; }")

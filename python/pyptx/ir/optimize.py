@@ -12,6 +12,6 @@ __all__ = ["copy_propagate"]
 def copy_propagate(statements: object) -> NoReturn:
     """Refused: a register may be written between the copy and its use, on a branch, which 0.1.1 did not look at."""
     raise PtxError(
-        "copy_propagate: pyptx changes no instruction that you wrote, and the assembler removes copies itself; for a pass of your "
-        "own, Kernel.rewritten gives the module and Function.flow says what is live (docs/ir.md)"
+        "copy_propagate: pyptx never changes your instructions, and the assembler removes copies; for a pass of your "
+        "own, use Kernel.rewritten and Function.flow (docs/ir.md)"
     )

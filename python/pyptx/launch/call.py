@@ -73,12 +73,12 @@ def empty(first, shape: tuple[int, ...], element: str, device: tuple[int, int]):
             with cuda.gpus[device[1]]:
                 return cuda.device_array(shape, _numpy_name(element))
         kind = f"{type(first).__module__}.{type(first).__qualname__}"
-        raise TypeError(f"outputs beside {kind} cannot be allocated: bring them (out=...)")
+        raise TypeError(f"outputs beside {kind} cannot be allocated: pass them as out=...")
     try:
         import numpy
     except ImportError:
         kind = type(first).__name__
-        raise TypeError(f"outputs beside {kind} are NumPy's, which is not installed: bring them (out=...)") from None
+        raise TypeError(f"outputs beside {kind} need NumPy, which is not installed: pass them as out=...") from None
 
     return numpy.empty(shape, _numpy_name(element))
 

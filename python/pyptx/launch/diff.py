@@ -15,10 +15,10 @@ __all__ = ["Difference", "diff"]
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element that differs.  `there`: the other executor's value; `here`: the simulator's.
+    """The first element that differs.  `there`: its value on the GPU, or by the other kernel; `here`: its value on the simulator.
 
-    `file`, `line`: the instruction that wrote the element last on the simulator; line 0: none did.  `count`: how many elements of the
-    array differ.
+    `file`, `line`: the instruction that wrote the element last on the simulator; line 0: none did.  `count`: the number of elements
+    of the array that differ.
     """
 
     output: str
@@ -39,12 +39,12 @@ class Difference:
 def diff(
     kernel: Kernel, /, *inputs: Any, against: Kernel | None = None, rtol: float = 0.0, atol: float = 0.0, **kwargs: Any
 ) -> Difference | None:
-    """Calls a kernel on a GPU and on the simulator with copies of the same inputs: the first element of an output, or of an input
-    that the kernel writes, that differs; None: all are equal.
+    """Calls a kernel on a GPU and on the simulator with copies of the same inputs, and returns the first element that differs, of
+    an output or of an input that the kernel writes.  None: all are equal.
 
-    inputs: NumPy arrays or torch tensors, on any device.  The GPU's side needs torch.
-    against: another kernel instead of the GPU's run, on the simulator: the one before a change, say.
-    rtol, atol: numbers differ where |there - here| > atol + rtol * |here|; by default where their bits do.  NaNs are equal.
+    inputs: NumPy arrays or torch tensors, on any device.  The call on the GPU needs torch.
+    against: another kernel, for example the one before a change, which runs on the simulator in place of the call on the GPU.
+    rtol, atol: numbers differ if |there - here| > atol + rtol * |here|; by default, if their bits differ.  NaNs are equal.
 
     Example:
         @kernel(in_specs=(Tile(1, f32),), out_specs=(Tile(1, f32),), block=(1, 1, 1))

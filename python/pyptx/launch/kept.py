@@ -1,4 +1,4 @@
-"""Calls that are kept as files, so that another process can make them again on the simulator.
+"""Calls that are recorded as files, so that another process can repeat them on the simulator.
 
 A file is a zip archive, uncompressed: call.json (the kernel's text and launch record, scalars, what each array is) and the bytes of
 each array.
@@ -131,7 +131,7 @@ def rerun(path: str | os.PathLike[str]) -> str:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of a kept call on the simulator.
+    """The result of a recorded call on the simulator.
 
     `status`: "clean", "reports", "unfinished" (the time was up), or "failed" (it could not be made).  `reports`: as `Run.json` has them.
     """

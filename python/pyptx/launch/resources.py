@@ -1,4 +1,4 @@
-"""What kernels take of a multiprocessor, and assembling many of them at once.  Neither needs a GPU."""
+"""Registers, shared memory and occupancy of kernels, and assembling many kernels at once.  Neither needs a GPU."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "kernels", ""
 
 @dataclass(frozen=True)
 class Resources:
-    """Of one specialisation.  `registers`, `stack`, `spill_stores` and `spill_loads` are a thread's, the rest a CTA's;
-    bytes where it is memory.  `blocks` CTAs of `threads` are resident on a multiprocessor, `limiter` says why no more."""
+    """The resources of one specialisation.  `registers`, `stack`, `spill_stores` and `spill_loads` are those of a thread, the others
+    those of a CTA; memory is in bytes.  `blocks` CTAs of `threads` are resident on a multiprocessor; `limiter` says why no more."""
 
     registers: int
     barriers: int
@@ -76,7 +76,7 @@ def _listed(kernels: Any) -> list[Any]:
 
 
 def compile(kernels: Iterable[Any], threads: int | None = None) -> list[Resources]:
-    """Traces and assembles kernels before they are called, several at once; the first call then finds them.
+    """Traces and assembles kernels before their first call, several at once.
 
     An item is a kernel whose sizes are all known, or a pair of a kernel and the keyword arguments of one specialisation:
     `pyptx.compile([rms_norm, (gemm, {"M": 4096, "BM": 128})])`.

@@ -221,7 +221,7 @@ class Document:
         """The edits (begin, end, text) that give the name at a place another one; ValueError says why not."""
         found = self.symbol_at(line, column)
         if found is None:
-            raise ValueError("there is no name here that the text declares")
+            raise ValueError("the text declares no name here")
         symbol, begin, end = found
         if not re.fullmatch(r"[A-Za-z][\w$]*|[_$%][\w$]+", new):
             raise ValueError(f"`{new}` is no name: a letter, or one of _ $ %, then letters, digits, _ and $")

@@ -1,4 +1,4 @@
-"""Functions of PTX: `@func` makes one of a Python function; calls, prototypes, tables of targets.
+"""Device functions of PTX: `@func` turns a Python function into one.  Also calls, prototypes, tables of targets.
 
     @ptx.func
     def square(x: f32) -> f32:
@@ -6,7 +6,7 @@
 
     y = square(a)          # in a kernel, or in another function: its .param block and a `call`
 
-A body is written once a module, at its first use; keyword-only parameters are template values, and each set of values makes
+A body runs once for each module, at its first use.  Keyword-only parameters are template values; each set of values makes
 a function of its own.  Nothing here runs per instruction.
 """
 
@@ -34,7 +34,7 @@ _LINKAGES = ("", "visible", "weak", "extern")
 
 
 class ParamArray:
-    """The type of a parameter that is bytes: `.param .align 8 .b8 x[12]`."""
+    """The type of a parameter that is an array of bytes: `.param .align 8 .b8 x[12]`."""
 
     __slots__ = ("align", "size")
 
@@ -73,7 +73,7 @@ def _row(what: str, name: str, given) -> tuple[str, list[PtxType], int, int]:
     if isinstance(given, (tuple, list)) and given and all(isinstance(each, PtxType) for each in given):
         return name, list(given), 0, 0
     raise AuthoringTypeError(
-        f"{what} is a type (u32), a tuple of types (a structure by value) or param_array(bytes, align), not {given!r}"
+        f"{what} must be a type (u32), a tuple of types (a structure by value) or param_array(bytes, align), not {given!r}"
     )
 
 
@@ -123,7 +123,9 @@ def _annotated(fn: Callable) -> tuple[list[tuple[str, Any]], Any, dict[str, Any]
         if one.kind is one.KEYWORD_ONLY:
             template[one.name] = None if one.default is one.empty else one.default
         elif one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            raise AuthoringTypeError(f"function {fn.__name__}: *{one.name} is no parameter of PTX")
+            raise AuthoringTypeError(
+                f"function {fn.__name__}: *{one.name} cannot be a parameter in PTX: write each parameter"
+            )
         else:
             params.append((one.name, _plain(one.annotation)))
     returns = _plain(signature.return_annotation)
@@ -138,7 +140,7 @@ class Function(Generic[R]):
     ):
         if linkage not in _LINKAGES:
             raise AuthoringTypeError(
-                f"linkage of {fn.__name__} is one of {', '.join(map(repr, _LINKAGES))}, not {linkage!r}"
+                f"linkage of {fn.__name__} must be one of {', '.join(map(repr, _LINKAGES))}, not {linkage!r}"
             )
         named, result, self._template = ([], None, {}) if params is not None else _annotated(fn)
         if params is not None:
@@ -263,17 +265,18 @@ def func(
     raw_params: Sequence[tuple[str, str]] = (),
     raw_returns: Sequence[tuple[str, str]] = (),
 ) -> Any:
-    """Makes a device function (.func) of a Python function whose annotations are PTX types.
+    """Turns a Python function, whose annotations are PTX types, into a device function (.func).
 
-    Parameters: a type; a tuple of types (a structure by value); `param_array(bytes, align)`.  The result: none, a type, or
-    a tuple of types.  For type checkers the same is `Annotated[Reg, f32]` and `tuple[Annotated[Reg, f32], ...]`.  They are passed in .param, in a block as nvcc writes it; with `registers=True` in .reg, each of 32
-    bits or more, and several results are then several registers (the assembler gives such a module no stack: no recursion).
+    A parameter is a type, a tuple of types (a structure by value), or `param_array(bytes, align)`.  The result is None, a type, or
+    a tuple of types.  For type checkers, write `Annotated[Reg, f32]` and `tuple[Annotated[Reg, f32], ...]`.  Arguments are passed in
+    .param, in a block as nvcc writes it.  With `registers=True` they are passed in .reg, each with 32 bits or more, and several
+    results are several registers; the assembler gives such a module no stack, so it has no recursion.
 
-    `linkage`: "visible", "weak", or "extern" for a function of another module, whose Python body is not run.  `noreturn`
-    ends it without ret.  Where annotations cannot name the types, `params=` and `returns=` do.
+    `linkage`: "visible", "weak", or "extern" for a function of another module, whose Python body is not run.  `noreturn`:
+    the function ends without ret.  `params=` and `returns=` give the types instead of annotations.
 
-    `raw_params` and `raw_returns` are the signature as kernels have theirs, ("b64.align8.array2", "x"); the body loads what it
-    needs itself, and a call is `ptx.inst.call`.  `as_written` and `bits` are as in kernels.
+    `raw_params` and `raw_returns` give the signature as for kernels, ("b64.align8.array2", "x"): then the body loads its
+    parameters itself, and `ptx.inst.call` calls it.  `as_written` and `bits` are as for kernels.
 
     Example:
         @ptx.func

@@ -4,8 +4,8 @@
     both.ptx()          # one text, with two .entry
     both.count(x)       # a launch of one of them; variables of the module are the same for both
 
-A kernel of a module is launched as it is alone, but its text is fixed: template values and the sizes that its body reads are
-given where the module is made.
+A kernel of a module is called like any other kernel.  But its text is fixed: give its template values, and the sizes that its body
+reads, when the module is made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Module", "module"]
 
 
 class Module:
-    """What `ptx.module` made.  Its kernels are attributes, and items by name."""
+    """A module of several kernels.  Made by `ptx.module`.  Its kernels are attributes, and items by name."""
 
     def __init__(
         self,
@@ -181,14 +181,16 @@ class _Member:
             was, now = {**made.sizes, **made.template}, {**sizes, **asked}
             said = " and ".join(f"{name} = {was[name]}, not {now[name]}" for name in wrong)
             raise LaunchValueError(
-                f"{self.kernel.signature.name}: its module was written for {said}: make another module"
+                f"{self.kernel.signature.name}: this module has the kernel for {said}: make another module"
             )
         return made
 
 
 def _one(what: str, found: set, otherwise):
     if len(found) > 1:
-        raise AuthoringValueError(f"the kernels of a module have one {what}, not {', '.join(map(str, sorted(found)))}")
+        raise AuthoringValueError(
+            f"the kernels of a module must have the same {what}, not {', '.join(map(str, sorted(found)))}"
+        )
     return next(iter(found), otherwise)
 
 

@@ -32,11 +32,13 @@ class Variable:
     def __init__(self, space, dtype, shape, init, name, align, vector, linkage, attributes):
         what = f"variable {name or ''}".strip()
         if not isinstance(dtype, PtxType):
-            raise AuthoringTypeError(f"the type of {what} is one of pyptx.types, not {dtype!r}")
+            raise AuthoringTypeError(f"the type of {what} must be one of pyptx.types, not {dtype!r}")
         if linkage not in _LINKAGES:
-            raise AuthoringValueError(f"linkage of {what} is one of {', '.join(map(repr, _LINKAGES))}, not {linkage!r}")
+            raise AuthoringValueError(
+                f"linkage of {what} must be one of {', '.join(map(repr, _LINKAGES))}, not {linkage!r}"
+            )
         if vector not in (1, 2, 4):
-            raise AuthoringValueError(f"vector= of {what} is 1, 2 or 4, not {vector!r}")
+            raise AuthoringValueError(f"vector= of {what} must be 1, 2 or 4, not {vector!r}")
         self._space, self._dtype, self._init, self._name = space, dtype, init, name or ""
         self._shape = _shape_of(what, shape, init, linkage)
         self._rest = (align or 0, vector, linkage, attributes)
@@ -71,8 +73,8 @@ class Variable:
     def __getitem__(self, index: Index | tuple[Index, ...]) -> CompoundOperand:
         """An element, by an int or a 32-bit register.
 
-        Of an array of several dimensions `a[1]` is where a row begins, `a[1][i]` and `a[1, i]` are elements; the last index
-        alone may be a register.
+        In an array of several dimensions, `a[1]` is the address of a row, and `a[1][i]` and `a[1, i]` are elements.  Only the last
+        index may be a register.
         """
         return self._declared().element(index)
 
@@ -88,7 +90,7 @@ class Variable:
 
 
 class SymbolAddress:
-    """What an initial value says of an address: `table + 8`, `generic(table)`, `mask(0xff00, table)`."""
+    """An address in an initial value: `table + 8`, `generic(table)`, `mask(0xff00, table)`."""
 
     def __init__(self, target, offset: int = 0, is_generic: bool = False, byte: int = -1):
         self._target, self._offset, self._generic, self._byte = target, offset, is_generic, byte
@@ -134,7 +136,7 @@ def _shape_of(what: str, shape, init, linkage: str) -> list[int]:
             sizes[0] = -1
         elif isinstance(size, bool) or not hasattr(size, "__index__") or size.__index__() < 1:
             raise AuthoringValueError(
-                f"{what}: a dimension is a number from 1, not {size!r}; the first may be None where there is an initial "
+                f"{what}: a dimension must be a number from 1, not {size!r}; the first may be None where there is an initial "
                 f"value, or of an .extern variable"
             )
         else:

@@ -54,7 +54,7 @@ class Fragment:
         return max(1, 32 // self.bits)
 
     def holders(self, row: int, column: int, matrix: int = 0) -> list[Holder]:
-        """Who holds an element: one thread, or several where there are copies.
+        """The threads that hold an element: one, or several if there are copies.
 
         Example:
             [d] = [f for f in pyptx.pictures.fragments("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16") if f.name == "d"]

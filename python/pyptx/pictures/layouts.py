@@ -70,7 +70,7 @@ def tile(what: Tile | Layout) -> Picture:
     if isinstance(what, Layout):
         return swizzle(what.swizzle)
     if not isinstance(what, Tile):
-        raise TypeError(f"a layout is a Tile or a Layout, not {what!r}")
+        raise TypeError(f"a layout must be a Tile or a Layout, not {what!r}")
     box, name, bits = what.tma_box or what.shape, what.tma_swizzle or what.layout.swizzle, what.dtype.bits
     if symbols := [size for size in box if isinstance(size, str)]:
         raise ValueError(f"the picture of {what!r} needs a number for {', '.join(symbols)}: give tma_box")
@@ -80,7 +80,7 @@ def tile(what: Tile | Layout) -> Picture:
         rows *= size
     pitch, width = columns * bits // 8, {n: w for n, w, _ in _core.swizzles()}[name]
     if pitch % 16:
-        raise ValueError(f"a row of {what!r} has {pitch} bytes, no multiple of 16: no tensor map copies it")
+        raise ValueError(f"a row of {what!r} has {pitch} bytes; a tensor map needs a multiple of 16")
     if width and pitch > width:
         raise ValueError(f"a row of {what!r} has {pitch} bytes, more than the {width} of its swizzle")
     return _drawn_tile(what, name, rows, pitch, bits)

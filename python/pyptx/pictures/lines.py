@@ -1,4 +1,4 @@
-"""What each line of the author did on the simulator: instructions, wavefronts of shared memory with bank conflicts, sectors of global
+"""Counts of each source line on the simulator: instructions, wavefronts of shared memory with bank conflicts, sectors of global
 memory with those that are not coalesced."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HEIGHT, _BAR, _SOURCE = 19, 120, 72  # pixels, pixels, characters
 
 
 def lines(counts: Sequence[LineCount], title: str = "By the author's lines") -> Picture:
-    """A row of bars for each line, of `run.lines()`; what conflicts and scattered accesses cost is red.
+    """Draws a row of bars for each line of `run.lines()`; the cost of bank conflicts and uncoalesced accesses is red.
 
     Example:
         with pyptx.simulator() as run:

@@ -110,7 +110,7 @@ def roofline(
     """
     if isinstance(device, str):
         if device not in DEVICES:
-            raise ValueError(f"device is a Device, or one of {', '.join(DEVICES)}, not {device!r}")
+            raise ValueError(f"device must be a Device, or one of {', '.join(DEVICES)}, not {device!r}")
         device = DEVICES[device]
     counts = run.lines()
     plain, matrix = _computed(counts, program)

@@ -31,7 +31,7 @@ class Extent:
             signature = inspect.signature(self.value)
         except ValueError:  # of functions in C
             raise TypeError(
-                f"{self.what} of kernel {self.kernel}: {self.value!r} does not say which sizes it takes: write a function of "
+                f"{self.what} of kernel {self.kernel}: {self.value!r} has no names of sizes as parameters: write a function of "
                 f"{', '.join(self.symbols) or 'nothing'}"
             ) from None
         for parameter in signature.parameters.values():

@@ -1,4 +1,4 @@
-"""What `@kernel` is told: one row an option, checked where it is written.  What the author's function adds is in signature.py."""
+"""The options of `@kernel`, which are checked when the kernel is made.  signature.py has the parameters of the function."""
 
 from __future__ import annotations
 
@@ -21,41 +21,40 @@ GRID_AXES = ("grid.x", "grid.y", "grid.z")
 class Options:
     """The options of `@kernel`.
 
-    What the text is made for:
-        arch: the target, "sm_90a"; "auto" is the current device's.
-        version: of PTX, (8, 5); by default the first that knows the target.
-    What it is called with:
-        in_specs: a Tile for each input.  Without, the kernel is read (`.ptx()`), not called.
+    Target:
+        arch: the target, "sm_90a"; "auto" takes that of the current device.
+        version: the PTX version, (8, 5); by default the first that has the target.
+    Parameters:
+        in_specs: a Tile for each input.  A kernel without it can print its text (`.ptx()`), but not be called.
         out_specs: a Tile for each output; a call allocates them.
-        raw_params: runtime scalars behind the tensors, ("u32", "n") or "u64.ptr.global.palign16" and the like.  A third part is
-            the name of a tensor, whose parameter is written so, at this place: ("u64.ptr.global", "k_param_0", "A").
+        raw_params: runtime scalars, after the tensors: ("u32", "n"), or "u64.ptr.global.palign16" and the like as the type.  An
+            entry with a third part is the parameter of that tensor, at this place: ("u64.ptr.global", "k_param_0", "A").
         mutates: names of the inputs that the kernel writes.
-        batch: how several calls become one, for vmap and sharding: the name of the first dimension of Tiles, along which
-            every index is computed on its own, or "grid.z" (x, y) where the body adds %ctaid.z times a tensor's size to the
-            address of each.
-    How it is launched:
-        grid: CTAs: one to three sizes, or a function of the symbols of the Tiles and the template values, by name.
-            It is asked at every new shape and is no part of the text.
-        block: threads of a CTA, as the grid; the sizes that a function asks for choose the text, as if the body read them.
-        cluster: CTAs of a cluster, as the block.
-        smem: bytes of dynamic shared memory, beside what the body allocates.
+        batch: declares how several calls can become one launch, for vmap and sharding: the name of the first dimension of
+            the Tiles, if the kernel computes each index of it independently; or "grid.z" (x, y), if the body adds %ctaid.z
+            times a tensor's size to the address of each tensor.
+    Launch:
+        grid: CTAs: one to three sizes, or a function of symbols of the Tiles and of template values, by name.
+            It is called for each new shape; the text does not depend on it.
+        block: threads of a CTA, given like the grid; the text depends on the sizes that the function takes.
+        cluster: CTAs of a cluster, given like the block.
+        smem: bytes of dynamic shared memory, in addition to allocations of the body.
         cooperative: all CTAs are resident at once, so that they may wait for each other.
-        dependent_launch: it may start before the kernels ahead of it have ended (griddepcontrol).
-        priority: as that of streams.
+        dependent_launch: the launch may start before the kernels ahead of it have ended (griddepcontrol).
+        priority: the priority of the launch, as for streams.
         shared_carveout: percent of the L1 memory that is shared memory.
-        assembler: what compiles the text for a GPU, as `PYPTX_ASSEMBLER` names it (docs/assembler.md); by default the process'
-            own choice.
-    What the text says beside the body:
+        assembler: the assembler for GPUs, spelled as in `PYPTX_ASSEMBLER` (docs/assembler.md); by default that of the process.
+    Text:
         extern_smem: the name of the dynamic shared memory; True for `global_smem`.
-        reqntid: the sizes of .reqntid; True for those of `block`, which lets the assembler count registers.
-        raw_directives: (name, values) of each directive of the .entry, in place of `reqntid`.
-        entry: the name in PTX, where it is not the function's.
-        linkage: "visible", "weak", or "" for a kernel that only its module knows.
-        attribute: what stands in .attribute(...).
+        reqntid: the sizes of .reqntid; True takes those of `block`.  The assembler then knows the registers of a thread.
+        raw_directives: (name, values) of each directive of the .entry, instead of `reqntid`.
+        entry: the name in PTX; by default that of the function.
+        linkage: "visible", "weak", or "" for a kernel that is local to its module.
+        attribute: the content of .attribute(...).
         address_size: 64, 32, or None for no .address_size.
-        as_written: registers and variables are declared where the body declares them, not before it.
-        bits: registers of integers are declared by their width, .b32, and operators write add.s32, sub.s32 and mul.lo.s32 whatever
-            their sign, as compilers do.
+        as_written: declare registers and variables where the body declares them, not before it.
+        bits: declare registers of integers by their width, .b32; operators then write add.s32, sub.s32 and mul.lo.s32 for both
+            signs, as compilers do.
     """
 
     arch: str = "sm_90a"
@@ -90,7 +89,7 @@ class Options:
 
     def __post_init__(self):
         if not isinstance(self.arch, str):
-            raise TypeError(f'arch is the name of a target, "sm_90a", not {self.arch!r}')
+            raise TypeError(f'arch must be the name of a target, "sm_90a", not {self.arch!r}')
         declared = tuple(RawParam.read(row) for row in self.raw_params or ())
         known = {
             "arch": detect_arch() if self.arch == "auto" else self.arch,
@@ -112,14 +111,14 @@ class Options:
             if (value := getattr(self, name)) is None and name == "shared_carveout":
                 continue
             if isinstance(value, bool) or not hasattr(value, "__index__"):
-                raise TypeError(f"{name} is an int, not {value!r}")
+                raise TypeError(f"{name} must be an int, not {value!r}")
             object.__setattr__(self, name, value.__index__())
         if self.smem < 0:
-            raise ValueError(f"smem is a number of bytes, not {self.smem!r}")
+            raise ValueError(f"smem must be a number of bytes, not {self.smem!r}")
         if self.shared_carveout is not None and not 0 <= self.shared_carveout <= 100:
-            raise ValueError(f"shared_carveout is a percentage, 0 to 100, not {self.shared_carveout!r}")
+            raise ValueError(f"shared_carveout must be a percentage, 0 to 100, not {self.shared_carveout!r}")
         if not isinstance(self.assembler, str):
-            raise TypeError(f'assembler is the name of one, "ptxas", not {self.assembler!r}')
+            raise TypeError(f'assembler must be the name of one, "ptxas", not {self.assembler!r}')
         if self.assembler:
             _core.check_assembler(self.assembler)
 
@@ -201,26 +200,26 @@ def three(value, what: str) -> tuple[int, int, int]:
     """One to three sizes as three."""
     parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(parts) <= 3:
-        raise ValueError(f"{what} has one to three sizes, not {value!r}")
+        raise ValueError(f"{what} must have one to three sizes, not {value!r}")
     if any(isinstance(part, bool) or not hasattr(part, "__index__") for part in parts):
         hint = ""
         if any(isinstance(part, str) for part in parts):
-            hint = f"; of sizes it is a function, {what.split()[0]}=lambda N: N // 128"
+            hint = f"; for sizes of a call write a function, {what.split()[0]}=lambda N: N // 128"
         elif any(isinstance(part, float) for part in parts):
             hint = "; // gives integers, / does not"
-        raise TypeError(f"{what} has integers as sizes, not {value!r}{hint}")
+        raise TypeError(f"the sizes of {what} must be integers, not {value!r}{hint}")
     sizes = tuple(part.__index__() for part in parts)
     if min(sizes) < (0 if what.startswith("grid") else 1):
-        raise ValueError(f"{what} has positive sizes, not {value!r}")
+        raise ValueError(f"the sizes of {what} must be positive, not {value!r}")
     return sizes + (1,) * (3 - len(sizes))
 
 
 def _tiles(specs, name: str) -> tuple[Tile, ...]:
     if isinstance(specs, Tile):
-        raise TypeError(f"{name} is a sequence of Tiles: {name}=({specs!r},)")
+        raise TypeError(f"{name} must be a sequence of Tiles: {name}=({specs!r},)")
     for spec in specs:
         if not isinstance(spec, Tile):
-            raise TypeError(f"{name} has a Tile for each tensor, not {spec!r}")
+            raise TypeError(f"{name} needs a Tile for each tensor, not {spec!r}")
     return tuple(specs)
 
 

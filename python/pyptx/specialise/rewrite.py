@@ -27,7 +27,9 @@ class Changed:
 
     def emit(self, lineinfo: bool = False) -> str:
         if lineinfo:
-            raise AuthoringError("a rewritten kernel has no .loc lines of its own; the pass may write them")
+            raise AuthoringError(
+                "lineinfo=True is not possible for a rewritten kernel; the function that edits it may add .loc lines"
+            )
         return self._text
 
     @property

@@ -77,12 +77,14 @@ class Signature:
             elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 self.tensors.append(parameter.name)
             else:
-                raise TypeError(f"kernel {self.name}: *{parameter.name} can be neither a tensor nor a template value")
+                raise TypeError(
+                    f"kernel {self.name}: *{parameter.name} cannot be a tensor or a template value: write each parameter"
+                )
 
     def _check(self, options: Options):
         for name in options.mutates:
             if name not in self.input_names:
-                raise ValueError(f"mutates of kernel {self.name}: {name!r} is none of its inputs {self.input_names}")
+                raise ValueError(f"mutates of kernel {self.name}: {name!r} is not one of its inputs {self.input_names}")
         if [name for name in self.tensors if name in self.declared] != list(self.declared):
             raise ValueError(
                 f"raw_params of kernel {self.name}: {list(self.declared)} are not tensors of it, {self.tensors}, in their order"
@@ -103,10 +105,12 @@ class Signature:
             )
         for name, tile in self.tiles.items():
             if batch in tile.shape[1:]:
-                raise ValueError(f"{whose}: it is the first dimension of every Tile that has it, but not of {name}")
+                raise ValueError(
+                    f"{whose}: it must be the first dimension of every Tile that has it, and is not that of {name}"
+                )
         for name, tile in zip(self.tensors[len(self.inputs) :], self.outputs, strict=False):
             if tile.shape[0] != batch:
-                raise ValueError(f"{whose}: every output has it as its first dimension, but {name} has not")
+                raise ValueError(f"{whose}: it must be the first dimension of every output, and is not that of {name}")
 
     def named_tensors(self, count: int, keywords: Iterable[str]) -> tuple[str, ...]:
         """The inputs that a call with `count` arrays by position gives by name, in their order.  A name that is also a
@@ -117,7 +121,7 @@ class Signature:
             raise LaunchTypeError(f"{self.name}: argument `{min(twice)}` is given twice, by position and by name")
         if outputs := given.intersection(self.tensors[len(names) :]):
             raise LaunchTypeError(
-                f"{self.name}: `{min(outputs)}` is an output, which the call returns; out= brings memory for it"
+                f"{self.name}: `{min(outputs)}` is an output, which the call returns; pass memory for it as out="
             )
         rest = names[count:]
         missing = [name for name in rest if name not in given]
@@ -137,10 +141,10 @@ class Signature:
                 )
             if name in self.symbols:
                 if isinstance(value, bool) or not hasattr(value, "__index__"):
-                    raise TypeError(f"dimension {name!r} of kernel {self.name} is an int, not {value!r}")
+                    raise TypeError(f"dimension {name!r} of kernel {self.name} must be an int, not {value!r}")
                 sizes[name] = value.__index__()
                 if sizes[name] < 0:
-                    raise ValueError(f"dimension {name!r} of kernel {self.name} is not negative, got {value!r}")
+                    raise ValueError(f"dimension {name!r} of kernel {self.name} must not be negative, got {value!r}")
             if name in self.template:
                 template[name] = value
             if name in raw:

@@ -148,7 +148,7 @@ class _Copy:
     def _new(self, kind: str, what: str, name: str, at: ir.Statement | None) -> int:
         number = len(self._places) + 1
         if number >= SMID:
-            raise ValueError(f"the kernel has more than {SMID - 1} places to stamp")
+            raise ValueError(f"the kernel has more than {SMID - 1} marks and waits")
         file, line = "", 0
         if at is not None and at.place is not None and at.place[0] < len(self._lines):
             file, line = self._lines[at.place[0]]

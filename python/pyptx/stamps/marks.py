@@ -31,7 +31,7 @@ def writing() -> Iterator[None]:
 
 
 def mark(name: str) -> None:
-    """A place that `pyptx.timeline` stamps whenever a warp comes by.  The kernel itself has no instruction of it.
+    """A place where `pyptx.timeline` records the time of each warp.  It writes no instruction into the kernel itself.
 
     `name`: 1 to 60 printable characters of ASCII without `"` and `\\`; several places may have one name.
 
@@ -42,9 +42,10 @@ def mark(name: str) -> None:
 
 
 class region:  # a class, as contextlib's frame would be taken for the author's line
-    """Two places, before and behind what stands inside: `pyptx.timeline` shows the time between.  As `mark`, nothing in the kernel.
+    """A block whose time `pyptx.timeline` records for each warp.  Like `mark`, it writes no instruction into the kernel itself.
 
-    Leave it as it was entered: a `ptx.ret` or a branch out of it has no second stamp, and the region ends with the kernel.
+    Leave the block at its end: after a `ptx.ret` or a branch out of it there is no second stamp, and the region lasts until the
+    end of the kernel.
 
     Example:
         with ptx.region("load"):

@@ -97,7 +97,7 @@ def _ranges(numbers: tuple[int, ...]) -> str:
 
 
 class Timeline:
-    """What `pyptx.timeline` gives: a list of launches, their table, Perfetto's events and pictures.
+    """The result of `pyptx.timeline`: a list of launches, their table, Perfetto's events and pictures.
 
     Example:
         from pyptx.kernels import add
@@ -115,9 +115,9 @@ class Timeline:
             )
         for name, value in (("ctas", ctas), ("records", count)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} of timeline is a positive int, not {value!r}")
+                raise ValueError(f"{name} of timeline must be a positive int, not {value!r}")
         if not 4 <= count <= 1 << 20:
-            raise ValueError(f"records of timeline is 4 to 2^20 stamps of a thread, not {count}")
+            raise ValueError(f"records of timeline must be 4 to 2^20 stamps of a thread, not {count}")
         self.launches: list[Launch] = []
         self._kernel, self._ctas, self._fine, self._waits, self._measure = kernel, ctas, fine, waits, measure
         self._part = (16 if fine else 8) << (count - 1).bit_length()
@@ -125,7 +125,7 @@ class Timeline:
 
     def __enter__(self) -> Timeline:
         if active.recorder is not None:
-            raise RuntimeError("a timeline records already: leave its `with` first")
+            raise RuntimeError("another timeline is recording: leave its `with` first")
         active.recorder = self
         kept.watch_calls()
         return self
@@ -310,7 +310,7 @@ class _Copy:
         )
         wrong = [each for each in module.check() if each.severity == "error"]
         if wrong:
-            raise LaunchError(f"{kernel.__name__}: the copy with stamps is no legal PTX: {wrong[0]}", wrong)
+            raise LaunchError(f"{kernel.__name__}: the copy with stamps is not legal PTX: {wrong[0]}", wrong)
         changed = rewrite.Changed(traced.module, module)
         self.specialisation = _Stamped(found.options, found.signature, changed, found.template, found.sizes)
         self.places = made.places
@@ -324,7 +324,7 @@ def _place_of(arrays: tuple, device: tuple[int, int]) -> _Torch | _NumPy:
     if torch is not None and (not arrays or any(isinstance(each, torch.Tensor) for each in arrays)):
         return _Torch(torch, device)
     if device[0] not in (1, 3):
-        raise LaunchTypeError("timeline: on a GPU it takes torch's tensors, which give it memory and clocks")
+        raise LaunchTypeError("timeline: a launch on a GPU needs torch's tensors")
     return _NumPy()
 
 
@@ -413,5 +413,5 @@ class _Torch:
 def _handle(stream: Any) -> int:
     handle = getattr(stream, "cuda_stream", stream)
     if not isinstance(handle, int):
-        raise LaunchValueError(f"timeline: a stream of torch or its handle, not {stream!r}")
+        raise LaunchValueError(f"timeline: stream= must be a stream of torch or its handle, not {stream!r}")
     return handle

@@ -1,7 +1,7 @@
 """The arguments of `pyptx run`: from `f32:1.5`, `in:HEX`, `out:N` or an .npy file to bytes, and buffers to text again.
 
-.npy files are read here and not by NumPy, which need not be installed.  The kernel sees their bytes, so what would make these
-another array than the author's (big-endian numbers, Fortran order, objects) is refused.
+.npy files are read here and not by NumPy, which need not be installed.  The kernel gets their bytes, so files in another layout
+(big-endian numbers, Fortran order, objects) are refused.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def argument(text: str) -> Argument:
     if text.endswith(".npy"):
         return _npy(value) if colon and kind == "out" else _npy(text, written=False)
     raise ValueError(
-        f"it is none of TYPE:VALUE ({', '.join(_INTEGERS | _FLOATS)}), a number, in:HEX, out:N, FILE.npy, out:FILE.npy"
+        f"legal: TYPE:VALUE ({', '.join(_INTEGERS | _FLOATS)}), a number, in:HEX, out:N, FILE.npy, out:FILE.npy"
     )
 
 
@@ -94,7 +94,7 @@ def _of_type(number: str, parameter) -> bytes:
     if not kind or "[" in parameter.text:
         raise ValueError(f"{parameter.name} is `{parameter.text.strip()}`, not one number")
     if kind[0] == "b" and not re.fullmatch(_WHOLE, number):  # bits: no type says which
-        raise ValueError(f"{parameter.name} is a .{kind}: say of which type {number} is, as f32:{number}")
+        raise ValueError(f"{parameter.name} is a .{kind}: give the type of {number}, for example f32:{number}")
     try:
         return _scalar(kind, number)
     except ValueError as error:
@@ -115,7 +115,7 @@ def _scalar(kind: str, value: str) -> bytes:
 
 def _zeros(value: str) -> bytearray | mmap.mmap:
     if not re.fullmatch(r"[0-9]{1,18}|0x[0-9a-fA-F]{1,15}", value):
-        raise ValueError("out: is followed by a number of bytes, or by an .npy file")
+        raise ValueError("out: needs a number of bytes, or an .npy file")
     size = int(value, 0)
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if size > most:

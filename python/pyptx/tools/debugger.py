@@ -1,4 +1,4 @@
-"""A run of the simulator that stands still, and a debugger on the terminal that looks at it."""
+"""A stopped run of the simulator, and a debugger for it on the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _ACTIONS = {None: 0, "continue": 0, "step": 1, "line": 2, "quit": 3}
 def action_of(answer: Any) -> int:
     """The answer of a function that was asked at a stop, as the library knows it."""
     if (answer is not None and not isinstance(answer, str)) or answer not in _ACTIONS:
-        raise ValueError(f'at a stop the answer is None, "continue", "step", "line" or "quit", not {answer!r}')
+        raise ValueError(
+            f'the function of a breakpoint must return None, "continue", "step", "line" or "quit", not {answer!r}'
+        )
     return _ACTIONS[answer]
 
 
@@ -128,7 +130,7 @@ class Mbarrier:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where lanes of a warp stand, and what they wait for; `waits` is empty where they can run."""
+    """Lanes of a warp at one instruction.  `waits` says what they wait for, and is empty if they can run."""
 
     cta: tuple[int, int, int]
     warp: int
@@ -145,7 +147,7 @@ class Standing:
 
 
 class Stop:
-    """A run that stands in front of an instruction, while the function runs that it was given to.
+    """A run that is stopped before an instruction.  It is valid while the function of the breakpoint runs.
 
     `thread`, `cta`, `warp`, `lanes`: who is about to execute it; `lanes` is a mask.
     """

@@ -1,4 +1,4 @@
-"""What this installation can do: the report of `pyptx doctor`."""
+"""The report of `pyptx doctor`: the assemblers, GPUs and packages that were found."""
 
 from __future__ import annotations
 

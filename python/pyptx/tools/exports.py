@@ -21,7 +21,7 @@ def add_command(add: Callable[..., argparse.ArgumentParser]) -> None:
             "export",
             _export,
             "write a kernel of a Python or PTX file as a C header and a source file",
-            "it cannot be exported",
+            "the kernel cannot be exported",
         ),
         *(
             " kernels.py:scale -o out --spec N=4096 --spec N=8192",
@@ -32,15 +32,21 @@ def add_command(add: Callable[..., argparse.ArgumentParser]) -> None:
     export.add_argument(
         "kernel",
         metavar="FILE:KERNEL",
-        help="a Python file, which is run, and a kernel that it defines; or a PTX file and an .entry, whose parameters are the arguments",
-    )
-    export.add_argument("-o", "--output", default=".", metavar="DIR", help="where to; default: here")
-    export.add_argument("--name", help="of the files and the function; default: the kernel's")
-    export.add_argument(
-        "--spec", action="append", type=_values, metavar="NAME=VALUE,...", help="sizes and template values of a variant"
+        help="a Python file, which is run, and a kernel that it defines; or a PTX file and an .entry",
     )
     export.add_argument(
-        "--target", action="append", dest="targets", help="what machine code is made for; default: the kernel's own"
+        "-o", "--output", default=".", metavar="DIR", help="folder of the files; default: the current one"
+    )
+    export.add_argument("--name", help="name of the files and the function; default: the kernel's")
+    export.add_argument(
+        "--spec",
+        action="append",
+        type=_values,
+        metavar="NAME=VALUE,...",
+        help="add a variant for these sizes and template values",
+    )
+    export.add_argument(
+        "--target", action="append", dest="targets", help="add machine code for this target; default: the kernel's own"
     )
     export.add_argument(
         "--flavour",
@@ -48,14 +54,16 @@ def add_command(add: Callable[..., argparse.ArgumentParser]) -> None:
         dest="flavours",
         default=[],
         choices=("torch", "xla", "tvm"),
-        help="a library of this framework, too: a source of C++ beside the two",
+        help="also write a C++ source for a library of this framework",
     )
     export.add_argument("--block", type=_three, metavar="X[,Y,Z]", help="threads of a CTA, for a PTX file")
     export.add_argument(
         "--cluster", type=_three, default=(1, 1, 1), metavar="X[,Y,Z]", help="CTAs of a cluster, for a PTX file"
     )
     export.add_argument("--smem", type=int, default=0, help="bytes of dynamic shared memory, for a PTX file")
-    export.add_argument("--no-ptx", action="store_true", help="leave out the text that later devices would compile")
+    export.add_argument(
+        "--no-ptx", action="store_true", help="leave out the PTX text, which later devices would compile"
+    )
 
 
 def _values(text: str) -> dict:
@@ -63,7 +71,7 @@ def _values(text: str) -> dict:
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or not name.strip().isidentifier():
-            raise argparse.ArgumentTypeError(f"NAME=VALUE, as N=4096, not {part!r}")
+            raise argparse.ArgumentTypeError(f"write NAME=VALUE, for example N=4096, not {part!r}")
         try:
             made[name.strip()] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
@@ -74,7 +82,7 @@ def _values(text: str) -> dict:
 def _three(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not 1 <= len(parts) <= 3 or not all(part.strip().isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(f"one to three sizes, as 128 or 32,4, not {text!r}")
+        raise argparse.ArgumentTypeError(f"write one to three sizes, for example 128 or 32,4, not {text!r}")
     return (*map(int, parts), 1, 1)[:3]
 
 
@@ -105,9 +113,9 @@ def _write_text(file: str, name: str, arguments, options: dict):
     from pyptx.export import export_text
 
     if arguments.block is None:
-        raise files.Unusable(f"{files.shown(file)}: a PTX file does not say its threads: --block 128")
+        raise files.Unusable(f"{files.shown(file)}: a PTX file needs the number of threads: --block 128")
     if arguments.spec or arguments.flavours:
-        raise files.Unusable(f"{files.shown(file)}: PTX has neither specialisations nor tensors of frameworks")
+        raise files.Unusable(f"{files.shown(file)}: --spec and --flavour need a kernel of a Python file")
     launch = {"block": arguments.block, "cluster": arguments.cluster, "smem": arguments.smem}
     return export_text(
         files.read(file).decode(), arguments.output, entry=name, file=files.shown(file), **launch, **options

@@ -51,7 +51,7 @@ def read(file: str) -> bytes:
         else:
             content = sys.stdin.buffer.read(_MOST + 1)
             if not content and _read is sys.stdin:
-                raise Unusable("<stdin>: it has been read: `-` stands on the command line once")
+                raise Unusable("<stdin>: it has been read already: give `-` only once")
             _read = sys.stdin
     if len(content) > _MOST:
         raise Unusable(f"{shown(file)}: it has more than {_MOST:,} bytes")

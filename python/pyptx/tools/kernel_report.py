@@ -1,5 +1,4 @@
-"""What became of a kernel: `kernel.report()`.  Registers, shared memory, spills and occupancy, then for each line of the author the
-PTX that it wrote beside the machine code that the assembler made of it.
+"""`kernel.report()`: registers, shared memory, spills and occupancy, then for each source line its PTX beside its machine code.
 
 The report is data (`Report`, `Line`) and text; kernel_report_html.py makes a page of it.
 """
@@ -22,7 +21,7 @@ _PTX = 58  # columns of PTX in the text; longer lines push the machine code to t
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the author, and what it became: (number in the PTX text, PTX, [machine instruction, ...]).
+    """A source line, with its PTX and machine code: (number in the PTX text, PTX, [machine instruction, ...]).
 
     `file` is empty and `line` is 0 for what no line wrote: the kernel's frame.  An instruction that the assembler made of
     several lines stands at the one that it names.

@@ -1,4 +1,4 @@
-"""What each line of the author did on the simulator, as a table and as a page."""
+"""Counts of each source line on the simulator, as a table and as a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LineCount", "Lines"]
 
 @dataclass(frozen=True)
 class LineCount:
-    """One line of the author, over all launches of a run.
+    """The counts of one source line, over all launches of a run.
 
     instructions: of warps; threads: lanes that were active in them, 32 each at most.
     wavefronts: of accesses to shared memory; the ideal has no bank conflicts.

@@ -1,4 +1,4 @@
-"""`pyptx lint`: what may be wrong or idle in legal PTX, by rules that each have a number, a name and a switch.
+"""`pyptx lint`: finds dead code, unused registers and other doubtful places in legal PTX.
 
 The rules are ptx/lint/rules.def; docs/lint.md has a section for each.
 """

@@ -24,10 +24,12 @@ def add_command(add: Callable[..., argparse.ArgumentParser]) -> None:
             " lines run.json -o lines.svg               (what `pyptx run --json > run.json` wrote)",
         ),
     )
-    show.add_argument("what", choices=_DRAWN, help="what NAME is")
-    show.add_argument("name", metavar="NAME", help="a swizzle, a whole mnemonic, or a file")
-    show.add_argument("--box", type=_sizes, metavar="ROWS,COLUMNS", help="layout: of a box with that swizzle")
-    show.add_argument("--type", default="bf16", help="layout: of its elements; default: bf16")
+    show.add_argument("what", choices=_DRAWN, help="what to draw")
+    show.add_argument(
+        "name", metavar="NAME", help="a swizzle (layout), a whole mnemonic (fragment), or a file (timeline, lines)"
+    )
+    show.add_argument("--box", type=_sizes, metavar="ROWS,COLUMNS", help="layout: draw a box with that swizzle")
+    show.add_argument("--type", default="bf16", help="layout: type of the elements; default: bf16")
     show.add_argument("--matrix", metavar="M", help="fragment: a, b, c, d, matrix or lanes; default: the first")
     show.add_argument("--launch", type=int, default=0, metavar="N", help="timeline: which launch, from 0")
     show.add_argument("--cta", type=_sizes, default=(0, 0, 0), metavar="X,Y,Z", help="timeline: which CTA")
@@ -39,7 +41,7 @@ def add_command(add: Callable[..., argparse.ArgumentParser]) -> None:
 def _sizes(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not numbers with commas between them")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers separated by commas")
     return tuple(map(int, parts))
 
 
@@ -64,7 +66,7 @@ def _layout(arguments):
     if not arguments.box:
         return pictures.swizzle(arguments.name.upper())
     if not all(arguments.box):
-        raise ValueError(f"a box has sizes from 1 on, not {','.join(map(str, arguments.box))}")
+        raise ValueError(f"the sizes of a box must be at least 1, not {','.join(map(str, arguments.box))}")
     tile = Tile(*arguments.box, types.from_name(arguments.type), tma_swizzle=arguments.name.upper())
     return pictures.tile(tile)
 
@@ -103,7 +105,7 @@ def _json(file: str, has: str) -> dict:
     except ValueError:
         found = None
     if not isinstance(found, dict) or has not in found:
-        raise ValueError(f"{files.shown(file)}: no JSON with {has!r}, as `pyptx run` writes it")
+        raise ValueError(f"{files.shown(file)}: it is not JSON with {has!r}, as `pyptx run` writes it")
     return found
 
 

@@ -18,43 +18,55 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
         *(
             "fmt",
             _fmt,
-            "print PTX in one layout, or write it back",
-            "with --check, a file would change; a text is no PTX",
+            "lay PTX out in the standard style, and print it or write it back",
+            "with --check, a file would change; or a text is not PTX",
         ),
         *(" a.ptx", " --diff a.ptx", " --write a.ptx b.ptx", " - < a.ptx"),
     )
     file(fmt, nargs="+", dest="files")
     what = fmt.add_mutually_exclusive_group()
-    what.add_argument("--write", action="store_true", help="write the files back, those that change")
+    what.add_argument("--write", action="store_true", help="write changed files back")
     what.add_argument("--check", action="store_true", help="name the files that would change")
     what.add_argument("--diff", action="store_true", help="show what would change")
 
     lint = add(
-        *("lint", _lint, "say what may be wrong or idle in legal PTX", "there is a warning, or a text is not legal"),
+        *(
+            "lint",
+            _lint,
+            "find dead code, unused registers and other doubtful places in legal PTX",
+            "there is a warning, or a text is not legal",
+        ),
         *(" a.ptx", " --select dead-code,PTX6006 a.ptx", " --ignore launch-bounds --fix a.ptx", " --rules"),
     )
     file(lint, nargs="*", dest="files")
-    lint.add_argument("--select", type=_words, default=[], metavar="RULES", help="these alone: codes, names, or all")
-    lint.add_argument("--ignore", type=_words, default=[], metavar="RULES", help="not these")
+    lint.add_argument(
+        "--select", type=_words, default=[], metavar="RULES", help="apply only these: codes, names, or all"
+    )
+    lint.add_argument("--ignore", type=_words, default=[], metavar="RULES", help="leave these out")
     lint.add_argument("--fix", action="store_true", help="write the files back with the changes that keep the meaning")
     lint.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
     lint.add_argument("--rules", action="store_true", help="list the rules")
 
     diff = add(
-        *("diff", _diff, "compare two PTX files by meaning, up to names of registers and labels", "they differ"),
+        *(
+            "diff",
+            _diff,
+            "compare two PTX files by meaning, ignoring layout and the names of registers and labels",
+            "they differ",
+        ),
         *(" a.ptx a.ptx", " --all --width 200 a.ptx a.ptx"),
     )
     for name in ("file", "other"):
         file(diff, dest=name)
-    diff.add_argument("--all", action="store_true", help="show lines that are the same, too")
+    diff.add_argument("--all", action="store_true", help="also show lines that are the same")
     diff.add_argument("--width", type=int, default=160, metavar="N", help="columns; default: 160")
-    diff.add_argument("--sass", action="store_true", help="compare what the assembler makes of them")
+    diff.add_argument("--sass", action="store_true", help="compare their machine code")
 
     stats = add(
         *(
             "stats",
             _stats,
-            "count instructions by class, registers, memory, and work a loop trip",
+            "count instructions by class, registers, memory, and the bytes and flops of each loop",
             "a text is not legal",
         ),
         *(" a.ptx", " --format json a.ptx"),
@@ -63,10 +75,10 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     stats.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
     lsp = add(
-        *("lsp", _lsp, "serve an editor over the standard streams (pip install pyptx[lsp])", "never"),
+        *("lsp", _lsp, "start a language server for editors on the standard streams (pip install pyptx[lsp])", "never"),
         *(" --check",),
     )
-    lsp.add_argument("--check", action="store_true", help="only say whether everything that it needs is there")
+    lsp.add_argument("--check", action="store_true", help="only say whether its packages are installed")
 
 
 def _words(text: str) -> list[str]:
@@ -107,7 +119,7 @@ def _lint(arguments: argparse.Namespace) -> int:
             print(f"{rule.code} {rule.name.replace('_', '-'):18} {rule.severity:8} {marks:9} {rule.summary}")
         return 0
     if not arguments.files:
-        raise files.Unusable("lint wants a FILE, or --rules")
+        raise files.Unusable("lint needs a FILE, or --rules")
     try:
         numbers = lint.chosen(arguments.select, arguments.ignore)
     except LookupError as error:

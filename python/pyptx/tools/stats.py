@@ -1,5 +1,5 @@
-"""`pyptx stats`: what a kernel consists of, by the text alone: instructions by class, registers, shared memory, and what a trip
-through each loop moves and computes."""
+"""`pyptx stats`: counts instructions by class, registers, shared memory, and the bytes and flops of a trip of each loop, from the
+text alone."""
 
 from __future__ import annotations
 

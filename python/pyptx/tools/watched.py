@@ -1,4 +1,4 @@
-"""What `pyptx run` asks the simulator to look at, and how it says what was found."""
+"""The options of `pyptx run` for the simulator, and the output of its reports."""
 
 from __future__ import annotations
 
