@@ -33,12 +33,16 @@ REDUCTIONS = [
 # What is known to differ, or may: section "Beside an H200" of docs/simulator.md says why.
 DIFFERENT = re.compile(
     r"^(atom|red)\S*\.(v[248]|f64|f32|f16|bf16)|^cvt\.f32\.f32 |^(add|sub|mul|fma|mad)\.(?!\S*\.?r[nzmp]\b)\S*(f16|f32|f64|bf16)|^abs\.f64"
-    r"|^set\S*\.(and|or|xor)\S* .*, \d+$|\.oob|^mul\S*\.(bf16x2\.f16x2|f16x2\.bf16x2)"
+    r"|^set\S*\.(and|or|xor)\S* .*, \d+$|\.oob|^mul\S*\.(bf16x2\.f16x2|f16x2\.bf16x2)|^cvt\.pack\S* [a-z]64"
 )
 
 
 # The assembler drops the guard of what it makes several instructions of (seen of releases 13.0 and 13.5); .sync has the whole warp.
 UNGUARDED = re.compile(r"set\.|testp\.|neg\.|abs\.|\S*\.sync")
+# Of these the assembler takes an operand that stands there twice for the result, NaNs with all their bits.
+FOLDED = ("min.", "max.")
+# If an instruction of floats wrote the amount last, and its register is of .b32, the assembler converts it from f32 to an integer.
+SHIFTED = re.compile(r"(sh[lr]\.\S+ .*, )(%w\d);")
 # Of two operands that are NaNs the assembler may exchange the places, and f64 passes one on.
 CANONICAL = re.compile(r"^(add|sub|mul|fma|mad|div|rcp|sqrt|min|max|neg|abs|copysign|cvt\S*)\.(\S*\.)?f64[. ]")
 
@@ -117,11 +121,12 @@ class Scalar:
                 break
         names: dict = {}
         results = {f"{kind}_{index}" for kind, index in one.results}
+        apart = one.mnemonic.startswith(FOLDED)
 
         def rename(match):
             if match[0] not in names:
                 new = self.register(pick, match[1])
-                while match[0] in results and new in names.values():  # results are different registers
+                while (apart or match[0] in results) and new in names.values():  # results are different registers
                     new = self.register(pick, match[1])
                 names[match[0]] = new
             return names[match[0]]
@@ -140,6 +145,9 @@ class Scalar:
             out.append(f"st.{one.space}.v2.b64 [{cell}], {{{low}, {high}}};")
             generic = one.space == "shared" and ".shared" not in one.mnemonic
             out.append(f"cvta.shared.u64 %a, {cell};" if generic else f"mov.b64 %a, {cell};")
+        if amount := SHIFTED.match(text):
+            out.append(f"mov.b32 %s, {amount[2]};")
+            text = f"{amount[1]}%s;"
         out.append(text)
         if CANONICAL.match(one.text) and text.split()[1].startswith("%d"):
             d = text.split()[1].rstrip(",")
