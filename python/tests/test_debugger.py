@@ -98,7 +98,7 @@ def test_quit_and_wrong_answers():
     with pyptx.simulator() as run, pytest.raises(pyptx.errors.SimulationError, match="PTX5041"):
         run.breakpoint(here("mul.f32"), lambda stop: "quit")
         halved(X64)
-    with pyptx.simulator() as run, pytest.raises(ValueError, match='the answer is None, "continue"'):
+    with pyptx.simulator() as run, pytest.raises(ValueError, match='must return None, "continue"'):
         run.breakpoint(here("mul.f32"), lambda stop: "on")
         halved(X64)
 

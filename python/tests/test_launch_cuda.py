@@ -112,7 +112,7 @@ try:
     raise SystemExit("not refused")
 except LaunchError as error:
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in str(error) and "passes" in str(error), error
-for wrong, message in ((Tensor(0x1002, (4, 8)), "multiple of 2 bytes"), (Tensor(0x1000, (4, 9)), "dim mismatch")):
+for wrong, message in ((Tensor(0x1002, (4, 8)), "aligned to only 2 bytes"), (Tensor(0x1000, (4, 9)), "dim mismatch")):
     try:
         passes(wrong, n=1)
         raise SystemExit("not refused")
@@ -215,7 +215,7 @@ for turn in range(2):
     both(Tensor(0x1000, (4, 8)), there, stream=0x5020)
     journal()
     refused(LaunchValueError, "both: argument `W`: its strides are (1, 4)", plain, Array(0x1000, (4, 8), strides=(4, 16)), out=out)
-    refused(LaunchValueError, "both: argument `X`: its data start", Array(0x1002, (4, 8)), there, out=out)
+    refused(LaunchValueError, "both: argument `X`: its data is aligned to only 2 bytes", Array(0x1002, (4, 8)), there, out=out)
 
 # Frameworks that are known by the module of their arrays make the outputs.
 cupy = types.ModuleType("cupy")

@@ -112,7 +112,7 @@ def test_rows_shift_from_a_multiple_of_32():
 
 def test_one_cta_group_a_kernel():
     said = report(lambda p: ptx.tcgen05.shift(p.tensor, cta_group=2))
-    assert "have one .cta_group; the first has .cta_group::1, this has .cta_group::2" in said
+    assert "must have the same .cta_group; the first has .cta_group::1, this has .cta_group::2" in said
 
 
 def test_a_commit_needs_an_mbarrier():

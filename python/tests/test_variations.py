@@ -62,7 +62,7 @@ MISTAKES = [
     (WARP, ("(16, 8, 16), f32", "(16, 8, 32), f32"), AUTHORING, "m16n8k32.* is not complete"),
     (WARP, ("(16, 8, 16), f32", "(16, 16, 16), f32"), AUTHORING, "did you mean `m16n8k16`"),
     (WARP, ("reg.array(f32, 4)", "reg.array(f32, 2)"), AUTHORING, r"08-wgmma.md:\d+: .* must be a vector of 4 .f32 registers"),
-    (WARP, ("    ptx.mma.sync(", "    with ptx.if_(lane < 16):\n      ptx.mma.sync("), SIMULATION, "not all 32 threads"),
+    (WARP, ("    ptx.mma.sync(", "    with ptx.if_(lane < 16):\n      ptx.mma.sync("), SIMULATION, "all threads of a warp execute it together"),
     (WARP, ("ptx.addr(pa + lane * 16)", "ptx.addr(A, lane * 16)"), AUTHORING, r"A is a tensor, .*`p, = ptx\.global_ptrs\(A\)`"),
     (WARP, ("ptx.addr(pa + lane * 16)", "A"), AUTHORING, r"A is a tensor, .*`p, = ptx\.global_ptrs\(A\)`"),
     (WARP, ("ptx.bar.sync(0)", "ptx.bar.sync"), AUTHORING, "alone writes nothing"),

@@ -33,7 +33,7 @@ REDUCTIONS = [
 # What is known to differ, or may: section "Beside an H200" of docs/simulator.md says why.
 DIFFERENT = re.compile(
     r"^(atom|red)\S*\.(v[248]|f64|f32|f16|bf16)|^cvt\.f32\.f32 |^(add|sub|mul|fma|mad)\.(?!\S*\.?r[nzmp]\b)\S*(f16|f32|f64|bf16)|^abs\.f64"
-    r"|^set\S*\.(and|or|xor)\S* .*, \d+$|\.oob|^mul\S*\.(bf16x2\.f16x2|f16x2\.bf16x2)|^cvt\.pack\S* [a-z]64"
+    r"|^set\S*\.(and|or|xor)\S* .*, \d+$|\.oob|^mul\S*\.(bf16x2\.f16x2|f16x2\.bf16x2)|^cvt\.pack\S* [a-z]64|^rsqrt\.approx\.f64 \S+, 0f"
 )
 
 

@@ -41,7 +41,7 @@ void append_row(const TensorMap& map, const std::int64_t* at, std::int64_t width
 }
 
 // Bytes of a row of a box, and from one row to the next in shared memory, under a swizzle.
-std::uint64_t row_of(const TensorMap& map) { return bytes_of(map, map.channels ? map.channels : map.box[0]); }
+std::uint64_t row_bytes(const TensorMap& map) { return bytes_of(map, map.channels ? map.channels : map.box[0]); }
 std::uint64_t pitch_of(const TensorMap& map, std::uint64_t row) {
   return map.interleave == launch::Interleave::none ? std::max<std::uint64_t>(row, arch::info(map.swizzle).bytes) : row;
 }
@@ -117,14 +117,14 @@ void append_wide(const TensorMap& map, std::span<const std::int32_t> coordinates
 
 std::uint64_t span_of(const TensorMap& map, std::uint64_t bytes) {
   if (map.swizzle == launch::Swizzle::none) return bytes;
-  const std::uint64_t row = row_of(map), pitch = pitch_of(map, row);
+  const std::uint64_t row = row_bytes(map), pitch = pitch_of(map, row);
   return (bytes + row - 1) / row * pitch;
 }
 
 std::vector<Run> swizzled(const TensorMap& map, const Location& begin, std::uint64_t bytes) {
   if (map.swizzle == launch::Swizzle::none) return {{begin}};
   const std::uint64_t chunk = map.swizzle == launch::Swizzle::b128_atom_32_flip_8 ? 8 : 16;
-  const std::uint64_t row = row_of(map), pitch = pitch_of(map, row);
+  const std::uint64_t row = row_bytes(map), pitch = pitch_of(map, row);
   std::vector<Run> runs;
   for (std::uint64_t at = 0; at < bytes; at += chunk) {
     const std::uint64_t place = begin.offset + at / row * pitch + at % row;

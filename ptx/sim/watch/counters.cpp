@@ -58,7 +58,8 @@ void Counters::executing(Warp&, std::uint32_t pc, Mask active) {
   of_[pc].threads += static_cast<std::uint64_t>(std::popcount(active));
 }
 
-void Counters::accessed(const Agent& agent, const Location& where, Access, const Manner&) {
+void Counters::accessed(const Agent& agent, const Location& where, Access, const Manner& manner) {
+  if (agent.operation != 0 && manner.proxy == Proxy::tensormap) return;  // a copy's map counts once, where it is issued
   const bool shared = where.space == isa::Space::shared_cta;
   // Of copies and the like only what they touch of global memory: their side of shared memory has no banks to wait for.
   if (agent.operation != 0 ? where.space != isa::Space::global : !shared && where.space != isa::Space::global) return;
