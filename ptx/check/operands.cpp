@@ -70,6 +70,7 @@ class OperandJudge {
       : view_(view), match_(match), form_(*match.form), excuses_(excuses) {}
 
   Code operand(const Pattern& p, const Operand& o) const {
+    if (is_plain(p, o)) return {};
     const Code code = refusal(p, o);
     const bool excused = code != Code{} && excuses_ && excuses_->covers(view_, match_, {code, -1, &p, &o});
     return excused ? Code{} : code;
@@ -88,6 +89,14 @@ class OperandJudge {
   }
 
  private:
+  // What most operands are: a whole register of the row's own type.
+  bool is_plain(const Pattern& p, const Operand& o) const {
+    if (o.kind != Operand::Kind::reg || p.kind != OperandKind::value || p.length != 0) return false;
+    if (o.component != 0xff || o.negated || o.minus || p.row->pack || p.row->opaque != isa::Opaque::none) return false;
+    const auto& have = view_.function.registers[o.id];
+    return have.type == p.type && have.vector <= 1;
+  }
+
   Code refusal(const Pattern& p, const Operand& o) const {
     if (o.negated && (!p.row->negatable || p.type != Type::pred)) return Code::negated_operand;
     if (o.minus && !p.row->minus) return Code::negated_operand;
