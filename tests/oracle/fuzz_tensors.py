@@ -277,8 +277,10 @@ def compared(seed: int, gpu: bool) -> tuple[str, str]:
         got = unswizzled(simulated, case.swizzle, row)
         if not np.array_equal(got[: expected.size], expected):
             return kind.__name__, f"seed {seed}: the simulator and NumPy differ: {case.words}"
-    if gpu and not np.array_equal(case.on("cuda"), simulated):
-        return kind.__name__, f"seed {seed}: the GPU and the simulator differ: {case.words}"
+    if gpu and not np.array_equal(real := case.on("cuda"), simulated):
+        at = int(np.flatnonzero(real != simulated)[0]) // 4 * 4
+        words = " and ".join(each[at : at + 4][::-1].tobytes().hex() for each in (real, simulated))
+        return kind.__name__, f"seed {seed}: the GPU and the simulator differ, {words} at byte {at}: {case.words}"
     return kind.__name__, ""
 
 
