@@ -76,12 +76,15 @@ def loaded(tile, x, size, start, **copy):
     return got[:-1].view(np.uint8)
 
 
-def same(got, expected, swizzle="NONE"):
+def unswizzled(got, swizzle):
+    """Rows of the swizzle's width, their bytes in the order that they have without it."""
     mask, shift = SWIZZLES[swizzle]
     at = np.arange(got.size)
-    np.testing.assert_array_equal(
-        got[at ^ ((at & mask) >> shift)], np.ascontiguousarray(expected).view(np.uint8).ravel()
-    )
+    return got[at ^ ((at & mask) >> shift)]
+
+
+def same(got, expected, swizzle="NONE"):
+    np.testing.assert_array_equal(unswizzled(got, swizzle), np.ascontiguousarray(expected).view(np.uint8).ravel())
 
 
 @pytest.mark.parametrize("element", [u8, s8, u16, s16, u32, s32, s64, f16, bf16, f32, f64, e4m3, e5m2], ids=str)
@@ -116,11 +119,8 @@ def test_a_row_narrower_than_its_swizzle_takes_the_whole_width(swizzle):
     x, host = random((20, 8), s16)
     tile = Tile(20, 8, s16, tma_box=(11, 8), tma_swizzle=swizzle)
     got = loaded(tile, x, 176, (3, 0), span=11 * width)
-    mask, shift = SWIZZLES[swizzle]
-    at = np.arange(got.size // 128 * 128)
-    rows = got[at ^ ((at & mask) >> shift)].reshape(-1, width)
-    taken = box_of(host, (3, 0), (11, 8)).view(np.uint8)[: len(rows)]
-    np.testing.assert_array_equal(rows[:, :16], taken)
+    rows = unswizzled(got, swizzle).reshape(11, width)
+    np.testing.assert_array_equal(rows[:, :16], box_of(host, (3, 0), (11, 8)).view(np.uint8))
     assert (rows[:, 16:].reshape(-1, 4) == [0xEF, 0xBE, 0xAD, 0xDE]).all()
 
 

@@ -19,7 +19,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests"))
 
 from copy_kernels import THREADS, in_shared, make_load, wait_for
-from test_copies import FRAMEWORK, SWIZZLES, box_of, pixels_of
+from test_copies import FRAMEWORK, box_of, pixels_of, unswizzled
 
 from pyptx import Tile, kernel, ptx, reg, smem, types
 from pyptx.errors import PtxError
@@ -47,12 +47,15 @@ def bits(x: torch.Tensor) -> np.ndarray:
     return x.cpu().view(INTEGER[x.element_size()]).numpy()
 
 
-def unswizzled(got: np.ndarray, swizzle: str, row: int) -> np.ndarray:
-    """The bytes of a box with rows of `row` bytes, each of which takes the swizzle's width."""
-    mask, shift = SWIZZLES[swizzle]
-    at = np.arange(got.size)
-    width = max(row, int(swizzle[:-1])) if swizzle != "NONE" else row
-    return got[(at ^ ((at & mask) >> shift))[: got.size // width * width]].reshape(-1, width)[:, :row].ravel()
+def pitch(swizzle: str, row: int) -> int:
+    """Bytes that a row of `row` bytes takes in shared memory: at least the swizzle's width."""
+    return row if swizzle == "NONE" else max(row, int(swizzle[:-1]))
+
+
+def rows_of(got: np.ndarray, swizzle: str, row: int) -> np.ndarray:
+    """The bytes of a box with rows of `row` bytes."""
+    width = pitch(swizzle, row)
+    return unswizzled(got[: got.size // width * width], swizzle).reshape(-1, width)[:, :row].ravel()
 
 
 def around(pick: random.Random, size: int, box: int, unit: int = 1) -> int:
@@ -98,8 +101,7 @@ def box(pick: random.Random) -> Case:
     x = tensor(pick, shape, name)
     nothing = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF}.get(name, 0) if fill == "nan" else 0
     taken = box_of(bits(x), start, cut, every, nothing)
-    width = max(row, 0 if swizzle == "NONE" else int(swizzle[:-1]))
-    copy = make_load(tile, taken.nbytes, tuple(reversed(start)), span=taken.nbytes // row * width)
+    copy = make_load(tile, taken.nbytes, tuple(reversed(start)), span=taken.nbytes // row * pitch(swizzle, row))
     return Case(f"box {tile!r} from {start}", copy, [x], None if fill == "nan" else taken, swizzle)
 
 
@@ -274,7 +276,7 @@ def compared(seed: int, gpu: bool) -> tuple[str, str]:
     if case.result is not None:
         expected = np.ascontiguousarray(case.result).view(np.uint8).ravel()
         row = case.result.shape[-1] * case.result.itemsize
-        got = unswizzled(simulated, case.swizzle, row)
+        got = rows_of(simulated, case.swizzle, row)
         if not np.array_equal(got[: expected.size], expected):
             return kind.__name__, f"seed {seed}: the simulator and NumPy differ: {case.words}"
     if gpu and not np.array_equal(real := case.on("cuda"), simulated):
