@@ -39,9 +39,9 @@ test: $(VENV)/.installed
 consumers: $(VENV)/.installed
 	tests/consumer/run $(BUILD)
 
-# Whether the Python module keeps to the stable ABI of Python 3.12, on a machine whose Python is older.
+# Whether the Python module keeps to the stable ABI of Python 3.12: with such a Python where there is one.
 stable-abi: $(VENV)/.library
-	cmake --build $(BUILD) --target help | grep -q stable_abi || exit 0; cmake --build $(BUILD) --target stable_abi
+	$(PY) tools/stable_abi.py --build $(BUILD)
 
 bench: $(VENV)/.installed
 	$(PY) bench/run.py --build $(BUILD)

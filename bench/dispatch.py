@@ -29,7 +29,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, EXAMPLES)
 
 ROWS, COLUMNS = 16, 512
-REFERENCE = "add"
 
 
 class Columns:

@@ -1,6 +1,7 @@
 // What the stable ABI of Python 3.12 has and the headers of 3.11 keep from it: with these lines, a machine that has
 // Python 3.11 compiles the module for the ABI of the wheel (`make stable-abi`). Included before every source of that
-// check, and of nothing else. https://docs.python.org/3.12/c-api/stable.html has the list of which these are a part.
+// check, and of nothing else. A later Python needs none of it. https://docs.python.org/3.12/c-api/stable.html has the
+// list of which these are a part.
 #pragma once
 
 #include <Python.h>
