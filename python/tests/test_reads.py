@@ -474,6 +474,27 @@ def test_an_instruction_by_name_has_one_identity():
 LOAD, STORE = ptx.inst.ld.global_.nc, ptx.inst.st.global_
 
 
+@pytest.mark.parametrize("constant", ["1.0", "True", "(1,)", "(1.0,)", "-0.0", "0.0", "'1'", "b'1'", "lambda: 2", "1j"])
+def test_constants_of_the_code_are_its_identity(constant):
+    """Also those that are equal for Python, and those of functions inside."""
+    one, other = (eval(f"lambda: (X, {each}) and 2.0") for each in ("1", constant))  # noqa: S307
+    assert fingerprint(scaled(one)) != fingerprint(scaled(other))
+
+
+def test_a_name_found_late_is_asked_of_what_was_met_before():
+    """`late` stands in the code of a function that is read behind the object that has it."""
+    held = types.SimpleNamespace(late=2.0)
+    k = scaled(lambda: (held, _asks_late)[1](held))
+    assert k(X)[0] == 2
+    held.late = 3.0
+    with pytest.raises(AuthoringRuntimeError, match="late, which has changed .*: it was 2.0, and is 3.0"):
+        k(X)
+
+
+def _asks_late(holder):
+    return holder.late
+
+
 class Setting:
     def __init__(self, value):
         self.value = value

@@ -104,6 +104,23 @@ def _names(code: types.CodeType) -> _Names:
     return _Names(code)
 
 
+@functools.lru_cache(512)
+def _content(code: types.CodeType) -> str:
+    """A digest of the instructions, constants and names of a code object, and of those inside it."""
+    told = code.co_argcount, code.co_kwonlyargcount, code.co_names, code.co_varnames, code.co_freevars
+    said = "\0".join((code.co_code.hex(), repr(told), *map(_constant, code.co_consts)))
+    return hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, types.CodeType):
+        return _content(value)
+    if isinstance(value, (tuple, frozenset)):
+        items = map(_constant, value)
+        return f"{type(value).__name__}({', '.join(items if isinstance(value, tuple) else sorted(items))})"
+    return repr(value)
+
+
 @functools.lru_cache(1024)
 def _is_own(module: str) -> bool:
     """Whether the code of a module is the user's: neither this package's, Python's, nor that of an installed one."""
@@ -202,11 +219,11 @@ class Walk:
         self.complete = True  # all modules that are imported by the functions are there
         self._whole: dict[int, Any] = {}  # objects that are asked by names made at run time
         self._open = False  # so are others, and nobody knows which
-        known: Any = None
-        while known != (
-            found := (len(self._attributes), len(self._whole), self._open)
-        ):  # what is found late may be of objects met before
-            known = found
+        for value in values:
+            if isinstance(value, types.FunctionType) and self._is_followed(_module_of(value)):
+                self._take_names(_names(value.__code__))
+        while True:
+            self._used: tuple[int, ...] | None = None
             self.said: list[tuple[str, str]] = []
             self.places: list[Place] = []
             self.reached: dict[int, Any] = {}
@@ -214,7 +231,22 @@ class Walk:
             self._structured: set[int] = set()
             for index, value in enumerate(values):
                 self._value(getattr(value, "__name__", str(index)), value)
+            if self._used in (None, self._found()):
+                break  # else a name that was found late may be one of an object met before
         self.places = [self._settled(place) for place in self.places]
+
+    def _take_names(self, names: _Names):
+        self._attributes.update(names.attributes)
+        self._attributes.update(names.strings)
+        self._strings.update(names.strings)
+
+    def _found(self) -> tuple[int, ...]:
+        """How much is known of what objects are asked for."""
+        return len(self._attributes), len(self._strings), len(self._whole), self._open
+
+    def _use(self):
+        """Called where this is asked, of which the first time counts."""
+        self._used = self._used or self._found()
 
     def digest(self) -> str:
         return hashlib.sha256("\0".join(f"{path}\0{content}" for path, content in self.said).encode()).hexdigest()
@@ -303,8 +335,7 @@ class Walk:
             self._value(f"{path}[{index}]", item)
 
     def _code(self, path, code):
-        self._say(path, code, code.co_code.hex(), code.co_argcount, code.co_kwonlyargcount)
-        self._value(path, (code.co_consts, code.co_names, code.co_varnames, code.co_freevars))
+        self._say(path, code, _content(code))
 
     def _other(self, path, value):
         if isinstance(value, types.FunctionType):
@@ -356,13 +387,13 @@ class Walk:
         if not self._is_followed(_module_of(function)):
             return
         names = _names(code)
-        self._attributes.update(names.attributes)
-        self._attributes.update(names.strings)
-        self._strings.update(names.strings)
+        self._take_names(names)
         for asked in names.asked:
             value = self._asked(asked, function)
             self._open = self._open or asked == ""
             self._whole[id(value)] = value
+        if "globals" in names.globals:
+            self._use()
         by_name = self._attributes if "globals" in names.globals else ()
         if "globals()" in names.asked:
             self._refuse_code(path, "asks for a global by a name made at run time (`globals()`)")
@@ -408,6 +439,7 @@ class Walk:
 
     def _members(self, path, value) -> bool:
         """Whether there are any."""
+        self._use()
         if isinstance(value, types.ModuleType):
             self._of_module(path, value)
             return True
@@ -440,17 +472,18 @@ class Walk:
 
     def _of_module(self, path, module):
         own = self._is_followed(module.__name__)
-        data = _data(vars(module), _DATA) if own and id(module) in self._whole else ()
-        for name in (*self._attributes, *data):
-            member = vars(module).get(name, _MISSING)
+        held = vars(module)
+        data = _data(held, _DATA) if own and id(module) in self._whole else ()
+        for name in [name for name in (*self._attributes, *data) if name in held]:
+            member = held[name]
             if member is os.environ or member is os.getenv:
                 self._environment(f"{path}.{name}")
             elif name in _FILES and not own and callable(member):
                 self._refuse_file(f"{path}.{name}", name)
             elif isinstance(member, type) and not own:
                 self._value(f"{path}.{name}", member)
-            elif member is not _MISSING and (own or isinstance(member, _PLAIN) or _has_identity(member)):
-                self._place(f"{path}.{name}", vars(module), name, member)
+            elif own or isinstance(member, _PLAIN) or _has_identity(member):
+                self._place(f"{path}.{name}", held, name, member)
 
     def _member(self, path, value, name, member) -> bool:
         if isinstance(member, property):
@@ -472,6 +505,7 @@ class Walk:
     # What is not of Python.
 
     def _environment(self, path):
+        self._use()
         if self._strict and not self._strings:
             raise AuthoringRuntimeError(
                 f"{path}: a kernel reads the environment by a name that is not in its code: read it outside, and "
