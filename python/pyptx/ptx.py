@@ -332,11 +332,10 @@ def named_barrier(barrier_id: Integer, *, count: Integer | None = None) -> Named
 
 # What is missing says what is there (pyptx/_names.py).
 
-if not TYPE_CHECKING:
-    __getattr__ = _names.hints(sys.modules[__name__], "ptx")
-    for _name in (
-        "bar", "barrier", "cluster", "clusterlaunchcontrol", "cp_async", "cp_async_bulk", "cvta", "fence", "griddepcontrol", "matrix",
-        "mbarrier", "mma", "multimem", "tcgen05", "tensor_copy", "tensormap", "warp", "wgmma", "wmma",
-    ):  # fmt: skip
-        globals()[_name].__getattr__ = _names.hints(globals()[_name], f"ptx.{_name}")
-    del _name
+_names.hints(sys.modules[__name__], "ptx")
+for _name in (
+    "bar", "barrier", "cluster", "clusterlaunchcontrol", "cp_async", "cp_async_bulk", "cvta", "fence", "griddepcontrol", "matrix",
+    "mbarrier", "mma", "multimem", "tcgen05", "tensor_copy", "tensormap", "warp", "wgmma", "wmma",
+):  # fmt: skip
+    _names.hints(globals()[_name], f"ptx.{_name}")
+del _name

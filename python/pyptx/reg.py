@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from pyptx import _names
 from pyptx._core import (
@@ -51,5 +50,4 @@ def wgmma_frag(*, m: int, n: int, dtype: PtxType, name: str | None = None) -> Re
     return array(dtype, m * n // 128, name)
 
 
-if not TYPE_CHECKING:
-    __getattr__ = _names.hints(sys.modules[__name__], "reg")
+_names.hints(sys.modules[__name__], "reg")

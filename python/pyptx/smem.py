@@ -6,7 +6,7 @@ If all allocations of a kernel together exceed 48 KiB, they become dynamic share
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import _names
 from pyptx._core import MbarrierArray, MbarrierRef, PtxType, SharedAlloc
@@ -78,5 +78,4 @@ def wgmma_tile(
     return made
 
 
-if not TYPE_CHECKING:
-    __getattr__ = _names.hints(sys.modules[__name__], "smem")
+_names.hints(sys.modules[__name__], "smem")

@@ -50,6 +50,14 @@ void leave(nb::handle self) {
   self.dec_ref();
 }
 
+// A body may end with an AttributeError: of a name that `ptx` does not have, whose text then says what is written
+// instead.
+void left(nb::handle self, nb::handle error) {
+  leave(self);
+  if (PyErr_GivenExceptionMatches(error.ptr(), PyExc_AttributeError))
+    nb::module_::import_("pyptx._names").attr("explain")(error);
+}
+
 [[noreturn]] void not_convertible(nb::handle value) {
   throw WrongKind(cat("Cannot convert ", shown(value), " to PTX operand"));
 }
@@ -194,8 +202,7 @@ void init_modules(nb::module_& m) {
 
 }  // namespace
 
-const author::Reg& mine(const author::Reg& reg, author::Builder& builder) {
-  if (reg.builder == &builder) return reg;
+void not_mine(const author::Reg& reg, author::Builder& builder) {
   throw author::Refused(
       {Diagnostic(Code::foreign_register, builder.place(),
                   cat("register ", reg.name(), " belongs to another kernel than the one being traced"))});
@@ -365,7 +372,9 @@ void init_trace(nb::module_& m) {
       .def("add_pointer", [](Trace& t, const std::string& name) { t.builder.add_pointer(name); })
       .def("add_raw", [](Trace& t, const std::string& type, const std::string& name) { t.builder.add_raw(type, name); })
       .def("__enter__", [](nb::object self) { return enter(self), self; })
-      .def("__exit__", [](nb::object self, nb::args) { leave(self); })
+      .def(
+          "__exit__", [](nb::object self, nb::handle, nb::handle error, nb::handle) { left(self, error); },
+          nb::arg("kind").none(), nb::arg("error").none(), nb::arg("traceback").none())
       .def("tma_desc",
            [](Trace& t, const std::string& tensor) {
              t.builder.set_place(author_place());

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import types
 
 import numpy as np
 import pytest
@@ -68,6 +69,18 @@ def test_a_group_of_functions_is_none_itself():
         TypeError, match=r"ptx\.cp\.async_ is a group of functions, and none itself: .*cg, commit_group"
     ):
         body(lambda X, Y: ptx.cp.async_(1)).ptx(N=128)
+
+
+def test_no_hint_slows_the_names_that_there_are():
+    """Python specialises `ptx.inst` only of a module without `__getattr__`; with one, a trace took a fifth longer."""
+    modules = [ptx, reg, smem, *(each for each in vars(ptx).values() if isinstance(each, types.ModuleType))]
+    assert len(modules) > 20 and not [each.__name__ for each in modules if "__getattr__" in vars(each)]
+
+
+def test_a_hint_is_of_the_module_that_was_asked():
+    other = types.SimpleNamespace()
+    with pytest.raises(AttributeError, match="^'types.SimpleNamespace' object has no attribute 'threadIdx'$"):
+        body(lambda X, Y: other.threadIdx).ptx(N=128)
 
 
 def test_names_are_looked_for_as_in_any_module():

@@ -173,7 +173,7 @@ class _Group:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            _names.hints(self, self._spelled)(name)
+            raise AttributeError(_names.reason(self, self._spelled, name), name=name, obj=self)
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
             functions = ", ".join(each for each in dir(self) if not each.startswith("_"))
