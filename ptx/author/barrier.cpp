@@ -1,6 +1,8 @@
 // Functions that write several mbarrier instructions.
 #include "ptx/author/barrier.h"
 
+#include <optional>
+
 #include "ptx/author/control.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
@@ -13,35 +15,44 @@ using isa::Type;
 
 namespace mbarrier {
 
-void wait(Builder& b, const Where& bar, const Operand& phase, const options::wait& options) {
-  std::string skip;
-  if (options.pred.reg != ir::no_id) {
-    skip = b.fresh_label("mbar_skip");
-    b.emit("bra", {Operand(skip)}, {options.pred.reg, !options.pred.negated});
-  }
+namespace {
+
+const isa::Mnemonic* try_wait(const options::wait& options) {
+  static const isa::Mnemonic* const usual = isa::resolve("mbarrier.try_wait.parity.shared.b64");
+  if (!options.sem && !options.scope && !options.space) return usual;
   Text mnemonic;
   mnemonic << "mbarrier.try_wait.parity";
   for (const auto& word : {options.sem, options.scope})
     if (word) mnemonic << '.' << word->text;
   mnemonic << '.' << (options.space ? options.space->text : "shared") << ".b64";
-  const isa::Mnemonic* try_wait = isa::resolve(mnemonic.view());
+  return isa::resolve(mnemonic.view());
+}
+
+}  // namespace
+
+void wait(Builder& b, const Where& bar, const Operand& phase, const options::wait& options) {
+  std::optional<Name> skip;
+  if (options.pred.reg != ir::no_id) {
+    skip = Name(b.fresh_label("mbar_skip"));
+    branch(b, *skip, {options.pred.reg, !options.pred.negated});
+  }
+  const isa::Mnemonic* const mnemonic = try_wait(options);
   if (options.braces) b.open_scope();
-  const std::string top = b.fresh_label("mbar_wait");
-  b.label(top);
+  const Name top(b.fresh_label("mbar_wait"));
+  place_label(b, top);
   const Reg done = b.scalar(Type::pred);
   const Operand operands[] = {done, bar.address(), phase, options.suspend_time_hint.value_or(Operand())};
-  b.emit(try_wait, std::span(operands).first(options.suspend_time_hint ? 4 : 3));
-  const char* const bra = options.uniform ? "bra.uni" : "bra";
+  b.emit(mnemonic, std::span(operands).first(options.suspend_time_hint ? 4 : 3));
   if (options.leave) {
-    const std::string out = b.fresh_label("mbar_done");
-    b.emit(bra, {Operand(out)}, {done.id, false});
-    b.emit(bra, {Operand(top)});
-    b.label(out);
+    const Name out(b.fresh_label("mbar_done"));
+    branch(b, out, {done.id, false}, options.uniform);
+    branch(b, top, {}, options.uniform);
+    place_label(b, out);
   } else {
-    b.emit(bra, {Operand(top)}, {done.id, true});
+    branch(b, top, {done.id, true}, options.uniform);
   }
   if (options.braces) b.close_scope();
-  if (!skip.empty()) b.label(skip);
+  if (skip) place_label(b, *skip);
 }
 
 Slot::Slot(Builder& builder, const Operand& base, std::int64_t offset, std::optional<Reg> stage)

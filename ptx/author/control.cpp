@@ -7,22 +7,23 @@
 #include "ptx/base/text.h"
 
 namespace ptx::author {
-namespace {
 
-using State = Builder::State;
-using Open = State::Open;
-using isa::Type;
-
-void branch(Builder& b, Name label, ir::Guard guard = {}, bool uniform = false) {
+void branch(Builder& b, Name label, ir::Guard guard, bool uniform) {
   static const auto *bra = isa::resolve("bra"), *uni = isa::resolve("bra.uni");
   b.emit(uniform ? uni : bra, std::array{symbol(label)}, guard);
 }
 
 void place_label(Builder& b, Name label) {
-  State& s = b.state();
+  Builder::State& s = b.state();
   s.blocks.back().labels.insert(label);
   s.statement(ir::Statement::Kind::label, label.id(), b.place());
 }
+
+namespace {
+
+using State = Builder::State;
+using Open = State::Open;
+using isa::Type;
 
 // The innermost open region, which has to be of this kind; it stays open.
 State::Region& innermost(Builder& b, Open what, const char* name) {

@@ -4,11 +4,6 @@ namespace ptx::author {
 
 using isa::Type;
 
-int whole_bits(Type type) {
-  const isa::TypeInfo& info = isa::info(type);
-  return isa::is_integer(info.kind) && info.bits >= 16 && info.bits <= 64 ? info.bits : 0;
-}
-
 Type operation_type(char sign, Type type, bool bits, bool second_is_register) {
   const int width = whole_bits(type);
   const auto choose = [&](Type narrow, Type middle, Type wide) {

@@ -9,7 +9,10 @@
 namespace ptx::author {
 
 // 16, 32 or 64: an integer, or bits, that instructions compute with. 0: something else.
-int whole_bits(isa::Type type);
+inline int whole_bits(isa::Type type) {
+  const isa::TypeInfo& info = isa::info(type);
+  return isa::is_integer(info.kind) && info.bits >= 16 && info.bits <= 64 ? info.bits : 0;
+}
 
 struct Operator {
   char sign;                // + - * < (shl) > (shr) & | ^

@@ -12,16 +12,17 @@
 namespace ptx::author {
 namespace {
 
-// Prefixes of scalar() and array(), and of alloc().
+// Prefixes of scalar() and array(), and of alloc(); what counts the arrays of the first.
 struct Names {
-  Name plain, alloc;
+  Name plain, alloc, arrays;
 };
 
 Names names_of(isa::Type type) {
   static const auto table = [] {
     std::array<Names, std::size(isa::type_table)> made;
     std::size_t next = 1;
-#define TYPE(name, bits, kind, declarable, prefix, other) made[next++] = {Name(prefix), Name(other)};
+#define TYPE(name, bits, kind, declarable, prefix, other) \
+  made[next++] = {Name(prefix), Name(other), Name(prefix "_arr")};
 #include "ptx/isa/types.def"
 #undef TYPE
     for (std::size_t i = 1; i < made.size(); ++i) {
@@ -230,7 +231,7 @@ RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view na
       s.counters[prefix].next = count;
     } else {
       if (type != isa::Type::pred) ++s.counters[prefix].next;
-      base = Name(cat(prefix.view(), "arr", s.counters[Name(cat(prefix.view(), "_arr"))].next++, '_'));
+      base = Name(cat(prefix.view(), "arr", s.counters[names_of(type).arrays].next++, '_'));
     }
   }
   const auto first = static_cast<ir::RegisterId>(s.function.registers.size());

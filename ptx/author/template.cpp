@@ -192,25 +192,29 @@ const isa::Mnemonic* mnemonic(const Template& form, std::span<const std::string_
 
 namespace {
 
-// The operand that begins at node `i`, which moves behind it; nothing: it was left out.
-std::optional<Operand> operand_at(Builder& builder, const Template& form,
-                                  std::span<const std::optional<Operand>> values, std::size_t& i) {
+// Puts the operand that begins at node `i`, which moves behind it, at the end of `all`. False: it was left out.
+bool put_operand(Builder& builder, const Template& form, std::span<const std::optional<Operand>> values, std::size_t& i,
+                 std::vector<Operand>& all) {
   const Template::Node& node = form.nodes[i++];
   using enum Template::Node::Kind;
-  if (node.kind == number) return Operand(node.number);
-  if (node.kind == sink) return author::sink();
-  if (node.kind == parameter) return values[static_cast<std::size_t>(node.parameter)];
-  std::array<Operand, 4> parts;
-  std::size_t count = 0;
-  bool missing = false;
-  for (std::size_t part = 0; part < node.parts; ++part) {
-    const auto made = operand_at(builder, form, values, i);
-    missing = missing || (!made && (part == 0 || !node.half));
-    if (made && count < parts.size()) parts[count++] = *made;
+  if (node.kind == parameter) {
+    const auto& value = values[static_cast<std::size_t>(node.parameter)];
+    if (value) all.push_back(*value);
+    return value.has_value();
   }
-  if (missing) return {};
-  if (node.kind == bracket) return builder.bracket(std::span(parts).first(count));
-  return count == 2 ? builder.pair(parts[0], parts[1]) : parts[0];
+  if (node.kind == number) return all.emplace_back(node.number), true;
+  if (node.kind == sink) return all.push_back(author::sink()), true;
+  const std::size_t first = all.size();
+  bool missing = false;
+  for (std::size_t part = 0; part < node.parts; ++part)
+    missing = (!put_operand(builder, form, values, i, all) && (part == 0 || !node.half)) || missing;
+  if (missing) return all.resize(first), false;
+  const auto parts = std::span(all).subspan(first);
+  if (node.kind == pair && parts.size() == 1) return true;
+  const Operand made = node.kind == bracket ? builder.bracket(parts) : builder.pair(parts[0], parts[1]);
+  all.resize(first);
+  all.push_back(made);
+  return true;
 }
 
 }  // namespace
@@ -223,10 +227,9 @@ Reg result(Builder& builder, isa::Type type, ir::Guard guard) {
 
 void emit(Builder& builder, const Template& form, const isa::Mnemonic* mnemonic,
           std::span<const std::optional<Operand>> values, ir::Guard guard) {
-  static thread_local std::vector<Operand> operands;  // most instructions have few of the room for all
+  std::vector<Operand>& operands = builder.state().operands;
   operands.clear();
-  for (std::size_t i = 0; i < form.node_count;)
-    if (auto made = operand_at(builder, form, values, i)) operands.push_back(*std::move(made));
+  for (std::size_t i = 0; i < form.node_count;) put_operand(builder, form, values, i, operands);
   builder.emit(mnemonic, operands, guard);
 }
 

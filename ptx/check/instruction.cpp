@@ -18,7 +18,7 @@ Code gate(const ModuleTarget& target, const isa::Mnemonic& mnemonic, const isa::
   const bool mapped = target.maps_f64 && mnemonic.text.find(".f64") != mnemonic.text.npos;
   const isa::Target sm = mapped ? isa::Target{13, 0} : target.sm;
   if (target.sm.number != 0 && !match.runs_on(sm)) return Code::needs_target;
-  if (!target.has(match.version())) return Code::needs_version;
+  if (!target.has(match.since)) return Code::needs_version;
   return {};
 }
 

@@ -89,12 +89,15 @@ class OperandJudge {
   }
 
  private:
-  // What most operands are: a whole register of the row's own type.
+  // What most operands are: a whole register of the row's own type, or an integer of its width.
   bool is_plain(const Pattern& p, const Operand& o) const {
     if (o.kind != Operand::Kind::reg || p.kind != OperandKind::value || p.length != 0) return false;
     if (o.component != 0xff || o.negated || o.minus || p.row->pack || p.row->opaque != isa::Opaque::none) return false;
     const auto& have = view_.function.registers[o.id];
-    return have.type == p.type && have.vector <= 1;
+    if (have.vector > 1) return false;
+    if (have.type == p.type) return true;
+    const isa::TypeInfo &a = isa::info(have.type), &b = isa::info(p.type);
+    return a.bits == b.bits && is_integer(a.kind) && is_integer(b.kind) && !p.row->same_type;
   }
 
   Code refusal(const Pattern& p, const Operand& o) const {

@@ -184,7 +184,7 @@ class SmallestVersion {
       const std::size_t slot = reinterpret_cast<std::uintptr_t>(match) / sizeof(isa::Match) % seen_.size();
       if (!match || seen_[slot] == match) continue;
       seen_[slot] = match;
-      raise(match->version());
+      raise(match->since);
     }
     for (const Operand& o : function.operands) {
       if (o.kind != Operand::Kind::special) continue;

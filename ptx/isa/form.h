@@ -88,7 +88,8 @@ struct Match {
   FormId id = 0;
   bool in_order = true;            // written in the manual's order, no flag twice
   std::uint8_t values[max_slots];  // of each slot: index into Form::values, or absent
-  bool values_need = false;        // a chosen value needs more than the form
+  bool values_need = false;        // a chosen value runs on fewer targets than the form
+  Version since;                   // that the form and the chosen values need
   std::vector<Pattern> operands;   // in the row's order, without those that the modifiers exclude
   std::uint32_t groups = 1;        // which groups of optional operands there are: bit n is Pattern::group n
   int required = 0;                // operands that the author writes, without the optional ones
@@ -97,7 +98,6 @@ struct Match {
   bool has(std::string_view modifier) const;            // a literal or chosen modifier, "ftz"
   Type type(std::string_view slot = "type") const;      // the chosen type, Type::none if absent
   Space space() const;                                  // from the slot `space` or `ss`, or a literal space word
-  Version version() const;                              // that the form and the chosen values need
   bool runs_on(Target target) const;                    // form and chosen values, targets only
 };
 

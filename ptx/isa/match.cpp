@@ -122,15 +122,6 @@ Space Match::space() const {
   return Space::generic;
 }
 
-Version Match::version() const {
-  Version version = form->since().version;
-  if (!values_need) return version;
-  for (std::size_t i = 0; i < form->slots.size(); ++i) {
-    if (values[i] != absent) version = std::max(version, form->needs[form->values[values[i]].need].version);
-  }
-  return version;
-}
-
 bool Match::runs_on(Target target) const {
   if (!meets(target, form->since())) return false;
   if (!values_need) return true;
@@ -145,12 +136,15 @@ Match make_match(FormId id, const Fit& fit) {
   match.form = &forms()[id];
   match.id = id;
   match.in_order = fit.in_order;
+  match.since = match.form->since().version;
   std::fill(std::begin(match.values), std::end(match.values), Match::absent);
   for (int i = 0; i < fit.count; ++i) {
     const Modifier& m = match.form->modifiers[fit.element[i]];
     if (m.slot == Modifier::literal) continue;
     match.values[m.slot] = fit.value[i];
-    match.values_need = match.values_need || match.form->values[fit.value[i]].need != 0;
+    const Requirement& need = match.form->needs[match.form->values[fit.value[i]].need];
+    match.values_need = match.values_need || need.targets[0].number != 0;
+    match.since = std::max(match.since, need.version);
   }
   const bool wider = takes_wider(match);
   for (const OperandRow& row : match.form->operands) {

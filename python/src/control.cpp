@@ -512,7 +512,7 @@ void init_registers(nb::module_& m) {
         const isa::Type wanted = type_argument(type);
         if (vector != 1)
           return make(builder.vector_register(wanted, static_cast<std::uint8_t>(vector), name.value_or("")));
-        if (init.is_none()) return make(builder.scalar(wanted, std::string_view(name ? *name : "")));
+        if (init.is_none()) return make(builder.scalar(wanted, name ? std::string_view(*name) : std::string_view()));
         return make(builder.scalar(wanted, operand(init, builder), name.value_or("")));
       },
       nb::arg("dtype"), nb::arg("init") = nb::none(), nb::arg("name") = nb::none(), nb::arg("vector") = 1,
@@ -557,7 +557,8 @@ Example:
         author::Builder& builder = active();
         if (count < 1 || count > 1 << 20)
           builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
-        return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count), name.value_or(""),
+        return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count),
+                                  name ? std::string_view(*name) : std::string_view(),
                                   static_cast<std::uint8_t>(vector)));
       },
       nb::arg("dtype"), nb::arg("count"), nb::arg("name") = nb::none(), nb::arg("vector") = 1,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <memory>
 
 #include "ptx/base/check.h"
 
@@ -15,14 +16,23 @@ namespace ptx::python {
 namespace families = author::families;
 using families::Template;
 
-// What is kept for a function as long as the process lives.
+// What is kept for a function as long as the process lives. Of an INSTRUCTION, what a call would look for in its row.
 struct Entry {
   const Definition* definition;
   std::vector<Parameter> parameters;
   std::vector<PyObject*> names;          // interned, by parameter
   std::vector<std::uint8_t> positional;  // parameters by position
-  struct Choice {                        // the mnemonic that these arguments of modifiers led to
-    std::array<PyObject*, Template::most> key;
+
+  struct Part {  // of the mnemonic or of the operands
+    std::uint8_t parameter;
+    families::Parameter::Role role;
+    isa::Type type = isa::Type::none;  // of a result; none: the argument `says` is the type
+    std::uint8_t says = 0;
+  };
+  std::vector<Part> deciding, results, operands;  // in the row's order; deciding: an operand, by whether it is there
+  std::optional<std::size_t> destination;         // the parameter of the first operand
+  struct Choice {                                 // the mnemonic that these arguments led to
+    std::array<PyObject*, Template::most> key;    // by `deciding`
     const isa::Mnemonic* mnemonic;
   };
   std::vector<Choice> choices;
@@ -186,52 +196,38 @@ const isa::Mnemonic* make_mnemonic(Call& call) {
 const isa::Mnemonic* mnemonic_of(Call& call) {
   constexpr std::size_t most = 64;  // programs that make their strings anew
   Entry& entry = call.entry;
-  const Template& form = *entry.definition->form;
-  std::array<PyObject*, Template::most>
-      key;  // as many as modifiers: zeroing all of it would cost more than all the rest
-  for (std::size_t i = 0; i < form.modifier_count; ++i) {
-    key[i] = nullptr;
-    if (form.modifiers[i].parameter < 0) continue;
-    const auto at = static_cast<std::size_t>(form.modifiers[i].parameter);
-    const bool operand = form.parameters[at].role != families::Parameter::Role::modifier;
-    key[i] = !operand ? call.values[at] : given(call.values[at]) ? Py_True : nullptr;
-  }
-  const auto same = [&](const Entry::Choice& choice) {
-    return std::equal(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(form.modifier_count), choice.key.begin());
+  const auto decides = [&](const Entry::Part& part) {
+    PyObject* value = call.values[part.parameter];
+    return part.role == families::Parameter::Role::modifier ? value : given(value) ? Py_True : nullptr;
   };
-  const auto found = std::find_if(entry.choices.begin(), entry.choices.end(), same);
-  if (found != entry.choices.end()) return found->mnemonic;
+  const std::size_t count = entry.deciding.size();
+  for (const Entry::Choice& choice : entry.choices) {
+    std::size_t i = 0;
+    while (i < count && choice.key[i] == decides(entry.deciding[i])) ++i;
+    if (i == count) return choice.mnemonic;
+  }
   const isa::Mnemonic* mnemonic = make_mnemonic(call);
   if (entry.choices.size() < most) {
-    std::fill(key.begin() + static_cast<std::ptrdiff_t>(form.modifier_count), key.end(), nullptr);
-    for (PyObject* part : key) Py_XINCREF(part);
-    entry.choices.push_back({key, mnemonic});
+    Entry::Choice& made = entry.choices.emplace_back();
+    made.mnemonic = mnemonic;
+    for (std::size_t i = 0; i < count; ++i) Py_XINCREF(made.key[i] = decides(entry.deciding[i]));
   }
   return mnemonic;
 }
 
-std::optional<author::Operand> operand_of(Call& call, std::size_t i) {
+void put_operand(Call& call, const Entry::Part& part, std::optional<author::Operand>& to) {
   using enum families::Parameter::Role;
-  const families::Parameter& parameter = call.entry.definition->form->parameters[i];
+  const std::size_t i = part.parameter;
   if (!given(call.values[i])) {
-    if (parameter.fallback.empty()) return {};
-    return author::Operand(parameter.fallback);
+    const std::string_view fallback = call.entry.definition->form->parameters[i].fallback;
+    if (!fallback.empty()) to.emplace(fallback);
+    return;
   }
-  switch (parameter.role) {
-    case address: return author::Operand(call.get<author::Address>(i));
-    case list: return call.builder.vector(call.get<std::vector<author::Operand>>(i));
-    default: return call.get<author::Operand>(i);
+  switch (part.role) {
+    case address: to.emplace(call.get<author::Address>(i)); break;
+    case list: to.emplace(call.builder.vector(call.get<std::vector<author::Operand>>(i))); break;
+    default: to.emplace(call.get<author::Operand>(i)); break;
   }
-}
-
-// "b64", or the parameter that says it.
-isa::Type result_type(Call& call, const families::Parameter& result) {
-  if (const auto type = isa::type_named(result.slot)) return *type;
-  const auto parameters = call.entry.definition->form->all_parameters();
-  const auto says =
-      std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) { return p.name == result.slot; });
-  PTX_CHECK(says != parameters.end(), "a result's type is a type or a parameter");
-  return call.get<isa::Type>(static_cast<std::size_t>(says - parameters.begin()));
 }
 
 // The parameter of the first operand, or of the first of a pair; null: it is no parameter.
@@ -249,9 +245,8 @@ nb::object result_of(Call& call, const isa::Mnemonic& mnemonic, std::span<const 
     for (const author::Reg& reg : made) all.append(make(reg));
     return nb::tuple(all);
   }
-  const families::Parameter* destination = first_operand(*call.entry.definition->form);
-  if (!destination) return nb::none();
-  PyObject* first = call.values[static_cast<std::size_t>(destination - call.entry.definition->form->parameters.data())];
+  if (!call.entry.destination) return nb::none();
+  PyObject* first = call.values[*call.entry.destination];
   const auto& patterns = mnemonic.matches.front().operands;
   const bool written = first && as_reg(first) && !patterns.empty() && patterns[0].row->destination;
   return written ? nb::borrow(first) : nb::none();
@@ -260,24 +255,22 @@ nb::object result_of(Call& call, const isa::Mnemonic& mnemonic, std::span<const 
 }  // namespace
 
 nb::object instruction(Call& call) {
+  using Given = std::optional<author::Operand>;
   const Template& form = *call.entry.definition->form;
-  std::array<std::optional<author::Operand>, Template::most> operands;
+  alignas(Given) std::byte room[sizeof(Given) * Template::most];  // an array would clear all of it, at each call
+  const std::span operands(reinterpret_cast<Given*>(room), form.parameter_count);
+  std::uninitialized_default_construct(operands.begin(), operands.end());
   std::array<author::Reg, 4> made;
   std::size_t count = 0;
   const isa::Mnemonic* mnemonic = mnemonic_of(call);
-  for (std::size_t i = 0; i < form.parameter_count; ++i) {  // results come first: addresses may form registers
-    const families::Parameter& parameter = form.parameters[i];
-    if (parameter.role != families::Parameter::Role::result) continue;
-    made[count] = given(call.values[i]) ? call.get<author::Reg>(i)
-                                        : families::result(call.builder, result_type(call, parameter), call.guard);
-    operands[i] = author::Operand(made[count++]);
+  for (const Entry::Part& part : call.entry.results) {  // results come first: addresses may form registers
+    const std::size_t i = part.parameter;
+    const auto type = [&] { return part.type != isa::Type::none ? part.type : call.get<isa::Type>(part.says); };
+    made[count] = given(call.values[i]) ? call.get<author::Reg>(i) : families::result(call.builder, type(), call.guard);
+    operands[i].emplace(made[count++]);
   }
-  for (std::size_t i = 0; i < form.parameter_count; ++i) {
-    const auto role = form.parameters[i].role;
-    if (role != families::Parameter::Role::modifier && role != families::Parameter::Role::result)
-      operands[i] = operand_of(call, i);
-  }
-  families::emit(call.builder, form, mnemonic, std::span(operands).first(form.parameter_count), call.guard);
+  for (const Entry::Part& part : call.entry.operands) put_operand(call, part, operands[part.parameter]);
+  families::emit(call.builder, form, mnemonic, operands, call.guard);
   return result_of(call, *mnemonic, std::span(made).first(count));
 }
 
@@ -630,10 +623,31 @@ std::vector<Parameter> parameters_of(const Definition& d) {
   return all;
 }
 
+void read_row(Entry& entry, const Template& form) {
+  using enum families::Parameter::Role;
+  const auto parameters = form.all_parameters();
+  const auto part = [&](std::size_t i) { return Entry::Part{static_cast<std::uint8_t>(i), parameters[i].role}; };
+  for (const Template::Modifier& modifier : form.all_modifiers())
+    if (modifier.parameter >= 0) entry.deciding.push_back(part(static_cast<std::size_t>(modifier.parameter)));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].role == modifier) continue;
+    Entry::Part& made = (parameters[i].role == result ? entry.results : entry.operands).emplace_back(part(i));
+    if (parameters[i].role != result) continue;
+    made.type = isa::type_named(parameters[i].slot).value_or(isa::Type::none);
+    const auto says = std::ranges::find(parameters, parameters[i].slot, &families::Parameter::name);
+    PTX_CHECK(made.type != isa::Type::none || says != parameters.end(), "a result's type is a type or a parameter");
+    made.says = static_cast<std::uint8_t>(says - parameters.begin());
+  }
+  if (const families::Parameter* first = first_operand(form))
+    entry.destination = static_cast<std::size_t>(first - parameters.data());
+}
+
 }  // namespace
 
 nb::object make_function(const Definition& definition) {
-  auto* entry = new Entry{&definition, parameters_of(definition), {}, {}, {}};  // kept for the process, as its module
+  auto* entry = new Entry;  // kept for the process, as its module
+  entry->definition = &definition, entry->parameters = parameters_of(definition);
+  if (definition.form) read_row(*entry, *definition.form);
   PTX_CHECK(entry->parameters.size() <= Call::most, "a call has room for the arguments of every function");
   for (std::size_t i = 0; i < entry->parameters.size(); ++i) {
     entry->names.push_back(PyUnicode_InternFromString(std::string(entry->parameters[i].name).c_str()));

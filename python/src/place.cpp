@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <unistd.h>
 
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -55,10 +56,25 @@ void read_lines(KnownCode& code) {
   }
 }
 
+// How a frame's type reads `f_lasti`: a look-up of the attribute costs more than the rest of a place. Null: not this
+// way.
+const PyGetSetDef* offset_getter(PyFrameObject* frame) {
+  const auto* fields = static_cast<const PyGetSetDef*>(PyType_GetSlot(Py_TYPE(frame), Py_tp_getset));
+  while (fields && fields->name && std::string_view(fields->name) != "f_lasti") ++fields;
+  return fields && fields->name ? fields : nullptr;
+}
+
+long offset_of(PyFrameObject* frame) {
+  static const PyGetSetDef* const getter = offset_getter(frame);
+  auto* const object = reinterpret_cast<PyObject*>(frame);
+  PyObject* const offset = getter ? getter->get(object, getter->closure) : PyObject_GetAttrString(object, "f_lasti");
+  const long value = offset ? PyLong_AsLong(offset) : -1;
+  Py_XDECREF(offset);
+  return value;
+}
+
 std::uint32_t line_of(PyFrameObject* frame, KnownCode& code) {
-  static PyObject* const name = PyUnicode_InternFromString("f_lasti");
-  const nb::object offset = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), name));
-  const long value = offset.is_valid() ? PyLong_AsLong(offset.ptr()) : -1;
+  const long value = offset_of(frame);
   if (value < 0) {
     PyErr_Clear();
     return static_cast<std::uint32_t>(PyFrame_GetLineNumber(frame));

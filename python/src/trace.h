@@ -63,7 +63,11 @@ struct WrongKind : author::Refused {
 };
 
 // The register, if it is one of this kernel; Refused for another kernel's, finished or not.
-const author::Reg& mine(const author::Reg& reg, author::Builder& builder);
+[[noreturn, gnu::cold]] void not_mine(const author::Reg& reg, author::Builder& builder);
+inline const author::Reg& mine(const author::Reg& reg, author::Builder& builder) {
+  if (reg.builder != &builder) not_mine(reg, builder);
+  return reg;
+}
 
 // One step into a value that holds others, a list or what says of itself what it stands for. A value may hold itself,
 // and a mock object stands for another one without end: WrongKind, where the stack would end.

@@ -399,7 +399,7 @@ PyObject* array_item(PyObject* self, Py_ssize_t i) {
 }
 
 bool index_of(PyObject* key, Py_ssize_t& index) {
-  if (!is_index(key)) {
+  if (!PyLong_Check(key) && !is_index(key)) {
     set_error(Phase::authoring,
               WrongKind(cat("a register array is indexed by an int or a slice, not ", shown(key))).why());
     return false;

@@ -71,6 +71,7 @@ struct Builder::State {
   std::vector<std::string> tensor_maps;
   std::vector<Reg> tensor_map_registers;
   std::vector<ir::Statement> prologue;  // before the first statement
+  std::vector<Operand> operands;        // of the instruction that a family's function writes, while it does
 
   // Declarations before the body. The pool of unnamed predicates is one declaration, placed where it last grew.
   std::vector<ir::RegisterDeclaration> hoisted;
@@ -197,6 +198,10 @@ bool is_signed(isa::Type type);
 int integer_bits(isa::Type type);         // 32, 64; 0: not an integer or bits type of these widths
 bool has_no_literals(isa::Type type);     // f16, bf16, and packed floating point
 Operand real_of(const Operand& literal);  // an integer or real number as a real one
+
+// control.cpp
+void branch(Builder& b, Name label, ir::Guard guard = {}, bool uniform = false);
+void place_label(Builder& b, Name label);  // one that fresh_label() made
 
 // settle.cpp
 void settle(Builder::State& state, const Options& options, Built& built);
