@@ -46,12 +46,14 @@ std::string describe_gate(const ModuleTarget& target, const isa::Mnemonic& mnemo
 rules::Broken broken_rule(const View& view, const isa::Match& match, const ir::Instruction& instruction,
                           Excuses* excuses) {
   for (const isa::Rule rule : match.form->rules) {
-    rules::Broken broken;
+    const auto excused = [&] { return excuses && excuses->covers(view, match, rule); };
     switch (rule) {
 #define SLOT_RULE(name, legal) \
   case isa::Rule::name: break;
-#define OPERAND_RULE(name) \
-  case isa::Rule::name: broken = rules::name(view, match, instruction); break;
+#define OPERAND_RULE(name)                                                                        \
+  case isa::Rule::name:                                                                           \
+    if (auto broken = rules::name(view, match, instruction); broken && !excused()) return broken; \
+    break;
 #define COUNT(name)
 #include "ptx/isa/rules.def"
 #undef SLOT_RULE
@@ -59,7 +61,6 @@ rules::Broken broken_rule(const View& view, const isa::Match& match, const ir::I
 #undef COUNT
       case isa::Rule::none: break;
     }
-    if (broken && !(excuses && excuses->covers(view, match, rule))) return broken;
   }
   return {};
 }

@@ -31,13 +31,24 @@ std::unordered_map<PyCodeObject*, KnownCode>& codes() {
   return *map;
 }
 
+std::pair<PyCodeObject* const, KnownCode>* latest = nullptr;  // most lines are of the function of the line before
+
+void forget_codes() {
+  latest = nullptr;
+  codes().clear();
+}
+
 KnownCode& code_of(PyFrameObject* frame) {
   constexpr std::size_t most = 20'000;  // programs that exec() without end
   PyCodeObject* code = PyFrame_GetCode(frame);
   const nb::object owned = nb::steal(reinterpret_cast<PyObject*>(code));
+  if (latest && latest->first == code) return latest->second;
   auto& map = codes();
-  if (const auto found = map.find(code); found != map.end()) return found->second;
-  if (map.size() >= most) map.clear();
+  if (const auto found = map.find(code); found != map.end()) {
+    latest = &*found;
+    return found->second;
+  }
+  if (map.size() >= most) forget_codes();
   const std::string file = nb::cast<std::string>(nb::str(owned.attr("co_filename")));
   const std::string& folder = package_folder();
   const bool ours = !folder.empty() && file.starts_with(folder) && !file.starts_with(folder + "kernels/");
@@ -106,7 +117,7 @@ Place author_place() {
 void init_place(nb::module_& m) {
   m.def("set_package_folder", [](std::string folder) {
     package_folder() = std::move(folder);
-    codes().clear();
+    forget_codes();
   });
   m.def("author_place", [] {
     const Place place = author_place();

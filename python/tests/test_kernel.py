@@ -414,6 +414,14 @@ def test_directives():
     assert ")\n.maxntid 384, 1, 1\n.explicitcluster" in text and "reqntid" not in text
 
 
+@pytest.mark.parametrize("rows", [(".maxntid 128",), ".maxntid 128", [("maxntid", 128)], [("maxntid", (128,), 1)], [3]])
+def test_directives_are_pairs_of_a_name_and_values(rows):
+    with pytest.raises(
+        TypeError, match=r'raw_directives is pairs of a name and its values, \[\("maxntid", \(128, 1, 1\)\)\]'
+    ):
+        kernel(raw_directives=rows)(empty._fn)
+
+
 def test_raw_params_are_checked():
     with pytest.raises(ValueError, match=r"u32\.sideways"):
         kernel(raw_params=[("u32.sideways", "n")])(empty._fn)

@@ -265,12 +265,12 @@ def test_callers_are_not_warned():
     from pyptx.launch import resources
 
     def remark(file):
-        return SimpleNamespace(severity="note", code=4014, message="spills", file=file, line=1)
+        return SimpleNamespace(severity="note", code=4014, message="spills", file=file, line=1, notes=["fewer stages"])
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         resources.warn([remark(sys.modules["pyptx.kernels.norm"].__file__)])
-    with pytest.warns(pyptx.errors.PerformanceWarning, match="PTX4014 spills"):
+    with pytest.warns(pyptx.errors.PerformanceWarning, match="PTX4014 spills; fewer stages"):
         resources.warn([remark("/home/me/kernels/norm.py")])
 
 

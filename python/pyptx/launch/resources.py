@@ -61,7 +61,7 @@ def warn(remarks) -> None:
         category = PerformanceWarning if remark.severity == "note" else AssemblerWarning
         if category is PerformanceWarning and (remark.file or "").startswith(LIBRARY):
             continue
-        text = f"PTX{remark.code} {remark.message}"
+        text = "; ".join((f"PTX{remark.code} {remark.message}", *remark.notes))
         warnings.warn_explicit(text, category, remark.file or "<kernel>", remark.line or 1)
 
 

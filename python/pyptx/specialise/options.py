@@ -225,4 +225,9 @@ def _tiles(specs, name: str) -> tuple[Tile, ...]:
 
 def _directives(reqntid, raw_directives) -> tuple[str, ...]:
     rows = [("reqntid", reqntid)] if reqntid is not None and not raw_directives else raw_directives or ()
+    for row in raw_directives or ():
+        if not (isinstance(row, (tuple, list)) and len(row) == 2 and isinstance(row[1], (tuple, list))):
+            raise TypeError(
+                f'raw_directives is pairs of a name and its values, [("maxntid", (128, 1, 1))], not {row!r}'
+            )
     return tuple(f".{name} {', '.join(str(value) for value in values)}".rstrip() for name, values in rows)
