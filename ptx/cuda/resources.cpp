@@ -27,12 +27,12 @@ std::uint32_t number_before(std::string_view text, std::string_view phrase) {
 }  // namespace
 
 Expected<Resources> read_resources(std::string_view log, std::string_view entry) {
-  const auto start = log.find(cat("entry function '", entry, "'"));
+  const auto start = log.find(cat("Compiling entry function '", entry, "'"));  // a warning names it, too
   if (start == log.npos)
     return Diagnostic(Code::assembler_failed, Place{},
                       cat("the assembler's log does not tell the resources of ", entry));
   log.remove_prefix(start);
-  log = log.substr(0, log.find("Compiling entry function", 1));
+  log = log.substr(0, log.find("Compiling entry function '", 1));
   Resources found;
   // Of the functions that it calls, each with a stack of its own, the entry's row is the one behind its name.
   std::string_view own = log.substr(std::min(log.size(), log.find(cat("Function properties for ", entry))));

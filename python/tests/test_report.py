@@ -48,6 +48,30 @@ def crowded(X, Y):
     ptx.ret()
 
 
+@ptx.func
+def factorial(n: u32) -> u32:
+    product = reg.scalar(u32, init=1)
+    with ptx.if_(n > 1):
+        ptx.inst.mul.lo.u32(product, n, factorial(n - 1))
+    return product
+
+
+@needs_tools
+@pytest.mark.filterwarnings("ignore::pyptx.errors.PerformanceWarning", "ignore::pyptx.errors.AssemblerWarning")
+def test_a_kernel_of_which_the_assembler_warns_has_its_registers():
+    """The warning, that the stack of a recursion is not known, names the kernel, too."""
+
+    @kernel(in_specs=(Tile(1, u32),), out_specs=(Tile(1, u32),), block=1, arch="sm_90a")
+    def k(X, Y):
+        px, py = ptx.global_ptrs(X, Y)
+        n = reg.scalar(u32)
+        ptx.inst.ld.global_.u32(n, ptx.addr(px))
+        ptx.inst.st.global_.u32(ptx.addr(py), factorial(n))
+        ptx.ret()
+
+    assert k.resources().registers > 0
+
+
 @needs_tools
 def test_each_instruction_stands_once():
     report = twice.report(N=96)

@@ -166,6 +166,10 @@ TEST_CASE("spills and functions that lost performance are named at the entry's l
   CHECK(used->spill_loads == 120);
   CHECK(used->shared == 4096);
   CHECK(read_resources(log, "other").why().front().code == Code::assembler_failed);
+  const auto warned = read_resources(
+      cat("ptxas warning : Stack size for entry function 'norm' cannot be statically determined\n", log), "norm");
+  REQUIRE(warned);
+  CHECK(warned->registers == 255);
 }
 
 TEST_CASE("how many blocks a multiprocessor holds, and why no more") {
