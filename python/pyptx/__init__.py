@@ -20,6 +20,7 @@ from pyptx.kernel import kernel  # noqa: E402
 from pyptx.launch.diff import diff as diff  # noqa: E402
 from pyptx.replay import replay as replay  # noqa: E402
 from pyptx.simulator import simulator as simulator  # noqa: E402
+from pyptx.specs import Im2col as Im2col  # noqa: E402
 from pyptx.specs import Layout, Tile  # noqa: E402
 
 if _TYPE_CHECKING:
@@ -45,7 +46,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__", "compile", "diff", "parse", "replay", "simulator", "timeline"])
+    return sorted([*__all__, "Im2col", "__version__", "compile", "diff", "parse", "replay", "simulator", "timeline"])
 
 
 def parse(source: str | bytes, *, file: str = "") -> _Module:

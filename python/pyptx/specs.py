@@ -334,6 +334,8 @@ def _checked(fields: dict, rank: int) -> dict:
         raise TypeError(f"tma_dtype must be a PtxType, for example tf32, not {fields['tma_dtype']!r}")
     if fields["tma_im2col"] is not None and not isinstance(fields["tma_im2col"], Im2col):
         raise TypeError(f"tma_im2col must be an Im2col, not {fields['tma_im2col']!r}")
+    if fields["tma_im2col"] is not None and fields["tma_box"] is not None:
+        raise ValueError("tma_im2col and tma_box are two ways to cut a tensor: a Tile has one of them")
     if fields["tma_rank"] not in (2, 3):
         raise ValueError(
             f"tma_rank must be 2, for the tensor as it is, or 3, for a matrix in blocks of columns, not {fields['tma_rank']!r}"

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from pyptx import Layout, Tile, _core, types
+from pyptx import Im2col, Layout, Tile, _core, types
 from pyptx.specs import unify_envs
 from pyptx.types import bf16, e4m3, f32, u32
 from pyptx.wgmma_layout import GmmaLayout, LayoutType, Major, layout_for_a, layout_for_b, pick_gmma_layout
@@ -171,6 +171,7 @@ def test_fields_of_tensor_maps_are_checked_where_the_tile_is_written():
         ({"tma_swizzle": "96B"}, ValueError, "tma_swizzle must be one of NONE, 32B, 64B, 128B, 128B_ATOM_32B"),
         ({"tma_dtype": "tf32"}, TypeError, "tma_dtype must be a PtxType"),
         ({"tma_im2col": (1, 2)}, TypeError, "tma_im2col must be an Im2col"),
+        ({"tma_im2col": Im2col((), (), 1, 1), "tma_box": (4, 4)}, ValueError, "tma_im2col and tma_box are two ways"),
         ({"tma_element_strides": (1,)}, ValueError, "tma_element_strides has 1 entries"),
         ({"layout": Layout.COL, "packed": False}, ValueError, "row-major"),
     ],

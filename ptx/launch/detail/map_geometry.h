@@ -139,7 +139,7 @@ static int map_check_row(const MapRecipe* r, const char* what, uint64_t values, 
   if (bytes % 16 != 0 || values * r->read_bits % 8 != 0)
     return map_refuse(why, "%s must be a multiple of 16 bytes, not %llu", what, (unsigned long long)bytes);
   if (r->swizzle_bytes != 0 && r->interleave == 0 && bytes > r->swizzle_bytes)
-    return map_refuse(why, "a %u-byte swizzle needs an inner box of at most %u bytes, not %llu",
+    return map_refuse(why, "tma_swizzle: a %u-byte swizzle needs an inner box of at most %u bytes, not %llu",
                       (unsigned)r->swizzle_bytes, (unsigned)r->swizzle_bytes, (unsigned long long)bytes);
   return 0;
 }
