@@ -136,9 +136,7 @@ std::string_view chosen(Call& call, const Template::Modifier& modifier, std::str
   PyObject* value = call.values[i];
   if (!modifier.condition.empty()) {
     const bool flag = parameter.flag;
-    const int truth = flag && value ? PyObject_IsTrue(value) : 0;
-    if (truth < 0) throw nb::python_error();
-    const bool there = !flag ? given(value) : value ? truth == 1 : parameter.fallback == "True";
+    const bool there = !flag ? given(value) : value ? call.get<bool>(i) : parameter.fallback == "True";
     return there ? modifier.text : std::string_view();
   }
   if (!value) return parameter.fallback == "True" ? modifier.text : parameter.fallback;

@@ -120,6 +120,8 @@ def test_a_wrong_argument_is_named_with_what_is_legal():
         written(lambda: ptx.mbarrier.arrive(bar(), sem="relaxed", scope="gpu"))
     with pytest.raises(AuthoringTypeError, match="`pred` is a predicate register or ~register"):
         written(lambda: ptx.mbarrier.inval(bar(), pred=1))
+    with pytest.raises(AuthoringTypeError, match="ptx.mbarrier.pending_count: `layout_v0` is True or False, not 'no'"):
+        written(lambda: ptx.mbarrier.pending_count(ptx.mbarrier.arrive(bar()), layout_v0="no"))
     with pytest.raises(AuthoringTypeError, match="ptx.mbarrier.array: `count` is an int, not 'x'"):
         written(lambda: ptx.mbarrier.array("smem", 0, "x"))
     assert "legal there" in refused(lambda: ptx.mbarrier.arrive(bar(), sem="relaxed")) or "not complete" in refused(
