@@ -5,6 +5,7 @@
 #include "ptx/author/builder.h"
 #include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/base/check.h"
 #include "ptx/base/text.h"
 #include "ptx/ir/lower.h"
 #include "ptx/isa/half.h"

@@ -4,8 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include "ptx/base/check.h"
 #include "ptx/base/diagnostic.h"
+#include "ptx/base/fail.h"
 
 namespace ptx {
 
@@ -27,7 +27,9 @@ class [[nodiscard]] Expected {
   const Diagnostics& why() const { return std::get<1>(state_); }
 
  private:
-  void check() const { PTX_CHECK(state_.index() == 0, state_.index() ? why().front().message : std::string()); }
+  void check() const {
+    if (state_.index() != 0) fail_check("there is a value", why().front().message);
+  }
   std::variant<T, Diagnostics> state_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ptx/base/check.h"
 #include "ptx/base/text.h"
 
 namespace ptx::transpile {

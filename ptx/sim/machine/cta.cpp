@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ptx/base/check.h"
 #include "ptx/base/text.h"
 #include "ptx/sim/memory/access.h"
 #include "ptx/sim/watch/report.h"
