@@ -192,28 +192,31 @@ const isa::Mnemonic* mnemonic(const Template& form, std::span<const std::string_
 
 namespace {
 
-// Puts the operand that begins at node `i`, which moves behind it, at the end of `all`. False: it was left out.
+using Operands = decltype(Builder::State::operands);
+static_assert(std::tuple_size_v<Operands> >= Template::most, "a node is at most one operand");
+
+// Puts the operand that begins at node `i`, which moves behind it, behind the `count` of `all`. False: it was left out.
 bool put_operand(Builder& builder, const Template& form, std::span<const std::optional<Operand>> values, std::size_t& i,
-                 std::vector<Operand>& all) {
+                 Operands& all, std::size_t& count) {
   const Template::Node& node = form.nodes[i++];
   using enum Template::Node::Kind;
   if (node.kind == parameter) {
     const auto& value = values[static_cast<std::size_t>(node.parameter)];
-    if (value) all.push_back(*value);
+    if (value) all[count++] = *value;
     return value.has_value();
   }
-  if (node.kind == number) return all.emplace_back(node.number), true;
-  if (node.kind == sink) return all.push_back(author::sink()), true;
-  const std::size_t first = all.size();
+  if (node.kind == number) return all[count++] = Operand(node.number), true;
+  if (node.kind == sink) return all[count++] = author::sink(), true;
+  const std::size_t first = count;
   bool missing = false;
   for (std::size_t part = 0; part < node.parts; ++part)
-    missing = (!put_operand(builder, form, values, i, all) && (part == 0 || !node.half)) || missing;
-  if (missing) return all.resize(first), false;
-  const auto parts = std::span(all).subspan(first);
-  if (node.kind == pair && parts.size() == 1) return true;
-  const Operand made = node.kind == bracket ? builder.bracket(parts) : builder.pair(parts[0], parts[1]);
-  all.resize(first);
-  all.push_back(made);
+    missing = (!put_operand(builder, form, values, i, all, count) && (part == 0 || !node.half)) || missing;
+  const auto parts = std::span(all).subspan(first, count - first);
+  count = first;
+  if (missing) return false;
+  all[count++] = node.kind == bracket ? builder.bracket(parts)
+                 : parts.size() == 1  ? parts[0]
+                                      : builder.pair(parts[0], parts[1]);
   return true;
 }
 
@@ -227,10 +230,10 @@ Reg result(Builder& builder, isa::Type type, ir::Guard guard) {
 
 void emit(Builder& builder, const Template& form, const isa::Mnemonic* mnemonic,
           std::span<const std::optional<Operand>> values, ir::Guard guard) {
-  std::vector<Operand>& operands = builder.state().operands;
-  operands.clear();
-  for (std::size_t i = 0; i < form.node_count;) put_operand(builder, form, values, i, operands);
-  builder.emit(mnemonic, operands, guard);
+  Operands& operands = builder.state().operands;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < form.node_count;) put_operand(builder, form, values, i, operands, count);
+  builder.emit(mnemonic, std::span(operands).first(count), guard);
 }
 
 }  // namespace ptx::author::families

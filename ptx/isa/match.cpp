@@ -131,6 +131,16 @@ bool Match::runs_on(Target target) const {
   return true;
 }
 
+namespace {
+
+// Whether every target that the form runs on has what the value needs.
+bool implies(const Requirement& form, const Requirement& value) {
+  if (form.targets[0].number == 0) return value.targets[0].number == 0;
+  return std::ranges::all_of(form.targets, [&](Target target) { return target.number == 0 || meets(target, value); });
+}
+
+}  // namespace
+
 Match make_match(FormId id, const Fit& fit) {
   Match match;
   match.form = &forms()[id];
@@ -143,7 +153,7 @@ Match make_match(FormId id, const Fit& fit) {
     if (m.slot == Modifier::literal) continue;
     match.values[m.slot] = fit.value[i];
     const Requirement& need = match.form->needs[match.form->values[fit.value[i]].need];
-    match.values_need = match.values_need || need.targets[0].number != 0;
+    match.values_need = match.values_need || !implies(match.form->since(), need);
     match.since = std::max(match.since, need.version);
   }
   const bool wider = takes_wider(match);

@@ -71,7 +71,7 @@ struct Builder::State {
   std::vector<std::string> tensor_maps;
   std::vector<Reg> tensor_map_registers;
   std::vector<ir::Statement> prologue;  // before the first statement
-  std::vector<Operand> operands;        // of the instruction that a family's function writes, while it does
+  std::array<Operand, 24> operands;     // of the instruction that a family's function writes, while it does
 
   // Declarations before the body. The pool of unnamed predicates is one declaration, placed where it last grew.
   std::vector<ir::RegisterDeclaration> hoisted;
