@@ -69,15 +69,15 @@ void read_lines(KnownCode& code) {
 
 // How a frame's type reads `f_lasti`: a look-up of the attribute costs more than the rest of a place. Null: not this
 // way.
-const PyGetSetDef* offset_getter(PyFrameObject* frame) {
+const PyGetSetDef* offset_getter(PyObject* frame) {
   const auto* fields = static_cast<const PyGetSetDef*>(PyType_GetSlot(Py_TYPE(frame), Py_tp_getset));
   while (fields && fields->name && std::string_view(fields->name) != "f_lasti") ++fields;
   return fields && fields->name ? fields : nullptr;
 }
 
 long offset_of(PyFrameObject* frame) {
-  static const PyGetSetDef* const getter = offset_getter(frame);
   auto* const object = reinterpret_cast<PyObject*>(frame);
+  static const PyGetSetDef* const getter = offset_getter(object);
   PyObject* const offset = getter ? getter->get(object, getter->closure) : PyObject_GetAttrString(object, "f_lasti");
   const long value = offset ? PyLong_AsLong(offset) : -1;
   Py_XDECREF(offset);
