@@ -66,6 +66,15 @@ bool type_of(const char* format, Py_ssize_t size, DLDataType& type) {
   return false;
 }
 
+// The element type that NumPy's extensions (ml_dtypes) call so, where an array holds it in that many bytes: their int4
+// has a byte an element, which is not how kernels have it.
+std::optional<launch::Element> element_called(std::string_view name, Py_ssize_t bytes) {
+  for (std::size_t i = 0; i < arch::element_count; ++i)
+    if (arch::element_table[i].framework == name && arch::element_table[i].bits == bytes * 8)
+      return static_cast<launch::Element>(i);
+  return std::nullopt;
+}
+
 bool empty(const DLTensor& tensor) {
   for (std::int32_t i = 0; i < tensor.ndim; ++i)
     if (tensor.shape[i] == 0) return true;
@@ -274,20 +283,48 @@ bool Inputs::read_other(const TensorType& type, PyObject* object, DLTensor& tens
   return true;
 }
 
+// An array whose elements the struct module cannot spell has no buffer: bfloat16, datetime64. NumPy's view of it as the
+// unsigned integers of its width has one. Null, with a Python error set, unless its type's name is that of an element.
+static nb::object view_as_bits(PyObject* object, DLDataType& type) {
+  nb::python_error refused;  // takes the error
+  const nb::object dtype = nb::steal(PyObject_GetAttrString(object, "dtype"));
+  const nb::object name = nb::steal(dtype.is_valid() ? PyObject_GetAttrString(dtype.ptr(), "name") : nullptr);
+  const nb::object size = nb::steal(name.is_valid() ? PyObject_GetAttrString(dtype.ptr(), "itemsize") : nullptr);
+  PyErr_Clear();
+  const nb::object numpy = nb::steal(PyImport_GetModule(nb::str("numpy").ptr()));
+  const nb::object array = nb::steal(numpy.is_valid() ? PyObject_GetAttrString(numpy.ptr(), "ndarray") : nullptr);
+  PyErr_Clear();
+  if (!array.is_valid() || PyObject_IsInstance(object, array.ptr()) != 1 || !size.is_valid() ||
+      !nb::isinstance<nb::str>(name) || !nb::isinstance<nb::int_>(size))
+    return refused.restore(), nb::object();
+  const auto bytes = nb::cast<Py_ssize_t>(size);
+  const auto element = element_called(nb::cast<std::string>(name), bytes);
+  if (!element) return no_tensor(object, cat(" with elements of type ", nb::cast<std::string>(name))), nb::object();
+  type = interop::spell(*element);
+  return nb::steal(PyObject_CallMethod(array.ptr(), "view", "Os", object, cat("u", bytes).c_str()));
+}
+
 bool Inputs::read_buffer(PyObject* object, DLTensor& tensor) {
   auto buffer = std::make_unique<Buffer>();
-  if (PyObject_GetBuffer(object, &buffer->view, PyBUF_STRIDES | PyBUF_FORMAT) != 0) return false;
   Py_buffer& view = buffer->view;
+  constexpr int wanted = PyBUF_STRIDES | PyBUF_FORMAT;
+  std::optional<DLDataType> named;
+  if (PyObject_GetBuffer(object, &view, wanted) != 0) {
+    if (PyErr_ExceptionMatches(PyExc_ValueError) == 0) return false;
+    ran_python_ |= (PyType_GetFlags(Py_TYPE(object)) & Py_TPFLAGS_HEAPTYPE) != 0;  // a class of Python
+    const nb::object bits = view_as_bits(object, named.emplace());
+    if (!bits.is_valid() || PyObject_GetBuffer(bits.ptr(), &view, wanted) != 0) return false;
+  }
   buffers_.push_back(std::move(buffer));
   DLDataType type;
-  if (!type_of(view.format, view.itemsize, type))
+  if (!type_of(view.format, view.itemsize, type) || (named && named->bits != view.itemsize * 8))
     return no_tensor(object, cat(" with elements of format ", view.format));
   static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
   if (view.readonly != 0) read_only_ |= 1u << count_;
   tensor.data = view.buf;
   tensor.device = {DeviceType::cpu, 0};
   tensor.ndim = view.ndim;
-  tensor.dtype = type;
+  tensor.dtype = named.value_or(type);
   tensor.shape = reinterpret_cast<std::int64_t*>(view.shape);
   if (view.strides == nullptr) return true;  // packed: ctypes says so even where it is asked for strides
   tensor.strides = buffers_.back()->strides;

@@ -6,12 +6,14 @@ import functools
 
 from pyptx import _core
 
-__all__ = ["FRAMEWORK_NAMES", "REALS", "element_of", "framework_name"]
+__all__ = ["BITS", "FRAMEWORK_NAMES", "REALS", "element_of", "framework_name"]
 
 _ROWS = _core.elements()
 
 # Element -> what frameworks call it, the first by its full name.  Not of elements that no framework has.
 FRAMEWORK_NAMES = {name: tuple(filter(None, (full, alias))) for name, _, _, full, alias in _ROWS if full}
+
+BITS = {name: bits for name, bits, *_ in _ROWS}  # of one element in memory
 
 # Types whose scalars hold fractions.
 REALS = tuple(name for name, bits, kind, full, _ in _ROWS if kind == "f" and bits >= 16 and full)

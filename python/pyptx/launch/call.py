@@ -6,6 +6,7 @@ the call goes through C++ alone (python/src/launch.cpp).
 
 from __future__ import annotations
 
+import contextlib
 import site
 import sys
 import sysconfig
@@ -14,7 +15,7 @@ from typing import Any
 from pyptx import _core
 from pyptx.body.frozen import is_fixed
 from pyptx.errors import LaunchTypeError
-from pyptx.frameworks.elements import FRAMEWORK_NAMES, framework_name
+from pyptx.frameworks.elements import BITS, FRAMEWORK_NAMES, framework_name
 from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of
 from pyptx.stamps import active
@@ -66,12 +67,12 @@ def empty(first, shape: tuple[int, ...], element: str, device: tuple[int, int]):
             import cupy
 
             with cupy.cuda.Device(device[1]):
-                return cupy.empty(shape, _numpy_name(element))
+                return cupy.empty(shape, _numpy_type(element))
         if root == "numba":
             from numba import cuda
 
             with cuda.gpus[device[1]]:
-                return cuda.device_array(shape, _numpy_name(element))
+                return cuda.device_array(shape, _numpy_type(element))
         kind = f"{type(first).__module__}.{type(first).__qualname__}"
         raise TypeError(f"outputs beside {kind} cannot be allocated: pass them as out=...")
     try:
@@ -80,19 +81,21 @@ def empty(first, shape: tuple[int, ...], element: str, device: tuple[int, int]):
         kind = type(first).__name__
         raise TypeError(f"outputs beside {kind} need NumPy, which is not installed: pass them as out=...") from None
 
-    return numpy.empty(shape, _numpy_name(element))
+    return numpy.empty(shape, _numpy_type(element))
 
 
-def _numpy_name(element: str) -> str:
+def _numpy_type(element: str):
+    """NumPy's type of an element, or that of its extension ml_dtypes, which JAX brings."""
     import numpy
 
-    try:
-        dtype = numpy.dtype(framework_name(element))
-    except TypeError:
-        dtype = None
-    if dtype is None or dtype.isbuiltin != 1:
-        raise TypeError(f"NumPy has no element type {element} for an output: call the kernel with PyTorch tensors")
-    return dtype.name
+    name = framework_name(element)
+    with contextlib.suppress(ImportError):
+        import ml_dtypes  # noqa: F401  (makes its types known to NumPy)
+    with contextlib.suppress(TypeError):
+        dtype = numpy.dtype(name)
+        if dtype.itemsize * 8 == BITS[element]:  # its int4 has a byte an element
+            return dtype
+    raise TypeError(f"NumPy has no element type {element} for an output: call the kernel with PyTorch tensors")
 
 
 def _makers(kernel, env: dict[str, int], arrays: tuple, device: tuple[int, int]) -> list[tuple[Any, tuple]]:

@@ -102,13 +102,22 @@ def _on_gpu(kernel: Kernel, inputs: Any, kwargs: dict[str, Any]) -> list[Any]:
     device = next((array.device for array in inputs if isinstance(array, torch.Tensor) and array.is_cuda), "cuda")
     copies = []
     for array in inputs:
-        tensor = array.detach() if isinstance(array, torch.Tensor) else torch.from_numpy(array)
+        tensor = array.detach() if isinstance(array, torch.Tensor) else _tensor(array)
         copies.append(
             torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device).copy_(tensor)
         )
     result = kernel(*copies, **kwargs)
     torch.cuda.synchronize()
     return [array.cpu() for array in _written(kernel, copies, result)]
+
+
+def _tensor(array: Any) -> Any:
+    import torch
+
+    if array.dtype.kind != "V":
+        return torch.from_numpy(array)
+    bits = torch.from_numpy(array.view(f"i{array.itemsize}"))  # of a type of ml_dtypes
+    return bits.view(getattr(torch, array.dtype.name))
 
 
 def _host(array: Any) -> Any:
@@ -134,7 +143,7 @@ def _bits(array: Any) -> tuple[Any, Any, int]:
         numbers = dense.double().numpy() if dense.is_floating_point() else None
         return bits, numbers, array.data_ptr()
     dense = numpy.ascontiguousarray(array)
-    numbers = dense.astype(numpy.float64) if dense.dtype.kind == "f" else None
+    numbers = dense.astype(numpy.float64) if dense.dtype.kind in "fV" else None  # V: a type of ml_dtypes
     return dense.view(f"u{dense.itemsize}"), numbers, array.ctypes.data
 
 

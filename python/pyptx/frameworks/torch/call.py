@@ -62,7 +62,19 @@ def run_op(owner, arrays, keywords):
         owner.refuse_tangents(arrays)
     if isinstance(owner, Family):
         owner.refuse_gradients(arrays)
+    refuse_others(owner, arrays)
     return owner.op(*arrays, **keywords)
+
+
+def refuse_others(owner, arrays):
+    """An op takes torch's tensors alone, where a call that is none takes NumPy's arrays beside them."""
+    kernel = owner.kernel if isinstance(owner, Family) else owner.forward_kernel
+    for array, name in zip(arrays, kernel.signature.input_names, strict=False):
+        if array is not None and not isinstance(array, torch.Tensor):
+            raise LaunchTypeError(
+                f"{kernel.__name__}: argument `{name}`: it is {type(array).__name__}, beside tensors of torch that have "
+                "gradients, are compiled, cast or no memory; pass torch's tensors alone"
+            )
 
 
 def prepare(kernel) -> bool:
