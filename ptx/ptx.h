@@ -13,6 +13,7 @@
 // Reading text: a tree that prints back every byte, or in one layout.
 #include "ptx/syntax/format.h"
 #include "ptx/syntax/parse.h"
+#include "ptx/syntax/print.h"
 
 // What a program is: modules, functions, instructions; from a tree, and to text.
 #include "ptx/ir/ir.h"
@@ -52,6 +53,9 @@
 #include "ptx/sim/recording.h"
 #include "ptx/sim/simulator.h"
 #include "ptx/sim/stop.h"
+
+// From PTX back to the program that writes it.
+#include "ptx/transpile/transpile.h"
 
 // Ahead of time: a kernel as C sources.
 #include "ptx/ahead/export.h"

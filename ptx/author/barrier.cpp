@@ -6,6 +6,7 @@
 #include "ptx/author/control.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
+#include "ptx/author/shared.h"
 #include "ptx/author/warp.h"
 #include "ptx/base/text.h"
 
@@ -15,11 +16,14 @@ using isa::Type;
 
 namespace mbarrier {
 
-namespace {
+Where::Where(const Barrier& barrier) : address_(barrier.where) {}
 
-const isa::Mnemonic* try_wait(const options::wait& options) {
-  static const isa::Mnemonic* const usual = isa::resolve("mbarrier.try_wait.parity.shared.b64");
-  if (!options.sem && !options.scope && !options.space) return usual;
+void wait(Builder& b, const Where& bar, const Operand& phase, const options::wait& options) {
+  std::string skip;
+  if (options.pred.reg != ir::no_id) {
+    skip = b.fresh_label("mbar_skip");
+    b.emit("bra", {Operand(skip)}, {options.pred.reg, !options.pred.negated});
+  }
   Text mnemonic;
   mnemonic << "mbarrier.try_wait.parity";
   for (const auto& word : {options.sem, options.scope})

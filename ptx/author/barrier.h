@@ -46,6 +46,7 @@ class Where {
  public:
   Where(const Address& address) : address_(address) {}
   Where(const Slot& slot) : slot_(slot) {}
+  Where(const Barrier& barrier);
   Address address() const { return slot_ ? slot_->address() : address_; }
 
  private:

@@ -37,9 +37,11 @@ struct First {
 //   const Reg first = k.from(k.ctaid_x(), u32) * 128;
 //   const Reg i = first + k.from(k.tid_x(), u32);
 // What names a register and appends nothing (array[i], k.tid_x()) returns const Reg and may stand anywhere.
+template <class T>
+concept Temporary = std::same_as<T, Reg> || std::same_as<T, Results>;  // what a call of a function returns
 template <class A, class B>
-concept BothTemporary = std::same_as<A, Reg> && std::same_as<B, Reg>;
+concept BothTemporary = Temporary<A> && Temporary<B>;
 template <class... All>
-inline constexpr int temporaries = (0 + ... + static_cast<int>(std::same_as<All, Reg>));
+inline constexpr int temporaries = (0 + ... + static_cast<int>(Temporary<All>));
 
 }  // namespace ptx::author

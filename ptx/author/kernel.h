@@ -115,8 +115,18 @@ class Kernel : public Blocks {
   }
   std::vector<Operand> elements(const RegArray& array) { return elements(array, 0, array.count); }
 
-  const Reg tid_x() { return special("%tid.x"); }
-  const Reg ctaid_x() { return special("%ctaid.x"); }
+  // Special registers that most kernels read; any other is k.special("%clock64").
+#define PTX_AXES(name)                                     \
+  const Reg name##_x() { return special("%" #name ".x"); } \
+  const Reg name##_y() { return special("%" #name ".y"); } \
+  const Reg name##_z() { return special("%" #name ".z"); }
+  PTX_AXES(tid)
+  PTX_AXES(ntid)
+  PTX_AXES(ctaid)
+  PTX_AXES(nctaid)
+#undef PTX_AXES
+  const Reg laneid() { return special("%laneid"); }
+  const Reg warpid() { return special("%warpid"); }
 
   // Pointer parameters: declared, loaded, made global.
   template <std::size_t N>

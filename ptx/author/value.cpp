@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "ptx/author/callable.h"
 #include "ptx/author/detail/alive.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/shared.h"
@@ -114,6 +115,8 @@ Operand::Operand(const Shared& shared) {
   ir = shared.symbol;
   ir.value = shared.offset;
 }
+
+Operand::Operand(const Results& results) : Operand(results[0]) {}
 
 Operand::Operand(const Barrier& barrier) : ir(barrier.where.base) {
   if (ir.kind == ir::Operand::Kind::symbol) ir.value += barrier.where.offset;

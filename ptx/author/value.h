@@ -18,6 +18,7 @@ namespace ptx::author {
 class Builder;
 struct Shared;
 struct Barrier;
+struct Results;
 struct Address;
 
 // Thrown by everything in this room when the author asks for what PTX does not have. Nothing has been appended then.
@@ -103,6 +104,7 @@ struct Operand {
   Operand(const Address& address);
   Operand(const Shared& shared);  // its symbol: `mov.u32 %r0, smem_0`
   Operand(const Barrier& barrier);
+  Operand(const Results& results);                                       // the first
   Operand(std::same_as<bool> auto value) { set_integer(value, false); }  // a template: no pointer becomes a bool
   Operand(std::signed_integral auto value) { set_integer(value, false); }
   Operand(std::unsigned_integral auto value)

@@ -83,8 +83,12 @@ Expected<Record> make_record(const Signature& signature, const std::vector<Decla
     const auto carries = [&](const Declared& p) {
       return p.name == argument.name() || (is_map(p.name) && mapped(p.name) == argument.name());
     };
-    if (std::none_of(parameters.begin(), parameters.end(), carries))
-      return refused("argument `", argument.name(), "` of the signature is no parameter of the kernel");
+    if (std::none_of(parameters.begin(), parameters.end(), carries)) {
+      std::string names;
+      for (const Declared& p : parameters) names += cat(names.empty() ? "" : ", ", "`", p.name, "`");
+      return refused("argument `", argument.name(), "` of the signature is no parameter of the kernel",
+                     names.empty() ? ", which has none" : cat("; it has ", names));
+    }
     if (carried(signature, argument.name()) != &argument)
       return refused("two arguments of the signature have the name `", argument.name(), "`");
     if (argument.kind == Argument::Kind::tensor)

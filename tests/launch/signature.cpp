@@ -49,7 +49,7 @@ TEST_CASE("a signature that does not fit the kernel is refused by name") {
   const Argument x = tensor("x", Element::f32, {"n"}), y = tensor("y", Element::f32, {"n"});
   CHECK(why(make_record({x, y}, axpy, {})) == "parameter `a` of the kernel is no argument of the signature");
   CHECK(why(make_record({x, y, scalar("a", "f32"), scalar("b", "f32")}, axpy, {})) ==
-        "argument `b` of the signature is no parameter of the kernel");
+        "argument `b` of the signature is no parameter of the kernel; it has `x`, `y`, `a`");
   CHECK(why(make_record({x, y, scalar("a", "f64")}, axpy, {})) == "parameter a has 4 bytes, the signature's f64 has 8");
   CHECK(why(make_record({x, y, tensor("a", Element::f32, {})}, axpy, {})) ==
         "parameter a has 4 bytes, the signature's tensor is an address of 8");
