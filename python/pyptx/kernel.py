@@ -333,7 +333,8 @@ def _takes(options: Callable[P, Options], function: Any) -> _Decorator[P]:
     function.__signature__ = Options.signature(
         inspect.Parameter("fn", inspect.Parameter.POSITIONAL_ONLY, default=None, annotation="Callable | None")
     )
-    function.__doc__ += "\n" + (Options.__doc__ or "").partition("\n")[2]
+    if function.__doc__:  # python -OO has none
+        function.__doc__ += "\n" + (Options.__doc__ or "").partition("\n")[2]
     return function
 
 

@@ -250,6 +250,7 @@ def test_specialisations_are_public():
         ({"block": (0, 1)}, ValueError, "the sizes of block must be positive"),
         ({"cluster": 1.0}, TypeError, "the sizes of cluster must be integers"),
         ({"grid": (-1,)}, ValueError, "the sizes of grid must be positive"),
+        ({"grid": (1, 1 << 40)}, ValueError, "the sizes of grid must have 32 bits"),
         ({"grid": max, "in_specs": ()}, TypeError, "grid of kernel .* has no names of sizes as parameters"),
         ({"smem": -1}, ValueError, "smem must be a number of bytes, not -1"),
         ({"smem": "1"}, TypeError, "smem must be an int, not '1'"),

@@ -117,3 +117,21 @@ def test_import_needs_nothing_else():
 def test_import_is_quick():
     code = "import time; start = time.process_time(); import pyptx; print(time.process_time() - start)"
     assert min(float(run(code)) for _ in range(5)) < 0.1
+
+
+def test_python_without_docstrings_and_assertions():
+    code = """
+import importlib, pkgutil, pyptx
+for module in pkgutil.walk_packages(pyptx.__path__, "pyptx."):
+    if module.name != "pyptx.__main__":
+        try:
+            importlib.import_module(module.name)
+        except ImportError:
+            pass  # a package that is not installed
+@pyptx.kernel
+def k():
+    pyptx.ptx.ret()
+print(k.ptx())
+"""
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and ".entry k" in done.stdout, done.stderr

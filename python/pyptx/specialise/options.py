@@ -211,6 +211,8 @@ def three(value, what: str) -> tuple[int, int, int]:
     sizes = tuple(part.__index__() for part in parts)
     if min(sizes) < (0 if what.startswith("grid") else 1):
         raise ValueError(f"the sizes of {what} must be positive, not {value!r}")
+    if max(sizes) >= 1 << 32:
+        raise ValueError(f"the sizes of {what} must have 32 bits, not {value!r}")
     return sizes + (1,) * (3 - len(sizes))
 
 
