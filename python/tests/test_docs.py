@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pyptx import _core
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -49,3 +51,80 @@ def test_snippets(page, printed, capsys, monkeypatch, tmp_path):
         linecache.cache[name] = (len(block), None, block.splitlines(True), name)
         exec(compile(block, name, "exec"), scope)
     assert printed in capsys.readouterr().out
+
+
+# What pages of fragments take as given: the names that they use.
+GIVEN = {
+    "docs/simulator.md": """
+import numpy, pyptx
+from test_launch import make_scale
+scale = make_scale()
+def k(x):
+    return scale(x)
+def look(stop):
+    pass
+x = numpy.ones(64, numpy.float32)
+""",
+    "docs/sanitizer.md": """
+import numpy, pyptx
+from test_launch import make_scale
+k, x = make_scale(), numpy.ones(64, numpy.float32)
+""",
+    "docs/pytorch.md": """
+import torch, pyptx
+from pyptx import Tile, kernel, kernels, ptx
+from pyptx.types import f32
+def rms_norm(x, w, eps=1e-6, out=None):
+    return kernels.rms_norm(x, w, eps=eps, out=out)
+def scale(x, factor):
+    return x * factor
+x, w = torch.ones(4, 8), torch.ones(8)
+@kernel
+def rms_norm_16_512():
+    ptx.ret()
+@kernel(in_specs=(Tile("M", "K", f32), Tile("K", "N", f32)), out_specs=(Tile("M", "N", f32),))
+def gemm(A, B, C):
+    ptx.ret()
+""",
+    "docs/torch_compile.md": """
+import torch, pyptx
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.types import f32, u32
+from test_launch import make_scale
+scale = make_scale()
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return scale(x)
+model, x, w = Model(), torch.ones(64), torch.ones(64, requires_grad=True)
+@kernel(in_specs=(Tile(64, f32), Tile(64, f32)), out_specs=(Tile(64, f32),), block=(64, 1, 1))
+def rms_norm(X, W, Y):
+    px, pw, py = ptx.global_ptrs(X, W, Y)
+    at = reg.from_(ptx.special.tid.x(), u32) * 4
+    x = ptx.ld(f32, reg.scalar(f32), px + at)
+    ptx.st(f32, py + at, x * ptx.ld(f32, reg.scalar(f32), pw + at))
+    ptx.ret()
+def rms_norm_backward(x, w, gradient):
+    return gradient * w, gradient * x
+""",
+    "docs/jax.md": """
+import jax
+from pyptx.kernels import rms_norm
+x, w = jax.numpy.ones((4, 8)), jax.numpy.ones(8)
+""",
+}
+
+
+@pytest.mark.parametrize("page", GIVEN)
+def test_fragments(page, monkeypatch, tmp_path):
+    for package in ("torch", "jax", "numpy"):
+        if f"import {package}" in GIVEN[page]:
+            pytest.importorskip(package, reason=f"skipped: no {package}")
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    exec(GIVEN[page], scope)
+    for number, block in enumerate(blocks_of(page)):
+        if ("resources(" in block or "report(" in block) and "ptxas" not in _core.assembler_description():
+            continue
+        name = f"{page}, block {number}"
+        linecache.cache[name] = (len(block), None, block.splitlines(True), name)
+        exec(compile(block, name, "exec"), scope)
