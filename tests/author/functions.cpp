@@ -1,6 +1,7 @@
 // Functions with bodies, calls, tables of targets, variables of the module: the goldens' texts from C++, and what is
 // refused.
 #include "golden.h"
+#include "ptx/author/barrier.h"
 #include "ptx/author/control.h"
 #include "ptx/author/kernel.h"
 #include "ptx/author/shared.h"
@@ -125,6 +126,22 @@ TEST_CASE("variables of the module: the text that Python writes") {
           k.st(m::shared, m::b64, ring[i], d);
           k.ret();
         }) == fixture("module_variables"));
+}
+
+TEST_CASE("a result of a call, a barrier and a special register stand where an operand does") {
+  const std::string written = text([](Kernel& k) {
+    const auto one_more = k.func({.name = "one_more", .parameters = {{u32, "x"}}, .returns = {u32}},
+                                 [](Kernel& f, const Arguments& in) { f.give(in[0] + 1); });
+    const Barriers bar = barriers(k, 1);
+    const Reg sum = k.scalar(u32);
+    k.add(m::u32, sum, one_more(k.from(k.tid_y(), u32)), sum);
+    k.mov(m::u32, sum, one_more(sum));
+    mbarrier::wait(k, bar[0], 0);
+    k.mov(m::u32, sum, k.laneid());
+    k.ret();
+  });
+  for (const char* line : {"mov.u32 %r1, %tid.y;", "mov.u32 %r0, %laneid;", "[mbar_0], 0;"})
+    CHECK(written.find(line) != written.npos);
 }
 
 TEST_CASE("calls through registers: the text that Python writes") {
