@@ -27,6 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import fuzz_reduce
 from fuzz_programs import BATCH, HEAD, INPUT, VERSION, Copies, Matrices, Products, Program, Scalar, Video
 from fuzz_threads import Atomics, Barriers, Clusters, Collectives
 from gpu_differences import INSTANCES, TARGET, lines_of, numbers
@@ -45,13 +46,14 @@ class Device:
 
         self.call = Gpu().call
 
-    def run(self, programs: list[Program], given: np.ndarray) -> list[np.ndarray]:
+    def run(self, programs: list[Program], given: np.ndarray, level: int = 4) -> list[np.ndarray]:
+        """`level` is that of optimisation; 4 is the driver's own."""
         text = HEAD + "".join(program.text(f"k{i}") for i, program in enumerate(programs))
         module, log = ctypes.c_void_p(), ctypes.create_string_buffer(1 << 14)
-        keys = (ctypes.c_int * 2)(5, 6)  # CU_JIT_ERROR_LOG_BUFFER, its size
-        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
+        keys = (ctypes.c_int * 3)(5, 6, 7)  # CU_JIT_ERROR_LOG_BUFFER, its size, CU_JIT_OPTIMIZATION_LEVEL
+        values = (ctypes.c_void_p * 3)(ctypes.addressof(log), len(log), level)
         try:
-            self.call("cuModuleLoadDataEx", ctypes.byref(module), text.encode() + b"\0", 2, keys, values)
+            self.call("cuModuleLoadDataEx", ctypes.byref(module), text.encode() + b"\0", 3, keys, values)
         except RuntimeError as error:
             line = re.search(r"line (\d+)", log.value.decode())
             shown = text.splitlines()[int(line[1]) - 1] if line else ""
@@ -89,13 +91,13 @@ class Assembler:
     def __init__(self, path: str):
         self.path = path
 
-    def run(self, programs: list[Program], given: np.ndarray) -> list[np.ndarray]:
+    def run(self, programs: list[Program], given: np.ndarray, level: int = 3) -> list[np.ndarray]:
         text = HEAD + "".join(program.text(f"k{i}") for i, program in enumerate(programs))
         with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
             file.write(text)
             file.flush()
             done = subprocess.run(
-                [self.path, f"-arch={TARGET}", file.name, "-o", "/dev/null"], capture_output=True, text=True
+                [self.path, f"-arch={TARGET}", f"-O{level}", file.name, "-o", "/dev/null"], capture_output=True, text=True
             )
         if done.returncode:
             line = re.search(r"line (\d+)", done.stderr)
@@ -159,6 +161,7 @@ class Found:
     together: list[int] = field(default_factory=list)  # batches at which it did, and at no program by itself
     errors: Counter = field(default_factory=Counter)  # what the GPU said when it faulted
     words: list[str] = field(default_factory=list)
+    kept: list[dict] = field(default_factory=list)  # programs that differ, made small
 
     def add(self, other: "Found"):
         self.programs += other.programs
@@ -169,6 +172,7 @@ class Found:
         self.together += other.together
         self.errors += other.errors
         self.words += other.words
+        self.kept += other.kept
 
 
 def makers(lines: list[str], families: list[str]) -> list:
@@ -197,8 +201,8 @@ def data(seed: int) -> np.ndarray:
     return aligned[start : start + INPUT]
 
 
-def batch(machine, maker, numbers: range) -> Found:
-    """The programs of these numbers, of one batch."""
+def batch(machine, maker, numbers: range, keep: int = 0) -> Found:
+    """The programs of these numbers, of one batch; `keep` of those that differ are made small."""
     out, given = Found(), data(numbers[0] // BATCH)
     programs = [maker.program(number) for number in numbers]
     try:
@@ -220,6 +224,8 @@ def batch(machine, maker, numbers: range) -> Found:
             wrong.append(program.seed)
             if len(out.words) < 2:
                 out.words.append(first_difference(machine, program, given))
+            if len(out.kept) < keep:
+                out.kept.append(fuzz_reduce.kept(machine, simulate, program, given))
     return out
 
 
@@ -242,7 +248,8 @@ def work(arguments, lines: list[str], seed: int, first: int | None, end: float, 
             parts = [numbers] if first is None else [numbers[i : i + 1] for i in range(first, BATCH)]
             for part in parts:
                 at[0], at[1] = seed, -1 if first is None else part[0] % BATCH
-                found.add(batch(machine, maker_of(seed, arguments, kinds), part))
+                more = arguments.keep - len(found.kept)
+                found.add(batch(machine, maker_of(seed, arguments, kinds), part, more))
             if first == 0:  # the batch faulted, and each program of it has run
                 found.together.append(seed)
             seed, first = seed + arguments.workers, None
@@ -326,6 +333,7 @@ def kept(found: Found) -> str:
         "together": found.together,
         "errors": found.errors,
         "words": found.words[:200],
+        "programs that differ": found.kept,
     }
     return json.dumps(what, indent=1)
 
@@ -371,6 +379,7 @@ def main() -> int:
     parser.add_argument(
         "--faults", type=int, default=2, help="so many programs at which the GPU faults are looked into"
     )
+    parser.add_argument("--keep", type=int, default=0, help="so many programs that differ, of each worker, are made small for --out")
     parser.add_argument("--out", type=Path, help="a file for the seeds of all programs that differ or fault")
     parser.add_argument("--instances", type=Path, default=INSTANCES, help="oracle_instances, or a file with its lines")
     parser.add_argument("--assembler", metavar="PATH", help="ptxas; no GPU")

@@ -39,7 +39,7 @@ class Simulator:
     def __init__(self, wrong=lambda line: line):
         self.wrong = wrong
 
-    def run(self, programs, given):
+    def run(self, programs, given, level=4):
         def changed(program):
             return replace(program, statements=[[self.wrong(line) for line in lines] for lines in program.statements])
 
@@ -60,6 +60,16 @@ def test_a_wrong_instruction_is_found_and_named():
     report = "\n".join(fuzz.report(found, 5))
     assert "clz.b32" in report and f"{len(found.differ['scalar'])} differ" in report
     assert json.loads(fuzz.kept(found))["differ"] == {"scalar": found.differ["scalar"]}
+
+
+def test_a_program_that_differs_is_made_small():
+    machine = Simulator(lambda line: re.sub(r"\bclz\.b32", "brev.b32", line))
+    found = fuzz.batch(machine, fuzz.Scalar([*LINES, *MORE]), range(32, 64), keep=2)
+    assert len(found.kept) == 2
+    for one in found.kept:
+        assert len(one["statements"]) < 6 and "clz.b32" in "".join(one["statements"])
+        assert one["gpu"] != one["simulator"] and one["level 0"] == one["gpu"]
+    assert json.loads(fuzz.kept(found))["programs that differ"] == found.kept
 
 
 @pytest.mark.parametrize("family", fuzz.FAMILIES)
@@ -87,13 +97,13 @@ def test_programs_at_which_the_gpu_faults_are_found(monkeypatch):
     """The other programs of a batch run."""
 
     class Faulting(Simulator):
-        def run(self, programs, given):
+        def run(self, programs, given, level=4):
             if any(program.seed in (70, 90) for program in programs):
                 raise RuntimeError("cuCtxSynchronize: CUDA error 715")
             return super().run(programs, given)
 
     monkeypatch.setattr(fuzz, "Device", Faulting)
-    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4)
+    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4, keep=0)
     found = fuzz.everything(arguments, [])
     assert found.faults == [70, 90] and found.programs.total() > 2 * fuzz.BATCH
     assert not found.words and not any(found.differ.values()) and not found.together
@@ -104,13 +114,13 @@ def test_programs_at_which_the_gpu_faults_are_found(monkeypatch):
 
 def test_programs_that_fault_only_side_by_side_are_found(monkeypatch):
     class Faulting(Simulator):
-        def run(self, programs, given):
+        def run(self, programs, given, level=4):
             if {66, 69} <= {program.seed for program in programs}:
                 raise RuntimeError("cuCtxSynchronize: CUDA error 715")
             return super().run(programs, given)
 
     monkeypatch.setattr(fuzz, "Device", Faulting)
-    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4)
+    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4, keep=0)
     found = fuzz.everything(arguments, [])
     assert found.together == [2] and not found.faults
     assert "1 batches at which it faults" in "\n".join(fuzz.report(found, 5))
