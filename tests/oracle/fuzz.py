@@ -28,6 +28,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 import fuzz_reduce
+from fuzz_fragments import Fragments
+from fuzz_memory import Functions, Memory
 from fuzz_programs import BATCH, HEAD, INPUT, VERSION, Copies, Matrices, Products, Program, Scalar, Video
 from fuzz_threads import Atomics, Barriers, Clusters, Collectives
 from gpu_differences import INSTANCES, TARGET, lines_of, numbers
@@ -35,6 +37,7 @@ from gpu_differences import INSTANCES, TARGET, lines_of, numbers
 # With how many batches of each there are.
 FAMILIES = {"scalar": 8, "video": 2, "matrices": 2, "copies": 2, "wgmma": 1}
 FAMILIES |= {"atomics": 2, "barriers": 1, "collectives": 3, "clusters": 1, "four_ctas": 1}
+FAMILIES |= {"memory": 2, "functions": 2, "fragments": 1}
 
 
 # ---- the machines
@@ -97,7 +100,9 @@ class Assembler:
             file.write(text)
             file.flush()
             done = subprocess.run(
-                [self.path, f"-arch={TARGET}", f"-O{level}", file.name, "-o", "/dev/null"], capture_output=True, text=True
+                [self.path, f"-arch={TARGET}", f"-O{level}", file.name, "-o", "/dev/null"],
+                capture_output=True,
+                text=True,
             )
         if done.returncode:
             line = re.search(r"line (\d+)", done.stderr)
@@ -187,6 +192,9 @@ def makers(lines: list[str], families: list[str]) -> list:
         "collectives": Collectives,
         "clusters": Clusters,
         "four_ctas": lambda: Clusters(4),
+        "memory": Memory,
+        "functions": Functions,
+        "fragments": Fragments,
     }
     chosen = {name: made[name]() for name in FAMILIES if not families or name in families}
     return [chosen[name] for name, count in FAMILIES.items() if name in chosen for _ in range(count)]
@@ -379,7 +387,9 @@ def main() -> int:
     parser.add_argument(
         "--faults", type=int, default=2, help="so many programs at which the GPU faults are looked into"
     )
-    parser.add_argument("--keep", type=int, default=0, help="so many programs that differ, of each worker, are made small for --out")
+    parser.add_argument(
+        "--keep", type=int, default=0, help="so many programs that differ, of each worker, are made small for --out"
+    )
     parser.add_argument("--out", type=Path, help="a file for the seeds of all programs that differ or fault")
     parser.add_argument("--instances", type=Path, default=INSTANCES, help="oracle_instances, or a file with its lines")
     parser.add_argument("--assembler", metavar="PATH", help="ptxas; no GPU")

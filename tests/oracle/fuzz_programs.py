@@ -9,7 +9,7 @@ and what DIFFERENT names.
 import random
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -60,6 +60,7 @@ class Program:
     threads: int = 64
     seed: int = 0
     ctas: int = 1  # all of one cluster
+    functions: list[str] = field(default_factory=list)  # @@ is the program's name
 
     @property
     def bytes(self) -> int:
@@ -73,12 +74,15 @@ class Program:
         lines += ["ld.param.u64 %i, [input]; ld.param.u64 %o, [output]; mov.u32 %t, %tid.x;"]
         lines += [f"mad.wide.u32 %o, %t, {self.size}, %o;", *self.before]
         lines += [line for statement in self.statements[:count] for line in statement]
-        return "\n".join([*lines, *self.after, "ret;", "}", ""])
+        return "\n".join([*self.functions, *lines, *self.after, "ret;", "}", ""]).replace("@@", name)
 
 
+CONSTANTS = random.Random(1).choices(range(256), k=256)
 HEAD = f""".version {VERSION}
 .target {TARGET}
 .address_size 64
+.const .align 16 .b8 constants[256] = {{{", ".join(map(str, CONSTANTS))}}};
+.global .align 16 .b8 given[256] = {{{", ".join(map(str, reversed(CONSTANTS)))}}};
 .func (.reg .b32 %r) turned(.reg .b32 %a, .reg .b32 %mask)
 {{
 redux.sync.xor.b32 %r, %a, %mask; prmt.b32 %r, %r, %a, 0x1234; ret;
@@ -285,7 +289,7 @@ class Matrices:
     WORDS = 32
 
     def __init__(self):
-        self.cases = [case for case in sweep.cases() if case.types[1] != "f64" and not case.metadata]
+        self.cases = sweep.cases()
 
     def statement(self, pick: random.Random) -> list[str]:
         def some(n: int) -> list[str]:
@@ -298,12 +302,19 @@ class Matrices:
         how = pick.random()
         if how < 0.55:
             case = pick.choice(self.cases)
+            if case.types[1] == "f64":
+                return self.doubles(case, some)
             d, a, b, c = (some(n) for n in case.registers)
             if len(d) == len(c) and (pick.random() < 0.5 or set(d) & set(c)):
                 c = d  # of a d that has a part of c, where the assembler unpacks f8, c is read too late
             while len(d) != len(c) and set(d) & set(c):
                 c = some(case.registers[3])
-            return [f"{case.mnemonic} {', '.join(map(braces, (d, a, b, c)))};"]
+            more = ""
+            if case.metadata:  # of two kinds of lanes
+                first, second = (int("".join(pick.choices(case.metadata, k=8)), 16) for _ in "12")
+                more = f", %s{case.extra}"
+            line = f"{case.mnemonic} {', '.join(map(braces, (d, a, b, c)))}{more};"
+            return [f"and.b32 %s, %t, {pick.choice([1, 2, 4])}; setp.eq.u32 %never, %s, 0; selp.b32 %s, {first:#x}, {second:#x}, %never;", line] if more else [line]  # fmt: skip
         count, trans = pick.choice([1, 2, 4]), pick.choice(["", ".trans"])
         row = f"mad.lo.u32 %s, %t, 16, %base; xor.b32 %s, %s, {16 * pick.randrange(32)};"
         if how < 0.75:
@@ -322,6 +333,17 @@ class Matrices:
         return [
             f"prmt.b32 %w{pick.randrange(self.WORDS)}, %w{pick.randrange(self.WORDS)}, %w{pick.randrange(self.WORDS)}, {pick.randrange(65536)};"
         ]
+
+    @staticmethod
+    def doubles(case, some) -> list[str]:
+        d, a, b, c = (some(2 * n) for n in case.registers)
+        out, names = ["{", f".reg .f64 {', '.join(f'%{x}<{n}>' for x, n in zip(('fd', 'fa', 'fb', 'fc'), case.registers, strict=True))};"], []  # fmt: skip
+        for name, words in (("fd", d), ("fa", a), ("fb", b), ("fc", c)):
+            pairs = [(f"%{name}{i // 2}", f"{{{words[i]}, {words[i + 1]}}}") for i in range(0, len(words), 2)]
+            names.append("{" + ", ".join(register for register, _ in pairs) + "}")
+            out += [f"mov.b64 {register}, {pair};" for register, pair in pairs if name != "fd"]
+        out.append(f"{case.mnemonic} {', '.join(names)};")
+        return [*out, *(f"mov.b64 {{{d[i]}, {d[i + 1]}}}, %fd{i // 2};" for i in range(0, len(d), 2)), "}"]
 
     def program(self, seed: int) -> Program:
         pick = random.Random(seed)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import chain
 
 import numpy as np
-
 from fuzz_programs import HEAD, Program
 
 # Lines of scalar programs without which the others still mean something.

@@ -18,6 +18,7 @@ class Together:
     """Threads of one CTA, or of a cluster of them, with some shared memory."""
 
     family, ctas = "", 1
+    widens = True  # mul.wide, which the assembler moves behind branches that change its operands
 
     def word(self, pick: random.Random) -> str:
         return f"%w{pick.randrange(WORDS)}"
@@ -39,18 +40,15 @@ class Together:
         """Something between the statements, so that a result is used."""
         a, b, c, d = (self.word(pick) for _ in "1234")
         n = pick.randrange(LONGS)
-        return [
-            pick.choice(
-                [
-                    f"mad.lo.u32 {a}, {b}, {pick.randrange(1, 1 << 20, 2)}, {c};",
-                    f"shf.l.wrap.b32 {a}, {b}, {c}, {d};",
-                    f"lop3.b32 {a}, {b}, {c}, {d}, {pick.randrange(256)};",
-                    f"mul.wide.u32 %d{n}, {a}, {b};",
-                    f"add.u64 %d{n}, %d{n}, {pick.randrange(1 << 30)};",
-                    f"popc.b32 {a}, {b};",
-                ]
-            )
+        some = [
+            f"mad.lo.u32 {a}, {b}, {pick.randrange(1, 1 << 20, 2)}, {c};",
+            f"shf.l.wrap.b32 {a}, {b}, {c}, {d};",
+            f"lop3.b32 {a}, {b}, {c}, {d}, {pick.randrange(256)};",
+            f"add.u64 %d{n}, %d{n}, {pick.randrange(1 << 30)};",
+            f"popc.b32 {a}, {b};",
+            *([f"mul.wide.u32 %d{n}, {a}, {b};"] if self.widens else []),
         ]
+        return [pick.choice(some)]
 
     def program(self, seed: int) -> Program:
         pick, self.labels = random.Random(seed), 0
@@ -302,14 +300,8 @@ class Barriers(Together):
 class Collectives(Together):
     """Instructions of a warp under divergence: the lanes that come to one say who they are by a ballot before."""
 
-    family = "collectives"
+    family, widens = "collectives", False
     DEPTH = 2
-
-    def mix(self, pick: random.Random) -> list[str]:
-        """No mul.wide: the assembler moves one behind branches that change its operands."""
-        while (lines := super().mix(pick))[0].startswith("mul.wide"):
-            pass
-        return lines
 
     def one(self, pick: random.Random, mask: str) -> list[str]:
         a, b, c = (self.word(pick) for _ in "123")
