@@ -21,7 +21,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import Empty
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from fuzz_fragments import Fragments
 from fuzz_memory import Functions, Memory
 from fuzz_programs import BATCH, HEAD, INPUT, VERSION, Copies, Matrices, Products, Program, Scalar, Video
 from fuzz_threads import Atomics, Barriers, Clusters, Collectives
+from fuzz_workers import Stuck, found_by
 from gpu_differences import INSTANCES, TARGET, lines_of, numbers
 
 # With how many batches of each there are.
@@ -241,35 +241,37 @@ def maker_of(seed: int, arguments, kinds: list):
     return kinds[seed // arguments.workers % len(kinds)]
 
 
-def work(arguments, lines: list[str], seed: int, first: int | None, end: float, at, queue):
-    """Batches from `seed` until the time is over or the GPU faults: then its context is of no more use, and another process goes on.
+def work(place: tuple[int, int], end: float, at, queue, arguments, lines: list[str]):
+    """Batches from the one of `place` until the time is over or the GPU faults; see fuzz_workers.py.
 
-    That one runs the programs of the batch one by one, from `first`, so that it is known which of them the GPU faults at.  `at` says
-    where this process is: a batch and a program, or -1.
+    A place is a batch and a program of it, or -1.  Behind a fault the programs of the batch run one by one, so that it is known which
+    of them the GPU faults at.
     """
-    found = Found()
+    found, (seed, first) = Found(), place
     try:
         machine = Assembler(arguments.assembler) if arguments.assembler else Device()
         kinds = makers(lines, arguments.families)
         while True:
             numbers = range(seed * BATCH, seed * BATCH + BATCH)
-            parts = [numbers] if first is None else [numbers[i : i + 1] for i in range(first, BATCH)]
+            parts = [numbers] if first < 0 else [numbers[i : i + 1] for i in range(first, BATCH)]
             for part in parts:
-                at[0], at[1] = seed, -1 if first is None else part[0] % BATCH
+                at[0], at[1] = seed, -1 if first < 0 else part[0] % BATCH
                 more = arguments.keep - len(found.kept)
                 found.add(batch(machine, maker_of(seed, arguments, kinds), part, more))
             if first == 0:  # the batch faulted, and each program of it has run
                 found.together.append(seed)
-            seed, first = seed + arguments.workers, None
+            seed, first = seed + arguments.workers, -1
             if time.monotonic() > end:
                 break
-        at[0] = -1
+        queue.put((found, None))
     except Exception as error:
         if isinstance(error, RuntimeError):
             found.errors[re.sub(r".*(CUDA error)", r"\1", str(error))[:100]] += 1
         else:
             found.words.append(f"batch {seed}: {type(error).__name__} {str(error)[:300]}")
-    queue.put((at[0], at[1], found))
+        if at[1] >= 0:
+            found.faults.append(at[0] * BATCH + at[1])
+        queue.put((found, (at[0], at[1] + 1)))
     at[0] = -1
 
 
@@ -347,33 +349,14 @@ def kept(found: Found) -> str:
 
 
 def everything(arguments, lines: list[str]) -> Found:
-    """What all workers find; where the GPU faults under one, another takes its place."""
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    end, begin = time.monotonic() + arguments.seconds, arguments.seed * 1_000_000
-    places = []
-
-    def start(seed: int, first: int | None):
-        places.append(context.Array("q", [seed, -1]))
-        context.Process(target=work, args=(arguments, lines, seed, first, end, places[-1], queue), daemon=True).start()
-
-    for i in range(arguments.workers):
-        start(begin + i, None)
-    found, at_work = Found(), arguments.workers
-    while at_work:
-        try:
-            seed, number, one = queue.get(timeout=max(0, end - time.monotonic()) + 20)
-        except Empty:
-            stuck = [tuple(place) for place in places if place[0] >= 0]
-            found.words.append(f"{at_work} workers did not come back; of (batch, program) {stuck[:8]}")
-            break
-        found.add(one)
-        if seed >= 0 and number >= 0:
-            found.faults.append(seed * BATCH + number)
-        if seed >= 0 and time.monotonic() < end:
-            start(seed, number + 1)
-            continue
-        at_work -= 1
+    """What all workers find."""
+    begin, found = arguments.seed * 1_000_000, Found()
+    places = [(begin + i, -1) for i in range(arguments.workers)]
+    try:
+        for one in found_by(work, places, arguments.seconds, "fork", 20, arguments, lines):
+            found.add(one)
+    except Stuck as stuck:
+        found.words.append(str(stuck))
     return found
 
 

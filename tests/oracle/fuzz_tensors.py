@@ -6,7 +6,6 @@ those of the simulator with what NumPy takes out of the tensor.  fuzz.py has the
 """
 
 import argparse
-import multiprocessing
 import random
 import sys
 import time
@@ -19,6 +18,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests"))
 
 from copy_kernels import THREADS, in_shared, make_load, wait_for
+from fuzz_workers import Stuck, found_by
 from test_copies import FRAMEWORK, box_of, pixels_of, unswizzled
 
 from pyptx import Tile, kernel, ptx, reg, smem, types
@@ -286,17 +286,18 @@ def compared(seed: int, gpu: bool) -> tuple[str, str]:
     return kind.__name__, ""
 
 
-def work(seed: int, step: int, end: float, gpu: bool, queue):
-    """Cases from `seed` on until the time is over or the GPU faults; the queue gets what was found, and with which seed to go on, if any."""
+def work(place: tuple[int], end: float, at, queue, step: int, gpu: bool):
+    """Cases from a seed on until the time is over or the GPU faults; see fuzz_workers.py."""
     torch.set_num_threads(1)
-    counts, words, after = Counter(), [], None
-    while after is None and time.time() < end:
+    counts, words, after, (seed,) = Counter(), [], None, place
+    while after is None and time.monotonic() < end:
+        at[0] = seed
         try:
             kind, wrong = compared(seed, gpu)
         except PtxError as error:
             kind, wrong = "refused", f"seed {seed}: {str(error)[:400]}"
         except RuntimeError as error:  # torch.AcceleratorError: the context is of no more use
-            kind, after = KINDS[seed % len(KINDS)].__name__, seed + step
+            kind, after = KINDS[seed % len(KINDS)].__name__, (seed + step,)
             case = KINDS[seed % len(KINDS)](random.Random(seed))
             wrong = f"seed {seed}: the GPU faults, {str(error).splitlines()[0]}: {case.words}"
         counts[kind] += 1
@@ -304,27 +305,19 @@ def work(seed: int, step: int, end: float, gpu: bool, queue):
             counts[kind + " wrong"] += 1
             words.append(wrong)
         seed += step
-    queue.put((counts, words, after))
+    queue.put(((counts, words), after))
+    at[0] = -1
 
 
 def everything(arguments, gpu: bool) -> tuple[Counter, list[str]]:
-    """What all workers find; where the GPU faults under one, another takes its place."""
-    context = multiprocessing.get_context("spawn")
-    queue, end = context.Queue(), time.time() + arguments.seconds
-
-    def start(seed: int):
-        context.Process(target=work, args=(seed, arguments.workers, end, gpu, queue), daemon=True).start()
-
-    for i in range(arguments.workers):
-        start(arguments.seed * 1_000_000 + i)
-    counts, words, at_work = Counter(), [], arguments.workers
-    while at_work:
-        some, said, after = queue.get(timeout=arguments.seconds + 90)
-        counts, words = counts + some, words + said
-        if after is not None and time.time() < end:
-            start(after)
-        else:
-            at_work -= 1
+    """What all workers find."""
+    counts, words = Counter(), []
+    places = [(arguments.seed * 1_000_000 + i,) for i in range(arguments.workers)]
+    try:
+        for some, said in found_by(work, places, arguments.seconds, "spawn", 90, arguments.workers, gpu):
+            counts, words = counts + some, words + said
+    except Stuck as stuck:
+        words.append(str(stuck))
     return counts, words
 
 
