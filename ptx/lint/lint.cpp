@@ -163,7 +163,7 @@ class Linter {
       if (flow.reached(b)) dead(f, live, b);
     }
     for (std::uint32_t s = 0; s < f.body.size(); ++s) {
-      if (f.body[s].kind == Statement::Kind::instruction) instruction(f, s);
+      if (f.body[s].kind == Statement::Kind::instruction) instruction(f, s, uses);
     }
   }
 
@@ -256,7 +256,7 @@ class Linter {
     });
   }
 
-  void instruction(const ir::Function& f, std::uint32_t s) {
+  void instruction(const ir::Function& f, std::uint32_t s, const std::vector<analysis::Uses>& uses) {
     const ir::Instruction& i = f.instructions[f.body[s].index];
     const Place& place = f.body[s].place;
     if (!i.match) return;
@@ -274,6 +274,25 @@ class Linter {
       finding.changes.push_back({finding.span, i.mnemonic->canonical});
     }
     if (wants(Rule::no_effect)) no_effect(f, s);
+    if (wants(Rule::float_shift)) float_shift(f, s, uses);
+  }
+
+  // The assembler takes the type of an untyped register from the write above it in the text, whichever way control
+  // comes.
+  void float_shift(const ir::Function& f, std::uint32_t s, const std::vector<analysis::Uses>& uses) {
+    const ir::Instruction& i = f.instructions[f.body[s].index];
+    const bool shifts = i.mnemonic->opcode == "shl" || i.mnemonic->opcode == "shr";
+    if (!shifts || i.count != 3 || isa::info(i.match->type()).bits != 64) return;
+    const Operand& amount = f.operands_of(i)[2];
+    if (amount.kind != Operand::Kind::reg) return;
+    const auto& writes = uses[amount.id].writes;
+    const auto behind = std::lower_bound(writes.begin(), writes.end(), s);
+    if (behind == writes.begin()) return;
+    const ir::Instruction& writer = f.instructions[f.body[*std::prev(behind)].index];
+    if (!writer.match || writer.match->operands.empty() || writer.match->operands[0].type != isa::Type::f32) return;
+    say(Rule::float_shift, f.body[s].place,
+        cat("`", writer.mnemonic->text, "` wrote `", ir::to_string(f, amount),
+            "`: ptxas 13.0 to 13.5 convert it from .f32 to an integer; move it to another register first"));
   }
 
   // The rows know whether there is an exact form: the same mnemonic with .rn instead.

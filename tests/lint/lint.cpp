@@ -70,6 +70,17 @@ TEST_CASE("maybe_unwritten") {
   CHECK(places(Rule::maybe_unwritten, cat(head, "@p mov.b32 a, 1;\n@!p mov.b32 a, 2;\nmov.b32 b, a;\n")) == "");
 }
 
+TEST_CASE("float_shift") {
+  const std::string_view head = ".reg .b32 a, b; .reg .b64 d;\nmov.b32 a, 1;\n";
+  CHECK(places(Rule::float_shift, cat(head, "mul.rn.f32 a, a, a;\nshl.b64 d, d, a;\n")) == "4:shl.b64");
+  CHECK(places(Rule::float_shift, cat(head, "ld.global.f32 a, [d];\nadd.s32 b, a, 1;\nshr.s64 d, d, a;\n")) ==
+        "5:shr.s64");
+  CHECK(places(Rule::float_shift, cat(head, "cvt.rn.f32.u32 a, a;\nmov.b32 b, a;\nshl.b64 d, d, b;\n")) == "");
+  CHECK(places(Rule::float_shift, cat(head, "mul.rn.f32 a, a, a;\nmov.b32 a, b;\nshl.b64 d, d, a;\n")) == "");
+  CHECK(places(Rule::float_shift, cat(head, "cvt.rzi.u32.f32 a, a;\nshl.b64 d, d, a;\n")) == "");
+  CHECK(places(Rule::float_shift, cat(head, "mul.rn.f32 a, a, a;\nshl.b32 b, b, a;\n")) == "");
+}
+
 TEST_CASE("dead_code") {
   const auto body = ".reg .b32 a, b;\nmov.b32 a, 1;\nadd.s32 b, a, 1; // gone\nst.global.b32 [0], a;\n";
   CHECK(places(Rule::dead_code, body) == "3:add.s32");
