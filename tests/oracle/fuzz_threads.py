@@ -203,8 +203,38 @@ class Atomics(Together):
             ]
         return [f"atom{how}.{space}.{op}.{kind} {self.value(pick, kind)}, [{at}+{offset}], {', '.join(values)};", back]
 
+    def floats(self, pick: random.Random) -> list[str]:
+        """Of any bits, in a cell that nobody else looks at; f64 of numbers alone, since a NaN that signals stays as it is."""
+        space, how = pick.choice(["shared", "global"]), self.qualifiers(pick).replace(".release.gpu", "")
+        cell, at = {"shared": "%own", "global": "%o"}[space], 16 * pick.randrange(2)
+        back = f"ld.{space}.b64 {self.long(pick)}, [{cell}+{at}];"
+        kind = pick.choice(["f32", "f64", "f16x2", "bf16x2", "f16", "bf16", "vector"])
+        if kind == "f64":
+            finite, old, value = 0xBFFFFFFFFFFFFFFF, self.long(pick), self.long(pick)
+            begin = (
+                f"and.b64 %l, {old}, {finite:#x}; st.{space}.b64 [{cell}+{at}], %l; and.b64 %l, {value}, {finite:#x};"
+            )
+            return [begin, f"atom{how}.{space}.add.f64 {self.long(pick)}, [{cell}+{at}], %l;", back]
+        if kind == "vector":
+            kind, count = pick.choice(
+                [("f32", 2), ("f32", 4), ("f16x2", 2), ("bf16x2", 2), ("f16x2", 4), ("bf16x2", 4)]
+            )
+            op = "add" if kind == "f32" else pick.choice(["add", "min", "max"]) + ".noftz"
+            values, results = [self.word(pick) for _ in range(count)], pick.sample(range(WORDS), count)
+            both = "{" + ", ".join(f"%w{i}" for i in results) + "}, ", "{" + ", ".join(values) + "}"
+            line = f"atom{how}.global.{op}.v{count}.{kind} {both[0]}[%o+{at}], {both[1]};"
+            return [line, f"ld.global.b64 {self.long(pick)}, [%o+{at + 8 * pick.randrange(2)}];"]
+        op = "add" if kind == "f32" else "add.noftz"
+        if kind in ("f16", "bf16"):
+            a, b = self.word(pick), self.word(pick)
+            body = f"cvt.u16.u32 %ha, {b}; atom{how}.{space}.{op}.{kind} %hb, [{cell}+{at + 2 * pick.randrange(4)}], %ha; cvt.u32.u16 {a}, %hb;"
+            return ["{", ".reg .b16 %ha, %hb;", body, "}", back]
+        atom = f"atom{how}.{space}.{op}.{kind} {self.word(pick)}, [{cell}+{at}], {self.word(pick)};"
+        red = f"red{how.replace('.acquire', '.release')}.{space}.{op}.{kind} [{cell}+{at}], {self.word(pick)};"
+        return [red if ".acq_rel" not in how and pick.random() < 0.4 else atom, back]
+
     def makers(self) -> list:
-        return [self.common, self.common, self.sums, self.swaps, self.alone, self.alone]
+        return [self.common, self.common, self.sums, self.swaps, self.alone, self.alone, self.floats]
 
     def begin(self) -> list[str]:
         return [*(f"st.global.b64 [%o+{8 * i}], %d{i % LONGS};" for i in range(8)), ALL]
