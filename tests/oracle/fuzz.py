@@ -44,13 +44,14 @@ FAMILIES |= {"memory": 2, "functions": 2, "fragments": 1}
 
 
 class Device:
-    def __init__(self):
+    def __init__(self, level: int = 4):
         from run_fixtures import Gpu
 
-        self.call = Gpu().call
+        self.call, self.level = Gpu().call, level
 
-    def run(self, programs: list[Program], given: np.ndarray, level: int = 4) -> list[np.ndarray]:
+    def run(self, programs: list[Program], given: np.ndarray, level: int | None = None) -> list[np.ndarray]:
         """`level` is that of optimisation; 4 is the driver's own."""
+        level = self.level if level is None else level
         text = HEAD + "".join(program.text(f"k{i}") for i, program in enumerate(programs))
         module, log = ctypes.c_void_p(), ctypes.create_string_buffer(1 << 14)
         keys = (ctypes.c_int * 3)(5, 6, 7)  # CU_JIT_ERROR_LOG_BUFFER, its size, CU_JIT_OPTIMIZATION_LEVEL
@@ -162,6 +163,7 @@ class Found:
     programs: Counter = field(default_factory=Counter)
     statements: Counter = field(default_factory=Counter)
     differ: dict[str, list[int]] = field(default_factory=dict)  # the seeds of a family's programs
+    optimised: Counter = field(default_factory=Counter)  # of those, the ones that do not differ at level 0
     faults: list[int] = field(default_factory=list)  # the seeds of programs at which the GPU faulted
     together: list[int] = field(default_factory=list)  # batches at which it did, and at no program by itself
     errors: Counter = field(default_factory=Counter)  # what the GPU said when it faulted
@@ -171,6 +173,7 @@ class Found:
     def add(self, other: "Found"):
         self.programs += other.programs
         self.statements += other.statements
+        self.optimised += other.optimised
         for family, seeds in other.differ.items():
             self.differ.setdefault(family, []).extend(seeds)
         self.faults += other.faults
@@ -230,6 +233,7 @@ def batch(machine, maker, numbers: range, keep: int = 0) -> Found:
         out.statements[program.family] += len(program.statements)
         if (gpu != simulated).any():
             wrong.append(program.seed)
+            out.optimised[program.family] += bool((machine.run([program], given, level=0)[0] == simulated).all())
             if len(out.words) < 2:
                 out.words.append(first_difference(machine, program, given))
             if len(out.kept) < keep:
@@ -249,7 +253,7 @@ def work(place: tuple[int, int], end: float, at, queue, arguments, lines: list[s
     """
     found, (seed, first) = Found(), place
     try:
-        machine = Assembler(arguments.assembler) if arguments.assembler else Device()
+        machine = Assembler(arguments.assembler) if arguments.assembler else Device(level=arguments.level)
         kinds = makers(lines, arguments.families)
         while True:
             numbers = range(seed * BATCH, seed * BATCH + BATCH)
@@ -322,8 +326,10 @@ def report(found: Found, most: int) -> list[str]:
         shown.setdefault(match[1] if match else re.sub(r"\d+", "N", words[:60]), words)
     out = list(shown.values())[:most]
     for name, count in sorted(found.programs.items()):
-        differ = len(found.differ.get(name, []))
-        out.append(f"{name}: {count} programs of {found.statements[name]} statements, {differ} differ")
+        differ = f"{len(found.differ.get(name, []))} differ"
+        if at_zero := found.optimised[name]:
+            differ += f", {at_zero} of them not without the assembler's optimisation"
+        out.append(f"{name}: {count} programs of {found.statements[name]} statements, {differ}")
     said = "; ".join(f"{count} x {error}" for error, count in found.errors.most_common())
     out.append(f"{len(found.faults)} programs at which the GPU faults: {found.faults[:20]} {said}".rstrip())
     if found.together:
@@ -339,6 +345,7 @@ def kept(found: Found) -> str:
     what = {
         "programs": found.programs,
         "differ": named,
+        "not at level 0": found.optimised,
         "faults": found.faults,
         "together": found.together,
         "errors": found.errors,
@@ -366,6 +373,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=45)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--level", type=int, default=4, help="of the assembler's optimisation, 0 to 4")
     parser.add_argument("--show", type=int, default=20, help="differences at most")
     parser.add_argument(
         "--faults", type=int, default=2, help="so many programs at which the GPU faults are looked into"

@@ -23,6 +23,7 @@ VERSION = "8.7"
 BATCH = 32  # programs of a module
 INPUT = 1 << 17  # bytes that all programs of a module read
 POOLS = {2: ("%h", 6, "b16"), 4: ("%w", 8, "b32"), 8: ("%d", 6, "b64")}
+SIZES = {name[1]: size for size, (name, _, _) in POOLS.items()}
 PREDICATES = 5
 CELL = 32  # bytes of a thread's own memory
 # What red.async and cp.reduce.async.bulk do to integers.
@@ -41,8 +42,8 @@ DIFFERENT = re.compile(
 UNGUARDED = re.compile(r"set\.|testp\.|neg\.|abs\.|\S*\.sync")
 # Of these the assembler takes an operand that stands there twice for the result, NaNs with all their bits.
 FOLDED = ("min.", "max.")
-# If an instruction of floats wrote the amount last, and its register is of .b32, the assembler converts it from f32 to an integer.
-SHIFTED = re.compile(r"(sh[lr]\.\S+ .*, )(%w\d);")
+# What a line writes.
+WRITTEN = re.compile(r"(?:@\S+ )?(?!st\.|red\.|bra\b|bar\.|setp|testp)[a-z]\S* (\{[^}]*\}|[^,;]*)")
 # Of two operands that are NaNs the assembler may exchange the places, and f64 passes one on.
 CANONICAL = re.compile(r"^(add|sub|mul|fma|mad|div|rcp|sqrt|min|max|neg|abs|copysign|cvt\S*)\.(\S*\.)?f64[. ]")
 
@@ -91,6 +92,18 @@ redux.sync.xor.b32 %r, %a, %mask; prmt.b32 %r, %r, %a, 0x1234; ret;
 
 
 # ---- scalar and packed numbers, warps, atomics, branches
+
+
+def opaque(lines: list[str]) -> list[str]:
+    """The lines, and what they write xor a zero that the assembler does not know.
+
+    It takes a register of bits for what the instruction before made of it: `ex2.approx.f32 %w, ..; abs.f16x2 %w, %w;` has no abs in
+    machine code, since what ex2 gives is not negative.  docs/simulator.md lists more.
+    """
+    written = dict.fromkeys(
+        name for line in lines if (match := WRITTEN.match(line)) for name in re.findall(r"%[hwd]\d", match[1])
+    )
+    return [*lines, *(f"xor.{POOLS[SIZES[name[1]]][2]} {name}, {name}, %z{name[1]};" for name in written)]
 
 
 class Scalar:
@@ -149,9 +162,6 @@ class Scalar:
             out.append(f"st.{one.space}.v2.b64 [{cell}], {{{low}, {high}}};")
             generic = one.space == "shared" and ".shared" not in one.mnemonic
             out.append(f"cvta.shared.u64 %a, {cell};" if generic else f"mov.b64 %a, {cell};")
-        if amount := SHIFTED.match(text):
-            out.append(f"mov.b32 %s, {amount[2]};")
-            text = f"{amount[1]}%s;"
         out.append(text)
         if CANONICAL.match(one.text) and text.split()[1].startswith("%d"):
             d = text.split()[1].rstrip(",")
@@ -210,7 +220,7 @@ class Scalar:
                 "}",
             ]
         if how < 0.2:
-            return self.memory(pick)
+            return opaque(self.memory(pick))
         if how < 0.25 and depth == 0:  # sums by many threads in one place
             op, kind = pick.choice(["add", "min", "max"]), pick.choice(["u32", "s32"])
             op, kind = pick.choice([(op, kind), ("xor", "b32"), ("or", "b32"), ("and", "b32")])
@@ -222,7 +232,7 @@ class Scalar:
                 "bar.sync 0;",
                 f"ld.shared.b32 {self.register(pick, 'u32')}, [%common];",
             ]
-        return self.guarded(pick, self.instance(pick, depth == 0), depth)
+        return opaque(self.guarded(pick, self.instance(pick, depth == 0), depth))
 
     def guarded(self, pick: random.Random, lines: list[str], depth: int) -> list[str]:
         if len(lines) == 1 and not UNGUARDED.match(lines[0]) and pick.random() < 0.15:
@@ -232,11 +242,13 @@ class Scalar:
     def program(self, seed: int) -> Program:
         pick = random.Random(seed)
         declared = [f".reg .{kind} {name}<{count}>;" for name, count, kind in POOLS.values()]
+        declared += [".reg .b16 %zh; .reg .b32 %zw; .reg .b64 %zd;"]
         declared += [f".reg .pred %p<{PREDICATES}>; .reg .b64 %global, %shared, %local, %common;"]
         declared += [
             f".shared .align 16 .b8 cells[{64 * CELL}]; .shared .align 4 .b32 one; .local .align 16 .b8 own[{CELL}];"
         ]
         before, after, offset = [], [], pick.randrange(0, INPUT // 2, 64)
+        before += ["ld.volatile.global.b64 %zd, [%o]; cvt.u32.u64 %zw, %zd; cvt.u16.u64 %zh, %zd;"]
         before += [
             "mul.wide.u32 %shared, %t, 32; mov.u64 %m, cells; add.u64 %shared, %shared, %m; mov.u64 %local, own; mov.u64 %common, one;"
         ]
@@ -272,7 +284,7 @@ class Video(Scalar):
         make = sweep.VideoCases(pick.getrandbits(32))
         case = pick.choice([make.vector, make.scalar, make.multiplication])(0)
         names = {f"%{x}": f"%w{pick.randrange(8)}" for x in ("d0", "a0", "a1", "a2")}
-        return [f"{case.mnemonic} " + re.sub(r"%[da]\d", lambda match: names[match[0]], case.operands) + ";"]
+        return opaque([f"{case.mnemonic} " + re.sub(r"%[da]\d", lambda match: names[match[0]], case.operands) + ";"])
 
     def program(self, seed: int) -> Program:
         made = super().program(seed)

@@ -5,6 +5,7 @@ whole program has not.
 """
 
 import re
+import time
 from dataclasses import replace
 from itertools import chain
 
@@ -12,7 +13,8 @@ import numpy as np
 from fuzz_programs import HEAD, Program
 
 # Lines of scalar programs without which the others still mean something.
-ALONE = re.compile(r"(@!?%p\d )?[a-z][\w.:]* %[whdp]\d(?!.*(\[|%a\b|%never|%s\b|%z\b))")
+ALONE = re.compile(r"(@!?%p\d )?[a-z][\w.:]* %[whdp]\d(?!.*(\[|%a\b|%never|%s\b|%z\b|%z[hwd]))")
+SECONDS = 8  # for one program
 CARRYING = re.compile(r"(@\S+ )?(addc|subc|madc)\b|\S*\.cc\b")
 
 
@@ -56,7 +58,11 @@ def kept(machine, simulate, program: Program, given: np.ndarray) -> dict:
     def both(one: Program, **level):
         return machine.run([one], given, **level)[0], simulate(one, given)
 
+    end = time.monotonic() + SECONDS
+
     def differ(one: Program) -> bool:
+        if time.monotonic() > end:
+            return False
         try:
             gpu, simulated = both(one)
         except Exception as error:

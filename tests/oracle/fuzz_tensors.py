@@ -99,10 +99,10 @@ def box(pick: random.Random) -> Case:
         *shape, kind, tma_box=cut, tma_swizzle=swizzle, tma_element_strides=every, tma_fill=fill, tma_l2=pick.choice(["none", "128B"])
     )  # fmt: skip
     x = tensor(pick, shape, name)
-    nothing = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF}.get(name, 0) if fill == "nan" else 0
+    nothing = {2: 0x7FF7, 4: 0x7FF77FF7}[size] if fill == "nan" else 0
     taken = box_of(bits(x), start, cut, every, nothing)
     copy = make_load(tile, taken.nbytes, tuple(reversed(start)), span=taken.nbytes // row * pitch(swizzle, row))
-    return Case(f"box {tile!r} from {start}", copy, [x], None if fill == "nan" else taken, swizzle)
+    return Case(f"box {tile!r} from {start}", copy, [x], taken, swizzle)
 
 
 def slices(pick: random.Random) -> Case:

@@ -36,7 +36,7 @@ MORE = [
 class Simulator:
     """Stands for the device; `wrong` changes its programs' lines."""
 
-    def __init__(self, wrong=lambda line: line):
+    def __init__(self, wrong=lambda line: line, level=4):
         self.wrong = wrong
 
     def run(self, programs, given, level=4):
@@ -103,7 +103,7 @@ def test_programs_at_which_the_gpu_faults_are_found(monkeypatch):
             return super().run(programs, given)
 
     monkeypatch.setattr(fuzz, "Device", Faulting)
-    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4, keep=0)
+    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4, keep=0, level=4)
     found = fuzz.everything(arguments, [])
     assert found.faults == [70, 90] and found.programs.total() > 2 * fuzz.BATCH
     assert not found.words and not any(found.differ.values()) and not found.together
@@ -120,7 +120,7 @@ def test_programs_that_fault_only_side_by_side_are_found(monkeypatch):
             return super().run(programs, given)
 
     monkeypatch.setattr(fuzz, "Device", Faulting)
-    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4, keep=0)
+    arguments = SimpleNamespace(families=["atomics"], workers=1, assembler=None, seed=0, seconds=4, keep=0, level=4)
     found = fuzz.everything(arguments, [])
     assert found.together == [2] and not found.faults
     assert "1 batches at which it faults" in "\n".join(fuzz.report(found, 5))

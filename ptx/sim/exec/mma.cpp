@@ -299,9 +299,10 @@ void run_float(Warp& w, const Op& op, Mask active) {
   const int architecture = w.cta.launch.program.architecture;
   const Factors factors = plan.scaled && plan.a.bits == 4 ? Factors::f4 : factors_of(plan.a.type);
   const TensorCore* own = tensor_core(Unit::mma, architecture, factors);
-  const TensorCore& core = own->products ? *own : *tensor_core(Unit::mma, architecture, Factors::half);
+  TensorCore core = own->products ? *own : *tensor_core(Unit::mma, architecture, Factors::half);
   thread_local Matrices m;
   const auto [rows, n, k] = plan.shape;
+  if (plan.a.type == Type::tf32 && n == 16) core.products = 4;  // wmma: HMMA.1684 twice in code of sm_80 to sm_120
   const int size = rows * n;
   alignas(64) u32 c[32 * 32], d[32 * 32];
   bool plain = read_factors(w, o.a, plan.a, plan.products * rows * plan.stored, plan.in_bytes, m.a);
