@@ -14,6 +14,23 @@ void convert(Warp& w, const Op& op, Mask active, F f) {
   lane_detail::keep(reinterpret_cast<To*>(w.row_to_write(op.operands[0])), out, active);
 }
 
+u64 low(u32 x) { return x; }
+u64 low(u64 x) { return x; }
+u64 low(b128 x) { return x.low; }
+
+template <class To, class From, bool sign>
+void resize(Warp& w, const Op& op, Mask active) {
+  convert<To, From>(w, op, active, [](From x) {
+    u64 bits = low(x);
+    if constexpr (sign && sizeof(From) == 4) bits = static_cast<u64>(static_cast<s64>(static_cast<s32>(bits)));
+    if constexpr (sizeof(To) == 16) {
+      return b128{bits, sign && bits >> 63 ? ~u64{0} : 0};
+    } else {
+      return static_cast<To>(bits);
+    }
+  });
+}
+
 template <class T>
 void frame_address(Warp& w, const Op& op, Mask active) {
   T out[lanes];
@@ -33,14 +50,12 @@ void index_address(Warp& w, const Op& op, Mask active) {
 
 }  // namespace
 
-void narrow(Warp& w, const Op& op, Mask active) {
-  convert<u32, u64>(w, op, active, [](u64 x) { return static_cast<u32>(x); });
-}
-void extend_unsigned(Warp& w, const Op& op, Mask active) {
-  convert<u64, u32>(w, op, active, [](u32 x) { return u64{x}; });
-}
-void extend_signed(Warp& w, const Op& op, Mask active) {
-  convert<u64, u32>(w, op, active, [](u32 x) { return static_cast<u64>(static_cast<s64>(static_cast<s32>(x))); });
+Handler resized(int to, int from, bool sign) {
+  if (from == 16) return to == 8 ? &resize<u64, b128, false> : &resize<u32, b128, false>;
+  if (from == 8 && to == 4) return &resize<u32, u64, false>;
+  if (from == 8) return sign ? &resize<b128, u64, true> : &resize<b128, u64, false>;
+  if (to == 8) return sign ? &resize<u64, u32, true> : &resize<u64, u32, false>;
+  return sign ? &resize<b128, u32, true> : &resize<b128, u32, false>;
 }
 void add_offset(Warp& w, const Op& op, Mask active) {
   convert<u64, u64>(w, op, active, [&](u64 x) { return x + static_cast<u64>(op.immediate); });

@@ -5,9 +5,8 @@
 
 namespace ptx::sim {
 
-void narrow(Warp& w, const Op& op, Mask active);           // 64 -> 32 bits
-void extend_unsigned(Warp& w, const Op& op, Mask active);  // 32 -> 64 bits
-void extend_signed(Warp& w, const Op& op, Mask active);
+// The low bits of a row with wider cells, or numbers extended to wider ones; cells are of 4, 8 or 16 bytes.
+Handler resized(int to, int from, bool sign);
 void add_offset(Warp& w, const Op& op, Mask active);  // Op::immediate, 64 bits
 void add_offset_32(Warp& w, const Op& op, Mask active);
 // base + u32(index + Op::immediate) * Op::target, by the index's width

@@ -297,8 +297,7 @@ void FunctionDecoder::lane_operands(Use& use, const Selection& selection, const 
     destinations.push_back(destination(use, nullptr, bound.cells[destinations.size()].bytes, false, nullptr));
   }
   emit(use, op, destinations, sources);
-  for (const Extension& e : extensions)
-    emit(use, {.run = e.sign ? &extend_signed : &extend_unsigned}, {e.to}, {e.from});
+  for (const Extension& e : extensions) emit(use, {.run = resized(e.to.cell, e.from.cell, e.sign)}, {e.to}, {e.from});
 }
 
 // Destinations, then sources, vectors spread out; an address is its base, with its space and displacement.
@@ -451,9 +450,10 @@ Operand FunctionDecoder::scratch(Use& use, std::uint8_t cell) {
   return row;
 }
 
-Operand FunctionDecoder::narrowed(Use& use, Operand from) {
-  const Operand to = scratch(use, 4);
-  emit(use, {.run = &narrow}, {to}, {from});
+Operand FunctionDecoder::resized_to(Use& use, Operand from, std::uint8_t cell) {
+  if (from.cell == cell) return from;
+  const Operand to = scratch(use, cell);
+  emit(use, {.run = resized(cell, from.cell, false)}, {to}, {from});
   return to;
 }
 
@@ -465,11 +465,7 @@ Operand FunctionDecoder::source(Use& use, const ir::Operand& o, isa::Type type, 
     case Kind::reg: {
       Operand row = in_register(o);
       row.flip = o.negated;
-      if (cell == 0xff || row.cell == cell) return row;
-      if (row.cell == 8 && cell == 4) return narrowed(use, row);
-      const Operand wide = scratch(use, 8);
-      emit(use, {.run = &extend_unsigned}, {wide}, {row});
-      return wide;
+      return cell == 0xff ? row : resized_to(use, row, cell);
     }
     case Kind::special: {
       std::string name(Name::from_id(o.id).view());
@@ -527,11 +523,7 @@ Operand FunctionDecoder::special(Use& use, std::string_view name, std::uint8_t c
   }
   const Operand row{.offset = program_.specials[index].offset, .bank = Bank::special, .cell = have};
   if (is_volatile_special(name)) emit(use, {.run = &refresh_special, .target = index}, {row}, {});
-  if (have == cell) return row;
-  if (have == 8 && cell == 4) return narrowed(use, row);
-  const Operand wide = scratch(use, cell);
-  emit(use, {.run = &extend_unsigned}, {wide}, {row});
-  return wide;
+  return resized_to(use, row, cell);
 }
 
 // The address of a variable of this call's frame. An entry's frame is at 0.
@@ -560,7 +552,7 @@ Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::u
       const Operand row = scratch(use, 8);
       const Operand base = special(use, "parameters", 8);
       emit(use, {.run = &add_offset, .immediate = static_cast<std::int64_t>(value)}, {row}, {base});
-      return cell == 8 ? row : narrowed(use, row);
+      return resized_to(use, row, cell);
     }
     case Resolved::Kind::none: break;
   }

@@ -77,7 +77,7 @@ class FunctionDecoder {
   Operand frame_address(Use& use, std::uint64_t offset, std::uint8_t cell);
   Operand in_register(const ir::Operand& o) const;
   Operand scratch(Use& use, std::uint8_t cell);
-  Operand narrowed(Use& use, Operand from);
+  Operand resized_to(Use& use, Operand from, std::uint8_t cell);
   Resolved resolve(Name name, std::uint32_t block) const;
 
   Op& emit(Use& use, Op op, const std::vector<Operand>& destinations, const std::vector<Operand>& sources);
