@@ -1,6 +1,5 @@
 // Manual 9.7.3: f32 and f64. What is marked .approx or .full is the special function unit's result, with what the
-// assembler does around the unit where subnormals count (9.7.3 has their bounds alone). tanh is rounded to nearest,
-// which lies within its bound.
+// assembler does around the unit where subnormals count (9.7.3 has their bounds alone).
 #pragma once
 
 #include <cmath>
@@ -137,12 +136,6 @@ constexpr auto sem_sqrt_approx = [](f32 a, Mods m) -> f32 {
 };
 constexpr auto sem_sqrt_f64 = [](f64 a, Mods m) -> f64 { return sqrt(a, rounding(m)); };
 
-// The functions of one argument that have no exact form: computed in f64.
-template <Floating T, class F>
-T approximate(F f, T a, Mods m) {
-  return settle<T>(f(value(flush(a, m.ftz))), Rounding::rn, m);
-}
-
 // 9.7.3.16  rsqrt
 constexpr auto sem_rsqrt_f32 = [](f32 a, Mods m) -> f32 {
   if (!m.ftz && is_subnormal(a)) return scaled<special::rsqrt>(a, 0x1p24f, 0x1p12f);
@@ -188,8 +181,6 @@ constexpr auto sem_ex2_f32 = [](f32 a, Mods m) -> f32 {
 };
 
 // 9.7.3.22  tanh
-constexpr auto sem_tanh_f32 = [](f32 a, Mods m) -> f32 {
-  return approximate([](f64 x) { return std::tanh(x); }, a, m);
-};
+constexpr auto sem_tanh_f32 = [](f32 a) -> f32 { return of_unit<special::tanh>(a); };
 
 }  // namespace ptx::sim

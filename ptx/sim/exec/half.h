@@ -106,24 +106,26 @@ constexpr auto sem_max_bf16 = []<HalfBF16 T>(T a, T b, Mods m) -> T {
 };
 constexpr auto sem_max_bf16_xorsign = sem_max_bf16;
 
-// 9.7.4.9  tanh
-constexpr auto sem_tanh_half = []<Half T>(T a, Mods m) -> T {
-  return each<element_t<T>>([m](auto x) { return approximate([](f64 y) { return std::tanh(y); }, x, m); }, a);
-};
-
-// 9.7.4.10  ex2: what the unit gives for f32, cut
-template <HalfElement E>
-E cut_ex2(E a) {
-  const f32 x = of_unit<special::ex2>(static_cast<f32>(value(a)));
+// tanh and ex2: what the unit gives for f32, cut
+template <auto function, HalfElement E>
+E cut(E a) {
+  const f32 x = of_unit<function>(static_cast<f32>(value(a)));
   if (is_nan(x)) return canonical_nan<E>();
   if (OneOf<E, f16> && x >= 65536.0f) return from_bits<E>(infinity_bits<E>);
   return rounded<E>(x, Rounding::rz);
 }
+
+// 9.7.4.9  tanh
+constexpr auto sem_tanh_half = []<Half T>(T a) -> T {
+  return each<element_t<T>>([](auto x) { return cut<special::tanh>(x); }, a);
+};
+
+// 9.7.4.10  ex2
 constexpr auto sem_ex2_f16 = []<HalfF16 T>(T a) -> T {
-  return each<element_t<T>>([](auto x) { return cut_ex2(x); }, a);
+  return each<element_t<T>>([](auto x) { return cut<special::ex2>(x); }, a);
 };
 constexpr auto sem_ex2_bf16 = []<HalfBF16 T>(T a) -> T {
-  return each<element_t<T>>([](auto x) { return cut_ex2(x); }, a);
+  return each<element_t<T>>([](auto x) { return cut<special::ex2>(x); }, a);
 };
 
 }  // namespace ptx::sim

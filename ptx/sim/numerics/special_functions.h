@@ -1,4 +1,4 @@
-// The special function unit (MUFU): rcp, sqrt, rsqrt, lg2, ex2, sin and cos of f32, bit for bit, on the bits of
+// The special function unit (MUFU): rcp, sqrt, rsqrt, lg2, ex2, sin, cos and tanh of f32, bit for bit, on the bits of
 // numbers. The upper bits of the significand choose a row of coefficients, the others are x in c0 + c1 * x + c2 * x *
 // x: integers that are cut, not rounded. Subnormal arguments and results are zeros of their sign; exec/floating.h has
 // what the assembler adds for those. The models are B. Carleton's (ptx-math); `python
@@ -40,6 +40,10 @@ inline constexpr std::array sin_rows{
 };
 #define SQRT(...) Row{__VA_ARGS__},
 inline constexpr std::array sqrt_rows{
+#include "ptx/sim/numerics/special_functions.def"
+};
+#define TANH(...) Row{__VA_ARGS__},
+inline constexpr std::array tanh_rows{
 #include "ptx/sim/numerics/special_functions.def"
 };
 
@@ -154,6 +158,22 @@ constexpr u32 ex2(u32 x) {
   const Row row = ex2_rows[within >> 17];
   const u64 sum = (u64{row.c0} << 32) + (u64{row.c1} * low << 19) + row.c2 * square(low) + 0x1bf100000;
   return static_cast<u32>(power + 127) << 23 | fraction(static_cast<u32>(sum >> 34));
+}
+
+// From 2^-8 to 8, each power of two in `1 << pieces` pieces; below it tanh is x, above it 1.
+constexpr u32 tanh(u32 x) {
+  constexpr u32 first = 127 - 8, count = 11;
+  constexpr std::uint8_t pieces[count] = {0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 3};
+  constexpr std::uint8_t begin[count] = {0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43};
+  const u32 e = exponent(x), sign = x & sign_mask;
+  if (e == 255 && fraction(x)) return nan;
+  if (e < first) return x;
+  if (e >= first + count) return sign | 0x3f800000;
+  const u32 within = fraction(x) >> (6 - pieces[e - first]), low = within & 0x1ffff;
+  const Row row = tanh_rows[begin[e - first] + (within >> 17)];
+  const u64 sum = (u64{row.c0} << 33) + (u64{row.c1} * low << 18) - row.c2 * square(low);
+  const int top = 63 - std::countl_zero(sum);  // 58 where the result has the exponent of x
+  return sign | (e + static_cast<u32>(top) - 58) << 23 | fraction(static_cast<u32>(sum >> (top - 23)));
 }
 
 // Of `turns`, of which one is 2 pi.
