@@ -218,7 +218,7 @@ TEST_CASE("shared memory of a CTA that has exited") {
       "mapa.shared::cluster.u32 %r5, %r4, 1;\nst.shared::cluster.u32 [%r5], %r1;\nret;\n"
       "PEER:\nmapa.shared::cluster.u32 %r5, %r3, 0;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];");
   text.replace(text.find("(.param .u64 p)"), 15, "(.param .u64 p) .reqnctapercluster 2");
-  expect(Code::out_of_bounds, text, shape(2, 1), {"CTA 1 of the cluster, which has exited"});
+  expect(Code::out_of_bounds, text, shape(2, 1), {"CTA 1 of the cluster, whose last thread has exited at line"});
 }
 
 TEST_CASE("the cluster's barrier") {

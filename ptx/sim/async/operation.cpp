@@ -6,6 +6,7 @@
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/memory/access.h"
+#include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
 
@@ -36,7 +37,7 @@ bool read(Operation& o) {
 }
 
 // Bytes that nothing wrote stay so in shared memory, where nobody may look at them; global memory has no such state.
-// False after a fault.
+// False after a fault. Where races are looked for, the launch goes on: somebody may write them too late.
 bool is_written(const Operation& o, std::size_t at, std::size_t bytes) {
   if (!o.agent.warp->cta.launch.options.uninitialised) return true;
   for (std::size_t i = 0; i < bytes; ++i) {
@@ -48,10 +49,16 @@ bool is_written(const Operation& o, std::size_t at, std::size_t bytes) {
         continue;
       }
       const Location byte{run.at.space, run.at.memory, run.at.offset + missing, 1};
-      const std::string name = describe(o.agent.warp->cta.launch.program, byte);
-      o.agent.warp->fault(Code::uninitialised_memory, o.agent,
-                          cat("began this; it reads ", name, ", which was never written"));
-      return false;
+      Warp& w = *o.agent.warp;
+      std::string what =
+          cat("began this; it reads ", describe(w.cta.launch.program, byte), ", which was never written");
+      if (!w.cta.launch.options.checks) {
+        w.fault(Code::uninitialised_memory, o.agent, std::move(what));
+        return false;
+      }
+      w.cta.launch.note({describe_fault(w, Code::uninitialised_memory, o.agent.pc, o.agent.lane, std::move(what), {}),
+                         {site_of(w, o.agent.pc, o.agent.lane)}});
+      return true;
     }
   }
   return true;
@@ -179,15 +186,15 @@ void Operations::wait_pipe(Warp& warp, Pipe pipe) {
     observer->waited(warp, warp.live, pipe == Pipe::tensor_load ? Group::tensor_loads : Group::tensor_stores, begun_);
 }
 
-std::optional<Agent> Operations::finish_tensor_core(const Cta& cta) {
+std::optional<Agent> Operations::finish_tensor_memory(const Cta& cta) {
   std::optional<Agent> first;
   for (;;) {
     const auto next = std::find_if(pending_.begin(), pending_.end(), [&](const Operation& o) {
-      return o.pipe == Pipe::tensor_core && o.effect && &o.agent.warp->cta == &cta &&
+      return o.pipe != Pipe::none && o.pipe != Pipe::warpgroup && o.effect && &o.agent.warp->cta == &cta &&
              o.agent.warp->event != Event::fault;
     });
     if (next == pending_.end()) return first;
-    if (!first) first = next->agent;
+    if (!first && next->pipe == Pipe::tensor_core) first = next->agent;
     finish(next);
   }
 }

@@ -87,8 +87,8 @@ class Operations {
   void wait_warpgroup(Warp& warp, std::uint64_t product);
   // tcgen05.wait: the warp's own of this pipe.
   void wait_pipe(Warp& warp, Pipe pipe);
-  // The products, copies and shifts that threads of this CTA have begun on the tensor core; the first of them.
-  std::optional<Agent> finish_tensor_core(const Cta& cta);
+  // All of tensor memory that threads of this CTA have begun; the first product, copy or shift among it.
+  std::optional<Agent> finish_tensor_memory(const Cta& cta);
   bool empty() const { return pending_.empty(); }
   // Where the rest would have read and written, of a run that ends before: the wait that it lacks may be why.
   void tell_rest(Observer& observer) const;

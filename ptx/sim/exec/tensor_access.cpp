@@ -159,11 +159,17 @@ void deallocate(Warp& w, const Op& op, Mask active) {
                          place_name(*a.warp, a.pc), " allocated"));
     }
     // Where somebody watches, what nobody waited for still finds its columns.
-    const auto late = w.cta.launch.observer ? w.cta.cluster.operations.finish_tensor_core(w.cta) : std::nullopt;
+    const auto late = w.cta.launch.observer ? w.cta.cluster.operations.finish_tensor_memory(w.cta) : std::nullopt;
     if (late && tensor.allocations.size() == 1) {
       return w.fault(Code::out_of_bounds, lane,
                      cat("frees ", columns_text(at.column, columns), " of tensor memory that may still be used"),
                      {cat("nobody waited for ", place_name(w, late->pc))});
+    }
+    if (Observer* const observer = w.cta.launch.observer) {
+      for (u64 row = 0; row < TensorMemory::lanes; ++row)
+        observer->accessed(agent(w, lane),
+                           {tensor_space, &w.cta, row * TensorMemory::lane_bytes + at.column * 4, columns * u64{4}},
+                           Access::write, op.manner);
     }
     tensor.free(i, w.pc - 1);
     w.cta.cluster.settle_tensor_memory();

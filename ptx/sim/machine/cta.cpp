@@ -132,7 +132,8 @@ void Cta::deliver(Warp& warp, Fragment& fragment, const Barrier& b) {
   }
 }
 
-void Cta::thread_exited(Warp&) {
+void Cta::thread_exited(Warp& warp) {
+  left_at = warp.pc - 1;
   if (launch.observer && finished()) launch.observer->ended(*this);
   for (std::uint32_t i = 0; i < barriers.size(); ++i) settle(i);
   cluster.settle_cluster_barrier();

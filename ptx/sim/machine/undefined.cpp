@@ -311,9 +311,11 @@ void report_undefined(Warp& w, const Operand& o, Mask unknown) {
   const Frame& frame = *w.current.frame;
   const Origin from = origin(frame, o);
   if (from.awaits) {
-    w.fault(Code::uninitialised_register, lane,
-            cat("uses what ", place_name(w, from.pc), " loads, without ", from.awaits, " in between"));
-    return;
+    w.event = Event::fault;
+    std::string what = cat("uses what ", place_name(w, from.pc), " gives, without ", from.awaits, " in between");
+    return w.cta.launch.report(w.cta.cluster.index,
+                               describe_fault(w, Code::uninitialised_register, w.pc - 1, lane, std::move(what), {}),
+                               {site_of(w, w.pc - 1, lane), site_of(w, from.pc, lane)});
   }
   if (from.bytes) {
     const Op& op = w.cta.launch.program.ops[from.pc];

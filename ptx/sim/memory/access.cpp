@@ -99,7 +99,11 @@ std::string describe_shared(const Request& r, u64 offset, const SharedMemory& me
 // Shared memory is a CTA's as long as one of its threads lives.
 bool has_left(const Warp& w, const Cta& cta) { return &cta != &w.cta && cta.finished(); }
 std::string gone(const Cta& cta) {
-  return cat(" of the shared memory of CTA ", cta.rank, " of the cluster, which has exited");
+  return cat(" of the shared memory of CTA ", cta.rank, " of the cluster, whose last thread has exited at ",
+             place_name(*cta.warps.front(), cta.left_at));
+}
+Code gone_code(const Launch& launch) {
+  return asks_for(launch.options.checks, Code::peer_exited) ? Code::peer_exited : Code::out_of_bounds;
 }
 
 // An access is aligned, and so are mbarriers. They mostly lie together, so most accesses are beside all of them.
@@ -135,7 +139,7 @@ bool shared(Request& r) {
     return true;
   }
   if (has_left(r.w, *cta)) {
-    r.w.fault(Code::out_of_bounds, r.lane_of(r.low), r.text(r.low & shared_offset_mask, gone(*cta)));
+    r.w.fault(gone_code(r.w.cta.launch), r.lane_of(r.low), r.text(r.low & shared_offset_mask, gone(*cta)));
     return true;
   }
   SharedMemory& memory = cta->shared;
@@ -306,7 +310,7 @@ std::optional<Location> locate(Warp& w, const Operand& address, int lane, u64 by
     Cta* const found = cta_at(w.cta, at, address.space);
     if (!found) return refuse(Code::out_of_bounds, at, " of shared memory, of no CTA of the cluster");
     Cta& cta = *found;
-    if (has_left(w, cta)) return refuse(Code::out_of_bounds, offset, gone(cta));
+    if (has_left(w, cta)) return refuse(gone_code(w.cta.launch), offset, gone(cta));
     const u64 size = cta.shared.bytes.size();
     if (size < bytes || offset > size - bytes) {
       return refuse(Code::out_of_bounds, offset,

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ptx/base/text.h"
+#include "ptx/sim/async/operation.h"
 #include "ptx/sim/memory/access.h"
 #include "ptx/sim/watch/report.h"
 
@@ -91,22 +92,50 @@ void Arrays::find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t s
   }
 }
 
+// The array of the address in the instruction at `pc`; nullptr: nobody's, or it was reported.
+const NamedBytes* Arrays::array_at(std::uint32_t pc) const {
+  if (array_[pc] < first_array || known_.contains(pc)) return nullptr;
+  return &launch_.program.shared_variables[array_[pc] - first_array];
+}
+
+void Arrays::report(Warp& w, std::uint32_t pc, int lane, Access kind, const Location& where, const NamedBytes& array) {
+  known_.insert(pc);
+  Site site = site_of(w, pc, lane);
+  site_accesses(site, w, {where.space, where.offset, static_cast<unsigned>(where.bytes)});
+  const std::string what =
+      cat(kind == Access::read    ? "reads "
+          : kind == Access::write ? "writes "
+                                  : "updates ",
+          where.bytes, where.bytes == 1 ? " byte" : " bytes", " of ", site.owner.empty() ? "no array" : site.owner,
+          ", by an address made of that of `", array.name, "`, which has ", array.end - array.begin, " bytes");
+  reports_.push_back({describe_fault(w, Code::out_of_bounds, pc, lane, what, {}), {std::move(site)}});
+}
+
+// A copy, by the first of its addresses in shared memory.
+void Arrays::began(const Operation& o) {
+  const NamedBytes* const array = array_at(o.agent.pc);
+  if (!array) return;
+  const auto look = [&](const std::vector<Run>& runs, Access kind) {
+    const bool shared = !runs.empty() && runs.front().at.space == isa::Space::shared_cta;
+    for (const Run& run : runs) {
+      const std::uint64_t begin = run.at.offset, end = begin + run.at.bytes;
+      if (!shared || run.outside || (begin >= array->begin && end <= array->end)) continue;
+      const std::uint64_t at = begin >= array->begin && begin < array->end ? array->end : begin;
+      report(*o.agent.warp, o.agent.pc, o.agent.lane, kind, {run.at.space, run.at.memory, at, end - at}, *array);
+      return true;
+    }
+    return shared;
+  };
+  if (!look(o.to, o.combine ? Access::update : Access::write)) look(o.from, Access::read);
+}
+
 void Arrays::touched(const Touch& t) {
-  if (t.space != isa::Space::shared_cta || array_[t.pc] < first_array || known_.contains(t.pc)) return;
-  const NamedBytes& array = launch_.program.shared_variables[array_[t.pc] - first_array];
+  const NamedBytes* const array = t.space == isa::Space::shared_cta ? array_at(t.pc) : nullptr;
+  if (!array) return;
   for (int lane = 0; lane < lanes; ++lane) {
     const std::uint64_t at = t.at[lane] & t.mask;
-    if (!(t.lanes >> lane & 1) || (at >= array.begin && at + t.bytes <= array.end)) continue;
-    known_.insert(t.pc);
-    Site site = site_of(t.warp, t.pc, lane);
-    site_accesses(site, t.warp, {t.space, at, t.bytes});
-    const std::string what =
-        cat(t.kind == Access::read    ? "reads "
-            : t.kind == Access::write ? "writes "
-                                      : "updates ",
-            t.bytes, t.bytes == 1 ? " byte" : " bytes", " of ", site.owner.empty() ? "no array" : site.owner,
-            ", by an address made of that of `", array.name, "`, which has ", array.end - array.begin, " bytes");
-    reports_.push_back({describe_fault(t.warp, Code::out_of_bounds, t.pc, lane, what, {}), {std::move(site)}});
+    if (!(t.lanes >> lane & 1) || (at >= array->begin && at + t.bytes <= array->end)) continue;
+    report(t.warp, t.pc, lane, t.kind, {t.space, t.memory, at, t.bytes}, *array);
     return;
   }
 }

@@ -21,8 +21,12 @@ class Arrays final : public Observer {
 
   void accessed(const Agent&, const Location&, Access, const Manner&) override {}
   void touched(const Touch& touch) override;
+  void began(const Operation& operation) override;
+  void began(Warp&, const ThreadCopy&) override {}
 
  private:
+  const NamedBytes* array_at(std::uint32_t pc) const;
+  void report(Warp& warp, std::uint32_t pc, int lane, Access kind, const Location& where, const NamedBytes& array);
   void find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t slots);
   void find_addresses();
   std::uint32_t array_of(const Operand& row) const;

@@ -134,7 +134,8 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
     return operation ? cat("what ", name(thread, l), " began here") : name(thread, l);
   };
   Text t;
-  t << '`' << program.mnemonics[d.pc] << "`: " << subject(d.thread, d.lane, d.operation) << ' ' << does(d.kind) << ' ';
+  t << '`' << program.mnemonics[d.pc] << "`: " << subject(d.thread, d.lane, d.operation) << ' '
+    << (frees(d.pc) ? "frees" : does(d.kind)) << ' ';
   const bool exits = s.bytes == 0;
   if (exits) {
     t << "shared memory of CTA " << triple(cta_id(launch_, (address - shared_window) >> shared_rank_shift))
@@ -152,20 +153,25 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
                     1});
 }
 
-void Races::report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier) {
+// `again`: by the same warp, which came by bar.arrive; else by others.
+void Races::report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier,
+                       bool again) {
   if (!asks_for(checks_, Code::data_race) || found_.size() == most_findings) return;
   if (same_line_.empty()) find_same_lines();
   const auto [at, fresh] =
       known_.try_emplace({Code::barrier_misuse, same_line_[earlier], same_line_[pc]}, found_.size());
   if (!fresh) return;
   const Program& program = launch_.program;
-  Diagnostic diagnostic(Code::barrier_misuse, program.places[pc],
-                        cat('`', program.mnemonics[pc], "`: ", name(w.who, lane), " comes to barrier ", barrier,
-                            ", to which its warp came before by bar.arrive; nothing on the way says that the barrier "
-                            "was complete, so both "
-                            "may count for one phase"));
-  diagnostic.notes = {cat("it came before at ", place_of(earlier)),
-                      "wait for the threads that wait at it, by another barrier, before the next arrival"};
+  Diagnostic diagnostic(
+      Code::barrier_misuse, program.places[pc],
+      cat('`', program.mnemonics[pc], "`: ", name(w.who, lane), " comes to barrier ", barrier,
+          again ? ", to which its warp came before by bar.arrive; nothing on the way says that the barrier was "
+                  "complete, so both may count for one phase"
+                : ", at which other warps met before; nothing on the way says that they are through, so in another "
+                  "schedule this arrival counts for their phase"));
+  diagnostic.notes = {cat(again ? "it" : "one of them", " came before at ", place_of(earlier)),
+                      again ? "wait for the threads that wait at it, by another barrier, before the next arrival"
+                            : "give these warps a barrier of their own, or let them wait for the others first"};
   found_.push_back({{std::move(diagnostic), {site(w.who, lane, pc, 0, 0), site(w.who, lane, earlier, 0, 0)}}, 1});
 }
 

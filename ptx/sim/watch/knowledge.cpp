@@ -48,6 +48,15 @@ Time Races::tick(Watched& w) {
   return w.stamp - 1;
 }
 
+// When an operation begins. What its warp does from now on has this time or a later one, and all that was before has
+// an earlier one.
+Time Races::begin(Watched& w) {
+  w.stamped = true;
+  tick(w);
+  w.stamped = true;
+  return w.stamp;
+}
+
 // What others learn from these lanes: what they know, and all that they have done.
 View Races::published(const Watched& w, const View& view, Mask mask, Time time) {
   Moment moments[lanes];
@@ -129,19 +138,22 @@ void Races::flush(Meeting& m, std::uint64_t home) {
   m.recent = nullptr;
 }
 
-// A warp that came by bar.arrive comes again. Somebody who knows of that phase's end has to have told it: else, in
-// another schedule, both arrivals are of one phase (9.7.13.1).
+// Whoever comes to a barrier of a number of threads knows that its last phase is over. Else, in another schedule, the
+// arrival counts for that phase (9.7.13.1): a warp that came by bar.arrive comes again too early, or warps with another
+// purpose have taken the same barrier.
 void Races::arrive_at_barrier(Meeting& m, const Watched& w, Mask mask, std::uint32_t barrier, std::uint32_t pc,
                               bool stays) {
-  if (const auto found = m.ahead.find(w.who); found != m.ahead.end() && found->second.phase < m.phase) {
-    const bool known = std::any_of(w.parts.begin(), w.parts.end(), [&](const Part& p) {
-      return known_until(p.view.of[View::any_order], m.stream) > found->second.phase;
-    });
-    if (!known) report_lap(w, std::countr_zero(mask), barrier, pc, found->second.pc);
+  const auto own = m.ahead.find(w.who);
+  const bool known = !m.counted || std::any_of(w.parts.begin(), w.parts.end(), [&](const Part& p) {
+    return known_until(p.view.of[View::any_order], m.stream) >= m.phase;
+  });
+  if (!known) {
+    const bool again = own != m.ahead.end();
+    report_lap(w, std::countr_zero(mask), barrier, pc, again ? own->second : m.before, again);
   }
+  m.now = pc;
   if (stays) return void(m.ahead.erase(w.who));
-  if (!m.stream) m.stream = new_stream();
-  m.ahead[w.who] = {m.phase, pc};
+  m.ahead[w.who] = pc;
 }
 
 // fence.release; barrier.cluster.arrive.relaxed (the second example of 9.7.13.3).
@@ -220,6 +232,11 @@ void Races::completed(const Channel& channel) {
     m.last = m.gathering;
     m.came = 0;
     return;
+  }
+  if (channel.kind == Channel::Kind::barrier) {
+    m.counted = static_cast<const Cta*>(channel.memory)->barriers[channel.object].expected != 0;
+    m.before = m.now;
+    if (m.counted && !m.stream) m.stream = new_stream();
   }
   const Moment over{m.stream, m.phase};
   if (m.stream) sim::add(m.gathering.near, {&over, 1});
@@ -454,10 +471,12 @@ void Races::began(const Operation& o) {
   Watched& w = watched(*o.agent.warp);
   const int lane = o.agent.lane;
   Ongoing& now = ongoing_[key_of(o.agent.warp->cta, o.agent.operation)];
-  now.view = published(w, view_of(w, lane), Mask{1} << lane, tick(w));
-  now.begun = now_, now.thread = w.who, now.lane = lane, now.signals = o.signals;
+  now.begun = begin(w);
+  now.view = published(w, view_of(w, lane), Mask{1} << lane, now.begun - 1);
+  now.thread = w.who, now.lane = lane, now.signals = o.signals;
   if (o.pipe != Pipe::none) {
     const bool together = o.pipe == Pipe::warpgroup;
+    now.piped = true;
     now.reads = now.writes = pipe(o.pipe, *o.agent.warp, lane);
     now.time = static_cast<Time>(together ? o.product : o.agent.operation);
     if (together) know_as_group(now, *o.agent.warp);
@@ -494,8 +513,9 @@ void Races::began(Warp& warp, const ThreadCopy& copy) {
   }
   all.groups.back().second = serial;
   Ongoing& now = ongoing_[key_of(warp.cta, copy.operation)];
-  now.view = published(w, view_of(w, copy.lane), Mask{1} << copy.lane, tick(w));
-  now.begun = now_, now.thread = w.who, now.lane = copy.lane, now.copy = true;
+  now.begun = begin(w);
+  now.view = published(w, view_of(w, copy.lane), Mask{1} << copy.lane, now.begun - 1);
+  now.thread = w.who, now.lane = copy.lane, now.copy = true;
   now.reads = now.writes = all.stream, now.time = serial;
 }
 

@@ -53,7 +53,7 @@ bool Races::is_watched(isa::Space space, const Range* range) const {
 
 std::uint32_t Races::new_site(const Doer& d, Time time) {
   if (free_sites_.empty() && sites_.size() >= collect_at_) collect_sites();
-  const Site made{d.who, d.thread, time, d.pc, d.bytes, d.manner, d.kind, d.operation};
+  const Site made{d.who, d.thread, time, d.pc, d.bytes, d.manner, d.kind, d.operation, false, d.begun};
   if (free_sites_.empty()) {
     sites_.push_back(made);
     return static_cast<std::uint32_t>(sites_.size() - 1);
@@ -205,6 +205,7 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   const bool same = last.who == d.who && last.thread == d.thread && last.time == time && last.pc == d.pc &&
                     last.kind == kind && last.operation && last.bytes == bytes;
   const std::uint32_t site = same ? last_of_operations_ : new_site(d, time);
+  if (o.piped) sites_[site].begun = 0;
   last_of_operations_ = site;
   touch(d, site, flat(where), where.bytes);
   if (where.memory) visit(d, site, where, agent.warp->cta);
@@ -282,6 +283,12 @@ static std::uint64_t piece_of(std::uint64_t address, std::uint64_t bytes) {
   return std::min({std::uint64_t{16}, aligned ? aligned : 16, std::bit_floor(bytes)});
 }
 
+static bool is_read(const TouchBlock& block, std::size_t cell) {
+  return block.cells[cell].reads || std::any_of(block.stripes.begin(), block.stripes.end(), [&](const Stripe& stripe) {
+           return (stripe.words & block.words(cell)) != 0;
+         });
+}
+
 void Races::record(Doer& d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
   while (bytes) {
     const std::uint64_t piece = piece_of(address, bytes);
@@ -299,8 +306,9 @@ void Races::record(Doer& d, std::uint32_t site, std::uint64_t address, std::uint
       TouchCell& cell = block.cells[i];
       if (is_repeated(d, cell, site) || touch_quickly(d, site, block, i, address)) continue;
       const std::uint64_t at = std::max(address, (address & ~(TouchBlock::bytes - 1)) + (i << block.shift));
-      d.first = !cell.writes;
-      if (cell.writes) check(d, cell.writes, at);
+      d.first = !cell.writes || (d.operation && comes_first(d, cell.writes));
+      const bool again = at < tensor_window && fills_again(d, cell.writes) && is_read(block, i);
+      if (cell.writes && !again) check(d, cell.writes, at);
       if (writes(d.kind)) {
         if (!block.stripes.empty()) write_stripes(d, block, block.words(i), at);
         write_cell(d, site, cell, at);
@@ -377,6 +385,7 @@ bool Races::is_over(Doer& d, Touches earlier, std::uint64_t address) const {
 bool Races::is_known(Doer& d, std::uint32_t site, std::uint64_t address) const {
   if (site == d.over || site == d.over_before) return true;
   const Site& s = sites_[site];
+  if (d.manner.proxy == Proxy::read_only && writes(s.kind)) return false;
   const bool tensor = address >= tensor_window;
   const bool fences =
       tensor ? s.thread != d.thread : s.manner.proxy == Proxy::generic && d.manner.proxy != Proxy::generic;
@@ -508,7 +517,7 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (d.manner.proxy == Proxy::read_only && writes(s.kind)) return Code::data_race;  // whatever stands between
   if (own || knows(v.of[View::base], s, lane)) {
     if (address >= tensor_window) {
-      const bool fenced = s.thread == d.thread || knows(v.of[View::tensor_after], s, lane);
+      const bool fenced = s.thread == d.thread || frees(d.pc) || knows(v.of[View::tensor_after], s, lane);
       return fenced ? std::nullopt : std::optional(Code::missing_tensor_fence);
     }
     if (s.manner.proxy != Proxy::generic || d.manner.proxy == Proxy::generic) return std::nullopt;
@@ -523,19 +532,38 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
     if (knows(v.of[address < shared_window ? View::async_global : View::async_shared], s, lane)) return std::nullopt;
     return writes(s.kind) ? Code::missing_proxy_fence : Code::loose_reuse;
   }
-  if (morally_strong(d, s)) return std::nullopt;
+  if (morally_strong(d, s) || (address >= tensor_window && frees(s.pc))) return std::nullopt;
   if (s.fenced_init && knows(v.of[View::any_order], s, lane)) return std::nullopt;
   const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
   const bool reuses = refills || (d.operation && !writes(s.kind));
   if (knows(v.of[View::any_scope], s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
   if (knows(v.of[View::any_order], s, lane)) return Code::missing_order;
-  if (s.operation) return Code::missing_wait;
+  if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
+    const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
+    return after || d.operation || writes(s.kind) ? Code::missing_wait : Code::data_race;
+  }
   if (!d.operation) return is_narrow(d, s) ? Code::narrow_scope : Code::data_race;
   // A thread and an operation that was begun before, as far as one can tell; or the other way round.
   const bool own_thread = s.thread == d.thread && lane == d.lane && !d.each;
-  if (own_thread || s.time > d.begun || (d.first && writes(d.kind))) return Code::missing_wait;
+  if (own_thread || s.time >= d.begun || (d.first && writes(d.kind))) return Code::missing_wait;
   return writes(s.kind) ? Code::data_race : Code::stage_reused;
 }
+
+// A copy over another's bytes that somebody has read since: that reader waited for the earlier one, or was reported.
+bool Races::fills_again(const Doer& d, Touches earlier) const {
+  return d.operation && d.kind == Access::write && !(earlier & set_bit) && sites_[earlier >> 5].operation;
+}
+
+// st.async and red.async into what a thread wrote: zeros, say. Who has read them too early did not read a stage.
+bool Races::comes_first(const Doer& d, Touches earlier) const {
+  const std::string_view name = launch_.program.mnemonics[d.pc];
+  if (earlier & set_bit || !(name.starts_with("st.async") || name.starts_with("red.async"))) return false;
+  return !sites_[earlier >> 5].operation;
+}
+
+// tcgen05.dealloc: it comes behind all that touches its columns, and needs no fence for that; what comes behind it has
+// been given the columns anew.
+bool Races::frees(std::uint32_t pc) const { return launch_.program.mnemonics[pc].starts_with("tcgen05.dealloc"); }
 
 // Two strong accesses that would not race if their scopes had both threads.
 bool Races::is_narrow(Doer d, Site s) const {

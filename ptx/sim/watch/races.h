@@ -86,6 +86,7 @@ class Races final : public Observer {
     Access kind;
     bool operation;
     bool fenced_init = false;  // an mbarrier.init that fence.mbarrier_init has followed
+    Time begun = 0;            // of a copy, in its thread's time; else 0
   };
   // Who does an access now, and what they know.
   struct Doer {
@@ -161,10 +162,10 @@ class Races final : public Observer {
     bool all_stay = true;
     std::uint32_t phase = 0;
     Who stream = 0;  // of operations that complete on it; of a barrier, its phases
-    struct Ahead {
-      std::uint32_t phase, pc;
-    };
-    std::map<Who, Ahead> ahead{};  // warps that last came by bar.arrive, and did not wait
+    // Of a barrier: whether its last phase was of a number of threads, and the pcs of an arrival then and of the last.
+    bool counted = false;
+    std::uint32_t before = 0, now = 0;
+    std::map<Who, std::uint32_t> ahead{};  // warps that last came by bar.arrive, and did not wait: the pc
     // The last lanes that came, one by one, by one instruction.
     Watched* recent = nullptr;
     Mask lanes = 0;
@@ -180,6 +181,7 @@ class Races final : public Observer {
     Who thread = 0;
     int lane = 0;
     bool copy = false;          // cp.async
+    bool piped = false;         // of tcgen05, or a product
     Who reads = 0, writes = 0;  // streams, where it signals no mbarrier
     Time time = 0;
     std::vector<Operation::Signal> signals{};
@@ -234,6 +236,9 @@ class Races final : public Observer {
   Touches forget(const Doer& doer, Touches earlier);
   bool morally_strong(const Doer& doer, const Site& site) const;
   bool is_narrow(Doer doer, Site site) const;
+  bool fills_again(const Doer& doer, Touches earlier) const;
+  bool comes_first(const Doer& doer, Touches earlier) const;
+  bool frees(std::uint32_t pc) const;
   Touches add(const Doer& doer, Touches to, std::uint32_t site);
   void drop_earlier(std::vector<Lanes>& set) const;
   void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
@@ -249,6 +254,7 @@ class Races final : public Observer {
 
   // knowledge.cpp: who learns what.
   Time tick(Watched& w);
+  Time begin(Watched& w);
   static View published(const Watched& w, const View& view, Mask lanes, Time time);
   template <class F>
   static void change(Watched& w, Mask lanes, F f);
@@ -273,7 +279,8 @@ class Races final : public Observer {
   std::string place_of(std::uint32_t pc) const;
   void report_beside(Who thread, int lane, std::uint32_t pc, Access kind, std::uint64_t address, std::uint64_t bytes,
                      const std::string& by);
-  void report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier);
+  void report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier,
+                  bool again);
   void report(Code code, const Doer& doer, const Site& site, int lane, std::uint64_t address);
   std::string name(Who thread, int lane) const;
   launch::Dim3 thread_id(Who thread, int lane) const;
