@@ -20,9 +20,7 @@ inline bool map_at(Warp& w, const Operand& address, int lane, Operation& o, Tens
   const auto at = locate(w, address, lane, 128, 64, Access::read);
   if (!at) return false;
   o.map = *at;
-  const Bytes bytes = reach(agent(w, lane), *at, Access::read, {Order::weak, Scope::gpu, Proxy::tensormap});
-  if (!bytes.data) return false;
-  std::memcpy(&map, bytes.data, sizeof map);
+  std::memcpy(&map, bytes_at(*at).data, sizeof map);  // the operation reads it, and tells of it
   if (map.magic != TensorMap::magic_number) return bad_map(w, lane, "copies by a tensor map that is none"), false;
   if (pixels != (map.channels != 0)) {
     return bad_map(w, lane, pixels ? "copies pixels by a map of tiles" : "copies a tile by an im2col map"), false;

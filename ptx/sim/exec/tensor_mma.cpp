@@ -69,7 +69,7 @@ struct Product {
   bool read_b(const Operation& o, Work& w) const;
   bool read_metadata(const Operation& o, Cta& cta, u32 part, Work& w) const;
   void read_scales(const Operation& o, Cta& cta, u32 part, u32 first, Work& w) const;
-  void begin(const Operation& o, Cta& cta, u32 part, Work& w) const;
+  void begin(Cta& cta, u32 part, Work& w) const;
   void add(const Operation& o, Cta& cta, u32 part, Work& w) const;
   void add_integers(u32 part, Work& w) const;
   struct Rows {
@@ -136,17 +136,32 @@ struct Matrix {
 struct Units {
   u32 begin, lines, first, end;  // lines, and units of each
 };
+// Tells of the units of a line: those that lie side by side, in any order, as one access. False after a fault.
+bool tell_units(const Operation& o, Cta& cta, const Places& places, u32 line, const Units& units) {
+  std::vector<u32> all;
+  for (u32 i = units.first; i < units.end; ++i) all.push_back(places.at(line, i));
+  std::sort(all.begin(), all.end());
+  const Manner manner{o.op->manner.order, o.op->manner.scope, Proxy::async};
+  for (std::size_t i = 0, next = 0; i < all.size(); i = next) {
+    while (++next < all.size() && all[next] == all[next - 1] + unit_bytes) {
+    }
+    const u32 end = all[next - 1];
+    if (end + u64{unit_bytes} > cta.shared.bytes.size()) return reach_unit(o.agent, cta, end, o.op->manner).data;
+    reach(o.agent, {isa::Space::shared_cta, &cta, all[i], end + u64{unit_bytes} - all[i]}, Access::read, manner);
+  }
+  return true;
+}
 template <class Unit>
 bool read_units(const Operation& o, Cta& cta, const Matrix& m, const Units& units, Unit unit) {
   const u64 size = cta.shared.bytes.size();
   const bool watched = cta.launch.observer != nullptr;
   const Places places(m.descriptor, m.mn_major, units.end);
   for (u32 line = units.begin; line < units.begin + units.lines; ++line) {
+    if (watched && !tell_units(o, cta, places, line, units)) return false;
     for (u32 i = units.first; i < units.end; ++i) {
       const u32 at = places.at(line, i);
-      const Bytes bytes = !watched && at + u64{unit_bytes} <= size
-                              ? Bytes{&cta.shared.bytes[at], &cta.shared.shadow[at]}
-                              : reach_unit(o.agent, cta, at, o.op->manner);
+      const Bytes bytes = at + u64{unit_bytes} <= size ? Bytes{&cta.shared.bytes[at], &cta.shared.shadow[at]}
+                                                       : reach_unit(o.agent, cta, at, o.op->manner);
       if (!bytes.data) return false;
       unit(line - units.begin, i, bytes);
     }
@@ -444,7 +459,7 @@ u32 scaled_down(Sum kind, u32 bits, u32 by) {
 }
 
 // Sums of f32 or s32 of which all are written stay in tensor memory: their lanes follow each other there.
-void Product::begin(const Operation& o, Cta& cta, u32 part, Work& w) const {
+void Product::begin(Cta& cta, u32 part, Work& w) const {
   const u32 count = columns();
   const Sum kind = shape.d == Type::f16 ? Sum::f16 : Sum::f32;
   const bool stays = !path.half && kind != Sum::f16 && scale_d == 0 &&
@@ -460,16 +475,16 @@ void Product::begin(const Operation& o, Cta& cta, u32 part, Work& w) const {
       std::fill_n(out, count, 0);
       continue;
     }
-    const Bytes bytes = reach_tensor(o.agent, cta, lane(row, part), d.column, count, Access::read, o.op->manner);
     if (stays) continue;
-    std::memcpy(out, bytes.data, count * 4);
+    const u64 at = lane(row, part) * TensorMemory::lane_bytes + d.column * 4;  // `write` tells of it
+    std::memcpy(out, cta.tensor.cells(at), count * 4);
     for (u32 c = 0; kind == Sum::f16 && c < count; ++c) out[c] &= 0xffff;
     for (u32 c = 0; scale_d != 0 && c < count; ++c) out[c] = scaled_down(kind, out[c], scale_d);
   }
 }
 
 void Product::add(const Operation& o, Cta& cta, u32 part, Work& w) const {
-  begin(o, cta, part, w);
+  begin(cta, part, w);
   if (mma->kind == MmaKind::i8) return add_integers(part, w);
   const Factors factors = mma->four_bits()             ? Factors::f4
                           : mma->kind == MmaKind::tf32 ? Factors::tf32

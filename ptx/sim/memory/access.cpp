@@ -327,20 +327,25 @@ std::optional<Location> locate(Warp& w, const Operand& address, int lane, u64 by
   return Location{isa::Space::global, nullptr, at, bytes};
 }
 
-Bytes reach(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
-  Launch& launch = agent.warp->cta.launch;
-  if (launch.observer) launch.observer->accessed(agent, where, kind, manner);
-  if (where.space == isa::Space::global) {
-    const Range* range = launch.memory.find(where.offset);
-    u8* states = range && range->shadow ? range->shadow + (where.offset - range->begin) : nullptr;
-    return {reinterpret_cast<std::byte*>(where.offset), states};
-  }
+Bytes bytes_at(const Location& where) {
+  if (where.space == isa::Space::global) return {reinterpret_cast<std::byte*>(where.offset), nullptr};
   if (where.space == tensor_space) {
     TensorMemory& memory = static_cast<Cta*>(where.memory)->tensor;
     return {memory.cells(where.offset), memory.states(where.offset)};
   }
   SharedMemory& memory = static_cast<Cta*>(where.memory)->shared;
   return {&memory.bytes[where.offset], &memory.shadow[where.offset]};
+}
+
+Bytes reach(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
+  Launch& launch = agent.warp->cta.launch;
+  if (launch.observer) launch.observer->accessed(agent, where, kind, manner);
+  Bytes bytes = bytes_at(where);
+  if (where.space == isa::Space::global) {
+    const Range* range = launch.memory.find(where.offset);
+    if (range && range->shadow) bytes.states = range->shadow + (where.offset - range->begin);
+  }
+  return bytes;
 }
 
 std::string describe(const Program& program, const Location& where) {

@@ -35,6 +35,8 @@ struct Bytes {
   u8* states = nullptr;  // nullptr: all are written, and nobody keeps that
 };
 Bytes reach(const Agent& agent, const Location& where, Access kind, const Manner& manner);
+// The same without telling an observer; of global memory without its states.
+Bytes bytes_at(const Location& where);
 
 std::string describe(const Program& program, const Location& where);  // "`full`+8", "0x1000 of global memory"
 

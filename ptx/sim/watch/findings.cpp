@@ -26,15 +26,16 @@ const char* wrong(Code code) {
     default: return "nothing orders the two";
   }
 }
-const char* mend(Code code) {
+const char* mend(Code code, bool of_map) {
   switch (code) {
     case Code::data_race: return "a barrier, or a release by the first thread that the second acquires, orders them";
     case Code::narrow_scope: return "give both sides the scope of both threads: .cluster, .gpu";
     case Code::missing_order:
       return "write the flag with .release and read it with .acquire, or put fences around relaxed accesses";
     case Code::missing_proxy_fence:
-      return "fence.proxy.async by the writer, before it releases, or by the thread that begins the operation; "
-             "fence.proxy.tensormap for tensor maps";
+      return of_map ? "fence.proxy.tensormap::generic: .release by the writer, and .acquire of the map's 128 bytes by "
+                      "the thread that begins the copy"
+                    : "fence.proxy.async by the writer, before it releases, or by the thread that begins the operation";
     case Code::missing_tensor_fence:
       return "tcgen05.fence::before_thread_sync, then the synchronisation, then tcgen05.fence::after_thread_sync; "
              "tcgen05.commit implies the first";
@@ -146,8 +147,9 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
       << " at " << place(s.pc) << "; " << wrong(code);
   }
   Diagnostic diagnostic(code, program.places[d.pc], t.take());
-  diagnostic.notes = {cat("the other is ", place(s.pc), " of ", name(s.thread, lane)),
-                      exits && code == Code::missing_wait ? before_exit : mend(code)};
+  diagnostic.notes = {
+      cat("the other is ", place(s.pc), " of ", name(s.thread, lane)),
+      exits && code == Code::missing_wait ? before_exit : mend(code, d.manner.proxy == Proxy::tensormap)};
   found_.push_back({{std::move(diagnostic),
                      {site(d.thread, d.lane, d.pc, d.bytes, address), site(s.thread, lane, s.pc, s.bytes, address)}},
                     1});

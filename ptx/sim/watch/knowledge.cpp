@@ -499,7 +499,7 @@ void Races::finished(const Operation& o) {
   const auto found = ongoing_.find(key_of(o.agent.warp->cta, o.agent.operation));
   if (found == ongoing_.end()) return;
   signals(o, found->second);
-  ongoing_.erase(found);
+  forget_operation(found->first);
 }
 
 void Races::began(Warp& warp, const ThreadCopy& copy) {

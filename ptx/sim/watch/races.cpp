@@ -79,7 +79,7 @@ void Races::collect_sites() {
   for (const auto& [cta, from] : visits_) {
     for (const auto& [who, site] : from) used[site] = true;
   }
-  memo_site_ = 0, memo_clock_ = nullptr, last_visit_ = {};
+  memo_site_ = 0, memo_clock_ = nullptr, last_visit_ = {}, found_over_ = {};
   for (std::size_t i = sites_.size(); i-- > 0;) {
     if (!used[i]) free_sites_.push_back(static_cast<std::uint32_t>(i));
   }
@@ -182,10 +182,23 @@ void Races::accessed(const Agent& agent, const Location& where, Access kind, con
   visit(d, site, where, agent.warp->cta);
 }
 
+Races::Ongoing* Races::ongoing(std::uint64_t key) {
+  if (last_ongoing_ && last_operation_ == key) return last_ongoing_;
+  const auto found = ongoing_.find(key);
+  if (found == ongoing_.end()) return nullptr;
+  last_operation_ = key;
+  return last_ongoing_ = &found->second;
+}
+
+void Races::forget_operation(std::uint64_t key) {
+  ongoing_.erase(key);
+  last_ongoing_ = nullptr, found_over_ = {};
+}
+
 void Races::by_operation(const Agent& agent, const Location& where, Access kind, Manner manner) {
-  const auto found = ongoing_.find(operation_key(agent));
-  if (found == ongoing_.end()) return;
-  Ongoing& o = found->second;
+  Ongoing* const found = ongoing(operation_key(agent));
+  if (!found) return;
+  Ongoing& o = *found;
   Who stream = writes(kind) ? o.writes : o.reads;
   Time time = o.time;
   if (!o.signals.empty()) {  // it is over when that mbarrier's phase is
@@ -207,9 +220,13 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   const std::uint32_t site = same ? last_of_operations_ : new_site(d, time);
   if (o.piped) sites_[site].begun = 0;
   last_of_operations_ = site;
-  touch(d, site, flat(where), where.bytes);
+  const std::uint64_t at = flat(where), window = at >> 56;
+  if (found_over_.view == &view && found_over_.window == window)
+    d.over = found_over_.over, d.over_before = found_over_.over_before;
+  touch(d, site, at, where.bytes);
+  found_over_ = {&view, window, d.over, d.over_before};
   if (where.memory) visit(d, site, where, agent.warp->cta);
-  if (o.copy && writes(kind)) ongoing_.erase(found);
+  if (o.copy && writes(kind)) forget_operation(operation_key(agent));
 }
 
 // Whoever begins an operation knows who made the mbarriers that it signals; arrivals need no order among each other.

@@ -205,6 +205,8 @@ class Races final : public Observer {
   bool is_watched(isa::Space space, const Range* range) const;
   Who new_stream() { return stream_bit | ++streams_; }
   std::uint32_t site_of(Watched& w, const Doer& doer);
+  Ongoing* ongoing(std::uint64_t key);
+  void forget_operation(std::uint64_t key);
   std::uint32_t new_site(const Doer& doer, Time time);
   void collect_sites();
   void touch(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
@@ -306,6 +308,14 @@ class Races final : public Observer {
   std::unordered_map<const Warp*, std::unique_ptr<Watched>> warps_;
   const Warp* last_warp_ = nullptr;
   Watched* last_watched_ = nullptr;
+  Ongoing* last_ongoing_ = nullptr;  // of number last_operation_
+  std::uint64_t last_operation_ = 0;
+  // What an operation found to be over in the window of an address, and may find again (Doer::over).
+  struct {
+    const View* view = nullptr;
+    std::uint64_t window = 0;
+    std::uint32_t over = 0, over_before = 0;
+  } found_over_;
   Known memo_clock_;  // knows all lanes of memo_site_
   std::uint32_t memo_site_ = 0;
   std::map<ChannelKey, Meeting> meetings_;

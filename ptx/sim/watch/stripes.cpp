@@ -75,8 +75,9 @@ bool Races::read_stripe(Doer& d, Stripe stripe, std::uint64_t address) {
 }
 
 void Races::add_stripe(TouchBlock& block, const Stripe& stripe) {
-  if (!block.stripes.empty()) {
-    Stripe& last = block.stripes.back();
+  constexpr std::size_t recent = 4;  // products of four steps read the words of a block in turn
+  for (std::size_t i = block.stripes.size(), end = i; i-- > 0 && end - i <= recent;) {
+    Stripe& last = block.stripes[i];
     const Site &before = sites_[last.site], &now = sites_[stripe.site];
     const bool alike = last.lanes == stripe.lanes && last.step == stripe.step && last.first == stripe.first;
     if (alike && last.site == stripe.site) {
@@ -85,8 +86,8 @@ void Races::add_stripe(TouchBlock& block, const Stripe& stripe) {
     }
     const bool behind = before.who == now.who && before.thread == now.thread && before.bytes == now.bytes;
     if (alike && behind && (last.words & ~stripe.words) == 0) {  // in program order
-      last = stripe;
-      return;
+      block.stripes.erase(block.stripes.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
     }
   }
   block.stripes.push_back(stripe);
