@@ -154,6 +154,13 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("path", metavar="PATH", help="a folder of recorded calls, or one of its files")
     replay.add_argument("--seed", type=_size(2**63 - 1), default=0, metavar="N", help="use another schedule of warps")
     replay.add_argument(
+        "--check",
+        nargs="?",
+        const="all",
+        metavar="NAME",
+        help="also look for races, missing fences and the like: all (without a NAME), or the name of a rule",
+    )
+    replay.add_argument(
         "--timeout", type=_size(10**6, 1), default=600, metavar="S", help="end a call after S seconds; default: 600"
     )
     replay.add_argument("--json", action="store_true", help="print the reports as JSON")
@@ -460,13 +467,15 @@ def _replay(arguments) -> int:
     import json
     from dataclasses import asdict
 
-    from pyptx import replay
+    from pyptx import replay, simulator
 
     if arguments.here:
         return _replay_here(arguments)
     try:
-        found = replay(arguments.path, timeout=arguments.timeout, seed=arguments.seed)
-    except OSError as error:
+        with simulator(check=arguments.check or "none"):
+            pass  # a check that there is not is a mistake of the command line
+        found = replay(arguments.path, timeout=arguments.timeout, seed=arguments.seed, check=arguments.check)
+    except (OSError, ValueError) as error:
         raise files.Unusable(str(error)) from None
     if not found:
         raise files.Unusable(f"{arguments.path}: no call is kept here")
@@ -485,7 +494,8 @@ def _replay_here(arguments) -> int:
     from pyptx.tools import watched
 
     arguments.trace = arguments.counters = False
-    with simulator(seed=arguments.seed, lines=False, trace=False, launches=False) as run:
+    chosen = {"check": arguments.check} if arguments.check else {}
+    with simulator(seed=arguments.seed, lines=False, trace=False, launches=False, **chosen) as run:
         try:
             with watched.quiet(arguments):
                 kept.rerun(arguments.path)

@@ -30,10 +30,12 @@ class Replay:
         assert kept.replay() == []
     """
 
-    def __call__(self, path: str | os.PathLike[str], *, timeout: float = 600, seed: int = 0) -> list[Replayed]:
+    def __call__(
+        self, path: str | os.PathLike[str], *, timeout: float = 600, seed: int = 0, check: str | None = None
+    ) -> list[Replayed]:
         """Repeats recorded calls on the simulator, each in a process of its own: those of a folder, oldest first, or that of a file.
 
-        timeout: the most seconds of a call.  seed: chooses the schedule.
+        timeout: the most seconds of a call.  seed: chooses the schedule.  check: rules of the sanitizer, or "all".
 
         Example:
             import tempfile
@@ -43,7 +45,7 @@ class Replay:
         """
         from pyptx.launch import kept  # not by `import pyptx`: it needs time
 
-        return kept.replayed(path, timeout, seed)
+        return kept.replayed(path, timeout, seed, check)
 
     @contextmanager
     def keep(

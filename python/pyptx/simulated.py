@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from html import escape
@@ -133,6 +134,7 @@ class Run:
         self._recording = _core.SimulatorRecording(**recorded)
         self._breakpoints: list[tuple[tuple[str, int], Callable[[Stop], Any]]] = []
         self._each: Callable[[Stop], Any] | None = None
+        self._met: set[tuple[str, int]] = set()  # breakpoints
         self._before: list[tuple[Options, _core.SimulatorRecording | None]] = []  # what holds outside
 
     def __enter__(self) -> Run:
@@ -146,10 +148,14 @@ class Run:
         self._before.append((before, recording))
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         before, recording = self._before.pop()
         before._use()
         _core.use_simulator_recording(recording)
+        if kind is None and self.statistics.warp_instructions:
+            for file, line in dict.fromkeys(place for place, _ in self._breakpoints if place not in self._met):
+                where = f"{file}:{line}" if file else f"line {line}"
+                warnings.warn(f"no launch came to {where}, where a breakpoint is", stacklevel=2)
 
     # What was found.
 
@@ -237,18 +243,18 @@ class Run:
         seed, launch, reports, differs = found
         return Failing(seed, launch, _reports(reports), differs)
 
-    def breakpoint(self, where: str, then: Callable[[Stop], Any] | None = None) -> None:
-        """Calls `then` with a `Stop` before the instructions of a line, "gemm.py:41".  Without `then`, the debugger of
+    def breakpoint(self, where: str | int, then: Callable[[Stop], Any] | None = None) -> None:
+        """Calls `then` with a `Stop` before the instructions of a line, "gemm.py:41", or 41 of any file.  Without `then`, the debugger of
         `pyptx run --debug` asks on the terminal.  `then` returns how to go on: None or "continue", "step" (to the warp's next
-        instruction), "line" (to its next line), "quit".
+        instruction), "line" (to its next line), "quit".  A line that no launch of the block came to is warned of.
 
         Example:
             with pyptx.simulator() as run:
                 run.breakpoint("gemm.py:41", lambda stop: print(stop, stop.registers["%r0"]))
         """
-        file, _, line = where.rpartition(":")
-        if not file or not line.isdigit() or int(line) == 0:
-            raise ValueError(f'a breakpoint is "file:line", not {where!r}')
+        file, colon, line = str(where).rpartition(":")
+        if bool(colon) != bool(file) or not line.isdigit() or int(line) == 0:
+            raise ValueError(f'a breakpoint is "file:line" or a line, not {where!r}')
         self._breakpoints.append(((file, int(line)), then or Debugger()))
         self._set_stops()
 
@@ -261,8 +267,9 @@ class Run:
         def stopped(now) -> int:
             stop = Stop(now)
             for (file, line), then in self._breakpoints:
-                if stop.line == line and ("/" + stop.file).endswith("/" + file):
+                if stop.line == line and (not file or ("/" + stop.file).endswith("/" + file)):
                     self._last = then
+                    self._met.add((file, line))
                     return action_of(then(stop))
             return action_of((self._each or self._last)(stop))
 

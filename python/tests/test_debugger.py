@@ -148,3 +148,19 @@ def test_the_command_debugs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("builtins.input", lambda prompt="": "q")
     assert main(["run", str(path), "--debug"]) == 1
     assert "PTX5041" in capsys.readouterr().err
+
+
+def test_a_line_alone_is_of_any_file():
+    lines = []
+    with pyptx.simulator() as run:
+        run.breakpoint(line_of(halved, "mul.f32"), lambda stop: lines.append(stop.warp))
+        halved(X64)
+    assert sorted(lines) == [0, 1]
+
+
+def test_a_breakpoint_that_no_launch_comes_to_is_warned_of():
+    line = line_of(halved, "def halved")
+    with pytest.warns(UserWarning, match=f"no launch came to test_debugger.py:{line}, where a breakpoint is"):
+        with pyptx.simulator() as run:
+            run.breakpoint(f"test_debugger.py:{line}", lambda stop: None)
+            halved(X64)

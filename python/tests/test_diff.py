@@ -11,7 +11,7 @@ np = pytest.importorskip("numpy", reason="skipped: no numpy")
 from simulator_kernels import OF_64, X64, line_of, start  # noqa: E402
 
 import pyptx  # noqa: E402
-from pyptx import Tile, kernel, ptx, reg  # noqa: E402
+from pyptx import Tile, kernel, ptx, reg, smem  # noqa: E402
 from pyptx.__main__ import main  # noqa: E402
 from pyptx.errors import LaunchError  # noqa: E402
 from pyptx.types import f32, u32  # noqa: E402
@@ -118,6 +118,25 @@ def test_kept_calls_run_again_in_another_process(tmp_path):
     assert clean.status == "clean" and clean.reports == []
     assert faulty.status == "reports" and faulty.reports[0]["code"] == 5010
     assert faulty.reports[0]["line"] == line_of(reads_past, "ld.global_") and "PTX5010" in str(faulty)
+
+
+@kernel(**OF_64)
+def unordered(X, Y):
+    px, py, t = start(X, Y)
+    tile, value = smem.alloc(f32, 64), reg.scalar(f32)
+    ptx.inst.ld.global_.f32(value, ptx.addr(px + t * 4))
+    ptx.inst.st.shared.f32(ptx.addr(tile, (t & 31) * 4), value)
+    ptx.inst.st.global_.f32(ptx.addr(py + t * 4), value)
+    ptx.ret()
+
+
+def test_a_replay_looks_for_races_on_request(tmp_path):
+    with pyptx.replay.keep(1, tmp_path, host=True) as kept:
+        unordered(X64)
+    assert [one.status for one in kept.replay(timeout=300)] == ["clean"]
+    (found,) = kept.replay(timeout=300, check="data_race")
+    assert found.status == "reports" and found.reports[0]["name"] == "data_race"
+    assert main(["replay", str(tmp_path), "--check", "races"]) == 2
 
 
 def test_the_command_replays(tmp_path, capsys):

@@ -258,7 +258,7 @@ def test_seeds_of_synchronisation_are_pure():
         (lambda: pyptx.simulator().writer(0), ValueError, "did not record writers"),
         (lambda: pyptx.simulator(launches=False).explore(1), ValueError, "did not record launches"),
         (lambda: pyptx.simulator().explore(0), ValueError, "explore tries 1 to"),
-        (lambda: pyptx.simulator().breakpoint("a.py"), ValueError, 'a breakpoint is "file:line", not'),
+        (lambda: pyptx.simulator().breakpoint("a.py"), ValueError, 'a breakpoint is "file:line" or a line, not'),
     ],
 )
 def test_what_is_wrong_is_said(use, error, message):

@@ -166,22 +166,24 @@ class Calls:
         """How many calls were too large."""
         return self._keeper.dropped
 
-    def replay(self, *, timeout: float = 600, seed: int = 0) -> list[Replayed]:
+    def replay(self, *, timeout: float = 600, seed: int = 0, check: str | None = None) -> list[Replayed]:
         """`pyptx.replay` of these calls."""
-        return replayed(self.folder, timeout, seed)
+        return replayed(self.folder, timeout, seed, check)
 
 
-def replayed(path: str | os.PathLike[str], timeout: float, seed: int) -> list[Replayed]:
+def replayed(path: str | os.PathLike[str], timeout: float, seed: int, check: str | None = None) -> list[Replayed]:
     """The calls of a folder or of a file, each in a process of its own."""
     found = Path(path)
     if not found.exists():
         raise FileNotFoundError(f"{found}: no such file or folder")
     files = sorted(found.glob("call-*.zip")) if found.is_dir() else [found]
-    return [_replayed(file, timeout, seed) for file in files]
+    return [_replayed(file, timeout, seed, check) for file in files]
 
 
-def _replayed(path: Path, timeout: float, seed: int) -> Replayed:
+def _replayed(path: Path, timeout: float, seed: int, check: str | None) -> Replayed:
     command = [sys.executable, "-m", "pyptx", "replay", str(path), "--json", "--here", "--seed", str(seed)]
+    if check:
+        command += ["--check", check]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
