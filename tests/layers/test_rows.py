@@ -44,6 +44,7 @@ TELLS_APART = {
     "ptx/sim/exec/fragment_tables.cpp": "which figures of the manual show the fragments",
     "ptx/sim/exec/matrix_memory.cpp": "the same",
     "ptx/sim/watch/knowledge.cpp": "sites that mbarrier.init wrote, kept by their text",
+    "ptx/sim/watch/races.cpp": "sites that tcgen05.dealloc wrote, and those of st.async, for the words of reports",
 }
 
 
