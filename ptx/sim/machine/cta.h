@@ -109,7 +109,7 @@ struct Cta {
   std::vector<Warpgroup> warpgroups;
   std::optional<std::uint32_t>
       refused;                       // where one of its threads has seen that clusterlaunchcontrol.try_cancel failed
-  std::uint32_t left_at = 0;  // pc of the thread that exited last
+  std::uint32_t left_at = 0;         // pc of the thread that exited last
   std::uint32_t free_registers = 0;  // of the pool that setmaxnreg fills and empties, for all threads
   std::vector<std::unique_ptr<Warp>> warps;
 
