@@ -32,6 +32,8 @@ struct Passed {
 
 // A function that is called as one of C++ is, in the kernel or function that this thread is writing.
 struct Callable : Function {
+  CallOptions options{};  // of its calls
+
   Results operator()(std::source_location at = std::source_location::current()) const { return call({}, at); }
   Results operator()(const Passed& a) const { return call({a.value}, a.at); }
   Results operator()(const Passed& a, const Passed& b) const { return call({a.value, b.value}, a.at); }

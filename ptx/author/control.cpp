@@ -148,7 +148,8 @@ void end_loop(Builder& b) {
 
 void begin_switch(Builder& b, const Reg& index, const SwitchOptions& options) {
   State& s = b.state();
-  if (index.special || integer_bits(index.type) != 32 || index.type == Type::s32)
+  const bool whole = !index.special && integer_bits(index.type) == 32;
+  if (!whole || s.function.registers[index.id].type == Type::s32)  // with Options::bits one that is .s32 here is .b32
     b.refuse(Code::bad_operand, cat("a switch takes a .u32 or .b32 register, not ", index.name()));
   if (options.count > most_targets) refuse_count(b, options.count);
   State::OpenSwitch made;

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "ptx/author/detail/alive.h"
+#include "ptx/author/detail/call.h"
 #include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
@@ -508,9 +509,7 @@ void Builder::finish_function() {
   if (!s.regions.empty()) refuse(Code::open_block, cat(s.regions.size(), " block(s) of the function are still open"));
   const auto& directives = s.of->options().directives;
   const bool returning = std::find(directives.begin(), directives.end(), ".noreturn") == directives.end();
-  const FunctionOptions& o = s.of->options();
-  const bool complete = o.as_written || o.bits || !o.raw_parameters.empty() || !o.raw_returns.empty();
-  if (returning && !complete && !ends(s.function)) {
+  if (returning && !is_raw(*s.of) && !ends(s.function)) {
     if (!s.of->options().returns.empty())
       refuse(Code::wrong_arguments, cat("`", options_.name, "` ends without a result: write return"));
     emit("ret");
@@ -525,6 +524,7 @@ void Builder::finish_function() {
 std::vector<Reg> call(Builder& b, const Function& function, std::span<const Argument> arguments,
                       const CallOptions& options) {
   State& s = b.state();
+  if (is_raw(function)) return require(b, s, function), raw_call(b, function, arguments, options);
   Calling calling(b, function.name(), function.options(), arguments, options);
   require(b, s, function);
   return calling.write(symbol(Name(function.name())), {});

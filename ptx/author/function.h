@@ -16,6 +16,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,7 +52,7 @@ struct FunctionOptions {
   bool registers = false;                 // parameters and results are .reg, of 32 bits and more
   Place place{};
   // The signature as kernels have theirs: (type, name) of each, the type as raw_variable() reads it, in place of the
-  // above. The body loads its parameters itself, declares as Options::as_written says, and calls are instructions.
+  // above. The body loads its parameters itself, and declares as Options::as_written says.
   bool as_written = false;
   bool bits = false;  // as Options::bits
   std::vector<std::pair<std::string, std::string>> raw_parameters{}, raw_returns{};
@@ -85,7 +86,14 @@ using Argument = std::vector<Operand>;
 struct CallOptions {
   ir::Guard guard{};
   bool uniform = false;  // call.uni: every thread of the warp that is here calls, and the same function
+  // Of a function with a raw signature, which says how many bits a result has: what it is.
+  std::optional<std::vector<isa::Type>> returns{};  // of new registers; none: unsigned; {}: the result is not loaded
+  std::vector<Reg> into{};                          // registers that take the result, in place of new ones
+  std::vector<std::uint32_t> order{};               // in which the arguments are stored; {}: the first one first
 };
+
+// A function of the module by its name: it stands above, is being written, or text declares it.
+Function function_named(Builder& builder, std::string_view name);
 
 // Results of a call: one register each, or the fields of the structure. Refused (wrong_arguments) where number or types
 // are not the function's.

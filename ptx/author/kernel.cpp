@@ -77,6 +77,11 @@ Callable Kernel::func(FunctionOptions options, const Body& body, std::source_loc
   return made;
 }
 
+Callable Kernel::function(std::string_view name, CallOptions options, std::source_location at) {
+  set_place(at);
+  return {author::function_named(*this, name), std::move(options)};
+}
+
 void Kernel::define(const Callable& function, const Body& body, std::source_location at) {
   set_place(at);
   Kernel made(function, *this);
@@ -88,7 +93,7 @@ void Kernel::define(const Callable& function, const Body& body, std::source_loca
 Results Callable::call(std::initializer_list<Argument> arguments, const std::source_location& at) const {
   Kernel& k = Kernel::current();
   k.set_place(at);
-  return {author::call(k, *this, std::span(arguments.begin(), arguments.size()))};
+  return {author::call(k, *this, std::span(arguments.begin(), arguments.size()), options)};
 }
 
 Module::Module(std::string target, isa::Version version, std::uint8_t address_size)

@@ -81,6 +81,9 @@ class Kernel : public Blocks {
   Callable func(FunctionOptions options, const Body& body = {},
                 std::source_location at = std::source_location::current());
   void define(const Callable& function, const Body& body, std::source_location at = std::source_location::current());
+  // A function of the module by its name, and how it is called: `k.function("f", {.uniform = true})(x)`.
+  Callable function(std::string_view name, CallOptions options = {},
+                    std::source_location at = std::source_location::current());
   // In the body of a function: its results and `ret`.
   void give(const Passed& first) { set_place(first.at), author::give(*this, first.value); }
 

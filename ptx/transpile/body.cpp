@@ -32,6 +32,8 @@ Body::Body(Language language, const ir::Function& f, const Plan& plan, Source& o
 
 void Body::write(std::uint32_t end) {
   for (const std::string& name : plan_.arguments) names_.take(name);
+  for (const auto& [at, call] : plan_.calls)
+    if (names_.is_free(call.spelled)) names_.take(call.spelled);
   parameters();
   operands_.set_walks(plan_.walks);
   if (!plan_.spelled.empty()) operands_.set_spelled(plan_.spelled);
@@ -88,6 +90,7 @@ void Body::nodes(const std::vector<Node>& list) {
       case Node::Kind::statement: at(node.at); break;
       case Node::Kind::when: when(node); break;
       case Node::Kind::loop: loop(node); break;
+      case Node::Kind::call: call(node); break;
       case Node::Kind::wait: wait(node); break;
       case Node::Kind::choose: choose(node); break;
       case Node::Kind::option: break;
@@ -157,6 +160,57 @@ void Body::wait(const Node& node) {
   PTX_CHECK(made.has_value(), "what shape() takes for a wait is one");
   used(*made);
   say(made->text);
+}
+
+// The results, if each is new; else those that are new are declared, and all take what is loaded.
+std::vector<ir::RegisterId> Body::fresh(const Call& call) {
+  std::vector<ir::RegisterId> results, made;
+  for (const std::uint32_t at : call.results) {
+    const ir::RegisterId id = f_.operands[f_.instructions[f_.body[at].index].first].id;
+    results.push_back(id);
+    const PlannedRegister& planned = plan_.registers[id];
+    if (planned.where == PlannedRegister::Where::inside && planned.statement == at) made.push_back(id);
+  }
+  const bool wide = !call.scalar || isa::info(f_.registers[results[0]].type).bits == call.bits;
+  const bool several = results.size() > 1 && unpacked({}).empty();
+  if (made.size() == results.size() && wide && !several) return made;
+  for (const ir::RegisterId id : made) declare(id);
+  return {};
+}
+
+void Body::call(const Node& node) {
+  const Call& one = plan_.calls.at(node.at);
+  note(node.at);
+  declare_before(node.end);
+  const auto operand = [&](std::uint32_t at, std::size_t n) {
+    const ir::Instruction& i = f_.instructions[f_.body[at].index];
+    std::string text;
+    PTX_CHECK(operands_.operand(text, *i.mnemonic, f_.operands[i.first + n], n, 2), "a call takes plain values");
+    return text;
+  };
+  Called made{one.spelled, {}, one.structures, one.uniform, one.unloaded, {}, {}, one.order};
+  for (const auto& fields : one.arguments) {
+    std::vector<std::string>& values = made.arguments.emplace_back();
+    for (const std::uint32_t at : fields) values.push_back(operand(at, 1));
+  }
+  const std::vector<ir::RegisterId> results = one.results.empty() ? std::vector<ir::RegisterId>() : fresh(one);
+  if (results.empty())
+    for (const std::uint32_t at : one.results) made.into.push_back(operand(at, 0));
+  std::vector<std::string> names;
+  bool plain = one.scalar;
+  for (const ir::RegisterId id : results) {
+    isa::Type& type = types_[id] = plan_.registers[id].type;
+    const isa::Type whole = isa::type_named(cat('u', one.bits)).value_or(isa::Type::none);
+    if (one.scalar && plan_.bits && isa::info(type).kind == isa::TypeKind::bits) type = whole;
+    plain = plain && type == whole;
+    made.types.emplace_back(isa::info(type).name);
+    if (!plain) operands_.name(type);
+  }
+  if (plain) made.types.clear();
+  const std::string text = called(made);
+  for (const ir::RegisterId id : results) names.push_back(registers_[id] = names_.take(plan_.registers[id].name));
+  if (names.empty()) return say(text);
+  say(assigned(names.size() > 1 ? unpacked(names) : names[0], text));
 }
 
 void Body::choose(const Node& node) {

@@ -80,8 +80,10 @@ class CppProgram : ProgramBase {
 
   void function(const Function& f, std::uint32_t end, Commentary& comments) {
     const std::string name = name_of(f);
-    const Plan plan = this->plan(f, Language::cpp);
+    Plan plan = this->plan(f, Language::cpp);
+    for (auto& [at, call] : plan.calls) call.spelled = quoted(call.callee.view());
     if (options_.sugar != Sugar::none && !plan.raised) out_.comment("As it was: a part of it has no other form.");
+    const std::size_t start = out_.size();
     out_.line(cat("void ", name, f.entry ? "(Kernel& k) {" : "(Kernel& k, const Arguments&) {"));
     out_.indent();
     if (f.entry) {
@@ -91,6 +93,7 @@ class CppProgram : ProgramBase {
     write_cpp_body(f, plan, end, out_, comments, names_);
     out_.dedent();
     out_.line("}");
+    out_.join(start);
     out_.blank();
     std::string options = cat("{.name = ", quoted(f.name.view()));
     if (f.entry) {

@@ -92,6 +92,23 @@ class CppBody : public Body {
     return cat("for (int ", round.name, " = 0; ", round.name, " < ", node.rounds, "; ++", round.name, ") {");
   }
   std::string scope() override { return "k.scope([&] {"; }
+  std::string called(const Called& call) override {
+    const auto list = [](const auto& all) {
+      std::string text = "{";
+      for (const auto& one : all) text += cat(text.size() > 1 ? ", " : "", one);
+      return text + '}';
+    };
+    Fields options;
+    if (call.uniform) options.add("uniform", "true");
+    if (call.unloaded) options.add("returns", "std::vector<ptx::isa::Type>{}");
+    if (!call.types.empty()) options.add("returns", cat('{', list(call.types), '}'));
+    if (!call.into.empty()) options.add("into", list(call.into));
+    if (!call.order.empty()) options.add("order", list(call.order));
+    std::string text = cat("k.function(", call.callee, options.behind_comma(), ")(");
+    for (std::size_t i = 0; i < call.arguments.size(); ++i)
+      text += cat(i ? ", " : "", call.structures[i] ? list(call.arguments[i]) : call.arguments[i][0]);
+    return text + ')';
+  }
   void empty_block() override {}
   void end_block(const Opened& block) override {
     out_.line(block.lambda ? "});" : "}");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 #include "ptx/base/text.h"
 #include "ptx/transpile/detail/program.h"
@@ -175,9 +176,14 @@ class PythonProgram : ProgramBase {
     body_.blank(), body_.blank();
     comments.until(line);
     const std::string name = name_of(f);
+    if (!f.entry) functions_[f.name] = name;
     if (f.entry) imports_.names.insert("kernel");
     imports_.names.insert("ptx");
     Plan plan = this->plan(f, Language::python);
+    for (auto& [at, call] : plan.calls) {
+      const auto known = functions_.find(call.callee);
+      call.spelled = known != functions_.end() ? known->second : cat("ptx.function(", quoted(call.callee.view()), ')');
+    }
     std::string arguments;
     for (const Placed& one : tensors_) {
       if (!f.entry) break;
@@ -326,7 +332,8 @@ class PythonProgram : ProgramBase {
     return body_.take();
   }
 
-  std::vector<Placed> tensors_;  // of the only kernel
+  std::vector<Placed> tensors_;                      // of the only kernel
+  std::unordered_map<Name, std::string> functions_;  // those above, as the program calls them
   Imports imports_;
   Source body_;
   std::vector<std::string> listed_;  // items of the module as `ptx.module` takes them

@@ -64,6 +64,34 @@ class PythonBody : public Body {
   std::string scope_line(bool opens) override {
     return opens ? "ptx.scope().__enter__()" : "ptx.scope().__exit__(None, None, None)";
   }
+  std::string called(const Called& call) override {
+    std::string text = call.callee + '(';
+    const auto add = [&](const std::string& value) { text += cat(text.ends_with('(') ? "" : ", ", value); };
+    const auto joined = [](const auto& list) {
+      std::string all;
+      for (const auto& one : list) all += cat(all.empty() ? "" : ", ", one);
+      return all;
+    };
+    for (std::size_t i = 0; i < call.arguments.size(); ++i) {
+      const std::vector<std::string>& values = call.arguments[i];
+      const std::string list = joined(values);
+      if (!call.structures[i])
+        add(list);
+      else
+        text += cat(text.ends_with('(') ? "(" : ", (", list, values.size() == 1 ? ",)" : ")");
+    }
+    if (call.uniform) add("uniform=True");
+    const std::vector<std::string>& kept = call.into.empty() ? call.types : call.into;
+    if (call.unloaded) add("returns=()");
+    if (!kept.empty()) add(kept.size() == 1 ? cat("returns=", kept[0]) : cat("returns=(", joined(kept), ')'));
+    if (!call.order.empty()) add(cat("order=(", joined(call.order), ')'));
+    return text + ')';
+  }
+  std::string unpacked(const std::vector<std::string>& names) override {
+    std::string text;
+    for (const std::string& name : names) text += cat(text.empty() ? "" : ", ", name);
+    return names.empty() ? "," : text;
+  }
   void empty_block() override { out_.line("pass"); }
   void end_block(const Opened&) override {}
 

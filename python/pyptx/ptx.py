@@ -71,7 +71,7 @@ from pyptx._core import (
 )
 from pyptx.compat.copies import cp, tma
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
-from pyptx.module.func import alias, call_targets, func, param_array, prototype
+from pyptx.module.func import alias, call_targets, func, function, param_array, prototype
 from pyptx.module.module import module
 from pyptx.module.variables import const, generic, global_, mask, shared
 from pyptx.stamps.marks import mark, region
@@ -85,7 +85,7 @@ else:
 __all__ = [
     "NamedBarrier", "PipelineState", "add", "addr", "alias", "and_", "bar", "barrier", "bra", "bracket", "branch_targets",
     "call_targets", "case", "check", "cluster", "clusterlaunchcontrol", "const", "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt",
-    "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "func", "generic", "global_", "global_ptrs",
+    "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "func", "function", "generic", "global_", "global_ptrs",
     "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "loop_while", "mad", "mark", "mask", "matrix", "mbarrier", "minus", "mma",
     "module", "module_text", "mov", "mul", "multimem", "named_barrier", "nanosleep", "not_", "or_", "otherwise", "param", "param_array", "pipe",
     "pipeline", "pragma", "print", "prototype", "range_", "raw", "red_async", "red_async_mmio", "red_async_release", "region", "ret", "scope",

@@ -111,6 +111,27 @@ void init_calls(nb::module_& m) {
         return results(author::call(builder, function, arguments(values, builder), {guard(pred, builder), uniform}));
       },
       nb::arg("function"), nb::arg("values"), nb::arg("pred").none(), nb::arg("uniform"));
+  m.def(
+      "call_raw",
+      [](const Function& function, nb::handle values, nb::object pred, bool uniform, nb::handle returns,
+         std::vector<std::uint32_t> order) {
+        author::Builder& builder = active();
+        author::CallOptions options{guard(pred, builder), uniform};
+        if (!returns.is_none()) {
+          options.returns.emplace();
+          for (nb::handle one : returns) {
+            if (const Reg* const into = as_reg(one))
+              options.into.push_back(*into);
+            else
+              options.returns->push_back(type_argument(one));
+          }
+        }
+        options.order = std::move(order);
+        return results(author::call(builder, function, arguments(values, builder), options));
+      },
+      nb::arg("function"), nb::arg("values"), nb::arg("pred").none(), nb::arg("uniform"), nb::arg("returns").none(),
+      nb::arg("order"));
+  m.def("function_named", [](const std::string& name) { return author::function_named(active(), name); });
   m.def("function_address", [](const Function& function) {
     author::address_of(active(), function);
     return function.name();

@@ -55,6 +55,18 @@ class Body {
   virtual std::string scope() = 0;
   // The same as a line that opens or closes it, where blocks can be nested no deeper; "": they can.
   virtual std::string scope_line(bool /*opens*/) { return {}; }
+  // A call: `callee` with arguments, each a value or the fields of a structure.
+  struct Called {
+    std::string callee;
+    std::vector<std::vector<std::string>> arguments;
+    std::vector<bool> structures;
+    bool uniform = false, unloaded = false;
+    std::vector<std::string> types, into;  // of results that are new; registers that take them
+    std::vector<std::uint32_t> order;
+  };
+  virtual std::string called(const Called& call) = 0;
+  // The names of several results that are new; "": the language has no such form.
+  virtual std::string unpacked(const std::vector<std::string>& /*names*/) { return {}; }
   virtual void empty_block() = 0;                   // what stands in it
   virtual void end_block(const Opened& block) = 0;  // what stands behind it
 
@@ -101,6 +113,8 @@ class Body {
   void when(const Node& node);
   void loop(const Node& node);
   void wait(const Node& node);
+  void call(const Node& node);
+  std::vector<ir::RegisterId> fresh(const Call& call);
   void choose(const Node& node);
   void option(const Node& node, bool last);
   void repeat(const Node& node);

@@ -20,6 +20,7 @@ struct Node {
     when,  // the guarded branch `at` jumps over `body`; with `otherwise`, the branch `end` at the body's end jumps over
            // that
     loop,  // the branch `end` goes back to the label `at`
+    call,  // the block from the brace `at` to `end` is one of Plan::calls
     wait,  // from the label or brace `at` to `end`: an instruction, again until its first operand is true
     choose,  // the brx.idx `end`, its table and, if `at` is one, the branch to the default; `body` are options
     option,  // of `choose`: from the label `at` to the branch `end` behind the last one, or into the next
@@ -85,6 +86,18 @@ struct Spelled {
   std::vector<isa::Type> types{};
 };
 
+// A block that is a call of a function with arguments. Statements.
+struct Call {
+  std::uint32_t called = ir::no_id, end = ir::no_id;  // the instruction; the brace
+  Name callee{};
+  std::string spelled{};  // what the program calls
+  bool uniform = false, scalar = false, unloaded = false;
+  int bits = 0;                                       // of a result that is no structure
+  std::vector<bool> structures;                       // by argument: it is one, of fields
+  std::vector<std::vector<std::uint32_t>> arguments;  // st.param of each field
+  std::vector<std::uint32_t> order, results;          // {}: as they stand; ld.param of each field
+};
+
 struct Plan {
   bool raised = false;  // registers have names of their own, and are declared where they are first written
   bool bits = false;    // Options::bits of the author
@@ -94,8 +107,9 @@ struct Plan {
   std::vector<Node> nodes;           // in order
   std::vector<bool> unneeded_label;  // by statement: blocks make it
   bool expressions = false;
-  bool allocates = false;              // shared memory is allocated
-  std::vector<std::string> arguments;  // of the program's function
+  bool allocates = false;                         // shared memory is allocated
+  std::vector<std::string> arguments;             // of the program's function
+  std::unordered_map<std::uint32_t, Call> calls;  // by the brace that opens
   std::uint32_t owners = 0;
   std::unordered_map<const void*, Walk> walks;         // by the ir::Operand or ir::Guard
   std::unordered_map<const void*, Contents> contents;  // by the ir::Variable
@@ -107,7 +121,7 @@ bool is_parameter(const ir::Function& function, const ir::Register& r);
 
 std::uint64_t static_shared(const ir::Module& module);  // bytes, with room for alignment
 
-Plan plan_of(const ir::Function& function, Sugar sugar, Language language);
+Plan plan_of(const ir::Module& module, const ir::Function& function, Sugar sugar, Language language);
 
 inline constexpr int deepest = 16;  // blocks in each other; CPython takes 20
 
@@ -131,6 +145,7 @@ struct Extents {
 };
 
 // The steps.
+void find_calls(const ir::Module& module, const ir::Function& function, Plan& plan);
 void name_registers(const ir::Function& function, Plan& plan);
 void shape(const ir::Function& function, Language language, Plan& plan);
 void fold(const ir::Function& function, const Extents& extents, Plan& plan);

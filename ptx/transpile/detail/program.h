@@ -27,7 +27,7 @@ class ProgramBase {
     return names_.take(options_.sugar == Sugar::none ? f.name.view() : unmangled(f.name.view()));
   }
   Plan plan(const ir::Function& f, Language language) const {
-    Plan made = plan_of(f, options_.sugar, language);
+    Plan made = plan_of(module_, f, options_.sugar, language);
     made.allocates = made.expressions && f.entry && static_shared(module_) <= author::static_shared_limit;
     find_contents(f, made);
     return made;

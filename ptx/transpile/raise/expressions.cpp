@@ -194,13 +194,14 @@ std::optional<std::string> Expressions::into_element(const ir::Instruction& i) {
 
 std::optional<std::string> Expressions::in_place(const ir::Instruction& i) {
   if (i.count != 3) return {};
-  const Operand &d = f_.operands[i.first], &a = f_.operands[i.first + 1];
+  const Operand &d = f_.operands[i.first], &a = f_.operands[i.first + 1], &b = f_.operands[i.first + 2];
   if (type_of(d) == Type::none || type_of(d) == Type::pred || a.kind != Kind::reg || d.id != a.id) return {};
   if (!operands_.walk_together(&d, &a)) return {};
   const std::string_view op = symbol(i);
   if (op.empty()) return {};
-  const std::string second = shown(i, 2);
+  std::string second = shown(i, 2);
   if (second.starts_with('"')) return {};
+  if (second.starts_with('(') && b.kind == Kind::integer) second = second.substr(1, second.size() - 2);
   return cat(shown(i, 0), ' ', op, "= ", second);
 }
 

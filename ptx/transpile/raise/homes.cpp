@@ -80,6 +80,10 @@ class Homes {
           branch(node.end, body);
           break;
         }
+        case Kind::call:
+          for (std::uint32_t i = node.at + 1; i < node.end; ++i)
+            if (f_.body[i].kind == Statement::Kind::instruction) branch(i, block);
+          break;
         case Kind::wait: branch(wait_of(f_, node).tried, block); break;
         case Kind::choose:
           if (f_.body[node.at].kind == Statement::Kind::instruction) branch(node.at, block);

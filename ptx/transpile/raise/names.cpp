@@ -43,10 +43,13 @@ class Naming {
 
   void place() {
     scopes_.assign(1, 0);
+    std::uint32_t closed = ir::no_id;  // where the last call ends
     for (std::uint32_t i = 0; i < f_.body.size(); ++i) {
       const Statement& s = f_.body[i];
-      if (s.kind == Statement::Kind::open) scopes_.push_back(++next_scope_);
-      if (s.kind == Statement::Kind::close) scopes_.pop_back();
+      if (const auto call = plan_.calls.find(i); call != plan_.calls.end()) closed = call->second.end;
+      const bool is_call = closed != ir::no_id && i <= closed;
+      if (s.kind == Statement::Kind::open && !is_call) scopes_.push_back(++next_scope_);
+      if (s.kind == Statement::Kind::close && !is_call) scopes_.pop_back();
       if (s.kind == Statement::Kind::instruction) instruction(i, f_.instructions[s.index]);
     }
   }

@@ -44,12 +44,13 @@ std::uint64_t static_shared(const ir::Module& module) {
   return bytes;
 }
 
-Plan plan_of(const ir::Function& function, Sugar sugar, Language language) {
+Plan plan_of(const ir::Module& module, const ir::Function& function, Sugar sugar, Language language) {
   Plan plan;
   if (sugar == Sugar::none || !is_plain(function, language)) return plan;
   if (!function.entry && function.parameters.empty() && function.returns.empty()) return plan;  // it may have no ret
   plan.raised = true;
   plan.expressions = sugar >= Sugar::all;
+  if (plan.expressions) find_calls(module, function, plan);
   name_registers(function, plan);
   for (ir::RegisterId id = 0; id < function.registers.size() && is_parameter(function, function.registers[id]); ++id)
     plan.registers[id].where = PlannedRegister::Where::ahead;

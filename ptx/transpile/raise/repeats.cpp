@@ -228,6 +228,61 @@ class Folding {
     return token;
   }
 
+  Token call(Node node) {
+    const Call& one = plan_.calls.at(node.at);
+    Token token{0, node.at, node.end};
+    key_.assign(1, 'c');
+    add(one.callee.id());
+    add(one.uniform + 2 * one.unloaded);
+    for (const std::uint32_t index : one.order) add(index);
+    for (std::uint32_t i = node.at; i < node.end; ++i) {
+      if (f_.body[i].kind != Statement::Kind::instruction || i == one.called) continue;
+      const ir::Instruction& moves = f_.instructions[f_.body[i].index];
+      add(reinterpret_cast<std::uintptr_t>(moves.mnemonic));
+      for (const Operand& o : f_.operands_of(moves))
+        if (o.kind != Operand::Kind::address) operand(o, token);
+    }
+    token.shape = interned();
+    token.node = std::move(node);
+    return token;
+  }
+
+  // A brx.idx whose labels are those of its options alone; the library names them anew in each round.
+  Token choose(Node node) {
+    const ir::Instruction& jump = f_.instructions[f_.body[node.end].index];
+    const Statement& head = f_.body[node.at];
+    const bool checked = head.kind == Statement::Kind::instruction;
+    Token token{0, node.at, node.end};
+    std::vector<std::uint64_t> parts{reinterpret_cast<std::uintptr_t>(jump.mnemonic), node.targets, checked};
+    if (checked) {
+      const ir::Instruction& over = f_.instructions[head.index];
+      parts.push_back(reinterpret_cast<std::uintptr_t>(over.mnemonic));
+      parts.push_back(over.guard.negated);
+      token.slots.push_back({&over.guard, over.guard.reg, true});
+    }
+    key_.clear();
+    operand(f_.operands_of(jump)[0], token);
+    ++around_;
+    for (Node& option : node.body) {
+      parts.insert(parts.end(), option.indices.begin(), option.indices.end());
+      parts.push_back(option.end == ir::no_id
+                          ? 0
+                          : reinterpret_cast<std::uintptr_t>(f_.instructions[f_.body[option.end].index].mnemonic));
+      ++around_;
+      within(option.body, token, parts);
+      --around_;
+      token.lines += 1;
+      token.last = std::max({token.last, option.at, option.end == ir::no_id ? 0 : option.end});
+    }
+    --around_;
+    token.nested += 1;
+    key_.assign(1, 's');
+    for (const std::uint64_t part : parts) add(part);
+    token.shape = interned();
+    token.node = std::move(node);
+    return token;
+  }
+
   std::vector<Token> tokens(std::vector<Node>& list) {
     std::vector<Token> made;
     made.reserve(list.size());
@@ -243,13 +298,10 @@ class Folding {
         made.push_back(wait(std::move(node)));
       } else if (node.kind == Node::Kind::loop) {
         made.push_back(loop(std::move(node)));
+      } else if (node.kind == Node::Kind::call) {
+        made.push_back(call(std::move(node)));
       } else {
-        ++around_;
-        node.body = nodes(fold(tokens(node.body)));
-        --around_;
-        Token token{alone(), node.at, node.end, 3};
-        token.node = std::move(node);
-        made.push_back(std::move(token));
+        made.push_back(choose(std::move(node)));
       }
     }
     return made;

@@ -175,6 +175,11 @@ class Shaping {
   std::vector<Node> range(std::uint32_t from, std::uint32_t to, int depth) {
     std::vector<Node> nodes;
     for (std::uint32_t i = from; i < to;) {
+      if (const auto call = plan_.calls.find(i); call != plan_.calls.end()) {
+        nodes.push_back({Node::Kind::call, i, call->second.end});
+        i = call->second.end + 1;
+        continue;
+      }
       std::uint32_t next = wait(i, to, nodes);
       if (next == i && depth < deepest) next = block(i, to, depth, nodes);
       if (next != i) {

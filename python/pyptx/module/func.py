@@ -28,7 +28,19 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")  # what a call returns: None, a register, a tuple of registers
 
-__all__ = ["Alias", "CallTable", "Function", "ParamArray", "alias", "call_targets", "func", "param_array", "prototype"]
+__all__ = [
+    "Alias",
+    "CallTable",
+    "Function",
+    "NamedFunction",
+    "ParamArray",
+    "alias",
+    "call_targets",
+    "func",
+    "function",
+    "param_array",
+    "prototype",
+]
 
 _LINKAGES = ("", "visible", "weak", "extern")
 
@@ -228,7 +240,12 @@ class Function(Generic[R]):
             body.finish_function()
 
     def __call__(self, *args: Any, pred: Any = None, uniform: bool = False, **template: Any) -> R:
-        """Writes the call; returns its result, a tuple where there are several.  `uniform`: call.uni."""
+        """Writes the call; returns its result, a tuple where there are several.  `uniform`: call.uni.
+
+        With `raw_params` or `raw_returns` it takes `returns=` and `order=` as `ptx.function` does.
+        """
+        if self._raw:
+            return _call(self._handle({}), args, pred, uniform, **template)
         return _core.call_function(self._handle(template), args, pred, uniform)
 
     def address_operand(self) -> str:
@@ -276,7 +293,7 @@ def func(
     the function ends without ret.  `params=` and `returns=` give the types instead of annotations.
 
     `raw_params` and `raw_returns` give the signature as for kernels, ("b64.align8.array2", "x"): then the body loads its
-    parameters itself, and `ptx.inst.call` calls it.  `as_written` and `bits` are as for kernels.
+    parameters itself.  `as_written` and `bits` are as for kernels.
 
     Example:
         @ptx.func
@@ -329,6 +346,48 @@ def alias(name: str, function: Function[R]) -> Alias[R]:
     if not isinstance(function, Function):
         raise AuthoringTypeError(f"alias: function is a function of @ptx.func, not {function!r}")
     return Alias(_core.alias_function(name, function._handle({})))
+
+
+def _call(handle, args, pred, uniform, *, returns=None, order: Sequence[int] = ()):
+    if returns is not None and not isinstance(returns, (tuple, list)):
+        returns = (returns,)
+    return _core.call_raw(handle, args, pred, uniform, returns, list(order))
+
+
+class NamedFunction:
+    """A function of the module that is being written, by its name."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self):
+        return f"NamedFunction({self.name!r})"
+
+    def __call__(
+        self, *args: Any, pred: Any = None, uniform: bool = False, returns: Any = None, order: Sequence[int] = ()
+    ) -> Any:
+        """Writes the call."""
+        return _call(_core.function_named(self.name), args, pred, uniform, returns=returns, order=order)
+
+
+def function(name: str) -> NamedFunction:
+    """A function of the module by its name: one that text declares (`.extern .func ...`), or that stands above.
+
+    A call stores each argument as the signature says, calls, and loads the result.  `returns=` names its type where that is
+    not unsigned (f32), the types of a structure's fields, or registers that take it; with `()` it is not loaded.  `order=`
+    gives the arguments' numbers in the order in which they are stored.
+
+    Example:
+        @ptx.func
+        def inc(v: u32) -> u32:
+            return v + 1
+
+        y = inc(x)
+        z = ptx.function("inc")(y)
+    """
+    if not isinstance(name, str):
+        raise AuthoringTypeError(f"ptx.function: a function is given by its name in PTX, not by {name!r}")
+    return NamedFunction(name)
 
 
 class CallTable(Generic[R]):
