@@ -35,6 +35,7 @@ void Body::write(std::uint32_t end) {
   for (const auto& [at, call] : plan_.calls)
     if (names_.is_free(call.spelled)) names_.take(call.spelled);
   parameters();
+  if (plan_.expressions) long_names();
   operands_.set_walks(plan_.walks);
   if (!plan_.spelled.empty()) operands_.set_spelled(plan_.spelled);
   if (plan_.raised) declarations(), operands_.rename_labels();
@@ -55,6 +56,22 @@ void Body::parameters() {
     registers_[id] = declared(text);
     types_[id] = f_.registers[id].type;
     say(assigned(registers_[id], named(text)));
+  }
+}
+
+// Mangled names of parameters that stand at several places.
+void Body::long_names() {
+  constexpr std::size_t longest = 40;
+  for (const ir::Variable& v : f_.parameters) {
+    const std::string_view text = v.name.view();
+    const auto names = [&](const ir::Operand& o) { return o.kind == ir::Operand::Kind::symbol && o.id == v.name.id(); };
+    if (text.size() <= longest || std::count_if(f_.operands.begin(), f_.operands.end(), names) < 2) continue;
+    std::string wanted(short_name(text, f_.name.view()));
+    for (char& c : wanted) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    if (wanted.size() > longest) continue;
+    const std::string name = names_.take(wanted);
+    say(constant(name, quoted(text)));
+    operands_.add_symbol(v.name.id(), name, false);
   }
 }
 

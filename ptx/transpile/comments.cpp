@@ -72,12 +72,20 @@ class Reader {
 
 }  // namespace
 
+namespace {
+
+// What compilers write around inline assembly and calls, at the head of blocks and functions, and to set lines apart.
+bool is_mark(const Comment& c) {
+  for (const std::string_view word : {"callseq ", "%bb.", ".globl", "-- Begin function", "-- End function"})
+    if (c.text.starts_with(word)) return true;
+  return c.text.empty() || c.text == "begin inline asm" || c.text == "end inline asm";
+}
+
+}  // namespace
+
 std::vector<Comment> comments_of(const syntax::Tree& tree, bool marks) {
   std::vector<Comment> found = Reader(tree).read();
-  if (!marks)
-    std::erase_if(found, [](const Comment& c) {
-      return c.text == "begin inline asm" || c.text == "end inline asm" || c.text.starts_with("callseq ");
-    });
+  if (!marks) std::erase_if(found, is_mark);
   return found;
 }
 

@@ -120,6 +120,9 @@ class CppBody : public Body {
   std::string assigned(const std::string& name, const std::string& value) override {
     return cat("const Reg ", name, " = ", value);
   }
+  std::string constant(const std::string& name, const std::string& text) override {
+    return cat("const char* const ", name, " = ", text);
+  }
   std::string named(const std::string& text) override { return cat("k.named(", quoted(text), ").value()"); }
   std::string scalar(isa::Type of) override { return cat("k.scalar(", isa::info(of).name, ')'); }
   std::string array(const std::string& name, isa::Type of, std::size_t count) override {

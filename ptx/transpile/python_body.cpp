@@ -98,6 +98,7 @@ class PythonBody : public Body {
   // ---- registers
 
   std::string assigned(const std::string& name, const std::string& value) override { return cat(name, " = ", value); }
+  std::string constant(const std::string& name, const std::string& text) override { return cat(name, " = ", text); }
   std::string named(const std::string& text) override { return cat(reg(), ".named(", quoted(text), ')'); }
   std::string scalar(isa::Type of) override { return cat(reg(), ".scalar(", type(imports_, of), ')'); }
   std::string array(const std::string& name, isa::Type of, std::size_t count) override {

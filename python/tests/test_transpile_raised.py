@@ -376,3 +376,32 @@ def test_a_kernel_of_triton_is_called():
     z = np.zeros_like(x)
     space["k"](x, y, z, add_param_3=1500, add_param_4=0, add_param_5=0)
     assert (z == x + y).all()
+
+
+def test_noise_of_compilers():
+    """Marks are dropped, other comments stay; a parameter's long name stands once, and its address is called so."""
+    name = "_ZN9somewhere4else6kernelILi128ELi64EEEvNS_6ParamsE"
+    text = f"""//
+// made by hand
+.version 8.0
+.target sm_80
+\t// .globl {name} // -- Begin function {name}
+.visible .entry {name}(.param .align 8 .b8 {name}_param_0[16])
+{{
+\t.reg .b32 %r<3>; .reg .b64 %rd<2>;
+// %bb.0:
+\tmov.b64 %rd1, {name}_param_0;
+\tld.param.u32 %r1, [{name}_param_0+4];
+\tld.param.u32 %r2, [%rd1]; // stays
+\tst.global.v2.u32 [%rd1], {{%r1, %r2}};
+\tret;
+}}
+"""
+    program = codegen.ptx_to_python(text, sugar=True)
+    codegen.verify(text, program, names=False)
+    assert [line.strip() for line in program.splitlines() if line.lstrip().startswith("#")] == ["# made by hand"]
+    assert program.count(name) == 3  # entry, parameter, constant
+    assert "param_0_address = ptx.inst.mov.b64(reg.scalar(b64), PARAM_0)" in program
+    assert "# stays" in program
+    assert f'const char* const PARAM_0 = "{name}_param_0";' in codegen.ptx_to_cpp(text, sugar=True)
+    assert "# %bb.0:" in codegen.ptx_to_python(text, sugar="flow")

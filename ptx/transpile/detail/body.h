@@ -71,6 +71,7 @@ class Body {
   virtual void end_block(const Opened& block) = 0;  // what stands behind it
 
   virtual std::string assigned(const std::string& name, const std::string& value) = 0;
+  virtual std::string constant(const std::string& name, const std::string& text) = 0;  // a text
   virtual std::string named(const std::string& text) = 0;
   virtual std::string scalar(isa::Type type) = 0;
   virtual std::string array(const std::string& name, isa::Type type, std::size_t count) = 0;
@@ -100,6 +101,7 @@ class Body {
 
  private:
   void parameters();
+  void long_names();
   void declarations();
   void note(std::uint32_t statement);
   void keep_comment();

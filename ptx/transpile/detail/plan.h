@@ -144,6 +144,9 @@ struct Extents {
   std::vector<std::uint32_t> first, last;
 };
 
+// The part of a parameter's name behind the function's: `axpy_param_0` of axpy is param_0.
+std::string_view short_name(std::string_view name, std::string_view function);
+
 // The steps.
 void find_calls(const ir::Module& module, const ir::Function& function, Plan& plan);
 void name_registers(const ir::Function& function, Plan& plan);

@@ -16,12 +16,15 @@ using ir::Operand;
 using ir::Statement;
 using Where = PlannedRegister::Where;
 
-// The part of a parameter's name behind the function's: `axpy_param_0` of axpy is param_0.
+}  // namespace
+
 std::string_view short_name(std::string_view name, std::string_view function) {
   if (name.size() > function.size() + 1 && name.starts_with(function) && name[function.size()] == '_')
     name.remove_prefix(function.size() + 1);
   return name;
 }
+
+namespace {
 
 class Naming {
  public:
@@ -138,7 +141,8 @@ class Naming {
       const std::string& from = plan_.registers[source.id].name;
       if (!from.empty()) name = m.opcode == "cvta" ? from + "_ptr" : from;
     } else if (source.kind == Operand::Kind::symbol && m.opcode == "mov") {
-      name = unmangled(Name::from_id(source.id).view());
+      const std::string_view text = Name::from_id(source.id).view();
+      name = is_parameter(source.id) ? cat(short_name(text, f_.name.view()), "_address") : unmangled(text);
     }
   }
 
