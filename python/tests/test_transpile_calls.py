@@ -1,5 +1,6 @@
 """Calls in the blocks that compilers write around them, and the functions of a module by their names."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,83 @@ def test_calls_that_are_refused(call, why):
 def test_a_function_has_a_name():
     with pytest.raises(AuthoringTypeError, match="a function is given by its name"):
         ptx.function(3)
+
+
+REGISTERS = {"b8": "%rs", "b16": "%rs", "b32": "%r", "b64": "%rd", "f32": "%f", "f64": "%fd"}
+BYTES = {"b8": 1, "b16": 2, "b32": 4, "b64": 8, "f32": 4, "f64": 8}
+
+
+def places(fields: list[str]) -> tuple[list[int], int]:
+    at, found = 0, []
+    for field in fields:
+        at = -(-at // BYTES[field]) * BYTES[field]
+        found.append(at)
+        at += BYTES[field]
+    return found, -(-at // max(BYTES[field] for field in fields)) * max(BYTES[field] for field in fields)
+
+
+def variable(fields: list[str], name: str) -> str:
+    if len(fields) == 1:
+        return f".param .b{8 * BYTES[fields[0]]} {name}"
+    return f".param .align {max(BYTES[field] for field in fields)} .b8 {name}[{places(fields)[1]}]"
+
+
+def random_module(rng: random.Random) -> str:
+    """Functions with values and structures, called with registers and numbers, in any order, several times."""
+
+    def fields() -> list[str]:
+        one = rng.random() < 0.6
+        return rng.choices(list(REGISTERS) if one else ["b32", "b64", "f32", "f64"], k=1 if one else rng.randint(2, 4))
+
+    heads, lines = [], []
+    for f in range(3):
+        takes, gives = [fields() for _ in range(rng.randint(0, 4))], fields() if rng.random() < 0.7 else []
+        params = ", ".join(variable(one, f"f{f}_param_{i}") for i, one in enumerate(takes))
+        returns = f"({variable(gives, 'func_retval0')}) " if gives else ""
+        heads.append(f".{rng.choice(['extern', 'visible'])} .func {returns}f{f}({params})")
+        heads[-1] += ";" if heads[-1].startswith(".extern") else " { ret; }"
+        order = list(range(len(takes)))
+        if rng.random() < 0.4:
+            rng.shuffle(order)
+        first = rng.randint(0, 30)
+        for n in range(rng.randint(1, 5)):
+            lines += ["{"] + [f"{variable(one, f'param{i}')};" for i, one in enumerate(takes)]
+            lines += [f"{variable(gives, 'retval0')};"] if gives else []
+            for i in order:
+                for k, (field, at) in enumerate(zip(takes[i], places(takes[i])[0], strict=True)):
+                    value = f"{REGISTERS[field]}{first + n + k}"
+                    if rng.random() < 0.2:
+                        value = {"f32": "0f3F800000", "f64": "0d4000000000000000"}.get(field, str(7 * n + k))
+                    lines.append(f"st.param.{field} [param{i}+{at}], {value};")
+            passed = ", ".join(f"param{i}" for i in range(len(takes)))
+            lines.append(f"call.uni {'(retval0), ' if gives else ''}f{f}, ({passed});")
+            if gives and rng.random() < 0.8:
+                for k, (field, at) in enumerate(zip(gives, places(gives)[0], strict=True)):
+                    lines.append(
+                        f"ld.param.{field} {REGISTERS[field]}{first + n + k + rng.randint(0, 1)}, [retval0+{at}];"
+                    )
+            lines.append("}")
+            if rng.random() < 0.5:
+                lines.append(f"st.global.f32 [%rd1+{4 * n}], %f{first + n};")
+    declared = " ".join(f".reg .{kind} {base}<40>;" for base, kind in
+                        [("%rs", "b16"), ("%r", "b32"), ("%rd", "b64"), ("%f", "f32"), ("%fd", "f64")])  # fmt: skip
+    body = "\n".join(lines)
+    return (
+        ".version 8.0\n.target sm_80\n.address_size 64\n"
+        + "\n".join(heads)
+        + f"\n.entry k()\n{{\n{declared}\n{body}\nret;\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_calls(part):
+    calls = blocks = 0
+    for seed in range(100 * part, 100 * part + 100):
+        text = random_module(random.Random(seed))
+        for sugar in ("flow", "all"):
+            made = codegen.ptx_to_python(text, sugar=sugar)
+            codegen.verify(text, made, names=False)
+        calls += made.count("uniform=True")
+        blocks += made.count("ptx.inst.call")
+        codegen.ptx_to_cpp(text, sugar=True)
+    assert calls > 3 * blocks > 0
