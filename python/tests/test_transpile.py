@@ -835,3 +835,16 @@ def test_a_walk_over_registers_of_one_round():
 }}
 """
     codegen.verify(text, codegen.ptx_to_python(text, sugar="all"), names=False)
+
+
+def test_without_sugar_as_fmt_writes_the_module(tmp_path, capfd):
+    """Byte for byte; plain `fmt` keeps comments, and numbers as they are written."""
+    file = tmp_path / "a.ptx"
+    file.write_text(
+        "// kept by fmt\n.version 8.0\n.target sm_80\n.address_size 64\n.entry k() { .reg .b32 r; mov.b32 r, 0x10; ret; }\n"
+    )
+    assert command.main(["fmt", "--module", str(file)]) == 0
+    printed = capfd.readouterr().out
+    assert printed == codegen.run(codegen.ptx_to_python(file.read_text()))
+    assert "mov.b32 r, 16;" in printed
+    assert command.main(["fmt", "--module", "--check", str(file)]) == 1

@@ -6,13 +6,18 @@ import difflib
 
 from pyptx import _core
 
-__all__ = ["difference", "formatted"]
+__all__ = ["difference", "formatted", "module"]
 
 
 def formatted(source: bytes, file: str = "") -> tuple[bytes, list[_core.Diagnostic]]:
     """The text in the layout, and where it is no PTX: such a statement stays as it stands."""
     tree = _core.parse(source, file)
     return tree.format(), tree.diagnostics
+
+
+def module(source: bytes) -> bytes:
+    """The module as the library writes it, which is what a program of `pyptx transpile` without sugar prints."""
+    return _core.module_text_of(source, "").encode("utf-8", "surrogateescape")
 
 
 def difference(before: bytes, after: bytes, name: str) -> str:

@@ -28,6 +28,9 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     what.add_argument("--write", action="store_true", help="write changed files back")
     what.add_argument("--check", action="store_true", help="name the files that would change")
     what.add_argument("--diff", action="store_true", help="show what would change")
+    fmt.add_argument(
+        "--module", action="store_true", help="spell numbers and modifiers as pyptx does, and leave comments out"
+    )
 
     lint = add(
         *(
@@ -96,6 +99,8 @@ def _fmt(arguments: argparse.Namespace) -> int:
             print(wrong[0], file=sys.stderr)
             status = 1
             continue
+        if arguments.module:
+            text = layout.module(source)
         if arguments.check:
             if text != source:
                 print(files.shown(file))
