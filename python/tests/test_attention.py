@@ -96,16 +96,17 @@ def test_forward(shape, masks, device):
     ],
     ids=["blocks passed over", "both ways", "two tiles", "e4m3"],
 )
-def test_tiles_that_a_cta_takes_one_after_the_other(cut):
-    """Three tiles of each of two heads, of which CTAs take every second turn in the other order."""
+@pytest.mark.parametrize(("heads", "together"), [(2, 2), (2, 0), (3, 2)], ids=["rounds", "pairs", "part of a round"])
+def test_tiles_that_a_cta_takes_one_after_the_other(cut, heads, together):
+    """Three tiles of each head, of which CTAs take every second turn in the other order."""
     width, small = cut.width, isinstance(cut, Fp8)
-    shape = (1, 2, 3 * cut.rows - 20, width)
+    shape = (1, heads, 3 * cut.rows - 20, width)
     q, k, v = (each.to(torch.float8_e4m3fn) if small else each for each in tensors("cpu", *[shape] * 3))
-    options = {"scale": width**-0.5, "together": 2} | ({"shift": 0} if cut.right else {})
+    options = {"scale": width**-0.5, "together": together} | ({"shift": 0} if cut.right else {})
     values = v
     if small:
         padded = -(-shape[2] // 16) * 16
-        values = transpose_kernel(64)(v.reshape(2, shape[2], width), NP=padded).reshape(1, 2, width, padded)
+        values = transpose_kernel(64)(v.reshape(heads, shape[2], width), NP=padded).reshape(1, heads, width, padded)
     o, lse = (fp8_kernel if small else forward_kernel)(bf16, cut)(q, k, values, **options)
     want, want_lse = reference(*(each.double() for each in (q, k, v)), causal=cut.right)
     near(o, want, 4e-2 if small else 6e-3)

@@ -15,6 +15,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._attention_forward import forward_kernel  # noqa: E402
 from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel  # noqa: E402
+from pyptx.kernels._attention_plan import taken_together  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]
@@ -65,6 +66,29 @@ def test_plans_of_e4m3(causal, scaled):
     want, sums = reference(q.double() * of_q, k.double(), v.double() * of_v, causal=causal)
     assert (o.double() - want).norm() < 0.05 * want.norm()
     assert (lse.double() - sums).abs().max() < 5e-3  # e4m3's products are summed in 14 bits
+
+
+@pytest.mark.parametrize("heads", [512, 256, 96, 64, 30, 18])
+@pytest.mark.parametrize("tiles", [4, 8, 9, 32, 128])
+def test_work_is_shared_out(heads, tiles):
+    """What the busiest of 132 CTAs has to do under a causal mask, beside the mean, as `Tiles` gives tiles out."""
+    plan = MODULE.plan(128, 128, True, False, False, False)
+    together = taken_together(plan, heads, 1, 128 * tiles, 128 * tiles, False)
+    if together:
+        rounds = [heads - first if heads - first < together else together for first in range(0, heads, together)]
+        order = [length for count in rounds for length in range(tiles, 0, -1) for _ in range(count)]
+        turns = [order[first : first + 132] for first in range(0, len(order), 132)]
+    else:
+        pairs = [(tiles - place, place + 1) for _ in range(heads // 2) for place in range(tiles)]
+        turns = [pairs[first : first + 132] for first in range(0, len(pairs), 132)]
+        turns = [[each[i] for each in turn][:: 1 - 2 * i] for turn in turns for i in range(2)]
+    loads = [0] * 132
+    for number, turn in enumerate(turns):
+        row = [*turn, *[0] * (132 - len(turn))] if together or number % 2 == 0 else [*[0] * (132 - len(turn)), *turn]
+        for cta, length in enumerate(reversed(row) if number % 2 else row):
+            loads[cta] += length
+    assert sum(loads) == heads * tiles * (tiles + 1) // 2
+    assert max(loads) <= max(1.15 * sum(loads) / 132, tiles + 1)
 
 
 def large(form: str, bits: int):

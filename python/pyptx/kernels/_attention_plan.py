@@ -1,8 +1,13 @@
 """How a forward kernel of attention is cut: sizes of its tiles, where things lie in shared memory, its runtime scalars."""
 
+import functools
+import math
 from dataclasses import dataclass
 
-__all__ = ["BIAS", "EVERYONE", "K_MAJOR", "WIDE", "Forward", "k_major"]
+__all__ = ["BIAS", "EVERYONE", "K_MAJOR", "MULTIPROCESSORS", "WIDE", "Forward", "k_major", "taken_together"]
+
+MULTIPROCESSORS = 132  # of an H200
+L2_BYTES = 32e6  # of K and V that are read together
 
 WIDE = 64  # columns of a box: 128 bytes, the width of the swizzle
 
@@ -28,7 +33,7 @@ class Forward:
     stages: int = 2  # of the rings of K and V
     turns: bool = True
     own_output: bool = True  # the result has memory beside that of q, so the next q is fetched while it is stored
-    ctas: int = 132  # that go over the tiles; 0: a CTA a tile
+    ctas: int = MULTIPROCESSORS  # that go over the tiles; 0: a CTA a tile
     lazy: bool = True  # the result is only scaled where a warp has met a larger score
     right: bool = False
     left: bool = False
@@ -123,3 +128,48 @@ class Forward:
         sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
         given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
         return [*(("u32", name) for name in (*sizes, *BIAS * self.biased)), *given, *[("f32", "cap")] * self.softcap]
+
+
+def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, traced: bool) -> int:
+    """How many heads' tiles are a round of `Tiles`; 0: tiles in pairs.  `heads` of all sequences, of which `per` share K and V.
+
+    Without a mask one, as neighbours share K and V.  Else L2 keeps what a round reads, and all CTAs have about as much to do.  Few
+    tiles are one round.  `traced`: sizes may be symbols, of which few comparisons decide."""
+    if not cut.right:
+        return 1
+    few = True if heads * -(-queries // cut.rows) <= 8 * MULTIPROCESSORS else False  # noqa: SIM210
+    balanced = bool(cut.ctas) and cut.tiles > 1 and not cut.left
+    if traced:
+        return 0 if balanced and not few and heads % 2 == 0 else heads
+    fit = int(L2_BYTES * per // max(1, keys * (cut.width + cut.values) * cut.size))
+    most = max(1, min(heads, fit))
+    if not balanced:
+        return most
+    return max(1, heads) if few else _balanced(heads, -(-queries // cut.rows), most, _cost_of_none(cut, queries, keys))
+
+
+def _cost_of_none(cut: Forward, queries: int, keys: int) -> float:
+    """What a tile takes beside what it has more than the tile before it, in parts of the latter."""
+    return (0.7 * cut.keys + max(0, keys - queries)) / cut.rows
+
+
+@functools.lru_cache(maxsize=4096)
+def _balanced(heads: int, tiles: int, most: int, base: float) -> int:
+    """The best of some numbers of heads, and of pairs: what the busiest CTA has to do, of every fifth, counted in tiles."""
+    there, mean = MULTIPROCESSORS, heads * (tiles * (tiles + 1) / 2 + base * tiles) / MULTIPROCESSORS
+    full, rest = divmod(heads * tiles, there)
+
+    def busiest(together):
+        return max(sum(costs(together, cta)) for cta in range(0, there, 5)) / mean
+
+    def costs(together, cta):
+        other = there - 1 - cta
+        for turn in range(full + ((other if full % 2 else cta) < rest)):
+            round_, place = divmod(turn * there + (other if turn % 2 else cta), together * tiles)
+            yield tiles - place // min(together, heads - round_ * together) + base
+
+    pairs = -(-heads * tiles // 2 // there) * (tiles + 1 + 2 * base) / mean if heads % 2 == 0 else math.inf
+    if pairs < 1.04:
+        return 0
+    best = min((busiest(each), each) for each in {most // step * step for step in (1, 11, 22, 44, 66, 132)} - {0})
+    return best[1] if best[0] + 0.01 < pairs else 0

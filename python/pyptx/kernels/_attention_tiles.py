@@ -10,8 +10,8 @@ __all__ = ["RaggedTile", "Tiles", "sequence_of"]
 
 
 class Tiles:
-    """The tiles that a CTA takes, the longest first: those of `together` heads, from the last rows to the first, then the next
-    heads'.  With a mask to the right later rows see more keys, and what is left at the end are short tiles."""
+    """The tiles that a CTA takes.  With a mask to the right later rows see more keys: the tiles of `together` heads are a round,
+    from the last rows to the first, then come the next heads'.  Or they come in pairs of a long and a short one."""
 
     def __init__(self, plan):
         self.plan = plan
@@ -34,8 +34,7 @@ class Tiles:
         if plan.pairs:
             self.row_tiles = (self.row_tiles + 1) & ~1
         self.count = self.B * self.H * self.row_tiles
-        self.rounds = Divisor(self.row_tiles * self.together)
-        self.beside = Divisor(self.together)
+        self.rounds = Divisor(self.row_tiles * apply(u32, ptx.inst.max.u32, self.together, 1))
         self.of_head = Divisor(self.H)
         self.of_kv_head = Divisor(divided(self.H, self.HK))
         self.end = self.M
@@ -45,14 +44,8 @@ class Tiles:
 
         Rows from `end` on are none of the tile: there are no such, or, of the first tile `from_end`, they are the next one's."""
         plan = self.plan
-        first, step = self._turn()
-        turn = reg.scalar(u32, init=0)
-        for tile in ptx.range_(first, self.count, step):
-            if plan.right and plan.tiles > 1:
-                tile = self._other_way(tile, first, step, turn)
-            round_, rest = self.rounds.quotient(tile)
-            back, within = self.beside.quotient(rest)
-            self.batch, self.head = self.of_head.quotient(round_ * self.together + within)
+        for back, head in self._places():
+            self.batch, self.head = self.of_head.quotient(head)
             self.kv_head, _ = self.of_kv_head.quotient(self.head)
             self.row = (self.row_tiles - 1 - back) * plan.rows
             if plan.from_end:
@@ -66,12 +59,60 @@ class Tiles:
         """The CTA's first tile, and how far the next one is."""
         return reg.from_(ptx.special.ctaid.x(), u32), reg.from_(ptx.special.nctaid.x(), u32)
 
-    def _other_way(self, tile, first, step, turn):
-        """Every second time the CTAs take tiles in the other order: who has had the longest has the shortest then."""
-        begin = tile - first
-        backwards = (turn != 0) & (begin + step <= self.count)
-        ptx.inst.xor.b32(turn, turn, 1)
-        return apply(u32, ptx.inst.selp.u32, begin + (step - 1) - first, tile, backwards)
+    def _places(self):
+        """A loop over the CTA's tiles: how many tiles of the head are behind each, and which of all heads it is."""
+        first, step = self._turn()
+        if not self.plan.right:
+            yield from self._full_first(first, step)
+        elif self.plan.tiles > 1:
+            yield from self._back_and_forth(first, step)
+        else:
+            for tile in ptx.range_(first, self.count, step):
+                yield self._of_round(tile)
+
+    def _full_first(self, first, step):
+        """A head's tiles behind each other; those that are not full come last, of all heads."""
+        per = self.row_tiles if self.plan.pairs else divided(self.M, self.plan.rows)
+        count, of_full = self.B * self.H * per, Divisor(apply(u32, ptx.inst.max.u32, per, 1))
+        for tile in ptx.range_(first, self.count, step):
+            head, place = of_full.quotient(tile)
+            rest = tile >= count
+            head = apply(u32, ptx.inst.selp.u32, tile - count, head, rest)
+            place = apply(u32, ptx.inst.selp.u32, per, place, rest)
+            yield self.row_tiles - 1 - place, head
+
+    def _back_and_forth(self, first, step):
+        """Every second time the CTAs take tiles in the other order: who has had the longest has the shortest then.
+
+        Where `together` is 0, of two heads' tiles the longest of one and the shortest of the other are a pair, and so on.  A CTA
+        takes pairs, whose work is the same."""
+        whole, rest = quotient(self.count, step)
+        other = step - 1 - first
+        last = apply(u32, ptx.inst.selp.u32, other, first, (whole & 1) != 0)
+        ptx.inst.add.u32(whole, whole, 1, pred=last < rest)
+        paired, pairs = self.together == 0, self.count >> 1
+        own = pairs + (step - 1) - first  # of the pairs, rounded up
+        ptx.inst.selp.u32(whole, divided(own, step) << 1, whole, paired)
+        of_pairs = Divisor(self.row_tiles)
+        for turn in ptx.range_(reg.scalar(u32, init=0), whole, 1):
+            odd = (turn & 1) != 0
+            back, head = reg.scalar(u32), reg.scalar(u32)
+            with ptx.if_(paired):
+                two, place = of_pairs.quotient((turn >> 1) * step + first)
+                ptx.inst.selp.u32(back, self.row_tiles - 1 - place, place, odd)
+                ptx.inst.add.u32(head, two << 1, turn & 1)
+            with ptx.else_():
+                found = self._of_round(turn * step + apply(u32, ptx.inst.selp.u32, other, first, odd))
+                for into, each in zip((back, head), found, strict=True):
+                    ptx.inst.mov.u32(into, each)
+            yield back, head
+
+    def _of_round(self, tile):
+        """The tile's place and head, where `together` heads are a round; of the last, as many as are left."""
+        round_, rest = self.rounds.quotient(tile)
+        begin = round_ * self.together
+        back, within = quotient(rest, apply(u32, ptx.inst.min.u32, self.together, self.B * self.H - begin))
+        return back, begin + within
 
     def place(self, column: int, row):
         """Where a box of q or o begins."""
@@ -243,7 +284,7 @@ def quotient(value, by):
     return whole, value - whole * by
 
 
-def divided(value, by: int):
+def divided(value, by):
     return apply(u32, ptx.inst.div.u32, value, by)
 
 

@@ -55,7 +55,7 @@ from pyptx.kernels._attention_forward import forward_kernel
 from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel
 from pyptx.kernels._attention_gradient import gradient
 from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
-from pyptx.kernels._attention_plan import Forward
+from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward, taken_together
 from pyptx.kernels._attention_sums import PAD
 from pyptx.kernels._call import compiling, constant_for_compiler, kept
 from pyptx.kernels._target import simulated
@@ -63,8 +63,6 @@ from pyptx.types import bf16
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
-MULTIPROCESSORS = 132  # of an H200
-L2_BYTES = 32e6  # of K and V that are read together
 PLAIN = {"skips": False, "from_end": False, "joined": False, "pairs": False}  # a tile after the other
 
 
@@ -231,6 +229,8 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     other = _other_than_hopper(q)
+    if other:
+        options = options | {"together": q.shape[1] if masks.flags[0] else 1}
     if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):
         q, k, v = (dense(each).contiguous() for each in (q, k, v))
     if few and not top_left and not differentiable:
@@ -311,15 +311,13 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     right, left, softcap = masks.flags
     options = masks.options(width, 0 if top_left else keys - queries)
     wide, wide_values = _rounded(width), _rounded(values)
-    if traced:
-        options["together"] = heads if right else 1
-    else:
-        options["together"] = _together(batch * heads, per, keys, width, values, right)
     # Comparisons of symbols choose; as values they would stay symbols.
     few = True if queries <= 16 and queries * per <= 128 and keys >= 1024 else False  # noqa: SIM210
-    long = True if wide > 192 or queries > 512 else False  # noqa: SIM210
+    long = True if wide > 192 or (wide > 128 and queries > 512) else False  # noqa: SIM210
     if wide > 192 and not right:  # CTAs in pairs, if there is a tile for both
         long = not traced and -(-queries // 128) % 2 == 0
+    cut = plan(wide, wide_values, right, left, softcap, long)
+    options["together"] = taken_together(cut, batch * heads, per, queries, keys, traced)
     square = True if width == values else False  # noqa: SIM210
     return (type_name(q), wide, wide_values, right, left, softcap, long, square), options, few
 
@@ -398,7 +396,6 @@ def _fp8(q, k, v, masks: Masks, scales, sinks, _, lse: bool, out):
     check(q, k, v, types=(FP8,))
     (batch, heads, queries, width), (_, shared, keys, _), values = q.shape, k.shape, v.shape[3]
     check_sixteens(width, values)
-    right = masks.flags[0]
     long = True if queries > 512 else False  # noqa: SIM210
     beside = () if sinks is None else (checked_sinks(sinks, heads),)
     if is_nothing(q, k):
@@ -408,9 +405,10 @@ def _fp8(q, k, v, masks: Masks, scales, sinks, _, lse: bool, out):
     if _other_than_hopper(q):
         options["together"] = 1
         return _fp8_by_mma(q, k, v, beside, (*masks.flags, *told), False, options, q.shape[:-1], lse, out)
-    options["together"] = heads if right else 1
-    wide = _rounded(width) if width <= 128 else 256
-    run = _made(q, "_fp8_kernel", wide, _rounded(values), *masks.flags, long, *told)
+    key = (_rounded(width) if width <= 128 else 256, _rounded(values), *masks.flags, long, *told)
+    together = taken_together(_fp8_plan(*key), batch * heads, heads // shared, queries, keys, compiling(q))
+    options["together"] = together
+    run = _made(q, "_fp8_kernel", *key)
     padded = -(-keys // 16) * 16
     turned = _made(q, "_transpose", 64 if values <= 64 else 128)(
         v.reshape(batch * shared, keys, values), NP=padded
@@ -418,14 +416,24 @@ def _fp8(q, k, v, masks: Masks, scales, sinks, _, lse: bool, out):
     return result_of(run, (dense(q, 16), dense(k, 16), turned, *beside), options, q.shape[:-1], lse, out)
 
 
+def _fp8_kernel(*key):
+    return _fp8_of(_fp8_plan(*key))
+
+
 @functools.cache
-def _fp8_kernel(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool, sinks: bool, scaled: bool):
+def _fp8_of(cut: Fp8):
+    return fp8_kernel(bf16, cut)
+
+
+def _fp8_plan(
+    width: int, values: int, right: bool, left: bool, softcap: bool, long: bool, sinks: bool, scaled: bool
+) -> Fp8:
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
     cut, more = (128, 2), {"ctas": 0 if right and long else MULTIPROCESSORS}
     if width <= 128:
         cut, more = (128 if width == 64 else 96, 3), {"tiles": 2, "skips": True}
         more |= {"early": 4} if width == 64 else {"joined": True, "from_end": right}
-    return fp8_kernel(bf16, Fp8(width, values, *cut, scaled=scaled, lazy=False, ahead=True, **more, **masks))
+    return Fp8(width, values, *cut, scaled=scaled, lazy=False, ahead=True, **more, **masks)
 
 
 @functools.cache
@@ -578,26 +586,17 @@ def _cache_kernel(name, width, values, narrow, right, left, softcap, ragged, pag
     return cache_kernel(TYPES[name], plan)
 
 
-def _together(heads: int, per: int, length: int, width: int, values: int, right: bool) -> int:
-    """How many heads' tiles are taken together: without a mask one, as neighbours share K and V; else as many as L2 keeps."""
-    if not right:
-        return 1
-    fit = max(1, int(L2_BYTES * per // max(1, length * (width + values) * 2)))
-    return max(each for each in range(1, max(1, min(heads, fit)) + 1) if heads % each == 0)
-
-
-@functools.lru_cache(maxsize=4096)
 def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool) -> Forward:
-    """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: a CTA takes them
-    from the longest on and back; where heads of 128 or more are long, one tile, and the next CTA begins where one has ended.
+    """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: `taken_together`
+    shares them out; where heads of more than 128 are long, a CTA takes one, and the next CTA begins where one has ended.
     Without a mask heads of 256 are `long` where there are two tiles for each pair of CTAs."""
     masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
     if width <= 64:
         more = {"skips": right, "from_end": right, "joined": True}
         return Forward(width, values, 128, 3, lazy=False, tiles=2, **more, **masks)
-    ctas = 0 if right and long else MULTIPROCESSORS
     if width <= 128:
-        return Forward(width, values, 128, 2, ctas=ctas, tiles=2 if ctas else 1, **masks)
+        return Forward(width, values, 128, 2, tiles=2, **masks)
+    ctas = 0 if right and long else MULTIPROCESSORS
     keys = 80 if width > 192 else 128 if values <= 128 else 112
     pairs = width > 192 and long and not right
     return Forward(width, values, keys, 2, own_output=False, ctas=ctas, pairs=pairs, **masks)
