@@ -2,7 +2,7 @@
 decoding beside a device copy.
 
     python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,decode]
-                              [--seconds 55] [--file attention.md]
+                              [--beside cuDNN,FA2,flex,Triton] [--seconds 55] [--file attention.md]
 
 What is printed is appended to the file; lines of the sweep that are in it are passed over.  With `--seconds` no line is begun
 after that time, so the same command again goes on where this one has ended.
@@ -122,8 +122,8 @@ def those_that_run(arms: dict, wanted) -> dict:
     return there
 
 
-def row(torch, kernels, width: int, heads: int, causal: bool, length: int, rounds: int) -> list:
-    """TFLOP/s of all forward, of ours and cuDNN backward."""
+def row(torch, kernels, beside, width: int, heads: int, causal: bool, length: int, rounds: int) -> list:
+    """TFLOP/s of all forward, of ours and cuDNN backward; of others those that are named."""
     batch = max(1, TOKENS // length)
     shape = (batch, heads, length, width)
     q, k, v, g = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
@@ -136,6 +136,7 @@ def row(torch, kernels, width: int, heads: int, causal: bool, length: int, round
         "flex": lambda: flex()(q, k, v, causal),
         "Triton": lambda: by_triton(q, k, v, causal),
     }
+    forward = {name: arm for name, arm in forward.items() if name in ("ours", *beside)}
     forward = those_that_run(forward, kernels.attention(q, k, v, causal=causal).float())
     speeds = {name: flops / each for name, each in medians(torch, forward, rounds, launches).items()}
     found = [speeds.get(name) for name in ("ours", "cuDNN", "FA2", "flex", "Triton")]
@@ -151,7 +152,7 @@ def row(torch, kernels, width: int, heads: int, causal: bool, length: int, round
     return [*found, *(2.5 * flops / each for each in medians(torch, backward, rounds, launches).values())]
 
 
-def sweep(torch, kernels, widths, lengths, rounds: int, results: Results):
+def sweep(torch, kernels, beside, widths, lengths, rounds: int, results: Results):
     title = "| " + " | ".join(COLUMNS) + " |"
     if results.wanted(title):
         results.say(title + "\n" + "|---" * len(COLUMNS) + "|")
@@ -160,7 +161,7 @@ def sweep(torch, kernels, widths, lengths, rounds: int, results: Results):
             begin = f"| {width} | {'causal' if causal else ''} | {length} | "
             if not results.wanted(begin):
                 continue
-            found = attempted(results, begin, row, torch, kernels, width, heads, causal, length, rounds)
+            found = attempted(results, begin, row, torch, kernels, beside, width, heads, causal, length, rounds)
             if found:
                 results.say(begin + " | ".join(cells_of(*found)) + " |")
 
@@ -261,6 +262,7 @@ def main() -> int:
     for name, default in (("heads", "64,128,256"), ("lengths", ",".join(map(str, LENGTHS)))):
         arguments.add_argument(f"--{name}", type=lambda text: [int(each) for each in text.split(",")], default=default)
     arguments.add_argument("--parts", default="sweep,features,decode")
+    arguments.add_argument("--beside", default="cuDNN,FA2,flex,Triton")
     arguments.add_argument("--seconds", type=float, default=float("inf"))
     arguments.add_argument("--file")
     given = arguments.parse_args()
@@ -272,7 +274,7 @@ def main() -> int:
     results.say(f"cuDNN {torch.backends.cudnn.version()}")
     parts = given.parts.split(",")
     if "sweep" in parts:
-        sweep(torch, kernels, given.heads, given.lengths, given.rounds, results)
+        sweep(torch, kernels, given.beside.split(","), given.heads, given.lengths, given.rounds, results)
     if "features" in parts:
         features(torch, kernels, given.heads, given.rounds, results)
     if "decode" in parts:
