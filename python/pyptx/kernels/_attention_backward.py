@@ -7,7 +7,7 @@ dS = P (dP - delta),
     dv += P^T do        dk += dS^T q        dq += dS k
 
 S and dP are computed transposed (keys are rows), so that P^T and dS^T are operands A in registers; dS goes through shared
-memory for the third product.  dq collects in f32 in memory, by tensor copies that add; `finish_kernel` rounds it.
+memory for the third product.  dq collects in f32 in memory, to which registers are added; `finish_kernel` orders and rounds it.
 """
 
 import math
@@ -19,7 +19,7 @@ from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE
 from pyptx.kernels._attention_sums import padded_begin
 from pyptx.kernels._attention_tiles import apply, bounds_of, divided, floor_divided, quotient, sequence_of, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E
+from pyptx.kernels._registers import LOG2_E, widened
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["Backward", "backward_kernel"]
@@ -84,12 +84,8 @@ class Backward:
         return self.at_do + self.stages * self.do_bytes
 
     @property
-    def at_dq(self) -> int:
-        return self.at_ds + self.dq * self.rows * self.keys * 2
-
-    @property
     def at_sums(self) -> int:
-        return self.at_dq + self.dq * self.rows * self.width * 4
+        return self.at_ds + self.dq * self.rows * self.keys * 2
 
     @property
     def bytes(self) -> int:
@@ -113,18 +109,18 @@ def backward_kernel(dtype, plan: Backward):
     """The kernel: (q, k, v, do, sums) to (dk, dv), with `plan.dq` adding to dq, which is behind the sums.
 
     Shapes as in `forward_kernel`, with DV = D; sums (B, H, 2, R) f32, R a multiple of 128 not below M: row 0 is log2(e) lse,
-    infinite where there is no row, and row 1 is delta.  dq (B, H, M, D) f32.  Where `ragged`: shapes as there, sums (H, 2, R),
-    and last (P) begins of queries and of keys.
+    infinite where there is no row, and row 1 is delta.  dq (B, H, R, width) f32, in the order of `Warpgroup._add_dq`.  Where `ragged`: shapes as
+    there, sums (H, 2, R), dq (H, R, width), and last (P) begins of queries and of keys.
     """
 
-    def consume(shared, tile, thread, group, dq_map, results):
-        Warpgroup(plan, dtype, shared, tile, thread & 127, group - 1).run(dq_map, results)
+    def consume(shared, tile, thread, group, dq, results):
+        Warpgroup(plan, dtype, shared, tile, thread & 127, group - 1).run(dq, results)
 
     return kernel_over_keys("attention_backward", consume, dtype, plan)
 
 
 def kernel_over_keys(name: str, consume, dtype, plan):
-    """The kernel whose CTAs take keys: one warpgroup fetches, the others `consume(shared, tile, thread, group, dq_map, results)`."""
+    """The kernel whose CTAs take keys: one warpgroup fetches, the others `consume(shared, tile, thread, group, dq, results)`."""
 
     def body(Q, K, V, DO, SUMS, DK, DV, DQ=None, BEGINS=None, KEY_BEGINS=None):
         shared = Shared(plan, dtype)
@@ -133,27 +129,26 @@ def kernel_over_keys(name: str, consume, dtype, plan):
         shared.initialise(tid == 0)
         tile = key_tile(plan, BEGINS, KEY_BEGINS)
         (sums,) = ptx.global_ptrs(SUMS)
-        tensors = (Q, K, V, DO, *[DQ] * plan.dq, DK, DV)
-        *maps, dk_map, dv_map = (x.tma_desc() for x in tensors)
+        *maps, dk_map, dv_map = (x.tma_desc() for x in (Q, K, V, DO, DK, DV))
+        dq = ptx.global_ptrs(DQ)[0] if plan.dq else None
         results = Results(tile, (dk_map, dv_map), ptx.global_ptrs(DK, DV) if plan.ragged else ())
         with ptx.if_(group == 0):
             ptx.setmaxnreg_dec(24)
             with ptx.if_(tid == 0):
-                fetch(plan, shared, tile, maps[:4], sums)
+                fetch(plan, shared, tile, maps, sums)
         with ptx.else_():
             ptx.setmaxnreg_inc(240)
-            consume(shared, tile, tid, group, maps[4] if plan.dq else None, results)
+            consume(shared, tile, tid, group, dq, results)
         ptx.ret()
 
-    def tile(heads, length, width, rows, kind=dtype, columns=WIDE, packed=False):
-        rest = {"packed": packed, "tma_swizzle": "128B"}
+    def tile(heads, length, width, rows):
         if plan.ragged:
-            return Tile(length, heads, width, kind, tma_box=(rows, 1, columns), **rest)
-        return Tile("B", heads, length, width, kind, tma_box=(1, 1, rows, columns), **rest)
+            return Tile(length, heads, width, dtype, tma_box=(rows, 1, WIDE), packed=False, tma_swizzle="128B")
+        return Tile("B", heads, length, width, dtype, tma_box=(1, 1, rows, WIDE), packed=False, tma_swizzle="128B")
 
     values = "D" if plan.square else "E"
     sums = Tile("H", 2, "R", f32, align=16) if plan.ragged else Tile("B", "H", 2, "R", f32, align=16)
-    more = {"DQ": tile("H", "M", "D", 64, f32, 32, packed=True)} if plan.dq else {}
+    more = {"DQ": Tile(*[] if plan.ragged else ["B"], "H", "R", plan.width, f32, align=16)} if plan.dq else {}
     if plan.ragged:
         more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
 
@@ -242,6 +237,10 @@ class KeyTile:
     def key_box(self, column, row):
         return (column, row, self.kv_head, self.batch)
 
+    def padded_row(self):
+        """The head's first row of dq."""
+        return (self.batch * self.H + self.head) * self.R
+
     def sums_at(self, sums):
         """The two rows of sums of the head."""
         lines = (self.batch * self.H + self.head) * 2
@@ -300,6 +299,9 @@ class RaggedKeyTile(KeyTile):
 
     def key_box(self, column, row):
         return (column, self.kv_head, self.key_begin + row)
+
+    def padded_row(self):
+        return self.head * self.R + self.padded
 
     def sums_at(self, sums):
         lse = sums + (apply(u64, ptx.inst.mul.wide.u32, self.head * 2, self.R) + self.padded) * 4
@@ -397,7 +399,7 @@ class Warpgroup:
         self.k_mn = descriptor(base + part if by_columns else base, mn_major | plan.keys * 8 << 16)
         self.ds_mn = descriptor(base + plan.at_ds if plan.rows == 64 else base + part + plan.at_ds, mn_major | 1 << 16)
 
-    def run(self, dq_map, results):
+    def run(self, dq, results):
         tile, plan = self.tile, self.plan
         self.c = exponent_of_scores(plan, tile)
         for each in (*self.dk, *self.dv):
@@ -407,11 +409,8 @@ class Warpgroup:
             index = tile.first
             for until, masked in self._stretches():
                 for at in ptx.range_(index, until, 1):
-                    self._block(at, masked, dq_map)
+                    self._block(at, masked, dq)
                 index = apply(s32, ptx.inst.max.s32, index, until)
-        if plan.dq:
-            with ptx.if_(self.leader):
-                ptx.cp_async_bulk.wait_group(0, read=True)
         ptx.bar.sync(EVERYONE, 128 * GROUPS)  # k is no operand any more
         for each in self.dk:
             ptx.inst.mul.f32(each, each, tile.scale)
@@ -482,7 +481,7 @@ class Warpgroup:
             yield tile.whole_last + 1, False
         yield end, plan.left
 
-    def _block(self, index, masked: bool, dq_map):
+    def _block(self, index, masked: bool, dq):
         plan, shared = self.plan, self.shared
         stage, phase = self.q_ring.advance()
         ahead = self.do_ring.advance() if plan.ragged else None
@@ -515,7 +514,7 @@ class Warpgroup:
         ptx.wgmma.wait_group(1)
         self._free(shared.do_empty[do_stage])
         if plan.dq:
-            self._add_dq(index, dq_map)
+            self._add_dq(index, dq)
         ptx.wgmma.wait_group(0)
         self._free(shared.q_empty[stage])
 
@@ -570,33 +569,40 @@ class Warpgroup:
             yield group, pair
 
     def _probabilities(self, index, masked: bool, sums):
-        """scores become exp(scale score - lse); p is the same, rounded."""
+        """scores become P = exp(scale score - lse), and p is P rounded.  Of capped scores their tanh stays instead."""
         plan = self.plan
         if plan.softcap:
             cap_scores(self.scores, self.tile)
         if masked:
             self._mask(index)
         for group, pair in self._columns(sums, plan.at_sums):
-            for i, each in enumerate(self.scores[4 * group : 4 * group + 4]):
-                negative = apply(f32, ptx.inst.neg.f32, pair[i % 2])
-                ptx.inst.fma.rn.f32(each, each, self.c, negative)
-                ptx.inst.ex2.approx.ftz.f32(each, each)
-        self._pack(self.p, self.scores)
+            negatives = [apply(f32, ptx.inst.neg.f32, each) for each in pair]
+            for half in range(2):
+                at = 4 * group + 2 * half
+                into = self.scores[at : at + 2] if not plan.softcap else [reg.scalar(f32) for _ in range(2)]
+                for each, score, negative in zip(into, self.scores[at : at + 2], negatives, strict=True):
+                    ptx.inst.fma.rn.f32(each, score, self.c, negative)
+                    ptx.inst.ex2.approx.ftz.f32(each, each)
+                self._pack(self.p[at // 2 : at // 2 + 1], into)
 
     def _differences(self, sums):
-        """dp becomes P (dP - delta); ds is the same, rounded."""
+        """dp becomes P (dP - delta), of capped scores times the derivative of tanh; ds is the same, rounded."""
         plan = self.plan
         for group, pair in self._columns(sums, plan.at_sums + plan.rows * 4):
             for i in range(4):
-                each = self.dp[4 * group + i]
+                at = 4 * group + i
+                each, score = self.dp[at], self.scores[at]
                 ptx.inst.sub.f32(each, each, pair[i % 2])
-                ptx.inst.mul.f32(each, each, self.scores[4 * group + i])
-        if plan.softcap:
-            for group, pair in self._columns(sums, plan.at_sums):
-                for i in range(4):
-                    at = 4 * group + i
-                    ptx.inst.mul.f32(self.dp[at], self.dp[at], slope_of_cap(self.scores[at], pair[i % 2], self.c))
+                if plan.softcap:
+                    score = self._times_slope(at)
+                ptx.inst.mul.f32(each, each, score)
         self._pack(self.ds, self.dp)
+
+    def _times_slope(self, at: int):
+        """P, as it was rounded, times 1 - t t; behind a mask t is infinite, and P is 0."""
+        t = apply(f32, ptx.inst.max.f32, self.scores[at], -1.0)
+        slope = apply(f32, ptx.inst.fma.rn.f32, apply(f32, ptx.inst.neg.f32, t), t, 1.0)
+        return apply(f32, ptx.inst.mul.f32, widened(self.p[at // 2], self.dtype)[at % 2], slope)
 
     def _pack(self, packed, values):
         convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
@@ -627,33 +633,25 @@ class Warpgroup:
         stage_packed(self.ds, to, self.thread, self.plan.keys)
         ptx.fence.proxy_async_shared_cta()
 
-    def _add_dq(self, index, dq_map):
-        """The warpgroup's part of dq is added to that in memory: boxes of 64 rows and 32 columns of f32."""
+    def _add_dq(self, index, dq):
+        """The warpgroup's part of dq is added to that in memory, where each 64 queries and 8 columns are 128 times the four
+        that a thread has."""
         plan, tile = self.plan, self.tile
-        with ptx.if_(self.leader):
-            ptx.cp_async_bulk.wait_group(0, read=True)
         self._sync_group()
         self._free(self.shared.operands_empty)
-        boxes = self.dq_columns // 32
-        base = self.shared.base + plan.at_dq + self.number * (boxes * 64 * 128)
-        row = ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2)
-        start = base + row * 128 + ((self.thread & 1) << 3)
-        swizzle, odd = row & 7, (self.thread & 3) >> 1
+        first = tile.padded_row() + apply(u32, ptx.inst.mov.b32, index) * plan.rows
+        if plan.rows > 64:
+            first += self.number << 6
+        at = (
+            dq
+            + apply(u64, ptx.inst.mul.wide.u32, first, plan.width * 4)
+            + apply(u64, ptx.inst.mul.wide.u32, self.thread, 16)
+        )
+        if plan.rows == 64:
+            at += apply(u64, ptx.inst.mul.wide.u32, self.number, self.dq_columns * 256)
         for group in range(self.dq_columns // 8):
-            box, piece = divmod(group * 2, 8)
-            at = start + (((odd + piece) ^ swizzle) << 4)
-            for i in range(2):
-                pair = self.dq[4 * group + 2 * i : 4 * group + 2 * i + 2]
-                ptx.inst.st.shared.v2.f32(ptx.addr(at, box * 64 * 128 + i * 8 * 128), list(pair))
-        ptx.fence.proxy_async_shared_cta()
-        self._sync_group()
-        with ptx.if_(self.leader):
-            by_columns = plan.rows == 64
-            row = index * plan.rows + (0 if by_columns else signed(self.number * 64))
-            for box in range(boxes):
-                column = self.number * self.dq_columns + box * 32 if by_columns else box * 32
-                ptx.tensor_copy.reduce("add", dq_map, tile.query_box(column, row), ptx.addr(base, box * 64 * 128))
-            ptx.cp_async_bulk.commit_group()
+            four = list(self.dq[4 * group : 4 * group + 4])
+            ptx.inst.red.relaxed.gpu.global_.add.v4.f32(ptx.addr(at, group * 2048), four)
 
     def _free(self, barrier):
         ptx.mbarrier.arrive(barrier, pred=self.leader)

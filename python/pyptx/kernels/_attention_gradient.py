@@ -39,7 +39,8 @@ def gradient(
         cut = Backward(width, 64 if width == 128 else 128, dq=not deterministic, **masks)
         over_keys = backward_kernel(dtype, cut)
     adds = not wide and not deterministic
-    prepare, finish, of_sinks = prepare_kernel(dtype, values, adds, ragged), finish_kernel(dtype), sinks_kernel()
+    prepare, of_sinks = prepare_kernel(dtype, values, adds, ragged), sinks_kernel()
+    finish = finish_kernel(dtype, width, ragged) if adds else None
     keys = {64: 128, 128: 96}.get(width, 64)
     if mma:
         over_queries = mma_dq_kernel(dtype, MmaQueries.of(width, values, **masks))
@@ -61,8 +62,7 @@ def gradient(
         sums = made[0] if adds else made
         if adds:
             dk, dv, *changed = over_keys(q, k, v, do, sums, made[1], *begins, **together, **options)
-            dq = changed[0] if changed else made[1]
-            dq = finish(dq.reshape(-1, 8), scale=scale).reshape(q.shape)
+            dq = finish(changed[0] if changed else made[1], *begins[:1], M=queries, D=int(q.shape[-1]), scale=scale)
         else:
             dk, dv = over_keys(q, k, v, do, sums, *begins, **together, **options)
             dq = over_queries(q, k, v, do, sums, *begins, **together, **options)

@@ -29,10 +29,10 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
     rows = 128 // lanes
     if ragged:
         matrix, column = Tile("M", "H", "D", dtype, align=16), Tile("H", "M", f32)
-        sums, zeros = Tile("H", 2, "R", f32), Tile("M", "H", "D", f32)
+        sums, zeros = Tile("H", 2, "R", f32), Tile("H", "R", width, f32)
     else:
         matrix, column = Tile("B", "H", "M", "D", dtype, align=16), Tile("B", "H", "M", f32)
-        sums, zeros = Tile("B", "H", 2, "R", f32), Tile("B", "H", "M", "D", f32)
+        sums, zeros = Tile("B", "H", 2, "R", f32), Tile("B", "H", "R", width, f32)
     names = ("OUT", "DO", "LSE", "DLSE", *["BEGINS"] * ragged, "SUMS", *["DQ"] * dq)
 
     def body(OUT, DO, LSE, DLSE, SUMS, DQ=None, BEGINS=None):
@@ -48,6 +48,15 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
             inside = place < end
         else:
             inside = row < length
+        if dq:
+            zeros_ = [reg.scalar(f32, init=0.0)] * 4
+            to = (
+                pdq[0]
+                + apply(u64, ptx.inst.mul.wide.u32, line, width * 4)
+                + apply(u64, ptx.inst.mul.wide.u32, lane, 32)
+            )
+            for half in range(2):
+                ptx.inst.st.global_.v4.f32(ptx.addr(to, 16 * half), zeros_)
         with ptx.if_(inside):
             if ragged:
                 element = apply(u64, ptx.inst.mul.wide.u32, place, ptx.param(u32, "H")) + group
@@ -62,10 +71,6 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
                 for left, right in zip(o, do, strict=True):
                     for x, y in zip(widened(left, dtype), widened(right, dtype), strict=True):
                         ptx.inst.fma.rn.f32(delta, x, y, delta)
-                if dq:
-                    zeros_ = [reg.scalar(f32, init=0.0)] * 4
-                    for half in range(2):
-                        ptx.inst.st.global_.v4.f32(ptx.addr(pdq[0] + piece * 32, 16 * half), zeros_)
             ptx.inst.ld.global_.nc.f32(lse, ptx.addr(plse + at * 4))
             ptx.inst.mul.f32(lse, lse, LOG2_E)
             ptx.inst.selp.f32(lse, math.inf, lse, lse == -math.inf)  # a query that sees no key: P is 0
@@ -104,35 +109,58 @@ def place_of(bounds, begins, row):
     return place, end
 
 
-def finish_kernel(dtype):
-    """The kernel: dq in f32 times `scale`, rounded."""
+def finish_kernel(dtype, width: int, ragged: bool = False):
+    """The kernel: dq in f32, as the backward adds registers up, times `scale`, rounded, (B, H, M, D), or (M, H, D)."""
+    pieces = width // 8
 
-    @kernel(
-        in_specs=(Tile("L", 8, f32, align=16),),
-        out_specs=(Tile("L", 8, dtype, align=16),),
-        raw_params=[("u32", "L"), ("f32", "scale")],
-        grid=lambda L: (-(-L // 128), 1, 1),
+    def body(DQ, OUT, BEGINS=None):
+        source, to = ptx.global_ptrs(DQ, OUT)
+        scale, length, padded, d = ptx.param(f32, "scale"), *(ptx.param(u32, name) for name in ("M", "R", "D"))
+        convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
+        at = reg.from_(ptx.special.ctaid.x(), u32) * 128 + reg.from_(ptx.special.tid.x(), u32)
+        piece, rows = at & (pieces - 1), at >> (pieces.bit_length() - 1)  # of rows 16 i + j and 16 i + j + 8: 8 i + j
+        line = ((rows >> 3) << 4) + (rows & 7)
+        group, row = quotient(line, padded)
+        end = length
+        if ragged:
+            row, end = place_of(ptx.param(u32, "P"), *ptx.global_ptrs(BEGINS), row)
+        # 64 rows and 8 columns are 2 KB; four threads have the columns of a row.
+        block = ((line >> 6) * pieces + piece) << 7
+        element = block + (((line >> 4) & 3) << 5) + ((line & 7) << 2)
+        from_ = source + apply(u64, ptx.inst.mul.wide.u32, element, 16)
+        values = [[reg.scalar(f32) for _ in range(4)] for _ in range(4)]
+        for i, four in enumerate(values):
+            ptx.inst.ld.global_.nc.v4.f32(four, ptx.addr(from_, 16 * i))
+        for half in range(2):
+            there = row + 8 * half
+            with ptx.if_((there < end) & (piece * 8 < d)):
+                packed = [reg.scalar(b32) for _ in range(4)]
+                for each, four in zip(packed, values, strict=True):
+                    low, high = (apply(f32, ptx.inst.mul.f32, x, scale) for x in four[2 * half : 2 * half + 2])
+                    convert(each, high, low)
+                if ragged:
+                    place = apply(u64, ptx.inst.mul.wide.u32, there, ptx.param(u32, "H")) + group
+                else:
+                    place = apply(u64, ptx.inst.mul.wide.u32, group, length) + there
+                out = to + (place * apply(u64, ptx.inst.cvt.u64.u32, d) + piece * 8) * 2
+                ptx.inst.st.global_.v4.b32(ptx.addr(out), packed)
+        ptx.ret()
+
+    if ragged:
+        shapes = Tile("H", "R", width, f32, align=16), Tile("M", "H", "D", dtype, align=16)
+    else:
+        shapes = Tile("B", "H", "R", width, f32, align=16), Tile("B", "H", "M", "D", dtype, align=16)
+    return kernel(
+        in_specs=(shapes[0], *[Tile("P", s32)] * ragged),
+        out_specs=shapes[1:],
+        raw_params=[("f32", "scale"), *(("u32", name) for name in ("M", "R", "D", *(["P", "H"] if ragged else [])))],
+        grid=(lambda H, R: (H * R * pieces // 256, 1, 1))
+        if ragged
+        else (lambda B, H, R: (B * H * R * pieces // 256, 1, 1)),
         block=(128, 1, 1),
         reqntid=True,
         arch="sm_80",
-    )
-    def attention_dq(DQ, OUT):
-        source, to = ptx.global_ptrs(DQ, OUT)
-        scale = ptx.param(f32, "scale")
-        convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
-        at = reg.from_(ptx.special.ctaid.x(), u32) * 128 + reg.from_(ptx.special.tid.x(), u32)
-        with ptx.if_(at < ptx.param(u32, "L")):
-            values = [reg.scalar(f32) for _ in range(8)]
-            for half in range(2):
-                ptx.inst.ld.global_.nc.v4.f32(values[4 * half : 4 * half + 4], ptx.addr(source + at * 32, 16 * half))
-            packed = [reg.scalar(b32) for _ in range(4)]
-            for i, each in enumerate(packed):
-                low, high = (apply(f32, ptx.inst.mul.f32, x, scale) for x in values[2 * i : 2 * i + 2])
-                convert(each, high, low)
-            ptx.inst.st.global_.v4.b32(ptx.addr(to + at * 16), packed)
-        ptx.ret()
-
-    return attention_dq
+    )(with_tensors("attention_dq", ("DQ", *["BEGINS"] * ragged, "OUT"), body))
 
 
 def sinks_kernel():
