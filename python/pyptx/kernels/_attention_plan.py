@@ -144,7 +144,7 @@ def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, 
     fit = int(L2_BYTES * per // max(1, keys * (cut.width + cut.values) * cut.size))
     most = max(1, min(heads, fit))
     if not balanced:
-        return most
+        return max(each for each in range(1, most + 1) if max(1, heads) % each == 0)
     return max(1, heads) if few else _balanced(heads, -(-queries // cut.rows), most, _cost_of_none(cut, queries, keys))
 
 
@@ -169,7 +169,7 @@ def _balanced(heads: int, tiles: int, most: int, base: float) -> int:
             yield tiles - place // min(together, heads - round_ * together) + base
 
     pairs = -(-heads * tiles // 2 // there) * (tiles + 1 + 2 * base) / mean if heads % 2 == 0 else math.inf
-    if pairs < 1.04:
+    if pairs < 1.02:
         return 0
     best = min((busiest(each), each) for each in {most // step * step for step in (1, 11, 22, 44, 66, 132)} - {0})
-    return best[1] if best[0] + 0.01 < pairs else 0
+    return best[1] if best[0] < pairs else 0

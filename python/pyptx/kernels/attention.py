@@ -595,7 +595,7 @@ def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: 
         more = {"skips": right, "from_end": right, "joined": True}
         return Forward(width, values, 128, 3, lazy=False, tiles=2, **more, **masks)
     if width <= 128:
-        return Forward(width, values, 128, 2, tiles=2, **masks)
+        return Forward(width, values, 128, 2, tiles=2, joined=True, **masks)
     ctas = 0 if right and long else MULTIPROCESSORS
     keys = 80 if width > 192 else 128 if values <= 128 else 112
     pairs = width > 192 and long and not right
