@@ -102,7 +102,7 @@ def test_tiles_that_a_cta_takes_one_after_the_other(cut, heads, together):
     width, small = cut.width, isinstance(cut, Fp8)
     shape = (1, heads, 3 * cut.rows - 20, width)
     q, k, v = (each.to(torch.float8_e4m3fn) if small else each for each in tensors("cpu", *[shape] * 3))
-    options = {"scale": width**-0.5, "together": together} | ({"shift": 0} if cut.right else {})
+    options = {"scale": width**-0.5, "together": together if cut.right else 1} | ({"shift": 0} if cut.right else {})
     values = v
     if small:
         padded = -(-shape[2] // 16) * 16

@@ -62,24 +62,11 @@ class Tiles:
     def _places(self):
         """A loop over the CTA's tiles: how many tiles of the head are behind each, and which of all heads it is."""
         first, step = self._turn()
-        if not self.plan.right:
-            yield from self._full_first(first, step)
-        elif self.plan.tiles > 1:
+        if self.plan.right and self.plan.tiles > 1:
             yield from self._back_and_forth(first, step)
         else:
             for tile in ptx.range_(first, self.count, step):
                 yield self._of_round(tile)
-
-    def _full_first(self, first, step):
-        """A head's tiles behind each other; those that are not full come last, of all heads."""
-        per = self.row_tiles if self.plan.pairs else divided(self.M, self.plan.rows)
-        count, of_full = self.B * self.H * per, Divisor(apply(u32, ptx.inst.max.u32, per, 1))
-        for tile in ptx.range_(first, self.count, step):
-            head, place = of_full.quotient(tile)
-            rest = tile >= count
-            head = apply(u32, ptx.inst.selp.u32, tile - count, head, rest)
-            place = apply(u32, ptx.inst.selp.u32, per, place, rest)
-            yield self.row_tiles - 1 - place, head
 
     def _back_and_forth(self, first, step):
         """Every second time the CTAs take tiles in the other order: who has had the longest has the shortest then.

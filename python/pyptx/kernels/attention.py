@@ -432,7 +432,7 @@ def _fp8_plan(
     cut, more = (128, 2), {"ctas": 0 if right and long else MULTIPROCESSORS}
     if width <= 128:
         cut, more = (128 if width == 64 else 96, 3), {"tiles": 2, "skips": True}
-        more |= {"early": 4} if width == 64 else {"joined": True, "from_end": right}
+        more |= {"early": 4} if width == 64 else {"early": 2, "joined": True, "from_end": right}
     return Fp8(width, values, *cut, scaled=scaled, lazy=False, ahead=True, **more, **masks)
 
 
