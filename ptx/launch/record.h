@@ -39,7 +39,7 @@ struct TensorArgument {
   bool column_major = false;    // the last two dimensions; all else lies in row-major order
   bool strided = false;         // any strides are taken, but elements of the innermost dimension lie side by side
   bool untyped = false;         // elements of any type of this width are taken; an output is allocated with `element`
-  bool written = true;          // whether the kernel may write this input; false: it is declared as only read
+  bool written = true;          // whether the kernel may write this input; whether it writes the whole of this output
 };
 
 // Whether a tensor of elements `given` may be passed: of the same type; of the other integer type of its width, since

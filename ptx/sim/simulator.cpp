@@ -164,7 +164,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
       Range range{begin, begin + buffers[i].bytes, known ? record.tensors[i].name : cat("buffer ", i)};
       range.input = known && !record.tensors[i].output;
       range.writable = may_write(record, buffers, i);
-      if (known && buffers[i].fresh && launch.options.uninitialised) {
+      if (known && record.tensors[i].written && buffers[i].fresh && launch.options.uninitialised) {
         range.shadow = shadows.emplace_back(zeros(buffers[i].bytes)).get();
       }
       if (buffers[i].bytes) launch.memory.add(std::move(range));

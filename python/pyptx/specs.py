@@ -109,6 +109,7 @@ class Tile:
     Positional arguments in any order: ints and symbol names are dimensions, a type is the element type, a `Layout` is the
     layout.  `packed=False` takes tensors with gaps between rows: any strides but an innermost one of 1.  `align=16` refuses
     tensors whose address is no multiple of 16 bytes, for a body that loads vectors; without, of the element's size.
+    `whole=False`: an output of which the kernel may leave elements as they are; without, the simulator reports those.
 
     The `tma_*` fields say how `tensor.tma_desc()` cuts the tensor into boxes (tuples in the order of the shape):
 
@@ -139,6 +140,7 @@ class Tile:
     tma_padding: bool
     packed: bool
     align: int
+    whole: bool
     tma_swizzle: str | None
     tma_dtype: PtxType | None
     tma_element_strides: tuple[int, ...] | None
@@ -155,6 +157,7 @@ class Tile:
         layout: Layout | None = None,
         packed: bool = True,
         align: int = 0,
+        whole: bool = True,
         tma_box: Iterable[int | str] | None = None,
         tma_rank: int = 2,
         tma_padding: bool = False,
@@ -205,7 +208,9 @@ class Tile:
             raise ValueError("packed=False needs a row-major tensor, not Layout.COL")
         if align not in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256):
             raise ValueError(f"align must be a power of two up to 256 bytes, not {align!r}")
-        for name, value in (fields | {"packed": bool(packed), "align": align} | _checked(tma, len(shape))).items():
+        for name, value in (
+            fields | {"packed": bool(packed), "align": align, "whole": bool(whole)} | _checked(tma, len(shape))
+        ).items():
             object.__setattr__(self, name, value)
 
     def __repr__(self):
@@ -216,6 +221,8 @@ class Tile:
             parts.append("packed=False")
         if self.align:
             parts.append(f"align={self.align}")
+        if not self.whole:
+            parts.append("whole=False")
         for name, default in _TMA_DEFAULTS.items():
             if (value := getattr(self, name)) != default:
                 parts.append(f"{name}={value!r}")

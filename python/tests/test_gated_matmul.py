@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -248,9 +250,22 @@ def test_torch_traces_groups():
     torch.library.opcheck(torch.ops.pyptx.grouped_matmul, (a, w.mT, counts, None, None, True, "swiglu"))
     jax = pytest.importorskip("jax", reason="skipped: no jax")
     given = [jax.numpy.asarray(each.float().numpy()).astype("bfloat16") for each in (a, w.mT.contiguous())]
-    with pyptx.simulator.options(uninitialised=False):  # of rows that do not count
-        got = kernels.grouped_matmul(*given, counts=jax.numpy.asarray(counts.numpy()), activation="swiglu")
+    got = kernels.grouped_matmul(*given, counts=jax.numpy.asarray(counts.numpy()), activation="swiglu")
     assert distance(masked(torch.from_numpy(np.array(got.astype("float32"))).double(), COUNTS), wanted) < 5e-3
+
+
+@pytest.mark.parametrize("target", [None, "sm_90a", "sm_100a"])
+def test_rows_behind_the_last_group_of_jax(target):
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    jnp, rng = jax.numpy, np.random.default_rng(0)
+    a, b = (jnp.asarray(rng.standard_normal(shape), "bfloat16") for shape in ((70, 64), (3, 64, 32)))
+    with kernels.simulated_target(target) if target else contextlib.nullcontext():
+        got = kernels.grouped_matmul(a, b, jnp.asarray([10, 10, 33], "int32"))
+    wanted = jnp.concatenate([a[:10] @ b[0], a[10:33] @ b[2]])
+    assert got.shape == (70, 32)
+    assert (
+        distance(*(torch.from_numpy(np.array(each.astype("float32"))).double() for each in (got[:33], wanted))) < 1e-2
+    )
 
 
 @pytest.mark.parametrize(("counted", "activation"), [(False, "swiglu"), (True, None)])
@@ -274,8 +289,7 @@ def test_gradients_of_jax(counted, activation):
             z = jax.nn.silu(gate) * up
         return (jnp.where(own, z, 0) ** 2).sum()
 
-    with pyptx.simulator.options(uninitialised=False):  # of rows that do not count
-        got = jax.block_until_ready(jax.jit(jax.grad(ours, (0, 1)))(a, b))
+    got = jax.block_until_ready(jax.jit(jax.grad(ours, (0, 1)))(a, b))
     for one, other in zip(got, jax.grad(theirs, (0, 1))(a, b), strict=True):
         assert distance(*(torch.from_numpy(np.array(each.astype("float32"))).double() for each in (one, other))) < 1e-2
 

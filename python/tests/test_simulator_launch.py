@@ -21,7 +21,6 @@ def place(p):
     return p + reg.from_(ptx.special.tid.x(), u32) * 4
 
 
-@kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=lambda N: (N // 32,), block=(32, 1, 1))
 def copy(X, Y, *, first=0, to_input=False):
     px, py = ptx.global_ptrs(X, Y)
     index = reg.from_(ptx.special.ctaid.x(), u32) * 32 + reg.from_(ptx.special.tid.x(), u32)
@@ -30,6 +29,15 @@ def copy(X, Y, *, first=0, to_input=False):
     with ptx.if_(index >= first):
         ptx.inst.st.global_.f32(ptx.addr((px if to_input else py) + index * 4), value)
     ptx.ret()
+
+
+def over_blocks(**told):
+    return kernel(
+        in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32, **told),), grid=lambda N: (N // 32,), block=(32, 1, 1)
+    )
+
+
+copy, partly = over_blocks()(copy), over_blocks(whole=False)(copy)
 
 
 @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(1, f32),), block=(32, 1, 1))
@@ -58,6 +66,7 @@ def test_outputs_have_to_be_written():
     assert (out[:3] == 7).all() and (out[3:] == x[3:]).all()
     with simulator.options(uninitialised=False):
         copy(x, first=3)
+    assert (partly(x, first=3)[3:] == x[3:]).all()
     with pytest.raises(SimulationError, match="PTX5015"):
         copy(np.ones(70, np.float32))
 

@@ -454,7 +454,7 @@ def mma_kernel(
         grids = lambda M, N, E: grid(M, N, E)  # noqa: E731
     return kernel(
         in_specs=(tile(a, "M", batch), tile(b, "N", ("E",) if grouped else batch), *more.values()),
-        out_specs=(Tile(*(("E",) if parted else batch), "M", "N", out),),
+        out_specs=(Tile(*(("E",) if parted else batch), "M", "N", out, whole=not grouped),),
         raw_params=[("u32", name) for name in ("M", "N", "K", *(("E",) if grouped else ()))],
         grid=grids,
         block=(THREADS, 1, 1),

@@ -246,7 +246,9 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
     box, swizzle = (1,) * len(batch) + part, "128B" if body.swizzled else None
     return kernel(
         in_specs=(a.tile(each, "M"), b.tile(("E",) if grouped else each, "N"), *more.values()),
-        out_specs=(Tile(*batch, "M", "N", body.out, packed=grouped, tma_box=box, tma_swizzle=swizzle),),
+        out_specs=(
+            Tile(*batch, "M", "N", body.out, packed=grouped, whole=not grouped, tma_box=box, tma_swizzle=swizzle),
+        ),
         raw_params=[("u32", size) for size in ("M", "N", "K", *batch, *(("E",) if grouped else ()))],
         grid=multiprocessors // ctas * ctas if grouped else grids,
         block=(threads, 1, 1),

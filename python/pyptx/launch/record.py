@@ -126,7 +126,7 @@ def make_record(
             untyped=untyped(tile),
             strided=not tile.packed,
             alignment=tile.align,
-            written=index >= len(signature.inputs) or name in options.mutates,
+            written=tile.whole if index >= len(signature.inputs) else name in options.mutates,
         )
 
     for name in signature.tensors:
