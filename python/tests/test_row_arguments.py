@@ -12,6 +12,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
+from pyptx.kernels import _call  # noqa: E402
 
 F = torch.nn.functional
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
@@ -191,3 +192,26 @@ def test_of_jax():
         wanted = wanted(given) if wanted else of_torch(torch.from_numpy(x))
         np.testing.assert_allclose(jax.jit(ours)(given), wanted, rtol=1e-4, atol=1e-5)
         assert jax.grad(lambda x, f=ours: (f(x) ** 2).sum())(given).shape == x.shape
+
+
+def test_autocast_computes_norms_and_softmax_in_float32(monkeypatch):
+    """As torch's list of a CUDA device has it, here for CPU tensors; swiglu is not on it."""
+    monkeypatch.setattr(_call, "AUTOCAST", ("cpu",))
+    x, w = torch.randn(4, 64).bfloat16().requires_grad_(), torch.randn(64).bfloat16()
+    calls = {
+        "rms_norm": lambda: kernels.rms_norm(x, w), "rms_norm of a shape": lambda: kernels.rms_norm(x, (64,), w, 1e-5),
+        "layer_norm": lambda: kernels.layer_norm(x, w, w), "softmax": lambda: kernels.softmax(x), "log_softmax": lambda: kernels.log_softmax(x, 0),
+        "without gradient": lambda: kernels.softmax(x.detach()),
+    }  # fmt: skip
+    for inside in (False, True, False, True):  # calls are remembered
+        with torch.autocast("cpu", torch.bfloat16, enabled=inside):
+            for name, call in calls.items():
+                y = call()
+                assert y.dtype == (torch.float32 if inside else torch.bfloat16), name
+            assert kernels.swiglu(x, x).dtype == torch.bfloat16
+            assert kernels.softmax(x.detach(), out=torch.empty_like(x)).dtype == torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):
+        y = kernels.rms_norm(x, w)
+        torch.testing.assert_close(y, torch.nn.functional.rms_norm(x.float(), (64,), w.float(), 1e-6))
+    y.sum().backward()
+    assert x.grad.dtype == torch.bfloat16

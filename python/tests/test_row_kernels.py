@@ -339,3 +339,12 @@ def test_backward_of_norms_with_32_elements_a_thread(n):
         dx, *sums = make(share, *types)(x, w, g, P=2)
         for got, want in zip((dx, *(each.sum(0) for each in sums)), wanted, strict=True):
             torch.testing.assert_close(got.double(), want, atol=0.03, rtol=0.02)
+
+
+@pytest.mark.parametrize("columns", [64, 40000])
+def test_softmax_of_rows_that_are_masked_whole(columns):
+    lowest = torch.full((2, columns), torch.finfo(torch.float32).min)
+    assert torch.allclose(kernels.softmax(lowest), torch.full_like(lowest, 1 / columns))
+    assert kernels.softmax(torch.full_like(lowest, -torch.inf)).isnan().all()
+    losses = kernels.cross_entropy(lowest, torch.zeros(2, dtype=torch.long), reduction="none")
+    assert torch.allclose(losses, torch.log(torch.tensor(float(columns))))

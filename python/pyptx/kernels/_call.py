@@ -60,15 +60,17 @@ class RowFunction(_core.Choice):
     `saved`: positions of the tensors that the backward needs, all; the first `gradients` have one, all of real numbers.
     `indices`: the position of the tensor of integers, if there is one.
     `defaults`: of the kernels' template values.
+    `float32`: called as the function is, for tensors whose result torch's autocast would make f32.
 
     Called as `function((x, w), out, eps=1e-6)`, in C++ for tensors that look like earlier ones, else by `_choose`.
     """
 
     def __init__(
         self, name: str, rows: int, make, *, over_rows: bool = True, saved: tuple | None = None, gradients: int | None = None,
-        indices: int | None = None, **defaults,
+        indices: int | None = None, float32=None, **defaults,
     ):  # fmt: skip
         self.name, self.rows, self.over_rows, self.defaults = name, rows, over_rows, defaults
+        self.float32 = float32
         self.indices = indices
         self.saved, self.gradients = saved, gradients
         self.made = functools.cache(functools.partial(self._made, make))
@@ -84,6 +86,8 @@ class RowFunction(_core.Choice):
 
     def _choose(self, tensors, out=None, **options):
         check_arrays(self.name, tensors, out, self.rows)
+        if self.float32 is not None and out is None and widened_by_autocast(tensors[0]):
+            return self.float32(tensors, **options)
         shape = tensors[0].shape
         columns = shape[-1] if self.over_rows else shorter(shape[-1])
         wide = has_clusters(tensors[0])
@@ -116,6 +120,8 @@ class RowFunction(_core.Choice):
 
     def _remember(self, tensors, out, options, run, given, named):
         """Such tensors go to the kernel at once, where it is given them as they are."""
+        if self.float32 is not None:
+            guard_by_autocast(self, tensors[0])
         picks = [index for index, tensor in enumerate(tensors) if tensor is not None]
         if all(tensors[index] is each for index, each in zip(picks, given, strict=True)):
             kernel = getattr(run, "forward_kernel", run)
@@ -213,6 +219,27 @@ def compiling(tensor) -> bool:
     import torch
 
     return torch.compiler.is_compiling()
+
+
+AUTOCAST = ("cuda",)  # devices on which torch computes norms and softmax in f32 inside torch.autocast
+
+
+def widened_by_autocast(tensor) -> bool:
+    """Whether torch.autocast makes an f32 tensor of this one for such a function."""
+    if not hasattr(tensor, "storage_offset"):  # not of torch
+        return False
+    import torch
+
+    kind = tensor.device.type
+    return kind in AUTOCAST and torch.is_autocast_enabled(kind) and tensor.dtype in (torch.float16, torch.bfloat16)
+
+
+def guard_by_autocast(function: _core.Choice, tensor):
+    """Calls that are remembered come to Python inside torch.autocast."""
+    if hasattr(tensor, "storage_offset"):
+        import torch
+
+        _core.guard_choice(function, torch._C._is_any_autocast_enabled)
 
 
 def constant(value):

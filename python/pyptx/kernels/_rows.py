@@ -42,7 +42,7 @@ __all__ = ["Row"]
 UNROLL = 4  # vectors of a row that is not kept, loaded side by side
 CHAINS = 4  # sums that a thread adds up side by side
 HELD = 48  # registers of sums and of what is loaded before it is needed, of a thread that goes over rows
-LOWEST = -3.0e38  # below all that a sum of exponentials tells apart
+LOWEST = -(2 - 2**-23) * 2.0**127  # of f32
 
 
 class Row:

@@ -75,6 +75,11 @@ def centred(row: Row, X, x, eps: float, gw=None):
     return h, r, gradients, mul(fma(neg(mean), gradients, dot), r)
 
 
+def widened(tensors) -> tuple:
+    """With x in f32."""
+    return (tensors[0].float(), *tensors[1:])
+
+
 # RMSNorm.
 
 
@@ -169,7 +174,9 @@ def scaled_gradient(row: Row, gw, x, r, dot, n: int):
     return row.map(lambda gw, x: fma(x, pull, mul(gw, r)), gw, x)
 
 
-RMS_NORM = RowFunction("rms_norm", 1, make_rms_norm, eps=1e-6)
+RMS_NORM = RowFunction(
+    "rms_norm", 1, make_rms_norm, float32=lambda given, **told: RMS_NORM(widened(given), **told), eps=1e-6
+)
 
 
 def rms_norm(
@@ -400,7 +407,9 @@ def centred_gradient(row: Row, gw, h, r, total, dot):
     return row.map(lambda gw, h: fma(h, pull, fma(gw, r, mean)), gw, h)
 
 
-LAYER_NORM = RowFunction("layer_norm", 1, make_layer_norm, eps=1e-5)
+LAYER_NORM = RowFunction(
+    "layer_norm", 1, make_layer_norm, float32=lambda given, **told: LAYER_NORM(widened(given), **told), eps=1e-5
+)
 
 
 def layer_norm(

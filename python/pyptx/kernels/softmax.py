@@ -22,6 +22,7 @@ from pyptx.kernels._call import (
     last,
     matrix,
     spelled,
+    widened_by_autocast,
 )
 from pyptx.kernels._registers import exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
@@ -32,11 +33,14 @@ from pyptx.types import f32
 __all__ = ["log_softmax", "softmax"]
 
 
-def exponentials(row: Row, x):
-    """exp(x - max) of each element, their sum, and max."""
+def exponentials(row: Row, x, *more):
+    """exp(x - max) of each element, their sum, and max; or, instead of max, the sums of `more`, which are made of those."""
+    if not more:
+        largest, total = row.exponentials(x)
+        return row.map(lambda x: exp(sub(x, largest)), x), total, largest
     largest = row.max(x)
     e = row.map(lambda x: exp(sub(x, largest)), x)
-    return e, *row.sum(e), largest
+    return e, *row.sum(e, *(each(e) for each in more))
 
 
 def make_softmax(wanted, split, dtype):
@@ -53,8 +57,7 @@ def make_softmax(wanted, split, dtype):
     @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), paired(split))
     def softmax_backward(X, G, DX):
         for row, x, g in Row.each(paired(split)(X.shape[1]), X, G):
-            e, total, _ = exponentials(row, x)
-            (dot,) = row.sum((g, e))
+            e, total, dot = exponentials(row, x, lambda e, g=g: (g, e))
             r = reciprocal(total)
             mean = mul(dot, r)
             row.store(DX, row.map(lambda e, g, r=r, mean=mean: mul(mul(e, r), sub(g, mean)), e, g), last=True)
@@ -77,8 +80,7 @@ def make_log_softmax(wanted, split, dtype):
     @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), paired(split))
     def log_softmax_backward(X, G, DX):
         for row, x, g in Row.each(paired(split)(X.shape[1]), X, G):
-            e, total, _ = exponentials(row, x)
-            (gradients,) = row.sum(g)
+            e, total, gradients = exponentials(row, x, lambda e, g=g: g)
             pull = neg(mul(gradients, reciprocal(total)))
             row.store(DX, row.map(lambda e, g, pull=pull: fma(e, pull, g), e, g), last=True)
         ptx.ret()
@@ -88,10 +90,8 @@ def make_log_softmax(wanted, split, dtype):
 
 def by_result(name: str, make) -> tuple[RowFunction, RowFunction]:
     """The function whose result has the type of x, and the one whose result is f32."""
-    return (
-        RowFunction(name, 1, functools.partial(make, None)),
-        RowFunction(f"{name}_to_float32", 1, functools.partial(make, f32)),
-    )
+    wide = RowFunction(f"{name}_to_float32", 1, functools.partial(make, f32))
+    return RowFunction(name, 1, functools.partial(make, None), float32=wide), wide
 
 
 SOFTMAX, LOG_SOFTMAX = by_result("softmax", make_softmax), by_result("log_softmax", make_log_softmax)
@@ -172,6 +172,8 @@ def over_rows(name: str, functions, x, dim: int, dtype, out):
     if type(dim) is not int or not -rank <= dim < rank:
         raise LaunchValueError(f"{name}: dim is one of {rank} dimensions, not {dim!r}")
     its, wide = spelled(getattr(x, "dtype", None)), False
+    if dtype is None and out is None and widened_by_autocast(x):
+        dtype = "float32"
     if dtype is None and lies_in_columns(x, dim % rank) and (out is None or (out.shape == x.shape and is_packed(out))):
         return over_columns(name, x, dim % rank, out)
     x = last(x, dim)
