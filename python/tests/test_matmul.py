@@ -151,7 +151,7 @@ def test_groups_of_lines(size):
             start = end
 
 
-@pytest.mark.parametrize("size", [(128, 160, 4), (128, 192, 4), (256, 128, 4)], ids=str)
+@pytest.mark.parametrize("size", [(128, 160, 4), (128, 192, 4)], ids=str)
 def test_scales_of_blocks_for_wide_tiles(size):
     for more in ({}, {"cn": 2}):
         kernel = product_kernel(
@@ -164,6 +164,11 @@ def test_scales_of_blocks_for_wide_tiles(size):
             b.double() * two.mT.repeat_interleave(128, 0)[:456].repeat_interleave(128, 1),
         )
         assert distance(kernel(a, b, one, two), wide[0] @ wide[1].mT) < 5e-3
+
+
+def test_a_warpgroup_has_64_rows_with_scales_of_blocks():
+    with pytest.raises(ValueError, match="a warpgroup has 64 rows"):
+        product_kernel(Config(256, 128, 4, overlap=False, swing=False), e4m3, epilogue=Epilogue(scales="block"))
 
 
 @settings(deadline=None, max_examples=12)

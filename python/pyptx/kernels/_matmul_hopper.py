@@ -278,8 +278,8 @@ class Product:
         ptx.inst.mov.u32(self.before, at.stage)
         at.advance()
 
-    def issue(self, accumulators, first: bool, block: int = 0):
-        """Starts the products of one stage, from a block of 64 rows on; `first`: in place of what the accumulators hold."""
+    def issue(self, accumulators, first: bool):
+        """Starts the products of one stage; `first`: in place of what the accumulators hold."""
         c, at = self.c, self.position
         ptx.mbarrier.wait(self.full[at.stage], at.parity)
         words = reg.scalar(u64)
@@ -287,7 +287,7 @@ class Product:
         a, b = self.desc_a + words, self.desc_b + words
         ptx.wgmma.fence()
         for step in range(ROW // 32):
-            for number, acc in enumerate(accumulators, block):
+            for number, acc in enumerate(accumulators):
                 ptx.wgmma.mma_async(
                     shape=(64, c.bn, 256 // self.a.dtype.bits),
                     dtype_d=self.acc_type,
@@ -353,24 +353,22 @@ class Product:
         of products of fp8.  The fma of one step run beside the wgmma of the next, whose sums are in other registers; of tiles that
         are too wide for those, beside the wgmma of the other warpgroup."""
         first = place.row + (thread >> 5) * 16 + ((thread & 31) >> 2)
-        rows = [first + at if at else first for block in range(self.blocks) for at in (64 * block, 64 * block + 8)]
+        rows = [first, first + 8]
         m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
         columns, width = (
             ([place.column, place.column + n], n + n) if self.epilogue.gated else (self.blocks_at(place.column), n)
         )
         scales = BlockScales(self.more, rows, m, columns, width, place.expert, place.end)
-        for acc in self.acc:
-            for each in acc:
-                ptx.inst.mov.f32(each, 0.0)
+        for each in self.acc[0]:
+            ptx.inst.mov.f32(each, 0.0)
         left = copied(self.steps)  # steps that have not begun
         one = Step(self, scales)
         one.load(left > 0)
-        if self.blocks * self.c.bn > 128:
+        if self.c.bn > 128:
             for _ in ptx.range_(0, self.steps, dtype=u32):
                 left -= 1
-                for block in range(self.blocks):
-                    one.begin(block)
-                    one.finish(0, left > 0, block)
+                one.begin()
+                one.finish(0, left > 0)
             return
         two = Step(self, scales)
         two.load(left > 1)
@@ -418,28 +416,24 @@ class Step:
     def load(self, there_is):
         self.scales.load(self.raw, there_is)
 
-    def begin(self, block: int = 0):
-        """Starts the products of 64 rows."""
+    def begin(self):
         position = self.product.position
-        self.product.issue([self.sums], first=True, block=block)
-        if block == self.product.blocks - 1:
-            ptx.inst.mov.u32(self.stage, position.stage)
-            position.advance()
+        self.product.issue([self.sums], first=True)
+        ptx.inst.mov.u32(self.stage, position.stage)
+        position.advance()
 
-    def finish(self, newer: int, again=None, block: int = 0):
+    def finish(self, newer: int, again=None):
         """Waits until all but the `newer` steps are done, and adds this one's sums.  `again`: whether this one's registers serve a
         later step, whose scales are loaded meanwhile."""
         ptx.wgmma.wait_group(newer)
-        if block == self.product.blocks - 1:
-            self.product.release(self.stage)
-        if block == 0:
-            self.factors = self.scales.factors(self.raw)
-            if again is not None:
-                self.load(again)
-        acc = self.product.acc[block]
+        self.product.release(self.stage)
+        factors = self.scales.factors(self.raw)
+        if again is not None:
+            self.load(again)
+        acc = self.product.acc[0]
         for i, value in enumerate(self.sums):
-            of_rows = self.factors[i * len(self.factors) // len(acc)]  # of gates, or of ups; of blocks of B
-            ptx.inst.fma.rn.f32(acc[i], value, of_rows[2 * block + i // 2 % 2], acc[i])
+            of_rows = factors[i * len(factors) // len(acc)]  # of gates, or of ups; of blocks of B
+            ptx.inst.fma.rn.f32(acc[i], value, of_rows[i // 2 % 2], acc[i])
 
 
 class Store:
@@ -629,6 +623,8 @@ def product_kernel(
     if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.overlap or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters, overlap or swing")
     product = Product(c, a, b, out, batched or parted, epilogue, grouped, masked, parted)
+    if epilogue.scales == "block" and product.blocks > 1:
+        raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows")
     if c.parts > 1 and (
         c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes or c.bn // c.parts % product.chunk
     ):
