@@ -27,7 +27,7 @@ SHAPES = (
 
 def arms(torch, kernels, rows: int, columns: int, dtype):
     """Name: (matrices read and written, ours, torch's or None)."""
-    from pyptx.kernels._call import chosen, has_clusters
+    from pyptx.kernels._call import chosen, has_clusters, shorter
 
     F = torch.nn.functional
     x, u, g = (torch.randn(rows, columns, device="cuda", dtype=dtype) for _ in range(3))
@@ -69,7 +69,7 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
         "rms_norm backward": (3, backward("rms_norm", 2, x, w, g), None),
         "layer_norm backward": (3, backward("layer_norm", 3, x, w, b, g), None),
         "softmax backward": (3, backward("softmax", 1, x, g), lambda: torch._softmax_backward_data(g, x, -1, dtype)),
-        "swiglu backward": (5, backward("swiglu", 2, x, u, g), None),
+        "swiglu backward": (5, backward("swiglu", 2, *(each.view(-1, shorter(columns)) for each in (x, u, g))), None),
         "cross_entropy backward": (2, backward("cross_entropy", 2, x, target, pull), None),
     }
 
