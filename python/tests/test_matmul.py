@@ -166,6 +166,11 @@ def test_scales_of_blocks_for_wide_tiles(size):
         assert distance(kernel(a, b, one, two), wide[0] @ wide[1].mT) < 5e-3
 
 
+def test_a_stream_has_two_stages():
+    with pytest.raises(ValueError, match="room for 1 stages"):
+        StreamConfig.of(256, 1, 128)
+
+
 def test_a_warpgroup_has_64_rows_with_scales_of_blocks():
     with pytest.raises(ValueError, match="a warpgroup has 64 rows"):
         product_kernel(Config(256, 128, 4, overlap=False, swing=False), e4m3, epilogue=Epilogue(scales="block"))

@@ -113,6 +113,7 @@ def test_clusters_that_go_over_rows(name, monkeypatch):
     monkeypatch.setattr(rows, "clusters_of", lambda row, count, types: 1)
     monkeypatch.setattr(rows.Split, "workers", lambda row, count, types: 1)
     monkeypatch.setattr(rows, "SHARE", 24 * 1024)
+    monkeypatch.setattr(rows, "PACKED", 0)
     call, function = sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels._call"].FUNCTIONS[name]
     for of, maker in ((function, "made"), (call, "chosen")):  # kernels that read this SHARE, for this test alone
         monkeypatch.setattr(of, maker, functools.cache(getattr(of, maker).__wrapped__))
@@ -121,6 +122,18 @@ def test_clusters_that_go_over_rows(name, monkeypatch):
     assert split.ctas == 2 and split.loops((pyptx.types.bf16,))
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (4, 20480), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
+
+
+@pytest.mark.parametrize("n", [20488, 40000])
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "softmax"])
+def test_rows_that_stay_packed(name, n, monkeypatch):
+    """In registers as they lie in memory, of one CTA of two on a multiprocessor, or of one with all registers for a norm."""
+    for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
+        monkeypatch.setattr(module, "has_clusters", lambda tensor: True)
+    split = sys.modules["pyptx.kernels._rows_split"].Split.wide(n, 16, norm=name != "softmax")
+    assert split.resident == (2 if n == 20488 else 0 if name == "softmax" else 1)
+    with pyptx.simulator(check="all"):
+        compare(name, tensors(name, (3, n), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
 
 
 @functions

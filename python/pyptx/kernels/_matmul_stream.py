@@ -51,7 +51,10 @@ class StreamConfig:
         """With as many stages as there is room for."""
         made = cls(rows, parts, bn, 1, share, resident, once or parts > 1, **more)
         room = 226_000 // resident - 1_500 - (0 if made.once else rows * made.pitch)
-        return replace(made, stages=min(16, room // ((rows + bn) * ROW)))
+        stages = min(16, room // ((rows + bn) * ROW))
+        if stages < 2:  # one is free when the next one's products have been started
+            raise ValueError(f"{made}: there is room for {stages} stages; a stream has two at least")
+        return replace(made, stages=stages)
 
     @property
     def consumers(self) -> int:

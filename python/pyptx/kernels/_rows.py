@@ -34,7 +34,7 @@ from pyptx.kernels._rows_agreement import Agreement, warp_max
 from pyptx.kernels._rows_ring import Ahead, Early
 from pyptx.kernels._rows_split import WARP, Split
 from pyptx.kernels._rows_sums import Sums
-from pyptx.kernels._rows_values import Columns, Loaded, Mapped, Rounded, Values
+from pyptx.kernels._rows_values import Columns, Identity, Loaded, Mapped, Rounded, Values
 from pyptx.types import b16, b32, f32, u32, u64
 
 __all__ = ["Row"]
@@ -62,7 +62,10 @@ class Row:
             self.index = self.index >> (split.ctas.bit_length() - 1)
         self.thread = thread  # among those of the row
         self.agree = Agreement(split, in_cta, lane, warp, rank)
-        self.again = False  # whether values are formed again behind each agreement, of rows that stay in shared memory
+        self.same = Identity(self.agree, in_cta) if split.resident else None
+        self.again = (
+            split.resident > 0
+        )  # whether values are formed again behind each agreement, of rows that stay in shared memory, or packed
         self.whole = split.fits  # whether each vector of a thread has instructions of its own
         self.early = self.ahead = None
         self.most_held = HELD if split.threads <= 512 else HELD // 4

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from pyptx import kernel
 
-__all__ = ["MOST_CTAS", "WARP", "Split", "in_registers", "paired", "row_kernel", "vector_of"]
+__all__ = ["MOST_CTAS", "WARP", "Split", "in_registers", "of_norms", "paired", "row_kernel", "vector_of"]
 
 WARP, MOST_CTAS = 32, 8
 SHARED = 227 * 1024  # bytes of a multiprocessor of an H200; a CTA of any GPU since sm_80 may have 99 K
-LONG = 16384  # elements of a row, above which a cluster takes it
+LONG = 16384  # elements of a row, above which it does not fit the registers of a CTA as f32
+PACKED = 64 * 1024  # bytes of a row in half of a multiprocessor's registers, beside as many for its values
 BESIDE = 3 * 1024  # of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
@@ -34,12 +35,14 @@ class Split:
     hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
     ring: bool = False  # whether CTAs go over rows that arrive in shared memory
     early: bool = False  # whether an element that is asked for is loaded beside the row
+    resident: int = 0  # CTAs of a multiprocessor, where a row stays in registers as it lies in memory; else 0
+    turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
     def once(cls, n: int, bits: int, arrays: int = 1, **_) -> "Split":
         """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
         vector, vectors = _vectors(n, bits)
-        if vectors <= 2 * WARP:
+        if vectors <= 4 * WARP:  # a CTA a row is begun in no less than 1.2 ns
             return cls(n, vector, WARP, rows=4)
         each = 2 if vectors <= 512 else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))))
@@ -53,21 +56,26 @@ class Split:
         return cls(n, vector, 128 if vectors <= 1024 else 256, early=True)
 
     @classmethod
-    def wide(cls, n: int, bits: int, arrays: int = 1, most: int = 1024, shared: bool = False) -> "Split":
+    def wide(cls, n: int, bits: int, arrays: int = 1, most: int = 1024, norm: bool = False) -> "Split":
         """`once` on a GPU with clusters.  Rows above LONG go through shared memory, those of `arrays` matrices at one time, where few CTAs have
         room for them: an agreement of a cluster takes a microsecond.  Else clusters keep 16,384 elements a CTA in registers, or read
-        rows again.  `most`: threads of a CTA; `shared`: whether f32 goes through the shared memory of two, too."""
+        rows again.  `most`: threads of a CTA; `norm`: whether there is one agreement, in which f32 goes through the shared memory of two,
+        too.  Rows of 16 bits that fit stay in registers as they lie in memory, half of a multiprocessor's, or all for a norm."""
         if n <= LONG:
             return replace(cls.once(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
         size = n * bits * arrays / 8
+        if arrays == 1 and bits == 16 and size <= PACKED * (1 + norm) and n % 8 == 0:
+            resident = 2 if size <= PACKED else 1
+            return cls(n, vector, 1024 // resident, kept=n, hopper=True, resident=resident)
         share, most = SHARE if arrays == 1 or size <= SHARE else SHARE // 2, most if arrays == 1 else 512
-        if ring := arrays > 0 and (bits == 16 or size <= (2 if shared else 1) * SHARE):
+        if ring := arrays > 0 and (bits == 16 or size <= (2 if norm else 1) * SHARE):
             ctas = min(MOST_CTAS, 1 << (math.ceil(size / share) - 1).bit_length())
         else:
             ctas, most = min(MOST_CTAS, 1 << (math.ceil(n / (512 * 32)) - 1).bit_length()), 512
         threads = min(most, max(128, _whole_warps(n / ctas / (16 if ring else 32))))
-        return cls(n, vector, threads, ctas=ctas, kept=32, hopper=True, ring=ring)
+        turns = 4 if arrays > 1 else 8 if ctas > 2 else 0
+        return cls(n, vector, threads, ctas=ctas, kept=32, hopper=True, ring=ring, turns=turns)
 
     @classmethod
     def looping(cls, n: int, bits: int, **_) -> "Split":
@@ -170,9 +178,9 @@ def with_few_threads(split):
     return functools.partial(split.func, **split.keywords, most=512)
 
 
-def through_shared_memory(split):
-    """The way to share rows that go through shared memory also where a CTA has no room for one of f32."""
-    return functools.partial(split.func, **split.keywords, shared=True)
+def of_norms(split):
+    """The way to share rows whose threads tell each other something once."""
+    return functools.partial(split.func, **split.keywords, norm=True)
 
 
 def in_registers(split):
@@ -194,6 +202,8 @@ def row_kernel(
 
     told = {"grid": lambda N, P: grid(N, P=P)} if over_rows else {"grid": lambda N, M: grid(N, M), "batch": "M"}
     wide = split.func in (Split.wide, Split.wide_looping)
+    if wide and not directives:
+        directives = resident_ctas(split)
     return kernel(
         in_specs=inputs,
         out_specs=outputs,
@@ -208,8 +218,16 @@ def row_kernel(
     )
 
 
+def resident_ctas(split):
+    def directives(N):
+        resident = split(N).resident
+        return (("minnctapersm", (resident,)),) if resident else ()
+
+    return directives
+
+
 def clusters_of(row: Split, rows: int, types: Sequence) -> int:
-    """Of a kernel that loops: as many as are resident; of large ones, eight rows each: not all multiprocessors find a place in one, and those
-    that wait would begin when the others have ended."""
+    """Of a kernel that loops: as many as are resident; of large ones, and of two matrices, some rows each: not all multiprocessors find a
+    place in one, and those that wait would begin when the others have ended; nor have all multiprocessors the same share of memory."""
     workers = row.workers(rows, types)
-    return workers if row.ctas <= 2 else -(-rows // max(1, min(8, rows // workers)))
+    return -(-rows // max(1, min(row.turns, rows // workers))) if row.turns else workers

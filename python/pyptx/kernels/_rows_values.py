@@ -2,11 +2,33 @@
 
 from collections.abc import Callable, Sequence
 
-from pyptx import ptx, reg
-from pyptx.kernels._registers import LOAD, narrowed, registers, widened
-from pyptx.types import s32
+from pyptx import ptx, reg, smem
+from pyptx.kernels._registers import LOAD, apply_to, narrowed, registers, smem_address, widened
+from pyptx.types import b32, s32, u32
 
 __all__ = ["Columns", "Loaded", "Mapped", "Rounded", "Values"]
+
+
+COMING = 2  # vectors of what all rows share that are loaded before they are needed
+
+
+class Identity:
+    """Makes other registers of the same bits behind each agreement: ptxas would keep the f32 values that it has made of them, in more
+    registers than there are, as it can tell that they are equal."""
+
+    def __init__(self, agree, thread):
+        self.agree, self.selectors = agree, {}
+        self.address = smem_address(smem.alloc(u32, (1,)))
+        with ptx.if_(thread == 0):
+            ptx.inst.st.shared.u32(ptx.addr(self.address), 0x3210)  # of prmt: each byte where it is
+
+    def __call__(self, bits: list) -> list:
+        turn = self.agree.turn
+        if turn == 0 or bits[0].dtype.bits != 32:
+            return bits
+        if turn not in self.selectors:
+            self.selectors[turn] = apply_to(reg.scalar(b32), ptx.inst.ld.shared.b32, ptx.addr(self.address))
+        return [apply_to(reg.scalar(each.dtype), ptx.inst.prmt.b32, each, each, self.selectors[turn]) for each in bits]
 
 
 class Values:
@@ -32,8 +54,12 @@ class Loaded(Values):
     def __init__(self, row, tensor):
         super().__init__(row)
         self.tensor, self.base = tensor, row.address(tensor)
-        self.bits = None
-        if row.held + row.registers_of(tensor) <= row.most_held if row.again else row.split.fits:
+        self.bits, self.coming = None, {}  # the row; loads that are under way
+        if row.same is not None and len(tensor.shape) == 1:  # registers are for the row
+            self.coming = {k: self._load(k, None) for k in range(min(COMING, row.split.each))}
+        elif row.same is not None or (
+            row.held + row.registers_of(tensor) <= row.most_held if row.again else row.split.fits
+        ):
             # All loads are in flight before the first value is needed.
             row.held += row.registers_of(tensor)
             self.bits = [self._load(k, None) for k in range(row.split.each)]
@@ -45,7 +71,14 @@ class Loaded(Values):
         return bits
 
     def _make(self, k: int, at) -> list:
-        bits = self.bits[k] if self.bits is not None else self._load(k, at)
+        if self.bits is not None:
+            bits = self.bits[k] if self.row.same is None else self.row.same(self.bits[k])
+        elif k in self.coming:
+            bits = self.coming.pop(k)
+            if k + COMING < self.row.split.each:
+                self.coming[k + COMING] = self._load(k + COMING, None)
+        else:
+            bits = self._load(k, at)
         return [value for each in bits for value in widened(each, self.tensor.dtype)]
 
 

@@ -19,7 +19,7 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import LONG, Split, in_registers, paired, row_kernel, through_shared_memory
+from pyptx.kernels._rows_split import LONG, Split, in_registers, of_norms, paired, row_kernel
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
 
@@ -84,7 +84,7 @@ def widened(tensors) -> tuple:
 
 
 def make_rms_norm(split, x_type, w_type):
-    share = through_shared_memory(split)
+    share = of_norms(split)
     if w_type is None:
         return rms_norm_without_weight(share, x_type), rms_norm_gradient(split, x_type)
 
@@ -303,7 +303,7 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6) -> An
 
 
 def make_layer_norm(split, x_type, w_type, b_type=None):
-    share = through_shared_memory(split)
+    share = of_norms(split)
     if w_type is None:
         return layer_norm_without_weight(share, x_type), layer_norm_gradient(split, x_type)
     gradients = layer_norm_gradients(split, x_type, w_type, b_type)

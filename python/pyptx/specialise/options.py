@@ -47,7 +47,8 @@ class Options:
     Text:
         extern_smem: the name of the dynamic shared memory; True for `global_smem`.
         reqntid: the sizes of .reqntid; True takes those of `block`.  The assembler then knows the registers of a thread.
-        raw_directives: (name, values) of each directive of the .entry, instead of `reqntid`.
+        raw_directives: (name, values) of each directive of the .entry, instead of `reqntid`; or a function of sizes that the block
+            asks for, too, which returns those.
         entry: the name in PTX; by default that of the function.
         linkage: "visible", "weak", or "" for a kernel that is local to its module.
         attribute: the content of .attribute(...).
@@ -68,7 +69,7 @@ class Options:
     raw_params: Sequence[tuple[str | PtxType, str] | tuple[str, str, str]] | None = None
     extern_smem: bool | str = False
     reqntid: Sequence[int] | bool | None = None
-    raw_directives: Sequence[tuple[str, Sequence[int]]] | None = None
+    raw_directives: Sequence[tuple[str, Sequence[int]]] | Callable[..., Any] | None = None
     entry: str = ""
     linkage: str = "visible"
     attribute: str = ""
@@ -100,7 +101,10 @@ class Options:
             "extern_smem": "global_smem" if self.extern_smem is True else self.extern_smem or "",
             "declared": declared,
             "raw": tuple(row for row in declared if not row.tensor),
-            "directives": _directives(None if self.reqntid is True else self.reqntid, self.raw_directives),
+            "directives": spelled_directives(
+                None if self.reqntid is True else self.reqntid,
+                None if callable(self.raw_directives) else self.raw_directives,
+            ),
         }
         for name, value in known.items():
             object.__setattr__(self, name, value)
@@ -225,7 +229,7 @@ def _tiles(specs, name: str) -> tuple[Tile, ...]:
     return tuple(specs)
 
 
-def _directives(reqntid, raw_directives) -> tuple[str, ...]:
+def spelled_directives(reqntid, raw_directives) -> tuple[str, ...]:
     rows = [("reqntid", reqntid)] if reqntid is not None and not raw_directives else raw_directives or ()
     for row in raw_directives or ():
         if not (isinstance(row, (tuple, list)) and len(row) == 2 and isinstance(row[1], (tuple, list))):

@@ -5,6 +5,7 @@ A size that the body does not ask for chooses nothing here: it is part of a laun
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from pyptx.body import blocks
 from pyptx.body.frozen import frozen
 from pyptx.body.tensor_spec import Sizes
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
-from pyptx.specialise.options import Options
+from pyptx.specialise.options import Options, spelled_directives
 from pyptx.specialise.signature import Arguments, Signature
 from pyptx.specs import SWIZZLE_BYTES, Tile
 from pyptx.stamps import marks
@@ -113,9 +114,12 @@ class Specialisation:
 
 def directives_of(options: Options, signature: Signature, template, known: Mapping[str, int]) -> list[str]:
     """Those of the .entry, with the block's sizes where the author asked for them."""
+    own = list(options.directives)
+    if callable(of_sizes := options.raw_directives):
+        own += spelled_directives(None, of_sizes(*(known[name] for name in inspect.signature(of_sizes).parameters)))
     if options.reqntid is not True:
-        return list(options.directives)
-    return [*options.directives, ".reqntid " + ", ".join(map(str, signature.block.of(known, template)))]
+        return own
+    return [*own, ".reqntid " + ", ".join(map(str, signature.block.of(known, template)))]
 
 
 def write_body(trace, function, options: Options, signature: Signature, template, known: Mapping[str, int]):
