@@ -159,12 +159,13 @@ class Row:
 
     def sum(self, *inputs) -> list:
         """The sum over the row of each, in every thread; of a pair, of its products.  Up to four at a time."""
-        totals = [[constant(0.0) for _ in range(CHAINS)] for _ in inputs]
+        count = CHAINS if len(inputs) < 4 else CHAINS // 2  # registers of layer_norm's backward
+        totals = [[constant(0.0) for _ in range(count)] for _ in inputs]
         for k, at in self.steps():
             for chains, each in zip(totals, inputs, strict=True):
                 factors = [values.vector(k, at) for values in (each if isinstance(each, tuple) else (each,))]
                 for i, operands in enumerate(zip(*factors, strict=True)):
-                    into = chains[i % CHAINS]
+                    into = chains[i % count]
                     combine = ptx.inst.fma.rn.f32 if len(operands) == 2 else ptx.inst.add.f32
                     combine(into, *operands, into, **self.guard(k))
         return self.agree([tree(each, ptx.inst.add.f32) for each in totals], ptx.inst.add.f32, ptx.warp.reduce_sum)

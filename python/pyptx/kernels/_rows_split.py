@@ -86,9 +86,9 @@ class Split:
         return cls(n, vector, min(512, max(128, _whole_warps(n / 16))), kept=16)
 
     @classmethod
-    def wide_looping(cls, n: int, bits: int, deep: int = LONG + 1) -> "Split":
-        """The same on a GPU with clusters.  `deep`: the length from which on rows of 16 bits are 32 elements a thread."""
-        if bits == 16 and deep <= n <= LONG:
+    def wide_looping(cls, n: int, bits: int, deep: int = LONG + 1, deep_f32: int = LONG + 1) -> "Split":
+        """The same on a GPU with clusters.  `deep`, `deep_f32`: the length from which on rows of 16 bits, and of f32, are 32 elements a thread."""
+        if (deep if bits == 16 else deep_f32) <= n <= LONG:
             return cls(n, vector_of(n, bits), min(512, max(128, _whole_warps(n / 32))), kept=32, hopper=True)
         if n <= LONG // 2:
             return replace(cls.looping(n, bits), hopper=True)

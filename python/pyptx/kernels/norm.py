@@ -111,7 +111,7 @@ def rms_norm_without_weight(split, x_type):
 
 
 def rms_norm_gradients(split, x_type, w_type):
-    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, deep=DEEP)
+    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, deep=DEEP, deep_f32=2 * DEEP + 1)
     share = looping[True][1]
     long = rms_norm_backward_kernel(share, x_type, w_type, TWO_CTAS), share
     sums = [column_sums(w_type, hopper) for hopper in (False, True)]
@@ -120,7 +120,7 @@ def rms_norm_gradients(split, x_type, w_type):
         rows, n = x.shape
         hopper = has_clusters(x)
         halves = x_type.bits == 16
-        kernel, share = long if hopper and (LONG if halves else 8192) < n <= 65536 else looping[hopper]
+        kernel, share = long if hopper and LONG < n <= 65536 else looping[hopper]
         # Twice as many as are resident measured better of short rows of 16 bits.
         turns = 2 if hopper and halves and n < DEEP else 1
         dx, dw = kernel(x, w, g, eps=eps, P=turns * share(n).workers(rows, (x_type, x_type)))
