@@ -219,7 +219,7 @@ void since(const Settings& settings) {
   const auto both = [&](const isa::Form& form, const Modifiers& modifiers) {
     const isa::Match* match = generator.match(form, modifiers);
     if (!match) return;
-    const isa::Version need = match->version();
+    const isa::Version need = match->since;
     int targets = 0;  // the first two: a later one may know the version before
     for (const isa::Target target : isa::all_targets()) {
       const isa::Version first = isa::first_version(target).value_or(isa::Version{});
