@@ -293,6 +293,18 @@ f64 one_result(const TensorCore& core, int architecture, const Plan& plan, const
   return unpacks(core, plan) ? dot_by_halves(core, a, b, c, kinds.d) : dot(core, a, b, c, kinds.c, kinds.d);
 }
 
+Sum sum_of(Type type) { return type == Type::f16 ? Sum::f16 : Sum::f32; }
+
+// wmma of .f16 whose C and D differ in type: since sm_75 the assembler makes it a product of .f32, and converts f16 to
+// f32 before it or f32 to f16 behind it. So D of .f16 is rounded twice.
+bool by_f32(const Plan& plan, int architecture) {
+  return plan.c.type != plan.d.type && plan.products == 1 && architecture >= 75;
+}
+u32 to_half(u32 bits, bool saturate) {  // with .satfinite towards zero: the largest f32 becomes the largest f16
+  const arch::Rounding rounding = saturate ? arch::Rounding::rz : arch::Rounding::rn;
+  return arch::narrow(arch::format::f16, sum_value(Sum::f32, bits), rounding, false);
+}
+
 void run_float(Warp& w, const Op& op, Mask active) {
   const Plan& plan = *static_cast<const Plan*>(op.plan);
   const Operands o(op, plan);
@@ -314,8 +326,12 @@ void run_float(Warp& w, const Op& op, Mask active) {
     const Operand* scales = o.rest + (plan.sparse ? 2 : 0);
     read_scales(w, plan, scales, rows, true, m.scale_a), read_scales(w, plan, scales + 3, n, false, m.scale_b);
   }
-  const auto sum_of = [](Type type) { return type == Type::f16 ? Sum::f16 : Sum::f32; };
-  const Sums kinds{sum_of(plan.c.type), sum_of(plan.d.type)};
+  Sums kinds{sum_of(plan.c.type), sum_of(plan.d.type)};
+  const bool converts = by_f32(plan, architecture), to_f16 = converts && kinds.d == Sum::f16;
+  if (converts) {
+    for (int i = 0; i < size; ++i) c[i] = sum_bits(Sum::f32, sum_value(kinds.c, c[i]));
+    kinds = {Sum::f32, Sum::f32};
+  }
   if (own->products && !plan.sparse && !plan.scaled && !plan.saturate && plan.products == 1) {
     const Factorised a{m.a.values, m.a.exponents, plan.turned ? rows : k};
     const Factorised b{m.b.values, m.b.exponents, plan.turned ? k : n};
@@ -324,6 +340,7 @@ void run_float(Warp& w, const Op& op, Mask active) {
     } else {
       multiply(core, kinds, rows, n, k, a, b, plain, c, d);
     }
+    for (int i = 0; to_f16 && i < size; ++i) d[i] = to_half(d[i], false);
     return write_fragment(w, op, plan.d, d, active);
   }
   for (int i = 0; i < plan.products * size; ++i) {
@@ -331,6 +348,7 @@ void run_float(Warp& w, const Op& op, Mask active) {
         one_result(core, architecture, plan, m, i / size, i % size / n, i % n, sum_value(kinds.c, c[i]), kinds);
     d[i] = sum_bits(kinds.d, sum);
     if (plan.saturate && std::isinf(sum)) --d[i];  // the largest finite number
+    if (to_f16) d[i] = to_half(d[i], plan.saturate);
   }
   write_fragment(w, op, plan.d, d, active);
 }
