@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import sweep
 import sweep_wgmma
-from gpu_differences import APPROXIMATE, REGISTER, TARGET, instances, width
+from gpu_differences import REGISTER, TARGET, instances, width
 
 VERSION = "8.7"
 BATCH = 32  # programs of a module
@@ -113,8 +113,7 @@ class Scalar:
         def fits(one) -> bool:
             kinds = {kind for kind, _ in one.results + one.sources}
             return (
-                not APPROXIMATE.search(one.mnemonic)
-                and not DIFFERENT.search(one.text)
+                not DIFFERENT.search(one.text)
                 and all(kind == "pred" or width(kind) in POOLS for kind in kinds)
                 and bool(one.results or one.space)
             )

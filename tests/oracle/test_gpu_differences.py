@@ -53,15 +53,12 @@ def test_one_wrong_bit_is_found_and_named():
         for one, _, results in kernel.fields:
             if one.mnemonic in ("add.f64", "red.shared.max.s32"):
                 rows[5, results[0][0]] ^= 1
-            if one.mnemonic == "tanh.approx.f32":
-                rows[:, results[0][0]] ^= 1
         return rows
 
     found, _ = tool.differences(LINES, Simulator(flip), 0)
     assert {one.mnemonic: one.differ for one in found if one.differ} == {"add.f64": 1, "red.shared.max.s32": 1}
     report = "\n".join(tool.report(found, {}))
     assert "add.f64: 1 of 1024 differ" in report
-    assert "tanh.approx.f32: at most 1 ulp" in report
 
 
 def test_an_instruction_that_a_machine_does_not_take_is_left_out_alone():
