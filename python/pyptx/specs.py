@@ -85,6 +85,10 @@ class Im2col:
     `lower` and `upper` are the corners between which pixels are taken, one offset for each dimension but the first and the
     last of an (N, ..., C) tensor, in its order: from the first pixel, and from the last one.  `channels` and `pixels` are
     the size of one copy.  CUDA Driver API, cuTensorMapEncodeIm2col.
+
+    Example:
+        window = Im2col(lower=(-1, -1), upper=(-1, -1), channels=32, pixels=64)
+        image = Tile(1, 8, 8, 32, f16, tma_im2col=window)
     """
 
     lower: tuple[int, ...]

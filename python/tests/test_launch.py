@@ -13,7 +13,7 @@ np = pytest.importorskip("numpy", reason="skipped: no numpy")
 
 from pyptx import Layout, Tile, _core, kernel, ptx, reg  # noqa: E402
 from pyptx.errors import AssemblerError, LaunchError, LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.types import bf16, f32, s32, u32, u64  # noqa: E402
+from pyptx.types import bf16, e2m1, f32, s32, u32, u64  # noqa: E402
 
 try:
     import torch
@@ -273,12 +273,12 @@ def test_a_pointer_among_raw_params_is_an_address():
         bytes_by_value(random(32))
 
 
-def test_numpy_has_no_bfloat16():
-    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, bf16),))
+def test_numpy_has_no_type_of_four_bits():
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, e2m1),))
     def narrow(X, Y):
         ptx.ret()
 
-    with pytest.raises(TypeError, match=r"no element type bf16.*PyTorch"):
+    with pytest.raises(TypeError, match=r"no element type e2m1.*PyTorch"):
         narrow(random(32))
 
 

@@ -84,11 +84,11 @@ HOPPER = """\
         (
             BLACKWELL,
             """\
-ptx.tensor_copy.load(tile_, map, [tid_x, 64], bars[0], pred=p1)
-tile_, map, [tid_x, 0, 1], bars[1], mode="im2col", space="shared::cta", offsets=[1], cache_hint=x
-ptx.tensor_copy.store(map, [0, tid_x], tile_)
-ptx.tensor_copy.reduce("and", map, [tid_x], ptx.addr(tile), mode="tile")
-ptx.tensor_copy.prefetch(map, [tid_x])
+ptx.tensor_copy.load(tile_, map_address, [tid_x, 64], bars[0], pred=p1)
+tile_, map_address, [tid_x, 0, 1], bars[1], mode="im2col", space="shared::cta", offsets=[1], cache_hint=x
+ptx.tensor_copy.store(map_address, [0, tid_x], tile_)
+ptx.tensor_copy.reduce("and", map_address, [tid_x], ptx.addr(tile), mode="tile")
+ptx.tensor_copy.prefetch(map_address, [tid_x])
 ptx.matrix.ldmatrix(r4, ptx.addr(tile_, 32))
 ptx.matrix.ldmatrix(r8_, tile_, trans=True, space="shared::cta")
 ptx.matrix.ldmatrix([r10], x, space=None)
@@ -139,7 +139,7 @@ def test_cpp_has_them_too():
     )
     program = " ".join(codegen.ptx_to_cpp(BLACKWELL, sugar=True).split())
     for call in (
-        'ptx::author::tensor_copy::load(k, k.at(tile_1), map, {tid_x, 64}, k.at("bars"), {.pred = when(p1)});',
+        'ptx::author::tensor_copy::load(k, k.at(tile_1), map_address, {tid_x, 64}, k.at("bars"), {.pred = when(p1)});',
         "ptx::author::tcgen05::ld(k, {r15}, k.at(r3, 16), {.shape = _16x32bx2, .pack = true, .split_offset = 4});",
         "ptx::author::tcgen05::mma(k, k.at(r3), rd3, rd4, r16, {.scale_d = !p1, .lane_mask = false});",
     ):
