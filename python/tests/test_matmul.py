@@ -22,12 +22,15 @@ from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import (  # noqa: E402
     BLOCKS,
     CANDIDATES,
+    PAIR,
     SHORT,
     SPLITS,
     WIDE_BLOCKS,
+    Problem,
     blocks_of,
     configuration,
     for_output,
+    kernel_of,
     stream_of,
     streams,
 )  # fmt: skip
@@ -85,6 +88,7 @@ def test_any_shape(device, m, n, k, majors, dtype, activation, biased, residual,
 
 # The kernels of Hopper, which CPU tensors do not reach through `matmul`, on the simulator.
 CUTS = [
+    Config(64, 96, 8, 1), PAIR,
     Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
     Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS,
     Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
@@ -591,7 +595,7 @@ def test_configurations_assemble(config, dtype, out, epilogue):
 MEASURED = [  # M, N, K, whether B is stored (N, K): the tile that docs/performance/products.md has as the quickest, and whether it is turned
     (1536, 1536, 1536, False, (128, 144, True)), (1024, 2112, 7168, False, (64, 256, True)), (1024, 2112, 7168, True, (64, 256, True)),
     (2560, 2560, 2560, False, (128, 208, True)), (4096, 2112, 7168, True, (128, 176, False)), (256, 6144, 4096, True, (128, 96, False)),
-    (256, 7168, 2048, True, (128, 112, False)), (4096, 4096, 14336, False, (128, 128, False)),
+    (256, 7168, 2048, True, (128, 112, False)), (768, 768, 768, True, (64, 96, False)), (4096, 4096, 14336, False, (128, 128, False)),
 ]  # fmt: skip
 
 
@@ -603,7 +607,7 @@ def test_what_measured_best_is_chosen(m, n, k, b_k_major, tile):
 
 
 def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():
-    assert [stream_of(m, n, k).parts for m, n, k in ((128, 2112, 7168), (128, 4096, 4096), (256, 1536, 7168), (32, 6144, 4096), (32, 4096, 4096))] == [3, 2, 4, 2, 2]  # fmt: skip
+    assert [stream_of(m, n, k).parts for m, n, k in ((128, 2112, 7168), (128, 4096, 4096), (256, 1536, 7168), (256, 2112, 7168), (256, 4096, 14336), (32, 6144, 4096), (32, 4096, 4096))] == [3, 2, 4, 3, 2, 2, 2]  # fmt: skip
     assert [blocks_of(m, n).bn for m, n in ((4096, 24576), (4096, 2112), (4096, 4096), (128, 128))] == [
         192,
         192,
@@ -614,9 +618,46 @@ def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():
     assert [configuration(2048, n, 4096, 8, 16, True, grouped=True).cn for n in (4096, 256)] == [2, 1]
 
 
+@pytest.mark.parametrize(("m", "n", "k", "b_k_major", "streamed"), [
+    (256, 4096, 14336, True, True), (256, 4096, 14336, False, True), (256, 2112, 7168, True, True), (256, 2112, 7168, False, False),
+    (256, 4096, 4096, True, False), (192, 4096, 14336, True, False), (512, 2112, 7168, True, False), (256, 6144, 14336, True, False),
+])  # fmt: skip
+def test_a_long_k_is_a_stream_of_up_to_256_rows(m, n, k, b_k_major, streamed):
+    """A stream of 256 rows would leave those below them unwritten."""
+    made = of_hopper(m, n, k, b_k_major)
+    assert (made.__name__ == "stream_matmul") == streamed
+
+
+def test_pairs_that_share_columns_fill_the_gpu_once():
+    """Of (K, N)."""
+    pair = product_kernel(PAIR, bf16, True, False, bf16, False, Epilogue())
+    assert of_hopper(256, 4096, 4096, False) is pair
+    assert of_hopper(512, 2112, 7168, False) is not pair
+
+
+def of_hopper(m, n, k, b_k_major):
+    with kernels.simulated_target("sm_90a"):
+        return kernel_of(Problem(m, n, k, None, bf16, bf16, b_k_major=b_k_major, on_gpu=False))
+
+
+def test_many_columns_have_a_stream():
+    """Rings of all numbers of rows have two stages at least."""
+    for m in (1, 8, 16, 32, 64, 65, 128):
+        assert all(stream_of(m, n, k).stages >= 2 for n in (16896, 16904, 28672, 151936) for k in (64, 8192))
+
+
 @pytest.mark.parametrize(
     "shape",
-    [(200, 136, 4096), (200, 3400, 72), (128, 4800, 64), (5, 4616, 64), (100, 2112, 4104), (1024, 2112, 64)],
+    [
+        (200, 136, 4096),
+        (200, 3400, 72),
+        (200, 3080, 8192),
+        (200, 2112, 7168),
+        (128, 4800, 64),
+        (5, 4616, 64),
+        (100, 2112, 4104),
+        (1024, 2112, 64),
+    ],
     ids=str,
 )
 def test_products_for_hopper(shape):

@@ -18,6 +18,7 @@ from pyptx.types import PtxType, s8
 __all__ = [
     "BLOCKS",
     "CANDIDATES",
+    "PAIR",
     "SHORT",
     "SPLITS",
     "WIDE_BLOCKS",
@@ -70,7 +71,7 @@ def kernel_of(p: Problem):
     if not found:
         return mma_kernel(p.dtype, p.out, p.a_k_major, p.b_k_major, p.a_width, p.b_width, batched, p.epilogue)
     if (
-        (p.m <= 128 or is_narrow(p) or fills_once(p))
+        (p.m <= 128 or is_narrow(p) or is_long(p))
         and not is_short(p)
         and p.epilogue.scales != "block"
         and not batched
@@ -78,13 +79,14 @@ def kernel_of(p: Problem):
         and p.dtype != s8
         and not p.epilogue.gated
     ):
-        c = BELOW if p.m > 128 and not is_narrow(p) else stream_of(p.m, p.n, p.k)
-        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue)
+        return stream_kernel(stream_of(p.m, p.n, p.k), p.dtype, p.b_k_major, p.out, p.epilogue)
     gated = p.epilogue.gated
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
     elif p.m <= 128 and is_short(p):
         c = SHORT
+    elif fills_once(p):
+        c = PAIR
     else:
         plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
         c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated, plain=plain)
@@ -96,17 +98,29 @@ def is_narrow(p: Problem) -> bool:
     return p.m <= 256 and p.n <= 64 * 28 and p.k >= 4096 and p.dtype.bits == 16
 
 
-BELOW = StreamConfig.of(128, 1, 64, tall=True)
+def is_long(p: Problem) -> bool:
+    """More than three quarters of 256 rows, and a long K, whose halves, or thirds, of tiles of 256 x 64 fill the GPU once."""
+    if not (192 < p.m <= 256 and p.dtype.bits == 16):
+        return False
+    return (p.k >= 8192 and in_halves(p.n)) or (p.k >= 7168 and p.b_k_major and in_thirds(p.n))
+
+
+def in_halves(n: int) -> bool:
+    return 96 < 2 * -(-n // 64) <= MULTIPROCESSORS
+
+
+def in_thirds(n: int) -> bool:
+    """Clusters of three fill 42 times three multiprocessors; clusters of four no more than about 30."""
+    return MULTIPROCESSORS // 4 <= -(-n // 64) <= 42
+
+
+PAIR = Config(128, 64, 8, cm=2)
 
 
 def fills_once(p: Problem) -> bool:
-    """Whether two tiles of 128 rows, one below the other, and of 64 columns of B (K, N) fill the GPU once."""
-    return (
-        128 < p.m <= 256
-        and not p.b_k_major
-        and p.dtype.bits == p.out.bits == 16
-        and 96 < 2 * -(-p.n // 64) <= MULTIPROCESSORS
-    )
+    """Whether pairs of CTAs that share 64 columns of B (K, N), one below the other, fill the GPU once."""
+    whole = p.batch is None and p.a_k_major and not p.epilogue.gated and p.dtype.bits == p.out.bits == 16
+    return whole and 128 < p.m <= 256 and not p.b_k_major and in_halves(p.n)
 
 
 def is_short(p: Problem) -> bool:
@@ -155,6 +169,7 @@ CANDIDATES = (
     (Config(64, 256, 5, consumers=1, turned=True), (0.345, 1.85), (0.340, 1.85)),
     (Config(64, 192, 5, consumers=1), (0.270, 1.80), (0.258, 1.84)),
     (Config(64, 128, 8, consumers=1), (0.213, 1.45), (0.210, 1.45)),
+    (Config(64, 96, 8, consumers=1), (0.172, 1.40), None),
     (Config(64, 64, 8, consumers=1), (0.143, 1.00), (0.140, 1.03)),
 )
 # From so many waves of the largest tile on, only wide tiles, the second 3 % dearer than in few waves: smaller ones read more from L2,
@@ -216,19 +231,17 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
     others on their multiprocessor let those of the next kernel begin."""
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
     if rows > 128:
-        return StreamConfig.of(256, 4, 64, batch=8)
+        return StreamConfig.of(256, 2 if in_halves(n) else 3 if in_thirds(n) else 4, 64, batch=8)
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
         if rows >= 128 and not once:
-            return StreamConfig.of(rows, 1, 128, 2, 2)
+            return StreamConfig.of(rows, 1, 128, 2)
         return StreamConfig.of(rows, 1, 128, 4 if rows >= 64 else 1, 1 if rows >= 64 else 2, once)
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
         return (
             StreamConfig.of(rows, 2, 128, 1, 2, batch=4) if rows == 8 else StreamConfig.of(rows, 2, 64, 1, 3, batch=4)
         )
-    if (
-        rows == 128 and MULTIPROCESSORS // 4 <= tiles <= 42 and k >= 4096
-    ):  # clusters of three fill 42 times three multiprocessors
+    if rows == 128 and in_thirds(n) and k >= 4096:
         return StreamConfig.of(rows, 3, 64, batch=4)
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
@@ -250,5 +263,5 @@ def streams() -> list[StreamConfig]:
         for n in (2048, 2112, 4096, 6144, 8192, 16384, 32768)
         for k in (512, 8192)
     ]
-    sizes.append((256, 1536, 7168))
+    sizes += [(256, 1536, 7168), (256, 2112, 7168), (256, 4096, 14336)]
     return list(dict.fromkeys(stream_of(*size) for size in sizes))
