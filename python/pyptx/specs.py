@@ -87,7 +87,7 @@ class Im2col:
     the size of one copy.  CUDA Driver API, cuTensorMapEncodeIm2col.
 
     Example:
-        window = Im2col(lower=(-1, -1), upper=(-1, -1), channels=32, pixels=64)
+        window = pyptx.Im2col(lower=(-1, -1), upper=(-1, -1), channels=32, pixels=64)
         image = Tile(1, 8, 8, 32, f16, tma_im2col=window)
     """
 
