@@ -99,19 +99,12 @@ def is_narrow(p: Problem) -> bool:
 
 
 def is_long(p: Problem) -> bool:
-    """More than three quarters of 256 rows, and a long K, whose halves, or thirds, of tiles of 256 x 64 fill the GPU once."""
-    if not (192 < p.m <= 256 and p.dtype.bits == 16):
-        return False
-    return (p.k >= 8192 and in_halves(p.n)) or (p.k >= 7168 and p.b_k_major and in_thirds(p.n))
+    """More than three quarters of 256 rows, and a long K, whose halves of tiles of 256 x 64 fill the GPU once."""
+    return 192 < p.m <= 256 and p.dtype.bits == 16 and p.k > 8192 and in_halves(p.n)
 
 
 def in_halves(n: int) -> bool:
-    return 96 < 2 * -(-n // 64) <= MULTIPROCESSORS
-
-
-def in_thirds(n: int) -> bool:
-    """Clusters of three fill 42 times three multiprocessors; clusters of four no more than about 30."""
-    return MULTIPROCESSORS // 4 <= -(-n // 64) <= 42
+    return 120 < 2 * -(-n // 64) <= MULTIPROCESSORS
 
 
 PAIR = Config(128, 64, 8, cm=2)
@@ -120,7 +113,7 @@ PAIR = Config(128, 64, 8, cm=2)
 def fills_once(p: Problem) -> bool:
     """Whether pairs of CTAs that share 64 columns of B (K, N), one below the other, fill the GPU once."""
     whole = p.batch is None and p.a_k_major and not p.epilogue.gated and p.dtype.bits == p.out.bits == 16
-    return whole and 128 < p.m <= 256 and not p.b_k_major and in_halves(p.n)
+    return whole and 192 < p.m <= 256 and not p.b_k_major and in_halves(p.n)
 
 
 def is_short(p: Problem) -> bool:
@@ -231,7 +224,7 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
     others on their multiprocessor let those of the next kernel begin."""
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
     if rows > 128:
-        return StreamConfig.of(256, 2 if in_halves(n) else 3 if in_thirds(n) else 4, 64, batch=8)
+        return StreamConfig.of(256, 2 if in_halves(n) else 4, 64, batch=8)
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
         if rows >= 128 and not once:
@@ -241,7 +234,8 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
         return (
             StreamConfig.of(rows, 2, 128, 1, 2, batch=4) if rows == 8 else StreamConfig.of(rows, 2, 64, 1, 3, batch=4)
         )
-    if rows == 128 and in_thirds(n) and k >= 4096:
+    # Clusters of three fill 42 times three multiprocessors; clusters of four no more than about 30.
+    if rows == 128 and MULTIPROCESSORS // 4 <= tiles <= 42 and k >= 4096:
         return StreamConfig.of(rows, 3, 64, batch=4)
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
@@ -250,7 +244,6 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
         resident = 3 if parts == 4 or (parts == 2 and rows < 32) else 2
     else:
         resident = 2 if rows == 64 and parts == 1 else 1
-    # Clusters of four fill no more than about 30 times four multiprocessors.
     share = 4 if rows == 128 and parts == 1 and n <= 64 * 112 else 1
     return StreamConfig.of(rows, parts, 64, share, resident, True, batch=4 if rows >= 64 and parts > 1 else 1)
 
@@ -263,5 +256,5 @@ def streams() -> list[StreamConfig]:
         for n in (2048, 2112, 4096, 6144, 8192, 16384, 32768)
         for k in (512, 8192)
     ]
-    sizes += [(256, 1536, 7168), (256, 2112, 7168), (256, 4096, 14336)]
+    sizes += [(256, 1536, 7168), (256, 4096, 14336)]
     return list(dict.fromkeys(stream_of(*size) for size in sizes))
