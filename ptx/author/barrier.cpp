@@ -18,12 +18,11 @@ namespace mbarrier {
 
 Where::Where(const Barrier& barrier) : address_(barrier.where) {}
 
-void wait(Builder& b, const Where& bar, const Operand& phase, const options::wait& options) {
-  std::string skip;
-  if (options.pred.reg != ir::no_id) {
-    skip = b.fresh_label("mbar_skip");
-    b.emit("bra", {Operand(skip)}, {options.pred.reg, !options.pred.negated});
-  }
+namespace {
+
+const isa::Mnemonic* try_wait(const options::wait& options) {
+  static const isa::Mnemonic* const usual = isa::resolve("mbarrier.try_wait.parity.shared.b64");
+  if (!options.sem && !options.scope && !options.space) return usual;
   Text mnemonic;
   mnemonic << "mbarrier.try_wait.parity";
   for (const auto& word : {options.sem, options.scope})
