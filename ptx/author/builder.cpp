@@ -526,11 +526,7 @@ void Builder::variable(ir::Variable declared, bool in_module) {
     s.draft->add(std::move(declared), {});
     return;
   }
-  if (s.inside_scope() || options_.as_written) {
-    s.in_block.resize(s.function.variables.size());
-    s.in_block.push_back(true);
-    s.statement(ir::Statement::Kind::variable, static_cast<std::uint32_t>(s.function.variables.size()), place_);
-  }
+  if (s.inside_scope() || options_.as_written) return s.declare_here(std::move(declared), place_);
   s.function.variables.push_back(std::move(declared));
 }
 

@@ -327,15 +327,8 @@ class Calling {
     for (const Parameter& p : signature_.returns) {
       for (const Type type : p.types) results.push_back(b_.scalar(type));
     }
-    const std::size_t body = s_.function.body.size(), variables = s_.function.variables.size();
-    try {
-      signature_.registers ? in_registers(callee, table, results) : in_block(callee, table, results);
-    } catch (...) {
-      s_.function.body.resize(body);
-      s_.function.variables.resize(variables);
-      s_.in_block.resize(std::min(s_.in_block.size(), variables));
-      throw;
-    }
+    s_.all_or_none(
+        [&] { signature_.registers ? in_registers(callee, table, results) : in_block(callee, table, results); });
     return results;
   }
 
@@ -426,10 +419,7 @@ class Calling {
     v.dims = like.dims;
     if (!v.dims.empty() && v.dims[0] < 0) v.dims[0] = bytes;
     v.name = fresh(std::move(name));
-    s_.in_block.resize(s_.function.variables.size());
-    s_.in_block.push_back(true);
-    s_.statement(ir::Statement::Kind::variable, static_cast<std::uint32_t>(s_.function.variables.size()), b_.place());
-    s_.function.variables.push_back(v);
+    s_.declare_here(v, b_.place());
     return symbol(v.name);
   }
 

@@ -21,15 +21,7 @@ class RawCall {
   std::vector<Reg> write() {
     judge();
     const std::vector<Reg> results = results_of();
-    const std::size_t body = s_.function.body.size(), variables = s_.function.variables.size();
-    try {
-      block(results);
-    } catch (...) {
-      s_.function.body.resize(body);
-      s_.function.variables.resize(variables);
-      s_.in_block.resize(std::min(s_.in_block.size(), variables));
-      throw;
-    }
+    s_.all_or_none([&] { block(results); });
     return results;
   }
 
@@ -124,10 +116,7 @@ class RawCall {
     v.alignment = like.alignment;
     v.dims = like.dims;
     v.name = Name(name);
-    s_.in_block.resize(s_.function.variables.size());
-    s_.in_block.push_back(true);
-    s_.statement(ir::Statement::Kind::variable, static_cast<std::uint32_t>(s_.function.variables.size()), b_.place());
-    s_.function.variables.push_back(v);
+    s_.declare_here(v, b_.place());
     return symbol(v.name);
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <map>
 #include <memory>
 #include <optional>
@@ -180,6 +181,25 @@ struct Builder::State {
   void statement(ir::Statement::Kind kind, std::uint32_t index, const Place& place) {
     make_room(function.body);
     function.body.push_back({kind, index, place});
+  }
+  // A variable that is declared where it stands, in a block.
+  void declare_here(ir::Variable variable, const Place& place) {
+    in_block.resize(function.variables.size());
+    in_block.push_back(true);
+    statement(ir::Statement::Kind::variable, static_cast<std::uint32_t>(function.variables.size()), place);
+    function.variables.push_back(std::move(variable));
+  }
+  // Statements and variables that `write` appends; if it refuses, none of them.
+  void all_or_none(std::invocable auto&& write) {
+    const std::size_t body = function.body.size(), variables = function.variables.size();
+    try {
+      write();
+    } catch (...) {
+      function.body.resize(body);
+      function.variables.resize(variables);
+      in_block.resize(std::min(in_block.size(), variables));
+      throw;
+    }
   }
   std::uint64_t token() const { return std::uint64_t{epoch} << 32 | (regions.empty() ? 0 : regions.back().id); }
   bool holds(std::uint64_t token) const;
