@@ -15,9 +15,10 @@ std::optional<Swizzle> swizzle_named(std::string_view name) {
   return {};
 }
 
-std::string swizzle_names() {
+std::string swizzle_names(std::int16_t SwizzleInfo::* code) {
   std::string names;
-  for (const SwizzleInfo& row : swizzle_table) names += cat(names.empty() ? "" : ", ", row.name);
+  for (const SwizzleInfo& row : swizzle_table)
+    if (row.*code != no_code) names += cat(names.empty() ? "" : ", ", row.name);
   return names;
 }
 

@@ -39,7 +39,8 @@ constexpr const SwizzleInfo& info(Swizzle swizzle) { return swizzle_table[static
 constexpr std::string_view name(Swizzle swizzle) { return info(swizzle).name; }
 
 std::optional<Swizzle> swizzle_named(std::string_view name);  // "128B", "NONE", "" (none); any case
-std::string swizzle_names();                                  // "NONE, 32B, 64B, ...", for messages
+// "NONE, 32B, 64B, ...", for messages: all, or those that have a code in these descriptors.
+std::string swizzle_names(std::int16_t SwizzleInfo::* code = &SwizzleInfo::map);
 
 // Where the byte at `offset` of a tile lies, counted from a boundary of the swizzle's alignment.
 constexpr std::uint64_t swizzled(Swizzle swizzle, std::uint64_t offset) {
@@ -49,6 +50,7 @@ constexpr std::uint64_t swizzled(Swizzle swizzle, std::uint64_t offset) {
 
 // Channels in slices of 16 or 32 bytes (manual 5.5.6). The values are CUtensorMapInterleave's.
 enum class Interleave : std::uint8_t { none, b16, b32 };
+inline constexpr std::string_view interleave_names[] = {"none", "16B", "32B"};
 
 // A descriptor's view of a tile (manual 9.7.15.5.1).
 struct TileLayout {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ptx/arch/target.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/shared.h"
 #include "ptx/base/text.h"
@@ -271,7 +272,7 @@ void settle_shared(Builder::State& s, const Options& options, Built& built) {
   const bool author = !options.extern_shared.empty();
   const std::uint64_t all = s.shared_bytes + s.draft->static_shared;
   const bool dynamic = !s.allocations.empty() &&
-                       (all > static_shared_limit || (!author && options.dynamic_shared > static_shared_limit));
+                       (all > arch::static_shared || (!author && options.dynamic_shared > arch::static_shared));
   built.dynamic_shared = options.dynamic_shared;
   built.static_shared = static_cast<std::uint32_t>(dynamic ? s.draft->static_shared : all);
   if (!author && !dynamic) return;
@@ -310,9 +311,7 @@ void find_tile_copies(const Builder::State& s, Built& built) {
   for (const ir::Statement& statement : s.function.body) {
     if (statement.kind != ir::Statement::Kind::instruction) continue;
     const ir::Instruction& i = s.function.instructions[statement.index];
-    const bool loads = i.mnemonic->text.starts_with("cp.async.bulk.tensor.") &&
-                       i.mnemonic->text.find(".global.shared::cta") == std::string::npos;
-    if (!loads || i.count < 2) continue;
+    if (!i.match || !i.match->form->is(isa::Trait::loads_tensor) || i.count < 2) continue;
     const auto operands = s.function.operands_of(i);
     const ir::Operand &to = base_of(s.function, operands[0]), &map = base_of(s.function, operands[1]);
     const auto moving = to.kind == ir::Operand::Kind::reg ? s.tile_at.find(to.id) : s.tile_at.end();

@@ -16,8 +16,6 @@ using arch::Swizzle;
 using arch::swizzle_named;
 using arch::TileLayout;
 
-inline constexpr std::uint64_t static_shared_limit = 48 * 1024;
-
 // An allocation, or one stage of it.
 struct Shared {
   Builder* builder = nullptr;

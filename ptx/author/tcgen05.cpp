@@ -241,7 +241,9 @@ std::int64_t descriptor_bits(Builder& b, const options::descriptor_bits& o) {
   // tcgen05 has a name of its own for the swizzle that keeps 32 bytes together.
   const auto swizzle = arch::swizzle_named(o.swizzle == "128B_BASE32B" ? "128B_ATOM_32B" : o.swizzle);
   if (!swizzle || arch::info(*swizzle).tcgen05 == arch::no_code)
-    b.refuse(Code::bad_argument, cat("swizzle ", o.swizzle, "; legal: NONE 32B 64B 128B 128B_BASE32B"));
+    b.refuse(Code::bad_argument,
+             cat("swizzle ", o.swizzle, "; legal: ", arch::swizzle_names(&arch::SwizzleInfo::tcgen05),
+                 ", of which 128B_BASE32B is another name of 128B_ATOM_32B"));
   constexpr const arch::DescriptorFormat& format = arch::tcgen05_descriptor;
   const std::uint64_t bits = fields::offset(b, "leading_bytes", o.leading_bytes, format.leading) |
                              fields::offset(b, "stride_bytes", o.stride_bytes, format.stride) |

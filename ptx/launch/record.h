@@ -51,6 +51,8 @@ bool takes(const TensorArgument& argument, Element given);
 struct TensorMapRecipe {
   enum class Fill : std::uint8_t { zero, nan };                   // of what lies outside the tensor
   enum class Promotion : std::uint8_t { none, b64, b128, b256 };  // how much L2 reads at a time
+  static constexpr std::string_view fill_names[] = {"zero", "nan"};
+  static constexpr std::string_view promotion_names[] = {"none", "64B", "128B", "256B"};
 
   // With im2col, pixels are copied instead of a box: those between the corners, whose offsets are in pixels from the
   // first and the last, in columns of `pixels` pixels and `channels` channels. Corners are those of

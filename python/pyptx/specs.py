@@ -331,13 +331,7 @@ _TMA_DEFAULTS = {
 
 def _checked(fields: dict, rank: int) -> dict:
     """The `tma_*` fields of a Tile of this rank, in one spelling."""
-    names = [name for name, *_ in _core.swizzles()]
-    legal = {
-        "tma_interleave": ("none", "16B", "32B"),
-        "tma_fill": ("zero", "nan"),
-        "tma_l2": ("none", "64B", "128B", "256B"),
-        "tma_swizzle": (None, *names),
-    }
+    legal = _core.tensor_map_names() | {"tma_swizzle": (None, *SWIZZLE_BYTES)}
     for name, values in legal.items():
         if fields[name] not in values:
             raise ValueError(f"{name} must be one of {', '.join(str(v) for v in values if v)}, not {fields[name]!r}")

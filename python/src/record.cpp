@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <span>
 
 #include "ptx/base/text.h"
 #include "ptx/launch/serial.h"
@@ -16,6 +17,8 @@
 
 namespace ptx::python {
 namespace {
+
+using Recipe = launch::TensorMapRecipe;
 
 void add_tensor(launch::Record& record, const std::string& name, const std::string& dtype, const nb::sequence& shape,
                 bool output, bool parameter, bool column_major, bool untyped, bool strided, std::uint32_t alignment,
@@ -48,7 +51,7 @@ std::array<std::uint32_t, 5> five(const char* what, const std::vector<std::uint3
 
 // The value of an argument among the names of an enumeration, in its order.
 template <class Enum>
-Enum choice(const char* what, const std::string& given, std::initializer_list<std::string_view> names) {
+Enum choice(const char* what, const std::string& given, std::span<const std::string_view> names) {
   int at = 0;
   for (const std::string_view name : names) {
     if (name == given) return static_cast<Enum>(at);
@@ -57,6 +60,19 @@ Enum choice(const char* what, const std::string& given, std::initializer_list<st
   std::string legal;
   for (const std::string_view name : names) legal += cat(legal.empty() ? "" : ", ", name);
   throw nb::value_error(cat(what, " = ", given, "; legal: ", legal).c_str());
+}
+
+nb::dict tensor_map_names() {
+  const auto list = [](auto&& names) {
+    nb::list made;
+    for (const std::string_view name : names) made.append(name);
+    return nb::tuple(made);
+  };
+  nb::dict made;
+  made["tma_interleave"] = list(arch::interleave_names);
+  made["tma_fill"] = list(Recipe::fill_names);
+  made["tma_l2"] = list(Recipe::promotion_names);
+  return made;
 }
 
 using Corners = std::tuple<std::vector<std::int32_t>, std::vector<std::int32_t>, std::uint32_t, std::uint32_t>;
@@ -80,7 +96,6 @@ void add_tensor_map(launch::Record& record, const std::string& tensor, const std
                     const std::optional<std::vector<std::uint32_t>>& element_strides,
                     const std::optional<std::string>& dtype, const std::string& interleave, const std::string& fill,
                     const std::string& promotion, bool spread, const std::optional<Corners>& im2col) {
-  using Recipe = launch::TensorMapRecipe;
   Recipe recipe;
   if (box.size() > recipe.box.size()) throw nb::value_error("a tensor map has rank 1 to 5");
   recipe.rank = static_cast<std::uint32_t>(box.size());
@@ -90,9 +105,9 @@ void add_tensor_map(launch::Record& record, const std::string& tensor, const std
   const auto pattern = arch::swizzle_named(swizzle);
   if (!pattern) throw nb::value_error(cat("tma_swizzle = ", swizzle, "; legal: ", arch::swizzle_names()).c_str());
   recipe.swizzle = *pattern;
-  recipe.interleave = choice<launch::Interleave>("tma_interleave", interleave, {"none", "16B", "32B"});
-  recipe.fill = choice<Recipe::Fill>("tma_fill", fill, {"zero", "nan"});
-  recipe.promotion = choice<Recipe::Promotion>("tma_l2", promotion, {"none", "64B", "128B", "256B"});
+  recipe.interleave = choice<launch::Interleave>("tma_interleave", interleave, arch::interleave_names);
+  recipe.fill = choice<Recipe::Fill>("tma_fill", fill, Recipe::fill_names);
+  recipe.promotion = choice<Recipe::Promotion>("tma_l2", promotion, Recipe::promotion_names);
   recipe.spread = spread;
   if (im2col) recipe.im2col = im2col_of(*im2col, recipe.rank);
   recipe.column_blocks = column_blocks;
@@ -133,6 +148,7 @@ std::vector<Place> places(const Lines& lines) {
 
 void init_record(nb::module_& m) {
   m.def("element_takes", &element_takes, nb::arg("wanted"), nb::arg("untyped"), nb::arg("given"));
+  m.def("tensor_map_names", &tensor_map_names, "Names of the values of a Tile's tma_interleave, tma_fill and tma_l2");
   using launch::Record;
   nb::class_<Record>(m, "Record",
                      "What a launch is: shape of the grid, arguments in the order of the .entry's parameters")

@@ -33,7 +33,7 @@ def test_the_test_can_fail():
 ASKS = re.compile(
     r'opcode\)?\)? *[!=]= *"|section\)?\.starts_with|mnemonics?(?:\[[^\]]*\])?(?:->text|\.text)?\.starts_with\("[a-z]'
 )
-ROOMS = ("isa", "check", "analysis", "lint", "quirks", "ir", "sim")
+ROOMS = ("isa", "check", "analysis", "lint", "quirks", "ir", "sim", "author", "interop", "cuda", "launch")
 # A table by opcode that is the thing itself, not a fact beside a row: the file, and what it tells apart.
 TELLS_APART = {
     "ptx/analysis/memory.cpp": "the arithmetic of integers that addresses are formed by",
@@ -43,8 +43,6 @@ TELLS_APART = {
     "ptx/sim/exec/alternate.cpp": "which operation a body that serves several opcodes computes",
     "ptx/sim/exec/fragment_tables.cpp": "which figures of the manual show the fragments",
     "ptx/sim/exec/matrix_memory.cpp": "the same",
-    "ptx/sim/watch/knowledge.cpp": "sites that mbarrier.init wrote, kept by their text",
-    "ptx/sim/watch/races.cpp": "sites that tcgen05.dealloc wrote, and those of st.async, for the words of reports",
 }
 
 

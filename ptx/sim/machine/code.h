@@ -76,6 +76,7 @@ struct Program {
   std::vector<Op> ops;
   std::vector<Place> places;                // of each op
   std::vector<std::string_view> mnemonics;  // of each op, for messages; live for the process
+  std::vector<std::uint32_t> traits;        // of each op's form
   std::vector<Operand> operands;
   std::vector<Line> constants;
   // Rows of `constants` that are addresses of shared variables: on a CTA of another rank they have its rank.
@@ -93,6 +94,8 @@ struct Program {
   std::deque<ModuleVariable> variables;
   bool prints = false;        // lines come in the order of CTAs: one core
   bool communicates = false;  // CTAs may wait for each other or race on atomics: run them in one order
+
+  bool is(std::uint32_t pc, isa::Trait trait) const { return traits[pc] >> static_cast<int>(trait) & 1; }
 };
 
 // The constants as a CTA of this rank in its cluster has them.

@@ -235,6 +235,7 @@ Op& FunctionDecoder::emit(Use& use, Op op, const std::vector<Operand>& destinati
   program_.ops.push_back(op);
   program_.places.push_back(use.place);
   program_.mnemonics.push_back(use.mnemonic);
+  program_.traits.push_back(use.traits);
   return program_.ops.back();
 }
 
@@ -245,6 +246,7 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   Use use{i, i.mnemonic->text, mapped ? lines_[line] : statement.place, block, {}, false, 0};
   const Selection selection = select(f_, i);
   const Bound bound = bind(*selection.match);
+  use.traits = selection.match->form->traits;
   if (!bound.run) {
     return refuse(use.place, cat("`", i.mnemonic->text, "` does not run on the simulator",
                                  bound.why ? cat(": ", bound.why) : std::string()));

@@ -51,6 +51,7 @@ class FunctionDecoder {
     Operand guard;
     bool guarded = false;
     std::uint32_t scratch = 0;  // rows taken
+    std::uint32_t traits = 0;   // of the form
   };
   struct Extension {  // a narrow result for a wide register
     Operand from, to;

@@ -324,7 +324,7 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
     for (const auto& [at, site] : w.sites) {
       if (!site) continue;
       Site& s = sites_[site];
-      if (launch_.program.mnemonics[s.pc].starts_with("mbarrier.init")) s.fenced_init = true;
+      if (launch_.program.is(s.pc, isa::Trait::begins_mbarrier)) s.fenced_init = true;
     }
   }
   if (fence == Fence::async || fence == Fence::async_shared || fence == Fence::async_global ||

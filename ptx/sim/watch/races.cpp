@@ -573,14 +573,13 @@ bool Races::fills_again(const Doer& d, Touches earlier) const {
 
 // st.async and red.async into what a thread wrote: zeros, say. Who has read them too early did not read a stage.
 bool Races::comes_first(const Doer& d, Touches earlier) const {
-  const std::string_view name = launch_.program.mnemonics[d.pc];
-  if (earlier & set_bit || !(name.starts_with("st.async") || name.starts_with("red.async"))) return false;
+  if (earlier & set_bit || !launch_.program.is(d.pc, isa::Trait::async_stores)) return false;
   return !sites_[earlier >> 5].operation;
 }
 
 // tcgen05.dealloc: it comes behind all that touches its columns, and needs no fence for that; what comes behind it has
 // been given the columns anew.
-bool Races::frees(std::uint32_t pc) const { return launch_.program.mnemonics[pc].starts_with("tcgen05.dealloc"); }
+bool Races::frees(std::uint32_t pc) const { return launch_.program.is(pc, isa::Trait::frees_columns); }
 
 // Two strong accesses that would not race if their scopes had both threads.
 bool Races::is_narrow(Doer d, Site s) const {

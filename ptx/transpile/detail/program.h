@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ptx/author/shared.h"
+#include "ptx/arch/target.h"
 #include "ptx/ir/lower.h"
 #include "ptx/transpile/detail/comments.h"
 #include "ptx/transpile/detail/names.h"
@@ -28,7 +28,7 @@ class ProgramBase {
   }
   Plan plan(const ir::Function& f, Language language) const {
     Plan made = plan_of(module_, f, options_.sugar, language);
-    made.allocates = made.expressions && f.entry && static_shared(module_) <= author::static_shared_limit;
+    made.allocates = made.expressions && f.entry && static_shared(module_) <= arch::static_shared;
     find_contents(f, made);
     return made;
   }
