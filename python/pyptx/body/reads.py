@@ -149,13 +149,19 @@ def _module_of(value) -> str:
     return module if isinstance(module, str) else ""
 
 
-def _has_identity(value) -> bool:
-    """Kernels, device functions, variables of modules."""
-    return hasattr(type(value), "_identity")
+class _Sort(NamedTuple):
+    """What is true of all values of one type."""
+
+    enumeration: bool
+    plain: bool  # its repr says all of it
+    identity: bool  # kernels, device functions, variables of modules
+    array: bool
 
 
-def _is_array(value) -> bool:
-    return hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array_interface__")
+@functools.lru_cache(512)
+def _sort(kind: type) -> _Sort:
+    array = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__")
+    return _Sort(issubclass(kind, enum.Enum), issubclass(kind, _PLAIN), hasattr(kind, "_identity"), array)
 
 
 def _data(held, kinds: tuple[type, ...]) -> dict[str, None]:
@@ -251,8 +257,8 @@ class Walk:
     def digest(self) -> str:
         return hashlib.sha256("\0".join(f"{path}\0{content}" for path, content in self.said).encode()).hexdigest()
 
-    def _say(self, path: str, value: Any, *words: Any):
-        self.said.append((path, " ".join((type(value).__name__, *map(str, words)))))
+    def _say(self, path: str, value: Any, word: Any = ""):
+        self.said.append((path, f"{type(value).__name__} {word}"))
 
     def _place(self, path: str, holder: Any, key: str, value: Any, inner: bool = True):
         """`inner` of False: an object in there is taken as a whole."""
@@ -278,9 +284,11 @@ class Walk:
 
     def _is_fixed(self, value) -> bool:
         """Whether the value cannot change where it lies; what is read of an object by name has places of its own."""
+        if type(value) in _PLAIN:
+            return True
         if isinstance(value, (tuple, frozenset)):
             return all(map(self._is_fixed, value))
-        if _is_array(value):
+        if _sort(type(value)).array:
             return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
         if id(value) in self._structured or isinstance(value, (type, types.FunctionType, enum.Enum)):
             return True
@@ -303,9 +311,10 @@ class Walk:
         return repr(part.said)
 
     def _value(self, path: str, value: Any):
-        if isinstance(value, enum.Enum):
+        sort = _sort(type(value))
+        if sort.enumeration:
             self._say(path, value, value.name)
-        elif isinstance(value, _PLAIN):
+        elif sort.plain:
             self._say(path, value, value.hex() if isinstance(value, float) else repr(value))
         elif isinstance(value, types.BuiltinFunctionType):
             self._say(path, value, value.__name__)
@@ -346,12 +355,14 @@ class Walk:
         elif isinstance(value, functools.partial):
             self._name((*value.args, *value.keywords.values()))
             self._value(path, (value.func, value.args, value.keywords))
-        elif _has_identity(value):
+        elif _sort(type(value)).identity:
             self._say(path, value)
             self._value(path, value._identity())
         elif value is os.environ:
             self._environment(path)
-        elif _is_array(value) or _module_of(type(value)).startswith("pyptx.") or not self._members(path, value):
+        elif isinstance(value, PtxType):
+            self._say(path, value, value.name)
+        elif _sort(type(value)).array or _module_of(type(value)).startswith("pyptx.") or not self._members(path, value):
             self._say(path, value, self._pickled(value))
 
     def _pickled(self, value) -> str:
@@ -482,7 +493,7 @@ class Walk:
                 self._refuse_file(f"{path}.{name}", name)
             elif isinstance(member, type) and not own:
                 self._value(f"{path}.{name}", member)
-            elif own or isinstance(member, _PLAIN) or _has_identity(member):
+            elif own or (sort := _sort(type(member))).plain or sort.identity:
                 self._place(f"{path}.{name}", held, name, member)
 
     def _member(self, path, value, name, member) -> bool:
