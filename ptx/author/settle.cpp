@@ -91,8 +91,9 @@ class Settling {
   // mul.lo -> mul.wide, or both if the 32-bit value is used too.
   void place_product(RegisterId source, RegisterId wide, const Uses& uses) {
     const std::uint32_t index = s_.product_of[source];
-    const isa::Mnemonic* mnemonic =
-        isa::resolve(is_signed(f_.registers[source].type) ? "mul.wide.s32" : "mul.wide.u32");
+    static const isa::Mnemonic *const of_signed = isa::resolve("mul.wide.s32"), *const of_unsigned =
+                                                                                    isa::resolve("mul.wide.u32");
+    const isa::Mnemonic* mnemonic = is_signed(f_.registers[source].type) ? of_signed : of_unsigned;
     hoist(wide);
     if (uses.reads[source] == 0) {
       ir::Instruction& mul = f_.instructions[index];
@@ -176,6 +177,7 @@ class Settling {
     }
     if (gone_[s.index]) return;
     f_.body.push_back(s);
+    if (beside_.empty()) return;
     const auto beside = beside_.find(s.index);
     if (beside != beside_.end()) f_.body.push_back({s.kind, beside->second, s.place});
   }

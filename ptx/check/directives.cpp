@@ -163,10 +163,14 @@ namespace {
 // 10.34, 10.35 of PTX ISA 9.4: %perctamemoryoffset and %perctamemorysize.
 void check_memory_per_cta(const ModuleTarget& target, const ir::Function& function, Diagnostics& found) {
   if (!function.entry || !target.has({9, 4}) || count(function, ".minperctamemory")) return;
+  const auto is_of_cta = [](const ir::Operand& o) {
+    return o.kind == ir::Operand::Kind::special && Name::from_id(o.id).view().starts_with("%perctamemory");
+  };
+  if (std::none_of(function.operands.begin(), function.operands.end(), is_of_cta)) return;
   for (const ir::Statement& s : function.body) {
     if (s.kind != ir::Statement::Kind::instruction) continue;
     for (const ir::Operand& o : function.operands_of(function.instructions[s.index])) {
-      if (o.kind != ir::Operand::Kind::special || !Name::from_id(o.id).view().starts_with("%perctamemory")) continue;
+      if (!is_of_cta(o)) continue;
       found.emplace_back(
           Code::directive_value, s.place,
           cat('`', Name::from_id(o.id).view(), "` needs `.minperctamemory` in front of the kernel's body"));

@@ -287,6 +287,9 @@ def xla_handlers(platform: str, values: bool = False) -> dict:
 
 def element_takes(wanted: str, untyped: bool, given: str) -> bool: ...
 
+def tensor_map_names() -> dict:
+    """Names of the values of a Tile's tma_interleave, tma_fill and tma_l2"""
+
 class Record:
     """
     What a launch is: shape of the grid, arguments in the order of the .entry's parameters
