@@ -120,6 +120,10 @@ void check_target(const ir::Module& module, Diagnostics& found) {
                        cat("`.version ", isa::to_string(module.version),
                            "`: there is no such version of PTX; the last ones are 6.5, 7.8, 8.8 and 9.5"));
   }
+  if (module.address_size != 0 && module.version != isa::Version{} && module.version < isa::Version{2, 3}) {
+    found.emplace_back(Code::needs_version, module.version_place,
+                       cat("`.version ", isa::to_string(module.version), "`: `.address_size` needs PTX 2.3"));
+  }
   const std::string_view name = first_target(module);
   const auto target = isa::target_named(name);
   if (!target) {

@@ -241,6 +241,9 @@ TEST_CASE("declarations of a later version, and options of the target") {
   CHECK(refused("", "sm_90, other", "8.0"));
   CHECK(!refused(".entry k() .language \"CUDA C++\", 3 { ret; }", "sm_90", "9.3"));
   CHECK(refused(".entry k() .language \"rust\" { ret; }", "sm_90", "9.3"));
+  CHECK(refused("", "sm_20", "2.2"));  // .address_size
+  CHECK(!refused("", "sm_20", "2.3"));
+  CHECK(!refused("", "sm_20", "2.2", false));
   CHECK(refused(".entry k() .language 11 { ret; }", "sm_90", "9.3"));
   CHECK(refused(".entry k() .minperctamemory 1024 { ret; }", "sm_75", "9.4"));
   CHECK(
