@@ -86,7 +86,7 @@ using Argument = std::vector<Operand>;
 struct CallOptions {
   ir::Guard guard{};
   bool uniform = false;  // call.uni: every thread of the warp that is here calls, and the same function
-  // Of a function with a raw signature, which says how many bits a result has: what it is.
+  // The types of the results of a function with a raw signature, which says only how many bits each has.
   std::optional<std::vector<isa::Type>> returns{};  // of new registers; none: unsigned; {}: the result is not loaded
   std::vector<Reg> into{};                          // registers that take the result, in place of new ones
   std::vector<std::uint32_t> order{};               // in which the arguments are stored; {}: the first one first

@@ -24,7 +24,8 @@ inline constexpr Operator operator_rows[] = {
     {'+', "+", "add", "add"},  {'-', "-", "sub", "sub"}, {'*', "*", "mul.lo", "mul"}, {'<', "<<", "shl", "shl"},
     {'>', ">>", "shr", "shr"}, {'&', "&", "and", "and"}, {'|', "|", "or", "or"},      {'^', "^", "xor", "xor"}};
 
-// Of integers of `type`, the result's, what 0.1.1 writes at 32 and 64 bits. `bits`: Options::bits of the author.
+// The type that an operation on integers is written with; `type` is the result's. At 32 and 64 bits it is that of
+// 0.1.1. `bits`: Options::bits of the author.
 isa::Type operation_type(char sign, isa::Type type, bool bits, bool second_is_register);
 
 struct Comparison {

@@ -92,7 +92,7 @@ struct Operand {
   ir::Operand ir;
   Builder* builder = nullptr;        // of a register or what holds registers: where it belongs
   isa::Type type = isa::Type::none;  // of a register
-  // Of a number, which emit() spells as the instruction's type wants; a real one is the bits of a double until then.
+  // The kind of a number. emit() spells it as the instruction's type wants; until then a real one is a double's bits.
   Literal literal = Literal::none;
   std::uint8_t indices = 0;  // of an element: how many of the array's dimensions have an index
 

@@ -22,7 +22,7 @@ std::string register_type(isa::Type type) {
 
 std::string written(const View& view, const Operand& o) { return ir::to_string(view.function, o); }
 
-// Of many registers the first and the last.
+// The text of a vector; of one with many registers, the first and the last.
 std::string vector_of(const std::string& text) {
   constexpr std::ptrdiff_t most = 8;
   const auto count = std::count(text.begin(), text.end(), ',') + 1;

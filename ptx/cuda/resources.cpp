@@ -34,7 +34,7 @@ Expected<Resources> read_resources(std::string_view log, std::string_view entry)
   log.remove_prefix(start);
   log = log.substr(0, log.find("Compiling entry function '", 1));
   Resources found;
-  // Of the functions that it calls, each with a stack of its own, the entry's row is the one behind its name.
+  // Functions that the entry calls have rows of their own; the entry's is the one behind its name.
   std::string_view own = log.substr(std::min(log.size(), log.find(cat("Function properties for ", entry))));
   found.stack = number_before(own, "bytes stack frame");
   found.spill_stores = number_before(own, "bytes spill stores");

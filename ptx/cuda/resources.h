@@ -17,7 +17,7 @@ struct Resources {
   std::uint32_t shared = 0;                                    // bytes a block, static
 };
 
-// Of one .entry; assembler_failed where the log says nothing of it.
+// The resources of one .entry; assembler_failed where the log does not have it.
 Expected<Resources> read_resources(std::string_view log, std::string_view entry);
 
 struct Occupancy {

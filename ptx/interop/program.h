@@ -100,7 +100,7 @@ struct Entry {
   Entry(const author::Built& built);
   // One kernel of a module of several: what author::Module::finish() and author::Module::kernel() returned.
   Entry(const author::Built& module, std::string_view entry, const author::Built& kernel);
-  // Of any PTX that passes check: its .entry of this name, or the only one. `file` is what messages call the text.
+  // Takes any PTX that passes check: its .entry of this name, or its only one. `file` is what messages call the text.
   Entry(std::string ptx, std::string_view entry, std::string_view file = {});
 };
 

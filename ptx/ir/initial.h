@@ -25,7 +25,7 @@ struct Initial {
   std::uint64_t mask = 0;  // 0xff00(value): the bits of the value that are taken, moved to the lowest; 0: all
 };
 
-// Of the text behind `=`; nothing if a part of it has no value.
+// The values in the text behind `=`; nothing if a part of it has no value.
 std::optional<std::vector<Initial>> initial_values(const std::string& text);
 
 }  // namespace ptx::ir

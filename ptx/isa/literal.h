@@ -5,7 +5,7 @@
 
 namespace ptx::isa {
 
-// Of operand `i`, from 0, of `count`. none: the rows do not say.
+// The type of operand `i`, counted from 0, of `count` operands. none: the rows do not say.
 Type literal_type(const Mnemonic& mnemonic, std::size_t i, std::size_t count);
 
 }  // namespace ptx::isa

@@ -81,7 +81,7 @@ class Reader {
   bool good = true;
 
  private:
-  // Of bytes or items, each of which has a byte at least: never more than there are bytes.
+  // The number of bytes or items. Each item has a byte at least, so there are never more than bytes.
   std::size_t count() {
     const std::uint64_t read = next();
     if (read > rest.size()) fail();

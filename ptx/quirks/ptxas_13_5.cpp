@@ -66,7 +66,7 @@ bool is_plain(std::string_view geometry) { return geometry == "1d" || geometry =
 
 }  // namespace
 
-// Of operands.
+// Conditions about operands.
 
 bool any(const Case&) { return true; }
 bool sink(const Case& c) { return c.given->kind == Kind::sink; }
@@ -275,7 +275,7 @@ bool predicates(const Case& c) {
   return all(c, [&](const Operand& o) { return type_of(c, o) == Type::pred || width(c, o) == 32; });
 }
 
-// Of rules, and of one operand more.
+// Conditions about rules, and about an operand too many.
 
 static const Operand& last(const Case& c) { return c.view.function.operands_of(c.instruction).back(); }
 

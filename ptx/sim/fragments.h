@@ -23,8 +23,8 @@ struct FragmentTable {
   int elements() const { return bits < 32 ? registers * (32 / bits) : registers; }  // of a thread
 };
 
-// Of a whole mnemonic, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32". Refused where no form has it
-// (illegal_modifiers) and where it has no such matrices (bad_argument).
+// The tables of a whole mnemonic, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32". Refuses one that no form has
+// (illegal_modifiers), and one that has no such matrices (bad_argument).
 Expected<std::vector<FragmentTable>> fragments(std::string_view mnemonic);
 
 }  // namespace ptx::sim

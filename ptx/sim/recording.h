@@ -112,7 +112,7 @@ struct Recording {
   std::uint64_t dropped_pieces = 0, dropped_launches = 0;
   struct Kept;
   std::vector<std::shared_ptr<const Kept>> kept{};
-  // Of the last launch: for each piece of global memory that was written, a writer for each byte.
+  // The pieces of global memory that the last launch wrote, with a writer for each byte.
   struct Written {
     std::string name;
     std::uint64_t begin = 0;

@@ -38,7 +38,7 @@ struct Options {
   Sugar sugar = Sugar::none;
   std::string name{};   // of the Python or C++ function of the only (or chosen) kernel; "": as in PTX
   std::string entry{};  // this kernel alone, with what the module has beside kernels; "": all
-  // Of the only kernel in Python, which then can be called: its tensors, and expressions for its grid and block.
+  // The tensors of the only kernel, and expressions for its grid and block: the Python kernel can be called then.
   std::vector<Argument> arguments{};
   std::string grid{}, block{};
   // Each pointer that `arguments` do not name, and that the kernel loads from or stores to, is a vector.

@@ -81,7 +81,7 @@ class Analysis {
     }
     return list;
   }
-  // Of each block: its immediate dominator, its immediate post-dominator, its innermost loop, whether it is reached.
+  // For each block: its immediate dominator, its immediate post-dominator, its innermost loop, whether it is reached.
   using MaybeId = std::optional<std::uint32_t>;
   std::vector<std::tuple<MaybeId, MaybeId, MaybeId, bool>> tree_of(std::size_t f) {
     const auto id = [](std::uint32_t value) { return value == ir::no_id ? MaybeId() : MaybeId(value); };
@@ -131,7 +131,7 @@ class Analysis {
     facts(f).flow.blocks().size() > block ? void() : throw std::out_of_range("there is no such block");
     return names(f, facts(f).live.in(static_cast<analysis::BlockId>(block)));
   }
-  // Of each statement: predicates, registers of 16, 32, 64 and 128 bits.
+  // For each statement: predicates, registers of 16, 32, 64 and 128 bits.
   std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>> pressures(
       std::size_t f) {
     decltype(pressures(f)) list;
@@ -150,7 +150,7 @@ class Analysis {
     }
     return result;
   }
-  // Of an instruction that is legal: (form, section); else ("", "").
+  // (form, section) of an instruction that is legal; else ("", "").
   std::pair<std::string, std::string> form(std::size_t f, std::size_t statement) const {
     const ir::Function& fn = function(f);
     const ir::Statement& s = fn.body.at(statement);

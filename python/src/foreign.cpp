@@ -133,7 +133,7 @@ void read_capsule(const nb::object& capsule, DLTensor& tensor, Foreign& foreign)
     foreign.versioned =
         static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
-    // Of another major version, nothing but the version and the deleter lies where we know.
+    // Another major version keeps only the version and the deleter at places that we know.
     if (foreign.versioned->version.major != 1)
       refuse(what, cat("gave DLPack ", foreign.versioned->version.major, ".", foreign.versioned->version.minor,
                        "; version 1 is read"));

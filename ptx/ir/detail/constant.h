@@ -19,7 +19,7 @@ struct Constant {
 // single-precision literal, a division by zero) or an integer literal does not fit 64 bits.
 std::optional<Constant> constant(const syntax::Tree& tree, syntax::NodeId node);
 
-// Of an expression that begins with a name and a `+`: the value of what is added to the name.
+// The value that an expression adds to a name: of `a + 4 * 2`, 8. The expression begins with the name and a `+`.
 std::optional<Constant> constant_offset(const syntax::Tree& tree, syntax::NodeId expression);
 
 // The value of an integer literal, "0x1FU"; nothing if it does not fit 64 bits.

@@ -40,7 +40,7 @@ std::string add_tx(Cta& cta, std::uint32_t offset, std::int64_t bytes);  // expe
 void complete_if_due(Cta& cta, std::uint32_t offset);
 // Ends the launch for what an agent does to the mbarrier at a place. Names it, where it was made and who arrived.
 void fault(Warp& warp, const Agent& agent, const Location& at, std::string what);
-// Of a cluster that has ended: a phase that has got arrivals or bytes and is incomplete (Check::partial_phase).
+// Reports, of a cluster that has ended, each incomplete phase that has got arrivals or bytes (Check::partial_phase).
 void report_partial_phases(Cluster& cluster);
 
 }  // namespace ptx::sim

@@ -126,7 +126,7 @@ class Formatter {
       value = std::min(10 * value + (text[i] - '0'), most_width);
     return value;
   }
-  // Of the conversion at `i`; returns what follows it.
+  // Writes the conversion at `i`; returns the index of what follows it.
   std::size_t conversion(const std::string& text, std::size_t i, std::string& out) {
     const std::size_t begin = i++;
     std::string spec = "%";

@@ -60,7 +60,7 @@ bool pixels(Warp& w, const Operand* given, int lane, const TensorMap& map, const
     return bad_map(w, lane, "copies pixels along W by a map without a swizzle, or one that flips 8 bytes"), false;
   return append_wide(map, {at, 5}, wide, runs), true;
 }
-// Of a copy, in shared memory.
+// The bytes that a copy takes in shared memory.
 template <Mode mode>
 u64 bytes_of(const TensorMap& map, const std::vector<Run>& runs) {
   if (!takes_pixels(mode)) return box_bytes(map) * (mode == Mode::rows ? 4 : 1);

@@ -12,7 +12,7 @@ namespace ptx::sim {
 enum class MmaKind : u8 { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
 std::string_view name(MmaKind kind);  // "kind::f16"
 
-// Of a match.
+// What the modifiers of a match say.
 struct TensorMma {
   MmaKind kind = MmaKind::f16;
   bool pair = false, sparse = false, stationary = false;  // cta_group::2, .sp, .ws
@@ -28,7 +28,7 @@ struct TensorMma {
 // "": it is simulated; else why not.
 const char* read_match(const isa::Match& match, TensorMma& out);
 
-// Of an instruction descriptor.
+// What an instruction descriptor says.
 struct TensorShape {
   int m = 0, n = 0, k = 0;
   int stored = 0;  // numbers of a row of A in memory: half of k where A is sparse

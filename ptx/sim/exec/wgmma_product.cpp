@@ -58,7 +58,8 @@ PTX_CLONES void add_row(s32 a, const s32* b, int n, u32* d) {
 
 }  // namespace
 
-// Whose accumulators a matrix holds: nothing in it points to the program, which may end before this is settled.
+// The product whose accumulators a matrix holds. It does not point to the program, which may end before this is
+// settled.
 struct Product::Held {
   int n = 0;  // 0: nobody's
   bool halves = false;

@@ -118,7 +118,7 @@ struct Cta {
   void deliver(Warp& warp, Fragment& fragment, const Barrier& barrier);
 };
 
-// Of cluster `index` of the grid.
+// The first CTA of cluster `index` of the grid.
 launch::Dim3 first_cta(const Launch& launch, std::uint64_t index);
 
 struct Cluster {
@@ -141,7 +141,7 @@ struct Cluster {
   Operations operations{*this};
   std::uint64_t executed = 0;  // instructions of warps
   std::uint64_t idle = 0;      // how often nothing could go on but threads that asked an mbarrier in vain
-  // Of threads that look at memory until another changes it. `changes`: stores, and atomics that found something else.
+  // Threads that read memory until another changes it. `changes` counts stores, and atomics that found something else.
   struct Polling {
     static constexpr std::uint64_t tight = 64;    // instructions from look to look of a loop that does nothing else
     static constexpr std::uint64_t enough = 128;  // instructions that show such a loop

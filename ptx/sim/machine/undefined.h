@@ -29,7 +29,7 @@ struct Origin {
   int lane = -1;                         // of shfl: whose value it would be, who does not take part
 };
 
-// Of a frame, once it has a value of which only some bits are defined.
+// A frame has one of these once it has a value of which only some bits are defined.
 struct Undefined {
   explicit Undefined(const Frame& frame);
   std::vector<Line> bits;       // as Frame::registers; of lanes that are not initialised

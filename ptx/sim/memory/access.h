@@ -17,8 +17,8 @@ struct Where {
   bool vain = false;          // of an update, before it: it will leave memory as it is
 };
 
-// Of a read that meets bytes that nothing wrote: it is a fault, or they are noted in Warp::unwritten and the reader
-// says what becomes of them.
+// What a read does that meets bytes which nothing wrote: it is a fault, or it notes them in Warp::unwritten, and the
+// reader says what becomes of them.
 enum class Unwritten : std::uint8_t { faults, passes };
 
 // `bytes` from each active lane's address: the operand's row + its displacement, in its space. False after a fault.

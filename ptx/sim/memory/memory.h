@@ -64,7 +64,7 @@ struct SharedMemory {
   std::vector<std::uint8_t> shadow;
 };
 
-// Of one warp: `stride` bytes a thread.
+// The local memory of one warp: `stride` bytes a thread.
 struct LocalMemory {
   void resize(std::size_t bytes_a_thread);
   std::size_t stride = 0;

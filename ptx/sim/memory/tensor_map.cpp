@@ -6,13 +6,13 @@ namespace ptx::sim {
 
 namespace {
 
-// Of values of the innermost dimension: of an interleaved map they are whole slices of channels.
+// The bytes of `values` values of the innermost dimension. An interleaved map counts whole slices of channels there.
 std::uint64_t bytes_of(const TensorMap& map, std::uint64_t values) {
   if (map.interleave != launch::Interleave::none) return values * (map.interleave == launch::Interleave::b32 ? 32 : 16);
   return values * arch::info(map.element).value_bits() / 8;
 }
 
-// Of dimension i: how many values a box takes. Of the slices of channels, the last dimension but one, it takes one.
+// How many values a box takes of dimension i. It takes one of the slices of channels, the last dimension but one.
 std::uint32_t count(const TensorMap& map, int i) {
   if (map.interleave != launch::Interleave::none && i == map.rank - 2) return 1;
   const std::uint32_t step = i == 0 ? 1 : std::max<std::uint32_t>(1, map.element_strides[i]);

@@ -47,7 +47,7 @@ PTX_INLINE To bits_of(const From& from) {
   return load<To>(&from);
 }
 
-// Of one block: the largest exponent of each column, and how far below it each factor's is.
+// One block: the largest exponent of each column, and how far each factor's exponent is below it.
 struct Columns {
   std::vector<std::int32_t> top;
   std::vector<std::uint8_t> below;  // lines of `stride`

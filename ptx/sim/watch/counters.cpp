@@ -61,7 +61,7 @@ void Counters::executing(Warp&, std::uint32_t pc, Mask active) {
 void Counters::accessed(const Agent& agent, const Location& where, Access, const Manner& manner) {
   if (agent.operation != 0 && manner.proxy == Proxy::tensormap) return;  // a copy's map counts once, where it is issued
   const bool shared = where.space == isa::Space::shared_cta;
-  // Of copies and the like only what they touch of global memory: their side of shared memory has no banks to wait for.
+  // Copies and the like count only where they touch global memory: in shared memory they wait for no banks.
   if (agent.operation != 0 ? where.space != isa::Space::global : !shared && where.space != isa::Space::global) return;
   const bool same = touched_.pc == agent.pc && touched_.shared == shared && touched_.bytes == where.bytes &&
                     touched_.operation == agent.operation;

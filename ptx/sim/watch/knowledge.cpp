@@ -389,8 +389,8 @@ void Races::sequential_fence(Watched& w, int lane, Scope scope) {
 
 // ---- releases and acquires at a place
 
-// Of lanes that read or update one place: what was released there. An acquire is itself behind what it acquires, so
-// that is learned before the access is judged; and after it, what relaxed accesses and narrow scopes would have told.
+// Lanes that read or update a place learn what was released there. An acquire comes behind what it acquires, so its
+// lanes learn that before the access is judged. After it they learn what relaxed accesses and narrow scopes would tell.
 void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before) {
   const auto found = releases_.find(address);
   if (found == releases_.end()) return;

@@ -368,7 +368,7 @@ bool Races::touch_quickly(Doer& d, std::uint32_t site, TouchBlock& block, std::s
   return true;
 }
 
-// Of a weak write: the same for cells side by side, all or none.
+// Does the same with a weak write to cells side by side: to all of them, or to none.
 bool Races::write_quickly(Doer& d, std::uint32_t site, TouchBlock& block, std::size_t first, std::size_t next,
                           std::uint64_t address) const {
   if (d.kind == Access::read || d.manner.order != Order::weak) return false;

@@ -162,7 +162,7 @@ class Races final : public Observer {
     bool all_stay = true;
     std::uint32_t phase = 0;
     Who stream = 0;  // of operations that complete on it; of a barrier, its phases
-    // Of a barrier: whether its last phase was of a number of threads, and the pcs of an arrival then and of the last.
+    // Barriers: whether the last phase was of a number of threads, and the pcs of an arrival then and of the last one.
     bool counted = false;
     std::uint32_t before = 0, now = 0;
     std::map<Who, std::uint32_t> ahead{};  // warps that last came by bar.arrive, and did not wait: the pc

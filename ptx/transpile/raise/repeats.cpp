@@ -196,7 +196,7 @@ class Folding {
     return token;
   }
 
-  // Of a label that only the loop itself names, each round of a repetition makes another one: L, L_1, L_2.
+  // Each round of a repetition makes another copy of a label that only the loop itself names: L, L_1, L_2.
   Token loop(Node node) {
     const ir::Instruction& back = f_.instructions[f_.body[node.end].index];
     const std::uint32_t label = f_.body[node.at].index;

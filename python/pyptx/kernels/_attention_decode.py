@@ -147,7 +147,7 @@ class Stretch(Tiles):
         self.first = apply(s32, ptx.inst.min.s32, least + signed(each * self.part), last + 1)
         self.last = apply(s32, ptx.inst.min.s32, self.first + signed(each) - 1, last)
         self.some = self.first <= self.last
-        # Of no blocks one is visited, where every key is masked.
+        # A row without blocks visits one, where every key is masked.
         ptx.inst.max.s32(self.last, self.last, self.first)
         whole = signed(self.N)
         if plan.right:

@@ -279,7 +279,7 @@ def transpose_kernel(columns: int = 128, ragged: bool = False):
         words = [reg.scalar(b32, init=0) for _ in range(16)]
         for i, word in enumerate(words):
             ptx.inst.ld.global_.nc.b32(word, ptx.addr(at + wide * i), pred=(key + i < length) & (column < width))
-        # Of keys 2t, 2t + 1, 8 + 2t, 9 + 2t the bytes of a column beside each other.
+        # Bytes of one column side by side, from the keys 2t, 2t + 1, 8 + 2t, 9 + 2t.
         rows = [[], [], [], []]
         for t in range(4):
             low, high = words[2 * t : 2 * t + 2], words[8 + 2 * t : 10 + 2 * t]

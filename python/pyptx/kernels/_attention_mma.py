@@ -269,7 +269,7 @@ def copy_rows(matrix: Lines, first, rows: int, to, width: int, thread, threads: 
     step = threads // 8  # a multiple of 8: the swizzle is the same
     for part in range(0, rows, step):
         row = signed(first) + (part + signed(line))
-        # Of what is not there 0 bytes are read, at an address that is.
+        # A piece outside the tensor copies 0 bytes, from an address inside.
         there = row < signed(matrix.count)
         source = address_of(matrix, apply(s32, ptx.inst.selp.s32, row, 0, there), piece << 3)
         for half in range(pieces // 8):
