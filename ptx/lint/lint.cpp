@@ -274,25 +274,46 @@ class Linter {
       finding.changes.push_back({finding.span, i.mnemonic->canonical});
     }
     if (wants(Rule::no_effect)) no_effect(f, s);
-    if (wants(Rule::float_shift)) float_shift(f, s, uses);
+    if (wants(Rule::float_bits)) float_bits(f, s, uses);
   }
 
   // The assembler takes the type of an untyped register from the write above it in the text, whichever way control
-  // comes.
-  void float_shift(const ir::Function& f, std::uint32_t s, const std::vector<analysis::Uses>& uses) {
+  // comes, and converts a float to an integer where it ought to take its bits.
+  void float_bits(const ir::Function& f, std::uint32_t s, const std::vector<analysis::Uses>& uses) {
     const ir::Instruction& i = f.instructions[f.body[s].index];
-    const bool shifts = i.mnemonic->opcode == "shl" || i.mnemonic->opcode == "shr";
-    if (!shifts || i.count != 3 || isa::info(i.match->type()).bits != 64) return;
-    const Operand& amount = f.operands_of(i)[2];
-    if (amount.kind != Operand::Kind::reg) return;
-    const auto& writes = uses[amount.id].writes;
+    const auto operands = f.operands_of(i);
+    const int bits = isa::info(i.match->type()).bits;
+    const bool shifts = (i.mnemonic->opcode == "shl" || i.mnemonic->opcode == "shr") && i.count == 3 && bits == 64;
+    if (!shifts && (i.mnemonic->opcode != "st" || i.count < 2)) return;
+    const Operand& source = operands[shifts ? 2 : 1];  // of a vector it goes by the last element
+    const bool vector = source.kind == Operand::Kind::vector && source.count() != 0;
+    const Operand& last = vector ? f.children(source).back() : source;
+    if (last.kind != Operand::Kind::reg) return;
+    const isa::Type wrote = type_above(f, s, last.id, uses);
+    if (shifts ? wrote != isa::Type::f32 : bits >= isa::info(wrote).bits) return;
+    const auto [releases, way] = shifts ? std::pair("13.0 to 13.5 convert", "move it to another register first")
+                                        : std::pair("13.0 converts", "store it by way of another register");
+    say(Rule::float_bits, f.body[s].place,
+        cat("an instruction of .", isa::info(wrote).name, " wrote `", ir::to_string(f, last), "`: ptxas ", releases,
+            " it to an integer; ", way));
+  }
+
+  // The type that the write above statement `s` in the text gave a register, if that is a float; else none.
+  static isa::Type type_above(const ir::Function& f, std::uint32_t s, ir::RegisterId reg,
+                              const std::vector<analysis::Uses>& uses) {
+    const auto& writes = uses[reg].writes;
     const auto behind = std::lower_bound(writes.begin(), writes.end(), s);
-    if (behind == writes.begin()) return;
+    if (behind == writes.begin()) return isa::Type::none;
     const ir::Instruction& writer = f.instructions[f.body[*std::prev(behind)].index];
-    if (!writer.match || writer.match->operands.empty() || writer.match->operands[0].type != isa::Type::f32) return;
-    say(Rule::float_shift, f.body[s].place,
-        cat("`", writer.mnemonic->text, "` wrote `", ir::to_string(f, amount),
-            "`: ptxas 13.0 to 13.5 convert it from .f32 to an integer; move it to another register first"));
+    if (!writer.match || writer.match->operands.empty()) return isa::Type::none;
+    switch (const isa::Type type = writer.match->operands[0].type; type) {
+      case isa::Type::f16:
+      case isa::Type::bf16:
+      case isa::Type::f32:
+      case isa::Type::tf32:
+      case isa::Type::f64: return type;
+      default: return isa::Type::none;
+    }
   }
 
   // The rows know whether there is an exact form: the same mnemonic with .rn instead.

@@ -70,15 +70,29 @@ TEST_CASE("maybe_unwritten") {
   CHECK(places(Rule::maybe_unwritten, cat(head, "@p mov.b32 a, 1;\n@!p mov.b32 a, 2;\nmov.b32 b, a;\n")) == "");
 }
 
-TEST_CASE("float_shift") {
+TEST_CASE("float_bits") {
   const std::string_view head = ".reg .b32 a, b; .reg .b64 d;\nmov.b32 a, 1;\n";
-  CHECK(places(Rule::float_shift, cat(head, "mul.rn.f32 a, a, a;\nshl.b64 d, d, a;\n")) == "4:shl.b64");
-  CHECK(places(Rule::float_shift, cat(head, "ld.global.f32 a, [d];\nadd.s32 b, a, 1;\nshr.s64 d, d, a;\n")) ==
+  CHECK(places(Rule::float_bits, cat(head, "mul.rn.f32 a, a, a;\nshl.b64 d, d, a;\n")) == "4:shl.b64");
+  CHECK(places(Rule::float_bits, cat(head, "ld.global.f32 a, [d];\nadd.s32 b, a, 1;\nshr.s64 d, d, a;\n")) ==
         "5:shr.s64");
-  CHECK(places(Rule::float_shift, cat(head, "cvt.rn.f32.u32 a, a;\nmov.b32 b, a;\nshl.b64 d, d, b;\n")) == "");
-  CHECK(places(Rule::float_shift, cat(head, "mul.rn.f32 a, a, a;\nmov.b32 a, b;\nshl.b64 d, d, a;\n")) == "");
-  CHECK(places(Rule::float_shift, cat(head, "cvt.rzi.u32.f32 a, a;\nshl.b64 d, d, a;\n")) == "");
-  CHECK(places(Rule::float_shift, cat(head, "mul.rn.f32 a, a, a;\nshl.b32 b, b, a;\n")) == "");
+  CHECK(places(Rule::float_bits, cat(head, "cvt.rn.f32.u32 a, a;\nmov.b32 b, a;\nshl.b64 d, d, b;\n")) == "");
+  CHECK(places(Rule::float_bits, cat(head, "mul.rn.f32 a, a, a;\nmov.b32 a, b;\nshl.b64 d, d, a;\n")) == "");
+  CHECK(places(Rule::float_bits, cat(head, "cvt.rzi.u32.f32 a, a;\nshl.b64 d, d, a;\n")) == "");
+  CHECK(places(Rule::float_bits, cat(head, "mul.rn.f32 a, a, a;\nshl.b32 b, b, a;\n")) == "");
+
+  // Stores of a part of it; a vector goes by its last element.
+  CHECK(places(Rule::float_bits, cat(head, "ld.global.f32 a, [d];\nst.global.b8 [d], a;\n")) == "4:st.global.b8");
+  CHECK(places(Rule::float_bits, cat(head, "add.f64 d, d, d;\nst.shared.u32 [a], d;\n")) == "4:st.shared.u32");
+  CHECK(places(Rule::float_bits, cat(head, ".reg .b16 h;\nadd.f16 h, h, h;\nst.global.b8 [d], h;\n")) ==
+        "5:st.global.b8");
+  CHECK(places(Rule::float_bits, cat(head, "ld.global.v2.f32 {a, b}, [d];\nst.global.b16 [d], b;\n")) ==
+        "4:st.global.b16");
+  const std::string_view part = "mul.rn.f32 b, b, b;\nst.global.v2.b8 ";
+  CHECK(places(Rule::float_bits, cat(head, part, "[d], {a, b};\n")) == "4:st.global.v2.b8");
+  CHECK(places(Rule::float_bits, cat(head, part, "[d], {b, a};\n")) == "");
+  CHECK(places(Rule::float_bits, cat(head, "mul.rn.f32 a, a, a;\nst.global.b32 [d], a;\n")) == "");
+  CHECK(places(Rule::float_bits, cat(head, "mul.rn.f32 b, b, b;\nmov.b32 a, b;\nst.global.b8 [d], a;\n")) == "");
+  CHECK(places(Rule::float_bits, cat(head, "add.f16x2 a, a, a;\nst.global.b8 [d], a;\n")) == "");
 }
 
 TEST_CASE("dead_code") {
