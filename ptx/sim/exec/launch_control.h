@@ -30,7 +30,7 @@ void try_cancel(Warp& w, const Op& op, Mask active) {
     Launch& launch = w.cta.launch;
     if (w.cta.refused) {
       return w.fault(Code::barrier_misuse, lane, "asks for another cluster after its CTA has seen a request fail",
-                     {cat("it was seen at ", place_name(w, *w.cta.refused))});
+                     {cat("it was seen at ", mentioned(w, w, *w.cta.refused))});
     }
     const auto to = locate(w, op.operands[0], lane, 16, 16, Access::write);
     if (!to) return;

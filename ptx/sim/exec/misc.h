@@ -44,8 +44,8 @@ inline bool is_in_step(Warp& w) {
             early ? cat("executes its second setmaxnreg, and warp ", other->index,
                         " of its warpgroup has not come to the one before")
                   : cat("executes it where warp ", other->index, " of its warpgroup executes another setmaxnreg"),
-            {early ? cat("the one before is ", place_name(w, w.register_changes[count - 2]))
-                   : cat("that one is ", place_name(w, its[count - 1])),
+            {early ? cat("the one before is ", mentioned(w, w, w.register_changes[count - 2]))
+                   : cat("that one is ", mentioned(w, *other, its[count - 1])),
              "all warps of a warpgroup execute the same setmaxnreg, and synchronise before the next"});
     return false;
   }

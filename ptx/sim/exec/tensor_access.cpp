@@ -26,14 +26,14 @@ std::string columns_text(u32 first, u32 count) {
 }
 
 // Where columns that are touched come from, or what there is instead of them.
-std::string whose(const TensorMemory& memory, u32 column, u32 columns) {
+std::string whose(Warp& w, const TensorMemory& memory, u32 column, u32 columns) {
   if (const TensorAllocation* a = memory.former(column, columns); a && !memory.holder(column, 1)) {
-    return cat(", which ", place_name(*a->warp, a->pc), " allocated and ", place_name(*a->warp, a->freed_at),
+    return cat(", which ", mentioned(w, *a->warp, a->pc), " allocated and ", mentioned(w, *a->warp, a->freed_at),
                " has freed");
   }
   std::string out = ", which are of no allocation";
   for (const TensorAllocation& a : memory.allocations)
-    out += cat("; ", place_name(*a.warp, a.pc), " has ", columns_text(a.column, a.columns));
+    out += cat("; ", mentioned(w, *a.warp, a.pc), " has ", columns_text(a.column, a.columns));
   return out;
 }
 
@@ -49,10 +49,10 @@ bool is_allocated(const Agent& agent, Cta& cta, TensorAddress at, u32 lanes, u32
     return false;
   }
   if (cta.tensor.holder(at.column, columns)) return true;
-  agent.warp->fault(
-      Code::out_of_bounds, agent,
-      cat("touches ", columns_text(at.column, columns), " of tensor memory",
-          &cta == &agent.warp->cta ? "" : " of the other CTA of the pair", whose(cta.tensor, at.column, columns)));
+  agent.warp->fault(Code::out_of_bounds, agent,
+                    cat("touches ", columns_text(at.column, columns), " of tensor memory",
+                        &cta == &agent.warp->cta ? "" : " of the other CTA of the pair",
+                        whose(*agent.warp, cta.tensor, at.column, columns)));
   return false;
 }
 
@@ -156,14 +156,14 @@ void deallocate(Warp& w, const Op& op, Mask active) {
     if (a.columns != columns) {
       return w.fault(Code::out_of_bounds, lane,
                      cat("frees ", columns, " columns of tensor memory of the ", a.columns, " that ",
-                         place_name(*a.warp, a.pc), " allocated"));
+                         mentioned(w, *a.warp, a.pc), " allocated"));
     }
     // Where somebody watches, what nobody waited for still finds its columns.
     const auto late = w.cta.launch.observer ? w.cta.cluster.operations.finish_tensor_memory(w.cta) : std::nullopt;
     if (late && tensor.allocations.size() == 1) {
       return w.fault(Code::out_of_bounds, lane,
                      cat("frees ", columns_text(at.column, columns), " of tensor memory that may still be used"),
-                     {cat("nobody waited for ", place_name(w, late->pc))});
+                     {cat("nobody waited for ", mentioned(w, w, late->pc))});
     }
     if (Observer* const observer = w.cta.launch.observer) {
       for (u64 row = 0; row < TensorMemory::lanes; ++row)
@@ -177,7 +177,7 @@ void deallocate(Warp& w, const Op& op, Mask active) {
   }
   w.fault(Code::out_of_bounds, lane,
           cat("frees ", columns_text(at.column, columns), " of tensor memory",
-              at.lane ? cat(" from lane ", at.lane) : "", whose(tensor, at.column, columns)));
+              at.lane ? cat(" from lane ", at.lane) : "", whose(w, tensor, at.column, columns)));
 }
 
 void relinquish(Warp& w, const Op&, Mask) { w.cta.tensor.relinquished = true; }

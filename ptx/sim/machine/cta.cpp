@@ -76,9 +76,9 @@ void Cta::arrive(Warp& warp, Mask arriving, std::uint32_t number, std::uint32_t 
                           ? cat("mixes a reduction with other uses of barrier ", number, " before it is complete")
                           : cat("comes to barrier ", number, " with a count of ", expected, "; others came with ",
                                 b.expected, " (0: all threads)"),
-                      {cat("the first to come was at ", place_name(warp, b.first))});
+                      {cat("the first to come was at ", mentioned(warp, *b.came, b.first, b.lane))});
   }
-  if (!b.active) b.count = 0, b.all = true, b.first = warp.pc - 1;
+  if (!b.active) b.count = 0, b.all = true, b.first = warp.pc - 1, b.came = &warp, b.lane = lane;
   b.active = true, b.expected = expected, b.reduces = reduces;
   b.lanes[warp.index] |= arriving;
   b.count += static_cast<std::uint32_t>(std::popcount(predicate & arriving));
@@ -133,7 +133,7 @@ void Cta::deliver(Warp& warp, Fragment& fragment, const Barrier& b) {
 }
 
 void Cta::thread_exited(Warp& warp) {
-  left_at = warp.pc - 1;
+  left_at = warp.pc - 1, left = &warp;
   if (launch.observer && finished()) launch.observer->ended(*this);
   for (std::uint32_t i = 0; i < barriers.size(); ++i) settle(i);
   cluster.settle_cluster_barrier();

@@ -77,7 +77,9 @@ struct Launch {
 struct Barrier {
   bool active = false;
   bool reduces = false;
-  std::uint32_t first = 0;     // pc of the first that came
+  std::uint32_t first = 0;     // pc of the first that came,
+  const Warp* came = nullptr;  // its warp
+  int lane = 0;                // and its lane
   std::uint32_t expected = 0;  // threads; 0: all that live
   std::uint32_t arrived = 0;   // threads, in whole warps
   std::vector<Mask> lanes;     // of each warp: lanes that have come since the warp last counted
@@ -109,7 +111,8 @@ struct Cta {
   std::vector<Warpgroup> warpgroups;
   std::optional<std::uint32_t>
       refused;                       // where one of its threads has seen that clusterlaunchcontrol.try_cancel failed
-  std::uint32_t left_at = 0;         // pc of the thread that exited last
+  std::uint32_t left_at = 0;         // pc of the thread that exited last,
+  const Warp* left = nullptr;        // and its warp
   std::uint32_t free_registers = 0;  // of the pool that setmaxnreg fills and empties, for all threads
   std::vector<std::unique_ptr<Warp>> warps;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/code.h"
@@ -172,9 +173,9 @@ std::string of_memory(const Origin& from, const Site& site) {
                          << ", of which byte " << from.missing << " was never written";
   return what.take();
 }
-std::vector<std::string> needs(const Warp& w, const Origin& from) {
+std::vector<std::string> needs(Warp& w, const Origin& from, int lane) {
   std::vector<std::string> notes;
-  if (from.pc != w.pc - 1) notes.push_back(cat(place_name(w, w.pc - 1), " needs the value"));
+  if (from.pc != w.pc - 1) notes.push_back(cat(mentioned(w, w, w.pc - 1, lane), " needs the value"));
   if (from.tensor && !w.cta.tensor.undefined_by.empty()) notes.push_back(w.cta.tensor.undefined_by);
   return notes;
 }
@@ -186,8 +187,11 @@ bool goes_on(Warp& w, const Operand& o, Mask unknown) {
   if (!w.cta.launch.options.checks || !from.bytes) return false;
   const int lane = std::countr_zero(unknown);
   Site site = reader(w, from, lane);
-  w.cta.launch.note(
-      {describe_fault(w, Code::uninitialised_memory, from.pc, lane, of_memory(from, site), needs(w, from)), {site}});
+  Diagnostic diagnostic =
+      describe_fault(w, Code::uninitialised_memory, from.pc, lane, of_memory(from, site), needs(w, from, lane));
+  std::vector<Site> sites = std::exchange(w.mentioned, {});
+  sites.insert(sites.begin(), std::move(site));
+  w.cta.launch.note({std::move(diagnostic), std::move(sites)});
   return true;
 }
 
@@ -320,12 +324,12 @@ void report_undefined(Warp& w, const Operand& o, Mask unknown) {
   if (from.bytes) {
     const Op& op = w.cta.launch.program.ops[from.pc];
     if (op.uses == Uses::loads) w.accessing = {op.operands[op.destinations].space, from.address, from.bytes};
-    w.fault_at(from.pc, Code::uninitialised_memory, lane, of_memory(from, reader(w, from, lane)), needs(w, from));
+    w.fault_at(from.pc, Code::uninitialised_memory, lane, of_memory(from, reader(w, from, lane)), needs(w, from, lane));
     return;
   }
   if (from.lane >= 0) {
     w.fault_at(from.pc, Code::uninitialised_register, lane,
-               cat("takes the value of lane ", from.lane, ", which does not take part"), needs(w, from));
+               cat("takes the value of lane ", from.lane, ", which does not take part"), needs(w, from, lane));
     return;
   }
   const bool itself = from.never_written == &frame.function.slot_registers[o.slot];

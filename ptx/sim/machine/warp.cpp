@@ -401,8 +401,9 @@ void Warp::fault_at(std::uint32_t at, Code code, int lane, std::string what, std
   Site site = site_of(*this, at, lane);
   if (accessing) site_accesses(site, *this, *accessing);
   accessing.reset();
+  mentioned.insert(mentioned.begin(), std::move(site));
   cta.launch.report(cta.cluster.index, describe_fault(*this, code, at, lane, std::move(what), std::move(notes)),
-                    {std::move(site)});
+                    std::move(mentioned));
 }
 
 }  // namespace ptx::sim

@@ -11,6 +11,7 @@
 #include "ptx/base/diagnostic.h"
 #include "ptx/sim/machine/op.h"
 #include "ptx/sim/memory/memory.h"
+#include "ptx/sim/recording.h"
 
 namespace ptx::sim {
 
@@ -144,6 +145,7 @@ struct Warp {
   std::vector<std::uint32_t> register_changes;                  // pcs of each setmaxnreg
   std::uint64_t executed = 0, thread_instructions = 0;
   std::optional<Accessing> accessing;  // where a fault is being described
+  std::vector<Site> mentioned;         // by its words; see mentioned() of watch/report.h
   std::map<int, Unprinted> unprinted;  // by lane
   bool preempted = false;              // by the schedule, at an instruction that synchronises
   std::int64_t priority = 0;           // of Schedule::synchronisation

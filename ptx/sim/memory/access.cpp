@@ -98,9 +98,9 @@ std::string describe_shared(const Request& r, u64 offset, const SharedMemory& me
 
 // Shared memory is a CTA's as long as one of its threads lives.
 bool has_left(const Warp& w, const Cta& cta) { return &cta != &w.cta && cta.finished(); }
-std::string gone(const Cta& cta) {
+std::string gone(Warp& w, const Cta& cta) {
   return cat(" of the shared memory of CTA ", cta.rank, " of the cluster, whose last thread has exited at ",
-             place_name(*cta.warps.front(), cta.left_at));
+             mentioned(w, *cta.left, cta.left_at));
 }
 Code gone_code(const Launch& launch) {
   return asks_for(launch.options.checks, Code::peer_exited) ? Code::peer_exited : Code::out_of_bounds;
@@ -139,7 +139,7 @@ bool shared(Request& r) {
     return true;
   }
   if (has_left(r.w, *cta)) {
-    r.w.fault(gone_code(r.w.cta.launch), r.lane_of(r.low), r.text(r.low & shared_offset_mask, gone(*cta)));
+    r.w.fault(gone_code(r.w.cta.launch), r.lane_of(r.low), r.text(r.low & shared_offset_mask, gone(r.w, *cta)));
     return true;
   }
   SharedMemory& memory = cta->shared;
@@ -310,7 +310,7 @@ std::optional<Location> locate(Warp& w, const Operand& address, int lane, u64 by
     Cta* const found = cta_at(w.cta, at, address.space);
     if (!found) return refuse(Code::out_of_bounds, at, " of shared memory, of no CTA of the cluster");
     Cta& cta = *found;
-    if (has_left(w, cta)) return refuse(gone_code(w.cta.launch), offset, gone(cta));
+    if (has_left(w, cta)) return refuse(gone_code(w.cta.launch), offset, gone(w, cta));
     const u64 size = cta.shared.bytes.size();
     if (size < bytes || offset > size - bytes) {
       return refuse(Code::out_of_bounds, offset,

@@ -108,7 +108,25 @@ void Arrays::report(Warp& w, std::uint32_t pc, int lane, Access kind, const Loca
                                   : "updates ",
           where.bytes, where.bytes == 1 ? " byte" : " bytes", " of ", site.owner.empty() ? "no array" : site.owner,
           ", by an address made of that of `", array.name, "`, which has ", array.end - array.begin, " bytes");
-  reports_.push_back({describe_fault(w, Code::out_of_bounds, pc, lane, what, {}), {std::move(site)}});
+  std::vector<std::string> notes;
+  std::vector<Site> sites{std::move(site)};
+  if (const std::uint32_t taken = taken_at(pc); taken != pc) {
+    notes.push_back(cat("the address of `", array.name, "` is taken at ", place_name(w, taken)));
+    sites.push_back(site_of(w, taken, lane));
+  }
+  reports_.push_back({describe_fault(w, Code::out_of_bounds, pc, lane, what, std::move(notes)), std::move(sites)});
+}
+
+// The nearest instruction above `pc` in the text that takes the address of the array which `pc` uses; or `pc` itself.
+std::uint32_t Arrays::taken_at(std::uint32_t pc) const {
+  for (std::uint32_t at = pc + 1; at-- > 0;) {
+    const Op& op = launch_.program.ops[at];
+    for (int i = 0; i < op.destinations + op.sources; ++i) {
+      const auto made = addresses_.find(op.operands[i].offset);
+      if (op.operands[i].bank == Bank::constants && made != addresses_.end() && made->second == array_[pc]) return at;
+    }
+  }
+  return pc;
 }
 
 // A copy, by the first of its addresses in shared memory.

@@ -29,6 +29,7 @@ class Arrays final : public Observer {
   void report(Warp& warp, std::uint32_t pc, int lane, Access kind, const Location& where, const NamedBytes& array);
   void find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t slots);
   void find_addresses();
+  std::uint32_t taken_at(std::uint32_t pc) const;
   std::uint32_t array_of(const Operand& row) const;
 
   const Launch& launch_;

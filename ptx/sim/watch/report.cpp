@@ -179,6 +179,11 @@ std::string place_name(const Warp& warp, std::uint32_t pc) {
              place.line, " (`", program.mnemonics[pc], "`)");
 }
 
+std::string mentioned(Warp& warp, const Warp& other, std::uint32_t pc, int lane) {
+  warp.mentioned.push_back(site_of(other, pc, lane));
+  return place_name(other, pc);
+}
+
 std::vector<std::string> writers_of(const Warp& warp, const Operand& row, std::uint32_t pc) {
   const Program& program = warp.cta.launch.program;
   const std::vector<Op>& ops = program.ops;

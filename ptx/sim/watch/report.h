@@ -29,6 +29,8 @@ std::string thread_name(const Warp& warp, int lane);                    // "thre
 // Where the register of `row` is written next in the text behind `pc`: a note, or none.
 std::vector<std::string> writers_of(const Warp& warp, const Operand& row, std::uint32_t pc);
 std::string place_name(const Warp& warp, std::uint32_t pc);  // "a.py:41 (bar.sync)"
+// The same, of `other`, for a fault of `warp` that is about to be reported, whose further site it becomes.
+std::string mentioned(Warp& warp, const Warp& other, std::uint32_t pc, int lane = 0);
 std::string progress(const Mbarrier& b);  // "1 of 2 arrivals, 0 of 512 bytes", of the incomplete phase
 // Where every fragment of a cluster's unfinished warps stands; at most 16 lines.
 std::vector<std::string> where_warps_stand(const Cluster& cluster);
