@@ -58,8 +58,6 @@ ProductPlan make_plan(const isa::Match& match) {
   return plan;
 }
 
-std::string instruction(const Warp& w, std::uint32_t pc) { return place_name(w, pc); }
-
 // Every wgmma is executed by the four warps alike (`.sync.aligned`). Null after a fault.
 Warpgroup* enter(Warp& w, Mask active) {
   const std::uint32_t number = w.index / Warpgroup::warps;
@@ -77,7 +75,7 @@ Warpgroup* enter(Warp& w, Mask active) {
     group.instructions.push_back(pc);
   } else if (const std::uint32_t other = group.instructions[at]; other != pc) {
     w.fault(Code::divergent_barrier, 0,
-            cat("executes it where another warp of its warpgroup executed ", instruction(w, other)));
+            cat("executes it where another warp of its warpgroup executed ", mentioned(w, w, other)));
     return nullptr;
   }
   const auto least = std::min_element(group.members.begin(), group.members.end(), [](const auto& a, const auto& b) {

@@ -154,13 +154,29 @@ void site_accesses(Site& site, const Warp& warp, const Accessing& a) {
   }
 }
 
+namespace {
+
+// What the words of describe_wait() name besides the fragment's own place.
+void sites_of_cause(const Cta& cta, const Wait& wait, std::vector<Site>& out) {
+  if (wait.kind == Wait::Kind::tensor_memory) {
+    for (const TensorAllocation& a : cta.tensor.allocations) out.push_back(site_of(*a.warp, a.pc, 0));
+  }
+  if (wait.kind != Wait::Kind::warpgroup) return;
+  const Warpgroup& group = cta.warpgroups[wait.object];
+  const std::size_t first = wait.object * Warpgroup::warps;
+  if (!group.coming.empty()) out.push_back(site_of(*cta.warps[first], group.coming.front()->pc, 0));
+}
+
+}  // namespace
+
 std::vector<Site> sites_of_waiting(const Cluster& cluster) {
   std::vector<Site> out;
   for (const auto& cta : cluster.ctas) {
     for (const auto& w : cta->warps) {
       for (const Fragment& f : w->others) {
-        if (f.mask == 0 || f.ready() || out.size() == 16) continue;
+        if (f.mask == 0 || f.ready() || out.size() >= 16) continue;
         out.push_back(site_of(*w, f.wait.kind == Wait::Kind::lanes ? f.pc : f.pc - 1, std::countr_zero(f.mask)));
+        if (out.size() == 1) sites_of_cause(*cta, f.wait, out);
       }
     }
   }
@@ -184,7 +200,7 @@ std::string mentioned(Warp& warp, const Warp& other, std::uint32_t pc, int lane)
   return place_name(other, pc);
 }
 
-std::vector<std::string> writers_of(const Warp& warp, const Operand& row, std::uint32_t pc) {
+std::vector<std::string> writers_of(Warp& warp, const Operand& row, std::uint32_t pc) {
   const Program& program = warp.cta.launch.program;
   const std::vector<Op>& ops = program.ops;
   std::size_t end = ops.size();
@@ -193,7 +209,8 @@ std::vector<std::string> writers_of(const Warp& warp, const Operand& row, std::u
   }
   for (auto i = pc + 1; i < end; ++i) {
     for (const Operand& d : std::span(ops[i].operands, ops[i].destinations)) {
-      if (d.slot == row.slot) return {cat("the next that writes it in the text is ", place_name(warp, i))};
+      if (d.slot == row.slot)
+        return {cat("the next that writes it in the text is ", mentioned(warp, warp, static_cast<std::uint32_t>(i)))};
     }
   }
   return {};

@@ -17,7 +17,8 @@ struct Mbarrier;
 // The place of a thread, and what its access names.
 Site site_of(const Warp& warp, std::uint32_t pc, int lane);
 void site_accesses(Site& site, const Warp& warp, const Accessing& accessing);
-std::vector<Site> sites_of_waiting(const Cluster& cluster);  // a thread of each fragment that waits; at most 16
+std::vector<Site> sites_of_waiting(
+    const Cluster& cluster);  // a thread of each fragment that waits; at most 16, and what the first waits for
 
 Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lane, std::string what,
                           std::vector<std::string> notes);
@@ -26,8 +27,8 @@ launch::Dim3 thread_id(const Warp& warp, int lane);                     // %tid
 std::string triple(const launch::Dim3& size);                           // "(1,0,0)"
 std::string describe_wait(const Warp& warp, const Fragment& fragment);  // "waits at barrier 1, ..."; empty: it can run
 std::string thread_name(const Warp& warp, int lane);                    // "thread (3,0,0) of CTA (1,0,0)"
-// Where the register of `row` is written next in the text behind `pc`: a note, or none.
-std::vector<std::string> writers_of(const Warp& warp, const Operand& row, std::uint32_t pc);
+// Where the register of `row` is written next in the text behind `pc`: a note, or none. As mentioned().
+std::vector<std::string> writers_of(Warp& warp, const Operand& row, std::uint32_t pc);
 std::string place_name(const Warp& warp, std::uint32_t pc);  // "a.py:41 (bar.sync)"
 // The same, of `other`, for a fault of `warp` that is about to be reported, whose further site it becomes.
 std::string mentioned(Warp& warp, const Warp& other, std::uint32_t pc, int lane = 0);
