@@ -135,9 +135,10 @@ T rounded(f64 x, Rounding r = Rounding::rn) {
   }
 }
 
-// What becomes of a result: .ftz, .sat to 0..1 with NaN to +0, .relu, and the NaN that the hardware writes.
+// What becomes of a result: .ftz, .sat to 0..1 with NaN to +0, .relu, and the NaN that the hardware writes. Inlined:
+// g++ calls it otherwise, once a lane, where several chapters are compiled together.
 template <Floating T>
-T finish(T d, Mods m) {
+[[gnu::always_inline]] inline T finish(T d, Mods m) {
   if (is_nan(d)) return m.sat ? from_bits<T>(0) : OneOf<T, f64> ? d : canonical_nan<T>();
   d = flush(d, m.ftz);
   if ((m.sat || m.relu) && is_negative(d)) return from_bits<T>(0);
