@@ -130,6 +130,10 @@ def test_rename(text):
         (at("TOP"), "x", "declared"),
         (at("TOP"), "1x", "no name"),
         (at("%tid"), "y", "no name here"),
+        (at(" k(", 1), "add.s32", "no name"),
+        (at("TOP"), "WARP_SZ", "WARP_SZ"),  # legal where it is typed, not as a label
+        (at("%rd<2>"), "%r", "declared already, in line 8"),
+        (at(".b32 x", 5), "in", "declared already, in line 4"),
     ):
         with pytest.raises(ValueError, match=why):
             text.renamed(*place, new)
@@ -149,6 +153,20 @@ def test_the_rest(text):
         seen.append((PIECES[kind], lines[line][column : column + length]))
     assert ("opcode", "setp") in seen and ("comment", "// add") in seen and ("label", "TOP") in seen
     assert [each.name for each in text.symbols()] == ["k", "in", "%p", "%r", "x", "%rd", "TOP", "x"]
+
+
+def test_a_name_with_a_zero_is_none_of_a_range():
+    source = ".version 8.0\n.target sm_80\n.entry k()\n{\n\t.reg .b32 %r<3>, %r01;\n\tmov.b32 %r01, %r1;\n\tret;\n}\n"
+    text = Document(source)
+    assert text.diagnostics() == [] and text.symbol_at(*at("%r01, %r1", 0, source))[0].name == "%r01"
+    assert Document(source.replace(", %r01;", ";")).symbol_at(*at("%r01, %r1", -6, source)) is None
+
+
+def test_lines_end_as_the_protocol_says():
+    text = Document("a\rb\r\nc\x0cd\u2028e\n")
+    assert [text.offset(line, 0) for line in range(4)] == [0, 2, 5, 13] and text.offset(1, 9) == 3
+    assert text.position(11) == (2, 4) and text.offset(2, 4) == 11
+    assert Document("// \ud83d x").text(3, 6) == "\ufffd"
 
 
 def test_columns_are_utf_16():
@@ -272,6 +290,38 @@ def test_over_the_protocol():
     assert client.ask("shutdown", None)["result"] is None
     client.send("exit", None)
     assert client.process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    "source", [TEXT, TEXT.replace("\n", "\r\n"), TEXT.replace("// add", "// \f \u2028 é\U0001f600")]
+)
+def test_bursts_of_changes(source):
+    """The server has the text that the editor has, whatever is typed; and tells which colours changed."""
+    pytest.importorskip("pygls", reason="skipped: no pygls")
+    client, chance, text = Client(), random.Random(5), Document(source)
+    client.ask("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+    client.send("initialized", {})
+    uri = {"uri": "file:///a.ptx"}
+    client.send("textDocument/didOpen", {"textDocument": {**uri, "languageId": "ptx", "version": 0, "text": source}})
+    told = client.ask("textDocument/semanticTokens/full", {"textDocument": uri})["result"]
+    for version in range(1, 61):
+        changes = []
+        for _ in range(chance.randrange(1, 4)):
+            places = sorted((chance.randrange(26), chance.randrange(40)) for _ in range(2))
+            new = chance.choice(["", "x", "\U0001f600", "\n", "\tadd.s32 %r1, %r1, 1;\n", "{", "}", "/*", "*/"])
+            start, end = ({"line": line, "character": column} for line, column in places)
+            changes.append({"range": {"start": start, "end": end}, "text": new})
+            text = text.changed(text.offset(*places[0]), text.offset(*places[1]), new)
+        client.send("textDocument/didChange", {"textDocument": {**uri, "version": version}, "contentChanges": changes})
+        if version % 5 == 0:
+            asked = {"textDocument": uri, "previousResultId": told["resultId"]}
+            answer = client.ask("textDocument/semanticTokens/full/delta", asked)["result"]
+            data = told["data"]
+            for edit in answer["edits"]:
+                data[edit["start"] : edit["start"] + edit["deleteCount"]] = edit.get("data", [])
+            told = {"data": data, "resultId": answer["resultId"]}
+            assert data == text.semantic_tokens()
+    client.process.kill()
 
 
 def test_a_quick_fix_over_the_protocol():

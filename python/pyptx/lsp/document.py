@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from typing import NamedTuple
 
 from pyptx import _core
 from pyptx.tools import isa, lint
 
-__all__ = ["Completion", "Document", "Said", "Symbol"]
+__all__ = ["Completion", "Document", "Said", "Symbol", "difference"]
 
 KINDS = _core.node_kinds()
 PIECES = _core.highlight_kinds()
@@ -25,6 +25,7 @@ _FUNCTION, _BLOCK, _DECLARATOR, _LABEL, _NAME, _MNEMONIC = (
 _DECLARING = {_FUNCTION, _BLOCK, _DECLARATOR, _LABEL}
 _DECLARED = re.compile(rb"([\w$%]+)(?:\s*<\s*(\d+)\s*>)?")
 _STATEMENT = re.compile(r"(?:^|[;{}:])\s*(?:@!?[\w$%]+\s+)?([A-Za-z][\w.:]*)?$")
+_END_OF_LINE = re.compile(rb"\r\n|\n|\r")  # as the protocol counts lines
 _MOST_LINES = 60  # of a hover
 
 
@@ -62,11 +63,15 @@ class Symbol(NamedTuple):
 class Document:
     """One version of a text."""
 
-    def __init__(self, text: str, name: str = ""):
-        self.raw = text.encode("utf-8", "surrogateescape")
+    def __init__(self, text: str | bytes, name: str = ""):
+        self.raw = text if isinstance(text, bytes) else _encoded(text)
         self.name = name
-        self._ascii = text.isascii()
-        self._begins = [0, *(match.end() for match in re.finditer(rb"\n", self.raw))]
+        self._ascii = self.raw.isascii()
+        self._begins = [0, *(match.end() for match in _END_OF_LINE.finditer(self.raw))]
+
+    def changed(self, begin: int, end: int, text: str) -> Document:
+        """The text with other bytes at [begin, end)."""
+        return Document(self.raw[:begin] + _encoded(text) + self.raw[max(begin, end) :], self.name)
 
     # ---- places
 
@@ -83,11 +88,11 @@ class Document:
         if line >= len(self._begins):
             return len(self.raw)
         begin = self._begins[line]
-        end = self._begins[line + 1] - 1 if line + 1 < len(self._begins) else len(self.raw)
+        written = self.raw[begin : self._begins[line + 1] if line + 1 < len(self._begins) else None].rstrip(b"\r\n")
         if self._ascii:
-            return min(begin + column, end)
-        units = self.raw[begin:end].decode("utf-8", "replace").encode("utf-16-le")[: 2 * column]
-        return begin + len(units.decode("utf-16-le", "replace").encode("utf-8"))
+            return begin + min(column, len(written))
+        units = written.decode("utf-8", "replace").encode("utf-16-le")[: 2 * column]
+        return begin + len(units.decode("utf-16-le", "ignore").encode("utf-8"))
 
     def text(self, begin: int, end: int) -> str:
         return self.raw[begin:end].decode("utf-8", "replace")
@@ -140,11 +145,15 @@ class Document:
         return PIECES[kinds[at]], begins[at], ends[at]
 
     @cached_property
+    def _nodes(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Kinds, begins, ends, and the nodes behind, of the tree."""
+        table = memoryview(self.tree.nodes()).cast("I").tolist()
+        return table[0::4], table[1::4], table[2::4], table[3::4]
+
+    @cached_property
     def _scopes(self) -> tuple[list[tuple[int, int, int]], dict[tuple[int, str], Symbol]]:
         """(begin, end, scope around) of the text, each function and each block; what each scope declares."""
-        table = memoryview(self.tree.nodes()).cast("I")
-        begins, ends, afters = (table[part::4] for part in (1, 2, 3))
-        kinds = table[0::4].tolist()
+        kinds, begins, ends, afters = self._nodes
         scopes = [(0, len(self.raw), -1)]
         symbols: dict[tuple[int, str], Symbol] = {}
         open_scopes: list[tuple[int, int]] = [(0, len(kinds))]  # (scope, node behind it)
@@ -177,21 +186,24 @@ class Document:
 
     def _scope_at(self, offset: int) -> int:
         scopes = self._scopes[0]
-        inside = [number for number, (begin, end, _) in enumerate(scopes) if begin <= offset <= end]
-        return inside[-1]
+        scope = bisect_right(scopes, offset, key=lambda each: each[0]) - 1
+        while scope > 0 and offset > scopes[scope][1]:
+            scope = scopes[scope][2]
+        return scope
 
     def _resolve(self, name: str, offset: int) -> Symbol | None:
         """What a name means at a place; of a register of a range, the range."""
         scopes, symbols = self._scopes
         base = name.rstrip("0123456789")
+        digits = name[len(base) :]
+        is_one_of = digits and (digits == "0" or digits[0] != "0")  # %r01 is none of %r<4>
         scope = self._scope_at(offset)
         while scope >= 0:
             found = symbols.get((scope, name))
             if found is not None and (found.count is None or found.begin <= offset <= found.end):
                 return found
-            found = symbols.get((scope, base))
-            digits = name[len(base) :]
-            if found is not None and found.count is not None and digits and int(digits) < found.count:
+            found = symbols.get((scope, base)) if is_one_of else None
+            if found is not None and found.count is not None and int(digits) < found.count:
                 return found
             scope = scopes[scope][2]
         return None
@@ -230,10 +242,28 @@ class Document:
             raise ValueError(
                 f"`{written}` is one of `{symbol.name}<{symbol.count}>`: rename `{symbol.name}` where it is declared"
             )
-        if self._resolve(new, begin) is not None:
-            raise ValueError(f"`{new}` is declared already")
+        if new == symbol.name:
+            return []
+        spans = self.references(symbol)
         size = len(symbol.name.encode())
-        return [(at, at + size, new) for at, _ in self.references(symbol)]
+        for at, end in spans:
+            taken = self._resolve(new + self.text(at + size, end), at)
+            if taken is not None:
+                raise ValueError(f"`{new}` is declared already, in line {self.position(taken.begin)[0] + 1}")
+        edits = [(at, at + size, new) for at, _ in spans]
+        before = self.diagnostics()
+        after = self._with(edits).diagnostics()
+        if len(after) > len(before):
+            said = {each.message for each in before}
+            raise ValueError(next((each.message for each in after if each.message not in said), after[0].message))
+        return edits
+
+    def _with(self, edits: list[tuple[int, int, str]]) -> Document:
+        parts, last = [], 0
+        for begin, end, text in sorted(edits):
+            parts += [self.raw[last:begin], text.encode()]
+            last = end
+        return Document(b"".join([*parts, self.raw[last:]]), self.name)
 
     def symbols(self) -> Iterator[Symbol]:
         """All declarations, in the order of the text."""
@@ -271,8 +301,7 @@ class Document:
         return None if special is None else (f"```\n{special}\n```", begin, end)
 
     def _mnemonic(self, offset: int) -> tuple[str, int, int] | None:
-        table = memoryview(self.tree.nodes()).cast("I")
-        kinds, begins, ends = table[0::4].tolist(), table[1::4].tolist(), table[2::4].tolist()
+        kinds, begins, ends, _ = self._nodes
         at = bisect_right(begins, offset) - 1
         while at >= 0 and begins[at] >= offset - 200:
             if kinds[at] == _MNEMONIC and begins[at] <= offset < ends[at]:
@@ -371,6 +400,23 @@ class Document:
     @cached_property
     def _analysis(self) -> _core.Analysis:
         return _core.Analysis(self.raw, self.name)
+
+
+def difference(one: list[int], other: list[int]) -> tuple[int, int]:
+    """How many numbers two lists share at their begin, and behind that at their end."""
+
+    def shared(same: Callable[[int], bool], most: int) -> int:
+        return bisect_right(range(1, most + 1), False, key=lambda size: not same(size))
+
+    most = min(len(one), len(other))
+    begin = shared(lambda size: one[:size] == other[:size], most)
+    end = shared(lambda size: one[len(one) - size :] == other[len(other) - size :], most - begin)
+    return begin, end
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8; half of a pair of UTF-16 becomes U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")
 
 
 @cache
