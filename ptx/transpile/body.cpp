@@ -347,19 +347,11 @@ void Body::statement(const Statement& s, std::uint32_t i) {
     case Kind::variable: return variable_of_body(f_.variables[s.index]);
     case Kind::open:
       declare_before(i);  // what is there behind the block, too
-      lines_of_scopes_.push_back(opened_.size() >= deepest && !scope_line(true).empty());
+      lines_of_scopes_.push_back(opened_.size() >= deepest);
       lines_of_scopes_.back() ? say(scope_line(true)) : open(scope());
       scopes_.emplace_back();
       return;
-    case Kind::close:
-      if (lines_of_scopes_.back())
-        say(scope_line(false));
-      else
-        close();
-      lines_of_scopes_.pop_back();
-      for (const std::string& name : scopes_.back()) names_.release(name);
-      scopes_.pop_back();
-      return;
+    case Kind::close: return close_scope();
     case Kind::location: {
       const ir::Location& at = f_.locations[s.index];
       const std::string rest = at.inlined.empty() ? "" : cat(", ", quoted(at.inlined));
@@ -370,6 +362,18 @@ void Body::statement(const Statement& s, std::uint32_t i) {
       if (table_at(i) && i > 0 && f_.body[i - 1].kind == Kind::label) return;  // written with its label
       return say(directive(f_.texts[s.index]));
   }
+}
+
+void Body::close_scope() {
+  const bool is_line = lines_of_scopes_.back();
+  is_line ? say(scope_line(false)) : close();
+  lines_of_scopes_.pop_back();
+  const std::vector<std::string> names = std::move(scopes_.back());
+  scopes_.pop_back();
+  if (is_line && !scopes_.empty())  // a line ends no block of the program, and its names live on
+    scopes_.back().insert(scopes_.back().end(), names.begin(), names.end());
+  for (const std::string& name : names)
+    if (!is_line) names_.release(name);
 }
 
 // Shared memory that an allocation writes in the same way: .shared .align 16 .b8 x[64]; or, of barriers, .align 8 .b64.

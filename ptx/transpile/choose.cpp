@@ -16,8 +16,13 @@ Expected<ir::Module> chosen(ir::Module module, const Options& options) {
     const auto is_wanted = [&](const Item& item) {
       return is_kernel(item) && module.functions[item.index].name == wanted;
     };
-    if (std::none_of(module.items.begin(), module.items.end(), is_wanted))
-      return Diagnostic(Code::bad_argument, {}, cat("the module has no .entry `", options.entry, '`'));
+    if (std::none_of(module.items.begin(), module.items.end(), is_wanted)) {
+      std::string names;
+      for (const Item& item : module.items)
+        if (is_kernel(item)) names += cat(names.empty() ? "" : ", ", module.functions[item.index].name.view());
+      return Diagnostic(Code::bad_argument, {},
+                        cat("the module has no .entry `", options.entry, "`; it has ", names.empty() ? "none" : names));
+    }
     std::erase_if(module.items, [&](const Item& item) { return is_kernel(item) && !is_wanted(item); });
   }
   const auto kernels = std::count_if(module.items.begin(), module.items.end(), is_kernel);

@@ -46,7 +46,7 @@ class Fields {
 class CppBody : public Body {
  public:
   CppBody(const ir::Function& f, const Plan& plan, Source& out, Commentary& comments, const Names& reserved)
-      : Body(Language::cpp, f, plan, out, comments, reserved) {}
+      : Body(Language::cpp, f, plan, out, comments, Names::inside(reserved)) {}
 
  private:
   // ---- blocks
@@ -92,6 +92,7 @@ class CppBody : public Body {
     return cat("for (int ", round.name, " = 0; ", round.name, " < ", node.rounds, "; ++", round.name, ") {");
   }
   std::string scope() override { return "k.scope([&] {"; }
+  std::string scope_line(bool opens) override { return opens ? "k.open_scope()" : "k.close_scope()"; }
   std::string called(const Called& call) override {
     const auto list = [](const auto& all) {
       std::string text = "{";

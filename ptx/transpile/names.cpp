@@ -40,12 +40,17 @@ Names::Names(Language language) {
 
 std::string Names::take(std::string_view wanted) {
   std::string name = identifier(wanted);
-  if (taken_.insert(name).second) return name;
-  if (std::string marked = name + '_'; taken_.insert(marked).second) return marked;
-  for (int n = 1;; ++n) {
+  if (insert(name)) return name;
+  if (std::string marked = name + '_'; insert(marked)) return marked;
+  for (int& n = next_.try_emplace(name, 1).first->second;; ++n) {
     std::string numbered = cat(name, '_', n);
-    if (taken_.insert(numbered).second) return numbered;
+    if (insert(numbered)) return numbered;
   }
+}
+
+void Names::release(const std::string& name) {
+  taken_.erase(name);
+  next_.erase(name.substr(0, name.rfind('_')));
 }
 
 namespace {

@@ -142,7 +142,9 @@ void Source::line(std::string_view text, std::string_view behind) {
 
 void Source::join(std::size_t start) {
   const std::string_view whole = std::string_view(text_).substr(start);
-  if (std::count(whole.begin(), whole.end(), '\n') != 3 || whole.find("//") != whole.npos) return;
+  std::size_t lines = 0, at_end = 0;
+  while (lines < 4 && (at_end = whole.find('\n', at_end)) != whole.npos) ++lines, ++at_end;
+  if (lines != 3 || whole.find("//") != whole.npos) return;
   std::string line;
   for (std::size_t at = 0; at < whole.size();) {
     const std::size_t end = whole.find('\n', at);

@@ -423,7 +423,7 @@ def test_choosing_an_entry():
     program = codegen.ptx_to_python(text, entry="b", kernel_name="mine")
     assert "ptx.inst.exit()" in program and "ptx.ret()" not in program and "def mine():" in program
     codegen.verify(text, program, entry="b")
-    with pytest.raises(PtxError, match=r"no \.entry `c`"):
+    with pytest.raises(PtxError, match=r"no \.entry `c`; it has a, b"):
         codegen.ptx_to_python(text, entry="c")
     with pytest.raises(PtxError, match="choose an entry"):
         codegen.ptx_to_python(text, kernel_name="mine")

@@ -129,6 +129,36 @@ def check_cpp(sources: dict[str, bytes], sugars: tuple[str, ...], folder: Path) 
     print(f"{len(programs)} programs in {time.monotonic() - started:.0f} s")
 
 
+CONTAINER = ".version 8.0\n.target sm_80\n.visible .entry k() {"
+LONG = {
+    "braces": lambda n: CONTAINER + "{" * n + "}" * n + " ret; }\n",
+    "functions": lambda n: (
+        ".version 8.0\n.target sm_80\n"
+        + "".join(f".func f{i}() {{ ret; }}\n" for i in range(n))
+        + ".visible .entry k() {"
+        + "".join(f" call f{i};" for i in range(n))
+        + " ret; }\n"
+    ),
+    "own names": lambda n: (
+        CONTAINER + " .reg .b32 x;" + "{ .reg .b32 t; mov.b32 t, 1; mov.b32 x, t; }" * n + " ret; }\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_text_twice_as_long_takes_twice_the_time(name):
+    """And not four times. Three is halfway, and 0.1 s is what a machine may lose between."""
+    for write in (codegen.ptx_to_python, codegen.ptx_to_cpp):
+        times = []
+        for size in (4_000, 8_000):
+            source = LONG[name](size).encode()
+            started = time.process_time()
+            program = write(source, sugar="all")
+            times.append(time.process_time() - started)
+            assert len(program) < 2000 * size
+        assert times[1] < 3 * times[0] + 0.1, (write.__name__, times)
+
+
 def test_cpp_compiles_and_writes_its_input(tmp_path):
     sources = {name: (ROOT / "tests" / "fixtures" / f"{name}.ptx").read_bytes() for name in SAMPLE}
     sources |= {"families": FAMILIES.encode(), "blackwell": BLACKWELL.encode(), "hopper": HOPPER.encode()}
@@ -147,6 +177,8 @@ def test_cpp_compiles_and_writes_its_input(tmp_path):
         b'.visible .entry l() { ret; }\n.file 1 "a.cu"\n.section .debug_info { .b8 1 }\n.section .debug_macinfo { }\n'
     )
     sources |= {f"wait-{number}": source.encode() for number, source in enumerate(WAITS)}
+    deep = "{ .reg .b32 t; mov.b32 t, 1; { .reg .b32 t; mov.b32 t, 2; } { .reg .b32 t; mov.b32 t, 3; }"
+    sources["deep"] = f"{CONTAINER}{deep * 30}{'}' * 30}{deep * 20}{'}' * 20} ret; }}\n".encode()
     check_cpp(sources, codegen.SUGARS, tmp_path)
 
 

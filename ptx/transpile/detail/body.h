@@ -53,8 +53,8 @@ class Body {
   virtual std::string option(const Case& one) = 0;
   virtual std::string repeat(const Node& node, Operands::Round& round) = 0;
   virtual std::string scope() = 0;
-  // The same as a line that opens or closes it, where blocks can be nested no deeper; "": they can.
-  virtual std::string scope_line(bool /*opens*/) { return {}; }
+  // The same as a line that opens or closes it, where blocks are nested `deepest`.
+  virtual std::string scope_line(bool opens) = 0;
   // A call: `callee` with arguments, each a value or the fields of a structure.
   struct Called {
     std::string callee;
@@ -109,6 +109,7 @@ class Body {
   void nodes(const std::vector<Node>& list);
   void open(const std::string& head);
   void close();
+  void close_scope();
   void block(const std::string& head, const std::vector<Node>& body);
   const ir::Instruction& branch(std::uint32_t statement);
   std::string predicate(const ir::Guard& guard, bool inverted = false);
