@@ -378,13 +378,15 @@ void Body::close_scope() {
 
 // Shared memory that an allocation writes in the same way: .shared .align 16 .b8 x[64]; or, of barriers, .align 8 .b64.
 void Body::variable_of_body(const ir::Variable& v) {
-  const bool once = std::count_if(f_.variables.begin(), f_.variables.end(),
-                                  [&](const ir::Variable& other) { return other.name == v.name; }) == 1;
+  const auto once = [&] {
+    const auto same = [&](const ir::Variable& other) { return other.name == v.name; };
+    return std::count_if(f_.variables.begin(), f_.variables.end(), same) == 1;
+  };
   const bool plain = v.space == isa::Space::shared && v.dims.size() == 1 && v.dims[0] > 0 && v.alignment != 0 &&
                      v.vector == 1 && v.opaque.empty() && v.count < 0 && v.linking.empty() && v.attributes.empty() &&
                      v.initializer.empty();
   const bool barriers = v.type == isa::Type::b64 && v.alignment == 8;
-  if (!plan_.allocates || scopes_.size() > 1 || !once || !plain || (v.type != isa::Type::b8 && !barriers) ||
+  if (!plan_.allocates || scopes_.size() > 1 || !plain || (v.type != isa::Type::b8 && !barriers) || !once() ||
       (barriers && !holds_barriers(v)))
     return say(variable(v));
   const std::string name = names_.take(unmangled(v.name.view()));

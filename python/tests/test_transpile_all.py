@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import difflib
+import itertools
 import random
 import re
 import runpy
@@ -139,6 +140,7 @@ LONG = {
         + "".join(f" call f{i};" for i in range(n))
         + " ret; }\n"
     ),
+    "variables": lambda n: CONTAINER + "{ .param .b32 param0; st.param.b32 [param0], 1; }" * n + " ret; }\n",
     "own names": lambda n: (
         CONTAINER + " .reg .b32 x;" + "{ .reg .b32 t; mov.b32 t, 1; mov.b32 x, t; }" * n + " ret; }\n"
     ),
@@ -148,15 +150,15 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_a_text_twice_as_long_takes_twice_the_time(name):
     """And not four times. Three is halfway, and 0.1 s is what a machine may lose between."""
-    for write in (codegen.ptx_to_python, codegen.ptx_to_cpp):
+    for write, sugar in itertools.product((codegen.ptx_to_python, codegen.ptx_to_cpp), ("none", "all")):
         times = []
         for size in (4_000, 8_000):
             source = LONG[name](size).encode()
             started = time.process_time()
-            program = write(source, sugar="all")
+            program = write(source, sugar=sugar)
             times.append(time.process_time() - started)
             assert len(program) < 2000 * size
-        assert times[1] < 3 * times[0] + 0.1, (write.__name__, times)
+        assert times[1] < 3 * times[0] + 0.1, (write.__name__, sugar, times)
 
 
 def test_cpp_compiles_and_writes_its_input(tmp_path):
