@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyptx.lsp.document import PIECES, Document
+from pyptx.lsp.document import PIECES, Document, difference
 
 EDITORS = Path(__file__).resolve().parents[2] / "editors"
 
@@ -167,6 +167,19 @@ def test_lines_end_as_the_protocol_says():
     assert [text.offset(line, 0) for line in range(4)] == [0, 2, 5, 13] and text.offset(1, 9) == 3
     assert text.position(11) == (2, 4) and text.offset(2, 4) == 11
     assert Document("// \ud83d x").text(3, 6) == "\ufffd"
+
+
+def test_what_two_lists_share():
+    long = list(range(10_000))
+    for one, other, begin, end in (
+        (long, long, 10_000, 0),
+        (long, [*long[:5000], 7, *long[5001:]], 5000, 4999),
+        (long, [*long[:5000], *long[5002:]], 5000, 4998),
+        ([1, 1], [1, 1, 1], 2, 0),
+        ([], [1], 0, 0),
+        ([1, 2], [3, 2], 0, 1),
+    ):
+        assert difference(one, other) == (begin, end)
 
 
 def test_columns_are_utf_16():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -404,14 +404,17 @@ class Document:
 
 def difference(one: list[int], other: list[int]) -> tuple[int, int]:
     """How many numbers two lists share at their begin, and behind that at their end."""
+    begin = _shared(one, other)
+    return begin, _shared(one[: begin - 1 if begin else None : -1], other[: begin - 1 if begin else None : -1])
 
-    def shared(same: Callable[[int], bool], most: int) -> int:
-        return bisect_right(range(1, most + 1), False, key=lambda size: not same(size))
 
-    most = min(len(one), len(other))
-    begin = shared(lambda size: one[:size] == other[:size], most)
-    end = shared(lambda size: one[len(one) - size :] == other[len(other) - size :], most - begin)
-    return begin, end
+def _shared(one: list[int], other: list[int], part: int = 4096) -> int:
+    at, most = 0, min(len(one), len(other))
+    while at < most and one[at : at + part] == other[at : at + part]:
+        at += part
+    while at < most and one[at] == other[at]:
+        at += 1
+    return min(at, most)
 
 
 def _encoded(text: str) -> bytes:
