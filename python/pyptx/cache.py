@@ -2,6 +2,8 @@
 
 Entries are cubins, found by the hash of text, target, options and assembler.  `PYPTX_CACHE_DIR` names
 the folder (empty: nothing is kept), else it is `pyptx/` in `$XDG_CACHE_HOME` or `~/.cache`; `PYPTX_CACHE_BYTES` bounds it.
+
+`CubinCache` and what belongs to it are names of 0.1.1.  Kernels do not use them.
 """
 
 from __future__ import annotations
@@ -9,8 +11,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyptx import _core
+from pyptx.compat.cubins import (
+    DEFAULT_CACHE_DIR,
+    CacheEntry,
+    CacheKey,
+    CubinCache,
+    get_global_cache,
+    set_global_cache,
+)
 
-__all__ = ["Status", "clear", "status", "trim"]
+__all__ = [
+    "DEFAULT_CACHE_DIR",
+    "CacheEntry",
+    "CacheKey",
+    "CubinCache",
+    "Status",
+    "clear",
+    "get_global_cache",
+    "set_global_cache",
+    "status",
+    "trim",
+]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ __all__ = [
     "LaunchError",
     "ParseError",
     "PtxError",
+    "PtxValidationError",
     "SimulationError",
 ]
 
@@ -37,8 +38,34 @@ class ParseError(PtxError, ValueError):
     """PTX text that cannot be read, or that is not legal."""
 
 
-class AuthoringError(PtxError):
+class PtxValidationError(PtxError):
+    """The name by which programs of 0.1.1 catch an `AuthoringError`.  `pyptx.spec.validate_or_raise` raises it with its `issues`."""
+
+    issues: list[Any]
+    user_frame: Any = None
+
+    def __init__(self, issues: Iterable[Any] = (), *, user_frame: Any = None):
+        self.issues, self.user_frame = list(issues), user_frame
+        lines = [self.issues[0].instruction.mnemonic] if self.issues else []
+        lines += [f"  {issue.message}" for issue in self.issues]
+        super().__init__("\n".join(lines + ([f"  at {user_frame}"] if user_frame else [])))
+
+    def __reduce__(self):
+        return _validation_error, (self.issues, self.user_frame)
+
+
+def _validation_error(issues: list[Any], user_frame: Any) -> PtxValidationError:
+    return PtxValidationError(issues, user_frame=user_frame)
+
+
+class AuthoringError(PtxValidationError):
     """A call in a kernel's body that would write illegal PTX, or a kernel that is not legal as a whole."""
+
+    def __init__(self, message: str, diagnostics: Iterable[Any] = ()):
+        PtxError.__init__(self, message, diagnostics)
+        self.issues = self.diagnostics
+
+    __reduce__ = PtxError.__reduce__
 
 
 def _placed(message: str, diagnostics: Iterable[Any], code: int) -> tuple[str, list[Any]]:

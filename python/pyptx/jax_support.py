@@ -9,6 +9,16 @@ from typing import Any
 
 import jax
 
+from pyptx.compat.cubins import CubinRecord, CubinRegistry, get_cubin_registry
+from pyptx.compat.driver import (
+    add_scalar_param_to_shim,
+    add_tma_spec_to_shim,
+    compile_ptx_to_cubin,
+    register_launch_config,
+    set_mock_ffi_callback,
+    synthesize_tma_descriptor,
+    synthesize_tma_descriptor_3d,
+)
 from pyptx.frameworks.differentiable import differentiable_kernel
 from pyptx.frameworks.handles import checked, unbound
 from pyptx.frameworks.jax import call
@@ -16,12 +26,22 @@ from pyptx.kernel import Kernel
 
 __all__ = [
     "EXPORT_CHECKS",
+    "CubinRecord",
+    "CubinRegistry",
+    "add_scalar_param_to_shim",
+    "add_tma_spec_to_shim",
     "call_kernel_via_ffi",
+    "compile_ptx_to_cubin",
     "differentiable_kernel",
     "ensure_ffi_registered",
+    "get_cubin_registry",
     "hijax_kernel",
+    "register_launch_config",
+    "set_mock_ffi_callback",
     "shim_is_available",
     "shim_load_error",
+    "synthesize_tma_descriptor",
+    "synthesize_tma_descriptor_3d",
 ]
 
 # jax.export.export(f, disabled_checks=EXPORT_CHECKS): JAX asks that a custom call which is not its own be named.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 
 import pytest
@@ -153,3 +155,19 @@ def test_what_is_left_stands_as_it_was(gone):
     for number in gone:
         body[number].remove()
     assert [each.text for each in m["rem"].body] == kept == [each.text for each in pyptx.parse(str(m))["rem"].body]
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["deepcopy", "pickle"]
+)
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_module_is_copied(copied, edited):
+    module = pyptx.parse(".version 8.0\n.target sm_80\n.entry k() { .reg .u32 a; add.u32 a, a, 1; ret; }")
+    if edited:
+        module.find("add")[0].rename("a", "b")
+    made = copied(module)
+    assert str(made) == str(module)
+    made.find("ret")[0].remove()
+    assert "ret" not in str(made) and "ret" in str(module)
+    for one in (module.functions[0], module.find("add")[0]):
+        assert str(copied(one)) == str(one)

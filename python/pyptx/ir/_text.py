@@ -47,6 +47,9 @@ class Nodes:
         self.text = text
         self._table = memoryview((tree or _core.parse(text)).nodes()).cast("I")
 
+    def __reduce__(self):  # for copies and pickle
+        return Nodes, (self.text,)
+
     def __len__(self) -> int:
         return len(self._table) // 4
 

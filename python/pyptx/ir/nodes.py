@@ -759,6 +759,14 @@ class Module(_Body):
         self._end = ""
         self._facts: _Analysed | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        """For copies and pickle: the tree is made again."""
+        return {**vars(self), "_tree": None, "_facts": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._tree = _core.parse(self._source, self.file)
+
     def __str__(self) -> str:
         return _text.decoded(bytes(self))
 
