@@ -11,7 +11,7 @@ import unittest.mock
 
 import pytest
 
-from pyptx import kernel, ptx, reg, smem
+from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError
 from pyptx.types import b32, bf16, f32, pred, u8, u32, u64
 
@@ -233,3 +233,27 @@ def test_random_calls_are_refused_in_words(seed):
     with contextlib.suppress(AuthoringError, TypeError):
         kernel(k).ptx()
     assert wrong == []
+
+
+def test_a_kernel_is_not_called_by_a_body():
+    @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
+    def inner(X, Y):
+        ptx.ret()
+
+    @kernel
+    def bare():
+        ptx.ret()
+
+    for called in (lambda X: inner(X), lambda X: inner(X, X), lambda X: inner(reg.scalar(u32)), lambda X: bare()):
+        with pytest.raises(
+            AuthoringTypeError, match=r"test_hostile.py:\d+: PTX3001 (inner|bare) is a kernel, .*@ptx.func"
+        ):
+            kernel(in_specs=(Tile("N", f32),), out_specs=())(called).ptx(N=4)
+
+
+def test_stars_are_named_as_written():
+    with pytest.raises(TypeError, match=r"kernel k: \*\*more cannot be"):
+
+        @kernel
+        def k(**more):
+            ptx.ret()

@@ -40,6 +40,7 @@ struct Operation {
   std::vector<Run> to{};                           // written in order from it; over again for each CTA of a multicast
   std::vector<std::byte> data{};                   // what was read
   std::vector<std::uint8_t> states{};              // of its bytes: whether they were ever written
+  std::optional<Layout> layout{};                  // of a tensor copy to shared memory
   Combine combine = nullptr;                       // nullptr: a copy
   std::function<bool(const Operation&)> effect{};  // or this instead of reading and writing; false after a fault
   Pipe pipe = Pipe::none;

@@ -132,6 +132,8 @@ bool Product::read_shared(const Operation& o, char which, Work& work) const {
   const u64 size = cta.shared.bytes.size();
   const Manner manner{o.op->manner.order, o.op->manner.scope, Proxy::async};
   const bool wants_written = cta.launch.options.uninitialised;
+  if (Observer* const observer = cta.launch.observer)
+    observer->multiplies(reader, cta, {which, descriptor.start, descriptor.swizzle, is_a ? plan->a : plan->b});
   const Bytes all =
       cta.launch.observer ? Bytes{} : reach(reader, {isa::Space::shared_cta, &cta, 0, size}, Access::read, manner);
   const Places places(descriptor, mn_major, across);

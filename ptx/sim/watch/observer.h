@@ -4,6 +4,8 @@
 
 #include <iterator>
 
+#include "ptx/arch/element.h"
+#include "ptx/arch/matrix.h"
 #include "ptx/sim/machine/op.h"
 
 namespace ptx::sim {
@@ -79,6 +81,20 @@ enum class Fence : std::uint8_t {
 // What a thread waits for without an mbarrier.
 enum class Group : std::uint8_t { copies, bulk, bulk_reads, tensor_loads, tensor_stores, products };
 
+// How a tensor copy lays out its elements.
+struct Layout {
+  arch::Swizzle swizzle;
+  arch::Element element;
+};
+
+// A matrix of a product, in shared memory from `start` on.
+struct MatrixRead {
+  char which;  // 'A' or 'B'
+  std::uint32_t start;
+  arch::Swizzle swizzle;
+  isa::Type type;
+};
+
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -99,6 +115,7 @@ class Observer {
   virtual void began(const Operation&) {}
   virtual void finished(const Operation&) {}
   virtual void began(Warp&, const ThreadCopy&) {}
+  virtual void multiplies(const Agent&, const Cta&, const MatrixRead&) {}  // before it is read
 
   // Synchronisation. Lanes arrive at a channel; when all have come it is completed, and then those who waited pass, as
   // do those who ask later. `stays`: they wait there as well. An arrival of an operation is made by `finishes`.

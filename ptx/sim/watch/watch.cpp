@@ -11,6 +11,7 @@ Watch::Watch(Launch& launch) : launch_(launch) {
   if (options.checks) add(races_, launch, options.checks);
   if ((options.checks & bit(Check::missing_product_fence)) && ProductFences::concerns(launch.program))
     add(fences_, launch);
+  if (options.checks & bit(Check::layout_mismatch)) add(layouts_, launch);
   if ((options.checks & bit(Check::out_of_bounds)) && launch.program.shared_variables.size() > 1) add(arrays_, launch);
   Recording* const r = options.recording.get();
   if (!r) return;
@@ -33,6 +34,7 @@ Observer* Watch::observer() {
 std::vector<Report> Watch::end(std::vector<Report> faults) {
   std::vector<Report> reports = races_ ? races_->reports() : std::vector<Report>{};
   if (fences_) reports.insert(reports.end(), fences_->reports().begin(), fences_->reports().end());
+  if (layouts_) reports.insert(reports.end(), layouts_->reports().begin(), layouts_->reports().end());
   if (arrays_) reports.insert(reports.end(), arrays_->reports().begin(), arrays_->reports().end());
   const bool interrupted =
       std::any_of(faults.begin(), faults.end(), [](const Report& r) { return r.diagnostic.code == Code::interrupted; });
@@ -63,6 +65,9 @@ void Watch::began(const Operation& operation) {
 }
 void Watch::began(Warp& warp, const ThreadCopy& copy) {
   for (Observer* one : all_) one->began(warp, copy);
+}
+void Watch::multiplies(const Agent& agent, const Cta& cta, const MatrixRead& read) {
+  tell(&Observer::multiplies, agent, cta, read);
 }
 void Watch::finished(const Operation& operation) { tell(&Observer::finished, operation); }
 void Watch::arrived(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner, bool stays) {

@@ -9,6 +9,7 @@
 #include "ptx/sim/watch/arrays.h"
 #include "ptx/sim/watch/counters.h"
 #include "ptx/sim/watch/debugger.h"
+#include "ptx/sim/watch/layouts.h"
 #include "ptx/sim/watch/product_fences.h"
 #include "ptx/sim/watch/races.h"
 #include "ptx/sim/watch/trace.h"
@@ -31,6 +32,7 @@ class Watch final : public Observer {
   void began(const Operation& operation) override;
   void finished(const Operation& operation) override;
   void began(Warp& warp, const ThreadCopy& copy) override;
+  void multiplies(const Agent& agent, const Cta& cta, const MatrixRead& read) override;
   void arrived(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner, bool stays) override;
   void arrived(const Operation& finishes, const Channel& channel) override;
   void completed(const Channel& channel) override;
@@ -59,6 +61,7 @@ class Watch final : public Observer {
 
   std::unique_ptr<Races> races_;
   std::unique_ptr<ProductFences> fences_;
+  std::unique_ptr<Layouts> layouts_;
   std::unique_ptr<Arrays> arrays_;
   std::unique_ptr<Counters> counters_;
   std::unique_ptr<Tracer> tracer_;

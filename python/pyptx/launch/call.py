@@ -14,7 +14,8 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.body.frozen import is_fixed
-from pyptx.errors import LaunchTypeError
+from pyptx.body.tensor_spec import TensorSpec
+from pyptx.errors import AuthoringTypeError, LaunchTypeError
 from pyptx.frameworks.elements import BITS, FRAMEWORK_NAMES, framework_name
 from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of
@@ -156,6 +157,11 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
 
 def check_count(kernel, arrays):
     """Refuses a kernel that cannot be called, and another number of arrays than it has inputs."""
+    if _core.current_trace() is not None and all(isinstance(each, (TensorSpec, _core.Reg)) for each in arrays):
+        raise AuthoringTypeError(
+            f"{kernel.__name__} is a kernel, and a body calls functions: write it without @kernel, and its instructions "
+            "stand here; or make it a device function, by @ptx.func"
+        )
     if kernel.options.in_specs is None:
         raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
     expected = len(kernel.in_specs)

@@ -77,8 +77,9 @@ class Signature:
             elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 self.tensors.append(parameter.name)
             else:
+                stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
                 raise TypeError(
-                    f"kernel {self.name}: *{parameter.name} cannot be a tensor or a template value: write each parameter"
+                    f"kernel {self.name}: {stars}{parameter.name} cannot be a tensor or a template value: write each parameter"
                 )
 
     def _check(self, options: Options):

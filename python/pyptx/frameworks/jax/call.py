@@ -115,7 +115,17 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
             kernel._jax_sites.clear()
         if key is not None:
             kernel._jax_sites[key] = site
-    return _returned(site.call(*arrays))
+    return _called(kernel, site, arrays)
+
+
+def _called(kernel, site, arrays, *before):
+    try:
+        results = site.call(*before, *arrays)
+    except TypeError:  # JAX would call an argument `arrays[0]`
+        for name, value, tile in zip(kernel.signature.tensors, arrays, kernel.in_specs, strict=False):
+            _check(kernel, name, value, tile)
+        raise
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _is_here(array) -> bool:
@@ -123,10 +133,6 @@ def _is_here(array) -> bool:
     return not isinstance(array, jax.core.Tracer) and (
         not isinstance(array, jax.Array) or len(array.sharding.device_set) == 1
     )
-
-
-def _returned(results):
-    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _key(arrays, kwargs):
@@ -158,7 +164,7 @@ def _eager(kernel, arrays, kwargs, names):
             kernel._jax_sites[key] = site
     given = given._replace(sizes=site.given.sizes)
     bits = _core.pack_scalars(site.record, _scalars(kernel, given))
-    return _returned(site.call(np.frombuffer(bits, np.uint32), *arrays))
+    return _called(kernel, site, arrays, np.frombuffer(bits, np.uint32))
 
 
 def _find(kernel, arrays, kwargs, eager: bool = False) -> Site:
