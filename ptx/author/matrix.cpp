@@ -66,6 +66,7 @@ struct Use {
   Type type;
   int transposed;
   std::int64_t offset;  // along K, bytes
+  std::int64_t rows;    // of the product, along M or N
 };
 
 void check_tile(const Shared& tile, const Use& use) {
@@ -93,6 +94,11 @@ void check_tile(const Shared& tile, const Use& use) {
   if (width != 0 && use.offset % step != 0)
     refuse("is read ", use.offset, " bytes behind its beginning: ", use.name, "_k_offset is in bytes, a multiple of ",
            step, tile.tile->mn_major ? ", eight rows of K" : ", the K of one product");
+  const auto rows = static_cast<std::int64_t>(tile.shape[0]);
+  const bool one_stripe = !tile.tile->mn_major && static_cast<std::int64_t>(tile.shape[1]) * have.bits == width * 8;
+  if (width != 0 && one_stripe && rows >= use.rows && use.offset / width + use.rows > rows)
+    refuse("has ", rows, " rows of ", width, " bytes, and ", use.name, "_k_offset = ", use.offset, " begins in row ",
+           use.offset / width, ", so the product's ", use.rows, " rows end behind it; along K it stays below ", width);
 }
 
 // The form of the mnemonic whose A is in registers, or whose A is a descriptor. Null: no form has these modifiers.
@@ -160,9 +166,9 @@ void mma_async(Builder& b, const Shape& shape, const Type& dtype_d, const Type& 
     check_tile(*tile, use);
     return Operand(tile_descriptor(*tile, use.offset));
   };
-  const Operand matrix_a =
-      registers ? b.vector(std::get<std::vector<Operand>>(a)) : operand_of(a, {"a", dtype_a, o.trans_a, o.a_k_offset});
-  const Operand matrix_b = operand_of(bb, {"b", dtype_b, o.trans_b, o.b_k_offset});
+  const Operand matrix_a = registers ? b.vector(std::get<std::vector<Operand>>(a))
+                                     : operand_of(a, {"a", dtype_a, o.trans_a, o.a_k_offset, shape[0]});
+  const Operand matrix_b = operand_of(bb, {"b", dtype_b, o.trans_b, o.b_k_offset, shape[1]});
   if (o.scale_d.value.is_register() && o.scale_d.value.type != Type::pred)
     b.refuse(Code::bad_operand, "scale_d is a predicate register, or a number");
   const isa::Mnemonic* mnemonic =

@@ -78,6 +78,7 @@ MISTAKES = [
     (TILE, ("trans_b=1", "trans_b=1, trans_a=1"), AUTHORING, 'major="K", and trans_a = 1'),
     (TILE, ("import bf16", "import bf16, f16"), ("dtype_a=bf16, dtype_b=bf16", "dtype_a=f16, dtype_b=f16"), AUTHORING, "allocated of bf16, and dtype_a is f16"),
     (TILE, ("a_k_offset=k * 2", "a_k_offset=k"), AUTHORING, "a_k_offset is in bytes, a multiple of 32"),
+    (TILE, ("a_k_offset=k * 2", "a_k_offset=k * 8"), AUTHORING, r"a_k_offset = 128 begins in row 1, so the product's 64 rows end behind it"),
     (TILE, ("b_k_offset=k * N * 2", "b_k_offset=k * 2"), AUTHORING, "b_k_offset is in bytes, a multiple of 1024"),
     (TILE, ("map_a, (0, 0)", "map_a, (0.0, 0)"), AUTHORING, "`coord` is a list of integers and 32-bit registers"),
     (TILE, ("shape=(64, N, 16)", "shape=(64, 60, 16)"), AUTHORING, "did you mean `m64n56k16`"),
