@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from pyptx._core import Trace as TraceContext
 from pyptx._core import current_trace as current
+from pyptx._core import fresh_label
 
 __all__ = ["TraceContext", "current", "get_ctx", "trace_scope"]
 
@@ -21,9 +22,20 @@ def trace_scope(
         yield trace
 
 
+def _fresh_label(trace: TraceContext, prefix: str = "L") -> str:
+    """A label that the kernel being traced has not: `$_{prefix}_{n}`."""
+    return fresh_label(prefix)
+
+
+TraceContext.fresh_label = _fresh_label  # type: ignore[attr-defined]  as 0.1.1's traces have it
+
+
 def get_ctx() -> TraceContext:
     """The trace that the calling thread is in; RuntimeError outside of one."""
     trace = current()
     if trace is None:
-        raise RuntimeError("No active kernel trace. Instructions are written inside a function decorated with @kernel.")
+        raise RuntimeError(
+            "No active kernel trace. Instructions are written inside a function decorated with @kernel, by the thread "
+            "that traces it."
+        )
     return trace

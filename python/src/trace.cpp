@@ -262,8 +262,10 @@ bool tracing() { return current != nullptr; }
 
 author::Builder& active() {
   if (!current) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "No active kernel trace. Instructions are written inside a function decorated with @kernel.");
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "No active kernel trace. Instructions are written inside a function decorated with @kernel, by the thread "
+        "that traces it.");
     throw nb::python_error();
   }
   current->builder.set_place(author_place());

@@ -406,3 +406,12 @@ def test_the_documented_names():
         jax_support.call_kernel_via_ffi(x, **{**launch, "block": (64, 1, 1)})
     with pytest.raises(TypeError, match="cubin_handle is the kernel itself"):
         jax_support.call_kernel_via_ffi(x, cubin_handle=1)
+
+
+def test_a_shape_without_values_is_refused_by_name():
+    x, axpb = values(32), make_axpb()
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    for _ in range(2):  # the second time a call of this shape and type is known
+        with pytest.raises(LaunchTypeError, match=r"argument `\w+`: .* not <class 'jax.ShapeDtypeStruct'>"):
+            jax_call.call(axpb, (shape,), {})
+        axpb(x)

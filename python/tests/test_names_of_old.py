@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from pyptx import _core, cache, kernel, ptx, reg, spec
+from pyptx._trace import get_ctx, trace_scope
 from pyptx.compat import cubins, driver
 from pyptx.errors import AssemblerError, AuthoringTypeError, LaunchError
 from pyptx.ir import ImmediateOperand, Instruction, RegisterOperand
@@ -230,3 +232,20 @@ def test_strictness_is_a_setting_of_a_thread():
     spec.set_strict(False)
     spec.set_strict(True)
     assert spec.ValidationError is spec.ValidationIssue
+
+
+def test_a_trace_gives_labels_and_belongs_to_its_thread():
+    said = []
+
+    def elsewhere():
+        try:
+            reg.scalar(u32)
+        except RuntimeError as error:
+            said.append(str(error))
+
+    with trace_scope() as trace:
+        assert get_ctx() is trace and trace.fresh_label() == "$_L_0" and trace.fresh_label("mine") == "$_mine_1"
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert "No active kernel trace" in said[0] and "by the thread that traces it" in said[0]
