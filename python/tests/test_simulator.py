@@ -167,3 +167,21 @@ def test_a_livelock_of_many_ctas_is_found_soon():
         meeting(132, 133, "ld", False)(np.zeros(1, np.uint32))
     assert caught.value.diagnostics[0].name == "livelock"
     assert "looks at `C` again and again" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "address", "said"),
+    [
+        ((1, 1, 1), 1 << 24, r"of CTA 1 of a cluster that has 1 CTA: the launch has no cluster="),
+        ((2, 1, 1), 3 << 24, r"of CTA 3 of a cluster that has 2 CTAs$"),
+        ((2, 1, 1), 0xDEAD0000, r"of no CTA of the cluster$"),
+    ],
+)
+def test_shared_memory_of_no_cta(cluster, address, said):
+    @kernel(in_specs=(), out_specs=(Tile(1, u32),), grid=2, cluster=cluster)
+    def astray(Y):
+        ptx.inst.st.shared__cluster.u32(ptx.addr(reg.scalar(u32, init=address)), 1)
+        ptx.ret()
+
+    with pytest.raises(SimulationError, match=said):
+        astray(out=np.zeros(1, np.uint32))

@@ -131,11 +131,19 @@ Cta* cta_at(Cta& own, u64 address, isa::Space space) {
   return rank < own.cluster.ctas.size() ? own.cluster.ctas[rank].get() : nullptr;
 }
 
+// 0x01000000 of shared memory is that of the cluster's CTA 1.
+std::string of_no_cta(const Cta& own, u64 address) {
+  const std::size_t ctas = own.cluster.ctas.size();
+  if (shared_rank(address) >= 16) return " of shared memory, of no CTA of the cluster";  // no cluster has so many
+  return cat(" of shared memory, of CTA ", shared_rank(address), " of a cluster that has ", ctas,
+             ctas == 1 ? " CTA: the launch has no cluster=" : " CTAs");
+}
+
 bool shared(Request& r) {
   if ((r.low ^ r.high) >> shared_rank_shift) return false;  // of several CTAs: one by one
   Cta* const cta = cta_at(r.w.cta, r.low, r.space);
   if (!cta) {
-    r.w.fault(Code::out_of_bounds, r.lane_of(r.low), r.text(r.low, " of shared memory, of no CTA of the cluster"));
+    r.w.fault(Code::out_of_bounds, r.lane_of(r.low), r.text(r.low, of_no_cta(r.w.cta, r.low)));
     return true;
   }
   if (has_left(r.w, *cta)) {
@@ -308,7 +316,7 @@ std::optional<Location> locate(Warp& w, const Operand& address, int lane, u64 by
   if (is_shared(address.space) || window == shared_window) {
     const u64 offset = at & shared_offset_mask;
     Cta* const found = cta_at(w.cta, at, address.space);
-    if (!found) return refuse(Code::out_of_bounds, at, " of shared memory, of no CTA of the cluster");
+    if (!found) return refuse(Code::out_of_bounds, at, of_no_cta(w.cta, at));
     Cta& cta = *found;
     if (has_left(w, cta)) return refuse(gone_code(w.cta.launch), offset, gone(w, cta));
     const u64 size = cta.shared.bytes.size();
