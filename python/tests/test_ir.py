@@ -223,6 +223,8 @@ def test_no_text_breaks_out_of_its_place(text):
             edit(text)
     with pytest.raises(ValueError):
         m.find("bar")[0].replace_operand(0, text + ";" + text)
+    with pytest.raises(ValueError, match="`"):
+        m.find("bar")[0].text = "ret; " + text
     assert str(m) == before
 
 

@@ -31,6 +31,16 @@ def decoded(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
+def parsed(text: str, margin: bool) -> tuple[bytes, _core.Tree]:
+    """Statements of a body, in a function around them; with `margin`, of a module.  ValueError where that is no PTX."""
+    source = encoded(text) if margin else b".func f(){" + encoded(text) + b"\n}"
+    tree = _core.parse(source)
+    wrong = [each for each in tree.diagnostics if not (margin and each.name == "misplaced_statement")]
+    if wrong:
+        raise ValueError(f"`{text}`: {wrong[0].message}")
+    return source, tree
+
+
 class Node(NamedTuple):
     """A node of a tree: its kind, its bytes [begin, end), and the number of the node behind its subtree."""
 
