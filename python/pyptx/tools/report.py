@@ -6,26 +6,17 @@ import json
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pyptx import _core
 from pyptx.tools import files
+from pyptx.tools.lint import Finding
 
 _WIDEST = 160  # characters of a source line that are shown: a file may be one line
 
 
-class Said(Protocol):
-    """What the library says of one place: a diagnostic, or what lint finds.  `span`: bytes of the text."""
-
-    code: int
-    name: str
-    severity: str
-    line: int
-    column: int
-    span: tuple[int, int]
-    message: str
-    notes: list[str]
-    section: str
+# What the library says of one place of a text: the two have the same fields.
+Said = _core.Diagnostic | Finding
 
 
 class Found(NamedTuple):
