@@ -1,4 +1,4 @@
-"""Run by tools/corpus with CuPy on PYTHONPATH: a list of modules as JSON on stdin, their errors as JSON on stdout.
+"""Run by tools/corpus with CuPy on PYTHONPATH: see drive.py.
 
 The sources are CUDA modules that CuPy's own functions compile when they are first called, `module:NAME`; NVRTC makes PTX of
 them, which needs neither GPU nor driver.
@@ -6,9 +6,7 @@ them, which needs neither GPU nor driver.
 
 import ctypes
 import importlib
-import json
 import pathlib
-import sys
 
 import cupy
 
@@ -30,13 +28,3 @@ def compile_one(job):
     program = compiler._NVRTCProgram(raw.code, "module.cu", name_expressions=raw.name_expressions, method="ptx")
     text, _ = program.compile(options)
     pathlib.Path(job["out"]).write_bytes(text if isinstance(text, bytes) else text.encode())
-
-
-answers = []
-for job in json.load(sys.stdin):
-    try:
-        compile_one(job)
-        answers.append("")
-    except Exception as error:
-        answers.append(f"{type(error).__name__}: {str(error)[-600:]}")
-print(json.dumps(answers))

@@ -1,4 +1,4 @@
-"""Run by tools/corpus with JAX and its CUDA plugin on PYTHONPATH: a list of modules as JSON on stdin, their errors as JSON on stdout.
+"""Run by tools/corpus with JAX and its CUDA plugin on PYTHONPATH: see drive.py.
 
 XLA compiles ahead for a device that it is told of, so there need be none. Its PTX is in the folder that it dumps to: one text a
 function of kernels.py, of all kernels that became of it.  A process a target: plugin and device are chosen once.
@@ -26,7 +26,7 @@ device_description_str: "GPU"
 """
 
 
-def compile_all(target):
+def compile_for(target, stdout):
     """The child: compiles each named function and writes its PTX where it was asked for."""
     dump = pathlib.Path(tempfile.mkdtemp())
     os.environ["XLA_FLAGS"] = f"--xla_dump_to={dump} --xla_gpu_autotune_level=0"
@@ -52,20 +52,23 @@ def compile_all(target):
             answers.append("")
         except Exception as error:
             answers.append(f"{type(error).__name__}: {str(error)[-600:]}")
-    os.write(answer, json.dumps(answers).encode())
+    os.write(stdout, json.dumps(answers).encode())
     os._exit(0)
 
 
-if sys.argv[1:]:
-    answer = os.dup(1)
+def compile_all(jobs):
+    """A process a target; each answers with the errors of its modules."""
+    found = {}
+    for target in sorted({job["target"] for job in jobs}):
+        mine = [i for i, job in enumerate(jobs) if job["target"] == target]
+        sent = json.dumps([jobs[i] for i in mine])
+        done = subprocess.run([sys.executable, HERE / "driver.py", target], input=sent, capture_output=True, text=True)
+        answers = json.loads(done.stdout) if done.returncode == 0 else [done.stderr[-1000:]] * len(mine)
+        found |= zip(mine, answers, strict=True)
+    return [found[i] for i in range(len(jobs))]
+
+
+if __name__ == "__main__":
+    stdout = os.dup(1)
     os.dup2(2, 1)
-    compile_all(sys.argv[1])
-jobs = json.load(sys.stdin)
-found = {}
-for target in sorted({job["target"] for job in jobs}):
-    mine = [i for i, job in enumerate(jobs) if job["target"] == target]
-    sent = json.dumps([jobs[i] for i in mine])
-    done = subprocess.run([sys.executable, HERE / "driver.py", target], input=sent, capture_output=True, text=True)
-    answers = json.loads(done.stdout) if done.returncode == 0 else [done.stderr[-1000:]] * len(mine)
-    found |= zip(mine, answers, strict=True)
-print(json.dumps([found[i] for i in range(len(jobs))]))
+    compile_for(sys.argv[1], stdout)

@@ -1,11 +1,13 @@
-"""Run by tools/corpus with Taichi on PYTHONPATH: a list of modules as JSON on stdin, their errors as JSON on stdout.
+"""Run by tools/corpus with Taichi on PYTHONPATH: see drive.py.
 
 Taichi compiles for the driver's device and hands the text to the driver, so each kernel is called in a process of its own whose
 libcuda is libcuda.c beside this file.  The source `runtime` is the module that Taichi loads before any kernel.
 """
 
-import json
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,11 +27,20 @@ def call(name):
     os._exit(0)  # what Taichi tears down is not there
 
 
-def compile_one(job, folder):
+@functools.cache
+def driver_library():
+    """A folder with the library that stands for the driver."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", f"{folder}/libcuda.so", HERE / "libcuda.c"], check=True)
+    return folder
+
+
+def compile_one(job):
+    folder = driver_library()
     name, target = job["options"][0], job["target"].removeprefix("sm_")
-    for _ in range(
-        8
-    ):  # a thread of Taichi's reads memory of the device, which is not there, in some runs before the kernel is called
+    # In some runs a thread of Taichi's reads memory of the device, which is not there, before the kernel is called.
+    for _ in range(8):
         place = Path(tempfile.mkdtemp(dir=folder))
         environment = {**os.environ, "LD_LIBRARY_PATH": folder, "PTX_OUT": str(place), "PTX_TARGET": target}
         done = subprocess.run([sys.executable, __file__, name], env=environment, capture_output=True, text=True)
@@ -41,15 +52,5 @@ def compile_one(job, folder):
     Path(job["out"]).write_bytes(modules[0 if name == "runtime" else -1].read_bytes())
 
 
-if sys.argv[1:]:
+if __name__ == "__main__":
     call(sys.argv[1])
-answers = []
-with tempfile.TemporaryDirectory() as folder:
-    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", f"{folder}/libcuda.so", HERE / "libcuda.c"], check=True)
-    for job in json.load(sys.stdin):
-        try:
-            compile_one(job, folder)
-            answers.append("")
-        except Exception as error:
-            answers.append(f"{type(error).__name__}: {error}")
-print(json.dumps(answers))

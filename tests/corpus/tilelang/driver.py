@@ -1,21 +1,15 @@
-"""Run by tools/corpus with TileLang on PYTHONPATH: a list of modules as JSON on stdin, their errors as JSON on stdout.
+"""Run by tools/corpus with TileLang on PYTHONPATH: see drive.py.
 
 TileLang writes CUDA C++ over its own headers and CUTLASS's; nvcc makes PTX of it.  PyTorch, which TileLang imports, is that of
 the project's environment.
 """
 
-import json
-import os
 import pathlib
 import subprocess
-import sys
 
-answer = os.dup(1)
-os.dup2(2, 1)  # TileLang talks on stdout.
-
-import kernels  # noqa: E402
-import tilelang  # noqa: E402
-from tvm.target import Target  # noqa: E402
+import kernels
+import tilelang
+from tvm.target import Target
 
 NVCC = "nvcc-13.5/nvidia/cu13/bin/nvcc"
 PACKAGE = "tilelang-0.1/tilelang"
@@ -33,13 +27,3 @@ def compile_one(job):
     done = subprocess.run([NVCC, *options, *headers, source, "-o", job["out"]], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr[-1500:])
-
-
-answers = []
-for job in json.load(sys.stdin):
-    try:
-        compile_one(job)
-        answers.append("")
-    except Exception as error:
-        answers.append(f"{type(error).__name__}: {str(error)[-1000:]}")
-os.write(answer, (json.dumps(answers) + "\n").encode())

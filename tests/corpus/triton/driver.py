@@ -1,18 +1,14 @@
-"""Run by tools/corpus with Triton on PYTHONPATH: a list of modules as JSON on stdin, their errors as JSON on stdout.
+"""Run by tools/corpus with Triton on PYTHONPATH: see drive.py.
 
 No GPU and no torch: triton.compile takes the target as a value.  A module's options are the kernel's name in kernels.py
 and num_warps=N, num_stages=N.
 """
 
-import json
 import os
-import sys
 import warnings
 
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 warnings.simplefilter("ignore")
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import triton  # noqa: E402
 from kernels import KERNELS  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
@@ -36,13 +32,3 @@ def compile_one(job):
     text = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options).asm["ptx"]
     with open(job["out"], "w") as out:
         out.write(text if isinstance(text, str) else text.decode())
-
-
-answers = []
-for job in json.load(sys.stdin):
-    try:
-        compile_one(job)
-        answers.append("")
-    except Exception as error:
-        answers.append(f"{type(error).__name__}: {error}")
-print(json.dumps(answers))
