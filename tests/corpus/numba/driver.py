@@ -17,5 +17,8 @@ def compile_one(job):
     options = dict.fromkeys(flags, True) | ({"opt": False} if "debug" in flags else {})
     signature = kernels.SIGNATURES[name]
     text, _ = cuda.compile(getattr(kernels, name), signature, cc=capability, device=False, abi="numba", **options)
-    # Numba counts the functions that the process has compiled, and puts the number into names.
-    Path(job["out"]).write_text(re.sub(r"B\d+v\d+B", "B2v1B", text))
+    # Numba counts the functions that the process has compiled, and puts the number into names; its common variables are
+    # in the order of a set.
+    text = re.sub(r"B\d+v\d+B", "B2v1B", text)
+    text = re.sub(r"(?m)(^\.common .*\n)+", lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
+    Path(job["out"]).write_text(text)
