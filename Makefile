@@ -91,23 +91,18 @@ oracle: $(VENV)/.installed $(OLD)
 	    $(addprefix --old ,$(OLD)) --report $(ORACLE)/report.json; failed=$$?; \
 	  $(PY) tests/oracle/agreement.py $(ORACLE)/report.json $(ORACLE)/mutants.txt $(ORACLE)/reemit.txt $(ORACLE)/verdicts.txt && exit $$failed
 
-# The command, calls of kernels, transpiled modules, then each fuzz target (of the build of `san`), for SECONDS_PER_TARGET (60).
+# The command, calls of kernels, transpiled modules and each target of libFuzzer (of the build of `san`), for
+# SECONDS_PER_TARGET (60), JOBS at a time.
 SECONDS_PER_TARGET ?= 60
 fuzz: $(VENV)/.installed
-	$(PY) fuzz/command.py --seconds $(SECONDS_PER_TARGET)
-	$(PY) fuzz/calls.py --seconds $(SECONDS_PER_TARGET) --chunk 4000
-	$(PY) fuzz/transpile.py --instances $(BUILD)/tests/oracle_instances --seconds $(SECONDS_PER_TARGET)
 	mkdir -p build && cmake --preset san > build/fuzz.log 2>&1 || (cat build/fuzz.log; false)
 	cmake --build --preset san --target fuzz
-	for target in build/san/fuzz/fuzz_*; do [ -x $$target -a -f $$target ] || continue; \
-	  mkdir -p build/fuzz/corpus/$$(basename $$target); \
-	  $$target -max_total_time=$(SECONDS_PER_TARGET) -print_final_stats=0 -verbosity=0 -rss_limit_mb=4096 \
-	    build/fuzz/corpus/$$(basename $$target) tests/fixtures/syntax tests/fixtures/run || exit 1; done
+	fuzz/run $(BUILD) $(SECONDS_PER_TARGET) $(JOBS)
 
 # The C++ tests under address and undefined-behaviour sanitizers (san), and under the thread sanitizer (tsan). Reports name
 # lines; more debug information than that would take an eighth of the compiler's time.
 san tsan: $(VENV)/.ready
-	cmake --preset $@ && cmake --build --preset $@ && ctest --preset $@
+	cmake --preset $@ && cmake --build --preset $@ && ctest --preset $@ --parallel $(JOBS)
 
 # A wheel of the build that is there, tried where nothing else is installed; and all: dist/ then has the sdist, and a wheel for
 # each Python that is found, built from the sdist in isolation (tools/wheels.py).
