@@ -84,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pyptx {pyptx.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, function: Callable, does: str, fails: str, *examples: str) -> argparse.ArgumentParser:
-        shown = "\n".join(["examples:", *(f"  pyptx {name}{example}" for example in examples)])
+    def add(name: str, function: Callable, *, does: str, fails: str, examples: list[str]) -> argparse.ArgumentParser:
+        shown = "\n".join(["examples:", *(f"  pyptx {name} {example}".rstrip() for example in examples)])
         made = commands.add_parser(
             name,
             help=does,
@@ -96,14 +96,51 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(command=function)
         return made
 
+    _add_check(add)
+    parse = add(
+        "parse",
+        _parse,
+        does="parse a file and print it back, unchanged",
+        fails="never",
+        examples=["a.ptx", "- < a.ptx"],
+    )
+    _file(parse)
+
+    _add_transpile(add)
+    sources.add_commands(add, _file)
+    exports.add_command(add)
+    shows.add_command(add)
+
+    _add_run(add)
+    _add_replay(add)
+    _add_isa(add)
+    _add_cache(add)
+    add(
+        "doctor",
+        _doctor,
+        does="show which assemblers, GPUs and packages were found",
+        fails="never",
+        examples=[""],
+    )
+
+    shells = add(
+        "completion",
+        _completion,
+        does="print a script for completion of this command in the shell",
+        fails="never",
+        examples=["bash >> ~/.bashrc", "zsh > ~/.zfunc/_pyptx", "fish > ~/.config/fish/completions/pyptx.fish"],
+    )
+    shells.add_argument("shell", choices=completion.SHELLS)
+    return parser
+
+
+def _add_check(add: Callable[..., argparse.ArgumentParser]):
     check = add(
-        *(
-            "check",
-            _check,
-            "report where a text is not legal PTX, as file:line:col: code message",
-            "a text is not legal",
-        ),
-        *(" a.ptx b.ptx", " --target sm_90a a.ptx", " --format sarif a.ptx > a.sarif", " - < a.ptx"),
+        "check",
+        _check,
+        does="report where a text is not legal PTX, as file:line:col: code message",
+        fails="a text is not legal",
+        examples=["a.ptx b.ptx", "--target sm_90a a.ptx", "--format sarif a.ptx > a.sarif", "- < a.ptx"],
     )
     _file(check, nargs="+", dest="files")
     _completed(
@@ -116,98 +153,15 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--lint", action="store_true", help="also note modifiers in another order than the manual's")
     check.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
 
-    parse = add("parse", _parse, "parse a file and print it back, unchanged", "never", " a.ptx", " - < a.ptx")
-    _file(parse)
 
+def _add_transpile(add: Callable[..., argparse.ArgumentParser]):
     transpile = add(
-        *(
-            "transpile",
-            _transpile,
-            "write the Python or C++ program that emits a PTX text",
-            "the text is not legal, or the program emits another text",
-        ),
-        *(" a.ptx > a.py", " a.ptx --sugar --name my_kernel -o my_kernel.py", " a.ptx --to cpp --entry add"),
+        "transpile",
+        _transpile,
+        does="write the Python or C++ program that emits a PTX text",
+        fails="the text is not legal, or the program emits another text",
+        examples=["a.ptx > a.py", "a.ptx --sugar --name my_kernel -o my_kernel.py", "a.ptx --to cpp --entry add"],
     )
-    _add_transpile(transpile)
-
-    sources.add_commands(add, _file)
-    exports.add_command(add)
-    shows.add_command(add)
-
-    run = add(
-        *(
-            "run",
-            _run,
-            "run a kernel of a PTX file on the simulator",
-            "the text or the launch is wrong, or the run ended",
-        ),
-        " a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg 0.5",
-        " a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg f32:0.5 --show f32",
-        " a.ptx --entry add --block 256 --arg x.npy --arg out:y.npy --arg f32:0.5",
-    )
-    _add_run(run)
-
-    replay = add(
-        *("replay", _replay, "repeat calls that pyptx.replay recorded, on the simulator", "a call ended with a report"),
-        *(" FOLDER", " FOLDER --seed 3 --json"),
-    )
-    replay.add_argument("path", metavar="PATH", help="a folder of recorded calls, or one of its files")
-    replay.add_argument("--seed", type=_size(2**63 - 1), default=0, metavar="N", help="use another schedule of warps")
-    replay.add_argument(
-        "--check",
-        nargs="?",
-        const="all",
-        metavar="NAME",
-        help="also look for races, missing fences and the like: all (without a NAME), or the name of a rule",
-    )
-    replay.add_argument(
-        "--timeout", type=_size(10**6, 1), default=600, metavar="S", help="end a call after S seconds; default: 600"
-    )
-    replay.add_argument("--json", action="store_true", help="print the reports as JSON")
-    replay.add_argument("--here", action="store_true", help="run in this process; PATH is one file")
-
-    isa = add(
-        *(
-            "isa",
-            _isa,
-            "show the forms of an instruction: modifiers, operands, targets, rules",
-            "nothing has that name",
-        ),
-        *("", " wgmma", " ld.global.v4", " %clock"),
-    )
-    _completed(
-        isa.add_argument(
-            "name",
-            nargs="?",
-            default="",
-            type=_word,
-            help="an opcode, the beginning of a mnemonic, or a %%register; without it, list the opcodes",
-        )
-    ).completer = completion.opcodes
-
-    cache = add(
-        *("cache", _cache, "show, empty or shorten the cache of machine code on disk", "never"),
-        *(" status", " trim --bytes 100000000", " clear"),
-    )
-    cache.add_argument("action", choices=("status", "clear", "trim"))
-    cache.add_argument(
-        "--bytes",
-        type=_size(2**63 - 1),
-        metavar="N",
-        help="trim: keep at most N bytes; default: PYPTX_CACHE_BYTES, or 1 GiB",
-    )
-
-    add("doctor", _doctor, "show which assemblers, GPUs and packages were found", "never", "")
-
-    shells = add(
-        *("completion", _completion, "print a script for completion of this command in the shell", "never"),
-        *(" bash >> ~/.bashrc", " zsh > ~/.zfunc/_pyptx", " fish > ~/.config/fish/completions/pyptx.fish"),
-    )
-    shells.add_argument("shell", choices=completion.SHELLS)
-    return parser
-
-
-def _add_transpile(transpile: argparse.ArgumentParser):
     _file(transpile)
     transpile.add_argument("--to", choices=("python", "cpp"), default="python", help="the language; default: python")
     transpile.add_argument(
@@ -264,7 +218,18 @@ def _tensor(text: str) -> str:
     return text
 
 
-def _add_run(run: argparse.ArgumentParser):
+def _add_run(add: Callable[..., argparse.ArgumentParser]):
+    run = add(
+        "run",
+        _run,
+        does="run a kernel of a PTX file on the simulator",
+        fails="the text or the launch is wrong, or the run ended",
+        examples=[
+            "a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg 0.5",
+            "a.ptx --block 2 --arg in:0000803f00000040 --arg out:8 --arg f32:0.5 --show f32",
+            "a.ptx --entry add --block 256 --arg x.npy --arg out:y.npy --arg f32:0.5",
+        ],
+    )
     _file(run)
     entry = run.add_argument("--entry", type=_word, help="name of the .entry; needed if there are several")
     _completed(entry).completer = completion.entries
@@ -336,6 +301,66 @@ def _add_run(run: argparse.ArgumentParser):
     run.add_argument("--debug", action="store_true", help="stop before the first instruction and ask on the terminal")
     run.add_argument(
         "--break", action="append", default=[], dest="breaks", metavar="LINE", help="stop at a line: 12, or file:12"
+    )
+
+
+def _add_replay(add: Callable[..., argparse.ArgumentParser]):
+    replay = add(
+        "replay",
+        _replay,
+        does="repeat calls that pyptx.replay recorded, on the simulator",
+        fails="a call ended with a report",
+        examples=["FOLDER", "FOLDER --seed 3 --json"],
+    )
+    replay.add_argument("path", metavar="PATH", help="a folder of recorded calls, or one of its files")
+    replay.add_argument("--seed", type=_size(2**63 - 1), default=0, metavar="N", help="use another schedule of warps")
+    replay.add_argument(
+        "--check",
+        nargs="?",
+        const="all",
+        metavar="NAME",
+        help="also look for races, missing fences and the like: all (without a NAME), or the name of a rule",
+    )
+    replay.add_argument(
+        "--timeout", type=_size(10**6, 1), default=600, metavar="S", help="end a call after S seconds; default: 600"
+    )
+    replay.add_argument("--json", action="store_true", help="print the reports as JSON")
+    replay.add_argument("--here", action="store_true", help="run in this process; PATH is one file")
+
+
+def _add_isa(add: Callable[..., argparse.ArgumentParser]):
+    isa = add(
+        "isa",
+        _isa,
+        does="show the forms of an instruction: modifiers, operands, targets, rules",
+        fails="nothing has that name",
+        examples=["", "wgmma", "ld.global.v4", "%clock"],
+    )
+    _completed(
+        isa.add_argument(
+            "name",
+            nargs="?",
+            default="",
+            type=_word,
+            help="an opcode, the beginning of a mnemonic, or a %%register; without it, list the opcodes",
+        )
+    ).completer = completion.opcodes
+
+
+def _add_cache(add: Callable[..., argparse.ArgumentParser]):
+    cache = add(
+        "cache",
+        _cache,
+        does="show, empty or shorten the cache of machine code on disk",
+        fails="never",
+        examples=["status", "trim --bytes 100000000", "clear"],
+    )
+    cache.add_argument("action", choices=("status", "clear", "trim"))
+    cache.add_argument(
+        "--bytes",
+        type=_size(2**63 - 1),
+        metavar="N",
+        help="trim: keep at most N bytes; default: PYPTX_CACHE_BYTES, or 1 GiB",
     )
 
 

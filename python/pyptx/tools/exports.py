@@ -17,17 +17,15 @@ __all__ = ["add_command"]
 def add_command(add: Callable[..., argparse.ArgumentParser]) -> None:
     """`add` makes a subcommand: that of __main__."""
     export = add(
-        *(
-            "export",
-            _export,
-            "write a kernel of a Python or PTX file as a C header and a source file",
-            "the kernel cannot be exported",
-        ),
-        *(
-            " kernels.py:scale -o out --spec N=4096 --spec N=8192",
-            " kernels.py:scale -o out --name scale_f32 --target sm_80 --target sm_90",
-            " kernels.ptx:scale -o out --block 128",
-        ),
+        "export",
+        _export,
+        does="write a kernel of a Python or PTX file as a C header and a source file",
+        fails="the kernel cannot be exported",
+        examples=[
+            "kernels.py:scale -o out --spec N=4096 --spec N=8192",
+            "kernels.py:scale -o out --name scale_f32 --target sm_80 --target sm_90",
+            "kernels.ptx:scale -o out --block 128",
+        ],
     )
     export.add_argument(
         "kernel",

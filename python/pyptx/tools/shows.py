@@ -15,14 +15,17 @@ __all__ = ["add_command"]
 def add_command(add: Callable[..., argparse.ArgumentParser]) -> None:
     """`add` makes a subcommand: that of __main__."""
     show = add(
-        *("show", _show, "draw a layout, a fragment or a run, as SVG", "there is no such layout, matrix or trace"),
-        *(
-            " layout 128B -o swizzle.svg",
-            " layout 128B --box 64,64 --type bf16 -o tile.html",
-            " fragment mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 --matrix a -o a.svg",
-            " timeline trace.json -o timeline.svg       (what `pyptx run --trace trace.json` wrote)",
-            " lines run.json -o lines.svg               (what `pyptx run --json > run.json` wrote)",
-        ),
+        "show",
+        _show,
+        does="draw a layout, a fragment or a run, as SVG",
+        fails="there is no such layout, matrix or trace",
+        examples=[
+            "layout 128B -o swizzle.svg",
+            "layout 128B --box 64,64 --type bf16 -o tile.html",
+            "fragment mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 --matrix a -o a.svg",
+            "timeline trace.json -o timeline.svg       (what `pyptx run --trace trace.json` wrote)",
+            "lines run.json -o lines.svg               (what `pyptx run --json > run.json` wrote)",
+        ],
     )
     show.add_argument("what", choices=_DRAWN, help="what to draw")
     show.add_argument(

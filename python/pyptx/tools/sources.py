@@ -15,13 +15,11 @@ __all__ = ["add_commands"]
 def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[..., None]) -> None:
     """`add` makes a subcommand, `file` its FILE argument: those of __main__."""
     fmt = add(
-        *(
-            "fmt",
-            _fmt,
-            "lay PTX out in the standard style, and print it or write it back",
-            "with --check, a file would change; or a text is not PTX",
-        ),
-        *(" a.ptx", " --diff a.ptx", " --write a.ptx b.ptx", " - < a.ptx"),
+        "fmt",
+        _fmt,
+        does="lay PTX out in the standard style, and print it or write it back",
+        fails="with --check, a file would change; or a text is not PTX",
+        examples=["a.ptx", "--diff a.ptx", "--write a.ptx b.ptx", "- < a.ptx"],
     )
     file(fmt, nargs="+", dest="files")
     what = fmt.add_mutually_exclusive_group()
@@ -33,13 +31,11 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     )
 
     lint = add(
-        *(
-            "lint",
-            _lint,
-            "find dead code, unused registers and other doubtful places in legal PTX",
-            "there is a warning, or a text is not legal",
-        ),
-        *(" a.ptx", " --select dead-code,PTX6006 a.ptx", " --ignore launch-bounds --fix a.ptx", " --rules"),
+        "lint",
+        _lint,
+        does="find dead code, unused registers and other doubtful places in legal PTX",
+        fails="there is a warning, or a text is not legal",
+        examples=["a.ptx", "--select dead-code,PTX6006 a.ptx", "--ignore launch-bounds --fix a.ptx", "--rules"],
     )
     file(lint, nargs="*", dest="files")
     lint.add_argument(
@@ -51,13 +47,11 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     lint.add_argument("--rules", action="store_true", help="list the rules")
 
     diff = add(
-        *(
-            "diff",
-            _diff,
-            "compare two PTX files by meaning, ignoring layout and the names of registers and labels",
-            "they differ",
-        ),
-        *(" a.ptx a.ptx", " --all --width 200 a.ptx a.ptx"),
+        "diff",
+        _diff,
+        does="compare two PTX files by meaning, ignoring layout and the names of registers and labels",
+        fails="they differ",
+        examples=["a.ptx a.ptx", "--all --width 200 a.ptx a.ptx"],
     )
     for name in ("file", "other"):
         file(diff, dest=name)
@@ -66,20 +60,21 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     diff.add_argument("--sass", action="store_true", help="compare their machine code")
 
     stats = add(
-        *(
-            "stats",
-            _stats,
-            "count instructions by class, registers, memory, and the bytes and flops of each loop",
-            "a text is not legal",
-        ),
-        *(" a.ptx", " --format json a.ptx"),
+        "stats",
+        _stats,
+        does="count instructions by class, registers, memory, and the bytes and flops of each loop",
+        fails="a text is not legal",
+        examples=["a.ptx", "--format json a.ptx"],
     )
     file(stats, nargs="+", dest="files")
     stats.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
     lsp = add(
-        *("lsp", _lsp, "start a language server for editors on the standard streams (pip install pyptx[lsp])", "never"),
-        *(" --check",),
+        "lsp",
+        _lsp,
+        does="start a language server for editors on the standard streams (pip install pyptx[lsp])",
+        fails="never",
+        examples=["--check"],
     )
     lsp.add_argument("--check", action="store_true", help="only say whether its packages are installed")
 
