@@ -4,6 +4,80 @@
 #include <iterator>
 
 namespace ptx::sim {
+namespace {
+
+class Together final : public Observer {
+ public:
+  explicit Together(const std::vector<Observer*>& all) : all_(all) {}
+
+  void accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) override {
+    tell([&](Observer& o) { o.accessed(agent, where, kind, manner); });
+  }
+  void touched(const Touch& touch) override {
+    tell([&](Observer& o) { o.touched(touch); });
+  }
+  void executing(Warp& warp, std::uint32_t pc, Mask active) override {
+    tell([&](Observer& o) { o.executing(warp, pc, active); });
+  }
+  void waiting(Warp& warp, std::uint32_t pc, Mask lanes, const Wait& wait) override {
+    tell([&](Observer& o) { o.waiting(warp, pc, lanes, wait); });
+  }
+  void began(const Operation& operation) override {
+    tell([&](Observer& o) { o.began(operation); });
+  }
+  void began(Warp& warp, const ThreadCopy& copy) override {
+    tell([&](Observer& o) { o.began(warp, copy); });
+  }
+  void finished(const Operation& operation) override {
+    tell([&](Observer& o) { o.finished(operation); });
+  }
+  void arrived(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner, bool stays) override {
+    tell([&](Observer& o) { o.arrived(warp, lanes, channel, manner, stays); });
+  }
+  void arrived(const Operation& finishes, const Channel& channel) override {
+    tell([&](Observer& o) { o.arrived(finishes, channel); });
+  }
+  void completed(const Channel& channel) override {
+    tell([&](Observer& o) { o.completed(channel); });
+  }
+  void passed(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner) override {
+    tell([&](Observer& o) { o.passed(warp, lanes, channel, manner); });
+  }
+  void made(const Channel& channel) override {
+    tell([&](Observer& o) { o.made(channel); });
+  }
+  void met(Warp& warp, Mask lanes) override {
+    tell([&](Observer& o) { o.met(warp, lanes); });
+  }
+  void fenced(Warp& warp, Mask lanes, Fence fence, const Manner& manner) override {
+    tell([&](Observer& o) { o.fenced(warp, lanes, fence, manner); });
+  }
+  void fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) override {
+    tell([&](Observer& o) { o.fenced_map(warp, lane, map, manner); });
+  }
+  void waited(Warp& warp, Mask lanes, Group group, std::uint64_t through) override {
+    tell([&](Observer& o) { o.waited(warp, lanes, group, through); });
+  }
+  void exited(Warp& warp, Mask lanes) override {
+    tell([&](Observer& o) { o.exited(warp, lanes); });
+  }
+  void ended(Cta& cta) override {
+    tell([&](Observer& o) { o.ended(cta); });
+  }
+  void over(Cluster& cluster) override {
+    tell([&](Observer& o) { o.over(cluster); });
+  }
+
+ private:
+  template <class F>
+  void tell(F what) {
+    for (Observer* one : all_) what(*one);
+  }
+
+  const std::vector<Observer*>& all_;
+};
+
+}  // namespace
 
 Watch::Watch(Launch& launch) : launch_(launch) {
   const Options& options = launch.options;
@@ -28,7 +102,9 @@ Watch::Watch(Launch& launch) : launch_(launch) {
 Observer* Watch::observer() {
   const bool scheduled = launch_.options.seed != 0 && launch_.options.schedule == Schedule::synchronisation;
   if (all_.empty() && !scheduled) return nullptr;
-  return all_.size() == 1 ? all_.front() : this;
+  if (all_.size() == 1) return all_.front();
+  if (!together_) together_ = std::make_unique<Together>(all_);
+  return together_.get();
 }
 
 std::vector<Report> Watch::end(std::vector<Report> faults) {
@@ -51,49 +127,6 @@ std::vector<Report> Watch::end(std::vector<Report> faults) {
   r->unfinished = races_ ? races_->unfinished() : std::vector<Recording::Unfinished>{};
   return reports;
 }
-
-void Watch::accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
-  tell(&Observer::accessed, agent, where, kind, manner);
-}
-void Watch::touched(const Touch& touch) { tell(&Observer::touched, touch); }
-void Watch::executing(Warp& warp, std::uint32_t pc, Mask active) { tell(&Observer::executing, warp, pc, active); }
-void Watch::waiting(Warp& warp, std::uint32_t pc, Mask lanes, const Wait& wait) {
-  tell(&Observer::waiting, warp, pc, lanes, wait);
-}
-void Watch::began(const Operation& operation) {
-  for (Observer* one : all_) one->began(operation);
-}
-void Watch::began(Warp& warp, const ThreadCopy& copy) {
-  for (Observer* one : all_) one->began(warp, copy);
-}
-void Watch::multiplies(const Agent& agent, const Cta& cta, const MatrixRead& read) {
-  tell(&Observer::multiplies, agent, cta, read);
-}
-void Watch::finished(const Operation& operation) { tell(&Observer::finished, operation); }
-void Watch::arrived(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner, bool stays) {
-  for (Observer* one : all_) one->arrived(warp, lanes, channel, manner, stays);
-}
-void Watch::arrived(const Operation& finishes, const Channel& channel) {
-  for (Observer* one : all_) one->arrived(finishes, channel);
-}
-void Watch::completed(const Channel& channel) { tell(&Observer::completed, channel); }
-void Watch::passed(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner) {
-  tell(&Observer::passed, warp, lanes, channel, manner);
-}
-void Watch::made(const Channel& channel) { tell(&Observer::made, channel); }
-void Watch::met(Warp& warp, Mask lanes) { tell(&Observer::met, warp, lanes); }
-void Watch::fenced(Warp& warp, Mask lanes, Fence fence, const Manner& manner) {
-  tell(&Observer::fenced, warp, lanes, fence, manner);
-}
-void Watch::fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) {
-  tell(&Observer::fenced_map, warp, lane, map, manner);
-}
-void Watch::waited(Warp& warp, Mask lanes, Group group, std::uint64_t through) {
-  tell(&Observer::waited, warp, lanes, group, through);
-}
-void Watch::exited(Warp& warp, Mask lanes) { tell(&Observer::exited, warp, lanes); }
-void Watch::ended(Cta& cta) { tell(&Observer::ended, cta); }
-void Watch::over(Cluster& cluster) { tell(&Observer::over, cluster); }
 
 std::optional<Writer> Recording::writer(std::uint64_t address) const {
   for (const Written& w : written) {

@@ -17,34 +17,13 @@
 
 namespace ptx::sim {
 
-class Watch final : public Observer {
+class Watch {
  public:
   explicit Watch(Launch& launch);
   // What the launch tells; nullptr: nobody wants to know.
   Observer* observer();
   // All reports: those of checks, then `faults` of the launch. What was found goes to the recording.
   std::vector<Report> end(std::vector<Report> faults);
-
-  void accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) override;
-  void executing(Warp& warp, std::uint32_t pc, Mask active) override;
-  void waiting(Warp& warp, std::uint32_t pc, Mask lanes, const Wait& wait) override;
-  void touched(const Touch& touch) override;
-  void began(const Operation& operation) override;
-  void finished(const Operation& operation) override;
-  void began(Warp& warp, const ThreadCopy& copy) override;
-  void multiplies(const Agent& agent, const Cta& cta, const MatrixRead& read) override;
-  void arrived(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner, bool stays) override;
-  void arrived(const Operation& finishes, const Channel& channel) override;
-  void completed(const Channel& channel) override;
-  void passed(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner) override;
-  void made(const Channel& channel) override;
-  void met(Warp& warp, Mask lanes) override;
-  void fenced(Warp& warp, Mask lanes, Fence fence, const Manner& manner) override;
-  void fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) override;
-  void waited(Warp& warp, Mask lanes, Group group, std::uint64_t through) override;
-  void exited(Warp& warp, Mask lanes) override;
-  void ended(Cta& cta) override;
-  void over(Cluster& cluster) override;
 
  private:
   template <class T, class... Arguments>
@@ -54,11 +33,6 @@ class Watch final : public Observer {
   }
 
   Launch& launch_;
-  template <class... Parameters, class... Arguments>
-  void tell(void (Observer::*what)(Parameters...), Arguments&&... arguments) {
-    for (Observer* one : all_) (one->*what)(arguments...);
-  }
-
   std::unique_ptr<Races> races_;
   std::unique_ptr<ProductFences> fences_;
   std::unique_ptr<Layouts> layouts_;
@@ -68,6 +42,7 @@ class Watch final : public Observer {
   std::unique_ptr<Writers> writers_;
   std::unique_ptr<Debugger> debugger_;
   std::vector<Observer*> all_;
+  std::unique_ptr<Observer> together_;  // tells all of them
 };
 
 }  // namespace ptx::sim
