@@ -11,6 +11,7 @@ import argparse
 import pathlib
 import re
 import sys
+import textwrap
 
 from pyptx import _core
 
@@ -41,7 +42,14 @@ def names_of(family: str) -> str:
 def page() -> str:
     lines = [HEAD]
     for family, doc, functions in _core.families():
-        lines += [f"## {names_of(family)}", "", doc, "", "| function | what it does | manual |", "|---|---|---|"]
+        lines += [
+            f"## {names_of(family)}",
+            "",
+            textwrap.fill(doc, 160),
+            "",
+            "| function | what it does | manual |",
+            "|---|---|---|",
+        ]
         for name, signature, about, section in functions:
             text, _, rest = about.partition("\n\n")
             emits = rest.split("`")[1] if rest.startswith("Emits `") else ""
