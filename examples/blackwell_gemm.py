@@ -13,12 +13,8 @@ import sys
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.types import b32, bf16, f32, u16, u32
 
-BM, BN, BK, STAGES = (
-    128,
-    128,
-    64,
-    3,
-)  # rows of a CTA, columns of a tile, elements of a stage: 128 bytes, a row of the swizzle
+BM, BN = 128, 128  # rows of a CTA, columns of a tile
+BK, STAGES = 64, 3  # elements of a stage: 128 bytes, a row of the swizzle
 A_BYTES = BM * BK * 2
 
 

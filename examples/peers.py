@@ -51,9 +51,8 @@ def work(rank: int, ranks: int) -> None:
         close(peers.all_gather_matmul(xs[rank], w, workspace), torch.cat(xs).double() @ w.double())
     torch.cuda.synchronize()
     dist.barrier()
-    sys.stdout.write(
-        f"rank {rank} of {ranks}: sums, norms and products are right\n"
-    )  # whole: processes share the terminal
+    # One write: the processes share the terminal.
+    sys.stdout.write(f"rank {rank} of {ranks}: sums, norms and products are right\n")
     sys.stdout.flush()
 
 

@@ -26,12 +26,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORK, DIST = ROOT / "build" / "wheels", ROOT / "dist"
 MOST = 8 << 20
-OLDEST, STABLE, NEWEST = (
-    (3, 10),
-    (3, 12),
-    (3, 19),
-)  # the first that is built for; that of the stable ABI; the last looked for
-# The library's options are those of `make test`: a compiler cache then has the objects.
+# The first Python that is built for; that of the stable ABI; the last that is looked for.
+OLDEST, STABLE, NEWEST = (3, 10), (3, 12), (3, 19)
+# Of the library, as `make test` compiles it: a compiler cache then has the objects.
 DEFINES = {"PTX_WERROR": "ON"} | ({"PTX_OLD_GLIBC": "ON"} if platform.machine() == "x86_64" else {})
 GLIBC = 28  # 2.28, the latest that a wheel for x86-64 may ask for
 

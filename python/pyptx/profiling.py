@@ -50,9 +50,8 @@ def enter(kernel) -> list[Callable]:
     opened: list[Callable] = []
     profiler = sys.modules.get("torch.autograd.profiler")
     if profiler is not None and profiler._is_profiler_enabled:
-        event = sys.modules["torch"]._C._profiler._RecordFunctionFast(
-            kernel.__name__
-        )  # as torch's own compiled code does
+        record = sys.modules["torch"]._C._profiler._RecordFunctionFast  # as torch's own compiled code does
+        event = record(kernel.__name__)
         event.__enter__()
         opened.append(lambda: event.__exit__(None, None, None))
     if _core.uses_nvtx():

@@ -13,12 +13,8 @@ from pyptx import _core
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
-PAGES = {
-    "docs/cpp.md": 4,
-    "docs/guide/13-cpp.md": 2,
-    "docs/export.md": 1,
-    "docs/ir.md": 1,
-}  # and how many programs at least
+# The pages, and how many programs each has at least.
+PAGES = {"docs/cpp.md": 4, "docs/guide/13-cpp.md": 2, "docs/export.md": 1, "docs/ir.md": 1}
 
 
 def pairs(page: str) -> list[tuple[str, str]]:

@@ -136,9 +136,8 @@ def run(example: str):
 @pytest.mark.parametrize("path", PUBLIC)
 def test_public_function(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # examples write files
-    monkeypatch.setattr(
-        _core, "cache_trim", lambda most_bytes: 0
-    )  # neither the user's cache nor their choice is touched
+    # Neither the user's cache nor their choice is touched.
+    monkeypatch.setattr(_core, "cache_trim", lambda most_bytes: 0)
     monkeypatch.setattr(_core, "use_assembler", lambda choice: None)
     value = unwrapped(PUBLIC[path])
     doc = value.__doc__

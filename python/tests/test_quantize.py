@@ -34,9 +34,8 @@ def quantised(x, block):
     p, b = -(-m // height), -(-n // width)
     blocks = torch.nn.functional.pad(x.float(), (0, b * width - n, 0, p * height - m)).view(p, height, b, width)
     largest = blocks.abs().amax((1, 3)).clamp_min(1e-12)
-    most = torch.full_like(
-        largest, 448.0
-    )  # a quotient by a number is torch's product by its reciprocal, on a GPU at least
+    # A tensor: on a GPU, torch takes the product by the reciprocal for a quotient by a number.
+    most = torch.full_like(largest, 448.0)
     inverse = most / largest
     q = (blocks * inverse[:, None, :, None]).to(torch.float8_e4m3fn)
     return q.view(p * height, b * width)[:m, :n], largest / most

@@ -67,9 +67,8 @@ class Memory(Together):
 
     def values(self, pick: random.Random, size: int, count: int, load: bool) -> tuple[str, str]:
         """The type and the registers of a vector."""
-        kind = pick.choice("bus") + str(
-            8 * size
-        )  # no f: of a register that has a float the assembler stores an integer
+        # No f: of a register that has a float the assembler stores an integer.
+        kind = pick.choice("bus") + str(8 * size)
         pool = (lambda: self.long(pick)) if size == 8 or (size < 4 and pick.random() < 0.2) else lambda: self.word(pick)
         names: list[str] = []
         while len(names) < count:

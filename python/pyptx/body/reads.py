@@ -471,9 +471,8 @@ class Walk:
                     member = None  # made when it is asked for
                 if member is not _MISSING:
                     found = self._member(f"{path}.{name}", value, name, member) or found
-        elif isinstance(
-            held := getattr(value, "__dict__", None), dict
-        ):  # a namespace, of a class that is not the user's
+        # A namespace, of a class that is not the user's.
+        elif isinstance(held := getattr(value, "__dict__", None), dict):
             for name in [name for name in (*self._attributes, *self._data_of(value)) if name in held]:
                 found = True
                 self._place(f"{path}.{name}", held, name, held[name], inner=False)

@@ -21,7 +21,7 @@ from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of
 from pyptx.stamps import active
 
-__all__ = ["call", "check_count", "refuse"]
+__all__ = ["call", "refuse"]
 
 
 def package_folders() -> list[str]:
@@ -126,7 +126,7 @@ def _makers(kernel, env: dict[str, int], arrays: tuple, device: tuple[int, int])
 def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     """Specialises for these arguments, remembers the plan, and calls it."""
     signature = kernel.signature
-    check_count(kernel, arrays)
+    signature.check_count(kernel, arrays)
     if "torch" in sys.modules:
         from pyptx.frameworks.torch import call as torch_call
 
@@ -153,33 +153,6 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     if all(map(is_fixed, fixed.values())):  # a list or an array may say something else at the next call
         _core.remember(kernel, arrays, fixed, plan, known, makers)
     return result
-
-
-def check_count(kernel, arrays):
-    """Refuses a kernel that cannot be called, and another number of arrays than it has inputs."""
-    if _core.current_trace() is not None and all(isinstance(each, (TensorSpec, _core.Reg)) for each in arrays):
-        raise AuthoringTypeError(
-            f"{kernel.__name__} is a kernel, and a body calls functions: write it without @kernel, and its instructions "
-            "stand here; or make it a device function, by @ptx.func"
-        )
-    if kernel.options.in_specs is None:
-        raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
-    expected = len(kernel.in_specs)
-    if len(arrays) != expected:
-        raise LaunchTypeError(
-            f"{kernel.__name__}: expected {expected} input arrays, got {len(arrays)}{_what_differs(kernel, arrays)}"
-        )
-
-
-def _what_differs(kernel, arrays) -> str:
-    """Which arrays are not given, or what those too many may be meant for."""
-    if missing := kernel.signature.input_names[len(arrays) :]:
-        return f": {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given"
-    rest = arrays[len(kernel.in_specs) :]
-    if all(isinstance(each, (int, float)) for each in rest):
-        return ": numbers are given by name, those of raw_params and of parameters behind the *"
-    outputs = len(kernel.out_specs or ())
-    return ": outputs are returned, and out= brings memory for them" if len(rest) == outputs else ""
 
 
 _core.use_packages(package_folders())

@@ -33,6 +33,7 @@ class Signature:
     def __init__(self, function: Callable, options: Options):
         self.name = function.__name__
         self.entry = options.entry or re.sub(r"[^A-Za-z0-9_$]", "_", self.name)  # "<lambda>" is no name of PTX
+        self.callable = options.in_specs is not None
         self.inputs = tuple(options.in_specs or ())
         self.outputs = tuple(options.out_specs or ())
         self.raw = options.raw
@@ -112,6 +113,27 @@ class Signature:
         for name, tile in zip(self.tensors[len(self.inputs) :], self.outputs, strict=False):
             if tile.shape[0] != batch:
                 raise ValueError(f"{whose}: it must be the first dimension of every output, and is not that of {name}")
+
+    def check_callable(self, kernel):
+        """Refuses a kernel whose arguments are not described."""
+        if not self.callable:
+            raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
+
+    def check_count(self, kernel, arrays: tuple):
+        """Refuses a kernel that cannot be called, and another number of arrays than it has inputs."""
+        self.check_callable(kernel)
+        if len(arrays) != len(self.inputs):
+            given = f"expected {len(self.inputs)} input arrays, got {len(arrays)}"
+            raise LaunchTypeError(f"{self.name}: {given}{self._what_differs(arrays)}")
+
+    def _what_differs(self, arrays: tuple) -> str:
+        """Which arrays are not given, or what those too many may be meant for."""
+        if missing := self.input_names[len(arrays) :]:
+            return f": {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given"
+        rest = arrays[len(self.inputs) :]
+        if all(isinstance(each, (int, float)) for each in rest):
+            return ": numbers are given by name, those of raw_params and of parameters behind the *"
+        return ": outputs are returned, and out= brings memory for them" if len(rest) == len(self.outputs) else ""
 
     def named_tensors(self, count: int, keywords: Iterable[str]) -> tuple[str, ...]:
         """The inputs that a call with `count` arrays by position gives by name, in their order.  A name that is also a

@@ -19,7 +19,6 @@ from pyptx import _core
 from pyptx.body.frozen import frozen
 from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.elements import FRAMEWORK_NAMES, framework_name
-from pyptx.launch.call import check_count
 from pyptx.launch.record import element_of, takes
 from pyptx.specialise.options import GRID_AXES
 from pyptx.specs import Layout
@@ -168,7 +167,7 @@ def _eager(kernel, arrays, kwargs, names):
 
 
 def _find(kernel, arrays, kwargs, eager: bool = False) -> Site:
-    check_count(kernel, arrays)
+    kernel.signature.check_count(kernel, arrays)
     if not kernel.out_specs and not kernel.mutates:
         raise LaunchTypeError(
             f"{kernel.__name__}: it has no results, so a JAX program would drop the call: name its outputs in out_specs, "

@@ -78,16 +78,14 @@ class Family:
         torch.library.register_fake(self.op, self.fake, lib=LIBRARY)
         torch.library.register_vmap(self.op, self.batched, lib=LIBRARY)
         self._register_autocast()
-        if (
-            differentiates is not None
-        ):  # else a tensor that needs a gradient is refused, which takes no more Python a call
+        # Without it, a tensor that needs a gradient is refused; that adds no Python to a call.
+        if differentiates is not None:
             context = differentiates.setup_context
             torch.library.register_autograd(self.op, differentiates.backward, setup_context=context, lib=LIBRARY)
 
     def _check(self):
         kernel = self.kernel
-        if kernel.options.in_specs is None:
-            raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
+        kernel.signature.check_callable(kernel)
         if not self.inputs or not (kernel.out_specs or kernel.mutates):
             raise NotImplementedError(f"{kernel!r} is no torch op: it has no input, or nothing that it writes")
         if any(map(_columns, kernel.out_specs)):  # an eager call wants such an output brought to it
