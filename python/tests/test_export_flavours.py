@@ -214,7 +214,8 @@ class Scaled(torch.nn.Module):
         return {result}
 
 exported = torch.export.export(Scaled(), (torch.ones(8, 20, device={device!r}),))
-quickly = {{"aot_inductor.compile_wrapper_opt_level": "O0", "cpp_cache_precompile_headers": False}}
+quickly = {{"aot_inductor.compile_wrapper_opt_level": "O0", "aot_inductor.precompile_headers": False,
+           "cpp_cache_precompile_headers": False}}
 torch._inductor.aoti_compile_and_package(exported, package_path={str(package)!r}, inductor_configs=quickly)
 """
     child(library, TORCH + script, TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"), **environment)
