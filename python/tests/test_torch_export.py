@@ -158,7 +158,9 @@ QUICKLY = {"aot_inductor.compile_wrapper_opt_level": "O0", "aot_inductor.precomp
 def test_ahead_of_time(tmp_path):
     model, x = Model(), torch.randn(4, 33)
     program = exported(model, x, dynamic_shapes=OPEN)
-    package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"), inductor_configs=QUICKLY)
+    package = torch._inductor.aoti_compile_and_package(
+        program, package_path=str(tmp_path / "model.pt2"), inductor_configs=QUICKLY
+    )
     run = torch._inductor.aoti_load_package(package)
     for rows in (4, 7):
         x = torch.randn(rows, 33)
@@ -170,7 +172,9 @@ def test_ahead_of_time_without_scalars(tmp_path):
     """AOTInductor packs an empty list as None."""
     x = torch.randn(4, 32)
     program = exported(Doubled(), x)
-    package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"), inductor_configs=QUICKLY)
+    package = torch._inductor.aoti_compile_and_package(
+        program, package_path=str(tmp_path / "model.pt2"), inductor_configs=QUICKLY
+    )
     torch.testing.assert_close(torch._inductor.aoti_load_package(package)(x), 2 * x)
 
 
