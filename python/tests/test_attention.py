@@ -91,12 +91,18 @@ def test_forward(shape, masks, device):
     [
         Forward(64, 64, 64, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True),
         Forward(64, 64, 64, 2, tiles=2, ctas=2, lazy=False, right=True),
+        Forward(64, 64, 64, 3, tiles=2, ctas=2, lazy=False, right=True, joined=True, uneven=True),
         Forward(128, 128, 128, 2, tiles=2, ctas=1, ahead=True),
+        Forward(256, 256, 64, 2, own_output=False, ctas=1, right=True, skips=True, direct=True),
         Fp8(64, 64, 96, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True, early=4, scaled=False),
     ],
-    ids=["blocks passed over", "both ways", "two tiles", "e4m3"],
+    ids=["blocks passed over", "both ways", "joined", "two tiles", "from registers", "e4m3"],
 )
-@pytest.mark.parametrize(("heads", "together"), [(2, 2), (2, 0), (3, 2)], ids=["rounds", "pairs", "part of a round"])
+@pytest.mark.parametrize(
+    ("heads", "together"),
+    [(2, 2), (2, 0), (3, 2), (3, 0)],
+    ids=["rounds", "pairs", "part of a round", "a head with itself"],
+)
 def test_tiles_that_a_cta_takes_one_after_the_other(cut, heads, together):
     """Three tiles of each head, of which CTAs take every second turn in the other order."""
     width, small = cut.width, isinstance(cut, Fp8)

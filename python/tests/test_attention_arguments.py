@@ -71,13 +71,14 @@ def test_windows_without_end(causal, target):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_memory_of_the_result(target):
+@pytest.mark.parametrize("width", [64, 256])
+def test_memory_of_the_result(target, width):
     """`out` lies anywhere: where the kernel cannot write it, it is copied there."""
-    q, k, v = tensors("cpu", (2, 4, 9, 64), (2, 2, 20, 64), (2, 2, 20, 64))
+    q, k, v = tensors("cpu", (2, 4, 9, width), (2, 2, 20, width), (2, 2, 20, width))
     want, _ = reference(q.double(), k.double(), v.double())
-    empty = torch.zeros(2, 9, 4, 66, dtype=q.dtype)
+    empty = torch.zeros(2, 9, 4, width + 8, dtype=q.dtype)
     with kernels.simulated_target(target):
-        for out in (empty[..., :64].transpose(1, 2), empty[..., 1:65].transpose(1, 2), torch.zeros_like(q)):
+        for out in (empty[..., :-8].transpose(1, 2), empty[..., 1:-7].transpose(1, 2), torch.zeros_like(q)):
             assert kernels.attention(q, k, v, out=out) is out
             near(out, want)
 

@@ -39,6 +39,11 @@ def cut(width: int, causal: bool, **more):
         cut(128, True, tiles=2, joined=True),
         cut(128, False, joined=True, pairs=True),
         cut(256, False, pairs=True),
+        cut(64, True, uneven=True),
+        cut(64, False, uneven=True),
+        cut(64, False, uneven=True, ctas=3),
+        cut(256, False, pairs=True, direct=True),
+        cut(256, True, direct=True, skips=True),
     ],
 )
 @pytest.mark.parametrize(("queries", "keys"), [(450, 450), (193, 260), (260, 140)])
@@ -68,7 +73,7 @@ def test_plans_of_e4m3(causal, scaled):
     assert (lse.double() - sums).abs().max() < 5e-3  # e4m3's products are summed in 14 bits
 
 
-@pytest.mark.parametrize("heads", [512, 256, 96, 64, 30, 18])
+@pytest.mark.parametrize("heads", [512, 256, 96, 64, 30, 18, 15, 7])
 @pytest.mark.parametrize("tiles", [4, 8, 9, 32, 128])
 def test_work_is_shared_out(heads, tiles):
     """What the busiest of 132 CTAs has to do under a causal mask, beside the mean, as `Tiles` gives tiles out."""
@@ -79,7 +84,11 @@ def test_work_is_shared_out(heads, tiles):
         order = [length for count in rounds for length in range(tiles, 0, -1) for _ in range(count)]
         turns = [order[first : first + 132] for first in range(0, len(order), 132)]
     else:
-        pairs = [(tiles - place, place + 1) for _ in range(heads // 2) for place in range(tiles)]
+        pairs = [
+            (tiles - place, place + 1) for place in [*range(tiles)] * (heads // 2) + [*range(tiles // 2)] * (heads % 2)
+        ]
+        if heads * tiles % 2:  # the middle tile of the last head comes twice
+            pairs.append((tiles // 2 + 1, 0))
         turns = [pairs[first : first + 132] for first in range(0, len(pairs), 132)]
         turns = [[each[i] for each in turn][:: 1 - 2 * i] for turn in turns for i in range(2)]
     loads = [0] * 132

@@ -14,8 +14,9 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import Lines, clear_rows, descriptor, stage_halves, stage_packed
+from pyptx.kernels._attention_forward import descriptor
 from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE
+from pyptx.kernels._attention_results import Lines, clear_rows, stage_halves, stage_packed
 from pyptx.kernels._attention_sums import padded_begin
 from pyptx.kernels._attention_tiles import apply, bounds_of, divided, floor_divided, quotient, sequence_of, signed
 from pyptx.kernels._epilogue import with_tensors

@@ -10,7 +10,6 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels import _attention_backward as over_keys
 from pyptx.kernels._attention_backward import key_tile
 from pyptx.kernels._attention_dq import QueryWarpgroup
-from pyptx.kernels._attention_forward import Lines
 from pyptx.kernels._attention_mma import (
     Mma,
     Warps,
@@ -22,6 +21,7 @@ from pyptx.kernels._attention_mma import (
     rows_of_keys,
     rows_of_queries,
 )
+from pyptx.kernels._attention_results import Lines
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply
 from pyptx.kernels._attention_wide import Wide
 from pyptx.kernels._epilogue import with_tensors

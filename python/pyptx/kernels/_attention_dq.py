@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_backward import cap_scores, exponent_of_scores, slope_of_cap
-from pyptx.kernels._attention_forward import Warpgroup, clear_rows, descriptor
+from pyptx.kernels._attention_forward import Warpgroup, descriptor
 from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE, Forward
+from pyptx.kernels._attention_results import clear_rows
 from pyptx.kernels._attention_sums import padded_begin
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors

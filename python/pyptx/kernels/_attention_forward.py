@@ -15,13 +15,13 @@ import contextlib
 import copy
 import math
 import types
-from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE, Forward, k_major
+from pyptx.kernels._attention_results import Lines, stage_halves, store_directly
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, floor_divided, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, narrowed, widened
+from pyptx.kernels._registers import LOG2_E, widened
 from pyptx.types import b16, b32, f32, pred, s32, u32, u64
 
 __all__ = ["forward_kernel"]
@@ -58,10 +58,10 @@ def forward_kernel(dtype, plan: Forward):
 
     return kernel(
         in_specs=(
-            tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.copied_keys), tile("HK", "N", "DV", plan.copied_keys),
+            tile("H", "M", "D", plan.copied_rows), tile("HK", "N", "D", plan.copied_keys), tile("HK", "N", "DV", plan.copied_keys),
             *more.values(),
         ),
-        out_specs=(tile("H", "M", "DV", 64), sums),
+        out_specs=(Tile("B", "H", "M", "DV", dtype, align=16) if plan.direct else tile("H", "M", "DV", 64), sums),
         raw_params=plan.scalars,
         grid=(lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B)),
         block=(128 * (plan.groups + 1), 1, 1),
@@ -87,7 +87,7 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
     if plan.ahead:
         ptx.griddepcontrol.wait()
         ptx.griddepcontrol.launch_dependents()
-    maps = [tensor.tma_desc() for tensor in tensors]
+    maps = [tensor.tma_desc() for tensor in (tensors[:3] if plan.direct else tensors)]
     out, lse = ptx.global_ptrs(tensors[3], sums)
     fetching, computing = plan.registers
     with ptx.if_(group == 0):
@@ -96,7 +96,7 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
             fetch(plan, shared, tiles, maps)
     with ptx.else_():
         ptx.setmaxnreg_inc(computing)
-        (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1).run(tiles, maps[3], out, lse)
+        (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1).run(tiles, maps[-1], out, lse)
     if plan.pairs:
         ptx.cluster.sync()  # the other CTA may still write to this one's memory, or arrive at its barriers
     ptx.ret()
@@ -110,14 +110,14 @@ class Shared:
         memory = smem.alloc(dtype, plan.bytes // plan.size, align=1024)
         self.base = reg.scalar(u32)
         ptx.inst.mov.u32(self.base, memory.name)
-        self.q_full, self.q_empty = smem.mbarrier(plan.tiles), smem.mbarrier(plan.tiles)
+        self.q_full, self.q_empty = smem.mbarrier(plan.q_parts), smem.mbarrier(plan.q_parts)
         self.k_full, self.k_empty, self.v_full, self.v_empty = (smem.mbarrier(plan.stages) for _ in range(4))
 
     def initialise(self, leader):
         with ptx.if_(leader):
-            for tile in range(self.plan.tiles):
-                ptx.mbarrier.init(self.q_full[tile], 1)
-                ptx.mbarrier.init(self.q_empty[tile], self.plan.groups)
+            for part in range(self.plan.q_parts):
+                ptx.mbarrier.init(self.q_full[part], 1)
+                ptx.mbarrier.init(self.q_empty[part], 1 if self.plan.direct else self.plan.groups)
             for stage in range(self.plan.stages):
                 for full, empty in ((self.k_full, self.k_empty), (self.v_full, self.v_empty)):
                     ptx.mbarrier.init(full[stage], 1)
@@ -130,8 +130,8 @@ class Shared:
 
 
 def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
-    """The copies of all tiles, by one thread: q, the last block of K; then each block of K before the V behind it."""
-    q_map, k_map, v_map, _ = maps
+    """The copies of all tiles, by one thread: q and the last block of K; then each block of K before the V behind it."""
+    q_map, k_map, v_map = maps[:3]
     k_ring, v_ring, q_ring = (ptx.pipeline(count) for count in (plan.stages, plan.stages, plan.tiles))
     half = 0  # where this CTA's keys of a block begin
     given = {}
@@ -154,16 +154,23 @@ def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
     def values(index):
         block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, index, tiles.boxes_of_v)
 
-    for _ in tiles.each():
-        stage, phase = q_ring.advance()
+    def queries(stage, phase, to, row):
         full = shared.q_full[stage]
         ptx.mbarrier.wait(shared.q_empty[stage], phase ^ 1)
-        ptx.mbarrier.arrive_expect_tx(full, plan.q_bytes)
-        to = shared.base + stage * plan.q_bytes
+        ptx.mbarrier.arrive_expect_tx(full, plan.copied_rows * plan.width * plan.size)
         for i in range(plan.width // plan.columns):
-            coord = tiles.place(i * plan.columns, tiles.row)
+            coord = tiles.place(i * plan.columns, row)
             ptx.tensor_copy.load(ptx.addr(to, i * plan.rows * plan.line), q_map, coord, full)
-        keys(tiles.last)
+
+    for _ in tiles.each():
+        stage, phase = q_ring.advance()
+        if plan.direct:
+            keys(tiles.last)
+            for group in ptx.range_(reg.scalar(u32, init=0), plan.groups, 1):
+                queries(group, phase, shared.base + group * (64 * plan.line), tiles.row + group * 64)
+        else:
+            queries(stage, phase, shared.base + stage * plan.q_bytes, tiles.row)
+            keys(tiles.last)
         for index in ptx.range_(tiles.last - 1, tiles.first - 1, -1):
             keys(index)
             values(index + 1)
@@ -226,21 +233,40 @@ class Warpgroup:
         begun = reg.scalar(pred)
         ptx.inst.setp.ne.u32(begun, self.number, self.number)
         for _ in self.tiles.each():
-            top = self._own_last()
-            with ptx.if_(begun):
-                self._join(top, o_map, o, lse)
+            if not self.plan.uneven:
+                self._joined_tile(begun, o_map, o, lse)
+                continue
+            with ptx.if_(self.tiles.row + self.number * 64 >= self.tiles.end):  # no row of this warpgroup
+                with ptx.if_(begun):
+                    self._end_of_before(o_map, o, lse)
+                ptx.inst.setp.ne.u32(begun, self.number, self.number)
+                self._await_q()
+                self._pass_over(self.tiles.first - 1)
+                self._free(self.shared.q_empty[self.q_stage])
             with ptx.else_():
-                self._begin(top)
-            self._blocks(top)
-            self._free(self.shared.q_empty[self.q_stage])
-            self.before.keep(self.tiles, self.v_ring)
-            ptx.inst.setp.eq.u32(begun, self.number, self.number)
+                self._joined_tile(begun, o_map, o, lse)
         with ptx.if_(begun):
-            stage = self._issue_values(self.before.value_stage)
-            self.tiles = self.before.tiles
-            scale = [self._finish(row) for row in range(2)]
-            self._store_sums(lse)
-            self._give(stage, scale, o_map, o)
+            self._end_of_before(o_map, o, lse)
+
+    def _joined_tile(self, begun, o_map, o, lse):
+        top = self._own_last()
+        with ptx.if_(begun):
+            self._join(top, o_map, o, lse)
+        with ptx.else_():
+            self._begin(top)
+        self._blocks(top)
+        self._free(self.shared.q_empty[self.q_stage])
+        self.before.keep(self.tiles, self.v_ring)
+        ptx.inst.setp.eq.u32(begun, self.number, self.number)
+
+    def _end_of_before(self, o_map, o, lse):
+        tiles = self.tiles
+        stage = self._issue_values(self.before.value_stage)
+        self.tiles = self.before.tiles
+        scale = [self._finish(row) for row in range(2)]
+        self._store_sums(lse)
+        self._give(stage, scale, o_map, o)
+        self.tiles = tiles
 
     def _join(self, last, o_map, o, lse):
         """The first block of a tile, and the end of the tile before."""
@@ -287,7 +313,7 @@ class Warpgroup:
 
     def _own_last(self):
         """The block to begin with: those behind it have no key that a row of this warpgroup sees, and are passed over."""
-        plan, tiles, shared = self.plan, self.tiles, self.shared
+        plan, tiles = self.plan, self.tiles
         if not plan.skips:
             return tiles.last
         row = signed(tiles.row) + signed(self.number * 64)
@@ -301,7 +327,13 @@ class Warpgroup:
             ptx.inst.max.s32(last, last, tiles.last - (plan.stages - 1))
         else:  # rows that there are not
             ptx.inst.selp.s32(last, tiles.first, last, row >= signed(tiles.end))
-        for _ in ptx.range_(tiles.last, last, -1):
+        self._pass_over(last)
+        return last
+
+    def _pass_over(self, until):
+        """The blocks behind `until`."""
+        shared = self.shared
+        for _ in ptx.range_(self.tiles.last, until, -1):
             self._wait_turn()
             self._pass_on()
             for ring, full, empty in (
@@ -311,7 +343,6 @@ class Warpgroup:
                 stage, phase = ring.advance()
                 ptx.mbarrier.wait(full[stage], phase)
                 self._free_block(empty, stage)
-        return last
 
     def _begin(self, last):
         """The first block's scores; nothing to run beside them yet."""
@@ -336,6 +367,8 @@ class Warpgroup:
 
     def _await_q(self):
         stage, phase = self.q_ring.advance()
+        if self.plan.direct:
+            stage = self.number
         ptx.inst.mov.u32(self.q_stage, stage)
         ptx.mbarrier.wait(self.shared.q_full[stage], phase)
         ptx.inst.mov.u64(self.q, self.first_q)
@@ -372,9 +405,9 @@ class Warpgroup:
             ptx.inst.mul.f32(each, each, self.factor[i // 2 % 2])
 
     def _end(self, o_map, o, lse):
-        stage = self._issue_values()
-        if self.plan.own_output:
+        if self.plan.own_output or self.plan.direct:
             self._free(self.shared.q_empty[self.q_stage])
+        stage = self._issue_values()
         scale = [self._finish(row) for row in range(2)]
         self._store_sums(lse)
         self._give(stage, scale, o_map, o)
@@ -388,6 +421,14 @@ class Warpgroup:
         self._output(o_map, o)
 
     def _output(self, o_map, o):
+        if self.plan.direct:
+            tiles = self.tiles
+            rows = [tiles.row + self.number * 64 + self.first_row + 8 * half for half in range(2)]
+            at = [
+                (row < tiles.end, apply(u64, ptx.inst.mul.wide.u32, tiles.DV, 2) * tiles.sums_at(row)) for row in rows
+            ]
+            store_directly(self.result_type, self.out, o, at, tiles.DV, self.thread)
+            return
         if not self.plan.ragged:
             self._store(o_map)
             return
@@ -684,61 +725,6 @@ class Before:
             ptx.inst.mov.u32(getattr(self.tiles, name), getattr(tiles, name))
         for into, each in zip(self.value_stage, ring.advance(), strict=True):
             ptx.inst.mov.u32(into, each)
-
-
-@dataclass
-class Lines:
-    """Rows of one head of a tensor (rows of all sequences, heads, width): `count` of them, from `begin` on."""
-
-    pointer: object
-    count: object
-    begin: object
-    heads: object
-    head: object
-    width: object
-
-    def store(self, dtype, accumulators, row, column):
-        """The rows that there are of a warpgroup's accumulators, two elements at a time.  `row`: of 0 and 1 the thread's row."""
-        convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
-        for half in range(2):
-            at = row(half)
-            with ptx.if_(at < self.count):
-                line = apply(u64, ptx.inst.mul.wide.u32, self.begin + at, self.heads) + self.head
-                to = self.pointer + line * apply(u64, ptx.inst.mul.wide.u32, self.width, 2) + column * 2
-                for group in range(len(accumulators) // 4):
-                    packed = reg.scalar(b32)
-                    convert(packed, accumulators[4 * group + 2 * half + 1], accumulators[4 * group + 2 * half])
-                    ptx.inst.st.global_.b32(ptx.addr(to, 16 * group), packed, pred=8 * group < self.width)
-
-
-def clear_rows(base, first, rows: int, halves: int, thread, threads: int):
-    """Zeros for rows `first` to `rows` of a block in shared memory, `halves` times 64 columns; `threads` threads do it."""
-    zeros = [reg.scalar(b32, init=0)] * 4
-    start = base + ((thread & 7) << 4)
-    for row in ptx.range_(first + signed(thread >> 3), rows, threads // 8):
-        for i in range(halves):
-            ptx.inst.st.shared.v4.b32(ptx.addr(start + (row << 7), i * rows * 128), zeros)
-
-
-def stage_halves(dtype, accumulators, to, thread, rows: int):
-    """The accumulators of a warpgroup, 64 rows, rounded, to shared memory: see `stage_packed`."""
-    stage_packed(narrowed(list(accumulators), dtype), to, thread, rows)
-
-
-def stage_packed(packed, to, thread, rows: int):
-    """Accumulators in pairs to shared memory at `to`, as tensor copies and descriptors have it: rows of 128 bytes, whose
-    pieces of 16 are swizzled; after 64 columns follow the next 64, `rows` rows further.
-
-    A stmatrix stores four 8 x 8 blocks: rows 0 to 7 and 8 to 15 of two neighbouring pieces.  Lane l gives the address of
-    row l % 16 of piece l / 16."""
-    lane = thread & 31
-    row = ((thread >> 5) << 4) + (lane & 15)
-    start = to + row * 128
-    swizzle, odd = lane & 7, lane >> 4
-    for pair in range(len(packed) // 4):
-        half, piece = divmod(pair * 2, 8)
-        at = start + (((odd + piece) ^ swizzle) << 4)
-        ptx.matrix.stmatrix(ptx.addr(at, half * rows * 128), packed[4 * pair : 4 * pair + 4])
 
 
 def descriptor(address, constant: int):

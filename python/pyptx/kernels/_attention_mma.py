@@ -9,8 +9,9 @@ ldmatrix meets each bank once.  Scores lie in registers as those of a wgmma do, 
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import Lines, Warpgroup, beside_of
+from pyptx.kernels._attention_forward import Warpgroup, beside_of
 from pyptx.kernels._attention_plan import Forward
+from pyptx.kernels._attention_results import Lines
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E

@@ -1,13 +1,13 @@
 """How a forward kernel of attention is cut: sizes of its tiles, where things lie in shared memory, its runtime scalars."""
 
 import functools
-import math
 from dataclasses import dataclass
 
 __all__ = ["BIAS", "EVERYONE", "K_MAJOR", "MULTIPROCESSORS", "WIDE", "Forward", "k_major", "taken_together"]
 
 MULTIPROCESSORS = 132  # of an H200
 L2_BYTES = 32e6  # of K and V that are read together
+BEYOND_L2 = 1.08  # what a round takes whose K and V are more, where heads are long
 
 WIDE = 64  # columns of a box: 128 bytes, the width of the swizzle
 
@@ -47,6 +47,8 @@ class Forward:
     joined: bool = False  # a tile's last product runs beside the first scores of the next tile
     pairs: bool = False  # CTAs in pairs, of neighbouring tiles, fetch half of each block and give it to both; no mask
     ahead: bool = False  # the launch does not wait for kernels ahead
+    direct: bool = False  # the result goes from registers to memory, and each warpgroup has barriers for its q: the next comes sooner
+    uneven: bool = False  # warpgroups without rows pass over their tile, and the CTAs share such tiles out
     biased: bool = False  # a tensor has a number for each query and key, which is added to the score
     sinks: bool = False  # each head has a logit beside those of the keys, which only adds to the sum
 
@@ -92,6 +94,21 @@ class Forward:
         return -(-queries // (self.rows * 2)) * 2 if self.pairs else -(-queries // self.rows)
 
     @property
+    def q_parts(self) -> int:
+        """Pieces of memory of q that are filled by themselves."""
+        return self.groups if self.direct else self.tiles
+
+    @property
+    def copied_rows(self) -> int:
+        """Of q, at a time."""
+        return 64 if self.direct else self.rows
+
+    @property
+    def returning(self) -> bool:
+        """Whether CTAs go back and forth over tiles, which a mask gives different lengths."""
+        return self.right and (self.tiles > 1 or self.direct)
+
+    @property
     def copied_keys(self) -> int:
         """Keys that a CTA fetches of a block."""
         return self.keys // 2 if self.pairs else self.keys
@@ -126,6 +143,7 @@ class Forward:
     def scalars(self) -> list:
         """Runtime scalars: sizes of the tensors, then what a call gives."""
         sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
+        sizes += ("DV",) * self.direct
         given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
         return [*(("u32", name) for name in (*sizes, *BIAS * self.biased)), *given, *[("f32", "cap")] * self.softcap]
 
@@ -134,15 +152,15 @@ def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, 
     """How many heads' tiles are a round of `Tiles`; 0: tiles in pairs.  `heads` of all sequences, of which `per` share K and V.
 
     Without a mask one, as neighbours share K and V.  Else L2 keeps what a round reads, and all CTAs have about as much to do.  Few
-    tiles are one round.  `traced`: sizes may be symbols, of which few comparisons decide."""
+    tiles whose keys L2 keeps are one round.  `traced`: sizes may be symbols, of which few comparisons decide."""
     if not cut.right:
         return 1
-    few = True if heads * -(-queries // cut.rows) <= 8 * MULTIPROCESSORS else False  # noqa: SIM210
-    balanced = bool(cut.ctas) and cut.tiles > 1 and not cut.left
+    bytes_ = keys * (cut.width + cut.values) * cut.size  # of a head of K and V
+    few = True if heads * -(-queries // cut.rows) <= 8 * MULTIPROCESSORS and bytes_ * heads <= L2_BYTES * per else False  # noqa: SIM210
+    balanced = bool(cut.ctas) and cut.returning and not cut.left
     if traced:
-        return 0 if balanced and not few and heads % 2 == 0 else heads
-    fit = int(L2_BYTES * per // max(1, keys * (cut.width + cut.values) * cut.size))
-    most = max(1, min(heads, fit))
+        return 0 if balanced and not few else heads
+    most = max(1, min(heads, int(L2_BYTES * per // max(1, bytes_))))
     if not balanced:
         return max(each for each in range(1, most + 1) if max(1, heads) % each == 0)
     return max(1, heads) if few else _balanced(heads, -(-queries // cut.rows), most, _cost_of_none(cut, queries, keys))
@@ -155,7 +173,8 @@ def _cost_of_none(cut: Forward, queries: int, keys: int) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _balanced(heads: int, tiles: int, most: int, base: float) -> int:
-    """The best of some numbers of heads, and of pairs: what the busiest CTA has to do, of every fifth, counted in tiles."""
+    """The best of some numbers of heads, of which some leave rounds of one size, and of pairs: what the busiest CTA has to do, of
+    every fifth, counted in tiles."""
     there, mean = MULTIPROCESSORS, heads * (tiles * (tiles + 1) / 2 + base * tiles) / MULTIPROCESSORS
     full, rest = divmod(heads * tiles, there)
 
@@ -168,8 +187,12 @@ def _balanced(heads: int, tiles: int, most: int, base: float) -> int:
             round_, place = divmod(turn * there + (other if turn % 2 else cta), together * tiles)
             yield tiles - place // min(together, heads - round_ * together) + base
 
-    pairs = -(-heads * tiles // 2 // there) * (tiles + 1 + 2 * base) / mean if heads % 2 == 0 else math.inf
+    pairs = -(-((heads * tiles + 1) // 2) // there) * (tiles + 1 + 2 * base) / mean
     if pairs < 1.02:
         return 0
-    best = min((busiest(each), each) for each in {most // step * step for step in (1, 11, 22, 44, 66, 132)} - {0})
+    rounds = -(-heads // most)
+    some = {most // step * step for step in (1, 11, 22, 44, 66, 132)} | {-(-heads // (rounds + i)) for i in range(4)}
+    best = min((busiest(each), each) for each in some - {0})
+    if tiles >= 32 and pairs > BEYOND_L2:
+        best = min(best, (BEYOND_L2 * busiest(heads), heads))
     return best[1] if best[0] < pairs else 0

@@ -62,11 +62,14 @@ class Tiles:
     def _places(self):
         """A loop over the CTA's tiles: how many tiles of the head are behind each, and which of all heads it is."""
         first, step = self._turn()
-        if self.plan.right and self.plan.tiles > 1:
+        if self.plan.returning:
             yield from self._back_and_forth(first, step)
         else:
             for tile in ptx.range_(first, self.count, step):
-                yield self._of_round(tile)
+                back, head = self._of_round(tile)
+                if self.plan.uneven and not self.plan.right:  # else those that are not full fall on the same CTAs
+                    _, back = quotient(back + divided(tile - back, step), self.row_tiles)
+                yield back, head
 
     def _back_and_forth(self, first, step):
         """Every second time the CTAs take tiles in the other order: who has had the longest has the shortest then.
@@ -77,7 +80,7 @@ class Tiles:
         other = step - 1 - first
         last = apply(u32, ptx.inst.selp.u32, other, first, (whole & 1) != 0)
         ptx.inst.add.u32(whole, whole, 1, pred=last < rest)
-        paired, pairs = self.together == 0, self.count >> 1
+        paired, pairs = self.together == 0, (self.count + 1) >> 1
         own = pairs + (step - 1) - first  # of the pairs, rounded up
         ptx.inst.selp.u32(whole, divided(own, step) << 1, whole, paired)
         of_pairs = Divisor(self.row_tiles)
@@ -88,6 +91,9 @@ class Tiles:
                 two, place = of_pairs.quotient((turn >> 1) * step + first)
                 ptx.inst.selp.u32(back, self.row_tiles - 1 - place, place, odd)
                 ptx.inst.add.u32(head, two << 1, turn & 1)
+                ptx.inst.min.u32(
+                    head, head, self.B * self.H - 1
+                )  # of an odd number the last head is a pair with itself
             with ptx.else_():
                 found = self._of_round(turn * step + apply(u32, ptx.inst.selp.u32, other, first, odd))
                 for into, each in zip((back, head), found, strict=True):

@@ -63,7 +63,7 @@ from pyptx.types import bf16
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
-PLAIN = {"skips": False, "from_end": False, "joined": False, "pairs": False}  # a tile after the other
+PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # a tile after the other
 
 
 def attention(
@@ -84,7 +84,7 @@ def attention(
     - softcap: scores s become softcap tanh(s / softcap).
     - scale: 1 / sqrt(D) if not given; positive.
     - mask: what is added to scores, in q's type, or bool, True where a key counts: (B, H, M, N), or 1 or nothing where all have
-      the same.  Beside all of the above and sinks, without a gradient.
+      the same.  Beside all of the above and sinks, without a gradient: `scaled_dot_product_attention` has that, by torch's own.
     - scale_q, scale_k, scale_v: of q, k, v in float8_e4m3fn, whose result is bf16: f32 tensors of one number, or (H), (HK), (HK);
       what the elements of a head are multiplied by.
     - sinks: (H) floating-point, a logit of each head that stands beside the scores of its queries: it adds to what exponentials
@@ -241,7 +241,8 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     q, k, v = dense(q), dense(k), dense(v)
     if out is None and not compiling(q):
         DENSE.keep(tensors, (q, k, v, *beside), masks, top_left, lse, deterministic, run, options)
-    return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, other != "mma")
+    strided = other != "mma" and (bool(other) or q.shape[3] <= 192)
+    return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, strided)
 
 
 def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
@@ -253,7 +254,10 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
         and any(getattr(each, "requires_grad", False) for each in (q, k, v, mask, *beside))
         and recorded(q)
     ):
-        raise LaunchValueError("attention: with a mask there is no gradient: q.detach(), or causal, window, cu_seqlens")
+        raise LaunchValueError(
+            "attention: with a mask there is no gradient; legal are q.detach(), causal, window, cu_seqlens, or "
+            "kernels.scaled_dot_product_attention, which leaves masks beside gradients to torch's own"
+        )
     bias, strides = bias_of(mask, q, k)
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
@@ -313,9 +317,7 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     wide, wide_values = _rounded(width), _rounded(values)
     # Comparisons of symbols choose; as values they would stay symbols.
     few = True if queries <= 16 and queries * per <= 128 and keys >= 1024 else False  # noqa: SIM210
-    long = True if wide > 192 or (wide > 128 and queries > 512) else False  # noqa: SIM210
-    if wide > 192 and not right:  # CTAs in pairs, if there is a tile for both
-        long = not traced and -(-queries // 128) % 2 == 0
+    long = True if wide > 128 and queries > (2048 if wide > 192 and right else 512) else False  # noqa: SIM210
     cut = plan(wide, wide_values, right, left, softcap, long)
     options["together"] = taken_together(cut, batch * heads, per, queries, keys, traced)
     square = True if width == values else False  # noqa: SIM210
@@ -588,18 +590,19 @@ def _cache_kernel(name, width, values, narrow, right, left, softcap, ragged, pag
 
 def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool) -> Forward:
     """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: `taken_together`
-    shares them out; where heads of more than 128 are long, a CTA takes one, and the next CTA begins where one has ended.
-    Without a mask heads of 256 are `long` where there are two tiles for each pair of CTAs."""
+    shares them out; where heads of 129 to 192 are long, or what is seen has two ends, a CTA takes one, and the next CTA begins where
+    one has ended.  Of heads of more than 192 `long` ones have larger blocks of keys, which the masks and lengths fill less well."""
     masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
     if width <= 64:
-        more = {"skips": right, "from_end": right, "joined": True}
+        more = {"skips": right, "from_end": right, "joined": True, "uneven": right or not left}
         return Forward(width, values, 128, 3, lazy=False, tiles=2, **more, **masks)
     if width <= 128:
         return Forward(width, values, 128, 2, tiles=2, joined=True, **masks)
-    ctas = 0 if right and long else MULTIPROCESSORS
-    keys = 80 if width > 192 else 128 if values <= 128 else 112
-    pairs = width > 192 and long and not right
-    return Forward(width, values, keys, 2, own_output=False, ctas=ctas, pairs=pairs, **masks)
+    if width <= 192:
+        ctas = 0 if right and long else MULTIPROCESSORS
+        return Forward(width, values, 128 if values <= 128 else 112, 2, own_output=False, ctas=ctas, **masks)
+    more = {"direct": True, "skips": right, "ctas": 0 if right and left else MULTIPROCESSORS}
+    return Forward(width, values, 80 if long else 64, 2, own_output=False, **more, **masks)
 
 
 @functools.cache
