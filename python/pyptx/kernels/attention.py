@@ -241,7 +241,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     q, k, v = dense(q), dense(k), dense(v)
     if out is None and not compiling(q):
         DENSE.keep(tensors, (q, k, v, *beside), masks, top_left, lse, deterministic, run, options)
-    strided = other != "mma" and (bool(other) or q.shape[3] <= 192)
+    strided = other != "mma" and (bool(other) or q.shape[3] <= 128)
     return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, strided)
 
 
@@ -274,7 +274,8 @@ def _masked_kernel(name, width, values, right, left, softcap, sinks, mma: bool):
     if mma:
         return mma_attention_kernel(TYPES[name], Mma.of(width, values, **masks))
     cut = plan(width, values, right, left, softcap, True)
-    return _forward(TYPES[name], dataclasses.replace(cut, groups=2, sinks=sinks, biased=True, **PLAIN))
+    ctas = 0 if right and width > 128 else cut.ctas
+    return _forward(TYPES[name], dataclasses.replace(cut, groups=2, ctas=ctas, sinks=sinks, biased=True, **PLAIN))
 
 
 def _other_than_hopper(tensor) -> str:
@@ -317,7 +318,9 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     wide, wide_values = _rounded(width), _rounded(values)
     # Comparisons of symbols choose; as values they would stay symbols.
     few = True if queries <= 16 and queries * per <= 128 and keys >= 1024 else False  # noqa: SIM210
-    long = True if wide > 128 and queries > (2048 if wide > 192 and right else 512) else False  # noqa: SIM210
+    long = True if wide > 192 and queries > (2048 if right else 512) else False  # noqa: SIM210
+    if not right:  # CTAs in pairs, if there is a tile for both
+        long = long and not traced and -(-queries // 128) % 2 == 0
     cut = plan(wide, wide_values, right, left, softcap, long)
     options["together"] = taken_together(cut, batch * heads, per, queries, keys, traced)
     square = True if width == values else False  # noqa: SIM210
@@ -590,19 +593,19 @@ def _cache_kernel(name, width, values, narrow, right, left, softcap, ragged, pag
 
 def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool) -> Forward:
     """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: `taken_together`
-    shares them out; where heads of 129 to 192 are long, or what is seen has two ends, a CTA takes one, and the next CTA begins where
-    one has ended.  Of heads of more than 192 `long` ones have larger blocks of keys, which the masks and lengths fill less well."""
+    shares them out; where heads of more than 128 see a window, a CTA takes one, and the next CTA begins where one has ended.  Of
+    heads of more than 192 `long` ones have larger blocks of keys, which masks and lengths fill less well, and without a mask CTAs in
+    pairs."""
     masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
     if width <= 64:
-        more = {"skips": right, "from_end": right, "joined": True, "uneven": right or not left}
+        more = {"skips": right, "from_end": right, "joined": True, "uneven": True}
         return Forward(width, values, 128, 3, lazy=False, tiles=2, **more, **masks)
     if width <= 128:
         return Forward(width, values, 128, 2, tiles=2, joined=True, **masks)
+    more = {"own_output": False, "direct": True, "skips": right, "ctas": 0 if right and left else MULTIPROCESSORS}
     if width <= 192:
-        ctas = 0 if right and long else MULTIPROCESSORS
-        return Forward(width, values, 128 if values <= 128 else 112, 2, own_output=False, ctas=ctas, **masks)
-    more = {"direct": True, "skips": right, "ctas": 0 if right and left else MULTIPROCESSORS}
-    return Forward(width, values, 80 if long else 64, 2, own_output=False, **more, **masks)
+        return Forward(width, values, 128 if values <= 128 else 112, 2, **more, **masks)
+    return Forward(width, values, 80 if long else 64, 2, pairs=long and not right, **more, **masks)
 
 
 @functools.cache
