@@ -92,12 +92,15 @@ CLEAN = {
     "matmul that splits K": lambda: product_kernel(Config.split(64, 128, 4, consumers=1), bf16)(
         half(72, 640), half(136, 640)
     ),
+    "matmul that splits K in four": lambda: product_kernel(Config.split(128, 64, 4, parts=4), bf16)(
+        half(136, 640), half(72, 640)
+    ),
     "matmul by tiles of the transposed result": product(128, 80, 3, turned=True),
     "matmul of groups of lines": lambda: product_kernel(
         Config(64, 64, 3, 1, overlap=False, swing=False), bf16, False, False, parted=True
     )(half(300, 72), half(300, 136), numbers(10, 10, 267)),
     "matmul of fp8 with scales of blocks": fp8_blocks,
-    "matmul by streams of tiles below each other": stream(100, 640, 32, 3, 64, 3, once=True, tall=True, batch=4),
+    "matmul by streams that split K in three": stream(30, 640, 32, 3, 64, 3, once=True, batch=4),
     "softmax of columns": lambda: column_softmax(bf16, 8)(half(2, 20, 304)),
     "matmul by a stream": stream(9, 1920, 16, 1, 64, 3),
     "matmul by streams that split K": stream(60, 640, 64, 2, 64, 3, once=True),

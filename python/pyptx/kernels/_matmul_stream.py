@@ -41,7 +41,6 @@ class StreamConfig:
     share: int = 1
     resident: int = 1  # CTAs of a multiprocessor
     once: bool = False  # whether there are not more tiles than clusters; so it is where K is in parts
-    tall: bool = False  # whether A may have more rows than those of a tile
     batch: int = 1  # quads of the result whose parts are loaded before the first is added
 
     @classmethod
@@ -111,38 +110,27 @@ class Stream:
         if c.parts > 1:  # the cluster had one tile
             ptx.cluster.sync()
             with ptx.if_(thread < c.consumers * WARPGROUP):
-                self.reduce(thread, *self.place(reg.from_(ptx.sreg("%clusterid.x"), u32)))
+                self.reduce(thread, self.place(reg.from_(ptx.sreg("%clusterid.x"), u32)))
         if c.parts * c.share > 1:
             ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
         ptx.ret()
 
     def tiles(self):
-        """A loop over the cluster's tiles: the first column and row of this CTA's."""
+        """A loop over the cluster's tiles: the first column of this CTA's."""
         c = self.c
         count = (self.n + (c.bn * c.share - 1)) >> ((c.bn * c.share).bit_length() - 1)
-        if c.tall:
-            count = count * self.down()
         for t in ptx.range_(reg.from_(ptx.sreg("%clusterid.x"), u32), count, reg.from_(ptx.sreg("%nclusterid.x"), u32)):
             yield self.place(t)
 
-    def down(self):
-        """Tiles that are below each other."""
-        return quotient(ptx.param(u32, "M") + (self.c.rows - 1), self.c.rows)
-
     def place(self, tile):
-        row = 0
-        if self.c.tall:
-            down, below = self.down(), tile
-            tile = quotient(below, down)
-            row = (below - tile * down) * self.c.rows
-        return (tile * self.c.share + self.member) * self.c.bn, row
+        return (tile * self.c.share + self.member) * self.c.bn
 
     def produce(self):
         ring, base = Ring(self.c.stages), address(self.ring)
         share = self.c.share
         group = mask((1 << share) - 1, self.part * share) if share > 1 else None
         mine = self.member * (self.c.rows // share) if share > 1 else None
-        for column, first_row in self.tiles():
+        for column in self.tiles():
             k = copied(self.first * self.a.bk)
             for _ in ptx.range_(self.first, self.last, dtype=u32):
                 full = self.full[ring.stage]
@@ -153,7 +141,7 @@ class Stream:
                     place = column + rows if rows else column
                     where = (k, place) if self.b.k_major else (place, k)
                     ptx.tensor_copy.load(ptx.addr(to, at), self.maps[1], where, full)
-                row, into = (first_row, to) if mine is None else (mine, to + mine * ROW)
+                row, into = (0, to) if mine is None else (mine, to + mine * ROW)
                 where = (k, row)
                 ptx.tensor_copy.load(ptx.addr(into, self.b.bytes), self.maps[0], where, full, multicast_mask=group)
                 k += self.a.bk
@@ -180,7 +168,7 @@ class Stream:
 
         place = address(self.staged) + ((thread >> 5) * 16 + (lane >> 2)) * 4
         place += (lane & 3) * (2 * c.pitch)
-        for column, row in self.tiles():
+        for column in self.tiles():
             for each in acc:
                 ptx.inst.mov.f32(each, 0.0)
             later = reg.scalar(u32, init=0)
@@ -204,7 +192,7 @@ class Stream:
                 ptx.inst.st.shared.f32(ptx.addr(place, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
             if c.parts == 1:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
-                self.reduce(thread, column, row)
+                self.reduce(thread, column)
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
 
     def issue(self, acc, b, a):
@@ -223,7 +211,7 @@ class Stream:
             )
         ptx.wgmma.commit_group()
 
-    def reduce(self, thread, first_column, first_row):
+    def reduce(self, thread, first_column):
         """This CTA's share of the result: four neighbours at a time, added up over the parts in their order."""
         c = self.c
         m_size, n_size = ptx.param(u32, "M"), self.n
@@ -238,13 +226,11 @@ class Stream:
                 at = thread + i * threads
                 number = at + self.part * mine
                 row, quad = number >> (quads.bit_length() - 1), number & (quads - 1)
-                here, column, line = start + row * c.pitch + quad * 16, first_column + quad * 4, row
-                if c.tall:
-                    line = first_row + row
-                inside = (line < m_size) & (column < n_size)
+                here, column = start + row * c.pitch + quad * 16, first_column + quad * 4
+                inside = (row < m_size) & (column < n_size)
                 if not whole:
                     inside = inside & (at < mine) & (number < c.rows * quads)
-                some.append((line, column, inside, self.parts_of(here, inside) if c.batch > 1 else here))
+                some.append((row, column, inside, self.parts_of(here, inside) if c.batch > 1 else here))
             for row, column, inside, values in some:
                 with ptx.if_(inside):
                     parts = self.parts_of(values) if c.batch == 1 else values
@@ -292,26 +278,26 @@ def over(number, parts: int):
 
 @functools.cache
 def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType = bf16, epilogue=NOTHING, whole=True):
-    """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), M at most `c.rows` unless `c.tall`; B is (N, K), or (K, N) where it is not K-major.
+    """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), M at most `c.rows`; B is (N, K), or (K, N) where it is not K-major.
     `whole`: N is a multiple of 4."""
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, True, c.rows, c.share, bk)
     b = Operand(dtype, b_k_major, c.bn, 1, bk)
     stream = Stream(c, a, b, out, epilogue, whole)
     more = epilogue.tiles()
-    ctas = c.parts * c.share
-    if c.tall and c.share > 1:
-        raise ValueError(f"{c}: CTAs that share A take one tile of it")
+    # Numbers: an object that `grid` reads would be compared at each call.
+    ctas, once, most = c.parts * c.share, c.once, c.resident * MULTIPROCESSORS // (c.parts * c.share)
+    across = c.bn * c.share
 
-    def grid(M, N):
-        tiles = -(-N // (c.bn * c.share)) * (-(-M // c.rows) if c.tall else 1)
-        return ((tiles if c.once else min(tiles, c.resident * MULTIPROCESSORS // ctas)) * ctas, 1, 1)
+    def grid(N):
+        tiles = -(-N // across)
+        return ((tiles if once else min(tiles, most)) * ctas, 1, 1)
 
     return kernel(
         in_specs=(a.tile((), "M", "128B"), b.tile((), "N"), *more.values()),
         out_specs=(Tile("M", "N", out, align=8 if whole else 0),),
         raw_params=[("u32", name) for name in ("M", "N", "K")],
-        grid=grid if c.tall else lambda N: grid(0, N),
+        grid=grid,
         block=(c.threads, 1, 1),
         cluster=(ctas, 1, 1),
         reqntid=True,
