@@ -18,6 +18,8 @@ def matmul(given, activation, out):
     jax = sys.modules.get("jax")
     traced = jax is not None and any(isinstance(each, jax.Array) for each in given)
     xp = jax.numpy if traced else numpy
+    if traced and out is None:
+        given = [None if each is None else xp.asarray(each) for each in given]
     names = [None if each is None else str(each.dtype) for each in (*given, out)]
     *types, result = types_of(names[:-1], activation, names[-1])
     shapes = [None if each is None else tuple(each.shape) for each in (*given, out)]

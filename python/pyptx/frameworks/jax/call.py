@@ -437,14 +437,22 @@ def gradients(of, saved, cotangents, keywords) -> tuple:
     return made[: of.with_gradient] + (None,) * (of.inputs - of.with_gradient)
 
 
+def _arrays(values) -> list:
+    """What jax.grad passes on of a NumPy array is neither that nor an array of JAX."""
+    return [
+        each if isinstance(each, jax.Array) or type(each) is np.ndarray else jax.numpy.asarray(each) for each in values
+    ]
+
+
 def differentiable(of, keywords):
     """A `DifferentiableKernel` as a function of JAX arrays, for these keyword arguments."""
 
     @jax.custom_vjp
     def function(*arrays):
-        return of.forward_kernel(*arrays, **keywords)
+        return of.forward_kernel(*_arrays(arrays), **keywords)
 
     def run(*arrays):
+        arrays = _arrays(arrays)
         results = function(*arrays)
         return results, of.residuals(arrays, results)
 
@@ -453,4 +461,5 @@ def differentiable(of, keywords):
         return gradients(of, saved, cotangents, keywords)
 
     function.defvjp(run, back)
-    return function
+    # Outside of the function, so that the gradient of what all devices have is the sum of theirs.
+    return lambda *arrays: function(*_alike(arrays)[0])
