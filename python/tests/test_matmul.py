@@ -22,8 +22,8 @@ from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import (  # noqa: E402
     BLOCKS,
     CANDIDATES,
+    ONCE,
     PAIR,
-    SHORT,
     SPLITS,
     WIDE_BLOCKS,
     Problem,
@@ -33,6 +33,7 @@ from pyptx.kernels._matmul_choice import (  # noqa: E402
     kernel_of,
     stream_of,
     streams,
+    without_outside,
 )  # fmt: skip
 from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
@@ -91,11 +92,12 @@ CUTS = [
     Config(64, 96, 8, 1), PAIR,
     Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
     Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS, Config.split(128, 64, 3), Config.split(128, 96, 4), Config.split(64, 128, 4, 1, parts=4),
+    Config(128, 96, 3, copy_a=16, copy_b=32), Config(128, 128, 3, cm=2, copy_a=64, copy_b=16), Config(64, 128, 3, 1, cn=2, copy_a=16, copy_b=16),
     Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
 ]  # fmt: skip
 TURNED = [
     Config(64, 64, 3, 1, turned=True), Config(64, 256, 3, 1, turned=True), Config(128, 144, 4, turned=True), Config(128, 128, 3, cm=2, turned=True),
-    Config(128, 160, 3, cn=2, overlap=False, turned=True),
+    Config(128, 160, 3, cn=2, overlap=False, turned=True), Config(64, 96, 3, 1, turned=True, copy_a=32, copy_b=16),
 ]  # fmt: skip
 STREAMS = [StreamConfig(32, 3, 64, 3, once=True, batch=4), StreamConfig(24, 2, 64, 3, once=True, batch=8), StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True)]  # fmt: skip
 eights = st.integers(1, 40).map(lambda i: 8 * i)
@@ -577,7 +579,7 @@ CONFIGS = [config for config, *_ in CANDIDATES]
 @needs_ptxas
 @pytest.mark.parametrize(
     ("config", "dtype", "out", "epilogue"),
-    [(config, bf16, bf16, Epilogue() if config.turned else Epilogue(bf16)) for config in (*CONFIGS, SHORT)]
+    [(config, bf16, bf16, Epilogue() if config.turned else Epilogue(bf16)) for config in (*CONFIGS, *ONCE[0], *ONCE[1])]
     + [(config, bf16, f32, Epilogue()) for config in CONFIGS if config.bn in (96, 64) and not config.turned]
     + [(CONFIGS[0], *other) for other in OTHERS],
     ids=str,
@@ -617,14 +619,36 @@ def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():
     assert [configuration(2048, n, 4096, 8, 16, True, grouped=True).cn for n in (4096, 256)] == [2, 1]
 
 
-@pytest.mark.parametrize(("m", "n", "k", "b_k_major", "streamed"), [
-    (256, 4096, 14336, True, True), (256, 4096, 14336, False, True), (256, 2112, 7168, True, False), (200, 3328, 8192, True, False),
-    (256, 4096, 4096, True, False), (192, 4096, 14336, True, False), (512, 2112, 7168, True, False), (256, 6144, 14336, True, False),
-])  # fmt: skip
-def test_a_long_k_is_a_stream_of_up_to_256_rows(m, n, k, b_k_major, streamed):
-    """A stream of 256 rows would leave those below them unwritten."""
+@pytest.mark.parametrize(("m", "n", "k", "rows"), [
+    (256, 4096, 14336, 256), (192, 4096, 14336, 192), (200, 3328, 8192, 200), (157, 4096, 4096, 160), (192, 2112, 7168, 192),
+    (256, 2112, 7168, None), (240, 4096, 4096, None), (192, 2560, 7168, None), (192, 6144, 4096, None), (512, 2112, 7168, None),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("b_k_major", [True, False])
+def test_a_long_k_is_a_stream_of_up_to_256_rows(m, n, k, rows, b_k_major):
+    """As many as A has: to fill others with zeros takes a copy long."""
     made = of_hopper(m, n, k, b_k_major)
-    assert (made.__name__ == "stream_matmul") == streamed
+    assert (made.__name__ == "stream_matmul") == (rows is not None)
+    if rows is not None:
+        assert stream_of(m, n, k).rows == rows
+
+
+def test_copies_fill_few_rows_with_zeros():
+    def copies(c, *problem, **more):
+        found = without_outside(c, Problem(*problem, None, bf16, bf16, **more))
+        return found.copy_a, found.copy_b
+
+    tile = Config(128, 96, 7)
+    assert copies(tile, 192, 6144, 4096) == (64, 0)
+    assert copies(tile, 200, 2112, 4096) == (16, 0)
+    assert copies(tile, 256, 2560, 4096) == (0, 32)
+    assert copies(tile, 1000, 2000, 4096) == (16, 16)
+    assert copies(tile, 1016, 2112, 4096) == (0, 0)
+    assert copies(replace(tile, turned=True, bm=64), 256, 2112, 4096) == (0, 32)
+    assert copies(tile, 192, 6144, 64) == (0, 0)  # steps that do not fill the ring
+    assert copies(tile, 16384, 6000, 4096) == (0, 0)  # one of many tiles
+    assert copies(Config(128, 128, 6), 200, 2112, 4096, b_k_major=False) == (16, 64)
+    assert copies(Config(128, 128, 6), 200, 2100, 4096, b_k_major=False) == (16, 64)
+    assert copies(Config(128, 128, 6, cm=2), 256, 2112, 4096) == (0, 64)
 
 
 def test_pairs_that_share_columns_fill_the_gpu_once():

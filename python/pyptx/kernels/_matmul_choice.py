@@ -4,6 +4,7 @@ The table is measured: `python bench/gemm.py --tune` on an H200 prints it.
 """
 
 import functools
+import math
 from dataclasses import dataclass, replace
 
 from pyptx.kernels._epilogue import NOTHING, Epilogue
@@ -18,8 +19,8 @@ from pyptx.types import PtxType, s8
 __all__ = [
     "BLOCKS",
     "CANDIDATES",
+    "ONCE",
     "PAIR",
-    "SHORT",
     "SPLITS",
     "WIDE_BLOCKS",
     "Problem",
@@ -72,7 +73,7 @@ def kernel_of(p: Problem):
         return mma_kernel(p.dtype, p.out, p.a_k_major, p.b_k_major, p.a_width, p.b_width, batched, p.epilogue)
     if (
         (p.m <= 128 or is_narrow(p) or is_long(p))
-        and not is_short(p)
+        and not once_of(p)
         and p.epilogue.scales != "block"
         and not batched
         and p.a_k_major
@@ -83,13 +84,13 @@ def kernel_of(p: Problem):
     gated = p.epilogue.gated
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
-    elif p.m <= 128 and is_short(p):
-        c = SHORT
-    elif fills_once(p):
-        c = PAIR
+    elif c := once_of(p):
+        c = without_outside(c, p)
     else:
         plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
         c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated, plain=plain)
+        c = c if fills_once(p) is None else fills_once(p)
+        c = c if gated else without_outside(c, p)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
 
 
@@ -99,34 +100,75 @@ def is_narrow(p: Problem) -> bool:
 
 
 def is_long(p: Problem) -> bool:
-    """More than three quarters of 256 rows, and a long K, whose halves of tiles of 256 x 64 fill the GPU once."""
-    return 192 < p.m <= 256 and p.dtype.bits == 16 and p.k > 8192 and in_halves(p.n)
+    """More than 128 rows, and a long K, whose halves or thirds of tiles of all rows x 64 nearly fill the GPU; more than 224 rows take as long
+    as tiles of 128 x 64 do, unless K is longer still."""
+    if p.m > 256 or p.dtype.bits != 16:
+        return False
+    if p.m > 224:
+        return p.k > 8192 and in_halves(p.n)
+    return p.k >= 4096 and (96 < 2 * -(-p.n // 64) <= MULTIPROCESSORS or in_thirds(p.n))
 
 
 def in_halves(n: int) -> bool:
     return 120 < 2 * -(-n // 64) <= MULTIPROCESSORS
 
 
+def in_thirds(n: int) -> bool:
+    """39 clusters of three run at once on the H200 that was measured (30 of four, 66 of two); one more is a second wave."""
+    return 32 < -(-n // 64) <= 39
+
+
 PAIR = Config(128, 64, 8, cm=2)
 
 
-def fills_once(p: Problem) -> bool:
-    """Whether pairs of CTAs that share 64 columns of B (K, N), one below the other, fill the GPU once."""
+def fills_once(p: Problem) -> Config | None:
+    """Pairs of CTAs that share 64 columns of B (K, N), one below the other, where they fill the GPU once."""
     whole = p.batch is None and p.a_k_major and not p.epilogue.gated and p.dtype.bits == p.out.bits == 16
-    return whole and 192 < p.m <= 256 and not p.b_k_major and in_halves(p.n)
+    return PAIR if whole and 192 < p.m <= 256 and not p.b_k_major and in_halves(p.n) else None
 
 
-def is_short(p: Problem) -> bool:
-    """Whether tiles of 48 columns fill the GPU, and those of a stream, of 64, neither once nor, in two parts of K, twice."""
+def once_of(p: Problem) -> Config | None:
+    """Of few rows, tiles so wide that they fill the GPU once, where those of a stream, of 64 columns, do so neither once nor, in two parts of
+    K, twice."""
     whole = p.b_k_major and p.dtype.bits == p.out.bits == 16 and p.epilogue.scales != "block" and not p.epilogue.gated
-    return whole and 64 < p.m <= 128 and 32 * MULTIPROCESSORS < p.n <= 48 * MULTIPROCESSORS
+    if not whole or not 32 < p.m <= 128:
+        return None
+    if p.m > 64 and 32 * MULTIPROCESSORS < p.n <= 48 * MULTIPROCESSORS:
+        return ONCE[1][0]
+    return next((c for c in ONCE[p.m > 64] if 120 < -(-p.n // c.bn) <= MULTIPROCESSORS), None)
+
+
+def without_outside(c: Config, p: Problem) -> Config:
+    """With copies that fill no rows outside of A and B, where there are more than 15 of them in the last of a few tiles."""
+    sizes, majors = (p.m, p.n), (p.a_k_major, p.b_k_major)
+    if c.turned:
+        sizes, majors = sizes[::-1], majors[::-1]
+    tiles = -(-sizes[0] // c.bm) * -(-sizes[1] // c.bn) * (p.batch or 1)
+    if tiles > 2 * MULTIPROCESSORS or c.parts > 1 or p.k * p.dtype.bits < 8 * ROW * c.stages:
+        return c
+    wide = ROW * 8 // p.dtype.bits  # of a copy of rows that are contiguous
+    copies = [
+        lines(size, tile, share) if k_major else wide * (-size % tile >= wide)
+        for size, tile, share, k_major in zip(sizes, (c.bm, c.bn), (c.cn, c.cm), majors, strict=True)
+    ]
+    return replace(c, copy_a=copies[0], copy_b=copies[1])
+
+
+def lines(size: int, tile: int, share: int) -> int:
+    """The most rows of a copy that divide both, but no fewer than 16; 0 where no more than 15 lie outside."""
+    most = math.gcd(size, tile // share)
+    return 0 if -size % tile < 16 else most if most % 16 == 0 else 16
 
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction.  Two CTAs share their rows of A.
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, overlap=False, swing=False)
 # Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.4 of the time of one of the others.
 WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, overlap=False, swing=False), 1.4
-SHORT = Config(128, 48, 8)
+# Of 64 rows, and of 128.
+ONCE = (
+    (Config(64, 48, 12, consumers=1), Config(64, 112, 8, consumers=1)),
+    (Config(128, 48, 8), Config(128, 112, 5), Config(128, 224, 3)),
+)
 
 
 def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
@@ -163,6 +205,7 @@ CANDIDATES = (
     (Config(64, 192, 5, consumers=1), (0.270, 1.80), (0.258, 1.84)),
     (Config(64, 128, 8, consumers=1), (0.213, 1.45), (0.210, 1.45)),
     (Config(64, 96, 8, consumers=1), (0.172, 1.40), None),
+    (Config(64, 96, 8, consumers=1, turned=True), None, (0.172, 1.40)),
     (Config(64, 64, 8, consumers=1), (0.143, 1.00), (0.140, 1.03)),
 )
 # From so many waves of the largest tile on, only wide tiles, the second 3 % dearer than in few waves: smaller ones read more from L2,
@@ -223,20 +266,23 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
     """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
     others on their multiprocessor let those of the next kernel begin."""
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
+
+    def made(parts, bn, share=1, *more, **told):
+        unit = max(16 if rows > 16 else 8, 8 * share)  # of rows: copies fill those outside of A slowly
+        return StreamConfig.of(-(-m // unit) * unit, parts, bn, share, *more, **told)
+
     if rows > 128:
-        return StreamConfig.of(256, 2 if in_halves(n) else 4, 64, batch=8)
+        parts = 2 if 96 < 2 * tiles <= MULTIPROCESSORS else 3 if in_thirds(n) else 4
+        return StreamConfig.of(-(-m // 8) * 8, parts, 64, batch=8)
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
         if rows >= 128 and not once:
-            return StreamConfig.of(rows, 1, 128, 2)
-        return StreamConfig.of(rows, 1, 128, 4 if rows >= 64 else 1, 1 if rows >= 64 else 2, once)
+            return made(1, 128, 2)
+        return made(1, 128, 4 if rows >= 64 else 1, 1 if rows >= 64 else 2, once)
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
-        return (
-            StreamConfig.of(rows, 2, 128, 1, 2, batch=4) if rows == 8 else StreamConfig.of(rows, 2, 64, 1, 3, batch=4)
-        )
-    # Clusters of three fill 42 times three multiprocessors; clusters of four no more than about 30.
-    if rows == 128 and MULTIPROCESSORS // 4 <= tiles <= 42 and k >= 4096:
-        return StreamConfig.of(rows, 3, 64, batch=4)
+        return made(2, 128, 1, 2, batch=4) if rows == 8 else made(2, 64, 1, 3, batch=4)
+    if rows == 128 and in_thirds(n) and k >= 4096:
+        return made(3, 64, batch=4)
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
@@ -245,7 +291,7 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
     else:
         resident = 2 if rows == 64 and parts == 1 else 1
     share = 4 if rows == 128 and parts == 1 and n <= 64 * 112 else 1
-    return StreamConfig.of(rows, parts, 64, share, resident, True, batch=4 if rows >= 64 and parts > 1 else 1)
+    return made(parts, 64, share, resident, True, batch=4 if rows >= 64 and parts > 1 else 1)
 
 
 def streams() -> list[StreamConfig]:
@@ -256,5 +302,12 @@ def streams() -> list[StreamConfig]:
         for n in (2048, 2112, 4096, 6144, 8192, 16384, 32768)
         for k in (512, 8192)
     ]
-    sizes += [(256, 1536, 7168), (256, 4096, 14336)]
+    sizes += [
+        (256, 1536, 7168),
+        (256, 4096, 14336),
+        (160, 4096, 4096),
+        (200, 2112, 7168),
+        (100, 8192, 4096),
+        (100, 28672, 4096),
+    ]
     return list(dict.fromkeys(stream_of(*size) for size in sizes))

@@ -31,6 +31,8 @@ class Config:
     swing: whether every other tile goes through K backwards: what was read last is still in L2.
     parts: of K, whose products the CTAs of a cluster make and add up (`Config.split`); a cluster then has one tile.
     turned: whether B's columns are what wgmma calls rows, and bm and cm count those: a tile of C^T, which is stored as one of C.
+    copy_a, copy_b: rows of one copy of bm and of bn, where those outside of the matrix are not copied; 0: all are.  To fill a row with zeros
+    takes a copy some 12 clocks, ten times what a row of the matrix does.
     """
 
     bm: int = 128
@@ -44,6 +46,8 @@ class Config:
     swing: bool = True
     parts: int = 1
     turned: bool = False
+    copy_a: int = 0
+    copy_b: int = 0
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
@@ -65,17 +69,28 @@ class Operand:
     rows: int
     share: int
     bk: int
+    lines: int = 0  # rows of one copy where those are contiguous along K; 0: all of a CTA
     halves: bool = False  # whether half of the rows lie N further: gates, and the ups that belong to them
 
     @property
     def block(self) -> int:
         """Rows of one copy; where they are contiguous, as many as 128 bytes."""
-        return self.rows // self.share if self.k_major else ROW * 8 // self.dtype.bits
+        return (self.lines or self.rows // self.share) if self.k_major else ROW * 8 // self.dtype.bits
 
     @property
     def bytes(self) -> int:
         """Of whole blocks: where rows are contiguous, the last may be wider than the tile."""
         return -(-self.rows // self.block) * self.block * ROW
+
+    def bytes_of(self, first, size):
+        """Of those blocks of the tile from row `first` on that begin before `size`; None: of all."""
+        if size is None:
+            return self.bytes
+        left = reg.scalar(u32)
+        ptx.inst.min.u32(left, first, size)
+        ptx.inst.sub.u32(left, size, left)
+        ptx.inst.min.u32(left, left, self.rows)
+        return quotient(left + (self.block - 1), self.block) * (self.block * ROW)
 
     @property
     def box(self) -> tuple[int, ...]:
@@ -87,7 +102,8 @@ class Operand:
     @property
     def part(self) -> tuple[int, int, int]:
         """From the part that one CTA of a cluster copies to the next one's: rows, elements of K, bytes."""
-        return (self.block, 0, self.block * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
+        rows = self.rows // self.share
+        return (rows, 0, rows * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
 
     def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
         size = (2, size) if self.halves else (size,)
@@ -105,7 +121,8 @@ class Operand:
 
     def copies(self):
         """(row, byte) of each copy of one CTA's part of the tile."""
-        return [(0, 0)] if self.k_major else [(at, at * ROW) for at in range(0, self.rows, self.block)]
+        rows = self.rows // self.share if self.k_major else self.rows
+        return [(at, at * ROW) for at in range(0, rows, self.block)]
 
     def where(self, first, at: int, k):
         """Coordinates of the copy `at` rows behind the tile's first one."""
@@ -150,8 +167,8 @@ class Tiles:
         self.c, self.batched, self.columns = c, batched, columns  # of C, in a tile
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32) if c.parts == 1 else 0
         self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
-        self.rows, width = ("N", "M") if c.turned else ("M", "N")
-        self.across = quotient(ptx.param(u32, width) + (columns * c.cn - 1), columns * c.cn)
+        self.rows, self.width = ("N", "M") if c.turned else ("M", "N")
+        self.across = quotient(ptx.param(u32, self.width) + (columns * c.cn - 1), columns * c.cn)
         self.first = reg.from_(ptx.sreg("%clusterid.x"), u32)
         self.step = reg.from_(ptx.sreg("%nclusterid.x"), u32)
 
