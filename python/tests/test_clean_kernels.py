@@ -88,6 +88,8 @@ CLEAN = {
     "cross_entropy": lambda: kernels.cross_entropy(torch.randn(4, 300), torch.tensor([1, 2, 3, 4])),
     "matmul by wgmma": product(128, 128, 3),
     "matmul by clusters along M": product(128, 128, 3, cm=2),
+    "matmul by tiles that end with the matrix": product(128, 96, 3, inside=True),
+    "matmul by clusters of such tiles": product(128, 64, 3, cm=2, inside=True),
     "matmul by clusters along N": product(128, 64, 3, cn=2, group=1),
     "matmul that splits K": lambda: product_kernel(Config.split(64, 128, 4, consumers=1), bf16)(
         half(72, 640), half(136, 640)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels import _matmul_torch  # noqa: E402
+from pyptx.kernels import _matmul_hopper, _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import (  # noqa: E402
     BLOCKS,
@@ -30,10 +30,10 @@ from pyptx.kernels._matmul_choice import (  # noqa: E402
     blocks_of,
     configuration,
     for_output,
+    inside,
     kernel_of,
     stream_of,
     streams,
-    without_outside,
 )  # fmt: skip
 from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
@@ -92,12 +92,11 @@ CUTS = [
     Config(64, 96, 8, 1), PAIR,
     Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
     Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS, Config.split(128, 64, 3), Config.split(128, 96, 4), Config.split(64, 128, 4, 1, parts=4),
-    Config(128, 96, 3, copy_a=16, copy_b=32), Config(128, 128, 3, cm=2, copy_a=64, copy_b=16), Config(64, 128, 3, 1, cn=2, copy_a=16, copy_b=16),
     Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
 ]  # fmt: skip
 TURNED = [
     Config(64, 64, 3, 1, turned=True), Config(64, 256, 3, 1, turned=True), Config(128, 144, 4, turned=True), Config(128, 128, 3, cm=2, turned=True),
-    Config(128, 160, 3, cn=2, overlap=False, turned=True), Config(64, 96, 3, 1, turned=True, copy_a=32, copy_b=16),
+    Config(128, 160, 3, cn=2, overlap=False, turned=True), Config(64, 96, 3, 1, turned=True),
 ]  # fmt: skip
 STREAMS = [StreamConfig(32, 3, 64, 3, once=True, batch=4), StreamConfig(24, 2, 64, 3, once=True, batch=8), StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True)]  # fmt: skip
 eights = st.integers(1, 40).map(lambda i: 8 * i)
@@ -132,6 +131,26 @@ def test_turned(cut, m, n, k, majors, batch):
     a, b = torch.randn(*batch, m, k).bfloat16(), torch.randn(*batch, k, n).bfloat16()
     stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
     assert distance(product_kernel(cut, bf16, *majors, bf16, bool(batch))(*stored), a.double() @ b.double()) < 5e-3
+
+
+@pytest.mark.parametrize("clusters", [{}, {"cm": 2}, {"cn": 2}, {"turned": True}], ids=str)
+@pytest.mark.parametrize("majors", [(True, True), (True, False), (False, True)], ids=str)
+def test_tiles_that_end_with_the_matrix(clusters, majors, monkeypatch):
+    """A CTA has several tiles, whole ones and such as are left out in part."""
+    monkeypatch.setattr(_matmul_hopper, "MULTIPROCESSORS", 4)
+    kernel = product_kernel.__wrapped__(Config(64, 64, 2, 1, inside=True, **clusters), bf16, *majors)
+    a, b = torch.randn(152, 200).bfloat16(), torch.randn(200, 216).bfloat16()
+    stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
+    assert distance(kernel(*stored), a.double() @ b.double()) < 5e-3
+
+
+@pytest.mark.parametrize("bn", [64, 144, 160, 192])
+def test_a_cta_of_many_tiles_stores_what_it_made(bn, monkeypatch):
+    """Of one part a tile, three and two: its buffers are not written before the copy that reads them has."""
+    monkeypatch.setattr(_matmul_hopper, "MULTIPROCESSORS", 2)
+    kernel = product_kernel.__wrapped__(Config(128, bn, 3), bf16)
+    a, b = torch.randn(264, 72).bfloat16(), torch.randn(456, 72).bfloat16()
+    assert distance(kernel(a, b), a.double() @ b.double().mT) < 5e-3
 
 
 def test_turned_has_no_epilogue():
@@ -632,23 +651,21 @@ def test_a_long_k_is_a_stream_of_up_to_256_rows(m, n, k, rows, b_k_major):
         assert stream_of(m, n, k).rows == rows
 
 
-def test_copies_fill_few_rows_with_zeros():
-    def copies(c, *problem, **more):
-        found = without_outside(c, Problem(*problem, None, bf16, bf16, **more))
-        return found.copy_a, found.copy_b
+def test_tiles_lie_inside_of_the_matrix():
+    def moved(c, *size, **more):
+        found = inside(c, Problem(*size, None, bf16, bf16, **({"epilogue": Epilogue(**more)} if more else {})))
+        return found.inside
 
     tile = Config(128, 96, 7)
-    assert copies(tile, 192, 6144, 4096) == (64, 0)
-    assert copies(tile, 200, 2112, 4096) == (16, 0)
-    assert copies(tile, 256, 2560, 4096) == (0, 32)
-    assert copies(tile, 1000, 2000, 4096) == (16, 16)
-    assert copies(tile, 1016, 2112, 4096) == (0, 0)
-    assert copies(replace(tile, turned=True, bm=64), 256, 2112, 4096) == (0, 32)
-    assert copies(tile, 192, 6144, 64) == (0, 0)  # steps that do not fill the ring
-    assert copies(tile, 16384, 6000, 4096) == (0, 0)  # one of many tiles
-    assert copies(Config(128, 128, 6), 200, 2112, 4096, b_k_major=False) == (16, 64)
-    assert copies(Config(128, 128, 6), 200, 2100, 4096, b_k_major=False) == (16, 64)
-    assert copies(Config(128, 128, 6, cm=2), 256, 2112, 4096) == (0, 64)
+    assert (
+        moved(tile, 200, 6144, 4096)
+        and moved(tile, 256, 2560, 4096)
+        and moved(replace(tile, turned=True), 96, 200, 4096)
+    )
+    assert not moved(tile, 256, 6144, 4096)  # nothing lies outside
+    assert not moved(tile, 250, 6144, 4096)  # or but few rows
+    assert not moved(tile, 100, 6144, 4096)  # the matrix is smaller
+    assert not moved(tile, 200, 6144, 4096, activation="swiglu")
 
 
 def test_pairs_that_share_columns_fill_the_gpu_once():

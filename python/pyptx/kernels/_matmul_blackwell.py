@@ -299,21 +299,24 @@ class Product:
         buffer = number % 2 * LINES * ROW
         column = place.column + number * self.chunk
         if place.end is None:
-            self.stage(words, buffer)
+            self.stage(words, buffer, number)
             self.copy_out(place, column, buffer)
         else:  # a copy would write the rows of the next group, too
             whole = place.row + LINES <= place.end
             with ptx.if_(whole):
-                self.stage(words, buffer)
+                self.stage(words, buffer, number)
                 self.copy_out(place, column, buffer)
             with ptx.else_():
                 self.store_row(words, place, column)
         with ptx.if_(self.lane == 0):
             ptx.cp.async_.bulk.commit_group()
 
-    def stage(self, words: list, buffer: int):
+    def stage(self, words: list, buffer: int, number: int):
+        alone = (
+            number == 0 and self.columns // self.chunk % 2
+        )  # of an odd number of parts, the tile before ended with this buffer
         with ptx.if_(self.lane == 0):  # the copy that read this buffer last
-            ptx.cp.async_.bulk.wait_group(1, read=True)
+            ptx.cp.async_.bulk.wait_group(0 if alone else 1, read=True)
         ptx.warp.sync(0xFFFFFFFF)
         for i in range(ROW // WORD):
             to = self.base + self.lane * ROW + ((self.lane & 7) ^ i) * WORD

@@ -4,7 +4,6 @@ The table is measured: `python bench/gemm.py --tune` on an H200 prints it.
 """
 
 import functools
-import math
 from dataclasses import dataclass, replace
 
 from pyptx.kernels._epilogue import NOTHING, Epilogue
@@ -85,12 +84,12 @@ def kernel_of(p: Problem):
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
     elif c := once_of(p):
-        c = without_outside(c, p)
+        c = inside(c, p)
     else:
         plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
         c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated, plain=plain)
         c = c if fills_once(p) is None else fills_once(p)
-        c = c if gated else without_outside(c, p)
+        c = inside(c, p)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
 
 
@@ -131,33 +130,19 @@ def once_of(p: Problem) -> Config | None:
     """Of few rows, tiles so wide that they fill the GPU once, where those of a stream, of 64 columns, do so neither once nor, in two parts of
     K, twice."""
     whole = p.b_k_major and p.dtype.bits == p.out.bits == 16 and p.epilogue.scales != "block" and not p.epilogue.gated
-    if not whole or not 32 < p.m <= 128:
+    if not whole or p.m not in (64, 128) or p.batch is not None:
         return None
     if p.m > 64 and 32 * MULTIPROCESSORS < p.n <= 48 * MULTIPROCESSORS:
         return ONCE[1][0]
     return next((c for c in ONCE[p.m > 64] if 120 < -(-p.n // c.bn) <= MULTIPROCESSORS), None)
 
 
-def without_outside(c: Config, p: Problem) -> Config:
-    """With copies that fill no rows outside of A and B, where there are more than 15 of them in the last of a few tiles."""
-    sizes, majors = (p.m, p.n), (p.a_k_major, p.b_k_major)
-    if c.turned:
-        sizes, majors = sizes[::-1], majors[::-1]
-    tiles = -(-sizes[0] // c.bm) * -(-sizes[1] // c.bn) * (p.batch or 1)
-    if tiles > 2 * MULTIPROCESSORS or c.parts > 1 or p.k * p.dtype.bits < 8 * ROW * c.stages:
-        return c
-    wide = ROW * 8 // p.dtype.bits  # of a copy of rows that are contiguous
-    copies = [
-        lines(size, tile, share) if k_major else wide * (-size % tile >= wide)
-        for size, tile, share, k_major in zip(sizes, (c.bm, c.bn), (c.cn, c.cm), majors, strict=True)
-    ]
-    return replace(c, copy_a=copies[0], copy_b=copies[1])
-
-
-def lines(size: int, tile: int, share: int) -> int:
-    """The most rows of a copy that divide both, but no fewer than 16; 0 where no more than 15 lie outside."""
-    most = math.gcd(size, tile // share)
-    return 0 if -size % tile < 16 else most if most % 16 == 0 else 16
+def inside(c: Config, p: Problem) -> Config:
+    """With tiles that end with the matrix, where it is as large as a tile, and some would end more than 7 rows behind it."""
+    sizes = (p.n, p.m) if c.turned else (p.m, p.n)
+    behind = max(-size % tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
+    small = any(size < tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
+    return c if small or behind < 8 or p.epilogue.gated or c.parts > 1 else replace(c, inside=True)
 
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction.  Two CTAs share their rows of A.

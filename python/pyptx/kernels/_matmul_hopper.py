@@ -96,8 +96,9 @@ class Product:
         # All of the above may run beside the kernel before, and the next kernel's beside this one.
         ptx.griddepcontrol.wait()
         ptx.griddepcontrol.launch_dependents()
-        if self.grouped:
+        if self.grouped or c.inside:
             (self.pointer,) = ptx.global_ptrs(C)
+        if self.grouped:
             self.ends = smem.alloc(u32, MOST_GROUPS)
             keep_ends(OFFS, self.ends, thread, self.threads)
         if self.parted:
@@ -143,11 +144,7 @@ class Product:
         shared_a = mask(((1 << c.cn * c.cm) - 1) // ((1 << c.cm) - 1), tiles.rm) if c.cn > 1 else None
         shared_b = mask((1 << c.cm) - 1, tiles.rn * c.cm) if c.cm > 1 else None
         step = reg.scalar(s32, init=-self.a.bk if c.swing else self.a.bk)
-        m, n = ptx.param(u32, tiles.rows) if c.copy_a else None, ptx.param(u32, tiles.width) if c.copy_b else None
-        for row, column, batch, expert, _ in tiles.places():
-            stage_bytes = self.stage_bytes
-            if c.copy_a or c.copy_b:
-                stage_bytes = self.a.bytes_of(row, m) + self.b.bytes_of(column, n)
+        for row, column, batch, expert, *_ in tiles.places():
             k = reg.scalar(u32, init=0) if c.parts == 1 else copied(self.first_step * self.a.bk)
             if c.swing:
                 # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
@@ -160,29 +157,26 @@ class Product:
             for _ in ptx.range_(0, steps, dtype=u32):
                 full = self.full[ring.stage]
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
-                ptx.mbarrier.arrive_expect_tx(full, stage_bytes)
+                ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
                 to = base + ring.stage * self.stage_bytes
                 of_b = expert if self.grouped else batch
-                self.copy(self.a, self.maps[0], tiles.rn, (to, 0), (row, k, batch), full, shared_a, m)
-                self.copy(self.b, self.maps[1], tiles.rm, (to, self.a.bytes), (column, k, of_b), full, shared_b, n)
+                self.copy(self.a, self.maps[0], tiles.rn, (to, 0), (row, k, batch), full, shared_a)
+                self.copy(self.b, self.maps[1], tiles.rm, (to, self.a.bytes), (column, k, of_b), full, shared_b)
                 ptx.inst.add.s32(k, k, step)
                 ring.advance()
 
-    def copy(self, operand: Operand, tensor_map, rank, to, start, bar, multicast, size=None):
-        """This CTA's part of a tile, from `start` (row, k, matrix of a batch) to the address and offset `to`; of `size` rows those that there are."""
+    def copy(self, operand: Operand, tensor_map, rank, to, start, bar, multicast):
+        """This CTA's part of a tile, from `start` (row, k, matrix of a batch) to the address and offset `to`."""
         (to, offset), (row, k, batch) = to, start
         if operand.share > 1:
-            rows, along, bytes_ = operand.part
+            rows, along, size = operand.part
             row, k = row + rank * rows if rows else row, k + rank * along if along else k
-            to = to + rank * bytes_
+            to = to + rank * size
         for rows, at in operand.copies():
             where = operand.where(row, rows, k)
             if batch is not None:
                 where = (*where, batch)
-            inside = None if size is None else (row + rows if rows else row) < size
-            ptx.tensor_copy.load(
-                ptx.addr(to, offset + at), tensor_map, where, bar, multicast_mask=multicast, pred=inside
-            )
+            ptx.tensor_copy.load(ptx.addr(to, offset + at), tensor_map, where, bar, multicast_mask=multicast)
 
     # A consumer.
 
@@ -203,10 +197,7 @@ class Product:
             self.gather(thread, consumer)
             return
         store = Store(self, thread, consumer, self.columns)
-        tiles = self.tiles("consume")
-        for place in tiles.places():
-            if c.copy_a or c.copy_b:
-                self.clear_outside(thread + consumer * WARPGROUP, tiles, place, store.waiting == 0)
+        for place in self.tiles("consume").places():
             place = place._replace(row=place.row + consumer * (self.blocks * 64))
             if self.parted:
                 self.sum_lines(thread + consumer * WARPGROUP, place.batch)
@@ -378,23 +369,6 @@ class Product:
         ptx.fence.proxy_async_shared_cta()
         ptx.bar.sync(self.c.consumers + 1, threads)
 
-    def clear_outside(self, thread, tiles: Tiles, place: Place, first):
-        """Zeros where nothing is copied to in the `first` tile; in a later one, other tiles have been there.  (Any values would do: what they
-        make is not stored.)"""
-        c, threads = self.c, self.c.consumers * WARPGROUP
-        zero = reg.scalar(b32, init=0)
-        parts = [(self.a, place.row, tiles.rows, 0)] * bool(c.copy_a)
-        parts += [(self.b, place.column, tiles.width, self.a.bytes)] * bool(c.copy_b)
-        with ptx.if_(first):
-            for operand, start, size, at in parts:
-                inside = operand.bytes_of(start, ptx.param(u32, size))
-                for stage in range(c.stages):
-                    base = address(self.ring) + (stage * self.stage_bytes + at)
-                    for byte in ptx.range_(inside + thread * WORD, operand.bytes, threads * WORD):
-                        ptx.inst.st.shared.v4.b32(ptx.addr(base + byte), [zero] * 4)
-            ptx.fence.proxy_async_shared_cta()
-            ptx.bar.sync(c.consumers + 1, threads)
-
     def sum_blocks(self, place: Place, thread):
         """The same with scales for each 128 of K: what tensor cores add up goes to f32 registers by fma, as they keep about 14 bits
         of products of fp8.  The fma of one step run beside the wgmma of the next, whose sums are in other registers; of tiles that
@@ -504,12 +478,12 @@ def product_kernel(
     activation (2, N, K), or (K, 2, N).  `masked`: of grouped products, that OFFS has counts, of the M / E rows of A of each matrix.
     `parted`: A (K, M) and B (K, N) have a product for each group of lines of K, C (L, M, N); OFFS has the line behind each group's last."""
     bk = ROW * 8 // dtype.bits
-    a = Operand(dtype, a_k_major, c.bm, c.cn, bk, c.copy_a)
-    b = Operand(dtype, b_k_major, c.bn, c.cm, bk, c.copy_b, epilogue.gated)
+    a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
+    b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
     if c.turned:
         if out.bits != 16 or grouped or epilogue != NOTHING or c.parts > 1:
             raise ValueError(f"{c}: turned, a product has values of 16 bits, and no groups, epilogue or parts of K")
-        a, b = (replace(b, rows=c.bm, share=c.cn, lines=c.copy_a), replace(a, rows=c.bn, share=c.cm, lines=c.copy_b))
+        a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
     if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.overlap or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters, overlap or swing")
     product = Product(c, a, b, out, batched or parted, epilogue, grouped, masked, parted)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyptx import ptx, reg
 from pyptx.kernels._epilogue import NOTHING, Finisher
-from pyptx.kernels._matmul_tiles import ROW, WARPGROUP, WORD, Place, address
+from pyptx.kernels._matmul_tiles import ROW, WARPGROUP, WORD, Place, address, quotient
 from pyptx.types import b32, u32, u64
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Store:
         self.row, self.column = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
         self.batch = reg.scalar(u32, init=0) if product.batched else None
         self.end = reg.scalar(u32, init=0) if product.grouped else None
+        self.own = (reg.scalar(u32, init=0), reg.scalar(u32, init=0)) if product.c.inside else (None, None)
         self.packed = [
             [reg.scalar(b32) for _ in range(columns * product.out.bits // 64)] for _ in range(product.blocks)
         ]
@@ -73,7 +74,8 @@ class Store:
                     ptx.inst.mov.b32(into, acc[i])
                 else:
                     getattr(ptx.inst.cvt.rn, out.name + "x2").f32(into, acc[2 * i + 1], acc[2 * i])
-        for into, value in zip((self.row, self.column, self.batch, self.end), (*place[:3], place.end), strict=True):
+        kept = self.row, self.column, self.batch, self.end, *self.own
+        for into, value in zip(kept, (*place[:3], place.end, *(place.own or (None, None))), strict=True):
             if into is not None:
                 ptx.inst.mov.u32(into, value)
         ptx.inst.mov.u32(self.waiting, 1)
@@ -99,8 +101,10 @@ class Store:
         product = self.product
         block, chunk = divmod(number, self.columns // product.chunk)
         buffer = number % BUFFERS * product.buffer
-        with ptx.if_(self.thread == 0):  # the copy that read this buffer last
-            ptx.cp.async_.bulk.wait_group(BUFFERS - 1, read=True)
+        with ptx.if_(
+            self.thread == 0
+        ):  # the copy that read this buffer last: of an odd number of parts, the tile before ended with it
+            ptx.cp.async_.bulk.wait_group(0 if number == 0 and self.parts % BUFFERS else BUFFERS - 1, read=True)
         ptx.bar.sync(self.consumer + 1, WARPGROUP)
         count = 4 * len(self.places)
         values = self.packed[block][count * chunk : count * (chunk + 1)]
@@ -114,6 +118,14 @@ class Store:
         ptx.fence.proxy_async_shared_cta()
         ptx.bar.sync(self.consumer + 1, WARPGROUP)
         row, column = self.row + block * 64, self.column + chunk * product.chunk
+        if self.product.c.inside:
+            with ptx.if_((row >= self.own[0]) & (column >= self.own[1])):
+                self.copy(row, column, buffer)
+            with ptx.else_():
+                self.store_own(row, column, buffer)
+                with ptx.if_(self.thread == 0):
+                    ptx.cp.async_.bulk.commit_group()
+            return
         if self.end is None:
             self.copy(row, column, buffer)
             return
@@ -149,6 +161,28 @@ class Store:
             ptx.inst.mul.wide.u32(to, here, n)
             inside = (here < self.end) & (at_column < n)
             ptx.inst.st.global_.v4.b32(ptx.addr(self.product.pointer + (to + at_column) * size), values, pred=inside)
+
+    def store_own(self, row, column, buffer: int):
+        """What the tiles before do not store, 16 bytes a thread at a time."""
+        product, m, n = self.product, ptx.param(u32, "M"), ptx.param(u32, "N")
+        size = product.out.bits // 8
+        lines, wide = 64, ROW if product.swizzled else product.chunk * size
+        first, own = (row, column), self.own
+        if product.c.turned:
+            lines, first, own = product.chunk, first[::-1], own[::-1]
+        words = wide // WORD
+        for i in range(lines * words // WARPGROUP):
+            number = self.thread + i * WARPGROUP
+            line = quotient(number, words)
+            word = number - line * words
+            there = word ^ (line & 7) if product.swizzled else word
+            values = [reg.scalar(b32) for _ in range(4)]
+            ptx.inst.ld.shared.v4.b32(values, ptx.addr(self.base + line * wide + there * WORD, buffer))
+            here, at = first[0] + line, first[1] + word * (WORD // size)
+            to = reg.scalar(u64)
+            ptx.inst.mul.wide.u32(to, here if self.batch is None else self.batch * m + here, n)
+            mine = (here >= own[0]) & (at >= own[1])
+            ptx.inst.st.global_.v4.b32(ptx.addr(product.pointer + (to + at) * size), values, pred=mine)
 
     @property
     def parts(self) -> int:

@@ -31,8 +31,9 @@ class Config:
     swing: whether every other tile goes through K backwards: what was read last is still in L2.
     parts: of K, whose products the CTAs of a cluster make and add up (`Config.split`); a cluster then has one tile.
     turned: whether B's columns are what wgmma calls rows, and bm and cm count those: a tile of C^T, which is stored as one of C.
-    copy_a, copy_b: rows of one copy of bm and of bn, where those outside of the matrix are not copied; 0: all are.  To fill a row with zeros
-    takes a copy some 12 clocks, ten times what a row of the matrix does.
+    inside: whether the last tile of a row or column of tiles begins so that it ends with the matrix, which is as large as a tile at least: to
+    fill a row outside of it with zeros takes a copy some 12 clocks, ten times what a row of the matrix does.  What it has in common with the
+    tile before, that one stores.
     """
 
     bm: int = 128
@@ -46,8 +47,7 @@ class Config:
     swing: bool = True
     parts: int = 1
     turned: bool = False
-    copy_a: int = 0
-    copy_b: int = 0
+    inside: bool = False
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
@@ -69,28 +69,17 @@ class Operand:
     rows: int
     share: int
     bk: int
-    lines: int = 0  # rows of one copy where those are contiguous along K; 0: all of a CTA
     halves: bool = False  # whether half of the rows lie N further: gates, and the ups that belong to them
 
     @property
     def block(self) -> int:
         """Rows of one copy; where they are contiguous, as many as 128 bytes."""
-        return (self.lines or self.rows // self.share) if self.k_major else ROW * 8 // self.dtype.bits
+        return self.rows // self.share if self.k_major else ROW * 8 // self.dtype.bits
 
     @property
     def bytes(self) -> int:
         """Of whole blocks: where rows are contiguous, the last may be wider than the tile."""
         return -(-self.rows // self.block) * self.block * ROW
-
-    def bytes_of(self, first, size):
-        """Of those blocks of the tile from row `first` on that begin before `size`; None: of all."""
-        if size is None:
-            return self.bytes
-        left = reg.scalar(u32)
-        ptx.inst.min.u32(left, first, size)
-        ptx.inst.sub.u32(left, size, left)
-        ptx.inst.min.u32(left, left, self.rows)
-        return quotient(left + (self.block - 1), self.block) * (self.block * ROW)
 
     @property
     def box(self) -> tuple[int, ...]:
@@ -102,8 +91,7 @@ class Operand:
     @property
     def part(self) -> tuple[int, int, int]:
         """From the part that one CTA of a cluster copies to the next one's: rows, elements of K, bytes."""
-        rows = self.rows // self.share
-        return (rows, 0, rows * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
+        return (self.block, 0, self.block * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
 
     def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
         size = (2, size) if self.halves else (size,)
@@ -121,8 +109,7 @@ class Operand:
 
     def copies(self):
         """(row, byte) of each copy of one CTA's part of the tile."""
-        rows = self.rows // self.share if self.k_major else self.rows
-        return [(at, at * ROW) for at in range(0, rows, self.block)]
+        return [(0, 0)] if self.k_major else [(at, at * ROW) for at in range(0, self.rows, self.block)]
 
     def where(self, first, at: int, k):
         """Coordinates of the copy `at` rows behind the tile's first one."""
@@ -151,13 +138,14 @@ class Operand:
 
 class Place(NamedTuple):
     """Of a CTA's tile: its first row and column; the matrix of a batch; the matrix of B alone, and the row behind the last one, of
-    grouped products."""
+    grouped products; the first row and column that it stores."""
 
     row: Any
     column: Any
     batch: Any = None
     expert: Any = None
     end: Any = None
+    own: tuple | None = None
 
 
 class Tiles:
@@ -183,7 +171,15 @@ class Tiles:
         count = in_one * ptx.param(u32, "L") if self.batched else in_one
         for t in ptx.range_(self.first, count, self.step):
             batch = quotient(t, in_one) if self.batched else None
-            yield Place(*self.place(t - batch * in_one if self.batched else t, down), batch)
+            place = Place(*self.place(t - batch * in_one if self.batched else t, down), batch)
+            yield self.moved(place) if self.c.inside else place
+
+    def moved(self, place: Place) -> Place:
+        """To where it ends with the matrix."""
+        row, column = reg.scalar(u32), reg.scalar(u32)
+        ptx.inst.min.u32(row, place.row, ptx.param(u32, self.rows) - self.c.bm)
+        ptx.inst.min.u32(column, place.column, ptx.param(u32, self.width) - self.columns)
+        return place._replace(row=row, column=column, own=(place.row, place.column))
 
     def place(self, t, down):
         """First row and column of this CTA's part of the t-th tile of a matrix that is `down` tiles high."""
