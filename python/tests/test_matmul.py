@@ -673,6 +673,8 @@ def test_pairs_that_share_columns_fill_the_gpu_once():
     pair = product_kernel(PAIR, bf16, True, False, bf16, False, Epilogue())
     assert of_hopper(256, 4096, 4096, False) is pair
     assert of_hopper(512, 2112, 7168, False) is not pair
+    wide = product_kernel(Config(128, 96, 7, cm=2), bf16, True, True, bf16, False, Epilogue())
+    assert of_hopper(256, 6144, 4096, True) is wide
     assert of_hopper(192, 4096, 14336, False) is not pair
 
 

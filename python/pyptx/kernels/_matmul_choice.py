@@ -117,13 +117,17 @@ def in_thirds(n: int) -> bool:
     return 32 < -(-n // 64) <= 39
 
 
-PAIR = Config(128, 64, 8, cm=2)
+PAIR, WIDE_PAIR = Config(128, 64, 8, cm=2), Config(128, 96, 7, cm=2)
 
 
 def fills_once(p: Problem) -> Config | None:
-    """Pairs of CTAs that share 64 columns of B (K, N), one below the other, where they fill the GPU once."""
+    """Pairs of CTAs that share 64 columns of B (K, N), or 96 of B (N, K), one below the other, where they fill the GPU once."""
     whole = p.batch is None and p.a_k_major and not p.epilogue.gated and p.dtype.bits == p.out.bits == 16
-    return PAIR if whole and 192 < p.m <= 256 and not p.b_k_major and in_halves(p.n) else None
+    if not whole or not 192 < p.m <= 256:
+        return None
+    if p.b_k_major:
+        return WIDE_PAIR if 120 < 2 * -(-p.n // 96) <= MULTIPROCESSORS else None
+    return PAIR if in_halves(p.n) else None
 
 
 def once_of(p: Problem) -> Config | None:
