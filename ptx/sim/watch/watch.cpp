@@ -28,6 +28,9 @@ class Together final : public Observer {
   void began(Warp& warp, const ThreadCopy& copy) override {
     tell([&](Observer& o) { o.began(warp, copy); });
   }
+  void multiplies(const Agent& agent, const Cta& cta, const MatrixRead& read) override {
+    tell([&](Observer& o) { o.multiplies(agent, cta, read); });
+  }
   void finished(const Operation& operation) override {
     tell([&](Observer& o) { o.finished(operation); });
   }

@@ -14,8 +14,7 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.body.frozen import is_fixed
-from pyptx.body.tensor_spec import TensorSpec
-from pyptx.errors import AuthoringTypeError, LaunchTypeError
+from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.elements import BITS, FRAMEWORK_NAMES, framework_name
 from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pyptx import _core
-from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.body.tensor_spec import TensorSpec
+from pyptx.errors import AuthoringTypeError, LaunchTypeError, LaunchValueError
 from pyptx.specialise.extent import Extent
 from pyptx.specialise.options import GRID_AXES, Options
 from pyptx.specs import Misfit, Tile, unify_envs
@@ -121,6 +122,11 @@ class Signature:
 
     def check_count(self, kernel, arrays: tuple):
         """Refuses a kernel that cannot be called, and another number of arrays than it has inputs."""
+        if _core.current_trace() is not None and all(isinstance(each, (TensorSpec, _core.Reg)) for each in arrays):
+            raise AuthoringTypeError(
+                f"{self.name} is a kernel, and a body calls functions: write it without @kernel, and its instructions "
+                "stand here; or make it a device function, by @ptx.func"
+            )
         self.check_callable(kernel)
         if len(arrays) != len(self.inputs):
             given = f"expected {len(self.inputs)} input arrays, got {len(arrays)}"
