@@ -110,6 +110,7 @@ ir::Function head_of(const Builder& b, const State& s, const FunctionOptions& o)
   ir::Module alone;
   alone.version = s.draft->module.version;
   alone.target = s.draft->module.target;
+  alone.address_size = s.draft->module.address_size;
   alone.functions.push_back(head);
   alone.functions.back().declaration = true;
   alone.items.push_back({ir::Module::Item::Kind::function, 0});
