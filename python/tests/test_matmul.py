@@ -24,6 +24,7 @@ from pyptx.kernels._matmul_choice import (  # noqa: E402
     CANDIDATES,
     ONCE,
     PAIR,
+    RAGGED,
     SPLITS,
     WIDE_BLOCKS,
     Problem,
@@ -592,7 +593,7 @@ def test_streams_side_by_side():
 
 
 OTHERS = [(f16, f16, Epilogue(f16, "gelu", f16)), (bf16, f32, Epilogue(f32)), (f32, f32, Epilogue()), (e4m3, bf16, Epilogue(scales="row")), (s8, s32, Epilogue())]  # fmt: skip
-CONFIGS = [config for config, *_ in CANDIDATES]
+CONFIGS = [config for config, *_ in CANDIDATES + RAGGED]
 
 
 @needs_ptxas
@@ -624,6 +625,37 @@ def test_what_measured_best_is_chosen(m, n, k, b_k_major, tile):
     c = configuration(m, n, k, 1, 16, b_k_major, plain=True)
     assert (c.bm, c.bn, c.turned) == tile
     assert not configuration(m, n, k, 1, 16, b_k_major).turned  # what has an epilogue
+
+
+RAGGED_SHAPES = [  # M, N, K, whether B is stored (N, K): a tile, and the CTAs that share its columns
+    (3000, 3000, 3000, True, (128, 192, 2)), (3000, 3000, 3000, False, (128, 192, 2)), (5000, 5000, 5000, True, (192, 192, 2)),
+    (1500, 3000, 4096, False, (192, 192, 1)), (1500, 3000, 4096, True, (128, 144, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "n", "k", "b_k_major", "tile"), RAGGED_SHAPES, ids=str)
+def test_rows_that_begin_within_a_sector_are_shared(m, n, k, b_k_major, tile):
+    """Of a tensor's own strides: 3000 bf16 are 16 bytes modulo 32."""
+    a, b = torch.empty(m, k, dtype=torch.bfloat16), torch.empty((n, k) if b_k_major else (k, n), dtype=torch.bfloat16)
+    widths = [_matmul_torch.Seen(each).width for each in (a, b)]
+    with kernels.simulated_target("sm_90a"):
+        made = kernel_of(Problem(m, n, k, None, bf16, bf16, True, b_k_major, *widths, on_gpu=False))
+    bm, bn, cm = tile
+    kept = [replace(Config(bm, bn, stages, bm // 64 if bm == 192 else 2, cm), l2=l2, inside=ends)
+            for stages in (3, 4, 5) for l2 in ("128B", "256B") for ends in (False, True)]  # fmt: skip
+    assert made in [product_kernel(c, bf16, True, b_k_major, bf16, False, Epilogue()) for c in kept]
+
+
+@pytest.mark.parametrize("config", [c for c, *_ in RAGGED], ids=str)
+@pytest.mark.parametrize("k_major", [True, False])
+def test_ctas_that_share_ragged_rows(config, k_major):
+    """Three tiles along M, so that one of a pair has none, and rows that are 16 bytes modulo 32."""
+    m, n, k = 2 * config.bm + 8, config.bn + 8, 136
+    b = torch.randn(n, k).bfloat16() if k_major else torch.randn(k, n).bfloat16()
+    a, wanted = torch.randn(m, k).bfloat16(), b.double().mT if k_major else b.double()
+    made = product_kernel(replace(config, l2="128B"), bf16, True, k_major)
+    with pyptx.simulator(check="all"):
+        assert distance(made(a, b), a.double() @ wanted) < 5e-3
 
 
 def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():

@@ -37,7 +37,7 @@ __all__ = [
 @dataclass(frozen=True)
 class Problem:
     """`batch`: None of matrices.  A is stored (M, K), or (K, M) where it is not K-major, B (N, K), or (K, N).  `a_width`, `b_width`: bytes, up to
-    16, that addresses and rows are multiples of; `on_gpu`: not on the simulator."""
+    32, that addresses and rows are multiples of; `on_gpu`: not on the simulator."""
 
     m: int
     n: int
@@ -47,9 +47,9 @@ class Problem:
     out: PtxType
     a_k_major: bool = True
     b_k_major: bool = True
-    a_width: int = 16
-    b_width: int = 16
-    out_width: int = 16
+    a_width: int = 32
+    b_width: int = 32
+    out_width: int = 32
     epilogue: Epilogue = NOTHING
     on_gpu: bool = True
 
@@ -57,7 +57,7 @@ class Problem:
 def engine(on_gpu: bool, dtype: PtxType, *widths: int) -> str:
     """What multiplies, where the copy engine can address all three matrices: "sm_90a", wgmma; "sm_100a" or "sm_103a", tcgen05, which has
     s8 on the former alone; else "", mma.sync."""
-    found = family(on_gpu) if min(widths) == 16 else ""
+    found = family(on_gpu) if min(widths) >= 16 else ""
     return "" if found == "sm_103a" and dtype == s8 else found
 
 
@@ -69,7 +69,9 @@ def kernel_of(p: Problem):
         c = blackwell_cut(p.m, p.n, p.batch or 1, p.epilogue.gated, p.epilogue.scales == "block")
         return blackwell_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue, arch=found)
     if not found:
-        return mma_kernel(p.dtype, p.out, p.a_k_major, p.b_k_major, p.a_width, p.b_width, batched, p.epilogue)
+        return mma_kernel(
+            p.dtype, p.out, p.a_k_major, p.b_k_major, min(p.a_width, 16), min(p.b_width, 16), batched, p.epilogue
+        )
     if (
         (p.m <= 128 or is_narrow(p) or is_long(p))
         and not once_of(p)
@@ -87,7 +89,8 @@ def kernel_of(p: Problem):
         c = inside(c, p)
     else:
         plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
-        c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated, plain=plain)
+        ragged = p.a_width == 16, p.b_width == 16
+        c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated, plain=plain, ragged=ragged)
         c = c if fills_once(p) is None else fills_once(p)
         c = inside(c, p)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
@@ -197,6 +200,22 @@ CANDIDATES = (
     (Config(64, 96, 8, consumers=1, turned=True), None, (0.172, 1.40)),
     (Config(64, 64, 8, consumers=1), (0.143, 1.00), (0.140, 1.03)),
 )
+# Where rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), a copy takes 2.4 ns for each instead of some 1.5, and
+# more where L2 reads 256 bytes at a time: CTAs of a cluster that share rows then save more than the cluster costs.
+RAGGED_ROW, ROW_OF_SECTORS, RAGGED_READ = 2.4e-3, 1.5e-3, "128B"
+RAGGED = (
+    (Config(128, 256, 4, cm=2), (0.740, 1.79), (0.740, 1.97)),
+    (Config(192, 192, 3, consumers=3), (0.753, 2.00), (0.753, 2.00)),
+    (Config(192, 192, 3, consumers=3, cm=2), (0.850, 2.90), (0.850, 2.90)),
+    (Config(128, 192, 4, cm=2), (0.590, 0.60), (0.590, 0.60)),
+    (Config(128, 160, 4, cm=2), (0.525, 1.00), None),
+    (Config(128, 128, 6, cm=2), (0.329, 1.80), (0.325, 1.88)),
+    (Config(128, 64, 8, cm=2), (0.208, 1.70), (0.222, 1.75)),
+    (Config(128, 64, 8, cn=2), (0.208, 1.70), (0.222, 1.75)),
+    (Config(64, 128, 8, consumers=1, cm=2), (0.213, 1.45), (0.210, 1.45)),
+    (Config(64, 64, 12, consumers=1, cm=2), (0.143, 1.00), (0.140, 1.03)),
+    (Config(64, 64, 12, consumers=1, cn=2), (0.143, 1.00), (0.140, 1.03)),
+)
 # From so many waves of the largest tile on, only wide tiles, the second 3 % dearer than in few waves: smaller ones read more from L2,
 # which takes power that lowers the clock.
 MANY = 8
@@ -212,10 +231,11 @@ SPLITS = (
 @functools.lru_cache(4096)
 def configuration(
     m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False, gated: bool = False,
-    plain: bool = False,
+    plain: bool = False, ragged: tuple[bool, bool] = (False, False),
 ) -> Config:  # fmt: skip
     """The tile whose waves take least.  Of products of groups, `batch` in number, it is stored in parts of 64 columns; where it is
-    `gated`, of 2 n columns of B, in parts of 128 bytes of half of the columns.  `plain`: whether it may be turned."""
+    `gated`, of 2 n columns of B, in parts of 128 bytes of half of the columns.  `plain`: whether it may be turned, or have three
+    consumers.  `ragged`: whether rows of A, and of B, begin within a sector of L2."""
     n = 2 * n if gated else n
 
     def waves(c):
@@ -226,15 +246,26 @@ def configuration(
     def microseconds(candidate):
         c, *costs = candidate
         block, wave = costs[not b_k_major]
-        return waves(c) * (-(-k // 64) * block + wave)
+        return waves(c) * (-(-k // 64) * max(block, copying(c)) + wave)
+
+    def copying(c):
+        """Of a CTA, of tiles of 64 of K."""
+        if not any(ragged):
+            return 0
+        of_a, of_b = (RAGGED_ROW if each else ROW_OF_SECTORS for each in ragged)
+        of_rows, of_columns = (of_b, of_a) if c.turned else (of_a, of_b)
+        return c.bm // c.cn * of_rows + c.bn // c.cm * of_columns
 
     unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
-    some = WIDE if waves(WIDE[0][0]) >= MANY else CANDIDATES
+    some = CANDIDATES + RAGGED if any(ragged) else WIDE if waves(WIDE[0][0]) >= MANY else CANDIDATES
     legal = [
         each for each in some
-        if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated and each[0].turned <= plain
+        if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated
+        and (each[0].turned or each[0].consumers == 3) <= plain
     ]  # fmt: skip
     c, *_ = min(legal, key=microseconds)
+    if any(ragged):
+        c = replace(c, l2=RAGGED_READ)
     if (
         grouped and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0
     ):  # rows of A that two CTAs share: 1.01 of each for itself

@@ -66,8 +66,9 @@ class Product:
         self.chunk, self.swizzled = chunk_of(c.bn // c.parts, out.bits)
         self.swizzled |= c.turned  # whose parts are 128 bytes wide
         self.threads = WARPGROUP * (c.consumers + 1)
-        # Where 168 registers a thread are too few for the consumers, the producer gives some of its own.
-        self.uneven = c.consumers == 2 and (self.blocks * c.bn >= 192 or epilogue.scales == "block")
+        # Registers of a thread of the producer and of a consumer, where as many for each, 168 or, of three consumers, 128, are too few.
+        wide = self.blocks * c.bn >= 192 or epilogue.scales == "block"
+        self.registers = {2: (40, 232) if wide else None, 3: (32, 160)}.get(c.consumers)
 
     @property
     def buffer(self) -> int:
@@ -108,15 +109,15 @@ class Product:
         if c.parts > 1:
             self.split_steps()
         with ptx.if_(warpgroup == 0):
-            if self.uneven:
-                ptx.setmaxnreg(40, inc=False)
+            if self.registers:
+                ptx.setmaxnreg(self.registers[0], inc=False)
             with ptx.if_(thread == 0):
                 self.produce()
             if c.parts > 1:
                 ptx.cluster.sync()  # as the consumers do
         with ptx.else_():
-            if self.uneven:
-                ptx.setmaxnreg(232, inc=True)
+            if self.registers:
+                ptx.setmaxnreg(self.registers[1], inc=True)
             self.consume(thread & 127, warpgroup - 1)
         if c.ctas > 1:
             ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers

@@ -34,6 +34,7 @@ class Config:
     inside: whether the last tile of a row or column of tiles begins so that it ends with the matrix, which is as large as a tile at least: to
     fill a row outside of it with zeros takes a copy some 12 clocks, ten times what a row of the matrix does.  What it has in common with the
     tile before, that one stores.
+    l2: what L2 reads at a time.
     """
 
     bm: int = 128
@@ -48,6 +49,7 @@ class Config:
     parts: int = 1
     turned: bool = False
     inside: bool = False
+    l2: str = "256B"
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
@@ -258,7 +260,7 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
     part = (body.chunk, lines) if turned else (lines, body.chunk)
     box, swizzle = (1,) * len(batch) + part, "128B" if body.swizzled else None
     return kernel(
-        in_specs=(a.tile(each, "M"), b.tile(("E",) if grouped else each, "N"), *more.values()),
+        in_specs=(a.tile(each, "M", c.l2), b.tile(("E",) if grouped else each, "N", c.l2), *more.values()),
         out_specs=(
             Tile(*batch, "M", "N", body.out, packed=grouped, whole=not grouped, tma_box=box, tma_swizzle=swizzle),
         ),

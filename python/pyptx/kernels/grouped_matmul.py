@@ -184,7 +184,8 @@ def grouped_kernel(
             else configuration(each, n, k, experts, 16, b_k_major, True, gated)
         )
         return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
-    return mma_kernel(kind, out, True, b_k_major, a_width, b_width, epilogue=epilogue, grouped=True, masked=masked)
+    widths = min(a_width, 16), min(b_width, 16)
+    return mma_kernel(kind, out, True, b_k_major, *widths, epilogue=epilogue, grouped=True, masked=masked)
 
 
 PARTED = Config(128, 256, 4, overlap=False, swing=False)
@@ -196,4 +197,4 @@ def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool):
     widths = width_of(k * 2), width_of(n * 2)
     if experts <= MOST_GROUPS and engine(on_gpu, kind, *widths) == "sm_90a":
         return product_kernel(PARTED, kind, False, False, kind, parted=True)
-    return mma_kernel(kind, kind, False, False, *widths, parted=True)
+    return mma_kernel(kind, kind, False, False, *(min(each, 16) for each in widths), parted=True)

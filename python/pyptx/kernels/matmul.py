@@ -170,8 +170,8 @@ def broadcast(a, b) -> tuple:
 
 
 def width_of(*multiples: int) -> int:
-    """The largest power of two up to 16 that divides all."""
-    bits = 16
+    """The largest power of two up to 32, a sector of L2, that divides all."""
+    bits = 32
     for each in multiples:
         bits |= each
     return bits & -bits
