@@ -215,6 +215,7 @@ RAGGED = (
     (Config(64, 128, 8, consumers=1, cm=2), (0.213, 1.45), (0.210, 1.45)),
     (Config(64, 64, 12, consumers=1, cm=2), (0.143, 1.00), (0.140, 1.03)),
     (Config(64, 64, 12, consumers=1, cn=2), (0.143, 1.00), (0.140, 1.03)),
+    (Config(64, 64, 12, consumers=1, cm=2, cn=2), (0.195, 1.70), (0.195, 1.70)),
 )
 # From so many waves of the largest tile on, only wide tiles, the second 3 % dearer than in few waves: smaller ones read more from L2,
 # which takes power that lowers the clock.
