@@ -72,9 +72,10 @@ def kernel_of(p: Problem):
         return mma_kernel(
             p.dtype, p.out, p.a_k_major, p.b_k_major, min(p.a_width, 16), min(p.b_width, 16), batched, p.epilogue
         )
+    once = fills_once(p) or once_of(p)
     if (
         (p.m <= 128 or is_narrow(p) or is_long(p))
-        and not once_of(p)
+        and not once
         and p.epilogue.scales != "block"
         and not batched
         and p.a_k_major
@@ -85,13 +86,12 @@ def kernel_of(p: Problem):
     gated = p.epilogue.gated
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
-    elif c := once_of(p):
-        c = inside(c, p)
+    elif once:
+        c = inside(once, p)
     else:
         plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
         ragged = p.a_width == 16, p.b_width == 16
         c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated, plain=plain, ragged=ragged)
-        c = c if fills_once(p) is None else fills_once(p)
         c = inside(c, p)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
 
@@ -120,17 +120,30 @@ def in_thirds(n: int) -> bool:
     return 32 < -(-n // 64) <= 39
 
 
-PAIR, WIDE_PAIR = Config(128, 64, 8, cm=2), Config(128, 96, 7, cm=2)
+PAIR = Config(128, 64, 8, cm=2)
+WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
+LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
+FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
 
 
 def fills_once(p: Problem) -> Config | None:
-    """Pairs of CTAs that share 64 columns of B (K, N), or 96 of B (N, K), one below the other, where they fill the GPU once."""
-    whole = p.batch is None and p.a_k_major and not p.epilogue.gated and p.dtype.bits == p.out.bits == 16
-    if not whole or not 192 < p.m <= 256:
+    """Of few rows, CTAs of a cluster that share columns of B, or rows of A, where they fill the GPU once: all rows by 64 columns, two halves
+    of the rows by 64, 96 or 128."""
+    whole = p.batch is None and p.a_k_major and p.dtype.bits == p.out.bits == 16 and not p.epilogue.gated
+    if not whole or not 96 < p.m <= 256:
         return None
-    if p.b_k_major:
-        return WIDE_PAIR if 120 < 2 * -(-p.n // 96) <= MULTIPROCESSORS else None
-    return PAIR if in_halves(p.n) else None
+    if p.epilogue == NOTHING:
+        if p.m <= FOUR.bn:
+            return FOUR if 88 < -(-p.n // 64) <= 120 else None
+        if 128 < p.m and in_halves(p.n):
+            return next(c for c, *_ in CANDIDATES if c.cn == 2 and c.turned and 2 * c.bn >= p.m)
+        if 160 < p.m <= 192 and 88 < 2 * -(-p.n // 128) <= MULTIPROCESSORS:
+            return LOW_PAIR
+    if p.m <= 192:
+        return None
+    if 120 < 2 * -(-p.n // 96) <= MULTIPROCESSORS:
+        return WIDE_PAIR if p.b_k_major else WIDE_PAIR_OF_KN
+    return PAIR if in_halves(p.n) and not p.b_k_major else None
 
 
 def once_of(p: Problem) -> Config | None:
@@ -173,6 +186,17 @@ def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch:
     return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not (grouped or gated) else 1, cn=1)
 
 
+def slim(bn: int, alone: float, pair: float) -> list:
+    """Tiles of 64 by so many, turned or not, alone and in pairs of CTAs that share the 64: candidates, with what they cost alone and in pairs."""
+    c = Config(64, bn, min(12, (232_448 - 2_048 - 2 * 64 * ROW) // ((64 + bn) * ROW)), consumers=1)
+    turned, whole = replace(c, turned=True), bn % 64 == 0
+    return [
+        (turned, (alone, 1.5), (alone, 1.5)),
+        (replace(turned, cn=2), (pair, 1.5), (pair, 1.5)),
+        (replace(c, cn=2), (pair, 1.5), (pair, 1.5) if whole else None),
+    ]
+
+
 # Tile, and microseconds of a wave of CTAs: for each 64 of K, and besides; where B is stored (N, K), and where it is (K, N), None for a
 # tile that is not taken there.  `python bench/gemm.py tune` fits them.  Shared memory gives and takes 128 bytes a clock, which bounds
 # the small tiles, multicast or not: 2 bm + bn (1 + bm / 64) clocks for 64 of K.  Blocks of (K, N) are 64 columns wide, so that 96
@@ -199,7 +223,12 @@ CANDIDATES = (
     (Config(64, 96, 8, consumers=1), (0.172, 1.40), None),
     (Config(64, 96, 8, consumers=1, turned=True), None, (0.172, 1.40)),
     (Config(64, 64, 8, consumers=1), (0.143, 1.00), (0.140, 1.03)),
-)
+    (Config(64, 64, 12, consumers=1, cm=2), (0.141, 1.00), (0.138, 1.03)),
+    (Config(64, 80, 11, consumers=1, cm=2), (0.158, 1.50), None),
+    *slim(96, 0.203, 0.163), *slim(112, 0.220, 0.178), *slim(128, 0.240, 0.197), *slim(144, 0.243, 0.218), *slim(160, 0.248, 0.235),
+    *slim(176, 0.265, 0.257), *slim(192, 0.272, 0.269), *slim(208, 0.303, 0.298), *slim(224, 0.318, 0.313), *slim(240, 0.338, 0.333),
+    *slim(256, 0.356, 0.354),
+)  # fmt: skip
 # Where rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), a copy takes 2.4 ns for each instead of some 1.5, and
 # more where L2 reads 256 bytes at a time: CTAs of a cluster that share rows then save more than the cluster costs.
 RAGGED_ROW, ROW_OF_SECTORS, RAGGED_READ = 2.4e-3, 1.5e-3, "128B"
@@ -257,12 +286,16 @@ def configuration(
         of_rows, of_columns = (of_b, of_a) if c.turned else (of_a, of_b)
         return c.bm // c.cn * of_rows + c.bn // c.cm * of_columns
 
+    def shares_few(c):
+        """Pairs along the wide side of their tiles are quick where the matrix is no wider there than it is high; of groups, they are not known."""
+        return c.cn == 1 or not grouped and (m <= n if c.turned else n <= m)
+
     unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
     some = CANDIDATES + RAGGED if any(ragged) else WIDE if waves(WIDE[0][0]) >= MANY else CANDIDATES
     legal = [
         each for each in some
         if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated
-        and (each[0].turned or each[0].consumers == 3) <= plain
+        and (each[0].turned or each[0].consumers == 3) <= plain and shares_few(each[0])
     ]  # fmt: skip
     c, *_ = min(legal, key=microseconds)
     if any(ragged):
