@@ -30,6 +30,7 @@ from pyptx.kernels._matmul_choice import (  # noqa: E402
     Problem,
     blocks_of,
     configuration,
+    fills_once,
     for_output,
     inside,
     kernel_of,
@@ -700,14 +701,25 @@ def test_tiles_lie_inside_of_the_matrix():
     assert not moved(tile, 200, 6144, 4096, activation="swiglu")
 
 
-def test_pairs_that_share_columns_fill_the_gpu_once():
-    """Of (K, N)."""
-    pair = product_kernel(PAIR, bf16, True, False, bf16, False, Epilogue())
-    assert of_hopper(256, 4096, 4096, False) is pair
-    assert of_hopper(512, 2112, 7168, False) is not pair
-    wide = product_kernel(Config(128, 96, 7, cm=2), bf16, True, True, bf16, False, Epilogue())
-    assert of_hopper(256, 6144, 4096, True) is wide
-    assert of_hopper(192, 4096, 14336, False) is not pair
+ONE_WAVE = [  # M, N, K, whether B is stored (N, K): a tile, whether it is turned, CTAs along M and N of a cluster
+    (256, 4096, 4096, False, (64, 128, True, 1, 2)), (192, 4096, 4096, True, (64, 96, True, 1, 2)), (300, 4096, 4096, True, (64, 160, True, 1, 2)),
+    (256, 6144, 4096, True, (128, 96, False, 2, 1)), (256, 6144, 4096, False, (128, 96, False, 2, 1)), (192, 6144, 4096, False, (128, 96, True, 1, 2)),
+    (100, 6144, 4096, True, (64, 112, True, 4, 1)), (128, 7168, 2048, True, (64, 112, False, 2, 1)), (2048, 512, 4096, True, (64, 128, False, 1, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "n", "k", "b_k_major", "cut"), ONE_WAVE, ids=str)
+def test_clusters_that_share_fill_the_gpu_once(m, n, k, b_k_major, cut):
+    p = Problem(m, n, k, None, bf16, bf16, b_k_major=b_k_major)
+    c = fills_once(p) or configuration(m, n, k, 1, 16, b_k_major, plain=True)
+    assert (c.bm, c.bn, c.turned, c.cm, c.cn) == cut
+    assert of_hopper(m, n, k, b_k_major) is product_kernel(inside(c, p), bf16, True, b_k_major, bf16, False, Epilogue())
+
+
+def test_pairs_that_share_columns_may_have_an_epilogue():
+    assert fills_once(Problem(256, 4096, 4096, None, bf16, bf16, b_k_major=False, epilogue=Epilogue(bf16))) == PAIR
+    assert of_hopper(512, 2112, 7168, False) is not product_kernel(PAIR, bf16, True, False, bf16, False, Epilogue())
+    assert fills_once(Problem(192, 4096, 14336, None, bf16, bf16)) is None  # a stream
 
 
 def of_hopper(m, n, k, b_k_major):

@@ -27,6 +27,7 @@ __all__ = [
     "blocks_of",
     "configuration",
     "engine",
+    "fills_once",
     "for_output",
     "kernel_of",
     "stream_of",
@@ -123,19 +124,23 @@ def in_thirds(n: int) -> bool:
 PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
+SHORT_PAIR, SHORT_PAIR_OF_KN = Config(64, 112, 9, consumers=1, cm=2), Config(64, 128, 8, consumers=1, cm=2)
 FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
 
 
 def fills_once(p: Problem) -> Config | None:
     """Of few rows, CTAs of a cluster that share columns of B, or rows of A, where they fill the GPU once: all rows by 64 columns, two halves
-    of the rows by 64, 96 or 128."""
+    of the rows by 64 to 128."""
     whole = p.batch is None and p.a_k_major and p.dtype.bits == p.out.bits == 16 and not p.epilogue.gated
-    if not whole or not 96 < p.m <= 256:
+    if not whole or not 64 < p.m <= 256:
         return None
+    if p.m <= 128 and p.k <= 2048:
+        c = SHORT_PAIR if p.b_k_major else SHORT_PAIR_OF_KN
+        return c if 88 < 2 * -(-p.n // c.bn) <= MULTIPROCESSORS else None
     if p.epilogue == NOTHING:
-        if p.m <= FOUR.bn:
-            return FOUR if 88 < -(-p.n // 64) <= 120 else None
-        if 128 < p.m and in_halves(p.n):
+        if 96 < p.m <= FOUR.bn and 88 < -(-p.n // 64) <= 120:
+            return FOUR
+        if p.m > 176 and p.k <= 8192 and in_halves(p.n):  # else a stream in parts of K is quicker
             return next(c for c, *_ in CANDIDATES if c.cn == 2 and c.turned and 2 * c.bn >= p.m)
         if 160 < p.m <= 192 and 88 < 2 * -(-p.n // 128) <= MULTIPROCESSORS:
             return LOW_PAIR
@@ -143,7 +148,7 @@ def fills_once(p: Problem) -> Config | None:
         return None
     if 120 < 2 * -(-p.n // 96) <= MULTIPROCESSORS:
         return WIDE_PAIR if p.b_k_major else WIDE_PAIR_OF_KN
-    return PAIR if in_halves(p.n) and not p.b_k_major else None
+    return PAIR if in_halves(p.n) and not p.b_k_major and not is_long(p) else None
 
 
 def once_of(p: Problem) -> Config | None:
@@ -192,8 +197,8 @@ def slim(bn: int, alone: float, pair: float) -> list:
     turned, whole = replace(c, turned=True), bn % 64 == 0
     return [
         (turned, (alone, 1.5), (alone, 1.5)),
-        (replace(turned, cn=2), (pair, 1.5), (pair, 1.5)),
-        (replace(c, cn=2), (pair, 1.5), (pair, 1.5) if whole else None),
+        (replace(turned, cn=2), (pair, 2.4), (pair, 2.4)),
+        (replace(c, cn=2), (pair, 2.4), (pair, 2.4) if whole else None),
     ]
 
 
@@ -208,6 +213,7 @@ CANDIDATES = (
     (Config(128, 192, 4), (0.500, 1.94), (0.492, 2.03)),
     (Config(128, 176, 5), (0.460, 2.40), None),
     (Config(128, 160, 4), (0.419, 2.03), (0.439, 2.19)),
+    (Config(128, 160, 4, turned=True), None, (0.425, 2.05)),
     (Config(128, 144, 5), (0.381, 1.91), None),
     (Config(128, 144, 5, turned=True), None, (0.385, 1.95)),
     (Config(128, 128, 6), (0.329, 1.80), (0.325, 1.88)),
@@ -222,12 +228,11 @@ CANDIDATES = (
     (Config(64, 128, 8, consumers=1), (0.213, 1.45), (0.210, 1.45)),
     (Config(64, 96, 8, consumers=1), (0.172, 1.40), None),
     (Config(64, 96, 8, consumers=1, turned=True), None, (0.172, 1.40)),
-    (Config(64, 64, 8, consumers=1), (0.143, 1.00), (0.140, 1.03)),
-    (Config(64, 64, 12, consumers=1, cm=2), (0.141, 1.00), (0.138, 1.03)),
-    (Config(64, 80, 11, consumers=1, cm=2), (0.158, 1.50), None),
-    *slim(96, 0.203, 0.163), *slim(112, 0.220, 0.178), *slim(128, 0.240, 0.197), *slim(144, 0.243, 0.218), *slim(160, 0.248, 0.235),
-    *slim(176, 0.265, 0.257), *slim(192, 0.272, 0.269), *slim(208, 0.303, 0.298), *slim(224, 0.318, 0.313), *slim(240, 0.338, 0.333),
-    *slim(256, 0.356, 0.354),
+    (Config(64, 64, 10, consumers=1), (0.143, 1.00), (0.140, 1.03)),
+    (Config(64, 80, 11, consumers=1, cm=2), (0.150, 2.40), None),
+    *slim(96, 0.203, 0.148), *slim(112, 0.224, 0.163), *slim(128, 0.242, 0.183), *slim(144, 0.242, 0.203),
+    *slim(160, 0.247, 0.219), *slim(176, 0.264, 0.243), *slim(192, 0.272, 0.255), *slim(208, 0.303, 0.284),
+    *slim(224, 0.319, 0.298), *slim(240, 0.339, 0.319), *slim(256, 0.356, 0.340),
 )  # fmt: skip
 # Where rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), a copy takes 2.4 ns for each instead of some 1.5, and
 # more where L2 reads 256 bytes at a time: CTAs of a cluster that share rows then save more than the cluster costs.
@@ -288,7 +293,7 @@ def configuration(
 
     def shares_few(c):
         """Pairs along the wide side of their tiles are quick where the matrix is no wider there than it is high; of groups, they are not known."""
-        return c.cn == 1 or not grouped and (m <= n if c.turned else n <= m)
+        return c.cn == 1 or (not grouped and (m <= n if c.turned else n <= m))
 
     unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
     some = CANDIDATES + RAGGED if any(ragged) else WIDE if waves(WIDE[0][0]) >= MANY else CANDIDATES
