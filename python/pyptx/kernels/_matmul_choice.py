@@ -125,6 +125,7 @@ PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
 SHORT_PAIR, SHORT_PAIR_OF_KN = Config(64, 112, 9, consumers=1, cm=2), Config(64, 128, 8, consumers=1, cm=2)
+HALVES = Config(64, 64, 12, consumers=1, cn=2, turned=True)
 FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
 
 
@@ -140,6 +141,8 @@ def fills_once(p: Problem) -> Config | None:
     if p.epilogue == NOTHING:
         if 96 < p.m <= FOUR.bn and 88 < -(-p.n // 64) <= 120:
             return FOUR
+        if FOUR.bn < p.m <= 128 and in_halves(p.n):
+            return HALVES
         if p.m > 176 and p.k <= 8192 and in_halves(p.n):  # else a stream in parts of K is quicker
             return next(c for c, *_ in CANDIDATES if c.cn == 2 and c.turned and 2 * c.bn >= p.m)
         if 160 < p.m <= 192 and 88 < 2 * -(-p.n // 128) <= MULTIPROCESSORS:
