@@ -160,6 +160,7 @@ std::uint64_t Warp::run_fragment(std::uint64_t steps) {
       if (op.checked && !check_operand(op.guard, active)) break;
       active &= predicate(op.guard);
       if (!active) continue;
+      if (op.aligned && parted_by_guard(active)) break;
     }
     if (op.converge && !gather(op, active)) break;
     if constexpr (Engine::watched) {
@@ -276,6 +277,7 @@ void Warp::branch(Mask taken, std::uint32_t target) {
 }
 
 void Warp::exit(Mask leaving) {
+  if (goes_around(leaving)) return;
   if (cta.launch.observer) cta.launch.observer->exited(*this, leaving);
   live &= ~leaving;
   print_rest(*this, leaving);

@@ -156,6 +156,8 @@ struct Warp {
   void merge();
   std::uint32_t limit() const;
   bool gather(const Op& op, Mask& active);
+  bool parted_by_guard(Mask active);     // divergence.cpp; true: there is a report
+  bool goes_around(Mask leaving);        // likewise
   bool meet(const Op& op, Mask active);  // at several places (meeting.cpp); true: the instruction is done
   bool defined(const Op& op, Mask active) const;
   bool check_operand(const Operand& o, Mask active);
