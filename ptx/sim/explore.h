@@ -22,7 +22,8 @@ struct Failing {
 // Runs the launches that `recording` kept (Recording::launches) once in the plain order and then under the schedules of
 // seeds 1 to `schedules`, on copies of their buffers as they were; what they print is dropped. The first that fails is
 // the smallest: seed s lets priorities change at log2(s) instructions at most. `compare`: a result that depends on the
-// schedule fails too, which sums by atomics of floating point do.
+// schedule fails too, which sums by atomics of floating point do. Options::interrupted is asked before each launch,
+// too.
 std::optional<Failing> explore(Recording& recording, std::uint64_t schedules, const Options& options,
                                bool compare = true);
 

@@ -161,6 +161,30 @@ def test_a_signal_ends_a_run_within_50_ms(cores, within, run):
     assert (copy(np.ones(32, np.float32)) == 1).all()
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="skipped: no timers")
+def test_a_signal_ends_an_exploration_of_short_launches():
+    """Each ends before it asks, which it does every 10 ms."""
+
+    def ring(*_):
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGPROF, ring)
+    late = []
+    try:
+        for _ in range(3):
+            with simulator(check="all") as run:
+                copy(np.ones(32, np.float32))
+                begin = time.process_time()
+                signal.setitimer(signal.ITIMER_PROF, 0.2)
+                with pytest.raises(InterruptedError):
+                    run.explore(1_000_000)
+            late.append(time.process_time() - begin - 0.2)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    assert min(late) < 0.05, late
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="skipped: signals are POSIX")
 def test_interrupting_the_command(tmp_path):
     text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\nA: bra A;\n}\n"

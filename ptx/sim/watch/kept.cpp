@@ -125,6 +125,10 @@ std::optional<Failing> explore(Recording& recording, std::uint64_t schedules, co
   std::vector<std::unique_ptr<Again>> plain;
   for (std::uint64_t seed = 0; seed <= schedules; ++seed) {
     for (std::uint32_t i = 0; i < kept.size(); ++i) {
+      if (options.interrupted && options.interrupted()) {  // launches may be too short to ask
+        const Diagnostic ended(Code::interrupted, {}, "the exploration was ended from outside");
+        return Failing{.seed = seed, .launch = i, .reports = {{ended, {}}}};
+      }
       Options chosen = options;
       chosen.seed = seed, chosen.schedule = Schedule::synchronisation;
       chosen.recording = std::make_shared<Recording>();
