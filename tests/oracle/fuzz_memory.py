@@ -173,6 +173,10 @@ class Memory(Together):
                     f"prefetch.global.L2::evict_{pick.choice(['last', 'normal'])} [%i+{start}];",
                     f"cvta.global.u64 %a, %i; prefetchu.L1 [%a+{start}];",
                     f"cp.async.bulk.prefetch.L2.global [%i+{start}], {16 * pick.randrange(1, 9)};",
+                    f"applypriority.global.L2::evict_normal [%i+{start // 128 * 128}], 128;",
+                    "griddepcontrol.launch_dependents;",
+                    "griddepcontrol.wait;",
+                    f"pmevent {pick.randrange(16)};",
                     f"nanosleep.u32 {pick.randrange(50)};",
                 ]
             )
