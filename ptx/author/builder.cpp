@@ -416,21 +416,31 @@ void Builder::directive(std::string_view text) {
 
 namespace {
 
-// Text as if it stood in a module, or in a body; refused at the author's line, with the line of the text where that has
-// several.
-ir::Module lowered(const Builder& b, std::string_view text, bool in_body) {
+// Text as if it stood in a module, or in a body, with what is wrong with it.
+ir::Lowered lowered_alone(std::string_view text, bool in_body) {
   constexpr std::string_view module = ".version 9.4\n.target sm_90a\n", body = ".entry k()\n{\n";
-  const syntax::Parsed parsed = syntax::parse(cat(module, in_body ? body : "", text, in_body ? "\n}\n" : "\n"));
+  syntax::Parsed parsed = syntax::parse(cat(module, in_body ? body : "", text, in_body ? "\n}\n" : "\n"));
   ir::Lowered made = ir::lower(parsed.tree);
-  const bool lines = text.find('\n') != text.npos;
-  for (const auto& found : {parsed.diagnostics, made.diagnostics}) {
-    if (!has_error(found)) continue;
-    const std::uint32_t above = in_body ? 4 : 2, line = found.front().place.line;
-    const std::string where =
-        lines ? cat("line ", line > above ? line - above : 1, " of the text") : cat('`', text, '`');
-    b.refuse(found.front().code, cat(where, ": ", found.front().message));
-  }
-  return std::move(made.module);
+  made.diagnostics.insert(made.diagnostics.begin(), parsed.diagnostics.begin(), parsed.diagnostics.end());
+  return made;
+}
+
+// The same; refused at the author's line, with the line of the text where that has several.
+ir::Module lowered(const Builder& b, std::string_view text, bool in_body) {
+  ir::Lowered made = lowered_alone(text, in_body);
+  if (!has_error(made.diagnostics)) return std::move(made.module);
+  const std::uint32_t above = in_body ? 4 : 2, line = made.diagnostics.front().place.line;
+  const std::string where = text.find('\n') == text.npos
+                                ? cat('`', text, '`')
+                                : cat("line ", line > above ? line - above : 1, " of the text");
+  b.refuse(made.diagnostics.front().code, cat(where, ": ", made.diagnostics.front().message));
+}
+
+// Whether this line of text is declarations alone, which are then the builder's.
+bool declares(Builder& b, std::string_view line) {
+  if (line.front() != '.') return false;
+  ir::Lowered made = lowered_alone(line, true);
+  return !has_error(made.diagnostics) && declare_as_text(b, made.module.functions.front());
 }
 
 }  // namespace
@@ -439,6 +449,7 @@ void Builder::text(std::string_view statements) {
   lowered(*this, statements, true);
   state_->draft->has_text = true;
   constexpr std::string_view blanks = " \t\r";
+  std::ptrdiff_t depth = 0;  // of braces in the text
   while (!statements.empty()) {
     const std::size_t end = std::min(statements.find('\n'), statements.size());
     std::string_view line = statements.substr(0, end);
@@ -451,8 +462,9 @@ void Builder::text(std::string_view statements) {
       table(line);
     else if (line.back() == ':' && line.find_first_of(" \t/;") == line.npos)
       label(line.substr(0, line.size() - 1));
-    else
+    else if (depth != 0 || !declares(*this, line))
       directive(line);
+    depth += std::count(line.begin(), line.end(), '{') - std::count(line.begin(), line.end(), '}');
   }
 }
 

@@ -142,8 +142,8 @@ class Builder {
   // and in front of the kernel, ".extern .func f (.param .b32 x);".
   void table(std::string_view text);
   void declare(std::string_view text);
-  // Statements as text, a line each: labels and tables are the builder's too, the rest is printed as it stands. A
-  // module with such text is judged again by finish(), as it is printed.
+  // Statements as text, a line each: labels, tables and lines of declarations are the builder's too, the rest is
+  // printed as it stands. A module with such text is judged again by finish(), as it is printed.
   void text(std::string_view statements);
   // Anything else of a module as text: functions with their bodies, variables, `.pragma "x";`, `.alias f, g;`,
   // `.file 1 "a.py"`; debug sections, which go to the end of the module.

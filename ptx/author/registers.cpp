@@ -103,15 +103,16 @@ void hide(Builder::State& s, Name base, std::int64_t first, std::int64_t count) 
   }
 }
 
-void add_declaration(Builder& b, ir::RegisterDeclaration declared) {
+void place_declaration(Builder& b, ir::RegisterDeclaration declared) {
   Builder::State& s = b.state();
-  if (!s.inside_scope() && !b.options().as_written) {
-    s.hoisted.push_back(declared);
-    return;
-  }
   s.statement(ir::Statement::Kind::registers, static_cast<std::uint32_t>(s.function.declarations.size()), b.place());
   s.function.declarations.push_back(declared);
   s.blocks.back().own.push_back(declared);
+}
+
+void add_declaration(Builder& b, ir::RegisterDeclaration declared) {
+  if (b.state().inside_scope() || b.options().as_written) return place_declaration(b, declared);
+  b.state().hoisted.push_back(declared);
 }
 
 // A number as the bits of a type that has no literals; in each half of a packed one.
@@ -266,6 +267,37 @@ const Reg Builder::special(std::string_view name, isa::Type type) {
   const auto* known = isa::special_register(name);
   if (type == isa::Type::none) type = known ? known->type : isa::Type::u32;
   return {this, Name(name).id(), type, true};
+}
+
+bool declare_as_text(Builder& b, ir::Function& text) {
+  using Kind = ir::Statement::Kind;
+  Builder::State& s = b.state();
+  const auto counted = [&](const ir::Register& r) {
+    const auto found = s.counters.find(r.base);
+    return found != s.counters.end() && r.index >= 0 && static_cast<std::uint32_t>(r.index) < found->second.next;
+  };
+  for (const ir::Register& r : text.registers)
+    if (is_taken(s, r.base, r.index, 1) || counted(r)) return false;
+  for (const ir::Statement& each : text.body)
+    if (each.kind != Kind::registers && (each.kind != Kind::variable || !text.variables[each.index].linking.empty()))
+      return false;
+  for (const ir::Statement& each : text.body) {
+    if (each.kind == Kind::variable) {
+      s.declare_here(std::move(text.variables[each.index]), b.place());
+      continue;
+    }
+    const ir::RegisterDeclaration declared = text.declarations[each.index];
+    const auto first = static_cast<ir::RegisterId>(s.function.registers.size());
+    for (std::uint32_t i = 0; i < declared.count; ++i) {
+      const ir::Register& r = text.registers[declared.first + i];
+      hide(s, r.base, r.index, 1);
+      s.function.registers[add_register(b, r.type, r.base, r.index)] = r;
+      s.blocks.back().taken[r.base].push_back({r.index, 1});
+      s.counters[r.base].named = true;
+    }
+    place_declaration(b, {first, declared.count, declared.range});
+  }
+  return !text.body.empty();
 }
 
 std::optional<Reg> Builder::named(std::string_view name) const {

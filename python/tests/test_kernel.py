@@ -782,6 +782,36 @@ def test_raw_text():
     assert caught.value.diagnostics[0].line == bad._fn.__code__.co_firstlineno + 2
 
 
+def test_raw_text_declares():
+    @kernel
+    def k():
+        x = reg.scalar(u32, init=0)
+        ptx.raw(".reg .b32 %q<3>; .reg .pred p;\n.shared .align 16 .b8 words[64];\n{\n.reg .b32 inner;\n}")
+        ptx.inst.mov.b32("%q2", x)
+        ptx.inst.setp.eq.u32(reg.named("p"), x, 0)
+        ptx.inst.st.shared.b32(ptx.addr("words", 4), "%q2", pred=reg.named("p"))
+        ptx.ret()
+
+    assert "\t.reg .b32 %q<3>;\n\t.reg .pred p;\n\t.shared .align 16 .b8 words[64];\n" in k.ptx()
+    assert "@p st.shared.b32 [words+4], %q2;" in k.ptx()
+
+    @kernel
+    def taken():
+        ptx.raw(".reg .u32 %r<2>;")
+        reg.scalar(u32, init=3)  # takes a number that is free
+        ptx.ret()
+
+    assert "mov.u32 %r2, 3;" in taken.ptx()
+
+    @kernel
+    def inside():
+        ptx.raw("{\n.reg .b32 inner;\n}")
+        reg.named("inner")
+
+    with pytest.raises(AuthoringError, match="no register `inner`"):
+        inside.ptx()
+
+
 def test_lambdas_have_a_name():
     assert ".visible .entry _lambda_()" in kernel(lambda: ptx.ret()).ptx()
 

@@ -219,6 +219,9 @@ int integer_bits(isa::Type type);         // 32, 64; 0: not an integer or bits t
 bool has_no_literals(isa::Type type);     // f16, bf16, and packed floating point
 Operand real_of(const Operand& literal);  // an integer or real number as a real one
 
+// registers.cpp
+bool declare_as_text(Builder& b, ir::Function& text);  // false: `text` is not declarations alone, or a name is taken
+
 // control.cpp
 void branch(Builder& b, Name label, ir::Guard guard = {}, bool uniform = false);
 void place_label(Builder& b, Name label);  // one that fresh_label() made
