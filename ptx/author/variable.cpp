@@ -144,6 +144,7 @@ void judge(const Builder& b, const Draft& draft, const ir::Variable& v) {
   ir::Module alone;
   alone.version = draft.module.version;
   alone.target = draft.module.target;
+  alone.address_size = draft.module.address_size;
   alone.items.push_back({ir::Module::Item::Kind::variable, 0, b.place()});
   alone.variables.push_back(v);
   Diagnostics found = check::check(alone);
