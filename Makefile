@@ -29,9 +29,11 @@ demo: $(VENV)/.library
 	cmake --build $(BUILD) --target example_rms_norm
 	$(PY) tools/demo.py --build $(BUILD)
 
-# The smallest part of the corpus is compiled before the tests that read it; where it cannot be, they say so.
+# The smallest part of the corpus is compiled, and Neovim and Helix are unpacked, before the tests that use them; where that cannot be, they
+# say so.
 test: $(VENV)/.installed
 	-$(PY) tools/corpus build --quick
+	-tools/editors
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 	$(PY) -m pytest -q -rs -n $(JOBS) --dist loadfile python/tests tests
 

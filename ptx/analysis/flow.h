@@ -30,18 +30,17 @@ struct Block {
   bool leaves = false;                // it may leave the function: ret, exit, trap, or the end of the body
 };
 
-// Natural: the blocks from which a latch is reached without the header. Loops with one header are one.
+// Natural: its blocks are those from which a latch is reached without the header. Loops with one header are one.
 struct Loop {
   BlockId header = no_block;
   std::vector<BlockId> latches;      // in order
-  std::vector<BlockId> blocks;       // in order, those of inner loops as well
   std::uint32_t parent = ir::no_id;  // index of the loop around
   std::uint32_t depth = 1;           // of an outermost loop
 };
 
 class Flow {
  public:
-  // Labels and tables that do not exist make no edge. O(statements + edges) but for dominators of odd graphs.
+  // Labels and tables that do not exist make no edge. O(statements + edges log blocks).
   explicit Flow(const ir::Function& function);
 
   std::span<const Block> blocks() const { return blocks_; }
@@ -66,23 +65,26 @@ class Flow {
 
   std::span<const Loop> loops() const { return loops_; }                  // outer ones before inner ones
   std::uint32_t loop_of(BlockId block) const { return loop_of_[block]; }  // the innermost; no_id: none
+  std::vector<BlockId> blocks_of(std::uint32_t loop) const;               // in order, those of inner loops as well
   // Whether every cycle has one header: goto-free code can have its shape.
   bool reducible() const { return reducible_; }
 
  private:
   void find_blocks(const ir::Function& function);
   void find_edges(const ir::Function& function);
-  void find_order();
   void find_dominators();
   void find_post_dominators();
   void find_loops();
+  void list_loops();
 
   std::vector<Block> blocks_;
   std::vector<Edge> edges_;
   std::vector<std::uint32_t> first_edge_, first_source_;
   std::vector<BlockId> sources_, block_of_, order_, position_, dominators_, post_dominators_;
+  std::vector<std::uint32_t> dominated_, dominator_place_;  // how many blocks each dominates; its place before them
   std::vector<Loop> loops_;
-  std::vector<std::uint32_t> loop_of_;
+  std::vector<std::uint32_t> loop_of_, loop_sizes_, loop_begins_;
+  std::vector<BlockId> loop_blocks_;  // those of each loop in one piece
   bool reducible_ = true;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace ptx::analysis {
 
@@ -63,103 +64,209 @@ void Liveness::number() {
   }
 }
 
+namespace {
+
+// Places in an order that wait, taken from the last to the first and over again.
+class Waiting {
+ public:
+  explicit Waiting(std::size_t places) : words_((places + 63) / 64) {}
+  void add(std::uint32_t at) {
+    std::uint64_t& word = words_[at / 64];
+    count_ += (word >> at % 64 & 1) == 0;
+    word |= std::uint64_t{1} << at % 64;
+    top_ = std::max(top_, at / 64);
+  }
+  bool any() const { return count_ > 0; }
+  std::uint32_t take() {
+    while (words_[word_] == 0) {
+      if (word_ == 0) word_ = std::exchange(top_, 0) + 1;
+      --word_;
+    }
+    const auto bit = static_cast<std::uint32_t>(std::bit_width(words_[word_]) - 1);
+    words_[word_] &= ~(std::uint64_t{1} << bit);
+    --count_;
+    return word_ * 64 + bit;
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::size_t count_ = 0;
+  std::uint32_t word_ = 0, top_ = 0;  // top_: the highest word that add() has named since the last round
+};
+
+// What a block does to 64 registers: reads from outside, and writes whole.
+struct Fact {
+  std::uint32_t word;
+  BlockId block;
+  std::uint64_t reads, writes;
+};
+
+}  // namespace
+
+// Sixty-four registers at a time, in the blocks alone where one of them is live.
 void Liveness::solve() {
-  const std::size_t blocks = flow_.blocks().size();
-  words_ = (global_ + 63) / 64;
-  Words kept(words_ * blocks, ~std::uint64_t{0});  // what a block does not write whole
-  in_.assign(words_ * blocks, 0);                  // at first what it reads from outside
-  out_.assign(words_ * blocks, 0);
+  std::vector<Fact> facts;
   std::vector<Access> list;
   for (std::uint32_t s = static_cast<std::uint32_t>(function_.body.size()); s-- > 0;) {
     statement_accesses(s, list);
-    const std::size_t row = flow_.block_of(s) * words_;
     for (const bool reads : {false, true}) {
       for (const Access& a : list) {
         const std::uint32_t n = numbers_[a.reg];
-        if (n >= global_) continue;
-        const std::uint64_t bit = std::uint64_t{1} << n % 64;
-        if (reads && a.reads) in_[row + n / 64] |= bit;
-        if (!reads && a.whole) in_[row + n / 64] &= ~bit, kept[row + n / 64] &= ~bit;
+        const bool takes = reads ? a.reads : a.whole;
+        if (n < global_ && takes)
+          facts.push_back({n / 64, flow_.block_of(s), reads ? Bits{1} << n % 64 : 0, reads ? 0 : Bits{1} << n % 64});
       }
     }
   }
+  // Of a block, later statements come first, and what a statement writes before what it reads.
+  std::stable_sort(facts.begin(), facts.end(), [](const Fact& a, const Fact& b) { return a.word < b.word; });
+
+  const std::size_t blocks = flow_.blocks().size();
   const auto order = flow_.order();
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t at = order.size(); at-- > 0;) {
-      const std::size_t row = order[at] * words_;
-      for (const Edge& edge : flow_.successors(order[at])) {
-        for (std::size_t w = 0; w < words_; ++w) out_[row + w] |= in_[edge.to * words_ + w];
-      }
-      for (std::size_t w = 0; w < words_; ++w) {
-        const std::uint64_t next = in_[row + w] | (out_[row + w] & kept[row + w]);
-        changed = changed || next != in_[row + w];
-        in_[row + w] = next;
+  std::vector<std::uint32_t> position(blocks, no_block);
+  for (std::uint32_t at = 0; at < order.size(); ++at) position[order[at]] = at;
+  std::vector<Bits> in(blocks), out(blocks), writes(blocks);
+  std::vector<BlockId> touched;
+  std::vector<std::pair<BlockId, Change>> changes;
+  Waiting waiting(order.size());
+  for (std::size_t i = 0; i < facts.size();) {
+    const std::uint32_t word = facts[i].word;
+    for (; i < facts.size() && facts[i].word == word; ++i) {
+      const Fact& fact = facts[i];
+      in[fact.block] = (in[fact.block] & ~fact.writes) | fact.reads;
+      writes[fact.block] |= fact.writes;
+      touched.push_back(fact.block);
+    }
+    for (const BlockId block : touched) {
+      if (in[block] && position[block] != no_block) waiting.add(position[block]);
+    }
+    while (waiting.any()) {
+      const BlockId block = order[waiting.take()];
+      for (const BlockId from : flow_.predecessors(block)) {
+        const Bits more = in[block] & ~out[from];
+        if (more == 0 || position[from] == no_block) continue;
+        if (out[from] == 0) touched.push_back(from);
+        out[from] |= more;
+        if ((more & ~writes[from] & ~in[from]) == 0) continue;
+        in[from] |= more & ~writes[from];
+        waiting.add(position[from]);
       }
     }
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    for (std::size_t t = 0; t < touched.size(); ++t) {
+      const BlockId block = touched[t];
+      const bool follows = t > 0 && touched[t - 1] + 1 == block;
+      const bool followed = t + 1 < touched.size() && touched[t + 1] == block + 1;
+      const Bits changed = out[block] ^ (follows ? out[block - 1] : 0);
+      if (changed) changes.push_back({block, {word, changed}});
+      if (!followed && out[block] && block + 1 < blocks) changes.push_back({block + 1, {word, out[block]}});
+    }
+    for (const BlockId block : touched) in[block] = out[block] = writes[block] = 0;
+    touched.clear();
   }
+  first_change_.assign(blocks + 1, 0);
+  for (const auto& [block, change] : changes) ++first_change_[block + 1];
+  for (std::size_t b = 0; b < blocks; ++b) first_change_[b + 1] += first_change_[b];
+  changes_.resize(changes.size());
+  std::vector<std::uint32_t> at(first_change_.begin(), first_change_.end() - 1);
+  for (const auto& [block, change] : changes) changes_[at[block]++] = change;
 }
 
-std::vector<ir::RegisterId> Liveness::registers(const Words& rows, BlockId block) const {
-  std::vector<ir::RegisterId> result;
-  for (std::size_t w = 0; w < words_; ++w) {
-    for (std::uint64_t bits = rows[block * words_ + w]; bits; bits &= bits - 1)
-      result.push_back(numbered_[w * 64 + static_cast<std::size_t>(std::countr_zero(bits))]);
-  }
-  return result;
-}
+Liveness::Walk::Walk(const Liveness& of) : of_(of), live_((of.numbered_.size() + 63) / 64) {}
 
-Liveness::Walk::Walk(const Liveness& of, BlockId block) : of_(of), live_(of.numbered_.size()) {
-  for (const ir::RegisterId r : of.out(block)) set(r, true);
+void Liveness::Walk::flip(std::uint32_t number) {
+  live_[number / 64] ^= Bits{1} << number % 64;
+  const ir::Register& r = of_.function_.registers[of_.numbered_[number]];
+  std::uint32_t& count = now_.count[class_of(r.type)];
+  count = is_live(number) ? count + r.vector : count - r.vector;
 }
 
 void Liveness::Walk::set(ir::RegisterId reg, bool live) {
   const std::uint32_t n = of_.numbers_[reg];
-  if (live_[n] == live) return;
-  live_[n] = live;
-  const ir::Register& r = of_.function_.registers[reg];
-  std::uint32_t& count = now_.count[class_of(r.type)];
-  count = live ? count + r.vector : count - r.vector;
+  if (is_live(n) == live) return;
+  flip(n);
+  moved_.push_back(n);
 }
 
-Pressure Liveness::Walk::step(std::uint32_t statement) {
+void Liveness::Walk::apply(BlockId block) {
+  for (std::uint32_t i = of_.first_change_[block]; i < of_.first_change_[block + 1]; ++i) {
+    const Change& change = of_.changes_[i];
+    for (Bits bits = change.bits; bits; bits &= bits - 1)
+      flip(change.word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+  }
+}
+
+void Liveness::Walk::enter(BlockId block) {
+  for (const std::uint32_t n : moved_) flip(n);
+  moved_.clear();
+  while (next_ <= block) apply(next_++);
+  while (next_ > block + 1) apply(--next_);  // a change is its own way back
+}
+
+Pressure Liveness::Walk::write(std::uint32_t statement) {
   of_.statement_accesses(statement, list_);
-  unread_.clear();  // written all the same
   needed_ = false;
+  const std::size_t before = moved_.size();
   for (const Access& a : list_) {
     if (!a.writes) continue;
-    needed_ = needed_ || live_[of_.numbers_[a.reg]];
-    if (live_[of_.numbers_[a.reg]]) continue;
+    needed_ = needed_ || is_live(of_.numbers_[a.reg]);
     set(a.reg, true);
-    unread_.push_back(a.reg);
   }
   const Pressure there = now_;
+  while (moved_.size() > before) {  // written all the same
+    flip(moved_.back());
+    moved_.pop_back();
+  }
   for (const Access& a : list_) {
     if (a.whole) set(a.reg, false);
-  }
-  for (const ir::RegisterId reg : unread_) set(reg, false);
-  for (const Access& a : list_) {
-    if (a.reads) set(a.reg, true);
   }
   return there;
 }
 
-std::vector<ir::RegisterId> Liveness::behind(std::uint32_t statement) const {
-  const BlockId block = flow_.block_of(statement);
-  Walk walk(*this, block);
-  for (std::uint32_t s = flow_.blocks()[block].last; s-- > statement + 1;) walk.step(s);
+void Liveness::Walk::read() {
+  for (const Access& a : list_) {
+    if (a.reads) set(a.reg, true);
+  }
+}
+
+std::vector<ir::RegisterId> Liveness::Walk::live() const {
   std::vector<ir::RegisterId> result;
-  for (std::size_t n = 0; n < numbered_.size(); ++n) {
-    if (walk.live()[n]) result.push_back(numbered_[n]);
+  for (std::uint32_t w = 0; w < live_.size(); ++w) {
+    for (Bits bits = live_[w]; bits; bits &= bits - 1)
+      result.push_back(of_.numbered_[w * 64 + static_cast<std::uint32_t>(std::countr_zero(bits))]);
   }
   std::sort(result.begin(), result.end());
   return result;
 }
 
+std::vector<ir::RegisterId> Liveness::Walk::out(BlockId block) {
+  enter(block);
+  return live();
+}
+
+std::vector<ir::RegisterId> Liveness::Walk::in(BlockId block) {
+  enter(block);
+  for (std::uint32_t s = of_.flow_.blocks()[block].last; s-- > of_.flow_.blocks()[block].first;) write(s), read();
+  return live();
+}
+
+std::vector<ir::RegisterId> Liveness::Walk::behind(std::uint32_t statement) {
+  const BlockId block = of_.flow_.block_of(statement);
+  enter(block);
+  for (std::uint32_t s = of_.flow_.blocks()[block].last; s-- > statement + 1;) write(s), read();
+  return live();
+}
+
 std::vector<Pressure> Liveness::pressures() const {
   std::vector<Pressure> result(function_.body.size());
-  for (BlockId b = 0; b < flow_.blocks().size(); ++b) {
-    each(b, [&](std::uint32_t statement, const Pressure& there) { result[statement] = there; });
+  Walk walk(*this);
+  for (BlockId block = 0; block < flow_.blocks().size(); ++block) {
+    walk.enter(block);
+    for (std::uint32_t s = flow_.blocks()[block].last; s-- > flow_.blocks()[block].first;) {
+      result[s] = walk.write(s);
+      walk.read();
+    }
   }
   return result;
 }

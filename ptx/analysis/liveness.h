@@ -25,57 +25,73 @@ struct Pressure {
 };
 Pressure::Class class_of(isa::Type type);
 
+// What is kept is where the set of live registers of a block differs from that of the block above it in the text: the
+// sets of 100,000 blocks with as many registers would not fit in memory.
 class Liveness {
+  using Bits = std::uint64_t;
+
  public:
-  // Both must live as long as this.
-  Liveness(const ir::Function& function, const Flow& flow);
-
-  // Registers that are live where a block begins and where it ends, in order.
-  std::vector<ir::RegisterId> in(BlockId block) const { return registers(in_, block); }
-  std::vector<ir::RegisterId> out(BlockId block) const { return registers(out_, block); }
-
-  // Walks a block backwards: take(statement, live) for each of its statements, where `live` is the pressure behind it
-  // with what it writes: what an instruction needs at the same time.
-  template <class Take>
-  void each(BlockId block, Take take) const {
-    Walk walk(*this, block);
-    for (std::uint32_t s = flow_.blocks()[block].last; s-- > flow_.blocks()[block].first;) take(s, walk.step(s));
-  }
-  // Likewise: take(statement, whether something that it writes is read afterwards).
-  template <class Take>
-  void each_needed(BlockId block, Take take) const {
-    Walk walk(*this, block);
-    for (std::uint32_t s = flow_.blocks()[block].last; s-- > flow_.blocks()[block].first;) {
-      walk.step(s);
-      take(s, walk.needed());
-    }
-  }
-  // The registers that are live behind a statement, in order.
-  std::vector<ir::RegisterId> behind(std::uint32_t statement) const;
-  // For each statement the pressure there.
-  std::vector<Pressure> pressures() const;
-
- private:
-  using Words = std::vector<std::uint64_t>;
-
+  // Stands at a statement. From block to block it costs what changes between them, within a block its statements.
   class Walk {
    public:
-    Walk(const Liveness& of, BlockId block);
-    Pressure step(std::uint32_t statement);
-    const std::vector<bool>& live() const { return live_; }
-    bool needed() const { return needed_; }  // of the last step: a register that it wrote was live behind it
+    explicit Walk(const Liveness& of);
+    std::vector<ir::RegisterId> in(BlockId block);
+    std::vector<ir::RegisterId> out(BlockId block);
+    std::vector<ir::RegisterId> behind(std::uint32_t statement);
 
    private:
+    friend class Liveness;
+    void enter(BlockId block);  // behind its last statement; from there write() and read() of each statement, backwards
+    Pressure write(std::uint32_t statement);
+    void read();
+    bool needed() const { return needed_; }  // a register of write() was live behind the statement
+    void apply(BlockId block);               // what changes between it and the block above
+    bool is_live(std::uint32_t number) const { return live_[number / 64] >> number % 64 & 1; }
+    void flip(std::uint32_t number);
     void set(ir::RegisterId reg, bool live);
+    std::vector<ir::RegisterId> live() const;
+
     const Liveness& of_;
-    std::vector<bool> live_;  // by number
+    BlockId next_ = 0;                  // behind the block whose end is the base
+    std::vector<Bits> live_;            // by number
+    std::vector<std::uint32_t> moved_;  // numbers, since the base
     Pressure now_;
     std::vector<Access> list_;
-    std::vector<ir::RegisterId> unread_;
     bool needed_ = false;
   };
 
-  std::vector<ir::RegisterId> registers(const Words& rows, BlockId block) const;
+  // Both must live as long as this.
+  Liveness(const ir::Function& function, const Flow& flow);
+
+  // Registers that are live where a block begins, where it ends, and behind a statement, in order. For many places, in
+  // the order of the text, ask one Walk.
+  std::vector<ir::RegisterId> in(BlockId block) const { return Walk(*this).in(block); }
+  std::vector<ir::RegisterId> out(BlockId block) const { return Walk(*this).out(block); }
+  std::vector<ir::RegisterId> behind(std::uint32_t statement) const { return Walk(*this).behind(statement); }
+
+  // For each statement the pressure behind it with what it writes: what an instruction needs at the same time.
+  std::vector<Pressure> pressures() const;
+
+  // Backwards through each block: drops(statement, whether something that it writes is read afterwards). What is
+  // dropped reads nothing, so a chain of instructions that feed each other alone is found at once.
+  template <class Drops>
+  void each_needed(Drops drops) const {
+    Walk walk(*this);
+    for (BlockId block = 0; block < flow_.blocks().size(); ++block) {
+      walk.enter(block);
+      for (std::uint32_t s = flow_.blocks()[block].last; s-- > flow_.blocks()[block].first;) {
+        walk.write(s);
+        if (!drops(s, walk.needed())) walk.read();
+      }
+    }
+  }
+
+ private:
+  struct Change {  // of 64 registers, between the ends of two blocks
+    std::uint32_t word;
+    Bits bits;
+  };
+
   void statement_accesses(std::uint32_t statement, std::vector<Access>& list) const;
   void number();
   void solve();
@@ -85,8 +101,8 @@ class Liveness {
   std::vector<std::uint32_t> numbers_;    // of each register that is used; no_id: none. Those between blocks come first
   std::vector<ir::RegisterId> numbered_;  // the way back
   std::uint32_t global_ = 0;              // how many are live between blocks
-  std::size_t words_ = 0;                 // of a row
-  Words in_, out_;                        // a row a block
+  std::vector<std::uint32_t> first_change_;  // by block
+  std::vector<Change> changes_;
 };
 
 }  // namespace ptx::analysis

@@ -125,11 +125,16 @@ class Linter {
     if (!v.linking.empty() || v.count >= 0 || mentioned_.contains(v.name.id())) return;
     Finding& finding = say(Rule::unused_variable, place, cat("nothing names `", v.name.view(), '`'));
     const NodeId id = index_.statement(place);
-    int declarators = 0;
-    if (id) {
-      for ([[maybe_unused]] const NodeId child : tree_.children(id)) ++declarators;
+    if (id && declarators(id, 2) == 1) remove(finding);
+  }
+
+  // How many a declaration has, counted up to `most`.
+  std::uint32_t declarators(NodeId id, std::uint32_t most) const {
+    std::uint32_t count = 0;
+    for ([[maybe_unused]] const NodeId child : tree_.children(id)) {
+      if (++count == most) break;
     }
-    if (declarators == 1) remove(finding);
+    return count;
   }
 
   void signature(const ir::Function& f) {
@@ -159,9 +164,7 @@ class Linter {
     registers(f, uses, flow, live);
     labels(f);
     reach(f, flow);
-    for (analysis::BlockId b = 0; b < flow.blocks().size(); ++b) {
-      if (flow.reached(b)) dead(f, live, b);
-    }
+    dead(f, flow, live);
     for (std::uint32_t s = 0; s < f.body.size(); ++s) {
       if (f.body[s].kind == Statement::Kind::instruction) instruction(f, s, uses);
     }
@@ -208,9 +211,8 @@ class Linter {
                  d.count == 1 && !d.range ? cat("nothing names `", ir::name(one), '`')
                                           : cat("nothing names any of these ", d.count, " registers")));
       if (const NodeId id = index_.statement(s.place)) {  // .reg .b32 %r<4>, a, b: several declarations in a line
-        int declarators = 0;
-        for ([[maybe_unused]] const NodeId child : tree_.children(id)) ++declarators;
-        if (declarators > static_cast<int>(d.range ? 1 : d.count)) found_.back().changes.clear();
+        const std::uint32_t own = d.range ? 1 : d.count;
+        if (declarators(id, own + 1) > own) found_.back().changes.clear();
       }
     }
   }
@@ -244,15 +246,16 @@ class Linter {
     }
   }
 
-  void dead(const ir::Function& f, const analysis::Liveness& live, analysis::BlockId block) {
+  void dead(const ir::Function& f, const analysis::Flow& flow, const analysis::Liveness& live) {
     if (!wants(Rule::dead_code)) return;
-    live.each_needed(block, [&](std::uint32_t s, bool needed) {
-      if (f.body[s].kind != Statement::Kind::instruction || needed) return;
+    live.each_needed([&](std::uint32_t s, bool needed) {
+      if (f.body[s].kind != Statement::Kind::instruction || needed || !flow.reached(flow.block_of(s))) return false;
       const ir::Instruction& i = f.instructions[f.body[s].index];
-      if (!i.match || !analysis::is_pure(i)) return;
+      if (!i.match || !analysis::is_pure(i)) return false;
       Finding& finding =
-          say(Rule::dead_code, f.body[s].place, cat("nobody reads what this `", i.mnemonic->text, "` writes"));
+          say(Rule::dead_code, f.body[s].place, cat("nothing needs what this `", i.mnemonic->text, "` writes"));
       remove(finding);
+      return true;
     });
   }
 

@@ -30,9 +30,10 @@ namespace {
 using Offsets = std::vector<std::uint32_t>;
 
 struct FunctionFacts {
-  explicit FunctionFacts(const ir::Function& f) : flow(f), live(f, flow) {}
+  explicit FunctionFacts(const ir::Function& f) : flow(f), live(f, flow), walk(live) {}
   analysis::Flow flow;
   analysis::Liveness live;
+  analysis::Liveness::Walk walk;
 };
 
 class Analysis {
@@ -91,12 +92,16 @@ class Analysis {
       list.emplace_back(id(flow.dominator(b)), id(flow.post_dominator(b)), id(flow.loop_of(b)), flow.reached(b));
     return list;
   }
-  // (header, latches, blocks, index of the loop around)
-  std::vector<std::tuple<std::uint32_t, Offsets, Offsets, MaybeId>> loops(std::size_t f) {
+  // (header, latches, index of the loop around)
+  std::vector<std::tuple<std::uint32_t, Offsets, MaybeId>> loops(std::size_t f) {
     decltype(loops(f)) list;
     for (const analysis::Loop& l : facts(f).flow.loops())
-      list.emplace_back(l.header, l.latches, l.blocks, l.parent == ir::no_id ? MaybeId() : MaybeId(l.parent));
+      list.emplace_back(l.header, l.latches, l.parent == ir::no_id ? MaybeId() : MaybeId(l.parent));
     return list;
+  }
+  Offsets loop_blocks(std::size_t f, std::size_t loop) {
+    if (loop >= facts(f).flow.loops().size()) throw std::out_of_range("there is no such loop");
+    return facts(f).flow.blocks_of(static_cast<std::uint32_t>(loop));
   }
   // What a statement does to registers: (name, reads, writes, writes all of it).
   std::vector<std::tuple<std::string, bool, bool, bool>> accesses(std::size_t f, std::size_t statement) const {
@@ -125,11 +130,11 @@ class Analysis {
   }
   std::vector<std::string> live(std::size_t f, std::size_t statement) {
     function(f).body.at(statement);
-    return names(f, facts(f).live.behind(static_cast<std::uint32_t>(statement)));
+    return names(f, facts(f).walk.behind(static_cast<std::uint32_t>(statement)));
   }
   std::vector<std::string> live_in(std::size_t f, std::size_t block) {
     facts(f).flow.blocks().size() > block ? void() : throw std::out_of_range("there is no such block");
-    return names(f, facts(f).live.in(static_cast<analysis::BlockId>(block)));
+    return names(f, facts(f).walk.in(static_cast<analysis::BlockId>(block)));
   }
   // For each statement: predicates, registers of 16, 32, 64 and 128 bits.
   std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>> pressures(
@@ -260,6 +265,7 @@ void init_analysis(nb::module_& m) {
       .def("edges", &Analysis::edges, nb::arg("function"))
       .def("tree_of", &Analysis::tree_of, nb::arg("function"))
       .def("loops", &Analysis::loops, nb::arg("function"))
+      .def("loop_blocks", &Analysis::loop_blocks, nb::arg("function"), nb::arg("loop"))
       .def("accesses", &Analysis::accesses, nb::arg("function"), nb::arg("statement"))
       .def("uses", &Analysis::uses, nb::arg("function"))
       .def("live", &Analysis::live, nb::arg("function"), nb::arg("statement"))

@@ -154,6 +154,17 @@ class Screen:
         return any(self.keys(*parts) or test() for _ in range(25))
 
 
+def test_settings_of_helix():
+    """What Helix would read, where it is absent: https://docs.helix-editor.com/languages.html names the keys."""
+    tomllib = pytest.importorskip("tomllib", reason="skipped: Python 3.10 has no tomllib")
+    settings = tomllib.loads((EDITORS / "helix/languages.toml").read_text())
+    (language,) = settings["language"]
+    assert language["name"] == "ptx" and language["scope"] == "source.ptx" and language["file-types"] == ["ptx"]
+    assert language["language-servers"] == list(settings["language-server"]) == ["pyptx"]
+    assert settings["language-server"]["pyptx"] == {"command": "pyptx", "args": ["lsp"]}
+    assert language["comment-token"] == "//" and set(language["indent"]) == {"tab-width", "unit"}
+
+
 def test_helix(place):
     settings = place / "XDG_CONFIG_HOME/helix"
     settings.mkdir(parents=True)

@@ -1,6 +1,9 @@
 // Reads and writes, control flow, loops, liveness: of bodies that are small enough to work out by hand.
 #include <doctest/doctest.h>
 
+#include <random>
+#include <set>
+
 #include "ptx/analysis/access.h"
 #include "ptx/analysis/flow.h"
 #include "ptx/analysis/liveness.h"
@@ -159,6 +162,8 @@ TEST_CASE("loops in loops, and cycles without a header") {
   CHECK(loops.loops()[1].parent == 0);
   CHECK(loops.loops()[1].depth == 2);
   CHECK(loops.loop_of(loops.loops()[1].header) == 1);
+  CHECK(loops.blocks_of(0) == std::vector<analysis::BlockId>{1, 2, 3});
+  CHECK(loops.blocks_of(1) == std::vector<analysis::BlockId>{2});
   const Flow odd(kernel("@p0 bra b; a: bar.sync 0; b: bar.sync 0; @p1 bra a; ret;"));
   CHECK_FALSE(odd.reducible());
   CHECK(odd.loops().empty());
@@ -198,6 +203,76 @@ TEST_CASE("registers that a function returns are read where it ends") {
   const Flow flow(f);
   CHECK(names(f, Liveness(f, flow).in(0)) == "i");
   CHECK(names(f, Liveness(f, flow).behind(0)) == "o");
+}
+
+// By the definition: a block dominates another if that is not reached without it.
+TEST_CASE("dominators, loops and liveness of random graphs") {
+  std::mt19937 random(914);
+  const auto below = [&](std::size_t n) { return random() % n; };
+  for (int round = 0; round < 300; ++round) {
+    const std::size_t labels = 2 + below(9);
+    Text body;
+    for (std::size_t at = 0; at < labels; ++at) {
+      body << "L" << at << ": mov.b32 r" << below(9) << ", r" << below(9) << ";\n";
+      if (below(3)) body << "@p" << below(3) << " bra L" << below(labels) << ";\n";
+      if (below(6) == 0) body << (below(2) ? "ret;\n" : cat("bra L", below(labels), ";\n"));
+    }
+    const std::string text = body.take();
+    CAPTURE(text);
+    const ir::Function f = kernel(text, false);
+    const Flow flow(f);
+    const Liveness live(f, flow);
+    const auto count = static_cast<analysis::BlockId>(flow.blocks().size());
+    const auto reached = [&](analysis::BlockId without) {
+      std::vector<bool> seen(count);
+      std::vector<analysis::BlockId> open{0};
+      while (!open.empty()) {
+        const analysis::BlockId b = open.back();
+        open.pop_back();
+        if (b == without || seen[b]) continue;
+        seen[b] = true;
+        for (const analysis::Edge& e : flow.successors(b)) open.push_back(e.to);
+      }
+      return seen;
+    };
+    const auto all = reached(analysis::no_block);
+    for (analysis::BlockId a = 0; a < count; ++a) {
+      const auto seen = reached(a);
+      for (analysis::BlockId b = 0; b < count; ++b) {
+        if (all[a] && all[b]) CHECK(flow.dominates(a, b) == !seen[b]);
+      }
+    }
+    for (analysis::BlockId b = 1; b < count; ++b) {  // the nearest: every other one dominates it
+      if (!all[b]) continue;
+      CHECK(flow.dominates(flow.dominator(b), b));
+      for (analysis::BlockId a = 0; a < count; ++a) {
+        if (all[a] && a != b && flow.dominates(a, b)) CHECK(flow.dominates(a, flow.dominator(b)));
+      }
+    }
+    for (std::uint32_t l = 0; l < flow.loops().size(); ++l) {
+      const analysis::Loop& loop = flow.loops()[l];
+      std::set<analysis::BlockId> blocks{loop.header};
+      std::vector<analysis::BlockId> open = loop.latches;
+      while (!open.empty()) {
+        const analysis::BlockId b = open.back();
+        open.pop_back();
+        if (!all[b] || !blocks.insert(b).second) continue;
+        for (const analysis::BlockId from : flow.predecessors(b)) open.push_back(from);
+      }
+      CHECK(flow.blocks_of(l) == std::vector<analysis::BlockId>(blocks.begin(), blocks.end()));
+    }
+    Liveness::Walk walk(live);
+    for (analysis::BlockId b = count; b-- > 0;) {  // of the last first: one walk goes back as well
+      CHECK(walk.in(b) == live.in(b));
+      CHECK(walk.out(b) == live.out(b));
+      if (!all[b]) continue;
+      std::set<ir::RegisterId> out;
+      for (const analysis::Edge& e : flow.successors(b)) {
+        for (const ir::RegisterId r : live.in(e.to)) out.insert(r);
+      }
+      CHECK(live.out(b) == std::vector<ir::RegisterId>(out.begin(), out.end()));
+    }
+  }
 }
 
 TEST_CASE("every fixture") {

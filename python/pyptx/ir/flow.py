@@ -6,6 +6,7 @@ A FunctionFlow describes the function at one moment.  After an edit, `function.f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from pyptx.ir.nodes import Function, Instruction, Label, Statement
@@ -57,7 +58,12 @@ class BasicBlock:
     dominator: BasicBlock | None = None
     post_dominator: BasicBlock | None = None
     loop: Loop | None = None
-    live_in: list[str] = field(default_factory=list)
+    _flow: FunctionFlow | None = field(default=None, repr=False)
+
+    @cached_property
+    def live_in(self) -> list[str]:
+        """The names of the registers that hold a value here which is still read."""
+        return self._flow._analysis.live_in(self._flow._number, self.index) if self._flow else []
 
     def __repr__(self) -> str:
         labels = " ".join(each.name for each in self.statements if isinstance(each, Label))
@@ -85,12 +91,16 @@ class Loop:
 
     header: BasicBlock
     latches: list[BasicBlock]
-    blocks: list[BasicBlock]
-    parent: Loop | None = None
+    parent: Loop | None
+    depth: int
+    _flow: FunctionFlow = field(repr=False)
+    _index: int = field(repr=False)
 
-    @property
-    def depth(self) -> int:
-        return 1 if self.parent is None else 1 + self.parent.depth
+    @cached_property
+    def blocks(self) -> list[BasicBlock]:
+        """In the order of the text, those of inner loops as well."""
+        flow = self._flow
+        return [flow.blocks[each] for each in flow._analysis.loop_blocks(flow._number, self._index)]
 
 
 class FunctionFlow:
@@ -128,25 +138,30 @@ class FunctionFlow:
             block.post_dominator = None if below is None else self.blocks[below]
             block.loop = None if loop is None else self.loops[loop]
             block.reached = reached
-            block.live_in = self._analysis.live_in(self._number, block.index)
+            block._flow = self
 
     def _loops(self) -> list[Loop]:
         loops: list[Loop] = []
-        for header, latches, blocks, parent in self._analysis.loops(self._number):
-            own = [self.blocks[each] for each in blocks]
+        for index, (header, latches, parent) in enumerate(self._analysis.loops(self._number)):
             around = None if parent is None else loops[parent]
-            loops.append(Loop(self.blocks[header], [self.blocks[each] for each in latches], own, around))
+            depth = 1 if around is None else around.depth + 1
+            back = [self.blocks[each] for each in latches]
+            loops.append(Loop(self.blocks[header], back, around, depth, self, index))
         return loops
+
+    @cached_property
+    def _uses(self) -> dict[str, tuple[list[int], list[int]]]:
+        return self._analysis.uses(self._number)
 
     def uses(self, register: str) -> Uses:
         """The instructions that read and write a register; KeyError if there are none."""
-        reads, writes = self._analysis.uses(self._number)[register]
+        reads, writes = self._uses[register]
         return Uses(self._instructions(reads), self._instructions(writes))
 
     @property
     def registers(self) -> list[str]:
         """The names of the registers that some instruction reads or writes."""
-        return sorted(self._analysis.uses(self._number))
+        return sorted(self._uses)
 
     @property
     def pressures(self) -> list[Pressure]:
