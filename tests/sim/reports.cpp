@@ -122,6 +122,12 @@ TEST_CASE("barriers") {
       sim_test::run(kernel("setp.ge.u32 %p1, %r1, 32;\n@%p1 exit;\nbar.sync 0;\nst.global.u32 [%rd1], %r1;"),
                     shape(1, 64, "inout", std::string(128, '0')));
   CHECK_MESSAGE(exited.diagnostics.empty(), to_string(exited.diagnostics));
+  // A return in front of a barrier, as compilers write it; and the same lanes on with the code behind it.
+  const std::string around = "setp.ge.u32 %p1, %r1, 16;\n@%p1 bra A;\nbar.sync 0;\nst.global.u32 [%rd1], %r1;\nA:\n";
+  const auto early = sim_test::run(kernel(around), shape(1, 32, "inout", std::string(128, '0')));
+  CHECK_MESSAGE(early.diagnostics.empty(), to_string(early.diagnostics));
+  expect(Code::divergent_barrier, kernel(around + "mov.u32 %r3, 0;"), shape(1, 32, "inout", std::string(128, '0')),
+         {"thread (16,0,0)", "has gone around it"});
 }
 
 TEST_CASE("mbarriers") {
