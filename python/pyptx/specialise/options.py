@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,6 +14,8 @@ from pyptx.specs import Tile
 from pyptx.types import PtxType, from_name, u64
 
 __all__ = ["Options", "RawParam", "three"]
+
+_NAME = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)  # of PTX
 
 GRID_AXES = ("grid.x", "grid.y", "grid.z")
 
@@ -94,7 +97,7 @@ class Options:
         declared = tuple(RawParam.read(row) for row in self.raw_params or ())
         known = {
             "arch": detect_arch() if self.arch == "auto" else self.arch,
-            "version": None if self.version is None else tuple(self.version),
+            "version": None if self.version is None else _version(self.version),
             "in_specs": None if self.in_specs is None else _tiles(self.in_specs, "in_specs"),
             "out_specs": None if self.out_specs is None else _tiles(self.out_specs, "out_specs"),
             "mutates": (self.mutates,) if isinstance(self.mutates, str) else tuple(self.mutates),
@@ -117,8 +120,11 @@ class Options:
             if isinstance(value, bool) or not hasattr(value, "__index__"):
                 raise TypeError(f"{name} must be an int, not {value!r}")
             object.__setattr__(self, name, value.__index__())
-        if self.smem < 0:
+        if not 0 <= self.smem < 1 << 32:
             raise ValueError(f"smem must be a number of bytes, not {self.smem!r}")
+        if not isinstance(self.extern_smem, str) or not _NAME.fullmatch(self.extern_smem or "smem"):
+            raise ValueError(f'extern_smem must be True or the name of the memory, "smem", not {self.extern_smem!r}')
+        _check_directives(self)
         if self.shared_carveout is not None and not 0 <= self.shared_carveout <= 100:
             raise ValueError(f"shared_carveout must be a percentage, 0 to 100, not {self.shared_carveout!r}")
         if not isinstance(self.assembler, str):
@@ -218,6 +224,25 @@ def three(value, what: str) -> tuple[int, int, int]:
     if max(sizes) >= 1 << 32:
         raise ValueError(f"the sizes of {what} must have 32 bits, not {value!r}")
     return sizes + (1,) * (3 - len(sizes))
+
+
+def _version(given) -> tuple[int, int]:
+    parts = given if isinstance(given, (tuple, list)) else ()
+    if len(parts) != 2 or not all(hasattr(part, "__index__") and 0 <= part.__index__() < 256 for part in parts):
+        raise TypeError(f"version must be two numbers, (8, 5), not {given!r}")
+    return parts[0].__index__(), parts[1].__index__()
+
+
+def _check_directives(options: Options):
+    """Refuses what is no directive of a kernel, or has the wrong numbers."""
+    if not options.directives:
+        return
+    major, minor = options.version or (9, 0)
+    written = "\n".join(options.directives)
+    text = f".version {major}.{minor}\n.target {options.arch}\n.entry k()\n{written}\n{{\n}}\n"
+    for found in _core.check_text(text.encode(), "", None, False):
+        if found.code in (1008, 2303):
+            raise ValueError(f"raw_directives: {found.message}")
 
 
 def _tiles(specs, name: str) -> tuple[Tile, ...]:
