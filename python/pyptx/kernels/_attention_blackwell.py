@@ -15,8 +15,9 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import Warpgroup, over_row
+from pyptx.kernels._attention_forward import Warpgroup
 from pyptx.kernels._attention_plan import WIDE, Forward
+from pyptx.kernels._attention_softmax import over_row
 from pyptx.kernels._attention_tiles import Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E

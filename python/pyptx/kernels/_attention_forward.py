@@ -19,9 +19,10 @@ import types
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE, Forward, k_major
 from pyptx.kernels._attention_results import Lines, stage_halves, store_directly
+from pyptx.kernels._attention_softmax import Softmax
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, floor_divided, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, widened
+from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b16, b32, f32, pred, s32, u32, u64
 
 __all__ = ["forward_kernel"]
@@ -177,7 +178,7 @@ def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
         values(tiles.first)
 
 
-class Warpgroup:
+class Warpgroup(Softmax):
     """64 query rows of a CTA's tiles.  A thread has parts of two rows, 8 apart: registers 4j, 4j + 1 of an accumulator are
     columns 8j + 2 (lane % 4) and the next one of the first row, 4j + 2, 4j + 3 those of the second."""
 
@@ -536,151 +537,6 @@ class Warpgroup:
         ptx.fence.proxy_async_shared_cta()
         ptx.bar.sync(EVERYONE + 2 * plan.groups, 128 * plan.groups)
 
-    # Softmax.
-
-    def _softmax(self, index, masked: bool):
-        """scores become exp(scale (score - largest)); `factor` is what sums so far are multiplied by."""
-        if self.plan.softcap:
-            self._cap()
-        if self.plan.biased:
-            self._add_bias(index)
-        if masked:
-            self._mask(index)
-        for row in range(2):
-            scores = [each for i, each in enumerate(self.scores) if i // 2 % 2 == row]
-            before = apply(f32, ptx.inst.mov.f32, self.largest[row])
-            over_row(self.largest[row], scores, ptx.inst.max.f32)
-            for distance in (1, 2):
-                other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.largest[row], distance, 31, 0xFFFFFFFF)
-                ptx.inst.max.f32(self.largest[row], self.largest[row], other)
-            base = self._base(row)
-            if masked:  # a row that has seen no key: exp(-inf - 0) is 0, where -inf - -inf is NaN
-                nothing = self.largest[row] == -math.inf
-                ptx.inst.selp.f32(base, 0.0, base, nothing)
-            negative = apply(f32, ptx.inst.neg.f32, base)
-            self._rescale(row, before, negative)
-            for each in scores:
-                self._exponential(each, negative)
-            ptx.inst.mul.f32(self.total[row], self.total[row], self.factor[row])
-            over_row(self.total[row], scores, ptx.inst.add.f32)
-
-    def _exponential(self, score, negative):
-        ptx.inst.fma.rn.f32(score, score, self.c, negative)
-        ptx.inst.ex2.approx.ftz.f32(score, score)
-
-    def _base(self, row: int):
-        """What is subtracted from exponents."""
-        return apply(f32, ptx.inst.mul.f32, self.largest[row], self.c)
-
-    def _rescale(self, row: int, before, negative):
-        """Both exponents rounded: a largest score that stays gives 1, whatever the product's rounding error is."""
-        ptx.inst.mul.f32(before, before, self.c)
-        ptx.inst.add.f32(before, before, negative)
-        ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
-
-    def _mask(self, index):
-        """Keys that a row does not see get -inf."""
-        plan, tiles = self.plan, self.tiles
-        first = index * plan.keys + signed(self.first_column)
-        for row in range(2):
-            end = signed(tiles.N)
-            if plan.right or plan.left:
-                sees = signed(tiles.query(tiles.row + self.number * 64 + self.first_row + 8 * row)) + tiles.shift
-            if plan.right:
-                ptx.inst.min.s32(end, end, sees + 1)
-            ptx.inst.sub.s32(end, end, first)
-            if plan.left:
-                begin = sees - tiles.reach - first
-            for i, each in enumerate(self.scores):
-                if i // 2 % 2 != row:
-                    continue
-                column = i // 4 * 8 + i % 2
-                ptx.inst.selp.f32(each, each, -math.inf, end > column)
-                if plan.left:
-                    ptx.inst.selp.f32(each, each, -math.inf, begin <= column)
-
-    def _add_bias(self, index):
-        """Divided by the scale, which scores are multiplied by later; of rows that there are not, that of the nearest."""
-        plan, tiles = self.plan, self.tiles
-        inverse = apply(f32, ptx.inst.rcp.rn.f32, self._scale_of_scores())
-        first = index * plan.keys + signed(self.first_column)
-        head = apply(u64, ptx.inst.mul.wide.u32, tiles.batch, tiles.bias_batch)
-        ptx.inst.mad.wide.u32(head, tiles.head, tiles.bias_head, head)
-        for row in range(2):
-            query = signed(tiles.row + self.number * 64 + self.first_row + 8 * row)
-            ptx.inst.min.s32(query, query, signed(tiles.M) - 1)
-            ptx.inst.max.s32(query, query, 0)
-            at = apply(u64, ptx.inst.mad.wide.u32, apply(u32, ptx.inst.mov.b32, query), tiles.bias_query, head)
-            at = tiles.bias + at * 4 + apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, first), 2)
-            for group in range(plan.keys // 8):
-                pair = reg.scalar(b32, init=0)
-                ptx.inst.ld.global_.nc.b32(pair, ptx.addr(at, 16 * group), pred=first + 8 * group < signed(tiles.N))
-                for i, bias in enumerate(widened(pair, self.dtype)):
-                    score = self.scores[4 * group + 2 * row + i]
-                    ptx.inst.fma.rn.f32(score, bias, inverse, score)
-
-    def _cap(self):
-        """scores = cap tanh(scale score / cap) / scale, so that what follows is as without."""
-        down = apply(f32, ptx.inst.div.rn.f32, self._scale_of_scores(), self.tiles.cap)
-        up = apply(f32, ptx.inst.rcp.rn.f32, down)
-        for each in self.scores:
-            ptx.inst.mul.f32(each, each, down)
-            ptx.inst.tanh.approx.f32(each, each)
-            ptx.inst.mul.f32(each, each, up)
-
-    def _scale_of_scores(self):
-        return self.tiles.scale
-
-    def _pack(self):
-        """p = the exponentials, rounded: registers 8t to 8t + 7 are the four of A for keys 16t to 16t + 15."""
-        convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
-        for i, each in enumerate(self.p):
-            convert(each, self.scores[2 * i + 1], self.scores[2 * i])
-
-    def _finish(self, row: int):
-        """The total of a row over its four threads; returns what the result is multiplied by."""
-        total = self.total[row]
-        for distance in (1, 2):
-            other = apply(f32, ptx.inst.shfl.sync.bfly.b32, total, distance, 31, 0xFFFFFFFF)
-            ptx.inst.add.f32(total, total, other)
-        weight = self._join_sink(row) if self.plan.sinks else None
-        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
-        ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
-        if weight is not None:
-            ptx.inst.mul.f32(inverse, inverse, weight)
-        return inverse
-
-    def _join_sink(self, row: int):
-        """The sink joins the total, which is then of exponents above `top`; returns what exponentials so far count there."""
-        top, total = self.top[row], self.total[row]
-        sink = self.tiles.sink()
-        base = self._base(row)
-        ptx.inst.max.f32(top, base, sink)
-        ptx.inst.selp.f32(top, 0.0, top, top == -math.inf)
-        weight, own = (apply(f32, ptx.inst.sub.f32, each, top) for each in (base, sink))
-        for each in (weight, own):
-            ptx.inst.ex2.approx.ftz.f32(each, each)
-        ptx.inst.fma.rn.f32(total, total, weight, own)
-        return weight
-
-    def _store_sums(self, lse):
-        """log(sum(exp(scale score))) of each row."""
-        tiles = self.tiles
-        for row in range(2):
-            at = tiles.row + self.number * 64 + self.first_row + 8 * row
-            log = apply(f32, ptx.inst.lg2.approx.f32, self.total[row])
-            if self.plan.sinks:
-                ptx.inst.add.f32(log, log, self.top[row])
-            else:
-                self._add_base(row, log)
-            ptx.inst.mul.f32(log, log, 1 / LOG2_E)
-            ptx.inst.selp.f32(log, -math.inf, log, self.total[row] == 0.0)
-            with ptx.if_((at < tiles.end) & ((self.thread & 3) == 0)):
-                ptx.inst.st.global_.f32(ptx.addr(lse + tiles.sums_at(at) * 4), log)
-
-    def _add_base(self, row: int, log):
-        ptx.inst.add.f32(log, log, self._base(row))
-
     # Who waits for whom.
 
     def _free_block(self, barriers, stage):
@@ -729,11 +585,3 @@ class Before:
 
 def descriptor(address, constant: int):
     return ptx.wgmma.masked_descriptor(address, mask=0x3FFF0, const_bits=constant)
-
-
-def over_row(into, values, combine):
-    """`into` and all values combined, in two chains."""
-    chains = [into, apply(f32, ptx.inst.mov.f32, values[0])]
-    for i, each in enumerate(values[1:]):
-        combine(chains[i % 2], chains[i % 2], each)
-    combine(into, into, chains[1])

@@ -10,8 +10,9 @@ import types
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_forward import Warpgroup, descriptor, over_row, write
+from pyptx.kernels._attention_forward import Warpgroup, descriptor, write
 from pyptx.kernels._attention_plan import WIDE, Forward, k_major
+from pyptx.kernels._attention_softmax import over_row
 from pyptx.kernels._attention_sums import padded_begin, place_of
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
