@@ -76,6 +76,9 @@ def agrees(result, want):
         ((1, 1, 1, 100, 140, 40, 24), {"window": 20, "softcap": 3.0}),
         ((1, 1, 1, 65, 129, 128, 128), {"causal": True, "scale": 0.2}),
         ((1, 1, 1, 65, 129, 192, 192), {"causal": True}),
+        ((1, 3, 1, 150, 150, 192, 192), {}),
+        ((1, 3, 3, 150, 230, 256, 256), {"causal": True, "window": 40}),
+        ((1, 3, 3, 150, 230, 256, 256), {"window": 40}),
     ],
 )
 def test_forward(shape, masks, device):
