@@ -202,6 +202,17 @@ def test_another_type_than_the_tensors():
     same(got, box_of(pairs.cpu().numpy().view(np.int16), (8, 64), (8, 64)))
 
 
+def test_f32_becomes_tf32_on_the_way():
+    """The nearest one, ties to even; infinities and NaN stay as they are."""
+    given = np.random.default_rng(7).integers(0, 1 << 32, 64 * 64, dtype=np.uint32).reshape(64, 64)
+    given[8, 8:16] = 0x3F801000, 0x3F803000, 0x3F801001, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFFFFFFF
+    x = torch.from_numpy(given.view(np.int32)).to(torch.get_default_device()).view(torch.float32)
+    got = loaded(Tile(64, 64, f32, tma_box=(8, 32), tma_dtype=types.tf32), x, 1024, (8, 8))
+    rounded = (given + np.uint32(0xFFF) + (given >> 13 & 1)) & ~np.uint32(0x1FFF)
+    special = (given & 0x7F800000) == 0x7F800000
+    same(got, box_of(np.where(special, given, rounded), (8, 8), (8, 32)))
+
+
 def test_column_blocks():
     x, host = random((16, 256), bf16)
     tile = Tile(16, 256, bf16, tma_box=(8, 128), tma_rank=3)

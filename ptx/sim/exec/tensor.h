@@ -149,6 +149,7 @@ void load(Warp& w, const Op& op, Mask active) {
     if (!to) return;
     o.to = std::move(*to);
     o.fill = fill_of(map);
+    o.to_tf32 = map.element == launch::Element::tf32;
     if (map.interleave == launch::Interleave::none) o.layout = {map.swizzle, map.element};
     const Operand* mask = takes_pixels(mode) ? behind(mbar + 1) : mbar + 1;
     const auto ctas = multicast ? std::optional(row32(w, *mask)[lane] & 0xffff) : std::nullopt;
