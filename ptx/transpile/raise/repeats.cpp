@@ -343,7 +343,7 @@ class Folding {
       for (; from < i; ++from) made.push_back(std::move(list[from]));
       made.push_back(repeat(list, i, length, rounds));
       from = i += length * rounds;
-      equal = 0;
+      equal -= std::min(equal, length * rounds - 1);  // the next step takes one more
       any = true;
     }
     if (!any) return false;
