@@ -1,7 +1,8 @@
 // Lanes that go around an aligned barrier: by a guard, or by a branch. Others of their warp wait at it until they exit.
 //
 // A kernel that returns early has such lanes as well, `@%p bra END; ... bar.sync 0; ... END: ret;`, and compilers write
-// that. So lanes may exit at once; a report have those that first execute what the others have still to execute.
+// that. So lanes that exit at once are silent. Lanes are reported that first execute what the others have still to
+// execute.
 #include <algorithm>
 #include <bit>
 
