@@ -75,7 +75,7 @@ bool Warp::goes_around(Mask leaving) {
   fault_at(barrier->pc, Code::divergent_barrier, std::countr_zero(barrier->mask),
            cat("waits here for all threads of its warp, and ", thread_name(*this, lane), " has gone around it, on to ",
                place_name(*this, last - 1)),
-           {"an aligned barrier is executed by all threads of a warp, or by none that goes on with the others"});
+           {"all threads of a warp execute it together, or none that goes on with the others"});
   return true;
 }
 
