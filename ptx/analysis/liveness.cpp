@@ -96,7 +96,7 @@ class Waiting {
 
 // What a block does to 64 registers: reads from outside, and writes whole.
 struct Fact {
-  std::uint32_t word;
+  std::uint32_t word, at;  // at: among all, as they are found
   BlockId block;
   std::uint64_t reads, writes;
 };
@@ -114,12 +114,14 @@ void Liveness::solve() {
         const std::uint32_t n = numbers_[a.reg];
         const bool takes = reads ? a.reads : a.whole;
         if (n < global_ && takes)
-          facts.push_back({n / 64, flow_.block_of(s), reads ? Bits{1} << n % 64 : 0, reads ? 0 : Bits{1} << n % 64});
+          facts.push_back({n / 64, static_cast<std::uint32_t>(facts.size()), flow_.block_of(s),
+                           reads ? Bits{1} << n % 64 : 0, reads ? 0 : Bits{1} << n % 64});
       }
     }
   }
   // Of a block, later statements come first, and what a statement writes before what it reads.
-  std::stable_sort(facts.begin(), facts.end(), [](const Fact& a, const Fact& b) { return a.word < b.word; });
+  std::sort(facts.begin(), facts.end(),
+            [](const Fact& a, const Fact& b) { return std::pair(a.word, a.at) < std::pair(b.word, b.at); });
 
   const std::size_t blocks = flow_.blocks().size();
   const auto order = flow_.order();
