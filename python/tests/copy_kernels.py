@@ -57,6 +57,58 @@ def make_load(tile: Tile, size: int, coord: tuple[int, ...], arch: str = "sm_90a
     return load
 
 
+def make_edited(tile: Tile, edits, size: int, coord: tuple[int, ...], span: int = 0):
+    """As make_load, by a copy of the map of which `edits` replace fields: name, ordinal where it has one, value.
+
+    `global_address` is given as bytes behind the tensor's first.  The copy of the map lies behind what is shown, and is zero in the end.
+    """
+    words = (span or size) // 4
+
+    @kernel(in_specs=(tile,), out_specs=(Tile(words + 1 + 64, u32),), block=(32, 1, 1), arch="sm_90a")
+    def edited(X, Y):
+        given = X.tma_desc()
+        px, py = ptx.global_ptrs(X, Y)
+        smem.alloc(u32, (words,), align=1024, name="data")
+        fields, full = smem.alloc(u32, (32,), align=128, name="map"), smem.mbarrier(1)
+        lane, value = reg.from_(ptx.special.tid.x(), u32), reg.scalar(u32)
+        for index in ptx.range_(lane, words, 32):
+            ptx.inst.st.shared.u32(ptx.addr(smem.base("data") + index * 4), UNWRITTEN)
+        ptx.fence.proxy_async_shared_cta()
+        at = (py + (4 * words + 4 + 127)) & -128
+        ptx.inst.ld.u32(value, ptx.addr(given + lane * 4))
+        ptx.inst.st.shared.u32(ptx.addr(smem.base("map") + lane * 4), value)
+        for half in range(2):
+            ptx.inst.st.global_.u32(ptx.addr(py + lane * 4, 4 * words + 4 + 128 * half), 0)
+        ptx.warp.sync(0xFFFFFFFF)
+        with ptx.if_(lane == 0):
+            for name, *values in edits:
+                if name == "global_address":
+                    values = [px + values[0]]
+                if name == "global_stride":
+                    values[-1] = reg.from_(values[-1], u64)
+                if name in ("box_dim", "global_dim", "element_stride", "rank"):
+                    values[-1] = reg.from_(values[-1], u32)
+                getattr(ptx.tensormap, f"replace_{name}")(fields, *values, space="shared::cta")
+            ptx.mbarrier.init(full[0], 1)
+            ptx.fence.mbarrier_init()
+        ptx.warp.sync(0xFFFFFFFF)
+        release = ptx.inst.tensormap.cp_fenceproxy.global_.shared__cta.tensormap__generic.release.gpu.sync.aligned
+        release(ptx.addr(at), ptx.addr(smem.base("map")), 128)
+        ptx.fence.proxy_tensormap_acquire("gpu", at)
+        with ptx.if_(lane == 0):
+            ptx.mbarrier.arrive_expect_tx(full[0], size)
+            ptx.tensor_copy.load(ptx.addr(smem.base("data")), at, coord, full[0])
+        done = wait_for(full[0])
+        for index in ptx.range_(lane, words, 32):
+            ptx.inst.ld.shared.u32(value, ptx.addr(smem.base("data") + index * 4))
+            ptx.inst.st.global_.u32(ptx.addr(py + index * 4), value)
+        ptx.inst.st.global_.u32(ptx.addr(py, words * 4), done, pred=lane == 0)
+        ptx.inst.st.global_.u32(ptx.addr(at + lane * 4), 0)
+        ptx.ret()
+
+    return edited
+
+
 @kernel(
     in_specs=(Tile(64, 32, u32, tma_box=(32, 32)),), out_specs=(Tile(64, 32, u32),),
     grid=(2, 1, 1), cluster=(2, 1, 1), block=(THREADS, 1, 1), arch="sm_100a",

@@ -10,9 +10,20 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from copy_kernels import ADD, GREATEST, STORE, make_load, make_pixels, make_reduction, multimem, pair_load, steal  # noqa: E402
+from copy_kernels import (  # noqa: E402
+    ADD,
+    GREATEST,
+    STORE,
+    make_edited,
+    make_load,
+    make_pixels,
+    make_reduction,
+    multimem,
+    pair_load,
+    steal,
+)
 
-from pyptx import Tile, kernel, ptx, reg, smem, types  # noqa: E402
+from pyptx import Tile, types  # noqa: E402
 from pyptx.errors import LaunchValueError, SimulationError  # noqa: E402
 from pyptx.specs import Im2col  # noqa: E402
 from pyptx.types import bf16, e4m3, e5m2, f16, f32, f64, s8, s16, s32, s64, u8, u16, u32  # noqa: E402
@@ -219,43 +230,6 @@ FTZ = {
 }  # the numbers of tensormap.replace (manual 9.7.9.28, table 33); the driver's API has no other way to them
 
 
-def make_flushing(name: str):
-    """Y = two rows with a map of X, whose elements become .f32.ftz or .tf32.ftz, and the box that a copy by it brings."""
-
-    @kernel(
-        in_specs=(Tile(4, 32, f32, tma_box=(4, 32)),), out_specs=(Tile(6, 32, u32),),
-        block=(32, 1, 1), arch="sm_90a",
-    )  # fmt: skip
-    def flushing(X, Y):
-        given = X.tma_desc()
-        (py,) = ptx.global_ptrs(Y)
-        edited, data = smem.alloc(u32, (32,), align=128, name="map"), smem.alloc(u32, (4, 32), align=128, name="data")
-        full, lane, value = smem.mbarrier(1), reg.from_(ptx.special.tid.x(), u32), reg.scalar(u32)
-        ptx.inst.ld.u32(value, ptx.addr(given + lane * 4))
-        ptx.inst.st.shared.u32(ptx.addr(smem.base("map") + lane * 4), value)
-        ptx.inst.st.global_.v2.u32(ptx.addr(py + lane * 8), [0, 0])
-        ptx.warp.sync(0xFFFFFFFF)
-        with ptx.if_(lane == 0):
-            ptx.tensormap.replace_elemtype(edited, FTZ[name], space="shared::cta")
-            ptx.mbarrier.init(full[0], 1)
-            ptx.fence.mbarrier_init()
-        ptx.warp.sync(0xFFFFFFFF)
-        release = ptx.inst.tensormap.cp_fenceproxy.global_.shared__cta.tensormap__generic.release.gpu.sync.aligned
-        at = (py + 127) & -128
-        release(ptx.addr(at), ptx.addr(smem.base("map")), 128)
-        ptx.fence.proxy_tensormap_acquire("gpu", at)
-        with ptx.if_(lane == 0):
-            ptx.mbarrier.arrive_expect_tx(full[0], 512)
-            ptx.tensor_copy.load(data, at, (0, 0), full[0])
-        ptx.mbarrier.wait(full[0], 0)
-        for row in range(4):
-            ptx.inst.ld.shared.u32(value, ptx.addr(smem.base("data") + lane * 4, 128 * row))
-            ptx.inst.st.global_.u32(ptx.addr(py + lane * 4, 256 + 128 * row), value)
-        ptx.ret()
-
-    return flushing
-
-
 @pytest.mark.parametrize("name", FTZ)
 def test_subnormals_become_zeros_of_their_sign(name):
     """Also the greatest, which the nearest tf32 is the least normal number of: it is flushed before it is rounded."""
@@ -264,7 +238,8 @@ def test_subnormals_become_zeros_of_their_sign(name):
     given[1, :8] = 0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x007FFFFF, 0x00800000, 0x80800000, 0x00801000
     given[1, 8:] = 0x7F800001  # a NaN of as few bits
     x = torch.from_numpy(given.view(np.int32)).to(torch.get_default_device()).view(torch.float32)
-    got = make_flushing(name)(x).cpu().view(torch.int32).numpy().view(np.uint32)[2:]
+    load = make_edited(Tile(4, 32, f32, tma_box=(4, 32)), [("elemtype", FTZ[name])], 512, (0, 0))
+    got = load(x).cpu().view(torch.int32).numpy().view(np.uint32)[:128].reshape(4, 32)
     flushed = np.where(given & 0x7F800000 == 0, given & 0x80000000, given).astype(np.uint32)
     if name == "tf32":
         rounded = (flushed + np.uint32(0xFFF) + (flushed >> 13 & 1)) & ~np.uint32(0x1FFF)

@@ -5,7 +5,7 @@ A program is a kernel of some dozen random statements over few registers, so tha
 memory is compared bit by bit.  Of a program that differs the first statement that does is looked for and printed with what it read and wrote.
 Each family has its own generator (FAMILIES).  Without a GPU, --assembler PATH shows that the programs are legal and run on the simulator.
 
-The programs are in fuzz_programs.py and fuzz_threads.py.
+The programs are in fuzz_programs.py, fuzz_threads.py, fuzz_memory.py, fuzz_fragments.py and fuzz_leave.py.
 """
 
 import argparse
@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import fuzz_reduce
 from fuzz_fragments import Fragments
+from fuzz_leave import Leaving, Warpgroups
 from fuzz_memory import Functions, Memory
 from fuzz_programs import BATCH, HEAD, INPUT, VERSION, Copies, Matrices, Products, Program, Scalar, Video
 from fuzz_threads import Atomics, Barriers, Clusters, Collectives
@@ -37,7 +38,7 @@ from gpu_differences import INSTANCES, TARGET, lines_of, numbers
 # With how many batches of each there are.
 FAMILIES = {"scalar": 8, "video": 2, "matrices": 2, "copies": 2, "wgmma": 1}
 FAMILIES |= {"atomics": 2, "barriers": 1, "collectives": 3, "clusters": 1, "four_ctas": 1}
-FAMILIES |= {"memory": 2, "functions": 2, "fragments": 1}
+FAMILIES |= {"memory": 2, "functions": 2, "fragments": 1, "leaving": 2, "warpgroups": 1}
 
 
 # ---- the machines
@@ -198,6 +199,8 @@ def makers(lines: list[str], families: list[str]) -> list:
         "memory": Memory,
         "functions": Functions,
         "fragments": Fragments,
+        "leaving": Leaving,
+        "warpgroups": Warpgroups,
     }
     chosen = {name: made[name]() for name in FAMILIES if not families or name in families}
     return [chosen[name] for name, count in FAMILIES.items() if name in chosen for _ in range(count)]

@@ -63,6 +63,7 @@ class Program:
     seed: int = 0
     ctas: int = 1  # all of one cluster
     functions: list[str] = field(default_factory=list)  # @@ is the program's name
+    directives: str = ""  # of the kernel
 
     @property
     def bytes(self) -> int:
@@ -71,7 +72,7 @@ class Program:
 
     def text(self, name: str = "k", count: int | None = None) -> str:
         cluster = f" .reqnctapercluster {self.ctas}" if self.ctas > 1 else ""
-        lines = [f".visible .entry {name}(.param .u64 input, .param .u64 output){cluster}", "{"]
+        lines = [f".visible .entry {name}(.param .u64 input, .param .u64 output){cluster}{self.directives}", "{"]
         lines += [".reg .b64 %i, %o, %a, %m; .reg .b32 %t, %z, %s; .reg .pred %never;", *self.declared]
         lines += ["ld.param.u64 %i, [input]; ld.param.u64 %o, [output]; mov.u32 %t, %tid.x;"]
         lines += [f"mad.wide.u32 %o, %t, {self.size}, %o;", *self.before]

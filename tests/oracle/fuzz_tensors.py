@@ -17,7 +17,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests"))
 
-from copy_kernels import THREADS, in_shared, make_load, wait_for
+from copy_kernels import THREADS, in_shared, make_edited, make_load, wait_for
 from fuzz_workers import Stuck, found_by
 from test_copies import FRAMEWORK, box_of, pixels_of, unswizzled
 
@@ -264,7 +264,79 @@ def spread(pick: random.Random) -> Case:
     )
 
 
-KINDS = [box, box, box, slices, pixels, written, written, spread]
+# What tensormap.replace calls the types (manual 9.7.9.28, table 33).
+NUMBERS = {
+    "u8": 0,
+    "u16": 1,
+    "u32": 2,
+    "s32": 3,
+    "s64": 5,
+    "f16": 6,
+    "f32": 7,
+    "f64": 9,
+    "bf16": 10,
+    "f32.ftz": 8,
+    "tf32": 11,
+    "tf32.ftz": 12,
+}
+
+
+def arrives(array: np.ndarray, name: str) -> np.ndarray:
+    """The bits of .f32 that a copy by a map of the type brings."""
+    if name == "f32.ftz" or name == "tf32.ftz":
+        array = np.where(array & 0x7F800000 == 0, array & 0x80000000, array).astype(np.uint32)
+    if name.startswith("tf32"):
+        rounded = (array + np.uint32(0xFFF) + (array >> 13 & 1)) & ~np.uint32(0x1FFF)
+        array = np.where(array & 0x7F800000 == 0x7F800000, array, rounded).astype(np.uint32)
+    return array
+
+
+def replaced(pick: random.Random) -> Case:
+    """A box by a map of which all fields but the rank are replaced: it begins elsewhere in the tensor, and has another type, other sizes and strides."""
+    rank, name = pick.randrange(1, 6), pick.choice(sorted(NUMBERS))
+    kind = getattr(types, "f32" if "." in name or name == "tf32" else name)
+    size = kind.bits // 8
+    pitches = [16 * pick.randrange(1, 5)]  # bytes from one row to the next, outwards
+    for _ in range(rank - 2):
+        pitches.append(pitches[-1] * pick.randrange(1, 4))
+    x = tensor(pick, (16384,), "u32")
+    if kind.name == "f32":
+        bits(x)[::3] &= np.array(0x807FFFFF, np.uint32).astype(bits(x).dtype)  # subnormal
+    begins = 16 * pick.randrange(64)
+    shape = [pick.randrange(1, 5) for _ in range(rank - 1)] + [pick.randrange(16 // size, 64 // size + 1)]
+    every = [pick.choice([1, 1, 2, 3]) for _ in range(rank - 1)] + [1]
+    row = 16 * pick.randrange(1, 5)
+    cut = [pick.randrange(1, 5) * step - pick.randrange(step) for step in every[:-1]] + [row // size]
+    start = begin(pick, shape, cut, kind)
+    fill, swizzle = pick.randrange(2) if name in ("f16", "bf16", "f32") else 0, pick.choice(["NONE", "64B", "128B"])
+    unsigned = np.dtype(f"u{size}")
+    strides = [*reversed(pitches[: rank - 1]), size]
+    seen = np.lib.stride_tricks.as_strided(bits(x).view(np.uint8)[begins:].view(unsigned), shape, strides)
+    nothing = {2: 0x7FF7, 4: 0x7FF77FF7}[size] if fill else 0
+    inside = arrives(np.array(seen), name) if kind.name == "f32" else np.array(seen)
+    taken = box_of(inside, start, cut, every, nothing)
+    edits = [
+        ("elemtype", NUMBERS[name]),
+        ("swizzle_mode", {"NONE": 0, "64B": 2, "128B": 3}[swizzle]),
+        ("fill_mode", fill),
+        ("global_address", begins),
+    ]
+    for i in range(rank):
+        edits += [("global_dim", i, shape[-1 - i]), ("box_dim", i, cut[-1 - i]), ("element_stride", i, every[-1 - i])]
+    edits += [("global_stride", i, pitch) for i, pitch in enumerate(pitches[: rank - 1])]
+    pick.shuffle(edits)
+    tile = Tile(*[2] * (rank - 1), 16384 >> rank - 1, types.u32, tma_box=[1] * (rank - 1) + [4])
+    span = taken.nbytes // row * pitch(swizzle, row)
+    return Case(
+        f"{name} by {edits} from {start}",
+        make_edited(tile, edits, taken.nbytes, tuple(reversed(start)), span),
+        [x.reshape(*[2] * (rank - 1), -1)],
+        taken,
+        swizzle,
+    )
+
+
+KINDS = [box, box, box, slices, pixels, written, written, spread, replaced]
 
 
 def compared(seed: int, gpu: bool) -> tuple[str, str]:

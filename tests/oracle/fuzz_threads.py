@@ -17,7 +17,7 @@ ALL = "bar.sync 0;"
 class Together:
     """Threads of one CTA, or of a cluster of them, with some shared memory."""
 
-    family, ctas = "", 1
+    family, ctas, threads = "", 1, THREADS
     widens = True  # mul.wide, which the assembler moves behind branches that change its operands
 
     def word(self, pick: random.Random) -> str:
@@ -55,13 +55,13 @@ class Together:
         declared = [
             f".reg .b32 %w<{WORDS}>, %g, %lane, %base, %own, %cells, %bar, %x, %y, %n, %mask<5>, %rank, %phase;",
             f".reg .b64 %d<{LONGS}>, %tail, %l, %j; .reg .pred %first, %p<5>, %q; .reg .f32 %f; .reg .f64 %e;",
-            f".shared .align 128 .b8 bytes[{SLOT * THREADS}]; .shared .align 16 .b8 counts[128]; .shared .align 8 .b64 bars[2];",
+            f".shared .align 128 .b8 bytes[{SLOT * self.threads}]; .shared .align 16 .b8 counts[128]; .shared .align 8 .b64 bars[2];",
         ]
         before = [
-            f"mov.u32 %rank, %ctaid.x; mad.lo.u32 %g, %rank, {THREADS}, %t; mov.u32 %lane, %laneid; mov.u32 %phase, 0;",
+            f"mov.u32 %rank, %ctaid.x; mad.lo.u32 %g, %rank, {self.threads}, %t; mov.u32 %lane, %laneid; mov.u32 %phase, 0;",
             f"mov.u32 %base, bytes; mad.lo.u32 %own, %t, {SLOT}, %base; mov.u32 %cells, counts; mov.u32 %bar, bars;",
-            f"setp.eq.u32 %first, %t, 0; mul.wide.u32 %l, %rank, {THREADS * 64}; add.u64 %o, %o, %l;",
-            f"mul.wide.u32 %l, %g, 64; sub.u64 %tail, %o, %l; add.u64 %tail, %tail, {64 * THREADS * self.ctas};",
+            f"setp.eq.u32 %first, %t, 0; mul.wide.u32 %l, %rank, {self.threads * 64}; add.u64 %o, %o, %l;",
+            f"mul.wide.u32 %l, %g, 64; sub.u64 %tail, %o, %l; add.u64 %tail, %tail, {64 * self.threads * self.ctas};",
             "mov.u32 %x, 0; mov.u32 %y, 0; mov.u32 %n, 0; mov.b32 %mask0, -1; setp.ne.u32 %q, %t, %t;",
             f"mad.wide.u32 %m, %g, 64, %i; add.u64 %i, %i, {pick.randrange(0, INPUT // 2, 128)};",
         ]
@@ -73,11 +73,14 @@ class Together:
         statements = []
         for _ in range(pick.randrange(3, 10)):
             statements.append(pick.choice(self.makers())(pick) + self.mix(pick))
-        after = [f"st.global.b32 [%o+{4 * i}], %w{i};" for i in range(WORDS)]
-        after += [f"st.global.b64 [%o+{4 * WORDS + 8 * i}], %d{i};" for i in range(LONGS)]
-        made = Program(self.family, declared, before, statements, after, 64, THREADS, seed)
+        made = Program(self.family, declared, before, statements, self.leaves(), 64, self.threads, seed)
         made.ctas = self.ctas
         return made
+
+    def leaves(self) -> list[str]:
+        """What a thread leaves in global memory."""
+        words = [f"st.global.b32 [%o+{4 * i}], %w{i};" for i in range(WORDS)]
+        return words + [f"st.global.b64 [%o+{4 * WORDS + 8 * i}], %d{i};" for i in range(LONGS)]
 
     def begin(self) -> list[str]:
         return [ALL]

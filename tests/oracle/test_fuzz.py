@@ -94,6 +94,21 @@ def test_without_its_barriers_a_program_has_a_race(family):
         fuzz.simulate(replace(program, statements=statements), fuzz.data(0))
 
 
+def test_registers_that_nobody_gives_are_a_deadlock():
+    maker = fuzz.makers([], ["warpgroups"])[0]
+
+    def takes_more(program) -> bool:
+        asked = re.findall(r"setmaxnreg\.inc\S* (\d+)", program.text())
+        return any(int(count) > maker.FIRST for count in asked)
+
+    taking = list(filter(takes_more, map(maker.program, range(8))))
+    assert taking
+    for program in taking:
+        statements = [[re.sub("setmaxnreg.dec[^;]*;", "", line) for line in lines] for lines in program.statements]
+        with pytest.raises(PtxError, match=r"(?s)PTX5020.*setmaxnreg\.inc.*waits for \d+ registers"):
+            fuzz.simulate(replace(program, statements=statements), fuzz.data(0))
+
+
 def test_programs_at_which_the_gpu_faults_are_found(monkeypatch):
     """The other programs of a batch run."""
 
