@@ -8,14 +8,23 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from typing import Any
 
-__all__ = ["lock"]
+__all__ = ["lock", "reentrant"]
 
 _made: weakref.WeakSet = weakref.WeakSet()
 
 
 def lock() -> threading.Lock:
-    made = threading.Lock()
+    return _known(threading.Lock())
+
+
+def reentrant() -> threading.RLock:
+    """One that the thread which holds it may take again."""
+    return _known(threading.RLock())
+
+
+def _known(made: Any) -> Any:
     _made.add(made)
     return made
 

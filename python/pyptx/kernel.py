@@ -54,6 +54,8 @@ class Kernel(Traced, _core.Launcher):
         mutated = [tensors.index(name) for name in options.mutates]
         _core.declare_launcher(self, "out" not in known, "stream" not in known, mutated)
         functools.update_wrapper(self, fn)
+        self.__wrapped__ = _body_of(fn)
+        self.__signature__ = self.signature.of_call() if self.signature.callable else self.__wrapped__.__signature__
 
     def __repr__(self):
         return f"Kernel({self._fn.__name__}, arch={self.arch!r})"
@@ -311,6 +313,21 @@ class Kernel(Traced, _core.Launcher):
 
 
 _core.show_call(Kernel, Kernel._traced_call)
+
+
+def _body_of(fn: types.FunctionType) -> Any:
+    """The body, at the author's lines, as a function of any arguments.  Tools that call what they look behind, make_fx for
+    one, take its number of parameters for the call's, which has no outputs: so it must not tell one."""
+
+    def body(*tensors, **template):
+        return fn(*tensors, **template)
+
+    code = fn.__code__
+    body.__code__ = body.__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+    made: Any = functools.update_wrapper(body, fn)
+    made.__signature__ = inspect.signature(fn)
+    del made.__wrapped__
+    return made
 
 
 def _restored(function, told) -> Kernel:

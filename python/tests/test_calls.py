@@ -530,6 +530,8 @@ def test_a_traced_call_is_an_op_and_no_constant(scale, mode):
     x, y = torch.ones(64), torch.arange(64.0)
     traced = make_fx(lambda a: scale(a) + 1, tracing_mode=mode)(x)
     assert torch.equal(traced(y), y * 2 + 1)
+    traced = make_fx(scale, tracing_mode=mode)(x)
+    assert torch.equal(traced(y), y * 2)
     traced = make_fx(lambda a: scale(a, out=torch.empty(64)), tracing_mode=mode)(x)
     assert torch.equal(traced(y), y * 2)
 

@@ -52,7 +52,9 @@ def test_what_the_author_gave():
     assert (scale.block, scale.cluster, scale.smem, scale.arch) == ((64, 1, 1), (1, 1, 1), 16, "sm_90a")
     assert scale.grid(3, 4) == (3, 4)
     assert repr(scale) == "Kernel(scale, arch='sm_90a')"
-    assert (scale.__name__, scale.__doc__, scale.__wrapped__) == ("scale", "Scales.", scale._fn)
+    assert (scale.__name__, scale.__doc__) == ("scale", "Scales.")
+    assert inspect.signature(scale.__wrapped__) == inspect.signature(scale._fn)
+    assert inspect.getsource(scale) == inspect.getsource(scale._fn)
     given = scale.template_params
     assert given == {"factor": 2.0, "lanes": 32}
     given["factor"] = 0
@@ -830,6 +832,25 @@ def test_a_trace_by_hand():
 def test_the_version_that_is_asked_for():
     assert kernel(empty._fn, version=(8, 5)).ptx().startswith(".version 8.5\n")
     assert kernel(empty._fn).ptx().startswith(".version 8.0\n")
+
+
+def test_a_signature_is_that_of_the_call():
+    def body(X, Y, *, bm=64, bn):
+        ptx.ret()
+
+    tiles = {"in_specs": (Tile("N", f32),), "out_specs": (Tile("M", f32),)}
+    made = kernel(body, **tiles, raw_params=[("u32", "n"), ("u32", "k_$")], grid=1)
+    assert str(inspect.signature(made)) == "(X, *, M, n, bm=64, bn, out=None, stream=None)"
+    assert str(inspect.signature(kernel(body))) == "(X, Y, *, bm=64, bn)", "it cannot be called, but be read"
+
+
+def test_what_a_kernel_wraps_writes_its_body_into_another():
+    def body(X, Y, *, factor=2):
+        reg.scalar(u32, init=factor)
+        ptx.ret()
+
+    written = kernel(body)
+    assert "mov.u32 %r0, 3;" in kernel(lambda X, Y: written.__wrapped__(X, Y, factor=3)).ptx()
 
 
 def test_one_file_line_for_one_file():

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyptx import _locks, ir
 from pyptx.errors import AuthoringError
+from pyptx.specialise.nesting import Writing
 from pyptx.specialise.signature import Arguments
 from pyptx.specialise.specialisation import Specialisation
 
@@ -57,14 +58,14 @@ class Rewritten:
     def __init__(self, kept: Any, change: Callable[[ir.Module], ir.Module | None]):
         self._base, self._change = kept, change
         self._kept: dict[Specialisation, Specialisation] = {}  # by that of the kernel as it was traced
-        self._lock = _locks.lock()
+        self._lock = _locks.reentrant()  # the pass may ask for other texts of this kernel
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def find(self, given: Arguments) -> Specialisation:
         found = self._base.find(given)
-        with self._lock:
+        with Writing(self, found.signature.name, found), self._lock:
             kept = self._kept.get(found)
             if kept is None:
                 while len(self._kept) >= _KEPT:

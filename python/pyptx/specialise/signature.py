@@ -6,6 +6,7 @@ Read once off the author's function and the options.  Knows no arrays.
 from __future__ import annotations
 
 import inspect
+import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -62,6 +63,20 @@ class Signature:
     @property
     def input_names(self) -> list[str]:
         return self.tensors[: len(self.inputs)]
+
+    def of_call(self) -> inspect.Signature:
+        """What a call takes: the inputs, and by name template values, sizes that no input gives, scalars, out and stream."""
+        kind = inspect.Parameter
+        rows = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in self.input_names]
+        told = dict.fromkeys([*self.symbols, *(raw.name for raw in self.raw)], kind.empty)
+        told = {name: default for name, default in told.items() if name not in self.bound}
+        told |= {name: kind.empty if name in self.required else value for name, value in self.template.items()}
+        for name in ("out", "stream"):
+            told.setdefault(name, None)
+        legal = {
+            n: v for n, v in told.items() if n.isidentifier() and not keyword.iskeyword(n) and n not in self.tensors
+        }
+        return inspect.Signature(rows + [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in legal.items()])
 
     def _read(self, function: Callable):
         scope, _, _ = getattr(function, "__qualname__", "").rpartition(".")

@@ -15,6 +15,7 @@ from pyptx.body import blocks
 from pyptx.body.frozen import frozen
 from pyptx.body.tensor_spec import Sizes
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
+from pyptx.specialise.nesting import Writing
 from pyptx.specialise.options import Options, spelled_directives
 from pyptx.specialise.signature import Arguments, Signature
 from pyptx.specs import SWIZZLE_BYTES, Tile
@@ -213,7 +214,8 @@ class Kept:
                     return found
         for function in reads.functions():
             blocks.check_calls(function)
-        made = self._trace(template, given.sizes)  # unlocked: the body is the author's code and may take long
+        with Writing(self, self._signature.name, (values, tuple(given.sizes.items()))):
+            made = self._trace(template, given.sizes)  # unlocked: the body is the author's code and may take long
         reads.settle()
         names = tuple(made.sizes)
         with self._lock:
@@ -229,7 +231,7 @@ class Kept:
 
     def marked(self, given: Arguments) -> Specialisation:
         """A trace of its own whose text has the author's marks, for `pyptx.timeline`; it is not kept."""
-        with marks.writing():
+        with Writing(self, self._signature.name, "marks"), marks.writing():
             return self._trace(self._signature.template_of(given), given.sizes)
 
     def _trace(self, template: dict[str, Any], known: Mapping[str, int]) -> Specialisation:
