@@ -428,6 +428,8 @@ ir::Lowered lowered_alone(std::string_view text, bool in_body) {
 // The same; refused at the author's line, with the line of the text where that has several.
 ir::Module lowered(const Builder& b, std::string_view text, bool in_body) {
   ir::Lowered made = lowered_alone(text, in_body);
+  // A guard is a register of the body that the text is to stand in: the check of the whole knows it.
+  if (in_body) std::erase_if(made.diagnostics, [](const auto& one) { return one.code == Code::undeclared_guard; });
   if (!has_error(made.diagnostics)) return std::move(made.module);
   const std::uint32_t above = in_body ? 4 : 2, line = made.diagnostics.front().place.line;
   const std::string where = text.find('\n') == text.npos
@@ -584,6 +586,7 @@ void judge_text(const ir::Module& module) {
   std::vector<Place> lines;
   ir::Lowered lowered = ir::lower(syntax::parse(ir::emit(module, {}, &lines)).tree);
   Diagnostics why = check::check(lowered.module);
+  why.insert(why.begin(), lowered.diagnostics.begin(), lowered.diagnostics.end());
   for (Diagnostic& diagnostic : why)
     if (diagnostic.place.line < lines.size()) diagnostic.place = lines[diagnostic.place.line];
   if (has_error(why)) throw Refused(std::move(why));

@@ -171,6 +171,18 @@ class Builder {
   // without results needs no `ret` at its end.
   void finish_function();
 
+  // What is written so far: the module's text as finish() would settle it now, with a } for each block that is open.
+  struct Written {
+    std::string text;
+    std::size_t open = 0;  // blocks
+  };
+  Written written() const;
+  std::uint64_t shared_bytes() const;     // of all allocations so far, laid one behind another
+  void force_dynamic_shared(bool force);  // dynamic shared memory whatever its size
+  bool dynamic_shared_forced() const;
+  // The next number of a prefix of registers, "%r": of a register that the author declares by that name later.
+  std::uint32_t register_number(std::string_view prefix);
+
   // For the other files of this room.
   struct State;
   State& state() { return *state_; }

@@ -76,6 +76,14 @@ std::uint32_t next_number(Builder::State& s, Builder::State::Prefix& of, Name pr
   return of.next++;
 }
 
+// Whether an unnamed register has this name, or may get it.
+bool is_counted(const Builder::State& s, Name base, std::int32_t index) {
+  const auto found = s.counters.find(base);
+  const auto number = static_cast<std::uint32_t>(index);
+  return found != s.counters.end() && index >= 0 && number < found->second.next &&
+         !found->second.promised.contains(number);
+}
+
 // .s32 and .u32 by their width alone.
 isa::Type bits_of(isa::Type type) {
   const isa::TypeInfo& info = isa::info(type);
@@ -143,11 +151,12 @@ Reg Builder::scalar(isa::Type type, std::string_view name) {
   if (!name.empty()) {
     check_name(*this, "a register", name);
     const auto [base, index] = split_name(name);
-    const bool counted = index >= 0 && static_cast<std::uint32_t>(index) < s.counters[base].next;
+    const bool counted = is_counted(s, base, index);
     if (is_taken(s, base, index, 1) || (counted && !options_.as_written))
       refuse(Code::duplicate_name, cat("register `", name, "` is declared already"));
     s.blocks.back().taken[base].push_back({index, 1});
     s.counters[base].named = true;
+    s.counters[base].promised.erase(static_cast<std::uint32_t>(index));
     hide(s, base, index, 1);
     const ir::RegisterId id = add_register(*this, type, base, index);
     add_declaration(*this, {id, 1, false});
@@ -269,15 +278,20 @@ const Reg Builder::special(std::string_view name, isa::Type type) {
   return {this, Name(name).id(), type, true};
 }
 
+std::uint32_t Builder::register_number(std::string_view prefix) {
+  check_name(*this, "a register", prefix);
+  const Name base(prefix);
+  State::Prefix& counter = state_->counters[base];
+  const std::uint32_t number = next_number(*state_, counter, base);
+  counter.promised.insert(number);
+  return number;
+}
+
 bool declare_as_text(Builder& b, ir::Function& text) {
   using Kind = ir::Statement::Kind;
   Builder::State& s = b.state();
-  const auto counted = [&](const ir::Register& r) {
-    const auto found = s.counters.find(r.base);
-    return found != s.counters.end() && r.index >= 0 && static_cast<std::uint32_t>(r.index) < found->second.next;
-  };
   for (const ir::Register& r : text.registers)
-    if (is_taken(s, r.base, r.index, 1) || counted(r)) return false;
+    if (is_taken(s, r.base, r.index, 1) || is_counted(s, r.base, r.index)) return false;
   for (const ir::Statement& each : text.body)
     if (each.kind != Kind::registers && (each.kind != Kind::variable || !text.variables[each.index].linking.empty()))
       return false;
@@ -294,6 +308,7 @@ bool declare_as_text(Builder& b, ir::Function& text) {
       s.function.registers[add_register(b, r.type, r.base, r.index)] = r;
       s.blocks.back().taken[r.base].push_back({r.index, 1});
       s.counters[r.base].named = true;
+      s.counters[r.base].promised.erase(static_cast<std::uint32_t>(r.index));
     }
     place_declaration(b, {first, declared.count, declared.range});
   }

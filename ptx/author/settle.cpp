@@ -5,6 +5,7 @@
 // Each is decided by counting, in passes over the operands; nothing is moved past another instruction.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "ptx/arch/target.h"
@@ -18,15 +19,23 @@ namespace {
 using ir::RegisterId;
 using Kind = ir::Operand::Kind;
 
+constexpr std::string_view between_names = " \t\r\n,;:()[]{}<>|@!+-*/~^&=?\"'";
+
 struct Uses {
   std::vector<std::uint32_t> writes, reads;
 
+  // Text of the author's own reads and writes whatever it names.
   explicit Uses(const ir::Function& f) : writes(f.registers.size()), reads(f.registers.size()) {
     for (const ir::Instruction& i : f.instructions) {
       if (i.guard.reg != ir::no_id) ++reads[i.guard.reg];
       const auto operands = f.operands_of(i);
       for (std::size_t n = 0; n < operands.size(); ++n) add(f, operands[n], n == 0);
     }
+    std::unordered_set<std::string_view> named;
+    for (const ir::Statement& s : f.body)
+      if (s.kind == ir::Statement::Kind::directive) add_names(f.texts[s.index], named);
+    for (std::size_t id = 0; !named.empty() && id < f.registers.size(); ++id)
+      if (named.contains(ir::name(f.registers[id]))) ++reads[id], ++writes[id];
   }
 
  private:
@@ -35,6 +44,14 @@ struct Uses {
   void add(const ir::Function& f, const ir::Operand& o, bool destination) {
     if (o.kind == Kind::reg) ++(destination ? writes : reads)[o.id];
     for (const ir::Operand& child : f.children(o)) add(f, child, destination && o.kind != Kind::address);
+  }
+
+  static void add_names(std::string_view text, std::unordered_set<std::string_view>& names) {
+    for (std::size_t end = 0; end < text.size();) {
+      const std::size_t begin = std::min(text.find_first_not_of(between_names, end), text.size());
+      end = std::min(text.find_first_of(between_names, begin), text.size());
+      if (begin != end) names.insert(text.substr(begin, end - begin));
+    }
   }
 };
 
@@ -273,8 +290,8 @@ void settle_shared(Builder::State& s, const Options& options, Built& built) {
   if (s.of) return void(s.draft->static_shared += s.shared_bytes);
   const bool author = !options.extern_shared.empty();
   const std::uint64_t all = s.shared_bytes + s.draft->static_shared;
-  const bool dynamic = !s.allocations.empty() &&
-                       (all > arch::static_shared || (!author && options.dynamic_shared > arch::static_shared));
+  const bool dynamic = !s.allocations.empty() && (s.force_dynamic || all > arch::static_shared ||
+                                                  (!author && options.dynamic_shared > arch::static_shared));
   built.dynamic_shared = options.dynamic_shared;
   built.static_shared = static_cast<std::uint32_t>(dynamic ? s.draft->static_shared : all);
   if (!author && !dynamic) return;
@@ -339,5 +356,22 @@ void settle(Builder::State& s, const Options& options, Built& built) {
   built.tensor_maps = s.tensor_maps;
   s.draft->add(std::move(s.function));
 }
+
+Builder::Written Builder::written() const {
+  State now = *state_;
+  now.draft = draft_of(options_);
+  now.draft->static_shared = state_->draft->static_shared;
+  Written made;
+  made.open = now.blocks.size() - 1;
+  for (std::size_t i = 0; i < made.open; ++i) now.function.body.push_back({ir::Statement::Kind::close, 0, place_});
+  Built built;
+  settle(now, options_, built);
+  made.text = ir::emit(now.draft->module);
+  return made;
+}
+
+std::uint64_t Builder::shared_bytes() const { return state_->shared_bytes; }
+void Builder::force_dynamic_shared(bool force) { state_->force_dynamic = force; }
+bool Builder::dynamic_shared_forced() const { return state_->force_dynamic; }
 
 }  // namespace ptx::author

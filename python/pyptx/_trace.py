@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyptx._core import Trace as TraceContext
 from pyptx._core import current_trace as current
-from pyptx._core import fresh_label
+from pyptx.compat import trace as _compat
 
 __all__ = ["TraceContext", "current", "get_ctx", "trace_scope"]
 
@@ -22,12 +22,7 @@ def trace_scope(
         yield trace
 
 
-def _fresh_label(trace: TraceContext, prefix: str = "L") -> str:
-    """A label that the kernel being traced has not: `$_{prefix}_{n}`."""
-    return fresh_label(prefix)
-
-
-TraceContext.fresh_label = _fresh_label  # type: ignore[attr-defined]  as 0.1.1's traces have it
+_compat.add_to(TraceContext)  # what 0.1.1's traces have
 
 
 def get_ctx() -> TraceContext:

@@ -357,7 +357,7 @@ void init_trace(nb::module_& m) {
       set_error(Phase::authoring, refused.why());
     }
   });
-  nb::class_<Trace>(m, "Trace", "One kernel while its body runs")
+  nb::class_<Trace>(m, "Trace", "One kernel while its body runs", nb::dynamic_attr())
       .def(
           "__init__",
           [](Trace* self, std::string name, std::string target, std::optional<std::pair<int, int>> version,
@@ -390,8 +390,26 @@ void init_trace(nb::module_& m) {
           },
           nb::rv_policy::take_ownership)
       .def("finish_function", [](Trace& t) { t.builder.finish_function(); })
+      .def_prop_ro("written",
+                   [](const Trace& t) {
+                     author::Builder::Written made = t.builder.written();
+                     return std::pair(std::move(made.text), made.open);
+                   })
+      .def_prop_ro("extern_smem_name", [](const Trace& t) { return t.builder.options().extern_shared; })
+      .def_prop_ro("shared_bytes", [](const Trace& t) { return t.builder.shared_bytes(); })
+      .def_prop_rw(
+          "force_dynamic_smem", [](const Trace& t) { return t.builder.dynamic_shared_forced(); },
+          [](Trace& t, bool force) { t.builder.force_dynamic_shared(force); })
+      .def(
+          "alloc_reg_name",
+          [](Trace& t, const std::string& prefix) {
+            t.builder.set_place(author_place());
+            return t.builder.register_number(prefix);
+          },
+          nb::arg("prefix") = "%r",
+          "The next number of a prefix of registers, of which the author declares one by its name.")
       .def_ro("memo", &Trace::memo)
-      .def_prop_ro("ptx_version",
+      .def_prop_ro("asked_version",
                    [](const Trace& t) {
                      const isa::Version version = t.builder.options().version;
                      return nb::make_tuple(version.major, version.minor);

@@ -80,8 +80,9 @@ struct Builder::State {
   std::size_t pool_at = 0;
 
   struct Prefix {
-    std::uint32_t next = 0;  // number
-    bool named = false;      // the author has named a register so
+    std::uint32_t next = 0;                        // number
+    bool named = false;                            // the author has named a register so
+    std::unordered_set<std::uint32_t> promised{};  // numbers that the author asked for, to declare them
   };
   std::unordered_map<Name, Prefix> counters;
   std::array<Prefix*, std::size(isa::type_table)> plain{};  // of each type's prefix, once it is used
@@ -172,6 +173,7 @@ struct Builder::State {
   std::uint32_t next_argument = 0;
   std::uint32_t shared_align = 128;
   std::uint64_t shared_bytes = 0;  // of all allocations, laid one behind another
+  bool force_dynamic = false;
   std::uint32_t smem_names = 0, mbar_names = 0;
 
   std::vector<ir::Register> names;  // registers as they were, for name() after finish()

@@ -318,6 +318,12 @@ class Label(Statement):
         return self._written.rstrip(": \t\r\n")
 
 
+def _dotted(word: object) -> str:
+    """A type, a state space or a linking directive, by name or as a member of `pyptx.ir.types`, with its dot."""
+    text = str(getattr(word, "value", None) or getattr(word, "name", None) or word)
+    return text if text.startswith(".") else f".{text}"
+
+
 class Declaration(Statement):
     """What a `.reg` and a variable have in common: names and a type."""
 
@@ -352,7 +358,17 @@ class Declaration(Statement):
 
 
 class RegDecl(Declaration):
-    """.reg .type names;"""
+    """.reg .type names;
+
+    Example:
+        d = pyptx.ir.RegDecl(".b32", "%r", 4)
+        assert str(d) == ".reg .b32 %r<4>;"
+    """
+
+    def __init__(self, type: object, name: str | None = None, count: int | None = None, formatting: object = None):
+        """Of a type, a name and a count; or of the text alone."""
+        written = f".reg {_dotted(type)} {name}{'' if count is None else f'<{count}>'};"
+        super().__init__(str(type) if name is None else written)
 
     @property
     def count(self) -> int | None:
@@ -369,7 +385,32 @@ class RegDecl(Declaration):
 
 
 class VarDecl(Declaration):
-    """.space .type name[n] = value;"""
+    """.space .type name[n] = value;
+
+    Example:
+        d = pyptx.ir.VarDecl("shared", "b8", "tile", 512, 128)
+        assert str(d) == ".shared .align 128 .b8 tile[512];"
+    """
+
+    def __init__(
+        self,
+        state_space: object,
+        type: object = None,
+        name: str = "",
+        array_size: int | None = None,
+        alignment: int | None = None,
+        initializer: object = None,
+        linking: object = None,
+        formatting: object = None,
+    ):
+        """Of its parts; or of the text alone."""
+        if type is None:
+            return super().__init__(str(state_space))
+        align = "" if alignment is None else f".align {alignment}"
+        words = (linking and _dotted(linking), _dotted(state_space), align, _dotted(type), name)
+        array = "" if array_size is None else f"[{array_size}]"
+        value = "" if initializer is None else f" = {initializer}"
+        super().__init__(" ".join(str(word) for word in words if word) + array + value + ";")
 
     @property
     def state_space(self) -> str:
