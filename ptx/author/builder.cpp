@@ -430,6 +430,8 @@ ir::Module lowered(const Builder& b, std::string_view text, bool in_body) {
   ir::Lowered made = lowered_alone(text, in_body);
   // A guard is a register of the body that the text is to stand in: the check of the whole knows it.
   if (in_body) std::erase_if(made.diagnostics, [](const auto& one) { return one.code == Code::undeclared_guard; });
+  if (in_body && made.module.functions.size() > 1)
+    b.refuse(Code::open_block, cat('`', text, "` closes the body of the kernel: a `}` has its `{` in the same text"));
   if (!has_error(made.diagnostics)) return std::move(made.module);
   const std::uint32_t above = in_body ? 4 : 2, line = made.diagnostics.front().place.line;
   const std::string where = text.find('\n') == text.npos

@@ -151,6 +151,7 @@ Reg Builder::scalar(isa::Type type, std::string_view name) {
   if (!name.empty()) {
     check_name(*this, "a register", name);
     const auto [base, index] = split_name(name);
+    check_no_parameter(*this, "register", Name(name));
     const bool counted = is_counted(s, base, index);
     if (is_taken(s, base, index, 1) || (counted && !options_.as_written))
       refuse(Code::duplicate_name, cat("register `", name, "` is declared already"));
@@ -276,6 +277,16 @@ const Reg Builder::special(std::string_view name, isa::Type type) {
   const auto* known = isa::special_register(name);
   if (type == isa::Type::none) type = known ? known->type : isa::Type::u32;
   return {this, Name(name).id(), type, true};
+}
+
+// The assembler refuses a name that a parameter has, but in a block. Text as it was written is not judged here.
+void check_no_parameter(Builder& b, std::string_view what, Name name) {
+  const Builder::State& s = b.state();
+  const auto& parameters = s.function.parameters;
+  if (s.inside_scope() || b.options().as_written ||
+      std::none_of(parameters.begin(), parameters.end(), [&](auto& p) { return p.name == name; }))
+    return;
+  b.refuse(Code::duplicate_name, cat(what, " `", name.view(), "` has the name of a parameter: another one is needed"));
 }
 
 std::uint32_t Builder::register_number(std::string_view prefix) {
@@ -427,6 +438,7 @@ void Builder::add_parameter(ir::Variable v) {
   for (const ir::Variable& p : state_->function.parameters) {
     if (p.name == v.name) refuse(Code::duplicate_name, cat("two parameters are called `", v.name.view(), '`'));
   }
+  check_name(*this, "a parameter", v.name.view());
   state_->function.parameters.push_back(std::move(v));
 }
 

@@ -28,6 +28,7 @@ Name allocate(Builder& b, Type type, std::uint64_t count, std::uint64_t bytes, s
   for (const ir::Variable& v : s.function.variables) {
     if (v.name == name) b.refuse(Code::duplicate_name, cat("shared memory `", name.view(), "` is declared already"));
   }
+  check_no_parameter(b, "shared memory", name);
   ir::Variable v;
   v.space = isa::Space::shared;
   v.type = type;
@@ -35,6 +36,10 @@ Name allocate(Builder& b, Type type, std::uint64_t count, std::uint64_t bytes, s
   v.name = name;
   v.dims = {static_cast<std::int64_t>(count)};
   const std::uint64_t offset = (s.shared_bytes + align - 1) / align * align;
+  if (bytes >> 31 || (offset + bytes) >> 31)
+    b.refuse(Code::bad_argument, cat("shared memory of ", offset + bytes,
+                                     " bytes in all; an address has 31 bits, and a CTA "
+                                     "a few hundred KiB"));
   s.allocations.push_back({s.function.variables.size(), offset});
   s.function.variables.push_back(std::move(v));
   s.shared_bytes = offset + bytes;
@@ -57,7 +62,7 @@ Shared shared(Builder& b, Type type, std::vector<std::int64_t> shape, Swizzle sw
   std::uint64_t elements = 1;
   for (const std::int64_t n : made.shape) {
     if (n <= 0 || static_cast<std::uint64_t>(n) > (1u << 30) || elements > (1u << 30))
-      b.refuse(Code::bad_argument, cat("a shared array with a dimension of ", n));
+      b.refuse(Code::bad_argument, cat("a shared array with a dimension of ", n, "; legal: 1 to ", 1u << 30));
     elements *= static_cast<std::uint64_t>(n);
   }
   const std::uint64_t bytes = (elements * element_bits(type) + 7) / 8;

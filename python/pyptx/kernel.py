@@ -43,7 +43,10 @@ class Kernel(Traced, _core.Launcher):
     def __init__(self, fn: Callable[..., Any], options: Options | None = None):
         options = options or Options()
         if not isinstance(fn, types.FunctionType):
-            raise TypeError(f"@kernel makes a kernel of a function (def or lambda), not of {fn!r}")
+            named = (
+                "; its options are given by name, @kernel(arch=...)" if isinstance(fn, (str, int, tuple, list)) else ""
+            )
+            raise TypeError(f"@kernel makes a kernel of a function (def or lambda), not of {fn!r}{named}")
         self._fn, self.options = fn, options
         self.signature = Signature(fn, options)
         self._kept: Any = Kept(fn, options, self.signature, self._watched)
@@ -355,7 +358,7 @@ def _takes(options: Callable[P, Options], function: Any) -> _Decorator[P]:
     return function
 
 
-def _kernel(fn=None, **options):
+def _kernel(fn=None, *more, **options):
     """Makes a `Kernel` of a function; usable bare (`@kernel`) or with options (`@kernel(arch="sm_100a")`).
 
     Example:
@@ -372,6 +375,10 @@ def _kernel(fn=None, **options):
 
         text = double.ptx(N=1024)             # double(x) runs it
     """
+    if more:
+        raise TypeError(
+            f"the options of @kernel are given by name, as in @kernel(arch=...), not {more[0]!r} by position"
+        )
     told = Options.told(options)
     return (lambda function: Kernel(function, told)) if fn is None else Kernel(fn, told)
 

@@ -44,6 +44,11 @@ class _LayoutType(enum.EnumMeta):
                 raise AttributeError(name)
             raise AttributeError(f"Layout has no {name}: it is {cls._legal()}")
 
+        def __getitem__(cls, name):
+            if name not in cls.__members__:
+                raise KeyError(f"Layout has no {name!r}: it is {cls._legal()}")
+            return super().__getitem__(name)
+
     def _legal(cls) -> str:
         return ", ".join(f"Layout.{each.name}" for each in cls)
 
@@ -190,6 +195,8 @@ class Tile:
                 shape.append(item)
             else:
                 raise TypeError(f"Tile takes sizes, symbol names, a type and a Layout, not {item!r}{_meant(item)}")
+        if getattr(dtype, "name", "") == "pred":
+            raise ValueError("a tensor has no predicates, which are registers; u8 is a type of a byte each")
         if dtype is None:
             named = next((size for size in shape if isinstance(size, str) and size in FRAMEWORK_NAMES), None)
             raise ValueError(

@@ -555,8 +555,8 @@ Example:
       "array",
       [](nb::handle type, std::int64_t count, std::optional<std::string> name, int vector) {
         author::Builder& builder = active();
-        if (count < 1 || count > 1 << 20)
-          builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
+        if (count < 1 || count > 65536)
+          builder.refuse(Code::bad_argument, cat("an array has 1 to 65536 registers, not ", count));
         return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count),
                                   name ? std::string_view(*name) : std::string_view(),
                                   static_cast<std::uint8_t>(vector)));
@@ -579,8 +579,8 @@ Example:
       "alloc_array",
       [](nb::handle type, std::int64_t count) {
         author::Builder& builder = active();
-        if (count < 1 || count > 1 << 20)
-          builder.refuse(Code::bad_argument, cat("an array has 1 to 1048576 registers, not ", count));
+        if (count < 1 || count > 65536)
+          builder.refuse(Code::bad_argument, cat("an array has 1 to 65536 registers, not ", count));
         return make(builder.alloc_array(type_argument(type), static_cast<std::uint32_t>(count)));
       },
       nb::arg("dtype"), nb::arg("count"), R"(Registers of the other family of names; `array` otherwise.

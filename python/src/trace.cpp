@@ -85,8 +85,9 @@ std::optional<author::Operand> foreign_number(PyObject* value) {
   if (!PyObject_HasAttrString(value, "__float__")) return {};
   const double real = PyFloat_AsDouble(value);
   if (real != -1.0 || !PyErr_Occurred()) return author::Operand(real);
-  if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
-  PyErr_Clear();  // an array of several numbers, NaT: no number after all
+  const auto is = [](PyObject* kind) { return PyErr_ExceptionMatches(kind) != 0; };
+  if (!is(PyExc_TypeError) && !is(PyExc_ValueError) && !is(PyExc_RuntimeError)) throw nb::python_error();
+  PyErr_Clear();  // an array or tensor of several numbers, NaT: no number after all
   return {};
 }
 
@@ -108,7 +109,8 @@ author::Operand rare(nb::handle value, author::Builder& builder) {
     return operand(value.attr("address_operand")(), builder);
   }
   refuse_tensor(value, builder);
-  if (nb::hasattr(value, "name")) return author::Operand(text_of(value.attr("name")));
+  if (nb::hasattr(value, "name") && nb::isinstance<nb::str>(value.attr("name")))
+    return author::Operand(text_of(value.attr("name")));
   not_convertible(value);
 }
 

@@ -95,7 +95,7 @@ def test_a_register_of_a_kernel_that_is_finished(use):
         (lambda: ptx.label("\ud800"), "label: `name` is not a str that UTF-8 can say"),
         (lambda: ptx.declare("\ud800"), "declare: `text` is not a str that UTF-8 can say"),
         (lambda: ptx.print("\ud800"), "print: `format` is not a str that UTF-8 can say"),
-        (lambda: reg.array(f32, 2**70), "array: `count` is not an int of the width"),
+        (lambda: reg.array(f32, 2**70), "array: `count` is not an int that fits where it is stored"),
         (lambda: ptx.inst.mov.u32(reg.scalar(u32), type("R", (), {"__repr__": lambda self: "\ud800"})()), r"\\ud800"),
         (lambda: ptx.inst.mov.u32(reg.scalar(u32), type("R", (), {"__repr__": lambda self: "a" + "é" * 60})()), "é"),
         (lambda: ptx.mbarrier.arrive("bar", sem=2**70), "sem"),

@@ -222,6 +222,7 @@ bool has_no_literals(isa::Type type);     // f16, bf16, and packed floating poin
 Operand real_of(const Operand& literal);  // an integer or real number as a real one
 
 // registers.cpp
+void check_no_parameter(Builder& b, std::string_view what, Name name);  // refuses the name of one
 bool declare_as_text(Builder& b, ir::Function& text);  // false: `text` is not declarations alone, or a name is taken
 
 // control.cpp

@@ -222,10 +222,14 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 def told(error: TypeError) -> AuthoringTypeError | None:
     """What the library says of arguments that do not fit a function, as an error at the author's line; None for another error."""
     found = _MISFIT.match(str(error))
-    if found is None:
+    said = _of_python(str(error)) if found is None else None
+    if found is None and said is None:
         return None
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [place for place in places if not place[0].startswith(_PACKAGE)] or places
+    if found is None:
+        diagnostic = _core.Diagnostic(_WRONG_ARGUMENT, *own[-1], said)
+        return AuthoringTypeError(str(diagnostic), [diagnostic])
     name, legal, given = found.groups()
     name = name.replace("smem_", "smem.", 1)
     for long, short in (("pyptx._core.", ""), ("collections.abc.", ""), ("NoneType", "None"), ("self, ", "")):
@@ -234,9 +238,31 @@ def told(error: TypeError) -> AuthoringTypeError | None:
     return AuthoringTypeError(str(diagnostic), [diagnostic])
 
 
+_OPERANDS = re.compile(r"unsupported operand type\(s\) for (\S+?)(?: or .*)?: '(.+)' and '(.+)'")
+_NO_PARTS = re.compile(
+    r"(?:object of type )?'(?:pyptx\._core\.)?(Reg|TensorSpec)' (?:object is not iterable|has no len\(\))"
+)
+
+
+def _of_python(text: str) -> str | None:
+    """What Python says of a register or tensor where a number or a list is meant, in other words; None for anything else."""
+    if found := _NO_PARTS.fullmatch(text):
+        if found[1] == "TensorSpec":
+            return "a tensor of a kernel is no sequence: X.shape has its sizes, `p, = ptx.global_ptrs(X)` its address"
+        return (
+            "a register holds one value and is no sequence: reg.array(f32, n) has n registers, and a loop of the kernel is "
+            "`for i in ptx.range_(n):`"
+        )
+    found = _OPERANDS.fullmatch(text)
+    others = [kind for kind in found.groups()[1:] if kind != "pyptx._core.Reg"] if found else []
+    if found is None or len(others) != 1:
+        return None
+    return f"`{found[1]}` beside a register takes a register or a number, not {others[0]}"
+
+
 def _misfit(name: str, legal: str, given: str) -> str:
     """Which argument does not fit: `legal` is `count: int, *, name: str | None = None`, `given` is `str, kwargs = { name: int }`."""
-    parts = [part.strip() for part in _COMMA.split(legal) if part.strip() != "/"]
+    parts = [part.strip() for part in _COMMA.split(legal) if part.strip() not in ("", "/")]
     behind = parts.index("*") if "*" in parts else len(parts)
     if any(part.startswith("*") and part != "*" for part in parts):  # of *values there may be any number
         behind, parts = sys.maxsize, [part for part in parts if part == "*" or not part.startswith("*")]
@@ -245,19 +271,21 @@ def _misfit(name: str, legal: str, given: str) -> str:
     types = [kind.strip() for kind in _COMMA.split(positional.strip(" ,")) if kind.strip()]
     arguments = dict(zip(list(taken)[:behind], types, strict=False))
     arguments |= (_pair(pair) for pair in _COMMA.split(keywords.strip(" }")) if pair.strip())
-    known = ", ".join(taken)
+    known = ", ".join(taken) or "none"
     if len(types) > behind:
         return f"{name} takes {behind} arguments by position, not {len(types)}; its arguments: {known}"
     for argument, kind in arguments.items():
         if argument not in taken:
             return f"{name} has no argument `{argument}`; its arguments: {known}"
         wanted = taken[argument][0].strip()
+        if kind == "None" and "None" not in wanted:
+            return f"{name}: `{argument}` must not be None; its arguments: {known}"
         if wanted != "object" and kind not in (one.strip().partition("[")[0] for one in wanted.split("|")):
             return f"{name}: `{argument}` is {wanted}, not {kind}"
     missing = [argument for argument, (_, equals, _) in taken.items() if not equals and argument not in arguments]
     if missing:
         return f"{name} needs `{missing[0]}`; its arguments: {known}"
-    limits = {"int": "an int of the width that it is stored in", "str": "a str that UTF-8 can say"}
+    limits = {"int": "an int that fits where it is stored (negative, or too large)", "str": "a str that UTF-8 can say"}
     beyond = [
         f"`{argument}` is not {limits[kind]}"
         for argument, kind in arguments.items()

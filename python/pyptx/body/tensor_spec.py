@@ -92,6 +92,8 @@ class TensorSpec:
         __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = (
             _operator
         )
+        __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __lshift__ = __rshift__ = _operator
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __rmatmul__ = __invert__ = __pos__ = _operator
         __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = _operator
 
     def __repr__(self):

@@ -95,17 +95,18 @@ class Options:
         if not isinstance(self.arch, str):
             raise TypeError(f'arch must be the name of a target, "sm_90a", not {self.arch!r}')
         declared = tuple(RawParam.read(row) for row in self.raw_params or ())
+        _check_words(self)
         known = {
             "arch": detect_arch() if self.arch == "auto" else self.arch,
             "version": None if self.version is None else _version(self.version),
             "in_specs": None if self.in_specs is None else _tiles(self.in_specs, "in_specs"),
             "out_specs": None if self.out_specs is None else _tiles(self.out_specs, "out_specs"),
-            "mutates": (self.mutates,) if isinstance(self.mutates, str) else tuple(self.mutates),
+            "mutates": _names(self.mutates),
             "extern_smem": "global_smem" if self.extern_smem is True else self.extern_smem or "",
             "declared": declared,
             "raw": tuple(row for row in declared if not row.tensor),
             "directives": spelled_directives(
-                None if self.reqntid is True else self.reqntid,
+                None if self.reqntid is True else _sizes(self.reqntid),
                 None if callable(self.raw_directives) else self.raw_directives,
             ),
         }
@@ -178,6 +179,8 @@ class RawParam:
         return cls(*parts)
 
     def __init__(self, spelled: str, name: str, tensor: str = ""):
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"raw_params: {name!r} is no name of PTX: letters, digits, _ and $, and no digit in front")
         base, *rest = spelled.removeprefix(".").split(".")
         self.spelled, self.name = spelled, name
         self.tensor = tensor  # whose address it is
@@ -208,7 +211,7 @@ class RawParam:
 
 def three(value, what: str) -> tuple[int, int, int]:
     """One to three sizes as three."""
-    parts = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    parts = tuple(value) if isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1 else (value,)
     if not 1 <= len(parts) <= 3:
         raise ValueError(f"{what} must have one to three sizes, not {value!r}")
     if any(isinstance(part, bool) or not hasattr(part, "__index__") for part in parts):
@@ -240,18 +243,51 @@ def _check_directives(options: Options):
     major, minor = options.version or (9, 0)
     written = "\n".join(options.directives)
     text = f".version {major}.{minor}\n.target {options.arch}\n.entry k()\n{written}\n{{\n}}\n"
+    option = "raw_directives" if options.raw_directives else "reqntid"
     for found in _core.check_text(text.encode(), "", None, False):
         if found.code in (1008, 2303):
-            raise ValueError(f"raw_directives: {found.message}")
+            raise ValueError(f"{option}: {found.message}")
+
+
+def _check_words(options: Options):
+    """Refuses options that are texts or choices and say something else."""
+    for name in ("entry", "linkage", "attribute"):
+        if not isinstance(value := getattr(options, name), str):
+            raise TypeError(f"{name} must be a str, not {value!r}")
+    if options.entry and not _NAME.fullmatch(options.entry):
+        raise ValueError(f"entry must be a name of PTX, letters, digits, _ and $, not {options.entry!r}")
+    if options.linkage not in ("visible", "weak", ""):
+        raise ValueError(f'linkage must be "visible", "weak" or "", not {options.linkage!r}')
+    if any(mark in options.attribute for mark in "(){};"):
+        raise ValueError(f"attribute is what stands inside .attribute(...), not {options.attribute!r}")
+    if options.address_size not in (32, 64, None):
+        raise ValueError(f"address_size must be 64, 32 or None, not {options.address_size!r}")
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    """The option `mutates`: one name, or several."""
+    if isinstance(given, str):
+        return (given,)
+    if not hasattr(given, "__iter__"):
+        raise TypeError(f'mutates is names of inputs, ("X",), not {given!r}')
+    return tuple(given)
+
+
+def _sizes(given: Any) -> Sequence[int] | None:
+    """The option `reqntid`: one size, or several."""
+    return (given,) if hasattr(given, "__index__") else given
 
 
 def _tiles(specs, name: str) -> tuple[Tile, ...]:
     if isinstance(specs, Tile):
         raise TypeError(f"{name} must be a sequence of Tiles: {name}=({specs!r},)")
+    if not hasattr(specs, "__iter__"):
+        raise TypeError(f"{name} needs a Tile for each tensor, not {specs!r}")
+    specs = tuple(specs)  # once: it may be a generator
     for spec in specs:
         if not isinstance(spec, Tile):
             raise TypeError(f"{name} needs a Tile for each tensor, not {spec!r}")
-    return tuple(specs)
+    return specs
 
 
 def spelled_directives(reqntid, raw_directives) -> tuple[str, ...]:

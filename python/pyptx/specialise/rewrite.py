@@ -79,9 +79,14 @@ class Rewritten:
 
     def _make(self, found: Specialisation) -> Specialisation:
         module = ir.Module(found.text(), found.signature.name)
-        module = self._change(module) or module
+        changed = self._change(module)
+        if not isinstance(changed, (ir.Module, type(None))):
+            raise TypeError(
+                f"the function of rewritten edits the module that it gets, or returns another, not {changed!r}"
+            )
+        module = changed or module
         wrong = [each for each in module.check() if each.severity == "error"]
         if wrong:
             raise AuthoringError("\n".join(map(str, wrong)), wrong)
-        changed = Changed(found.module, module)
-        return Specialisation(found.options, found.signature, changed, found.template, found.sizes)
+        made = Changed(found.module, module)
+        return Specialisation(found.options, found.signature, made, found.template, found.sizes)

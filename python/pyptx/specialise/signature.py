@@ -92,6 +92,11 @@ class Signature:
                 if missing:
                     self.required.add(parameter.name)
             elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                if not parameter.name.isascii():
+                    raise ValueError(
+                        f"kernel {self.name}: a tensor is a parameter of PTX by its name, which has ASCII letters, digits and _; "
+                        f"{parameter.name!r} has others"
+                    )
                 self.tensors.append(parameter.name)
             else:
                 stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyptx import _core, _locks
@@ -192,9 +193,10 @@ class Kept:
         try:
             return frozen(value)
         except TypeError:
+            thawed = "; a dataclass is one with frozen=True" if is_dataclass(value) else ""
             raise AuthoringTypeError(
                 f"template value `{name}` of kernel {self._signature.name} is part of the text: a number, a string, a type, a "
-                f"tuple, not {type(value).__name__}; where jax.jit traces it, static_argnames={name!r} names it"
+                f"tuple, not {type(value).__name__}{thawed}; where jax.jit traces it, static_argnames={name!r} names it"
             ) from None
 
     def find(self, given: Arguments) -> Specialisation:
