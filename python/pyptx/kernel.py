@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "TensorSpec", "TmaDescriptorHandle", "kernel"]
 
 
+class _CallSignature:
+    """What `inspect.signature` reads of a kernel; made when it is asked for."""
+
+    def __get__(self, kernel: Any, owner: type) -> inspect.Signature:
+        if kernel is None:
+            raise AttributeError("__signature__")  # the class has that of its __init__
+        signature: Signature = kernel.signature
+        return signature.of_call() if signature.callable else signature.of_body
+
+
 class Kernel(Traced, _core.Launcher):
     """A Python function whose body is PTX.  Made by `@kernel`.
 
@@ -57,13 +67,13 @@ class Kernel(Traced, _core.Launcher):
         mutated = [tensors.index(name) for name in options.mutates]
         _core.declare_launcher(self, "out" not in known, "stream" not in known, mutated)
         functools.update_wrapper(self, fn)
-        self.__wrapped__ = _body_of(fn)
-        self.__signature__ = self.signature.of_call() if self.signature.callable else self.__wrapped__.__signature__
+        self.__wrapped__ = _body_of(fn, self.signature.of_body)
 
     def __repr__(self):
         return f"Kernel({self._fn.__name__}, arch={self.arch!r})"
 
     if not TYPE_CHECKING:
+        __signature__ = _CallSignature()
 
         def __getitem__(self, chosen: Any) -> NoReturn:
             name = self.__name__
@@ -318,7 +328,7 @@ class Kernel(Traced, _core.Launcher):
 _core.show_call(Kernel, Kernel._traced_call)
 
 
-def _body_of(fn: types.FunctionType) -> Any:
+def _body_of(fn: types.FunctionType, signature: inspect.Signature) -> Any:
     """The body, at the author's lines, as a function of any arguments.  Tools that call what they look behind, make_fx for
     one, take its number of parameters for the call's, which has no outputs: so it must not tell one."""
 
@@ -328,7 +338,7 @@ def _body_of(fn: types.FunctionType) -> Any:
     code = fn.__code__
     body.__code__ = body.__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
     made: Any = functools.update_wrapper(body, fn)
-    made.__signature__ = inspect.signature(fn)
+    made.__signature__ = signature
     del made.__wrapped__
     return made
 

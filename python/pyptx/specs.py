@@ -195,8 +195,6 @@ class Tile:
                 shape.append(item)
             else:
                 raise TypeError(f"Tile takes sizes, symbol names, a type and a Layout, not {item!r}{_meant(item)}")
-        if getattr(dtype, "name", "") == "pred":
-            raise ValueError("a tensor has no predicates, which are registers; u8 is a type of a byte each")
         if dtype is None:
             named = next((size for size in shape if isinstance(size, str) and size in FRAMEWORK_NAMES), None)
             raise ValueError(

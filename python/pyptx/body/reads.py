@@ -134,6 +134,12 @@ def _is_own(module: str) -> bool:
     return file is None or not _is_installed(os.path.dirname(file))  # None: __main__, or made by hand
 
 
+@functools.lru_cache(256)
+def _is_of_package(module: str) -> bool:
+    """Whether it is a module of this package that has no kernels, `ptx`: it is taken as it is."""
+    return module.partition(".")[0] == "pyptx" and not _is_own(module)
+
+
 @functools.cache
 def _is_installed(folder: str) -> bool:
     """Whether packages were installed into the folder: there are the records that an installer leaves."""
@@ -265,6 +271,14 @@ class Walk:
         if (id(holder), key) in self._placed:
             return
         self._placed.add((id(holder), key))
+        if type(value) is PtxType:  # most of what a body names; `f32` under its own name stays what it is
+            self._say(path, value, value.name)
+            if value.name != key:
+                self.places.append(Place(path, holder, key, value))
+            return
+        if type(value) is types.ModuleType and _is_of_package(value.__name__):
+            self._say(path, value, value.__name__)
+            return
         self._name(value)
         if inner or isinstance(value, _DATA):
             self._value(path, value)

@@ -20,7 +20,7 @@ __all__ = ["Written", "add_to"]
 _STANDS = 3003  # ptx/base/diagnostic.def
 
 
-class Written(list):
+class Written(list[Any]):
     """Statements of a trace.  `append` and `extend` write others; nothing else changes them."""
 
     _added = False
@@ -33,7 +33,7 @@ class Written(list):
         for node in nodes:
             self.append(node)
 
-    def __iadd__(self, nodes: Iterable[Any]) -> Written:  # type: ignore[override,misc]
+    def __iadd__(self, nodes: Iterable[Any]) -> Written:  # type: ignore[misc]
         self.extend(nodes)
         self._added = True  # for `ctx.statements += nodes`, which assigns what this returns
         return self
@@ -46,8 +46,8 @@ class Written(list):
         found = _core.Diagnostic(_STANDS, *_core.author_place(), message)
         raise AuthoringRuntimeError(str(found), [found])
 
-    insert = pop = remove = clear = reverse = sort = _refuse  # type: ignore[assignment]
-    __setitem__ = __delitem__ = __imul__ = _refuse  # type: ignore[assignment]
+    insert = pop = remove = clear = reverse = sort = _refuse
+    __setitem__ = __delitem__ = __imul__ = _refuse
 
 
 def _lines(node: Any) -> Iterator[str]:
@@ -62,11 +62,15 @@ def _lines(node: Any) -> Iterator[str]:
         for each in node.instructions:
             yield from _lines(each)
     elif isinstance(node, (compat.Block, compat.IntrinsicScope)):
-        braces = isinstance(node, compat.Block)
-        yield "{" if braces else f"// BEGIN {node.name}({node.args_repr})"
+        around = (
+            ("{", "}")
+            if isinstance(node, compat.Block)
+            else (f"// BEGIN {node.name}({node.args_repr})", f"// END {node.name}")
+        )
+        yield around[0]
         for each in node.body:
             yield from _lines(each)
-        yield "}" if braces else f"// END {node.name}"
+        yield around[1]
     elif not isinstance(node, compat.BlankLine):
         raise AuthoringTypeError(f"a trace is given statements of pyptx.ir, or their text, not {node!r}")
 

@@ -21,8 +21,11 @@ class Extent:
         self._named: list[str] = []  # parameters that are given by name
         self._positional = 0  # symbols that are given by position; -1: all of them
         self._all = False  # **sizes
+        self._fixed: tuple[int, int, int] | None = None
         if callable(value):
             self._read(template)
+        else:
+            self._fixed = three(self.value, f"{what} of kernel {kernel}")
 
     def _read(self, template: Mapping[str, Any]):
         # Now, not at the call: names that mean nothing are the author's mistake where they stand.
@@ -79,4 +82,6 @@ class Extent:
 
     def of(self, sizes: Mapping[str, int], template: Mapping[str, Any]) -> tuple[int, int, int]:
         """The extent for these sizes along x, y, z."""
+        if self._fixed is not None:
+            return self._fixed
         return three(self.parts(sizes, template), f"{self.what} of kernel {self.kernel}")

@@ -12,7 +12,14 @@ __all__ = ["Writing"]
 
 _OPEN = 3008  # ptx/base/diagnostic.def
 _DEEPEST = 16  # texts of one kernel that ask for each other: for other template values each, they could end
-_begun = threading.local()  # by what writes: what it was asked for, outermost first
+
+
+class _Begun(threading.local):
+    def __init__(self) -> None:
+        self.asked: dict[int, list[Any]] = {}  # by what writes: what it was asked for, outermost first
+
+
+_begun = _Begun()
 
 
 class Writing:
@@ -24,7 +31,7 @@ class Writing:
         self.kept, self.name, self.asked = id(kept), name, asked
 
     def __enter__(self) -> None:
-        begun = _begun.__dict__.setdefault(self.kept, [])
+        begun = _begun.asked.setdefault(self.kept, [])
         if self.asked in begun or len(begun) == _DEEPEST:
             message = (
                 f"kernel {self.name} is asked for while its text is being written, by its own body or by what that calls; "
@@ -35,7 +42,7 @@ class Writing:
         begun.append(self.asked)
 
     def __exit__(self, *error: object) -> None:
-        begun = _begun.__dict__[self.kept]
+        begun = _begun.asked[self.kept]
         begun.pop()
         if not begun:
-            del _begun.__dict__[self.kept]
+            del _begun.asked[self.kept]

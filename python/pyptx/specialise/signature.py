@@ -80,12 +80,13 @@ class Signature:
 
     def _read(self, function: Callable):
         scope, _, _ = getattr(function, "__qualname__", "").rpartition(".")
-        first = next(iter(inspect.signature(function).parameters), "")
+        self.of_body = inspect.signature(function)
+        first = next(iter(self.of_body.parameters), "")
         if first in ("self", "cls") and scope and not scope.endswith("<locals>"):
             raise TypeError(
                 f"{self.name} is a method: a kernel has no `{first}`. Decorate a function, and call it from the method"
             )
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in self.of_body.parameters.values():
             if parameter.kind is parameter.KEYWORD_ONLY:
                 missing = parameter.default is parameter.empty
                 self.template[parameter.name] = None if missing else parameter.default
