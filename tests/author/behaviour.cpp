@@ -514,6 +514,10 @@ TEST_CASE("refusals") {
   CHECK(refusal([](Builder& b) { b.emit("mov.u32", {b.scalar(u32), Reg()}); }) == Code::foreign_register);
   CHECK(refusal([](Builder&) { Builder({.name = "a b"}); }) == Code::bad_argument);
   CHECK(refusal([](Builder& b) { b.add_raw("u33", "x"); }) == Code::bad_argument);
+  CHECK(refusal([](Builder& b) { b.add_raw("u32", "a b"); }) == Code::bad_argument);
+  CHECK(refusal([](Builder& b) { b.add_raw("u32", "x"), b.scalar(u32, "x"); }) == Code::duplicate_name);
+  CHECK(refusal([](Builder& b) { b.text("ret; } .entry z() { ret;"); }) == Code::open_block);
+  CHECK(refusal([](Builder& b) { barriers(b, 1u << 31); }) == Code::bad_argument);
   CHECK(refusal([](Builder& b) { b.emit("frobnicate.u32", {}); }) == Code::unknown_instruction);
   CHECK(refusal([](Builder& b) { bra(b, "nowhere"); }) == Code::undefined_name);
   Options old;
@@ -521,6 +525,22 @@ TEST_CASE("refusals") {
   CHECK(refusal([](Builder& b) { b.emit("wgmma.fence.sync.aligned"); }, old) == Code::needs_target);
   CHECK(refusal([](Builder& b) { b.param(u32, "n"); }) == Code::wrong_parameter);
   CHECK(refusal([](Builder&) { Kernel::current(); }) == Code::no_kernel);
+}
+
+TEST_CASE("what is written so far is read without ending the kernel") {
+  Builder b(Options{});
+  const Reg a = b.scalar(u32, 3);
+  b.open_scope();
+  CHECK(b.written().open == 1);
+  CHECK(b.written().text.find("mov.u32 %r0, 3;\n{\n}\n}\n") != std::string::npos);
+  const std::string name = "%r" + std::to_string(b.register_number("%r"));
+  b.text("add.u32 " + a.name() + ", " + a.name() + ", 1;");
+  b.close_scope();
+  CHECK(b.scalar(u32, std::string_view(name)).name() == "%r1");
+  CHECK(b.scalar(u32).name() == "%r2");
+  b.emit("ret");
+  const std::string before = b.written().text;
+  CHECK(before == ir::emit(b.finish().module));
 }
 
 TEST_CASE("tensor memory: what the shapes of the functions allow is what the rows allow") {

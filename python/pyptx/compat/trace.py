@@ -86,7 +86,9 @@ def _body(trace: Any) -> tuple[list[ir.Statement], list[ir.Statement], list[ir.S
 
     text, still_open = trace.written
     body = ir.Module(text).functions[-1].body
-    registers, variables, others = [], [], []
+    registers: list[ir.Statement] = []
+    variables: list[ir.Statement] = []
+    others: list[ir.Statement] = []
     depth = 0
     for each in body[: len(body) - still_open]:
         depth += (str(each) == "{") - (str(each) == "}")
