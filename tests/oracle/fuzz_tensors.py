@@ -283,11 +283,9 @@ NUMBERS = {
 
 def arrives(array: np.ndarray, name: str) -> np.ndarray:
     """The bits of .f32 that a copy by a map of the type brings."""
-    if name == "f32.ftz" or name == "tf32.ftz":
-        array = np.where(array & 0x7F800000 == 0, array & 0x80000000, array).astype(np.uint32)
     if name.startswith("tf32"):
         rounded = (array + np.uint32(0xFFF) + (array >> 13 & 1)) & ~np.uint32(0x1FFF)
-        array = np.where(array & 0x7F800000 == 0x7F800000, array, rounded).astype(np.uint32)
+        array = np.where(array & 0x7FFFFFFF > 0x7F800000, np.uint32(0x7FFFE000), rounded).astype(np.uint32)
     return array
 
 

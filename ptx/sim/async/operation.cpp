@@ -14,16 +14,14 @@ namespace {
 
 constexpr Manner reads_map{Order::weak, Scope::gpu, Proxy::tensormap};
 
-// The copy engine rounds f32 to the nearest tf32, ties to even, and leaves infinities and NaN as they are: measured by
-// Triton's authors (triton-lang/triton#11751); the manual does not say it. Of a map with _FTZ a subnormal becomes the
-// zero of its sign, before it is rounded, as .ftz of an instruction takes its inputs: nobody has published more.
-void convert(const Operation& o, std::byte* values, std::size_t bytes) {
+// The copy engine rounds f32 to the nearest tf32, ties to even, leaves infinities as they are and makes one NaN of all:
+// measured on an H200, and the rounding by Triton's authors (triton-lang/triton#11751); the manual does not say it.
+void round_to_tf32(std::byte* values, std::size_t bytes) {
   for (std::size_t i = 0; i + 4 <= bytes; i += 4) {
     std::uint32_t bits;
     std::memcpy(&bits, values + i, 4);
-    if ((~bits & 0x7f800000) == 0) continue;
-    if (o.flush && (bits & 0x7f800000) == 0) bits &= 0x80000000;
-    if (o.to_tf32) bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+    if ((bits & 0x7fffffff) > 0x7f800000) bits = 0x7fffe000;
+    bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
     std::memcpy(values + i, &bits, 4);
   }
 }
@@ -45,7 +43,7 @@ bool read(Operation& o) {
     const Bytes source = reach(o.agent, run.at, Access::read, o.op->manner);
     if (!source.data) return false;
     std::memcpy(&o.data[begin], source.data, bytes);
-    if (o.to_tf32 || o.flush) convert(o, &o.data[begin], bytes);
+    if (o.to_tf32) round_to_tf32(&o.data[begin], bytes);
     if (source.states) std::copy_n(source.states, bytes, &o.states[begin]);
   }
   return true;

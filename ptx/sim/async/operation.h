@@ -47,7 +47,6 @@ struct Operation {
   std::uint64_t product = 0;  // of wgmma: counted from 1 in the warpgroup
   std::uint32_t fill = 0;     // the bytes outside, over and over
   bool to_tf32 = false;       // of a tensor copy whose map has elements of .tf32
-  bool flush = false;         // of one whose map makes zeros of subnormal .f32
   std::uint16_t bytes_of_16 = 0xffff;
   bool has_read = false;  // or never has to: `data` was given
   // How it completes: bytes on mbarriers, an arrival on one, or with the thread's bulk group of this number.

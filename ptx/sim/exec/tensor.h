@@ -149,7 +149,7 @@ void load(Warp& w, const Op& op, Mask active) {
     if (!to) return;
     o.to = std::move(*to);
     o.fill = fill_of(map);
-    o.to_tf32 = map.element == launch::Element::tf32, o.flush = map.flush;
+    o.to_tf32 = map.element == launch::Element::tf32;
     if (map.interleave == launch::Interleave::none) o.layout = {map.swizzle, map.element};
     const Operand* mask = takes_pixels(mode) ? behind(mbar + 1) : mbar + 1;
     const auto ctas = multicast ? std::optional(row32(w, *mask)[lane] & 0xffff) : std::nullopt;
@@ -275,9 +275,7 @@ bool put(TensorMap& map, u32 ord, u64 value) {
     case Field::box: map.box[ord] = static_cast<u16>(value); return value != 0 && value <= 256;
     case Field::dimension: map.dimensions[ord] = value ? value : 1ull << 32; return true;
     case Field::element_stride: map.element_strides[ord] = static_cast<u8>(value); return value != 0 && value <= 8;
-    case Field::element:
-      map.element = elements[value & 15], map.spread = value == 14, map.flush = value == 8 || value == 12;
-      return true;
+    case Field::element: map.element = elements[value & 15], map.spread = value == 14; return true;
     case Field::interleave: map.interleave = static_cast<launch::Interleave>(value); return true;
     case Field::swizzle: return value < 4 && (map.swizzle = swizzles[value], true);
     case Field::atom: map.swizzle = atoms[value & 3]; return true;

@@ -26,7 +26,6 @@ struct TensorMap {
   std::uint8_t element_strides[5]{};
   launch::TensorMapRecipe::Fill fill = launch::TensorMapRecipe::Fill::zero;
   bool spread = false;
-  bool flush = false;  // FLOAT32_FTZ or TFLOAT32_FTZ, which tensormap.replace alone can make
 };
 static_assert(sizeof(TensorMap) <= 128);
 
