@@ -414,7 +414,7 @@ class Warpgroup:
                 index = apply(s32, ptx.inst.max.s32, index, until)
         ptx.bar.sync(EVERYONE, 128 * GROUPS)  # k is no operand any more
         for each in self.dk:
-            ptx.inst.mul.f32(each, each, tile.scale)
+            ptx.inst.mul.rn.f32(each, each, tile.scale)
         self._store(results, [(0, self.dk, 0), (1, self.dv, plan.at_v)], self.number * 64, plan.keys)
 
     def _wait_for_keys(self):
@@ -596,14 +596,14 @@ class Warpgroup:
                 ptx.inst.sub.f32(each, each, pair[i % 2])
                 if plan.softcap:
                     score = self._times_slope(at)
-                ptx.inst.mul.f32(each, each, score)
+                ptx.inst.mul.rn.f32(each, each, score)
         self._pack(self.ds, self.dp)
 
     def _times_slope(self, at: int):
         """P, as it was rounded, times 1 - t t; behind a mask t is infinite, and P is 0."""
         t = apply(f32, ptx.inst.max.f32, self.scores[at], -1.0)
         slope = apply(f32, ptx.inst.fma.rn.f32, apply(f32, ptx.inst.neg.f32, t), t, 1.0)
-        return apply(f32, ptx.inst.mul.f32, widened(self.p[at // 2], self.dtype)[at % 2], slope)
+        return apply(f32, ptx.inst.mul.rn.f32, widened(self.p[at // 2], self.dtype)[at % 2], slope)
 
     def _pack(self, packed, values):
         convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
@@ -663,14 +663,14 @@ class Warpgroup:
 
 def exponent_of_scores(plan, tile):
     """What scores, or with a cap their tanh, are multiplied by to be exponents of 2."""
-    return apply(f32, ptx.inst.mul.f32, tile.cap if plan.softcap else tile.scale, LOG2_E)
+    return apply(f32, ptx.inst.mul.rn.f32, tile.cap if plan.softcap else tile.scale, LOG2_E)
 
 
 def cap_scores(scores, tile):
     """scores = tanh(scale score / cap)."""
     down = apply(f32, ptx.inst.div.rn.f32, tile.scale, tile.cap)
     for each in scores:
-        ptx.inst.mul.f32(each, each, down)
+        ptx.inst.mul.rn.f32(each, each, down)
         ptx.inst.tanh.approx.f32(each, each)
 
 
@@ -678,7 +678,7 @@ def slope_of_cap(p, lse, c):
     """The derivative of tanh, 1 - t t, where p = 2^(c t - lse); where p is 0, any."""
     t = apply(f32, ptx.inst.lg2.approx.f32, p)
     ptx.inst.add.f32(t, t, lse)
-    ptx.inst.mul.f32(t, t, apply(f32, ptx.inst.rcp.approx.ftz.f32, c))
+    ptx.inst.mul.rn.f32(t, t, apply(f32, ptx.inst.rcp.approx.ftz.f32, c))
     ptx.inst.max.f32(t, t, -1.0)
     ptx.inst.min.f32(t, t, 1.0)
     return apply(f32, ptx.inst.fma.rn.f32, apply(f32, ptx.inst.neg.f32, t), t, 1.0)

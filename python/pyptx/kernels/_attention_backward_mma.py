@@ -161,7 +161,7 @@ class KeyWarps(over_keys.Warpgroup):
         for pointer, (which, gradient) in zip(outs, self.gradients.items(), strict=True):
             if which == 0:
                 for each in gradient:
-                    ptx.inst.mul.f32(each, each, tile.scale)
+                    ptx.inst.mul.rn.f32(each, each, tile.scale)
             lines = self._of_keys(pointer, tile.E if which else tile.D)
             lines.store(self.dtype, gradient, lambda half: tile.key + row + 8 * half, (self.thread & 3) << 1)
 
@@ -254,7 +254,7 @@ class QueryWarps(Warps):
                     self._block(index, masked)
                 top = apply(s32, ptx.inst.min.s32, top, until)
             for each in self.out:
-                ptx.inst.mul.f32(each, each, tiles.scale)
+                ptx.inst.mul.rn.f32(each, each, tiles.scale)
             rows_of_queries(tiles, dq, tiles.D).store(self.dtype, self.out, self._row, self.first_column)
 
     def _block(self, index, masked: bool):

@@ -303,7 +303,7 @@ class Rows:
         self.largest, self.total, self.factor = (reg.scalar(f32) for _ in range(3))
         self.some = reg.scalar(pred)
         self.ring, self.done_ring = ptx.pipeline(2), ptx.pipeline(1)
-        self.c = apply(f32, ptx.inst.mul.f32, tiles.scale, LOG2_E)
+        self.c = apply(f32, ptx.inst.mul.rn.f32, tiles.scale, LOG2_E)
 
     def run(self, o, lse):
         tiles = self.tiles
@@ -365,7 +365,7 @@ class Rows:
             self._load(part, at)
             ptx.tcgen05.wait_ld()
             for each in part:
-                ptx.inst.mul.f32(each, each, self.factor)
+                ptx.inst.mul.rn.f32(each, each, self.factor)
             ptx.tcgen05.st(at, part, shape="32x32b", count=32)
         ptx.tcgen05.wait_st()
 
@@ -377,18 +377,19 @@ class Rows:
             self._mask(index, scores)
         before = apply(f32, ptx.inst.mov.f32, self.largest)
         over_row(self.largest, scores, ptx.inst.max.f32)
-        base = apply(f32, ptx.inst.mul.f32, self.largest, self.c)
+        base = apply(f32, ptx.inst.mul.rn.f32, self.largest, self.c)
         if masked:  # as on Hopper: exp(-inf - 0) is 0
             ptx.inst.selp.f32(base, 0.0, base, self.largest == -math.inf)
         negative = apply(f32, ptx.inst.neg.f32, base)
-        ptx.inst.mul.f32(before, before, self.c)  # rounded as the base was
+        ptx.inst.mul.rn.f32(before, before, self.c)  # rounded as the base was
         ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor, before)
         for each in scores:
             ptx.inst.fma.rn.f32(each, each, self.c, negative)
             ptx.inst.ex2.approx.ftz.f32(each, each)
-        ptx.inst.mul.f32(self.total, self.total, self.factor)
-        over_row(self.total, scores, ptx.inst.add.f32)
+        first, *rest = scores
+        ptx.inst.fma.rn.f32(self.total, self.total, self.factor, first)
+        over_row(self.total, rest, ptx.inst.add.f32)
 
     def _mask(self, index, scores):
         plan, tiles = self.plan, self.tiles
@@ -409,7 +410,7 @@ class Rows:
     def _finish(self, o, lse):
         """The row of the result, and the log of its sum."""
         plan, tiles, total = self.plan, self.tiles, self.total
-        top = apply(f32, ptx.inst.mul.f32, self.largest, self.c)
+        top = apply(f32, ptx.inst.mul.rn.f32, self.largest, self.c)
         weight = None
         if plan.sinks:
             base, sink = top, tiles.sink()
@@ -422,10 +423,10 @@ class Rows:
         scale = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
         ptx.inst.selp.f32(scale, 0.0, scale, total == 0.0)
         if weight is not None:
-            ptx.inst.mul.f32(scale, scale, weight)
+            ptx.inst.mul.rn.f32(scale, scale, weight)
         log = apply(f32, ptx.inst.lg2.approx.f32, total)
         ptx.inst.add.f32(log, log, top)
-        ptx.inst.mul.f32(log, log, 1 / LOG2_E)
+        ptx.inst.mul.rn.f32(log, log, 1 / LOG2_E)
         ptx.inst.selp.f32(log, -math.inf, log, total == 0.0)
         row = self.row
         inside = row < tiles.M
@@ -437,7 +438,7 @@ class Rows:
             self._load(part, self.memory + (plan.at_result + first))
             ptx.tcgen05.wait_ld()
             for each in part:
-                ptx.inst.mul.f32(each, each, scale)
+                ptx.inst.mul.rn.f32(each, each, scale)
             for at in range(0, 32, 8):
                 packed = [reg.scalar(b32) for _ in range(4)]
                 for i, each in enumerate(packed):

@@ -249,9 +249,9 @@ class Warp(Warpgroup):
 
     def _set_scale(self):
         part = self.tiles
-        ptx.inst.mul.f32(self.c, part.scale, LOG2_E)
+        ptx.inst.mul.rn.f32(self.c, part.scale, LOG2_E)
         if self.plan.scaled:
-            ptx.inst.mul.f32(self.c, self.c, self._number("SCALE_K", part.SK))
+            ptx.inst.mul.rn.f32(self.c, self.c, self._number("SCALE_K", part.SK))
             ptx.inst.mov.f32(self.of_values, self._number("SCALE_V", part.SV))
 
     def _number(self, name: str, count):
@@ -260,7 +260,7 @@ class Warp(Warpgroup):
         return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.pointers[name] + index * 4))
 
     def _scale_of_scores(self):
-        return apply(f32, ptx.inst.mul.f32, self.c, 1 / LOG2_E)
+        return apply(f32, ptx.inst.mul.rn.f32, self.c, 1 / LOG2_E)
 
     # q, as operands A.
 
@@ -299,7 +299,7 @@ class Warp(Warpgroup):
         packed = []
         for low, high in zip(values[::2], values[1::2], strict=True):
             for each in (low, high):
-                ptx.inst.mul.f32(each, each, inverse)
+                ptx.inst.mul.rn.f32(each, each, inverse)
             packed.append(apply(b32, ptx.inst.cvt.rn.f16x2.f32, high, low))
         return packed, apply(f32, ptx.inst.mov.b32, power)
 
@@ -384,7 +384,7 @@ class Warp(Warpgroup):
                     self._mma(self.scores, tile, self.q[group * steps + step], words[2 * step : 2 * step + 2])
         if plan.size == 1:
             for i, each in enumerate(self.scores):
-                ptx.inst.mul.f32(each, each, self.undo[i // 2 % 2])
+                ptx.inst.mul.rn.f32(each, each, self.undo[i // 2 % 2])
 
     def _multiply_values(self):
         plan = self.plan
@@ -424,7 +424,7 @@ class Warp(Warpgroup):
             for distance in (1, 2):
                 other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.total[row], distance, 31, 0xFFFFFFFF)
                 ptx.inst.add.f32(self.total[row], self.total[row], other)
-            ptx.inst.mul.f32(self.largest[row], self.largest[row], self.c)
+            ptx.inst.mul.rn.f32(self.largest[row], self.largest[row], self.c)
             ptx.inst.selp.f32(self.largest[row], -math.inf, self.largest[row], self.total[row] == 0.0)
             to = ptx.addr(mine + self.warp * (ROWS * 8), row * 64)
             ptx.inst.st.shared.v2.f32(to, [self.largest[row], self.total[row]], pred=(self.thread & 3) == 0)
@@ -433,10 +433,10 @@ class Warp(Warpgroup):
             top, _ = self._joined(mine + row * 64)
             weight = power(self.largest[row], top)
             if plan.scaled:
-                ptx.inst.mul.f32(weight, weight, self.of_values)
+                ptx.inst.mul.rn.f32(weight, weight, self.of_values)
             for i, each in enumerate(self.out):
                 if i // 2 % 2 == row:
-                    ptx.inst.mul.f32(each, each, weight)
+                    ptx.inst.mul.rn.f32(each, each, weight)
             line = (self.warp * ROWS + self.first_row + 8 * row) * (plan.values * 4)
             at = self.memory + line + (self.thread & 3) * (16 if plan.size == 1 else 8)
             pairs = [list(self.out)[i : i + 2] for i in range(2 * row, len(self.out), 4)]
@@ -478,7 +478,7 @@ class Warp(Warpgroup):
         inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
         ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
         for each in found:
-            ptx.inst.mul.f32(each, each, inverse)
+            ptx.inst.mul.rn.f32(each, each, inverse)
         log = apply(f32, ptx.inst.lg2.approx.f32, total)
         ptx.inst.add.f32(log, log, top)
         ptx.inst.selp.f32(log, -math.inf, log, total == 0.0)

@@ -184,7 +184,7 @@ class QueryWarpgroup(Warpgroup):
                 top = apply(s32, ptx.inst.min.s32, top, until)
             ptx.wgmma.wait_group(0)
             for each in self.out:
-                ptx.inst.mul.f32(each, each, tiles.scale)
+                ptx.inst.mul.rn.f32(each, each, tiles.scale)
             self._output(out_map, out)
 
     def _begin_tile(self, sums):
@@ -280,6 +280,6 @@ class QueryWarpgroup(Warpgroup):
         for i, each in enumerate(self.scores):
             difference = apply(f32, ptx.inst.sub.f32, self.dp[i], self.delta[i // 2 % 2])
             if self.plan.softcap:
-                ptx.inst.mul.f32(difference, difference, slope_of_cap(each, self.lse[i // 2 % 2], self.c))
-            ptx.inst.mul.f32(each, each, difference)
+                ptx.inst.mul.rn.f32(difference, difference, slope_of_cap(each, self.lse[i // 2 % 2], self.c))
+            ptx.inst.mul.rn.f32(each, each, difference)
         self._pack()

@@ -297,7 +297,7 @@ class Warpgroup(Softmax):
             top = apply(s32, ptx.inst.min.s32, top, until)
 
     def _set_scale(self):
-        ptx.inst.mul.f32(self.c, self.tiles.scale, LOG2_E)
+        ptx.inst.mul.rn.f32(self.c, self.tiles.scale, LOG2_E)
 
     def _stretches(self):
         """Where blocks with and without masks end, from the last block down."""
@@ -403,7 +403,7 @@ class Warpgroup(Softmax):
 
     def _scale(self):
         for i, each in enumerate(self.out):
-            ptx.inst.mul.f32(each, each, self.factor[i // 2 % 2])
+            ptx.inst.mul.rn.f32(each, each, self.factor[i // 2 % 2])
 
     def _end(self, o_map, o, lse):
         if self.plan.own_output or self.plan.direct:
@@ -418,7 +418,7 @@ class Warpgroup(Softmax):
         ptx.wgmma.wait_group(0)
         self._free_block(self.shared.v_empty, stage)
         for i, each in enumerate(self.out):
-            ptx.inst.mul.f32(each, each, scale[i // 2 % 2])
+            ptx.inst.mul.rn.f32(each, each, scale[i // 2 % 2])
         self._output(o_map, o)
 
     def _output(self, o_map, o):

@@ -127,13 +127,13 @@ class Fp8Warpgroup(Warpgroup):
             tiles = self.tiles
             at = tiles.scales + tiles.head * 4
             ptx.inst.ld.global_.nc.f32(self.c, ptx.addr(at))
-            ptx.inst.mul.f32(self.c, self.c, tiles.scale)
-            ptx.inst.mul.f32(self.c, self.c, LOG2_E)
+            ptx.inst.mul.rn.f32(self.c, self.c, tiles.scale)
+            ptx.inst.mul.rn.f32(self.c, self.c, LOG2_E)
             ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
         super()._reset()
 
     def _scale_of_scores(self):
-        return apply(f32, ptx.inst.mul.f32, self.c, 1 / LOG2_E)
+        return apply(f32, ptx.inst.mul.rn.f32, self.c, 1 / LOG2_E)
 
     def _place_of_v(self, step: int) -> int:
         box, within = divmod(step * 32, self.plan.box)
@@ -222,13 +222,14 @@ class Fp8Warpgroup(Warpgroup):
 
     def _add_up(self):
         for row in range(2):
-            ptx.inst.mul.f32(self.total[row], self.total[row], self.factor[row])
-            over_row(self.total[row], self._of_row(row), ptx.inst.add.f32)
+            first, *rest = self._of_row(row)
+            ptx.inst.fma.rn.f32(self.total[row], self.total[row], self.factor[row], first)
+            over_row(self.total[row], rest, ptx.inst.add.f32)
 
     def _finish(self, row: int):
         scale = super()._finish(row)
         if self.plan.scaled:
-            ptx.inst.mul.f32(scale, scale, self.of_values)
+            ptx.inst.mul.rn.f32(scale, scale, self.of_values)
         return scale
 
 

@@ -141,7 +141,7 @@ class Warps(Warpgroup):
             scale = [self._finish(row) for row in range(2)]
             self._store_sums(lse)
             for i, each in enumerate(self.out):
-                ptx.inst.mul.f32(each, each, scale[i // 2 % 2])
+                ptx.inst.mul.rn.f32(each, each, scale[i // 2 % 2])
             rows_of_queries(tiles, o, tiles.DV).store(self.dtype, self.out, self._row, self.first_column)
 
     def _set_scale(self):
@@ -152,15 +152,15 @@ class Warps(Warpgroup):
             at = tiles.scales + tiles.head * 4
             ptx.inst.ld.global_.nc.f32(self.of_scores, ptx.addr(at))
             ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
-            ptx.inst.mul.f32(self.c, self.c, self.of_scores)
+            ptx.inst.mul.rn.f32(self.c, self.c, self.of_scores)
 
     def _scale_of_scores(self):
-        return apply(f32, ptx.inst.mul.f32, self.c, 1 / LOG2_E)
+        return apply(f32, ptx.inst.mul.rn.f32, self.c, 1 / LOG2_E)
 
     def _finish(self, row: int):
         scale = super()._finish(row)
         if self.plan.scaled:
-            ptx.inst.mul.f32(scale, scale, self.of_values)
+            ptx.inst.mul.rn.f32(scale, scale, self.of_values)
         return scale
 
     def _row(self, half: int):

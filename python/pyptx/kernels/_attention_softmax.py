@@ -40,8 +40,9 @@ class Softmax:
             self._rescale(row, before, negative)
             for each in scores:
                 self._exponential(each, negative)
-            ptx.inst.mul.f32(self.total[row], self.total[row], self.factor[row])
-            over_row(self.total[row], scores, ptx.inst.add.f32)
+            first, *rest = scores
+            ptx.inst.fma.rn.f32(self.total[row], self.total[row], self.factor[row], first)
+            over_row(self.total[row], rest, ptx.inst.add.f32)
 
     def _exponential(self, score, negative):
         ptx.inst.fma.rn.f32(score, score, self.c, negative)
@@ -49,11 +50,11 @@ class Softmax:
 
     def _base(self, row: int):
         """What is subtracted from exponents."""
-        return apply(f32, ptx.inst.mul.f32, self.largest[row], self.c)
+        return apply(f32, ptx.inst.mul.rn.f32, self.largest[row], self.c)
 
     def _rescale(self, row: int, before, negative):
         """Both exponents rounded: a largest score that stays gives 1, whatever the product's rounding error is."""
-        ptx.inst.mul.f32(before, before, self.c)
+        ptx.inst.mul.rn.f32(before, before, self.c)
         ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
 
@@ -103,9 +104,9 @@ class Softmax:
         down = apply(f32, ptx.inst.div.rn.f32, self._scale_of_scores(), self.tiles.cap)
         up = apply(f32, ptx.inst.rcp.rn.f32, down)
         for each in self.scores:
-            ptx.inst.mul.f32(each, each, down)
+            ptx.inst.mul.rn.f32(each, each, down)
             ptx.inst.tanh.approx.f32(each, each)
-            ptx.inst.mul.f32(each, each, up)
+            ptx.inst.mul.rn.f32(each, each, up)
 
     def _scale_of_scores(self):
         return self.tiles.scale
@@ -126,7 +127,7 @@ class Softmax:
         inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
         ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
         if weight is not None:
-            ptx.inst.mul.f32(inverse, inverse, weight)
+            ptx.inst.mul.rn.f32(inverse, inverse, weight)
         return inverse
 
     def _join_sink(self, row: int):
@@ -152,7 +153,7 @@ class Softmax:
                 ptx.inst.add.f32(log, log, self.top[row])
             else:
                 self._add_base(row, log)
-            ptx.inst.mul.f32(log, log, 1 / LOG2_E)
+            ptx.inst.mul.rn.f32(log, log, 1 / LOG2_E)
             ptx.inst.selp.f32(log, -math.inf, log, self.total[row] == 0.0)
             with ptx.if_((at < tiles.end) & ((self.thread & 3) == 0)):
                 ptx.inst.st.global_.f32(ptx.addr(lse + tiles.sums_at(at) * 4), log)

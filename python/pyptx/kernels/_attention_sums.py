@@ -72,7 +72,7 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
                     for x, y in zip(widened(left, dtype), widened(right, dtype), strict=True):
                         ptx.inst.fma.rn.f32(delta, x, y, delta)
             ptx.inst.ld.global_.nc.f32(lse, ptx.addr(plse + at * 4))
-            ptx.inst.mul.f32(lse, lse, LOG2_E)
+            ptx.inst.mul.rn.f32(lse, lse, LOG2_E)
             ptx.inst.selp.f32(lse, math.inf, lse, lse == -math.inf)  # a query that sees no key: P is 0
         ptx.warp.reduce_sum(delta, width=lanes)
         with ptx.if_(lane == 0):
@@ -136,7 +136,7 @@ def finish_kernel(dtype, width: int, ragged: bool = False):
             with ptx.if_((there < end) & (piece * 8 < d)):
                 packed = [reg.scalar(b32) for _ in range(4)]
                 for each, four in zip(packed, values, strict=True):
-                    low, high = (apply(f32, ptx.inst.mul.f32, x, scale) for x in four[2 * half : 2 * half + 2])
+                    low, high = (apply(f32, ptx.inst.mul.rn.f32, x, scale) for x in four[2 * half : 2 * half + 2])
                     convert(each, high, low)
                 if ragged:
                     place = apply(u64, ptx.inst.mul.wide.u32, there, ptx.param(u32, "H")) + group
@@ -186,7 +186,7 @@ def sinks_kernel():
         def load(address):
             return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(address))
 
-        sink = apply(f32, ptx.inst.mul.f32, load(sinks + head * 4), LOG2_E)
+        sink = apply(f32, ptx.inst.mul.rn.f32, load(sinks + head * 4), LOG2_E)
         total = reg.scalar(f32, init=0.0)
         for number in ptx.range_(reg.scalar(u32, init=0), batch, 1):
             line = (number * heads + head) * 2

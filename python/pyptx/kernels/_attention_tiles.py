@@ -135,7 +135,7 @@ class Tiles:
     def sink(self):
         """That of the head, as an exponent of 2."""
         value = apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.sinks + self.head * 4))
-        return apply(f32, ptx.inst.mul.f32, value, LOG2_E)
+        return apply(f32, ptx.inst.mul.rn.f32, value, LOG2_E)
 
     def _blocks(self):
         """Blocks `first` to `last` are visited, downwards; those from `whole_first` to `whole_last` need no mask."""

@@ -136,4 +136,4 @@ class OfKeys(OfValues):
 
     def _finish(self):
         for each in self.result:
-            ptx.inst.mul.f32(each, each, self.tile.scale)
+            ptx.inst.mul.rn.f32(each, each, self.tile.scale)

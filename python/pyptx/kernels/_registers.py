@@ -40,7 +40,8 @@ def sub(a, b):
 
 
 def mul(a, b):
-    return apply(ptx.inst.mul.f32, a, b)
+    """With .rn, as everywhere in these kernels: of mul and add without it ptxas may make an fma (manual 9.7.3), whose bits differ."""
+    return apply(ptx.inst.mul.rn.f32, a, b)
 
 
 def fma(a, b, c):

@@ -191,11 +191,11 @@ class Row:
             before = apply(ptx.inst.mov.f32, mine)
             for value in values:
                 ptx.inst.max.NaN.f32(mine, mine, value, **guard)
-            ptx.inst.mul.f32(total, total, exp(sub(before, mine)))
+            ptx.inst.mul.rn.f32(total, total, exp(sub(before, mine)))
             for value in values:
                 ptx.inst.add.f32(total, total, exp(sub(value, mine)), **guard)
         largest = self.agree([apply(ptx.inst.mov.f32, mine)], ptx.inst.max.NaN.f32, warp_max)[0]
-        ptx.inst.mul.f32(total, total, exp(sub(mine, largest)))
+        ptx.inst.mul.rn.f32(total, total, exp(sub(mine, largest)))
         return largest, *self.agree([total], ptx.inst.add.f32, ptx.warp.reduce_sum)
 
     def element(self, tensor, column):

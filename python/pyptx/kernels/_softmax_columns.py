@@ -130,7 +130,7 @@ def sums_of(columns: Columns, X, *G, weighted: bool = True):
                 ptx.inst.max.NaN.f32(largest[j], largest[j], each[j])
             scale = exp(sub(before, largest[j]))
             for total in sums if weighted else sums[:1]:
-                ptx.inst.mul.f32(total[j], total[j], scale)
+                ptx.inst.mul.rn.f32(total[j], total[j], scale)
             for i, each in enumerate(x):
                 e = exp(sub(each[j], largest[j]))
                 ptx.inst.add.f32(sums[0][j], sums[0][j], e)
