@@ -92,12 +92,12 @@ def test_forward(shape, masks, device):
 @pytest.mark.parametrize(
     "cut",
     [
-        Forward(64, 64, 64, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True),
-        Forward(64, 64, 64, 2, tiles=2, ctas=2, lazy=False, right=True),
-        Forward(64, 64, 64, 3, tiles=2, ctas=2, lazy=False, right=True, joined=True, uneven=True),
+        Forward(64, 64, 64, 3, tiles=2, ctas=1, right=True, skips=True),
+        Forward(64, 64, 64, 2, tiles=2, ctas=2, right=True),
+        Forward(64, 64, 64, 3, tiles=2, ctas=2, right=True, joined=True, uneven=True),
         Forward(128, 128, 128, 2, tiles=2, ctas=1, ahead=True),
         Forward(256, 256, 64, 2, own_output=False, ctas=1, right=True, skips=True, direct=True),
-        Fp8(64, 64, 96, 3, tiles=2, ctas=1, lazy=False, right=True, skips=True, early=4, scaled=False),
+        Fp8(64, 64, 96, 3, tiles=2, ctas=1, right=True, skips=True, scaled=False),
     ],
     ids=["blocks passed over", "both ways", "joined", "two tiles", "from registers", "e4m3"],
 )

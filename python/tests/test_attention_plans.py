@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 
 import pytest
@@ -60,7 +61,7 @@ def test_plans(plan, queries, keys):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_plans_of_e4m3(causal, scaled):
-    plan = Fp8(128, 128, 96, 3, tiles=2, ctas=2, scaled=scaled, lazy=False, right=causal, skips=True, from_end=causal, joined=True)  # fmt: skip
+    plan = Fp8(128, 128, 96, 3, tiles=2, ctas=2, scaled=scaled, right=causal, skips=True, from_end=causal, joined=True)  # fmt: skip
     q, k, v = (each.to(FP8) for each in tensors("cpu", *((1, 2, 400, 128),) * 3))
     turned = transpose_kernel()(v.reshape(2, 400, 128), NP=400).reshape(1, 2, 128, 400)
     scales = torch.tensor([[0.5, 2.0], [3.0, 0.25]])
@@ -121,3 +122,35 @@ def test_large_scores(target, bits):
     want, sums = reference(q.double(), k.double(), v.double(), scale=0.7)
     assert (o.double() - want).norm() < 5e-3 * want.norm()
     assert ((lse.double() - sums).abs() < 1e-3 + 2e-7 * sums).all()
+
+
+@pytest.mark.parametrize("form", ["bfloat16", "float16", "float8_e4m3fn"])
+@pytest.mark.parametrize("offset", [0.0, -300.0], ids=["of both signs", "negative"])
+@pytest.mark.parametrize("step", [0.25, 1.5, 3.0, 12.0])
+def test_scores_that_grow(form, offset, step):
+    """The largest score grows by `step` exponents of two with each 16 keys towards the first key, which comes last: by less than what
+    may be above it, by more, and within a block."""
+    torch.manual_seed(int(step * 4))
+    q, k, v = torch.randn(1, 2, 70, 64), torch.randn(1, 2, 500, 64), torch.randn(1, 2, 500, 64)
+    q[..., 0], k[..., 0] = 8.0, (offset - step * (torch.arange(500) // 16)) / 8
+    q, k, v = (each.to(getattr(torch, form)) for each in (q, k, v))
+    o, lse = kernels.attention(q, k, v, scale=math.log(2), lse=True)
+    want, sums = reference(q.double(), k.double(), v.double(), scale=math.log(2))
+    assert (o.double() - want).norm() < {"bfloat16": 5e-3, "float16": 6e-4, "float8_e4m3fn": 0.05}[form] * want.norm()
+    precision = 2e-3 if form == "float8_e4m3fn" else 1e-6  # e4m3's products are summed in 14 bits
+    assert ((lse.double() - sums).abs() < 1e-4 + precision * sums.abs()).all()
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+def test_infinite_scores(value):
+    """An infinite score in a block behind the first makes NaN of the rows in which it is positive, as in torch; the others pass over it."""
+    torch.manual_seed(3)
+    q, k, v = (torch.randn(1, 1, length, 64, dtype=torch.bfloat16) for length in (70, 400, 400))
+    q[..., 0], k[..., 0] = -1.0, 0.0
+    q[:, :, 5, 0], k[:, :, 10, 0] = 1.0, value
+    got = kernels.attention(q, k, v)
+    want = torch.nn.functional.scaled_dot_product_attention(*(each.double() for each in (q, k, v)))
+    rows = torch.isfinite(want).all(-1)
+    assert rows.sum() == (69 if value > 0 else 1)
+    torch.testing.assert_close(got[rows].double(), want[rows], rtol=0.02, atol=0.02)
+    assert got[~rows].isnan().all()

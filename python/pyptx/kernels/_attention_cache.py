@@ -33,6 +33,7 @@ class Cache(Forward):
 
     keys: int = 32
     groups: int = 4  # warps
+    slack: float = 0.0
     turns: bool = False
     size: int = 2  # bytes of an element of k and v
     paged: bool = False

@@ -190,6 +190,8 @@ class Warpgroup(Softmax):
         self.out = reg.array(f32, plan.result // 2)
         self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
         self.top = [reg.scalar(f32) for _ in range(2)] if plan.sinks else []
+        self.negatives, self.limits = ([reg.scalar(kind) for _ in range(2)] for kind in (f32, s32))
+        self.reach, self.margin = (reg.scalar(f32) for _ in range(2))  # `slack` and `margin` as differences of scores
         self.some = reg.scalar(pred)  # whether `out` has a value
         self.q, self.q_stage = reg.scalar(u64), reg.scalar(u32)
         self.k_ring, self.v_ring, self.q_ring = (
@@ -283,7 +285,7 @@ class Warpgroup(Softmax):
         self._reset()
         ptx.wgmma.wait_group(1)
         self._free_block(self.shared.k_empty, k_stage)
-        self._softmax(last, masked=True)
+        self._softmax(last, masked=True, first=True)
         self.tiles = before.tiles
         self._give(v_stage, scale, o_map, o)
         self.tiles = tiles
@@ -298,6 +300,16 @@ class Warpgroup(Softmax):
 
     def _set_scale(self):
         ptx.inst.mul.rn.f32(self.c, self.tiles.scale, LOG2_E)
+        self._set_reach()
+
+    def _set_reach(self):
+        if not self.plan.slack:
+            return
+        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, self.c)
+        ptx.inst.mul.rn.f32(self.reach, inverse, self.plan.slack)
+        if self.plan.margin:
+            ptx.inst.mul.rn.f32(self.margin, inverse, self.plan.margin)
+            ptx.inst.min.f32(self.margin, self.margin, 1e38)  # a base is finite, whatever the scale
 
     def _stretches(self):
         """Where blocks with and without masks end, from the last block down."""
@@ -354,7 +366,7 @@ class Warpgroup(Softmax):
         self._pass_on()
         ptx.wgmma.wait_group(0)
         self._free_block(self.shared.k_empty, stage)
-        self._softmax(last, masked=True)
+        self._softmax(last, masked=True, first=True)
         self._pack()
         if self.plan.tails:
             self._clear_tail()
@@ -388,17 +400,15 @@ class Warpgroup(Softmax):
         return v_stage
 
     def _block(self, index, masked: bool):
-        plan, shared = self.plan, self.shared
         v_stage = self._issue()
         self._softmax(index, masked)
         ptx.wgmma.wait_group(0)
-        self._free_block(shared.v_empty, v_stage)
+        self._free_block(self.shared.v_empty, v_stage)
         self._pack()
-        if plan.lazy:
-            both = (self.factor[0] == 1.0) & (self.factor[1] == 1.0)
-            with ptx.if_(~ptx.warp.vote("all", both, 0xFFFFFFFF)):
-                self._scale()
-        else:
+        self._scale_where_grown()
+
+    def _scale_where_grown(self):
+        with ptx.if_(self.grew) if self.plan.slack else contextlib.nullcontext():
             self._scale()
 
     def _scale(self):

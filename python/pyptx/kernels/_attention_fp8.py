@@ -2,17 +2,15 @@
 
 Tensor cores take e4m3 by rows of the dimension that is summed over, so V comes transposed: `transpose_kernel` does that, and
 orders each 16 keys as the accumulators of q k^T lie in registers.  Rounded in pairs, these are then the operand A of p v.
-Exponentials count up to 2^8, so that the small ones stay within the range of e4m3.
+Exponentials count up to 2^8.75, below e4m3's 448, so that the small ones stay within its range.
 """
 
-import math
 import types
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import Warpgroup, descriptor, write
 from pyptx.kernels._attention_plan import WIDE, Forward, k_major
-from pyptx.kernels._attention_softmax import over_row
 from pyptx.kernels._attention_sums import padded_begin, place_of
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
@@ -21,7 +19,6 @@ from pyptx.types import b16, b32, e4m3, f32, s32, u8, u32, u64
 
 __all__ = ["Fp8", "fp8_kernel", "transpose_kernel"]
 
-SHIFT = 8.0  # of exponents: the largest exponential is 2^8 of e4m3's 448
 THREADS = 256  # that transpose a tile
 
 
@@ -29,7 +26,9 @@ THREADS = 256  # that transpose a tile
 class Fp8(Forward):
     """How the kernel for one head size is cut; `width` is 64 or a multiple of 128, `keys` one of 32."""
 
-    early: int = 0  # eighths of the exponentials that are made before p v of the last block has ended
+    slack: float = 1.75
+    margin: float = 1.0
+    shift: float = 7.0  # what the largest score's exponent is: whole, as 2^7 is exact in e4m3; with `slack` below 448
     scaled: bool = True  # scores and results of a head are multiplied by numbers
     size = 1
     tails = False  # behind the last key transposed values are 0
@@ -130,6 +129,7 @@ class Fp8Warpgroup(Warpgroup):
             ptx.inst.mul.rn.f32(self.c, self.c, tiles.scale)
             ptx.inst.mul.rn.f32(self.c, self.c, LOG2_E)
             ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
+            self._set_reach()
         super()._reset()
 
     def _scale_of_scores(self):
@@ -140,10 +140,10 @@ class Fp8Warpgroup(Warpgroup):
         return box * self.plan.box * self.plan.values + within
 
     def _base(self, row: int):
-        return apply(f32, ptx.inst.fma.rn.f32, self.largest[row], self.c, -SHIFT)
+        return apply(f32, ptx.inst.fma.rn.f32, self.largest[row], self.c, -self.plan.shift)
 
     def _rescale(self, row: int, before, negative):
-        ptx.inst.fma.rn.f32(before, before, self.c, -SHIFT)
+        ptx.inst.fma.rn.f32(before, before, self.c, -self.plan.shift)
         ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
 
@@ -165,66 +165,16 @@ class Fp8Warpgroup(Warpgroup):
         """As that of the other types; exponentials are rounded as they come, once p of the last block is no operand any more."""
         plan, shared = self.plan, self.shared
         v_stage = self._issue()
-        negatives = self._maxima(index, masked)
-        groups = plan.keys // 16
-        early = groups * plan.early // 8
-        for group in range(early):
-            self._exponentials(group, negatives)
+        negatives = self._negatives(index, masked)
         ptx.wgmma.wait_group(0)
         self._free(shared.v_empty[v_stage])
-        if not plan.lazy:
-            self._scale()
-        for group in range(groups):
-            if group >= early:
-                self._exponentials(group, negatives)
+        self._scale_where_grown()
+        for group in range(plan.keys // 16):
+            for i in range(8):
+                self._exponential(self.scores[8 * group + i], negatives[i // 2 % 2])
             self._pack_group(group)
-        self._add_up()
-        if plan.lazy:
-            both = (self.factor[0] == 1.0) & (self.factor[1] == 1.0)
-            with ptx.if_(~ptx.warp.vote("all", both, 0xFFFFFFFF)):
-                self._scale()
-
-    def _softmax(self, index, masked: bool):
-        negatives = self._maxima(index, masked)
-        for group in range(self.plan.keys // 16):
-            self._exponentials(group, negatives)
-        self._add_up()
-
-    def _maxima(self, index, masked: bool):
-        """Joins the block's scores to the largest; returns what is added to exponents, of each row."""
-        if self.plan.softcap:
-            self._cap()
-        if masked:
-            self._mask(index)
-        negatives = []
         for row in range(2):
-            before = apply(f32, ptx.inst.mov.f32, self.largest[row])
-            over_row(self.largest[row], self._of_row(row), ptx.inst.max.f32)
-            for distance in (1, 2):
-                other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.largest[row], distance, 31, 0xFFFFFFFF)
-                ptx.inst.max.f32(self.largest[row], self.largest[row], other)
-            base = self._base(row)
-            if masked:
-                ptx.inst.selp.f32(base, 0.0, base, self.largest[row] == -math.inf)
-            negatives.append(apply(f32, ptx.inst.neg.f32, base))
-            self._rescale(row, before, negatives[-1])
-        return negatives
-
-    def _of_row(self, row: int):
-        return [each for i, each in enumerate(self.scores) if i // 2 % 2 == row]
-
-    def _exponentials(self, group: int, negatives):
-        """Of 16 keys."""
-        for i in range(8):
-            each = self.scores[8 * group + i]
-            ptx.inst.fma.rn.f32(each, each, self.c, negatives[i // 2 % 2])
-            ptx.inst.ex2.approx.ftz.f32(each, each)
-
-    def _add_up(self):
-        for row in range(2):
-            first, *rest = self._of_row(row)
-            ptx.inst.fma.rn.f32(self.total[row], self.total[row], self.factor[row], first)
-            over_row(self.total[row], rest, ptx.inst.add.f32)
+            self._total_up(row)
 
     def _finish(self, row: int):
         scale = super()._finish(row)

@@ -28,7 +28,7 @@ class Mma(Forward):
     groups: int = 2  # of four warps
     turns: bool = False
     ctas: int = 0
-    lazy: bool = False
+    slack: float = 0.0
     scaled: bool = False  # scores and results of a head are multiplied by numbers
 
     @classmethod

@@ -34,7 +34,8 @@ class Forward:
     turns: bool = True
     own_output: bool = True  # the result has memory beside that of q, so the next q is fetched while it is stored
     ctas: int = MULTIPROCESSORS  # that go over the tiles; 0: a CTA a tile
-    lazy: bool = True  # the result is only scaled where a warp has met a larger score
+    slack: float = 8.0  # exponents of 2 by which a score may be above its row's base; 0: the base is the largest score
+    margin: float = 0.0  # exponents of 2 by which a tile's first base is above the largest score
     right: bool = False
     left: bool = False
     softcap: bool = False

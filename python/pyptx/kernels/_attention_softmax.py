@@ -1,7 +1,9 @@
 """The softmax of the forward kernel of attention on Hopper: what a thread does with its scores between the two products.
 
-A thread has parts of two rows, as _attention_forward.py tells.  Each row keeps its largest score and the sum of its exponentials;
-`factor` is what results so far are multiplied by when the largest score grows.
+A thread has parts of two rows, as _attention_forward.py tells.  Each row keeps its largest score, from which exponents are counted,
+and the sum of its exponentials; `factor` is what results so far are multiplied by when the largest score grows.  With `slack` that
+waits until a score is so much larger: exponentials then go up to 2^slack, and in most blocks nobody looks for the largest score of a
+row, and nothing is scaled.
 """
 
 import math
@@ -9,40 +11,103 @@ import math
 from pyptx import ptx, reg
 from pyptx.kernels._attention_tiles import apply, signed
 from pyptx.kernels._registers import LOG2_E, widened
-from pyptx.types import b32, f32, u32, u64
+from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["Softmax", "over_row"]
+
+LEAST = -(2**31)
 
 
 class Softmax:
     """Methods of a warpgroup that has `plan`, `tiles`, `dtype`, `thread`, `number`, and the registers of its rows."""
 
-    def _softmax(self, index, masked: bool):
-        """scores become exp(scale (score - largest)); `factor` is what sums so far are multiplied by."""
+    def _softmax(self, index, masked: bool, first: bool = False):
+        """scores become exp(scale (score - base)), and join the sums.  `first`: of a tile's first block."""
+        negatives = self._negatives(index, masked, first)
+        for row in range(2):
+            for each in self._of_row(row):
+                self._exponential(each, negatives[row])
+            self._total_up(row)
+
+    def _negatives(self, index, masked: bool, first: bool = False):
+        """What is added to the exponents of each row, once the block's scores count."""
         if self.plan.softcap:
             self._cap()
         if self.plan.biased:
             self._add_bias(index)
         if masked:
             self._mask(index)
+        if not self.plan.slack:
+            return [self._raised(row, self._highest(row), masked) for row in range(2)]
+        if first:
+            self._raise([self._highest(row) for row in range(2)], first=True)
+        else:
+            self._raise_where_above()
+        return self.negatives
+
+    def _raise_where_above(self):
+        """The largest scores stay until a score of the warp reaches its row's limit; `grew` says so.
+
+        Floats that are not negative are ordered as integers, of which one instruction takes the largest of three.  Of negative
+        ones it takes the least: a row whose limit is negative has the least integer for it, which every score reaches."""
+        highest = [self._highest_bits(row) for row in range(2)]
+        above = [each >= limit for each, limit in zip(highest, self.limits, strict=True)]
+        self.grew = ptx.warp.vote("any", above[0] | above[1], 0xFFFFFFFF)
+        with ptx.if_(self.grew):
+            below = (self.largest[0] < 0.0) | (self.largest[1] < 0.0)
+            scores = [apply(f32, ptx.inst.mov.b32, each) for each in highest]
+            with ptx.if_(ptx.warp.vote("any", below, 0xFFFFFFFF)):
+                for row in range(2):
+                    ptx.inst.mov.f32(scores[row], self._highest(row))
+            self._raise(scores)
+
+    def _highest_bits(self, row: int):
+        bits = [apply(s32, ptx.inst.mov.b32, each) for each in self._of_row(row)]
+        chains = bits[:2]
+        for i, each in enumerate(bits[2:]):
+            ptx.inst.max.s32(chains[i % 2], chains[i % 2], each)
+        return apply(s32, ptx.inst.max.s32, *chains)
+
+    def _highest(self, row: int):
+        first, *rest = self._of_row(row)
+        highest = apply(f32, ptx.inst.mov.f32, first)
+        over_row(highest, rest, ptx.inst.max.f32)
+        return highest
+
+    def _raise(self, highest, first: bool = False):
         for row in range(2):
-            scores = [each for i, each in enumerate(self.scores) if i // 2 % 2 == row]
-            before = apply(f32, ptx.inst.mov.f32, self.largest[row])
-            over_row(self.largest[row], scores, ptx.inst.max.f32)
-            for distance in (1, 2):
-                other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.largest[row], distance, 31, 0xFFFFFFFF)
-                ptx.inst.max.f32(self.largest[row], self.largest[row], other)
-            base = self._base(row)
-            if masked:  # a row that has seen no key: exp(-inf - 0) is 0, where -inf - -inf is NaN
-                nothing = self.largest[row] == -math.inf
-                ptx.inst.selp.f32(base, 0.0, base, nothing)
-            negative = apply(f32, ptx.inst.neg.f32, base)
-            self._rescale(row, before, negative)
-            for each in scores:
-                self._exponential(each, negative)
-            first, *rest = scores
+            ptx.inst.mov.f32(self.negatives[row], self._raised(row, highest[row], True, first))
+            ptx.inst.mul.rn.f32(self.total[row], self.total[row], self.factor[row])
+            limit = apply(s32, ptx.inst.mov.b32, apply(f32, ptx.inst.add.f32, self.largest[row], self.reach))
+            ptx.inst.selp.s32(self.limits[row], LEAST, limit, limit < 0)
+
+    def _raised(self, row: int, highest, masked: bool, first: bool = False):
+        """The largest score of a row joins those before it; returns what is added to exponents then."""
+        before = apply(f32, ptx.inst.mov.f32, self.largest[row])
+        ptx.inst.max.f32(self.largest[row], self.largest[row], highest)
+        for distance in (1, 2):
+            other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.largest[row], distance, 31, 0xFFFFFFFF)
+            ptx.inst.max.f32(self.largest[row], self.largest[row], other)
+        if first and self.plan.margin:
+            ptx.inst.add.f32(self.largest[row], self.largest[row], self.margin)
+        base = self._base(row)
+        if masked:  # a row that has seen no key: exp(-inf - 0) is 0, where -inf - -inf is NaN
+            nothing = self.largest[row] == -math.inf
+            ptx.inst.selp.f32(base, 0.0, base, nothing)
+        negative = apply(f32, ptx.inst.neg.f32, base)
+        self._rescale(row, before, negative)
+        return negative
+
+    def _of_row(self, row: int):
+        return [each for i, each in enumerate(self.scores) if i // 2 % 2 == row]
+
+    def _total_up(self, row: int):
+        first, *rest = self._of_row(row)
+        if self.plan.slack:
+            ptx.inst.add.f32(self.total[row], self.total[row], first)
+        else:
             ptx.inst.fma.rn.f32(self.total[row], self.total[row], self.factor[row], first)
-            over_row(self.total[row], rest, ptx.inst.add.f32)
+        over_row(self.total[row], rest, ptx.inst.add.f32)
 
     def _exponential(self, score, negative):
         ptx.inst.fma.rn.f32(score, score, self.c, negative)

@@ -437,14 +437,15 @@ def _fp8_plan(
     cut, more = (128, 2), {"ctas": 0 if right and long else MULTIPROCESSORS}
     if width <= 128:
         cut, more = (128 if width == 64 else 96, 3), {"tiles": 2, "skips": True}
-        more |= {"early": 4} if width == 64 else {"early": 2, "joined": True, "from_end": right}
-    return Fp8(width, values, *cut, scaled=scaled, lazy=False, ahead=True, **more, **masks)
+        if width == 128:
+            more |= {"joined": True, "from_end": right}
+    return Fp8(width, values, *cut, scaled=scaled, ahead=True, **more, **masks)
 
 
 @functools.cache
 def _ragged_fp8_kernel(width: int, values: int, right: bool, left: bool, softcap: bool, sinks: bool, scaled: bool):
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks, "scaled": scaled}
-    return fp8_kernel(bf16, Fp8(width, values, PAD, 2, ctas=0, ragged=True, lazy=False, **masks))
+    return fp8_kernel(bf16, Fp8(width, values, PAD, 2, ctas=0, ragged=True, **masks))
 
 
 @functools.cache
@@ -599,7 +600,7 @@ def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: 
     masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
     if width <= 64:
         more = {"skips": right, "from_end": right, "joined": True, "uneven": True}
-        return Forward(width, values, 128, 3, lazy=False, tiles=2, **more, **masks)
+        return Forward(width, values, 128, 3, tiles=2, **more, **masks)
     if width <= 128:
         return Forward(width, values, 128, 2, tiles=2, joined=True, **masks)
     more = {"own_output": False, "direct": True, "skips": right, "ctas": 0 if right and left else MULTIPROCESSORS}
