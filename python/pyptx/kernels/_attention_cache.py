@@ -208,8 +208,8 @@ class Warp(Warpgroup):
         self.scores = reg.array(f32, plan.keys // 2)
         self.p = [reg.scalar(b32) for _ in range(plan.keys // 4)]
         self.out = reg.array(f32, plan.values // 2)
-        self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
-        self.c, self.of_values = reg.scalar(f32), reg.scalar(f32)
+        self._make_rows()
+        self.of_values = reg.scalar(f32)
         self.first_row, self.first_column = lane >> 2, (lane & 3) << 1
         memory = smem.alloc(u8, plan.bytes, align=128)
         self.stats = smem.alloc(f32, plan.groups * ROWS * 2)
@@ -225,9 +225,7 @@ class Warp(Warpgroup):
         self._read_q()
         for each in self.out:
             ptx.inst.mov.f32(each, 0.0)
-        for row in range(2):
-            ptx.inst.mov.f32(self.largest[row], -math.inf)
-            ptx.inst.mov.f32(self.total[row], 0.0)
+        self._reset_rows()
         mine = part.last - signed(self.warp)
         ahead = apply(s32, ptx.inst.mov.s32, mine)
         self.filled, self.read = reg.scalar(u32, init=0), reg.scalar(u32, init=0)

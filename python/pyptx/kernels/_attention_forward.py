@@ -13,7 +13,6 @@ running maximum and sum (FlashAttention, Dao 2022; the schedule is that of Flash
 
 import contextlib
 import copy
-import math
 import types
 
 from pyptx import Tile, kernel, ptx, reg, smem
@@ -22,7 +21,6 @@ from pyptx.kernels._attention_results import Lines, stage_halves, store_directly
 from pyptx.kernels._attention_softmax import Softmax
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, floor_divided, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b16, b32, f32, pred, s32, u32, u64
 
 __all__ = ["forward_kernel"]
@@ -188,10 +186,7 @@ class Warpgroup(Softmax):
         self.scores = reg.array(f32, plan.keys // 2)
         self.p = [reg.scalar(b32) for _ in range(plan.keys // 4)]
         self.out = reg.array(f32, plan.result // 2)
-        self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
-        self.top = [reg.scalar(f32) for _ in range(2)] if plan.sinks else []
-        self.negatives, self.limits = ([reg.scalar(kind) for _ in range(2)] for kind in (f32, s32))
-        self.reach, self.margin = (reg.scalar(f32) for _ in range(2))  # `slack` and `margin` as differences of scores
+        self._make_rows()
         self.some = reg.scalar(pred)  # whether `out` has a value
         self.q, self.q_stage = reg.scalar(u64), reg.scalar(u32)
         self.k_ring, self.v_ring, self.q_ring = (
@@ -210,7 +205,6 @@ class Warpgroup(Softmax):
     def run(self, tiles: Tiles, o_map, o, lse):
         plan = self.plan
         self.tiles = tiles
-        self.c = reg.scalar(f32)  # scores times c are exponents of 2
         self._set_scale()
         if plan.turns:
             with ptx.if_(self.number == plan.groups - 1):
@@ -298,19 +292,6 @@ class Warpgroup(Softmax):
                 self._block(index, masked)
             top = apply(s32, ptx.inst.min.s32, top, until)
 
-    def _set_scale(self):
-        ptx.inst.mul.rn.f32(self.c, self.tiles.scale, LOG2_E)
-        self._set_reach()
-
-    def _set_reach(self):
-        if not self.plan.slack:
-            return
-        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, self.c)
-        ptx.inst.mul.rn.f32(self.reach, inverse, self.plan.slack)
-        if self.plan.margin:
-            ptx.inst.mul.rn.f32(self.margin, inverse, self.plan.margin)
-            ptx.inst.min.f32(self.margin, self.margin, 1e38)  # a base is finite, whatever the scale
-
     def _stretches(self):
         """Where blocks with and without masks end, from the last block down."""
         tiles = self.tiles
@@ -373,9 +354,7 @@ class Warpgroup(Softmax):
 
     def _reset(self):
         """No key is seen yet."""
-        for row in range(2):
-            ptx.inst.mov.f32(self.largest[row], -math.inf)
-            ptx.inst.mov.f32(self.total[row], 0.0)
+        self._reset_rows()
         ptx.inst.setp.ne.u32(self.some, self.number, self.number)
 
     def _await_q(self):
@@ -406,14 +385,6 @@ class Warpgroup(Softmax):
         self._free_block(self.shared.v_empty, v_stage)
         self._pack()
         self._scale_where_grown()
-
-    def _scale_where_grown(self):
-        with ptx.if_(self.grew) if self.plan.slack else contextlib.nullcontext():
-            self._scale()
-
-    def _scale(self):
-        for i, each in enumerate(self.out):
-            ptx.inst.mul.rn.f32(each, each, self.factor[i // 2 % 2])
 
     def _end(self, o_map, o, lse):
         if self.plan.own_output or self.plan.direct:

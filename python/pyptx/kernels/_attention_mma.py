@@ -28,13 +28,16 @@ class Mma(Forward):
     groups: int = 2  # of four warps
     turns: bool = False
     ctas: int = 0
-    slack: float = 0.0
     scaled: bool = False  # scores and results of a head are multiplied by numbers
 
     @classmethod
     def of(cls, width: int, values: int, **masks) -> "Mma":
         """For heads of this size, within 100 KB of shared memory and 255 registers."""
-        cut = {"keys": 64 if width <= 128 else 32, "groups": 2 if 64 < width <= 128 else 1}
+        cut = {
+            "keys": 64 if width <= 128 else 32,
+            "groups": 2 if 64 < width <= 128 else 1,
+            "slack": 8.0 if width <= 64 else 0.0,
+        }
         return cls(-(-width // 32) * 32, -(-values // 32) * 32, **cut, **masks)
 
     @staticmethod
@@ -116,9 +119,7 @@ class Warps(Warpgroup):
         self.scores = reg.array(f32, plan.keys // 2)
         self.p = [reg.scalar(b32) for _ in range(plan.keys // 4)]
         self.out = reg.array(f32, plan.result // 2)
-        self.largest, self.total, self.factor = ([reg.scalar(f32) for _ in range(2)] for _ in range(3))
-        self.top = [reg.scalar(f32) for _ in range(2)] if plan.sinks else []
-        self.c = reg.scalar(f32)
+        self._make_rows()
         self.first_row = ((self.thread >> 5) << 4) + ((thread & 31) >> 2)
         self.first_column = (thread & 3) << 1
         memory = smem.alloc(u8, plan.bytes, align=128)
@@ -153,6 +154,7 @@ class Warps(Warpgroup):
             ptx.inst.ld.global_.nc.f32(self.of_scores, ptx.addr(at))
             ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
             ptx.inst.mul.rn.f32(self.c, self.c, self.of_scores)
+            self._set_reach()
 
     def _scale_of_scores(self):
         return apply(f32, ptx.inst.mul.rn.f32, self.c, 1 / LOG2_E)
@@ -170,9 +172,7 @@ class Warps(Warpgroup):
         plan, tiles = self.plan, self.tiles
         for each in self.out:
             ptx.inst.mov.f32(each, 0.0)
-        for row in range(2):
-            ptx.inst.mov.f32(self.largest[row], float("-inf"))
-            ptx.inst.mov.f32(self.total[row], 0.0)
+        self._reset_rows()
         self.from_k, self.from_v = (rows_of_keys(tiles, each, width) for each, width in ((k, tiles.D), (v, tiles.DV)))
         self._copy(rows_of_queries(tiles, q, tiles.D), tiles.row, plan.rows, self.base, plan.width)
         self._copy_k(tiles.last)
@@ -197,7 +197,7 @@ class Warps(Warpgroup):
         with ptx.if_(index > self.tiles.first):
             self._copy_k(index - 1)
         self._softmax(index, masked)
-        self._scale()
+        self._scale_where_grown()
         self._pack()
         self._multiply_values()
 

@@ -6,6 +6,7 @@ waits until a score is so much larger: exponentials then go up to 2^slack, and i
 row, and nothing is scaled.
 """
 
+import contextlib
 import math
 
 from pyptx import ptx, reg
@@ -19,7 +20,44 @@ LEAST = -(2**31)
 
 
 class Softmax:
-    """Methods of a warpgroup that has `plan`, `tiles`, `dtype`, `thread`, `number`, and the registers of its rows."""
+    """Methods of a warpgroup that has `plan`, `tiles`, `dtype`, `thread`, `number`, `scores`, `out`."""
+
+    def _make_rows(self):
+        """The registers of a thread's two rows."""
+        self.largest, self.total, self.factor, self.negatives = ([reg.scalar(f32) for _ in range(2)] for _ in range(4))
+        self.limits = [reg.scalar(s32) for _ in range(2)]
+        self.c, self.reach, self.margin = (reg.scalar(f32) for _ in range(3))  # scores times c are exponents of 2
+        self.top = [reg.scalar(f32) for _ in range(2)] if self.plan.sinks else []
+
+    def _reset_rows(self):
+        """No key is seen yet."""
+        for row in range(2):
+            ptx.inst.mov.f32(self.largest[row], -math.inf)
+            ptx.inst.mov.f32(self.total[row], 0.0)
+            if self.plan.slack:
+                ptx.inst.mov.s32(self.limits[row], LEAST)
+
+    def _set_scale(self):
+        ptx.inst.mul.rn.f32(self.c, self.tiles.scale, LOG2_E)
+        self._set_reach()
+
+    def _set_reach(self):
+        """`slack` and `margin` as differences of scores."""
+        if not self.plan.slack:
+            return
+        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, self.c)
+        ptx.inst.mul.rn.f32(self.reach, inverse, self.plan.slack)
+        if self.plan.margin:
+            ptx.inst.mul.rn.f32(self.margin, inverse, self.plan.margin)
+            ptx.inst.min.f32(self.margin, self.margin, 1e38)  # a base is finite, whatever the scale
+
+    def _scale_where_grown(self):
+        with ptx.if_(self.grew) if self.plan.slack else contextlib.nullcontext():
+            self._scale()
+
+    def _scale(self):
+        for i, each in enumerate(self.out):
+            ptx.inst.mul.rn.f32(each, each, self.factor[i // 2 % 2])
 
     def _softmax(self, index, masked: bool, first: bool = False):
         """scores become exp(scale (score - base)), and join the sums.  `first`: of a tile's first block."""
