@@ -19,7 +19,8 @@ from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import norm  # noqa: E402
 from pyptx.kernels._rows_split import Split  # noqa: E402
-from pyptx.types import bf16  # noqa: E402
+from pyptx.kernels.column_sums import column_sums  # noqa: E402
+from pyptx.types import bf16, f32  # noqa: E402
 
 F = torch.nn.functional
 TYPES = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}
@@ -104,36 +105,133 @@ def test_rows_above_32_k(name, n, clusters, monkeypatch):
     compare(name, tensors(name, (2, n), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "softmax"])
-def test_clusters_that_go_over_rows(name, monkeypatch):
-    """Rows that two CTAs share, the next ones on their way, what they exchange an odd and an even number of times a row."""
+@pytest.fixture
+def split(monkeypatch):
+    """The module that says how threads share a row, as on a GPU with clusters; what a test changes there, kernels made in it know."""
     for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
         monkeypatch.setattr(module, "has_clusters", lambda tensor: True)
-    rows = sys.modules["pyptx.kernels._rows_split"]
-    monkeypatch.setattr(rows, "clusters_of", lambda row, count, types: 1)
-    monkeypatch.setattr(rows.Split, "workers", lambda row, count, types: 1)
-    monkeypatch.setattr(rows, "SHARE", 24 * 1024)
-    monkeypatch.setattr(rows, "PACKED", 0)
-    call, function = sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels._call"].FUNCTIONS[name]
-    for of, maker in ((function, "made"), (call, "chosen")):  # kernels that read this SHARE, for this test alone
-        monkeypatch.setattr(of, maker, functools.cache(getattr(of, maker).__wrapped__))
-    monkeypatch.setattr(function, "_remember", lambda *_: None)
-    split = rows.Split.wide(20480, 16)
-    assert split.ctas == 2 and split.loops((pyptx.types.bf16,))
+    call = sys.modules["pyptx.kernels._call"]
+    monkeypatch.setattr(call, "chosen", functools.cache(call.chosen.__wrapped__))
+    for function in call.FUNCTIONS.values():
+        monkeypatch.setattr(function, "made", functools.cache(function.made.__wrapped__))
+        monkeypatch.setattr(function, "_remember", lambda *_: None)
+    return sys.modules["pyptx.kernels._rows_split"]
+
+
+def few_clusters(monkeypatch, split, count: int):
+    monkeypatch.setattr(split, "clusters_of", lambda row, rows, types: count)
+    monkeypatch.setattr(split.Split, "workers", lambda row, rows, types: count)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "softmax"])
+def test_clusters_that_go_over_rows(name, split, monkeypatch):
+    """Rows that two CTAs share, the next ones on their way, what they exchange an odd and an even number of times a row."""
+    few_clusters(monkeypatch, split, 1)
+    monkeypatch.setattr(split, "SHARE", 24 * 1024)
+    for way in ("_packed", "_through_ring"):
+        monkeypatch.setattr(split.Split, way, lambda *_: None)
+    row = split.Split.wide(20480, 16)
+    assert row.ctas == 2 and row.ring and row.loops((bf16,))
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (4, 20480), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
 
 
-@pytest.mark.parametrize("n", [20488, 40000])
-@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "softmax"])
-def test_rows_that_stay_packed(name, n, monkeypatch):
-    """In registers as they lie in memory, of one CTA of two on a multiprocessor, or of one with all registers for a norm."""
-    for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
-        monkeypatch.setattr(module, "has_clusters", lambda tensor: True)
-    split = sys.modules["pyptx.kernels._rows_split"].Split.wide(n, 16, norm=name != "softmax")
-    assert split.resident == (2 if n == 20488 else 0 if name == "softmax" else 1)
+@pytest.mark.parametrize("rows", [1, 2, 11])
+@pytest.mark.parametrize(
+    "name", ["rms_norm", "rms_norm_alone", "layer_norm", "layer_norm_without_bias", "softmax", "log_softmax"]
+)
+@pytest.mark.parametrize("n, dtype", [(20488, torch.bfloat16), (16388, torch.float32)])
+def test_rows_that_are_summed_a_row_ahead(name, n, dtype, rows, split, monkeypatch):
+    """By two clusters, of which one has no row, one, or up to six; the last vectors are not those of all threads."""
+    few_clusters(monkeypatch, split, 2)
+    monkeypatch.setattr(split.Split, "_packed", lambda *_: None)
+    bits = torch.finfo(dtype).bits
+    for row in (
+        split.Split.wide(n, bits),
+        split.Split.wide(n, bits, arrays=2),
+        split.Split.wide_looping(n, bits, norm=2),
+    ):
+        assert row.pipelined and row.ctas > 1 and not row.full(row.each - 1)
     with pyptx.simulator(check="all"):
-        compare(name, tensors(name, (3, n), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
+        compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(
+    "n, dtype", [(12296, torch.bfloat16), (20488, torch.bfloat16), (65528, torch.bfloat16), (20484, torch.float32)]
+)
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "softmax", "log_softmax"])
+def test_rows_that_stay_packed(name, n, dtype, rows, split):
+    """In registers as they lie in memory, of a CTA or of a cluster; rms_norm's also two rows together, of which the last may be missing."""
+    row = split.Split.wide(
+        n, torch.finfo(dtype).bits, norm=["softmax", "rms_norm", "layer_norm"].index(name.removeprefix("log_"))
+    )
+    long = name != "rms_norm" or n > 16384
+    assert row.packed == long and row.batch == (2 if name == "rms_norm" and 16384 < n < 32768 else 1)
+    assert row.ctas > 1 or not long or n < 16384 or (name == "layer_norm" and n == 20488)
+    with pyptx.simulator(check="all"):
+        compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "softmax"])
+def test_long_rows_have_the_same_bits_under_every_schedule(name, ahead, split, monkeypatch):
+    """Also the sums over rows, of two workers."""
+    few_clusters(monkeypatch, split, 2)
+    if ahead:
+        monkeypatch.setattr(split.Split, "_packed", lambda *_: None)
+    given = tensors(name, (5, 20480), torch.bfloat16, "cpu")
+    found = []
+    for seed in (0, 1, 2):
+        with pyptx.simulator(seed=seed, schedule="synchronisation"):
+            result = FUNCTIONS[name][0](*given)
+            found.append((result, *torch.autograd.grad(result.float().square().sum(), given)))
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
+
+
+@pytest.mark.parametrize(
+    "n, dtype", [(8192, torch.bfloat16), (20480, torch.bfloat16), (20484, torch.float32), (30001, torch.bfloat16)]
+)
+def test_cross_entropy_of_long_rows(n, dtype, split):
+    """The thread that has the true column writes it twice; probabilities of f32 beside logits of 16 bits."""
+    x = torch.randn(5, n, generator=torch.Generator().manual_seed(n)).to(dtype).requires_grad_()
+    exact = x.detach().double().requires_grad_()
+    indices = torch.tensor([0, n - 1, n // 2, -100, 12345 % n])
+    with pyptx.simulator(check="all"):
+        for target, weight in ((indices, None), (indices, torch.rand(n) + 0.5), (torch.rand(5, n).softmax(-1), None)):
+            smoothing = 0.1 if weight is not None else 0.0
+            got = kernels.cross_entropy(x, target, weight, reduction="none", label_smoothing=smoothing)
+            doubles = [
+                each.double() if each is not None and each.is_floating_point() else each for each in (target, weight)
+            ]
+            wanted = F.cross_entropy(exact, *doubles, reduction="none", label_smoothing=smoothing)
+            ours, theirs = torch.autograd.grad(got.sum(), x)[0], torch.autograd.grad(wanted.sum(), exact)[0]
+            assert distance(got, wanted.detach()) < 1e-5 and distance(ours, theirs) < TYPES[dtype]
+
+
+@pytest.mark.parametrize("function", [kernels.softmax, kernels.log_softmax])
+@pytest.mark.parametrize("n", [16384, 40000])
+def test_long_rows_to_float32(function, n, split):
+    """The gradient has twice the bits of x."""
+    x = torch.randn(2, n, generator=torch.Generator().manual_seed(n)).bfloat16().requires_grad_()
+    exact, pull = x.detach().double().requires_grad_(), torch.randn(2, n)
+    with pyptx.simulator(check="all"):
+        got = function(x, dtype=torch.float32)
+        wanted = getattr(torch, function.__name__)(exact, -1)
+        ours, theirs = torch.autograd.grad(got, x, pull)[0], torch.autograd.grad(wanted, exact, pull.double())[0]
+    assert distance(got, wanted.detach()) < 3e-6 and distance(ours, theirs) < TYPES[torch.bfloat16]
+
+
+@pytest.mark.parametrize("n", [5, 4096, 16384, 16390, 65540])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_column_sums(n, rows):
+    """Of two matrices at one time: each as by itself."""
+    x, y = torch.randn(rows, n), torch.randn(rows, n)
+    with pyptx.simulator(check="all"):
+        first, second = column_sums(f32, bf16)(x, y)
+        assert torch.equal(first, column_sums(f32)(x))
+    assert distance(first, x.double().sum(0)) < 1e-6 and distance(second, y.double().sum(0)) < TYPES[torch.bfloat16]
 
 
 @functions
@@ -154,7 +252,9 @@ def test_any_number_of_rows(name, shape):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
 @types
 @functions
-@pytest.mark.parametrize("shape", [(300, 8192), (40, 16384), (30, 65536), (3, 262144), (20, 50257), (3, 8), (1, 20000)])
+@pytest.mark.parametrize(
+    "shape", [(300, 8192), (400, 16384), (300, 65536), (200, 128256), (3, 262144), (20, 50257), (3, 8), (1, 20000)]
+)
 def test_long_rows(name, shape, dtype):
     subnormal = name == "softmax" and dtype is torch.float16 and shape[1] > 16384
     compare(name, tensors(name, shape, dtype, "cuda"), 0.1 if subnormal else 2 * TYPES[dtype])
@@ -300,8 +400,9 @@ def test_refusals():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
 @functions
-def test_the_same_bits_every_time(name):
-    given = tensors(name, (2000, 4096), torch.bfloat16, "cuda")
+@pytest.mark.parametrize("shape", [(2000, 4096), (300, 65536)])
+def test_the_same_bits_every_time(name, shape):
+    given = tensors(name, shape, torch.bfloat16, "cuda")
     first = None
     for _ in range(100):
         results = FUNCTIONS[name][0](*given)

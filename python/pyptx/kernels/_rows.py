@@ -9,12 +9,13 @@ A row of n elements is cut into vectors of at most 16 bytes; thread t holds the 
 not fit in registers is read again by every step that needs it, from memory or L2.  Sums are taken in a fixed order: the
 same inputs give the same bits.
 
-_rows_split.py has how threads share rows, _rows_agreement.py how they come to one sum, also within a cluster, _rows_ring.py the rows
-that are on their way while one is worked on, _rows_sums.py what is summed over rows, for gradients.
+_rows_split.py has how threads share rows, _rows_totals.py what they find out together, _rows_agreement.py how they come to one value,
+_rows_messages.py how within a cluster, _rows_ring.py the rows that are on their way while one is worked on, _rows_pipeline.py the loop whose sums
+are a row ahead, _rows_sums.py what is summed over rows, for gradients.
 """
 
-import math
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 
 from pyptx import ptx, reg
 from pyptx.kernels._registers import (
@@ -22,27 +23,23 @@ from pyptx.kernels._registers import (
     STORE,
     apply,
     apply_to,
-    constant,
-    exp,
     move,
     narrowed,
-    sub,
-    tree,
     widened,
 )
-from pyptx.kernels._rows_agreement import Agreement, warp_max
+from pyptx.kernels._rows_agreement import Agreement
+from pyptx.kernels._rows_pipeline import pipelined
 from pyptx.kernels._rows_ring import Ahead, Early
 from pyptx.kernels._rows_split import WARP, Split
 from pyptx.kernels._rows_sums import Sums
-from pyptx.kernels._rows_values import Columns, Identity, Loaded, Mapped, Rounded, Values
+from pyptx.kernels._rows_totals import Totals, max_of_row
+from pyptx.kernels._rows_values import Identity, Loaded, Mapped, Rounded, Values
 from pyptx.types import b16, b32, f32, u32, u64
 
 __all__ = ["Row"]
 
 UNROLL = 4  # vectors of a row that is not kept, loaded side by side
-CHAINS = 4  # sums that a thread adds up side by side
 HELD = 48  # registers of sums and of what is loaded before it is needed, of a thread that goes over rows
-LOWEST = -(2 - 2**-23) * 2.0**127  # of f32
 
 
 class Row:
@@ -62,12 +59,15 @@ class Row:
             self.index = self.index >> (split.ctas.bit_length() - 1)
         self.thread = thread  # among those of the row
         self.agree = Agreement(split, in_cta, lane, warp, rank)
-        self.same = Identity(self.agree, in_cta) if split.resident else None
+        self.passes = 0  # over the row so far, each behind a value that its threads had to find
+        self.same = Identity(self, in_cta) if split.packed else None
         self.again = (
-            split.resident > 0
+            split.packed
         )  # whether values are formed again behind each agreement, of rows that stay in shared memory, or packed
         self.whole = split.fits  # whether each vector of a thread has instructions of its own
         self.early = self.ahead = None
+        self.mapped: dict[tuple, tuple] = {}  # what `map_with` has made
+        self.deferred: list | None = None  # what `store` leaves to `side_by_side`
         self.most_held = HELD if split.threads <= 512 else HELD // 4
         self.held = 0  # registers that hold sums, and what was loaded before it is needed
         last = split.each - 1
@@ -88,49 +88,90 @@ class Row:
         return row
 
     @classmethod
-    def each(cls, split: Split, *tensors, medians=None):
-        """(row, its values of each of the tensors): of the CTA's only row, or in a loop over those of a cluster."""
+    def each(cls, split: Split, *tensors, shared=(), first: Callable | None = None, medians=None):
+        """(row, its values of each of the tensors, those of vectors that all rows share): of the CTA's only row, or in a loop over those of a
+        cluster.  `first`: as of `over`, of (row, values); its results come last."""
+        if split.batch > 1:
+            yield from cls.side_by_side(split, tensors, shared, first)
+            return
         if not split.loops([tensor.dtype for tensor in tensors]):
             row = cls.own(split)
-            yield row, *map(row.load, tensors)
+            values = [row.load(tensor) for tensor in tensors]
+            beside = [row.load(vector) for vector in shared]
+            yield row, *values, *beside, *([first(row, *values).now()] if first else ())
             return
         row = cls(split)
         step = reg.from_(ptx.sreg("%nclusterid.x"), u32)
-        for values in row.over(ptx.param(u32, "M"), step, *tensors, medians=medians):
+
+        def of(*values):
+            return first(row, *values[: len(tensors)])
+
+        for values in row.over(ptx.param(u32, "M"), step, *tensors, shared=shared, first=first and of, medians=medians):
             yield row, *values
 
-    def over(self, m, step, *tensors, medians=None):
-        """A loop over the rows index, index + step, ... below m, with those of `tensors`: while one row is worked on the next is
-        on its way, if there is room.  `index` is the row's in the body, and what it was behind.  `medians`: a tensor whose `median`
-        the body asks for."""
-        first = self.index
-        ahead = Ahead(self, tensors) if tensors and self.split.places([tensor.dtype for tensor in tensors]) else None
+    @classmethod
+    def side_by_side(cls, split: Split, tensors, shared, first: Callable):
+        """`each` of some rows that one CTA, or cluster, has in registers together, so that what all rows share is loaded once for them.  What
+        the body stores is written behind all bodies, vector by vector.  The last row stands in for those behind it."""
+        row, last = cls(split), ptx.param(u32, "M") - 1
+        index = row.index * split.batch
+        rows = [row, *(copy.copy(row) for _ in range(split.batch - 1))]
+        for i, each in enumerate(rows):
+            each.mapped, each.deferred = {}, []
+            each.index = apply_to(reg.scalar(u32), ptx.inst.min.u32, index + i, last)
+        values = [[each.load(tensor) for tensor in tensors] for each in rows]
+        beside = [row.load(vector) for vector in shared]
+        results = Totals.of_several([first(each, *some) for each, some in zip(rows, values, strict=True)])
+        for each, some, found in zip(rows, values, results, strict=True):
+            yield each, *some, *beside, found
+        for k, at in row.steps():
+            for each in rows:
+                for tensor, base, stored in each.deferred:
+                    each.move(STORE, tensor, base, k, at, narrowed(stored.vector(k, at), tensor.dtype))
+
+    def over(self, m, step, *tensors, shared=(), first: Callable | None = None, medians=None):
+        """A loop over the rows index, index + step, ... below m, with those of `tensors`, the vectors that all rows share, and the results of
+        what `first` makes of the values of both: Totals, or Exponentials.  While one row is worked on the next is on its way, if there is
+        room.  `index` is the row's in the body, and what it was behind.  `medians`: a tensor whose `median` the body asks for."""
+        index, fetched = self.index, tensors and self.split.places([tensor.dtype for tensor in tensors]) > 0
         held = self.held + sum(self.registers_of(tensor) for tensor in tensors)
-        self.again = ahead is not None or (self.whole and held > self.most_held)
-        self.ahead = ahead
-        if ahead:
+        in_front = fetched and self.split.pipelined and first is not None
+        if in_front:
+            shared = [self.load(vector) for vector in shared]  # they stay
+        self.ahead = Ahead(self, tensors) if fetched else None
+        self.again = fetched or (self.whole and held > self.most_held)
+        if fetched:
             self.whole = True
-            ahead.start(first, m, step)
+            self.ahead.start(index, m, step)
         if medians is not None:
             self.early = Early(self, medians)
-            self.early.load(first, first < m)
+            self.early.load(index, index < m)
+        if in_front:
+            yield from pipelined(self, m, step, shared, first)
+        else:
+            yield from self.one_by_one(m, step, tensors, shared, first)
+        self.index = index
+
+    def one_by_one(self, m, step, tensors, shared, first):
+        ahead, early, index = self.ahead, self.early, self.index
         self.agree.begin_loop()
-        for self.index in ptx.range_(first, m, step):
+        for self.index in ptx.range_(index, m, step):
             before = self.agree.turn
-            if medians is not None:
-                self.early.take()
-                self.early.load(self.index + step, self.index + step < m)
-            yield ahead.row_values(self.index, m, step) if ahead else [self.load(tensor) for tensor in tensors]
+            if early:
+                early.take()
+                early.load(self.index + step, self.index + step < m)
+            values = ahead.row_values(self.index, m, step) if ahead else [self.load(tensor) for tensor in tensors]
+            values += [self.load(vector) for vector in shared]
+            yield [*values, first(*values).now()] if first else values
             if ahead:
                 ahead.fetch()
             self.agree.end_round(before)
-        self.index = first
 
     def median(self, tensor):
         """Of the first, the middle and the last element of the row of a matrix."""
         if self.early:
             return self.early.value
-        early = Early(self, tensor)
+        early = self.early = Early(self, tensor)
         early.load(self.index)
         early.take()
         return early.value
@@ -145,13 +186,16 @@ class Row:
         """`function` of the registers of one column."""
         return Mapped(self, function, inputs)
 
+    def map_with(self, function: Callable, x: "Values", register) -> "Values":
+        """`function` of the registers of one column and of a register of all; the same values for the same operands."""
+        key = function, x, id(register)
+        if key not in self.mapped:
+            self.mapped[key] = register, self.map(lambda x: function(x, register), x)
+        return self.mapped[key][1]
+
     def rounded(self, values: "Values", dtype) -> "Values":
         """As `dtype` holds them."""
         return values if dtype == f32 else Rounded(self, values, dtype)
-
-    def columns(self) -> "Values":
-        """The number of each column, in s32 registers."""
-        return Columns(self)
 
     def sums(self, tensor) -> "Sums":
         """Sums over rows, one a column, for the worker's row of a matrix of f32."""
@@ -159,55 +203,36 @@ class Row:
 
     def sum(self, *inputs) -> list:
         """The sum over the row of each, in every thread; of a pair, of its products.  Up to four at a time."""
-        count = CHAINS if len(inputs) < 4 else CHAINS // 2  # registers of layer_norm's backward
-        totals = [[constant(0.0) for _ in range(count)] for _ in inputs]
-        for k, at in self.steps():
-            for chains, each in zip(totals, inputs, strict=True):
-                factors = [values.vector(k, at) for values in (each if isinstance(each, tuple) else (each,))]
-                for i, operands in enumerate(zip(*factors, strict=True)):
-                    into = chains[i % count]
-                    combine = ptx.inst.fma.rn.f32 if len(operands) == 2 else ptx.inst.add.f32
-                    combine(into, *operands, into, **self.guard(k))
-        return self.agree([tree(each, ptx.inst.add.f32) for each in totals], ptx.inst.add.f32, ptx.warp.reduce_sum)
+        return Totals(self, *inputs).now()
 
     def max(self, values: "Values"):
         """The largest; NaN where there is one."""
-        chains = [constant(-math.inf) for _ in range(CHAINS)]
-        for k, at in self.steps():
-            for i, value in enumerate(values.vector(k, at)):
-                into = chains[i % CHAINS]
-                ptx.inst.max.NaN.f32(into, into, value, **self.guard(k))
-        return self.agree([tree(chains, ptx.inst.max.NaN.f32)], ptx.inst.max.NaN.f32, warp_max)[0]
-
-    def exponentials(self, x: "Values"):
-        """(largest, sum of exp(x - largest)).  A row that is not kept is read once: each thread has the largest that it met,
-        and a sum relative to it."""
-        if self.whole:
-            largest = self.max(x)
-            return largest, *self.sum(self.map(lambda x: exp(sub(x, largest)), x))
-        mine, total = constant(LOWEST), constant(0.0)
-        for k, at in self.steps():
-            values, guard = x.vector(k, at), self.guard(k)
-            before = apply(ptx.inst.mov.f32, mine)
-            for value in values:
-                ptx.inst.max.NaN.f32(mine, mine, value, **guard)
-            ptx.inst.mul.rn.f32(total, total, exp(sub(before, mine)))
-            for value in values:
-                ptx.inst.add.f32(total, total, exp(sub(value, mine)), **guard)
-        largest = self.agree([apply(ptx.inst.mov.f32, mine)], ptx.inst.max.NaN.f32, warp_max)[0]
-        ptx.inst.mul.rn.f32(total, total, exp(sub(mine, largest)))
-        return largest, *self.agree([total], ptx.inst.add.f32, ptx.warp.reduce_sum)
+        return max_of_row(self, values)
 
     def element(self, tensor, column):
         """The value in the column that a register names, of this row of a matrix or of a vector, for the threads that ask."""
-        (pointer,) = ptx.global_ptrs(tensor)
         size = tensor.dtype.bits // 8
+        bits = reg.scalar(b32 if size == 4 else b16)
+        (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(self.place(tensor, column)))
+        return apply(ptx.inst.mov.b32, bits) if size == 4 else widened(bits, tensor.dtype)[0]
+
+    def store_element(self, tensor, column, value):
+        (bits,) = narrowed([value], tensor.dtype)
+        (STORE.b32 if tensor.dtype == f32 else STORE.b16)(ptx.addr(self.place(tensor, column)), bits)
+
+    def place(self, tensor, column):
+        """The address of the element in a column, of this row of a matrix or of a vector."""
+        (pointer,) = ptx.global_ptrs(tensor)
         at = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
         if len(tensor.shape) > 1:
             ptx.inst.mad.wide.u32(at, self.index, self.split.n, at)
-        bits = reg.scalar(b32 if size == 4 else b16)
-        (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(pointer + at * size))
-        return apply(ptx.inst.mov.b32, bits) if size == 4 else widened(bits, tensor.dtype)[0]
+        return pointer + at * (tensor.dtype.bits // 8)
+
+    def has(self, column):
+        """Whether the thread's vectors have the column that a register names."""
+        vector, threads = self.split.vector, self.split.together
+        of_row = apply_to(reg.scalar(u32), ptx.inst.div.u32, column, vector)
+        return self.thread == apply_to(reg.scalar(u32), ptx.inst.rem.u32, of_row, threads)
 
     def of_row(self, tensor):
         """The address of this row's element of a vector that has one a row."""
@@ -218,9 +243,24 @@ class Row:
         """Writes the row of a matrix.  `last`: nothing reads the fetched row any more, so that what is next takes the place of each vector at
         once."""
         base = self.address(tensor)
+        if self.deferred is not None:
+            self.deferred.append((tensor, base, values))
+            return
         for k, at in self.steps():
             self.move(STORE, tensor, base, k, at, narrowed(values.vector(k, at), tensor.dtype))
             if last and self.ahead:
+                self.ahead.fetch_next()
+
+    def conclude(self, stores: Sequence, sums: Sequence):
+        """The last pass over a row of a loop, vector by vector, each of which what is next takes the place of: writes the rows of matrices,
+        (tensor, values), and adds to sums over rows, (sums, values), or (sums, values, values) for their products."""
+        bases = [self.address(tensor) for tensor, _ in stores]
+        for k, at in self.steps():
+            for base, (tensor, values) in zip(bases, stores, strict=True):
+                self.move(STORE, tensor, base, k, at, narrowed(values.vector(k, at), tensor.dtype))
+            for total, *values in sums:
+                total.add(k, at, *values)
+            if self.ahead:
                 self.ahead.fetch_next()
 
     # How.

@@ -1,17 +1,20 @@
-"""How the threads of a row come to one value: within a warp by shuffles, within a CTA by shared memory, within a cluster by that
-of all its CTAs.
+"""How the threads of a row come to one value: within a warp by shuffles, within a CTA by shared memory, within a cluster by messages.
 
-Each warp leaves its value in shared memory and every thread combines them all; then each CTA of a cluster leaves its own in all
-of them.  Two halves of the memory take turns: who writes one has seen the barrier behind which the other was read.  A loop whose
-body agrees an odd number of times begins its next round with the other half.
+Each warp leaves its value in shared memory and every thread combines them all.  Two halves of the memory take turns: who writes one
+has seen the barrier behind which the other was read.  A loop whose body agrees an odd number of times begins its next round with the
+other half.
 """
+
+import math
+from collections.abc import Sequence
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import apply, copied, smem_address, tree
-from pyptx.kernels._rows_split import MOST_CTAS, Split
+from pyptx.kernels._rows_messages import Messages
+from pyptx.kernels._rows_split import Split
 from pyptx.types import f32, u32
 
-__all__ = ["Agreement", "warp_max"]
+__all__ = ["Agreement", "over_warps", "warp_max"]
 
 MOST_WARPS = 32
 
@@ -20,63 +23,76 @@ class Agreement:
     """Of the threads of a row; `warp`, `lane`, `thread`: of the CTA, `rank`: its own in the cluster, if there is one."""
 
     def __init__(self, split: Split, thread, lane, warp, rank):
-        self.split, self.thread, self.lane, self.warp, self.rank = split, thread, lane, warp, rank
+        self.warp, self.lane = warp, lane
         self.warps = split.threads // 32
-        self.partials = Exchange(MOST_WARPS) if self.warps > 1 else None
-        self.totals = Exchange(MOST_CTAS) if split.ctas > 1 else None
+        self.partials = self.messages = None
+        if split.ctas > 1:
+            sender, slots = rank * self.warps + warp, 4 if split.pipelined else 2
+            self.messages = Messages(split.ctas, self.warps, sender, slots, thread, lane)
+        elif self.warps > 1:
+            self.partials = Exchange(MOST_WARPS)
         self.turn = 0  # agreements so far
-        self.entered = split.ctas == 1
+        self.before = None  # in a loop with messages: a register, those of earlier rounds, which `turn` does not count
 
     def announce(self):
         """To the cluster, that this CTA has begun."""
-        if self.split.ctas > 1:
-            ptx.inst.barrier.cluster.arrive.relaxed()
-
-    def enter(self):
-        """Waits, once, until all CTAs of the cluster have begun: only then there is memory to write to."""
-        if not self.entered:
-            ptx.inst.barrier.cluster.wait()
-            self.entered = True
+        if self.messages:
+            self.messages.announce()
 
     def begin_loop(self):
-        self.enter()
-        for each in filter(None, (self.partials, self.totals)):
-            each.begin_loop()
+        if self.messages:
+            self.messages.enter()
+            self.before, self.turn = reg.scalar(u32, init=self.turn), 0
+        if self.partials:
+            self.partials.begin_loop()
 
     def end_round(self, before: int):
         """Behind the body of a loop at whose beginning there were so many agreements."""
-        if (self.turn - before) % 2:
-            for each in filter(None, (self.partials, self.totals)):
-                each.turn_over()
+        if self.messages:
+            self.before += self.turn - before
+            self.turn = before
+        if self.partials and (self.turn - before) % 2:
+            self.partials.turn_over()
 
-    def __call__(self, results: list, combine, over_warp) -> list:
+    def exchange(self, values: list, empty: list) -> list:
+        """What each warp of a cluster has sent to the others."""
+        turn = self.turn if self.before is None else self.before + self.turn
+        self.turn += 1
+        self.messages.send(turn, values)
+        return self.messages.receive(turn, empty)
+
+    def sums(self, values: list) -> list:
+        return self._of(values, ptx.inst.add.f32, ptx.warp.reduce_sum, 0.0)
+
+    def largest(self, value):
+        """NaN where there is one."""
+        return self._of([value], ptx.inst.max.NaN.f32, warp_max, -math.inf)[0]
+
+    def _of(self, results: list, combine, over_warp, empty: float) -> list:
         """Registers of each thread, combined over the row."""
         for each in results:
             over_warp(each)
-        half = self.turn % 2
-        self.turn += 1
-        if self.warps > 1:
-            base = self.partials.address(half)
+        if self.partials:
+            base = self.partials.address(self.turn % 2)
+            self.turn += 1
             slot = base + self.warp * 4
             with ptx.if_(self.lane == 0):
                 for i, each in enumerate(results):
                     ptx.inst.st.shared.f32(ptx.addr(slot, i * MOST_WARPS * 4), each)
             ptx.bar.sync(0)
             gather(results, base, 4 * MOST_WARPS, self.warps, combine)
-        if self.split.ctas > 1:
-            self.over_cluster(results, half, combine)
+        elif self.messages:
+            parts = self.exchange(results, [empty] * len(results))
+            results = over_warps(parts, combine, over_warp)
         return results
 
-    def over_cluster(self, results, half: int, combine):
-        self.enter()
-        base = self.totals.address(half)
-        with ptx.if_(self.thread < self.split.ctas):
-            there = reg.scalar(u32)
-            ptx.inst.mapa.shared__cluster.u32(there, base + self.rank * 4, self.lane)
-            for i, each in enumerate(results):
-                ptx.inst.st.shared__cluster.f32(ptx.addr(there, i * MOST_CTAS * 4), each)
-        ptx.cluster.sync()
-        gather(results, base, 4 * MOST_CTAS, self.split.ctas, combine)
+
+def over_warps(parts: Sequence, combine, over_warp) -> list:
+    """Of what each lane has received, in all lanes."""
+    results = [tree(column, combine) for column in zip(*parts, strict=True)]
+    for each in results:
+        over_warp(each)
+    return results
 
 
 def gather(results, base, pitch: int, count: int, combine):
@@ -94,7 +110,7 @@ def gather(results, base, pitch: int, count: int, combine):
 
 
 class Exchange:
-    """Where warps, or CTAs, leave what the others read: two halves, of up to four results of `count` each."""
+    """Where warps leave what the others read: two halves, of up to four results of `count` each."""
 
     def __init__(self, count: int):
         self.count, self.half = count, 4 * count * 4  # bytes

@@ -79,7 +79,11 @@ class Ahead:
         """Those of the row `index`; the ones behind it are `step` rows further, and below m."""
         self.arrived.clear()
         self.where, self.fetched, self.bases_of = (index, m, step), 0, {}
-        return [Fetched(self.row, self, number) for number in range(len(self.tensors))]
+        return self.values()
+
+    def values(self, behind: int = 0) -> list[Values]:
+        """Those of the row, or of one so many vectors behind it."""
+        return [Fetched(self.row, self, number, behind) for number in range(len(self.tensors))]
 
     def wait(self, k: int):
         """Until the k-th vector of the row is there."""
@@ -91,26 +95,27 @@ class Ahead:
 class Fetched(Values):
     """Vectors of a thread in shared memory, which `ahead` brings there."""
 
-    def __init__(self, row, ahead: Ahead, number: int):
+    def __init__(self, row, ahead: Ahead, number: int, behind: int):
         super().__init__(row)
-        self.ahead, self.number = ahead, number
+        self.ahead, self.number, self.behind = ahead, number, behind
 
     def _make(self, k: int, at) -> list:
         guard, dtype, size = self.row.guard(k), self.ahead.tensors[self.number].dtype, self.ahead.sizes[self.number]
         bits = registers(dtype, self.row.split.vector, **({"init": 0} if guard else {}))
-        self.ahead.wait(k)
-        move(ptx.inst.ld.shared, self.ahead.place(self.number, k), 0, bits, size, **guard)
+        self.ahead.wait(k + self.behind)
+        move(ptx.inst.ld.shared, self.ahead.place(self.number, k + self.behind), 0, bits, size, **guard)
         return [value for each in bits for value in widened(each, dtype)]
 
 
 class Early:
-    """Three elements of a row, loaded a row ahead: the first, the middle and the last one; `value`: their median."""
+    """Three elements of a row, loaded a row ahead: the first, the middle and the last one; `value`: their median, of the row that
+    is worked on."""
 
     def __init__(self, row, tensor):
         self.dtype, self.n = tensor.dtype, row.split.n
         (self.pointer,) = ptx.global_ptrs(tensor)
         self.bits = [reg.scalar(b32 if self.dtype.bits == 32 else b16, init=0) for _ in range(3)]
-        self.value = constant(0.0)
+        self.value = self.taken = constant(0.0)
 
     def load(self, index, there_is=None):
         if self.n == 0:
@@ -125,4 +130,4 @@ class Early:
             apply(ptx.inst.mov.b32, bits) if self.dtype == f32 else widened(bits, self.dtype)[0] for bits in self.bits
         )
         low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
-        ptx.inst.max.f32(self.value, low, apply(ptx.inst.min.f32, high, c))
+        ptx.inst.max.f32(self.taken, low, apply(ptx.inst.min.f32, high, c))

@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 
 from pyptx import kernel
 
-__all__ = ["MOST_CTAS", "WARP", "Split", "in_registers", "of_norms", "paired", "row_kernel", "vector_of"]
+__all__ = ["MOST_CTAS", "WARP", "Split", "from_short", "in_registers", "of_norms", "paired", "row_kernel", "vector_of"]
 
 WARP, MOST_CTAS = 32, 8
 SHARED = 227 * 1024  # bytes of a multiprocessor of an H200; a CTA of any GPU since sm_80 may have 99 K
 LONG = 16384  # elements of a row, above which it does not fit the registers of a CTA as f32
-PACKED = 64 * 1024  # bytes of a row in half of a multiprocessor's registers, beside as many for its values
-BESIDE = 3 * 1024  # of a CTA, besides rows
+SHORT = 8192  # elements of a row, up to which a CTA a row in f32 is as fast as memory
+PACKED = (
+    128  # bytes of rows that a thread keeps as they lie in memory, where a multiprocessor has 1,024 of 64 registers
+)
+BESIDE = 3 * 1024  # bytes of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
+CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15}  # of so many CTAs, one a multiprocessor, that an H200 has room for
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
@@ -35,7 +39,10 @@ class Split:
     hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
     ring: bool = False  # whether CTAs go over rows that arrive in shared memory
     early: bool = False  # whether an element that is asked for is loaded beside the row
-    resident: int = 0  # CTAs of a multiprocessor, where a row stays in registers as it lies in memory; else 0
+    resident: int = 0  # CTAs of a multiprocessor, where rows stay in registers as they lie in memory, or are pipelined
+    batch: int = 1  # rows that stay in registers side by side
+    pipelined: bool = False  # whether a row of a ring is summed while the one in front is not done
+    depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
     turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
@@ -56,23 +63,71 @@ class Split:
         return cls(n, vector, 128 if vectors <= 1024 else 256, early=True)
 
     @classmethod
-    def wide(cls, n: int, bits: int, arrays: int = 1, most: int = 1024, norm: bool = False) -> "Split":
-        """`once` on a GPU with clusters.  Rows above LONG go through shared memory, those of `arrays` matrices at one time, where few CTAs have
-        room for them: an agreement of a cluster takes a microsecond.  Else clusters keep 16,384 elements a CTA in registers, or read
-        rows again.  `most`: threads of a CTA; `norm`: whether there is one agreement, in which f32 goes through the shared memory of two,
-        too.  Rows of 16 bits that fit stay in registers as they lie in memory, half of a multiprocessor's, or all for a norm."""
-        if n <= LONG:
+    def wide(
+        cls, n: int, bits: int, arrays: int = 1, norm: int = 0, least: int | None = None, most: int = 1024
+    ) -> "Split":
+        """`once` on a GPU with clusters: short rows as there; longer ones in the registers of a cluster; if there is no room, through the shared
+        memory of one, a row ahead.
+
+        arrays: matrices that are read together, in units of `bits`; 0: rows do not stay as they lie in memory, nor go through shared memory.
+        norm: 1 for rms_norm, 2 for layer_norm, which reads two vectors beside a row.  least: elements of a row, from which on it is a long one.
+        most: threads of a CTA whose ring goes over rows of other lengths.
+        """
+        if least is None:
+            least = 1 + (LONG if arrays == 0 or (arrays == 1 and (bits == 32 or norm == 1)) else SHORT)
+        if n < least:
             return replace(cls.once(n, bits), hopper=True)
+        return (
+            cls._packed(n, bits, arrays, norm)
+            or cls._through_ring(n, bits, arrays)
+            or cls._other(n, bits, arrays, most, norm)
+        )
+
+    @classmethod
+    def _packed(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
+        """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices and of
+        norms in f32, 64 of layer_norm, whose vectors L1 keeps where few CTAs share a row.  rms_norm takes two rows for each vector, if short."""
+        half, size = bits == 16, n * bits * arrays // 8
+        room = 512 if arrays == 1 and norm < 2 else 128 if half else 256
+        if arrays == 0 or not _aligned(n, bits) or size > room * 1024:
+            return None
+        if arrays == 1 and half:
+            share = 64 if n <= LONG or norm == 2 or (norm and size > 128 * 1024) else 16
+        else:
+            share = 32 if arrays > 1 or norm or n <= LONG else 16
+        batch = 2 if norm == 1 and size <= (64 if half else 256) * 1024 else 1
+        ctas = _cluster(size * batch / (share * 1024))
+        threads = max(128, _whole_warps(size * batch / ctas / PACKED))
+        return cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=1024 // threads, batch=batch)
+
+    @classmethod
+    def _through_ring(cls, n: int, bits: int, arrays: int) -> "Split | None":
+        """A row ahead: four vectors of each matrix a thread."""
+        if arrays == 0 or not _aligned(n, bits):
+            return None
+        vectors = n * bits // 128
+        ctas = max(2, _cluster(vectors / 2048))
+        made = cls._pipelined(n, bits, ctas, _whole_warps(vectors / ctas / 4), 8 if arrays == 1 else 6)
+        return made if made._places(16 * arrays) else None
+
+    @classmethod
+    def _pipelined(cls, n: int, bits: int, ctas: int, threads: int, more: int, most: int = 3) -> "Split":
+        """`more`: vectors of a ring besides a row; `most`: rows of a ring."""
+        threads = min(512, max(128, threads))
+        made = cls(n, 128 // bits, threads, ctas=ctas, kept=40, hopper=True, resident=512 // threads, pipelined=True)
+        return replace(made, depth=min(most * made.each, made.each + more))
+
+    @classmethod
+    def _other(cls, n: int, bits: int, arrays: int, most: int, norm: int) -> "Split":
+        """Rows that no vectors of 16 bytes divide, or that are too long: through shared memory where few CTAs have room for them; else clusters
+        keep 16,384 elements a CTA in registers, or read rows again."""
         vector, _ = _vectors(n, bits)
         size = n * bits * arrays / 8
-        if arrays == 1 and bits == 16 and size <= PACKED * (1 + norm) and n % 8 == 0:
-            resident = 2 if size <= PACKED else 1
-            return cls(n, vector, 1024 // resident, kept=n, hopper=True, resident=resident)
         share, most = SHARE if arrays == 1 or size <= SHARE else SHARE // 2, most if arrays == 1 else 512
         if ring := arrays > 0 and (bits == 16 or size <= (2 if norm else 1) * SHARE):
-            ctas = min(MOST_CTAS, 1 << (math.ceil(size / share) - 1).bit_length())
+            ctas = _cluster(size / share)
         else:
-            ctas, most = min(MOST_CTAS, 1 << (math.ceil(n / (512 * 32)) - 1).bit_length()), 512
+            ctas, most = _cluster(n / (512 * 32)), 512
         threads = min(most, max(128, _whole_warps(n / ctas / (16 if ring else 32))))
         turns = 4 if arrays > 1 else 8 if ctas > 2 else 0
         return cls(n, vector, threads, ctas=ctas, kept=32, hopper=True, ring=ring, turns=turns)
@@ -86,14 +141,22 @@ class Split:
         return cls(n, vector, min(512, max(128, _whole_warps(n / 16))), kept=16)
 
     @classmethod
-    def wide_looping(cls, n: int, bits: int, deep: int = LONG + 1, deep_f32: int = LONG + 1) -> "Split":
-        """The same on a GPU with clusters.  `deep`, `deep_f32`: the length from which on rows of 16 bits, and of f32, are 32 elements a thread."""
+    def wide_looping(cls, n: int, bits: int, norm: int = 0, deep: int = LONG + 1, deep_f32: int = LONG + 1) -> "Split":
+        """The same on a GPU with clusters.  `norm`: as of `wide`; rows of the norms are pipelined.  `deep`, `deep_f32`: the length from which on
+        rows of 16 bits, and of f32, are 32 elements a thread."""
+        if norm and n >= SHORT + (norm == 1 or bits == 32) and _aligned(n, bits):
+            ctas = max(2, _cluster(n / (0.75 * LONG)))
+            if norm == 2 and bits == 16 and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
+                ctas = min(4, ctas)
+            made = cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, 2 + norm)
+            if made.values <= 32 and made._places(2 * 16):
+                return made
         if (deep if bits == 16 else deep_f32) <= n <= LONG:
             return cls(n, vector_of(n, bits), min(512, max(128, _whole_warps(n / 32))), kept=32, hopper=True)
         if n <= LONG // 2:
             return replace(cls.looping(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
-        ctas = min(MOST_CTAS, 1 << (math.ceil(n / (512 * 16)) - 1).bit_length())
+        ctas = _cluster(n / (512 * 16))
         return cls(n, vector, min(512, max(128, _whole_warps(n / ctas / 16))), ctas=ctas, kept=32, hopper=True)
 
     @property
@@ -112,6 +175,11 @@ class Split:
         return self.each * self.vector
 
     @property
+    def packed(self) -> bool:
+        """Whether the row stays in registers as it lies in memory."""
+        return self.resident > 0 and not self.pipelined
+
+    @property
     def fits(self) -> bool:
         """Whether the row stays in registers."""
         return self.values <= self.kept
@@ -127,11 +195,25 @@ class Split:
         if self.each > 16 or any(self.vector * each.bits not in (32, 64, 128) for each in types):
             return 0
         pitch = self.pitch(types)
+        if self.pipelined:
+            return self._places(pitch // self.threads)
         least = self.each + -(-min(self.each * pitch, IN_FLIGHT) // pitch)
         for room in (SHARED // 2, SHARED) if self.hopper else (99 * 1024,):
-            if (found := (room - BESIDE) // pitch) >= least and (room == SHARED or self.threads <= 512):
+            if (found := (room - self.beside) // pitch) >= least and (room == SHARED or self.threads <= 512):
                 return min(3 * self.each, found)
         return 0
+
+    @property
+    def beside(self) -> int:
+        """Bytes of shared memory of a CTA that hold no rows."""
+        if self.ctas == 1 and not self.pipelined:
+            return BESIDE
+        return BESIDE // 2 + (64 if self.pipelined else 32) * self.ctas * self.threads // WARP
+
+    def _places(self, size: int) -> int:
+        """Vectors of a thread of a pipelined row, each of so many bytes: more than two rows; 0 where there is no room."""
+        found = (SHARED // self.resident - self.beside) // (size * self.threads)
+        return min(self.depth, found) if found > 2 * self.each else 0
 
     def pitch(self, types: Sequence) -> int:
         """Bytes of one vector of each thread of a CTA."""
@@ -139,15 +221,18 @@ class Split:
 
     def loops(self, types: Sequence) -> bool:
         """Whether CTAs go over many rows, the next of which are on their way to shared memory."""
-        return self.ring and self.places(types) > 0
+        return (self.ring or self.pipelined) and self.places(types) > 0
 
     def workers(self, rows: int, types: Sequence) -> int:
         """How many CTAs, or warps of them, go over matrices of these types and so many rows: what is resident at once, or as few as make it no
         longer.  More than rows are of no harm, where their number is not known: they add zeros to the sums."""
-        resident = 65536 // (64 * self.threads * self.rows)
-        if places := self.places(types):
-            resident = min(resident, SHARED // (places * self.pitch(types) + BESIDE))
-        ctas = MULTIPROCESSORS * max(1, resident) // self.ctas
+        if self.pipelined:
+            ctas = CLUSTERS[self.ctas] * self.resident
+        else:
+            resident = 65536 // (64 * self.threads * self.rows)
+            if places := self.places(types):
+                resident = min(resident, SHARED // (places * self.pitch(types) + self.beside))
+            ctas = MULTIPROCESSORS * max(1, resident) // self.ctas
         if type(rows) is int:
             turns = -(-rows // (ctas * self.rows))
             ctas = max(1, -(-rows // (max(1, turns) * self.rows)))
@@ -164,23 +249,33 @@ def _vectors(n: int, bits: int) -> tuple[int, int]:
     return vector, n // vector
 
 
+def _aligned(n: int, bits: int) -> bool:
+    """Whether vectors of 16 bytes divide a row."""
+    return n > 0 and n * bits % 128 == 0
+
+
+def _cluster(shares: float) -> int:
+    """CTAs of a cluster for so many shares of a row."""
+    return min(MOST_CTAS, 1 << (math.ceil(shares) - 1).bit_length())
+
+
 def _whole_warps(threads: float) -> int:
     return max(1, math.ceil(threads / WARP)) * WARP
 
 
-def paired(split):
-    """The way to share rows of two matrices that are read together."""
-    return functools.partial(split.func, **split.keywords, arrays=2)
+def paired(split, more: int = 1):
+    """The way to share rows of two matrices that are read together; the second has `more` times the bits of the first."""
+    return functools.partial(split.func, **split.keywords, arrays=1 + more)
 
 
-def with_few_threads(split):
-    """The way to share rows among CTAs of 512 threads at most."""
-    return functools.partial(split.func, **split.keywords, most=512)
+def from_short(split):
+    """The way to share rows that are not as fast as memory from SHORT elements on, among CTAs of 512 threads at most."""
+    return functools.partial(split.func, **split.keywords, least=SHORT, most=512)
 
 
-def of_norms(split):
-    """The way to share rows whose threads tell each other something once."""
-    return functools.partial(split.func, **split.keywords, norm=True)
+def of_norms(split, norm: int):
+    """The way to share rows of rms_norm, 1, or layer_norm, 2."""
+    return functools.partial(split.func, **split.keywords, norm=norm)
 
 
 def in_registers(split):
@@ -188,9 +283,7 @@ def in_registers(split):
     return functools.partial(split.func, **split.keywords, arrays=0)
 
 
-def row_kernel(
-    inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False, arch: str = "sm_80", directives=None
-):
+def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False, arch: str = "sm_80"):
     """The decorator of a kernel whose CTAs take the rows of Tiles ("M", "N"), one each; `over_rows`: P workers take all."""
     matrices = tuple(tile.dtype for tile in inputs if len(tile.shape) > 1)
 
@@ -198,12 +291,10 @@ def row_kernel(
         row = split(N)
         if not over_rows and row.loops(matrices):
             return (clusters_of(row, M, matrices) * row.ctas, 1, 1)
-        return (-(-(P if over_rows else M) // row.rows) * row.ctas, 1, 1)
+        return (-(-(P if over_rows else M) // (row.rows * row.batch)) * row.ctas, 1, 1)
 
     told = {"grid": lambda N, P: grid(N, P=P)} if over_rows else {"grid": lambda N, M: grid(N, M), "batch": "M"}
     wide = split.func in (Split.wide, Split.wide_looping)
-    if wide and not directives:
-        directives = resident_ctas(split)
     return kernel(
         in_specs=inputs,
         out_specs=outputs,
@@ -211,7 +302,7 @@ def row_kernel(
         block=lambda N: (split(N).threads * split(N).rows, 1, 1),
         cluster=(lambda N: (split(N).ctas, 1, 1)) if wide else (1, 1, 1),
         reqntid=True,
-        raw_directives=directives,
+        raw_directives=resident_ctas(split) if wide else None,
         dependent_launch=wide,
         arch="sm_90" if wide else arch,
         **told,

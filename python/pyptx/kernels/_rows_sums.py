@@ -20,18 +20,17 @@ class Sums:
             for k, at in row.steps():
                 row.move(STORE, tensor, self.base, k, at, zeros)
 
-    def add(self, *factors: Values):
-        """Values, or the products of two."""
+    def add(self, k: int, at, *factors: Values):
+        """The thread's k-th vector of values, or of the products of two."""
         row, combine = self.row, ptx.inst.add.f32 if len(factors) == 1 else ptx.inst.fma.rn.f32
-        for k, at in row.steps():
-            more = list(zip(*(values.vector(k, at) for values in factors), strict=True))
-            sums = self.kept[k] if row.split.fits else [constant(0.0) for _ in more]
-            if not row.split.fits:
-                row.move(ptx.inst.ld.global_, self.tensor, self.base, k, at, sums)
-            for into, operands in zip(sums, more, strict=True):
-                combine(into, *operands, into)
-            if not row.split.fits:
-                row.move(STORE, self.tensor, self.base, k, at, sums)
+        more = list(zip(*(values.vector(k, at) for values in factors), strict=True))
+        sums = self.kept[k] if row.split.fits else [constant(0.0) for _ in more]
+        if not row.split.fits:
+            row.move(ptx.inst.ld.global_, self.tensor, self.base, k, at, sums)
+        for into, operands in zip(sums, more, strict=True):
+            combine(into, *operands, into)
+        if not row.split.fits:
+            row.move(STORE, self.tensor, self.base, k, at, sums)
 
     def store(self):
         if self.row.split.fits:

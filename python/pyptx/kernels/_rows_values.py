@@ -4,28 +4,32 @@ from collections.abc import Callable, Sequence
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import LOAD, apply_to, narrowed, registers, smem_address, widened
-from pyptx.types import b32, s32, u32
+from pyptx.types import b32, u32
 
-__all__ = ["Columns", "Loaded", "Mapped", "Rounded", "Values"]
+__all__ = ["Identity", "Loaded", "Mapped", "Rounded", "Values"]
 
 
-COMING = 2  # vectors of what all rows share that are loaded before they are needed
+COMING = (
+    2  # vectors of what all rows share that are loaded before they are needed; of two rows side by side, half as many
+)
 
 
 class Identity:
-    """Makes other registers of the same bits behind each agreement: ptxas would keep the f32 values that it has made of them, in more
+    """Makes other registers of the same bits for each pass over a row: ptxas would keep the f32 values that it has made of them, in more
     registers than there are, as it can tell that they are equal."""
 
-    def __init__(self, agree, thread):
-        self.agree, self.selectors = agree, {}
+    def __init__(self, row, thread):
+        self.row, self.selectors = row, {}
         self.address = smem_address(smem.alloc(u32, (1,)))
         with ptx.if_(thread == 0):
             ptx.inst.st.shared.u32(ptx.addr(self.address), 0x3210)  # of prmt: each byte where it is
 
     def __call__(self, bits: list) -> list:
-        turn = self.agree.turn
+        turn = self.row.passes
         if turn == 0 or bits[0].dtype.bits != 32:
             return bits
+        if not self.selectors and self.row.split.ctas > 1:  # there was no barrier yet
+            ptx.bar.sync(0)
         if turn not in self.selectors:
             self.selectors[turn] = apply_to(reg.scalar(b32), ptx.inst.ld.shared.b32, ptx.addr(self.address))
         return [apply_to(reg.scalar(each.dtype), ptx.inst.prmt.b32, each, each, self.selectors[turn]) for each in bits]
@@ -41,7 +45,7 @@ class Values:
     def vector(self, k: int, at) -> list:
         if at is not None or not self.row.whole:
             return self._make(k, at)
-        key = k, self.row.agree.turn if self.row.again else 0
+        key = k, self.row.passes if self.row.again else 0
         if key not in self._kept:
             self._kept[key] = self._make(k, None)
         return self._kept[key]
@@ -56,7 +60,7 @@ class Loaded(Values):
         self.tensor, self.base = tensor, row.address(tensor)
         self.bits, self.coming = None, {}  # the row; loads that are under way
         if row.same is not None and len(tensor.shape) == 1:  # registers are for the row
-            self.coming = {k: self._load(k, None) for k in range(min(COMING, row.split.each))}
+            self.coming = {k: self._load(k, None) for k in range(min(COMING // row.split.batch, row.split.each))}
         elif row.same is not None or (
             row.held + row.registers_of(tensor) <= row.most_held if row.again else row.split.fits
         ):
@@ -74,9 +78,10 @@ class Loaded(Values):
         if self.bits is not None:
             bits = self.bits[k] if self.row.same is None else self.row.same(self.bits[k])
         elif k in self.coming:
+            later = k + COMING // self.row.split.batch
             bits = self.coming.pop(k)
-            if k + COMING < self.row.split.each:
-                self.coming[k + COMING] = self._load(k + COMING, None)
+            if later < self.row.split.each:
+                self.coming[later] = self._load(later, None)
         else:
             bits = self._load(k, at)
         return [value for each in bits for value in widened(each, self.tensor.dtype)]
@@ -100,13 +105,3 @@ class Rounded(Values):
     def _make(self, k: int, at) -> list:
         bits = narrowed(self.values.vector(k, at), self.dtype)
         return [value for each in bits for value in widened(each, self.dtype)]
-
-
-class Columns(Values):
-    def _make(self, k: int, at) -> list:
-        split = self.row.split
-        first = reg.scalar(s32)
-        ptx.inst.mad.lo.s32(first, self.row.thread, split.vector, k * split.together * split.vector)
-        if at is not None:
-            ptx.inst.add.s32(first, first, at)
-        return [first + i for i in range(split.vector)]

@@ -29,7 +29,7 @@ from pyptx.kernels._registers import (
     tree,
     widened,
 )  # fmt: skip
-from pyptx.kernels._rows import LOWEST
+from pyptx.kernels._rows_totals import LOWEST
 from pyptx.types import PtxType, bf16, f32, pred, u32, u64
 
 __all__ = ["LANES", "column_softmax"]

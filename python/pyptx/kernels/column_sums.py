@@ -1,4 +1,4 @@
-"""Sums over the rows of a matrix, for gradients of what all rows share.
+"""Sums over the rows of a matrix, or of two at one time, for gradients of what all rows share.
 
 A CTA takes some columns, and its groups of threads every so many rows, all of whose loads are in flight at once; one group adds their
 sums.  The order is fixed.
@@ -9,17 +9,22 @@ import functools
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx._core import PtxType
 from pyptx.kernel import Kernel
-from pyptx.kernels._registers import apply, apply_to, narrowed, tree
+from pyptx.kernels._registers import apply, apply_to, narrowed, smem_address, tree
 from pyptx.types import f32, pred, u32, u64
 
 __all__ = ["column_sums"]
 
-THREADS, UNROLL = 1024, 8
+UNROLL = 8
 
 
-def lanes(n: int) -> int:
-    """Columns of a CTA: a line of memory, or a sector where there are few."""
-    return 32 if n >= 4096 else 8
+class Cut:
+    """How a CTA's threads share its columns: `vector` neighbours a thread, `lanes` threads side by side, `groups` of them."""
+
+    def __init__(self, n: int):
+        self.vector = 4 if n >= 16384 and n % 4 == 0 else 1
+        self.lanes = 32 if n >= 4096 else 8  # a line of memory or more, or a sector where there are few
+        self.threads = 256 if n >= 65536 and self.vector == 4 else 1024
+        self.groups, self.columns = self.threads // self.lanes, self.lanes * self.vector
 
 
 def both(p, q):
@@ -29,51 +34,82 @@ def both(p, q):
 
 
 @functools.cache
-def column_sums(dtype: PtxType, hopper: bool = False) -> Kernel:
-    """The kernel that makes a vector of `dtype` of a matrix ("P", "N") of f32; `hopper`: that may begin while the one before ends."""
+def column_sums(*dtypes: PtxType, hopper: bool = False) -> Kernel:
+    """The kernel that makes a vector of each type of as many matrices ("P", "N") of f32; `hopper`: that may begin while the one before ends."""
 
-    @kernel(
-        in_specs=(Tile("P", "N", f32),), out_specs=(Tile("N", dtype),), raw_params=[("u32", "P"), ("u32", "N")],
-        grid=lambda N: (-(-N // lanes(N)), 1, 1), block=(THREADS, 1, 1), dependent_launch=hopper, arch="sm_90" if hopper else "sm_80",
-    )  # fmt: skip
-    def column_sums(X, Y):
+    def body(*tensors):
         if hopper:
             ptx.griddepcontrol.wait()
             ptx.griddepcontrol.launch_dependents()
-        wide = lanes(X.shape[1])
-        groups = THREADS // wide
-        px, py = ptx.global_ptrs(X, Y)
-        rows, n = ptx.param(u32, "P"), ptx.param(u32, "N")
-        thread = reg.from_(ptx.special.tid.x(), u32)
-        lane, group = thread & (wide - 1), thread >> (wide.bit_length() - 1)
-        column = reg.from_(ptx.special.ctaid.x(), u32) * wide + lane
-        inside = column < n
-        px += column * 4
-        chains = [reg.scalar(f32, init=0.0) for _ in range(UNROLL)]
-        for row in ptx.range_(group, rows, groups * UNROLL):
-            values = []
-            for k in range(UNROLL):
-                here = row + k * groups
-                values.append(reg.scalar(f32, init=0.0))
-                at = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, here, n * 4, px)
-                ptx.inst.ld.global_.nc.f32(values[-1], ptx.addr(at), pred=both(inside, here < rows))
-            for chain, value in zip(chains, values, strict=True):
-                ptx.inst.add.f32(chain, chain, value)
-        sums = smem.alloc(f32, (THREADS,))
-        base = reg.scalar(u32)
-        ptx.inst.mov.u32(base, sums.name)
-        slot = base + thread * 4
-        ptx.inst.st.shared.f32(ptx.addr(slot), tree(chains, ptx.inst.add.f32))
-        ptx.bar.sync(0)
-        with ptx.if_(thread < 32 * wide):  # of 32 groups
-            parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(slot, k * 32 * wide * 4)) for k in range(groups // 32)]
-            ptx.inst.st.shared.f32(ptx.addr(slot), tree(parts, ptx.inst.add.f32))
-        ptx.bar.sync(0)
-        with ptx.if_(both(inside, group == 0)):
-            parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(slot, g * wide * 4)) for g in range(32)]
-            (result,) = narrowed([tree(parts, ptx.inst.add.f32)], dtype)
-            store = ptx.inst.st.global_.b32 if dtype == f32 else ptx.inst.st.global_.b16
-            store(ptx.addr(py + column * (dtype.bits // 8)), result)
+        count = len(tensors) // 2
+        memory = smem.alloc(f32, (1024 * Cut(tensors[0].shape[1]).vector,), align=16)
+        for which, (x, y) in enumerate(zip(tensors[:count], tensors[count:], strict=True)):
+            with ptx.if_(reg.from_(ptx.special.ctaid.y(), u32) == which):
+                add_up(x, y, smem_address(memory))
         ptx.ret()
 
-    return column_sums
+    if len(dtypes) == 1:
+
+        def column_sums(X, Y):
+            body(X, Y)
+    else:
+
+        def column_sums(X, X2, Y, Y2):
+            body(X, X2, Y, Y2)
+
+    return kernel(
+        in_specs=tuple(Tile("P", "N", f32) for _ in dtypes),
+        out_specs=tuple(Tile("N", dtype) for dtype in dtypes),
+        raw_params=[("u32", "P"), ("u32", "N")],
+        grid=lambda N: (-(-N // Cut(N).columns), len(dtypes), 1),
+        block=lambda N: (Cut(N).threads, 1, 1),
+        dependent_launch=hopper,
+        arch="sm_90" if hopper else "sm_80",
+    )(column_sums)
+
+
+def add_up(X, Y, base):
+    """One matrix."""
+    cut, rows, n = Cut(X.shape[1]), ptx.param(u32, "P"), ptx.param(u32, "N")
+    px, py = ptx.global_ptrs(X, Y)
+    thread = reg.from_(ptx.special.tid.x(), u32)
+    lane, group = thread & (cut.lanes - 1), thread >> (cut.lanes.bit_length() - 1)
+    start = reg.from_(ptx.special.ctaid.x(), u32) * cut.columns
+    column = start + lane * cut.vector
+    inside = column < n
+    px += column * 4
+    chains = [[reg.scalar(f32, init=0.0) for _ in range(cut.vector)] for _ in range(UNROLL)]
+    for row in ptx.range_(group, rows, cut.groups * UNROLL):
+        values = []
+        for k in range(UNROLL):
+            here = row + k * cut.groups
+            values.append([reg.scalar(f32, init=0.0) for _ in range(cut.vector)])
+            at = ptx.addr(apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, here, n * 4, px))
+            there = both(inside, here < rows)
+            if cut.vector == 4:
+                ptx.inst.ld.global_.nc.v4.f32(values[-1], at, pred=there)
+            else:
+                ptx.inst.ld.global_.nc.f32(values[-1][0], at, pred=there)
+        for chain, some in zip(chains, values, strict=True):
+            for total, value in zip(chain, some, strict=True):
+                ptx.inst.add.f32(total, total, value)
+    sums = [tree(column, ptx.inst.add.f32) for column in zip(*chains, strict=True)]
+    slot = base + thread * (4 * cut.vector)
+    if cut.vector == 4:
+        ptx.inst.st.shared.v4.f32(ptx.addr(slot), sums)
+    else:
+        ptx.inst.st.shared.f32(ptx.addr(slot), sums[0])
+    ptx.bar.sync(0)
+    pitch, groups, mine = cut.columns * 4, cut.groups, base + thread * 4
+    if groups > 32:  # of 32 groups
+        with ptx.if_(thread < 32 * cut.lanes):
+            parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(mine, k * 32 * pitch)) for k in range(groups // 32)]
+            ptx.inst.st.shared.f32(ptx.addr(mine), tree(parts, ptx.inst.add.f32))
+        ptx.bar.sync(0)
+        groups = 32
+    column = start + thread
+    with ptx.if_(both(thread < cut.columns, column < n)):
+        parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(mine, g * pitch)) for g in range(groups)]
+        (result,) = narrowed([tree(parts, ptx.inst.add.f32)], Y.dtype)
+        store = ptx.inst.st.global_.b32 if Y.dtype == f32 else ptx.inst.st.global_.b16
+        store(ptx.addr(py + column * (Y.dtype.bits // 8)), result)

@@ -16,7 +16,8 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, columns, last, matrix
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split, paired, row_kernel, with_few_threads
+from pyptx.kernels._rows_split import Split, from_short, paired, row_kernel
+from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.types import f32, pred, s32, s64, u32
 
 __all__ = ["cross_entropy"]
@@ -57,7 +58,7 @@ def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
         its = constant(0.0)
         with ptx.if_((row.thread == 0) & target.inside):
             ptx.inst.mov.f32(its, row.element(X, target.column))
-    largest, total = row.exponentials(x)
+    largest, total = Exponentials(row, x).now()
     if smoothing:
         weight = row.load(W) if W else None
         weights, pulled = smoothed(row, weight, row.map(lambda x: sub(x, largest), x), smoothing)
@@ -76,41 +77,45 @@ def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
     ptx.ret()
 
 
-def gradient_of_index(row: Row, x, T, W, G, DX, ignore_index: int, smoothing: float):
+def gradient_of_index(row: Row, x, X, T, W, G, DX, ignore_index: int, smoothing: float):
     target = Target(row, T, ignore_index)
     g = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(row.of_row(G)))
     ptx.inst.selp.f32(g, g, math.nan, target.inside)
     ptx.inst.selp.f32(g, 0.0, g, target.ignored)
-    largest, total = row.exponentials(x)
     weight = row.load(W) if W and smoothing else None
     true = mul(g, 1 - smoothing) if smoothing else g
     if W:
-        its = constant(0.0)
+        its_weight = constant(0.0)
         with ptx.if_(target.inside):
-            ptx.inst.mov.f32(its, row.element(W, target.column))
-        true = mul(true, its)
-    everywhere = mul(g, smoothing / row.split.n) if smoothing else None
+            ptx.inst.mov.f32(its_weight, row.element(W, target.column))
+        true = mul(true, its_weight)
+    mine, its = target.inside & row.has(target.column), constant(0.0)
+    with ptx.if_(mine):
+        ptx.inst.mov.f32(its, row.element(X, target.column))
+    largest, total = Exponentials(row, x).now()
+    everywhere = mul(g, -smoothing / row.split.n) if smoothing else None
     sums = true
     if smoothing:
-        sums = fma(everywhere, row.sum(weight)[0] if weight else float(row.split.n), true)
+        sums = sub(true, mul(everywhere, row.sum(weight)[0] if weight else float(row.split.n)))
     scale = mul(sums, reciprocal(total))
 
-    def gradient(x, column, *weight):
-        there = apply(ptx.inst.selp.f32, neg(true), 0.0, column == reg.from_(target.column, s32))
-        if smoothing:
-            there = sub(there, mul(everywhere, weight[0]) if weight else everywhere)
-        return fma(exp(sub(x, largest)), scale, there)
+    def gradient(x, *weight):
+        if not smoothing:
+            return mul(below(x, largest), scale)
+        return fma(below(x, largest), scale, mul(everywhere, weight[0]) if weight else everywhere)
 
-    row.store(DX, row.map(gradient, x, row.columns(), *((weight,) if weight else ())), last=True)
+    row.store(DX, row.map(gradient, x, *((weight,) if weight else ())), last=True)
+    with ptx.if_(mine):  # once more, by the thread that wrote it: cheaper than to look for the true column everywhere
+        row.store_element(DX, target.column, sub(gradient(its, *([its_weight] if weight else [])), true))
 
 
 def make_cross_entropy(split, x_type, target_type, w_type=None):
-    once, split = functools.partial(Split.reading, **split.keywords), with_few_threads(split)
+    once, split = functools.partial(Split.reading, **split.keywords), from_short(split)
     inputs = (matrix(x_type), Tile("M", target_type))
 
     def gradients(X, T, W, G, DX, *told):
         for row, x in Row.each(split(X.shape[1]), X):
-            gradient_of_index(row, x, T, W, G, DX, *told)
+            gradient_of_index(row, x, X, T, W, G, DX, *told)
         ptx.ret()
 
     if w_type is None:
@@ -143,7 +148,7 @@ def make_of_probabilities(split, x_type, p_type):
     @row_kernel((matrix(x_type), matrix(p_type)), (LOSSES,), split)
     def cross_entropy(X, Q, L):
         for row, x, q in Row.each(split(X.shape[1]), X, Q):
-            largest, total = row.exponentials(x)
+            largest, total = Exponentials(row, x).now()
             sums, pulled = row.sum(q, (q, row.map(lambda x, largest=largest: sub(x, largest), x)))
             with ptx.if_(row.thread == 0):
                 ptx.inst.st.global_.f32(ptx.addr(row.of_row(L)), sub(mul(sums, log(total)), pulled))
@@ -153,7 +158,7 @@ def make_of_probabilities(split, x_type, p_type):
     def cross_entropy_backward(X, Q, G, DX, DQ):
         for row, x, q in Row.each(split(X.shape[1]), X, Q):
             g = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(row.of_row(G)))
-            largest, total = row.exponentials(x)
+            largest, total = Exponentials(row, x).now()
             (sums,) = row.sum(q)
             scale, lines = mul(sums, reciprocal(total)), log(total)
 

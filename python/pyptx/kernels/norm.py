@@ -19,7 +19,8 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import LONG, Split, in_registers, of_norms, paired, row_kernel
+from pyptx.kernels._rows_split import Split, in_registers, of_norms, paired, row_kernel
+from pyptx.kernels._rows_totals import Totals
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
 
@@ -43,7 +44,6 @@ def looping_kernels(make, split, *types, **more):
     )
 
 
-TWO_CTAS = (("minnctapersm", (2,)),)  # of 512 threads: 64 registers each
 DEEP = 4096  # elements of a row of 16 bits, from which on a thread of a backward has 32 of them: fewer threads tell each other something
 
 
@@ -54,22 +54,34 @@ def inverse_root(total, n: int, eps: float):
     return r
 
 
-def root_mean_square(row: Row, x, n: int, eps: float):
-    (total,) = row.sum((x, x))
-    return inverse_root(total, n, eps)
+def squares(row: Row, x) -> Totals:
+    return Totals(row, (x, x))
 
 
-def centred(row: Row, X, x, eps: float, gw=None):
-    """h and r; with gw also the sums of gw and of gw h."""
+def squares_and_dot(row: Row, x, gw) -> Totals:
+    return Totals(row, (x, x), (gw, x))
+
+
+def shifted(row: Row, X, x):
+    """c"""
+    return row.map_with(sub, x, row.median(X))
+
+
+def moments(row: Row, x, *gw, X) -> Totals:
+    """What `centred` needs."""
+    c = shifted(row, X, x)
+    return Totals(row, c, (c, c), *gw, *((each, c) for each in gw))
+
+
+def centred(row: Row, c, eps: float, sums):
+    """h and r, of the sums of c and c c; also the sums of gw and of gw h, of those of gw and gw c."""
     n = row.split.n
-    k = row.median(X)
-    c = row.map(lambda x: sub(x, k), x)
-    total, squares, *rest = row.sum(c, (c, c), *((gw, (gw, c)) if gw else ()))
+    total, squares, *rest = sums
     mean = mul(total, of_one(n))
     r = inverse_root(fma(neg(mean), total, squares), n, eps)
     behind = mul(neg(mean), r)
     h = row.map(lambda c: fma(c, r, behind), c)
-    if gw is None:
+    if not rest:
         return h, r
     gradients, dot = rest
     return h, r, gradients, mul(fma(neg(mean), gradients, dot), r)
@@ -84,15 +96,14 @@ def widened(tensors) -> tuple:
 
 
 def make_rms_norm(split, x_type, w_type):
-    share = of_norms(split)
+    share = of_norms(split, 1)
     if w_type is None:
         return rms_norm_without_weight(share, x_type), rms_norm_gradient(split, x_type)
 
     @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), share)
     def rms_norm(X, W, Y, *, eps=1e-6):
-        for row, x in Row.each(share(X.shape[1]), X):
-            w = row.load(W)
-            r = root_mean_square(row, x, X.shape[1], eps)
+        for row, x, w, (total,) in Row.each(share(X.shape[1]), X, shared=(W,), first=squares):
+            r = inverse_root(total, X.shape[1], eps)
             row.store(Y, row.map(lambda x, w, r=r: mul(mul(x, r), w), x, w), last=True)
         ptx.ret()
 
@@ -102,8 +113,8 @@ def make_rms_norm(split, x_type, w_type):
 def rms_norm_without_weight(split, x_type):
     @row_kernel((matrix(x_type),), (matrix(x_type),), split)
     def rms_norm(X, Y, *, eps=1e-6):
-        for row, x in Row.each(split(X.shape[1]), X):
-            r = root_mean_square(row, x, X.shape[1], eps)
+        for row, x, (total,) in Row.each(split(X.shape[1]), X, first=squares):
+            r = inverse_root(total, X.shape[1], eps)
             row.store(Y, row.map(lambda x, r=r: mul(x, r), x), last=True)
         ptx.ret()
 
@@ -111,45 +122,35 @@ def rms_norm_without_weight(split, x_type):
 
 
 def rms_norm_gradients(split, x_type, w_type):
-    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, deep=DEEP, deep_f32=2 * DEEP + 1)
-    share = looping[True][1]
-    long = rms_norm_backward_kernel(share, x_type, w_type, TWO_CTAS), share
-    sums = [column_sums(w_type, hopper) for hopper in (False, True)]
+    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, norm=1, deep=DEEP, deep_f32=2 * DEEP + 1)
+    sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
     def backward(x, w, g, *, eps=1e-6):
         rows, n = x.shape
         hopper = has_clusters(x)
-        halves = x_type.bits == 16
-        kernel, share = long if hopper and LONG < n <= 65536 else looping[hopper]
+        kernel, share = looping[hopper]
         # Twice as many as are resident measured better of short rows of 16 bits.
-        turns = 2 if hopper and halves and n < DEEP else 1
+        turns = 2 if hopper and x_type.bits == 16 and n < DEEP else 1
         dx, dw = kernel(x, w, g, eps=eps, P=turns * share(n).workers(rows, (x_type, x_type)))
         return dx, sums[hopper](dw)
 
     return backward
 
 
-def rms_norm_backward_kernel(split, x_type, w_type, directives=None):
-    @row_kernel(
-        (matrix(x_type), columns(w_type), matrix(x_type)),
-        (matrix(x_type), SUMS),
-        split,
-        over_rows=True,
-        directives=directives,
-    )
+def rms_norm_backward_kernel(split, x_type, w_type):
+    @row_kernel((matrix(x_type), columns(w_type), matrix(x_type)), (matrix(x_type), SUMS), split, over_rows=True)
     def rms_norm_backward(X, W, G, DX, DW, *, eps=1e-6, P):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
-        if directives:  # few registers
-            row.most_held = 0
         dw = row.sums(DW)
-        for x, g in row.over(m, P, X, G):
-            w = row.load(W)
-            gw = row.map(mul, g, w)
-            total, dot = row.sum((x, x), (gw, x))
+
+        def first(x, g, w):
+            return squares_and_dot(row, x, row.map(mul, g, w))
+
+        for x, g, w, (total, dot) in row.over(m, P, X, G, shared=(W,), first=first):
             r = inverse_root(total, n, eps)
-            row.store(DX, scaled_gradient(row, gw, x, r, dot, n))
-            dw.add(g, row.map(lambda x, r=r: mul(x, r), x))
+            dx = scaled_gradient(row, row.map(mul, g, w), x, r, dot, n)
+            row.conclude([(DX, dx)], [(dw, g, row.map(lambda x, r=r: mul(x, r), x))])
         dw.store()
         ptx.ret()
 
@@ -160,8 +161,7 @@ def rms_norm_gradient(split, x_type):
     @row_kernel((matrix(x_type), matrix(x_type)), (matrix(x_type),), paired(split))
     def rms_norm_backward(X, G, DX, *, eps=1e-6):
         n = X.shape[1]
-        for row, x, g in Row.each(paired(split)(n), X, G):
-            total, dot = row.sum((x, x), (g, x))
+        for row, x, g, (total, dot) in Row.each(paired(split)(n), X, G, first=squares_and_dot):
             row.store(DX, scaled_gradient(row, g, x, inverse_root(total, n, eps), dot, n), last=True)
         ptx.ret()
 
@@ -248,13 +248,13 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
             w = row.load(W)
             s = row.rounded(row.map(add, x, residual), residual_type)
             row.store(S, s)
-            r = root_mean_square(row, s, X.shape[1], eps)
+            r = inverse_root(*squares(row, s).now(), X.shape[1], eps)
             row.store(Y, row.map(lambda s, w, r=r: mul(mul(s, r), w), s, w))
         ptx.ret()
 
     looping = looping_kernels(add_rms_norm_backward_kernel, split, x_type, residual_type, w_type)
 
-    sums = [column_sums(w_type, hopper) for hopper in (False, True)]
+    sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
     def backward(x, residual, w, g, gs, *, eps=1e-6):
         kernel, share = looping[has_clusters(x)]
@@ -274,16 +274,19 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
         dw = row.sums(DW)
-        for x, residual, g, gs in row.over(m, P, X, R, G, GS):
-            w = row.load(W)
-            s = row.rounded(row.map(add, x, residual), residual_type)
-            gw = row.map(mul, g, w)
-            total, dot = row.sum((s, s), (gw, s))
+
+        def made(x, residual, g, w):
+            return row.rounded(row.map(add, x, residual), residual_type), row.map(mul, g, w)
+
+        def first(x, residual, g, gs, w):
+            s, gw = made(x, residual, g, w)
+            return squares_and_dot(row, s, gw)
+
+        for x, residual, g, gs, w, (total, dot) in row.over(m, P, X, R, G, GS, shared=(W,), first=first):
+            s, gw = made(x, residual, g, w)
             r = inverse_root(total, n, eps)
             ds = row.map(add, scaled_gradient(row, gw, s, r, dot, n), gs)
-            row.store(DX, ds)
-            row.store(DR, ds)
-            dw.add(g, row.map(lambda s, r=r: mul(s, r), s))
+            row.conclude([(DX, ds), (DR, ds)], [(dw, g, row.map(lambda s, r=r: mul(s, r), s))])
         dw.store()
         ptx.ret()
 
@@ -303,31 +306,31 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6) -> An
 
 
 def make_layer_norm(split, x_type, w_type, b_type=None):
-    share = of_norms(split)
+    share = of_norms(split, 2)
     if w_type is None:
         return layer_norm_without_weight(share, x_type), layer_norm_gradient(split, x_type)
     gradients = layer_norm_gradients(split, x_type, w_type, b_type)
 
-    def rows(X, W, eps):
-        for row, x in Row.each(share(X.shape[1]), X, medians=X):
-            w = row.load(W)
-            h, _ = centred(row, X, x, eps)
-            yield row, h, w
+    def rows(X, eps, *shared):
+        first = functools.partial(moments, X=X)
+        for row, x, w, *b, totals in Row.each(share(X.shape[1]), X, shared=shared, first=first, medians=X):
+            h, _ = centred(row, shifted(row, X, x), eps, totals)
+            yield row, h, w, *b
         ptx.ret()
 
     if b_type is None:
 
         @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), share)
         def layer_norm(X, W, Y, *, eps=1e-5):
-            for row, h, w in rows(X, W, eps):
-                row.store(Y, row.map(mul, h, w), last=x_type == f32)
+            for row, h, w in rows(X, eps, W):
+                row.store(Y, row.map(mul, h, w), last=x_type == f32 or row.split.pipelined)
 
         return layer_norm, gradients
 
     @row_kernel((matrix(x_type), columns(w_type), columns(b_type)), (matrix(x_type),), share)
     def layer_norm(X, W, B, Y, *, eps=1e-5):
-        for row, h, w in rows(X, W, eps):
-            row.store(Y, row.map(fma, h, w, row.load(B)), last=x_type == f32)
+        for row, h, w, b in rows(X, eps, W, B):
+            row.store(Y, row.map(fma, h, w, b), last=x_type == f32 or row.split.pipelined)
 
     return layer_norm, gradients
 
@@ -335,22 +338,24 @@ def make_layer_norm(split, x_type, w_type, b_type=None):
 def layer_norm_without_weight(split, x_type):
     @row_kernel((matrix(x_type),), (matrix(x_type),), split)
     def layer_norm(X, Y, *, eps=1e-5):
-        for row, x in Row.each(split(X.shape[1]), X, medians=X):
-            row.store(Y, centred(row, X, x, eps)[0], last=x_type == f32)
+        first = functools.partial(moments, X=X)
+        for row, x, totals in Row.each(split(X.shape[1]), X, first=first, medians=X):
+            row.store(Y, centred(row, shifted(row, X, x), eps, totals)[0], last=x_type == f32 or row.split.pipelined)
         ptx.ret()
 
     return layer_norm
 
 
 def layer_norm_gradients(split, x_type, w_type, b_type):
-    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type, deep=2 * DEEP)
-    sums = [[column_sums(each, hopper) for each in (w_type, b_type) if each] for hopper in (False, True)]
+    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type, norm=2, deep=2 * DEEP)
+    sums = [column_sums(*filter(None, (w_type, b_type)), hopper=hopper) for hopper in (False, True)]
 
     def backward(x, w, *b_and_g, eps=1e-5):
         hopper = has_clusters(x)
         kernel, share = looping[hopper]
         dx, *partial = kernel(x, w, b_and_g[-1], eps=eps, P=share(x.shape[1]).workers(x.shape[0], (x_type, x_type)))
-        return dx, *(total(each) for total, each in zip(sums[hopper], partial, strict=True))
+        totals = sums[hopper](*partial)
+        return dx, *(totals if b_type else (totals,))
 
     return backward
 
@@ -362,14 +367,14 @@ def layer_norm_backward_kernel(split, x_type, w_type, b_type):
         n, m = X.shape[1], ptx.param(u32, "M")
         row = Row(split(n))
         dw, *db = [row.sums(each) for each in (DW, *DB)]
-        for x, g in row.over(m, P, X, G, medians=X):
-            w = row.load(W)
-            gw = row.map(mul, g, w)
-            h, *sums = centred(row, X, x, eps, gw)
-            row.store(DX, centred_gradient(row, gw, h, *sums))
-            dw.add(g, h)
-            for each in db:
-                each.add(g)
+
+        def first(x, g, w):
+            return moments(row, x, row.map(mul, g, w), X=X)
+
+        for x, g, w, totals in row.over(m, P, X, G, shared=(W,), first=first, medians=X):
+            h, *rest = centred(row, shifted(row, X, x), eps, totals)
+            dx = centred_gradient(row, row.map(mul, g, w), h, *rest)
+            row.conclude([(DX, dx)], [(dw, g, h), *((each, g) for each in db)])
         for each in (dw, *db):
             each.store()
         ptx.ret()
@@ -392,8 +397,9 @@ def layer_norm_backward_kernel(split, x_type, w_type, b_type):
 def layer_norm_gradient(split, x_type):
     @row_kernel((matrix(x_type), matrix(x_type)), (matrix(x_type),), paired(split))
     def layer_norm_backward(X, G, DX, *, eps=1e-5):
-        for row, x, g in Row.each(paired(split)(X.shape[1]), X, G, medians=X):
-            h, *sums = centred(row, X, x, eps, g)
+        first = functools.partial(moments, X=X)
+        for row, x, g, totals in Row.each(paired(split)(X.shape[1]), X, G, first=first, medians=X):
+            h, *sums = centred(row, shifted(row, X, x), eps, totals)
             row.store(DX, centred_gradient(row, g, h, *sums))
         ptx.ret()
 

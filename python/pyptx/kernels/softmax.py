@@ -24,41 +24,31 @@ from pyptx.kernels._call import (
     spelled,
     widened_by_autocast,
 )
-from pyptx.kernels._registers import exp, fma, log, mul, neg, reciprocal, sub
+from pyptx.kernels._registers import fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import paired, row_kernel
+from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.kernels._softmax_columns import LANES, column_softmax
 from pyptx.types import f32
 
 __all__ = ["log_softmax", "softmax"]
 
 
-def exponentials(row: Row, x, *more):
-    """exp(x - max) of each element, their sum, and max; or, instead of max, the sums of `more`, which are made of those."""
-    if not more:
-        largest, total = row.exponentials(x)
-        return row.map(lambda x: exp(sub(x, largest)), x), total, largest
-    largest = row.max(x)
-    e = row.map(lambda x: exp(sub(x, largest)), x)
-    return e, *row.sum(e, *(each(e) for each in more))
-
-
 def make_softmax(wanted, split, dtype):
     result = wanted or dtype
+    both = paired(split, result.bits // dtype.bits)
 
     @row_kernel((matrix(dtype),), (matrix(result),), split)
     def softmax(X, Y):
-        for row, x in Row.each(split(X.shape[1]), X):
-            e, total, _ = exponentials(row, x)
+        for row, x, (largest, total) in Row.each(split(X.shape[1]), X, first=Exponentials):
             r = reciprocal(total)
-            row.store(Y, row.map(lambda e, r=r: mul(e, r), e), last=True)
+            row.store(Y, row.map(lambda e, r=r: mul(e, r), row.map_with(below, x, largest)), last=True)
         ptx.ret()
 
-    @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), paired(split))
+    @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), both)
     def softmax_backward(X, G, DX):
-        for row, x, g in Row.each(paired(split)(X.shape[1]), X, G):
-            e, total, dot = exponentials(row, x, lambda e, g=g: (g, e))
-            r = reciprocal(total)
+        for row, x, g, (largest, total, dot) in Row.each(both(X.shape[1]), X, G, first=Exponentials):
+            e, r = row.map_with(below, x, largest), reciprocal(total)
             mean = mul(dot, r)
             row.store(DX, row.map(lambda e, g, r=r, mean=mean: mul(mul(e, r), sub(g, mean)), e, g), last=True)
         ptx.ret()
@@ -68,20 +58,22 @@ def make_softmax(wanted, split, dtype):
 
 def make_log_softmax(wanted, split, dtype):
     result = wanted or dtype
+    both = paired(split, result.bits // dtype.bits)
 
     @row_kernel((matrix(dtype),), (matrix(result),), split)
     def log_softmax(X, Y):
-        for row, x in Row.each(split(X.shape[1]), X):
-            _, total, largest = exponentials(row, x)
+        for row, x, (largest, total) in Row.each(split(X.shape[1]), X, first=Exponentials):
             shift = log(total)
-            row.store(Y, row.map(lambda x, largest=largest, shift=shift: sub(sub(x, largest), shift), x), last=True)
+            row.store(Y, row.map(lambda x, top=largest, shift=shift: sub(sub(x, top), shift), x), last=True)
         ptx.ret()
 
-    @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), paired(split))
+    @row_kernel((matrix(dtype), matrix(result)), (matrix(dtype),), both)
     def log_softmax_backward(X, G, DX):
-        for row, x, g in Row.each(paired(split)(X.shape[1]), X, G):
-            e, total, gradients = exponentials(row, x, lambda e, g=g: g)
-            pull = neg(mul(gradients, reciprocal(total)))
+        def first(row, x, g):
+            return Exponentials(row, x, beside=g)
+
+        for row, x, g, (largest, total, gradients) in Row.each(both(X.shape[1]), X, G, first=first):
+            e, pull = row.map_with(below, x, largest), neg(mul(gradients, reciprocal(total)))
             row.store(DX, row.map(lambda e, g, pull=pull: fma(e, pull, g), e, g), last=True)
         ptx.ret()
 

@@ -1,0 +1,84 @@
+"""What the warps of a cluster tell each other: each sends up to four numbers to every CTA, by st.async, where an mbarrier object counts them.
+
+barrier.cluster in its place takes more than a microsecond: the assembler makes of it MEMBAR.ALL.GPU, which waits for all stores to global
+memory that came before, and CCTL.IVALL, which empties L1.
+
+Messages of several turns have memory of their own, the slots, which take turns as well.  Who has received all messages of a turn knows that
+all others have read what they had received before they sent theirs, as each arrives at the barrier for every turn.
+"""
+
+from collections.abc import Sequence
+
+from pyptx import ptx, reg, smem
+from pyptx.kernels._registers import apply_to, constant, smem_address
+from pyptx.types import f32, u8, u32
+
+__all__ = ["Messages"]
+
+HEAD = 16  # bytes of a slot in front of the messages: an mbarrier object
+SIZE = 16  # of a message at most
+
+
+class Messages:
+    """`warps` of each of `ctas` CTAs of a cluster; `sender`: this warp's number among all.  A turn may be sent when the turn `slots` / 2 before it
+    has been received."""
+
+    def __init__(self, ctas: int, warps: int, sender, slots: int, thread, lane):
+        self.ctas, self.sender, self.lane = ctas, sender, lane
+        self.count, self.slots, self.entered = ctas * warps, slots, False
+        self.pitch = HEAD + SIZE * self.count
+        self.base = smem_address(smem.alloc(u8, slots * self.pitch, align=16))
+        with ptx.if_(thread == 0):
+            for slot in range(slots):
+                ptx.mbarrier.init(ptx.addr(self.base, slot * self.pitch), self.count)
+            ptx.fence.mbarrier_init()
+
+    def announce(self):
+        """That this CTA is ready to receive."""
+        ptx.inst.barrier.cluster.arrive.relaxed()
+
+    def enter(self):
+        """Waits, once, until all CTAs are."""
+        if not self.entered:
+            ptx.inst.barrier.cluster.wait()
+            self.entered = True
+
+    def place(self, turn):
+        """(where its slot is, the parity of the barrier's phase) of a turn, which is a number or a register."""
+        slot, parity = turn & (self.slots - 1), (turn >> (self.slots.bit_length() - 1)) & 1
+        if isinstance(turn, int):
+            return self.base + slot * self.pitch, parity
+        return apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, slot, self.pitch, self.base), parity
+
+    def send(self, turn, values: Sequence):
+        """Lane c to CTA c."""
+        self.enter()
+        width = width_of(values)
+        values = [*values, *values[: width - len(values)]]
+        here, _ = self.place(turn)
+        ptx.warp.sync(0xFFFFFFFF)  # all lanes have read what they received before
+        with ptx.if_(self.lane < self.ctas):
+            there = apply_to(reg.scalar(u32), ptx.inst.mapa.shared__cluster.u32, here, self.lane)
+            ptx.mbarrier.arrive_expect_tx_cluster(ptx.addr(there), 4 * width)
+            to = ptx.addr(there + self.sender * (4 * width), HEAD)
+            together = {"vec": f"v{width}"} if width > 1 else {}
+            ptx.st_async(f32, to, values if width > 1 else values[0], ptx.addr(there), **together)
+
+    def receive(self, turn, empty: Sequence[float]) -> list[list]:
+        """The values of some of the warps, each lane others; `empty`: of a warp that is none."""
+        here, parity = self.place(turn)
+        ptx.mbarrier.wait(ptx.addr(here), parity)
+        width = width_of(empty)
+        load = getattr(ptx.inst.ld.shared, f"v{width}") if width > 1 else ptx.inst.ld.shared
+        found, at = [], here + self.lane * (4 * width)
+        for first in range(0, self.count, 32):
+            part = [constant(empty[min(i, len(empty) - 1)]) for i in range(width)]
+            guard = {} if first + 32 <= self.count else {"pred": self.lane < self.count - first}
+            load.f32(part if width > 1 else part[0], ptx.addr(at, HEAD + first * 4 * width), **guard)
+            found.append(part[: len(empty)])
+        return found
+
+
+def width_of(values: Sequence) -> int:
+    """Numbers of a message: 1, 2 or 4."""
+    return 1 << (len(values) - 1).bit_length()

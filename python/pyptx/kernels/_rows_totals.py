@@ -1,0 +1,136 @@
+"""What the threads of a row find out together: sums over it, and sums of exponentials.
+
+`now()` is what all of them make.  Where the row is `pipelined` the two halves are apart: `of_warp()` is what a warp tells the others, `combined`
+makes the same of what all have told.
+"""
+
+import math
+from collections.abc import Sequence
+
+from pyptx import ptx
+from pyptx.kernels._registers import apply, constant, copied, exp, mul, sub, tree
+from pyptx.kernels._rows_agreement import over_warps, warp_max
+from pyptx.kernels._rows_values import Values
+
+__all__ = ["LOWEST", "Exponentials", "Totals", "below", "max_of_row"]
+
+CHAINS = 4  # sums that a thread adds up side by side
+LOWEST = -(2 - 2**-23) * 2.0**127  # of f32
+
+
+class Totals:
+    """The sums over the row of values, and of the products of pairs of values: up to four."""
+
+    def __init__(self, row, *inputs):
+        self.row, self.inputs = row, inputs
+        self.empty = [0.0] * len(inputs)  # of a warp that is none
+
+    def now(self) -> list:
+        results = self.row.agree.sums(self.of_thread())
+        self.row.passes += 1
+        return results
+
+    @staticmethod
+    def of_several(found: Sequence["Totals"]) -> list[list]:
+        """Of some rows, which their threads agree on together."""
+        results = iter(found[0].row.agree.sums([each for one in found for each in one.of_thread()]))
+        for one in found:
+            one.row.passes += 1
+        return [[next(results) for _ in one.inputs] for one in found]
+
+    def of_thread(self) -> list:
+        row, inputs = self.row, self.inputs
+        count = CHAINS if len(inputs) < 4 else CHAINS // 2  # registers of layer_norm's backward
+        totals = [[constant(0.0) for _ in range(count)] for _ in inputs]
+        for k, at in row.steps():
+            for chains, each in zip(totals, inputs, strict=True):
+                factors = [values.vector(k, at) for values in (each if isinstance(each, tuple) else (each,))]
+                for i, operands in enumerate(zip(*factors, strict=True)):
+                    into = chains[i % count]
+                    combine = ptx.inst.fma.rn.f32 if len(operands) == 2 else ptx.inst.add.f32
+                    combine(into, *operands, into, **row.guard(k))
+        return [tree(each, ptx.inst.add.f32) for each in totals]
+
+    def of_warp(self) -> list:
+        results = self.of_thread()
+        for each in results:
+            ptx.warp.reduce_sum(each)
+        self.row.passes += 1
+        return results
+
+    def combined(self, parts: Sequence) -> list:
+        return over_warps(parts, ptx.inst.add.f32, ptx.warp.reduce_sum)
+
+
+class Exponentials:
+    """[the largest x, the sum of e = exp(x - largest)], and the sum of weights e, or of `beside`."""
+
+    def __init__(self, row, x: Values, weights: Values | None = None, beside: Values | None = None):
+        self.row, self.x, self.weights, self.beside = row, x, weights, beside
+        self.empty = [LOWEST] + [0.0] * (1 if weights is beside else 2)
+
+    def now(self) -> list:
+        row = self.row
+        if not row.whole and self.weights is self.beside:
+            return self.in_one_pass()
+        if row.whole and row.agree.messages:
+            return self.combined(row.agree.exchange(self.of_warp(), self.empty))
+        largest = max_of_row(row, self.x)
+        return [largest, *self.sums(largest).now()]
+
+    def sums(self, largest) -> Totals:
+        """The sums, relative to a value."""
+        e = self.row.map_with(below, self.x, largest)
+        return Totals(self.row, e, *([(self.weights, e)] if self.weights else [self.beside] if self.beside else []))
+
+    def of_warp(self) -> list:
+        """Relative to the warp's largest, so that the warps of a cluster tell each other something once."""
+        largest = max_of_thread(self.row, self.x, LOWEST)
+        warp_max(largest)
+        self.row.passes += 1
+        return [largest, *self.sums(largest).of_warp()]
+
+    def combined(self, parts: Sequence) -> list:
+        largest = tree([copied(part[0]) for part in parts], ptx.inst.max.NaN.f32)
+        warp_max(largest)
+        for part in parts:
+            scale = exp(sub(part[0], largest))
+            for i in range(1, 3 if self.weights else 2):
+                part[i] = mul(part[i], scale)
+        return [largest, *over_warps([part[1:] for part in parts], ptx.inst.add.f32, ptx.warp.reduce_sum)]
+
+    def in_one_pass(self) -> list:
+        """Of a row that is not kept: each thread has the largest that it met, and a sum relative to it."""
+        row = self.row
+        mine, total = constant(LOWEST), constant(0.0)
+        for k, at in row.steps():
+            values, guard = self.x.vector(k, at), row.guard(k)
+            before = apply(ptx.inst.mov.f32, mine)
+            for value in values:
+                ptx.inst.max.NaN.f32(mine, mine, value, **guard)
+            ptx.inst.mul.rn.f32(total, total, exp(sub(before, mine)))
+            for value in values:
+                ptx.inst.add.f32(total, total, exp(sub(value, mine)), **guard)
+        largest = row.agree.largest(apply(ptx.inst.mov.f32, mine))
+        ptx.inst.mul.rn.f32(total, total, exp(sub(mine, largest)))
+        return [largest, *row.agree.sums([total])]
+
+
+def below(x, largest):
+    return exp(sub(x, largest))
+
+
+def max_of_thread(row, values: Values, least: float):
+    chains = [constant(least) for _ in range(CHAINS)]
+    for k, at in row.steps():
+        for i, value in enumerate(values.vector(k, at)):
+            into = chains[i % CHAINS]
+            ptx.inst.max.NaN.f32(into, into, value, **row.guard(k))
+    return tree(chains, ptx.inst.max.NaN.f32)
+
+
+def max_of_row(row, values: Values):
+    """The largest; NaN where there is one."""
+    largest = row.agree.largest(max_of_thread(row, values, -math.inf))
+    row.passes += 1
+    return largest
