@@ -20,7 +20,8 @@ from _gpu import device_times, graph_of, milliseconds, torch_on
 SHAPES = (
     (16384, 2048, "float32"), (8192, 8192, "float32"), (4096, 16384, "float32"),
     (65536, 1024, "bfloat16"), (16384, 4096, "bfloat16"), (8192, 5120, "bfloat16"), (16384, 8192, "bfloat16"),
-    (4096, 32768, "bfloat16"), (2048, 65536, "bfloat16"), (1024, 128256, "bfloat16"), (1024, 65536, "float32"),
+    (8192, 16384, "bfloat16"), (4096, 32768, "bfloat16"), (2048, 65536, "bfloat16"), (1024, 128256, "bfloat16"),
+    (864, 151936, "bfloat16"), (2048, 32768, "float32"), (1024, 65536, "float32"),
     (32, 1024, "float32"), (512, 512, "float32"), (256, 4096, "bfloat16"),
 )  # fmt: skip
 
