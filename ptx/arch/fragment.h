@@ -59,6 +59,14 @@ constexpr Metadata metadata(int row, int chunk, int chunks, int bits, int select
   return {quad_lane + 2 * (chunks > 8 ? 0 : selector) + chunk / 8 * 2 + below, chunk % 8 * 4};
 }
 
+// The four bits of metadata of a chunk that name two of its parts: a set, by value. In order, or also the other way
+// round; of a .tf32 they name both halves of one.
+constexpr std::uint32_t metadata_values(int bits, bool ordered) {
+  if (bits == 32) return 1u << 4 | 1u << 14;
+  constexpr std::uint32_t equal = 1u << 0 | 1u << 5 | 1u << 10 | 1u << 15;
+  return ordered ? 1u << 4 | 1u << 8 | 1u << 9 | 1u << 12 | 1u << 13 | 1u << 14 : 0xffffu & ~equal;
+}
+
 // Which lane of the quad has the scale factors of a line of A or B (9.7.14.3).
 constexpr int scale_lane_a(int row, int thread_id) { return row % 8 * 4 + 2 * thread_id + row / 8; }
 constexpr int scale_lane_b(int column, int thread_id) { return column % 8 * 4 + thread_id; }

@@ -36,6 +36,7 @@ struct Site {
   std::string space{};                   // of the memory it touches: "global", "shared::cta", "local"; empty: none
   std::uint64_t address = 0, bytes = 0;  // there: an offset in shared and local memory, else the host's address
   std::string owner{};                   // what lies there: "`X`+16"; empty: nothing that has a name
+  std::string source{};                  // "k.cu:6": what the text was compiled from, as its .loc says; or empty
 };
 
 struct Report {

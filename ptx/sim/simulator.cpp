@@ -58,6 +58,22 @@ std::optional<Diagnostic> check_shape(const launch::Record& r, const launch::Dim
                       cat("`", r.entry, "`: the grid (", r.grid.x, ',', r.grid.y, ',', r.grid.z,
                           ") does not divide into clusters of (", cluster.x, ',', cluster.y, ',', cluster.z, ')'));
   }
+  const auto text = [](const launch::Dim3& d) { return cat('(', d.x, ',', d.y, ',', d.z, ')'); };
+  if (program.block && *program.block != r.block) {
+    return Diagnostic(
+        Code::launch_shape, {},
+        cat("`", r.entry, "`: the block is ", text(r.block), "; its .reqntid asks for ", text(*program.block)));
+  }
+  if (program.most_threads && r.block.count() > program.most_threads) {
+    return Diagnostic(Code::launch_shape, {},
+                      cat("`", r.entry, "`: the block has ", r.block.count(), " threads; its .maxntid allows ",
+                          program.most_threads));
+  }
+  if (program.cluster && *program.cluster != cluster) {
+    return Diagnostic(Code::launch_shape, {},
+                      cat("`", r.entry, "`: the cluster is ", text(cluster), "; its .reqnctapercluster asks for ",
+                          text(*program.cluster)));
+  }
   if (std::uint64_t{program.static_shared} + r.dynamic_shared > limits.shared) {
     return Diagnostic(Code::launch_limits, {},
                       cat(r.entry, ": smem: ", program.static_shared, " bytes of static and ", r.dynamic_shared,

@@ -23,7 +23,7 @@ class Site:
     """A thread, a source line and an access that a report is about.
 
     `address` is an offset in shared and local memory, otherwise an address of the host; `bytes` is 0 if there is no access.  `owner`
-    names the buffer or variable there: "`X`+16".
+    names the buffer or variable there: "`X`+16".  `source` is the line that the PTX was compiled from, if its .loc says so: "k.cu:6".
     """
 
     cta: tuple[int, int, int]
@@ -35,6 +35,7 @@ class Site:
     address: int
     bytes: int
     owner: str
+    source: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ nb::tuple triple(const launch::Dim3& d) { return nb::make_tuple(d.x, d.y, d.z); 
 nb::str text(std::string_view s) { return readable(s); }
 nb::tuple site(const sim::Site& s) {
   return nb::make_tuple(triple(s.cta), triple(s.thread), text(s.place.file.view()), s.place.line, text(s.instruction),
-                        text(s.space), s.address, s.bytes, text(s.owner));
+                        text(s.space), s.address, s.bytes, text(s.owner), text(s.source));
 }
 nb::list reports(const std::vector<sim::Report>& all) {
   nb::list out;

@@ -30,6 +30,7 @@ struct Warpgroup {
   struct Member {
     std::uint64_t executed = 0;        // instructions of wgmma
     std::uint64_t begun = 0;           // products
+    std::uint64_t waited = 0;          // so many of them are over, and the warp knows
     std::deque<std::uint64_t> groups;  // open ones: the last product of each
     std::vector<Owned> owned;
   };

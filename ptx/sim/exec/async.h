@@ -17,7 +17,11 @@ void copy(Warp& w, const Op& op, Mask active) {
   each_lane(w, active, [&](int lane) {
     const u32 size = row32(w, s[2])[lane];
     const bool given = !ignores && op.sources > 3 && !s[3].absent;
-    const u32 reads = ignored >> lane & 1 ? 0 : given ? std::min(row32(w, s[3])[lane], size) : size;
+    const u32 reads = ignored >> lane & 1 ? 0 : given ? row32(w, s[3])[lane] : size;
+    if (reads > size) {
+      return w.fault(Code::bad_argument, lane,
+                     cat("copies ", reads, " bytes of the source (src-size) into ", size, " (cp-size)"));
+    }
     const auto to = locate(w, s[0], lane, size, size, Access::write);
     const auto from = to ? locate(w, s[1], lane, reads, size, Access::read) : std::nullopt;
     if (!from) return;

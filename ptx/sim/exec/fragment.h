@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ptx/arch/fragment.h"
+#include "ptx/base/text.h"
 #include "ptx/sim/exec/lanes.h"
 
 namespace ptx::sim {
@@ -23,6 +24,14 @@ struct Place {
   std::vector<std::uint16_t> at;
   int together() const { return std::max(32, bits) / bits; }  // elements of a register
 };
+
+// The words for metadata of a sparse A that arch::metadata_values does not have (manual 9.7.14.6).
+inline std::string illegal_metadata(int row, int first, int chunk, u32 value, u32 legal) {
+  std::string out = cat("multiplies a sparse A whose metadata of row ", row, ", numbers ", first, " to ",
+                        first + chunk - 1, ", are ", value, "; legal:");
+  for (u32 i = 0; i < 16; ++i) out += legal >> i & 1 ? cat(' ', i) : std::string();
+  return out;
+}
 
 template <class F>
 void lay_out(Place& place, F index) {

@@ -183,12 +183,26 @@ StridedPlan make_strided(const isa::Match& match) {
   return plan;
 }
 
+// Whether all threads give one value; a fault if not (manual 9.7.14.4.3).
+bool all_agree(Warp& w, const Operand& o, Mask active, std::string_view what) {
+  if (o.absent) return true;
+  const auto value = [&](int lane) {
+    return o.cell == 8 ? reinterpret_cast<const u64*>(w.row(o))[lane] : reinterpret_cast<const u32*>(w.row(o))[lane];
+  };
+  for (int i = 0; i < lanes; ++i) {
+    if (!(active >> i & 1) || value(i) == value(std::countr_zero(active))) continue;
+    return w.fault(Code::bad_argument, i, cat("gives another ", what, " than the other threads of its warp")), false;
+  }
+  return true;
+}
+
 // f(bytes in memory, line, byte of the line, count) for every piece of the matrix. One lane reads and writes them all,
 // as all have the same address. False after a fault.
 template <class Engine, class F>
 bool for_pieces(Warp& w, const Op& op, const Operand& matrix, const Operand& stride, Mask active, Access kind, F f) {
   const StridedPlan& plan = *static_cast<const StridedPlan*>(op.plan);
   const int first = std::countr_zero(active);
+  if (!all_agree(w, matrix, active, "address of the matrix") || !all_agree(w, stride, active, "stride")) return false;
   const s64 step = stride.absent ? plan.elements() : reinterpret_cast<const u32*>(w.row(stride))[first];
   for (int line = 0; line < plan.lines(); ++line) {
     for (int at = 0; at < plan.line_bytes(); at += plan.access_bytes()) {

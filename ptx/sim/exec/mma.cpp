@@ -25,10 +25,11 @@ using isa::Type;
 
 struct Plan {
   isa::MatrixShape shape;
-  int products = 1;     // of m8n8k4 with .f16: four
-  Place a, b, c, d;     // by rows
-  bool turned = false;  // all by columns: products of 16 rows are columns side by side, which vectors like
-  int stored = 0;       // elements of a row of A: half of k where A is sparse
+  int products = 1;      // of m8n8k4 with .f16: four
+  Place a, b, c, d;      // by rows
+  bool turned = false;   // all by columns: products of 16 rows are columns side by side, which vectors like
+  int stored = 0;        // elements of a row of A: half of k where A is sparse
+  bool ordered = false;  // the metadata, as .sp::ordered_metadata asks
   bool sparse = false, scaled = false, in_bytes = false, saturate = false, both = false;  // both: .and, not .xor
   Type scale = Type::none;
   int scales = 1;  // scale factors of a line
@@ -65,6 +66,7 @@ Plan make_plan(const isa::Match& match) {
   Plan plan;
   plan.shape = isa::matrix_shape(match);
   plan.sparse = match.has("sp") || match.has("sp::ordered_metadata");
+  plan.ordered = match.has("sp::ordered_metadata");
   plan.scaled = match.has("block_scale");
   plan.in_bytes = match.has("kind::f8f6f4") || match.has("kind::mxf8f6f4");
   plan.saturate = match.has("satfinite");
@@ -113,15 +115,20 @@ struct Operands {
 u32 word(Warp& w, const Operand& o, int lane) { return reinterpret_cast<const u32*>(w.row(o))[lane]; }
 
 // `columns[row * stored + i]`: which column of A the stored element i of a row is. Chunks have four parts, of which two
-// are stored; a part is an element, a pair of 4-bit ones, or half of a .tf32.
-void read_metadata(Warp& w, const Plan& plan, const Operand* rest, std::uint16_t* columns) {
+// are stored; a part is an element, a pair of 4-bit ones, or half of a .tf32. False after a fault.
+bool read_metadata(Warp& w, const Plan& plan, const Operand* rest, std::uint16_t* columns) {
   const int bits = plan.a.bits, chunk = bits == 32 ? 2 : bits == 4 ? 8 : 4;
   const int part = bits == 4 ? 2 : 1, chunks = plan.shape.k / chunk;
   const int selector = static_cast<int>(word(w, rest[1], 0));
+  const u32 legal = arch::metadata_values(bits, plan.ordered);
   for (int row = 0; row < plan.shape.m; ++row) {
     for (int c = 0; c < chunks; ++c) {
       const arch::Metadata at = arch::metadata(row, c, chunks, bits, selector);
       const u32 indices = word(w, rest[0], at.lane & 31) >> at.bit & 0xf;
+      if (!(legal >> indices & 1)) {
+        w.fault(Code::bad_argument, at.lane & 31, illegal_metadata(row, c * chunk, chunk, indices, legal));
+        return false;
+      }
       std::uint16_t* out = columns + row * plan.stored + c * chunk / 2;
       for (int i = 0; i < chunk / 2; ++i) {
         const u32 index = bits == 32 ? indices >> 1 & 1 : indices >> (i / part * 2) & 3;
@@ -129,6 +136,7 @@ void read_metadata(Warp& w, const Plan& plan, const Operand* rest, std::uint16_t
       }
     }
   }
+  return true;
 }
 
 // ---- factors
@@ -215,7 +223,7 @@ void run_integer(Warp& w, const Op& op, Mask active) {
   read_fragment(w, o.a, plan.a, a, decode(plan.a)), read_fragment(w, o.b, plan.b, b, decode(plan.b));
   read_fragment(w, o.c, plan.c, c, bits_as<u32>);
   std::uint16_t columns[16 * 64];
-  if (plan.sparse) read_metadata(w, plan, o.rest, columns);
+  if (plan.sparse && !read_metadata(w, plan, o.rest, columns)) return;
   for (int i = 0; i < m * n; ++i) {
     const int line = i / n * plan.stored;
     s64 sum = static_cast<s32>(c[i]);
@@ -321,7 +329,7 @@ void run_float(Warp& w, const Op& op, Mask active) {
   plain &= read_factors(w, o.b, plan.b, plan.products * k * n, plan.in_bytes, m.b);
   if (unpacks(core, plan)) as_halves(m.a, rows * plan.stored), as_halves(m.b, k * n);
   read_fragment(w, o.c, plan.c, c, bits_as<u32>);
-  if (plan.sparse) read_metadata(w, plan, o.rest, m.columns);
+  if (plan.sparse && !read_metadata(w, plan, o.rest, m.columns)) return;
   if (plan.scaled) {
     const Operand* scales = o.rest + (plan.sparse ? 2 : 0);
     read_scales(w, plan, scales, rows, true, m.scale_a), read_scales(w, plan, scales + 3, n, false, m.scale_b);

@@ -72,6 +72,12 @@ inline bool signal_beside(Warp& w, const Operand& address, int lane, Operation& 
     w.fault(Code::barrier_misuse, lane, "signals an mbarrier of another CTA than the one that it copies to");
     return false;
   }
+  if (o.op->operands[0].space == isa::Space::shared_cta && o.to[0].at.memory != &w.cta) {
+    w.fault(Code::out_of_bounds, lane,
+            cat("copies to the shared memory of CTA ", static_cast<Cta*>(o.to[0].at.memory)->rank,
+                " of the cluster; a destination in .shared::cta is the executing CTA's own"));
+    return false;
+  }
   std::vector<Run> first = std::move(o.to);
   o.to.clear();
   for (u32 rank = 0; rank < w.cta.cluster.ctas.size(); ++rank) {

@@ -114,10 +114,21 @@ namespace {
 
 // ---- allocation
 
+// Whether all threads give one value; a fault if not (manual 9.7.16.7.1).
+bool one_name(Warp& w, const Operand& o, Mask active, std::string_view what) {
+  const int lane = std::countr_zero(active);
+  for (int i = 0; i < lanes; ++i) {
+    if (!(active >> i & 1) || row32(w, o)[i] == row32(w, o)[lane]) continue;
+    return w.fault(Code::out_of_bounds, i, cat("names another ", what, " than the other threads of its warp")), false;
+  }
+  return true;
+}
+
 template <bool pair>
 void allocate(Warp& w, const Op& op, Mask active) {
   const int lane = std::countr_zero(active);
   if (tensor_group(w, lane, pair).empty()) return;
+  if (!one_name(w, op.operands[1], active, "number of columns")) return;
   const u32 columns = row32(w, op.operands[1])[lane];
   TensorMemory& tensor = w.cta.tensor;
   if (columns < TensorMemory::unit || columns > TensorMemory::columns || (columns & (columns - 1))) {
@@ -126,7 +137,8 @@ void allocate(Warp& w, const Op& op, Mask active) {
   }
   if (tensor.relinquished) {
     return w.fault(Code::out_of_bounds, lane,
-                   "allocates tensor memory, which its CTA gave up with tcgen05.relinquish_alloc_permit");
+                   cat("allocates tensor memory, and its CTA may not since ",
+                       mentioned(w, *tensor.relinquished, tensor.relinquished_at)));
   }
   if (columns > tensor.least) {
     return w.fault(
@@ -147,6 +159,8 @@ template <bool pair>
 void deallocate(Warp& w, const Op& op, Mask active) {
   const int lane = std::countr_zero(active);
   if (tensor_group(w, lane, pair).empty()) return;
+  if (!one_name(w, op.operands[0], active, "address in tensor memory")) return;
+  if (!one_name(w, op.operands[1], active, "number of columns")) return;
   const TensorAddress at(row32(w, op.operands[0])[lane]);
   const u32 columns = row32(w, op.operands[1])[lane];
   TensorMemory& tensor = w.cta.tensor;
@@ -180,7 +194,9 @@ void deallocate(Warp& w, const Op& op, Mask active) {
               at.lane ? cat(" from lane ", at.lane) : "", whose(w, tensor, at.column, columns)));
 }
 
-void relinquish(Warp& w, const Op&, Mask) { w.cta.tensor.relinquished = true; }
+void relinquish(Warp& w, const Op&, Mask) {
+  if (!w.cta.tensor.relinquished) w.cta.tensor.relinquished = &w, w.cta.tensor.relinquished_at = w.pc - 1;
+}
 
 // ---- loads and stores
 
@@ -267,11 +283,7 @@ struct Rectangle {
 std::optional<Rectangle> rectangle(Warp& w, const Op& op, const Operand& address, const Operand* split, Mask active) {
   const int lane = std::countr_zero(active);
   Rectangle r{static_cast<const AccessPlan*>(op.plan), &w.cta, tensor_address(w, address, lane)};
-  for (int i = 0; i < lanes; ++i) {
-    if (!(active >> i & 1) || row32(w, address)[i] == row32(w, address)[lane]) continue;
-    w.fault(Code::out_of_bounds, i, "names another address in tensor memory than the other threads of its warp");
-    return std::nullopt;
-  }
+  if (!one_name(w, address, active, "address in tensor memory")) return std::nullopt;
   if (split) r.split = row32(w, *split)[lane];
   const u32 first = w.index % 4 * 32, last = r.at.lane + r.plan->lanes_touched() - 1;
   if (r.at.lane < first || last > first + 31) {

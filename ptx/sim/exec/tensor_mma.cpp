@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ptx/arch/descriptor.h"
+#include "ptx/sim/exec/fragment.h"
 #include "ptx/sim/exec/plan.h"
 #include "ptx/sim/exec/tensor_access.h"
 #include "ptx/sim/exec/tensor_instruction.h"
@@ -316,8 +317,8 @@ bool Product::read_metadata(const Operation& o, Cta& cta, u32 part, Work& w) con
       } else if (constexpr u32 legal = 1u << 4 | 1u << 6 | 1u << 8 | 1u << 9 | 1u << 12 | 1u << 13 | 1u << 14;
                  !(legal >> index & 1)) {
         o.agent.warp->fault(Code::bad_argument, o.agent,
-                            cat("multiplies a sparse A whose metadata of row ", row, ", numbers ", c * chunk, " to ",
-                                c * chunk + chunk - 1, ", are ", index, "; legal: 4 6 8 9 12 13 14"));
+                            illegal_metadata(static_cast<int>(row), static_cast<int>(c * chunk),
+                                             static_cast<int>(chunk), index, legal));
         return false;
       }
       for (u32 i = 0; i < kept; ++i) {

@@ -150,6 +150,7 @@ void give_back(Warp& w, Warpgroup::Member& member, std::uint64_t product) {
     }
   }
   std::erase_if(member.owned, [&](const auto& o) { return o.product <= product; });
+  member.waited = std::max(member.waited, product);
 }
 
 // ---- instructions

@@ -7,6 +7,7 @@
 #include "ptx/arch/fragment.h"
 #include "ptx/base/text.h"
 #include "ptx/ir/ir.h"
+#include "ptx/sim/exec/fragment.h"
 #include "ptx/sim/exec/units.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
@@ -262,13 +263,20 @@ void Product::settle() {
 
 // `met[row * stored + i]`: which row of B the stored element i of a row of A meets. A chunk has four parts, of which
 // two are stored; a part is an element, or half of a .tf32.
-void Product::read_metadata(Work& work) const {
+bool Product::read_metadata(const Operation& o, Work& work) const {
   const int chunk = plan->bits == 32 ? 2 : 4, chunks = plan->shape.k / chunk;
+  const u32 legal = arch::metadata_values(plan->bits, false);
   for (int row = 0; row < rows; ++row) {
     const u32* const metadata = parts[static_cast<std::size_t>(row / rows_of_warp)].metadata;
     for (int c = 0; c < chunks; ++c) {
       const arch::Metadata at = arch::metadata(row % rows_of_warp, c, chunks, plan->bits, selector_);
       const u32 indices = metadata[at.lane & 31] >> at.bit & 0xf;
+      if (!(legal >> indices & 1)) {
+        const Part& part = parts[static_cast<std::size_t>(row / rows_of_warp)];
+        part.warp->fault_at(o.agent.pc, Code::bad_argument, at.lane & 31,
+                            illegal_metadata(row, c * chunk, chunk, indices, legal), {});
+        return false;
+      }
       std::uint16_t* out = work.met + row * plan->stored + c * chunk / 2;
       for (int i = 0; i < chunk / 2; ++i) {
         const u32 index = chunk == 2 ? indices >> 1 & 1 : indices >> 2 * i & 3;
@@ -276,6 +284,7 @@ void Product::read_metadata(Work& work) const {
       }
     }
   }
+  return true;
 }
 
 // ---- products
@@ -341,7 +350,7 @@ bool Product::run(const Operation& o) const {
   Work& w = work();
   if (!w.held.is(*this)) settle();
   if (!read_a(o, w) || !read_b(o, w)) return false;
-  if (plan->sparse) read_metadata(w);
+  if (plan->sparse && !read_metadata(o, w)) return false;
   if (!accumulates) {
     std::fill_n(w.d, rows * plan->shape.n, 0);
   } else if (!w.held.n) {

@@ -63,7 +63,7 @@ struct Product {
   bool read_b(const Operation& o, Work& work) const;
   bool read_registers_of_a(const Operation& o, Work& work) const;
   void read_d(Work& work) const;
-  void read_metadata(Work& work) const;
+  bool read_metadata(const Operation& o, Work& work) const;
   void add_floats(Work& work) const;
   void add_integers(Work& work) const;
   void add_bits(Work& work) const;

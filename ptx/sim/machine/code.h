@@ -75,6 +75,7 @@ struct Program {
   int architecture = 0;  // of the target: 90
   std::vector<Op> ops;
   std::vector<Place> places;                // of each op
+  std::vector<Place> sources;               // of each op: what the text was compiled from, as its .loc says
   std::vector<std::string_view> mnemonics;  // of each op, for messages; live for the process
   std::vector<std::uint32_t> traits;        // of each op's form
   std::vector<Operand> operands;
@@ -88,7 +89,9 @@ struct Program {
   std::vector<SpecialRow> specials;
   std::uint32_t special_bytes = 64;
   std::uint32_t first_registers = 0;    // of a thread, before setmaxnreg; 0: nobody knows
-  std::optional<launch::Dim3> cluster;  // of .reqnctapercluster, where a launch names none
+  std::optional<launch::Dim3> cluster;  // of .reqnctapercluster
+  std::optional<launch::Dim3> block;    // of .reqntid
+  std::uint32_t most_threads = 0;       // of .maxntid, in a CTA; 0: it does not say
   std::vector<NamedBytes> shared_variables;
   std::uint32_t static_shared = 0;  // bytes; the dynamic part starts here
   std::deque<ModuleVariable> variables;

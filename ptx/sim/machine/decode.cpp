@@ -112,9 +112,8 @@ std::uint32_t first_registers(const ir::Function& entry) {
   return std::min(arch::thread_registers, arch::sm_registers / ((threads + 31) / 32 * 32 * ctas)) / 8 * 8;
 }
 
-// .reqnctapercluster nx{, ny{, nz}}
-std::optional<launch::Dim3> required_cluster(const ir::Function& entry) {
-  constexpr std::string_view name = ".reqnctapercluster";
+// The sizes of a directive: .reqntid nx{, ny{, nz}}, .reqnctapercluster
+std::optional<launch::Dim3> required(const ir::Function& entry, std::string_view name) {
   for (const std::string& text : entry.directives) {
     if (!text.starts_with(name)) continue;
     std::uint32_t sizes[3] = {1, 1, 1};
@@ -126,6 +125,19 @@ std::optional<launch::Dim3> required_cluster(const ir::Function& entry) {
     return launch::Dim3{sizes[0], sizes[1], sizes[2]};
   }
   return std::nullopt;
+}
+
+// The files of `.file number "name"`.
+std::map<std::uint32_t, Name> files_of(const ir::Module& module) {
+  std::map<std::uint32_t, Name> out;
+  for (const std::string_view text : module.texts) {
+    const auto quote = text.find('"'), end = text.find('"', quote + 1);
+    if (!text.starts_with(".file ") || end == text.npos) continue;
+    std::uint32_t number = 0;
+    std::from_chars(text.data() + 6, text.data() + quote, number);
+    out[number] = Name(text.substr(quote + 1, end - quote - 1));
+  }
+  return out;
 }
 
 }  // namespace
@@ -144,7 +156,9 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   auto program = std::make_unique<Program>();
   if (const auto* hardware = arch::architecture(std::string_view(module.target).substr(0, module.target.find(','))))
     program->architecture = hardware->is;
-  program->cluster = required_cluster(*root);
+  program->cluster = required(*root, ".reqnctapercluster");
+  program->block = required(*root, ".reqntid ");
+  program->most_threads = product_of(*root, ".maxntid ");
   program->first_registers = first_registers(*root);
   Layout layout(module, reach.used, reach.functions, *program);
   for (const ir::Function* f : reach.functions) {
@@ -168,7 +182,8 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
     decoders.emplace_back(*reach.functions[i], program->functions[i], *program, layout, constants, lines, diagnostics);
     decoders.back().signature();
   }
-  for (FunctionDecoder& decoder : decoders) decoder.body();
+  const std::map<std::uint32_t, Name> files = files_of(module);
+  for (FunctionDecoder& decoder : decoders) decoder.body(files);
   if (!diagnostics.empty()) return diagnostics;
   for (Op& op : program->ops) op.operands = program->operands.data() + reinterpret_cast<std::size_t>(op.operands);
   return program;

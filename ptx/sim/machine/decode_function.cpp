@@ -184,7 +184,7 @@ std::uint32_t FunctionDecoder::label(Name name, std::uint32_t block) const {
   }
 }
 
-void FunctionDecoder::body() {
+void FunctionDecoder::body(const std::map<std::uint32_t, Name>& files) {
   find_blocks();
   code_.first = static_cast<std::uint32_t>(program_.ops.size());
   for (std::uint32_t i = 0; i < f_.body.size(); ++i) {
@@ -193,6 +193,10 @@ void FunctionDecoder::body() {
       labels_[key(blocks_.of[i], Name::from_id(s.index))] = static_cast<std::uint32_t>(program_.ops.size());
     } else if (s.kind == ir::Statement::Kind::instruction) {
       instruction(s, blocks_.of[i]);
+    } else if (s.kind == ir::Statement::Kind::location) {
+      const ir::Location& at = f_.locations[s.index];
+      const auto file = files.find(at.file);
+      source_ = file == files.end() ? Place{} : Place{file->second, at.line, at.column};
     }
   }
   // Running off the end is a return.
@@ -234,6 +238,7 @@ Op& FunctionDecoder::emit(Use& use, Op op, const std::vector<Operand>& destinati
   program_.operands.insert(program_.operands.end(), sources.begin(), sources.end());
   program_.ops.push_back(op);
   program_.places.push_back(use.place);
+  program_.sources.push_back(source_);
   program_.mnemonics.push_back(use.mnemonic);
   program_.traits.push_back(use.traits);
   return program_.ops.back();

@@ -1,6 +1,7 @@
 // Decodes one function's body. Internal to decode.
 #pragma once
 
+#include <map>
 #include <unordered_map>
 
 #include "ptx/isa/row.h"
@@ -37,7 +38,7 @@ class FunctionDecoder {
         diagnostics_(diagnostics) {}
 
   void signature();  // parameters, returns and registers: what callers need
-  void body();
+  void body(const std::map<std::uint32_t, Name>& files);
 
  private:
   struct Blocks {  // of statements, for names that live in blocks
@@ -110,6 +111,7 @@ class FunctionDecoder {
   };
   std::vector<Jump> jumps_;
   std::vector<Operand> pending_;  // of the op being made
+  Place source_;                  // of the last .loc
 };
 
 }  // namespace ptx::sim

@@ -146,7 +146,10 @@ void pass_on(Warp& w, const Op& op, Mask active, Handler handler) {
   Origin from;
   for (int i = 0; i < op.sources; ++i) {
     const Operand& o = op.operands[op.destinations + i];
-    if (active & ~frame.initialised[o.slot]) from = origin(frame, o);
+    const Mask unknown = active & ~frame.initialised[o.slot];
+    if (!unknown) continue;
+    from = origin(frame, o);
+    if (from.awaits) return report_undefined(w, o, unknown);
   }
   const auto changed = Trial(w, op, active, handler).run();
   handler(w, op, active);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ptx/base/text.h"
+#include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/watch/report.h"
 
@@ -134,6 +135,8 @@ Cta* cta_at(Cta& own, u64 address, isa::Space space) {
 // 0x01000000 of shared memory is that of the cluster's CTA 1.
 std::string of_no_cta(const Cta& own, u64 address) {
   const std::size_t ctas = own.cluster.ctas.size();
+  if (address < local_window && local_window - address < max_local)
+    return cat(", ", local_window - address, " bytes before the start of local memory");
   if (shared_rank(address) >= 16) return " of shared memory, of no CTA of the cluster";  // no cluster has so many
   return cat(" of shared memory, of CTA ", shared_rank(address), " of a cluster that has ", ctas,
              ctas == 1 ? " CTA: the launch has no cluster=" : " CTAs");
@@ -171,13 +174,30 @@ bool shared(Request& r) {
   return true;
 }
 
-void local(Request& r) {
-  LocalMemory& memory = r.w.local;
-  const u64 high = r.high & ~window_mask;
-  if (memory.stride < r.bytes || high > memory.stride - r.bytes) {
-    return r.w.fault(Code::out_of_bounds, r.lane_of(r.high),
-                     r.text(high, cat(" of local memory, which has ", memory.stride, " bytes a thread")));
+// Whether an access lies on the thread's stack as it is now: what is above was another call's, or stackrestore has
+// given it back.
+bool on_the_stack(Request& r) {
+  const Frame& frame = *r.w.current.frame;
+  if ((r.high & ~window_mask) + r.bytes <= frame.bottom()) return true;
+  for (int i = 0; i < lanes; ++i) {
+    const u64 at = r.where.at[i] & ~window_mask, top = frame.top(i);
+    if (!(r.active >> i & 1) || (top >= r.bytes && at <= top - r.bytes)) continue;
+    const bool was = top < r.w.local.stride && at < r.w.local.stride;
+    r.w.fault(Code::out_of_bounds, i,
+              r.text(at, cat(" of local memory, which has ", top, " bytes a thread",
+                             was ? " here: a call that has ended, or an alloca before stackrestore, had more" : "")));
+    return false;
   }
+  return true;
+}
+
+void local(Request& r) {
+  if (r.access == Access::update) {
+    return r.w.fault(Code::out_of_bounds, r.lane_of(r.high),
+                     r.text(r.high & ~window_mask, " of local memory, which this instruction does not reach"));
+  }
+  if (!on_the_stack(r)) return;
+  LocalMemory& memory = r.w.local;
   u8* cells[lanes];
   for (int i = 0; i < lanes; ++i) {
     cells[i] = memory.shadow.data() + static_cast<u64>(i) * memory.stride + (r.where.at[i] & ~window_mask);
@@ -191,8 +211,13 @@ void local(Request& r) {
 }
 
 std::string describe_global(const Request& r, u64 address) {
+  const u64 window = address & window_mask;
+  if (window == shared_window) return ": that is a generic address of shared memory";
+  if (window == local_window) return ": that is a generic address of local memory";
   const Range* near = r.w.cta.launch.memory.nearest(address);
   if (!near) return "; the kernel has no buffers";
+  constexpr u64 far = 1ull << 32;
+  if (address + far < near->begin || address > near->end + far) return ", where no buffer is near";
   const u64 size = near->end - near->begin;
   const std::string of = cat(" of `", near->name, "` (", size, " bytes)");
   if (address < near->begin) return cat(", ", near->begin - address, " bytes before the start", of);

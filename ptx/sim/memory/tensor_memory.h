@@ -51,7 +51,8 @@ class TensorMemory {
   std::vector<TensorAllocation> allocations, freed;
   std::vector<TensorRequest> requests;  // first come, first served
   std::uint32_t least = columns;        // that was ever allocated at once: later allocations are no larger
-  bool relinquished = false;
+  Warp* relinquished = nullptr;         // who executed tcgen05.relinquish_alloc_permit
+  std::uint32_t relinquished_at = 0;
   std::string undefined_by;     // the first product that multiplied what nothing wrote, for messages
   std::uint8_t group = 0;       // the cta_group that the CTA has used
   std::uint8_t collectors = 0;  // bit 0: buffer a holds a matrix; bits 1 to 4: b0 to b3

@@ -85,7 +85,8 @@ sim::Site Races::site(Who thread, int lane, std::uint32_t pc, std::uint64_t byte
                             : "global",
           .address = tensor || shared ? address & shared_offset_mask : address,
           .bytes = bytes,
-          .owner = owner(address)};
+          .owner = owner(address),
+          .source = source_line(launch_.program, pc)};
 }
 
 std::string Races::owner(std::uint64_t address) const {
@@ -106,8 +107,8 @@ std::string Races::owner(std::uint64_t address) const {
 
 std::string Races::place_of(std::uint32_t pc) const {
   const Place& p = launch_.program.places[pc];
-  return cat(p.file.empty() ? std::string_view("line ") : p.file.view(), p.file.empty() ? "" : ":", p.line, " (`",
-             launch_.program.mnemonics[pc], "`)");
+  return cat(p.file.empty() ? std::string_view("line ") : p.file.view(), p.file.empty() ? "" : ":", p.line, " (",
+             instruction_name(launch_.program, pc), ')');
 }
 
 void Races::find_same_lines() {
@@ -135,7 +136,7 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
     return operation ? cat("what ", name(thread, l), " began here") : name(thread, l);
   };
   Text t;
-  t << '`' << program.mnemonics[d.pc] << "`: " << subject(d.thread, d.lane, d.operation) << ' '
+  t << instruction_name(program, d.pc) << ": " << subject(d.thread, d.lane, d.operation) << ' '
     << (frees(d.pc) ? "frees" : does(d.kind)) << ' ';
   const bool exits = s.bytes == 0;
   if (exits) {
@@ -166,7 +167,7 @@ void Races::report_lap(const Watched& w, int lane, std::uint32_t barrier, std::u
   const Program& program = launch_.program;
   Diagnostic diagnostic(
       Code::barrier_misuse, program.places[pc],
-      cat('`', program.mnemonics[pc], "`: ", name(w.who, lane), " comes to barrier ", barrier,
+      cat(instruction_name(program, pc), ": ", name(w.who, lane), " comes to barrier ", barrier,
           again ? ", to which its warp came before by bar.arrive; nothing on the way says that the barrier was "
                   "complete, so both may count for one phase"
                 : ", at which other warps met before; nothing on the way says that they are through, so in another "
@@ -177,6 +178,21 @@ void Races::report_lap(const Watched& w, int lane, std::uint32_t barrier, std::u
   found_.push_back({{std::move(diagnostic), {site(w.who, lane, pc, 0, 0), site(w.who, lane, earlier, 0, 0)}}, 1});
 }
 
+// Somebody is in the shared memory of a CTA that may not have begun.
+void Races::report_early(const Doer& d, std::uint64_t host, const Location& where) {
+  if (!asks_for(checks_, Code::peer_exited) || found_.size() == most_findings) return;
+  if (same_line_.empty()) find_same_lines();
+  const auto [at, fresh] = known_.try_emplace({Code::peer_exited, ~0u, same_line_[d.pc]}, found_.size());
+  if (!fresh) return void(++found_[at->second].times);
+  Diagnostic diagnostic(Code::peer_exited, launch_.program.places[d.pc],
+                        cat(instruction_name(launch_.program, d.pc), ": ",
+                            d.operation ? cat("what ", name(d.thread, d.lane), " began here") : name(d.thread, d.lane),
+                            ' ', does(d.kind), ' ', owner(flat(where)), ", and nothing says that this CTA has begun"));
+  diagnostic.notes = {cat("a cluster barrier before the first access of CTA ", triple(cta_id(launch_, host)),
+                          ", or anything else by which its threads tell of themselves")};
+  found_.push_back({{std::move(diagnostic), {site(d.thread, d.lane, d.pc, d.bytes, flat(where))}}, 1});
+}
+
 void Races::report_beside(Who thread, int lane, std::uint32_t pc, Access kind, std::uint64_t address,
                           std::uint64_t bytes, const std::string& by) {
   if (!asks_for(checks_, Code::missing_wait) || found_.size() == most_findings) return;
@@ -185,8 +201,8 @@ void Races::report_beside(Who thread, int lane, std::uint32_t pc, Access kind, s
   if (!fresh) return void(++found_[at->second].times);
   const Program& program = launch_.program;
   Diagnostic diagnostic(Code::missing_wait, program.places[pc],
-                        cat('`', program.mnemonics[pc], "`: ", name(thread, lane), ' ', does(kind), ' ', owner(address),
-                            ", which the launch before wrote at ", by,
+                        cat(instruction_name(program, pc), ": ", name(thread, lane), ' ', does(kind), ' ',
+                            owner(address), ", which the launch before wrote at ", by,
                             "; that launch may still run, and nobody on the way here waited for it"));
   diagnostic.notes = {"griddepcontrol.wait, before the first access of what the launch before writes"};
   found_.push_back({{std::move(diagnostic), {site(thread, lane, pc, bytes, address)}}, 1});

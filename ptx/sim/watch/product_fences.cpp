@@ -11,6 +11,7 @@ namespace ptx::sim {
 
 namespace {
 
+constexpr const char* mend_write = "wgmma.wait_group for the product, in front of the write";
 constexpr const char* mend_product =
     "wgmma.fence.sync.aligned by all warps of the warpgroup, behind the last access of the registers and in front of "
     "the product";
@@ -23,6 +24,12 @@ void each_register(const Op& op, F f) {
   const auto& plan = *static_cast<const ProductPlan*>(op.plan);
   for (std::uint32_t i = 0; i < plan.registers; ++i) f(op.operands[i], false);
   for (std::uint32_t i = 0; i < 4 && plan.a_in_registers; ++i) f(op.operands[op.destinations + i], true);
+}
+
+const Warpgroup::Member& member_of(const Warp& warp) {
+  static const Warpgroup::Member none;
+  const std::size_t group = warp.index / Warpgroup::warps;
+  return group < warp.cta.warpgroups.size() ? warp.cta.warpgroups[group].members[warp.index % Warpgroup::warps] : none;
 }
 
 bool same_shape(const Op& a, const Op& b) {
@@ -75,7 +82,8 @@ void ProductFences::executing(Warp& warp, std::uint32_t pc, Mask) {
   }
   if (step == ProductStep::product && !w.fenced) {
     w.fenced = true;
-    report(warp, pc, pc, "begins the first product of its warpgroup without a wgmma.fence before");
+    report(Code::missing_product_fence, warp, pc, pc,
+           "begins the first product of its warpgroup without a wgmma.fence before");
   }
   const std::shared_ptr<Frame>& frame = warp.current.frame;
   if (frame->depth >= w.levels.size()) w.levels.resize(frame->depth + 1);
@@ -85,8 +93,19 @@ void ProductFences::executing(Warp& warp, std::uint32_t pc, Mask) {
     const Row& row = rows_[i];
     Touch& last = level.last[row.row];
     if (step == ProductStep::product && last.fences == w.fences) judge(warp, pc, row, last);
-    last = {w.fences, pc, row.use};
+    if (row.use == Use::writes || row.use == Use::accumulates) overwrites(warp, pc, row, last);
+    last.fences = w.fences, last.pc = pc, last.use = row.use;
+    if (row.use == Use::multiplies) last.product = member_of(warp).begun + 1, last.product_pc = pc;
   }
+}
+
+// A register that a product under way has for A, written.
+void ProductFences::overwrites(const Warp& warp, std::uint32_t pc, const Row& row, const Touch& before) {
+  if (!before.product || before.product <= member_of(warp).waited) return;
+  const ir::Register& r = warp.current.frame->function.slot_registers[row.slot];
+  report(Code::barrier_misuse, warp, pc, before.product_pc,
+         cat("writes `", ir::name(r), "`, which ", place_name(warp, before.product_pc),
+             " has as a part of A; nothing waited for that product"));
 }
 
 // Nothing fenced the two.
@@ -97,21 +116,20 @@ void ProductFences::judge(Warp& warp, std::uint32_t pc, const Row& row, const To
   const char* did = before.use == Use::reads    ? "reads it"
                     : before.use == Use::writes ? "writes it"
                                                 : "is another product that has it";
-  report(warp, pc, before.pc,
+  report(Code::missing_product_fence, warp, pc, before.pc,
          cat("has `", ir::name(r), row.use == Use::multiplies ? "` for A" : "` as an accumulator", ", and ",
              place_name(warp, before.pc), ' ', did, "; no wgmma.fence stands between"));
 }
 
-void ProductFences::report(const Warp& warp, std::uint32_t pc, std::uint32_t other, std::string what) {
+void ProductFences::report(Code code, const Warp& warp, std::uint32_t pc, std::uint32_t other, std::string what) {
   if (!known_.insert({other, pc}).second) return;
-  std::vector<std::string> notes{mend_product};
+  std::vector<std::string> notes{code == Code::barrier_misuse ? mend_write : mend_product};
   std::vector<Site> sites{site_of(warp, pc, 0)};
   if (other != pc) {
     notes.insert(notes.begin(), cat("the other is ", place_name(warp, other), " of ", thread_name(warp, 0)));
     sites.push_back(site_of(warp, other, 0));
   }
-  reports_.push_back(
-      {describe_fault(warp, Code::missing_product_fence, pc, 0, std::move(what), std::move(notes)), std::move(sites)});
+  reports_.push_back({describe_fault(warp, code, pc, 0, std::move(what), std::move(notes)), std::move(sites)});
 }
 
 void ProductFences::over(Cluster& cluster) {

@@ -40,6 +40,8 @@ class ProductFences final : public Observer {
     std::uint64_t fences = 0;  // of the warp, before it; 0: none yet
     std::uint32_t pc = 0;
     Use use = Use::reads;
+    std::uint64_t product = 0;  // the last one that has the register for A: its number
+    std::uint32_t product_pc = 0;
   };
   struct Level {  // the registers of one call
     std::shared_ptr<Frame> frame;
@@ -53,7 +55,8 @@ class ProductFences final : public Observer {
 
   void note_rows(std::uint32_t pc, const std::vector<bool>& of_products);
   void judge(Warp& warp, std::uint32_t pc, const Row& row, const Touch& before);
-  void report(const Warp& warp, std::uint32_t pc, std::uint32_t other, std::string what);
+  void overwrites(const Warp& warp, std::uint32_t pc, const Row& row, const Touch& before);
+  void report(Code code, const Warp& warp, std::uint32_t pc, std::uint32_t other, std::string what);
 
   const Launch& launch_;
   std::vector<Row> rows_;

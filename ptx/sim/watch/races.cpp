@@ -112,7 +112,7 @@ void Races::touched(const Touch& t) {
   const std::uint64_t base = flat(first);
   const bool strong = t.manner.order != Order::weak;
   const std::uint64_t place = base + (t.at[std::countr_zero(t.lanes)] & t.mask);
-  const bool vain = t.vain && strong && std::has_single_bit(t.lanes);
+  const bool vain = t.vain && strong && is_one_place(t);
   if (vain && updates_again(w, t, place)) return;
   Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
   const std::uint32_t site = site_of(w, d);
@@ -262,12 +262,23 @@ void Races::visit(const Doer& d, std::uint32_t site, const Location& where, cons
   last_visit_ = now;
   const Cta& host = *static_cast<const Cta*>(where.memory);
   if (!host.finished()) {
-    visits_[number(host)][{d.who, d.lane}] = site;
+    const bool first = visits_[number(host)].insert_or_assign({d.who, d.lane}, site).second;
+    if (first && where.memory != &from && d.view && !knows_of(*d.view, number(host)))
+      report_early(d, number(host), where);
   } else if (const auto left = left_.find(number(host)); left != left_.end()) {
     const Left& l = left->second;
     const Site exit{l.thread, l.thread, 0, l.pc, 0, {}, Access::read, false};
     report(too_late(d, number(host)), d, exit, l.lane, flat(where));
   }
+}
+
+// Whether some thread of the CTA has told the other of itself, so that it has begun.
+bool Races::knows_of(const View& view, std::uint64_t cta) {
+  const Known& clock = view.of[View::any_order];
+  if (!clock) return false;
+  const auto at = std::lower_bound(clock->begin(), clock->end(), who_cta(cta),
+                                   [](const Moment& m, Who who) { return m.who < who; });
+  return at != clock->end() && at->who < who_cta(cta + 1);
 }
 
 // What is wrong with who is in a CTA's shared memory when it exits.
@@ -562,7 +573,9 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (!d.operation) return is_narrow(d, s) ? Code::narrow_scope : Code::data_race;
   // A thread and an operation that was begun before, as far as one can tell; or the other way round.
   const bool own_thread = s.thread == d.thread && lane == d.lane && !d.each;
-  if (own_thread || s.time >= d.begun || (d.first && writes(d.kind))) return Code::missing_wait;
+  if (own_thread) return Code::missing_wait;
+  if (s.time >= d.begun && launch_.program.is(s.pc, isa::Trait::begins_mbarrier)) return Code::data_race;
+  if (s.time >= d.begun || (d.first && writes(d.kind))) return Code::missing_wait;
   return writes(s.kind) ? Code::data_race : Code::stage_reused;
 }
 

@@ -132,7 +132,7 @@ class Races final : public Observer {
       std::uint32_t pc = 0, site = 0;
       Mask lanes = 0, learned = 0;  // learned: what is so; lanes: also what narrow scopes and relaxed accesses tell
     } looked{};
-    // The last thing that the warp did: an update by one lane that left memory as it was.
+    // The last thing that the warp did: an update of one place that left memory as it was.
     struct {
       std::uint64_t address = 0, version = 0;
       Time stamp = 0;
@@ -244,6 +244,7 @@ class Races final : public Observer {
   Touches add(const Doer& doer, Touches to, std::uint32_t site);
   void drop_earlier(std::vector<Lanes>& set) const;
   void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
+  static bool knows_of(const View& view, std::uint64_t cta);
   static Code too_late(const Doer& d, std::uint64_t host);
   void signals(const Operation& operation, const Ongoing& ongoing);
   void by_operation(const Agent& agent, const Location& where, Access kind, Manner manner);
@@ -281,6 +282,7 @@ class Races final : public Observer {
   std::string place_of(std::uint32_t pc) const;
   void report_beside(Who thread, int lane, std::uint32_t pc, Access kind, std::uint64_t address, std::uint64_t bytes,
                      const std::string& by);
+  void report_early(const Doer& d, std::uint64_t host, const Location& where);
   void report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier,
                   bool again);
   void report(Code code, const Doer& doer, const Site& site, int lane, std::uint64_t address);
@@ -297,7 +299,7 @@ class Races final : public Observer {
   Checks checks_;
   std::vector<Recording::Unfinished> beside_;
   Who launch_before_ = 0;  // a stream
-  Time now_ = 1;
+  Time now_ = 2;           // so that even who has done nothing has a time before this to tell of
   std::uint64_t streams_ = 0;
   TouchPlane plane_;
   TouchSets sets_;

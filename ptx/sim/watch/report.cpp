@@ -130,7 +130,8 @@ Site site_of(const Warp& warp, std::uint32_t pc, int lane) {
   return {.cta = warp.cta.id,
           .thread = thread_id(warp, lane),
           .place = program.places[pc],
-          .instruction = std::string(program.mnemonics[pc])};
+          .instruction = std::string(program.mnemonics[pc]),
+          .source = source_line(program, pc)};
 }
 
 void site_accesses(Site& site, const Warp& warp, const Accessing& a) {
@@ -192,7 +193,17 @@ std::string place_name(const Warp& warp, std::uint32_t pc) {
   const Program& program = warp.cta.launch.program;
   const Place& place = program.places[pc];
   return cat(place.file.empty() ? std::string_view("line ") : place.file.view(), place.file.empty() ? "" : ":",
-             place.line, " (`", program.mnemonics[pc], "`)");
+             place.line, " (", instruction_name(program, pc), ')');
+}
+
+std::string source_line(const Program& program, std::uint32_t pc) {
+  const Place& source = program.sources[pc];
+  return source.line ? cat(source.file.view(), ':', source.line) : std::string();
+}
+
+std::string instruction_name(const Program& program, std::uint32_t pc) {
+  const std::string source = source_line(program, pc);
+  return cat('`', program.mnemonics[pc], '`', source.empty() ? "" : " of ", source);
 }
 
 std::string mentioned(Warp& warp, const Warp& other, std::uint32_t pc, int lane) {
@@ -219,7 +230,7 @@ std::vector<std::string> writers_of(Warp& warp, const Operand& row, std::uint32_
 Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lane, std::string what,
                           std::vector<std::string> notes) {
   const Program& program = warp.cta.launch.program;
-  Diagnostic d(code, program.places[pc], cat('`', program.mnemonics[pc], "`: ", thread_name(warp, lane), ' ', what));
+  Diagnostic d(code, program.places[pc], cat(instruction_name(program, pc), ": ", thread_name(warp, lane), ' ', what));
   d.notes = std::move(notes);
   return d;
 }

@@ -13,6 +13,7 @@ namespace ptx::sim {
 
 struct Cluster;
 struct Mbarrier;
+struct Program;
 
 // The place of a thread, and what its access names.
 Site site_of(const Warp& warp, std::uint32_t pc, int lane);
@@ -29,6 +30,11 @@ std::string describe_wait(const Warp& warp, const Fragment& fragment);  // "wait
 std::string thread_name(const Warp& warp, int lane);                    // "thread (3,0,0) of CTA (1,0,0)"
 // Where the register of `row` is written next in the text behind `pc`: a note, or none. As mentioned().
 std::vector<std::string> writers_of(Warp& warp, const Operand& row, std::uint32_t pc);
+// "k.cu:6", the line of which the .loc in front of an instruction says that it was compiled from it; empty: there is
+// none.
+std::string source_line(const Program& program, std::uint32_t pc);
+// "`ld.global.u32`" and that line.
+std::string instruction_name(const Program& program, std::uint32_t pc);
 std::string place_name(const Warp& warp, std::uint32_t pc);  // "a.py:41 (bar.sync)"
 // The same, of `other`, for a fault of `warp` that is about to be reported, whose further site it becomes.
 std::string mentioned(Warp& warp, const Warp& other, std::uint32_t pc, int lane = 0);
