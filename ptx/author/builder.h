@@ -21,6 +21,7 @@
 
 #include "ptx/arch/matrix.h"
 #include "ptx/author/value.h"
+#include "ptx/base/allocated.h"
 #include "ptx/ir/ir.h"
 #include "ptx/isa/form.h"
 
@@ -60,6 +61,7 @@ struct Built {
   std::vector<std::string> tensor_maps{};  // tensors whose map became a parameter, in parameter order
   Diagnostics notes;                       // warnings, of instructions first, then of the whole function
   std::vector<TileCopy> tile_copies{};     // of the kernel's own body
+  std::vector<Allocated> allocated{};      // shared memory of the kernel's own body
 };
 
 struct Function;

@@ -288,6 +288,8 @@ void declare_dynamic(Draft& draft, std::string_view name, std::uint32_t align) {
 // Shared memory of functions and of the module stays static, so less of the 48 KiB is left for the kernel.
 void settle_shared(Builder::State& s, const Options& options, Built& built) {
   if (s.of) return void(s.draft->static_shared += s.shared_bytes);
+  for (const auto& a : s.allocations)
+    built.allocated.push_back({s.function.variables[a.variable].name, {}, a.offset, a.bytes, a.place});
   const bool author = !options.extern_shared.empty();
   const std::uint64_t all = s.shared_bytes + s.draft->static_shared;
   const bool dynamic = !s.allocations.empty() && (s.force_dynamic || all > arch::static_shared ||
@@ -302,6 +304,7 @@ void settle_shared(Builder::State& s, const Options& options, Built& built) {
   const std::uint64_t align = s.shared_align;
   const std::uint64_t base = author ? (options.dynamic_shared + align - 1) / align * align : 0;
   move_into(s, Name(name), base);
+  for (Allocated& a : built.allocated) a.array = Name(name), a.offset += base;
   built.dynamic_shared =
       static_cast<std::uint32_t>(std::max(std::uint64_t{options.dynamic_shared}, base + s.shared_bytes));
 }

@@ -40,7 +40,7 @@ Name allocate(Builder& b, Type type, std::uint64_t count, std::uint64_t bytes, s
     b.refuse(Code::bad_argument, cat("shared memory of ", offset + bytes,
                                      " bytes in all; an address has 31 bits, and a CTA "
                                      "a few hundred KiB"));
-  s.allocations.push_back({s.function.variables.size(), offset});
+  s.allocations.push_back({s.function.variables.size(), offset, bytes, b.place()});
   s.function.variables.push_back(std::move(v));
   s.shared_bytes = offset + bytes;
   s.shared_align = std::max(s.shared_align, align);

@@ -81,13 +81,13 @@ void refuse_size(std::size_t elements, std::span<const std::int64_t> shape) {
                             cat("memory of ", elements, " elements as a tensor of shape (", text.view(), ')'))});
 }
 
-Entry::Entry(const author::Built& built) : dynamic_shared(built.dynamic_shared) {
+Entry::Entry(const author::Built& built) : dynamic_shared(built.dynamic_shared), allocated(built.allocated) {
   text = ir::emit(built.module, {}, &lines);
   describe(built.module, {}, *this);
 }
 
 Entry::Entry(const author::Built& module, std::string_view entry, const author::Built& kernel)
-    : dynamic_shared(kernel.dynamic_shared) {
+    : dynamic_shared(kernel.dynamic_shared), allocated(kernel.allocated) {
   text = ir::emit(module.module, {}, &lines);
   describe(module.module, entry, *this);
 }
@@ -139,6 +139,7 @@ Program::Program(Entry entry, const launch::Signature& signature, const launch::
   record.target = std::move(entry.target);
   record.dynamic_shared = entry.dynamic_shared;
   record.lines = std::move(entry.lines);
+  record.allocated = std::move(entry.allocated);
   state_->text = std::move(entry.text);
   for (const launch::Argument& one : signature) state_->is_tensor.push_back(one.kind == launch::Argument::Kind::tensor);
 }

@@ -96,6 +96,7 @@ struct Entry {
   std::vector<launch::Declared> parameters;
   std::uint32_t dynamic_shared = 0;  // bytes
   std::vector<Place> lines;          // of the author, as launch::Record has them
+  std::vector<Allocated> allocated{};
 
   Entry(const author::Built& built);
   // One kernel of a module of several: what author::Module::finish() and author::Module::kernel() returned.

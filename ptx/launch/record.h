@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ptx/arch/matrix.h"
+#include "ptx/base/allocated.h"
 #include "ptx/base/place.h"
 
 namespace ptx::launch {
@@ -114,6 +115,7 @@ struct Record {
   std::vector<TensorMapRecipe> tensor_maps;
   std::vector<Parameter> parameters;
   std::uint32_t parameter_bytes = 0;
+  std::vector<Allocated> allocated;  // shared memory, as Built has it
   std::vector<Place> lines;  // the author's place of line i of the PTX text ([0] unused, as ir::emit gives them)
 };
 

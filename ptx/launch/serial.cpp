@@ -13,7 +13,7 @@ namespace ptx::launch {
 namespace {
 
 constexpr std::string_view magic = "ptxl";
-constexpr std::uint64_t version = 7;
+constexpr std::uint64_t version = 8;
 
 class Writer {
  public:
@@ -189,6 +189,21 @@ void lines(Archive& a, std::vector<Place>& places) {
 }
 
 template <class Archive>
+void name(Archive& a, Name& n) {
+  std::string text(n.view());
+  a.text(text);
+  if constexpr (Archive::reads) n = Name(text);
+}
+
+template <class Archive>
+void allocated(Archive& a, std::vector<Allocated>& all) {
+  a.list(all, [&](Allocated& one) {
+    name(a, one.name), name(a, one.array), name(a, one.place.file);
+    a.number(one.offset), a.number(one.bytes), a.number(one.place.line), a.number(one.place.column);
+  });
+}
+
+template <class Archive>
 void fields(Archive& a, Record& r) {
   a.text(r.entry), a.text(r.target), a.text(r.assembler);
   fields(a, r.grid), fields(a, r.block), fields(a, r.cluster), fields(a, r.attributes);
@@ -198,6 +213,7 @@ void fields(Archive& a, Record& r) {
   a.list(r.tensor_maps, [&](TensorMapRecipe& m) { fields(a, m); });
   a.list(r.parameters, [&](Parameter& p) { fields(a, p); });
   a.number(r.parameter_bytes);
+  allocated(a, r.allocated);
   lines(a, r.lines);
 }
 

@@ -350,7 +350,7 @@ Expected<std::shared_ptr<launch::Program>> Simulator::prepare(std::string_view p
   ir::Lowered lowered = ir::lower(parsed.tree);
   if (has_error(lowered.diagnostics)) return lowered.diagnostics;
   if (Diagnostics wrong = check::check(lowered.module); has_error(wrong)) return wrong;
-  auto program = decode(lowered.module, record.entry, record.lines);
+  auto program = decode(lowered.module, record.entry, record.lines, record.allocated);
   if (!program) return program.why();
   return std::shared_ptr<launch::Program>(std::make_shared<SimulatedProgram>(std::move(*program), settings_));
 }

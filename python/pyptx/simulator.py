@@ -129,6 +129,8 @@ def statistics() -> Statistics:
 
 def _checks(check: str | Iterable[str]) -> dict[str, Any]:
     """The options of names of checks; that of what nobody wrote is on but for "none"."""
+    if not isinstance(check, Iterable):
+        raise TypeError(f'check= of the simulator takes names of checks, "all" or "none", not {check!r}')
     names = [check] if isinstance(check, str) else list(check)
     rules = [name for name in names if name != "uninitialised"]
     return {"uninitialised": names != ["none"], "checks": ",".join(rules) or "none"}

@@ -55,6 +55,16 @@ void init_built(nb::module_& m) {
             return rows;
           },
           "(tensor, tile, swizzle of the tile, file, line) of tensor copies into tiles that wgmma multiplies")
+      .def_prop_ro(
+          "allocated",
+          [](const BuiltModule& self) {
+            nb::list rows;
+            for (const Allocated& a : self.built.allocated)
+              rows.append(nb::make_tuple(std::string(a.name.view()), std::string(a.array.view()), a.offset, a.bytes,
+                                         std::string(a.place.file.view()), a.place.line));
+            return rows;
+          },
+          "(name, array, offset, bytes, file, line) of shared memory; array: the dynamic memory of which it is a part")
       .def_prop_ro("notes", [](const BuiltModule& self) { return nb::cast(self.built.notes); });
 }
 

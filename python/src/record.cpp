@@ -140,6 +140,8 @@ nb::list tensors_of(const launch::Record& record) {
 
 }  // namespace
 
+using Piece = std::tuple<std::string, std::string, std::uint64_t, std::uint64_t, std::string, std::uint32_t>;
+
 std::vector<Place> places(const Lines& lines) {
   std::vector<Place> list;
   for (const auto& [file, line] : lines) list.push_back({Name(file), line, 0});
@@ -193,6 +195,14 @@ void init_record(nb::module_& m) {
       .def(
           "lines", [](Record& self, const Lines& lines) { self.lines = places(lines); }, nb::arg("lines"),
           "The author's (file, line) of each line of the PTX text; entry 0 is not used")
+      .def(
+          "allocated",
+          [](Record& self, const std::vector<Piece>& pieces) {
+            self.allocated.clear();
+            for (const auto& [name, array, offset, bytes, file, line] : pieces)
+              self.allocated.push_back({Name(name), Name(array), offset, bytes, {Name(file), line, 0}});
+          },
+          nb::arg("pieces"), "The author's shared memory, as Module.allocated has it")
       .def(
           "repeat",
           [](Record& self, std::uint32_t copies, int axis) { value_or_raise(launch::repeat(self, copies, axis)); },

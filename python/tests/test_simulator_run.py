@@ -244,6 +244,11 @@ def test_seeds_of_synchronisation_are_pure():
     [
         (lambda: pyptx.simulator(check="races?").__enter__(), ValueError, "races\\?"),
         (
+            lambda: pyptx.simulator(check=None).__enter__(),
+            TypeError,
+            'takes names of checks, "all" or "none", not None',
+        ),
+        (
             lambda: pyptx.simulator(schedule="other").__enter__(),
             ValueError,
             "schedule of the simulator must be one of random",

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "ptx/sim/explore.h"
 #include "ptx/sim/stop.h"
 #include "tests/sim/run.h"
@@ -125,6 +127,27 @@ TEST_CASE("a report has its site, and need not end the caller") {
   CHECK(site.address == 95 * 128);
   CHECK(site.bytes == 4);
   CHECK(site.place.line == 12);
+}
+
+TEST_CASE("a report of compiled text names the line that its .loc says") {
+  const std::string compiled =
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .b64 %rd<4>;\n"
+      ".reg .b32 %r<4>;\n.shared .align 4 .b32 s[64];\n.loc 1 3 5\nmov.u32 %r1, s;\nmov.u32 %r2, %tid.x;\n"
+      ".loc 1 4 0\nst.shared.u32 [s], %r2;\n.loc 2 9 0\nst.shared.u32 [s], 1;\nret;\n}\n"
+      ".file 1 \"a.cu\"\n.file 2 \"b.cuh\"\n";
+  auto recording = std::make_shared<sim::Recording>();
+  sim_test::Fixture f = fixture();
+  f.block = {64, 1, 1};
+  const auto said =
+      sim_test::run(compiled, f, {.checks = *sim::checks_named("data_race"), .recording = recording}).diagnostics;
+  REQUIRE(!said.empty());
+  const std::string text = to_string(said);
+  CHECK_MESSAGE(text.find("of b.cuh:9") != text.npos, text);
+  REQUIRE(!recording->reports.empty());
+  std::set<std::string> sources;
+  for (const sim::Report& report : recording->reports)
+    for (const sim::Site& site : report.sites) sources.insert(site.source);
+  CHECK(sources == std::set<std::string>{"a.cu:4", "b.cuh:9"});
 }
 
 TEST_CASE("a stop shows registers, shared memory and warps, and says how to go on") {

@@ -1,6 +1,7 @@
 // What the simulator says about wrong kernels: one test a code, with the line, the thread and what is near.
 #include <doctest/doctest.h>
 
+#include "ptx/base/text.h"
 #include "tests/sim/run.h"
 
 using namespace ptx;
@@ -59,6 +60,29 @@ TEST_CASE("memory") {
   expect(Code::read_only_memory,
          kernel("mov.u64 %rd2, c;\nst.u32 [%rd2], %r1;", ".param .u64 p", ".const .u32 c = 1;\n"), shape(1, 1),
          {"`c`"});
+}
+
+TEST_CASE("a thread's stack ends where its calls do") {
+  const std::string before =
+      ".func (.reg .b64 %o) f() { .local .align 4 .b32 t[4]; .reg .b64 %a; mov.u64 %a, t; st.local.u32 [%a], 7; "
+      "cvta.local.u64 %o, %a; ret; }\n";
+  expect(Code::out_of_bounds,
+         kernel("call (%rd2), f;\nld.u32 %r3, [%rd2];\nst.global.u32 [%rd1], %r3;", ".param .u64 p", before),
+         shape(1, 1), {"ld.u32", "a call that has ended"});
+  const std::string array = ".local .align 16 .b8 s[16];\nmov.u64 %rd2, s;\ncvta.local.u64 %rd2, %rd2;\n";
+  expect(Code::out_of_bounds, kernel(array + "st.u32 [%rd2+16], %r1;"), shape(1, 1), {"which has 16 bytes a thread"});
+  expect(Code::out_of_bounds, kernel(array + "st.u32 [%rd2+-4], %r1;"), shape(1, 1),
+         {"4 bytes before the start of local memory"});
+  expect(Code::out_of_bounds, kernel(array + "st.u32 [%rd2], 0;\natom.add.u32 %r3, [%rd2], 1;"), shape(1, 1),
+         {"local memory, which this instruction does not reach"});
+}
+
+TEST_CASE("addresses of another space, and of nothing") {
+  expect(Code::out_of_bounds,
+         kernel(".shared .align 4 .b32 s;\nmov.u64 %rd2, s;\ncvta.shared.u64 %rd2, %rd2;\nld.global.u32 %r3, [%rd2];"),
+         shape(1, 1), {"a generic address of shared memory"});
+  expect(Code::out_of_bounds, kernel("mov.u64 %rd2, 0;\nld.global.u32 %r3, [%rd2];"), shape(1, 1),
+         {"at 0x0, where no buffer is near"});
 }
 
 TEST_CASE("outputs that were not written") {
@@ -302,6 +326,16 @@ TEST_CASE("what cannot run") {
   f.dynamic_shared = 400000;
   expect(Code::launch_limits, kernel(""), f, {"400000 bytes of dynamic shared memory"});
   expect(Code::launch_shape, kernel(""), shape(0, 32), {"empty"});
+  const auto with = [](std::string_view directive) {
+    return cat(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) ", directive,
+               " { ret; }\n");
+  };
+  expect(Code::launch_shape, with(".reqntid 64"), shape(1, 32), {"the block is (32,1,1)", "asks for (64,1,1)"});
+  expect(Code::launch_shape, with(".maxntid 8, 2"), shape(1, 32), {"has 32 threads", "allows 16"});
+  sim_test::Fixture pairs = shape(4, 32, "inout", "00");
+  pairs.cluster = {2, 1, 1};
+  expect(Code::launch_shape, with(".reqnctapercluster 4"), pairs, {"the cluster is (2,1,1)", "asks for (4,1,1)"});
+  CHECK(sim_test::run(with(".reqntid 32 .reqnctapercluster 2"), pairs).diagnostics.empty());
 }
 
 TEST_CASE("sizes that a text may ask for") {

@@ -167,6 +167,8 @@ struct Builder::State {
   struct Allocation {
     std::size_t variable = 0;  // of the function
     std::uint64_t offset = 0;  // in dynamic memory
+    std::uint64_t bytes = 0;
+    Place place{};
   };
   std::vector<Allocation> allocations;
   std::vector<bool> in_block;  // by variable: declared where it stands, in a block

@@ -127,6 +127,24 @@ std::optional<launch::Dim3> required(const ir::Function& entry, std::string_view
   return std::nullopt;
 }
 
+// Where each allocation of the author was written, and those that are parts of dynamic memory by their own names.
+void name_allocations(Program& program, const std::vector<Allocated>& allocated) {
+  std::vector<NamedBytes>& all = program.shared_variables;
+  const std::size_t count = all.size();
+  for (const Allocated& a : allocated) {
+    const std::string_view name = (a.array == Name() ? a.name : a.array).view();
+    const auto at = std::find_if(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count),
+                                 [&](const NamedBytes& v) { return v.name == name; });
+    if (at == all.begin() + static_cast<std::ptrdiff_t>(count)) continue;
+    if (a.array == Name()) {
+      at->place = a.place;
+    } else {
+      const std::uint64_t begin = at->begin + a.offset;
+      all.push_back({std::string(a.name.view()), begin, begin + a.bytes, a.place, true});
+    }
+  }
+}
+
 // The files of `.file number "name"`.
 std::map<std::uint32_t, Name> files_of(const ir::Module& module) {
   std::map<std::uint32_t, Name> out;
@@ -143,7 +161,7 @@ std::map<std::uint32_t, Name> files_of(const ir::Module& module) {
 }  // namespace
 
 Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_view entry,
-                                          const std::vector<Place>& lines) {
+                                          const std::vector<Place>& lines, const std::vector<Allocated>& allocated) {
   const ir::Function* root = find_entry(module, entry);
   if (!root) {
     Diagnostic d(Code::no_such_entry, {}, cat("the text has no .entry `", entry, "`"));
@@ -161,6 +179,7 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   program->most_threads = product_of(*root, ".maxntid ");
   program->first_registers = first_registers(*root);
   Layout layout(module, reach.used, reach.functions, *program);
+  name_allocations(*program, allocated);
   for (const ir::Function* f : reach.functions) {
     FunctionCode& code = program->functions.emplace_back();
     code.name = f->name;

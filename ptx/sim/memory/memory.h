@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ptx/base/place.h"
 #include "ptx/isa/types.h"
 
 namespace ptx::sim {
@@ -56,6 +57,8 @@ class GlobalMemory {
 struct NamedBytes {  // a variable in a memory, for messages
   std::string name;
   std::uint64_t begin = 0, end = 0;
+  Place place{};      // where the author allocated it; line 0: the text has it
+  bool part = false;  // of dynamic shared memory
 };
 
 struct SharedMemory {

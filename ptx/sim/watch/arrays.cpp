@@ -55,9 +55,10 @@ void Arrays::find_addresses() {
     std::uint32_t address = 0;
     std::memcpy(&address, reinterpret_cast<const std::byte*>(program.constants.data()) + o.offset, sizeof address);
     std::uint32_t& made = addresses_[o.offset] = unknown;
-    for (std::uint32_t i = 0; i < program.shared_variables.size() && !program.shared_sums.contains(o.offset); ++i) {
+    const bool sum = program.shared_sums.contains(o.offset);
+    for (std::uint32_t i = 0; i < program.shared_variables.size(); ++i) {
       const NamedBytes& v = program.shared_variables[i];
-      if (v.begin == address && v.end > v.begin) made = first_array + i;
+      if (v.begin == address && v.end > v.begin && (!sum || v.part)) made = first_array + i;
     }
   }
 }

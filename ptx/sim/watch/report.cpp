@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <fstream>
 #include <span>
 
 #include "ptx/sim/exec/wgmma_product.h"
@@ -194,6 +195,40 @@ std::string place_name(const Warp& warp, std::uint32_t pc) {
   const Place& place = program.places[pc];
   return cat(place.file.empty() ? std::string_view("line ") : place.file.view(), place.file.empty() ? "" : ":",
              place.line, " (", instruction_name(program, pc), ')');
+}
+
+// The text of a line of the author's file, without what surrounds it; empty: it cannot be read.
+static std::string text_of(const Place& place) {
+  std::ifstream file{std::string(place.file.view())};
+  std::string line;
+  for (std::uint32_t i = 0; i < place.line; ++i) {
+    if (!std::getline(file, line)) return {};
+  }
+  const auto begin = line.find_first_not_of(" \t"), end = line.find_last_not_of(" \t\r");
+  return begin == line.npos ? std::string() : line.substr(begin, end + 1 - begin);
+}
+
+void tell_names(Diagnostic& diagnostic, const Program& program) {
+  std::vector<std::string> notes;
+  for (const NamedBytes& v : program.shared_variables) {
+    const std::string name = cat('`', v.name, '`');
+    const auto has = [&](const std::string& text) { return text.find(name) != text.npos; };
+    if (!v.place.line ||
+        !(has(diagnostic.message) || std::any_of(diagnostic.notes.begin(), diagnostic.notes.end(), has)))
+      continue;
+    const std::string text = text_of(v.place);
+    if (text.find(v.name) != text.npos) continue;
+    notes.push_back(cat(name, " is allocated at ", v.place.file.view(), ':', v.place.line, text.empty() ? "" : ": `",
+                        text, text.empty() ? "" : "`"));
+  }
+  // A register that the author's line calls otherwise.
+  const auto quote = diagnostic.message.find("`%"), end = diagnostic.message.find('`', quote + 1);
+  if (quote != std::string::npos && end != std::string::npos) {
+    const std::string text = text_of(diagnostic.place);
+    if (!text.empty() && text.find(diagnostic.message.substr(quote + 1, end - quote - 1)) == text.npos)
+      notes.push_back(cat("the line is `", text, '`'));
+  }
+  diagnostic.notes.insert(diagnostic.notes.end(), notes.begin(), notes.end());
 }
 
 std::string source_line(const Program& program, std::uint32_t pc) {

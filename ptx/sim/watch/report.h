@@ -30,6 +30,8 @@ std::string describe_wait(const Warp& warp, const Fragment& fragment);  // "wait
 std::string thread_name(const Warp& warp, int lane);                    // "thread (3,0,0) of CTA (1,0,0)"
 // Where the register of `row` is written next in the text behind `pc`: a note, or none. As mentioned().
 std::vector<std::string> writers_of(Warp& warp, const Operand& row, std::uint32_t pc);
+// Adds the author's lines where these have other names for what a report names: shared memory, a register.
+void tell_names(Diagnostic& diagnostic, const Program& program);
 // "k.cu:6", the line of which the .loc in front of an instruction says that it was compiled from it; empty: there is
 // none.
 std::string source_line(const Program& program, std::uint32_t pc);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ptx/sim/watch/report.h"
+
 namespace ptx::sim {
 namespace {
 
@@ -118,6 +120,7 @@ std::vector<Report> Watch::end(std::vector<Report> faults) {
   const bool interrupted =
       std::any_of(faults.begin(), faults.end(), [](const Report& r) { return r.diagnostic.code == Code::interrupted; });
   std::move(faults.begin(), faults.end(), std::back_inserter(reports));
+  for (Report& report : reports) tell_names(report.diagnostic, launch_.program);
   Recording* const r = launch_.options.recording.get();
   if (!r) return reports;
   const std::lock_guard lock(r->mutex);

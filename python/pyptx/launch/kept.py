@@ -50,6 +50,7 @@ class Keeper:
         given = [] if out is None else list(out) if isinstance(out, (tuple, list)) else [out]
         record = specialisation.record(sizes)
         record.lines(specialisation.module.lines)
+        record.allocated(specialisation.module.allocated)
         try:
             inputs, outputs = ([self._array(one) for one in some] for some in (arrays, given))
         except _TooLarge:

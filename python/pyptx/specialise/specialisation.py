@@ -96,6 +96,7 @@ class Specialisation:
         if first is not None:
             return first.reshaped(record)
         record.lines(self.module.lines)
+        record.allocated(self.module.allocated)
         plan = _core.Plan.make(self.text(), record, device)
         if remarks := plan.remarks:
             from pyptx.launch import resources
