@@ -103,7 +103,7 @@ MUTANTS = [
     ("cluster", r"cp\.async\.bulk\.tensor.*multicast::cluster (.*), %rs0;", 0, "cp.async.bulk.tensor.2d.shared::cluster.global"
      ".mbarrier::complete_tx::bytes.multicast::cluster {0}, 1;", "PTX5020"),
     ("cluster", r"(@%p\d+) mbarrier\.arrive\.shared::cluster\.b64 _, (\[%r\d+\]);", 0, "", "PTX5020"),
-    ("cluster", r"barrier\.cluster\.wait;", 0, "", "PTX5022 PTX5010"),
+    ("cluster", r"barrier\.cluster\.wait;", 0, "", "PTX5056 PTX5022"),
     ("cluster", r"barrier\.cluster\.wait;", -1, "", "PTX5056 PTX5022"),
     ("cluster", r"barrier\.cluster\.arrive;", 0, "", "PTX5022"),
     ("cluster", r"cp\.async\.bulk\.wait_group 0;", 0, "", "PTX5054"),
@@ -131,7 +131,7 @@ MUTANTS = [
     ("pair", r"tcgen05\.dealloc(.*), 128;", 0, "tcgen05.dealloc{0}, 64;", "PTX5010"),
     ("pair", r"tcgen05\.alloc.*;", 0, "", "PTX5012"),
     ("pair", r"or\.b64 (%rd\d+), (%rd\d+), 4611756662049538048;", 0, "or.b64 {0}, {1}, 2305913652845690880;", ""),
-    ("pair", r"barrier\.cluster\.wait;", 0, "", "PTX5012 PTX5022 PTX5050"),
+    ("pair", r"barrier\.cluster\.wait;", 0, "", "PTX5012 PTX5022 PTX5050 PTX5056"),
 ]  # fmt: skip
 
 

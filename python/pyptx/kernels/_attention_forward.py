@@ -330,12 +330,14 @@ class Warpgroup(Softmax):
         for _ in ptx.range_(self.tiles.last, until, -1):
             self._wait_turn()
             self._pass_on()
-            for ring, full, empty in (
-                (self.k_ring, shared.k_full, shared.k_empty),
-                (self.v_ring, shared.v_full, shared.v_empty),
-            ):
+            stages = []
+            for ring, full in ((self.k_ring, shared.k_full), (self.v_ring, shared.v_full)):
                 stage, phase = ring.advance()
                 ptx.mbarrier.wait(full[stage], phase)
+                stages.append(stage)
+            # No product shows that all four warps have come so far: one that is late would find the stages filled again.
+            self._sync_group()
+            for empty, stage in zip((shared.k_empty, shared.v_empty), stages, strict=True):
                 self._free_block(empty, stage)
 
     def _begin(self, last):
