@@ -132,6 +132,7 @@ CLEAN = {
     "attention with sinks": attention_with_sinks,
     "attention of fp8": lambda: kernels.attention(*(half(1, 1, 300, 64).to(torch.float8_e4m3fn) for _ in range(3))),
     "hopper_gemm": hopper_gemm,
+    "hopper_tile": lambda: example("hopper_tile").main(),
     "blackwell_gemm": lambda: example("blackwell_gemm").main(),
     "blackwell_scaled": lambda: example("blackwell_scaled").main(),
 }
@@ -143,4 +144,16 @@ def test_nothing_is_reported(name, seed):
     torch.manual_seed(0)
     with pyptx.simulator(check="all", seed=seed, raises=False) as run:
         CLEAN[name]()
+    assert [str(report) for report in run.reports] == []
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_late_warp_is_not_lapped(seed):
+    """Of the warpgroups that have no rows, one warp stands still (seed 2) while the others of its warpgroup free block after block."""
+    torch.manual_seed(0)
+    with (
+        kernels.simulated_target("sm_90a"),
+        pyptx.simulator(check="all", seed=seed, schedule="synchronisation", raises=False) as run,
+    ):
+        kernels.attention(half(1, 4, 1, 64), half(1, 2, 333, 64), half(1, 2, 333, 64))
     assert [str(report) for report in run.reports] == []

@@ -89,7 +89,12 @@ void Arrays::find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t s
   }
   for (std::uint32_t pc = first; pc < end; ++pc) {
     const Operand* const address = address_of(ops[pc]);
-    if (address) array_[pc] = array_of(*address);
+    if (!address) continue;
+    const std::uint32_t array = array_of(*address);
+    // [dyn_smem+1024] is the first byte of whichever allocation lies there.
+    const bool any = address->bank == Bank::constants && address->displacement && array >= first_array &&
+                     launch_.program.shared_variables[array - first_array].part;
+    array_[pc] = any ? unknown : array;
   }
 }
 
