@@ -1,6 +1,8 @@
 #include "ptx/sim/machine/decode_function.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
 
 #include "ptx/base/text.h"
@@ -184,8 +186,54 @@ std::uint32_t FunctionDecoder::label(Name name, std::uint32_t block) const {
   }
 }
 
+namespace {
+
+using Spot = std::array<std::uint32_t, 3>;  // file, line, column
+
+// `, function_name label, inlined_at file line column`: where it was inlined.
+std::optional<Spot> inlined_at(const ir::Location& location) {
+  constexpr std::string_view word = "inlined_at ";
+  const auto found = location.inlined.find(word);
+  if (found == std::string::npos) return std::nullopt;
+  Spot spot{};
+  const char *at = location.inlined.data() + found + word.size(), *const end =
+                                                                      location.inlined.data() + location.inlined.size();
+  for (std::uint32_t& n : spot) {
+    at = std::find_if(at, end, [](char c) { return c >= '0' && c <= '9'; });
+    at = std::from_chars(at, end, n).ptr;
+  }
+  return spot;
+}
+
+using Inlined = std::map<Spot, Spot>;  // where what stands at a spot was inlined
+
+Inlined inlined_of(const ir::Function& f) {
+  Inlined out;
+  for (const ir::Location& at : f.locations) {
+    if (const auto outer = inlined_at(at)) out[{at.file, at.line, at.column}] = *outer;
+  }
+  return out;
+}
+
+// The line of a .loc; of what was inlined, that where the outermost function calls.
+Place source_of(const ir::Location& location, const Inlined& inlined, const std::map<std::uint32_t, Name>& files) {
+  Spot spot{location.file, location.line, location.column};
+  constexpr int deepest = 64;
+  auto outer = inlined_at(location);
+  for (int depth = 0; depth < deepest && outer; ++depth) {
+    spot = *outer;
+    const auto next = inlined.find(spot);
+    outer = next == inlined.end() ? std::nullopt : std::optional(next->second);
+  }
+  const auto file = files.find(spot[0]);
+  return file == files.end() ? Place{} : Place{file->second, spot[1], spot[2]};
+}
+
+}  // namespace
+
 void FunctionDecoder::body(const std::map<std::uint32_t, Name>& files) {
   find_blocks();
+  const Inlined inlined = inlined_of(f_);
   code_.first = static_cast<std::uint32_t>(program_.ops.size());
   for (std::uint32_t i = 0; i < f_.body.size(); ++i) {
     const ir::Statement& s = f_.body[i];
@@ -194,9 +242,7 @@ void FunctionDecoder::body(const std::map<std::uint32_t, Name>& files) {
     } else if (s.kind == ir::Statement::Kind::instruction) {
       instruction(s, blocks_.of[i]);
     } else if (s.kind == ir::Statement::Kind::location) {
-      const ir::Location& at = f_.locations[s.index];
-      const auto file = files.find(at.file);
-      source_ = file == files.end() ? Place{} : Place{file->second, at.line, at.column};
+      source_ = source_of(f_.locations[s.index], inlined, files);
     }
   }
   // Running off the end is a return.
