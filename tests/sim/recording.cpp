@@ -132,11 +132,12 @@ TEST_CASE("a report has its site, and need not end the caller") {
 TEST_CASE("a report of compiled text names the line that its .loc says") {
   const std::string compiled =
       ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .b64 %rd<4>;\n"
-      ".reg .b32 %r<4>;\n.shared .align 4 .b32 s[64];\n.loc 1 3 5\nmov.u32 %r1, s;\nmov.u32 %r2, %tid.x;\n"
-      ".loc 1 4 0\nst.shared.u32 [s], %r2;\n"
+      ".reg .b32 %r<4>;\n.shared .align 4 .b32 _ZZ1kE1s[64];\n.loc 1 3 5\nmov.u32 %r1, _ZZ1kE1s;\nmov.u32 %r2, "
+      "%tid.x;\n"
+      ".loc 1 4 0\nst.shared.u32 [_ZZ1kE1s], %r2;\n"
       ".loc 2 9 0, function_name $L__x, inlined_at 2 7 1\nadd.u32 %r1, %r1, 0;\n"
       ".loc 2 7 1, function_name $L__x, inlined_at 1 5 3\nadd.u32 %r1, %r1, 0;\n"
-      ".loc 2 9 0, function_name $L__x, inlined_at 2 7 1\nst.shared.u32 [s], 1;\nret;\n}\n"
+      ".loc 2 9 0, function_name $L__x, inlined_at 2 7 1\nst.shared.u32 [_ZZ1kE1s], 1;\nret;\n}\n"
       ".file 1 \"a.cu\"\n.file 2 \"b.cuh\"\n";
   auto recording = std::make_shared<sim::Recording>();
   sim_test::Fixture f = fixture();
@@ -146,6 +147,7 @@ TEST_CASE("a report of compiled text names the line that its .loc says") {
   REQUIRE(!said.empty());
   const std::string text = to_string(said);
   CHECK_MESSAGE(text.find("of a.cu:5") != text.npos, text);
+  CHECK_MESSAGE(text.find("`_ZZ1kE1s` is k::s") != text.npos, text);
   REQUIRE(!recording->reports.empty());
   std::set<std::string> sources;
   for (const sim::Report& report : recording->reports)

@@ -1,8 +1,12 @@
 #include "ptx/sim/watch/report.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <span>
 
 #include "ptx/sim/exec/wgmma_product.h"
@@ -208,14 +212,22 @@ static std::string text_of(const Place& place) {
   return begin == line.npos ? std::string() : line.substr(begin, end + 1 - begin);
 }
 
+// "k::tile" of _ZZ1kE4tile, as compilers of C++ name what a function has; else empty.
+static std::string plain_name(const std::string& name) {
+  if (!name.starts_with("_Z")) return {};
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, nullptr),
+                                                    &std::free);
+  return text ? text.get() : "";
+}
+
 void tell_names(Diagnostic& diagnostic, const Program& program) {
   std::vector<std::string> notes;
   for (const NamedBytes& v : program.shared_variables) {
     const std::string name = cat('`', v.name, '`');
     const auto has = [&](const std::string& text) { return text.find(name) != text.npos; };
-    if (!v.place.line ||
-        !(has(diagnostic.message) || std::any_of(diagnostic.notes.begin(), diagnostic.notes.end(), has)))
-      continue;
+    if (!has(diagnostic.message) && std::none_of(diagnostic.notes.begin(), diagnostic.notes.end(), has)) continue;
+    if (const std::string plain = plain_name(v.name); !plain.empty()) notes.push_back(cat(name, " is ", plain));
+    if (!v.place.line) continue;
     const std::string text = text_of(v.place);
     if (text.find(v.name) != text.npos) continue;
     notes.push_back(cat(name, " is allocated at ", v.place.file.view(), ':', v.place.line, text.empty() ? "" : ": `",
