@@ -304,8 +304,9 @@ bool Cluster::run(std::uint64_t steps, std::uint64_t patience) {
   return done;
 }
 
-// A value that nothing wrote has ended the launch, and who writes it too late may be about to: the other warps go on for
-// a little, so that the race is found as well. What happens to them now is not told, since one of them stands still.
+// A value that nothing wrote has ended the launch, and who writes it too late may be about to: the other warps go on
+// for a little, so that the race is found as well. What happens to them now is not told, since one of them stands
+// still.
 static void let_others_run(Cluster& cluster) {
   constexpr int turns = 8;  // of what a warp runs before it sees that the launch has ended
   Launch& launch = cluster.launch;

@@ -316,6 +316,9 @@ class Record:
         The author's (file, line) of each line of the PTX text; entry 0 is not used
         """
 
+    def allocated(self, pieces: Sequence[tuple[str, str, int, int, str, int]]) -> None:
+        """The author's shared memory, as Module.allocated has it"""
+
     def repeat(self, copies: int, axis: int) -> None:
         """
         That many grids in one launch, side by side along an axis of the grid; tensors have them as first dimension
@@ -509,6 +512,12 @@ class Module:
     def tile_copies(self) -> list:
         """
         (tensor, tile, swizzle of the tile, file, line) of tensor copies into tiles that wgmma multiplies
+        """
+
+    @property
+    def allocated(self) -> list:
+        """
+        (name, array, offset, bytes, file, line) of shared memory; array: the dynamic memory of which it is a part
         """
 
     @property
