@@ -113,7 +113,7 @@ def make_edited(tile: Tile, edits, size: int, coord: tuple[int, ...], span: int 
     in_specs=(Tile(64, 32, u32, tma_box=(32, 32)),), out_specs=(Tile(64, 32, u32),),
     grid=(2, 1, 1), cluster=(2, 1, 1), block=(THREADS, 1, 1), arch="sm_100a",
 )  # fmt: skip
-def pair_load(X, Y):
+def pair_load(X, Y, *, space="shared::cluster"):
     """Y = X by a pair of CTAs: each copies 32 rows and signals the barrier of the even one, whose address is its own without the
     bit of the peer.  The even CTA waits for both."""
     map_x = X.tma_desc()
@@ -129,7 +129,7 @@ def pair_load(X, Y):
             ptx.mbarrier.arrive_expect_tx(both[0], 8192)
         bar, row = reg.scalar(u32), rank * 32
         ptx.inst.mov.u32(bar, "both")
-        ptx.tensor_copy.load(data, map_x, (0, row), bar & 0xFEFFFFFF, cta_group=2)
+        ptx.tensor_copy.load(data, map_x, (0, row), bar & 0xFEFFFFFF, cta_group=2, space=space)
     with ptx.if_(rank == 0):
         ptx.mbarrier.wait(both[0], 0)
     ptx.cluster.sync()

@@ -387,10 +387,11 @@ def test_im2col_offsets_have_limits():
         loaded(tile, x, 8192, (0, 0, 0, 0), mode="im2col", offsets=(256, 0))
 
 
+@pytest.mark.parametrize("space", ["shared::cluster", "shared::cta"])
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
-def test_a_pair_signals_its_even_cta():
+def test_a_pair_signals_its_even_cta(space):
     x, host = random((64, 32), u32)
-    np.testing.assert_array_equal(bits(pair_load(x)), host)
+    np.testing.assert_array_equal(bits(pair_load(x, space=space)), host)
 
 
 @pytest.mark.parametrize(

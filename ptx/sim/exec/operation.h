@@ -67,7 +67,9 @@ inline bool between(Warp& w, const Op& op, int lane, Operation& o, u32 left = 0,
 inline bool signal_beside(Warp& w, const Operand& address, int lane, Operation& o, u32 bytes, std::optional<u32> ctas,
                           bool pair = false) {
   Location at;
-  if (!mbarrier_at(w, address, lane, at)) return false;
+  Operand barrier = address;
+  if (pair) barrier.space = isa::Space::shared_cluster;  // of a copy to .shared::cta, too
+  if (!mbarrier_at(w, barrier, lane, at)) return false;
   if (o.to[0].at.memory != at.memory && !pair) {
     w.fault(Code::barrier_misuse, lane, "signals an mbarrier of another CTA than the one that it copies to");
     return false;
