@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Protocol, overload
+from weakref import WeakValueDictionary
 
 from pyptx import _core
 from pyptx.body.tensor_spec import TensorSpec, TmaDescriptorHandle
@@ -62,6 +63,7 @@ class Kernel(Traced, _core.Launcher):
         self._kept: Any = Kept(fn, options, self.signature, self._watched)
         self._module: Any = None  # that of `ptx.module`, whose text is this kernel's
         self._reads: Any = None
+        self._modules: WeakValueDictionary[str, ir.Module] = WeakValueDictionary()
         self._jax_sites: dict[Any, Any] = {}  # by what a call with JAX values looks like
         known, tensors = self.signature.known, self.signature.tensors
         mutated = [tensors.index(name) for name in options.mutates]
@@ -177,7 +179,9 @@ class Kernel(Traced, _core.Launcher):
         return self.specialise(**kwargs).text(lineinfo)
 
     def module(self, /, **kwargs: Any) -> ir.Module:
-        """The text of one specialisation as a new `pyptx.ir.Module`.
+        """The text of one specialisation as a `pyptx.ir.Module`.
+
+        The same object again while the program has it and has not edited it; `ir.Module(k.ptx())` is always a new one.
 
         Example:
             @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
@@ -188,7 +192,11 @@ class Kernel(Traced, _core.Launcher):
         """
         from pyptx import ir
 
-        return ir.Module(self.specialise(**kwargs).text(), self.signature.name)
+        text = self.specialise(**kwargs).text()
+        module = self._modules.get(text)
+        if module is None or str(module) != text:
+            module = self._modules[text] = ir.Module(text, self.signature.name)
+        return module
 
     def rewritten(self, change: Callable[[ir.Module], ir.Module | None]) -> Kernel:
         """A new kernel: this one, with a text that the function `change` edits before it is assembled or simulated.

@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 
+def _try_load_cpp_ext() -> None:
+    """None: 0.1.1 compiled an extension for calls; here the package has it."""
+
+
 def is_torch_tensor(obj: Any) -> bool:
     """Whether this is a torch tensor.
 

@@ -67,11 +67,23 @@ std::string qualified(const Definition& d) {
                                              "; its arguments: ", names.empty() ? "none" : names));
 }
 
+// Keywords that 0.1.1 spelled in another way.
+constexpr struct {
+  std::string_view function;
+  const char* old;
+  std::string_view name;
+} respelled[] = {{"ptx.ld", "addr", "address"}, {"ptx.st", "addr", "address"}};
+
 std::size_t named(const Entry& entry, PyObject* name) {
   for (std::size_t i = 0; i < entry.names.size(); ++i)
     if (entry.names[i] == name) return i;
   for (std::size_t i = 0; i < entry.names.size(); ++i)
     if (PyUnicode_Compare(entry.names[i], name) == 0) return i;
+  for (const auto& each : respelled) {
+    if (PyUnicode_CompareWithASCIIString(name, each.old) != 0 || qualified(*entry.definition) != each.function) continue;
+    for (std::size_t i = 0; i < entry.parameters.size(); ++i)
+      if (entry.parameters[i].name == each.name) return i;
+  }
   return entry.names.size();
 }
 

@@ -17,7 +17,7 @@ from pyptx.errors import AssemblerError, AuthoringTypeError, LaunchError
 from pyptx.ir import ImmediateOperand, Instruction, RegisterOperand
 from pyptx.parser import check, parse
 from pyptx.specs import Layout
-from pyptx.types import bf16, s8, u32
+from pyptx.types import bf16, s8, u32, u64
 
 R = RegisterOperand("%r0")
 
@@ -249,3 +249,41 @@ def test_a_trace_gives_labels_and_belongs_to_its_thread():
         thread.start()
         thread.join()
     assert "No active kernel trace" in said[0] and "by the thread that traces it" in said[0]
+
+
+def test_a_module_is_the_same_object_until_it_is_edited():
+    @kernel
+    def k(*, factor=1):
+        ptx.inst.mov.u32(reg.scalar(u32), factor)
+        ptx.ret()
+
+    first = k.module(factor=2)
+    assert k.module(factor=2) is first is not k.module(factor=3)
+    first.find("mov")[0].remove()
+    assert k.module(factor=2) is not first and len(k.module(factor=2).find("mov")) == 1
+
+
+def test_arguments_under_the_names_that_they_had():
+    @kernel
+    def k():
+        x, at = reg.scalar(u32), reg.scalar(u64)
+        ptx.ld(dtype=u32, dst=x, addr=at)
+        ptx.st(u32, addr=ptx.addr(at, 4), src=x)
+        with pytest.raises(AuthoringTypeError, match="ptx.mov takes no 'addr'"):
+            ptx.mov(u32, x, addr=at)
+        ptx.ret()
+
+    assert "ld.global.u32 %r0, [%rd0];" in k.ptx() and "st.global.u32 [%rd0+4], %r0;" in k.ptx()
+
+
+def test_errors_of_the_parser_where_programs_look_for_them():
+    from pyptx import errors, parser
+    from pyptx.parser import lexer
+    from pyptx.parser.parser import ParseError
+
+    assert parser.ParseError is ParseError is errors.ParseError and parser.LexError is lexer.LexError
+
+
+def test_no_extension_is_compiled():
+    support = pytest.importorskip("pyptx.torch_support", reason="skipped: no torch")
+    assert support._try_load_cpp_ext() is None

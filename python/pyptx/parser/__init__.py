@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pyptx import _core
 from pyptx._core import Diagnostic
+from pyptx.errors import ParseError
 from pyptx.ir import Module
+from pyptx.parser.lexer import LexError
 
-__all__ = ["Module", "check", "parse"]
+__all__ = ["LexError", "Module", "ParseError", "check", "parse"]
 
 
 def _bytes(source: str | bytes) -> bytes:
