@@ -20,14 +20,22 @@
 namespace ptx::python {
 namespace {
 
-// What tensors look like: which of them are there; type, device, sizes, strides, and the address by 16 bytes of each.
+std::uintptr_t address_of(const interop::DLTensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+}
+
+// What tensors look like: which of them are there; type, device, sizes, strides, and the address by 16 bytes of each;
+// which of them begin where the output does, the last tensor where the call brings it.
 class Look {
  public:
   // False where there is more than fits.
-  [[gnu::hot]] bool read(std::span<const interop::DLTensor> tensors, std::uint32_t given) {
-    if (!add(given)) return false;
+  [[gnu::hot]] bool read(std::span<const interop::DLTensor> tensors, std::uint32_t given, bool brings) {
+    std::uint64_t in_place = 0;
+    for (std::size_t i = 0; brings && i + 1 < tensors.size(); ++i)
+      in_place |= std::uint64_t{address_of(tensors[i]) == address_of(tensors.back())} << i;
+    if (!add(in_place << 32 | given)) return false;
     for (const interop::DLTensor& tensor : tensors) {
-      const auto address = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+      const std::uintptr_t address = address_of(tensor);
       if (!add(std::uint64_t{tensor.dtype.code} << 56 | std::uint64_t{tensor.dtype.bits} << 48 |
                std::uint64_t{tensor.dtype.lanes} << 32 | static_cast<std::uint64_t>(tensor.ndim) << 8 |
                (address & 15)) ||
@@ -93,6 +101,7 @@ struct Tensors {
   PyObject* objects[most];
   std::size_t count = 0;
   std::uint32_t given = 0;  // a bit for each that is not None
+  bool brings = false;      // the last one is the output
 
   bool gather(PyObject* tuple, PyObject* out) {
     if (!PyTuple_Check(tuple)) return false;
@@ -105,6 +114,7 @@ struct Tensors {
       given |= 1u << i;
     }
     given |= 1u << (size + 1);
+    brings = out != Py_None;
     return true;
   }
 };
@@ -135,7 +145,7 @@ bool fits(const Chosen& row, const Look& look, PyObject* const* values, PyObject
                                                 PyObject* names) {
   Inputs inputs;
   Look look;
-  if (!are_plain(inputs, tensors) || !look.read(inputs.views(), tensors.given)) return nullptr;
+  if (!are_plain(inputs, tensors) || !look.read(inputs.views(), tensors.given, tensors.brings)) return nullptr;
   if (table.last != nullptr && fits(*table.last, look, values, names)) return table.last;
   const auto found = table.rows.find(look.hash());
   if (found == table.rows.end()) return nullptr;
@@ -210,8 +220,8 @@ void remember(nb::handle choice, nb::tuple tensors, nb::object out, nb::dict opt
   Tensors read;
   Inputs inputs;
   Look look;
-  if (!read.gather(tensors.ptr(), out.ptr()) || !are_plain(inputs, read) || !look.read(inputs.views(), read.given) ||
-      keywords.size() > 16)
+  if (!read.gather(tensors.ptr(), out.ptr()) || !are_plain(inputs, read) ||
+      !look.read(inputs.views(), read.given, read.brings) || keywords.size() > 16)
     return;
   const auto intern = [](nb::handle name) {
     PyObject* interned = name.inc_ref().ptr();

@@ -80,7 +80,8 @@ std::size_t named(const Entry& entry, PyObject* name) {
   for (std::size_t i = 0; i < entry.names.size(); ++i)
     if (PyUnicode_Compare(entry.names[i], name) == 0) return i;
   for (const auto& each : respelled) {
-    if (PyUnicode_CompareWithASCIIString(name, each.old) != 0 || qualified(*entry.definition) != each.function) continue;
+    if (PyUnicode_CompareWithASCIIString(name, each.old) != 0 || qualified(*entry.definition) != each.function)
+      continue;
     for (std::size_t i = 0; i < entry.parameters.size(); ++i)
       if (entry.parameters[i].name == each.name) return i;
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 
@@ -88,6 +89,21 @@ def test_compiled_with_dynamic_shapes(form, target):
             q, k, v = tensors("cpu", *[(1, 2, length, 64)] * 3, seed=length)
             torch.testing.assert_close(compiled(q, k, v), form(q, k, v) * 2)
     assert len(graphs) == 1
+
+
+def test_gradients_around_vmap():
+    """A tensor of vmap does not say that a grad outside wants its derivative."""
+    given = [torch.stack([each, 2 * each]) for each in tensors("cpu", *[(1, 2, 24, 64)] * 3)]
+
+    def loss(call, *given):
+        return (torch.vmap(call)(*given).float() ** 2).sum()
+
+    got = torch.func.grad(loss, (1, 2, 3))(plain, *given)
+    exact = functools.partial(theirs, is_causal=True)
+    for one, wanted in zip(
+        got, torch.func.grad(loss, (1, 2, 3))(exact, *[each.double() for each in given]), strict=True
+    ):
+        assert (one.double() - wanted).norm() <= 2e-2 * wanted.norm()
 
 
 def test_the_words_are_those_of_torch():

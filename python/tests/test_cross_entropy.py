@@ -167,7 +167,7 @@ def test_refusals():
         with pytest.raises(LaunchValueError, match=message):
             kernels.cross_entropy(x, target, **told)
     with pytest.raises(
-        LaunchTypeError, match=r"argument 2 is of .*float32 \(3,\); legal are indices.*probabilities \(3, 8\)"
+        LaunchTypeError, match=r"`target` is of .*float32 \(3,\); legal are indices.*probabilities \(3, 8\)"
     ):
         kernels.cross_entropy(x, target.float())
     with pytest.raises(

@@ -90,9 +90,6 @@ def test_strides(dtype):
     for out in (torch.zeros(24, 20).mT, torch.zeros(20, 48)[:, ::2], torch.zeros(40, 24)[::2]):
         out = out.to(dtype)
         assert close(kernels.matmul(a, b, out=out), wanted, dtype)
-    square = torch.randn(16, 16).to(dtype)
-    wanted = product(square, square)
-    assert close(kernels.matmul(square, square, out=square), wanted, dtype)
 
 
 @types
@@ -113,6 +110,8 @@ def test_transformations():
     assert close(vmap(vmap(kernels.matmul, (None, 0)), (0, None))(xs, ws), xs.double()[:, None] @ ws.double()[None])
     every = vmap(lambda x, w, b, r: kernels.matmul(x, w, bias=b, residual=r, activation="relu"))(xs, ws, bs, rs)
     assert close(every, F.relu(product(xs, ws) + bs.double()[:, None]) + rs.double())
+    none = vmap(lambda x, b: kernels.matmul(x, ws[0], bias=b))(xs[:0], bs[:0])
+    assert none.shape == (0, 20, 24)
     one = product(xs[0], ws[0])
     assert close(vmap(lambda b: kernels.matmul(xs[0], ws[0], bias=b))(bs), one + bs.double()[:, None])
     assert close(vmap(lambda x: kernels.matmul(x, ws[0], residual=rs[0]))(xs), product(xs, ws[0]) + rs[0].double())
@@ -135,6 +134,63 @@ def test_transformations():
     assert close(second, func.grad(lambda w: (func.grad(exact)(w, given[1][0]) ** 2).sum())(given[0]))
     with pytest.raises(LaunchTypeError, match=r"no forward-mode derivative \(jvp\)"):
         func.jvp(kernels.matmul, (xs[0], ws[0]), (xs[0], ws[0]))
+
+
+def test_vectors():
+    """As torch.matmul has them."""
+    a, b = torch.randn(5, 16, requires_grad=True), torch.randn(2, 16, 6, requires_grad=True)
+    x = torch.randn(16, requires_grad=True)
+    for one, two in ((a, x), (x, b), (x, b[0]), (x, x), (a[None], x)):
+        got, wanted = kernels.matmul(one, two), one.double() @ two.double()
+        assert close(got, wanted, size=one.double().abs() @ two.double().abs())
+        pulls = torch.autograd.grad(got.sum(), (one, two)), torch.autograd.grad(wanted.sum(), (one, two))
+        assert all(close(*pair, size=pair[1].abs() + 1) for pair in zip(*pulls, strict=True))
+    assert torch.compile(kernels.matmul, backend="eager", fullgraph=True)(a, x).shape == (5,)
+    bias = torch.randn(6)
+    y = kernels.matmul(x, b[0], bias=bias, activation="relu")
+    assert close(y, F.relu(x.double() @ b[0].double() + bias.double()))
+    assert kernels.matmul(np.ones(4, np.float32), np.ones((4, 3), np.float32)).tolist() == [4, 4, 4]
+    for call in (
+        lambda: kernels.matmul(a, x, bias=bias[:1]),
+        lambda: kernels.matmul(x, b[0], out=torch.empty(6)),
+        lambda: kernels.matmul(x, b[0], residual=bias),
+    ):
+        with pytest.raises(LaunchValueError, match="at least two dimensions beside"):
+            call()
+
+
+def test_memory_of_the_result():
+    """What is still read is not written over, also by calls that look like earlier ones."""
+    a, b, residual, offs = *(torch.randn(200, 200) for _ in range(3)), torch.tensor([90, 200], dtype=torch.int32)
+    wanted = kernels.matmul(a, b, residual=residual)
+    for i, name in enumerate(("a", "b", "residual")):
+        given = [each.clone() for each in (a, b, residual)]
+        kernels.matmul(*given[:2], residual=given[2], out=torch.empty_like(a))
+        if name == "residual":
+            assert torch.equal(kernels.matmul(*given[:2], residual=given[2], out=given[2]), wanted)
+            continue
+        for out in (given[i], given[i].mT):
+            with pytest.raises(LaunchValueError, match=f"matmul: out shares memory with {name}; legal is"):
+                kernels.matmul(*given[:2], residual=given[2], out=out)
+    wide = torch.randn(200, 400)
+    beside = kernels.matmul(wide[:, :200], b, out=wide[:, 200:])
+    assert torch.equal(beside, kernels.matmul(wide[:, :200], b))
+    with pytest.raises(LaunchValueError, match="out shares memory with residual"):
+        kernels.matmul(a, b, residual=residual.mT, out=residual)
+    with pytest.raises(LaunchValueError, match=r"matmul: out has elements that share their memory"):
+        kernels.matmul(a, b, out=torch.empty(200, 1).expand(200, 200))
+    x = a.bfloat16()
+    with pytest.raises(LaunchValueError, match="grouped_matmul: out shares memory with a; legal is memory of its own"):
+        kernels.grouped_matmul(x, torch.stack([x, x]), offs, out=x)
+
+
+@pytest.mark.parametrize("offs", [[5, 3, 8], [3, 3, 9], [-1, 3, 8]])
+def test_groups_outside_of_their_rows(offs):
+    a, b = torch.randn(8, 16).bfloat16(), torch.randn(3, 16, 8).bfloat16()
+    with pytest.raises(LaunchValueError, match=r"grouped_matmul: offs rise from 0 to 8, the rows of a; they are"):
+        kernels.grouped_matmul(a, b, torch.tensor(offs, dtype=torch.int32))
+    with pytest.raises(LaunchValueError, match=r"counts are 0 to 4, the rows of a group; they are"):
+        kernels.grouped_matmul(a[:4].expand(3, 4, 16), b, counts=torch.tensor(offs, dtype=torch.int32))
 
 
 def test_gradients_of_groups_by_torch_func():

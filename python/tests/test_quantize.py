@@ -118,7 +118,7 @@ def test_refusals():
         kernels.quantize_fp8(x, block=64)
     with pytest.raises(LaunchValueError, match=r"blocks of 128 x 128 are of a matrix; x has shape \(2, 2, 256\)"):
         kernels.quantize_fp8(x.view(2, 2, 256), block=(128, 128))
-    with pytest.raises(LaunchTypeError, match="argument 1 is of float64"):
+    with pytest.raises(LaunchTypeError, match="quantize_fp8: `x` is of float64"):
         kernels.quantize_fp8(x.double())
     with pytest.raises(LaunchValueError, match="requires a gradient, and this kernel has no backward"):
         kernels.quantize_fp8(x.requires_grad_())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._attention_cache import STRIDES
 from pyptx.kernels._attention_plan import BIAS
-from pyptx.kernels._call import compiling
+from pyptx.kernels._call import check_apart, compiling, contents
 from pyptx.types import bf16, f16
 
 TYPES = {"float16": f16, "bfloat16": bf16}
@@ -134,14 +134,6 @@ def check_integers(name: str, tensor, q):
         raise LaunchTypeError(f"attention: {name} is of int32, not {type_name(tensor)}")
     if hasattr(q, "is_cuda") and hasattr(tensor, "is_cuda") and tensor.device != q.device:
         raise LaunchValueError(f"attention: {name} is on {q.device} as q is, not on {tensor.device}")
-
-
-def contents(tensor) -> list | None:
-    """The numbers in it, where they are in the memory of the CPU and nobody traces."""
-    if type(tensor).__module__ == "numpy":
-        return tensor.tolist()
-    plain = type(tensor).__module__ == "torch" and tensor.device.type == "cpu" and not compiling(tensor)
-    return tensor.tolist() if plain else None
 
 
 def scale_numbers(q, scales, count: int) -> list:
@@ -454,48 +446,7 @@ def written(into, columns: int, values):
 
 def check_out(out, q, k, v):
     """Tiles are stored while others are still read: the result may take the place of q, row for row, and lie beside the rest."""
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if not shares_memory(out, tensor):
-            continue
-        if name == "q" and place_of(out) == place_of(q):
-            continue
-        raise LaunchValueError(
-            f"attention: out shares memory with {name}; legal is memory of its own, or that of all of q"
-        )
-
-
-def place_of(tensor) -> tuple:
-    if hasattr(tensor, "data_ptr"):
-        return tensor.data_ptr(), tensor.shape, tensor.stride()
-    return tensor.__array_interface__["data"], tensor.shape, tensor.strides
-
-
-def shares_memory(one, other) -> bool:
-    """Whether elements of two tensors of torch or NumPy may lie at the same place; those of stretches that alternate do not."""
-    if all(type(each).__module__ == "numpy" for each in (one, other)):
-        import numpy
-
-        return numpy.may_share_memory(one, other)
-    if any(not hasattr(each, "untyped_storage") or compiling(each) or each.numel() == 0 for each in (one, other)):
-        return False
-    (first, end, step, stretch), (first_, end_, step_, stretch_) = extent(one), extent(other)
-    if end <= first_ or end_ <= first:
-        return False
-    step = math.gcd(step, step_)
-    apart = (first_ - first) % step if step else 0
-    return apart < stretch or apart + stretch_ > step
-
-
-def extent(tensor):
-    """The first byte, the one behind the last, what the strides of stretches without a gap are multiples of, their bytes."""
-    size, stretch, steps = tensor.element_size(), 1, []
-    for stride, count in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if stride == stretch:
-            stretch *= count
-        elif count > 1:
-            steps.append((stride, count - 1))
-    first, last = tensor.data_ptr(), sum(stride * count for stride, count in steps) + stretch
-    return first, first + last * size, math.gcd(*(stride for stride, _ in steps)) * size, stretch * size
+    check_apart("attention", out, {"q": q, "k": k, "v": v}, "q")
 
 
 def copied(result, out):

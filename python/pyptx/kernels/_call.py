@@ -59,6 +59,7 @@ class RowFunction(_core.Choice):
     or a row.  `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
     `saved`: positions of the tensors that the backward needs, all; the first `gradients` have one, all of real numbers.
     `indices`: the position of the tensor of integers, if there is one.
+    `names`: of the tensors, and `called`, of the function, in messages.
     `defaults`: of the kernels' template values.
     `float32`: called as the function is, for tensors whose result torch's autocast would make f32.
 
@@ -67,9 +68,10 @@ class RowFunction(_core.Choice):
 
     def __init__(
         self, name: str, rows: int, make, *, over_rows: bool = True, saved: tuple | None = None, gradients: int | None = None,
-        indices: int | None = None, float32=None, **defaults,
+        indices: int | None = None, float32=None, names: str = "x weight bias", called: str = "", **defaults,
     ):  # fmt: skip
         self.name, self.rows, self.over_rows, self.defaults = name, rows, over_rows, defaults
+        self.names, self.called = names.split(), called or name
         self.float32 = float32
         self.indices = indices
         self.saved, self.gradients = saved, gradients
@@ -85,7 +87,7 @@ class RowFunction(_core.Choice):
         return self.made(types, wide)[0]
 
     def _choose(self, tensors, out=None, **options):
-        check_arrays(self.name, tensors, out, self.rows)
+        check_arrays(self.called, self.names, tensors, out, self.rows)
         if self.float32 is not None and out is None and widened_by_autocast(tensors[0]):
             return self.float32(tensors, **options)
         shape = tensors[0].shape
@@ -96,7 +98,7 @@ class RowFunction(_core.Choice):
         if traced:
             options = {key: value if self.defaults[key] is None else constant(value) for key, value in options.items()}
         else:
-            check_numbers(self.name, options, self.defaults)
+            check_numbers(self.called, options, self.defaults)
         choose = self._for_compiler if traced else self._eager
         run = choose(dtypes, wide, out is None)
         given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
@@ -104,7 +106,7 @@ class RowFunction(_core.Choice):
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
         is_matrix = len(shape) == 2 and columns == shape[1]
         if not is_matrix:
-            check_shapes(self.name, tensors[: self.rows], out)
+            check_shapes(self.called, self.names, tensors[: self.rows], out)
             given = [self._flat(i, each, shape, columns) for i, each in enumerate(given)]
         elif not traced and (out is None or dense(out, traced) is out):
             self._remember(tensors, out, options, run, given, named)
@@ -112,9 +114,7 @@ class RowFunction(_core.Choice):
             place = out if traced else dense(out, traced)
             rows = math.prod(shape) // columns if columns else math.prod(shape[:-1])
             run(*given, out=place if is_matrix else viewed(place, rows, columns), **named)
-            if place is not out:  # which the kernel cannot write
-                out[...] = place
-            return out
+            return out if place is out else copied_to(self.called, out, place)
         result = run(*given, **named)
         return result if is_matrix else self._shaped(result, shape)
 
@@ -158,7 +158,7 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
         legal = INDICES if position == function.indices else TYPES
         if dtype is not None and spelled(dtype) not in legal:
             raise LaunchTypeError(
-                f"{name}: argument {position + 1} is of {spelled(dtype)}; legal are {', '.join(legal)}"
+                f"{function.called}: `{function.names[position]}` is of {spelled(dtype)}; legal are {', '.join(legal)}"
             )
         types.append(dtype and legal[spelled(dtype)])
     forward, backward = function.made(tuple(types), wide)
@@ -170,12 +170,12 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
     return differentiable_kernel(forward, backward, save_for_backward=function.saved, num_grad_inputs=gradients)
 
 
-def check_arrays(name: str, tensors, out, rows: int):
+def check_arrays(name: str, names, tensors, out, rows: int):
     """LaunchTypeError for what is no array, or not laid out as one, and for rows that are none."""
     for position, each in enumerate((*tensors, out)):
         if each is None and (position >= rows or position == len(tensors)):
             continue
-        which = "out" if position == len(tensors) else f"argument {position + 1}"
+        which = "out" if position == len(tensors) else f"`{names[position]}`"
         if getattr(each, "is_nested", False) is True or getattr(each, "is_sparse", False) is True:
             raise LaunchTypeError(
                 f"{name}: {which} is no dense tensor: .to_dense(), or torch.nested's .to_padded_tensor()"
@@ -197,12 +197,12 @@ def check_numbers(name: str, options, defaults):
             raise LaunchTypeError(f"{name}: {key} is an integer, not {value!r}")
 
 
-def check_shapes(name: str, tensors, out):
+def check_shapes(name: str, names, tensors, out):
     """Of more dimensions than a kernel has, which would compare them."""
     shape = tensors[0].shape
     for position, each in enumerate((*tensors, tensors[0] if out is None else out)):
         if each.shape != shape:
-            which = "out" if position == len(tensors) else f"argument {position + 1}"
+            which = "out" if position == len(tensors) else f"`{names[position]}`"
             raise LaunchValueError(f"{name}: {which} has shape {tuple(each.shape)}, not {tuple(shape)}")
 
 
@@ -276,6 +276,69 @@ def has_clusters(tensor) -> bool:
 def of_hopper() -> bool:
     """Whether the device is of Hopper's generation or a later one."""
     return int(detect_arch().strip("sm_af")) >= 90
+
+
+def copied_to(name: str, out, made):
+    """`out`, with the elements of `made`."""
+    strides = out.stride() if callable(getattr(out, "stride", None)) else out.strides
+    if any(stride == 0 and size > 1 for stride, size in zip(strides, out.shape, strict=True)):
+        raise LaunchValueError(
+            f"{name}: out has elements that share their memory (a stride of 0); legal is .contiguous()"
+        )
+    out[...] = made
+    return out
+
+
+def check_apart(name: str, out, beside: dict, takes_place_of: str):
+    """LaunchValueError where the result would be written over what is still read; of one tensor it may take the place."""
+    for argument, tensor in beside.items():
+        if tensor is None or not shares_memory(out, tensor):
+            continue
+        if argument != takes_place_of or place_of(out) != place_of(tensor):
+            place = takes_place_of and f", or that of all of {takes_place_of}"
+            raise LaunchValueError(f"{name}: out shares memory with {argument}; legal is memory of its own{place}")
+
+
+def place_of(tensor) -> tuple:
+    if hasattr(tensor, "data_ptr"):
+        return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.itemsize
+    return tensor.__array_interface__["data"], tensor.shape, tensor.strides, tensor.itemsize
+
+
+def shares_memory(one, other) -> bool:
+    """Whether elements of two tensors of torch or NumPy may lie at the same place; those of stretches that alternate do not."""
+    if all(type(each).__module__ == "numpy" for each in (one, other)):
+        import numpy
+
+        return numpy.may_share_memory(one, other)
+    if any(not hasattr(each, "untyped_storage") or compiling(each) or each.numel() == 0 for each in (one, other)):
+        return False
+    (first, end, step, stretch), (first_, end_, step_, stretch_) = extent(one), extent(other)
+    if end <= first_ or end_ <= first:
+        return False
+    step = math.gcd(step, step_)
+    apart = (first_ - first) % step if step else 0
+    return apart < stretch or apart + stretch_ > step
+
+
+def extent(tensor):
+    """The first byte, the one behind the last, what the strides of stretches without a gap are multiples of, their bytes."""
+    size, stretch, steps = tensor.element_size(), 1, []
+    for stride, count in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if stride == stretch:
+            stretch *= count
+        elif count > 1:
+            steps.append((stride, count - 1))
+    first, last = tensor.data_ptr(), sum(stride * count for stride, count in steps) + stretch
+    return first, first + last * size, math.gcd(*(stride for stride, _ in steps)) * size, stretch * size
+
+
+def contents(tensor) -> list | None:
+    """The numbers in it, where they are in the memory of the CPU and nobody traces."""
+    if type(tensor).__module__ == "numpy":
+        return tensor.tolist()
+    plain = type(tensor).__module__ == "torch" and tensor.device.type == "cpu" and not compiling(tensor)
+    return tensor.tolist() if plain else None
 
 
 def viewed(array, rows: int, columns: int):

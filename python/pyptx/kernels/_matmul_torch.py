@@ -8,12 +8,12 @@ from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed
-from pyptx.kernels._call import dense
+from pyptx.kernels._call import check_apart, copied_to, dense
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
-from pyptx.kernels.grouped_matmul import check, grouped_kernel, parted_kernel
+from pyptx.kernels.grouped_matmul import check, check_ends, grouped_kernel, parted_kernel
 from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, gated_columns, shape_of, size, types_of, width_of
 from pyptx.types import bf16
 
@@ -41,6 +41,8 @@ def matmul(given, activation, out):
         a, b = cast_by_autocast(a, b)
         given = (a, b, *more)
     if not must_trace(given):
+        if out is not None:
+            check_apart("matmul", out, dict(zip(ARGUMENTS, given, strict=True)), "residual")
         return run(given, activation, out)
     if out is None:
         return product(*given, activation)
@@ -258,7 +260,7 @@ class Call:
             result = self.kernel(*arrays)
             return result if self.flat == self.shape else result.view(self.shape)
         if not out.is_contiguous():
-            return out.copy_(self.kernel(*arrays).view(self.shape))
+            return copied_to("matmul", out, self.kernel(*arrays).view(self.shape))
         self.kernel(*arrays, out=out if self.flat == self.shape else out.view(self.flat))
         return out
 
@@ -391,6 +393,13 @@ def batched(info, dims, *arguments):
 
 def one_by_one(op, info, dims, arguments):
     """vmap by a call each."""
+    if info.batch_size == 0:
+        one = [
+            each if dim is None else each.new_zeros((*each.shape[:dim], *each.shape[dim + 1 :]))
+            for each, dim in zip(arguments, dims, strict=True)
+        ]
+        made = op(*one)
+        return made.new_empty((0, *made.shape)), 0
     calls = [
         [each if dim is None else each.select(dim, i) for each, dim in zip(arguments, dims, strict=True)]
         for i in range(info.batch_size)
@@ -424,10 +433,14 @@ def counted(a, ends, masked: bool):
 
 
 def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None, out=None):
+    check_ends(ends, a.shape[-2], masked)
     n = gated_columns("grouped_matmul", b.shape[2], activation, scale_a is not None)
     shape, dtype = (*a.shape[:-1], n), a.dtype if scale_a is None else torch.bfloat16
     if out is not None and (out.shape != shape or out.dtype != dtype):
         raise LaunchValueError(f"grouped_matmul: out is {out.dtype} {tuple(out.shape)}, not {dtype} {shape}")
+    if out is not None:
+        beside = {"a": a, "b": b, "counts" if masked else "offs": ends, "scale_a": scale_a, "scale_b": scale_b}
+        check_apart("grouped_matmul", out, beside, "")
     if 0 in shape or not b.shape[0]:
         return a.new_zeros(shape, dtype=dtype) if out is None else out
     if not b.shape[1]:  # the sum of nothing: zeros make it
@@ -453,7 +466,7 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
         return kernel(*arrays).view(shape)
     made = out.contiguous()  # rows of no group stay
     kernel(*arrays, out=made.view(-1, n))
-    return out if made.data_ptr() == out.data_ptr() else out.copy_(made)
+    return out if made is out else copied_to("grouped_matmul", out, made)
 
 
 def fake_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None):

@@ -336,8 +336,15 @@ _planned_once = functools.lru_cache(maxsize=4096)(_planned)
 
 
 def _differentiated(*tensors) -> bool:
-    """Whether somebody may ask for a derivative: of a torch tensor that says so, of any JAX value."""
-    return any(getattr(each, "requires_grad", False) or hasattr(each, "aval") for each in tensors)
+    """Whether somebody may ask for a derivative: of a torch tensor that says so, of any JAX value; inside torch.func's
+    transforms, where a tensor of vmap does not say what an outer grad wants."""
+    if any(getattr(each, "requires_grad", False) or hasattr(each, "aval") for each in tensors):
+        return True
+    if not hasattr(tensors[0], "storage_offset"):  # not of torch
+        return False
+    from pyptx.frameworks.torch.call import is_transformed
+
+    return is_transformed()
 
 
 @constant_for_compiler

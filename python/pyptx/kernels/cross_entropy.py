@@ -173,9 +173,12 @@ def make_of_probabilities(split, x_type, p_type):
 
 
 CROSS_ENTROPY = RowFunction(
-    "cross_entropy", 1, make_cross_entropy, indices=1, gradients=1, ignore_index=-100, label_smoothing=0.0
+    "cross_entropy", 1, make_cross_entropy, indices=1, gradients=1, names="logits target weight",
+    ignore_index=-100, label_smoothing=0.0,
+)  # fmt: skip
+OF_PROBABILITIES = RowFunction(
+    "cross_entropy_of_probabilities", 2, make_of_probabilities, names="logits target", called="cross_entropy"
 )
-OF_PROBABILITIES = RowFunction("cross_entropy_of_probabilities", 2, make_of_probabilities)
 
 
 def cross_entropy(
@@ -193,7 +196,7 @@ def cross_entropy(
     reduction: "mean" (with indices and weight: divided by the sum of the rows' weights), "sum" or "none".
     """
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"reduction is mean, sum or none, not {reduction!r}")
+        raise LaunchValueError(f"cross_entropy: reduction is 'mean', 'sum' or 'none', not {reduction!r}")
     if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing <= 1:
         raise LaunchValueError(f"cross_entropy: label_smoothing is a number from 0 to 1, not {label_smoothing!r}")
     indices = str(getattr(target, "dtype", "int64")).removeprefix("torch.") in INDICES
@@ -235,7 +238,7 @@ def class_dimension(logits, target, indices: bool, dim: int | None) -> int:
 def of_probabilities(logits, target, weight, reduction: str, smoothing: float):
     if not hasattr(target, "shape") or tuple(target.shape) != tuple(logits.shape):
         raise LaunchTypeError(
-            f"cross_entropy: argument 2 is of {target.dtype} {tuple(target.shape)}; legal are indices, int64 or int32, and probabilities "
+            f"cross_entropy: `target` is of {target.dtype} {tuple(target.shape)}; legal are indices, int64 or int32, and probabilities "
             f"{tuple(logits.shape)}"
         )
     if smoothing:

@@ -74,7 +74,7 @@ def make(name: str, activation):
             row_kernel((gates, ups, gates), (gates, ups), split)(backward),
         )
 
-    return RowFunction(name, 2, of, over_rows=False)
+    return RowFunction(name, 2, of, over_rows=False, names="gate up")
 
 
 SWIGLU, GEGLU, GEGLU_BY_TANH = make("swiglu", silu), make("geglu", gelu), make("geglu_by_tanh", gelu_by_tanh)

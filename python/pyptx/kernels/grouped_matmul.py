@@ -6,6 +6,7 @@ from typing import Any
 
 from pyptx import differentiable_kernel
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._call import contents
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
 from pyptx.kernels._matmul_choice import blocks_of, configuration, engine
@@ -34,7 +35,8 @@ def grouped_matmul(
     a and b may be float8_e4m3fn with f32 scales of blocks, scale_a (T, K / 128) or (E, R, K / 128) and scale_b (E, K / 128, N / 128),
     rounded up, as `quantize_fp8` makes them: the result is bf16, and has no gradient.
 
-    Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.
+    Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.  offs and counts themselves are checked on the
+    simulator alone: a GPU goes where they say.
     """
     torch = sys.modules.get("torch")
     if is_torch := torch is not None and isinstance(a, torch.Tensor):
@@ -49,6 +51,7 @@ def grouped_matmul(
     ends = counts if masked else offs
     if is_torch:
         return _matmul_torch.grouped(a, b, ends, masked, activation, scale_a, scale_b, out)
+    check_ends(ends, a.shape[-2], masked)
     b_k_major, scales, shape = False, (), (*a.shape[:-1], columns)
     (experts, k, _), a = b.shape, a.reshape(-1, a.shape[-1])
     if scale_a is not None:
@@ -160,6 +163,17 @@ def check_shapes(a, b, ends, masked: bool):
     if not fits or tuple(ends.shape) != (b.shape[0],) or (masked and a.shape[0] != b.shape[0]):
         shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and {name} {tuple(ends.shape)}"
         raise LaunchValueError(f"grouped_matmul: {shapes} are not {rows}, (E, K, N) and (E,)")
+
+
+def check_ends(ends, rows: int, masked: bool):
+    """What the CPU has of offs or counts, for the simulator; a GPU would wait for it."""
+    there = contents(ends)
+    if there is None:
+        return
+    if masked and not all(0 <= count <= rows for count in there):
+        raise LaunchValueError(f"grouped_matmul: counts are 0 to {rows}, the rows of a group; they are {there}")
+    if not masked and not all(0 <= begin <= end <= rows for begin, end in zip([0, *there], there, strict=False)):
+        raise LaunchValueError(f"grouped_matmul: offs rise from 0 to {rows}, the rows of a; they are {there}")
 
 
 def grouped_kernel(

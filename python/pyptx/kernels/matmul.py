@@ -22,7 +22,7 @@ def matmul(
     a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | None = None, residual: Any = None,
     scale_a: Any = None, scale_b: Any = None,
 ) -> Any:  # fmt: skip
-    """activation(scale_a scale_b (a @ b) + bias) + residual, as torch.matmul of at least two dimensions; f32 accumulation.
+    """activation(scale_a scale_b (a @ b) + bias) + residual, as torch.matmul; f32 accumulation.
 
     a (..., M, K), b (..., K, N): both bf16, f16, f32 (multiplied as tf32), float8_e4m3fn or int8; leading dimensions broadcast.
     Each may be transposed: `matmul(x, w.mT)` copies nothing.  The result is of their type, of fp8 bf16, of int8 int32; `out` may
@@ -31,6 +31,8 @@ def matmul(
     is (..., M, N), and bias is (2 N,).
     scale_a, scale_b: f32, what was divided by: of one element each, of M and N elements, or of blocks of matrices: (M, K / 128) and
     (K / 128, N / 128), rounded up.
+    a (K,) is one row, b (K,) one column, and the result has no such dimension; without out, residual, scales, b (K,) without bias.
+    out: any strides; memory of its own, or that of all of residual.
     On Blackwell also mxfp8 and nvfp4: scales of e8m0 for 32 of K of e4m3, and of e4m3 for 16 of K of e2m1, two to a byte.
     The same inputs give the same bits.
 
@@ -45,12 +47,30 @@ class Matmul(_core.Choice):
 
     def _choose(self, given, out=None, *, activation, target):
         a = given[0]
+        if any([len(getattr(each, "shape", ())) == 1 for each in given[:2]]):
+            return of_vectors(given, out, activation)
         face = FACES.get(type(a)) or face_of(a)
         try:
             return face(given, activation, out)
         except (AttributeError, RuntimeError, TypeError):  # asked here, it costs a call nothing
             check_arrays(given, out)
             raise
+
+
+def of_vectors(given, out, activation):
+    """Vectors are a row of a or a column of b, as in torch.matmul; the result has no such dimension."""
+    (a, b, bias, *more), row, column = given, len(given[0].shape) == 1, len(given[1].shape) == 1
+    if out is not None or any([each is not None for each in more]):
+        raise LaunchValueError(
+            f"matmul: a {tuple(a.shape)} and b {tuple(b.shape)} have at least two dimensions beside out, residual and scales"
+        )
+    if column and (bias is not None or activation in GATED):
+        raise LaunchValueError(
+            f"matmul: b {tuple(b.shape)} has at least two dimensions beside bias and {', '.join(GATED)}"
+        )
+    made = matmul(a[None] if row else a, b[:, None] if column else b, bias=bias, activation=activation)
+    made = made[..., 0] if column else made
+    return made if not row else made[..., 0] if column else made[..., 0, :]
 
 
 def check_arrays(given, out):

@@ -293,7 +293,7 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
     return add_rms_norm_backward
 
 
-ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, eps=1e-6)
+ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, names="x residual weight", eps=1e-6)
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6) -> Any:

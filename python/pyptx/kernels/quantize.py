@@ -190,9 +190,9 @@ class BlockFunction(RowFunction):
         return values.reshape(shape), scales.reshape(*shape[:-1], -1)
 
 
-ROWS = RowFunction("quantize_fp8_rows", 1, make_by_row)
-BLOCKS = BlockFunction("quantize_fp8_blocks_of_rows", 1, make_by_blocks_of_rows, B=None)
-SQUARES = BlockFunction("quantize_fp8_squares", 1, make_by_squares, P=None, B=None)
+ROWS = RowFunction("quantize_fp8_rows", 1, make_by_row, called="quantize_fp8")
+BLOCKS = BlockFunction("quantize_fp8_blocks_of_rows", 1, make_by_blocks_of_rows, called="quantize_fp8", B=None)
+SQUARES = BlockFunction("quantize_fp8_squares", 1, make_by_squares, called="quantize_fp8", P=None, B=None)
 
 
 def blocks_in(size: int) -> int:
@@ -216,7 +216,7 @@ def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None) -> tuple
     if not isinstance(block, (int, tuple, type(None))):
         raise LaunchValueError(f"quantize_fp8: block is None, 128 or (128, 128), not {type(block).__name__}")
     if not getattr(x, "shape", ()):
-        check_arrays("quantize_fp8", (x,), None, 1)
+        check_arrays("quantize_fp8", "x", (x,), None, 1)
     if block is None:
         values, scales = ROWS((x,))
         return values, scales.reshape(*x.shape[:-1], 1)

@@ -199,13 +199,21 @@ class RopeFunction(RowFunction):
     """Its vectors are tables, and positions that lie one behind the other."""
 
     def _flat(self, position: int, tensor, shape, columns: int):
-        return tensor.reshape(-1, columns) if position == 0 else tensor.reshape(-1) if position == 3 else tensor
+        return (
+            tensor.reshape(math.prod(shape[:-1]), columns)
+            if position == 0
+            else tensor.reshape(-1)
+            if position == 3
+            else tensor
+        )
 
 
-ROPE = RopeFunction("rope", 1, make_rope, saved=(1, 2), gradients=1, interleaved=False, inner=1, S=None)
+NAMES = "x cos sin positions"
+ROPE = RopeFunction("rope", 1, make_rope, saved=(1, 2), gradients=1, names=NAMES, interleaved=False, inner=1, S=None)
 ROPE_AT = RopeFunction(
-    "rope_at", 1, make_rope, saved=(1, 2, 3), gradients=1, indices=3, interleaved=False, inner=1, S=None, ROWS=None
-)
+    "rope_at", 1, make_rope, saved=(1, 2, 3), gradients=1, indices=3, names=NAMES, called="rope",
+    interleaved=False, inner=1, S=None, ROWS=None,
+)  # fmt: skip
 
 
 def rope(
@@ -226,7 +234,7 @@ def rope(
     try:
         places, inner = places_of(x, cos, sin, positions, seq_dim)
     except (AttributeError, RuntimeError, TypeError):  # asked here, it costs a call nothing
-        check_arrays("rope", (x, cos, sin, positions), out, 3)
+        check_arrays("rope", NAMES.split(), (x, cos, sin, positions), out, 3)
         raise
     if any(getattr(table, "requires_grad", False) for table in (cos, sin)):
         raise LaunchTypeError("rope: cos and sin get no gradient; pass .detach()")

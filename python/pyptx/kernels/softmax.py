@@ -82,7 +82,7 @@ def make_log_softmax(wanted, split, dtype):
 
 def by_result(name: str, make) -> tuple[RowFunction, RowFunction]:
     """The function whose result has the type of x, and the one whose result is f32."""
-    wide = RowFunction(f"{name}_to_float32", 1, functools.partial(make, f32))
+    wide = RowFunction(f"{name}_to_float32", 1, functools.partial(make, f32), called=name)
     return RowFunction(name, 1, functools.partial(make, None), float32=wide), wide
 
 
