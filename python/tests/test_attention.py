@@ -331,7 +331,12 @@ def test_arguments_that_do_not_fit_are_refused():
         (LaunchTypeError, "q is of float32; legal are float16, bfloat16", (q.float(), k, v), {}),
         (LaunchTypeError, "v is of float16", (q, k, v.half()), {}),
         (LaunchValueError, "q has 4 dimensions", (q[0], k, v), {}),
-        (LaunchValueError, "sizes of q, k, v do not fit", (q, k, v[:, :, :4]), {}),
+        (
+            LaunchValueError,
+            "sizes of q, k, v do not fit.*; legal are k .1, HK, N, 64. and v .1, HK, N, DV.",
+            (q, k, v[:, :, :4]),
+            {},
+        ),
         (LaunchValueError, "3 heads of q cannot share 2", (q[:, :1].expand(1, 3, 8, 64), k, v), {}),
         (LaunchValueError, "D is a multiple of 8 up to 256", (*(x[..., :12] for x in (q, k)), v), {}),
         (LaunchValueError, "window is a number of keys", (q, k, v), {"window": 0}),

@@ -234,6 +234,12 @@ def test_in_the_place_of_jax(shapes, told, by_us, monkeypatch):
         near(torch.tensor(ours.astype("float32").tolist()), torch.tensor(theirs_.tolist()), 2e-2)
 
 
+def test_what_is_no_array_is_for_jax():
+    pytest.importorskip("jax", reason="skipped: no jax")
+    x = [[[1.0] * 8], [[2.0] * 8]]  # (T, N, H)
+    assert kernels.dot_product_attention(x, x, x, is_causal=True)[0].tolist() == x[0]
+
+
 def test_the_words_are_those_of_jax():
     jax = pytest.importorskip("jax", reason="skipped: no jax")
     ours, others = (

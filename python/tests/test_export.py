@@ -199,17 +199,24 @@ def test_command(tmp_path, capsys):
         "from pyptx import Tile, kernel, ptx\nfrom pyptx.types import f32\n"
         "@kernel(in_specs=(Tile('N', f32),), out_specs=(), grid=lambda N: (N,), arch='sm_80')\n"
         "def nothing(X, *, n=1):\n    ptx.ret()\n"
+        "@kernel(in_specs=(Tile('N', f32),), out_specs=(), arch='sm_80')\n"
+        "def asking(X):\n    X.shape[0] + 1\n    ptx.ret()\n"
     )
     arguments = ["export", f"{file}:nothing", "-o", str(tmp_path), "--spec", "N=8,n=2", "--spec", "N=9, n=2"]
     assert main([*arguments, "--name", "other", "--target", "sm_90"]) == 0
     assert capsys.readouterr().out == f"{tmp_path}/other.h\n{tmp_path}/other.c\n"
     assert "int64_t N" in (tmp_path / "other.h").read_text()
     for wrong, status, message in (
-        ([f"{file}:none"], 2, "no kernel none; there are nothing"),
+        ([f"{file}:none"], 2, "no kernel none; there are asking, nothing"),
         ([str(file)], 2, "write FILE.py:KERNEL"),
         ([f"{tmp_path}/missing.py:k"], 2, "No such file"),
         ([f"{file}:nothing", "--target", "sm_90", "--target", "sm_1"], 1, "sm_1"),
         ([f"{file}:nothing", "--spec", "n=1", "--spec", "n=2"], 1, "template values"),
+        (
+            [f"{file}:asking"],
+            1,
+            "give N=..., as in asking.ptx(N=...), or call the kernel with tensors; here, --spec gives",
+        ),
     ):
         assert main(["export", "-o", str(tmp_path), *wrong]) == status
         assert message in capsys.readouterr().err

@@ -228,6 +228,8 @@ def test_autocast():
     ("error", "message", "call"),
     [
         (LaunchTypeError, "`a` is of complex64; legal are bfloat16", lambda x, w: kernels.matmul(x + 0j, w + 0j)),
+        (LaunchTypeError, "grouped_matmul: `offs` is list, not an array", lambda x, w: kernels.grouped_matmul(x.half(), w.half()[None], [4])),
+        (LaunchTypeError, "grouped_matmul: `a` is int, not an array", lambda x, w: kernels.grouped_matmul(1, 2, 3)),
         (LaunchTypeError, "`a` is list, not an array", lambda x, w: kernels.matmul([[1.0]], [[1.0]])),
         (LaunchTypeError, "`b` is NoneType, not an array", lambda x, w: kernels.matmul(x, None)),
         (LaunchTypeError, "`b` is ndarray; beside a tensor of torch all are dense tensors of torch", lambda x, w: kernels.matmul(x, w.numpy())),

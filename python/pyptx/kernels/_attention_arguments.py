@@ -230,10 +230,15 @@ def check(q, k, v, dimensions=("batch", "heads", "length", "D"), types=tuple(TYP
     hk, dv = k.shape[1], v.shape[-1]
     fits = k.shape[:-1] == v.shape[:-1] and k.shape[-1] == d and (ragged or q.shape[0] == k.shape[0])
     if not fits:
-        raise LaunchValueError(
-            f"attention: sizes of q, k, v do not fit: {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; see its help"
-        )
+        refuse_sizes(q, k, v, "N, HK" if ragged else f"{q.shape[0]}, HK, N")
     check_heads(h, hk, d, dv)
+
+
+def refuse_sizes(q, k, v, before: str):
+    raise LaunchValueError(
+        f"attention: sizes of q, k, v do not fit: {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; "
+        f"legal are k ({before}, {q.shape[-1]}) and v ({before}, DV)"
+    )
 
 
 def check_types(q, k, v, dimensions, types=tuple(TYPES)):
@@ -300,9 +305,7 @@ def check_cache(q, k, v, cu_seqlens, lengths, table):
         check_lengths(batch, q, k, lengths, table)
     fits = k.shape[:3] == v.shape[:3] and k.shape[3] == q.shape[-1] and (table is not None or k.shape[0] == batch)
     if not fits:
-        raise LaunchValueError(
-            f"attention: sizes of q, k, v do not fit: {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; see its help"
-        )
+        refuse_sizes(q, k, v, "pages, page, HK" if table is not None else f"{batch}, HK, N")
     page = int(k.shape[1])
     if table is not None and page & (page - 1):
         raise LaunchValueError(f"attention: a page has a power of two of keys, not {page}")

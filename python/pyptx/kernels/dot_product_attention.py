@@ -20,7 +20,8 @@ def dot_product_attention(
     """jax.nn.dot_product_attention by `attention`: query (B, T, N, H), key and value (B, S, K, H), or without B.
 
     What that does not take, as bias, mask, sequence lengths, f32, or a window that reaches less far to one side, goes to JAX's
-    own, and so does all with an `implementation`.  As there, `is_causal` counts from the first query.
+    own, and so does all with an `implementation`.  As there, `is_causal` counts from the first query.  A query that sees no key has
+    result 0, where JAX's own code for all platforms takes the mean of the values.
 
     Example:
         x = jax.numpy.ones((1, 70, 2, 64), jax.numpy.bfloat16)
@@ -55,6 +56,8 @@ def window_of(size, causal: bool) -> int | None:
 
 def takes(q, k, v, scale) -> bool:
     """Whether `attention` takes such arrays."""
+    if not all(hasattr(each, "shape") and hasattr(each, "dtype") for each in (q, k, v)):
+        return False
     if not len(q.shape) == len(k.shape) == len(v.shape) or len(q.shape) not in (3, 4) or 0 in (*q.shape, *k.shape):
         return False
     (*batch, _, heads, width), (*batch_, _, shared, _) = q.shape, k.shape

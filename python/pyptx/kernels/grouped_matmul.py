@@ -38,6 +38,9 @@ def grouped_matmul(
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.  offs and counts themselves are checked on the
     simulator alone: a GPU goes where they say.
     """
+    for name, each in {"a": a, "b": b, "offs": offs, "counts": counts, "scale_a": scale_a, "scale_b": scale_b}.items():
+        if (each is not None or name in "ab") and not (hasattr(each, "dtype") and hasattr(each, "shape")):
+            raise LaunchTypeError(f"grouped_matmul: `{name}` is {type(each).__name__}, not an array")
     torch = sys.modules.get("torch")
     if is_torch := torch is not None and isinstance(a, torch.Tensor):
         from pyptx.kernels import _matmul_torch

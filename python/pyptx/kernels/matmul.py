@@ -92,6 +92,8 @@ FACES: dict = {}  # type of `a`: what multiplies such
 
 
 def face_of(a):
+    if not hasattr(a, "dtype"):
+        raise LaunchTypeError(f"matmul: `a` is {type(a).__name__}, not an array")
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         from pyptx.kernels._matmul_torch import matmul as face

@@ -93,7 +93,8 @@ def _export(arguments) -> int:
     try:
         written = write(file, name, arguments, options)
     except (PtxError, TypeError, ValueError, NotImplementedError) as error:
-        print(f"{files.shown(file)}: {name}: {error}", file=sys.stderr)
+        hint = "; here, --spec gives sizes" if "is not known: give" in str(error) else ""
+        print(f"{files.shown(file)}: {name}: {error}{hint}", file=sys.stderr)
         return 1
     for each in written:
         print(each)
