@@ -11,11 +11,10 @@ namespace ptx::check {
 
 namespace {
 
+using ir::unified_since;
 using ir::Variable;
 using isa::Space;
 using isa::Type;
-
-constexpr isa::Requirement unified_since{{8, 0}, {{90}}}, large_parameters{{8, 1}, {{70}}};
 
 bool reaches(const ModuleTarget& target, const isa::Requirement& need) {
   return target.runs(need) && target.has(need.version);
@@ -295,13 +294,8 @@ void check_parameters(const ModuleTarget& target, const ir::Function& f, Diagnos
     refuse(Code::needs_target, "`.unified` needs ", isa::to_string(unified_since));
   if (!f.entry) return;
   if (f.declaration && !target.has({3, 0})) refuse(Code::needs_version, "a declaration of an .entry needs PTX 3.0");
-  std::uint64_t size = 0;
-  for (const Variable& v : f.parameters) {
-    const std::uint64_t align =
-        std::max<std::uint64_t>({1, v.alignment, v.opaque.empty() ? isa::info(v.type).bits / 8u : 8u});
-    size = (size + align - 1) / align * align + bytes(v);
-  }
-  const std::uint64_t most = reaches(target, large_parameters) ? 32764 : 4352;
+  const std::uint64_t size = ir::parameter_bytes(f);
+  const std::uint64_t most = reaches(target, ir::large_parameters_since) ? 32764 : ir::small_parameters;
   if (size > most) refuse(Code::directive_value, "the parameters have ", size, " bytes; at most ", most);
 }
 

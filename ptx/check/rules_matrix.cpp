@@ -1,6 +1,7 @@
 // Rules of wmma, mma and wgmma (9.7.14, 9.7.15): constants among the operands, and what ended with a PTX version.
 #include "ptx/base/text.h"
 #include "ptx/check/detail/rules.h"
+#include "ptx/ir/since.h"
 
 namespace ptx::check::rules {
 
@@ -75,11 +76,11 @@ Broken sparsity_selector_of_16(const View& view, const isa::Match& match, const 
   return selects_up_to(3, view, match, instruction);
 }
 
-Broken mixed_from_8_4(const View& view, const isa::Match& match, const ir::Instruction&) {
-  const isa::Version version = view.target.version;
-  if (match.value("atype") == match.value("btype") || version == isa::Version{} || version >= isa::Version{8, 4})
-    return {};
-  return {Code::needs_version, cat("`.u8` with `.s8` needs PTX 8.4, the module is .version ", isa::to_string(version))};
+Broken mixed_from_8_4(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const isa::Version need = ir::version_of_operands(view.function, instruction, match);
+  if (view.target.has(need)) return {};
+  return {Code::needs_version, cat("`.u8` with `.s8` needs PTX ", isa::to_string(need), ", the module is .version ",
+                                   isa::to_string(view.target.version))};
 }
 
 // 9.7.15.5.2: scale_a and scale_b, behind scale_d.

@@ -1,6 +1,7 @@
 // Rules of the chapters on synchronization and miscellaneous instructions.
 #include "ptx/base/text.h"
 #include "ptx/check/detail/rules.h"
+#include "ptx/ir/since.h"
 
 namespace ptx::check::rules {
 
@@ -34,10 +35,10 @@ Broken shared_variable(const View& view, const isa::Match&, const ir::Instructio
 }
 
 // 9.7.13.15.13: `_` for the state came after the instruction.
-Broken sink_from_7_1(const View& view, const isa::Match&, const ir::Instruction& instruction) {
-  const Operand& state = view.function.operands_of(instruction)[0];
-  if (state.kind != Operand::Kind::sink || view.target.has({7, 1})) return {};
-  return {Code::needs_version, "the sink `_` for the state needs PTX 7.1"};
+Broken sink_from_7_1(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const isa::Version need = ir::version_of_operands(view.function, instruction, match);
+  if (view.target.has(need)) return {};
+  return {Code::needs_version, cat("the sink `_` for the state needs PTX ", isa::to_string(need))};
 }
 
 // 9.7.19.5.

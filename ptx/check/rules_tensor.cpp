@@ -3,6 +3,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/check/detail/rules.h"
+#include "ptx/ir/since.h"
 
 namespace ptx::check::rules {
 
@@ -28,12 +29,13 @@ bool has(const ModuleTarget& target, isa::Version version, std::initializer_list
 Broken tensormap_value(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
   const Operand& value = view.function.operands_of(instruction)[1];
   if (!is_number(value)) return {};
+  const isa::Version need = ir::version_of_operands(view.function, instruction, match);
   if (match.has("elemtype")) {
-    if (value.value < 13 || has(view.target, {8, 7}, {{100, 'f'}, {110, 'f'}, {120, 'f'}})) return {};
+    if (value.value < 13 || has(view.target, need, {{100, 'f'}, {110, 'f'}, {120, 'f'}})) return {};
     return {Code::tensormap_value,
             cat("element type ", value.value, " needs PTX 8.7 and sm_100f or sm_110f or sm_120f")};
   }
-  if (value.value < 4 || has(view.target, {8, 8}, {{103, 'a'}, {107, 'a'}})) return {};
+  if (value.value < 4 || has(view.target, need, {{103, 'a'}, {107, 'a'}})) return {};
   return {Code::tensormap_value, "swizzle mode 4 needs PTX 8.8 and sm_103a or sm_107a"};
 }
 

@@ -1,6 +1,7 @@
 // Rules of texture instructions (9.7.10).
 #include "ptx/base/text.h"
 #include "ptx/check/detail/rules.h"
+#include "ptx/ir/since.h"
 
 namespace ptx::check::rules {
 
@@ -37,7 +38,8 @@ Broken offsets_and_depth(const View& view, const isa::Match& match, std::span<co
 
 Broken texture_operands(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
   const auto operands = view.function.operands_of(instruction);
-  if (operands[0].kind == Operand::Kind::pair && !meets(view.target, {7, 1}, 60)) {
+  const isa::Version need = ir::version_of_operands(view.function, instruction, match);
+  if (operands[0].kind == Operand::Kind::pair && !meets(view.target, need, 60)) {
     return wrong("the predicate beside the destination needs PTX 7.1 and sm_60");
   }
   const std::size_t own = match.has("level") ? 3 : match.has("grad") ? 4 : 2;

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "ptx/ir/ir.h"
-#include "ptx/isa/directives.h"
+#include "ptx/ir/since.h"
 
 namespace ptx::ir {
 namespace {
@@ -160,43 +160,6 @@ void print_variable(Buffer& out, const Variable& v, NameViews& names) {
   if (!v.initializer.empty()) out << " = " << v.initializer;
 }
 
-isa::Version version_of_directive(std::string_view text) {
-  const isa::FunctionDirective* row = isa::function_directive(isa::first_word(text));
-  return row ? row->since.version : isa::Version{1, 0};
-}
-
-// The smallest version that knows the target and every form; forms that are not known ask for nothing.
-class SmallestVersion {
- public:
-  explicit SmallestVersion(const Module& module) {
-    const std::string_view target = std::string_view(module.target).substr(0, module.target.find(','));
-    if (const auto known = isa::target_named(target)) version_ = isa::first_version(*known).value_or(version_);
-    for (const Function& function : module.functions) add(function);
-  }
-  isa::Version get() const { return version_; }
-
- private:
-  void add(const Function& function) {
-    for (const std::string& directive : function.directives) raise(version_of_directive(directive));
-    for (const Instruction& i : function.instructions) {
-      const isa::Match* match = i.match;
-      if (!match && i.mnemonic && !i.mnemonic->matches.empty()) match = &i.mnemonic->matches.front();
-      const std::size_t slot = reinterpret_cast<std::uintptr_t>(match) / sizeof(isa::Match) % seen_.size();
-      if (!match || seen_[slot] == match) continue;
-      seen_[slot] = match;
-      raise(match->since);
-    }
-    for (const Operand& o : function.operands) {
-      if (o.kind != Operand::Kind::special) continue;
-      if (const auto* known = isa::special_register(Name::from_id(o.id).view())) raise(known->since.version);
-    }
-  }
-  void raise(isa::Version version) { version_ = std::max(version_, version); }
-
-  isa::Version version_{1, 0};
-  std::array<const isa::Match*, 256> seen_{};
-};
-
 class Emitter {
  public:
   Emitter(const Module& module, const EmitOptions& options, std::vector<Place>* lines)
@@ -236,8 +199,7 @@ class Emitter {
   }
 
   void header() {
-    const isa::Version version =
-        module_.version == isa::Version{0, 0} ? SmallestVersion(module_).get() : module_.version;
+    const isa::Version version = module_.version == isa::Version{0, 0} ? smallest_version(module_) : module_.version;
     out_ << ".version " << isa::to_string(version), end_line();
     out_ << ".target " << module_.target, end_line();
     if (module_.address_size) out_ << ".address_size " << static_cast<int>(module_.address_size), end_line();

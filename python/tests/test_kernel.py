@@ -16,7 +16,8 @@ from pyptx import Layout, Tile, emitter, intrinsic, kernel, ptx, reg, smem
 from pyptx._trace import get_ctx, trace_scope
 from pyptx.errors import AssemblerWarning, AuthoringError, AuthoringTypeError, AuthoringValueError, PtxError
 from pyptx.kernel import Kernel, TensorSpec, TmaDescriptorHandle
-from pyptx.types import b32, b64, bf16, f32, pred, s32, u32, u64
+from pyptx.parser import check
+from pyptx.types import b32, b64, b128, bf16, f32, pred, s8, s32, u8, u32, u64
 
 
 @kernel
@@ -827,6 +828,42 @@ def test_a_trace_by_hand():
     assert text.startswith(".version 8.3") and "mov.u32 %r0, 5;" in text
     with pytest.raises(RuntimeError, match="No active kernel trace"):
         get_ctx()
+
+
+def mixed():
+    d, at = reg.array(s32, 4), reg.scalar(b64, init=0)
+    ptx.wgmma.mma_async(shape=(64, 8, 32), dtype_d=s32, dtype_a=s8, dtype_b=u8, d=d, a=at, b=at)
+
+
+def replaced(value: int):
+    ptx.inst.tensormap.replace.tile.elemtype.global_.b1024.b32(ptx.addr(reg.scalar(u64, init=0)), value)
+
+
+@pytest.mark.parametrize(
+    ("version", "arch", "write"),
+    [
+        ("8.4", "sm_90a", mixed),
+        ("7.1", "sm_80", lambda: ptx.inst.mbarrier.arrive.shared.b64("_", ptx.addr(smem.mbarrier(1)[0]))),
+        ("8.3", "sm_90a", lambda: reg.scalar(b128)),
+        ("8.3", "sm_90a", lambda: ptx.var("shared", b128, "block")),
+        ("8.6", "sm_100a", lambda: replaced(5)),
+        ("8.7", "sm_100a", lambda: replaced(13)),
+        ("9.0", "sm_90a", lambda: ptx.pragma("enable_smem_spilling")),
+        ("8.1", "sm_90a", None),
+    ],
+)
+def test_the_version_that_types_and_operands_need(version, arch, write):
+    """Where the form of the instruction is older, or there is none."""
+    many = [("b8.array5000", "many")] if write is None else None
+
+    @kernel(arch=arch, raw_params=many)
+    def k():
+        if write is not None:
+            write()
+        ptx.ret()
+
+    text = k.ptx()
+    assert text.startswith(f".version {version}\n") and not check(text)
 
 
 def test_the_version_that_is_asked_for():

@@ -4,14 +4,15 @@
 #include <functional>
 
 #include "ptx/check/check.h"
+#include "ptx/ir/since.h"
 
 namespace ptx::check {
 
+using ir::b128_since;
 using ir::find_above;
 using ir::not_declared;
 using ir::Symbol;
 
-constexpr isa::Requirement b128_since{{8, 3}, {{70}}};  // of variables and registers
 inline bool is_extern(const ir::Variable& v) { return v.linking == "extern"; }
 
 // Where a pragma stands: kernel and function are bodies.
