@@ -90,9 +90,18 @@ def call_kernel_via_torch(
 
 
 def get_or_register_torch_op(
-    cubin_handle: Kernel, out_shape_env: dict[str, int] | None = None, **launch: Any
+    cubin_handle: Kernel,
+    out_specs: Any = None,
+    out_shape_env: dict[str, int] | None = None,
+    grid: Any = None,
+    block: Any = None,
+    cluster: Any = None,
+    smem_bytes: int | None = None,
 ) -> Callable[..., Any]:
-    """The torch op of a kernel, `torch.ops.pyptx.<name>.default`, registered at the first call.
+    """The torch op of a kernel, `torch.ops.pyptx.<name>.default`, registered at the first call: a function of its tensors, or of a list of
+    them, whose results are then a list.
+
+    What else is given must be the kernel's own.
 
     Example:
         import torch
@@ -102,10 +111,19 @@ def get_or_register_torch_op(
         x = torch.randn(64)
         op = torch_support.get_or_register_torch_op(add)
         y = op(x, x)
+        (z,) = op([x, x])
     """
-    checked(cubin_handle, launch)
+    launch = {"out_specs": out_specs, "grid": grid, "block": block, "cluster": cluster, "smem_bytes": smem_bytes}
+    checked(cubin_handle, {name: value for name, value in launch.items() if value is not None})
     op, keywords = ops.family_of(cubin_handle).op, unbound(cubin_handle, out_shape_env)
-    return (lambda *inputs: op(*inputs, **keywords)) if keywords else op
+
+    def call(*inputs: Any) -> Any:
+        if len(inputs) != 1 or not isinstance(inputs[0], (list, tuple)):
+            return op(*inputs, **keywords)
+        made = op(*inputs[0], **keywords)
+        return [*made] if isinstance(made, (list, tuple)) else [made]
+
+    return call
 
 
 def call_kernel_via_torch_compile(
@@ -121,4 +139,4 @@ def call_kernel_via_torch_compile(
         x = torch.randn(64)
         y = torch_support.call_kernel_via_torch_compile(x, x, cubin_handle=add)
     """
-    return get_or_register_torch_op(cubin_handle, out_shape_env, **launch)(*inputs)
+    return get_or_register_torch_op(cubin_handle, out_shape_env=out_shape_env, **launch)(*inputs)

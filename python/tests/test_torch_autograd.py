@@ -243,9 +243,10 @@ def test_the_documented_names():
     }
     for call in (torch_support.call_kernel_via_torch, torch_support.call_kernel_via_torch_compile):
         torch.testing.assert_close(call(x, cubin_handle=cube, out_shape_env={"N": 32}, **launch), x**3)
-    op = torch_support.get_or_register_torch_op(cube, {"N": 32}, **launch)
-    assert op is cube._torch_op
+    specs, *rest = launch.values()
+    op = torch_support.get_or_register_torch_op(cube, specs, {"N": 32}, *rest)
     torch.testing.assert_close(op(x), x**3)
+    torch.testing.assert_close(op([x]), [x**3])
     with pytest.raises(TypeError, match="cubin_handle is the kernel itself"):
         torch_support.get_or_register_torch_op(7)
     with pytest.raises(ValueError, match=r"has block=\(32, 1, 1\)"):
