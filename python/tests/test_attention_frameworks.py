@@ -106,6 +106,24 @@ def test_gradients_around_vmap():
         assert (one.double() - wanted).norm() <= 2e-2 * wanted.norm()
 
 
+def test_autocast():
+    """f32, which has no kernels, gets the type of autocast, also beside a mask and in a graph."""
+    q, k, v = (each.float() for each in tensors("cpu", *[(1, 2, 24, 64)] * 3))
+    mask = torch.randn(24, 24)
+    for call in (plain, lambda *given: kernels.attention(*given, mask=mask)):
+        with pytest.raises(TypeError, match="q is of float32"):
+            call(q, k, v)
+        with torch.autocast("cpu", torch.bfloat16):
+            got, traced = call(q, k, v), torch.compile(call, fullgraph=True, backend="eager")(q, k, v)
+        wanted = kernels.attention(
+            q.bfloat16(),
+            k.bfloat16(),
+            v.bfloat16(),
+            **({"causal": True} if call is plain else {"mask": mask.bfloat16()}),
+        )
+        assert torch.equal(got, wanted) and torch.equal(traced, wanted)
+
+
 def test_the_words_are_those_of_torch():
     """Names, order and defaults of what torch takes, by its documentation."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._attention_cache import STRIDES
 from pyptx.kernels._attention_plan import BIAS
-from pyptx.kernels._call import check_apart, compiling, contents
+from pyptx.kernels._call import check_apart, compiling, contents, is_loose
 from pyptx.types import bf16, f16
 
 TYPES = {"float16": f16, "bfloat16": bf16}
@@ -87,9 +87,18 @@ def is_integer(value) -> bool:
     return whole and not isinstance(value, bool) and not hasattr(value, "__dlpack__")
 
 
-def is_loose(tensor) -> bool:
-    """Sparse or nested, whose elements do not lie as shape and strides say."""
-    return getattr(tensor, "is_nested", False) is True or getattr(tensor, "is_sparse", False) is True
+def by_autocast(*tensors):
+    """What torch.autocast makes of them where one is f32, which has no kernels."""
+    if not any(str(getattr(each, "dtype", None)) == "torch.float32" for each in tensors):
+        return tensors
+    import torch
+
+    kind = next(each for each in tensors if isinstance(each, torch.Tensor)).device.type
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    made = torch.get_autocast_dtype(kind)
+    floats = (torch.float32, torch.float16, torch.bfloat16)
+    return tuple([each.to(made) if getattr(each, "dtype", None) in floats else each for each in tensors])
 
 
 def checked_sinks(sinks, heads):

@@ -176,7 +176,7 @@ def check_arrays(name: str, names, tensors, out, rows: int):
         if each is None and (position >= rows or position == len(tensors)):
             continue
         which = "out" if position == len(tensors) else f"`{names[position]}`"
-        if getattr(each, "is_nested", False) is True or getattr(each, "is_sparse", False) is True:
+        if is_loose(each):
             raise LaunchTypeError(
                 f"{name}: {which} is no dense tensor: .to_dense(), or torch.nested's .to_padded_tensor()"
             )
@@ -184,6 +184,17 @@ def check_arrays(name: str, names, tensors, out, rows: int):
             raise LaunchTypeError(f"{name}: {which} is {type(each).__name__}, not an array")
         if position < rows and len(each.shape) == 0:
             raise LaunchTypeError(f"{name}: {which} has no dimension, and so no rows")
+
+
+def is_loose(tensor) -> bool:
+    """Sparse, nested or of a library, whose elements do not lie as shape and strides say."""
+    if getattr(tensor, "is_nested", False) is True:
+        return True
+    if not hasattr(tensor, "storage_offset"):  # not of torch
+        return False
+    import torch
+
+    return tensor.layout is not torch.strided
 
 
 def check_numbers(name: str, options, defaults):

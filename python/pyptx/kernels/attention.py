@@ -23,6 +23,7 @@ from pyptx.kernels._attention_arguments import (
     Masks,
     begins_of,
     bias_of,
+    by_autocast,
     cast,
     check,
     check_beside_mask,
@@ -36,7 +37,6 @@ from pyptx.kernels._attention_arguments import (
     copied,
     dense,
     described,
-    is_loose,
     is_nothing,
     log2,
     of_nothing,
@@ -57,7 +57,7 @@ from pyptx.kernels._attention_gradient import gradient
 from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
 from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward, taken_together
 from pyptx.kernels._attention_sums import PAD
-from pyptx.kernels._call import compiling, constant_for_compiler, kept
+from pyptx.kernels._call import compiling, constant_for_compiler, is_loose, kept
 from pyptx.kernels._target import simulated
 from pyptx.types import bf16
 
@@ -114,6 +114,7 @@ def attention(
         result, sums = DENSE((q, k, v, sinks), None, **told, lse=lse, deterministic=deterministic)
         return (result, sums) if lse else result
     masks = Masks(causal, window, softcap, scale)
+    q, k, v, mask = by_autocast(q, k, v, mask)
     if out is not None:
         check_out(out, q, k, v)
     if mask is not None:
@@ -192,7 +193,8 @@ class Dense(_core.Choice):
     """`attention` of sequences of one length, as (result, log-sum-exp): in C++ for tensors that look like earlier ones."""
 
     def _choose(self, tensors, out=None, *, causal, window, softcap, scale, top_left, target, lse, deterministic):
-        q, k, v, sinks = tensors
+        q, k, v = by_autocast(*tensors[:3])
+        sinks = tensors[3]
         masks = Masks(causal, window, softcap, scale)
         scales = (None, None, None)
         if type_name(described("q", q)) == FP8:
