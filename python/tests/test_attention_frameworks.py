@@ -91,6 +91,14 @@ def test_compiled_with_dynamic_shapes(form, target):
     assert len(graphs) == 1
 
 
+def test_a_graph_of_symbols():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    given, longer = (tensors("cpu", *[(1, 2, length, 64)] * 3) for length in (24, 40))
+    graph = make_fx(plain, tracing_mode="symbolic")(*given)
+    assert torch.equal(graph(*longer), plain(*longer))
+
+
 def test_gradients_around_vmap():
     """A tensor of vmap does not say that a grad outside wants its derivative."""
     given = [torch.stack([each, 2 * each]) for each in tensors("cpu", *[(1, 2, 24, 64)] * 3)]

@@ -226,8 +226,10 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     if compiling(q):
         key, options, few = _planned(*told, masks, top_left, True)
         differentiable = out is None  # what asks for derivatives is not known
-    else:
+    elif all([isinstance(size, int) for each in told for size in each.shape]):
         key, options, few = _planned_once(*told, masks, top_left)
+    else:  # make_fx with symbols, which have no hash
+        key, options, few = _planned(*told, masks, top_left, True)
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     other = _other_than_hopper(q)
