@@ -300,7 +300,9 @@ class Kernel(Traced, _core.Launcher):
             from pyptx.frameworks.jax import call as jax_call
 
             if out is not None or stream is not None:
-                raise TypeError(f"kernel {self._fn.__name__}: JAX makes the outputs and chooses the stream")
+                raise TypeError(
+                    f"kernel {self._fn.__name__}: no out= or stream= for JAX, which makes the outputs and chooses the stream"
+                )
             return jax_call.call(self, arrays, kwargs)
         from pyptx.launch.call import call
 

@@ -192,6 +192,9 @@ def test_of_jax():
         wanted = wanted(given) if wanted else of_torch(torch.from_numpy(x))
         np.testing.assert_allclose(jax.jit(ours)(given), wanted, rtol=1e-4, atol=1e-5)
         assert jax.grad(lambda x, f=ours: (f(x) ** 2).sum())(given).shape == x.shape
+    for call in (kernels.softmax, lambda x, out: kernels.matmul(x, x.swapaxes(-1, -2), out=out)):
+        with pytest.raises(TypeError, match=r"(softmax|matmul): no out= .*for JAX, which makes"):
+            call(given, out=given)
 
 
 def test_autocast_computes_norms_and_softmax_in_float32(monkeypatch):

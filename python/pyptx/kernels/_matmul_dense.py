@@ -6,6 +6,7 @@ import sys
 import numpy
 
 from pyptx import differentiable_kernel
+from pyptx.errors import LaunchTypeError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_choice import Problem, kernel_of
 from pyptx.kernels.matmul import NAMES, broadcast, epilogue_of, shape_of, size, types_of, width_of
@@ -18,6 +19,8 @@ def matmul(given, activation, out):
     jax = sys.modules.get("jax")
     traced = jax is not None and any(isinstance(each, jax.Array) for each in given)
     xp = jax.numpy if traced else numpy
+    if traced and out is not None and not isinstance(out, numpy.ndarray):
+        raise LaunchTypeError("matmul: no out= for JAX, which makes the results of its arrays")
     if traced and out is None:
         given = [None if each is None else xp.asarray(each) for each in given]
     names = [None if each is None else str(each.dtype) for each in (*given, out)]
