@@ -445,12 +445,17 @@ def test_grid_functions_fail_with_their_own_error():
         scale.signature.grid.of({"M": 1, "N": 2}, {})
 
 
-@pytest.mark.parametrize("grid", [lambda Q: Q, lambda N, K: (N, K), lambda m, n: (m, n)])
+@pytest.mark.parametrize("grid", [lambda Q: Q, lambda N, K: (N, K), lambda m, n, k: (m, n)])
 def test_grid_functions_ask_for_symbols(grid):
     with pytest.raises(
         TypeError, match="grid of kernel scale asks for [QKm]; the kernel's dimensions are M, N, its temp"
     ):
         scale_kernel(grid=grid)
+
+
+@pytest.mark.parametrize("grid", [lambda m, n: (m, n), lambda rows, columns, step=1: (rows // step, columns)])
+def test_grid_functions_with_names_of_their_own_take_the_symbols_in_order(grid):
+    assert scale_kernel(grid=grid).signature.grid.of({"N": 3, "M": 2}, {}) == (2, 3, 1)
 
 
 def test_grid_functions_may_number_the_symbols():

@@ -141,6 +141,17 @@ def test_boxes_follow_the_sizes():
     assert found.record({"M": 8, "N": 32}).to_bytes() != fixed.record({"M": 8, "N": 32}).to_bytes()
 
 
+def test_boxes_of_template_values():
+    @kernel(in_specs=(Tile("M", 16, f32, tma_box=("BM", 16)),), arch="sm_90")
+    def k(X, *, BM=8):
+        X.tma_desc()
+        ptx.ret()
+
+    fixed = kernel(k._fn, in_specs=(Tile("M", 16, f32, tma_box=(4, 16)),), arch="sm_90")
+    assert k.specialise(BM=4).record({"M": 8}).to_bytes() == fixed.specialise(BM=4).record({"M": 8}).to_bytes()
+    assert k.specialise().record({"M": 8}).to_bytes() != fixed.specialise().record({"M": 8}).to_bytes()
+
+
 def test_a_runtime_scalar_is_an_argument_not_a_specialisation():
     add = make_add()
     x = np.arange(32, dtype=np.int32)

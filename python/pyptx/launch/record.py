@@ -129,13 +129,14 @@ def make_record(
             written=tile.whole if index >= len(signature.inputs) else name in options.mutates,
         )
 
+    known = {**specialisation.template, **sizes}
     for name in signature.tensors:
         if name not in signature.declared:
             add_tensor(name)
     for raw in options.declared:
         if raw.tensor and raw.array is not None:  # its tensor map, by value
             add_tensor(raw.tensor, parameter=False)
-            _add_map(made, raw.tensor, signature.tiles[raw.tensor], sizes, (boxes or {}).get(raw.tensor))
+            _add_map(made, raw.tensor, signature.tiles[raw.tensor], known, (boxes or {}).get(raw.tensor))
             continue
         if raw.tensor:
             add_tensor(raw.tensor)
@@ -146,5 +147,5 @@ def make_record(
             )
         made.scalar(raw.name, raw.type.name, raw.alignment)
     for name in module.tensor_maps:
-        _add_map(made, name, signature.tiles[name], sizes, (boxes or {}).get(name))
+        _add_map(made, name, signature.tiles[name], known, (boxes or {}).get(name))
     return made

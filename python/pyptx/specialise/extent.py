@@ -12,8 +12,10 @@ __all__ = ["Extent"]
 
 
 class Extent:
-    """One of them, `what`: "grid", "block" or "cluster".  `value` is as @kernel was given it.  A function is called by the names of its parameters; a parameter without a name
-    of its own (`*sizes`, `m, /`) takes the symbols in their order."""
+    """One of them, `what`: "grid", "block" or "cluster".  `value` is as @kernel was given it.
+
+    A function is called by the names of its parameters; parameters without a name of their own (`*sizes`, `m, /`) take the symbols in their
+    order, and so do as many as there are symbols if no name is one of a size or template value (`lambda m, n: ...` of M and N)."""
 
     def __init__(self, value: Any, kernel: str, symbols: Sequence[str], template: Mapping[str, Any], what: str):
         self.what, self.kernel, self.symbols = what, kernel, list(symbols)
@@ -37,8 +39,16 @@ class Extent:
                 f"{self.what} of kernel {self.kernel}: {self.value!r} has no names of sizes as parameters: write a function of "
                 f"{', '.join(self.symbols) or 'nothing'}"
             ) from None
+        asked = [each for each in signature.parameters.values() if each.default is each.empty]
+        in_order = (
+            len(asked) == len(self.symbols)
+            and all(each.kind is each.POSITIONAL_OR_KEYWORD for each in asked)
+            and known.isdisjoint(signature.parameters)
+        )
         for parameter in signature.parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:
+            if in_order and parameter.default is parameter.empty:
+                self._positional += 1
+            elif parameter.kind is parameter.VAR_KEYWORD:
                 self._all = True
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 self._positional = -1
