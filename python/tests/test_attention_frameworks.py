@@ -91,6 +91,21 @@ def test_compiled_with_dynamic_shapes(form, target):
     assert len(graphs) == 1
 
 
+def test_deterministic_algorithms(monkeypatch):
+    """torch's switch is that of the backward, for torch's words and for ours."""
+    keys, choose = [], MODULE._choose
+    monkeypatch.setattr(MODULE, "_choose", lambda *key: keys.append(key) or choose(*key))
+    given = [each.requires_grad_() for each in tensors("cpu", *[(1, 1, 8, 64)] * 3)]
+    for switch in (False, True):
+        torch.use_deterministic_algorithms(switch)
+        try:
+            kernels.scaled_dot_product_attention(*given)
+            sequences(*tensors("cpu", *[(1, 2, 80, 64)] * 3), deterministic=False)
+        finally:
+            torch.use_deterministic_algorithms(False)
+    assert [key[10] for key in keys] == [False, False, True, True]
+
+
 def test_a_graph_of_symbols():
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -460,6 +460,8 @@ def test_program_of_0_1_1(tmp_path):
     printed = subprocess.run([sys.executable, program], capture_output=True, check=True).stdout.decode()
     assert not _core.module_difference(TEXT.encode(), printed.encode())
     assert pyptx.parser.parse(printed).diagnostics == []
+    alone = subprocess.run([sys.executable, "-m", "pyptx.codegen"], capture_output=True)
+    assert alone.returncode == 1 and alone.stderr.startswith(b"usage: python -m pyptx.codegen FILE.ptx")
 
 
 def written(body, **options) -> str:

@@ -4,4 +4,7 @@ import sys
 
 from pyptx.__main__ import main
 
+if len(sys.argv) < 2:
+    print("usage: python -m pyptx.codegen FILE.ptx [--sugar] [--name NAME]", file=sys.stderr)
+    sys.exit(1)
 sys.exit(main(["transpile", *sys.argv[1:]]))

@@ -95,7 +95,8 @@ def attention(
       k and v may be float8_e4m3fn beside q in another type, with scale_k and scale_v.
     - block_table: (B, T) int32: k (P, page, HK, D) and v are pages of a cache, page a power of two; sequence b has the pages
       block_table[b].  Needs `lengths`.
-    - deterministic: the gradient of q has the same bits every time; it costs two products more.
+    - deterministic: the gradient of q has the same bits every time; it costs two products more.  So it is under
+      torch.use_deterministic_algorithms.
     - out: the result's memory: any strides; beside k and v, and beside q or all of it.
     - lse=True: returns (result, log(sum(exp(scores))) of each query, f32: (B, H, M), or (H, M) with cu_seqlens).
 
@@ -241,7 +242,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
         if other:
             return _cached(q, k, v, masks, (None, None, None), sinks, None, None, None, lse, out)
         return _decode(q, k, v, masks, sinks, None, None, lse, out)
-    run = _chosen(q, (*key, False, bool(beside), bool(deterministic), differentiable, other))
+    run = _chosen(q, (*key, False, bool(beside), _is_deterministic(q, deterministic), differentiable, other))
     q, k, v = dense(q), dense(k), dense(v)
     if out is None and not compiling(q):
         DENSE.keep(tensors, (q, k, v, *beside), masks, top_left, lse, deterministic, run, options)
@@ -339,6 +340,14 @@ def _rounded(width) -> int:
 _planned_once = functools.lru_cache(maxsize=4096)(_planned)
 
 
+def _is_deterministic(q, asked) -> bool:
+    if asked or not hasattr(q, "storage_offset"):  # not of torch
+        return bool(asked)
+    import torch
+
+    return torch.are_deterministic_algorithms_enabled()
+
+
 def _differentiated(*tensors) -> bool:
     """Whether somebody may ask for a derivative: of a torch tensor that says so, of any JAX value; inside torch.func's
     transforms, where a tensor of vmap does not say what an outer grad wants."""
@@ -371,7 +380,7 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     width, values = q.shape[2], v.shape[2]
     square = True if width == values else False  # noqa: SIM210
     key = (type_name(q), _rounded(width), _rounded(values), *masks.flags, True, square)
-    run = _chosen(q, (*key, True, bool(beside), bool(deterministic), differentiable, other))
+    run = _chosen(q, (*key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other))
     tensors, sums = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0])
     return result_of(run, tensors, masks.options(width, 0), sums, lse, out, not other)
 
