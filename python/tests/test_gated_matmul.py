@@ -84,6 +84,21 @@ def test_gates_of_fp8(target, scales):
     assert distance(got, wanted) < 5e-3
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_scales_of_columns_for_all_of_a_batch(target):
+    a, b = torch.randn(2, 9, 48).to(torch.float8_e4m3fn), torch.randn(2, 48, 64).to(torch.float8_e4m3fn)
+    of_a, of_b = torch.rand(2, 9) + 0.5, torch.rand(64) + 0.5
+    wanted = ACTIVATIONS["swiglu"]((a.double() @ b.double()) * of_a[..., None] * of_b)
+    with kernels.simulated_target(target):
+        got = kernels.matmul(a, b, activation="swiglu", scale_a=of_a, scale_b=of_b)
+    assert distance(got, wanted) < 5e-3
+    jnp = pytest.importorskip("jax", reason="skipped: no jax").numpy
+    given = [jnp.asarray(each.float().numpy()).astype(jnp.float8_e4m3fn) for each in (a, b)]
+    scales = [jnp.asarray(each.numpy()) for each in (of_a, of_b)]
+    got = kernels.matmul(*given, activation="swiglu", scale_a=scales[0], scale_b=scales[1])
+    assert distance(torch.from_numpy(np.asarray(got, np.float32)), wanted) < 5e-3
+
+
 @pytest.mark.parametrize("name", ["swiglu", "geglu"])
 def test_gradients_of_gates(name):
     given = [half(*shape).requires_grad_() for shape in ((3, 20, 32), (32, 32), (32,), (3, 20, 16))]

@@ -9,7 +9,7 @@ from pyptx import differentiable_kernel
 from pyptx.errors import LaunchTypeError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_choice import Problem, kernel_of
-from pyptx.kernels.matmul import NAMES, broadcast, epilogue_of, shape_of, size, types_of, width_of
+from pyptx.kernels.matmul import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
 from pyptx.types import e4m3, s8
 
 __all__ = ["matmul"]
@@ -43,7 +43,8 @@ def matmul(given, activation, out):
         flat = (size(lead), m, n)
     epilogue, seen = epilogue_of(types, activation, shapes, flat)
     more = [
-        None if each is None else each.reshape(shape) if size(each.shape) == size(shape) else xp.broadcast_to(each.reshape(-1), shape)
+        None if each is None else each.reshape(shape) if size(each.shape) == size(shape)
+        else xp.broadcast_to(each.reshape(line_of(size(each.shape), shape)), shape)
         for each, shape in zip(more, seen, strict=True)
     ]  # fmt: skip
     arrays = [a, b, *(more[i] for i in (2, 3, 0, 1) if more[i] is not None)]

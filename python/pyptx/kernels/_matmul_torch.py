@@ -14,7 +14,7 @@ from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
 from pyptx.kernels.grouped_matmul import check, check_ends, grouped_kernel, parted_kernel
-from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, gated_columns, shape_of, size, types_of, width_of
+from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, gated_columns, line_of, shape_of, size, types_of, width_of
 from pyptx.types import bf16
 
 __all__ = ["matmul"]
@@ -144,7 +144,7 @@ class Seen:
     def reshape(self, shape):
         """To this shape; what has too few elements is one line for all."""
         if size(self.tensor.shape) != size(shape):
-            self.step(methodcaller("reshape", shape[-1]))
+            self.step(methodcaller("reshape", line_of(self.tensor.numel(), shape)))
             self.step(methodcaller("expand", shape))
         elif self.tensor.shape != shape:
             self.step(methodcaller("reshape", shape))

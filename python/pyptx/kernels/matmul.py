@@ -176,6 +176,11 @@ def is_blocks(scale_a, scale_b, a, b) -> bool:
     return len(b) == 2 == len(a) and tuple(scale_a) == (a[-2], blocks) and tuple(scale_b) == (blocks, -(-b[-1] // 128))
 
 
+def line_of(count: int, shape) -> tuple:
+    """The shape of one line for all of a batch: columns, or gates and ups."""
+    return shape[-1:] if count == shape[-1] else shape[-2:]
+
+
 def size(shape) -> int:
     return functools.reduce(lambda x, y: x * y, shape, 1)
 
