@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pyptx import _core
 from pyptx._core import Diagnostic
-from pyptx.errors import ParseError
+from pyptx.errors import ParseError  # noqa: F401  (where programs of 0.1.1 look for it)
 from pyptx.ir import Module
-from pyptx.parser.lexer import LexError
+from pyptx.parser.lexer import LexError  # noqa: F401
 
-__all__ = ["LexError", "Module", "ParseError", "check", "parse"]
+__all__ = ["Module", "check", "parse"]
 
 
 def _bytes(source: str | bytes) -> bytes:
