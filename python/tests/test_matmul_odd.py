@@ -184,6 +184,19 @@ def test_memory_of_the_result():
         kernels.grouped_matmul(x, torch.stack([x, x]), offs, out=x)
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_addresses_of_results_of_groups(target):
+    a, b, offs = (
+        torch.randn(30, 64).bfloat16(),
+        torch.randn(2, 64, 16).bfloat16(),
+        torch.tensor([9, 22], dtype=torch.int32),
+    )
+    out = torch.ones(30 * 16 + 1, dtype=torch.bfloat16)[1:].view(30, 16)
+    with kernels.simulated_target(target):
+        assert kernels.grouped_matmul(a, b, offs, out=out) is out
+    assert close(out, torch.cat((product(a[:9], b[0]), product(a[9:22], b[1]), torch.ones(8, 16))))
+
+
 @pytest.mark.parametrize("offs", [[5, 3, 8], [3, 3, 9], [-1, 3, 8]])
 def test_groups_outside_of_their_rows(offs):
     a, b = torch.randn(8, 16).bfloat16(), torch.randn(3, 16, 8).bfloat16()

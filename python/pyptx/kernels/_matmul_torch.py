@@ -464,7 +464,9 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
     arrays = (one.tensor, two.tensor, *scales, ends.contiguous())
     if out is None:
         return kernel(*arrays).view(shape)
-    made = out.contiguous()  # rows of no group stay
+    made = out.contiguous()
+    if made.data_ptr() % 16:
+        made = made.clone()  # and not a new one: rows of no group stay
     kernel(*arrays, out=made.view(-1, n))
     return out if made is out else copied_to("grouped_matmul", out, made)
 
