@@ -70,7 +70,7 @@ def test_windows_without_end(causal, target):
             agrees(kernels.attention(q, k, v, causal=causal, window=window, lse=True), want)
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("width", [64, 256])
 def test_memory_of_the_result(target, width):
     """`out` lies anywhere: where the kernel cannot write it, it is copied there."""
@@ -81,6 +81,20 @@ def test_memory_of_the_result(target, width):
         for out in (empty[..., :-8].transpose(1, 2), empty[..., 1:-7].transpose(1, 2), torch.zeros_like(q)):
             assert kernels.attention(q, k, v, out=out) is out
             near(out, want)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_gradients_of_heads_inside_of_rows(target):
+    """(B, M, H, D), as projections make them: heads lie side by side."""
+    leaves = [each.requires_grad_() for each in tensors("cpu", (2, 9, 4, 64), (2, 20, 2, 64), (2, 20, 2, 64))]
+    doubles = [each.detach().double().requires_grad_() for each in leaves]
+    want, _ = reference(*(each.transpose(1, 2) for each in doubles), causal=True)
+    with kernels.simulated_target(target):
+        found = torch.autograd.grad(
+            kernels.attention(*(each.transpose(1, 2) for each in leaves), causal=True).sum(), leaves
+        )
+    for got, wanted in zip(found, torch.autograd.grad(want.sum(), doubles), strict=True):
+        near(got, wanted)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

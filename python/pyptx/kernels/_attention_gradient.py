@@ -49,6 +49,8 @@ def gradient(
 
     def attention_gradient(q, k, v, *others, scale, shift=None, reach=None, cap=None):
         *beside, o, lse, do, dlse = others
+        if mma:
+            q, k, v = (each.contiguous() if hasattr(each, "contiguous") else each for each in (q, k, v))
         begins = tuple(beside[-2:]) if ragged else ()
         sinks = beside[: len(beside) - len(begins)]
         options = {

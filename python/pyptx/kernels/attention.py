@@ -236,7 +236,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     other = _other_than_hopper(q)
     if other:
         options = options | {"together": q.shape[1] if masks.flags[0] else 1}
-    if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):
+    if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):  # which takes packed tensors
         q, k, v = (dense(each).contiguous() for each in (q, k, v))
     if few and not top_left and not differentiable:
         if other:
@@ -246,8 +246,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     q, k, v = dense(q), dense(k), dense(v)
     if out is None and not compiling(q):
         DENSE.keep(tensors, (q, k, v, *beside), masks, top_left, lse, deterministic, run, options)
-    strided = other != "mma" and (bool(other) or q.shape[3] <= 128)
-    return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, strided)
+    return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, not other and q.shape[3] <= 128)
 
 
 def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
