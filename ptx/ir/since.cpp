@@ -44,6 +44,10 @@ isa::Version version_by_rule(isa::Rule rule, std::span<const Operand> operands, 
   }
 }
 
+bool reads_operands(isa::Rule rule) {
+  return rule == isa::Rule::sink_from_7_1 || rule == isa::Rule::texture_operands || rule == isa::Rule::tensormap_value;
+}
+
 class SmallestVersion {
  public:
   explicit SmallestVersion(const Module& module) {
@@ -84,8 +88,7 @@ class SmallestVersion {
     if (!match || seen_[slot] == match) return;
     raise(match->since);
     raise(version_of_operands(function, i, *match));
-    if (std::ranges::all_of(match->form->rules, [](isa::Rule rule) { return rule == isa::Rule::none; }))
-      seen_[slot] = match;
+    if (std::ranges::none_of(match->form->rules, reads_operands)) seen_[slot] = match;
   }
   void raise(isa::Version version) { version_ = std::max(version_, version); }
 
