@@ -75,7 +75,8 @@ void load(Builder& b, const Address& dst, const Operand& src, const Coordinates&
   w.modifier(o.mode);
   w.text << ".mbarrier::complete_tx::bytes";
   w.modifier(o.report);
-  if (o.multicast_mask) w.text << ".multicast::cluster" << (o.override_address ? "::32b" : "");
+  if (o.multicast_mask) w.text << ".multicast::cluster";
+  if (o.multicast_mask_32b) w.text << ".multicast::cluster::32b";
   w.modifier(o.cta_group);
   if (o.cache_hint) w.text << ".L2::cache_hint";
   w.overrides(o);
@@ -84,6 +85,7 @@ void load(Builder& b, const Address& dst, const Operand& src, const Coordinates&
   w.operands.push_back(mbar.address());
   w.offsets_if(o.offsets);
   w.operand_if(o.multicast_mask);
+  w.operand_if(o.multicast_mask_32b);
   w.operand_if(o.cache_hint);
   w.emit(o.pred);
 }
@@ -106,6 +108,7 @@ void prefetch(Builder& b, const Operand& src, const Coordinates& coord, const op
   w.text << "cp.async.bulk.prefetch.tensor." << rank(b, coord, o.mode) << ".L2.global";
   w.modifier(o.mode);
   if (o.cache_hint) w.text << ".L2::cache_hint";
+  if (o.evict_last) w.text << ".L2::evict_last";
   w.overrides(o);
   w.map_at(src, coord, o);
   w.offsets_if(o.offsets);

@@ -100,10 +100,13 @@ void mma(Builder& b, const Operand& d, const Operand& a, const Operand& bb, cons
   add_modifier(text, o.cta_group);
   add_modifier(text, o.kind);
   if (scaled) text << ".block_scale";
+  if (o.b_metadata) text << ".decompress::lut::b";
   add_modifier(text, o.scale_vectorsize);
   if (o.ashift) text << ".ashift";
   if (o.collector_a) text << ".collector::a::" << *o.collector_a;
+  if (o.collector_b) text << ".collector::b::" << *o.collector_b;
   std::vector<Operand> operands{bracketed(b, d), o.a_is_tmem ? bracketed(b, a) : a, bb};
+  if (o.b_metadata) operands.push_back(bracketed(b, *o.b_metadata));
   if (o.sparse) operands.push_back(bracketed(b, *o.sparse_metadata));
   operands.push_back(idesc);
   if (scaled) operands.insert(operands.end(), {bracketed(b, *o.scale_vec_a), bracketed(b, *o.scale_vec_b)});
@@ -128,18 +131,20 @@ void mma_ws(Builder& b, const Operand& d, const Operand& a, const Operand& bb, c
 }
 
 void commit(Builder& b, const Address& bar, const options::commit& o) {
-  if (o.space && o.space->text != "cluster")
+  if (o.space && o.space->text != "cluster" && o.space->text != "shared::cluster")
     b.refuse(Code::bad_argument,
-             cat("tcgen05.commit takes a barrier in .shared::cluster, not .shared::", o.space->text));
-  if (o.multicast && !o.multicast_mask)
+             cat("the `space` of tcgen05.commit is cluster, or None for a generic address, not ", o.space->text));
+  if (o.multicast && !o.multicast_mask && !o.multicast_mask_32b)
     b.refuse(Code::bad_argument, "commit(multicast=True) needs multicast_mask=, the CTAs of the cluster");
   Text text;
   text << "tcgen05.commit";
   add_modifier(text, o.cta_group);
-  text << ".mbarrier::arrive::one" << (o.space ? ".shared::cluster" : "")
-       << (o.multicast_mask ? ".multicast::cluster.b64" : ".b64");
+  text << ".mbarrier::arrive::one" << (o.a_read ? ".sync_restrict::shared::read::mma::a" : "")
+       << (o.space ? ".shared::cluster" : "") << (o.multicast_mask ? ".multicast::cluster" : "")
+       << (o.multicast_mask_32b ? ".multicast::cluster::32b.b64" : ".b64");
   std::vector<Operand> operands{Operand(bar)};
-  if (o.multicast_mask) operands.push_back(*o.multicast_mask);
+  for (const auto& mask : {o.multicast_mask, o.multicast_mask_32b})
+    if (mask) operands.push_back(*mask);
   b.emit(isa::resolve(text.view()), operands, o.pred);
 }
 

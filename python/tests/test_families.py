@@ -39,7 +39,7 @@ def refused(body, **options) -> str:
 
 # Words of matrix instructions for which the rows have literals, not slots.
 LITERALS = {
-    "a_layout", "ab_dtype", "b_layout", "collector_a", "dtype", "kind", "layout", "op", "rnd", "scale_vec", "shape", "space", "swizzle",
+    "a_layout", "ab_dtype", "b_layout", "collector_a", "collector_b", "dtype", "kind", "layout", "op", "rnd", "scale_vec", "shape", "space", "swizzle",
 }  # fmt: skip
 
 
@@ -220,6 +220,7 @@ def test_what_lanes_do_together():
         w.ballot(p)
         w.match_any(b32, x)
         w.match_all(b32, x)
+        w.match_all_lanes(b32, x, 3)
         assert w.redux("max", s32, reg.scalar(s32)).dtype == s32
         w.activemask()
         w.elect()
@@ -233,12 +234,13 @@ def test_what_lanes_do_together():
         "vote.sync.ballot.b32 %r3, %p0, 4294967295;",
         "match.any.sync.b32 %r4, %r0, 4294967295;",
         "match.all.sync.b32 %r5|%p3, %r0, 4294967295;",
-        "redux.sync.max.s32 %r7, %r6, 4294967295;",
-        "activemask.b32 %r8;",
+        "match.all.sync.b32 %r6, %r0, 3;",
+        "redux.sync.max.s32 %r8, %r7, 4294967295;",
+        "activemask.b32 %r9;",
         "elect.sync _|%p4, 4294967295;",
-        "@%p0 mov.b32 %r9, %r0;",
-        "@%p0 shfl.sync.bfly.b32 %r10, %r9, 1, 31, -1;",
-        "@%p0 add.u32 %r0, %r0, %r10;",
+        "@%p0 mov.b32 %r10, %r0;",
+        "@%p0 shfl.sync.bfly.b32 %r11, %r10, 1, 31, -1;",
+        "@%p0 add.u32 %r0, %r0, %r11;",
     ]
 
 

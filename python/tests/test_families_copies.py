@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from test_families import refused, written
 
 from pyptx import ptx, reg, smem
+from pyptx.errors import AuthoringError
 from pyptx.types import b16, b32, b64, bf16, f16, f32, pred, u32, u64
 
 
@@ -81,10 +83,12 @@ def test_tensor_copies_that_say_where_the_tensor_is():
         copy.load(data, m, (0, 0), bar, override_address=at)
         sizes = {"override_address": at, "override_sizes": (h, h)}
         strides = {"override_strides": (s,), "override_strides_upper": h}
-        copy.load(data, m, (0, 1), bar, multicast_mask=s, **sizes, **strides)
+        copy.load(data, m, (0, 1), bar, multicast_mask_32b=s, **sizes, **strides)
         copy.store(m, (0,), data, override_address=at, override_sizes=(h,))
         copy.reduce("add", m, (0, 0), data, **sizes, **strides)
         copy.prefetch(m, (0, 0), **sizes, **strides)
+        copy.prefetch(m, (0, 0), evict_last=True)
+        ptx.cp_async_bulk.load(bar, m, 64, bar, multicast_mask_32b=s)
 
     head, where = (
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
@@ -98,7 +102,15 @@ def test_tensor_copies_that_say_where_the_tensor_is():
         "[%rd0, %rd1, {%rs0}, {0}], [data];",
         f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group.{full} [{parts}, {{0, 0}}], [data];",
         f"cp.async.bulk.prefetch.tensor.2d.L2.global.{full} [{parts}, {{0, 0}}];",
+        "cp.async.bulk.prefetch.tensor.2d.L2.global.L2::evict_last [%rd0, {0, 0}];",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster::32b [%r0], [%rd0], 64, [%r0], %r1;",
     ]
+    with pytest.raises(AuthoringError, match="with multicast, multicast::cluster::32b"):
+        lines(
+            lambda: ptx.tensor_copy.load(*[reg.scalar(t) for t in (u32, u64)], (0, 0), reg.scalar(u32), multicast_mask=1,
+                                         override_address=reg.scalar(u64), override_sizes=[reg.scalar(b16)] * 2),
+            "sm_107a",
+        )  # fmt: skip
 
 
 def test_relaxed_reductions():
@@ -149,10 +161,12 @@ def test_fields_of_tensor_maps():
         at, value = reg.scalar(u64), reg.scalar(u32)
         ptx.tensormap.replace_global_dim(at, 1, value)
         ptx.tensormap.replace_swizzle_mode(at, 3, space="global")
+        ptx.tensormap.cp_fenceproxy("gpu", at, value)
 
     assert lines(body, "sm_90a") == [
         "tensormap.replace.tile.global_dim.b1024.b32 [%rd0], 1, %r0;",
         "tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%rd0], 3;",
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd0], [%r0], 128;",
     ]
 
 

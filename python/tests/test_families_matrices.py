@@ -249,6 +249,35 @@ def test_tensor_memory():
     )
 
 
+def test_tensor_memory_of_sm_107a():
+    def body():
+        t, d, r, bar = reg.scalar(b32), reg.scalar(b64), reg.array(b32, 6), smem.mbarrier(1)[0]
+        data = smem.alloc(b32, 4)
+        ptx.tcgen05.alloc(data, 64, space="generic")
+        ptx.tcgen05.ld_spcompress("x4", "max", [r[0]], [r[1], r[2]], t, abs=True)
+        ptx.tcgen05.ld_red_spcompress("x4", "min", [r[0]], [r[1], r[2]], r[3], t, NaN=True)
+        ptx.tcgen05.mma(t, d, d, t, kind="f8f6f4", b_metadata=t, collector_b="fill")
+        ptx.tcgen05.mma(t, t, d, t, kind="mxf8f6f4", a_is_tmem=True, b_metadata=t, scale_vec_a=t, scale_vec_b=t)
+        ptx.tcgen05.commit(bar, a_read=True)
+        ptx.tcgen05.commit(bar, space="shared::cluster", multicast_mask_32b=t)
+        ptx.tcgen05.commit(ptx.addr(d), space=None)
+
+    assert [text for text in written(body, "sm_107a").splitlines() if "tcgen05" in text] == [
+        "tcgen05.alloc.cta_group::1.sync.aligned.b32 [smem_0], 64;",
+        "tcgen05.ld.spcompress.sync.aligned.32x32b.x4.max.sp::2:4.abs.f32.b2 {%rarr0_0}, {%rarr0_1, %rarr0_2}, [%r0];",
+        "tcgen05.ld.red.spcompress.sync.aligned.32x32b.x4.min.sp::2:4.NaN.f32.b2 {%rarr0_0}, {%rarr0_1, %rarr0_2}, %rarr0_3, [%r0];",
+        "tcgen05.mma.cta_group::1.kind::f8f6f4.decompress::lut::b.collector::b::fill "
+        "[%r0], %rd0, %rd0, [%r0], %r0, {%r3, %r3, %r3, %r3}, %p0;",
+        "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.decompress::lut::b [%r0], [%r0], %rd0, [%r0], %r0, [%r0], [%r0], %p1;",
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.sync_restrict::shared::read::mma::a.shared::cluster.b64 [mbar_0];",
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster::32b.b64 [mbar_0], %r0;",
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%rd0];",
+    ]
+    assert "`space` of tcgen05.commit is cluster, or None for a generic address, not cta" in refused(
+        lambda: ptx.tcgen05.commit(smem.mbarrier(1)[0], space="cta"), arch="sm_107a"
+    )
+
+
 # Table 42, 43, 44 of manual 9.7.16.4.2, field by field.
 @pytest.mark.parametrize(
     ("given", "bits"),

@@ -1324,12 +1324,13 @@ class BarrierSlot:
         *,
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cluster",
         cta_mask: Integer | None = None,
         pred: Guard = None,
     ) -> None:
-        """Arrives at a barrier of another CTA of the cluster, whose address is one of shared::cluster.
+        """Arrives at a barrier of another CTA of the cluster, whose address is one of shared::cluster.  There is no state.
 
-        Emits `mbarrier.arrive{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
+        Emits `mbarrier.arrive{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
 
         Example:
             mbar.arrive_cluster()
@@ -1344,12 +1345,13 @@ class BarrierSlot:
         *,
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cluster",
         cta_mask: Integer | None = None,
         pred: Guard = None,
     ) -> None:
         """`arrive_expect_tx` at a barrier of another CTA of the cluster.
 
-        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
 
         Example:
             mbar.arrive_expect_tx_cluster(tx_count)
@@ -1407,12 +1409,13 @@ class BarrierSlot:
         *,
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cluster",
         cta_mask: Integer | None = None,
         pred: Guard = None,
     ) -> None:
         """`arrive_drop` at a barrier of another CTA of the cluster.
 
-        Emits `mbarrier.arrive_drop{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
+        Emits `mbarrier.arrive_drop{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
 
         Example:
             mbar.arrive_drop_cluster()
@@ -1427,12 +1430,13 @@ class BarrierSlot:
         *,
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cluster",
         cta_mask: Integer | None = None,
         pred: Guard = None,
     ) -> None:
         """`arrive_drop_expect_tx` at a barrier of another CTA of the cluster.
 
-        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
 
         Example:
             mbar.arrive_drop_expect_tx_cluster(tx_count)
@@ -2406,12 +2410,13 @@ class mbarrier:
         *,
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cluster",
         cta_mask: Integer | None = None,
         pred: Guard = None,
     ) -> None:
-        """Arrives at a barrier of another CTA of the cluster, whose address is one of shared::cluster.
+        """Arrives at a barrier of another CTA of the cluster, whose address is one of shared::cluster.  There is no state.
 
-        Emits `mbarrier.arrive{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
+        Emits `mbarrier.arrive{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
 
         Example:
             ptx.mbarrier.arrive_cluster(mbar)
@@ -2427,12 +2432,13 @@ class mbarrier:
         *,
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cluster",
         cta_mask: Integer | None = None,
         pred: Guard = None,
     ) -> None:
         """`arrive_expect_tx` at a barrier of another CTA of the cluster.
 
-        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+        Emits `mbarrier.arrive.expect_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
 
         Example:
             ptx.mbarrier.arrive_expect_tx_cluster(mbar, tx_count)
@@ -2493,12 +2499,13 @@ class mbarrier:
         *,
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cluster",
         cta_mask: Integer | None = None,
         pred: Guard = None,
     ) -> None:
         """`arrive_drop` at a barrier of another CTA of the cluster.
 
-        Emits `mbarrier.arrive_drop{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
+        Emits `mbarrier.arrive_drop{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 _, [mbar]{, count}{, cta_mask}`.
 
         Example:
             ptx.mbarrier.arrive_drop_cluster(mbar)
@@ -2514,12 +2521,13 @@ class mbarrier:
         *,
         sem: Literal["release", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
+        space: Literal["shared", "shared::cta", "shared::cluster"] | None = "shared::cluster",
         cta_mask: Integer | None = None,
         pred: Guard = None,
     ) -> None:
         """`arrive_drop_expect_tx` at a barrier of another CTA of the cluster.
 
-        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}.shared::cluster{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
+        Emits `mbarrier.arrive_drop.expect_tx{.sem}{.scope}{.space}{.multicast::cluster::32b}.b64 _, [mbar], tx_count{, cta_mask}`.
 
         Example:
             ptx.mbarrier.arrive_drop_expect_tx_cluster(mbar, tx_count)
@@ -3131,12 +3139,13 @@ class cp_async_bulk:
         left: Integer | None = None,
         right: Integer | None = None,
         multicast_mask: Integer | None = None,
+        multicast_mask_32b: Integer | None = None,
         cache_hint: Integer | None = None,
         pred: Guard = None,
     ) -> None:
-        """From global to shared memory, to the same offset in each CTA of `multicast_mask`; the bytes complete at `mbar`.
+        """From global to shared memory, to the same offset in each CTA of `multicast_mask` (16 bits) or `multicast_mask_32b` (sm_107f); the bytes complete at `mbar`.
 
-        Emits `cp.async.bulk{.relaxed}{.scope}{.space}.global.mbarrier::complete_tx::bytes{.report}{.multicast::cluster}{.L2::cache_hint}{.ignore_oob}{.b128} [dst], [src], size{, left}{, right}, [mbar]{, multicast_mask}{, cache_hint}`.
+        Emits `cp.async.bulk{.relaxed}{.scope}{.space}.global.mbarrier::complete_tx::bytes{.report}{.multicast::cluster}{.multicast::cluster::32b}{.L2::cache_hint}{.ignore_oob}{.b128} [dst], [src], size{, left}{, right}, [mbar]{, multicast_mask}{, multicast_mask_32b}{, cache_hint}`.
 
         Example:
             ptx.cp_async_bulk.load(dst, src, size, mbar)
@@ -3295,6 +3304,7 @@ class tensor_copy:
         space: Literal["shared::cta", "shared::cluster"] | None = None,
         offsets: Sequence[Integer] | None = None,
         multicast_mask: Number | None = None,
+        multicast_mask_32b: Number | None = None,
         report: Literal["mbarrier::report::disabled", "mbarrier::report::validity::per_16bytes::80000000", "mbarrier::report::validity::per_16bytes::8000", "mbarrier::report::validity::per_16bytes::80", "mbarrier::report::validity::per_16bytes::8", "mbarrier::report::validity::per_element::ff"] | None = None,
         cta_group: Literal[1, 2] | None = None,
         cache_hint: Number | None = None,
@@ -3314,6 +3324,7 @@ class tensor_copy:
             space: of `dst` and `mbar`: shared::cluster unless given
             offsets: of the modes im2col: offsets within the filter
             multicast_mask: CTAs of the cluster that get the box at the same offset
+            multicast_mask_32b: sm_107f: the same, of clusters of up to 32 CTAs
             report: sm_107a: what `mbar` reports of elements
             cta_group: 2: `mbar` may be the other CTA's of the pair
             cache_hint: a policy that createpolicy made
@@ -3418,6 +3429,7 @@ class tensor_copy:
         mode: Literal["tile", "tile::gather4", "im2col", "im2col::w", "im2col::w::128"] | None = None,
         offsets: Sequence[Integer] | None = None,
         cache_hint: Number | None = None,
+        evict_last: bool = False,
         override_address: Number | None = None,
         override_sizes: Sequence[Integer] | None = None,
         override_strides: Sequence[Integer] | None = None,
@@ -3431,6 +3443,7 @@ class tensor_copy:
             mode: tile unless given
             offsets: of the modes im2col: offsets within the filter
             cache_hint: a policy that createpolicy made
+            evict_last: sm_107f, instead of a policy: L2::evict_last
             override_address: sm_107f: the tensor begins here instead, a 64-bit register
             override_sizes: with it: sizes of the dimensions, b16 registers
             override_strides: with them, from rank 2: strides, b32 registers
@@ -3445,6 +3458,25 @@ class tensor_copy:
 
 class tensormap:
     """Fields of a tensor map of 128 bytes in global or shared memory (sm_90a)."""
+
+    @staticmethod
+    def cp_fenceproxy(
+        scope: Literal["cta", "cluster", "gpu", "sys"],
+        dst: Address,
+        src: Address,
+        *,
+        pred: Guard = None,
+    ) -> None:
+        """Copies a tensor map of 128 bytes from shared to global memory, by all lanes of a warp, and releases it to threads of `scope` that acquire it with `ptx.fence.proxy_tensormap_acquire`.
+
+        Emits `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned [dst], [src], 128`.
+
+        Example:
+            ptx.tensormap.cp_fenceproxy("cta", dst, src)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.16.
+        """
 
     @staticmethod
     def replace_global_address(
@@ -4102,6 +4134,26 @@ class warp:
 
         Example:
             result = ptx.warp.match_all(b32, a)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.13.10.
+        """
+
+    @staticmethod
+    def match_all_lanes(
+        dtype: PtxType,
+        a: Integer,
+        membermask: Integer = 0xffffffff,
+        *,
+        dst: Reg | None = None,
+        pred: Guard = None,
+    ) -> Reg:
+        """`match_all` without the predicate.
+
+        Emits `match.all.sync.dtype dst, a, membermask`.
+
+        Example:
+            result = ptx.warp.match_all_lanes(b32, a)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.13.10.
@@ -5006,11 +5058,12 @@ class tcgen05:
         *,
         exclusive: bool = False,
         cta_group: Literal[1, 2] | None = 1,
+        space: Literal["shared::cta", "generic"] | None = "shared::cta",
         pred: Guard = None,
     ) -> None:
         """Allocates `ncols` columns of tensor memory, 32 to 512, a power of two, and writes their address to shared memory.
 
-        Emits `tcgen05.alloc{.exclusive}{.cta_group}.sync.aligned.shared::cta.b32 [tmem_addr], ncols`.
+        Emits `tcgen05.alloc{.exclusive}{.cta_group}.sync.aligned{.space}.b32 [tmem_addr], ncols`.
 
         Example:
             ptx.tcgen05.alloc(tmem_addr, ncols)
@@ -5102,6 +5155,52 @@ class tcgen05:
 
         Example:
             ptx.tcgen05.ld_red("32x32b", "x2", "min", u32, dst_regs, redval, taddr)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.8.3.
+        """
+
+    @staticmethod
+    def ld_spcompress(
+        num: Literal["x4", "x8", "x16", "x32", "x64", "x128"],
+        op: Literal["min", "max"],
+        metadata: Registers,
+        kept: Registers,
+        taddr: Address,
+        *,
+        abs: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """`ld` that keeps the two least or greatest of every 4 numbers in `kept`, with their places in `metadata` (sm_107a).
+
+        Emits `tcgen05.ld.spcompress.sync.aligned.32x32b.num.op.sp::2:4{.abs}.f32.b2 {metadata}, {kept}, [taddr]`.
+
+        Example:
+            ptx.tcgen05.ld_spcompress("x4", "min", metadata, kept, taddr)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.16.8.3.
+        """
+
+    @staticmethod
+    def ld_red_spcompress(
+        num: Literal["x4", "x8", "x16", "x32", "x64", "x128"],
+        op: Literal["min", "max"],
+        metadata: Registers,
+        kept: Registers,
+        redval: Reg,
+        taddr: Address,
+        *,
+        abs: bool = False,
+        NaN: bool = False,
+        pred: Guard = None,
+    ) -> None:
+        """`ld_spcompress`, and the least or greatest of each thread's numbers in the register `redval`.
+
+        Emits `tcgen05.ld.red.spcompress.sync.aligned.32x32b.num.op.sp::2:4{.abs}{.NaN}.f32.b2 {metadata}, {kept}, redval, [taddr]`.
+
+        Example:
+            ptx.tcgen05.ld_red_spcompress("x4", "min", metadata, kept, redval, taddr)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.16.8.3.
@@ -5218,6 +5317,8 @@ class tcgen05:
         sparse: bool = False,
         ashift: bool = False,
         collector_a: str | None = None,
+        collector_b: str | None = None,
+        b_metadata: Number | None = None,
         a_is_tmem: bool = False,
         sparse_metadata: Number | None = None,
         pred_operand: Reg | NegPred | bool | int | None = None,
@@ -5242,6 +5343,8 @@ class tcgen05:
             sparse: A is sparse
             ashift: rows of A are shifted down by one
             collector_a: what happens with the buffer of A: fill, use, lastuse or discard
+            collector_b: sm_107f: the same, of B
+            b_metadata: sm_107f: B is 3-bit indices (decompress::lut::b); the address of their tables in tensor memory
             a_is_tmem: A lies in tensor memory
             sparse_metadata: of sparse A: an address of tensor memory
             pred_operand: the same as `scale_d`; goes before it
@@ -5327,6 +5430,8 @@ class tcgen05:
         cta_group: Literal[1, 2] = 1,
         multicast: bool = False,
         multicast_mask: Number | None = None,
+        multicast_mask_32b: Number | None = None,
+        a_read: bool = False,
         space: str | None = "cluster",
         pred: Guard = None,
     ) -> None:
@@ -5336,7 +5441,9 @@ class tcgen05:
             cta_group: CTAs that take part
             multicast: needs `multicast_mask`
             multicast_mask: the CTAs of the cluster at whose barrier of this offset it arrives
-            space: cluster; None: a generic address
+            multicast_mask_32b: sm_107f: the same, of clusters of up to 32 CTAs
+            a_read: sm_107f: arrives when the mma have read A from shared memory
+            space: cluster or shared::cluster; None: a generic address
 
         Example:
             ptx.tcgen05.commit(mbar)
