@@ -44,7 +44,13 @@ std::string given(const View& view, const Operand& o) {
     case Operand::Kind::f32:
     case Operand::Kind::f64: return cat("the number `", written(view, o), '`');
     case Operand::Kind::vector: return vector_of(written(view, o));
-    case Operand::Kind::address: return cat("the address `", written(view, o), '`');
+    case Operand::Kind::address: {
+      const auto parts = view.function.children(o);
+      const bool held = !parts.empty() && parts[0].kind == Operand::Kind::reg;
+      const std::string type =
+          held ? cat(" in a ", dotted(view.function.registers[parts[0].id].type), " register") : "";
+      return cat("the address `", written(view, o), '`', type);
+    }
     default: return cat('`', written(view, o), '`');
   }
 }
@@ -58,7 +64,10 @@ std::string wanted(const isa::Match& match, const Pattern& p) {
   if (p.kind == OperandKind::address && p.row->opaque != isa::Opaque::none) return opaque(p);
   switch (p.kind) {
     case OperandKind::sink: return "the sink `_`";
-    case OperandKind::address: return "an address in brackets";
+    case OperandKind::address:
+      if (p.type != isa::Type::none && p.row->register_only)
+        return cat("an address `[r]` in a ", register_type(p.type), " register");
+      return "an address in brackets";
     case OperandKind::immediate: return "an integer constant";
     case OperandKind::label: return "a label";
     case OperandKind::function: return "a function, or a register that holds its address";

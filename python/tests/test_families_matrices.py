@@ -261,8 +261,9 @@ def test_tensor_memory_of_sm_107a():
         ptx.tcgen05.commit(bar, a_read=True)
         ptx.tcgen05.commit(bar, space="shared::cluster", multicast_mask_32b=t)
         ptx.tcgen05.commit(ptx.addr(d), space=None)
+        ptx.matrix.ldmatrix_s4("x2", [r[0], r[1]], data)
 
-    assert [text for text in written(body, "sm_107a").splitlines() if "tcgen05" in text] == [
+    assert [text for text in written(body, "sm_107a").splitlines() if text.startswith(("tcgen05", "ldmatrix"))] == [
         "tcgen05.alloc.cta_group::1.sync.aligned.b32 [smem_0], 64;",
         "tcgen05.ld.spcompress.sync.aligned.32x32b.x4.max.sp::2:4.abs.f32.b2 {%rarr0_0}, {%rarr0_1, %rarr0_2}, [%r0];",
         "tcgen05.ld.red.spcompress.sync.aligned.32x32b.x4.min.sp::2:4.NaN.f32.b2 {%rarr0_0}, {%rarr0_1, %rarr0_2}, %rarr0_3, [%r0];",
@@ -272,10 +273,20 @@ def test_tensor_memory_of_sm_107a():
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one.sync_restrict::shared::read::mma::a.shared::cluster.b64 [mbar_0];",
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster::32b.b64 [mbar_0], %r0;",
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%rd0];",
+        "ldmatrix.sync.aligned.m8n16.x2.shared.s8.s4 {%rarr0_0, %rarr0_1}, [smem_0];",
     ]
     assert "`space` of tcgen05.commit is cluster, or None for a generic address, not cta" in refused(
         lambda: ptx.tcgen05.commit(smem.mbarrier(1)[0], space="cta"), arch="sm_107a"
     )
+
+
+def test_an_address_of_tensor_memory_is_a_b32_register():
+    def body():
+        d = reg.scalar(b64)
+        ptx.tcgen05.mma(reg.scalar(u32), d, d, 1)
+
+    wrong = "the address `[%r0]` in a .u32 register; it must be an address `[r]` in a .b32 register"
+    assert wrong in refused(body, arch="sm_100a")
 
 
 # Table 42, 43, 44 of manual 9.7.16.4.2, field by field.

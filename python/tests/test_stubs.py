@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import pyptx
-from pyptx import ptx
+from pyptx import _core, ptx
 from pyptx.kernel import Kernel
 
 HERE = Path(__file__).parent
@@ -94,6 +94,14 @@ def test_public_functions_have_types(name):
     found = {said: missing for said, each in public_functions(tree, module.__all__) if (missing := without_types(each))}
     made_by_decorators = {each for each in found if isinstance(getattr(module, each, None), Kernel)}
     assert {said: found[said] for said in found.keys() - made_by_decorators} == {}
+
+
+def test_the_sample_has_every_family():
+    text = SAMPLE.read_text()
+    spelt = {"ptx": "ptx.add(", "BarrierSlot": "slot.wait(", "BarrierArray": "ring.init_all("}
+    families = [family for family, *_ in _core.families()]
+    assert [family for family in families if spelt.get(family, f"ptx.{family}.") not in text] == []
+    assert set(spelt) <= set(families)
 
 
 def test_the_sample_traces():

@@ -86,6 +86,40 @@ def blackwell() -> None:
     ptx.ret()
 
 
+def products() -> None:
+    tile, d, a = smem.wgmma_tile(bf16, (64, 64), "K"), reg.array(f32, 32), reg.array(b32, 4)
+    c, address = reg.array(f32, 4), reg.scalar(u64)
+    ptx.wgmma.fence()
+    ptx.wgmma.mma_async((64, 64, 16), f32, bf16, bf16, d, tile, tile, scale_d=True, a_k_offset=32)
+    ptx.wgmma.mma_async((64, 64, 16), f32, bf16, bf16, d, a, tile, trans_b=0, pred=reg.scalar(pred))
+    ptx.wgmma.commit_group()
+    ptx.wgmma.wait_group(0)
+    ptx.matrix.ldmatrix(list(a), ptx.addr(tile), trans=True)
+    ptx.mma.sync((16, 8, 16), f32, bf16, bf16, f32, c, a, [a[0], a[1]], c)
+    ptx.matrix.stmatrix(ptx.addr(tile), [a[0], a[1]])
+    fragment = reg.array(f32, 8)
+    ptx.wmma.load("c", "row", "m16n16k16", f32, fragment, ptx.addr(address), space="global", stride=16)
+    ptx.wmma.store("col", "m16n16k16", f32, ptx.addr(address), fragment, space="global")
+    ptx.ret()
+
+
+def tensor_memory() -> None:
+    columns, bar = smem.alloc(u32, 1), smem.mbarrier(1)[0]
+    tile = smem.wgmma_tile(bf16, (128, 64), "K")
+    ptx.tcgen05.alloc(columns, 128)
+    address = reg.scalar(b32)
+    ptx.ld(b32, address, ptx.addr(columns), space="shared")
+    described: Reg = ptx.tcgen05.descriptor(reg.from_(tile, u32), swizzle="128B")
+    bits: int = ptx.tcgen05.instruction_descriptor(m=128, n=128, a_dtype=bf16)
+    ptx.tcgen05.mma(address, described, described, bits, kind="f16", enable_input_d=False)
+    ptx.tcgen05.commit(bar, multicast_mask=3)
+    ptx.tcgen05.fence_after_thread_sync()
+    ptx.tcgen05.ld(reg.array(b32, 4), address, shape="32x32b", count=4)
+    ptx.tcgen05.wait_ld()
+    ptx.tcgen05.dealloc(address, 128)
+    ptx.ret()
+
+
 @kernel(arch="sm_90a", block=(32, 1, 1))
 def decorated() -> None:
     x = reg.from_(ptx.special.tid.x(), u32)
@@ -207,6 +241,8 @@ KERNELS: list[Any] = [
     kernel(lanes),
     kernel(talks),
     kernel(blackwell, arch="sm_100a"),
+    kernel(products, arch="sm_90a"),
+    kernel(tensor_memory, arch="sm_100a"),
     *PAIR,
 ]
 

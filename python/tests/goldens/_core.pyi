@@ -3133,6 +3133,7 @@ class cp_async_bulk:
         size: Integer,
         mbar: Address,
         *,
+        weak: bool = False,
         scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
         space: Literal["shared::cta", "shared::cluster"] | None = "shared::cluster",
         report: Literal["mbarrier::report::disabled", "mbarrier::report::validity::per_16bytes::80000000", "mbarrier::report::validity::per_16bytes::8000", "mbarrier::report::validity::per_16bytes::80", "mbarrier::report::validity::per_16bytes::8", "mbarrier::report::validity::per_element::ff"] | None = None,
@@ -3145,7 +3146,7 @@ class cp_async_bulk:
     ) -> None:
         """From global to shared memory, to the same offset in each CTA of `multicast_mask` (16 bits) or `multicast_mask_32b` (sm_107f); the bytes complete at `mbar`.
 
-        Emits `cp.async.bulk{.relaxed}{.scope}{.space}.global.mbarrier::complete_tx::bytes{.report}{.multicast::cluster}{.multicast::cluster::32b}{.L2::cache_hint}{.ignore_oob}{.b128} [dst], [src], size{, left}{, right}, [mbar]{, multicast_mask}{, multicast_mask_32b}{, cache_hint}`.
+        Emits `cp.async.bulk{.weak}{.relaxed}{.scope}{.space}.global.mbarrier::complete_tx::bytes{.report}{.multicast::cluster}{.multicast::cluster::32b}{.L2::cache_hint}{.ignore_oob}{.b128} [dst], [src], size{, left}{, right}, [mbar]{, multicast_mask}{, multicast_mask_32b}{, cache_hint}`.
 
         Example:
             ptx.cp_async_bulk.load(dst, src, size, mbar)
@@ -3160,6 +3161,7 @@ class cp_async_bulk:
         src: Address,
         size: Integer,
         *,
+        weak: bool = False,
         scope: Literal["cta", "cluster", "gpu", "sys"] | None = None,
         cache_hint: Integer | None = None,
         byte_mask: Integer | None = None,
@@ -3167,7 +3169,7 @@ class cp_async_bulk:
     ) -> None:
         """From shared to global memory, in a group; bit i of `byte_mask` says whether byte i of every 16 is written.
 
-        Emits `cp.async.bulk{.relaxed}{.scope}.global.shared::cta.bulk_group{.L2::cache_hint}{.cp_mask}{.b128} [dst], [src], size{, cache_hint}{, byte_mask}`.
+        Emits `cp.async.bulk{.weak}{.relaxed}{.scope}.global.shared::cta.bulk_group{.L2::cache_hint}{.cp_mask}{.b128} [dst], [src], size{, cache_hint}{, byte_mask}`.
 
         Example:
             ptx.cp_async_bulk.store(dst, src, size)
@@ -3183,12 +3185,13 @@ class cp_async_bulk:
         size: Integer,
         mbar: Address,
         *,
+        weak: bool = False,
         scope: Literal["cta", "cluster"] | None = None,
         pred: Guard = None,
     ) -> None:
         """From this CTA's shared memory to another's; the bytes complete at `mbar`, which is the other's.
 
-        Emits `cp.async.bulk{.relaxed}{.scope}.shared::cluster.shared::cta.mbarrier::complete_tx::bytes{.b128} [dst], [src], size, [mbar]`.
+        Emits `cp.async.bulk{.weak}{.relaxed}{.scope}.shared::cluster.shared::cta.mbarrier::complete_tx::bytes{.b128} [dst], [src], size, [mbar]`.
 
         Example:
             ptx.cp_async_bulk.to_cluster(dst, src, size, mbar)
@@ -5002,6 +5005,26 @@ class matrix:
 
         Example:
             ptx.matrix.ldmatrix_unpack_trans("x1", b6x16_p32, dst, src)
+
+        An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
+        PTX ISA 9.7.14.5.15.
+        """
+
+    @staticmethod
+    def ldmatrix_s4(
+        num: Literal["x1", "x2", "x4"],
+        dst: Registers,
+        src: Address,
+        *,
+        space: Literal["shared", "shared::cta"] | None = "shared",
+        pred: Guard = None,
+    ) -> None:
+        """1, 2 or 4 matrices of 8 x 16 numbers of s4, an s8 each.
+
+        Emits `ldmatrix.sync.aligned.m8n16.num{.space}.s8.s4 {dst}, [src]`.
+
+        Example:
+            ptx.matrix.ldmatrix_s4("x1", dst, src)
 
         An argument of the wrong kind is an AuthoringTypeError; what PTX does not have, an AuthoringError at this line.
         PTX ISA 9.7.14.5.15.
