@@ -154,21 +154,26 @@ std::string_view chosen(Call& call, const Template::Modifier& modifier, std::str
   }
   if (!value) return parameter.fallback == "True" ? modifier.text : parameter.fallback;
   if (value == Py_None || value == Py_False) return {};
-  if (value == Py_True) return modifier.text.substr(0, modifier.text.find('/'));
+  const auto legal = [&] { return families::legal(*call.entry.definition->form, parameter); };
+  if (value == Py_True && legal().flag) return modifier.text;
   if (const PtxType* type = as_type(value)) return type->name;
   int overflow = 0;
-  const long number = PyLong_Check(value) ? PyLong_AsLongAndOverflow(value, &overflow) : -1;
-  if (number >= 0) return made = cat(modifier.text, "::", number);
+  const long number = PyLong_Check(value) && value != Py_True ? PyLong_AsLongAndOverflow(value, &overflow) : -1;
+  if (number >= 0) {  // cta_group=1
+    made = cat(modifier.text, "::");
+    for (const std::string& each : legal().values)
+      if (each.starts_with(made)) return made += std::to_string(number);
+  }
   Py_ssize_t size = 0;
   const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
   if (!text) PyErr_Clear();  // of half a surrogate pair
-  if (!text) call.wrong(i, list_of(families::legal(*call.entry.definition->form, parameter)));
+  if (!text) call.wrong(i, list_of(legal()));
   const std::string_view given(text, static_cast<std::size_t>(size));
   if (given == "generic") return {};
   if (given.find(':') != std::string_view::npos) return given;
-  const families::Legal legal = families::legal(*call.entry.definition->form, parameter);
+  const std::vector<std::string> values = legal().values;
   std::string in_slot = cat(parameter.slot, "::", given);  // kind="f16"
-  const bool known = std::find(legal.values.begin(), legal.values.end(), in_slot) != legal.values.end();
+  const bool known = std::find(values.begin(), values.end(), in_slot) != values.end();
   return known ? std::string_view(made = std::move(in_slot)) : given;
 }
 

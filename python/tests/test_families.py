@@ -130,6 +130,13 @@ def test_a_wrong_argument_is_named_with_what_is_legal():
     for number in (-1, 1 << 80):
         with pytest.raises(AuthoringTypeError, match=f"`sem` is release or relaxed, not {number}"):
             written(lambda number=number: ptx.mbarrier.arrive(bar(), sem=number, scope="cta"))
+    for wrong in (1, True, 2.5):
+        with pytest.raises(AuthoringTypeError, match=rf"ptx.warp.match_any: `dtype` is b32 or b64, not {wrong}"):
+            written(lambda wrong=wrong: ptx.warp.match_any(wrong, reg.scalar(u32)))
+        with pytest.raises(AuthoringTypeError, match=rf"ptx.setp: `cmp_op` is eq, .* or nan, not {wrong}"):
+            written(lambda wrong=wrong: ptx.setp(wrong, u32, reg.scalar(pred), 1, 2))
+    with pytest.raises(AuthoringValueError, match="`cta_group` is cta_group::1 or cta_group::2, not cta_group::3"):
+        written(lambda: ptx.tcgen05.relinquish_alloc_permit(cta_group=3))
     with pytest.raises(AuthoringValueError, match="ptx.mbarrier.wait: `sem` is acquire or relaxed, not 'often'"):
         written(lambda: ptx.mbarrier.wait(bar(), 0, sem="often", scope="cta"))
     with pytest.raises(RuntimeError, match="No active kernel trace"):
