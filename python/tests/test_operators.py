@@ -349,12 +349,39 @@ def leaves_by_break():
     ptx.ret()
 
 
-@pytest.mark.parametrize("body", [leaves_by_return, leaves_by_break])
+# fmt: off
+def leaves_in_one_line():
+    with ptx.if_(reg.scalar(pred)): return  # noqa: E701 # here
+# fmt: on
+
+
+def leaves_in_a_long_with():
+    with (
+        ptx.scope(),
+        ptx.if_(reg.scalar(pred)),
+    ):
+        return  # here
+
+
+@pytest.mark.parametrize("body", [leaves_by_return, leaves_by_break, leaves_in_one_line, leaves_in_a_long_with])
 def test_python_does_not_leave_blocks(body):
     with pytest.raises(AuthoringError, match="ends the writing of the kernel there, for every thread") as caught:
         kernel(body).ptx()
     assert caught.value.diagnostics[0].line == line_of(body, "# here")
     assert caught.value.diagnostics[0].name == "open_block"
+
+
+# fmt: off
+def idle_behind_a_scope():
+    with ptx.scope(): ptx.if_(reg.scalar(pred))  # noqa: E701 # here
+    ptx.ret()
+# fmt: on
+
+
+def test_a_block_without_with_is_seen_in_a_line_of_another():
+    with pytest.raises(AuthoringError, match="alone is no block") as caught:
+        kernel(idle_behind_a_scope).ptx()
+    assert caught.value.diagnostics[0].line == line_of(idle_behind_a_scope, "# here")
 
 
 def test_functions_do_not_leave_blocks_either():

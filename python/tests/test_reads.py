@@ -3,8 +3,12 @@ vmapped, exported, in JAX.  And kernels and errors in other processes."""
 
 from __future__ import annotations
 
+import _pydecimal
+import argparse
 import copy
+import dis
 import functools
+import inspect
 import math
 import multiprocessing
 import os
@@ -19,6 +23,7 @@ import pytest
 
 import pyptx
 from pyptx import Tile, kernel, ptx, reg
+from pyptx.body import reads
 from pyptx.errors import AuthoringRuntimeError, LaunchError, PtxError, SimulationError
 from pyptx.frameworks.identity import fingerprint
 from pyptx.types import f32, u32
@@ -490,6 +495,30 @@ def test_a_name_found_late_is_asked_of_what_was_met_before():
     held.late = 3.0
     with pytest.raises(AuthoringRuntimeError, match="late, which has changed .*: it was 2.0, and is 3.0"):
         k(X)
+
+
+def test_names_of_the_bytecode_are_those_that_dis_says():
+    kinds = {
+        "LOAD_GLOBAL": "globals",
+        "LOAD_NAME": "globals",
+        "LOAD_FROM_DICT_OR_GLOBALS": "globals",
+        "IMPORT_NAME": "modules",
+    }
+    kinds |= dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR"), "attributes")
+
+    def codes(code):
+        yield code
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                yield from codes(constant)
+
+    count = 0
+    for module in (argparse, inspect, _pydecimal):  # long functions, too, with numbers of names above 255
+        for code in codes(compile(inspect.getsource(module), module.__name__, "exec")):
+            steps = [(kinds[step.opname], step.argval) for step in dis.get_instructions(code) if step.opname in kinds]
+            assert list(reads._named(code)) == steps, code
+            count += len(steps)
+    assert count > 5000
 
 
 def _asks_late(holder):

@@ -17,6 +17,7 @@ import bisect
 import dis
 import functools
 import inspect
+import linecache
 import os
 import re
 import sys
@@ -107,10 +108,31 @@ class _Visitor(ast.NodeVisitor):
             self.found.append((node, "range_"))
 
 
+_LEAVES = re.compile(r"\b(return|break)\b")
+_CALLS = re.compile(rf"\b({'|'.join(_NAMES)})\s*\(")
+_OPENS = re.compile(r"\s*(with|for)\b[^#]*:\s*(#.*)?")
+
+
+def _last_line(code: types.CodeType) -> int:
+    inner = [_last_line(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return max([code.co_firstlineno, *inner, *(line for _, _, line in code.co_lines() if line)])
+
+
+def _is_plain(code: types.CodeType) -> bool:
+    """Whether each block stands behind a `with` or `for`, one in a line, and nothing leaves one: most bodies need no parsing."""
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : _last_line(code)]
+    for line in lines:
+        calls = len(_CALLS.findall(line))
+        if _LEAVES.search(line) or calls > 1 or (calls and not _OPENS.fullmatch(line.rstrip())):
+            return False
+    return bool(lines)
+
+
 @functools.lru_cache(1024)
 def _found(code) -> tuple[str, int, list[str]] | None:
-    """File, first line, lines of source; None where there is no block or no source."""
-    if not _NAMES.keys() & {*code.co_names, *code.co_freevars}:
+    """File, first line, lines of source; None where there is no block, nothing that could leave one, or no source."""
+    if not _NAMES.keys() & {*code.co_names, *code.co_freevars} or _is_plain(code):
         return None
     try:
         lines, first = inspect.getsourcelines(code)
