@@ -94,17 +94,17 @@ class Waiting {
   std::uint32_t word_ = 0, top_ = 0;  // top_: the highest word that add() has named since the last round
 };
 
+}  // namespace
+
 // What a block does to 64 registers: reads from outside, and writes whole.
-struct Fact {
+struct Liveness::Fact {
   std::uint32_t word, at;  // at: among all, as they are found
   BlockId block;
   std::uint64_t reads, writes;
 };
 
-}  // namespace
-
-// Sixty-four registers at a time, in the blocks alone where one of them is live.
-void Liveness::solve() {
+// Sorted by the registers; of a block, later statements come first, and what a statement writes before what it reads.
+std::vector<Liveness::Fact> Liveness::find_facts() const {
   std::vector<Fact> facts;
   std::vector<Access> list;
   for (std::uint32_t s = static_cast<std::uint32_t>(function_.body.size()); s-- > 0;) {
@@ -119,10 +119,14 @@ void Liveness::solve() {
       }
     }
   }
-  // Of a block, later statements come first, and what a statement writes before what it reads.
   std::sort(facts.begin(), facts.end(),
             [](const Fact& a, const Fact& b) { return std::pair(a.word, a.at) < std::pair(b.word, b.at); });
+  return facts;
+}
 
+// Sixty-four registers at a time, in the blocks alone where one of them is live.
+void Liveness::solve() {
+  const std::vector<Fact> facts = find_facts();
   const std::size_t blocks = flow_.blocks().size();
   const auto order = flow_.order();
   std::vector<std::uint32_t> position(blocks, no_block);
@@ -167,6 +171,11 @@ void Liveness::solve() {
     for (const BlockId block : touched) in[block] = out[block] = writes[block] = 0;
     touched.clear();
   }
+  sort_by_block(changes);
+}
+
+void Liveness::sort_by_block(std::span<const std::pair<BlockId, Change>> changes) {
+  const std::size_t blocks = flow_.blocks().size();
   first_change_.assign(blocks + 1, 0);
   for (const auto& [block, change] : changes) ++first_change_[block + 1];
   for (std::size_t b = 0; b < blocks; ++b) first_change_[b + 1] += first_change_[b];

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ptx/analysis/access.h"
@@ -94,7 +96,10 @@ class Liveness {
 
   void statement_accesses(std::uint32_t statement, std::vector<Access>& list) const;
   void number();
+  struct Fact;
+  std::vector<Fact> find_facts() const;
   void solve();
+  void sort_by_block(std::span<const std::pair<BlockId, Change>> changes);
 
   const ir::Function& function_;
   const Flow& flow_;

@@ -124,6 +124,50 @@ bool is_condition(const Operand& o) { return o.ir.kind == ir::Operand::Kind::pai
 
 }  // namespace
 
+// Appends the operands, those of addresses first; where one is refused, nothing. The place of the first.
+std::size_t Builder::append(const isa::Mnemonic& mnemonic, std::span<const Operand> operands, bool elements) {
+  ir::Function& f = state_->function;
+  const std::size_t before = f.operands.size();
+  // table[2] is an address, [table+8], except for mov and cvta, which take its value, table+8. The base of the address
+  // is a child operand.
+  const bool addresses = elements && !mnemonic.is(isa::Trait::element_addresses);
+  if (addresses) {
+    for (const Operand& o : operands) {
+      if (o.literal != Operand::Literal::element) continue;
+      f.operands.push_back(o.ir);
+      f.operands.back().value = 0;
+    }
+  }
+  const std::size_t first = f.operands.size();
+  auto base = static_cast<std::uint32_t>(before);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Operand& o = operands[i];
+    if ((o.builder && o.builder != this) || (o.is_register() && o.ir.id == ir::no_id)) {
+      f.operands.resize(before);
+      refuse(Code::foreign_register, cat('`', mnemonic.text, "`: operand ", i + 1, " is a register of ",
+                                         o.builder ? "another kernel" : "no kernel: k.scalar(type) makes one"));
+    }
+    f.operands.push_back(o.ir);
+    ir::Operand& put = f.operands.back();
+    bool spelled = true;
+    if (o.literal == Operand::Literal::element) {
+      if (!addresses) continue;
+      put.kind = ir::Operand::Kind::address;
+      put.id = base++;
+      put.child_count = 1;
+    } else if (o.literal != Operand::Literal::none) {
+      spelled = spell(put, isa::literal_type(mnemonic, i, operands.size()), o.literal == Operand::Literal::written);
+    } else if (put.kind >= ir::Operand::Kind::symbol) {
+      spelled = resolve(mnemonic, put, i, operands.size());
+    }
+    if (!spelled) {
+      f.operands.resize(before);
+      refuse_number(mnemonic, i, o);
+    }
+  }
+  return first;
+}
+
 void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard) {
   bool pairs = false, elements = false;
   for (const Operand& o : operands) {
@@ -142,42 +186,7 @@ void Builder::emit(const isa::Mnemonic* mnemonic, std::span<const Operand> opera
   const auto undo = [&] { f.operands.resize(before); };
   make_room(f.operands, 2 * operands.size());
   make_room(f.instructions);
-  // table[2] is an address, [table+8], except for mov and cvta, which take its value, table+8. The base of the address
-  // is a child operand.
-  if (elements && !mnemonic->is(isa::Trait::element_addresses)) {
-    for (const Operand& o : operands) {
-      if (o.literal != Operand::Literal::element) continue;
-      f.operands.push_back(o.ir);
-      f.operands.back().value = 0;
-    }
-  }
-  const std::size_t first = f.operands.size();
-  auto base = static_cast<std::uint32_t>(before);
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const Operand& o = operands[i];
-    if ((o.builder && o.builder != this) || (o.is_register() && o.ir.id == ir::no_id)) {
-      undo();
-      refuse(Code::foreign_register, cat('`', mnemonic->text, "`: operand ", i + 1, " is a register of ",
-                                         o.builder ? "another kernel" : "no kernel: k.scalar(type) makes one"));
-    }
-    f.operands.push_back(o.ir);
-    ir::Operand& put = f.operands.back();
-    if (o.literal == Operand::Literal::element) {
-      if (mnemonic->is(isa::Trait::element_addresses)) continue;
-      put.kind = ir::Operand::Kind::address;
-      put.id = base++;
-      put.child_count = 1;
-    } else if (o.literal != Operand::Literal::none) {
-      const bool written = o.literal == Operand::Literal::written;
-      if (!spell(put, isa::literal_type(*mnemonic, i, operands.size()), written)) {
-        undo();
-        refuse_number(*mnemonic, i, o);
-      }
-    } else if (put.kind >= ir::Operand::Kind::symbol && !resolve(*mnemonic, put, i, operands.size())) {
-      undo();
-      refuse_number(*mnemonic, i, o);
-    }
-  }
+  const std::size_t first = append(*mnemonic, operands, elements);
   if (s.inside_scope() || !s.ended.empty()) {
     const ir::RegisterId id = unreachable(s, std::span(f.operands).subspan(first), guard);
     if (id != ir::no_id) {

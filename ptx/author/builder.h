@@ -193,6 +193,7 @@ class Builder {
  private:
   void add_parameter(ir::Variable parameter);
   void take(ir::Module declared);
+  std::size_t append(const isa::Mnemonic& mnemonic, std::span<const Operand> operands, bool elements);
   bool resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::size_t i, std::size_t count);
   [[noreturn]] void refuse_unreachable(const isa::Mnemonic& mnemonic, std::uint32_t id) const;
   [[noreturn]] void refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const Operand& number) const;

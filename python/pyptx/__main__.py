@@ -231,6 +231,13 @@ def _add_run(add: Callable[..., argparse.ArgumentParser]):
         ],
     )
     _file(run)
+    _add_launch_of(run)
+    _add_schedules(run)
+    _add_findings(run)
+
+
+def _add_launch_of(run: argparse.ArgumentParser):
+    """Options of `pyptx run` that say what is launched."""
     entry = run.add_argument("--entry", type=_word, help="name of the .entry; needed if there are several")
     _completed(entry).completer = completion.entries
     for name, what in (("grid", "CTAs"), ("block", "threads of a CTA"), ("cluster", "CTAs of a cluster")):
@@ -255,6 +262,10 @@ def _add_run(add: Callable[..., argparse.ArgumentParser]):
         help="print every buffer at the end, with its name, as hex, i8 to i64, u8 to u64, bf16, f16, f32 or f64; own: the type "
         "of the .npy file, and hex for other buffers",
     )
+
+
+def _add_schedules(run: argparse.ArgumentParser):
+    """Those that say in which order warps run, and how long."""
     run.add_argument(
         "--seed",
         type=_size(2**63 - 1),
@@ -270,16 +281,6 @@ def _add_run(add: Callable[..., argparse.ArgumentParser]):
     )
     run.add_argument("--cores", type=_size(2**10), default=0, metavar="N", help="use N cores; default: all")
     run.add_argument(
-        "--check",
-        action="append",
-        nargs="?",
-        const="all",
-        default=[],
-        type=_word,
-        metavar="NAME",
-        help="also look for races, missing fences and the like: all (without a NAME), none, or the name of a rule",
-    )
-    run.add_argument(
         "--schedule",
         choices=("random", "synchronisation"),
         default="random",
@@ -290,6 +291,20 @@ def _add_run(add: Callable[..., argparse.ArgumentParser]):
         type=_size(2**32, 1),
         metavar="N",
         help="run the kernel under N more schedules; report the first that fails",
+    )
+
+
+def _add_findings(run: argparse.ArgumentParser):
+    """Those that say what is looked for, and what is shown of it."""
+    run.add_argument(
+        "--check",
+        action="append",
+        nargs="?",
+        const="all",
+        default=[],
+        type=_word,
+        metavar="NAME",
+        help="also look for races, missing fences and the like: all (without a NAME), none, or the name of a rule",
     )
     run.add_argument(
         "--counters", action="store_true", help="print counts for each line: instructions, bank conflicts, sectors"
