@@ -28,7 +28,7 @@ WORK, DIST = ROOT / "build" / "wheels", ROOT / "dist"
 MOST = 8 << 20
 # The first Python that is built for; that of the stable ABI; the last that is looked for.
 OLDEST, STABLE, NEWEST = (3, 10), (3, 12), (3, 19)
-# Of the library, as `make test` compiles it: a compiler cache then has the objects.
+# The library is compiled as `make test` does, so that a compiler cache has the objects.
 DEFINES = {"PTX_WERROR": "ON"} | ({"PTX_OLD_GLIBC": "ON"} if platform.machine() == "x86_64" else {})
 GLIBC = 28  # 2.28, the latest that a wheel for x86-64 may ask for
 

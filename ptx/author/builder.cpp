@@ -285,7 +285,7 @@ Operand Builder::vector(std::span<const Operand> elements) {
   made.ir.id = static_cast<std::uint32_t>(f.operands.size());
   made.ir.child_count = static_cast<std::uint32_t>(elements.size());
   for (const Operand& e : elements) {
-    if (e.builder && e.builder != this) refuse(Code::foreign_register, "a register of another kernel in {...}");
+    if (e.builder && e.builder != this) refuse(Code::foreign_register, "the list {...} has a register of another kernel");
     if (e.type != isa::Type::none) made.type = e.type;
   }
   for (const Operand& e : elements) {
@@ -352,7 +352,7 @@ Address Builder::address(const Operand& base, std::int64_t offset) {
   switch (base.ir.kind) {
     case Kind::reg:
       if (base.builder && base.builder != this)
-        refuse(Code::foreign_register, "an address in a register of another kernel");
+        refuse(Code::foreign_register, "an address is in a register of another kernel");
       break;
     case Kind::special: {
       const Reg copy = from(base, base.type);

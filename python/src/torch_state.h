@@ -18,8 +18,8 @@ namespace ptx::python {
 [[gnu::hot]] bool tangents_on();
 bool has_tangent(PyObject* tensor);
 
-// Of an object of torch.Tensor, or of a class of it whose attributes run no Python: 1 or 0, whether it requires a
-// gradient; -1 where this release of torch has to be asked in Python.
+// Whether a tensor requires a gradient: 1 or 0; -1 where this release of torch has to be asked in Python. `tensor` is a
+// torch.Tensor, or of a subclass whose attributes run no Python.
 [[gnu::hot]] int requires_gradient(PyObject* tensor);
 
 // The view of such an object that torch's exchange API gives, at a third of the time. False where the exchange

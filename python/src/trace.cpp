@@ -98,7 +98,7 @@ author::Operand rare(nb::handle value, author::Builder& builder) {
   if (const auto* part = as_part(value)) return mine(part->reg, builder), author::Operand(*part);
   if (const auto* compound = as_compound(value)) {
     if (compound->builder == &builder) return *compound;
-    builder.refuse(Code::foreign_register, "an operand with registers of another kernel");
+    builder.refuse(Code::foreign_register, "an operand has registers of another kernel");
   }
   if (const auto* pair = as_pair(value)) return mine(pair->left, builder), author::Operand(*pair);
   author::Operand found;
@@ -119,7 +119,7 @@ const author::Operand* as_element(nb::handle value, author::Builder& builder) {
   const author::Operand* made = as_compound(value);
   if (made == nullptr) return nullptr;
   if (made->literal != author::Operand::Literal::element && made->ir.kind != ir::Operand::Kind::element) return nullptr;
-  if (made->builder != &builder) builder.refuse(Code::foreign_register, "an element with a register of another kernel");
+  if (made->builder != &builder) builder.refuse(Code::foreign_register, "the index of an element is a register of another kernel");
   return made;
 }
 

@@ -23,7 +23,7 @@ void outline(Text& out, const syntax::Tree& tree, syntax::NodeId id) {
   out << ")";
 }
 
-// Of a statement in a kernel.
+// The tree of the statements in a kernel, as text.
 std::string body(std::string_view text) {
   const auto parsed = syntax::parse(cat(".entry k() {", text, "}"));
   CHECK(to_string(parsed.diagnostics) == "");
