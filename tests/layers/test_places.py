@@ -52,6 +52,36 @@ def test_places(what):
         assert not elsewhere(example, places), f"{example}, an example of {what}, stands in further files"
 
 
+def test_no_other_list_has_the_narrow_element_types():
+    """What PyTorch and JAX call them: all rows, not one example.  Ready-made kernels ask for some by name."""
+    rows = (ROOT / "ptx/arch/elements.def").read_text()
+    names = re.findall(r'^ELEMENT\(\w+, "\w+", \d+, \d+, \w, "(\w+_\w+)"', rows, re.M)
+    assert len(names) >= 7
+    places = ["ptx/arch/elements.def", "python/pyptx/kernels/*"]
+    assert {name: found for name in names if (found := elsewhere(name, places))} == {}
+
+
+# Who names a new target in code: rows of the ISA and of quirks, kernels that are chosen by it, and messages on one instruction.
+NAMES_TARGETS = (
+    "ptx/isa/forms/*.def", "ptx/isa/slots.def", "ptx/author/families/*.def", "ptx/quirks/*", "python/pyptx/kernels/*",
+    "ptx/check/rules_tensor.cpp", "ptx/sim/exec/*", "python/pyptx/compat/__init__.py",
+)  # fmt: skip
+
+
+def test_no_other_list_has_the_targets():
+    rows = re.findall(r"^ARCHITECTURE\((\d+), \d+, (\d+)", (ROOT / "ptx/arch/targets.def").read_text(), re.M)
+    new = "|".join(number for number, since in rows if int(since) >= 88)
+    assert new.count("|") >= 4
+    command = ["git", "grep", "-w", "-E", f"sm_({new})[af]?", "--", "ptx", "python/src", "python/pyptx", "tools"]
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    found = {}
+    for name, text in (line.split(":", 1) for line in lines):
+        code = re.sub(r"//.*|(?<!\S)#.*", "", text)
+        if re.search(f"sm_({new})", code) and not any(fnmatch.fnmatch(name, place) for place in NAMES_TARGETS):
+            found.setdefault(name, code.strip())
+    assert found == {}
+
+
 def test_bodies_are_given_modifiers_of_rows():
     """mods.def chooses among all modifiers: those that bodies ask for."""
     words = re.findall(r'^MOD\(\w+, "([^"]+)"\)', (ROOT / "ptx/sim/exec/mods.def").read_text(), re.M)
