@@ -1,5 +1,6 @@
 """Instructions of tensor cores and tensor copies in transpiled programs: the calls of their families that an author would write."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -166,18 +167,30 @@ def test_every_instance(target):
         pytest.skip("skipped: no oracle_instances, which the build makes")
     command = [INSTANCES, "--depth", "0", "--samples", "2", *target.split(":")]
     rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    heads = ("wgmma", "mma", "ldmatrix", "stmatrix", "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "tcgen05")
+    heads = (
+        "wgmma",
+        "mma",
+        "ldmatrix",
+        "stmatrix",
+        "cp.",
+        "tcgen05",
+        "mbarrier",
+        "fence",
+        "tensormap",
+        "clusterlaunchcontrol",
+    )
     lines = [row.split("\t")[4] for row in rows if row.startswith("legal\t")]
     lines = [line for line in lines if line.startswith(heads)]
     assert len(lines) > 200
     lines.sort(key=lambda line: "cta_group::2" in line)  # a kernel has one .cta_group, so the two meet in no chunk
     pairs = next((at for at, line in enumerate(lines) if "cta_group::2" in line), len(lines))
-    calls = 0
+    left = []
     for at in [*range(0, pairs, 200), *range(pairs, len(lines), 200)]:
         chunk = lines[at : min(at + 200, pairs if at < pairs else len(lines))]
         source = Module(*target.split(":")).text(chunk, "").encode()
         assert not [one for one in parser.check(source) if one.severity == "error"]
         program = codegen.ptx_to_python(source, sugar=True)
         codegen.verify(source, program, names=False)
-        calls += sum(program.count(f"ptx.{name}.") for name in ("wgmma", "mma", "matrix", "tensor_copy", "tcgen05"))
-    assert calls > 0.7 * len(lines), (calls, len(lines))
+        left += [text for text in re.findall(r"ptx\.inst\.(.*)", program) if text.startswith(heads)]
+    # What no family writes as it stands: a default that is spelled (.weak, ::16b), copies that override their map, results in odd registers.
+    assert len(left) < 0.06 * len(lines), (len(left), len(lines), left)
