@@ -285,7 +285,8 @@ Operand Builder::vector(std::span<const Operand> elements) {
   made.ir.id = static_cast<std::uint32_t>(f.operands.size());
   made.ir.child_count = static_cast<std::uint32_t>(elements.size());
   for (const Operand& e : elements) {
-    if (e.builder && e.builder != this) refuse(Code::foreign_register, "the list {...} has a register of another kernel");
+    if (e.builder && e.builder != this)
+      refuse(Code::foreign_register, "the list {...} has a register of another kernel");
     if (e.type != isa::Type::none) made.type = e.type;
   }
   for (const Operand& e : elements) {

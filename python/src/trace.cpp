@@ -119,7 +119,8 @@ const author::Operand* as_element(nb::handle value, author::Builder& builder) {
   const author::Operand* made = as_compound(value);
   if (made == nullptr) return nullptr;
   if (made->literal != author::Operand::Literal::element && made->ir.kind != ir::Operand::Kind::element) return nullptr;
-  if (made->builder != &builder) builder.refuse(Code::foreign_register, "the index of an element is a register of another kernel");
+  if (made->builder != &builder)
+    builder.refuse(Code::foreign_register, "the index of an element is a register of another kernel");
   return made;
 }
 
