@@ -94,11 +94,46 @@ class Waiting {
   std::uint32_t word_ = 0, top_ = 0;  // top_: the highest word that add() has named since the last round
 };
 
+// Facts by word, in their order otherwise; there are `words`.
+template <class Fact>
+std::vector<Fact> sorted(const std::vector<Fact>& facts, std::size_t words) {
+  std::vector<std::size_t> next(words + 1);
+  for (const Fact& fact : facts) ++next[fact.word + 1];
+  for (std::size_t w = 0; w < words; ++w) next[w + 1] += next[w];
+  std::vector<Fact> result(facts.size());
+  for (const Fact& fact : facts) result[next[fact.word]++] = fact;
+  return result;
+}
+
+// Blocks, taken out in the order of the text.
+class Touched {
+ public:
+  explicit Touched(std::size_t blocks) : words_((blocks + 63) / 64) {}
+  void add(BlockId block) {
+    words_[block / 64] |= std::uint64_t{1} << block % 64;
+    first_ = std::min(first_, block / 64);
+    last_ = std::max(last_, block / 64);
+  }
+  template <class Take>
+  void take(Take take) {
+    for (std::uint32_t w = first_; w <= last_ && w < words_.size(); ++w) {
+      for (std::uint64_t bits = std::exchange(words_[w], 0); bits; bits &= bits - 1)
+        take(w * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+    }
+    first_ = no_block;
+    last_ = 0;
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::uint32_t first_ = no_block, last_ = 0;  // words that have bits lie between them
+};
+
 }  // namespace
 
 // What a block does to 64 registers: reads from outside, and writes whole.
 struct Liveness::Fact {
-  std::uint32_t word, at;  // at: among all, as they are found
+  std::uint32_t word;
   BlockId block;
   std::uint64_t reads, writes;
 };
@@ -114,14 +149,11 @@ std::vector<Liveness::Fact> Liveness::find_facts() const {
         const std::uint32_t n = numbers_[a.reg];
         const bool takes = reads ? a.reads : a.whole;
         if (n < global_ && takes)
-          facts.push_back({n / 64, static_cast<std::uint32_t>(facts.size()), flow_.block_of(s),
-                           reads ? Bits{1} << n % 64 : 0, reads ? 0 : Bits{1} << n % 64});
+          facts.push_back({n / 64, flow_.block_of(s), reads ? Bits{1} << n % 64 : 0, reads ? 0 : Bits{1} << n % 64});
       }
     }
   }
-  std::sort(facts.begin(), facts.end(),
-            [](const Fact& a, const Fact& b) { return std::pair(a.word, a.at) < std::pair(b.word, b.at); });
-  return facts;
+  return sorted(facts, (global_ + 63) / 64);
 }
 
 // Sixty-four registers at a time, in the blocks alone where one of them is live.
@@ -132,18 +164,20 @@ void Liveness::solve() {
   std::vector<std::uint32_t> position(blocks, no_block);
   for (std::uint32_t at = 0; at < order.size(); ++at) position[order[at]] = at;
   std::vector<Bits> in(blocks), out(blocks), writes(blocks);
-  std::vector<BlockId> touched;
   std::vector<std::pair<BlockId, Change>> changes;
+  Touched touched(blocks);
   Waiting waiting(order.size());
   for (std::size_t i = 0; i < facts.size();) {
     const std::uint32_t word = facts[i].word;
+    const std::size_t first = i;
     for (; i < facts.size() && facts[i].word == word; ++i) {
       const Fact& fact = facts[i];
       in[fact.block] = (in[fact.block] & ~fact.writes) | fact.reads;
       writes[fact.block] |= fact.writes;
-      touched.push_back(fact.block);
+      touched.add(fact.block);
     }
-    for (const BlockId block : touched) {
+    for (std::size_t f = first; f < i; ++f) {
+      const BlockId block = facts[f].block;
       if (in[block] && position[block] != no_block) waiting.add(position[block]);
     }
     while (waiting.any()) {
@@ -151,25 +185,27 @@ void Liveness::solve() {
       for (const BlockId from : flow_.predecessors(block)) {
         const Bits more = in[block] & ~out[from];
         if (more == 0 || position[from] == no_block) continue;
-        if (out[from] == 0) touched.push_back(from);
         out[from] |= more;
+        touched.add(from);
         if ((more & ~writes[from] & ~in[from]) == 0) continue;
         in[from] |= more & ~writes[from];
         waiting.add(position[from]);
       }
     }
-    std::sort(touched.begin(), touched.end());
-    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-    for (std::size_t t = 0; t < touched.size(); ++t) {
-      const BlockId block = touched[t];
-      const bool follows = t > 0 && touched[t - 1] + 1 == block;
-      const bool followed = t + 1 < touched.size() && touched[t + 1] == block + 1;
-      const Bits changed = out[block] ^ (follows ? out[block - 1] : 0);
+    BlockId above = no_block;  // the last block that was taken, and what is live where it ends
+    Bits live = 0;
+    const auto ends = [&](BlockId block) {  // nothing of it is live where `block` ends
+      if (live && above + 1 < blocks && above + 1 != block) changes.push_back({above + 1, {word, live}});
+    };
+    touched.take([&](BlockId block) {
+      ends(block);
+      const Bits changed = out[block] ^ (above + 1 == block ? live : 0);
       if (changed) changes.push_back({block, {word, changed}});
-      if (!followed && out[block] && block + 1 < blocks) changes.push_back({block + 1, {word, out[block]}});
-    }
-    for (const BlockId block : touched) in[block] = out[block] = writes[block] = 0;
-    touched.clear();
+      above = block;
+      live = out[block];
+      in[block] = out[block] = writes[block] = 0;
+    });
+    ends(no_block);
   }
   sort_by_block(changes);
 }
