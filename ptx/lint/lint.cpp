@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_set>
 
 #include "ptx/analysis/access.h"
 #include "ptx/analysis/flow.h"
+#include "ptx/analysis/labels.h"
 #include "ptx/analysis/liveness.h"
+#include "ptx/analysis/unneeded.h"
 #include "ptx/base/text.h"
 #include "ptx/syntax/index.h"
 
@@ -164,7 +167,11 @@ class Linter {
     registers(f, uses, flow, live);
     labels(f);
     reach(f, flow);
-    dead(f, flow, live);
+    const std::vector<bool> dead =
+        wants(Rule::dead_code) ? analysis::unneeded(f, flow, live, uses) : std::vector<bool>(f.body.size());
+    for (std::uint32_t s = 0; s < f.body.size(); ++s)
+      if (dead[s]) this->dead(f, s);
+    if (wants(Rule::no_effect)) branches(f, dead);
     for (std::uint32_t s = 0; s < f.body.size(); ++s) {
       if (f.body[s].kind == Statement::Kind::instruction) instruction(f, s, uses);
     }
@@ -246,17 +253,30 @@ class Linter {
     }
   }
 
-  void dead(const ir::Function& f, const analysis::Flow& flow, const analysis::Liveness& live) {
-    if (!wants(Rule::dead_code)) return;
-    live.each_needed([&](std::uint32_t s, bool needed) {
-      if (f.body[s].kind != Statement::Kind::instruction || needed || !flow.reached(flow.block_of(s))) return false;
-      const ir::Instruction& i = f.instructions[f.body[s].index];
-      if (!i.match || !analysis::is_pure(i)) return false;
-      Finding& finding =
-          say(Rule::dead_code, f.body[s].place, cat("nothing needs what this `", i.mnemonic->text, "` writes"));
-      remove(finding);
-      return true;
-    });
+  void dead(const ir::Function& f, std::uint32_t s) {
+    const std::string& text = f.instructions[f.body[s].index].mnemonic->text;
+    remove(say(Rule::dead_code, f.body[s].place, cat("nothing needs what this `", text, "` writes")));
+  }
+
+  // Branches to the next statement, over labels and what goes as well.
+  void branches(const ir::Function& f, const std::vector<bool>& dead) {
+    std::optional<analysis::Labels> labels;
+    auto next = static_cast<std::uint32_t>(f.body.size());  // the statement behind that stays
+    for (std::uint32_t s = next; s-- > 0;) {
+      if (f.body[s].kind == Statement::Kind::label || dead[s]) continue;
+      const bool code = f.body[s].kind == Statement::Kind::instruction;
+      const ir::Instruction* const i = code ? &f.instructions[f.body[s].index] : nullptr;
+      if (i && i->match && i->mnemonic->is(isa::Trait::branches) && i->count == 1 && i->guard.reg == ir::no_id &&
+          s + 1 < next && f.operands_of(*i)[0].kind == Operand::Kind::symbol) {
+        if (!labels) labels.emplace(f);
+        const std::uint32_t to = labels->find(f.operands_of(*i)[0].id, s);
+        if (to > s && to < next) {
+          remove(say(Rule::no_effect, f.body[s].place, "a branch to the next statement"));
+          continue;
+        }
+      }
+      next = s;
+    }
   }
 
   void instruction(const ir::Function& f, std::uint32_t s, const std::vector<analysis::Uses>& uses) {
@@ -335,17 +355,6 @@ class Linter {
   void no_effect(const ir::Function& f, std::uint32_t s) {
     const ir::Instruction& i = f.instructions[f.body[s].index];
     const auto operands = f.operands_of(i);
-    if (i.mnemonic->is(isa::Trait::branches) && i.count == 1 && i.guard.reg == ir::no_id) {
-      std::uint32_t next = s + 1;
-      while (next < f.body.size() && f.body[next].kind == Statement::Kind::label) {
-        if (f.body[next].index == operands[0].id && operands[0].kind == Operand::Kind::symbol) {
-          remove(say(Rule::no_effect, f.body[s].place, "a branch to the next statement"));
-          return;
-        }
-        ++next;
-      }
-      return;
-    }
     const bool moves = i.mnemonic->opcode == "mov" && i.count == 2;
     if (!moves || operands[0].kind != Operand::Kind::reg || operands[1].kind != Operand::Kind::reg) return;
     if (operands[0].id == operands[1].id && operands[0].component == operands[1].component)

@@ -26,6 +26,7 @@ UGLY = """\
   mov.b32   %r1,0x10 ; // sixteen
 L: add .s32 %r1 ,%r1, 1; @%p bra L;
   mov.b32 %r2, %r1;
+  st.shared.b32 [%r1], %r1;
   ret;
 }
 """
@@ -46,6 +47,7 @@ L:
 	add.s32 %r1, %r1, 1;
 	@%p bra L;
 	mov.b32 %r2, %r1;
+	st.shared.b32 [%r1], %r1;
 	ret;
 }
 """
@@ -110,6 +112,17 @@ def test_fixes_come_to_an_end_and_keep_the_text_legal():
     fixed = lint.fix(text.encode(), lint.chosen())
     assert b"add" not in fixed and b".reg" not in fixed and b"ret;" in fixed
     assert not pyptx.parse(fixed).check()
+
+
+def test_fixes_go_through_as_many_blocks_as_there_are():
+    links = "".join(f"@p bra L{n};\nadd.s32 %r{n + 1}, %r{n}, 1;\nadd.s32 a, a, 1;\nL{n}:\n" for n in range(300))
+    text = (
+        ".version 8.0\n.target sm_80\n.entry k()\n.maxntid 32\n{\n.reg .b32 a, %r<301>; .reg .pred p;\n"
+        f"mov.b32 %r0, %clock;\nsetp.eq.s32 p, %r0, 1;\nmov.b32 a, 0;\n{links}mov.b32 a, 5;\nst.shared.b32 [a], a;\nret;\n}}\n"
+    )
+    fixed = lint.fix(text.encode(), lint.chosen())
+    assert fixed.count(b"add") == 0 and fixed.count(b"mov") == 2 and fixed.count(b"bra") == 300
+    assert lint.fix(fixed, lint.chosen()) == fixed and not pyptx.parse(fixed).check()
 
 
 @pytest.mark.parametrize("format", ["json", "sarif"])

@@ -100,8 +100,37 @@ TEST_CASE("dead_code") {
   CHECK(places(Rule::dead_code, body) == "3:add.s32");
   CHECK(mended(Rule::dead_code, ".reg .b32 a, b;\nmov.b32 a, 1;\n\tadd.s32 b, a, 1;\nst.global.b32 [0], a;\n") ==
         ".reg .b32 a, b;\nmov.b32 a, 1;\nst.global.b32 [0], a;\n");
-  CHECK(places(Rule::dead_code, ".reg .b32 a, b;\nmov.b32 a, 1;\nL:\nadd.s32 a, a, 1;\nbra L;\n") == "");
+  CHECK(places(Rule::dead_code, ".reg .b32 a;\nmov.b32 a, 1;\nL:\nst.global.b32 [0], a;\nadd.s32 a, a, 1;\nbra L;\n") ==
+        "");
   CHECK(places(Rule::dead_code, ".reg .b32 a;\nadd.cc.s32 a, 1, 2;\nld.global.b32 a, [0];\n") == "");
+}
+
+TEST_CASE("dead_code, across blocks") {
+  const std::string_view head = ".reg .b32 a, b, c; .reg .pred p, q;\nmov.b32 c, %clock;\nsetp.eq.s32 p, c, 1;\n";
+  // What only dead code reads, in another block, and on one path alone.
+  CHECK(places(Rule::dead_code, cat(head, "mov.b32 a, c;\n@p bra L;\nadd.s32 b, a, 1;\nL:\nadd.s32 b, b, a;\n")) ==
+        "4:mov.b32 6:add.s32 8:add.s32");
+  CHECK(places(Rule::dead_code, cat(head, "mov.b32 a, c;\n@p bra L;\nst.global.b32 [0], a;\nL:\nadd.s32 b, b, a;\n")) ==
+        "8:add.s32");
+  // Values that are written over, one behind the other.
+  CHECK(places(Rule::dead_code, cat(head,
+                                    "mov.b32 a, 1;\n@p bra L;\nadd.s32 a, a, 1;\nL:\nadd.s32 a, a, 2;\n@p bra M;\n"
+                                    "mov.b32 b, 1;\nM:\nmov.b32 a, 3;\nst.global.b32 [0], a;\n")) ==
+        "4:mov.b32 6:add.s32 8:add.s32 10:mov.b32");
+  // A counter that counts for itself; one that ends the loop; one that is read behind it.
+  const auto loop = [&](std::string_view in, std::string_view behind) {
+    return places(Rule::dead_code,
+                  cat(head, "mov.b32 a, 1;\nmov.b32 b, 1;\nL:\nadd.s32 a, a, 1;\n", in, "@p bra L;\n", behind));
+  };
+  CHECK(loop("xor.b32 b, b, a;\nadd.s32 a, a, b;\n", "") == "4:mov.b32 5:mov.b32 7:add.s32 8:xor.b32 9:add.s32");
+  CHECK(loop("setp.lt.s32 p, a, 9;\n", "") == "2:mov.b32 3:setp.eq.s32 5:mov.b32");
+  CHECK(loop("", "st.global.b32 [0], a;\n") == "5:mov.b32");
+  // Of two results one is enough; both go together.
+  CHECK(places(Rule::dead_code, cat(head, "setp.lt.s32 p|q, c, 9;\n@q bra L;\nL:\nret;\n")) == "3:setp.eq.s32");
+  CHECK(places(Rule::dead_code,
+               cat(head, "setp.lt.s32 p|q, c, 9;\nbra L;\nL:\n@p mov.b32 a, 1;\n@q mov.b32 b, 1;\nret;\n")) ==
+        "2:mov.b32 3:setp.eq.s32 4:setp.lt.s32 7:mov.b32 8:mov.b32");
+  CHECK(found(kernel(""), only(Rule::dead_code)).empty());
 }
 
 TEST_CASE("unreachable, unused_label") {
@@ -136,6 +165,8 @@ TEST_CASE("wide_scope, approximation, modifier_order, no_effect") {
   const auto order = ".reg .f32 f;\nadd.ftz.rn.f32 f, f, f;\n";
   CHECK(mended(Rule::modifier_order, order) == ".reg .f32 f;\nadd.rn.ftz.f32 f, f, f;\n");
   CHECK(mended(Rule::no_effect, ".reg .b32 a;\nmov.b32 a, a;\nbra L;\nL:\nret;\n") == ".reg .b32 a;\nL:\nret;\n");
+  CHECK(mended(Rule::no_effect, "bra M;\nbra L;\nL:\nM:\nret;\n") == "L:\nM:\nret;\n");
+  CHECK(places(Rule::no_effect, "bra M;\nbar.sync 0;\nM:\nL:\nbra L;\n") == "");
   CHECK(places(Rule::no_effect, ".reg .v2 .b32 v;\nmov.b32 v.x, v.y;\n") == "");
 }
 

@@ -12,9 +12,6 @@ from pyptx import _core
 
 __all__ = ["Change", "Finding", "Rule", "chosen", "find", "fix", "rules"]
 
-_ROUNDS = 100  # one change may show the next; each takes something away, so it ends
-
-
 class Rule(NamedTuple):
     """`on`: without being asked for.  `fixes`: some of its findings come with changes that keep the meaning."""
 
@@ -98,10 +95,7 @@ def find(source: bytes, numbers: list[int], file: str = "") -> list[Finding]:
 
 
 def fix(source: bytes, numbers: list[int]) -> bytes:
-    """The text with all changes made, again and again until there are none."""
-    for _ in range(_ROUNDS):
-        fixed = _core.lint_fix(source, numbers)
-        if fixed == source:
-            break
+    """The text with all changes made, again and again until there are none: each takes something away, so it ends."""
+    while (fixed := _core.lint_fix(source, numbers)) != source:
         source = fixed
     return source
