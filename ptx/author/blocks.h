@@ -13,6 +13,52 @@
 
 namespace ptx::author {
 
+bool is_uniform(Builder& builder, Modifier modifier);  // refused (bad_argument) if it is another than uni
+
+// What the body of Blocks::block, or of a loop, is given. `uni` in front: bra.uni.
+class Block {
+ public:
+  Block(Builder& builder, std::uint32_t id) : builder_(&builder), id_(id) {}
+
+  // To the place behind the block or loop.
+  void leave(std::source_location at = std::source_location::current()) const { go(author::leave, {}, false, at); }
+  void leave(Modifier uniform, std::source_location at = std::source_location::current()) const {
+    go(author::leave, {}, is_uniform(*builder_, uniform), at);
+  }
+  template <class P>
+  void leave(const P& predicate, std::source_location at = std::source_location::current()) const {
+    go(author::leave, builder_->guard(predicate), false, at);
+  }
+  template <class P>
+  void leave(Modifier uniform, const P& predicate, std::source_location at = std::source_location::current()) const {
+    go(author::leave, builder_->guard(predicate), is_uniform(*builder_, uniform), at);
+  }
+
+  // To the beginning of the loop.
+  void again(std::source_location at = std::source_location::current()) const { go(author::again, {}, false, at); }
+  void again(Modifier uniform, std::source_location at = std::source_location::current()) const {
+    go(author::again, {}, is_uniform(*builder_, uniform), at);
+  }
+  template <class P>
+  void again(const P& predicate, std::source_location at = std::source_location::current()) const {
+    go(author::again, builder_->guard(predicate), false, at);
+  }
+  template <class P>
+  void again(Modifier uniform, const P& predicate, std::source_location at = std::source_location::current()) const {
+    go(author::again, builder_->guard(predicate), is_uniform(*builder_, uniform), at);
+  }
+
+ private:
+  void go(void (*where)(Builder&, std::uint32_t, ir::Guard, bool), ir::Guard predicate, bool uniform,
+          const std::source_location& at) const {
+    builder_->set_place(at);
+    where(*builder_, id_, predicate, uniform);
+  }
+
+  Builder* builder_;
+  std::uint32_t id_;
+};
+
 class Blocks : public Builder {
  public:
   using Builder::Builder;
@@ -47,7 +93,7 @@ class Blocks : public Builder {
   void when(Modifier uniform, const P& predicate, const std::function<void()>& then,
             std::source_location at = std::source_location::current()) {
     set_place(at);
-    write_when(predicate, is_uniform(uniform), then);
+    write_when(predicate, is_uniform(*this, uniform), then);
   }
   void otherwise(const std::function<void()>& body, std::source_location at = std::source_location::current()) {
     set_place(at);
@@ -56,12 +102,24 @@ class Blocks : public Builder {
   void otherwise(Modifier uniform, const std::function<void()>& body,
                  std::source_location at = std::source_location::current()) {
     set_place(at);
-    write_otherwise(is_uniform(uniform), body);
+    write_otherwise(is_uniform(*this, uniform), body);
   }
   // In the block, loop_while says when it runs again.
   void loop(std::string_view label, const std::function<void()>& body,
             std::source_location at = std::source_location::current()) {
     loop(label, ir::Guard{}, body, at);
+  }
+  // A loop that leave() and again() name.
+  void loop(std::string_view label, const std::function<void(const Block&)>& body,
+            std::source_location at = std::source_location::current()) {
+    loop(label, ir::Guard{}, [&] { body({*this, open_block(*this)}); }, at);
+  }
+  // A part of the body that can be left.
+  void block(const std::function<void(const Block&)>& body, std::source_location at = std::source_location::current()) {
+    set_place(at);
+    begin_block(*this);
+    body({*this, open_block(*this)});
+    end_block(*this);
   }
   void loop_while(std::source_location at = std::source_location::current()) {
     set_place(at);
@@ -75,7 +133,7 @@ class Blocks : public Builder {
   template <class P>
   void loop_while(Modifier uniform, const P& predicate, std::source_location at = std::source_location::current()) {
     set_place(at);
-    author::loop_while(*this, guard(predicate), is_uniform(uniform));
+    author::loop_while(*this, guard(predicate), is_uniform(*this, uniform));
   }
   // brx.idx: in the block, one case_ a target of the table.
   void switch_(const Reg& index, const SwitchOptions& options, const std::function<void()>& cases,
@@ -115,7 +173,6 @@ class Blocks : public Builder {
   }
 
  private:
-  bool is_uniform(Modifier modifier) const;  // refused (bad_argument) if it is another than uni
   template <class P>
   void write_when(const P& predicate, bool uniform, const std::function<void()>& then) {
     begin_when(*this, guard(predicate), uniform);

@@ -140,10 +140,50 @@ void begin_loop(Builder& b, std::string_view written, ir::Guard predicate) {
 
 void end_loop(Builder& b) {
   State& s = b.state();
-  const Name label = innermost(b, Open::loop, "a loop").a;
-  branch(b, label, s.loops.back().guard, s.loops.back().uniform);
+  const State::Region region = innermost(b, Open::loop, "a loop");
+  branch(b, region.a, s.loops.back().guard, s.loops.back().uniform);
   s.regions.pop_back();
   s.loops.pop_back();
+  if (region.b != Name()) place_label(b, region.b);
+}
+
+void begin_block(Builder& b) { b.state().open(Open::block); }
+
+void end_block(Builder& b) {
+  const Name end = innermost(b, Open::block, "a block").b;
+  b.state().regions.pop_back();
+  if (end != Name()) place_label(b, end);
+}
+
+std::uint32_t open_block(Builder& b) {
+  const auto& regions = b.state().regions;
+  return regions.empty() ? none : regions.back().id;
+}
+
+namespace {
+
+State::Region& opened(Builder& b, std::uint32_t id, std::string_view name) {
+  auto& regions = b.state().regions;
+  const auto found = std::find_if(regions.begin(), regions.end(), [&](const auto& r) { return r.id == id; });
+  if (found == regions.end())
+    b.refuse(Code::open_block, cat(name, "() is for a place inside of its block: that is not open here"));
+  return *found;
+}
+
+}  // namespace
+
+void leave(Builder& b, std::uint32_t block, ir::Guard predicate, bool uniform) {
+  State::Region& region = opened(b, block, "leave");
+  if (region.what != Open::loop && region.what != Open::block)
+    b.refuse(Code::open_block, "loops and blocks can be left, and no others");
+  if (region.b == Name()) region.b = Name(b.fresh_label("end"));
+  branch(b, region.b, predicate, uniform);
+}
+
+void again(Builder& b, std::uint32_t loop, ir::Guard predicate, bool uniform) {
+  const State::Region& region = opened(b, loop, "again");
+  if (region.what != Open::loop) b.refuse(Code::open_block, "a loop can begin again, and nothing else");
+  branch(b, region.a, predicate, uniform);
 }
 
 void begin_switch(Builder& b, const Reg& index, const SwitchOptions& options) {

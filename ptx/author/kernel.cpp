@@ -42,9 +42,9 @@ const isa::Mnemonic* Kernel::mnemonic(const char* opcode, std::span<const Modifi
   return key.mnemonic;
 }
 
-bool Blocks::is_uniform(Modifier modifier) const {
+bool is_uniform(Builder& b, Modifier modifier) {
   if (modifier.text != "uni")
-    refuse(Code::bad_argument, cat("a branch takes the modifier `uni`, not `", modifier.text, '`'));
+    b.refuse(Code::bad_argument, cat("a branch takes the modifier `uni`, not `", modifier.text, '`'));
   return true;
 }
 

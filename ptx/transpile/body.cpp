@@ -111,13 +111,16 @@ void Body::nodes(const std::vector<Node>& list) {
       case Node::Kind::wait: wait(node); break;
       case Node::Kind::choose: choose(node); break;
       case Node::Kind::option: break;
+      case Node::Kind::block: way(node); break;
+      case Node::Kind::leave:
+      case Node::Kind::again: leave(node); break;
       case Node::Kind::repeat: repeat(node); break;
     }
   }
 }
 
 void Body::open(const std::string& head) {
-  opened_.push_back({out_.size(), 0, head.ends_with("[&] {")});
+  opened_.push_back({out_.size(), 0, head.find("[&]") != head.npos});
   line(head);
   opened_.back().lines = lines_;
   out_.indent();
@@ -159,13 +162,37 @@ void Body::when(const Node& node) {
 void Body::loop(const Node& node) {
   note(node.at);
   declare_before(node.at);
-  open(loop(label(f_.body[node.at].index)));
+  const std::string name = way_name(node, "loop");
+  open(loop(label(f_.body[node.at].index), name));
   nodes(node.body);
   const ir::Instruction& back = branch(node.end);
   declare_before(node.end);
   const bool endless = back.guard.reg == ir::no_id, uniform = is_uniform(back);
   if (!endless || !uniform) say(loop_while(endless ? "" : predicate(back.guard), uniform));
   close();
+  if (!name.empty()) names_.release(name);
+}
+
+// What the program calls a block or loop that something leaves or begins again; "" if nothing does.
+std::string Body::way_name(const Node& node, std::string_view wanted) {
+  if (node.way == ir::no_id) return {};
+  return ways_[node.way] = names_.take(wanted);
+}
+
+void Body::way(const Node& node) {
+  keep_comment();
+  comments_.until(f_.body[node.at].place.line);
+  declare_before(node.at);
+  const std::string name = way_name(node, "part");
+  block(part(name), node.body);
+  names_.release(name);
+}
+
+void Body::leave(const Node& node) {
+  const ir::Instruction& over = branch(node.at);
+  declare_before(node.at);
+  const std::string condition = over.guard.reg == ir::no_id ? "" : predicate(over.guard);
+  say(leave(ways_[node.way], node.kind == Node::Kind::again, condition, is_uniform(over)));
 }
 
 void Body::wait(const Node& node) {

@@ -55,7 +55,15 @@ class CppBody : public Body {
     return cat("k.when(", uniform ? "uni, " : "", condition, ", [&] {");
   }
   std::string otherwise(bool uniform) override { return cat("k.otherwise(", uniform ? "uni, " : "", "[&] {"); }
-  std::string loop(const std::string& label) override { return cat("k.loop(", label, ", [&] {"); }
+  std::string loop(const std::string& label, const std::string& name) override {
+    if (name.empty()) return cat("k.loop(", label, ", [&] {");
+    return cat("k.loop(", label, ", [&](const auto& ", name, ") {");
+  }
+  std::string part(const std::string& name) override { return cat("k.block([&](const auto& ", name, ") {"); }
+  std::string leave(const std::string& name, bool again, const std::string& condition, bool uniform) override {
+    const std::string_view comma = uniform && !condition.empty() ? ", " : "";
+    return cat(name, again ? ".again(" : ".leave(", uniform ? "uni" : "", comma, condition, ')');
+  }
   std::string loop_while(const std::string& predicate, bool uniform) override {
     return cat("k.loop_while(", uniform ? "uni, " : "", predicate, ')');
   }

@@ -21,6 +21,7 @@ from pyptx._core import (
     addr,
     bar,
     barrier,
+    block,
     bra,
     bracket,
     branch_targets,
@@ -83,7 +84,7 @@ else:
     from pyptx._core import Reg
 
 __all__ = [
-    "NamedBarrier", "PipelineState", "add", "addr", "alias", "and_", "bar", "barrier", "bra", "bracket", "branch_targets",
+    "NamedBarrier", "PipelineState", "add", "addr", "alias", "and_", "bar", "barrier", "block", "bra", "bracket", "branch_targets",
     "call_targets", "case", "check", "cluster", "clusterlaunchcontrol", "const", "cp", "cp_async", "cp_async_bulk", "ctaid_x", "ctaid_y", "cvt",
     "cvta", "declare", "elect_sync", "else_", "expr", "fence", "file_", "func", "function", "generic", "global_", "global_ptrs",
     "griddepcontrol", "if_", "inst", "kloop", "label", "ld", "ldmatrix", "loc", "loop", "loop_while", "mad", "mark", "mask", "matrix", "mbarrier", "minus", "mma",

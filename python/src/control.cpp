@@ -20,7 +20,17 @@ namespace {
 // anyhow.
 struct Block {
   std::function<void(author::Builder&)> begin, end;
+  std::uint32_t open = ir::no_id;  // for leave() and again()
 };
+
+nb::object enter(nb::object self) {
+  auto& block = nb::cast<Block&>(self);
+  author::Builder& builder = active();
+  if (!block.begin) return self;
+  block.begin(builder);
+  block.open = author::open_block(builder);
+  return self;
+}
 
 Block if_block(nb::object predicate) {
   return {[predicate](author::Builder& builder) {
@@ -176,17 +186,49 @@ Example:
 
 void init_blocks(nb::module_& m) {
   nb::class_<Block>(m, "Block")
-      .def("__enter__",
-           [](const Block& block) {
-             author::Builder& builder = active();
-             if (block.begin) block.begin(builder);
-           })
+      .def("__enter__", enter, nb::sig("def __enter__(self) -> Block"))
       .def(
           "__exit__",
           [](const Block& block, nb::handle type, nb::handle, nb::handle) {
             if (type.is_none() && block.end) block.end(active());
           },
-          nb::arg().none(), nb::arg().none(), nb::arg().none());
+          nb::arg().none(), nb::arg().none(), nb::arg().none())
+      .def(
+          "leave",
+          [](const Block& block, nb::object predicate, bool uniform) {
+            author::Builder& b = active();
+            author::leave(b, block.open, guard(predicate, b), uniform);
+          },
+          nb::arg("pred") = nb::none(), nb::kw_only(), nb::arg("uniform") = false,
+          R"(Inside a `block` or `loop`: @pred bra to the place behind it.  `uniform`: bra.uni.
+
+Example:
+    with ptx.block() as part:
+        part.leave(x > n)
+        x += 1)")
+      .def(
+          "again",
+          [](const Block& block, nb::object predicate, bool uniform) {
+            author::Builder& b = active();
+            author::again(b, block.open, guard(predicate, b), uniform);
+          },
+          nb::arg("pred") = nb::none(), nb::kw_only(), nb::arg("uniform") = false,
+          R"(Inside a `loop`: @pred bra to its beginning.  `uniform`: bra.uni.
+
+Example:
+    with ptx.loop("again") as loop:
+        x += 1
+        loop.again(x < 4)
+        x += 2
+        ptx.loop_while(x < n))");
+  m.def(
+      "block", [] { return Block{author::begin_block, author::end_block}; },
+      R"(A part of the body that its `leave` ends.  It writes nothing but a label behind it, if it is left.
+
+Example:
+    with ptx.block() as part:
+        part.leave(x > n)
+        x += 1)");
   m.def("if_", if_block, nb::arg("pred"),
         R"(The body runs in the threads whose predicate is true: `with` this, not Python's `if`.
 

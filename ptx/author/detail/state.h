@@ -122,7 +122,7 @@ struct Builder::State {
 
   // What is open, innermost last. A value computed while `regions` held region r is certain to be there while r is
   // still open, unless a label of the author's own stands in between (epoch).
-  enum class Open : std::uint8_t { if_, else_, when, otherwise, loop, choose, option, range, scope, intrinsic };
+  enum class Open : std::uint8_t { if_, else_, when, otherwise, loop, block, choose, option, range, scope, intrinsic };
   struct Region {
     Open what;
     std::uint32_t id;

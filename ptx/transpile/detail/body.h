@@ -6,6 +6,7 @@
 #include <compare>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ptx/base/text.h"
@@ -47,7 +48,9 @@ class Body {
   // ---- what a language spells: heads of blocks as a line, the other lines without what ends a statement
   virtual std::string when(const std::string& condition, bool uniform) = 0;
   virtual std::string otherwise(bool uniform) = 0;
-  virtual std::string loop(const std::string& label) = 0;
+  virtual std::string loop(const std::string& label, const std::string& name) = 0;  // name: "" if nothing names it
+  virtual std::string part(const std::string& name) = 0;
+  virtual std::string leave(const std::string& name, bool again, const std::string& condition, bool uniform) = 0;
   virtual std::string loop_while(const std::string& predicate, bool uniform) = 0;
   virtual std::string choose(const Switch& one) = 0;
   virtual std::string option(const Case& one) = 0;
@@ -115,6 +118,9 @@ class Body {
   std::string predicate(const ir::Guard& guard, bool inverted = false);
   void when(const Node& node);
   void loop(const Node& node);
+  std::string way_name(const Node& node, std::string_view wanted);
+  void way(const Node& node);
+  void leave(const Node& node);
   void wait(const Node& node);
   void call(const Node& node);
   std::vector<ir::RegisterId> fresh(const Call& call);
@@ -150,8 +156,9 @@ class Body {
   std::vector<std::vector<std::string>> scopes_;  // names of each
   std::vector<bool> lines_of_scopes_;             // whether each is opened by a line
   std::vector<Opened> opened_;
-  std::size_t lines_ = 0;  // without comments
-  std::string behind_;     // the comment that the next line has behind it
+  std::unordered_map<std::uint32_t, std::string> ways_;  // names, by Node::way
+  std::size_t lines_ = 0;                                // without comments
+  std::string behind_;                                   // the comment that the next line has behind it
 };
 
 }  // namespace ptx::transpile

@@ -24,12 +24,16 @@ struct Node {
     wait,  // from the label or brace `at` to `end`: an instruction, again until its first operand is true
     choose,  // the brx.idx `end`, its table and, if `at` is one, the branch to the default; `body` are options
     option,  // of `choose`: from the label `at` to the branch `end` behind the last one, or into the next
+    block,   // `body` can be left
+    leave,   // the branch `at` goes behind the block or loop `way`
+    again,   // the branch `at` goes to the beginning of the loop `way`
     repeat,  // `body`, the first round, stands `rounds` times from `at` to `end`; what differs are Plan::walks
   } kind = Kind::statement;
   std::uint32_t at = 0, end = ir::no_id;
   std::vector<Node> body{}, otherwise{};
   std::vector<std::uint32_t> indices{};  // of an option, in the table; no_id: it is the default
   std::uint32_t targets = 0;             // of a choose, if more than its options say
+  std::uint32_t way = ir::no_id;         // of a block or loop, a number for those that leave it or begin it again
   // of a repeat
   std::uint32_t rounds = 0, round_end = ir::no_id;  // the last statement of the first round
   bool counted = false;                             // a walk has a step here
@@ -151,6 +155,10 @@ std::string_view short_name(std::string_view name, std::string_view function);
 void find_calls(const ir::Module& module, const ir::Function& function, Plan& plan);
 void name_registers(const ir::Function& function, Plan& plan);
 void shape(const ir::Function& function, Language language, Plan& plan);
+// Branches that are still there (by statement: the label that each goes to, or no_id) as ways out of blocks and loops;
+// what is left of the labels of those that have become one.
+std::vector<std::uint32_t> find_ways(const ir::Function& function, const std::vector<std::uint32_t>& targets,
+                                     std::vector<Node>& nodes);
 void fold(const ir::Function& function, const Extents& extents, Plan& plan);
 void form_arrays(const ir::Function& function, const Extents& extents, Plan& plan);
 void find_contents(const ir::Function& function, Plan& plan);

@@ -91,6 +91,9 @@ class Homes {
           for (const Node& option : node.body) all(option.body, inside(block, node.at));
           break;
         case Kind::option: break;
+        case Kind::block: all(node.body, inside(block, node.at)); break;
+        case Kind::leave:
+        case Kind::again: branch(node.at, block); break;
         case Kind::repeat: all(node.body, inside(block, node.at, true)); break;
       }
     }

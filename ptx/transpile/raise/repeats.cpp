@@ -205,12 +205,43 @@ class Folding {
     std::vector<std::uint64_t> parts{token.names ? label : ir::no_id, back.guard.negated, back.guard.reg != ir::no_id,
                                      reinterpret_cast<std::uintptr_t>(back.mnemonic)};
     ++around_;
+    ways_.push_back(node.way);
     within(node.body, token, parts);
+    ways_.pop_back();
     --around_;
     if (back.guard.reg != ir::no_id) token.slots.push_back({&back.guard, back.guard.reg, true});
     key_.assign(1, 'l');
     for (const std::uint64_t part : parts) add(part);
     token.shape = numbered_.contains(Name::from_id(label).view()) ? alone() : interned();
+    token.node = std::move(node);
+    return token;
+  }
+
+  Token block(Node node) {
+    Token token{0, node.at, node.at};
+    std::vector<std::uint64_t> parts;
+    ++around_;
+    ways_.push_back(node.way);
+    within(node.body, token, parts);
+    ways_.pop_back();
+    --around_;
+    key_.assign(1, 'b');
+    for (const std::uint64_t part : parts) add(part);
+    token.shape = interned();
+    token.node = std::move(node);
+    return token;
+  }
+
+  // Out of a block or loop: of several around it, by how many are in between.
+  Token way(Node node) {
+    const ir::Instruction& over = f_.instructions[f_.body[node.at].index];
+    Token token{0, node.at, node.at};
+    key_.assign(1, node.kind == Node::Kind::leave ? 'e' : 'g');
+    add(reinterpret_cast<std::uintptr_t>(over.mnemonic));
+    add((over.guard.reg != ir::no_id) + 2 * over.guard.negated);
+    add(static_cast<std::uint64_t>(std::find(ways_.rbegin(), ways_.rend(), node.way) - ways_.rbegin()));
+    if (over.guard.reg != ir::no_id) reg(over.guard.reg, &over.guard, token);
+    token.shape = interned();
     token.node = std::move(node);
     return token;
   }
@@ -300,6 +331,10 @@ class Folding {
         made.push_back(loop(std::move(node)));
       } else if (node.kind == Node::Kind::call) {
         made.push_back(call(std::move(node)));
+      } else if (node.kind == Node::Kind::block) {
+        made.push_back(block(std::move(node)));
+      } else if (node.kind == Node::Kind::leave || node.kind == Node::Kind::again) {
+        made.push_back(way(std::move(node)));
       } else {
         made.push_back(choose(std::move(node)));
       }
@@ -569,7 +604,8 @@ class Folding {
   std::uint64_t alone_ = 0;
   std::string key_;
   bool with_tables_ = false;
-  std::uint32_t around_ = 0;  // blocks around the list that is folded
+  std::uint32_t around_ = 0;         // blocks around the list that is folded
+  std::vector<std::uint32_t> ways_;  // Node::way of the blocks and loops around it
   // of the rounds that are compared
   std::vector<const Slot*> first_, other_;
   std::vector<std::uint32_t> first_canon_, other_canon_;

@@ -40,6 +40,7 @@ class Shaping {
       loops_.assign(size_, false);
       waited_.assign(size_, false);
       plan_.nodes = range(0, size_, 0);
+      find_ways();
       for (const Label& label : labels_) {
         if (label.count == 0 && taken_[label.at] > 0) plan_.unneeded_label[label.at] = true;
       }
@@ -333,6 +334,12 @@ class Shaping {
     if (listed < found->targets.size()) node.targets = static_cast<std::uint32_t>(found->targets.size());
     nodes.push_back(std::move(node));
     return found->close;
+  }
+
+  void find_ways() {
+    std::vector<std::uint32_t> targets(size_, ir::no_id);
+    for (std::uint32_t i = 0; i < size_; ++i) targets[i] = branches_[i].target;
+    for (const std::uint32_t label : transpile::find_ways(f_, targets, plan_.nodes)) leave(label);
   }
 
   // One branch to a label is a block's now.
