@@ -34,7 +34,7 @@ class Block {
     go(author::leave, builder_->guard(predicate), is_uniform(*builder_, uniform), at);
   }
 
-  // To the beginning of the loop.
+  // To the beginning of the loop, or of a block with a label.
   void again(std::source_location at = std::source_location::current()) const { go(author::again, {}, false, at); }
   void again(Modifier uniform, std::source_location at = std::source_location::current()) const {
     go(author::again, {}, is_uniform(*builder_, uniform), at);
@@ -114,10 +114,14 @@ class Blocks : public Builder {
             std::source_location at = std::source_location::current()) {
     loop(label, ir::Guard{}, [&] { body({*this, open_block(*this)}); }, at);
   }
-  // A part of the body that can be left.
+  // A part of the body that can be left, and with a label begun again.
   void block(const std::function<void(const Block&)>& body, std::source_location at = std::source_location::current()) {
+    block({}, body, at);
+  }
+  void block(std::string_view label, const std::function<void(const Block&)>& body,
+             std::source_location at = std::source_location::current()) {
     set_place(at);
-    begin_block(*this);
+    begin_block(*this, label);
     body({*this, open_block(*this)});
     end_block(*this);
   }

@@ -147,7 +147,17 @@ void end_loop(Builder& b) {
   if (region.b != Name()) place_label(b, region.b);
 }
 
-void begin_block(Builder& b) { b.state().open(Open::block); }
+void begin_block(Builder& b, std::string_view written) {
+  State& s = b.state();
+  if (written.empty()) {
+    s.open(Open::block);
+    return;
+  }
+  const Name label(b.loop_label(written));
+  s.labels.insert(label);
+  place_label(b, label);
+  s.open(Open::block).a = label;
+}
 
 void end_block(Builder& b) {
   const Name end = innermost(b, Open::block, "a block").b;
@@ -180,9 +190,10 @@ void leave(Builder& b, std::uint32_t block, ir::Guard predicate, bool uniform) {
   branch(b, region.b, predicate, uniform);
 }
 
-void again(Builder& b, std::uint32_t loop, ir::Guard predicate, bool uniform) {
-  const State::Region& region = opened(b, loop, "again");
-  if (region.what != Open::loop) b.refuse(Code::open_block, "a loop can begin again, and nothing else");
+void again(Builder& b, std::uint32_t block, ir::Guard predicate, bool uniform) {
+  const State::Region& region = opened(b, block, "again");
+  const bool begins = region.what == Open::loop || (region.what == Open::block && region.a != Name());
+  if (!begins) b.refuse(Code::open_block, "loops, and blocks with a label, can begin again, and no others");
   branch(b, region.a, predicate, uniform);
 }
 

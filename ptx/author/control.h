@@ -33,15 +33,16 @@ void end_loop(Builder& builder);
 // ever, by `bra`, or by `bra.uni` where it is `uniform`.
 void loop_while(Builder& builder, ir::Guard predicate, bool uniform = false);
 
-// A part of the body that leave() ends: nothing, or, where it is left, a label behind it.
-void begin_block(Builder& builder);
+// A part of the body that leave() ends: nothing, or, where it is left, a label behind it. With a label, which gets a
+// number as that of a loop does: the label in front, where again() goes.
+void begin_block(Builder& builder, std::string_view label = {});
 void end_block(Builder& builder);
 // The block or loop that has just begun, for leave() and again() inside of it.
 std::uint32_t open_block(Builder& builder);
 // @p bra L, where L stands behind the block or loop; behind a loop's own branch back.
 void leave(Builder& builder, std::uint32_t block, ir::Guard predicate = {}, bool uniform = false);
-// @p bra label of the loop.
-void again(Builder& builder, std::uint32_t loop, ir::Guard predicate = {}, bool uniform = false);
+// @p bra label of the loop or block.
+void again(Builder& builder, std::uint32_t block, ir::Guard predicate = {}, bool uniform = false);
 
 // @p bra D; t: .branchtargets A, B, ...; brx.idx index, t;  the cases, each behind its label, and the label of the end.
 // A case ends in a branch to the end, but for the last one and those that fall into the next.

@@ -184,7 +184,7 @@ void Body::way(const Node& node) {
   comments_.until(f_.body[node.at].place.line);
   declare_before(node.at);
   const std::string name = way_name(node, "part");
-  block(part(name), node.body);
+  block(part(node.end == ir::no_id ? "" : label(f_.body[node.end].index), name), node.body);
   names_.release(name);
 }
 

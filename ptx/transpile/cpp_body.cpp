@@ -59,7 +59,9 @@ class CppBody : public Body {
     if (name.empty()) return cat("k.loop(", label, ", [&] {");
     return cat("k.loop(", label, ", [&](const auto& ", name, ") {");
   }
-  std::string part(const std::string& name) override { return cat("k.block([&](const auto& ", name, ") {"); }
+  std::string part(const std::string& label, const std::string& name) override {
+    return cat("k.block(", label, label.empty() ? "" : ", ", "[&](const auto& ", name, ") {");
+  }
   std::string leave(const std::string& name, bool again, const std::string& condition, bool uniform) override {
     const std::string_view comma = uniform && !condition.empty() ? ", " : "";
     return cat(name, again ? ".again(" : ".leave(", uniform ? "uni" : "", comma, condition, ')');

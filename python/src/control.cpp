@@ -213,7 +213,7 @@ Example:
             author::again(b, block.open, guard(predicate, b), uniform);
           },
           nb::arg("pred") = nb::none(), nb::kw_only(), nb::arg("uniform") = false,
-          R"(Inside a `loop`: @pred bra to its beginning.  `uniform`: bra.uni.
+          R"(Inside a `loop`, or a `block` with a label: @pred bra to its beginning.  `uniform`: bra.uni.
 
 Example:
     with ptx.loop("again") as loop:
@@ -222,8 +222,14 @@ Example:
         x += 2
         ptx.loop_while(x < n))");
   m.def(
-      "block", [] { return Block{author::begin_block, author::end_block}; },
-      R"(A part of the body that its `leave` ends.  It writes nothing but a label behind it, if it is left.
+      "block",
+      [](std::string label) {
+        return Block{[label](author::Builder& b) { author::begin_block(b, label); }, author::end_block};
+      },
+      nb::arg("label") = "",
+      R"(A part of the body that its `leave` ends, and, with a label, its `again` begins anew.
+
+It writes nothing but the label in front, if it is given one, and a label behind, if it is left.
 
 Example:
     with ptx.block() as part:

@@ -49,7 +49,7 @@ class Body {
   virtual std::string when(const std::string& condition, bool uniform) = 0;
   virtual std::string otherwise(bool uniform) = 0;
   virtual std::string loop(const std::string& label, const std::string& name) = 0;  // name: "" if nothing names it
-  virtual std::string part(const std::string& name) = 0;
+  virtual std::string part(const std::string& label, const std::string& name) = 0;  // label: "" if it has none
   virtual std::string leave(const std::string& name, bool again, const std::string& condition, bool uniform) = 0;
   virtual std::string loop_while(const std::string& predicate, bool uniform) = 0;
   virtual std::string choose(const Switch& one) = 0;

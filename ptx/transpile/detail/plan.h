@@ -24,9 +24,9 @@ struct Node {
     wait,  // from the label or brace `at` to `end`: an instruction, again until its first operand is true
     choose,  // the brx.idx `end`, its table and, if `at` is one, the branch to the default; `body` are options
     option,  // of `choose`: from the label `at` to the branch `end` behind the last one, or into the next
-    block,   // `body` can be left
+    block,   // `body` can be left and, if `end` is its label, begun again
     leave,   // the branch `at` goes behind the block or loop `way`
-    again,   // the branch `at` goes to the beginning of the loop `way`
+    again,   // the branch `at` goes to the beginning of the loop or block `way`
     repeat,  // `body`, the first round, stands `rounds` times from `at` to `end`; what differs are Plan::walks
   } kind = Kind::statement;
   std::uint32_t at = 0, end = ir::no_id;
@@ -155,10 +155,13 @@ std::string_view short_name(std::string_view name, std::string_view function);
 void find_calls(const ir::Module& module, const ir::Function& function, Plan& plan);
 void name_registers(const ir::Function& function, Plan& plan);
 void shape(const ir::Function& function, Language language, Plan& plan);
-// Branches that are still there (by statement: the label that each goes to, or no_id) as ways out of blocks and loops;
-// what is left of the labels of those that have become one.
-std::vector<std::uint32_t> find_ways(const ir::Function& function, const std::vector<std::uint32_t>& targets,
-                                     std::vector<Node>& nodes);
+// Branches that are still there (by statement: the label that each goes to, or no_id) as ways out of blocks and loops.
+struct FoundWays {
+  std::vector<std::uint32_t> labels;  // of the branches that have become ways
+  std::vector<std::uint32_t> begun;   // labels that begin a block or loop now
+};
+FoundWays find_ways(const ir::Function& function, const std::vector<std::uint32_t>& targets,
+                    const std::vector<bool>& may_begin, std::vector<Node>& nodes);
 void fold(const ir::Function& function, const Extents& extents, Plan& plan);
 void form_arrays(const ir::Function& function, const Extents& extents, Plan& plan);
 void find_contents(const ir::Function& function, Plan& plan);

@@ -219,7 +219,10 @@ class Folding {
 
   Token block(Node node) {
     Token token{0, node.at, node.at};
-    std::vector<std::uint64_t> parts;
+    const bool begins = node.end != ir::no_id;
+    const std::uint32_t label = begins ? f_.body[node.end].index : ir::no_id;
+    token.names = begins && !plan_.unneeded_label[node.end];
+    std::vector<std::uint64_t> parts{token.names ? label : ir::no_id, begins};
     ++around_;
     ways_.push_back(node.way);
     within(node.body, token, parts);
@@ -227,7 +230,7 @@ class Folding {
     --around_;
     key_.assign(1, 'b');
     for (const std::uint64_t part : parts) add(part);
-    token.shape = interned();
+    token.shape = begins && numbered_.contains(Name::from_id(label).view()) ? alone() : interned();
     token.node = std::move(node);
     return token;
   }

@@ -15,6 +15,9 @@ namespace {
 
 using ir::Statement;
 
+// More when blocks that end in one place are one block, which branches leave.
+constexpr int longest_chain = 3;
+
 struct Branch {
   std::uint32_t target = ir::no_id;  // statement of the label
   bool guarded = false;
@@ -173,7 +176,8 @@ class Shaping {
     return true;
   }
 
-  std::vector<Node> range(std::uint32_t from, std::uint32_t to, int depth) {
+  // `chain`: how many when blocks around end where the range does.
+  std::vector<Node> range(std::uint32_t from, std::uint32_t to, int depth, int chain = 0) {
     std::vector<Node> nodes;
     for (std::uint32_t i = from; i < to;) {
       if (const auto call = plan_.calls.find(i); call != plan_.calls.end()) {
@@ -182,7 +186,7 @@ class Shaping {
         continue;
       }
       std::uint32_t next = wait(i, to, nodes);
-      if (next == i && depth < deepest) next = block(i, to, depth, nodes);
+      if (next == i && depth < deepest) next = block(i, to, depth, chain, nodes);
       if (next != i) {
         i = next;
         continue;
@@ -210,19 +214,20 @@ class Shaping {
   }
 
   // The block that begins at `i`, appended; where the text goes on, or `i` if none begins.
-  std::uint32_t block(std::uint32_t i, std::uint32_t to, int depth, std::vector<Node>& nodes) {
+  std::uint32_t block(std::uint32_t i, std::uint32_t to, int depth, int chain, std::vector<Node>& nodes) {
     if (const std::uint32_t behind = choose(i, to, depth, nodes); behind != i) return behind;
     if (is_label(i)) return loop(i, to, depth, nodes);
     const Branch& branch = branches_[i];
     if (!branch.guarded || branch.target == ir::no_id || branch.target <= i + 1) return i;
     if (place(branch.target) > place(to) || scope_[branch.target] != scope_[i]) return i;
     const std::uint32_t end = std::min(branch.target, to);
-    if (!entered_above(i, end)) return i;
+    const bool chained = place(branch.target) == place(to);
+    if ((chained && chain >= longest_chain) || !entered_above(i, end)) return i;
     const std::uint32_t behind = two_sided(i, end, to, depth, nodes);
     if (behind != i) return behind;
     Node node{Node::Kind::when, i};
     leave(branch.target);
-    node.body = range(i + 1, end, depth + 1);
+    node.body = range(i + 1, end, depth + 1, chained ? chain + 1 : 1);
     nodes.push_back(std::move(node));
     return end;
   }
@@ -339,7 +344,12 @@ class Shaping {
   void find_ways() {
     std::vector<std::uint32_t> targets(size_, ir::no_id);
     for (std::uint32_t i = 0; i < size_; ++i) targets[i] = branches_[i].target;
-    for (const std::uint32_t label : transpile::find_ways(f_, targets, plan_.nodes)) leave(label);
+    std::vector<bool> may_begin(size_);
+    for (const Label& label : labels_)
+      may_begin[label.at] = label.last != size_ && !no_loops_.contains(name_at(label.at));
+    const FoundWays found = transpile::find_ways(f_, targets, may_begin, plan_.nodes);
+    for (const std::uint32_t label : found.labels) leave(label);
+    for (const std::uint32_t label : found.begun) loops_[label] = true;
   }
 
   // One branch to a label is a block's now.

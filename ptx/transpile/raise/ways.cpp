@@ -1,6 +1,7 @@
-// Branches out of blocks: behind a loop, to its beginning, or behind a block that is made for them. So text whose
-// branches all lead on, or back to the head of a loop, needs no label. A block begins with the first statement that
-// leaves it; where two would overlap, the one that ends later begins earlier.
+// Branches out of blocks: behind a loop, to its beginning, or behind a block that is made for them, or to its
+// beginning. A block that is left reaches from the first branch to the label, one that begins again from the label to
+// the last branch. Where two overlap, the one that is left begins earlier, or the one that begins again ends later. So
+// labels stay only where a branch leads from above into the middle of what begins again.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -16,6 +17,8 @@ using Kind = Node::Kind;
 
 // CPython takes 20 blocks in each other.
 constexpr int deepest_way = 18;
+// Where a list has more ways, those back to labels stay branches: they are compared each with each.
+constexpr std::size_t most_with_loops = 400;
 
 // The greatest of numbers in a range, while some of them grow.
 class Highest {
@@ -43,34 +46,40 @@ class Highest {
 
 class Ways {
  public:
-  Ways(const ir::Function& f, const std::vector<std::uint32_t>& targets)
-      : f_(f), targets_(targets), places_(f.body.size() + 1) {
+  Ways(const ir::Function& f, const std::vector<std::uint32_t>& targets, const std::vector<bool>& may_begin)
+      : f_(f), targets_(targets), may_begin_(may_begin), places_(f.body.size() + 1) {
     for (auto i = static_cast<std::uint32_t>(places_.size()); i-- > 0;)
       places_[i] = i < f.body.size() && f.body[i].kind == Statement::Kind::label ? places_[i + 1] : i;
   }
 
-  std::vector<std::uint32_t> run(std::vector<Node>& nodes) {
+  FoundWays run(std::vector<Node>& nodes) {
     const bool any = std::any_of(targets_.begin(), targets_.end(), [](std::uint32_t t) { return t != ir::no_id; });
     if (!any) return {};
     list(nodes, static_cast<std::uint32_t>(f_.body.size()), 0);
-    if (!refused_.empty()) undo(nodes);
-    std::erase_if(made_, [&](const Made& one) { return refused_.contains(one.way); });
-    std::vector<std::uint32_t> labels;
-    for (const Made& one : made_) labels.push_back(one.label);
-    return labels;
+    uses_.resize(next_way_);
+    for (const Made& one : made_) {
+      const auto same = same_.find(one.way);
+      ++uses_[same == same_.end() ? one.way : same->second];
+    }
+    settle(nodes);
+    for (const Made& one : made_)
+      if (!refused_.contains(one.way)) found_.labels.push_back(one.label);
+    return std::move(found_);
   }
 
  private:
-  struct Exit {  // of a list: from node `from` or one in it to the place in front of node `to`
+  struct Exit {  // nodes [from, to) of a list
     std::size_t from, to;
     std::uint32_t way;
+    bool back;    // to the beginning, which is a label
+    bool leaves;  // to the end
   };
   struct List {
     std::vector<Node>* nodes;
     std::uint32_t end;  // the statement behind it
     std::size_t at = 0;
     std::vector<Exit> exits{};
-    std::unordered_map<std::size_t, std::uint32_t> ways{};  // of exits, by `to`
+    std::unordered_map<std::size_t, std::size_t> left{}, begun{};  // exits by `to`, and those back by `from`
   };
   struct Made {
     std::uint32_t label, way;
@@ -84,10 +93,11 @@ class Ways {
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       Node& node = nodes[n];
       lists_[mine].at = n;
-      heights[n] = braces[n] + inside(node, n + 1 < nodes.size() ? nodes[n + 1].at : end, depth + braces[n]);
+      const Statement::Kind kind = f_.body[node.at].kind;
       const bool statement = node.kind == Kind::statement;
-      braces[n + 1] = braces[n] + (statement && f_.body[node.at].kind == Statement::Kind::open) -
-                      (statement && f_.body[node.at].kind == Statement::Kind::close);
+      heights[n] = braces[n] + inside(node, n + 1 < nodes.size() ? nodes[n + 1].at : end, depth + braces[n]);
+      braces[n + 1] =
+          braces[n] + (statement && kind == Statement::Kind::open) - (statement && kind == Statement::Kind::close);
     }
     std::vector<Exit> exits = std::move(lists_[mine].exits);
     lists_.pop_back();
@@ -119,27 +129,47 @@ class Ways {
 
   // From the innermost list to the outermost, the first that has the label or the loop.
   void branch(Node& node, std::uint32_t label) {
-    const std::uint32_t place = places_[label];
     for (std::size_t n = lists_.size(); n-- > 0;) {
       List& here = lists_[n];
       Node& around = (*here.nodes)[here.at];
-      if (around.kind == Kind::loop && places_[around.at] == place)
+      if (around.kind == Kind::loop && places_[around.at] == places_[label])
         return take(node, Kind::again, way_of(around), label);
-      if (label < node.at) continue;
-      const auto next =
-          std::partition_point(here.nodes->begin() + static_cast<std::ptrdiff_t>(here.at) + 1, here.nodes->end(),
-                               [&](const Node& other) { return places_[other.at] < place; });
-      const bool ends = next == here.nodes->end();
-      if (places_[ends ? here.end : next->at] != place) {
-        if (ends) continue;
-        return;
-      }
-      const auto to = static_cast<std::size_t>(next - here.nodes->begin());
-      if (around.kind == Kind::loop && to == here.at + 1) return take(node, Kind::leave, way_of(around), label);
-      const auto [known, first] = here.ways.try_emplace(to, next_way_);
-      if (first) here.exits.push_back({here.at, to, next_way_++});
-      return take(node, Kind::leave, known->second, label);
+      if (label < node.at ? begins(here, node, label) : ends(here, around, node, label)) return;
     }
+  }
+  // Whether the list has the label above; what begins there reaches at least to here.
+  bool begins(List& here, Node& node, std::uint32_t label) {
+    const auto end = here.nodes->begin() + static_cast<std::ptrdiff_t>(here.at) + 1;
+    const auto found =
+        std::partition_point(here.nodes->begin(), end, [&](const Node& other) { return other.at < label; });
+    if (found == end || found->at != label || found->kind != Kind::statement) return false;
+    if (!may_begin_[label]) return true;
+    const auto from = static_cast<std::size_t>(found - here.nodes->begin());
+    Exit& exit = known(here, from, {from, 0, ir::no_id, true, false});
+    exit.to = here.at + 1;
+    take(node, Kind::again, exit.way, label);
+    return true;
+  }
+  // Whether the list has the label below, or something that has it.
+  bool ends(List& here, Node& around, Node& node, std::uint32_t label) {
+    const auto next =
+        std::partition_point(here.nodes->begin() + static_cast<std::ptrdiff_t>(here.at) + 1, here.nodes->end(),
+                             [&](const Node& other) { return places_[other.at] < places_[label]; });
+    const bool last = next == here.nodes->end();
+    if (places_[last ? here.end : next->at] != places_[label]) return !last;
+    const auto to = static_cast<std::size_t>(next - here.nodes->begin());
+    const bool behind = around.kind == Kind::loop && to == here.at + 1;
+    const std::uint32_t way = behind ? way_of(around) : known(here, to, {here.at, to, ir::no_id, false, true}).way;
+    take(node, Kind::leave, way, label);
+    return true;
+  }
+  Exit& known(List& here, std::size_t key, Exit made) {
+    const auto [at, first] = (made.back ? here.begun : here.left).try_emplace(key, here.exits.size());
+    if (first) {
+      made.way = next_way_++;
+      here.exits.push_back(made);
+    }
+    return here.exits[at->second];
   }
   void take(Node& node, Kind kind, std::uint32_t way, std::uint32_t label) {
     node.kind = kind;
@@ -151,17 +181,19 @@ class Ways {
     return loop.way;
   }
 
-  // Puts blocks around what is left, inner ones first.
+  // Puts blocks around the nodes of a list.
   int wrap(std::vector<Node>& nodes, std::vector<Exit> exits, const std::vector<int>& heights,
            const std::vector<int>& braces, int depth) {
     Highest highest(heights);
-    std::sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) { return a.to < b.to; });
-    std::vector<Exit> apart, taken;
-    for (Exit exit : exits) {
-      while (exit.from > 0 && braces[exit.from] > braces[exit.to]) --exit.from;  // not out of braces of PTX
-      for (; !apart.empty() && apart.back().to > exit.from; apart.pop_back())
-        exit.from = std::min(exit.from, apart.back().from);
-      apart.push_back(exit);
+    lay(exits, braces);
+    std::vector<Exit> taken;
+    for (const Exit& exit : exits) {  // inner ones first
+      if (!taken.empty() && taken.back().from == exit.from && taken.back().to == exit.to) {
+        same_[exit.way] = taken.back().way;
+        taken.back().back |= exit.back;
+        taken.back().leaves |= exit.leaves;
+        continue;
+      }
       const int height = 1 + highest.in(exit.from, exit.to);
       if (depth + height > deepest_way) {
         refused_.insert(exit.way);
@@ -171,11 +203,14 @@ class Ways {
       taken.push_back(exit);
     }
     const int whole = highest.in(0, nodes.size());
-    if (taken.empty()) return whole;
-    // The one that ends last is around those that begin where it does.
+    if (!taken.empty()) nodes = wrapped(std::move(nodes), std::move(taken));
+    return whole;
+  }
+
+  std::vector<Node> wrapped(std::vector<Node> nodes, std::vector<Exit> blocks) {
     std::vector<Node> result;
     std::vector<std::pair<Node, std::size_t>> open;  // with where each ends
-    std::stable_sort(taken.begin(), taken.end(),
+    std::stable_sort(blocks.begin(), blocks.end(),
                      [](const Exit& a, const Exit& b) { return a.from != b.from ? a.from < b.from : a.to > b.to; });
     const auto add = [&](Node node) { (open.empty() ? result : open.back().first.body).push_back(std::move(node)); };
     for (std::size_t n = 0, next = 0; n <= nodes.size(); ++n) {
@@ -185,39 +220,108 @@ class Ways {
         add(std::move(block));
       }
       if (n == nodes.size()) break;
-      for (; next < taken.size() && taken[next].from == n; ++next) {
+      bool begun = false;
+      for (; next < blocks.size() && blocks[next].from == n; ++next) {
         Node block{Kind::block, nodes[n].at};
-        block.way = taken[next].way;
-        open.emplace_back(std::move(block), taken[next].to);
+        block.way = blocks[next].way;
+        if (blocks[next].back) {
+          found_.begun.push_back(block.end = nodes[n].at);
+          begun = true;
+        }
+        open.emplace_back(std::move(block), blocks[next].to);
       }
-      add(std::move(nodes[n]));
+      if (!begun) add(std::move(nodes[n]));
     }
-    nodes = std::move(result);
-    return whole;
+    return result;
   }
 
-  void undo(std::vector<Node>& nodes) const {
+  // Makes none overlap another one, and sorts them, inner ones first.
+  void lay(std::vector<Exit>& exits, const std::vector<int>& braces) {
+    const auto is_back = [](const Exit& exit) { return exit.back; };
+    if (exits.size() > most_with_loops) {
+      for (const Exit& exit : exits)
+        if (exit.back) refused_.insert(exit.way);
+      std::erase_if(exits, is_back);
+    }
+    for (Exit& exit : exits) {  // not out of braces of PTX
+      while (!exit.back && exit.from > 0 && braces[exit.from] > braces[exit.to]) --exit.from;
+      while (exit.back && exit.to + 1 < braces.size() && braces[exit.to] > braces[exit.from]) ++exit.to;
+    }
+    std::sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) { return a.to < b.to; });
+    if (std::any_of(exits.begin(), exits.end(), is_back)) {
+      while (nest(exits)) {
+      }
+    } else {
+      std::vector<Exit> apart;
+      for (Exit& exit : exits) {
+        for (; !apart.empty() && apart.back().to > exit.from; apart.pop_back())
+          exit.from = std::min(exit.from, apart.back().from);
+        apart.push_back(exit);
+      }
+    }
+    std::stable_sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) {
+      return std::pair(a.to - a.from, a.from) < std::pair(b.to - b.from, b.from);
+    });
+  }
+
+  // Mends the overlaps that there are; whether there were any.
+  bool nest(std::vector<Exit>& exits) {
+    bool any = false;
+    for (std::size_t i = 0; i < exits.size(); ++i) {
+      for (std::size_t j = 0; j < exits.size(); ++j) {
+        Exit &a = exits[i], &b = exits[j];
+        if (a.from >= b.from || b.from >= a.to || a.to >= b.to) continue;
+        any = true;
+        if (!b.back) {
+          b.from = a.from;
+        } else if (a.back) {
+          a.to = b.to;
+        } else {
+          refused_.insert(b.way);
+          exits.erase(exits.begin() + static_cast<std::ptrdiff_t>(j));
+          return true;
+        }
+      }
+    }
+    return any;
+  }
+
+  // Ways that are none after all; blocks that end in a branch to their beginning are loops.
+  void settle(std::vector<Node>& nodes) {
     for (Node& node : nodes) {
-      if (node.kind == Kind::leave && refused_.contains(node.way)) node.kind = Kind::statement, node.way = ir::no_id;
-      undo(node.body);
-      undo(node.otherwise);
+      if (const auto same = same_.find(node.way); same != same_.end()) node.way = same->second;
+      if ((node.kind == Kind::leave || node.kind == Kind::again) && refused_.contains(node.way))
+        node.kind = Kind::statement, node.way = ir::no_id;
+      settle(node.body);
+      settle(node.otherwise);
+      if (node.kind != Kind::block || node.end == ir::no_id || node.body.empty()) continue;
+      const Node& last = node.body.back();
+      if (last.kind != Kind::again || last.way != node.way) continue;
+      node.kind = Kind::loop;
+      node.end = last.at;
+      node.body.pop_back();
+      if (uses_[node.way] == 1) node.way = ir::no_id;
     }
   }
 
   const ir::Function& f_;
   const std::vector<std::uint32_t>& targets_;
+  const std::vector<bool>& may_begin_;
   std::vector<std::uint32_t> places_;  // behind the labels at a statement
   std::vector<List> lists_;            // around the node that is looked at, the outermost first
   std::uint32_t next_way_ = 0;
   std::vector<Made> made_;
-  std::unordered_set<std::uint32_t> refused_;  // blocks that would be nested too deep
+  std::vector<std::uint32_t> uses_;                          // by way
+  std::unordered_set<std::uint32_t> refused_;                // nested too deep, or overlapping others
+  std::unordered_map<std::uint32_t, std::uint32_t> same_{};  // a way by that of the same block
+  FoundWays found_;
 };
 
 }  // namespace
 
-std::vector<std::uint32_t> find_ways(const ir::Function& function, const std::vector<std::uint32_t>& targets,
-                                     std::vector<Node>& nodes) {
-  return Ways(function, targets).run(nodes);
+FoundWays find_ways(const ir::Function& function, const std::vector<std::uint32_t>& targets,
+                    const std::vector<bool>& may_begin, std::vector<Node>& nodes) {
+  return Ways(function, targets, may_begin).run(nodes);
 }
 
 }  // namespace ptx::transpile
