@@ -34,6 +34,9 @@ class Block {
     go(author::leave, builder_->guard(predicate), is_uniform(*builder_, uniform), at);
   }
 
+  // Where the first turn of a block begins that is late.
+  void enter() const { author::enter(*builder_, id_); }
+
   // To the beginning of the loop, or of a block with a label.
   void again(std::source_location at = std::source_location::current()) const { go(author::again, {}, false, at); }
   void again(Modifier uniform, std::source_location at = std::source_location::current()) const {
@@ -116,12 +119,16 @@ class Blocks : public Builder {
   }
   // A part of the body that can be left, and with a label begun again.
   void block(const std::function<void(const Block&)>& body, std::source_location at = std::source_location::current()) {
-    block({}, body, at);
+    block(BlockOptions{}, body, at);
   }
   void block(std::string_view label, const std::function<void(const Block&)>& body,
              std::source_location at = std::source_location::current()) {
+    block(BlockOptions{label}, body, at);
+  }
+  void block(const BlockOptions& options, const std::function<void(const Block&)>& body,
+             std::source_location at = std::source_location::current()) {
     set_place(at);
-    begin_block(*this, label);
+    begin_block(*this, options);
     body({*this, open_block(*this)});
     end_block(*this);
   }

@@ -1,6 +1,8 @@
 // Control flow: labels and branches.
 #include "ptx/author/control.h"
 
+#include <utility>
+
 #include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
@@ -147,22 +149,27 @@ void end_loop(Builder& b) {
   if (region.b != Name()) place_label(b, region.b);
 }
 
-void begin_block(Builder& b, std::string_view written) {
+void begin_block(Builder& b, const BlockOptions& options) {
   State& s = b.state();
-  if (written.empty()) {
-    s.open(Open::block);
-    return;
+  if (options.label.empty() && options.late)
+    b.refuse(Code::bad_argument, "a block that is entered late has a label, to begin again");
+  Name label, first;
+  if (options.late) branch(b, first = Name(b.fresh_label("enter")), {}, options.uniform);
+  if (!options.label.empty()) {
+    label = Name(b.loop_label(options.label));
+    s.labels.insert(label);
+    place_label(b, label);
   }
-  const Name label(b.loop_label(written));
-  s.labels.insert(label);
-  place_label(b, label);
-  s.open(Open::block).a = label;
+  State::Region& region = s.open(Open::block);
+  region.a = label;
+  region.enter = first;
 }
 
 void end_block(Builder& b) {
-  const Name end = innermost(b, Open::block, "a block").b;
+  const State::Region region = innermost(b, Open::block, "a block");
+  if (region.enter != Name()) b.refuse(Code::open_block, "the block is late, and nothing says where it is entered");
   b.state().regions.pop_back();
-  if (end != Name()) place_label(b, end);
+  if (region.b != Name()) place_label(b, region.b);
 }
 
 std::uint32_t open_block(Builder& b) {
@@ -188,6 +195,12 @@ void leave(Builder& b, std::uint32_t block, ir::Guard predicate, bool uniform) {
     b.refuse(Code::open_block, "loops and blocks can be left, and no others");
   if (region.b == Name()) region.b = Name(b.fresh_label("end"));
   branch(b, region.b, predicate, uniform);
+}
+
+void enter(Builder& b, std::uint32_t block) {
+  State::Region& region = opened(b, block, "enter");
+  if (region.enter == Name()) b.refuse(Code::open_block, "a late block is entered, at one place, and no other is");
+  place_label(b, std::exchange(region.enter, Name()));
 }
 
 void again(Builder& b, std::uint32_t block, ir::Guard predicate, bool uniform) {

@@ -34,13 +34,20 @@ void end_loop(Builder& builder);
 void loop_while(Builder& builder, ir::Guard predicate, bool uniform = false);
 
 // A part of the body that leave() ends: nothing, or, where it is left, a label behind it. With a label, which gets a
-// number as that of a loop does: the label in front, where again() goes.
-void begin_block(Builder& builder, std::string_view label = {});
+// number as that of a loop does: the label in front, where again() goes. `late`: before that `bra E`, and E: where
+// enter() says that the first turn begins.
+struct BlockOptions {
+  std::string_view label{};
+  bool late = false;
+  bool uniform = false;  // that is bra.uni
+};
+void begin_block(Builder& builder, const BlockOptions& options = {});
 void end_block(Builder& builder);
 // The block or loop that has just begun, for leave() and again() inside of it.
 std::uint32_t open_block(Builder& builder);
 // @p bra L, where L stands behind the block or loop; behind a loop's own branch back.
 void leave(Builder& builder, std::uint32_t block, ir::Guard predicate = {}, bool uniform = false);
+void enter(Builder& builder, std::uint32_t block);
 // @p bra label of the loop or block.
 void again(Builder& builder, std::uint32_t block, ir::Guard predicate = {}, bool uniform = false);
 

@@ -53,6 +53,7 @@ class Initializer {
       if (peek() == ',') ++at_;
     }
     ++at_;
+    if (n == 0 && sizes_[depth] < 0) return "it has no value that says the size of the array";
     if (vector_ && depth + 1 == sizes_.size() && n != sizes_[depth]) return "a vector needs one value for each element";
     return sizes_[depth] > 0 && n > sizes_[depth] ? "it has more values than elements" : std::string_view();
   }

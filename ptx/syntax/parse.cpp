@@ -683,7 +683,8 @@ class Parser {
     in_vector_ = in_instruction_;
     const NodeId id = open(NodeKind::vector);
     ++position_;
-    const bool good = operands() && expect(TokenKind::right_brace, "after the elements of a vector");
+    const bool empty = in_initializer_ && accept(TokenKind::right_brace);  // x[4] = {}: zeros
+    const bool good = empty || (operands() && expect(TokenKind::right_brace, "after the elements of a vector"));
     in_vector_ = false;
     return closed(id, good);
   }

@@ -112,6 +112,11 @@ void Body::nodes(const std::vector<Node>& list) {
       case Node::Kind::choose: choose(node); break;
       case Node::Kind::option: break;
       case Node::Kind::block: way(node); break;
+      case Node::Kind::enter:
+        note(node.at);
+        say(entered(ways_[node.way]));
+        statement(f_.body[node.at], node.at);
+        break;
       case Node::Kind::leave:
       case Node::Kind::again: leave(node); break;
       case Node::Kind::repeat: repeat(node); break;
@@ -183,9 +188,13 @@ void Body::way(const Node& node) {
   keep_comment();
   comments_.until(f_.body[node.at].place.line);
   declare_before(node.at);
-  const std::string name = way_name(node, "part");
-  block(part(node.end == ir::no_id ? "" : label(f_.body[node.end].index), name), node.body);
-  names_.release(name);
+  Part one;
+  one.name = way_name(node, "part");
+  if (node.end != ir::no_id) one.label = label(f_.body[node.end].index);
+  one.late = node.late != ir::no_id;
+  one.uniform = one.late && is_uniform(branch(node.late));
+  block(part(one), node.body);
+  names_.release(one.name);
 }
 
 void Body::leave(const Node& node) {

@@ -37,7 +37,8 @@ class Fields {
   void add(std::string_view name, std::string_view value) {
     text_ += cat(text_.empty() ? "." : ", .", name, " = ", value);
   }
-  std::string behind_comma() const { return text_.empty() ? "" : cat(", {", text_, '}'); }
+  std::string text() const { return cat('{', text_, '}'); }
+  std::string behind_comma() const { return text_.empty() ? "" : cat(", ", text()); }
 
  private:
   std::string text_;
@@ -59,9 +60,18 @@ class CppBody : public Body {
     if (name.empty()) return cat("k.loop(", label, ", [&] {");
     return cat("k.loop(", label, ", [&](const auto& ", name, ") {");
   }
-  std::string part(const std::string& label, const std::string& name) override {
-    return cat("k.block(", label, label.empty() ? "" : ", ", "[&](const auto& ", name, ") {");
+  std::string part(const Part& one) override {
+    std::string head = one.label.empty() ? "" : cat(one.label, ", ");
+    if (one.late) {
+      Fields options;
+      options.add("label", one.label);
+      options.add("late", "true");
+      if (one.uniform) options.add("uniform", "true");
+      head = cat(options.text(), ", ");
+    }
+    return cat("k.block(", head, "[&](const auto& ", one.name, ") {");
   }
+  std::string entered(const std::string& name) override { return cat(name, ".enter()"); }
   std::string leave(const std::string& name, bool again, const std::string& condition, bool uniform) override {
     const std::string_view comma = uniform && !condition.empty() ? ", " : "";
     return cat(name, again ? ".again(" : ".leave(", uniform ? "uni" : "", comma, condition, ')');

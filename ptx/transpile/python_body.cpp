@@ -24,9 +24,11 @@ class PythonBody : public Body {
   std::string loop(const std::string& label, const std::string& name) override {
     return cat("with ptx.loop(", label, name.empty() ? ")" : ") as ", name, ':');
   }
-  std::string part(const std::string& label, const std::string& name) override {
-    return cat("with ptx.block(", label, ") as ", name, ':');
+  std::string part(const Part& one) override {
+    const std::string_view late = one.late ? ", late=True" : "", uniform = one.uniform ? ", uniform=True" : "";
+    return cat("with ptx.block(", one.label, late, uniform, ") as ", one.name, ':');
   }
+  std::string entered(const std::string& name) override { return cat(name, ".enter()"); }
   std::string leave(const std::string& name, bool again, const std::string& condition, bool uniform) override {
     const std::string_view comma = uniform && !condition.empty() ? ", " : "";
     return cat(name, again ? ".again(" : ".leave(", condition, comma, uniform ? "uniform=True" : "", ')');

@@ -207,6 +207,15 @@ Example:
         part.leave(x > n)
         x += 1)")
       .def(
+          "enter", [](const Block& block) { author::enter(active(), block.open); },
+          R"(Inside a `block` that is late: its first turn begins here.
+
+Example:
+    with ptx.block("next", late=True) as part:
+        x += 1
+        part.enter()
+        part.again(x < n))")
+      .def(
           "again",
           [](const Block& block, nb::object predicate, bool uniform) {
             author::Builder& b = active();
@@ -223,13 +232,14 @@ Example:
         ptx.loop_while(x < n))");
   m.def(
       "block",
-      [](std::string label) {
-        return Block{[label](author::Builder& b) { author::begin_block(b, label); }, author::end_block};
+      [](std::string label, bool late, bool uniform) {
+        return Block{[=](author::Builder& b) { author::begin_block(b, {label, late, uniform}); }, author::end_block};
       },
-      nb::arg("label") = "",
+      nb::arg("label") = "", nb::kw_only(), nb::arg("late") = false, nb::arg("uniform") = false,
       R"(A part of the body that its `leave` ends, and, with a label, its `again` begins anew.
 
-It writes nothing but the label in front, if it is given one, and a label behind, if it is left.
+It writes nothing but the label in front, if it is given one, and a label behind, if it is left.  `late`: its first turn
+begins where its `enter` says, by a bra in front, which `uniform` makes bra.uni.
 
 Example:
     with ptx.block() as part:

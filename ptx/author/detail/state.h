@@ -126,7 +126,7 @@ struct Builder::State {
   struct Region {
     Open what;
     std::uint32_t id;
-    Name a, b;                   // labels
+    Name a, b, enter;            // labels
     ir::Operand variable, step;  // range
     isa::Type type = isa::Type::none;
     bool fixed_step = false;

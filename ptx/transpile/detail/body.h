@@ -31,6 +31,10 @@ class Body {
   Body(Language language, const ir::Function& f, const Plan& plan, Source& out, Commentary& comments, Names names);
   virtual ~Body() = default;
 
+  struct Part {                          // a block that branches leave or begin again
+    std::string name, label;             // label: "" if it has none
+    bool late = false, uniform = false;  // a branch in front of it leads into its middle
+  };
   struct Switch {
     std::string index, otherwise;  // the register; the predicate that chooses the default, or ""
     std::uint32_t targets = 0;     // if more than its cases say
@@ -49,7 +53,8 @@ class Body {
   virtual std::string when(const std::string& condition, bool uniform) = 0;
   virtual std::string otherwise(bool uniform) = 0;
   virtual std::string loop(const std::string& label, const std::string& name) = 0;  // name: "" if nothing names it
-  virtual std::string part(const std::string& label, const std::string& name) = 0;  // label: "" if it has none
+  virtual std::string part(const Part& one) = 0;
+  virtual std::string entered(const std::string& name) = 0;
   virtual std::string leave(const std::string& name, bool again, const std::string& condition, bool uniform) = 0;
   virtual std::string loop_while(const std::string& predicate, bool uniform) = 0;
   virtual std::string choose(const Switch& one) = 0;

@@ -26,6 +26,7 @@ struct Node {
     option,  // of `choose`: from the label `at` to the branch `end` behind the last one, or into the next
     block,   // `body` can be left and, if `end` is its label, begun again
     leave,   // the branch `at` goes behind the block or loop `way`
+    enter,   // the block `way` is entered at the label `at`
     again,   // the branch `at` goes to the beginning of the loop or block `way`
     repeat,  // `body`, the first round, stands `rounds` times from `at` to `end`; what differs are Plan::walks
   } kind = Kind::statement;
@@ -33,6 +34,7 @@ struct Node {
   std::vector<Node> body{}, otherwise{};
   std::vector<std::uint32_t> indices{};  // of an option, in the table; no_id: it is the default
   std::uint32_t targets = 0;             // of a choose, if more than its options say
+  std::uint32_t late = ir::no_id;        // of a block: the branch in front to where it is entered
   std::uint32_t way = ir::no_id;         // of a block or loop, a number for those that leave it or begin it again
   // of a repeat
   std::uint32_t rounds = 0, round_end = ir::no_id;  // the last statement of the first round

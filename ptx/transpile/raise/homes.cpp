@@ -90,7 +90,8 @@ class Homes {
           branch(node.end, block);
           for (const Node& option : node.body) all(option.body, inside(block, node.at));
           break;
-        case Kind::option: break;
+        case Kind::option:
+        case Kind::enter: break;
         case Kind::block: all(node.body, inside(block, node.at)); break;
         case Kind::leave:
         case Kind::again: branch(node.at, block); break;

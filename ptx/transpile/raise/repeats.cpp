@@ -222,7 +222,9 @@ class Folding {
     const bool begins = node.end != ir::no_id;
     const std::uint32_t label = begins ? f_.body[node.end].index : ir::no_id;
     token.names = begins && !plan_.unneeded_label[node.end];
-    std::vector<std::uint64_t> parts{token.names ? label : ir::no_id, begins};
+    std::vector<std::uint64_t> parts{token.names ? label : ir::no_id, begins, 0};
+    if (node.late != ir::no_id)
+      parts.back() = reinterpret_cast<std::uintptr_t>(f_.instructions[f_.body[node.late].index].mnemonic);
     ++around_;
     ways_.push_back(node.way);
     within(node.body, token, parts);
@@ -237,6 +239,7 @@ class Folding {
 
   // Out of a block or loop: of several around it, by how many are in between.
   Token way(Node node) {
+    if (node.kind == Node::Kind::enter) return enter(std::move(node));
     const ir::Instruction& over = f_.instructions[f_.body[node.at].index];
     Token token{0, node.at, node.at};
     key_.assign(1, node.kind == Node::Kind::leave ? 'e' : 'g');
@@ -244,6 +247,17 @@ class Folding {
     add((over.guard.reg != ir::no_id) + 2 * over.guard.negated);
     add(static_cast<std::uint64_t>(std::find(ways_.rbegin(), ways_.rend(), node.way) - ways_.rbegin()));
     if (over.guard.reg != ir::no_id) reg(over.guard.reg, &over.guard, token);
+    token.shape = interned();
+    token.node = std::move(node);
+    return token;
+  }
+
+  Token enter(Node node) {
+    Token token{0, node.at, node.at};
+    token.names = !plan_.unneeded_label[node.at];
+    key_.assign(1, 'n');
+    add(token.names ? f_.body[node.at].index : ir::no_id);
+    add(static_cast<std::uint64_t>(std::find(ways_.rbegin(), ways_.rend(), node.way) - ways_.rbegin()));
     token.shape = interned();
     token.node = std::move(node);
     return token;
@@ -336,7 +350,7 @@ class Folding {
         made.push_back(call(std::move(node)));
       } else if (node.kind == Node::Kind::block) {
         made.push_back(block(std::move(node)));
-      } else if (node.kind == Node::Kind::leave || node.kind == Node::Kind::again) {
+      } else if (node.kind == Node::Kind::leave || node.kind == Node::Kind::again || node.kind == Node::Kind::enter) {
         made.push_back(way(std::move(node)));
       } else {
         made.push_back(choose(std::move(node)));

@@ -1,7 +1,8 @@
 // Branches out of blocks: behind a loop, to its beginning, or behind a block that is made for them, or to its
 // beginning. A block that is left reaches from the first branch to the label, one that begins again from the label to
-// the last branch. Where two overlap, the one that is left begins earlier, or the one that begins again ends later. So
-// labels stay only where a branch leads from above into the middle of what begins again.
+// the last branch. Where two overlap, the one that is left begins earlier, or the one that begins again ends later. The
+// branch in front of a block may lead into its middle, as compilers write loops with a `continue`. So labels stay only
+// where another branch leads from above into the middle of what begins again.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -68,11 +69,16 @@ class Ways {
   }
 
  private:
+  static constexpr auto nowhere = static_cast<std::size_t>(-1);
   struct Exit {  // nodes [from, to) of a list
     std::size_t from, to;
     std::uint32_t way;
-    bool back;    // to the beginning, which is a label
-    bool leaves;  // to the end
+    bool back;                    // to the beginning, which is a label
+    bool leaves;                  // to the end
+    std::size_t enter = nowhere;  // the label among the nodes to which the branch `from` leads
+  };
+  struct Late {  // nodes: a branch, and the label that it leads to
+    std::size_t from, enter;
   };
   struct List {
     std::vector<Node>* nodes;
@@ -90,18 +96,49 @@ class Ways {
     lists_.push_back({&nodes, end});
     const std::size_t mine = lists_.size() - 1;
     std::vector<int> heights(nodes.size()), braces(nodes.size() + 1);
+    std::vector<Late> lates;
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       Node& node = nodes[n];
       lists_[mine].at = n;
       const Statement::Kind kind = f_.body[node.at].kind;
       const bool statement = node.kind == Kind::statement;
-      heights[n] = braces[n] + inside(node, n + 1 < nodes.size() ? nodes[n + 1].at : end, depth + braces[n]);
+      if (const std::size_t enter = late(nodes, n); enter != nowhere)
+        lates.push_back({n, enter});
+      else
+        heights[n] = braces[n] + inside(node, n + 1 < nodes.size() ? nodes[n + 1].at : end, depth + braces[n]);
       braces[n + 1] =
           braces[n] + (statement && kind == Statement::Kind::open) - (statement && kind == Statement::Kind::close);
+    }
+    for (const Late& one : lates) {
+      const auto begun = lists_[mine].begun.find(one.from + 1);
+      Exit* const exit = begun == lists_[mine].begun.end() ? nullptr : &lists_[mine].exits[begun->second];
+      lists_[mine].at = one.from;
+      if (exit && exit->to > one.enter) {
+        exit->from = one.from;
+        exit->enter = one.enter;
+        made_.push_back({targets_[nodes[one.from].at], exit->way});
+      } else {
+        branch(nodes[one.from], targets_[nodes[one.from].at]);
+      }
     }
     std::vector<Exit> exits = std::move(lists_[mine].exits);
     lists_.pop_back();
     return wrap(nodes, std::move(exits), heights, braces, depth);
+  }
+
+  // The label to which a branch leads that stands in front of another label; nowhere: it is none, or not of the list.
+  std::size_t late(const std::vector<Node>& nodes, std::size_t n) const {
+    if (nodes[n].kind != Kind::statement || n + 1 >= nodes.size() || !is_label(nodes[n + 1])) return nowhere;
+    const std::uint32_t target = targets_[nodes[n].at];
+    if (target == ir::no_id || target < nodes[n + 1].at || places_[target] == places_[nodes[n + 1].at]) return nowhere;
+    if (f_.instructions[f_.body[nodes[n].at].index].guard.reg != ir::no_id) return nowhere;
+    const auto found = std::partition_point(nodes.begin() + static_cast<std::ptrdiff_t>(n), nodes.end(),
+                                            [&](const Node& other) { return other.at < target; });
+    const bool there = found != nodes.end() && found->at == target && is_label(*found);
+    return there ? static_cast<std::size_t>(found - nodes.begin()) : nowhere;
+  }
+  bool is_label(const Node& node) const {
+    return node.kind == Kind::statement && f_.body[node.at].kind == Statement::Kind::label;
   }
 
   int inside(Node& node, std::uint32_t behind, int depth) {
@@ -169,7 +206,9 @@ class Ways {
       made.way = next_way_++;
       here.exits.push_back(made);
     }
-    return here.exits[at->second];
+    Exit& exit = here.exits[at->second];
+    exit.from = std::min(exit.from, made.from);
+    return exit;
   }
   void take(Node& node, Kind kind, std::uint32_t way, std::uint32_t label) {
     node.kind = kind;
@@ -188,7 +227,7 @@ class Ways {
     lay(exits, braces);
     std::vector<Exit> taken;
     for (const Exit& exit : exits) {  // inner ones first
-      if (!taken.empty() && taken.back().from == exit.from && taken.back().to == exit.to) {
+      if (!taken.empty() && taken.back().from == exit.from && taken.back().to == exit.to && exit.enter == nowhere) {
         same_[exit.way] = taken.back().way;
         taken.back().back |= exit.back;
         taken.back().leaves |= exit.leaves;
@@ -212,6 +251,11 @@ class Ways {
     std::vector<std::pair<Node, std::size_t>> open;  // with where each ends
     std::stable_sort(blocks.begin(), blocks.end(),
                      [](const Exit& a, const Exit& b) { return a.from != b.from ? a.from < b.from : a.to > b.to; });
+    for (const Exit& block : blocks) {
+      if (block.enter == nowhere) continue;
+      nodes[block.enter].kind = Kind::enter;
+      nodes[block.enter].way = block.way;
+    }
     const auto add = [&](Node node) { (open.empty() ? result : open.back().first.body).push_back(std::move(node)); };
     for (std::size_t n = 0, next = 0; n <= nodes.size(); ++n) {
       while (!open.empty() && open.back().second == n) {
@@ -220,17 +264,20 @@ class Ways {
         add(std::move(block));
       }
       if (n == nodes.size()) break;
-      bool begun = false;
+      bool begun = false, late = false;
       for (; next < blocks.size() && blocks[next].from == n; ++next) {
         Node block{Kind::block, nodes[n].at};
         block.way = blocks[next].way;
         if (blocks[next].back) {
-          found_.begun.push_back(block.end = nodes[n].at);
           begun = true;
+          late = blocks[next].enter != nowhere;
+          if (late) block.late = nodes[n].at;
+          found_.begun.push_back(block.end = nodes[n + late].at);
         }
         open.emplace_back(std::move(block), blocks[next].to);
       }
       if (!begun) add(std::move(nodes[n]));
+      n += late;
     }
     return result;
   }
@@ -294,7 +341,7 @@ class Ways {
         node.kind = Kind::statement, node.way = ir::no_id;
       settle(node.body);
       settle(node.otherwise);
-      if (node.kind != Kind::block || node.end == ir::no_id || node.body.empty()) continue;
+      if (node.kind != Kind::block || node.end == ir::no_id || node.late != ir::no_id || node.body.empty()) continue;
       const Node& last = node.body.back();
       if (last.kind != Kind::again || last.way != node.way) continue;
       node.kind = Kind::loop;
