@@ -382,6 +382,7 @@ void Body::statement(const Statement& s, std::uint32_t i) {
       return;
     case Kind::variable: return variable_of_body(f_.variables[s.index]);
     case Kind::open:
+      say_why(i);
       declare_before(i);  // what is there behind the block, too
       lines_of_scopes_.push_back(opened_.size() >= deepest);
       lines_of_scopes_.back() ? say(scope_line(true)) : open(scope());
@@ -450,6 +451,15 @@ bool Body::holds_barriers(const ir::Variable& v) const {
   return false;
 }
 
+// In front of a call that stays; of branches in front of the first for each reason.
+void Body::say_why(std::uint32_t i) {
+  const auto why = plan_.kept.find(i);
+  if (why == plan_.kept.end()) return;
+  const bool branch = f_.body[i].kind == Statement::Kind::instruction;
+  if (branch && !told_.insert(why->second).second) return;
+  out_.comment(why->second);
+}
+
 const ir::Table* Body::table_at(std::uint32_t i) const {
   for (const ir::Table& table : f_.tables)
     if (table.statement == i && table.label != ir::no_id) return &table;
@@ -458,6 +468,7 @@ const ir::Table* Body::table_at(std::uint32_t i) const {
 
 void Body::instruction(std::uint32_t i, const ir::Instruction& instruction) {
   if (plan_.shaped && instruction.mnemonic && instruction.mnemonic->opcode == "brx") out_.comment(kept_table);
+  say_why(i);
   if (plan_.raised) return raised(i, instruction);
   std::string text;
   say(operands_.call(text, instruction) ? text : raw(text_of(instruction)));

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ptx/base/text.h"
@@ -141,6 +142,7 @@ class Body {
   void statement(const ir::Statement& s, std::uint32_t i);
   void variable_of_body(const ir::Variable& v);
   bool holds_barriers(const ir::Variable& v) const;
+  void say_why(std::uint32_t i);
   void instruction(std::uint32_t i, const ir::Instruction& instruction);
   void raised(std::uint32_t i, const ir::Instruction& instruction);
   std::string text_of(const ir::Instruction& instruction) const;
@@ -161,6 +163,7 @@ class Body {
   std::vector<std::vector<std::string>> scopes_;  // names of each
   std::vector<bool> lines_of_scopes_;             // whether each is opened by a line
   std::vector<Opened> opened_;
+  std::unordered_set<const char*> told_;                 // why branches stay
   std::unordered_map<std::uint32_t, std::string> ways_;  // names, by Node::way
   std::size_t lines_ = 0;                                // without comments
   std::string behind_;                                   // the comment that the next line has behind it

@@ -113,9 +113,10 @@ struct Plan {
   std::vector<Node> nodes;           // in order
   std::vector<bool> unneeded_label;  // by statement: blocks make it
   bool expressions = false;
-  bool allocates = false;                         // shared memory is allocated
-  std::vector<std::string> arguments;             // of the program's function
-  std::unordered_map<std::uint32_t, Call> calls;  // by the brace that opens
+  bool allocates = false;                               // shared memory is allocated
+  std::vector<std::string> arguments;                   // of the program's function
+  std::unordered_map<std::uint32_t, Call> calls;        // by the brace that opens
+  std::unordered_map<std::uint32_t, const char*> kept;  // branches, and braces around calls: why they stay
   std::uint32_t owners = 0;
   std::unordered_map<const void*, Walk> walks;         // by the ir::Operand or ir::Guard
   std::unordered_map<const void*, Contents> contents;  // by the ir::Variable
@@ -131,8 +132,17 @@ Plan plan_of(const ir::Module& module, const ir::Function& function, Sugar sugar
 
 inline constexpr int deepest = 16;  // blocks in each other; CPython takes 20
 
-// Stands in front of a brx.idx that is no block.
+// What stands in front of what stays as the text has it: a brx.idx; a branch; the block around a call.
 inline constexpr const char* kept_table = "Labels stay: others jump between the targets of this table, or behind them.";
+inline constexpr const char* kept_branch = "Labels stay: a branch leads into the middle of what would be a block.";
+inline constexpr const char* kept_named =
+    "Labels stay: more than branches names them, or their name stands in several scopes.";
+inline constexpr const char* kept_deep = "Labels stay: as blocks, what follows would be nested too deep.";
+inline constexpr const char* kept_pointer = "No call with arguments: it goes through a register.";
+inline constexpr const char* kept_others = "No call with arguments: other instructions stand between them.";
+inline constexpr const char* kept_vectors = "No call with arguments: vectors are stored or loaded.";
+inline constexpr const char* kept_variables =
+    "No call with arguments: the variables or types are not those of the signature.";
 
 // What a wait consists of: statements, of which `tried` waits and `out` is the label behind the loop, and how it
 // branches.
@@ -161,6 +171,7 @@ void shape(const ir::Function& function, Language language, Plan& plan);
 struct FoundWays {
   std::vector<std::uint32_t> labels;  // of the branches that have become ways
   std::vector<std::uint32_t> begun;   // labels that begin a block or loop now
+  std::vector<std::uint32_t> deep;    // branches that stay, as blocks would be nested too deep
 };
 FoundWays find_ways(const ir::Function& function, const std::vector<std::uint32_t>& targets,
                     const std::vector<bool>& may_begin, std::vector<Node>& nodes);

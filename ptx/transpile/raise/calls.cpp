@@ -190,6 +190,31 @@ class ReadingCall {
   Call made_;
 };
 
+// Why the block that begins at a brace is no call, if it holds one.
+const char* why_kept(const ir::Function& f, std::uint32_t at) {
+  bool calls = false, others = false, vectors = false, pointer = false;
+  for (++at; at < f.body.size() && f.body[at].kind != Statement::Kind::close; ++at) {
+    if (f.body[at].kind == Statement::Kind::open) return nullptr;
+    if (f.body[at].kind != Statement::Kind::instruction) continue;
+    const ir::Instruction& i = f.instructions[f.body[at].index];
+    if (!i.mnemonic) return nullptr;
+    const auto operands = f.operands_of(i);
+    const auto any = [&](Operand::Kind kind) {
+      return std::any_of(operands.begin(), operands.end(), [&](const Operand& o) { return o.kind == kind; });
+    };
+    if (i.mnemonic->opcode == "call") {
+      calls = true;
+      pointer = any(Operand::Kind::reg);
+    } else if (i.mnemonic->opcode == "st" || i.mnemonic->opcode == "ld") {
+      vectors |= any(Operand::Kind::vector);
+    } else {
+      others = true;
+    }
+  }
+  if (!calls) return nullptr;
+  return pointer ? kept_pointer : others ? kept_others : vectors ? kept_vectors : kept_variables;
+}
+
 }  // namespace
 
 void find_calls(const ir::Module& module, const ir::Function& function, Plan& plan) {
@@ -197,7 +222,10 @@ void find_calls(const ir::Module& module, const ir::Function& function, Plan& pl
                                  [](const ir::Instruction& i) { return i.mnemonic && i.mnemonic->opcode == "call"; });
   for (std::uint32_t i = 0; calls && i < function.body.size(); ++i) {
     if (function.body[i].kind != Statement::Kind::open) continue;
-    if (auto found = ReadingCall(module, function, i).run()) plan.calls.emplace(i, std::move(*found));
+    if (auto found = ReadingCall(module, function, i).run())
+      plan.calls.emplace(i, std::move(*found));
+    else if (const char* why = why_kept(function, i))
+      plan.kept.emplace(i, why);
   }
 }
 

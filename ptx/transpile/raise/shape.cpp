@@ -350,6 +350,9 @@ class Shaping {
     const FoundWays found = transpile::find_ways(f_, targets, may_begin, plan_.nodes);
     for (const std::uint32_t label : found.labels) leave(label);
     for (const std::uint32_t label : found.begun) loops_[label] = true;
+    for (std::uint32_t i = 0; i < size_; ++i)
+      if (targets[i] != ir::no_id) plan_.kept[i] = targets[i] < i && !may_begin[targets[i]] ? kept_named : kept_branch;
+    for (const std::uint32_t branch : found.deep) plan_.kept[branch] = kept_deep;
   }
 
   // One branch to a label is a block's now.

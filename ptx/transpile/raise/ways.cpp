@@ -236,6 +236,7 @@ class Ways {
       const int height = 1 + highest.in(exit.from, exit.to);
       if (depth + height > deepest_way) {
         refused_.insert(exit.way);
+        deep_.insert(exit.way);
         continue;
       }
       highest.raise(exit.from, height);
@@ -337,8 +338,11 @@ class Ways {
   void settle(std::vector<Node>& nodes) {
     for (Node& node : nodes) {
       if (const auto same = same_.find(node.way); same != same_.end()) node.way = same->second;
-      if ((node.kind == Kind::leave || node.kind == Kind::again) && refused_.contains(node.way))
-        node.kind = Kind::statement, node.way = ir::no_id;
+      if ((node.kind == Kind::leave || node.kind == Kind::again) && refused_.contains(node.way)) {
+        if (deep_.contains(node.way)) found_.deep.push_back(node.at);
+        node.kind = Kind::statement;
+        node.way = ir::no_id;
+      }
       settle(node.body);
       settle(node.otherwise);
       if (node.kind != Kind::block || node.end == ir::no_id || node.late != ir::no_id || node.body.empty()) continue;
@@ -360,6 +364,7 @@ class Ways {
   std::vector<Made> made_;
   std::vector<std::uint32_t> uses_;                          // by way
   std::unordered_set<std::uint32_t> refused_;                // nested too deep, or overlapping others
+  std::unordered_set<std::uint32_t> deep_;                   // of them, those of the first kind
   std::unordered_map<std::uint32_t, std::uint32_t> same_{};  // a way by that of the same block
   FoundWays found_;
 };
