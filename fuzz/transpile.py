@@ -42,6 +42,7 @@ class Body:
 
     def __init__(self, chosen: random.Random, lines: list[str]):
         self.chosen, self.lines, self.labels, self.out = chosen, lines, 0, []
+        self.around: list[str] = []  # labels at the beginning or end of what is open
 
     def label(self) -> str:
         self.labels += 1
@@ -97,10 +98,28 @@ class Body:
         self.loop(depth)
         self.out.insert(self.chosen.randrange(len(self.out) // 2, len(self.out) + 1), f"{inside}:")
 
+    def part(self, depth: int):
+        """What branches from inside go to the beginning or the end of; it may be entered in the middle."""
+        top, end, late = self.label(), self.label(), self.label()
+        enters = self.chosen.random() < 0.4
+        self.out += [f"bra{self.chosen.choice(('', '.uni'))} {late};"] * enters + [f"{top}:"]
+        self.around += [top, end]
+        self.block(depth)
+        self.out += [f"{late}:"] * enters
+        self.block(depth)
+        del self.around[-2:]
+        self.out += self.chosen.choice(([], [f"@pred_7 bra {top};"], [f"bra {top};"])) + [f"{end}:"]
+
+    def away(self, _: int):
+        if self.around:
+            guard, uniform = self.chosen.choice(("", "@pred_8 ", "@!pred_0 ")), self.chosen.choice(("", ".uni"))
+            self.out.append(f"{guard}bra{uniform} {self.chosen.choice(self.around)};")
+
     def block(self, depth: int):
         self.straight()
-        for _ in range(self.chosen.randrange(3) if depth else 0):
-            kinds = (self.forward, self.forward, self.loop, self.table, self.inner, self.tangled)
+        for _ in range(self.chosen.randrange(4) if depth else 0):
+            kinds = (self.forward, self.forward, self.loop, self.table, self.inner, self.tangled, self.part, self.part)
+            kinds += (self.away,) * 3
             self.chosen.choice(kinds)(depth - 1)
             self.straight()
 

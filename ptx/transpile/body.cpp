@@ -115,7 +115,7 @@ void Body::nodes(const std::vector<Node>& list) {
       case Node::Kind::enter:
         note(node.at);
         say(entered(ways_[node.way]));
-        statement(f_.body[node.at], node.at);
+        if (node.end != ir::no_id) statement(f_.body[node.at], node.at);
         break;
       case Node::Kind::leave:
       case Node::Kind::again: leave(node); break;

@@ -26,7 +26,7 @@ struct Node {
     option,  // of `choose`: from the label `at` to the branch `end` behind the last one, or into the next
     block,   // `body` can be left and, if `end` is its label, begun again
     leave,   // the branch `at` goes behind the block or loop `way`
-    enter,   // the block `way` is entered at the label `at`
+    enter,   // the block `way` is entered at the label `at`, which `end` is, too, unless another block begins with it
     again,   // the branch `at` goes to the beginning of the loop or block `way`
     repeat,  // `body`, the first round, stands `rounds` times from `at` to `end`; what differs are Plan::walks
   } kind = Kind::statement;

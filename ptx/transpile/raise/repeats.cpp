@@ -254,7 +254,7 @@ class Folding {
 
   Token enter(Node node) {
     Token token{0, node.at, node.at};
-    token.names = !plan_.unneeded_label[node.at];
+    token.names = node.end != ir::no_id && !plan_.unneeded_label[node.at];
     key_.assign(1, 'n');
     add(token.names ? f_.body[node.at].index : ir::no_id);
     add(static_cast<std::uint64_t>(std::find(ways_.rbegin(), ways_.rend(), node.way) - ways_.rbegin()));

@@ -255,6 +255,7 @@ class Ways {
     for (const Exit& block : blocks) {
       if (block.enter == nowhere) continue;
       nodes[block.enter].kind = Kind::enter;
+      nodes[block.enter].end = nodes[block.enter].at;
       nodes[block.enter].way = block.way;
     }
     const auto add = [&](Node node) { (open.empty() ? result : open.back().first.body).push_back(std::move(node)); };
@@ -277,8 +278,9 @@ class Ways {
         }
         open.emplace_back(std::move(block), blocks[next].to);
       }
-      if (!begun) add(std::move(nodes[n]));
       n += late;
+      if (begun && nodes[n].kind == Kind::enter) nodes[n].end = ir::no_id;  // its label is the block's
+      if (!begun || nodes[n].kind == Kind::enter) add(std::move(nodes[n]));
     }
     return result;
   }
