@@ -108,7 +108,7 @@ class Body:
         self.out += [f"{late}:"] * enters
         self.block(depth)
         del self.around[-2:]
-        self.out += self.chosen.choice(([], [f"@pred_7 bra {top};"], [f"bra {top};"])) + [f"{end}:"]
+        self.out += [*self.chosen.choice(([], [f"@pred_7 bra {top};"], [f"bra {top};"])), f"{end}:"]
 
     def away(self, _: int):
         if self.around:

@@ -67,9 +67,20 @@ def test_rounds_with_loops_and_names_of_their_own():
 
 def test_a_round_that_others_jump_into_stays():
     def one(n: int) -> list[str]:
-        return [f"@%p2 bra $L{n};", *spin(f"s+{4 * n}", f"$L{n}", braces=False)]
+        loop = [f"$L{n}:", f"ld.volatile.shared.u32 %r9, [s+{4 * n}];", f"$M{n}:", "add.s32 %r9, %r9, 1;"]
+        return [f"@%p2 bra $M{n};", *loop, f"@%p1 bra $L{n};"]
 
     assert "for i in" not in written(one)
+
+
+def test_a_round_that_leaves_a_block_and_begins_it_again():
+    def one(n: int) -> list[str]:
+        loop = [f"$L{n}:", f"ld.volatile.shared.u32 %r9, [s+{4 * n}];", f"@%p2 bra $E{n};", f"@%p3 bra $L{n};"]
+        return [*loop, "add.s32 %r9, %r9, 1;", f"@%p1 bra $L{n};", "add.s32 %r8, %r8, 1;", f"$E{n}:"]
+
+    program = written(one)
+    assert "for j in range(4)" in program and "ptx.label" not in program
+    assert program.count(".leave(p2)") == program.count(".again(p3)") == 1
 
 
 def test_loops_of_rounds_whose_numbered_label_is_taken():
@@ -81,10 +92,15 @@ def test_loops_of_rounds_whose_numbered_label_is_taken():
 
 def test_a_name_of_a_loop_that_is_another_label_elsewhere():
     """`bra` of a name means the loop that was written last; the label of the second block is no loop."""
-    statements = ["{", "LAB:", "@%p1 bra LAB;", "}", "{", "@%p2 bra LAB;", "@%p3 bra LAB;", "LAB:", "}"]
-    program = written(lambda n: statements, 1)
+    first = ["{", "LAB:", "@%p1 bra LAB;", "}"]
+    entered = ["{", "@%p2 bra MID;", "LAB:", "add.s32 %r9, %r9, 1;", "MID:", "@%p3 bra LAB;", "}"]
+    program = written(lambda n: first + entered, 1)
     assert "ptx.loop" not in program and program.count('ptx.label("LAB")') == 2
-    assert written(lambda n: statements[:4]).count('ptx.loop("LAB")') == 1
+    assert "# Labels stay: more than branches" in program
+    assert written(lambda n: first).count('ptx.loop("LAB")') == 1
+    left = ["{", "@%p2 bra LAB;", "@%p3 bra LAB;", "LAB:", "}"]
+    program = written(lambda n: first + left, 1)
+    assert program.count('ptx.loop("LAB")') == 1 and "ptx.label" not in program
 
 
 def test_comments_of_calls_are_left_out():

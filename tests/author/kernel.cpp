@@ -85,6 +85,20 @@ TEST_CASE("blocks as compilers write them") {
         "mov.u32 %r0, 1; setp.lt.u32 %p0, %r0, 3; @!%p0 bra $_end_0; add.u32 %r0, %r0, 1; bra.uni $_end_1; "
         "$_end_0: again: sub.s32 %r0, %r0, 1; @!%p0 bra.uni again; $_end_1: @%p0 bra.uni $_end_2; ever: bra ever; "
         "$_end_2: last: @%p0 bra last; ");
+  CHECK(statements_of([](Kernel& k) {
+          const Reg p = k.scalar(u32, 1) < 3;
+          k.loop("top", [&](const auto& loop) {
+            k.block([&](const auto& part) { part.leave(!p), part.leave(uni, p), part.leave(), loop.again(uni); });
+            loop.again(p), loop.leave(uni);
+            k.loop_while(p);
+          });
+          k.block({.label = "next", .late = true}, [&](const auto& part) { part.again(uni, p), part.enter(); });
+        }) ==
+        "mov.u32 %r0, 1; setp.lt.u32 %p0, %r0, 3; top: @!%p0 bra $_end_0; @%p0 bra.uni $_end_0; bra $_end_0; "
+        "bra.uni top; $_end_0: @%p0 bra top; bra.uni $_end_1; @%p0 bra top; $_end_1: "
+        "bra $_enter_2; next: @%p0 bra.uni next; $_enter_2: ");
+  CHECK_THROWS_WITH(statements_of([](Kernel& k) { k.block([](const auto& part) { part.leave(rn); }); }),
+                    doctest::Contains("`uni`, not `rn`"));
   CHECK_THROWS_WITH(statements_of([](Kernel& k) { k.otherwise(rn, [] {}); }), doctest::Contains("`uni`, not `rn`"));
   CHECK_THROWS_WITH(statements_of([](Kernel& k) { k.loop_while(); }), doctest::Contains("no loop is open"));
 }

@@ -75,7 +75,8 @@ class Shaping {
   bool forbid_loops() {
     std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> places;
     for (const Label& label : labels_)
-      if (!waited_[label.at]) places[name_at(label.at)].push_back(label.at);
+      if (!waited_[label.at] && (loops_[label.at] || !plan_.unneeded_label[label.at]))
+        places[name_at(label.at)].push_back(label.at);
     bool any = false;
     for (const auto& [name, all] : places) {
       if (all.size() == 1 || std::none_of(all.begin(), all.end(), [&](std::uint32_t at) { return loops_[at]; }))

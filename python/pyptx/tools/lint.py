@@ -12,6 +12,7 @@ from pyptx import _core
 
 __all__ = ["Change", "Finding", "Rule", "chosen", "find", "fix", "rules"]
 
+
 class Rule(NamedTuple):
     """`on`: without being asked for.  `fixes`: some of its findings come with changes that keep the meaning."""
 
