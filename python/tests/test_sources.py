@@ -15,7 +15,7 @@ import pytest
 import pyptx
 from pyptx import ir
 from pyptx.__main__ import main
-from pyptx.tools import difference, layout, lint, stats
+from pyptx.tools import difference, layout, lint, report, stats
 
 ROOT = Path(__file__).resolve().parents[2]
 UGLY = """\
@@ -93,6 +93,15 @@ def test_lint(ugly, capsys):
     assert ugly.read_text() == UGLY.replace("  mov.b32 %r2, %r1;\n", "")
     with_notes = names(UGLY.replace(".maxntid 32", ""))
     assert "launch_bounds" in with_notes and "launch_bounds" not in names(UGLY)
+
+
+def test_much_is_said_of_one_line():
+    text = UGLY.replace("  ret;", "mov.b32 %r2, %r2; /* \u00e9 */ " * 500 + "\n  ret;").encode()
+    found = list(report.with_lines(lint.find(text, lint.chosen(["no-effect"])), text, "a.ptx"))
+    assert len(found) == 500 and len({id(each.line) for each in found}) == 1
+    assert [each.first for each in found] == list(range(1, 1 + 500 * 26, 26)) and found[7].last - found[7].first == 7
+    moves = [i for i in pyptx.parse(text).find("mov") if "%r2, %r2" in i.text]
+    assert [i.place for i in moves] == [(9, 1 + 27 * n) for n in range(500)]
 
 
 def test_lint_chooses_rules():

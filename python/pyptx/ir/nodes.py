@@ -500,7 +500,7 @@ class _Reader:
         self._module, self._source = module, source
         self._nodes = _text.Nodes(source, tree)
         self._at = 0  # what is read
-        self._line, self._line_begin = 1, 0
+        self._line, self._line_begin, self._counted = 1, 0, 0  # line breaks, up to an offset: a text may be one line
 
     def read(self) -> None:
         items = self._module._items()
@@ -520,7 +520,8 @@ class _Reader:
         return _text.decoded(text)
 
     def _place(self) -> tuple[int, int]:
-        passed = self._source.count(b"\n", self._line_begin, self._at)
+        passed = self._source.count(b"\n", self._counted, self._at)
+        self._counted = self._at
         if passed:
             self._line += passed
             self._line_begin = self._source.rfind(b"\n", 0, self._at) + 1

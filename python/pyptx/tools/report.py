@@ -32,21 +32,26 @@ class Found(NamedTuple):
 def with_lines(diagnostics: Iterable[Said], source: bytes, file: str) -> Iterator[Found]:
     lines: list[bytes] = []
     begins: list[int] = []
+    known = (-1, 0, 0)  # a line, bytes of it and the characters that they are: it may be long, and much is said of it
+    line = ""
     for diagnostic in diagnostics:
         if not lines:
             lines = source.split(b"\n")
             begins = [0, *accumulate(len(line) + 1 for line in lines)]
         number = diagnostic.line - 1
         here = lines[number] if 0 <= number < len(lines) else b""
-        line = here.decode("utf-8", "replace").rstrip("\r")
+        if number != known[0]:
+            known, line = (number, 0, 0), here.decode("utf-8", "replace").rstrip("\r")
         begin, end = (each - begins[number] if line else 0 for each in diagnostic.span)
         if not 0 <= begin < end:  # said of a place, or of none
             begin, end = diagnostic.column - 1, diagnostic.column
         if diagnostic.column == 0 or begin >= len(here):
             yield Found(diagnostic, line, 1, 1, file)
             continue
-        first = len(here[:begin].decode("utf-8", "replace"))  # the library's columns are bytes
-        last = len(here[:end].decode("utf-8", "replace").rstrip())
+        at, passed = known[1:] if known[1] <= begin else (0, 0)
+        first = passed + len(here[at:begin].decode("utf-8", "replace"))  # the library's columns are bytes
+        last = first + len(here[begin:end].decode("utf-8", "replace").rstrip())
+        known = (number, begin, first)
         yield Found(diagnostic, line, first + 1, max(first, last) + 1, file)
 
 
