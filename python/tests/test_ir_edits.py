@@ -171,3 +171,24 @@ def test_a_module_is_copied(copied, edited):
     assert "ret" not in str(made) and "ret" in str(module)
     for one in (module.functions[0], module.find("add")[0]):
         assert str(copied(one)) == str(one)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_of_a_statement_belongs_to_none_and_goes_anywhere(copied):
+    module = pyptx.parse(".version 8.0\n.target sm_80\n.entry k() { .reg .u32 a; add.u32 a, a, 1; ret; }")
+    add, other = module.find("add")[0], copied(module.functions[0])
+    made = copied(add)
+    assert made.function is None and made.module is None and other.module is None
+    add.insert_after(made)
+    made.replace_operand(2, "2")
+    assert [str(i) for i in module.find("add")] == ["add.u32 a, a, 1;", "add.u32 a, a, 2;"]
+    assert len(other.instructions) == 2 and other.instructions[0].function is other
+    other.rename("a", "b")
+    assert not errors(module) and "b" not in str(module.functions[0]).split("{")[1]
+
+
+def test_lines_end_as_those_around():
+    module = pyptx.parse(".version 8.0\r\n.target sm_80\r\n.entry k()\r\n{\r\n\t.reg .u32 a;\r\n\tret;\r\n}\r\n")
+    module.find("ret")[0].insert_before("mov.u32 a, 1;\nadd.u32 a, a, 1;")
+    assert "\t.reg .u32 a;\r\n\tmov.u32 a, 1;\r\n\tadd.u32 a, a, 1;\r\n\tret;" in str(module)
+    assert str(module).count("\n") == str(module).count("\r\n") == 9

@@ -104,6 +104,7 @@ class _Body:
             made = [new]
         else:
             made = _made(new, margin)
+        windows = beside is not None and "\r\n" in beside._leading
         for each in made:
             each._parent = self  # type: ignore[assignment]
             each._touched = True
@@ -112,6 +113,8 @@ class _Body:
                 each._leading = "\n" + each._leading
             if not each._leading.endswith("\t") and not at_margin:
                 each._leading = each._leading.rstrip(" \t") + "\t"
+            if windows:
+                each._leading = re.sub(r"\r?\n", "\r\n", each._leading)
         return made
 
 

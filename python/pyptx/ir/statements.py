@@ -6,6 +6,7 @@ Every property is read from the text when it is asked for, so objects stay valid
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar, Union
@@ -46,6 +47,17 @@ class Statement:
         self._written, self._leading, self.place = text, leading, place
         self._parsed: _text.Nodes | None = None
         self._touched = place is None
+
+    def __copy__(self) -> Statement:
+        """One that belongs to none yet."""
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict) -> Statement:
+        made = memo[id(self)] = type(self).__new__(type(self))
+        for name, value in self.__dict__.items():
+            alone = name == "_parent" and id(value) not in memo  # it is copied without what it belongs to
+            setattr(made, name, None if alone else copy.deepcopy(value, memo))
+        return made
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.text!r}>"
