@@ -4,6 +4,7 @@
 // branch in front of a block may lead into its middle, as compilers write loops with a `continue`. So labels stay only
 // where another branch leads from above into the middle of what begins again.
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -250,8 +251,9 @@ class Ways {
   std::vector<Node> wrapped(std::vector<Node> nodes, std::vector<Exit> blocks) {
     std::vector<Node> result;
     std::vector<std::pair<Node, std::size_t>> open;  // with where each ends
-    std::stable_sort(blocks.begin(), blocks.end(),
-                     [](const Exit& a, const Exit& b) { return a.from != b.from ? a.from < b.from : a.to > b.to; });
+    std::sort(blocks.begin(), blocks.end(), [](const Exit& a, const Exit& b) {
+      return std::tuple(a.from, b.to, a.way) < std::tuple(b.from, a.to, b.way);
+    });
     for (const Exit& block : blocks) {
       if (block.enter == nowhere) continue;
       nodes[block.enter].kind = Kind::enter;
@@ -309,8 +311,8 @@ class Ways {
         apart.push_back(exit);
       }
     }
-    std::stable_sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) {
-      return std::pair(a.to - a.from, a.from) < std::pair(b.to - b.from, b.from);
+    std::sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) {
+      return std::tuple(a.to - a.from, a.from, a.way) < std::tuple(b.to - b.from, b.from, b.way);
     });
   }
 
