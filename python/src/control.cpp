@@ -23,7 +23,7 @@ struct Block {
   std::uint32_t open = ir::no_id;  // for leave() and again()
 };
 
-nb::object enter(nb::object self) {
+nb::object enter_block(nb::object self) {
   auto& block = nb::cast<Block&>(self);
   author::Builder& builder = active();
   if (!block.begin) return self;
@@ -186,7 +186,7 @@ Example:
 
 void init_blocks(nb::module_& m) {
   nb::class_<Block>(m, "Block")
-      .def("__enter__", enter, nb::sig("def __enter__(self) -> Block"))
+      .def("__enter__", enter_block, nb::sig("def __enter__(self) -> Block"))
       .def(
           "__exit__",
           [](const Block& block, nb::handle type, nb::handle, nb::handle) {

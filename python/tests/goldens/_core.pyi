@@ -659,9 +659,55 @@ def from_(src: Number | Address, dtype: PtxType) -> Reg:
     """
 
 class Block:
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> Block: ...
 
     def __exit__(self, arg0: object | None, arg1: object | None, arg2: object | None, /) -> None: ...
+
+    def leave(self, pred: object | None = None, *, uniform: bool = False) -> None:
+        """
+        Inside a `block` or `loop`: @pred bra to the place behind it.  `uniform`: bra.uni.
+
+        Example:
+            with ptx.block() as part:
+                part.leave(x > n)
+                x += 1
+        """
+
+    def enter(self) -> None:
+        """
+        Inside a `block` that is late: its first turn begins here.
+
+        Example:
+            with ptx.block("next", late=True) as part:
+                x += 1
+                part.enter()
+                part.again(x < n)
+        """
+
+    def again(self, pred: object | None = None, *, uniform: bool = False) -> None:
+        """
+        Inside a `loop`, or a `block` with a label: @pred bra to its beginning.  `uniform`: bra.uni.
+
+        Example:
+            with ptx.loop("again") as loop:
+                x += 1
+                loop.again(x < 4)
+                x += 2
+                ptx.loop_while(x < n)
+        """
+
+def block(label: str = '', *, late: bool = False, uniform: bool = False) -> Block:
+    """
+    A part of the body that its `leave` ends, and, with a label, its `again` begins anew.
+
+    It writes nothing but the label in front, if it is given one, and a label behind, if it is left.  `late`: its first turn
+    begins where its `enter` says, by a bra in front, which `uniform` makes bra.uni.
+
+    Example:
+        with ptx.block() as part:
+            part.leave(x > n)
+            x += 1
+    """
 
 def when(pred: Predicate, *, uniform: bool = False) -> Block:
     """
