@@ -74,8 +74,7 @@ class Ways {
   struct Exit {  // nodes [from, to) of a list
     std::size_t from, to;
     std::uint32_t way;
-    bool back;                    // to the beginning, which is a label
-    bool leaves;                  // to the end
+    bool back;                    // to the beginning, which is a label; else to the end
     std::size_t enter = nowhere;  // the label among the nodes to which the branch `from` leads
   };
   struct Late {  // nodes: a branch, and the label that it leads to
@@ -183,7 +182,7 @@ class Ways {
     if (found == end || found->at != label || found->kind != Kind::statement) return false;
     if (!may_begin_[label]) return true;
     const auto from = static_cast<std::size_t>(found - here.nodes->begin());
-    Exit& exit = known(here, from, {from, 0, ir::no_id, true, false});
+    Exit& exit = known(here, from, {from, 0, ir::no_id, true});
     exit.to = here.at + 1;
     take(node, Kind::again, exit.way, label);
     return true;
@@ -197,7 +196,7 @@ class Ways {
     if (places_[last ? here.end : next->at] != places_[label]) return !last;
     const auto to = static_cast<std::size_t>(next - here.nodes->begin());
     const bool behind = around.kind == Kind::loop && to == here.at + 1;
-    const std::uint32_t way = behind ? way_of(around) : known(here, to, {here.at, to, ir::no_id, false, true}).way;
+    const std::uint32_t way = behind ? way_of(around) : known(here, to, {here.at, to, ir::no_id, false}).way;
     take(node, Kind::leave, way, label);
     return true;
   }
@@ -231,7 +230,6 @@ class Ways {
       if (!taken.empty() && taken.back().from == exit.from && taken.back().to == exit.to && exit.enter == nowhere) {
         same_[exit.way] = taken.back().way;
         taken.back().back |= exit.back;
-        taken.back().leaves |= exit.leaves;
         continue;
       }
       const int height = 1 + highest.in(exit.from, exit.to);
