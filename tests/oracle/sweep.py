@@ -1,6 +1,6 @@
 """Instructions with random bits on the GPU and on the simulator: python tests/oracle/sweep.py [--outputs N] [NAME...].
 
-mma.sync of every type and video instructions.  Prints one line a format: how many of its outputs differ, and the first of them with its operands' bits.  Half of the warps have any bit
+mma.sync and wmma of every type, and video instructions.  Prints one line a format: how many of its outputs differ, and the first of them with its operands' bits.  Half of the warps have any bit
 patterns (NaN, infinities and subnormals in), half have numbers of like size, whose sums cancel.  Uses the driver directly, as run_fixtures.py.
 """
 
@@ -76,12 +76,82 @@ class Case:
         lines += [f"  st.global.{register('d')} [%p1+{4 * wide * i}], %d{i};" for i in range(d)]
         return "\n".join([*lines, "  ret;", "}", ""])
 
+    def rows(self, columns: list[np.ndarray]) -> bytes:
+        """Of what each warp's lanes have of each operand: what a kernel reads."""
+        return np.concatenate(columns, axis=2).tobytes()
+
+    def place(self, element: int, warp: int, given: bytes) -> str:
+        """Which of a warp's outputs this is, and its c in `given`."""
+        lane, register = divmod(element, self.outputs())
+        c = given[4 * (self.words() * (warp * LANES + lane) + sum(self.registers[1:3])) :][: 4 * self.registers[3]]
+        return f"lane {lane} d{register}, c {c.hex(' ', 4)}"
+
     def words(self) -> int:
         return (2 if self.types[1] == "f64" else 1) * sum(self.registers[1:]) + bool(self.metadata)
 
     def outputs(self) -> int:
         """A lane's."""
         return self.registers[0] * (2 if self.types[0] == "f16" else 1)
+
+
+@dataclass
+class Wmma(Case):
+    """`registers` counts the words of the matrices in memory, a lane; a warp's matrices lie one behind the other."""
+
+    shape: tuple[int, int, int] = (16, 16, 16)
+    fragments: tuple[int, int] = (8, 8)  # registers of a and b
+    layouts: tuple[str, str] = ("row", "col")
+
+    def ptx(self) -> str:
+        m, n, k = self.shape
+        form = f"sync.aligned.m{m}n{n}k{k}"
+        d, a, b, c = self.types
+        kinds = [{"f32": "f32", "s32": "s32", "f64": "f64"}.get(kind, "b32") for kind in (d, c, a)]
+        results = [self.registers[0], self.registers[3]]
+        operands = {"d": results[0], "a": self.fragments[0], "b": self.fragments[1], "c": results[1]}
+        braces = {x: "{" + ", ".join(f"%{x}{i}" for i in range(count)) + "}" for x, count in operands.items()}
+        bytes_of = [4 * LANES * (2 if a == "f64" else 1) * words for words in self.registers]
+        strides = [k if self.layouts[0] == "row" else m, n if self.layouts[1] == "row" else k, n]
+        loads, at = [], 0
+        for x, kind, layout, stride, size in zip(
+            "abc", (a, b, c), (*self.layouts, "row"), strides, bytes_of[1:], strict=True
+        ):
+            loads.append(f"  add.u64 %p2, %p0, {at};")
+            loads.append(
+                f"  wmma.load.{x}.{form.replace('sync.aligned', f'sync.aligned.{layout}')}.global.{kind} {braces[x]}, [%p2], {stride};"
+            )
+            at += size
+        return "\n".join(
+            [
+                f".version {self.version}",
+                f".target {self.target}",
+                ".address_size 64",
+                ".visible .entry sweep(.param .u64 in, .param .u64 out)",
+                "{",
+                "  .reg .b32 %t;",
+                "  .reg .b64 %p<3>;",
+                f"  .reg .{kinds[0]} %d<{results[0]}>;",
+                f"  .reg .{kinds[1]} %c<{results[1]}>;",
+                f"  .reg .{kinds[2]} %a<{self.fragments[0]}>, %b<{self.fragments[1]}>;",
+                "  ld.param.u64 %p0, [in];",
+                "  ld.param.u64 %p1, [out];",
+                "  mov.u32 %t, %ctaid.x;",
+                f"  mad.wide.u32 %p0, %t, {sum(bytes_of[1:])}, %p0;",
+                f"  mad.wide.u32 %p1, %t, {bytes_of[0]}, %p1;",
+                *loads,
+                f"  {self.mnemonic} {braces['d']}, {braces['a']}, {braces['b']}, {braces['c']};",
+                f"  wmma.store.d.sync.aligned.row.m{m}n{n}k{k}.global.{d} [%p1], {braces['d']}, {n};",
+                "  ret;",
+                "}",
+                "",
+            ]
+        )
+
+    def place(self, element: int, warp: int, given: bytes) -> str:
+        return f"row {element // self.shape[1]} column {element % self.shape[1]}"
+
+    def rows(self, columns: list[np.ndarray]) -> bytes:
+        return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1).tobytes()
 
 
 ORDERED = "489cde"
@@ -142,6 +212,56 @@ def cases() -> list[Case]:
     out.append(sparse("sp_u8_k64", "m16n8k64", (4, 4, 4, 4), ("s32", "u8", "s8", "s32"), 0))
     out.append(sparse("sp_u4_k128", "m16n8k128", (4, 4, 4, 4), ("s32", "u4", "s4", "s32"), 0))
     out.append(sparse("sp_e4m3_k64", "m16n8k64", (4, 4, 4, 4), ("f32", "e4m3", "e5m2", "f32"), 0))
+    return out
+
+
+WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
+
+
+def wmma(
+    types: tuple[str, str, str, str],
+    shape: tuple[int, int, int],
+    fragments: tuple[int, int],
+    layouts,
+    last: str = "",
+    op: str = "",
+) -> Wmma:
+    """`op` stands before the shape, `last` at the end."""
+    m, n, k = shape
+    d, a, b, c = types
+    words = [
+        rows * columns * BITS[kind] // (32 * LANES)
+        for rows, columns, kind in ((m, n, d), (m, k, a), (k, n, b), (m, n, c))
+    ]
+    if d == "f64":
+        words = [count // 2 for count in words]
+    listed = f"{d}.{c}" if a == "f16" else ".".join(types)
+    mnemonic = f"wmma.mma{op}.sync.aligned.{layouts[0]}.{layouts[1]}.m{m}n{n}k{k}.{listed}{last}"
+    name = f"wmma_{'_'.join(types)}_m{m}n{n}k{k}_{layouts[0]}_{layouts[1]}{last}{op}"
+    return Wmma(name, mnemonic, tuple(words), types, shape=shape, fragments=fragments, layouts=layouts)
+
+
+def wmma_cases() -> list[Wmma]:
+    out, layouts = [], [(x, y) for x in ("row", "col") for y in ("row", "col")]
+    for i, shape in enumerate(WMMA_SHAPES):
+        for d in ("f16", "f32"):
+            for c in ("f16", "f32"):
+                out.append(wmma((d, "f16", "f16", c), shape, (8, 8), layouts[len(out) % 4]))
+        a_and_b = ((4, 4), (2, 8), (8, 2))[i]
+        out.append(wmma(("f32", "bf16", "bf16", "f32"), shape, a_and_b, layouts[len(out) % 4]))
+        for kind in ("s8", "u8"):
+            for last in ("", ".satfinite"):
+                out.append(
+                    wmma(("s32", kind, kind, "s32"), shape, tuple(x // 2 for x in a_and_b), layouts[len(out) % 4], last)
+                )
+    out.append(wmma(("f32", "tf32", "tf32", "f32"), (16, 16, 8), (4, 4), layouts[0]))
+    for rounding in ("", ".rz", ".rm", ".rp"):
+        out.append(wmma(("f64",) * 4, (8, 8, 4), (1, 1), layouts[len(out) % 4], rounding))
+    for kind in ("s4", "u4"):
+        for last in ("", ".satfinite"):
+            out.append(wmma(("s32", kind, kind, "s32"), (8, 8, 32), (1, 1), ("row", "col"), last))
+    for op in (".xor.popc", ".and.popc"):
+        out.append(wmma(("s32", "b1", "b1", "s32"), (8, 8, 128), (1, 1), ("row", "col"), op=op))
     return out
 
 
@@ -218,6 +338,7 @@ FLOATS = {
     "e5m2": (8, 2, 15),
 }
 FLOATS["f64"] = (64, 52, 1023)
+BITS = {kind: bits for kind, (bits, _, _) in FLOATS.items()} | {"s32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1}
 
 
 def near_one(numbers: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -246,7 +367,7 @@ def inputs(case: Case, warps: int, seed: int) -> bytes:
         legal = np.frombuffer(bytes(int(value, 16) for value in case.metadata), np.uint8)
         low, high = (numbers.choice(legal, (warps, LANES, 4)) for _ in range(2))
         columns.append(low | high << 4)
-    return np.concatenate(columns, axis=2).tobytes()
+    return case.rows(columns)
 
 
 def on_gpu(gpu: Gpu, case: Case, given: bytes, size: int, warps: int) -> bytes:
@@ -292,13 +413,10 @@ def compare(gpu: Gpu, case: Case, outputs: int, seed: int = 1) -> tuple[int, int
     words = []
     for i in wrong[:6].tolist():
         x, y = (int(content[i]) for content in bits)
-        lane, warp = i // case.outputs() % LANES, i // case.outputs() // LANES
-        c = given[4 * (case.words() * (warp * LANES + lane) + sum(case.registers[1:3])) :][: 4 * case.registers[3]].hex(
-            " ", 4
-        )
+        warp, element = divmod(i, LANES * case.outputs())
         shape = "near one" if warp % 2 else "any bits"
         words.append(
-            f"    {shape}, warp {warp} lane {lane} d{i % case.outputs()}: GPU {x:0{2 * width}x}, simulator {y:0{2 * width}x}; its c: {c}"
+            f"    {shape}, warp {warp} {case.place(element, warp, given)}: GPU {x:0{2 * width}x}, simulator {y:0{2 * width}x}"
         )
     return warps * LANES * case.outputs(), len(wrong), "\n".join(words)
 
@@ -310,7 +428,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     gpu, failed = Gpu(), 0
-    for case in cases() + video_cases():
+    for case in cases() + wmma_cases() + video_cases():
         if arguments.names and not any(name in case.name for name in arguments.names):
             continue
         start = time.perf_counter()

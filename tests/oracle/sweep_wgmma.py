@@ -1,4 +1,4 @@
-"""wgmma with random bits on the GPU and on the simulator: python tests/oracle/sweep_wgmma.py [--cases N] [NAME...].
+"""wgmma with random bits on the GPU and on the simulator: python tests/oracle/sweep_wgmma.py [--cases N | --outputs N] [NAME...].
 
 Every type, with A in registers or in shared memory, transposed, negated, sparse, by descriptors of any swizzle, major-ness, offsets and base offset.  Half
 of the cases have any bit patterns, half have numbers of like size, whose sums cancel.  `--record FILE` keeps what the GPU says, `--against FILE` compares the
@@ -6,6 +6,7 @@ simulator with that where there is no GPU.
 """
 
 import argparse
+import collections
 import ctypes
 import mmap
 import random
@@ -108,6 +109,7 @@ class Case:
     saturate: bool
     any_bits: bool
     seed: int
+    ctas: int = 1  # each with numbers of its own
 
     def registers(self) -> int:
         return self.n // (4 if self.types[0] == "f16" else 2)
@@ -149,6 +151,9 @@ class Case:
             "  .reg .pred %q;",
             "  ld.param.u64 %p0, [in];",
             "  ld.param.u64 %p1, [out];",
+            "  mov.u32 %i, %ctaid.x;",
+            f"  mad.wide.u32 %p0, %i, {16 + SHARED + THREADS * 4 * words}, %p0;",
+            f"  mad.wide.u32 %p1, %i, {THREADS * 4 * count}, %p1;",
             "  mov.u32 %i, %tid.x;",
             "  mov.u32 %s, matrices;",
             "  cvt.u64.u32 %x2, %s;",
@@ -183,6 +188,9 @@ class Case:
 
     def inputs(self) -> bytes:
         numbers = np.random.default_rng(self.seed)
+        return b"".join(self.inputs_of_a_cta(numbers) for _ in range(self.ctas))
+
+    def inputs_of_a_cta(self, numbers: np.random.Generator) -> bytes:
         d, a, b = self.types
         header = np.array([self.a.bits(0), self.b.bits(A_BYTES)], "<u8").view(np.uint8)
         own = [
@@ -196,7 +204,13 @@ class Case:
         return np.concatenate([header, *matrices, np.concatenate(own, axis=1).ravel()]).tobytes()
 
     def size(self) -> int:
-        return THREADS * 4 * self.registers()
+        return self.ctas * THREADS * 4 * self.registers()
+
+    def form(self) -> str:
+        return f"{'sp_' if self.sparse else ''}{'_'.join(self.types)}"
+
+    def outputs(self) -> int:
+        return self.size() // (2 if self.types[0] == "f16" else 4)
 
 
 def widths(kind: str) -> list[int]:
@@ -235,6 +249,18 @@ def cases(count: int, seed: int = 1, widest: bool = False) -> list[Case]:
     return out
 
 
+def each_form(outputs: int, seed: int = 1) -> list[Case]:
+    """Cases of n = 256 until each combination of types, dense and sparse, has that many outputs."""
+    out, made = [], collections.Counter()
+    for case in cases(40 * len(KINDS), seed, widest=True):
+        if made[case.form()] < outputs:
+            case.ctas = 16
+            made[case.form()] += case.outputs()
+            out.append(case)
+    assert len(made) == 2 * len(KINDS) - 1 and min(made.values()) >= outputs  # no sparse b1
+    return sorted(out, key=Case.form)
+
+
 def on_gpu(gpu: Gpu, case: Case) -> bytes:
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     gpu.call("cuModuleLoadData", ctypes.byref(module), case.ptx().encode() + b"\0")
@@ -246,7 +272,7 @@ def on_gpu(gpu: Gpu, case: Case) -> bytes:
         gpu.call("cuMemcpyHtoD_v2", pointer, content, ctypes.c_size_t(len(content)))
         pointers.append(pointer)
     arguments = (ctypes.c_void_p * 2)(*[ctypes.addressof(pointer) for pointer in pointers])
-    gpu.call("cuLaunchKernel", function, 1, 1, 1, THREADS, 1, 1, 0, None, arguments, None)
+    gpu.call("cuLaunchKernel", function, case.ctas, 1, 1, THREADS, 1, 1, 0, None, arguments, None)
     gpu.call("cuCtxSynchronize")
     got = ctypes.create_string_buffer(case.size())
     gpu.call("cuMemcpyDtoH_v2", got, pointers[1], ctypes.c_size_t(case.size()))
@@ -262,7 +288,9 @@ def on_simulator(case: Case) -> bytes:
     given = case.inputs()
     memory = [mmap.mmap(-1, len(given)), mmap.mmap(-1, case.size())]
     memory[0][:] = given
-    _core.run_text(case.ptx().encode(), case.name + ".ptx", "", (1, 1, 1), (THREADS, 1, 1), (1, 1, 1), 0, memory)
+    _core.run_text(
+        case.ptx().encode(), case.name + ".ptx", "", (case.ctas, 1, 1), (THREADS, 1, 1), (1, 1, 1), 0, memory
+    )
     return bytes(memory[1])[: case.size()]
 
 
@@ -285,12 +313,16 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--widest", action="store_true", help="n = 256: 16,384 outputs a case")
+    parser.add_argument(
+        "--outputs", type=int, help="n = 256, this many outputs of each combination of types, dense and sparse"
+    )
     parser.add_argument("--record", help="a file for what the GPU says")
     parser.add_argument("--against", help="such a file, instead of a GPU")
     arguments = parser.parse_args()
     known = np.load(arguments.against) if arguments.against else {}
-    gpu, kept, failed, total = None if arguments.against else Gpu(), {}, 0, 0
-    for case in cases(arguments.cases, arguments.seed, arguments.widest):
+    gpu, kept, failed, total = None if arguments.against else Gpu(), {}, 0, collections.Counter()
+    many = each_form(arguments.outputs, arguments.seed) if arguments.outputs else None
+    for case in many or cases(arguments.cases, arguments.seed, arguments.widest):
         if arguments.names and not any(name in case.name for name in arguments.names):
             continue
         if arguments.against and case.name not in known:
@@ -301,13 +333,15 @@ def main() -> int:
             kept[case.name + " inputs"] = np.uint32(zlib.crc32(case.inputs()))
             continue
         wrong, words = difference(case, real, on_simulator(case))
-        total += len(real) // (2 if case.types[0] == "f16" else 4)
+        total[case.form()] += case.outputs()
         if wrong:
             print(f"{case.name}: {wrong} differ", words, sep="\n", flush=True)
         failed += wrong > 0
     if arguments.record:
         np.savez_compressed(arguments.record, **kept)
-    print(f"{failed} cases differ, of {total} outputs")
+    if many:
+        print(*(f"{form}: {outputs} outputs" for form, outputs in total.items()), sep="\n")
+    print(f"{failed} cases differ, of {sum(total.values())} outputs")
     return bool(failed)
 
 

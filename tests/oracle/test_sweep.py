@@ -1,5 +1,6 @@
 """The simulator against the GPU by random bits: see sweep.py."""
 
+import collections
 import ctypes
 import sys
 import zlib
@@ -12,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import sweep_wgmma
 from run_fixtures import Gpu
-from sweep import cases, compare, inputs, video_cases
+from sweep import cases, compare, inputs, on_simulator, video_cases, wmma_cases
 
 # What an H200 gave for some of sweep_wgmma.cases(600), and a checksum of what it was given.
 RECORDED = Path(__file__).parent / "wgmma_h200.npz"
@@ -33,7 +34,7 @@ def gpu():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", cases() + wmma_cases(), ids=lambda case: case.name)
 def test_a_product_has_the_gpus_bits(case, gpu):
     _, wrong, words = compare(gpu, case, 40_000)
     assert not wrong, words
@@ -66,7 +67,36 @@ def test_wgmma_has_the_bits_that_a_gpu_gave():
     assert len(seen) == 2 * len(sweep_wgmma.KINDS) - 1  # no sparse b1
 
 
+def test_each_wgmma_form_has_as_many_outputs_as_asked():
+    count = collections.Counter()
+    for case in sweep_wgmma.each_form(100_000):
+        assert len(case.inputs()) == case.ctas * (16 + sweep_wgmma.SHARED + 512 * (case.registers() + 5))
+        count[case.form()] += case.outputs()
+    assert len(count) == 2 * len(sweep_wgmma.KINDS) - 1 and min(count.values()) >= 100_000
+
+
+def test_the_matrices_of_wmma_are_those_of_numpy():
+    """The sum of whole numbers, so that no rounding matters: which element is where in memory."""
+    for case in wmma_cases():
+        m, n, k = case.shape
+        if case.types[1] not in ("s8", "u8", "f64") or "satfinite" in case.name:
+            continue
+        kind = {"s8": "i1", "u8": "u1", "f64": "f8"}[case.types[1]]
+        numbers = np.random.default_rng(3)
+        a, b = (numbers.integers(0, 9, shape).astype(kind) for shape in ((m, k), (k, n)))
+        c = numbers.integers(0, 9, (m, n)).astype({"s32": "i4", "f64": "f8"}[case.types[3]])
+        given = [
+            x.tobytes("C" if how == "row" else "F") for x, how in zip((a, b, c), (*case.layouts, "row"), strict=True)
+        ]
+        made = on_simulator(case, b"".join(given), c.nbytes, 1)
+        assert (np.frombuffer(made, c.dtype).reshape(m, n) == a.astype(c.dtype) @ b.astype(c.dtype) + c).all(), (
+            case.name
+        )
+
+
 def test_inputs_are_of_the_length_that_the_kernel_reads():
+    for case in wmma_cases():
+        assert len(inputs(case, 2, 1)) == 2 * 32 * 4 * case.words(), case.name
     for case in cases() + video_cases(20):
         assert len(inputs(case, 2, 1)) == 2 * 32 * 4 * case.words(), case.name
         assert case.ptx().count("ld.global") == case.words() // (2 if case.types[1] == "f64" else 1), case.name
