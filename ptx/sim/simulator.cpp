@@ -74,9 +74,10 @@ std::optional<Diagnostic> check_shape(const launch::Record& r, const launch::Dim
                       cat("`", r.entry, "`: the cluster is ", text(cluster), "; its .reqnctapercluster asks for ",
                           text(*program.cluster)));
   }
-  if (std::uint64_t{program.static_shared} + r.dynamic_shared > limits.shared) {
+  const std::uint64_t fixed = program.static_shared - program.reserved_shared;
+  if (fixed + r.dynamic_shared > limits.shared) {
     return Diagnostic(Code::launch_limits, {},
-                      cat(r.entry, ": smem: ", program.static_shared, " bytes of static and ", r.dynamic_shared,
+                      cat(r.entry, ": smem: ", fixed, " bytes of static and ", r.dynamic_shared,
                           " of dynamic shared memory; a block may have ", limits.shared, " together"));
   }
   return std::nullopt;
@@ -169,6 +170,8 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     const auto block = reinterpret_cast<std::uint64_t>(launch.parameters.data());
     launch.memory.add(
         {block, block + std::max<std::size_t>(parameters.size(), 1), "the parameters", nullptr, false, false, true});
+    const auto workspace = reinterpret_cast<std::uint64_t>(&launch.workspace);
+    launch.memory.add({workspace, workspace + sizeof launch.workspace, "the workspace of the grid"});
     for (ModuleVariable& v : program_->variables) {
       const auto begin = reinterpret_cast<std::uint64_t>(v.data);
       const bool constant = v.space == isa::Space::const_;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "ptx/sim/exec/lanes.h"
+#include "ptx/sim/machine/cta.h"
+#include "ptx/sim/watch/observer.h"
 
 namespace ptx::sim::shuffle_detail {
 
@@ -34,6 +36,7 @@ bool for_groups(Warp& w, const u32* masks, Mask active, F f) {
                 "executes it with a membermask that does not name the thread itself");
         return false;
       }
+      if (Observer* const observer = w.cta.launch.observer) observer->gathered(w, group);
     }
     f(group);
     left &= ~group;

@@ -71,6 +71,9 @@ struct ModuleVariable {
   std::byte* data = nullptr;
 };
 
+// Bytes at the start of the system's shared memory that are zeros when a CTA begins; barriers of cooperative groups.
+inline constexpr std::uint32_t reserved_in_use = 288;
+
 struct Program {
   int architecture = 0;  // of the target: 90
   std::vector<Op> ops;
@@ -93,7 +96,8 @@ struct Program {
   std::optional<launch::Dim3> block;    // of .reqntid
   std::uint32_t most_threads = 0;       // of .maxntid, in a CTA; 0: it does not say
   std::vector<NamedBytes> shared_variables;
-  std::uint32_t static_shared = 0;  // bytes; the dynamic part starts here
+  std::uint32_t static_shared = 0;    // bytes; the dynamic part starts here
+  std::uint32_t reserved_shared = 0;  // bytes of it that are the system's; 0: the text does not ask where they lie
   std::deque<ModuleVariable> variables;
   bool prints = false;        // lines come in the order of CTAs: one core
   bool communicates = false;  // CTAs may wait for each other or race on atomics: run them in one order

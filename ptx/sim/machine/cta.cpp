@@ -51,6 +51,7 @@ Cta::Cta(Cluster& cluster, std::uint32_t rank, launch::Dim3 id)
       threads(static_cast<std::uint32_t>(launch.block.count())),
       shared(launch.program.static_shared + launch.dynamic_shared) {
   const std::uint32_t count = (threads + lanes - 1) / lanes;
+  if (launch.program.reserved_shared) std::fill_n(shared.shadow.begin(), reserved_in_use, written);
   warpgroups.resize(count / Warpgroup::warps);
   warps.reserve(count);
   for (Barrier& b : barriers) b.lanes.resize(count);

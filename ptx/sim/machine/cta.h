@@ -48,7 +48,10 @@ struct Launch {
   bool dependent = false;        // launch::Attributes
   Observer* observer = nullptr;  // of the watched engine; it is told from one core
   GlobalMemory memory{};
-  std::vector<Line> parameters{};              // the block; tensor maps in it are aligned to 64 bytes
+  std::vector<Line> parameters{};  // the block; tensor maps in it are aligned to 64 bytes
+  struct alignas(8) {
+    std::uint32_t bytes = 8, barrier = 0;
+  } workspace{};                               // of the driver, for a grid whose CTAs wait for each other
   std::vector<std::vector<Line>> constants{};  // of the CTAs of rank 1 and later, where they differ by it
 
   // What a CTA of this rank has in the bank of constants.

@@ -51,6 +51,14 @@ class Reach {
       }
     }
   }
+  bool asks_for_reserved_shared() const {
+    const auto asks = [](const ir::Operand& o) {
+      return o.kind == ir::Operand::Kind::special && Name::from_id(o.id).view().starts_with("%reserved_smem_offset");
+    };
+    return std::ranges::any_of(functions,
+                               [&](const ir::Function* f) { return std::ranges::any_of(f->operands, asks); });
+  }
+
   std::vector<const ir::Function*> functions;  // [0]: the entry
   std::unordered_map<std::uint32_t, bool> used;
   const std::unordered_map<std::uint32_t, Name> second_names;
@@ -178,6 +186,10 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   program->block = required(*root, ".reqntid ");
   program->most_threads = product_of(*root, ".maxntid ");
   program->first_registers = first_registers(*root);
+  if (reach.asks_for_reserved_shared()) {
+    program->reserved_shared = program->static_shared = arch::architecture(program->architecture)->reserved_shared();
+    program->shared_variables.push_back({"reserved shared memory", 0, program->reserved_shared});
+  }
   Layout layout(module, reach.used, reach.functions, *program);
   name_allocations(*program, allocated);
   for (const ir::Function* f : reach.functions) {

@@ -14,9 +14,10 @@ struct Thread {
   std::uint32_t lane;
   std::uint32_t linear() const { return warp.index * 32 + lane; }
   const Launch& launch() const { return warp.cta.launch; }
+  std::uint64_t own_shared() const { return warp.cta.shared.bytes.size() - launch().program.reserved_shared; }
   std::uint64_t shared_bytes() const {  // as they are given
     const std::uint64_t unit = launch().architecture.shared_unit();
-    return (warp.cta.shared.bytes.size() + unit - 1) / unit * unit;
+    return (own_shared() + unit - 1) / unit * unit;
   }
 };
 
@@ -71,8 +72,17 @@ const Special table[] = {
     {"%globaltimer_lo", true, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.cluster.executed; }},
     {"%globaltimer_hi", true, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.cluster.executed >> 32; }},
     {"%total_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.shared_bytes(); }},
-    {"%aggr_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.warp.cta.shared.bytes.size() + t.launch().architecture.reserved_shared(); }},
+    {"%aggr_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.own_shared() + t.launch().architecture.reserved_shared(); }},
     {"%dynamic_smem_size", false, [](const Thread& t, char) -> std::uint64_t { return t.launch().dynamic_shared; }},
+    // The system's part lies before the variables, as on an H200.
+    {"%reserved_smem_offset_begin", false, [](const Thread&, char) -> std::uint64_t { return 0; }},
+    {"%reserved_smem_offset_end", false, [](const Thread&, char) -> std::uint64_t { return reserved_in_use; }},
+    {"%reserved_smem_offset_cap", false, [](const Thread& t, char) -> std::uint64_t { return t.launch().program.reserved_shared; }},
+    {"%reserved_smem_offset_0", false, [](const Thread& t, char) -> std::uint64_t { return t.launch().architecture.number >= 100 ? 64 : 0; }},
+    {"%reserved_smem_offset_1", false, [](const Thread&, char) -> std::uint64_t { return 0; }},
+    // The driver's: of a cooperative launch, where the barrier of its grid lies. Here every launch is one.
+    {"%envreg1", false, [](const Thread& t, char) -> std::uint64_t { return reinterpret_cast<std::uint64_t>(&t.launch().workspace) >> 32; }},
+    {"%envreg2", false, [](const Thread& t, char) -> std::uint64_t { return reinterpret_cast<std::uint64_t>(&t.launch().workspace); }},
     // Not of PTX: the address of the parameter block, in which decode places every parameter of the entry.
     {"parameters", false, [](const Thread& t, char) -> std::uint64_t { return reinterpret_cast<std::uint64_t>(t.launch().parameters.data()); }},
 };

@@ -310,6 +310,14 @@ void Races::met(Warp& warp, Mask mask) {
   change(w, mask, [&](View& v, Mask) { v = all; });
 }
 
+void Races::gathered(Warp& warp, Mask mask) {
+  if (!ends_mbarriers_) return;
+  Watched& w = watched(warp);
+  const Time time = tick(w);
+  for (Mask rest = mask; rest; rest &= rest - 1)
+    w.gathered[static_cast<std::size_t>(std::countr_zero(rest))] = {time, mask};
+}
+
 // ---- fences
 
 void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {

@@ -123,8 +123,9 @@ class Observer {
   virtual void arrived(const Operation& /*finishes*/, const Channel&) {}
   virtual void completed(const Channel&) {}
   virtual void passed(Warp&, Mask, const Channel&, const Manner&) {}
-  virtual void made(const Channel&) {}  // an mbarrier
-  virtual void met(Warp&, Mask) {}      // bar.warp.sync
+  virtual void made(const Channel&) {}   // an mbarrier
+  virtual void met(Warp&, Mask) {}       // bar.warp.sync
+  virtual void gathered(Warp&, Mask) {}  // an instruction with a member mask: they were all there
   virtual void fenced(Warp&, Mask, Fence, const Manner&) {}
   virtual void fenced_map(Warp&, int /*lane*/, const Location& /*map*/, const Manner&) {}  // its .acquire
   // The threads have waited for their copies or bulk groups up to number `through`, or for what their warp has begun.

@@ -17,7 +17,14 @@ constexpr bool writes(Access kind) { return kind != Access::read; }
 
 }  // namespace
 
-Races::Races(const Launch& launch, Checks checks) : launch_(launch), checks_(checks) { sites_.emplace_back(); }
+Races::Races(const Launch& launch, Checks checks)
+    : launch_(launch),
+      checks_(checks),
+      ends_mbarriers_(std::ranges::any_of(launch.program.traits, [](std::uint32_t traits) {
+        return traits >> static_cast<int>(isa::Trait::ends_mbarrier) & 1;
+      })) {
+  sites_.emplace_back();
+}
 
 Races::Watched& Races::watched(Warp& warp) {
   if (&warp == last_warp_) return *last_watched_;
@@ -560,7 +567,7 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
     if (knows(v.of[address < shared_window ? View::async_global : View::async_shared], s, lane)) return std::nullopt;
     return writes(s.kind) ? Code::missing_proxy_fence : Code::loose_reuse;
   }
-  if (morally_strong(d, s) || (address >= tensor_window && frees(s.pc))) return std::nullopt;
+  if (morally_strong(d, s) || (address >= tensor_window && frees(s.pc)) || is_executed(d, s, lane)) return std::nullopt;
   if (s.fenced_init && knows(v.of[View::any_order], s, lane)) return std::nullopt;
   const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
   const bool reuses = refills || (d.operation && !writes(s.kind));
@@ -593,6 +600,23 @@ bool Races::comes_first(const Doer& d, Touches earlier) const {
 // tcgen05.dealloc: it comes behind all that touches its columns, and needs no fence for that; what comes behind it has
 // been given the columns anew.
 bool Races::frees(std::uint32_t pc) const { return launch_.program.is(pc, isa::Trait::frees_columns); }
+
+// mbarrier.inval comes behind what was done to the mbarrier before an instruction with a member mask, if it is ordered
+// behind any of those lanes. That instruction orders no memory, but all of them have executed what stands before it,
+// and an operation on an mbarrier is one access. A pipeline of libcu++ ends so.
+bool Races::is_executed(const Doer& d, const Site& s, int lane) const {
+  if (!launch_.program.is(d.pc, isa::Trait::ends_mbarrier) || s.operation || s.manner.order == Order::weak)
+    return false;
+  const auto w = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == s.who; });
+  if (w == warps_.end()) return false;
+  const auto [time, mask] = w->second->gathered[static_cast<std::size_t>(lane)];
+  if (s.time > time) return false;
+  if (d.who == s.who && (mask >> d.lane & 1)) return true;
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    if (known_until(d.view->of[View::base], who_thread(s.who, std::countr_zero(rest))) >= time) return true;
+  }
+  return false;
+}
 
 // Two strong accesses that would not race if their scopes had both threads.
 bool Races::is_narrow(Doer d, Site s) const {

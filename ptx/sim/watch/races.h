@@ -67,6 +67,7 @@ class Races final : public Observer {
   void passed(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner) override;
   void made(const Channel& channel) override;
   void met(Warp& warp, Mask lanes) override;
+  void gathered(Warp& warp, Mask lanes) override;
   void fenced(Warp& warp, Mask lanes, Fence fence, const Manner& manner) override;
   void fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) override;
   void waited(Warp& warp, Mask lanes, Group group, std::uint64_t through) override;
@@ -126,6 +127,8 @@ class Races final : public Observer {
     std::vector<Part> parts;                            // lanes that know the same
     std::vector<std::pair<Time, std::uint32_t>> sites;  // by pc: the site of that time
     std::array<std::unique_ptr<Held>, lanes> held;
+    // When a lane was last at an instruction with a member mask, and with whom; where the program ends mbarriers.
+    std::array<std::pair<Time, Mask>, lanes> gathered{};
     // Lanes that have read by this instruction what was released there, and would learn nothing by it again.
     struct {
       std::uint64_t address = 0, version = 0;
@@ -230,6 +233,7 @@ class Races final : public Observer {
   void judge(const Doer& doer, const Site& site, int lane, std::uint64_t address);
   std::optional<Code> verdict(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
   bool knows(const Known& clock, const Site& site, int lane) const;
+  bool is_executed(const Doer& doer, const Site& site, int lane) const;
   bool stands_for(const Doer& doer, const Site& site, int lane) const;
   bool is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site);
   void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
@@ -297,6 +301,7 @@ class Races final : public Observer {
 
   const Launch& launch_;
   Checks checks_;
+  const bool ends_mbarriers_;
   std::vector<Recording::Unfinished> beside_;
   Who launch_before_ = 0;  // a stream
   Time now_ = 2;           // so that even who has done nothing has a time before this to tell of

@@ -54,6 +54,9 @@ class Together final : public Observer {
   void met(Warp& warp, Mask lanes) override {
     tell([&](Observer& o) { o.met(warp, lanes); });
   }
+  void gathered(Warp& warp, Mask lanes) override {
+    tell([&](Observer& o) { o.gathered(warp, lanes); });
+  }
   void fenced(Warp& warp, Mask lanes, Fence fence, const Manner& manner) override {
     tell([&](Observer& o) { o.fenced(warp, lanes, fence, manner); });
   }
