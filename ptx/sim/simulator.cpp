@@ -42,9 +42,10 @@ namespace {
 
 thread_local Statistics last_run;
 
-constexpr std::uint64_t turn = 1 << 20;     // instructions of one cluster before another has its turn
-constexpr std::size_t max_resident = 512;   // clusters that have begun and not ended
-constexpr std::uint64_t patience = 16;      // turns in which a stalled cluster may still find a change
+constexpr std::uint64_t turn = 1 << 20;          // instructions of one cluster before another has its turn
+constexpr std::size_t resident_at_first = 512;   // clusters that have begun and not ended
+constexpr std::size_t most_resident = 132 * 32;  // where all others wait: what an H200 holds
+constexpr std::uint64_t patience = 16;           // turns in which a stalled cluster may still find a change
 constexpr std::uint64_t patient = 1 << 17;  // instructions of such a turn, if there is one cluster; several share them
 constexpr std::uint64_t least_patient = 1 << 14;
 
@@ -288,10 +289,12 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
   // until another has changed some; when all do, each may look for longer.
   static void take_turns(Launch& launch, std::uint64_t count) {
     std::deque<Turns> resident;
+    std::size_t room = resident_at_first;
     std::uint64_t stalled = 0;  // turns one after the other
     std::size_t asleep = 0;
     while ((launch.next < count || !resident.empty()) && launch.stop_at == ~0ull) {
-      const bool begins = launch.next < count && resident.size() < max_resident;
+      if (resident.size() == room && asleep == room) room = std::min(2 * room, most_resident);
+      const bool begins = launch.next < count && resident.size() < room;
       if (begins)
         resident.push_back({std::make_unique<Cluster>(launch, launch.next++)});
       else

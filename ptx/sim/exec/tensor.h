@@ -22,6 +22,10 @@ inline bool map_at(Warp& w, const Operand& address, int lane, Operation& o, Tens
   o.map = *at;
   std::memcpy(&map, bytes_at(*at).data, sizeof map);  // the operation reads it, and tells of it
   if (map.magic != TensorMap::magic_number) return bad_map(w, lane, "copies by a tensor map that is none"), false;
+  if (map.rank == 0) return bad_map(w, lane, "copies by a tensor map that has no rank yet"), false;
+  for (int i = 0; i < map.rank && map.channels == 0; ++i) {
+    if (map.box[i] == 0) return bad_map(w, lane, cat("copies by a tensor map that has no box_dim ", i, " yet")), false;
+  }
   if (pixels != (map.channels != 0)) {
     return bad_map(w, lane, pixels ? "copies pixels by a map of tiles" : "copies a tile by an im2col map"), false;
   }
@@ -292,8 +296,9 @@ void replace(Warp& w, const Op& op, Mask active) {
     const auto at = locate(w, op.operands[0], lane, 128, 64, Access::update);
     const Bytes bytes = at ? reach(agent(w, lane), *at, Access::update, op.manner) : Bytes{};
     if (!bytes.data) return;
-    TensorMap map;
-    std::memcpy(&map, bytes.data, sizeof map);
+    TensorMap map;  // of zeros: begun here, as Triton does
+    constexpr std::byte zeros[sizeof map]{};
+    if (std::memcmp(bytes.data, zeros, sizeof map) != 0) std::memcpy(&map, bytes.data, sizeof map);
     if (map.magic != TensorMap::magic_number) return bad_map(w, lane, "changes a tensor map that is none");
     if (!put<field>(map, ord, value))
       return bad_map(w, lane, cat("gives a tensor map the value ", value, ", which it cannot have"));

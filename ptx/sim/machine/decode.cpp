@@ -110,14 +110,28 @@ std::uint32_t product_of(const ir::Function& entry, std::string_view name) {
   return product;
 }
 
-// Registers that each thread has at first, at most; 0: the directives do not say, and setmaxnreg does nothing
-// (9.7.19.5).
-std::uint32_t first_registers(const ir::Function& entry) {
+// The directives' bound of the registers of a thread; 0: they set none, and setmaxnreg does nothing (9.7.19.5).
+std::uint32_t bound_of_registers(const ir::Function& entry) {
   if (const std::uint32_t n = product_of(entry, ".maxnreg ")) return (n + 7) / 8 * 8;
   const std::uint32_t threads = std::max(product_of(entry, ".maxntid "), product_of(entry, ".reqntid "));
-  if (threads == 0) return 0;
-  const std::uint32_t ctas = std::max(1u, product_of(entry, ".minnctapersm "));
+  const std::uint32_t ctas = product_of(entry, ".minnctapersm ");
+  if (threads == 0 || ctas == 0) return 0;
   return std::min(arch::thread_registers, arch::sm_registers / ((threads + 31) / 32 * 32 * ctas)) / 8 * 8;
+}
+
+// What each thread has at first. The assembler gives a thread no more than the largest setmaxnreg.inc asks for.
+std::uint32_t first_registers(const std::vector<const ir::Function*>& functions) {
+  std::uint32_t largest = 0;
+  for (const ir::Function* f : functions) {
+    for (const ir::Instruction& i : f->instructions) {
+      const bool sets = i.match && std::ranges::find(i.match->form->rules, isa::Rule::multiple_of_8) !=
+                                       std::end(i.match->form->rules);
+      if (sets && i.match->has("inc"))
+        largest = std::max(largest, static_cast<std::uint32_t>(f->operands_of(i)[0].value));
+    }
+  }
+  const std::uint32_t bound = bound_of_registers(*functions.front());
+  return largest ? std::min(bound, largest) : bound;
 }
 
 // The sizes of a directive: .reqntid nx{, ny{, nz}}, .reqnctapercluster
@@ -185,7 +199,7 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   program->cluster = required(*root, ".reqnctapercluster");
   program->block = required(*root, ".reqntid ");
   program->most_threads = product_of(*root, ".maxntid ");
-  program->first_registers = first_registers(*root);
+  program->first_registers = first_registers(reach.functions);
   if (reach.asks_for_reserved_shared()) {
     program->reserved_shared = program->static_shared = arch::architecture(program->architecture)->reserved_shared();
     program->shared_variables.push_back({"reserved shared memory", 0, program->reserved_shared});

@@ -353,7 +353,7 @@ void Warp::call(const Op& op, Mask active, const FunctionCode& function) {
   if (frame->depth > max_depth || top > max_local) {
     return fault(Code::stack_overflow, first,
                  cat("calls `", function.name.view(), "` ", frame->depth, " calls deep, with ", top,
-                     " bytes of local memory; at most ", max_local, " are there"));
+                     " bytes of local memory; there are at most ", max_depth, " calls and ", max_local, " bytes"));
   }
   const CallPlan& plan = *op.call;
   if (plan.arguments.size() != function.parameters.size() || plan.results.size() != function.returns.size()) {

@@ -42,7 +42,7 @@ class Argument:
     `number` is a scalar whose type the kernel says: `typed` makes its bytes.
     """
 
-    value: bytes | bytearray | mmap.mmap
+    value: bytes | bytearray | memoryview
     is_output: bool = False
     element: str = "hex"
     file: str = ""  # that gets the buffer, behind its header, when the kernel has run
@@ -113,7 +113,7 @@ def _scalar(kind: str, value: str) -> bytes:
         raise ValueError(f"the number does not fit {kind}") from None
 
 
-def _zeros(value: str) -> bytearray | mmap.mmap:
+def _zeros(value: str) -> bytearray | memoryview:
     if not re.fullmatch(r"[0-9]{1,18}|0x[0-9a-fA-F]{1,15}", value):
         raise ValueError("out: needs a number of bytes, or an .npy file")
     size = int(value, 0)
@@ -123,17 +123,21 @@ def _zeros(value: str) -> bytearray | mmap.mmap:
     return _memory(size)
 
 
-def _memory(size: int) -> bytearray | mmap.mmap:
-    """Zeros at the start of a page: a device's allocator aligns to 256 bytes, a bytearray to 16."""
+def _memory(size: int) -> bytearray | memoryview:
+    """Zeros at the start of a page: a device's allocator aligns to 256 bytes, a bytearray to 16.
+
+    A page behind them belongs to no buffer: the system places mappings one next to the other, and an access beyond a
+    buffer would be one of its neighbour.
+    """
     if size == 0:
         return bytearray()
     try:
-        return mmap.mmap(-1, size)
+        return memoryview(mmap.mmap(-1, size + mmap.PAGESIZE))[:size]
     except OSError as error:
         raise ValueError(f"{size:,} bytes: {error.strerror}") from None
 
 
-def _buffer(content: bytes) -> bytearray | mmap.mmap:
+def _buffer(content: bytes) -> bytearray | memoryview:
     memory = _memory(len(content))
     memory[:] = content
     return memory
@@ -201,7 +205,7 @@ def write_back(arguments: list[Argument]) -> None:
 # Buffers as text.
 
 
-def text(value: bytearray | mmap.mmap, element: str) -> Iterator[str]:
+def text(value: bytearray | memoryview, element: str) -> Iterator[str]:
     """In pieces: a buffer may be large.  `element`: hex, or the type of the numbers, whose floats have as many digits as tell them apart."""
     for begin in range(0, len(value), _PIECE):
         content = value[begin : begin + _PIECE]
