@@ -225,6 +225,18 @@ def test_one_npy_file_is_no_two_outputs(file, tmp_path, capsys):
     assert "two arguments would be written to it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("buffer", "ab")
+def test_the_end_of_one_buffer_is_not_the_start_of_another(tmp_path, capsys, buffer):
+    """The system may place mappings one next to the other."""
+    file = tmp_path / "k.ptx"
+    file.write_text(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b) {\n.reg .b64 %p;\n"
+        f"ld.param.u64 %p, [{buffer}];\nst.global.u32 [%p+4096], 7;\nret;\n}}\n"
+    )
+    assert main(["run", str(file), "--arg", "out:4096", "--arg", "out:4096"]) == 1
+    assert f"0 bytes past the end of `{buffer}`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["isa"], ["isa", "ld"], ["doctor"], ["parse", "-"], ["check", "-"]])
 def test_an_output_that_nobody_reads(arguments):
     reading, writing = os.pipe()
