@@ -261,7 +261,7 @@ void FunctionDecoder::body(const std::map<std::uint32_t, Name>& files) {
   if (code_.local_bytes > max_local) {
     refuse(f_.place, cat("`", f_.name.view(), "` needs more than ", max_local, " bytes of local memory a thread"));
   }
-  code_.register_bytes = scratch_base_ + scratch_rows_ * 512;
+  code_.register_bytes = scratch_base_ + scratch_rows_ * scratch_bytes;
   code_.slots += scratch_rows_;
   code_.slot_registers.resize(code_.slots);
   code_.defined = true;
@@ -494,8 +494,11 @@ Operand FunctionDecoder::in_register(const ir::Operand& o) const {
   return row;
 }
 
+// Another fragment of the warp may have its turn between two ops of an instruction. So each size of a cell has rows of
+// its own: in those, what one lane writes leaves the other lanes' cells as they are.
 Operand FunctionDecoder::scratch(Use& use, std::uint8_t cell) {
-  const Operand row{.offset = scratch_base_ + use.scratch * 512,
+  const std::uint32_t before = cell == 16 ? 64 + 12 * lanes : cell == 8 ? 64 + 4 * lanes : cell == 4 ? 64 : 0;
+  const Operand row{.offset = scratch_base_ + use.scratch * scratch_bytes + before,
                     .slot = code_.slots + use.scratch,
                     .bank = Bank::registers,
                     .cell = cell};

@@ -96,6 +96,7 @@ class FunctionDecoder {
   Diagnostics& diagnostics_;
 
   std::vector<Operand> registers_;  // by RegisterId; components follow each other
+  static constexpr std::uint32_t scratch_bytes = 64 + (4 + 8 + 16) * lanes;
   std::uint32_t scratch_base_ = 0, scratch_rows_ = 0;
   Blocks blocks_;
   std::unordered_map<std::uint64_t, Resolved> names_;        // (block, name) of variables
