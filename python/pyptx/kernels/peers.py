@@ -20,7 +20,7 @@ from pyptx.kernels._registers import STORE, add, mul, narrowed, registers, widen
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import Split
 from pyptx.kernels._rows_values import Values
-from pyptx.kernels.norm import root_mean_square
+from pyptx.kernels.norm import inverse_root
 from pyptx.types import bf16, f16, f32, u32
 
 __all__ = ["MeshWorkspace", "Workspace", "all_gather_matmul", "all_reduce", "reduce_scatter_rms_norm"]
@@ -403,7 +403,7 @@ def _normalised(split: Split, inputs, spaces, outputs, rank: int, room: int, eps
         h = Part(row, dtype, [line(base, own if each == rank else row.index) for each, base in enumerate(froms)])
         if residual:
             h = row.map(add, h, row.load(residual[0]))
-        r = root_mean_square(row, h, n, eps)
+        r = inverse_root(*row.sum((h, h)), n, eps)
         row.store(H, h)
         row.store(Y, row.map(lambda h, w, r=r: mul(mul(h, r), w), h, w))
     exchange.end()
