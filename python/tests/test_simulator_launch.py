@@ -11,7 +11,7 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="skipped: no numpy")
 
-from pyptx import Tile, kernel, ptx, reg, simulator  # noqa: E402
+from pyptx import Tile, kernel, ptx, reg, simulator, smem  # noqa: E402
 from pyptx.__main__ import main  # noqa: E402
 from pyptx.errors import LaunchError, SimulationError  # noqa: E402
 from pyptx.types import f32, u32  # noqa: E402
@@ -103,6 +103,45 @@ def test_a_grid_without_blocks_is_for_tensors_without_elements():
         copy(np.ones(20, np.float32))
     with pytest.raises(LaunchError, match="has no block"):
         copy(np.ones(20, np.float32), out=np.zeros(20, np.float32))
+
+
+def sends(directives, copies: bool):
+    """A CTA that writes a number of its own shared memory by the asynchronous proxy, as to a peer."""
+
+    @kernel(in_specs=(Tile(1, f32),), out_specs=(Tile(4, u32),), arch="sm_90a", raw_directives=directives)
+    def to_itself(X, Y):
+        (y,) = ptx.global_ptrs(Y)
+        here, box, full = smem.alloc(u32, 4, align=16), smem.alloc(u32, 4, align=16), smem.mbarrier(1)
+        ptx.inst.st.shared.v4.u32(ptx.addr(here), [3, 4, 5, 6])
+        ptx.mbarrier.init(full[0], 1)
+        ptx.fence.proxy_async()
+        ptx.mbarrier.arrive_expect_tx(full[0], 16 if copies else 4)
+        to, bar = reg.scalar(u32), reg.scalar(u32)
+        for into, name in ((to, box.name), (bar, full.name)):
+            ptx.inst.mov.u32(into, name)
+            ptx.inst.mapa.shared__cluster.u32(into, into, 0)
+        if copies:
+            ptx.inst.cp.async_.bulk.shared__cluster.shared__cta.mbarrier__complete_tx__bytes(
+                ptx.addr(to), ptx.addr(here), 16, ptx.addr(bar)
+            )
+        else:
+            ptx.st_async(u32, ptx.addr(to), reg.scalar(u32, init=3), ptx.addr(bar))
+        ptx.mbarrier.wait(full[0], 0)
+        first = reg.scalar(u32)
+        ptx.inst.ld.shared.u32(first, ptx.addr(box))
+        ptx.inst.st.global_.v4.u32(ptx.addr(y), [first, 0, 0, 0])
+        ptx.ret()
+
+    return to_itself
+
+
+@pytest.mark.parametrize("copies", [False, True], ids=["st.async", "cp.async.bulk"])
+def test_writes_to_the_cluster_need_a_launch_in_clusters(copies):
+    """An H200 stops at them with "illegal instruction" where there is no cluster, be it of one CTA."""
+    ones = np.ones(1, np.float32)
+    assert sends([("reqnctapercluster", (1,))], copies)(ones)[0] == 3
+    with pytest.raises(SimulationError, match="PTX5003.*the launch has no clusters; `.reqnctapercluster 1` makes"):
+        sends(None, copies)(ones)
 
 
 @pytest.mark.parametrize(

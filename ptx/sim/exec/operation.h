@@ -39,6 +39,16 @@ inline Mbarrier* mbarrier_at(Warp& w, const Operand& address, int lane, Location
           cat("signals ", describe(w.cta.launch.program, at), ", where mbarrier.init has made no mbarrier"));
   return nullptr;
 }
+// Whether the launch has clusters. An H200 stops at asynchronous writes to shared memory of the cluster if it has none
+// ("illegal instruction"), also at those to the own CTA.
+inline bool in_clusters(Warp& w, int lane) {
+  if (w.cta.launch.in_clusters()) return true;
+  w.fault(Code::launch_shape, lane,
+          "writes to shared memory of the cluster, but the launch has no clusters; `.reqnctapercluster 1` makes "
+          "clusters of one CTA");
+  return false;
+}
+
 // ---- bulk copies: [d], [a], size, ...
 
 // Source and destination of a bulk copy; false after a fault.
@@ -55,6 +65,7 @@ inline bool between(Warp& w, const Op& op, int lane, Operation& o, u32 left = 0,
   inner.displacement += left;
   const auto from = locate(w, inner, lane, size - left - right, left ? 1 : 16, Access::read);
   if (!from) return false;
+  if (to->space == isa::Space::shared_cta && from->space == to->space && !in_clusters(w, lane)) return false;
   if (left) o.from.push_back({{isa::Space::global, nullptr, 0, left}, true});
   o.from.push_back({*from});
   if (right) o.from.push_back({{isa::Space::global, nullptr, 0, right}, true});
@@ -162,7 +173,7 @@ void store(Warp& w, const Op& op, Mask active) {
     Operation o{.agent = agent(w, lane), .op = &op};
     o.combine = combine;
     const auto to = locate(w, s[0], lane, bytes, bytes, o.combine ? Access::update : Access::write);
-    if (!to) return;
+    if (!to || (signals && !in_clusters(w, lane))) return;
     o.to = {{*to}};
     o.has_read = true;
     o.data.resize(bytes);

@@ -59,6 +59,8 @@ struct Launch {
     return rank == 0 || constants.empty() ? program.constants : constants[rank - 1];
   }
   std::uint64_t clusters() const { return grid.count() / cluster.count(); }
+  // Whether it has clusters, be it of one CTA, as `.reqnctapercluster 1` asks for.
+  bool in_clusters() const { return cluster.count() > 1 || program.cluster.has_value(); }
   std::atomic<std::uint64_t> next{0};  // cluster of the grid that nobody has begun; a CTA may take it over
 
   // A fault of cluster `index`. Clusters before it go on, so that the first in the grid's order is what is reported.

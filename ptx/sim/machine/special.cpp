@@ -53,7 +53,7 @@ const Special table[] = {
     {"%smid", false, [](const Thread&, char) -> std::uint64_t { return 0; }},
     {"%nsmid", false, [](const Thread&, char) -> std::uint64_t { return 1; }},
     {"%gridid", false, [](const Thread&, char) -> std::uint64_t { return 1; }},
-    {"%is_explicit_cluster", false, [](const Thread& t, char) -> std::uint64_t { return t.launch().cluster.count() > 1; }},
+    {"%is_explicit_cluster", false, [](const Thread& t, char) -> std::uint64_t { return t.launch().in_clusters(); }},
     {"%clusterid", false, [](const Thread& t, char c) -> std::uint64_t { return component(cluster_of(t), c); }},
     {"%nclusterid", false, [](const Thread& t, char c) -> std::uint64_t { return component(clusters(t.launch()), c); }},
     {"%cluster_ctaid", false, [](const Thread& t, char c) -> std::uint64_t { return component(position(t.warp.cta.rank, t.launch().cluster), c); }},
