@@ -5,6 +5,7 @@
 #include "ptx/sim/exec/fragment.h"
 #include "ptx/sim/exec/fragment_tables.h"
 #include "ptx/sim/exec/plan.h"
+#include "ptx/sim/exec/shuffle.h"
 #include "ptx/sim/memory/access.h"
 
 namespace ptx::sim {
@@ -185,15 +186,10 @@ StridedPlan make_strided(const isa::Match& match) {
 
 // Whether all threads give one value; a fault if not (manual 9.7.14.4.3).
 bool all_agree(Warp& w, const Operand& o, Mask active, std::string_view what) {
-  if (o.absent) return true;
-  const auto value = [&](int lane) {
-    return o.cell == 8 ? reinterpret_cast<const u64*>(w.row(o))[lane] : reinterpret_cast<const u32*>(w.row(o))[lane];
-  };
-  for (int i = 0; i < lanes; ++i) {
-    if (!(active >> i & 1) || value(i) == value(std::countr_zero(active))) continue;
-    return w.fault(Code::bad_argument, i, cat("gives another ", what, " than the other threads of its warp")), false;
-  }
-  return true;
+  const int other = o.absent ? lanes : shuffle_detail::differing_lane(w, o, active);
+  if (other == lanes) return true;
+  w.fault(Code::bad_argument, other, cat("gives another ", what, " than the other threads of its warp"));
+  return false;
 }
 
 // f(bytes in memory, line, byte of the line, count) for every piece of the matrix. One lane reads and writes them all,

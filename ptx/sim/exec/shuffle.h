@@ -14,6 +14,14 @@ using lane_detail::keep;
 inline const u32* row32(Warp& w, const Operand& o) { return reinterpret_cast<const u32*>(w.row(o)); }
 inline const u64* row64(Warp& w, const Operand& o) { return reinterpret_cast<const u64*>(w.row(o)); }
 
+// The first lane whose value differs from that of the first active one, where all have to give the same; `lanes`: none.
+inline int differing_lane(Warp& w, const Operand& o, Mask active) {
+  const auto value = [&](int lane) { return o.cell == 8 ? row64(w, o)[lane] : row32(w, o)[lane]; };
+  int lane = 0;
+  while (lane < lanes && (!(active >> lane & 1) || value(lane) == value(std::countr_zero(active)))) ++lane;
+  return lane;
+}
+
 inline void write_predicate(Warp& w, const Operand& o, Mask value, Mask active) {
   Mask& p = *reinterpret_cast<Mask*>(w.row_to_write(o));
   p = (p & ~active) | (value & active);

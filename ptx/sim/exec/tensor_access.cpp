@@ -116,12 +116,10 @@ namespace {
 
 // Whether all threads give one value; a fault if not (manual 9.7.16.7.1).
 bool one_name(Warp& w, const Operand& o, Mask active, std::string_view what) {
-  const int lane = std::countr_zero(active);
-  for (int i = 0; i < lanes; ++i) {
-    if (!(active >> i & 1) || row32(w, o)[i] == row32(w, o)[lane]) continue;
-    return w.fault(Code::out_of_bounds, i, cat("names another ", what, " than the other threads of its warp")), false;
-  }
-  return true;
+  const int other = differing_lane(w, o, active);
+  if (other == lanes) return true;
+  w.fault(Code::out_of_bounds, other, cat("names another ", what, " than the other threads of its warp"));
+  return false;
 }
 
 template <bool pair>

@@ -199,13 +199,9 @@ class RopeFunction(RowFunction):
     """Its vectors are tables, and positions that lie one behind the other."""
 
     def _flat(self, position: int, tensor, shape, columns: int):
-        return (
-            tensor.reshape(math.prod(shape[:-1]), columns)
-            if position == 0
-            else tensor.reshape(-1)
-            if position == 3
-            else tensor
-        )
+        if position == 0:
+            return tensor.reshape(math.prod(shape[:-1]), columns)
+        return tensor.reshape(-1) if position == 3 else tensor
 
 
 NAMES = "x cos sin positions"
