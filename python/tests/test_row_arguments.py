@@ -34,8 +34,9 @@ def same(ours, theirs, given, tolerance=1e-5):
     got = torch.autograd.grad(ours.sin().sum(), given, allow_unused=True)
     for a, b in zip((ours, *got), (theirs, *wanted), strict=True):
         assert (a is None) == (b is None)
-        if a is not None:
-            torch.testing.assert_close(a, b, rtol=10 * tolerance, atol=tolerance)
+        if a is not None:  # a result rounded to 16 bits may be its neighbour
+            step = torch.finfo(b.dtype).eps if b.dtype.itemsize == 2 else 0
+            torch.testing.assert_close(a, b, rtol=max(10 * tolerance, step), atol=tolerance)
 
 
 @devices
@@ -70,9 +71,10 @@ def test_any_dimension_and_type_of_result(name, device):
         for dim in (0, 1):
             got, wanted = ours(half, dim, dtype=torch.float32), theirs(half, dim, dtype=torch.float32)
             assert got.dtype is torch.float32
-            same(got, wanted, (half,), tolerance=1e-5)
+            same(got, wanted, (half,))
         narrow = ours(x, 1, dtype=dtype)
-        assert narrow.dtype is dtype and (narrow - theirs(x, 1, dtype=dtype)).abs().max() < 0.02
+        assert narrow.dtype is dtype
+        torch.testing.assert_close(narrow, theirs(x, 1, dtype=dtype))
     out = torch.empty(3, 4, 5, device=device)
     assert ours(x.detach(), 0, out=out) is out
     torch.testing.assert_close(out, theirs(x, 0).detach())
