@@ -1,12 +1,14 @@
-"""What becomes of each file of ../shared/corpus/ptx on the simulator: python tests/oracle/corpus_runs.py [NAME...].
+"""What becomes of each file of ../shared/corpus/ptx on the simulator: python tests/oracle/corpus_runs.py [--gpu] [--corpus FOLDER] [NAME...].
 
 A file is refused by ptxas (and by check, which a test of python/tests/test_corpus.py compares), or has a line below: how its entry is launched and what it
 must give, or why it cannot run.  A launch is made twice, with the text and with what the transpiled text writes; both give equal bytes.
+--gpu: each file that runs is launched on device 0 too, and gives the same bytes.
 """
 
+import argparse
 import csv
 import mmap
-import sys
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,15 +148,33 @@ def once(text: bytes, name: str, launch: Launch) -> tuple[list, list[bytes]]:
     """What the arguments are afterwards, and the bytes of the buffers."""
     from pyptx import _core
 
-    given = [each.copy() for each in launch.arguments]
-    values = [mmap.mmap(-1, each.nbytes) if isinstance(each, np.ndarray) else each.tobytes() for each in given]
-    buffers = [(value, each) for value, each in zip(values, given, strict=True) if isinstance(value, mmap.mmap)]
+    values = [
+        mmap.mmap(-1, each.nbytes) if isinstance(each, np.ndarray) else each.tobytes() for each in launch.arguments
+    ]
+    buffers = [
+        (value, each) for value, each in zip(values, launch.arguments, strict=True) if isinstance(value, mmap.mmap)
+    ]
     for value, each in buffers:
         value[:] = each.tobytes()
     _core.run_text(text, name, launch.entry, launch.grid, launch.block, (1, 1, 1), launch.shared, values)
-    for value, each in buffers:
-        each.ravel()[:] = np.frombuffer(bytes(value), each.dtype)
-    return given, [bytes(value) for value, _ in buffers]
+    return afterwards(launch, [bytes(value) for value, _ in buffers])
+
+
+def on_the_gpu(gpu, text: bytes, launch: Launch) -> tuple[list, list[bytes]]:
+    entry = launch.entry or re.search(rb"^\s*(?:\.visible\s+)?\.entry\s+([\w$%]+)", text, re.MULTILINE)[1].decode()
+    values = [
+        bytearray(each.tobytes()) if isinstance(each, np.ndarray) else each.tobytes() for each in launch.arguments
+    ]
+    return afterwards(launch, gpu.launch(text, entry, launch.grid, launch.block, launch.shared, values))
+
+
+def afterwards(launch: Launch, held: list[bytes]) -> tuple[list, list[bytes]]:
+    buffers = iter(held)
+    given = [
+        np.frombuffer(next(buffers), each.dtype).reshape(each.shape) if isinstance(each, np.ndarray) else each
+        for each in launch.arguments
+    ]
+    return given, held
 
 
 def outcome(name: str) -> tuple[str, str]:
@@ -178,12 +198,43 @@ def outcome(name: str) -> tuple[str, str]:
     return "runs", "".join(str(report) for report in run.reports[:1])
 
 
-if __name__ == "__main__":
+def compared(gpu, name: str) -> str:
+    """Of a file that runs on the simulator: what device 0 makes of it."""
+    text, launch = (CORPUS / "ptx" / name).read_bytes(), RUNS.get(name, Launch)()
+    target = re.search(rb"^\s*\.target\s+(\w+)", text, re.MULTILINE)[1].decode()
+    if target.startswith("sm_1") and len(target) > len("sm_90"):
+        return f"not run: {target}"
+    try:
+        given, held = on_the_gpu(gpu, text, launch)
+    except RuntimeError as error:
+        return str(error)
+    if held != once(text, name, launch)[1]:
+        return "other bytes than on the simulator" + ("" if launch.right(given) else ", and a wrong result")
+    return f"the same {sum(map(len, held))} bytes on the GPU"
+
+
+def main(arguments: argparse.Namespace):
+    gpu = None
+    if arguments.gpu:
+        from run_fixtures import Gpu
+
+        gpu = Gpu()
     for row in csv.DictReader((CORPUS / "ptx_verdicts.tsv").open(newline=""), delimiter="\t", quoting=csv.QUOTE_NONE):
         name = row["file"]
-        if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
+        if arguments.names and not any(word in name for word in arguments.names):
             continue
         if row["ptxas 13.5"] != "ok":
             print(f"{name}: refused by ptxas: {row['ptxas 13.5']}")
-        else:
-            print(f"{name}:", *outcome(name), flush=True)
+            continue
+        runs, found = outcome(name)
+        print(f"{name}:", runs, found, compared(gpu, name) if gpu and runs == "runs" else "", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--corpus", type=Path, default=CORPUS)
+    arguments = parser.parse_args()
+    CORPUS = arguments.corpus
+    main(arguments)

@@ -68,40 +68,52 @@ class Gpu:
         if status != 0:
             raise RuntimeError(f"{name}: CUDA error {status}")
 
+    def launch(self, text: bytes, entry: str, grid, block, shared: int, values: list) -> list[bytes]:
+        """What the buffers hold afterwards.  `values`: the bytes of a scalar; a bytearray is a buffer."""
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), text + b"\0")
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())
+        if shared > 48 << 10:
+            self.call("cuFuncSetAttribute", function, 8, shared)  # MAX_DYNAMIC_SHARED_SIZE_BYTES
+        given = [self.buffer(value) if isinstance(value, bytearray) else ctypes.create_string_buffer(value, len(value))
+                 for value in values]  # fmt: skip
+        pointers = (ctypes.c_void_p * max(1, len(given)))(*map(ctypes.addressof, given))
+        self.call("cuLaunchKernel", function, *grid, *block, shared, None, pointers, None)
+        self.call("cuCtxSynchronize")
+        held = []
+        for value, pointer in zip(values, given, strict=True):
+            if isinstance(value, bytearray):
+                got = ctypes.create_string_buffer(len(value))
+                self.call("cuMemcpyDtoH_v2", got, pointer, ctypes.c_size_t(len(value)))
+                self.call("cuMemFree_v2", pointer)
+                held.append(got.raw)
+        self.call("cuModuleUnload", module)
+        return held
+
+    def buffer(self, value: bytearray) -> ctypes.c_uint64:
+        pointer = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(len(value)))
+        self.call("cuMemcpyHtoD_v2", pointer, bytes(value), ctypes.c_size_t(len(value)))
+        return pointer
+
     def run(self, fixture: Fixture) -> list[str]:
         """What differs, one line an argument."""
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), fixture.text.encode() + b"\0")
-        self.call("cuModuleGetFunction", ctypes.byref(function), module, fixture.entry.encode())
-        values, buffers = [], []
-        for argument in fixture.arguments:
-            if isinstance(argument, bytes):
-                values.append(ctypes.create_string_buffer(argument, len(argument)))
-                continue
-            first, expected = argument
-            pointer = ctypes.c_uint64()
-            self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(len(first)))
-            self.call("cuMemcpyHtoD_v2", pointer, first, ctypes.c_size_t(len(first)))
-            values.append(pointer)
-            buffers.append((len(values) - 1, pointer, len(first), expected))
-        pointers = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(value) for value in values])
+        values = [each if isinstance(each, bytes) else bytearray(each[0]) for each in fixture.arguments]
         grid, block = (tuple([*fixture.shape[key], 1, 1][:3]) for key in ("grid", "block"))
-        self.call("cuLaunchKernel", function, *grid, *block, fixture.shape["smem"][0], None, pointers, None)
-        self.call("cuCtxSynchronize")
+        held = iter(self.launch(fixture.text.encode(), fixture.entry, grid, block, fixture.shape["smem"][0], values))
         wrong = []
-        for index, pointer, size, expected in buffers:
-            got = ctypes.create_string_buffer(size)
-            self.call("cuMemcpyDtoH_v2", got, pointer, ctypes.c_size_t(size))
-            self.call("cuMemFree_v2", pointer)
-            if expected is not None and got.raw != expected:
-                at = next(i for i in range(size) if got.raw[i] != expected[i])
+        for index, argument in enumerate(fixture.arguments):
+            if isinstance(argument, bytes):
+                continue
+            got, expected = next(held), argument[1]
+            if expected is not None and got != expected:
+                at = next(i for i in range(len(got)) if got[i] != expected[i])
                 word = at // 4 * 4
                 wrong.append(
-                    f"{fixture.path.name}: argument {index}, byte {at} of {size}: the GPU has "
-                    f"{got.raw[word : word + 4].hex()}, the fixture {expected[word : word + 4].hex()}"
-                    f" ({sum(a != b for a, b in zip(got.raw, expected, strict=True))} bytes differ)"
+                    f"{fixture.path.name}: argument {index}, byte {at} of {len(got)}: the GPU has "
+                    f"{got[word : word + 4].hex()}, the fixture {expected[word : word + 4].hex()}"
+                    f" ({sum(a != b for a, b in zip(got, expected, strict=True))} bytes differ)"
                 )
-        self.call("cuModuleUnload", module)
         return wrong
 
 
