@@ -150,8 +150,12 @@ class Screen:
             time.sleep(0.2)  # behind Escape, or what follows is a key with Alt
 
     def until(self, test, *parts: str) -> bool:
-        """Whether it is so, within many times these keys."""
-        return any(self.keys(*parts) or test() for _ in range(25))
+        """Whether it is so within two minutes, in which these keys are given again and again."""
+        end = time.monotonic() + 120
+        while not (self.keys(*parts) or test()):
+            if time.monotonic() > end:
+                return False
+        return True
 
 
 def test_settings_of_helix():
