@@ -164,6 +164,33 @@ bool any_base(const Case& c) {
   return base(c)->kind == Kind::symbol || base(c)->kind == Kind::integer;
 }
 
+// An untyped register makes the assembler pass over the types of those beside it that are as wide, and takes a
+// predicate for a result of 32 bits. Two other types may not stand side by side.
+static bool side_by_side(const Case& c, const Operand& one, const Operand& other) {
+  const auto typed = [&](const Operand& o) {
+    return o.kind == Kind::reg && isa::info(type_of(c, o)).kind != TypeKind::bits;
+  };
+  if (!typed(one) || !typed(other) || type_of(c, one) == type_of(c, other)) return true;
+  return is_integer(type_of(c, one)) && is_integer(type_of(c, other));
+}
+bool untyped_among_others(const Case& c) {
+  if (!is_vector(c)) return false;
+  const auto list = elements(c);
+  const auto untyped = std::find_if(list.begin(), list.end(), [&](const Operand& o) {
+    return isa::info(type_of(c, o)).kind == TypeKind::bits && fits(c, o);
+  });
+  if (untyped == list.end()) return false;
+  const bool result = c.pattern->row->destination;
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    if (!side_by_side(c, list[i - 1], list[i])) return false;
+  }
+  return all(c, [&](const Operand& o) {
+    if (o.kind == Kind::sink) return result;
+    if (o.kind != Kind::reg) return !result && (is_float(o) || fits(c, o));
+    return width(c, o) == width(c, *untyped) || (result && type_of(c, o) == Type::pred && width(c, *untyped) == 32);
+  });
+}
+
 // Behind the operands that every texture instruction of the kind has.
 static std::span<const Operand> behind(const Case& c) {
   return c.view.function.operands_of(c.instruction).subspan(c.match.has("level") ? 3 : c.match.has("grad") ? 4 : 2);
