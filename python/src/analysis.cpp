@@ -103,38 +103,45 @@ class Analysis {
     if (loop >= facts(f).flow.loops().size()) throw std::out_of_range("there is no such loop");
     return facts(f).flow.blocks_of(static_cast<std::uint32_t>(loop));
   }
-  // What a statement does to registers: (name, reads, writes, writes all of it).
-  std::vector<std::tuple<std::string, bool, bool, bool>> accesses(std::size_t f, std::size_t statement) const {
+  // Each register: its name, and where the statement that declares it begins; of a parameter, the function.
+  std::vector<std::pair<std::string, std::uint32_t>> registers(std::size_t f) const {
+    decltype(registers(f)) list;
+    const ir::Function& fn = function(f);
+    for (const ir::Register& r : fn.registers) list.emplace_back(ir::name(r), index_->offset(fn.place));
+    for (const ir::Statement& s : fn.body) {
+      if (s.kind != ir::Statement::Kind::registers) continue;
+      const ir::RegisterDeclaration& declared = fn.declarations[s.index];
+      for (std::uint32_t r = 0; r < declared.count; ++r) list[declared.first + r].second = index_->offset(s.place);
+    }
+    return list;
+  }
+  // What a statement does to registers: (register, reads, writes, writes all of it).
+  std::vector<std::tuple<ir::RegisterId, bool, bool, bool>> accesses(std::size_t f, std::size_t statement) const {
     decltype(accesses(f, statement)) result;
     const ir::Function& fn = function(f);
     const ir::Statement& s = fn.body.at(statement);
     if (s.kind != ir::Statement::Kind::instruction) return result;
     std::vector<analysis::Access> list;
     analysis::accesses(fn, fn.instructions[s.index], list);
-    for (const analysis::Access& a : list)
-      result.emplace_back(ir::name(fn.registers[a.reg]), a.reads, a.writes, a.whole);
+    for (const analysis::Access& a : list) result.emplace_back(a.reg, a.reads, a.writes, a.whole);
     return result;
   }
-  // By the name of each register that is used: statements that read it, statements that write it.
-  std::map<std::string, std::pair<Offsets, Offsets>> uses(std::size_t f) const {
-    std::map<std::string, std::pair<Offsets, Offsets>> result;
-    const ir::Function& fn = function(f);
-    const auto all = analysis::uses(fn);
-    for (std::size_t r = 0; r < all.size(); ++r) {
-      if (all[r].reads.empty() && all[r].writes.empty()) continue;
-      auto& [reads, writes] = result[ir::name(fn.registers[r])];  // inner blocks may have a register of the same name
-      reads.insert(reads.end(), all[r].reads.begin(), all[r].reads.end());
-      writes.insert(writes.end(), all[r].writes.begin(), all[r].writes.end());
+  // Of each register that is used: statements that read it, statements that write it.
+  std::vector<std::tuple<ir::RegisterId, Offsets, Offsets>> uses(std::size_t f) const {
+    decltype(uses(f)) result;
+    const auto all = analysis::uses(function(f));
+    for (ir::RegisterId r = 0; r < all.size(); ++r) {
+      if (!all[r].reads.empty() || !all[r].writes.empty()) result.emplace_back(r, all[r].reads, all[r].writes);
     }
     return result;
   }
-  std::vector<std::string> live(std::size_t f, std::size_t statement) {
+  std::vector<ir::RegisterId> live(std::size_t f, std::size_t statement) {
     function(f).body.at(statement);
-    return names(f, facts(f).walk.behind(static_cast<std::uint32_t>(statement)));
+    return facts(f).walk.behind(static_cast<std::uint32_t>(statement));
   }
-  std::vector<std::string> live_in(std::size_t f, std::size_t block) {
+  std::vector<ir::RegisterId> live_in(std::size_t f, std::size_t block) {
     facts(f).flow.blocks().size() > block ? void() : throw std::out_of_range("there is no such block");
-    return names(f, facts(f).walk.in(static_cast<analysis::BlockId>(block)));
+    return facts(f).walk.in(static_cast<analysis::BlockId>(block));
   }
   // For each statement: predicates, registers of 16, 32, 64 and 128 bits.
   std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>> pressures(
@@ -171,11 +178,6 @@ class Analysis {
     const ir::Function& fn = function(f);
     if (!facts_[f]) facts_[f] = std::make_unique<FunctionFacts>(fn);
     return *facts_[f];
-  }
-  std::vector<std::string> names(std::size_t f, const std::vector<ir::RegisterId>& list) const {
-    std::vector<std::string> result;
-    for (const ir::RegisterId r : list) result.push_back(ir::name(function(f).registers[r]));
-    return result;
   }
   static std::vector<const ir::Operand*> operands(const ir::Function& f, std::size_t statement) {
     std::vector<const ir::Operand*> all;
@@ -266,6 +268,7 @@ void init_analysis(nb::module_& m) {
       .def("tree_of", &Analysis::tree_of, nb::arg("function"))
       .def("loops", &Analysis::loops, nb::arg("function"))
       .def("loop_blocks", &Analysis::loop_blocks, nb::arg("function"), nb::arg("loop"))
+      .def("registers", &Analysis::registers, nb::arg("function"))
       .def("accesses", &Analysis::accesses, nb::arg("function"), nb::arg("statement"))
       .def("uses", &Analysis::uses, nb::arg("function"))
       .def("live", &Analysis::live, nb::arg("function"), nb::arg("statement"))

@@ -169,6 +169,134 @@ def test_flow():
         flow.uses("%r9")
 
 
+BLOCKS = """\
+.reg .b32 %r<4>;
+.reg .pred q;
+mov.b32 %r1, 1;
+{
+\t.reg .b32 %r<2>;
+\t.reg .pred p;
+\tmov.b32 %r1, 2;
+\tsetp.lt.s32 p, %r1, %r3;
+\t@p bra L;
+\tmov.b32 %r0, %r2;
+L:
+}
+{
+\t.reg .pred p;
+\tsetp.lt.s32 p, %r1, 5;
+\t.reg .b32 %r1;
+\tmov.b32 %r1, 3;
+\t@p bra L;
+L:
+}
+{ .shared .b32 x[4]; .reg .b32 y; mov.b32 y, x; }
+add.s32 %r2, %r1, %r1;
+ret;"""
+
+
+def test_registers_of_inner_blocks():
+    m = entry(BLOCKS)
+    k, flow = m["k"], m["k"].flow
+    one, two, _, three, _ = m.find("mov")
+    first, second = m.find("setp")
+    assert not m.check() and flow.registers.count("%r1") == 3
+    assert flow.uses("%r1") == ([second, *m.find("add")], [one]) == flow.uses(one.writes[0])
+    assert flow.uses("%r1", at=first) == ([first], [two]) and k.uses("%r1", at=three) == ([], [three])
+    assert [str(flow.uses(p)) for p in flow.registers if p == "p"] == [
+        str(flow.uses("p", at=i)) for i in (first, second)
+    ]
+    assert flow.uses("y", at=None).writes == [m.find("mov")[4]]  # the only one of its name
+    assert first.reads == ["%r1", "%r3"] and first.reads[0] != second.reads[0] == one.writes[0]
+    assert first.reads[0].declaration is k.body[4] and {*first.reads} & {*second.reads} == set()
+    with pytest.raises(ValueError, match="2 blocks of `k` declare `p`: `at`"):
+        flow.uses("p")
+
+
+@pytest.mark.parametrize(
+    "old,new,at,changed",
+    [
+        ("%r1", "a", None, {"mov.b32 a, 1;", "setp.lt.s32 p, a, 5;", "add.s32 %r2, a, a;", ".reg .b32 a;"}),
+        ("%r1", "a", 0, {"mov.b32 a, 2;", "setp.lt.s32 p, a, %r3;", ".reg .b32 a;"}),
+        ("%r1", "a", 1, {"mov.b32 a, 1;", "setp.lt.s32 p, a, 5;", "add.s32 %r2, a, a;", ".reg .b32 a;"}),
+        ("%r", "%a", 0, {".reg .b32 %a<2>;", "mov.b32 %a1, 2;", "setp.lt.s32 p, %a1, %r3;", "mov.b32 %a0, %r2;"}),
+        ("p", "a", 1, {".reg .pred a;", "setp.lt.s32 a, %r1, 5;", "@a bra L;"}),
+        ("L", "M", 0, {"@p bra M;", "M:"}),
+        ("x", "a", None, {".shared .b32 a[4];", "mov.b32 y, a;"}),
+    ],
+)
+def test_rename_keeps_to_its_block(old, new, at, changed):
+    m = entry(BLOCKS)
+    before = [str(each) for each in m["k"].body]
+    where = None if at is None else m.find("setp")[at]
+    m["k"].rename(old, new, where)
+    assert {str(each) for each in m["k"].body} - {*before} == changed and not m.check()
+    again = entry(BLOCKS)
+    register = {None: "%r1", 0: again.find("setp")[0].reads[0], 1: again.find("setp")[1].reads[0]}[at]
+    if old == register:  # a Register says which it is
+        again["k"].rename(register, new)
+        assert str(again) == str(m)
+
+
+def test_rename_to_the_name_of_another_block():
+    m = entry(BLOCKS)
+    first, second = m.find("setp")
+    for at in (first, second):
+        m["k"].rename("p", "a", at)
+        m["k"].rename("L", "M", at)
+    assert not m.check() and first.text == "setp.lt.s32 a, %r1, %r3;" and second.text == "setp.lt.s32 a, %r1, 5;"
+    before = str(m)
+    for old, new, at in (
+        ("a", "q", None),
+        ("%r1", "a", None),
+        ("a", "%r0", first),
+        ("q", "a", None),
+        ("q", "%r2", None),
+    ):
+        if (old, new) == ("a", "q"):  # which hides another that nothing uses
+            m["k"].rename(old, new, first)
+            m["k"].rename(new, old, first)
+            continue
+        with pytest.raises(ValueError, match=f"has a `{new}` already"):
+            m["k"].rename(old, new, at)
+    assert str(m) == before
+
+
+def test_rename_asks_which_block_is_meant():
+    m = entry(BLOCKS)
+    for name in ("p", "L"):
+        with pytest.raises(ValueError, match="2 blocks of `k` declare"):
+            m["k"].rename(name, "a")
+        with pytest.raises(ValueError, match="has no"):
+            m["k"].rename(name, "a", at=m.find("ret")[0])
+    with pytest.raises(ValueError, match="is no statement of `k`"):
+        m["k"].rename("p", "a", at=entry(BLOCKS).find("setp")[0])
+    assert str(m) == str(entry(BLOCKS))
+
+
+def test_rename_reaches_debug_sections():
+    m = pyptx.parse(
+        ".version 8.0\n.target sm_80, debug\n.entry k()\n{\n$L__tmp0:\n\tret;\n$L__tmp1:\n}\n"
+        ".section .debug_loc\n{\n.b64 $L__tmp0\n.b64 $L__tmp1\n}\n"
+    )
+    m["k"].rename("$L__tmp0", "begin")
+    assert "begin:" in str(m) and ".b64 begin\n.b64 $L__tmp1" in str(m)
+
+
+def test_facts_of_others_stay_known():
+    """A pass that asks and edits by turns does not have the whole text analysed again for each instruction."""
+    m = entry(".reg .b32 a, b, c;\nmov.b32 a, 1;\nmov.b32 b, 2;\nadd.s32 c, a, b;\nret;")
+    add = m.find("add")[0]
+    assert add.reads == ["a", "b"]
+    known = m._facts
+    m.find("mov")[0].replace_operand(0, "c")
+    m.find("mov")[1].insert_after("{ .reg .b32 a; mov.b32 a, 3; }")
+    assert add.reads == ["a", "b"] and add.types == {"a": "b32", "b": "b32", "c": "b32"} and m._facts is known
+    assert m.find("mov")[0].writes == ["c"] and m._facts is not known  # itself edited
+    add.insert_before(".reg .b64 b;")
+    assert add.types["b"] == "b64"
+
+
 def test_facts_follow_edits():
     m = entry(".reg .b32 a, b;\nmov.b32 a, 1;\nmov.b32 b, 2;\nst.global.b32 [0], a;\nret;")
     move = m.find("mov")[1]

@@ -25,7 +25,7 @@ GOLDEN = HERE / "goldens" / "_core.pyi"
 SAMPLE = HERE / "typed_sample.py"
 # Modules whose names users write; what only other modules of the package call has the types that help there.
 TYPED = [f"pyptx.{name}" for name in ("codegen", "codegen.sugar", "cache", "compat", "compat.copies", "compat.cubins", "compat.driver", "compat.trace", "emitter", "errors", "specialise.extent", "module.func", "ir.compat",
-    "ir.flow", "ir.nodes", "ir.operands", "ir.statements", "ir.types", "jax_support", "kernel", "kernels.attention", "kernels.column_sums",
+    "ir.flow", "ir.nodes", "ir.operands", "ir.scopes", "ir.statements", "ir.types", "jax_support", "kernel", "kernels.attention", "kernels.column_sums",
     "kernels.copy2d", "kernels.cross_entropy", "kernels.elementwise", "kernels.gated", "kernels.grouped_matmul", "kernels.matmul",
     "kernels.norm", "kernels.softmax", "module.module", "parser", "profiling", "ptx", "replay", "specialise.rewrite", "simulated", "simulator",
     "smem", "spec.ptx", "spec.validate", "specs", "body.tensor_spec", "torch_support", "types", "module.variables", "wgmma_layout")]  # fmt: skip

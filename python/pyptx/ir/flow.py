@@ -5,11 +5,13 @@ A FunctionFlow describes the function at one moment.  After an edit, `function.f
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from pyptx.ir.nodes import Function, Instruction, Label, Statement
+from pyptx.ir.scopes import Register, Scopes
 
 __all__ = ["BasicBlock", "Edge", "FunctionFlow", "Loop", "Pressure", "Uses"]
 
@@ -61,9 +63,10 @@ class BasicBlock:
     _flow: FunctionFlow | None = field(default=None, repr=False)
 
     @cached_property
-    def live_in(self) -> list[str]:
-        """The names of the registers that hold a value here which is still read."""
-        return self._flow._analysis.live_in(self._flow._number, self.index) if self._flow else []
+    def live_in(self) -> list[Register]:
+        """The registers that hold a value here which is still read."""
+        flow = self._flow
+        return [] if flow is None else [flow._named[each] for each in flow._analysis.live_in(flow._number, self.index)]
 
     def __repr__(self) -> str:
         labels = " ".join(each.name for each in self.statements if isinstance(each, Label))
@@ -124,7 +127,7 @@ class FunctionFlow:
             raise ValueError(f"`{function.name}` has no readable body")
         self.function = function
         self._analysis, self._number = facts.analysis, facts.functions[function]
-        self._statements = facts.statements[self._number]
+        self._statements, self._named = facts.statements[self._number], facts.registers(self._number)
         self.blocks = [
             BasicBlock(index, [each for each in self._statements[first:last] if each is not None], leaves)
             for index, (first, last, leaves) in enumerate(self._analysis.blocks(self._number))
@@ -150,17 +153,36 @@ class FunctionFlow:
         return loops
 
     @cached_property
-    def _uses(self) -> dict[str, tuple[list[int], list[int]]]:
-        return self._analysis.uses(self._number)
+    def _uses(self) -> dict[Register, tuple[list[int], list[int]]]:
+        return {self._named[which]: (reads, writes) for which, reads, writes in self._analysis.uses(self._number)}
 
-    def uses(self, register: str) -> Uses:
-        """The instructions that read and write a register; KeyError if there are none."""
+    def uses(self, register: str, at: Statement | None = None) -> Uses:
+        """The instructions that read and write a register; KeyError if there are none.
+
+        Blocks may declare its name again: the name means what it means outside of all blocks, or what the only block says that declares
+        it, or what it means in the statement `at`.  A Register says itself.  ValueError where several blocks declare the name.
+
+        Example:
+            m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { .reg .b32 a; mov.b32 a, 1; { .reg .b32 a; mov.b32 a, 2; } ret; }")
+            one, two = m.find("mov")
+            assert m["k"].flow.uses("a").writes == [one] and m["k"].flow.uses("a", at=two).writes == [two]
+        """
+        if not isinstance(register, Register):
+            if register not in self._names:
+                raise KeyError(register)
+            several = at is not None or self._names[register] > 1
+            if several:
+                register = Register(register, Scopes(self.function).meant(register, at).owner)
         reads, writes = self._uses[register]
         return Uses(self._instructions(reads), self._instructions(writes))
 
+    @cached_property
+    def _names(self) -> Counter[str]:
+        return Counter(map(str, self._uses))
+
     @property
-    def registers(self) -> list[str]:
-        """The names of the registers that some instruction reads or writes."""
+    def registers(self) -> list[Register]:
+        """The registers that some instruction reads or writes, by name."""
         return sorted(self._uses)
 
     @property

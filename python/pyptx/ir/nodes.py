@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyptx import _core
@@ -13,14 +14,15 @@ from pyptx.ir import _text
 from pyptx.ir.compat import *  # noqa: F403
 from pyptx.ir.compat import Version
 from pyptx.ir.operands import *  # noqa: F403
+from pyptx.ir.scopes import Binding, Register, Scopes
 from pyptx.ir.statements import *  # noqa: F403
 from pyptx.ir.statements import (
-    Declaration,
     Directive,
     Insertable,
     Instruction,
     Label,
     RegDecl,
+    Section,
     Statement,
     VarDecl,
     statement_of,
@@ -215,14 +217,16 @@ class Function(Statement, _Body):
             raise ValueError(f"`{self.name}` has no body")
         made = self._adopted(new, None)
         self._put(len(self.body), made)
-        self._changed()
+        if self.module is not None:
+            self.module._forget(made)
         return made
 
-    def rename(self, old: str, new: str) -> None:
-        """Another name for a register, a label, a variable of the body or a parameter, wherever the function has it.
+    def rename(self, old: str, new: str, at: Statement | None = None) -> None:
+        """Another name for a register, a label, a variable of the body or a parameter, wherever that is meant.
 
-        `%r` renames all of `.reg .b32 %r<4>`; one of them, `%r1`, gets a declaration of its own.  ValueError where the new name is
-        taken, or the old one is not there.
+        `%r` renames all of `.reg .b32 %r<4>`; one of them, `%r1`, gets a declaration of its own.  Blocks may declare a name again: it
+        means what it means outside of all blocks, or what the only block says that declares it, or what it means in the statement
+        `at`; a Register says itself.  ValueError where several blocks declare it, the new name is taken, or the old one is not there.
 
         Example:
             m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { .reg .b32 %r<2>; mov.b32 %r1, 0; }")
@@ -231,56 +235,58 @@ class Function(Statement, _Body):
         """
         if not re.fullmatch(r"[A-Za-z][\w$]*|[_$%][\w$]+", new):
             raise ValueError(f"`{new}` is no name: a letter, or one of _ $ %, then letters, digits, _ and $")
-        used = {word for each in [self._written, *(s.text for s in self.body)] for _, _, word in _text.words(each)}
-        names, ranges = {old: new}, self._ranges()
-        declaration = next((d for base, d in ranges.items() if re.fullmatch(re.escape(base) + r"\d+", old)), None)
-        if old in ranges and new[-1].isdigit():
+        scopes, old = Scopes(self), old if isinstance(old, Register) else str(old)
+        meant = scopes.meant(old, at)
+        self._refuse_taken(scopes, meant, old, new)
+        for each, names in scopes.uses(meant, old):
+            each._write(_text.renamed(each._written, {name: new + name[len(old) :] for name in names}))
+        if meant.owner is self:
+            self._write(_text.renamed(self._written, {old: new}))
+        elif isinstance(meant.owner, Label) and self.module is not None:
+            for item in self.module.items:  # sections of debug information name labels of functions
+                if isinstance(item, Section) and old in item.text:
+                    item.rename(old, new)
+        if isinstance(meant.owner, RegDecl) and meant.name != old:
+            meant.owner.insert_after(f".reg {meant.owner.type} {new};")
+
+    def _refuse_taken(self, scopes: Scopes, meant: Binding, old: str, new: str) -> None:
+        if meant.name == old and meant.count is not None and new[-1].isdigit():
             raise ValueError(
-                f"`{new}` ends in a digit: `{new}<{ranges[old].counts[old]}>` would give the registers ambiguous names"
+                f"`{new}` ends in a digit: `{new}<{meant.count}>` would give the registers ambiguous names"
             )
-        if old in ranges:
-            names |= {f"{old}{n}": f"{new}{n}" for n in range(ranges[old].counts[old]) if f"{old}{n}" in used}
-        elif old not in used or (declaration is None and old not in self._own_names()):
-            raise ValueError(f"`{self.name}` has no `{old}`")
-        for taken in names.values():
-            if taken in used or any(re.fullmatch(re.escape(base) + r"\d+", taken) for base in ranges):
-                raise ValueError(f"`{self.name}` has a `{taken}` already")
-        for each in [*self.body]:
-            changed = _text.renamed(each._written, names)
-            if changed != each._written:
-                each._write(changed)
-        if old in self._head_names():
-            self._write(_text.renamed(self._written, names))
-        if declaration is not None:
-            declaration.insert_after(f".reg {declaration.type} {new};")
+        sees, block = scopes.around(meant.owner)
+        written = [*(each.text for each in block), *([self._written] if meant.owner is self else [])]
+        used = {word for each in written if new in each for _, _, word in _text.words(each)}
+        endings = {""} | {name[len(old) :] for _, names in scopes.uses(meant, old) for name in names}
+        declared = [each for each in sees + block if isinstance(each, RegDecl) and "<" in each.text]
+        ranges = {name for each in declared for name in each.counts}
+        for name in (new + ending for ending in sorted(endings)):
+            if name in used or any(re.fullmatch(re.escape(base) + r"\d+", name) for base in ranges):
+                raise ValueError(f"`{self.name}` has a `{name}` already")
 
     def _head_names(self) -> set[str]:
         """Parameters and results."""
         nodes = self._nodes()
         return {nodes.written(each) for each in range(len(nodes)) if nodes.kind(each) == "declarator"}
 
-    def _own_names(self) -> set[str]:
-        declared = {name for each in self.body if isinstance(each, Declaration) for name in each.names}
-        return declared | {each.name for each in self.labels} | self._head_names()
-
-    def _ranges(self) -> dict[str, RegDecl]:
-        return {name: each for each in self.body if isinstance(each, RegDecl) for name in each.counts}
-
     @property
     def flow(self) -> FunctionFlow:
         """Its control-flow graph, uses, liveness and register pressure, as it stands now."""
         from pyptx.ir.flow import FunctionFlow
 
-        return FunctionFlow(self)
+        flows = self.module._analysed().flows if self.module is not None else {}
+        if self not in flows:
+            flows[self] = FunctionFlow(self)
+        return flows[self]
 
     @property
     def blocks(self) -> list[BasicBlock]:
         """Its basic blocks, in the order of the text."""
         return self.flow.blocks
 
-    def uses(self, register: str) -> Uses:
-        """The instructions that read a register and those that write it."""
-        return self.flow.uses(register)
+    def uses(self, register: str, at: Statement | None = None) -> Uses:
+        """The instructions that read a register and those that write it; `at`, as for `rename`, where blocks declare its name again."""
+        return self.flow.uses(register, at)
 
     @property
     def pressure(self) -> Pressure:
@@ -288,14 +294,21 @@ class Function(Statement, _Body):
         return self.flow.pressure
 
 
-class _Analysed:
-    """A text that was analysed, and which of its statements is which object."""
+class Analysed:
+    """A text that was analysed, and which of its statements is which object.
+
+    `fresh`: nothing was edited since.  After edits that change no declaration, it still knows what each other statement does alone.
+    """
+
+    fresh = True
 
     def __init__(self, module: Module):
         text, offsets = module._printed()
         self.analysis = _core.Analysis(text, module.file)
         self._by_offset = offsets
         self.functions = {offsets[begin]: number for number, (_, begin) in enumerate(self.analysis.functions())}
+        self._registers: dict[int, list[Register]] = {}
+        self.flows: dict[Function, FunctionFlow] = {}
         self._where: dict[Statement, tuple[int, int]] = {}
         self.statements: list[list[Statement | None]] = []
         for number in self.functions.values():
@@ -304,8 +317,19 @@ class _Analysed:
                 if each is not None:
                     self._where.setdefault(each, (number, at))
 
+    def registers(self, function: int) -> list[Register]:
+        """By the numbers that the analysis has for them."""
+        if function not in self._registers:
+            found = self.analysis.registers(function)
+            self._registers[function] = [Register(name, self._by_offset.get(begin)) for name, begin in found]
+        return self._registers[function]
+
     def where(self, statement: Statement) -> tuple[int, int] | None:
         return self._where.get(statement)
+
+    def edited(self, statement: Statement) -> None:
+        self.fresh = False
+        self._where.pop(statement, None)
 
     def statement_at(self, offset: int) -> Statement | None:
         """The one whose text has this byte."""
@@ -334,7 +358,7 @@ class Module(_Body):
         self._tree = _core.parse(self._source, file)
         self._kept: list[Statement] | None = None
         self._end = ""
-        self._facts: _Analysed | None = None
+        self._facts: Analysed | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """For copies and pickle: the tree is made again."""
@@ -457,12 +481,25 @@ class Module(_Body):
     def _header(self, name: str) -> str:
         return next((each.value for each in self._items() if isinstance(each, Directive) and each.name == name), "")
 
-    def _forget(self) -> None:
-        self._facts = None
+    def _forget(self, edited: Sequence[Statement] = ()) -> None:
+        """What is known of the text; with the statements that were edited, inserted or removed, what that leaves unknown."""
+        facts, depth = self._facts, 0
+        for each in edited:
+            depth += (each.text == "{") - (each.text == "}")
+            alone = isinstance(each, (Instruction, Label)) or (
+                isinstance(each, Directive) and each.function is not None
+            )
+            if facts is not None and (
+                alone or depth > 0 or each.text == "}"
+            ):  # a block that is new as a whole concerns no other
+                facts.edited(each)
+            else:
+                facts = None
+        self._facts = facts if edited and depth == 0 else None
 
-    def _analysed(self) -> _Analysed:
-        if self._facts is None:
-            self._facts = _Analysed(self)
+    def _analysed(self) -> Analysed:
+        if self._facts is None or not self._facts.fresh:
+            self._facts = Analysed(self)
         return self._facts
 
     def _printed(self) -> tuple[bytes, dict[int, Statement]]:

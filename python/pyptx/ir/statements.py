@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, Union
 
 from pyptx import _core
@@ -16,7 +16,8 @@ from pyptx.ir import _text
 from pyptx.ir.operands import Operand, Predicate
 
 if TYPE_CHECKING:
-    from pyptx.ir.nodes import Function, Module
+    from pyptx.ir.nodes import Analysed, Function, Module
+    from pyptx.ir.scopes import Register
 
 __all__ = [
     "Brace",
@@ -85,7 +86,8 @@ class Statement:
         if _core.parse(_text.encoded(text)).tokens()[8:]:
             raise ValueError(f"{text!r}: only white space and comments may stand before a statement")
         self._leading = text
-        self._changed()
+        if self.module is not None and self.module._facts is not None:
+            self.module._facts.fresh = False
 
     @property
     def comments(self) -> list[str]:
@@ -140,7 +142,7 @@ class Statement:
         if made:
             made[0]._leading = self._leading
             parent._set_behind(at + len(made), made[-1]._trailing)
-        self._changed()
+        self._changed([self, *made])
         self._parent = None
         return made
 
@@ -162,17 +164,17 @@ class Statement:
         parent, _ = self._whole_place()
         made = parent._adopted(new, self)
         parent._put(self._whole_place()[1] + behind, made)
-        self._changed()
+        self._changed(made)
         return made
 
     def _write(self, text: str) -> None:
         self._written, self._parsed, self._touched = text, None, True
         self._changed()
 
-    def _changed(self) -> None:
+    def _changed(self, edited: Sequence[Statement] | None = None) -> None:
         module = self.module
         if module is not None:
-            module._forget()
+            module._forget([self] if edited is None else edited)
 
     def _nodes(self) -> _text.Nodes:
         if self._parsed is None:
@@ -272,37 +274,53 @@ class Instruction(Statement):
         return self._fact(lambda analysis, f, s: analysis.types(f, s), {})
 
     @property
-    def reads(self) -> list[str]:
+    def reads(self) -> list[Register]:
         """The registers that it reads, its guard too, by the rows of the ISA.
 
         Example:
             m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { .reg .b32 a, b; add.s32 a, b, 1; ret; }")
             assert m.find("add")[0].reads == ["b"] and m.find("add")[0].writes == ["a"]
         """
-        return [name for name, reads, _, _ in self._accesses() if reads]
+        return self._registers(lambda analysis, f, s: [r for r, reads, _, _ in analysis.accesses(f, s) if reads])
 
     @property
-    def writes(self) -> list[str]:
+    def writes(self) -> list[Register]:
         """The registers that it writes, by the rows of the ISA."""
-        return [name for name, _, writes, _ in self._accesses() if writes]
+        return self._registers(lambda analysis, f, s: [r for r, _, writes, _ in analysis.accesses(f, s) if writes])
 
     @property
-    def live(self) -> list[str]:
+    def live(self) -> list[Register]:
         """The registers whose values are still read behind it."""
-        return self._fact(lambda analysis, f, s: analysis.live(f, s), [])
+        return self._registers(lambda analysis, f, s: analysis.live(f, s), after_edits=True)
 
     @property
     def section(self) -> str:
         """The section of the PTX ISA manual that has its form; "" where it is not legal."""
         return self._fact(lambda analysis, f, s: analysis.form(f, s)[1], "")
 
-    def _accesses(self) -> list[tuple[str, bool, bool, bool]]:
-        return self._fact(lambda analysis, f, s: analysis.accesses(f, s), [])
+    def _registers(
+        self, ask: Callable[[_core.Analysis, int, int], list[int]], after_edits: bool = False
+    ) -> list[Register]:
+        facts = self._known(after_edits)
+        where = None if facts is None else facts.where(self)
+        if facts is None or where is None:
+            return []
+        named = facts.registers(where[0])
+        return [named[each] for each in ask(facts.analysis, *where)]
 
     def _fact(self, ask: Callable[[_core.Analysis, int, int], _Fact], otherwise: _Fact) -> _Fact:
+        facts = self._known()
+        where = None if facts is None else facts.where(self)
+        return otherwise if facts is None or where is None else ask(facts.analysis, *where)
+
+    def _known(self, after_edits: bool = False) -> Analysed | None:
+        """An analysis that knows what it does alone, also if other statements were edited since; with `after_edits`, none older."""
         module = self.module
-        where = module._analysed().where(self) if module is not None else None
-        return otherwise if module is None or where is None else ask(module._analysed().analysis, *where)
+        if module is None:
+            return None
+        if module._facts is not None and not after_edits and module._facts.where(self) is not None:
+            return module._facts
+        return module._analysed()
 
     def _operand_nodes(self) -> list[int]:
         nodes = self._nodes()

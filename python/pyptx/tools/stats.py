@@ -180,12 +180,11 @@ def _flops_of_tcgen05(i: ir.Instruction) -> int:
 def _constant(i: ir.Instruction, which: int) -> int | None:
     """The value of an operand: a number, or a register that one number alone is moved into."""
     text = str(i.operands[which])
-    if text.startswith("%") and i.function is not None:
-        written = {
-            str(each.operands[1]) for each in i.function.instructions if text in each.writes and each.opcode == "mov"
-        }
-        others = any(text in each.writes and each.opcode != "mov" for each in i.function.instructions)
-        text = "" if others or len(written) != 1 else written.pop()
+    register = next((each for each in i.reads if each == text), None)
+    if register is not None and i.function is not None:
+        writes = i.function.uses(register).writes
+        written = {str(each.operands[1]) if each.opcode == "mov" else "" for each in writes}
+        text = written.pop() if len(written) == 1 else ""
     try:
         return int(text.rstrip("U"), 0)
     except ValueError:
