@@ -6,6 +6,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/ir/detail/lower_operands.h"
+#include "ptx/ir/detail/section.h"
 #include "ptx/syntax/parse.h"
 #include "ptx/syntax/print.h"
 
@@ -20,11 +21,14 @@ using syntax::TokenKind;
 // A declaration of registers is as long as its number says; this bounds what a few bytes of text can ask for.
 constexpr std::uint32_t max_registers = 1u << 22;
 
+enum class Owner : std::uint8_t { none, func, entry };  // whose parameter is declared
+
 // What the words before a declarator say.
 struct Specifiers {
   Variable variable;
   bool space = false, type = false;
   bool known = true;  // all of its words
+  int step = 0;       // how far they have come
 };
 
 class Lowering {
@@ -82,7 +86,7 @@ class Lowering {
   void top_level(NodeId id) {
     switch (tree_.node(id).kind) {
       case NodeKind::directive: return module_directive(id);
-      case NodeKind::section: return module_text(id, words(id, true));
+      case NodeKind::section: return section(id);
       case NodeKind::function: header_ = Header::over; return function(id);
       case NodeKind::variable:
         header_ = Header::over;
@@ -99,6 +103,15 @@ class Lowering {
     module_.items.push_back(
         {Module::Item::Kind::directive, static_cast<std::uint32_t>(module_.texts.size()), place(tree_.node(id).first)});
     module_.texts.push_back(std::move(text));
+  }
+
+  void section(NodeId id) {
+    for (const NodeId data : tree_.children(id)) {
+      if (tree_.node(data).kind != NodeKind::data) continue;
+      if (std::string wrong = wrong_section_data(tree_, data); !wrong.empty())
+        refuse(Code::bad_declaration, data, std::move(wrong));
+    }
+    module_text(id, words(id, true));
   }
 
   void module_directive(NodeId id) {
@@ -142,8 +155,8 @@ class Lowering {
 
   // Calls `take` with each variable of a declaration; a declaration that says too little is reported.
   template <class Take>
-  void variables(NodeId id, Take take) {
-    const Specifiers all = specifiers(id);
+  void variables(NodeId id, Take take, Owner owner = Owner::none) {
+    const Specifiers all = specifiers(id, owner);
     if (!all.known) return;
     if (!all.space || !all.type) {
       return refuse(Code::bad_declaration, id,
@@ -152,54 +165,81 @@ class Lowering {
     for (const NodeId declarator : tree_.children(id)) take(declared(all.variable, declarator));
   }
 
-  Specifiers specifiers(NodeId id) {
+  // .linking, then .space, .align n and .attribute(...) in any order, .v4, .type; of a parameter then .ptr .space
+  // .align n. Returns false where a word stands behind one that it has to stand before.
+  enum class Step : std::uint8_t { linking, space, vector, type, pointer, pointed, aligned };
+  bool step(NodeId id, TokenId token, Specifiers& so_far, Step from, Step to) {
+    if (so_far.step >= static_cast<int>(from) && so_far.step <= static_cast<int>(to)) return true;
+    so_far.known = false;
+    refuse(
+        Code::bad_declaration, id,
+        cat('`', tree_.text(token), "` stands out of order: a declaration reads .visible .global .align 8 .v2 .f32, ",
+            "a parameter .param .u64 .ptr .global .align 8"));
+    return false;
+  }
+
+  Specifiers specifiers(NodeId id, Owner owner) {
     const syntax::Node& node = tree_.node(id);
     const TokenId last = id + 1 == node.end ? node.last : tree_.node(id + 1).first;
     Specifiers result;
-    Variable& v = result.variable;
-    for (TokenId token = node.first; token != last; ++token) {
-      if (tree_.token(token).kind != TokenKind::dot_word) continue;
-      const std::string_view word = tree_.text(token).substr(1);
-      const bool pointed = !v.pointer.empty();
-      if (word == "align" && token + 1 != last) {
-        const std::string_view bytes = tree_.text(++token);
-        if (pointed)
-          v.pointer.append(" .align ").append(bytes);
-        else
-          v.alignment = static_cast<std::uint32_t>(integer(bytes).value_or(0));
-        if (!pointed && v.alignment == 0) refuse(Code::bad_declaration, id, cat("an alignment of `", bytes, '`'));
-      } else if (word == "attribute") {
-        v.attributes = attributes(token, last);
-      } else if (word == "ptr") {
-        v.pointer = ".ptr";
-      } else if (const auto space = isa::space_named(word)) {
-        if (pointed)
-          v.pointer.append(" .").append(word);
-        else
-          v.space = *space, result.space = true;
-      } else {
-        const bool type = type_word(v, word);
-        if (!type && !other_word(v, word)) {
-          result.known = false;
-          refuse(Code::bad_declaration, id, cat("`.", word, "` is no word of a declaration"));
-        }
-        result.type = result.type || type;
-      }
+    for (TokenId token = node.first; token != last && result.known; ++token) {
+      if (tree_.token(token).kind == TokenKind::dot_word) specifier(id, token, last, owner, result);
     }
     return result;
+  }
+  void specifier(NodeId id, TokenId& token, TokenId last, Owner owner, Specifiers& result) {
+    Variable& v = result.variable;
+    const std::string_view word = tree_.text(token).substr(1);
+    const bool pointed = !v.pointer.empty();
+    if (word == "align" && token + 1 != last) {
+      const bool behind = (owner == Owner::entry || pointed) && result.step >= static_cast<int>(Step::type);
+      if (!step(id, token, result, behind ? Step::type : Step::linking, behind ? Step::pointed : Step::space)) return;
+      result.step = static_cast<int>(behind ? Step::aligned : Step::space);
+      alignment(id, tree_.text(++token), v);
+    } else if (word == "attribute") {
+      if (step(id, token, result, Step::linking, Step::space)) v.attributes = attributes(token, last);
+    } else if (word == "ptr" && owner != Owner::none) {
+      if (!step(id, token, result, Step::type, Step::type)) return;
+      v.pointer = ".ptr", result.step = static_cast<int>(Step::pointer);
+    } else if (const auto space = isa::space_named(word); space && pointed) {
+      if (!is_pointed(*space)) return unknown(id, word, result);
+      if (!step(id, token, result, Step::pointer, Step::pointer)) return;
+      v.pointer.append(" .").append(word), result.step = static_cast<int>(Step::pointed);
+    } else if (space) {
+      if (!step(id, token, result, Step::linking, result.space ? Step::linking : Step::space)) return;
+      v.space = *space, result.space = true, result.step = static_cast<int>(Step::space);
+    } else if (type_word(v, word)) {
+      if (!step(id, token, result, Step::linking, Step::vector)) return;
+      result.type = true, result.step = static_cast<int>(Step::type);
+    } else if (word == "v2" || word == "v4" || word == "v8") {
+      if (!step(id, token, result, Step::linking, Step::space)) return;
+      v.vector = static_cast<std::uint8_t>(word[1] - '0'), result.step = static_cast<int>(Step::vector);
+    } else if (word == "extern" || word == "visible" || word == "weak" || word == "common") {
+      if (step(id, token, result, Step::linking, Step::linking)) v.linking += cat(v.linking.empty() ? "" : " .", word);
+    } else {
+      unknown(id, word, result);
+    }
+  }
+  void unknown(NodeId id, std::string_view word, Specifiers& result) {
+    result.known = false;
+    refuse(Code::bad_declaration, id, cat("`.", word, "` is no word of a declaration"));
+  }
+  static bool is_pointed(isa::Space space) {
+    return space == isa::Space::global || space == isa::Space::const_ || space == isa::Space::shared ||
+           space == isa::Space::local;
+  }
+  void alignment(NodeId id, std::string_view bytes, Variable& v) {
+    if (!v.pointer.empty()) {
+      v.pointer.append(" .align ").append(bytes);
+      return;
+    }
+    v.alignment = static_cast<std::uint32_t>(bytes == "WARP_SZ" ? 32 : integer(bytes).value_or(0));
+    if (v.alignment == 0) refuse(Code::bad_declaration, id, cat("an alignment of `", bytes, '`'));
   }
   static bool type_word(Variable& v, std::string_view word) {
     if (const auto type = isa::type_named(word)) return v.type = *type, true;
     if (is_opaque(word)) return v.opaque = word, true;
     return false;
-  }
-  // The length of a vector, or the linking.
-  static bool other_word(Variable& v, std::string_view word) {
-    if (word == "v2" || word == "v4" || word == "v8") return v.vector = static_cast<std::uint8_t>(word[1] - '0'), true;
-    if (word != "extern" && word != "visible" && word != "weak" && word != "common") return false;
-    if (!v.linking.empty()) v.linking += " .";
-    v.linking += word;
-    return true;
   }
   // At `.attribute`: the text between its parentheses. Leaves the token on the last of them.
   std::string attributes(TokenId& token, TokenId last) const {
@@ -228,15 +268,20 @@ class Lowering {
     return v;
   }
   std::int64_t dimension(NodeId part) {
+    const NodeKind written = tree_.node(part + 1).kind;
     const auto size = constant(tree_, part + 1);
-    if (size && size->kind != Constant::Kind::real && size->integer >= 0) return size->integer;
-    refuse(Code::bad_declaration, part, cat("`", words(part), "` is no size of an array"));
+    const bool plain = written == NodeKind::literal || written == NodeKind::name;
+    if (plain && size && size->kind != Constant::Kind::real && size->integer >= 0) return size->integer;
+    const bool sum = !plain && size && size->kind != Constant::Kind::real && size->integer >= 0;
+    refuse(Code::bad_declaration, part,
+           cat("`", words(part), "` is no size of an array", sum ? cat(": write its value, ", size->integer) : ""));
     return 0;
   }
   // The number in `<n>`, at most as many as there may be registers.
   std::uint32_t count(NodeId range) {
-    const auto number =
-        range + 1 == tree_.node(range).end ? std::optional<std::uint64_t>(0) : integer(first_text(range + 1));
+    const auto number = range + 1 == tree_.node(range).end   ? std::optional<std::uint64_t>(0)
+                        : first_text(range + 1) == "WARP_SZ" ? 32
+                                                             : integer(first_text(range + 1));
     if (number && *number > 0 && *number <= max_registers) return static_cast<std::uint32_t>(*number);
     refuse(Code::bad_declaration, range,
            cat("`", words(range), "`: a declaration makes 1 to ", max_registers, " names"));
@@ -289,13 +334,16 @@ class Lowering {
   // Parameters in registers are registers of the body that no statement declares.
   void parameters(Function& f, Scope& scope, NodeId id, std::vector<Variable>& list) {
     for (const NodeId parameter : tree_.children(id)) {
-      variables(parameter, [&](Variable v) {
-        if (v.space == isa::Space::reg) {
-          scope.declare(v.name.view(), static_cast<RegisterId>(f.registers.size()));
-          f.registers.push_back({v.type, v.vector, v.name, -1});
-        }
-        list.push_back(std::move(v));
-      });
+      variables(
+          parameter,
+          [&](Variable v) {
+            if (v.space == isa::Space::reg) {
+              scope.declare(v.name.view(), static_cast<RegisterId>(f.registers.size()));
+              f.registers.push_back({v.type, v.vector, v.name, -1});
+            }
+            list.push_back(std::move(v));
+          },
+          f.entry ? Owner::entry : Owner::func);
     }
   }
 
@@ -334,7 +382,7 @@ class Lowering {
         break;
       case NodeKind::label: add(f, Statement::Kind::label, Name(first_text(id)).id(), where); break;
       case NodeKind::variable: declaration(f, scope, id, where); break;
-      case NodeKind::section: module_text(id, words(id, true)); break;
+      case NodeKind::section: section(id); break;
       case NodeKind::directive: directive(f, id, where); break;
       default: break;
     }
@@ -398,7 +446,9 @@ class Lowering {
       const NodeKind kind = tree_.node(part).kind;
       if (kind == NodeKind::parameters) {
         for (const NodeId parameter : tree_.children(part)) {
-          variables(parameter, [&](Variable v) { (named ? table.parameters : table.returns).push_back(std::move(v)); });
+          variables(
+              parameter, [&](Variable v) { (named ? table.parameters : table.returns).push_back(std::move(v)); },
+              Owner::func);
         }
       } else if (table.kind == Table::Kind::prototype) {
         named = true;

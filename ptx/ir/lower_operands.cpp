@@ -209,6 +209,13 @@ Operand OperandLowering::unary(NodeId id) {
   return folded(id);
 }
 
+// In an address and in a vector a sign stands in front of numbers alone.
+void OperandLowering::refuse_sign(NodeId part) {
+  if (tree_.node(part).kind != NodeKind::unary || constant(tree_, part)) return;
+  refuse(Code::negated_operand, part,
+         cat("`", words(part), "`: in an address and in a vector a sign stands in front of numbers alone"));
+}
+
 // The sum after a name: x + 4 * 2.
 bool OperandLowering::offset(NodeId expression, std::int64_t& value) {
   const auto rest = constant_offset(tree_, expression);
@@ -279,6 +286,7 @@ Operand OperandLowering::address(NodeId id) {
   const std::size_t base = stack_.size();
   for (const NodeId part : tree_.children(id)) {
     const syntax::Node& child = tree_.node(part);
+    refuse_sign(part);
     const bool sum = stack_.size() == base && child.kind == NodeKind::expression && !constant(tree_, part) &&
                      tree_.node(part + 1).kind == NodeKind::name && offset(part, o.value);
     stack_.push_back(operand(sum ? part + 1 : part));
@@ -293,7 +301,10 @@ Operand OperandLowering::group(Operand::Kind kind, NodeId id) {
   Operand o;
   o.kind = kind;
   const std::size_t base = stack_.size();
-  for (const NodeId part : tree_.children(id)) stack_.push_back(operand(part));
+  for (const NodeId part : tree_.children(id)) {
+    if (kind == Operand::Kind::vector) refuse_sign(part);
+    stack_.push_back(operand(part));
+  }
   o.child_count = static_cast<std::uint32_t>(stack_.size() - base);
   o.id = append({stack_.data() + base, o.child_count});
   stack_.resize(base);

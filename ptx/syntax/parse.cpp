@@ -335,7 +335,7 @@ class Parser {
       case Shape::bare: return undelimited(id, operands());
       case Shape::file: return undelimited(id, file());
       case Shape::location: return undelimited(id, location());
-      case Shape::prototype: return finish(id, signature() && header(true));
+      case Shape::prototype: return finish(id, signature(true) && header(true));
       default: return close(id);
     }
   }
@@ -368,6 +368,7 @@ class Parser {
     if (!is_number(kind())) return expected("a number");
     return leaf(NodeKind::literal), true;
   }
+  bool at_warp_size() { return text(position_) == "WARP_SZ" && accept(TokenKind::word); }
 
   // .section .name { label: .b32 a, b ... }
   void section() {
@@ -417,7 +418,7 @@ class Parser {
   bool specifiers() {
     while (kind() == TokenKind::dot_word) {
       const std::string_view word = text(position_++);
-      if (word == ".align" && !expect(TokenKind::integer, "after `.align`")) return false;
+      if (word == ".align" && !at_warp_size() && !expect(TokenKind::integer, "after `.align`")) return false;
       if (word == ".attribute" && !attribute()) return false;
     }
     return true;
@@ -456,7 +457,9 @@ class Parser {
   bool range() {
     const NodeId id = open(NodeKind::range);
     ++position_;
-    return closed(id, number() && expect(TokenKind::greater, "after the number of names"));
+    const bool warp_size = text(position_) == "WARP_SZ";
+    if (warp_size) leaf(NodeKind::name);
+    return closed(id, (warp_size || number()) && expect(TokenKind::greater, "after the number of names"));
   }
   bool initializer() {
     const NodeId id = open(NodeKind::initializer);
@@ -496,9 +499,10 @@ class Parser {
     return here == TokenKind::left_brace || here == TokenKind::right_brace || here == TokenKind::semicolon ||
            here == TokenKind::end;
   }
-  // {returns} name {parameters}
-  bool signature() {
+  // {returns} name {parameters}; a prototype has `_` for the name.
+  bool signature(bool prototype = false) {
     if (kind() == TokenKind::left_paren && !parameters()) return false;
+    if (prototype && kind() != TokenKind::underscore) return expected("`_` in place of a function's name");
     if (kind() != TokenKind::word && kind() != TokenKind::underscore) return expected("the name of a function");
     leaf(kind() == TokenKind::word ? NodeKind::name : NodeKind::sink);
     return kind() != TokenKind::left_paren || parameters();

@@ -262,6 +262,14 @@ def test_rename_to_the_name_of_another_block():
     assert str(m) == before
 
 
+@pytest.mark.parametrize("count", ["0x4", "04", "4U", "0b100", "4", "WARP_SZ"])
+def test_numbers_of_a_range(count):
+    m = entry(f".reg .b32 %r<{count}>;\nmov.b32 %r3, 1;")
+    assert m["k"].body[0].counts == {"%r": 32 if count == "WARP_SZ" else 4} and not m.check()
+    m["k"].rename("%r3", "a")
+    assert "mov.b32 a, 1;" in str(m) and not m.check()
+
+
 def test_rename_asks_which_block_is_meant():
     m = entry(BLOCKS)
     for name in ("p", "L"):

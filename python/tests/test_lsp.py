@@ -113,6 +113,12 @@ def test_definition_and_references(text):
     assert spans(text, at(" k(", 1)) == [(4, "k")]
 
 
+@pytest.mark.parametrize("count", ["0x2", "02", "WARP_SZ"])
+def test_a_range_of_another_spelling(count):
+    text = Document(TEXT.replace("%rd<2>", f"%rd<{count}>"))
+    assert len(spans(text, at("%rd1"))) == 3
+
+
 def test_rename(text):
     def apply(place, new):
         raw = text.raw

@@ -36,6 +36,7 @@ class OperandLowering {
   Operand text(syntax::NodeId id);
   std::uint32_t append(std::span<const Operand> operands);
   bool offset(syntax::NodeId expression, std::int64_t& value);
+  void refuse_sign(syntax::NodeId part);
   void refuse(Code code, syntax::NodeId id, std::string message);
   std::string words(syntax::NodeId id) const;
 

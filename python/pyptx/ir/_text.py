@@ -31,6 +31,18 @@ def decoded(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
+def integer(text: str) -> int:
+    """The value of an integer literal, or of WARP_SZ; 0 of what is neither."""
+    if text == "WARP_SZ":
+        return 32
+    digits = text.rstrip("uU")
+    octal = re.fullmatch(r"0[0-7]+", digits)
+    try:
+        return int(digits, 8 if octal else 0)
+    except ValueError:
+        return 0
+
+
 def parsed(text: str, margin: bool) -> tuple[bytes, _core.Tree]:
     """Statements of a body, in a function around them; with `margin`, of a module.  ValueError where that is no PTX."""
     source = encoded(text) if margin else b".func f(){" + encoded(text) + b"\n}"

@@ -409,9 +409,8 @@ class RegDecl(Declaration):
     def counts(self) -> dict[str, int]:
         """The names that are ranges: {"%r": 4} of `.reg .b32 x, %r<4>;`."""
         written = (self._nodes().written(child) for child in self._declarators())
-        found = (re.match(r"([^\s<]+)\s*<\s*(0[xX][0-9a-fA-F]+|\d+)", each) for each in written)
-        bases = {"0x": 16, "0X": 16}
-        return {each[1]: int(each[2], bases.get(each[2][:2], 8 if each[2][0] == "0" else 10)) for each in found if each}
+        found = (re.match(r"([^\s<]+)\s*<\s*(\w+)", each) for each in written)
+        return {each[1]: _text.integer(each[2]) for each in found if each}
 
 
 class VarDecl(Declaration):

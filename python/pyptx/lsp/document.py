@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from pyptx import _core
+from pyptx.ir._text import integer
 from pyptx.tools import isa, lint
 
 __all__ = ["Completion", "Document", "Said", "Symbol", "difference"]
@@ -23,7 +24,7 @@ _FUNCTION, _BLOCK, _DECLARATOR, _LABEL, _NAME, _MNEMONIC = (
     KINDS.index(kind) for kind in ("function", "block", "declarator", "label", "name", "mnemonic")
 )
 _DECLARING = {_FUNCTION, _BLOCK, _DECLARATOR, _LABEL}
-_DECLARED = re.compile(rb"([\w$%]+)(?:\s*<\s*(\d+)\s*>)?")
+_DECLARED = re.compile(rb"([\w$%]+)(?:\s*<\s*(\w+)\s*>)?")
 _STATEMENT = re.compile(r"(?:^|[;{}:])\s*(?:@!?[\w$%]+\s+)?([A-Za-z][\w.:]*)?$")
 _END_OF_LINE = re.compile(rb"\r\n|\n|\r")  # as the protocol counts lines
 _MOST_LINES = 60  # of a hover
@@ -180,7 +181,7 @@ class Document:
             elif kind == _DECLARATOR and (found := _DECLARED.match(self.raw[begin:end])):
                 head = self.raw[self.raw.rfind(b".reg", max(0, begin - 200), begin) : begin]
                 is_register = head.startswith(b".reg") and b";" not in head
-                count = int(found[2]) if found[2] else None
+                count = integer(found[2].decode()) if found[2] else None
                 declare("register" if is_register else "variable", begin, begin + len(found[1]), scope, count)
         return scopes, symbols
 
