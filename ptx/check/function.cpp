@@ -3,6 +3,7 @@
 #include <charconv>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -33,6 +34,29 @@ class RegisterNames {
     seen[at] = true;
     return fresh;
   }
+  // A range of the block, and where it is declared; then the registers `%r4` that stand for themselves beside `%r<8>`.
+  struct Beside {
+    std::uint32_t block;
+    std::size_t at;
+    std::uint32_t count;
+    Name name;
+  };
+  void range_at(const Beside& range) { ranges_.emplace(std::uint64_t{range.block} << 32 | range.name.id(), range); }
+  template <class Tell>
+  void each_beside(std::span<const Beside> singles, Tell tell) const {
+    for (const Beside& one : singles) {
+      const std::string_view name = one.name.view();
+      const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+      std::uint32_t index = 0;
+      const bool zeros =
+          digits + 1 < name.size() && name[digits] == '0';  // %r04 is of an %r<8> above, not of one below
+      if (digits == name.size()) continue;
+      if (std::from_chars(name.data() + digits, name.data() + name.size(), index).ec != std::errc()) continue;
+      const auto range = ranges_.find(std::uint64_t{one.block} << 32 | Name(name.substr(0, digits)).id());
+      if (range == ranges_.end() || index >= range->second.count) continue;
+      if (!zeros || one.at > range->second.at) tell(std::max(one.at, range->second.at), name);
+    }
+  }
   // Whether a register of this block has this name, as a whole or as base and index.
   bool holds(std::uint32_t block, std::string_view name) const {
     if (holds(block, Name(name), -1)) return true;
@@ -53,6 +77,7 @@ class RegisterNames {
     return found != seen_.end() && at < found->second.size() && found->second[at];
   }
 
+  std::unordered_map<std::uint64_t, Beside> ranges_;
   std::unordered_map<std::uint64_t, std::vector<bool>> seen_;
   std::set<std::tuple<std::uint32_t, std::uint32_t, std::int32_t>> sparse_;
 };
@@ -62,6 +87,7 @@ class RegisterNames {
 void check_registers(const ModuleTarget& target, const ir::Function& function, const Symbols& symbols,
                      Diagnostics& found) {
   RegisterNames names;
+  std::vector<RegisterNames::Beside> singles;
   const auto redeclared = [&](const Place& place, const std::string& name) {
     found.emplace_back(Code::redeclared_name, place, cat('`', name, "` is declared twice in one block"));
   };
@@ -92,10 +118,14 @@ void check_registers(const ModuleTarget& target, const ir::Function& function, c
     for (std::uint32_t r = 0; r < (declaration.range ? 1 : declaration.count); ++r) {
       const ir::Register& reg = function.registers[declaration.first + r];
       if (reg.index < 0) check_name(reg.base, false, s.place, found);
+      const RegisterNames::Beside one{symbols.block_of(i), i, declaration.count, reg.base};
+      declaration.range ? names.range_at(one) : singles.push_back(one);
       if (names.add(symbols.block_of(i), reg.base, declaration.range ? RegisterNames::range : reg.index)) continue;
       redeclared(s.place, declaration.range ? cat(reg.base.view(), "<..>") : ir::name(reg));
     }
   }
+  names.each_beside(
+      singles, [&](std::size_t at, std::string_view name) { redeclared(function.body[at].place, std::string(name)); });
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const Statement& s = function.body[i];
     if (s.kind != Statement::Kind::label && s.kind != Statement::Kind::variable) continue;

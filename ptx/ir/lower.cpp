@@ -2,7 +2,9 @@
 #include "ptx/ir/lower.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
+#include <unordered_set>
 
 #include "ptx/base/text.h"
 #include "ptx/ir/detail/lower_operands.h"
@@ -122,7 +124,26 @@ class Lowering {
       return header_step(id, Header::target, Header::target, Header::address_size), address_size(id);
     }
     header_ = Header::over;
+    ascii_strings(id);
+    if (word == ".file") file(id);
     module_text(id, words(id));
+  }
+  // `.file 2 "a.cu"`: each index once.
+  void file(NodeId id) {
+    const std::string_view written = id + 1 == tree_.node(id).end ? std::string_view() : first_text(id + 1);
+    const auto index = integer(written);
+    if (!index || *index >> 32)
+      refuse(Code::directive_value, id, cat("`", written, "`: the index of a .file has 32 bits"));
+    else if (!files_.insert(*index).second)
+      refuse(Code::directive_value, id, cat("`", written, "` is the index of a .file above"));
+  }
+  void ascii_strings(NodeId id) {
+    for (TokenId token = tree_.node(id).first; token != tree_.node(id).last; ++token) {
+      const std::string_view text = tree_.text(token);
+      if (tree_.token(token).kind == TokenKind::string &&
+          std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+        return refuse(Code::directive_value, id, cat(text, ": a string of PTX has characters of ASCII alone"));
+    }
   }
   void version(NodeId id) {
     const std::string text = words(tree_.node(id).first + 1, tree_.node(id).last);
@@ -229,11 +250,14 @@ class Lowering {
            space == isa::Space::local;
   }
   void alignment(NodeId id, std::string_view bytes, Variable& v) {
+    const std::uint64_t number = bytes == "WARP_SZ" ? 32 : integer(bytes).value_or(0);
     if (!v.pointer.empty()) {
       v.pointer.append(" .align ").append(bytes);
+      if (!std::has_single_bit(number))
+        refuse(Code::bad_declaration, id, cat("alignment ", bytes, " is not a power of two"));
       return;
     }
-    v.alignment = static_cast<std::uint32_t>(bytes == "WARP_SZ" ? 32 : integer(bytes).value_or(0));
+    v.alignment = static_cast<std::uint32_t>(number);
     if (v.alignment == 0) refuse(Code::bad_declaration, id, cat("an alignment of `", bytes, '`'));
   }
   static bool type_word(Variable& v, std::string_view word) {
@@ -417,10 +441,12 @@ class Lowering {
   }
 
   void directive(Function& f, NodeId id, Place where) {
+    ascii_strings(id);
     if (first_text(id) == ".loc") {
       add(f, Statement::Kind::location, f.locations.size(), where);
       f.locations.push_back(location(id));
     } else if (first_text(id) == ".file") {
+      file(id);
       module_text(id, words(id));
     } else {
       table(f, id);
@@ -458,14 +484,17 @@ class Lowering {
     }
     f.tables.push_back(std::move(table));
   }
-  Location location(NodeId id) const {
+  Location location(NodeId id) {
     Location at;
     std::uint32_t* const numbers[] = {&at.file, &at.line, &at.column};
     int n = 0;
     TokenId rest = tree_.node(id).first + 1;
     for (const NodeId part : tree_.children(id)) {
       if (n == 3) break;
-      *numbers[n++] = static_cast<std::uint32_t>(integer(first_text(part)).value_or(0));
+      const std::uint64_t number = integer(first_text(part)).value_or(std::uint64_t{1} << 32);
+      if (number >> 32)
+        refuse(Code::directive_value, part, cat("`", first_text(part), "`: a number of .loc has 32 bits"));
+      *numbers[n++] = static_cast<std::uint32_t>(number);
       rest = tree_.node(part).last;
     }
     at.inlined = words(rest, tree_.node(id).last);
@@ -476,6 +505,7 @@ class Lowering {
   const syntax::Lines lines_;
   Module module_;
   Header header_ = Header::none;
+  std::unordered_set<std::uint64_t> files_;
   Diagnostics diagnostics_;
 };
 

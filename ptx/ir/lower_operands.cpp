@@ -151,7 +151,8 @@ Operand OperandLowering::name(NodeId id) {
     o.kind = Operand::Kind::reg;
     if (!selected) return o;
     o.component = component(tree_.text(node.last - 1));
-    if (o.component != 0xff) return o;
+    const std::uint8_t elements = function_.registers[o.id].vector;
+    if (elements > 1 && o.component < elements) return o;
     o.component = Operand::part;  // %r1.b0 of the video instructions
     o.value = Name(tree_.text(node.last - 1).substr(1)).id();
     return o;
