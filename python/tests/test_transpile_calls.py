@@ -1,6 +1,7 @@
 """Calls in the blocks that compilers write around them, and the functions of a module by their names."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -44,23 +45,25 @@ CALL = "{ .param .b32 param0; st.param.b32 [param0], %r1; .param .b32 retval0; c
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "why"),
     [
-        ("param0;", "other;"),
-        (".param .b32 param0;", ".param .b32 param0; .param .b32 more;"),
-        ("st.param.b32 [param0], %r1;", ""),
-        ("st.param.b32", "st.param.u32"),
-        ("call (", "@%p1 call ("),
-        ("ld.param.b32 %r2, [retval0];", "ld.param.b16 %rs1, [retval0];"),
-        ("ld.param.b32 %r2,", "add.s32 %r1, %r1, 1; ld.param.b32 %r2,"),
-        ("ld.param.b32 %r2,", "L: ld.param.b32 %r2,"),
+        ("param0;", "other;", "those of the signature"),
+        (".param .b32 param0;", ".param .b32 param0; .param .b32 more;", "those of the signature"),
+        ("st.param.b32 [param0], %r1;", "", "those of the signature"),
+        ("st.param.b32", "st.param.u32", "those of the signature"),
+        ("call (", "@%p1 call (", "it is guarded"),
+        ("ld.param.b32 %r2, [retval0];", "ld.param.b16 %rs1, [retval0];", "those of the signature"),
+        ("ld.param.b32 %r2,", "add.s32 %r1, %r1, 1; ld.param.b32 %r2,", "other instructions"),
+        ("ld.param.b32 %r2,", "L: ld.param.b32 %r2,", "a label or a .loc"),
+        ("ld.param.b32 %r2,", ".loc 1 2 3\nld.param.b32 %r2,", "a label or a .loc"),
     ],
 )
-def test_what_is_no_plain_call_stays_a_block(old, new):
+def test_what_is_no_plain_call_stays_a_block(old, new, why):
     body = CALL.replace(old, new) if old != "param0;" else CALL.replace("param0", "other")
     text = f"""
 .version 8.0
 .target sm_80
+.file 1 "a.cu"
 .func (.param .b32 r) f(.param .b32 a) {{ .reg .b32 %r; ld.param.b32 %r, [a]; st.param.b32 [r], %r; ret; }}
 .entry k(.param .u64 p)
 {{
@@ -70,7 +73,8 @@ def test_what_is_no_plain_call_stays_a_block(old, new):
 	st.global.u32 [%rd], %r2; st.global.u16 [%rd], %rs1; ret;
 }}
 """
-    assert "ptx.inst.call" in program(text)
+    made = program(text)
+    assert "ptx.inst.call" in made and re.search(f"# No call with arguments: .*{re.escape(why)}", made), made
     assert "returns=r2" in program(text.replace(body, CALL))
 
 

@@ -141,6 +141,8 @@ inline constexpr const char* kept_deep = "Labels stay: as blocks, what follows w
 inline constexpr const char* kept_pointer = "No call with arguments: it goes through a register.";
 inline constexpr const char* kept_others = "No call with arguments: other instructions stand between them.";
 inline constexpr const char* kept_vectors = "No call with arguments: vectors are stored or loaded.";
+inline constexpr const char* kept_guarded = "No call with arguments: it is guarded, or what stands around it.";
+inline constexpr const char* kept_places = "No call with arguments: a label or a .loc stands between them.";
 inline constexpr const char* kept_variables =
     "No call with arguments: the variables or types are not those of the signature.";
 

@@ -192,12 +192,14 @@ class ReadingCall {
 
 // Why the block that begins at a brace is no call, if it holds one.
 const char* why_kept(const ir::Function& f, std::uint32_t at) {
-  bool calls = false, others = false, vectors = false, pointer = false;
+  bool calls = false, others = false, vectors = false, pointer = false, places = false, guarded = false;
   for (++at; at < f.body.size() && f.body[at].kind != Statement::Kind::close; ++at) {
     if (f.body[at].kind == Statement::Kind::open) return nullptr;
+    places |= f.body[at].kind == Statement::Kind::label || f.body[at].kind == Statement::Kind::location;
     if (f.body[at].kind != Statement::Kind::instruction) continue;
     const ir::Instruction& i = f.instructions[f.body[at].index];
     if (!i.mnemonic) return nullptr;
+    guarded |= i.guard.reg != ir::no_id;
     const auto operands = f.operands_of(i);
     const auto any = [&](Operand::Kind kind) {
       return std::any_of(operands.begin(), operands.end(), [&](const Operand& o) { return o.kind == kind; });
@@ -212,7 +214,9 @@ const char* why_kept(const ir::Function& f, std::uint32_t at) {
     }
   }
   if (!calls) return nullptr;
-  return pointer ? kept_pointer : others ? kept_others : vectors ? kept_vectors : kept_variables;
+  if (pointer || others) return pointer ? kept_pointer : kept_others;
+  if (guarded) return kept_guarded;
+  return vectors ? kept_vectors : places ? kept_places : kept_variables;
 }
 
 }  // namespace
