@@ -291,6 +291,22 @@ def test_rename_reaches_debug_sections():
     assert "begin:" in str(m) and ".b64 begin\n.b64 $L__tmp1" in str(m)
 
 
+def test_version_and_target_are_set():
+    m = pyptx.parse(LOOP.replace("sm_80", "sm_80 // old"))
+    m.target, m.version = "sm_75, debug", (8, 6)
+    assert str(m) == LOOP.replace("sm_80", "sm_75, debug // old").replace(".version 8.0", ".version 8.6")
+    m.target = "sm_75"
+    assert m.target == "sm_75" and not m.check()
+    m.find("add")[0].replace("elect.sync _|%p1, -1;")
+    assert "sm_90" in m.check()[0].message
+    m.target = "sm_90"
+    assert not m.check()
+    with pytest.raises(ValueError, match="has no `.target`"):
+        pyptx.parse(".version 8.0\n").target = "sm_80"
+    with pytest.raises(ValueError):
+        m.target = "sm_90 {"
+
+
 def test_facts_of_others_stay_known():
     """A pass that asks and edits by turns does not have the whole text analysed again for each instruction."""
     m = entry(".reg .b32 a, b, c;\nmov.b32 a, 1;\nmov.b32 b, 2;\nadd.s32 c, a, b;\nret;")

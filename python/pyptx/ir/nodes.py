@@ -405,9 +405,24 @@ class Module(_Body):
         value = self._header(".version").partition(".")
         return Version(int(value[0]), int(value[2])) if value[0].isdigit() and value[2].isdigit() else None
 
+    @version.setter
+    def version(self, version: tuple[int, int]) -> None:
+        self._set_header(".version", f"{version[0]}.{version[1]}")
+
     @property
     def target(self) -> str:
+        """All of it: "sm_90a", "sm_75, debug".  It may be set, as may the version.
+
+        Example:
+            m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { ret; }")
+            m.target, m.version = "sm_100a", (8, 6)
+            assert str(m).startswith(".version 8.6\\n.target sm_100a\\n") and not m.check()
+        """
         return self._header(".target")
+
+    @target.setter
+    def target(self, target: str) -> None:
+        self._set_header(".target", target)
 
     @property
     def address_size(self) -> int | None:
@@ -480,6 +495,13 @@ class Module(_Body):
 
     def _header(self, name: str) -> str:
         return next((each.value for each in self._items() if isinstance(each, Directive) and each.name == name), "")
+
+    def _set_header(self, name: str, value: str) -> None:
+        for each in self._items():
+            if isinstance(each, Directive) and each.name == name:
+                each.text = f"{name} {value}"
+                return
+        raise ValueError(f"the module has no `{name}`")
 
     def _forget(self, edited: Sequence[Statement] = ()) -> None:
         """What is known of the text; with the statements that were edited, inserted or removed, what that leaves unknown."""

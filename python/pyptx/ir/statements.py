@@ -72,7 +72,7 @@ class Statement:
 
     @text.setter
     def text(self, text: str) -> None:
-        cls, written = _single(text, self._at_margin)
+        cls, written = _single(text, self._at_margin or (self._parent is not None and self.function is None))
         if cls is not type(self):
             raise ValueError(f"`{text}` is no {type(self).__name__}; `replace` puts another statement here")
         self._write(written)
