@@ -4,8 +4,11 @@
 #include "ptx/analysis/unneeded.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace ptx::analysis {
 namespace {
@@ -42,8 +45,8 @@ class Finding {
     });
     do {
       while (!waiting_.empty()) {
-        const RegisterId reg = waiting_.back();
-        waiting_.pop_back();
+        const RegisterId reg = waiting_.top().second;
+        waiting_.pop();
         waits_[reg] = false;
         if (!returned_[reg]) look_again(reg);
       }
@@ -71,7 +74,7 @@ class Finding {
       if (a.reads) wait(a.reg);
   }
   void wait(RegisterId reg) {
-    if (!waits_[reg]) waiting_.push_back(reg);
+    if (!waits_[reg]) waiting_.emplace(uses_[reg].reads.size() + uses_[reg].writes.size(), reg);
     waits_[reg] = true;
   }
 
@@ -194,7 +197,10 @@ class Finding {
   std::vector<bool> gone_;              // by statement
   std::vector<bool> returned_, waits_;  // by register
   std::vector<OneBlock> blocks_;        // clear but in look_again
-  std::vector<RegisterId> waiting_;
+  // By how much there is to look at, the least first: what many instructions of a chain read is looked at behind the
+  // chain.
+  using Waiting = std::pair<std::size_t, RegisterId>;
+  std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting_;
   std::vector<Access> list_;
   std::unordered_map<RegisterId, std::vector<Site>> sites_;
   std::unordered_set<std::uint64_t> lost_;  // of instructions that write several registers: statement and register
