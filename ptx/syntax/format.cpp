@@ -241,7 +241,9 @@ class Writer {
       if (c == '/' && trivia.substr(at).starts_with("/*")) {
         const std::size_t close = trivia.find("*/", at + 2);
         const std::size_t end = close == trivia.npos ? trivia.size() : close + 2;
-        take(trivia.substr(at, end - at), lines, close == trivia.npos);
+        std::string_view comment = trivia.substr(at, end - at);
+        if (close == trivia.npos) comment = comment.substr(0, comment.find_last_not_of(" \t\r\f\n") + 1);
+        take(comment, lines, close == trivia.npos);
         lines = 0, at = end;
       } else if (c == '/' || c == '#') {
         const std::size_t end = std::min(trivia.find('\n', at), trivia.size());

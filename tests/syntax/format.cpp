@@ -84,6 +84,15 @@ TEST_CASE("what is no PTX stays as it stands") {
   CHECK(format("// only").ends_with("// only\n"));
 }
 
+TEST_CASE("a comment that nothing ends stays as it is the second time") {
+  for (const std::string_view text :
+       {".version 8.0\n/* a", ".version 8.0\n/* a\n", ".entry k() { /* a\n ret;\n}\n\n"}) {
+    const std::string once = format(text);
+    CHECK(format(once) == once);
+    CHECK(once.find("/* a") != once.npos);
+  }
+}
+
 TEST_CASE("every fixture keeps its tokens and comments, and stays as it is the second time") {
   std::size_t files = 0;
   for (const auto& path : ptx_files(PTX_SOURCE_DIR "/tests/fixtures")) {
