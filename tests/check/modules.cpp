@@ -189,6 +189,37 @@ TEST_CASE("modules of a few lines: names, initial values, aliases, texts of PTX 
   CHECK(rows > 100);
 }
 
+TEST_CASE("what is wrong with a declaration, a value, a name") {
+  const auto message = [](std::string_view text) {
+    const auto parsed = ptx::syntax::parse(ptx::cat(".version 9.0\n.target sm_90a\n.address_size 64\n", text, "\n"));
+    ptx::ir::Lowered lowered = ptx::ir::lower(parsed.tree);
+    const ptx::Diagnostics found = ptx::check::check(lowered.module);
+    const ptx::Diagnostics* const parts[] = {&parsed.diagnostics, &lowered.diagnostics, &found};
+    for (const ptx::Diagnostics* part : parts)
+      if (!part->empty()) return part->front().message;
+    return std::string();
+  };
+  CHECK(message(".global .b32 .align 4 g;") ==
+        "`.align` stands out of order: a declaration reads .visible .global .align 8 .v2 .f32, a parameter .param .u64 "
+        ".ptr .global .align 8");
+  CHECK(message(".global .b8 g[2*4];") == "`[2*4]` is no size of an array: write its value, 8");
+  CHECK(message(".entry k(.param .u64 .ptr .align 3 a) { ret; }") == "alignment 3 is not a power of two");
+  CHECK(message(".entry k() { .reg .b32 %r<4>; .reg .b32 %r2; ret; }") == "`%r2` is declared twice in one block");
+  CHECK(message(".entry k() { .reg .b32 r; .shared .b32 s; ld.shared.b32 r, [!r]; ret; }") ==
+        "`!r`: in an address and in a vector a sign stands in front of numbers alone");
+  CHECK(message(".entry k() { P: .callprototype _x (); ret; }") ==
+        "expected `_` in place of a function's name, found `_x`");
+  CHECK(message(".section .debug_x { .b8 256 }") == "a number does not fit type .b8");
+  CHECK(message(".section .debug_x { .u8 1 }") == "`.u8` is no type of a section's data: .b8, .b16, .b32, .b64");
+  CHECK(message(".section .debug_x { .b16 a }") == "`a`: data of type .b16 are integers");
+  CHECK(message(".section .debug_x { .b32 !1 }") ==
+        "`!`: data of a section are integers, names, a name + an integer, a name - a name");
+  CHECK(message(".file 1 \"a\"\n.file 1 \"b\"") == "`1` is the index of a .file above");
+  CHECK(message(".file 4294967296 \"a\"") == "`4294967296`: the index of a .file has 32 bits");
+  CHECK(message(".entry k() {\n.loc 1 4294967296 1\nret; }") == "`4294967296`: a number of .loc has 32 bits");
+  CHECK(message(".file 1 \"\xc3\xb6\"") == "\"\xc3\xb6\": a string of PTX has characters of ASCII alone");
+}
+
 TEST_CASE("a name that is declared below: the line of the use, and that of the declaration") {
   const auto said = [](std::string_view text) {
     const auto parsed = ptx::syntax::parse(ptx::cat(".version 9.0\n.target sm_90a\n.address_size 64\n", text, "\n"));
