@@ -162,10 +162,10 @@ def test_the_rest(text):
 
 
 def test_a_name_with_a_zero_is_none_of_a_range():
-    source = ".version 8.0\n.target sm_80\n.entry k()\n{\n\t.reg .b32 %r<3>, %r01;\n\tmov.b32 %r01, %r1;\n\tret;\n}\n"
+    source = ".version 8.0\n.target sm_80\n.entry k()\n{\n\t.reg .b32 %r01, %r<3>;\n\tmov.b32 %r01, %r1;\n\tret;\n}\n"
     text = Document(source)
     assert text.diagnostics() == [] and text.symbol_at(*at("%r01, %r1", 0, source))[0].name == "%r01"
-    assert Document(source.replace(", %r01;", ";")).symbol_at(*at("%r01, %r1", -6, source)) is None
+    assert Document(source.replace(" %r01, %r<", " %r<")).symbol_at(*at("%r01, %r1", 0, source)) is None
 
 
 def test_lines_end_as_the_protocol_says():
