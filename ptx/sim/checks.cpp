@@ -25,14 +25,17 @@ constexpr Row rows[] = {
 Expected<Checks> checks_named(std::string_view names) {
   Checks checks = 0;
   while (!names.empty()) {
-    const std::string_view name = names.substr(0, names.find(','));
+    std::string_view name = names.substr(0, names.find(','));
     names.remove_prefix(std::min(names.size(), name.size() + 1));
+    const bool without = name.starts_with('-');
+    if (without) name.remove_prefix(1);
     const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.name == name; });
     if (row != std::end(rows)) {
-      checks |= Checks{1} << (row - rows);
-    } else if (name == "all") {
+      const Checks one = Checks{1} << (row - rows);
+      checks = without ? checks & ~one : checks | one;
+    } else if (name == "all" && !without) {
       for (const Row& r : rows) checks |= r.of == Of::all ? Checks{1} << (&r - rows) : 0;
-    } else if (name != "none") {
+    } else if (name != "none" || without) {
       std::string legal = "all, none";
       for (const Row& r : rows) legal += cat(", ", r.name);
       return Diagnostic(Code::no_such_check, {}, cat('`', name, "` is no check of the simulator; there are ", legal));

@@ -20,8 +20,8 @@ enum class Check : std::uint8_t {
 using Checks = std::uint32_t;  // bit i: Check i; 0: none, the plain engine runs
 constexpr Checks bit(Check check) { return Checks{1} << static_cast<int>(check); }
 
-// "all", "none", or names of rules with commas between them, "all,loose_reuse"; anything else is refused with the names
-// that are legal.
+// "all", "none", or names of rules with commas between them: "all,loose_reuse"; "all,-collective_order" leaves one out.
+// Anything else is refused with the names that are legal.
 Expected<Checks> checks_named(std::string_view names);
 std::vector<std::string_view> check_names();
 

@@ -184,8 +184,10 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
       Range range{begin, begin + buffers[i].bytes, known ? record.tensors[i].name : cat("buffer ", i)};
       range.input = known && !record.tensors[i].output;
       range.writable = may_write(record, buffers, i);
-      if (known && record.tensors[i].written && buffers[i].fresh && launch.options.uninitialised) {
+      range.fresh = known && record.tensors[i].written && buffers[i].fresh;
+      if (launch.options.uninitialised && (range.fresh || (program_->discards && range.writable))) {
         range.shadow = shadows.emplace_back(zeros(buffers[i].bytes)).get();
+        if (!range.fresh) std::memset(range.shadow, sim::written, buffers[i].bytes);
       }
       if (buffers[i].bytes) launch.memory.add(std::move(range));
     }
@@ -194,7 +196,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
   void check_outputs(Launch& launch, std::span<const launch::Buffer> buffers) const {
     for (const launch::Buffer& buffer : buffers) {
       const Range* range = buffer.bytes ? launch.memory.find(reinterpret_cast<std::uint64_t>(buffer.data)) : nullptr;
-      if (!range || !range->shadow) continue;
+      if (!range || !range->fresh || !range->shadow) continue;
       const std::uint8_t* const end = range->shadow + buffer.bytes;
       const auto is_missing = [](std::uint8_t byte) { return byte != written; };
       const std::uint8_t* const first = std::find_if<const std::uint8_t*>(range->shadow, end, is_missing);

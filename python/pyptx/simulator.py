@@ -163,7 +163,8 @@ class Simulator:
     ) -> Run:
         """A block whose launches on the simulator are looked into: `with pyptx.simulator(...) as run`.
 
-        check: "uninitialised", which holds anyhow; "all", or names of rules of docs/sanitizer.md, beside it; "none".
+        check: "uninitialised", which holds anyhow; "all", or names of rules of docs/sanitizer.md, beside it ("all,-data_race" leaves
+        one out); "none".
         seed, schedule, budget, cores: see `Options`; those that are not given stay.
         lines, trace, launches, writers: what is recorded, for `run.lines()`, `run.trace`, `run.explore()` and `run.writer()`.  A
         launch that records lines, a trace or writers runs on one core, several times slower.

@@ -116,7 +116,7 @@ TEST_CASE("programs with a seeded bug are reported, and mended ones are not") {
     return sum;
   };
   CHECK(some({"hang", "livelock", "barrier"}) >= 30);
-  CHECK(some({"race", "scope", "proxy", "async", "copies", "product", "stage", "tensor", "peer"}) >= 40);
+  CHECK(some({"race", "scope", "proxy", "async", "copies", "product", "stage", "tensor", "peer", "collective"}) >= 40);
   CHECK(some({"memory"}) >= 20);
   CHECK(some({"numerics"}) >= 10);
 }
@@ -126,7 +126,12 @@ TEST_CASE("checks have the names of their rules") {
   CHECK(*sim::checks_named("data_race,missing_wait") ==
         (sim::bit(sim::Check::data_race) | sim::bit(sim::Check::missing_wait)));
   CHECK((*sim::checks_named("all") & sim::bit(sim::Check::loose_reuse)) == 0);
-  CHECK(*sim::checks_named("all,loose_reuse,partial_phase") == (sim::Checks{1} << sim::check_names().size()) - 1);
+  CHECK(*sim::checks_named("all,loose_reuse,partial_phase,equal_stores") ==
+        (sim::Checks{1} << sim::check_names().size()) - 1);
+  CHECK(*sim::checks_named("all,-collective_order") ==
+        (*sim::checks_named("all") & ~sim::bit(sim::Check::collective_order)));
+  CHECK((*sim::checks_named("all") & sim::bit(sim::Check::equal_stores)) == 0);
+  CHECK(!sim::checks_named("-all"));
   const auto wrong = sim::checks_named("races");
   REQUIRE(!wrong);
   CHECK(wrong.why().front().code == Code::no_such_check);

@@ -28,7 +28,9 @@ struct Mbarrier {
   int lane = 0;
   bool layout_v1 = false;
 
-  std::uint64_t state() const { return phase << 32 | pending; }  // what mbarrier.arrive returns
+  // What an arrival returns; mbarrier.pending_count takes only that of a .noComplete one.
+  static constexpr std::uint64_t of_no_complete = 1ull << 63;
+  std::uint64_t state() const { return phase << 32 | pending; }
 };
 
 using Mbarriers = std::map<std::uint32_t, Mbarrier>;  // by offset

@@ -121,13 +121,17 @@ void count_bytes(Warp& w, const Op& op, Mask active) {
   });
 }
 
+// Bits 20 to 31 of a state: whose it is. (Two mbarriers 32 KiB apart have the same.)
+constexpr u64 owner_mask = 0xfff00000;
+inline u64 owner_bits(const Location& at) { return (at.offset / size) << 20 & owner_mask; }
+
 // {state, }[addr]{, count or txCount}
 template <bool drop, bool expects, bool no_complete>
 void arrive_on(Warp& w, const Op& op, Mask active) {
   for_objects(w, op, active, [&](int lane, const Location& at, Mbarrier& b) {
     Cta& cta = *static_cast<Cta*>(at.memory);
     const auto offset = static_cast<u32>(at.offset);
-    const u64 state = b.state();
+    const u64 state = b.state() | owner_bits(at) | (no_complete ? Mbarrier::of_no_complete : 0);
     const u32 count = expects ? 1 : number(w, op, lane, 1);
     if (no_complete && count == b.pending && b.tx == 0) {
       return wrong(w, at, lane, "completes the phase with .noComplete");
@@ -143,6 +147,26 @@ void arrive_on(Warp& w, const Op& op, Mask active) {
   });
 }
 
+// The lanes that wait for the same as the first of these.
+inline Mask alike(const Wait (&waits)[lanes], Mask some) {
+  Mask same = 0;
+  for (int i = 0; i < lanes; ++i) same |= Mask{(some >> i & 1) && waits[i] == waits[std::countr_zero(some)]} << i;
+  return same;
+}
+
+// The lanes whose observer wants them to hear no.
+inline Mask refused(Warp& w, const Wait (&waits)[lanes], Mask asking, bool complete) {
+  Mask out = 0;
+  for (Mask rest = asking; rest;) {
+    const Mask same = alike(waits, rest);
+    const Wait& wait = waits[std::countr_zero(same)];
+    const Channel channel{Channel::Kind::mbarrier, &w.cta, wait.object};
+    out |= w.cta.launch.observer->refused(w, same, channel, wait.phase, complete);
+    rest &= ~same;
+  }
+  return out;
+}
+
 // p, [addr], state or parity{, suspendTimeHint}. What is not complete is waited for: the thread goes on when the phase
 // completes or, with false, after a while. For test_wait, that is a thread that came later.
 template <bool parity>
@@ -152,26 +176,30 @@ void wait_for(Warp& w, const Op& op, Mask active) {
   Wait waits[lanes];
   for_objects(w, op, active, [&](int lane, const Location& at, Mbarrier& b) {
     if (at.memory != &w.cta) return wrong(w, at, lane, "waits for an mbarrier of another CTA");
-    const u64 phase = parity ? b.phase - ((b.phase ^ row32(w, given)[lane]) & 1) : row64(w, given)[lane] >> 32;
+    if (!parity && (row64(w, given)[lane] & owner_mask) != owner_bits(at))
+      return wrong(w, at, lane, "waits with a state that no arrival at this mbarrier returned");
+    const u64 phase = parity ? b.phase - ((b.phase ^ row32(w, given)[lane]) & 1)
+                             : (row64(w, given)[lane] & ~Mbarrier::of_no_complete) >> 32;
     if (phase != b.phase && phase + 1 != b.phase) {
       return wrong(w, at, lane, cat("waits for phase ", phase, ", and phase ", b.phase, " has begun"));
     }
     (phase == b.phase ? left : done) |= Mask{1} << lane;
-    waits[lane] = {Wait::Kind::mbarrier, static_cast<u32>(at.offset), b.phase};
+    waits[lane] = {Wait::Kind::mbarrier, static_cast<u32>(at.offset), phase};
   });
   if (w.event == Event::fault) return;
+  Mask no = 0;
   if (Observer* const observer = w.cta.launch.observer) {
+    no = refused(w, waits, done, true) | refused(w, waits, left, false);
+    done &= ~no, left &= ~no;
     for (Mask rest = done; rest; rest &= rest - 1) {
       const int lane = std::countr_zero(rest);
       observer->passed(w, Mask{1} << lane, {Channel::Kind::mbarrier, &w.cta, waits[lane].object}, op.manner);
     }
   }
-  write_predicate(w, op.operands[0], done, done);
+  write_predicate(w, op.operands[0], done, done | no);
   while (left) {
-    const Wait& wait = waits[std::countr_zero(left)];
-    Mask same = 0;
-    for (int i = 0; i < lanes; ++i) same |= Mask{(left >> i & 1) && waits[i] == wait} << i;
-    w.park(same, wait);
+    const Mask same = alike(waits, left);
+    w.park(same, waits[std::countr_zero(same)]);
     left &= ~same;
   }
 }
@@ -179,7 +207,14 @@ void wait_for(Warp& w, const Op& op, Mask active) {
 // d, state: the arrivals that were pending before the one that returned it.
 inline void pending_count(Warp& w, const Op& op, Mask active) {
   u32 out[lanes];
-  for (int i = 0; i < lanes; ++i) out[i] = static_cast<u32>(row64(w, op.operands[1])[i]) & Mbarrier::max_count;
+  for (int i = 0; i < lanes; ++i) {
+    const u64 state = row64(w, op.operands[1])[i];
+    if ((active >> i & 1) && !(state & Mbarrier::of_no_complete)) {
+      return w.fault(Code::bad_argument, i,
+                     "reads a state that no arrival with .noComplete returned; of other states PTX defines no count");
+    }
+    out[i] = static_cast<u32>(state) & Mbarrier::max_count;
+  }
   keep(reinterpret_cast<u32*>(w.row_to_write(op.operands[0])), out, active);
 }
 

@@ -77,6 +77,7 @@ struct Store {
   static void run(Warp& w, const Op& op, Mask active) {
     Where where;
     const unsigned count = op.operands[1].count;
+    if constexpr (Engine::watched) where.stored = &op.operands[1];
     if (!access<Engine>(w, op, op.operands[0], active, count * sizeof(M), Access::write, where)) return;
     for (unsigned v = 0; v < count; ++v) {
       const Operand& s = op.operands[1 + v];
@@ -248,6 +249,24 @@ inline Bound bind_mapa(const isa::Match& m) { return bind_one<decltype(map_addre
 constexpr auto rank_of_address = []<OneOf<u32, u64> T>(T a) -> u32 { return static_cast<u32>(shared_rank(a)); };
 inline Bound bind_getctarank(const isa::Match& m) { return bind_one<decltype(rank_of_address)>(m.type()); }
 
+// Writes a line of which nobody knows the value. On a GPU a buffer begins at a line; here, wherever the host put it.
+inline void discard(Warp& w, const Op& op, Mask active) {
+  constexpr u64 line = 128;
+  for (Mask rest = active; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const auto at = locate(w, op.operands[0], lane, line, 1, Access::write);
+    if (!at) return;
+    if (at->space != isa::Space::global) return w.fault(Code::out_of_bounds, lane, "discards what is no global memory");
+    const u64 from_start = at->offset - w.cta.launch.memory.find(at->offset)->begin;
+    if (from_start % line)
+      return w.fault(
+          Code::misaligned_access, lane,
+          cat("discards 128 bytes from byte ", from_start, " of a buffer on, which is not a multiple of 128"));
+    const Bytes to = reach({&w, lane, w.pc - 1}, *at, Access::write, op.manner);
+    if (to.states) std::fill_n(to.states, line, u8{0});
+  }
+}
+
 // A policy is nothing but its existence.
 inline void make_policy(Warp& w, const Op& op, Mask active) {
   const auto* primary = reinterpret_cast<const u32*>(w.row(op.operands[2]));
@@ -351,7 +370,8 @@ constexpr WarpBody sem_applypriority{move_detail::bind_nothing};
 constexpr WarpBody sem_applypriority_async_bulk{move_detail::bind_nothing};
 constexpr WarpBody sem_applypriority_async_bulk_tensor{move_detail::bind_nothing};
 constexpr WarpBody sem_applypriority_async_bulk_tensor_im2col{move_detail::bind_nothing};
-constexpr WarpBody sem_discard{move_detail::bind_nothing};
+constexpr WarpBody sem_discard{
+    [](const isa::Match&) { return Bound{.run = &move_detail::discard, .whole_warp = true, .discards = true}; }};
 constexpr WarpBody sem_createpolicy_range{
     [](const isa::Match&) { return Bound{.run = &move_detail::make_policy, .whole_warp = true}; }};
 constexpr auto sem_createpolicy_fractional = [](f32) -> u64 { return 0; };

@@ -3,6 +3,7 @@
 // lanes with other masks are other groups.
 #pragma once
 
+#include "ptx/base/text.h"
 #include "ptx/sim/exec/lanes.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/watch/observer.h"
@@ -42,6 +43,15 @@ bool for_groups(Warp& w, const u32* masks, Mask active, F f) {
       if (const Mask outside = group & ~masks[first]) {
         w.fault(Code::bad_member_mask, std::countr_zero(outside),
                 "executes it with a membermask that does not name the thread itself");
+        return false;
+      }
+      if (const Mask apart = masks[first] & w.live & ~group) {
+        const int other = std::countr_zero(apart);
+        Text t;
+        t << "executes it with the membermask 0x";
+        t.hex(masks[first]) << ", and lane " << other << ", which that names, with 0x";
+        t.hex(masks[other]) << "; lanes that name each other have one membermask";
+        w.fault(Code::bad_member_mask, first, t.take());
         return false;
       }
       if (Observer* const observer = w.cta.launch.observer) observer->gathered(w, group);

@@ -100,6 +100,7 @@ struct Program {
   std::uint32_t reserved_shared = 0;  // bytes of it that are the system's; 0: the text does not ask where they lie
   std::deque<ModuleVariable> variables;
   bool prints = false;        // lines come in the order of CTAs: one core
+  bool discards = false;      // global memory may become undefined again
   bool communicates = false;  // CTAs may wait for each other or race on atomics: run them in one order
 
   bool is(std::uint32_t pc, isa::Trait trait) const { return traits[pc] >> static_cast<int>(trait) & 1; }

@@ -52,7 +52,8 @@ struct Request {
   }
   // Before addresses become the host's: `mask` has the bits of an address that are the offset.
   void tell(isa::Space space, void* memory, u64 mask, const Range* range = nullptr) const {
-    observer->touched({w, w.pc - 1, space, memory, where.at, mask, active, bytes, access, manner, range, where.vain});
+    observer->touched(
+        {w, w.pc - 1, space, memory, where.at, mask, active, bytes, access, manner, range, where.vain, where.stored});
   }
   void scan() {
     const u64 first = where.at[std::countr_zero(active)];
@@ -309,7 +310,7 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
   for (int i = 0; i < lanes; ++i) {  // several memories or buffers
     if (!(active >> i & 1)) continue;
     Where one;
-    one.vain = where.vain;
+    one.vain = where.vain, one.stored = where.stored;
     Request single{w, op.manner, base.space, Mask{1} << i, bytes, kind, one, observer, unwritten};
     std::fill(std::begin(one.at), std::end(one.at), where.at[i]);
     single.scan();

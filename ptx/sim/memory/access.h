@@ -13,8 +13,9 @@ namespace ptx::sim {
 struct Program;
 
 struct Where {
-  alignas(64) u64 at[lanes];  // host addresses; those of inactive lanes are of an active one
-  bool vain = false;          // of an update, before it: it will leave memory as it is
+  alignas(64) u64 at[lanes];        // host addresses; those of inactive lanes are of an active one
+  bool vain = false;                // of an update, before it: it will leave memory as it is
+  const Operand* stored = nullptr;  // of st: the first of the elements
 };
 
 // What a read does that meets bytes which nothing wrote: it is a fault, or it notes them in Warp::unwritten, and the

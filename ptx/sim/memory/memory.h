@@ -40,6 +40,7 @@ struct Range {
   bool writable = true;
   bool constant = false, parameter = false;
   bool input = false;  // of the call
+  bool fresh = false;  // an output: the kernel is to write all of it
 };
 
 class GlobalMemory {

@@ -18,6 +18,9 @@ const char* wrong(Code code) {
   switch (code) {
     case Code::narrow_scope: return "the scope leaves one of the two threads out";
     case Code::missing_order: return "only relaxed accesses lead from one to the other, and these order nothing else";
+    case Code::collective_order:
+      return "only instructions with a member mask lead from one to the other, and these order no memory";
+    case Code::equal_stores: return "nothing orders the two, which store the same value";
     case Code::missing_proxy_fence: return "the two use different proxies, and no proxy fence stands between";
     case Code::missing_tensor_fence: return "tcgen05.fence is missing before or behind what orders the two threads";
     case Code::missing_wait: return "that finishes by itself, and nobody on the way here waited for it";
@@ -32,6 +35,11 @@ const char* mend(Code code, bool of_map) {
     case Code::narrow_scope: return "give both sides the scope of both threads: .cluster, .gpu";
     case Code::missing_order:
       return "write the flag with .release and read it with .acquire, or put fences around relaxed accesses";
+    case Code::collective_order:
+      return "bar.warp.sync beside the shfl, vote, match, redux or elect; tiles of cooperative groups with more than "
+             "32 "
+             "threads lack it, and check=\"all,-collective_order\" passes over them";
+    case Code::equal_stores: return "one lane alone stores it";
     case Code::missing_proxy_fence:
       return of_map ? "fence.proxy.tensormap::generic: .release by the writer, and .acquire of the map's 128 bytes by "
                       "the thread that begins the copy"
@@ -151,9 +159,28 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
   diagnostic.notes = {
       cat("the other is ", place(s.pc), " of ", name(s.thread, lane)),
       exits && code == Code::missing_wait ? before_exit : mend(code, d.manner.proxy == Proxy::tensormap)};
+  if (const auto w = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == d.thread; });
+      w != warps_.end() && (w->second->went_on.lanes >> d.lane & 1))
+    diagnostic.notes.push_back(refusal(w->second->went_on, d.lane));
   found_.push_back({{std::move(diagnostic),
                      {site(d.thread, d.lane, d.pc, d.bytes, address), site(s.thread, lane, s.pc, s.bytes, address)}},
                     1});
+}
+
+std::string Races::refusal(const WentOn& warp, int lane) const {
+  return cat(name(warp.who, lane), " asked an mbarrier at ", place_of(warp.pc),
+             ", which may answer that the phase is incomplete, and went on");
+}
+
+std::string Races::refusal(const sim::Site& end) const {
+  for (const WentOn& w : went_on_) {
+    for (Mask rest = w.lanes; rest; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      if (thread_id(w.who, lane) == end.thread && cta_id(launch_, cta_number(w.who)) == end.cta)
+        return refusal(w, lane);
+    }
+  }
+  return {};
 }
 
 // `again`: by the same warp, which came by bar.arrive; else by others.

@@ -27,7 +27,7 @@ void learn_beyond_order(View& view, const View& from) { learn(view, from, {View:
 void add(View& view, std::span<const Moment> moments) {
   const Known before = view.of[View::base];
   view.of[View::base] = join(before, moments);
-  for (const View::Kind kind : {View::any_scope, View::any_order})
+  for (const View::Kind kind : {View::any_scope, View::any_order, View::collective})
     view.of[kind] = view.of[kind] == before ? view.of[View::base] : join(view.of[kind], moments);
 }
 
@@ -57,17 +57,22 @@ Time Races::begin(Watched& w) {
   return w.stamp;
 }
 
+// All that these lanes have done until then.
+std::span<const Moment> Races::done_by(const Watched& w, Mask mask, Time time, Moment (&out)[lanes]) {
+  std::size_t count = 0;
+  if ((mask & w.present) == w.present) {
+    out[count++] = {w.who, time};
+  } else {
+    for (Mask rest = mask; rest; rest &= rest - 1) out[count++] = {who_thread(w.who, std::countr_zero(rest)), time};
+  }
+  return {out, count};
+}
+
 // What others learn from these lanes: what they know, and all that they have done.
 View Races::published(const Watched& w, const View& view, Mask mask, Time time) {
   Moment moments[lanes];
-  std::size_t count = 0;
-  if ((mask & w.present) == w.present) {
-    moments[count++] = {w.who, time};
-  } else {
-    for (Mask rest = mask; rest; rest &= rest - 1) moments[count++] = {who_thread(w.who, std::countr_zero(rest)), time};
-  }
   View out = view;
-  sim::add(out, {moments, count});
+  sim::add(out, done_by(w, mask, time, moments));
   return out;
 }
 
@@ -268,6 +273,7 @@ void Races::passed(Warp& warp, Mask mask, const Channel& channel, const Manner& 
   Watched& w = watched(warp);
   const Meeting& m = meeting(channel);
   if (channel.kind == Channel::Kind::mbarrier) {
+    if (w.went_on.object == channel.object) w.went_on.lanes &= ~mask;
     for (Mask rest = mask; rest;) {  // lanes that know the same learn the same
       const int lane = std::countr_zero(rest);
       const auto part =
@@ -294,6 +300,35 @@ void Races::passed(Warp& warp, Mask mask, const Channel& channel, const Manner& 
   change(w, mask, [&](View& v, Mask) { ordered ? learn_all(v, m.last.near) : learn_beyond_order(v, m.last.near); });
 }
 
+// Whether the lane knows of all who made the last phase complete.
+bool Races::tells_nothing(const Watched& w, int lane, const Meeting& m) {
+  const View& v = view_of(w, lane);
+  const auto is_known = [&](const Moment& of) {
+    const bool own = of.who == who_thread(w.who, lane) || (of.who == w.who && std::has_single_bit(w.present));
+    return own || known_until(v.of[View::any_order], of.who) >= of.time ||
+           known_until(v.of[View::collective], of.who) >= of.time;
+  };
+  const auto is_all_known = [&](const Known& told) { return !told || std::ranges::all_of(*told, is_known); };
+  return is_all_known(m.last.near.of[View::any_order]) && is_all_known(m.last.far.of[View::any_order]);
+}
+
+// Each instruction refuses a lane once a phase, so a loop goes on with its second answer.
+Mask Races::refused(Warp& warp, Mask mask, const Channel& channel, std::uint64_t phase, bool complete) {
+  Watched& w = watched(warp);
+  const std::uint32_t pc = warp.pc - 1;
+  Asked& asked = w.asked[{pc, channel.object}];
+  if (asked.phase != phase + 1) asked = {phase + 1, 0};
+  Mask no = mask & ~asked.refused;
+  if (!no) return 0;
+  const Meeting& m = meeting(channel);
+  for (Mask rest = complete ? no : 0; rest; rest &= rest - 1) {
+    if (const int lane = std::countr_zero(rest); tells_nothing(w, lane, m)) no &= ~(Mask{1} << lane);
+  }
+  asked.refused |= no;
+  if (no) w.went_on = {w.who, pc, channel.object, no};
+  return no;
+}
+
 void Races::made(const Channel& channel) { meeting(channel) = {}; }
 
 void Races::met(Warp& warp, Mask mask) {
@@ -311,11 +346,17 @@ void Races::met(Warp& warp, Mask mask) {
 }
 
 void Races::gathered(Warp& warp, Mask mask) {
-  if (!ends_mbarriers_) return;
   Watched& w = watched(warp);
-  const Time time = tick(w);
-  for (Mask rest = mask; rest; rest &= rest - 1)
-    w.gathered[static_cast<std::size_t>(std::countr_zero(rest))] = {time, mask};
+  Moment moments[lanes];
+  const std::span<const Moment> done = done_by(w, mask, tick(w), moments);
+  Known all;
+  for (const Part& p : w.parts) {
+    if (p.lanes & mask) all = join(all, p.view.of[View::collective]);
+  }
+  all = join(all, done);
+  if (w.parts.size() == 1 && (mask & w.present) == w.present)
+    return void(w.parts.front().view.of[View::collective] = std::move(all));
+  change(w, mask, [&](View& v, Mask) { v.of[View::collective] = all; });
 }
 
 // ---- fences
@@ -593,7 +634,12 @@ void Races::over(Cluster& cluster) {
   for (auto& [key, m] : meetings_) flush(m, std::get<1>(key));
   for (const auto& cta : cluster.ctas) {
     const std::uint64_t self = number(*cta), begin = shared_window + (self << shared_rank_shift);
-    for (const auto& w : cta->warps) warps_.erase(w.get());
+    for (const auto& w : cta->warps) {
+      if (const auto own = warps_.find(w.get()); own != warps_.end()) {
+        if (own->second->went_on.lanes) went_on_.push_back(own->second->went_on);
+        warps_.erase(own);
+      }
+    }
     plane_.forget(begin, begin + cta->shared.bytes.size(), sets_);
     const std::uint64_t tensor = tensor_window + (self << shared_rank_shift);
     plane_.forget(tensor, tensor + (1 << 18), sets_);

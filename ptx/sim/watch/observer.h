@@ -52,8 +52,9 @@ struct Touch {
   unsigned bytes;
   Access kind;
   const Manner& manner;
-  const Range* range;  // of global memory
-  bool vain = false;   // an update that leaves memory as it is
+  const Range* range;               // of global memory
+  bool vain = false;                // an update that leaves memory as it is
+  const Operand* stored = nullptr;  // by st: the first of the elements
 };
 
 // An object that threads synchronise by arriving at it and waiting for it.
@@ -123,6 +124,10 @@ class Observer {
   virtual void arrived(const Operation& /*finishes*/, const Channel&) {}
   virtual void completed(const Channel&) {}
   virtual void passed(Warp&, Mask, const Channel&, const Manner&) {}
+  // An mbarrier is asked by test_wait or try_wait for this phase, by the instruction before `warp.pc`. Returns the
+  // lanes that hear no, though they need not: the phase is incomplete, or is complete and nothing on their way said so,
+  // and in another schedule they come before. They go on, and ask again if they look at the answer.
+  virtual Mask refused(Warp&, Mask, const Channel&, std::uint64_t /*phase*/, bool /*complete*/) { return 0; }
   virtual void made(const Channel&) {}   // an mbarrier
   virtual void met(Warp&, Mask) {}       // bar.warp.sync
   virtual void gathered(Warp&, Mask) {}  // an instruction with a member mask: they were all there

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <iterator>
 
 #include "ptx/sim/memory/access.h"
@@ -17,14 +18,7 @@ constexpr bool writes(Access kind) { return kind != Access::read; }
 
 }  // namespace
 
-Races::Races(const Launch& launch, Checks checks)
-    : launch_(launch),
-      checks_(checks),
-      ends_mbarriers_(std::ranges::any_of(launch.program.traits, [](std::uint32_t traits) {
-        return traits >> static_cast<int>(isa::Trait::ends_mbarrier) & 1;
-      })) {
-  sites_.emplace_back();
-}
+Races::Races(const Launch& launch, Checks checks) : launch_(launch), checks_(checks) { sites_.emplace_back(); }
 
 Races::Watched& Races::watched(Warp& warp) {
   if (&warp == last_warp_) return *last_watched_;
@@ -126,6 +120,7 @@ void Races::touched(const Touch& t) {
   w.touched = w.stamped = true;
   if (strong && t.kind == Access::read && is_one_place(t) && looks_again(w, t, base, site)) return;
   if (strong) synchronise(w, t, base, d, true);
+  touching_ = &t;
   for (const Part& part : w.parts) {
     d.view = &part.view, d.over = d.over_before = 0;
     if (t.kind == Access::read && !strong && read_in_stripes(d, site, t, base, part.lanes & t.lanes)) continue;
@@ -134,6 +129,7 @@ void Races::touched(const Touch& t) {
       record(d, site, base + (t.at[d.lane] & t.mask), t.bytes);
     }
   }
+  touching_ = nullptr;
   if (t.memory && t.memory != &t.warp.cta) {
     for (Mask rest = t.lanes; rest; rest &= rest - 1) {
       d.lane = std::countr_zero(rest);
@@ -438,6 +434,7 @@ bool Races::is_known(Doer& d, std::uint32_t site, std::uint64_t address) const {
 // is forgotten. Of a strong one that does not follow, since others may come unordered and be right.
 void Races::write_cell(const Doer& d, std::uint32_t site, TouchCell& cell, std::uint64_t address) {
   if (cell.reads) check(d, cell.reads, address);
+  if (std::exchange(equal_, false)) return sets_.drop(cell.reads), void(cell = {add(d, cell.writes, site), 0});
   if (d.manner.order == Order::weak) {
     sets_.drop(cell.reads), sets_.drop(cell.writes);
     cell = {site << 5 | static_cast<Touches>(d.lane), 0};
@@ -542,7 +539,9 @@ void Races::check(const Doer& d, Touches earlier, std::uint64_t address) {
 }
 
 void Races::judge(const Doer& d, const Site& s, int lane, std::uint64_t address) {
-  if (const auto code = verdict(d, s, lane, address)) report(*code, d, s, lane, address);
+  auto code = verdict(d, s, lane, address);
+  if (code == Code::data_race && is_equal(d, s, lane)) code = Code::equal_stores, equal_ = true;
+  if (code) report(*code, d, s, lane, address);
 }
 
 // Why two accesses of the same bytes, of which one writes, are not as they should be.
@@ -573,6 +572,7 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   const bool reuses = refills || (d.operation && !writes(s.kind));
   if (knows(v.of[View::any_scope], s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
   if (knows(v.of[View::any_order], s, lane)) return Code::missing_order;
+  if (!d.operation && !s.operation && knows(v.of[View::collective], s, lane)) return Code::collective_order;
   if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
     const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
     return after || d.operation || writes(s.kind) ? Code::missing_wait : Code::data_race;
@@ -607,15 +607,24 @@ bool Races::frees(std::uint32_t pc) const { return launch_.program.is(pc, isa::T
 bool Races::is_executed(const Doer& d, const Site& s, int lane) const {
   if (!launch_.program.is(d.pc, isa::Trait::ends_mbarrier) || s.operation || s.manner.order == Order::weak)
     return false;
-  const auto w = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == s.who; });
-  if (w == warps_.end()) return false;
-  const auto [time, mask] = w->second->gathered[static_cast<std::size_t>(lane)];
-  if (s.time > time) return false;
-  if (d.who == s.who && (mask >> d.lane & 1)) return true;
-  for (Mask rest = mask; rest; rest &= rest - 1) {
-    if (known_until(d.view->of[View::base], who_thread(s.who, std::countr_zero(rest))) >= time) return true;
+  return knows(d.view->of[View::collective], s, lane);
+}
+
+// Lanes of one instruction that store the same value to the same address: whichever comes last, that value is there
+// (a race of uniform size, manual 8.7.2).
+bool Races::is_equal(const Doer& d, const Site& s, int lane) const {
+  if (!touching_ || !touching_->stored || s.operation || s.who != d.who || s.pc != d.pc || s.bytes != d.bytes)
+    return false;
+  const Touch& t = *touching_;
+  if (lane > d.lane || !(t.lanes >> lane & 1) || ((t.at[lane] ^ t.at[d.lane]) & t.mask)) return false;
+  const unsigned count = t.stored->count, bytes = t.bytes / count;
+  for (unsigned i = 0; i < count; ++i) {
+    const Operand& o = t.stored[i];
+    if (o.absent) return false;
+    const std::byte* const row = t.warp.row(o);
+    if (std::memcmp(row + lane * o.cell, row + d.lane * o.cell, bytes) != 0) return false;
   }
-  return false;
+  return true;
 }
 
 // Two strong accesses that would not race if their scopes had both threads.

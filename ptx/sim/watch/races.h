@@ -5,14 +5,16 @@
 // which it is.
 //
 // What a thread knows is several clocks (View). The first is the base causality order. Two say what of it has also
-// passed a proxy fence towards the asynchronous proxy, one the same for tensor maps. Two know more than is so, what
-// would be known if scopes were wide enough, or relaxed accesses ordered others: they name the mistake.
+// passed a proxy fence towards the asynchronous proxy, one the same for tensor maps. Three know more than is so, what
+// would be known if scopes were wide enough, or relaxed accesses or instructions with a member mask ordered others:
+// they name the mistake.
 #pragma once
 
 #include <array>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -39,6 +41,7 @@ struct View {
     tensor_after,   // and then ::after_thread_sync
     any_scope,
     any_order,
+    collective,
     kinds
   };
   std::array<Known, kinds> of{};
@@ -53,6 +56,8 @@ class Races final : public Observer {
   void begin_beside(std::vector<Recording::Unfinished> unfinished);
   // What this launch leaves to one that begins beside it.
   std::vector<Recording::Unfinished> unfinished() const;
+  // Of a thread that asked an mbarrier, heard no, and went on to this place, where the launch ended; or "".
+  std::string refusal(const sim::Site& end) const;
   // The breaches, each pair of lines once, in the order in which they were found.
   std::vector<Report> reports() const;
 
@@ -65,6 +70,7 @@ class Races final : public Observer {
   void arrived(const Operation& operation, const Channel& channel) override;
   void completed(const Channel& channel) override;
   void passed(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner) override;
+  Mask refused(Warp& warp, Mask lanes, const Channel& channel, std::uint64_t phase, bool complete) override;
   void made(const Channel& channel) override;
   void met(Warp& warp, Mask lanes) override;
   void gathered(Warp& warp, Mask lanes) override;
@@ -117,6 +123,17 @@ class Races final : public Observer {
     Mask lanes;
     View view;
   };
+  // Lanes that heard no from a test_wait or try_wait of one mbarrier, of this phase.
+  struct Asked {
+    std::uint64_t phase = 0;  // and 1; 0: none
+    Mask refused = 0;
+  };
+  // The last of these of a warp that went on, and have not passed that mbarrier since.
+  struct WentOn {
+    Who who = 0;  // the warp
+    std::uint32_t pc = 0, object = 0;
+    Mask lanes = 0;
+  };
   struct Watched {
     Who who = 0;
     std::uint64_t cta = 0;
@@ -127,8 +144,8 @@ class Races final : public Observer {
     std::vector<Part> parts;                            // lanes that know the same
     std::vector<std::pair<Time, std::uint32_t>> sites;  // by pc: the site of that time
     std::array<std::unique_ptr<Held>, lanes> held;
-    // When a lane was last at an instruction with a member mask, and with whom; where the program ends mbarriers.
-    std::array<std::pair<Time, Mask>, lanes> gathered{};
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Asked> asked;  // by pc and offset
+    WentOn went_on{};
     // Lanes that have read by this instruction what was released there, and would learn nothing by it again.
     struct {
       std::uint64_t address = 0, version = 0;
@@ -234,6 +251,7 @@ class Races final : public Observer {
   std::optional<Code> verdict(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
   bool knows(const Known& clock, const Site& site, int lane) const;
   bool is_executed(const Doer& doer, const Site& site, int lane) const;
+  bool is_equal(const Doer& doer, const Site& site, int lane) const;
   bool stands_for(const Doer& doer, const Site& site, int lane) const;
   bool is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site);
   void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
@@ -262,6 +280,7 @@ class Races final : public Observer {
   // knowledge.cpp: who learns what.
   Time tick(Watched& w);
   Time begin(Watched& w);
+  static std::span<const Moment> done_by(const Watched& w, Mask mask, Time time, Moment (&out)[lanes]);
   static View published(const Watched& w, const View& view, Mask lanes, Time time);
   template <class F>
   static void change(Watched& w, Mask lanes, F f);
@@ -272,7 +291,7 @@ class Races final : public Observer {
   void arrive_at_barrier(Meeting& m, const Watched& w, Mask mask, std::uint32_t barrier, std::uint32_t pc, bool stays);
   static void release_by_fences(Meeting& m, const Watched& w, Mask mask);
   void gather(Meeting& m, std::uint64_t home, const Watched& w, const View& view, const Manner& manner);
-  void pass_mbarrier(Watched& w, int lane, const Meeting& m, const Manner& manner);
+  static bool tells_nothing(const Watched& w, int lane, const Meeting& m);
   bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
   std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
   void read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before);
@@ -290,6 +309,7 @@ class Races final : public Observer {
   void report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier,
                   bool again);
   void report(Code code, const Doer& doer, const Site& site, int lane, std::uint64_t address);
+  std::string refusal(const WentOn& warp, int lane) const;
   std::string name(Who thread, int lane) const;
   launch::Dim3 thread_id(Who thread, int lane) const;
   sim::Site site(Who thread, int lane, std::uint32_t pc, std::uint64_t bytes, std::uint64_t address) const;
@@ -301,7 +321,6 @@ class Races final : public Observer {
 
   const Launch& launch_;
   Checks checks_;
-  const bool ends_mbarriers_;
   std::vector<Recording::Unfinished> beside_;
   Who launch_before_ = 0;  // a stream
   Time now_ = 2;           // so that even who has done nothing has a time before this to tell of
@@ -323,7 +342,10 @@ class Races final : public Observer {
     std::uint64_t window = 0;
     std::uint32_t over = 0, over_before = 0;
   } found_over_;
-  Known memo_clock_;  // knows all lanes of memo_site_
+  std::vector<WentOn> went_on_;      // of warps of clusters that are over
+  const Touch* touching_ = nullptr;  // a store, while it is judged
+  bool equal_ = false;               // it writes beside another lane's store of the same value
+  Known memo_clock_;                 // knows all lanes of memo_site_
   std::uint32_t memo_site_ = 0;
   std::map<ChannelKey, Meeting> meetings_;
   std::map<std::uint64_t, Released> releases_;  // by address

@@ -48,6 +48,11 @@ class Together final : public Observer {
   void passed(Warp& warp, Mask lanes, const Channel& channel, const Manner& manner) override {
     tell([&](Observer& o) { o.passed(warp, lanes, channel, manner); });
   }
+  Mask refused(Warp& warp, Mask lanes, const Channel& channel, std::uint64_t phase, bool complete) override {
+    Mask all = 0;
+    tell([&](Observer& o) { all |= o.refused(warp, lanes, channel, phase, complete); });
+    return all;
+  }
   void made(const Channel& channel) override {
     tell([&](Observer& o) { o.made(channel); });
   }
@@ -122,6 +127,11 @@ std::vector<Report> Watch::end(std::vector<Report> faults) {
   if (arrays_) reports.insert(reports.end(), arrays_->reports().begin(), arrays_->reports().end());
   const bool interrupted =
       std::any_of(faults.begin(), faults.end(), [](const Report& r) { return r.diagnostic.code == Code::interrupted; });
+  for (Report& r : faults) {
+    const bool unwritten = r.diagnostic.code == Code::uninitialised_memory && races_ && !r.sites.empty();
+    const std::string heard = unwritten ? races_->refusal(r.sites.front()) : std::string();
+    if (!heard.empty()) r.diagnostic.notes.push_back(heard);
+  }
   std::move(faults.begin(), faults.end(), std::back_inserter(reports));
   for (Report& report : reports) tell_names(report.diagnostic, launch_.program);
   Recording* const r = launch_.options.recording.get();
