@@ -433,7 +433,7 @@ void Races::sequential_fence(Watched& w, int lane, Scope scope) {
   for (Release& r : sequential_) {
     if (r.scope == scope && r.cta == w.cta) return learn_all(r.view, out);
   }
-  sequential_.push_back({scope, w.cta, true, out, 0});
+  sequential_.push_back({scope, w.cta, true, 0, out, 0});
 }
 
 // ---- releases and acquires at a place
@@ -451,6 +451,7 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
   const Mask fresh = mask & ~l.lanes, unlearned = fresh & ~l.learned;
   if (!fresh) return;
   for (const Release& r : found->second.all) {
+    if (r.bytes != width(d.pc, d.bytes)) continue;  // of another size, it is not observed (manual 8.9.2)
     const bool both = includes(r.scope, r.cta, w.cta) && includes(d.manner.scope, w.cta, r.cta);
     const bool now = acquires && r.ordered && sim::acquires(d.manner.order);
     if (now && both) {
@@ -469,19 +470,21 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
 
 // An atomic continues what was released there before, and a strong write what its own thread has; any other begins
 // anew.
-void Races::write_release(Watched& w, int lane, std::uint64_t address, const Manner& manner, bool updates) {
+void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doer& d) {
+  const Manner& manner = d.manner;
+  const std::uint32_t bytes = width(d.pc, d.bytes);
   auto& [all, version] = releases_[address];
   version = ++versions_;
   const Mask bit = Mask{1} << lane;
   const Who thread = who_thread(w.who, lane);
-  if (!updates) std::erase_if(all, [&](const Release& r) { return r.thread != thread; });
+  if (d.kind != Access::update) std::erase_if(all, [&](const Release& r) { return r.thread != thread; });
   auto put = [&](Scope scope, bool ordered, const View& view) {
     for (Release& r : all) {
-      if (r.scope != scope || r.cta != w.cta || r.ordered != ordered) continue;
+      if (r.scope != scope || r.cta != w.cta || r.ordered != ordered || r.bytes != bytes) continue;
       if (r.thread != thread) r.thread = 0;
       return learn_all(r.view, view);
     }
-    all.push_back({scope, w.cta, ordered, view, thread});
+    all.push_back({scope, w.cta, ordered, bytes, view, thread});
   };
   const Time time = tick(w);
   const View own = published(w, view_of(w, lane), bit, time);

@@ -113,7 +113,7 @@ void Races::touched(const Touch& t) {
   const std::uint64_t base = flat(first);
   const bool strong = t.manner.order != Order::weak;
   const std::uint64_t place = base + (t.at[std::countr_zero(t.lanes)] & t.mask);
-  const bool vain = t.vain && strong && is_one_place(t);
+  const bool vain = t.vain && strong && is_one_place(t) && width(t.pc, t.bytes) == t.bytes;
   if (vain && updates_again(w, t, place)) return;
   Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
   const std::uint32_t site = site_of(w, d);
@@ -140,15 +140,23 @@ void Races::touched(const Touch& t) {
   if (vain) w.vain = {place, releases_[place].version, w.stamp, t.pc, t.lanes};
 }
 
+// How wide each access is: those of a vector are accesses of its elements (manual 8.2.4).
+std::uint32_t Races::width(std::uint32_t pc, std::uint32_t bytes) const {
+  const Op& op = launch_.program.ops[pc];
+  return op.type != isa::Type::none && op.element < bytes ? op.element : bytes;
+}
+
 // What a strong access learns, `before` it is judged and after; and what it releases.
 void Races::synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before) {
-  const auto place = [&](int lane) { return base + (t.at[lane] & t.mask); };
-  if (t.kind == Access::read && is_one_place(t))
-    return read_releases(w, t.lanes, place(std::countr_zero(t.lanes)), d, before);
-  for (Mask rest = t.lanes; rest; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    if (t.kind != Access::write) read_releases(w, Mask{1} << lane, place(lane), d, before);
-    if (!before && t.kind != Access::read) write_release(w, lane, place(lane), t.manner, t.kind == Access::update);
+  for (std::uint32_t element = 0; element < t.bytes; element += width(t.pc, t.bytes)) {
+    const auto place = [&](int lane) { return base + (t.at[lane] & t.mask) + element; };
+    const bool together = t.kind == Access::read && is_one_place(t);
+    if (together) read_releases(w, t.lanes, place(std::countr_zero(t.lanes)), d, before);
+    for (Mask rest = together ? 0 : t.lanes; rest; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      if (t.kind != Access::write) read_releases(w, Mask{1} << lane, place(lane), d, before);
+      if (!before && t.kind != Access::read) write_release(w, lane, place(lane), d);
+    }
   }
 }
 
@@ -636,7 +644,7 @@ bool Races::is_narrow(Doer d, Site s) const {
 // Manual 8.7. Operations that combine elements are taken to overlap completely.
 bool Races::morally_strong(const Doer& d, const Site& s) const {
   if (d.manner.order == Order::weak || s.manner.order == Order::weak || d.manner.proxy != s.manner.proxy) return false;
-  if (d.bytes != s.bytes && !(d.operation && s.operation)) return false;
+  if (width(d.pc, d.bytes) != width(s.pc, s.bytes) && !(d.operation && s.operation)) return false;
   const std::uint64_t a = cta_number(d.thread), b = cta_number(s.thread);
   return includes(d.manner.scope, a, b) && includes(s.manner.scope, b, a);
 }

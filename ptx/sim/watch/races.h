@@ -165,6 +165,7 @@ class Races final : public Observer {
     Scope scope;
     std::uint64_t cta;
     bool ordered;  // by release semantics; else View::any_order alone counts
+    std::uint32_t bytes;
     View view;
     Who thread = 0;  // if it is one
   };
@@ -258,6 +259,7 @@ class Races final : public Observer {
   bool looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const;
   bool updates_again(const Watched& w, const Touch& t, std::uint64_t address) const;
   Touches forget(const Doer& doer, Touches earlier);
+  std::uint32_t width(std::uint32_t pc, std::uint32_t bytes) const;
   bool morally_strong(const Doer& doer, const Site& site) const;
   bool is_narrow(Doer doer, Site site) const;
   bool fills_again(const Doer& doer, Touches earlier) const;
@@ -295,7 +297,7 @@ class Races final : public Observer {
   bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
   std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
   void read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before);
-  void write_release(Watched& w, int lane, std::uint64_t address, const Manner& manner, bool updates);
+  void write_release(Watched& w, int lane, std::uint64_t address, const Doer& d);
   std::vector<Moment> finished_groups(Who thread, Group group, std::uint64_t through) const;
   void acquire_fence(Watched& w, int lane, Scope scope);
   void sequential_fence(Watched& w, int lane, Scope scope);
