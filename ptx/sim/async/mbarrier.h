@@ -28,9 +28,7 @@ struct Mbarrier {
   int lane = 0;
   bool layout_v1 = false;
 
-  // What an arrival returns; mbarrier.pending_count takes only that of a .noComplete one.
-  static constexpr std::uint64_t of_no_complete = 1ull << 63;
-  std::uint64_t state() const { return phase << 32 | pending; }
+  std::uint64_t state() const { return phase << 32 | pending; }  // what mbarrier.arrive returns
 };
 
 using Mbarriers = std::map<std::uint32_t, Mbarrier>;  // by offset

@@ -131,7 +131,7 @@ void arrive_on(Warp& w, const Op& op, Mask active) {
   for_objects(w, op, active, [&](int lane, const Location& at, Mbarrier& b) {
     Cta& cta = *static_cast<Cta*>(at.memory);
     const auto offset = static_cast<u32>(at.offset);
-    const u64 state = b.state() | owner_bits(at) | (no_complete ? Mbarrier::of_no_complete : 0);
+    const u64 state = b.state() | owner_bits(at);
     const u32 count = expects ? 1 : number(w, op, lane, 1);
     if (no_complete && count == b.pending && b.tx == 0) {
       return wrong(w, at, lane, "completes the phase with .noComplete");
@@ -178,8 +178,7 @@ void wait_for(Warp& w, const Op& op, Mask active) {
     if (at.memory != &w.cta) return wrong(w, at, lane, "waits for an mbarrier of another CTA");
     if (!parity && (row64(w, given)[lane] & owner_mask) != owner_bits(at))
       return wrong(w, at, lane, "waits with a state that no arrival at this mbarrier returned");
-    const u64 phase = parity ? b.phase - ((b.phase ^ row32(w, given)[lane]) & 1)
-                             : (row64(w, given)[lane] & ~Mbarrier::of_no_complete) >> 32;
+    const u64 phase = parity ? b.phase - ((b.phase ^ row32(w, given)[lane]) & 1) : row64(w, given)[lane] >> 32;
     if (phase != b.phase && phase + 1 != b.phase) {
       return wrong(w, at, lane, cat("waits for phase ", phase, ", and phase ", b.phase, " has begun"));
     }
@@ -207,14 +206,7 @@ void wait_for(Warp& w, const Op& op, Mask active) {
 // d, state: the arrivals that were pending before the one that returned it.
 inline void pending_count(Warp& w, const Op& op, Mask active) {
   u32 out[lanes];
-  for (int i = 0; i < lanes; ++i) {
-    const u64 state = row64(w, op.operands[1])[i];
-    if ((active >> i & 1) && !(state & Mbarrier::of_no_complete)) {
-      return w.fault(Code::bad_argument, i,
-                     "reads a state that no arrival with .noComplete returned; of other states PTX defines no count");
-    }
-    out[i] = static_cast<u32>(state) & Mbarrier::max_count;
-  }
+  for (int i = 0; i < lanes; ++i) out[i] = static_cast<u32>(row64(w, op.operands[1])[i]) & Mbarrier::max_count;
   keep(reinterpret_cast<u32*>(w.row_to_write(op.operands[0])), out, active);
 }
 
