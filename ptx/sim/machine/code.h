@@ -96,7 +96,9 @@ struct Program {
   std::optional<launch::Dim3> block;    // of .reqntid
   std::uint32_t most_threads = 0;       // of .maxntid, in a CTA; 0: it does not say
   std::vector<NamedBytes> shared_variables;
-  std::uint32_t static_shared = 0;    // bytes; the dynamic part starts here
+  std::vector<NamedBytes> local_variables;  // of the entry, from the start of a thread's local memory
+  std::vector<Operand> local_addresses;     // rows of `constants` that are addresses of these, and no numbers
+  std::uint32_t static_shared = 0;          // bytes; the dynamic part starts here
   std::uint32_t reserved_shared = 0;  // bytes of it that are the system's; 0: the text does not ask where they lie
   std::deque<ModuleVariable> variables;
   bool prints = false;        // lines come in the order of CTAs: one core

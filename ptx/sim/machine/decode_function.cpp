@@ -65,6 +65,12 @@ Operand Constants::shared_address(std::uint64_t value, std::uint8_t cell) {
   return at;
 }
 
+Operand Constants::local_address(std::uint64_t value, std::uint8_t cell) {
+  const auto [at, fresh] = row(locals_, value, cell);
+  if (fresh) program_.local_addresses.push_back(at);
+  return at;
+}
+
 void FunctionDecoder::refuse(const Place& place, std::string message) {
   diagnostics_.emplace_back(Code::cannot_simulate, place, std::move(message));
 }
@@ -164,6 +170,8 @@ void FunctionDecoder::find_blocks() {
         const std::uint64_t bytes = std::min<std::uint64_t>(ir::bytes(v), 2 * max_local);
         code_.local_bytes = std::min(at + static_cast<std::uint32_t>(bytes), 2 * max_local);
         names_[key(block, v.name)] = {Resolved::Kind::local, at, v.space, stride(v)};
+        if (f_.entry && v.space == isa::Space::local)
+          program_.local_variables.push_back({std::string(v.name.view()), at, at + bytes});
       } else {
         names_[key(block, v.name)] = layout_.find(v);
       }
@@ -604,6 +612,7 @@ Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::u
       return constants_.shared_address(value, cell);
     case Resolved::Kind::function: return constants_.row(value, cell);
     case Resolved::Kind::local:
+      if (f_.entry && r.space == isa::Space::local && !offset) return constants_.local_address(value, cell);
       return frame_address(use, value | (r.space == isa::Space::param ? local_window : 0), cell);
     case Resolved::Kind::parameter: {
       const Operand row = scratch(use, 8);
@@ -654,7 +663,10 @@ Operand FunctionDecoder::address(Use& use, const ir::Operand& o, isa::Space spac
   const Resolved r = resolve(Name::from_id(base.id), use.block);
   const std::int64_t displacement = o.value + base.value;
   switch (r.kind) {
-    case Resolved::Kind::local: return in(isa::Space::local, displacement, frame_address(use, r.value, 8));
+    case Resolved::Kind::local:
+      return in(isa::Space::local, displacement,
+                f_.entry && r.space == isa::Space::local ? constants_.local_address(r.value, 8)
+                                                         : frame_address(use, r.value, 8));
     case Resolved::Kind::parameter:
       return in(isa::Space::param, displacement + static_cast<std::int64_t>(r.value), special(use, "parameters", 8));
     default:

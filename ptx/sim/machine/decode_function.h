@@ -17,12 +17,13 @@ class Constants {
   explicit Constants(Program& program) : program_(program) {}
   Operand row(std::uint64_t value, std::uint8_t cell) { return row(rows_, value, cell).first; }
   Operand shared_address(std::uint64_t value, std::uint8_t cell);
+  Operand local_address(std::uint64_t value, std::uint8_t cell);
 
  private:
   using Rows = std::unordered_map<std::uint64_t, std::uint32_t>;
   std::pair<Operand, bool> row(Rows* rows, std::uint64_t value, std::uint8_t cell);  // and whether it is new
   Program& program_;
-  Rows rows_[4], addresses_[4];  // by kind of cell
+  Rows rows_[4], addresses_[4], locals_[4];  // by kind of cell
 };
 
 class FunctionDecoder {

@@ -61,6 +61,19 @@ void Arrays::find_addresses() {
       if (v.begin == address && v.end > v.begin && (!sum || v.part)) made = first_array + i;
     }
   }
+  const auto shared = static_cast<std::uint32_t>(program.shared_variables.size());
+  for (const Operand& o : program.local_addresses) {
+    std::uint32_t address = 0;
+    std::memcpy(&address, reinterpret_cast<const std::byte*>(program.constants.data()) + o.offset, sizeof address);
+    for (std::uint32_t i = 0; i < program.local_variables.size(); ++i) {
+      const NamedBytes& v = program.local_variables[i];
+      if (v.begin == address && v.end > v.begin) addresses_[o.offset] = first_array + shared + i;
+    }
+  }
+}
+
+bool Arrays::is_local(std::uint32_t array) const {
+  return array - first_array >= launch_.program.shared_variables.size();
 }
 
 std::uint32_t Arrays::array_of(const Operand& row) const {
@@ -93,7 +106,7 @@ void Arrays::find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t s
     const std::uint32_t array = array_of(*address);
     // [dyn_smem+1024] is the first byte of whichever allocation lies there.
     const bool any = address->bank == Bank::constants && address->displacement && array >= first_array &&
-                     launch_.program.shared_variables[array - first_array].part;
+                     !is_local(array) && launch_.program.shared_variables[array - first_array].part;
     array_[pc] = any ? unknown : array;
   }
 }
@@ -101,13 +114,19 @@ void Arrays::find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t s
 // The array of the address in the instruction at `pc`; nullptr: nobody's, or it was reported.
 const NamedBytes* Arrays::array_at(std::uint32_t pc) const {
   if (array_[pc] < first_array || known_.contains(pc)) return nullptr;
-  return &launch_.program.shared_variables[array_[pc] - first_array];
+  const std::vector<NamedBytes>& shared = launch_.program.shared_variables;
+  const std::uint32_t i = array_[pc] - first_array;
+  return is_local(array_[pc]) ? &launch_.program.local_variables[i - shared.size()] : &shared[i];
 }
 
 void Arrays::report(Warp& w, std::uint32_t pc, int lane, Access kind, const Location& where, const NamedBytes& array) {
   known_.insert(pc);
   Site site = site_of(w, pc, lane);
   site_accesses(site, w, {where.space, where.offset, static_cast<unsigned>(where.bytes)});
+  for (const NamedBytes& v : launch_.program.local_variables) {
+    const bool holds = where.space == isa::Space::local && v.begin <= where.offset && where.offset < v.end;
+    if (holds) site.owner = cat('`', v.name, '`', where.offset == v.begin ? "" : cat('+', where.offset - v.begin));
+  }
   const std::string what =
       cat(kind == Access::read    ? "reads "
           : kind == Access::write ? "writes "
@@ -138,7 +157,7 @@ std::uint32_t Arrays::taken_at(std::uint32_t pc) const {
 // A copy, by the first of its addresses in shared memory.
 void Arrays::began(const Operation& o) {
   const NamedBytes* const array = array_at(o.agent.pc);
-  if (!array) return;
+  if (!array || is_local(array_[o.agent.pc])) return;
   const auto look = [&](const std::vector<Run>& runs, Access kind) {
     const bool shared = !runs.empty() && runs.front().at.space == isa::Space::shared_cta;
     for (const Run& run : runs) {
@@ -154,8 +173,9 @@ void Arrays::began(const Operation& o) {
 }
 
 void Arrays::touched(const Touch& t) {
-  const NamedBytes* const array = t.space == isa::Space::shared_cta ? array_at(t.pc) : nullptr;
-  if (!array) return;
+  if (t.space != isa::Space::shared_cta && t.space != isa::Space::local) return;
+  const NamedBytes* const array = array_at(t.pc);
+  if (!array || is_local(array_[t.pc]) != (t.space == isa::Space::local)) return;
   for (int lane = 0; lane < lanes; ++lane) {
     const std::uint64_t at = t.at[lane] & t.mask;
     if (!(t.lanes >> lane & 1) || (at >= array->begin && at + t.bytes <= array->end)) continue;

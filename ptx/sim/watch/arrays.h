@@ -1,6 +1,7 @@
-// Accesses of shared memory that leave the array from whose address theirs is made, and land in another one. Whose an
-// address is, is found in the text: a register is an array's if all that writes it computes it from that array's
-// address and from no other's. An address that was loaded, or that is a call's argument, is nobody's.
+// Accesses of shared memory, or of an entry's .local variables, that leave the array from whose address theirs is made,
+// and land in another one. Whose an address is, is found in the text: a register is an array's if all that writes it
+// computes it from that array's address and from no other's. An address that was loaded, or that is a call's argument,
+// is nobody's.
 #pragma once
 
 #include <set>
@@ -25,6 +26,7 @@ class Arrays final : public Observer {
   void began(Warp&, const ThreadCopy&) override {}
 
  private:
+  bool is_local(std::uint32_t array) const;
   const NamedBytes* array_at(std::uint32_t pc) const;
   void report(Warp& warp, std::uint32_t pc, int lane, Access kind, const Location& where, const NamedBytes& array);
   void find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t slots);

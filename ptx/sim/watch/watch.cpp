@@ -99,7 +99,8 @@ Watch::Watch(Launch& launch) : launch_(launch) {
   if ((options.checks & bit(Check::missing_product_fence)) && ProductFences::concerns(launch.program))
     add(fences_, launch);
   if (options.checks & bit(Check::layout_mismatch)) add(layouts_, launch);
-  if ((options.checks & bit(Check::out_of_bounds)) && launch.program.shared_variables.size() > 1) add(arrays_, launch);
+  const std::size_t arrays = std::max(launch.program.shared_variables.size(), launch.program.local_variables.size());
+  if ((options.checks & bit(Check::out_of_bounds)) && arrays > 1) add(arrays_, launch);
   Recording* const r = options.recording.get();
   if (!r) return;
   const std::lock_guard lock(r->mutex);
