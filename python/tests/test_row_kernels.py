@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import sys
 import warnings
 
@@ -208,6 +209,34 @@ def test_cross_entropy_of_long_rows(n, dtype, split):
             wanted = F.cross_entropy(exact, *doubles, reduction="none", label_smoothing=smoothing)
             ours, theirs = torch.autograd.grad(got.sum(), x)[0], torch.autograd.grad(wanted.sum(), exact)[0]
             assert distance(got, wanted.detach()) < 1e-5 and distance(ours, theirs) < TYPES[dtype]
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
+@pytest.mark.parametrize(
+    "make, types, told",
+    [
+        (norm.rms_norm_backward_kernel, 2, {"norm": 1}),
+        (norm.layer_norm_backward_kernel, 3, {"norm": 2}),
+        (norm.add_rms_norm_backward_kernel, 3, {"kept": 24}),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_longest_rows_stay_in_registers(make, types, told):
+    """Where sums are in memory: loops over a row that the assembler writes out hold more than it has registers for, 2 KB of a thread."""
+    kernel = make(functools.partial(Split.wide_looping, bits=32, **told), *(f32,) * types)
+    for n in (202048, 262144):
+        assert not Split.wide_looping(n, 32, **told).fits
+        found = kernel.resources(N=n, P=60)
+        assert found.spill_stores + found.spill_loads <= 32
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
+@pytest.mark.filterwarnings("ignore:PTX4014")
+def test_weights_of_float32_beside_rows_of_16_bits_stay_in_registers():
+    kernel = norm.LAYER_NORM.kernel(bf16, f32, f32, wide=True)
+    for n in (40960, 65536):
+        found = kernel.resources(N=n)
+        assert found.spill_stores + found.spill_loads <= 64
 
 
 @pytest.mark.parametrize("function", [kernels.softmax, kernels.log_softmax])

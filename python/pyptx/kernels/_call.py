@@ -56,7 +56,7 @@ class RowFunction(_core.Choice):
 
     `make(split, *types)` gives, for a way to share the rows and the PTX types of the tensors (None for one that is None), the
     kernel and its backward, which may be None.  The first `rows` tensors are matrices; what follows has one element a column,
-    or a row.  `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
+    or a row.  `needed`: tensors that may not be None, if more than the matrices.  `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
     `saved`: positions of the tensors that the backward needs, all; the first `gradients` have one, all of real numbers.
     `indices`: the position of the tensor of integers, if there is one.
     `names`: of the tensors, and `called`, of the function, in messages.
@@ -67,10 +67,11 @@ class RowFunction(_core.Choice):
     """
 
     def __init__(
-        self, name: str, rows: int, make, *, over_rows: bool = True, saved: tuple | None = None, gradients: int | None = None,
-        indices: int | None = None, float32=None, names: str = "x weight bias", called: str = "", **defaults,
+        self, name: str, rows: int, make, *, needed: int | None = None, over_rows: bool = True, saved: tuple | None = None,
+        gradients: int | None = None, indices: int | None = None, float32=None, names: str = "x weight bias", called: str = "", **defaults,
     ):  # fmt: skip
         self.name, self.rows, self.over_rows, self.defaults = name, rows, over_rows, defaults
+        self.needed = rows if needed is None else needed
         self.names, self.called = names.split(), called or name
         self.float32 = float32
         self.indices = indices
@@ -87,7 +88,7 @@ class RowFunction(_core.Choice):
         return self.made(types, wide)[0]
 
     def _choose(self, tensors, out=None, **options):
-        check_arrays(self.called, self.names, tensors, out, self.rows)
+        check_arrays(self.called, self.names, tensors, out, self.rows, self.needed)
         if self.float32 is not None and out is None and widened_by_autocast(tensors[0]):
             return self.float32(tensors, **options)
         shape = tensors[0].shape
@@ -170,10 +171,11 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
     return differentiable_kernel(forward, backward, save_for_backward=function.saved, num_grad_inputs=gradients)
 
 
-def check_arrays(name: str, names, tensors, out, rows: int):
-    """LaunchTypeError for what is no array, or not laid out as one, and for rows that are none."""
+def check_arrays(name: str, names, tensors, out, rows: int, needed: int | None = None):
+    """LaunchTypeError for what is no array, or not laid out as one, and for rows that are none.  The first `rows` tensors have rows, and the
+    first `needed`, or as many as have rows, are not None."""
     for position, each in enumerate((*tensors, out)):
-        if each is None and (position >= rows or position == len(tensors)):
+        if each is None and (position >= (rows if needed is None else needed) or position == len(tensors)):
             continue
         which = "out" if position == len(tensors) else f"`{names[position]}`"
         if is_loose(each):

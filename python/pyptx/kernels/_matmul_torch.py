@@ -14,7 +14,7 @@ from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
 from pyptx.kernels.grouped_matmul import check, check_ends, grouped_kernel, parted_kernel
-from pyptx.kernels.matmul import CHOICE, NAMES, epilogue_of, gated_columns, line_of, shape_of, size, types_of, width_of
+from pyptx.kernels.matmul import ARGUMENTS, CHOICE, NAMES, epilogue_of, gated_columns, line_of, shape_of, size, types_of, width_of
 from pyptx.types import bf16
 
 __all__ = ["matmul"]
@@ -25,7 +25,6 @@ FACTORS = (
 )  # types of scale factors of _matmul_scaled.py
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-ARGUMENTS = ("a", "b", "bias", "residual", "scale_a", "scale_b")
 DTYPES = {dtype: getattr(torch, name) for name, dtype in NAMES.items()}
 MOST = 4096  # calls that are remembered
 CALLS: dict = {}
@@ -59,12 +58,11 @@ def cast_by_autocast(a, b) -> tuple:
     return a.to(cast), b.to(cast)
 
 
-def check_tensors(function: str, names, given):
-    for name, each in zip(names, given, strict=True):
-        if each is not None and not (isinstance(each, torch.Tensor) and each.layout is torch.strided):
-            what = each.layout if isinstance(each, torch.Tensor) else type(each).__name__
+def check_tensors(function: str, names, given, out):
+    for name, each in zip((*names, "out"), (*given, out), strict=True):
+        if each is not None and not isinstance(each, torch.Tensor):
             raise LaunchTypeError(
-                f"{function}: `{name}` is {what}; beside a tensor of torch all are dense tensors of torch"
+                f"{function}: `{name}` is {type(each).__name__}; beside a tensor of torch all are tensors of torch"
             )
 
 

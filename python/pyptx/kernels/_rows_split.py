@@ -141,9 +141,11 @@ class Split:
         return cls(n, vector, min(512, max(128, _whole_warps(n / 16))), kept=16)
 
     @classmethod
-    def wide_looping(cls, n: int, bits: int, norm: int = 0, deep: int = LONG + 1, deep_f32: int = LONG + 1) -> "Split":
+    def wide_looping(
+        cls, n: int, bits: int, norm: int = 0, deep: int = LONG + 1, deep_f32: int = LONG + 1, kept: int = 32
+    ) -> "Split":
         """The same on a GPU with clusters.  `norm`: as of `wide`; rows of the norms are pipelined.  `deep`, `deep_f32`: the length from which on
-        rows of 16 bits, and of f32, are 32 elements a thread."""
+        rows of 16 bits, and of f32, are 32 elements a thread.  `kept`: elements of a thread of a cluster whose sums stay in registers."""
         if norm and n >= SHORT + (norm == 1 or bits == 32) and _aligned(n, bits):
             ctas = max(2, _cluster(n / (0.75 * LONG)))
             if norm == 2 and bits == 16 and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
@@ -157,7 +159,7 @@ class Split:
             return replace(cls.looping(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
         ctas = _cluster(n / (512 * 16))
-        return cls(n, vector, min(512, max(128, _whole_warps(n / ctas / 16))), ctas=ctas, kept=32, hopper=True)
+        return cls(n, vector, min(512, max(128, _whole_warps(n / ctas / 16))), ctas=ctas, kept=kept, hopper=True)
 
     @property
     def each(self) -> int:
@@ -302,17 +304,21 @@ def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: boo
         block=lambda N: (split(N).threads * split(N).rows, 1, 1),
         cluster=(lambda N: (split(N).ctas, 1, 1)) if wide else (1, 1, 1),
         reqntid=True,
-        raw_directives=resident_ctas(split) if wide else None,
+        raw_directives=directives_of(split, over_rows),
         dependent_launch=wide,
         arch="sm_90" if wide else arch,
         **told,
     )
 
 
-def resident_ctas(split):
+def directives_of(split, over_rows: bool):
     def directives(N):
-        resident = split(N).resident
-        return (("minnctapersm", (resident,)),) if resident else ()
+        row, told = split(N), []
+        if row.resident:
+            told.append(("minnctapersm", (row.resident,)))
+        if over_rows and not row.fits:  # its loops have few turns: ptxas would write them out, with more values than registers
+            told.append(("pragma", ('"nounroll";',)))
+        return tuple(told)
 
     return directives
 

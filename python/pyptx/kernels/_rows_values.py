@@ -9,9 +9,7 @@ from pyptx.types import b32, u32
 __all__ = ["Identity", "Loaded", "Mapped", "Rounded", "Values"]
 
 
-COMING = (
-    2  # vectors of what all rows share that are loaded before they are needed; of two rows side by side, half as many
-)
+COMING = 8  # registers of a vector that all rows share which are loaded before they are needed; of two rows side by side, half as many
 
 
 class Identity:
@@ -58,9 +56,10 @@ class Loaded(Values):
     def __init__(self, row, tensor):
         super().__init__(row)
         self.tensor, self.base = tensor, row.address(tensor)
-        self.bits, self.coming = None, {}  # the row; loads that are under way
+        self.bits, self.coming, self.ahead = None, {}, 0  # the row; loads that are under way; vectors of them
         if row.same is not None and len(tensor.shape) == 1:  # registers are for the row
-            self.coming = {k: self._load(k, None) for k in range(min(COMING // row.split.batch, row.split.each))}
+            self.ahead = max(1, COMING * 32 // (row.split.vector * tensor.dtype.bits * row.split.batch))
+            self.coming = {k: self._load(k, None) for k in range(min(self.ahead, row.split.each))}
         elif row.same is not None or (
             row.held + row.registers_of(tensor) <= row.most_held if row.again else row.split.fits
         ):
@@ -78,7 +77,7 @@ class Loaded(Values):
         if self.bits is not None:
             bits = self.bits[k] if self.row.same is None else self.row.same(self.bits[k])
         elif k in self.coming:
-            later = k + COMING // self.row.split.batch
+            later = k + self.ahead
             bits = self.coming.pop(k)
             if later < self.row.split.each:
                 self.coming[later] = self._load(later, None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, columns, last, matrix
+from pyptx.kernels._call import RowFunction, check_arrays, columns, last, matrix
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import Split, from_short, paired, row_kernel
@@ -199,8 +199,9 @@ def cross_entropy(
         raise LaunchValueError(f"cross_entropy: reduction is 'mean', 'sum' or 'none', not {reduction!r}")
     if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing <= 1:
         raise LaunchValueError(f"cross_entropy: label_smoothing is a number from 0 to 1, not {label_smoothing!r}")
-    indices = str(getattr(target, "dtype", "int64")).removeprefix("torch.") in INDICES
-    if dim is not None or len(getattr(logits, "shape", ())) > 2:
+    check_arrays("cross_entropy", ("logits", "target"), (logits, target), None, 1, 2)
+    indices = str(target.dtype).removeprefix("torch.") in INDICES
+    if dim is not None or len(logits.shape) > 2:
         dim = class_dimension(logits, target, indices, dim)
         logits = last(logits, dim)
         target = target if indices else last(target, dim)
@@ -236,7 +237,7 @@ def class_dimension(logits, target, indices: bool, dim: int | None) -> int:
 
 
 def of_probabilities(logits, target, weight, reduction: str, smoothing: float):
-    if not hasattr(target, "shape") or tuple(target.shape) != tuple(logits.shape):
+    if tuple(target.shape) != tuple(logits.shape):
         raise LaunchTypeError(
             f"cross_entropy: `target` is of {target.dtype} {tuple(target.shape)}; legal are indices, int64 or int32, and probabilities "
             f"{tuple(logits.shape)}"

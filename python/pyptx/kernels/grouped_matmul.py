@@ -6,7 +6,7 @@ from typing import Any
 
 from pyptx import differentiable_kernel
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import contents
+from pyptx.kernels._call import check_arrays, contents
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
 from pyptx.kernels._matmul_choice import blocks_of, configuration, engine
@@ -38,15 +38,13 @@ def grouped_matmul(
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.  offs and counts themselves are checked on the
     simulator alone: a GPU goes where they say.
     """
-    for name, each in {"a": a, "b": b, "offs": offs, "counts": counts, "scale_a": scale_a, "scale_b": scale_b}.items():
-        if (each is not None or name in "ab") and not (hasattr(each, "dtype") and hasattr(each, "shape")):
-            raise LaunchTypeError(f"grouped_matmul: `{name}` is {type(each).__name__}, not an array")
+    names, given = ("a", "b", "offs", "counts", "scale_a", "scale_b"), (a, b, offs, counts, scale_a, scale_b)
+    check_arrays("grouped_matmul", names, given, out, 0, 2)
     torch = sys.modules.get("torch")
     if is_torch := torch is not None and isinstance(a, torch.Tensor):
         from pyptx.kernels import _matmul_torch
 
-        names = ("a", "b", "offs", "counts", "scale_a", "scale_b", "out")
-        _matmul_torch.check_tensors("grouped_matmul", names, (a, b, offs, counts, scale_a, scale_b, out))
+        _matmul_torch.check_tensors("grouped_matmul", names, given, out)
         if scale_a is None:
             a, b = _matmul_torch.cast_by_autocast(a, b)
     columns = check(a, b, offs, counts, activation, scale_a, scale_b)

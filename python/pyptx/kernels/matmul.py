@@ -7,12 +7,14 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._call import check_arrays
 from pyptx.kernels._epilogue import ACTIVATIONS, GATED, Epilogue
 from pyptx.kernels._target import simulated
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
 
 __all__ = ["matmul"]
 
+ARGUMENTS = ("a", "b", "bias", "residual", "scale_a", "scale_b")
 # Types of operands, and of what their product may be; the first where no `out` says another.
 RESULTS = {bf16: (bf16, f32), f16: (f16, f32), f32: (f32,), e4m3: (bf16, f16, f32), s8: (s32,)}
 NAMES = {"bfloat16": bf16, "float16": f16, "float32": f32, "float8_e4m3fn": e4m3, "int8": s8, "int32": s32}
@@ -47,13 +49,13 @@ class Matmul(_core.Choice):
 
     def _choose(self, given, out=None, *, activation, target):
         a = given[0]
-        if any([len(getattr(each, "shape", ())) == 1 for each in given[:2]]):
-            return of_vectors(given, out, activation)
-        face = FACES.get(type(a)) or face_of(a)
         try:
+            if any([len(getattr(each, "shape", ())) == 1 for each in given[:2]]):
+                return of_vectors(given, out, activation)
+            face = FACES.get(type(a)) or face_of(a)
             return face(given, activation, out)
         except (AttributeError, RuntimeError, TypeError):  # asked here, it costs a call nothing
-            check_arrays(given, out)
+            refuse(given, out)
             raise
 
 
@@ -73,17 +75,14 @@ def of_vectors(given, out, activation):
     return made if not row else made[..., 0] if column else made[..., 0, :]
 
 
-def check_arrays(given, out):
+def refuse(given, out):
     """LaunchTypeError for what is no array, or none of the kind of the first."""
-    names = ("a", "b", "bias", "residual", "scale_a", "scale_b", "out")
-    for name, each in zip(names, (*given, out), strict=True):
-        if (each is not None or name in "ab") and not (hasattr(each, "dtype") and hasattr(each, "shape")):
-            raise LaunchTypeError(f"matmul: `{name}` is {type(each).__name__}, not an array")
+    check_arrays("matmul", ARGUMENTS, given, out, 0, 2)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(given[0], torch.Tensor):
         from pyptx.kernels._matmul_torch import check_tensors
 
-        check_tensors("matmul", names, (*given, out))
+        check_tensors("matmul", ARGUMENTS, given, out)
 
 
 _core.show_call(Matmul, Matmul._choose)  # to torch.compile
@@ -92,8 +91,6 @@ FACES: dict = {}  # type of `a`: what multiplies such
 
 
 def face_of(a):
-    if not hasattr(a, "dtype"):
-        raise LaunchTypeError(f"matmul: `a` is {type(a).__name__}, not an array")
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         from pyptx.kernels._matmul_torch import matmul as face
@@ -105,10 +102,9 @@ def face_of(a):
 
 def types_of(given, activation, out_type) -> tuple:
     """The PTX types of tensors by the names of theirs (None for one that is None), checked."""
-    names = ("a", "b", "bias", "residual", "scale_a", "scale_b")
     legal = {"a": RESULTS, "b": RESULTS, "bias": REAL, "residual": REAL, "scale_a": (f32,), "scale_b": (f32,)}
     types = []
-    for name, spelled in zip(names, given, strict=True):
+    for name, spelled in zip(ARGUMENTS, given, strict=True):
         if spelled is not None and NAMES.get(spelled) not in legal[name]:
             known = ", ".join(each for each, dtype in NAMES.items() if dtype in legal[name])
             raise LaunchTypeError(f"matmul: `{name}` is of {spelled}; legal are {known}")

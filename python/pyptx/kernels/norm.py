@@ -199,7 +199,7 @@ def rms_norm(
 
 def shape_and_vectors(name: str, shape, weight, *bias) -> tuple:
     """(normalized_shape, or None if it is the last dimension alone, weight, bias), where the vectors may have come instead of it."""
-    if not isinstance(shape, (int, tuple, list, type(None))):  # weight
+    if not (shape is None or is_sizes(shape)):  # weight
         if weight is not None and (not bias or bias[0] is not None):
             raise LaunchTypeError(f"{name}: {name}(x, weight, ...) or {name}(x, normalized_shape, weight, ..., eps)")
         shape, weight, bias = None, shape, (weight if weight is not None else bias[0],) if bias else ()
@@ -210,9 +210,13 @@ def shape_and_vectors(name: str, shape, weight, *bias) -> tuple:
     return shape, weight, *bias
 
 
+def is_sizes(shape) -> bool:
+    return isinstance(shape, (tuple, list)) or (hasattr(shape, "__index__") and not getattr(shape, "shape", ()))
+
+
 def over_trailing(function: RowFunction, x, shape, vectors, out, eps):
     """The function of rows that are several dimensions."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
     whole = tuple(getattr(x, "shape", ()))
     if not shape or whole[len(whole) - len(shape) :] != shape:
         raise LaunchValueError(
@@ -252,7 +256,7 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
             row.store(Y, row.map(lambda s, w, r=r: mul(mul(s, r), w), s, w))
         ptx.ret()
 
-    looping = looping_kernels(add_rms_norm_backward_kernel, split, x_type, residual_type, w_type)
+    looping = looping_kernels(add_rms_norm_backward_kernel, split, x_type, residual_type, w_type, kept=24)  # four rows beside them
 
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
@@ -293,7 +297,7 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
     return add_rms_norm_backward
 
 
-ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, names="x residual weight", eps=1e-6)
+ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, needed=3, names="x residual weight", eps=1e-6)
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6) -> Any:

@@ -215,8 +215,7 @@ def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None) -> tuple
     """
     if not isinstance(block, (int, tuple, type(None))):
         raise LaunchValueError(f"quantize_fp8: block is None, 128 or (128, 128), not {type(block).__name__}")
-    if not getattr(x, "shape", ()):
-        check_arrays("quantize_fp8", "x", (x,), None, 1)
+    check_arrays("quantize_fp8", "x", (x,), None, 1)
     if block is None:
         values, scales = ROWS((x,))
         return values, scales.reshape(*x.shape[:-1], 1)

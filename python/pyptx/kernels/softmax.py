@@ -14,6 +14,7 @@ from pyptx.kernels._call import (
     TYPES,
     RowFunction,
     back,
+    check_arrays,
     compiling,
     constant_for_compiler,
     dense,
@@ -160,7 +161,8 @@ def over_columns(name: str, x, dim: int, out):
 
 
 def over_rows(name: str, functions, x, dim: int, dtype, out):
-    rank = max(1, len(getattr(x, "shape", ())))
+    check_arrays(name, ("x",), (x,), out, 1)
+    rank = len(x.shape)
     if type(dim) is not int or not -rank <= dim < rank:
         raise LaunchValueError(f"{name}: dim is one of {rank} dimensions, not {dim!r}")
     its, wide = spelled(getattr(x, "dtype", None)), False

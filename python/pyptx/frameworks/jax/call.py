@@ -87,6 +87,11 @@ def _check(kernel, name: str, value, tile):
         )
 
 
+def _check_all(kernel, arrays):
+    for name, value, tile in zip(kernel.signature.tensors, arrays, kernel.in_specs, strict=False):
+        _check(kernel, name, value, tile)
+
+
 def _scalars(kernel, given) -> tuple:
     values = tuple(kernel.signature.scalar_values(given))
     for raw, value in zip(kernel.signature.raw, values, strict=True):
@@ -121,8 +126,7 @@ def _called(kernel, site, arrays, *before):
     try:
         results = site.call(*before, *arrays)
     except TypeError:  # JAX would call an argument `arrays[0]`
-        for name, value, tile in zip(kernel.signature.tensors, arrays, kernel.in_specs, strict=False):
-            _check(kernel, name, value, tile)
+        _check_all(kernel, arrays)
         raise
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -175,8 +179,7 @@ def _find(kernel, arrays, kwargs, eager: bool = False) -> Site:
         )
     signature = kernel.signature
     given = signature.split(kwargs)
-    for name, value, tile in zip(signature.tensors, arrays, kernel.in_specs, strict=False):
-        _check(kernel, name, value, tile)
+    _check_all(kernel, arrays)
     return Site.of(kernel, signature.with_shapes(given, [value.shape for value in arrays]), eager=eager)
 
 
@@ -461,5 +464,12 @@ def differentiable(of, keywords):
         return gradients(of, saved, cotangents, keywords)
 
     function.defvjp(run, back)
-    # Outside of the function, so that the gradient of what all devices have is the sum of theirs.
-    return lambda *arrays: function(*_alike(arrays)[0])
+    def call(*arrays):
+        try:  # outside of the function, so that the gradient of what all devices have is the sum of theirs
+            arrays, _ = _alike(arrays)
+        except TypeError:  # JAX would print the value
+            _check_all(of.forward_kernel, arrays)
+            raise
+        return function(*arrays)
+
+    return call

@@ -129,20 +129,26 @@ def call(kernel, arrays, keywords, out=None, stream=None):
         _open.calls = depth
 
 
+def _is_wrapped(array: torch.Tensor) -> bool:
+    """Whether a transformation of torch.func stands for it, or the older vmap of `torch.autograd.grad(is_grads_batched=True)`."""
+    functorch = torch._C._functorch
+    return functorch.is_functorch_wrapped_tensor(array) or functorch.is_legacy_batchedtensor(array)
+
+
 def _freed(array: torch.Tensor) -> bool:
     if type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or array.device.type not in (
         "cpu",
         "cuda",
     ):
         return False
-    if torch._C._functorch.is_functorch_wrapped_tensor(array) or array.is_nested or array.layout is not torch.strided:
+    if _is_wrapped(array) or array.is_nested or array.layout is not torch.strided:
         return False
     return array.numel() > 0 and not array.untyped_storage().nbytes()
 
 
 def why_unreadable(array: torch.Tensor) -> str:
     """Why a tensor has no memory that a kernel could be given, and what to pass instead; "" where that is not known."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(array):
+    if _is_wrapped(array):
         return (
             "it has no memory: a transformation of torch.func stands for it (an output that is brought cannot be one)"
         )
@@ -163,7 +169,7 @@ def why_unreadable(array: torch.Tensor) -> str:
 
 def number(scalar: torch.Tensor):
     """A tensor as a runtime scalar, which is a number: the value that it has now, without derivatives."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(scalar):
+    if _is_wrapped(scalar):
         raise TypeError("a transformation of torch.func stands for it; pass a number, or an input of the kernel")
     if scalar.numel() != 1:
         raise TypeError(f"its shape is {tuple(scalar.shape)}; pass one number")
@@ -185,7 +191,7 @@ def must_dispatch(kernel, arrays) -> bool:
         found = True
         if (
             array.is_meta
-            or torch._C._functorch.is_functorch_wrapped_tensor(array)
+            or _is_wrapped(array)
             or torch._is_functional_tensor(array)
             or (listened_to and type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__)
         ):
