@@ -1,5 +1,6 @@
 """Ready-made kernels with what they were not meant for: refused by name, and nothing is read as what it is not."""
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
@@ -7,6 +8,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 
+NESTED = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)])
 X, HEADS = torch.ones(4, 8), torch.ones(1, 2, 8, 64, dtype=torch.bfloat16)
 ODD = [
     (lambda: kernels.softmax([1.0, 2.0]), LaunchTypeError, "softmax: `x` is list, not an array"),
@@ -49,6 +51,27 @@ ODD = [
     (lambda: kernels.quantize_fp8(X, block=X), LaunchValueError, "block is None, 128 or .*, not Tensor"),
     (lambda: kernels.attention(HEADS, HEADS, HEADS, scale="a"), LaunchTypeError, "attention: scale is a number, not 'a'"),
     (lambda: kernels.attention(HEADS, HEADS, HEADS, softcap="a"), LaunchTypeError, "attention: softcap is a number"),
+    (lambda: kernels.attention(HEADS, HEADS, HEADS, out=HEADS[:, :, :1].clone().expand(1, 2, 8, 64)), LaunchValueError, "attention: out has elements that share their memory"),
+    (lambda: kernels.softmax([[1.0]], 0), LaunchTypeError, "softmax: `x` is list, not an array"),
+    (lambda: kernels.softmax(NESTED, 0), LaunchTypeError, "softmax: `x` is no dense tensor"),
+    (lambda: kernels.swiglu([1.0, 2.0]), LaunchTypeError, "swiglu: `gate` is list, not an array"),
+    (lambda: kernels.geglu(torch.tensor(1.0)), LaunchTypeError, "geglu: `gate` has no dimension"),
+    (lambda: kernels.swiglu(NESTED), LaunchTypeError, "swiglu: `gate` is no dense tensor"),
+    (lambda: kernels.cross_entropy(NESTED, X), LaunchTypeError, "cross_entropy: `logits` is no dense tensor"),
+    (lambda: kernels.cross_entropy(X, None), LaunchTypeError, "cross_entropy: `target` is NoneType"),
+    (lambda: kernels.quantize_fp8(NESTED), LaunchTypeError, "quantize_fp8: `x` is no dense tensor"),
+    (lambda: kernels.add_rms_norm(X, X, None), LaunchTypeError, "add_rms_norm: `weight` is NoneType"),
+    (lambda: kernels.softmax(X, axis=1), LaunchTypeError, "softmax: no argument 'axis': there are x, dim, dtype, out"),
+    (lambda: kernels.rms_norm(X, epsilon=1), LaunchTypeError, "rms_norm: no argument 'epsilon': did you mean eps"),
+    (lambda: kernels.add_rms_norm(X, X, X[0], epsilon=1), LaunchTypeError, "add_rms_norm: no argument 'epsilon': did you mean eps"),
+    (lambda: kernels.attention(HEADS, HEADS, HEADS, is_causal=True), LaunchTypeError, "attention: no argument 'is_causal': did you mean causal"),
+    (lambda: kernels.grouped_matmul(X, X, offsets=X), LaunchTypeError, "grouped_matmul: no argument 'offsets': did you mean offs"),
+    (lambda: kernels.geglu(X, approximation="tanh"), LaunchTypeError, "geglu: no argument 'approximation': did you mean approximate"),
+    (lambda: kernels.swiglu(X, output=X), LaunchTypeError, "swiglu: no argument 'output': did you mean out"),
+    (lambda: kernels.quantize_fp8(X, blocks=128), LaunchTypeError, "quantize_fp8: no argument 'blocks': did you mean block"),
+    (lambda: kernels.rope(HEADS, X, X, position=X), LaunchTypeError, "rope: no argument 'position': did you mean positions"),
+    (lambda: kernels.matmul(X, X, input=X), LaunchTypeError, "matmul: a and input are one argument"),
+    (lambda: kernels.cross_entropy(X, size_average=True), LaunchTypeError, "cross_entropy: no argument 'size_average': there are logits"),
     (lambda: kernels.scaled_dot_product_attention([1], HEADS, HEADS), TypeError, "must be Tensor, not list"),
 ]  # fmt: skip
 
@@ -57,6 +80,27 @@ ODD = [
 def test_odd_arguments_are_refused(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_tensors_by_the_names_of_torch():
+    """Also where torch traces."""
+    x, w, target = torch.randn(4, 8), torch.rand(8), torch.tensor([0, 7, 3, 3])
+    for ours, given in {
+        kernels.rms_norm: {"normalized_shape": (8,), "weight": w, "eps": 1e-5},
+        kernels.layer_norm: {"normalized_shape": 8, "weight": w, "bias": w},
+        kernels.softmax: {"dim": 0},
+        kernels.log_softmax: {"dim": -1},
+        kernels.cross_entropy: {"target": target, "reduction": "sum"},
+        kernels.matmul: {"other": torch.randn(8, 6)},
+    }.items():
+        torch.compiler.reset()
+        own = ours(x, given["other"]) if "other" in given else ours(x, **given)
+        assert torch.equal(ours(input=x, **given), own)
+        compiled = torch.compile(
+            lambda x, ours=ours, given=given: ours(input=x, **given), backend="aot_eager", fullgraph=True
+        )
+        assert torch.equal(compiled(x), own)
+    assert torch.equal(kernels.layer_norm(x, np.int64(8)), kernels.layer_norm(x))
 
 
 @pytest.mark.parametrize("shape", [(3, 0), (2, 3, 0), (2, 0, 3)])

@@ -9,7 +9,7 @@ from pyptx import _core
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.specs import Layout, Tile
 
-__all__ = ["Sizes", "TensorSpec", "TmaDescriptorHandle"]
+__all__ = ["Sizes", "TensorSpec", "TmaDescriptorHandle", "UnknownSize"]
 
 
 class TmaDescriptorHandle:
@@ -101,6 +101,10 @@ class TensorSpec:
         return f"TensorSpec({self.name!r}, shape={shape}, dtype={self.dtype})"
 
 
+class UnknownSize(AuthoringValueError):
+    """The body reads a size that nobody gave."""
+
+
 class Sizes:
     """Sizes of the symbols of one trace.  `read`: those that the body asked for, None for one that is not known."""
 
@@ -121,7 +125,7 @@ class Sizes:
         size = self.read[symbol] = self.known.get(symbol)
         if size is None:
             given = ", ".join(f"{each}=..." for each in tile.symbolic_dims if each not in self.known)
-            raise AuthoringValueError(
+            raise UnknownSize(
                 f"the shape of {tensor} in kernel {self.kernel} is not known: give {given}, "
                 f"as in {self.kernel}.ptx({given}), or call the kernel with tensors"
             )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._attention_cache import STRIDES
 from pyptx.kernels._attention_plan import BIAS
-from pyptx.kernels._call import check_apart, compiling, contents, is_loose
+from pyptx.kernels._call import autocast_type, check_apart, compiling, contents, copied_to, is_loose
 from pyptx.types import bf16, f16
 
 TYPES = {"float16": f16, "bfloat16": bf16}
@@ -91,12 +91,11 @@ def by_autocast(*tensors):
     """What torch.autocast makes of them where one is f32, which has no kernels."""
     if not any(str(getattr(each, "dtype", None)) == "torch.float32" for each in tensors):
         return tensors
+    made = next((found for found in map(autocast_type, tensors) if found is not None), None)
+    if made is None:
+        return tensors
     import torch
 
-    kind = next(each for each in tensors if isinstance(each, torch.Tensor)).device.type
-    if not torch.is_autocast_enabled(kind):
-        return tensors
-    made = torch.get_autocast_dtype(kind)
     floats = (torch.float32, torch.float16, torch.bfloat16)
     return tuple([each.to(made) if getattr(each, "dtype", None) in floats else each for each in tensors])
 
@@ -465,8 +464,7 @@ def copied(result, out):
     if out.shape != result.shape or out.dtype != result.dtype:
         told, own = ((tuple(each.shape), type_name(each)) for each in (out, result))
         raise LaunchValueError(f"attention: out is {told[0]} of {told[1]}, the result is {own[0]} of {own[1]}")
-    out.copy_(result)
-    return out
+    return copied_to("attention", out, result)
 
 
 def is_nothing(*tensors) -> bool:

@@ -237,14 +237,24 @@ def compiling(tensor) -> bool:
 AUTOCAST = ("cuda",)  # devices on which torch computes norms and softmax in f32 inside torch.autocast
 
 
-def widened_by_autocast(tensor) -> bool:
-    """Whether torch.autocast makes an f32 tensor of this one for such a function."""
-    if not hasattr(tensor, "storage_offset"):  # not of torch
-        return False
+def autocast_type(tensor):
+    """What torch.autocast makes of f32 on the tensor's device, for products; None outside of it, and beside tensors that are not torch's."""
+    if not hasattr(tensor, "storage_offset"):
+        return None
     import torch
 
     kind = tensor.device.type
-    return kind in AUTOCAST and torch.is_autocast_enabled(kind) and tensor.dtype in (torch.float16, torch.bfloat16)
+    known = kind in ("cpu", "cuda")  # torch raises for others, as meta
+    return torch.get_autocast_dtype(kind) if known and torch.is_autocast_enabled(kind) else None
+
+
+def widened_by_autocast(tensor) -> bool:
+    """Whether torch.autocast makes an f32 tensor of this one for such a function."""
+    if autocast_type(tensor) is None:
+        return False
+    import torch
+
+    return tensor.device.type in AUTOCAST and tensor.dtype in (torch.float16, torch.bfloat16)
 
 
 def guard_by_autocast(function: _core.Choice, tensor):

@@ -8,13 +8,24 @@ from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed
-from pyptx.kernels._call import check_apart, copied_to, dense
+from pyptx.kernels._call import autocast_type, check_apart, copied_to, dense
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
 from pyptx.kernels.grouped_matmul import check, check_ends, grouped_kernel, parted_kernel
-from pyptx.kernels.matmul import ARGUMENTS, CHOICE, NAMES, epilogue_of, gated_columns, line_of, shape_of, size, types_of, width_of
+from pyptx.kernels.matmul import (
+    ARGUMENTS,
+    CHOICE,
+    NAMES,
+    epilogue_of,
+    gated_columns,
+    line_of,
+    shape_of,
+    size,
+    types_of,
+    width_of,
+)
 from pyptx.types import bf16
 
 __all__ = ["matmul"]
@@ -51,11 +62,8 @@ def matmul(given, activation, out):
 
 
 def cast_by_autocast(a, b) -> tuple:
-    kind = a.device.type
-    if not torch.is_autocast_enabled(kind) or a.dtype not in FLOATS:
-        return a, b
-    cast = torch.get_autocast_dtype(kind)
-    return a.to(cast), b.to(cast)
+    cast = autocast_type(a)
+    return (a, b) if cast is None or a.dtype not in FLOATS else (a.to(cast), b.to(cast))
 
 
 def check_tensors(function: str, names, given, out):

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyptx import _core, differentiable_kernel
 from pyptx._arch import detect_arch
@@ -58,8 +58,12 @@ from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
 from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward, taken_together
 from pyptx.kernels._attention_sums import PAD
 from pyptx.kernels._call import compiling, constant_for_compiler, is_loose, kept
+from pyptx.kernels._keywords import Nothing, no_such_argument
 from pyptx.kernels._target import simulated
 from pyptx.types import bf16
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
@@ -70,7 +74,7 @@ def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, window: int | None = None, softcap: float | None = None,
     scale: float | None = None, mask: Any = None, scale_q: Any = None, scale_k: Any = None, scale_v: Any = None, sinks: Any = None,
     cu_seqlens: Any = None, lengths: Any = None, block_table: Any = None, lse: bool = False,
-    deterministic: bool = False, out: Any = None,
+    deterministic: bool = False, out: Any = None, **named: Unpack[Nothing],
 ) -> Any:  # fmt: skip
     """softmax(scale q k^T) v of heads, in f16, bf16 or float8_e4m3fn; sums are f32.  GPUs since sm_80: Hopper's by wgmma, Blackwell's
     forward by tcgen05, all else by mma.sync; and the simulator.
@@ -108,6 +112,8 @@ def attention(
         q, k, v = (torch.randn(1, 2, 100, 64, dtype=torch.bfloat16) for _ in range(3))
         o = kernels.attention(q, k, v, causal=True)
     """
+    for name in named:
+        raise no_such_argument(attention, name)
     scales = (scale_q, scale_k, scale_v)
     if all(each is None for each in (mask, *scales, cu_seqlens, lengths, block_table, out)):
         told = {"causal": causal, "window": window, "softcap": softcap, "scale": scale, "top_left": False}

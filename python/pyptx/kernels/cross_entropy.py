@@ -9,16 +9,20 @@ The forward against an index, without smoothing, reads a row once, however long.
 
 import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, columns, last, matrix
+from pyptx.kernels._keywords import Input, renamed
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import Split, from_short, paired, row_kernel
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.types import f32, pred, s32, s64, u32
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 __all__ = ["cross_entropy"]
 
@@ -182,8 +186,8 @@ OF_PROBABILITIES = RowFunction(
 
 
 def cross_entropy(
-    logits: Any, target: Any, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0,
-    dim: int | None = None,
+    logits: Any = None, target: Any = None, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0, dim: int | None = None, **named: "Unpack[Input]",
 ) -> Any:  # fmt: skip
     """The cross entropy of logits and the true classes, as torch.nn.functional.cross_entropy; the losses are f32.
 
@@ -195,6 +199,16 @@ def cross_entropy(
     ignore_index: rows whose target this is have loss and gradient 0 and do not count in the mean.
     reduction: "mean" (with indices and weight: divided by the sum of the rows' weights), "sum" or "none".
     """
+    if named:
+        told = {
+            "logits": logits,
+            "target": target,
+            "weight": weight,
+            "ignore_index": ignore_index,
+            "reduction": reduction,
+        }
+        told |= {"label_smoothing": label_smoothing, "dim": dim}
+        return cross_entropy(**renamed(cross_entropy, named, {"input": "logits"}, told))
     if reduction not in ("mean", "sum", "none"):
         raise LaunchValueError(f"cross_entropy: reduction is 'mean', 'sum' or 'none', not {reduction!r}")
     if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing <= 1:

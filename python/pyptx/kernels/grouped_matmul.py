@@ -2,12 +2,13 @@
 
 import functools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyptx import differentiable_kernel
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import check_arrays, contents
 from pyptx.kernels._epilogue import Epilogue
+from pyptx.kernels._keywords import Nothing, no_such_argument
 from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
 from pyptx.kernels._matmul_choice import blocks_of, configuration, engine
 from pyptx.kernels._matmul_hopper import product_kernel
@@ -16,12 +17,15 @@ from pyptx.kernels._matmul_tiles import MOST_GROUPS, Config
 from pyptx.kernels.matmul import KNOWN, NAMES, gated_columns, width_of
 from pyptx.types import bf16, e4m3
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
 __all__ = ["grouped_matmul"]
 
 
 def grouped_matmul(
     a: Any, b: Any, offs: Any = None, *, counts: Any = None, activation: str | None = None, out: Any = None,
-    scale_a: Any = None, scale_b: Any = None,
+    scale_a: Any = None, scale_b: Any = None, **named: "Unpack[Nothing]",
 ) -> Any:  # fmt: skip
     """Groups of rows of a, each times a matrix of b; both bf16 or f16, f32 accumulation.  b (E, K, N) may be transposed, `w.mT` of w
     (E, N, K), without a copy.  Where a group's rows are is an int32 tensor (E,) on the device, which the host never reads:
@@ -38,6 +42,8 @@ def grouped_matmul(
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.  offs and counts themselves are checked on the
     simulator alone: a GPU goes where they say.
     """
+    for name in named:
+        raise no_such_argument(grouped_matmul, name)
     names, given = ("a", "b", "offs", "counts", "scale_a", "scale_b"), (a, b, offs, counts, scale_a, scale_b)
     check_arrays("grouped_matmul", names, given, out, 0, 2)
     torch = sys.modules.get("torch")

@@ -3,14 +3,18 @@ _matmul_stream.py (few rows) and _matmul_mma.py (mma.sync)."""
 
 import functools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import check_arrays
 from pyptx.kernels._epilogue import ACTIVATIONS, GATED, Epilogue
+from pyptx.kernels._keywords import Operands, renamed
 from pyptx.kernels._target import simulated
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 __all__ = ["matmul"]
 
@@ -21,8 +25,8 @@ NAMES = {"bfloat16": bf16, "float16": f16, "float32": f32, "float8_e4m3fn": e4m3
 
 
 def matmul(
-    a: Any, b: Any, *, out: Any = None, bias: Any = None, activation: str | None = None, residual: Any = None,
-    scale_a: Any = None, scale_b: Any = None,
+    a: Any = None, b: Any = None, *, out: Any = None, bias: Any = None, activation: str | None = None, residual: Any = None,
+    scale_a: Any = None, scale_b: Any = None, **named: "Unpack[Operands]",
 ) -> Any:  # fmt: skip
     """activation(scale_a scale_b (a @ b) + bias) + residual, as torch.matmul; f32 accumulation.
 
@@ -40,6 +44,10 @@ def matmul(
 
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.
     """
+    if named:
+        told = {"a": a, "b": b, "out": out, "bias": bias, "activation": activation, "residual": residual}
+        told |= {"scale_a": scale_a, "scale_b": scale_b}
+        return matmul(**renamed(matmul, named, {"input": "a", "other": "b"}, told))
     given = a, b, bias, residual, scale_a, scale_b
     return CHOICE(given, out, activation=activation, target=simulated.target)
 
@@ -54,7 +62,7 @@ class Matmul(_core.Choice):
                 return of_vectors(given, out, activation)
             face = FACES.get(type(a)) or face_of(a)
             return face(given, activation, out)
-        except (AttributeError, RuntimeError, TypeError):  # asked here, it costs a call nothing
+        except (AttributeError, LookupError, RuntimeError, TypeError):  # asked here, it costs a call nothing
             refuse(given, out)
             raise
 

@@ -12,17 +12,21 @@ The sums over rows: each of some hundred CTAs adds up the rows that it meets, an
 
 import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyptx import Tile, ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
+from pyptx.kernels._keywords import Input, Nothing, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import Split, in_registers, of_norms, paired, row_kernel
 from pyptx.kernels._rows_totals import Totals
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 __all__ = ["add_rms_norm", "layer_norm", "rms_norm"]
 
@@ -180,14 +184,18 @@ RMS_NORM = RowFunction(
 
 
 def rms_norm(
-    x: Any, normalized_shape: Any = None, weight: Any = None, eps: float | None = 1e-6, *, out: Any = None
-) -> Any:
+    x: Any = None, normalized_shape: Any = None, weight: Any = None, eps: float | None = 1e-6, *, out: Any = None,
+    **named: "Unpack[Input]",
+) -> Any:  # fmt: skip
     """x / sqrt(mean(x x) + eps) * weight over the last dimensions, as torch.nn.functional.rms_norm.
 
     x: f32, f16 or bf16, of any leading dimensions; weight: of `normalized_shape`, of one of these types.  rms_norm(x, w) is
     rms_norm(x, w.shape, w); without both, the last dimension is normalized.  eps=None: 2^-23, as torch has it.  Computed in f32,
     rounded once.  Differentiable.
     """
+    if named:
+        told = {"x": x, "normalized_shape": normalized_shape, "weight": weight, "eps": eps, "out": out}
+        return rms_norm(**renamed(rms_norm, named, {"input": "x"}, told))
     eps = EPSILON if eps is None else eps
     if weight is None and (normalized_shape is None or getattr(normalized_shape, "ndim", 0) == 1):
         return RMS_NORM((x, normalized_shape), out, eps=eps)  # the weight: what most calls say
@@ -256,7 +264,9 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
             row.store(Y, row.map(lambda s, w, r=r: mul(mul(s, r), w), s, w))
         ptx.ret()
 
-    looping = looping_kernels(add_rms_norm_backward_kernel, split, x_type, residual_type, w_type, kept=24)  # four rows beside them
+    looping = looping_kernels(
+        add_rms_norm_backward_kernel, split, x_type, residual_type, w_type, kept=24
+    )  # four rows beside them
 
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
@@ -300,9 +310,11 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
 ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, needed=3, names="x residual weight", eps=1e-6)
 
 
-def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6) -> Any:
+def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, **named: "Unpack[Nothing]") -> Any:
     """(rms_norm(s, weight), s) of s = x + residual, rounded to the residual's type: one pass over memory instead of two.
     Differentiable."""
+    for name in named:
+        raise no_such_argument(add_rms_norm, name)
     return ADD_RMS_NORM((x, residual, weight), eps=eps)
 
 
@@ -423,13 +435,17 @@ LAYER_NORM = RowFunction(
 
 
 def layer_norm(
-    x: Any, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, out: Any = None
-) -> Any:
+    x: Any = None, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: float = 1e-5, *,
+    out: Any = None, **named: "Unpack[Input]",
+) -> Any:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, as torch.nn.functional.layer_norm.
 
     x: f32, f16 or bf16, of any leading dimensions; weight and bias: of `normalized_shape`, of one of these types; both, one or none.
     layer_norm(x, w, b) is layer_norm(x, w.shape, w, b).  Computed in f32, rounded once.  Differentiable.
     """
+    if named:
+        told = {"x": x, "normalized_shape": normalized_shape, "weight": weight, "bias": bias, "eps": eps, "out": out}
+        return layer_norm(**renamed(layer_norm, named, {"input": "x"}, told))
     if bias is None and (getattr(normalized_shape, "ndim", 0) == 1 or (normalized_shape is None and weight is None)):
         return LAYER_NORM((x, normalized_shape, weight), out, eps=eps)  # weight and bias: what most calls say
     shape, weight, bias = shape_and_vectors("layer_norm", normalized_shape, weight, bias)

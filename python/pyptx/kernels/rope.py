@@ -6,13 +6,17 @@ Su et al., RoFormer, arXiv 2104.09864.
 """
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, matrix
+from pyptx.kernels._keywords import Nothing, no_such_argument
 from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
 from pyptx.types import f32, pred, s32, s64, u32, u64
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 __all__ = ["rope"]
 
@@ -213,8 +217,9 @@ ROPE_AT = RopeFunction(
 
 
 def rope(
-    x: Any, cos: Any, sin: Any, *, positions: Any = None, interleaved: bool = False, seq_dim: int = -2, out: Any = None
-) -> Any:
+    x: Any, cos: Any, sin: Any, *, positions: Any = None, interleaved: bool = False, seq_dim: int = -2, out: Any = None,
+    **named: "Unpack[Nothing]",
+) -> Any:  # fmt: skip
     """Rotary position embedding of x, whose last dimension is a head of D elements, of which the first R turn.
 
     x: (..., S, D), or with seq_dim=-3 (..., S, H, D); f32, f16 or bf16, computed in f32 and rounded once.  cos, sin: (L, R / 2), with
@@ -227,6 +232,8 @@ def rope(
 
     Raises LaunchValueError for shapes that do not fit, LaunchTypeError for other types and where cos or sin want a gradient.
     """
+    for name in named:
+        raise no_such_argument(rope, name)
     try:
         places, inner = places_of(x, cos, sin, positions, seq_dim)
     except (AttributeError, RuntimeError, TypeError):  # asked here, it costs a call nothing

@@ -8,6 +8,7 @@ import runpy
 import sys
 from collections.abc import Callable
 
+from pyptx.body.tensor_spec import UnknownSize
 from pyptx.errors import PtxError
 from pyptx.tools import files
 
@@ -93,7 +94,7 @@ def _export(arguments) -> int:
     try:
         written = write(file, name, arguments, options)
     except (PtxError, TypeError, ValueError, NotImplementedError) as error:
-        hint = "; here, --spec gives sizes" if "is not known: give" in str(error) else ""
+        hint = "; here, --spec gives sizes" if isinstance(error, UnknownSize) else ""
         print(f"{files.shown(file)}: {name}: {error}{hint}", file=sys.stderr)
         return 1
     for each in written:

@@ -464,6 +464,7 @@ def differentiable(of, keywords):
         return gradients(of, saved, cotangents, keywords)
 
     function.defvjp(run, back)
+
     def call(*arrays):
         try:  # outside of the function, so that the gradient of what all devices have is the sum of theirs
             arrays, _ = _alike(arrays)

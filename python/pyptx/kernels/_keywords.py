@@ -1,0 +1,45 @@
+"""Keyword arguments by torch's names, `input` and `other`, and what is said of names that a function has not.
+
+The functions take these as `**named`, which is empty at nearly all calls: a decorator would cost each of them as much as the launch.
+"""
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+from pyptx.errors import LaunchTypeError
+
+__all__ = ["Input", "Nothing", "Operands", "no_such_argument", "renamed"]
+
+
+class Nothing(TypedDict):
+    """To type checkers: no other names."""
+
+
+class Input(TypedDict, total=False):
+    input: Any
+
+
+class Operands(TypedDict, total=False):
+    input: Any
+    other: Any
+
+
+def renamed(function: Callable, named: dict, own: dict[str, str], told: dict) -> dict:
+    """The arguments `told`, in which the function's `own` names have what was `named` otherwise."""
+    for name, value in named.items():
+        if name not in own:
+            raise no_such_argument(function, name)
+        if told[own[name]] is not None:
+            raise LaunchTypeError(f"{function.__name__}: {own[name]} and {name} are one argument")
+        told[own[name]] = value
+    return told
+
+
+def no_such_argument(function: Callable, unknown: str) -> LaunchTypeError:
+    """The error to raise for a name that is no argument."""
+    there = [name for name in inspect.signature(function).parameters if name != "named"]
+    near = difflib.get_close_matches(unknown, there, 1, 0.5)
+    said = f"did you mean {near[0]}? " if near else ""
+    return LaunchTypeError(f"{function.__name__}: no argument {unknown!r}: {said}there are {', '.join(there)}")
