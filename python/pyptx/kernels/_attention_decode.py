@@ -1,22 +1,20 @@
 """Attention of few queries against a long cache of keys, on Hopper: limited by the bytes of the cache.
 
 A CTA takes a stretch of the keys of one head of K and V, and the queries that read it: the heads that share it and their
-queries are packed into the 64 rows of a product.  It writes its part of the result, in f32, and the log of its sum; `combine_kernel`
-adds the parts up.  The cache is a tensor, or pages of one that a table names.
+queries are packed into the 64 rows of a product.  It writes its part of the result, in f32, and the log of its sum;
+`combine_kernel` (_attention_combine.py) adds the parts up.  The cache is a tensor, or pages of one that a table names.
 """
 
 import math
 from dataclasses import dataclass
 
-from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention_forward import Shared, Warpgroup, fetch
 from pyptx.kernels._attention_plan import WIDE, Forward
 from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, divided, floor_divided, quotient, signed
-from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E
-from pyptx.types import b32, f32, s32, u32, u64
+from pyptx.types import f32, s32, u32, u64
 
-__all__ = ["Decode", "combine_kernel", "decode_kernel"]
+__all__ = ["Decode", "decode_kernel"]
 
 
 @dataclass(frozen=True)
@@ -214,115 +212,3 @@ class PackedWarpgroup(Warpgroup):
                 for group in range(len(self.out) // 4):
                     pair = [self.out[4 * group + 2 * row], self.out[4 * group + 2 * row + 1]]
                     ptx.inst.st.global_.v2.f32(ptx.addr(to, 32 * group), pair, pred=8 * group < tiles.DV)
-
-
-def combine_kernel(dtype, sinks=False, early=True):
-    """The kernel: (parts, sums) of `decode_kernel` to o (B, HK, R, DV) and its lse (B, HK, R).  A CTA has 128 columns of a row,
-    its warps every fourth part; there are up to 64 parts.
-
-    With `sinks` (parts, sums, sinks), (H) f32: exp of a head's joins the sum; a head is `queries` rows.
-    `early`: it may begin beside the kernel before, which GPUs since sm_90 can."""
-    names = ("PARTS", "SUMS", *["SINKS"] * sinks, "OUT", "LSE")
-    more = [("u32", "H"), ("u32", "queries")] if sinks else []
-
-    made = kernel(
-        in_specs=(Tile("S", "L", "DV", f32, align=16), Tile("S", "L", f32), *[Tile("H", f32)] * sinks),
-        out_specs=(Tile("L", "DV", dtype), Tile("L", f32)),
-        raw_params=[*(("u32", name) for name in ("S", "L", "DV")), *more],
-        grid=lambda L, DV: (L, -(-DV // 128), 1),
-        block=(128, 1, 1),
-        reqntid=True,
-        dependent_launch=early,
-        arch="sm_90" if early else "sm_80",
-    )
-
-    def body(PARTS, SUMS, OUT, LSE, SINKS=None):
-        parts, sums, o, lse = ptx.global_ptrs(PARTS, SUMS, OUT, LSE)
-        count, lines, width = (ptx.param(u32, name) for name in ("S", "L", "DV"))
-        thread, line, y = (reg.from_(each, u32) for each in (ptx.special.tid.x(), *place()))
-        lane, warp = thread & 31, thread >> 5
-        first_column = y << 7
-        column = first_column + (lane << 2)
-        memory = smem.alloc(f32, 4 * 128, align=16)
-        base = reg.scalar(u32)
-        ptx.inst.mov.u32(base, memory.name)
-        step = apply(u64, ptx.inst.mul.wide.u32, lines, width) * 4  # from a part to the next
-        from_ = apply(u32, ptx.inst.selp.u32, column, 0, column < width)
-        begin = parts + (apply(u64, ptx.inst.mul.wide.u32, line, width) + from_) * 4
-        if early:
-            ptx.griddepcontrol.launch_dependents()
-            ptx.griddepcontrol.wait()
-
-        def fetched(first):
-            """Of four parts; behind the last stands a weight of 0."""
-            loaded = []
-            for i in range(4):
-                at = apply(u32, ptx.inst.min.u32, first + warp + 4 * i, count - 1)
-                loaded.append([reg.scalar(f32) for _ in range(4)])
-                ptx.inst.ld.global_.v4.f32(loaded[-1], ptx.addr(begin + apply(u64, ptx.inst.cvt.u64.u32, at) * step))
-            return loaded
-
-        logs = [reg.scalar(f32, init=-math.inf) for _ in range(2)]
-        for half, log in enumerate(logs):
-            index = lane + 32 * half
-            at = apply(u64, ptx.inst.mul.wide.u32, index, lines) + line
-            ptx.inst.ld.global_.f32(log, ptx.addr(sums + at * 4), pred=index < count)
-        loaded = fetched(0)
-        largest = apply(f32, ptx.inst.max.f32, *logs)
-        ptx.warp.reduce_max(largest)
-        if sinks:
-            _, head = quotient(quotient(line, ptx.param(u32, "queries"))[0], ptx.param(u32, "H"))
-            (sinks_,) = ptx.global_ptrs(SINKS)
-            sink = apply(f32, ptx.inst.ld.global_.f32, ptx.addr(sinks_ + apply(u64, ptx.inst.mul.wide.u32, head, 4)))
-            ptx.inst.mul.rn.f32(sink, sink, LOG2_E)
-            ptx.inst.max.f32(largest, largest, sink)
-        nearest = apply(f32, ptx.inst.selp.f32, 0.0, largest, largest == -math.inf)
-        weights = [power(log, nearest) for log in logs]
-        total = apply(f32, ptx.inst.add.f32, *weights)
-        ptx.warp.reduce_sum(total)
-        if sinks:
-            ptx.inst.add.f32(total, total, power(sink, nearest))
-        result = [reg.scalar(f32, init=0.0) for _ in range(4)]
-
-        def add(first, loaded):
-            for i, values in enumerate(loaded):
-                index = first + warp + 4 * i
-                weight = apply(f32, ptx.inst.selp.f32, *weights, index < 32)
-                ptx.inst.shfl.sync.idx.b32(weight, weight, index & 31, 31, 0xFFFFFFFF)
-                for into, value in zip(result, values, strict=True):
-                    ptx.inst.fma.rn.f32(into, value, weight, into)
-
-        add(0, loaded)
-        for first in ptx.range_(reg.scalar(u32, init=16), count, 16):
-            add(first, fetched(first))
-        ptx.inst.st.shared.v4.f32(ptx.addr(base + (thread << 4)), result)
-        ptx.bar.sync(0)
-        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, total)
-        ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
-        pair = thread << 1
-        with ptx.if_((thread < 64) & (first_column + pair < width)):
-            added = [reg.scalar(f32, init=0.0) for _ in range(2)]
-            for i in range(4):
-                values = [reg.scalar(f32) for _ in range(2)]
-                ptx.inst.ld.shared.v2.f32(values, ptx.addr(base + (pair << 2), 512 * i))
-                for into, value in zip(added, values, strict=True):
-                    ptx.inst.add.f32(into, into, value)
-            low, high = (apply(f32, ptx.inst.mul.rn.f32, each, inverse) for each in added)
-            packed = apply(b32, getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32, high, low)
-            at = apply(u64, ptx.inst.mul.wide.u32, line, width) + (first_column + pair)
-            ptx.inst.st.global_.b32(ptx.addr(o + at * 2), packed)
-        log = apply(f32, ptx.inst.lg2.approx.f32, total)
-        ptx.inst.add.f32(log, log, largest)
-        ptx.inst.mul.rn.f32(log, log, 1 / LOG2_E)
-        at = apply(u64, ptx.inst.mul.wide.u32, line, 4)
-        ptx.inst.st.global_.f32(ptx.addr(lse + at), log, pred=(thread | y) == 0)
-        ptx.ret()
-
-    def place():
-        return ptx.special.ctaid.x(), ptx.special.ctaid.y()
-
-    def power(x, base):
-        difference = apply(f32, ptx.inst.sub.f32, x, base)
-        return apply(f32, ptx.inst.ex2.approx.ftz.f32, difference)
-
-    return made(with_tensors("combine_attention", names, body))

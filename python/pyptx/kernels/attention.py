@@ -50,7 +50,8 @@ from pyptx.kernels._attention_arguments import (
 )
 from pyptx.kernels._attention_blackwell import Blackwell, blackwell_attention_kernel
 from pyptx.kernels._attention_cache import Cache, cache_kernel
-from pyptx.kernels._attention_decode import Decode, combine_kernel, decode_kernel
+from pyptx.kernels._attention_combine import combine_kernel
+from pyptx.kernels._attention_decode import Decode, decode_kernel
 from pyptx.kernels._attention_forward import forward_kernel
 from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel
 from pyptx.kernels._attention_gradient import gradient
