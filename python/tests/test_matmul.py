@@ -24,6 +24,7 @@ from pyptx.kernels._matmul_choice import (  # noqa: E402
     CANDIDATES,
     ONCE,
     PAIR,
+    PARTED,
     RAGGED,
     SPLITS,
     WIDE_BLOCKS,
@@ -41,7 +42,6 @@ from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul_mma import mma_kernel  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul_tiles import Config  # noqa: E402
-from pyptx.kernels.grouped_matmul import PARTED  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
 
 F = torch.nn.functional

@@ -7,19 +7,21 @@ import functools
 from dataclasses import dataclass, replace
 
 from pyptx.kernels._epilogue import NOTHING, Epilogue
+from pyptx.kernels._matmul_arguments import NAMES, width_of
 from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
 from pyptx.kernels._matmul_hopper import product_kernel
 from pyptx.kernels._matmul_mma import mma_kernel
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel
-from pyptx.kernels._matmul_tiles import MULTIPROCESSORS, ROW, Config
+from pyptx.kernels._matmul_tiles import MOST_GROUPS, MULTIPROCESSORS, ROW, Config
 from pyptx.kernels._target import family
-from pyptx.types import PtxType, s8
+from pyptx.types import PtxType, bf16, e4m3, s8
 
 __all__ = [
     "BLOCKS",
     "CANDIDATES",
     "ONCE",
     "PAIR",
+    "PARTED",
     "SPLITS",
     "WIDE_BLOCKS",
     "Problem",
@@ -29,7 +31,9 @@ __all__ = [
     "engine",
     "fills_once",
     "for_output",
+    "grouped_kernel",
     "kernel_of",
+    "parted_kernel",
     "stream_of",
     "streams",
 ]
@@ -378,3 +382,44 @@ def streams() -> list[StreamConfig]:
         (100, 28672, 4096),
     ]
     return list(dict.fromkeys(stream_of(*size) for size in sizes))
+
+
+# Of groups.
+
+
+def grouped_kernel(
+    shape_a, experts: int, n: int, dtype: str, b_k_major: bool, a_width: int, b_width: int, on_gpu: bool,
+    masked: bool = False, activation: str | None = None,
+):  # fmt: skip
+    """The kernel (A, B, scales of both where they are e4m3, OFFS) -> C for A of this shape, all rows of all groups, `experts` matrices
+    and `n` columns of C."""
+    t, k = shape_a
+    kind = NAMES[dtype.removeprefix("torch.")]
+    scaled = kind == e4m3
+    out, epilogue = bf16 if scaled else kind, Epilogue(activation=activation, scales="block" if scaled else None)
+    each, gated = -(-t // experts), epilogue.gated
+    found = engine(on_gpu, kind, a_width, b_width, width_of(n * 2)) if experts <= MOST_GROUPS else ""
+    if found.startswith("sm_10"):
+        c = blackwell_cut(each, n, experts, gated, scaled)
+        return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
+    if found:
+        c = (
+            blocks_of(each, n, True, gated, experts)
+            if scaled
+            else configuration(each, n, k, experts, 16, b_k_major, True, gated)
+        )
+        return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
+    widths = min(a_width, 16), min(b_width, 16)
+    return mma_kernel(kind, out, True, b_k_major, *widths, epilogue=epilogue, grouped=True, masked=masked)
+
+
+PARTED = Config(128, 256, 4, overlap=False, swing=False)
+
+
+def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool):
+    """The kernel (A, G, OFFS) -> C of the products A[rows of e]^T G[rows of e], (E, K, N), of A (T, K) and G (T, N)."""
+    kind = NAMES[dtype.removeprefix("torch.")]
+    widths = width_of(k * 2), width_of(n * 2)
+    if experts <= MOST_GROUPS and engine(on_gpu, kind, *widths) == "sm_90a":
+        return product_kernel(PARTED, kind, False, False, kind, parted=True)
+    return mma_kernel(kind, kind, False, False, *(min(each, 16) for each in widths), parted=True)

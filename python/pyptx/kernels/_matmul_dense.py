@@ -8,14 +8,14 @@ import numpy
 from pyptx import differentiable_kernel
 from pyptx.errors import LaunchTypeError
 from pyptx.kernels._epilogue import Epilogue
+from pyptx.kernels._matmul_arguments import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
 from pyptx.kernels._matmul_choice import Problem, kernel_of
-from pyptx.kernels.matmul import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
 from pyptx.types import e4m3, s8
 
 __all__ = ["matmul"]
 
 
-def matmul(given, activation, out):
+def matmul(_, given, activation, out):
     jax = sys.modules.get("jax")
     traced = jax is not None and any(isinstance(each, jax.Array) for each in given)
     xp = jax.numpy if traced else numpy

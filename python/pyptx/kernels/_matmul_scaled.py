@@ -16,10 +16,10 @@ from pyptx import Tile, kernel, ptx, reg, types
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
 from pyptx.kernels._epilogue import GATED, Epilogue, with_tensors
+from pyptx.kernels._matmul_arguments import NAMES, broadcast, size, types_of
 from pyptx.kernels._matmul_blackwell import LINES, MULTIPROCESSORS, SLOTS, THREADS, Product
 from pyptx.kernels._matmul_tiles import ROW, Config, Operand
 from pyptx.kernels._target import family
-from pyptx.kernels.matmul import NAMES, broadcast, size, types_of
 from pyptx.types import PtxType, f32, u8, u32, u64
 
 __all__ = ["CUT", "FORMATS", "check", "scaled_kernel", "scaled_matmul"]

@@ -10,14 +10,11 @@ from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed
 from pyptx.kernels._call import autocast_type, check_apart, copied_to, dense
 from pyptx.kernels._epilogue import GATED
-from pyptx.kernels._matmul_choice import Problem, engine, kernel_of
-from pyptx.kernels._matmul_tiles import MOST_GROUPS
-from pyptx.kernels._target import simulated
-from pyptx.kernels.grouped_matmul import check, check_ends, grouped_kernel, parted_kernel
-from pyptx.kernels.matmul import (
+from pyptx.kernels._matmul_arguments import (
     ARGUMENTS,
-    CHOICE,
     NAMES,
+    check_ends,
+    check_groups,
     epilogue_of,
     gated_columns,
     line_of,
@@ -26,6 +23,9 @@ from pyptx.kernels.matmul import (
     types_of,
     width_of,
 )
+from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, kernel_of, parted_kernel
+from pyptx.kernels._matmul_tiles import MOST_GROUPS
+from pyptx.kernels._target import simulated
 from pyptx.types import bf16
 
 __all__ = ["matmul"]
@@ -43,7 +43,8 @@ CALLS: dict = {}
 transposed, contiguous = attrgetter("mT"), methodcaller("contiguous")
 
 
-def matmul(given, activation, out):
+def matmul(choice, given, activation, out):
+    """`choice` remembers which kernel such tensors go to."""
     a, b, *more = given
     if more[2] is not None and more[2].dtype in FACTORS:
         return scaled(given, activation, out)
@@ -53,7 +54,7 @@ def matmul(given, activation, out):
     if not must_trace(given):
         if out is not None:
             check_apart("matmul", out, dict(zip(ARGUMENTS, given, strict=True)), "residual")
-        return run(given, activation, out)
+        return run(given, activation, out, choice)
     if out is None:
         return product(*given, activation)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given):
@@ -88,7 +89,6 @@ def scaled(given, activation, out):
 any_autocast, compiling = torch._C._is_any_autocast_enabled, torch.compiler.is_compiling
 transforms, modes = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
 gradients = torch.is_grad_enabled
-_core.guard_choice(CHOICE, any_autocast)
 
 
 def must_trace(given) -> bool:
@@ -98,7 +98,7 @@ def must_trace(given) -> bool:
     return any([each is not None and (type(each) not in PLAIN or (grad and each.requires_grad)) for each in given])
 
 
-def run(given, activation, out=None):
+def run(given, activation, out=None, choice=None):
     """On tensors that have memory."""
     a, b, *more = given
     # What decides how they are multiplied; the kernel checks the rest.
@@ -125,9 +125,10 @@ def run(given, activation, out=None):
         if len(CALLS) >= MOST:
             CALLS.clear()
         call = CALLS[key] = Call(given, activation, out)
-    if call.picks and (out is None or out.is_contiguous()):
+    if choice is not None and call.picks and (out is None or out.is_contiguous()):
+        _core.guard_choice(choice, any_autocast)
         options = {"activation": activation, "target": simulated.target}
-        _core.remember_choice(CHOICE, given, out, options, call.kernel, call.picks, {})
+        _core.remember_choice(choice, given, out, options, call.kernel, call.picks, {})
     return call(given, out)
 
 
@@ -479,7 +480,7 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
 
 def fake_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None):
     told = (None, ends) if masked else (ends, None)
-    columns = check(a, b, *told, activation, scale_a, scale_b)
+    columns = check_groups(a, b, *told, activation, scale_a, scale_b)
     return a.new_empty(*a.shape[:-1], columns, dtype=a.dtype if scale_a is None else torch.bfloat16)
 
 

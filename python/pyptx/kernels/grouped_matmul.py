@@ -5,17 +5,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pyptx import differentiable_kernel
-from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import check_arrays, contents
-from pyptx.kernels._epilogue import Epilogue
+from pyptx.kernels._call import check_arrays
 from pyptx.kernels._keywords import Nothing, no_such_argument
-from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
-from pyptx.kernels._matmul_choice import blocks_of, configuration, engine
-from pyptx.kernels._matmul_hopper import product_kernel
-from pyptx.kernels._matmul_mma import mma_kernel
-from pyptx.kernels._matmul_tiles import MOST_GROUPS, Config
-from pyptx.kernels.matmul import KNOWN, NAMES, gated_columns, width_of
-from pyptx.types import bf16, e4m3
+from pyptx.kernels._matmul_arguments import check_ends, check_groups, width_of
+from pyptx.kernels._matmul_choice import grouped_kernel, parted_kernel
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -53,7 +46,7 @@ def grouped_matmul(
         _matmul_torch.check_tensors("grouped_matmul", names, given, out)
         if scale_a is None:
             a, b = _matmul_torch.cast_by_autocast(a, b)
-    columns = check(a, b, offs, counts, activation, scale_a, scale_b)
+    columns = check_groups(a, b, offs, counts, activation, scale_a, scale_b)
     masked = counts is not None
     ends = counts if masked else offs
     if is_torch:
@@ -133,89 +126,3 @@ def differentiable_parts(kernel):
 
 def packed(array):
     return array.copy() if hasattr(array, "flags") else array
-
-
-def check(a, b, offs, counts, activation, scale_a, scale_b) -> int:
-    """Raises for what does not fit; the columns of the result."""
-    name = str(a.dtype).removeprefix("torch.")
-    if (offs is None) == (counts is None):
-        raise LaunchTypeError("grouped_matmul: one of offs, of a (T, K), and counts, of a (E, R, K), is given")
-    scaled, masked = scale_a is not None, counts is not None
-    if scaled != (scale_b is not None):
-        raise LaunchTypeError("grouped_matmul: scale_a and scale_b are given together")
-    if name not in (("float8_e4m3fn",) if scaled else ("bfloat16", "float16")) or a.dtype != b.dtype:
-        raise LaunchTypeError(
-            f"grouped_matmul: a is of {name} and b of {b.dtype}; legal are two of bfloat16 or of float16, with scale_a and scale_b of float8_e4m3fn"
-        )
-    if activation is not None and activation not in KNOWN:
-        raise LaunchValueError(f"grouped_matmul: activation is None, {', '.join(map(repr, KNOWN))}, not {activation!r}")
-    check_shapes(a, b, counts if masked else offs, masked)
-    columns = gated_columns("grouped_matmul", b.shape[2], activation, scaled)
-    if scaled:
-        blocks = -(-a.shape[-1] // 128)
-        wanted = (*a.shape[:-1], blocks), (b.shape[0], blocks, -(-b.shape[2] // 128))
-        for given, name, shape in ((scale_a, "scale_a", wanted[0]), (scale_b, "scale_b", wanted[1])):
-            if not str(given.dtype).endswith("float32") or tuple(given.shape) != shape:
-                raise LaunchValueError(
-                    f"grouped_matmul: {name} is {given.dtype} {tuple(given.shape)}; legal is float32 {shape}"
-                )
-    return columns
-
-
-def check_shapes(a, b, ends, masked: bool):
-    name, rows = ("counts", "(E, R, K)") if masked else ("offs", "(T, K)")
-    if not str(ends.dtype).endswith("int32"):
-        raise LaunchTypeError(f"grouped_matmul: {name} is of {ends.dtype}; legal is int32")
-    fits = len(a.shape) == 2 + masked and len(b.shape) == 3 and a.shape[-1] == b.shape[1]
-    if not fits or tuple(ends.shape) != (b.shape[0],) or (masked and a.shape[0] != b.shape[0]):
-        shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and {name} {tuple(ends.shape)}"
-        raise LaunchValueError(f"grouped_matmul: {shapes} are not {rows}, (E, K, N) and (E,)")
-
-
-def check_ends(ends, rows: int, masked: bool):
-    """What the CPU has of offs or counts, for the simulator; a GPU would wait for it."""
-    there = contents(ends)
-    if there is None:
-        return
-    if masked and not all(0 <= count <= rows for count in there):
-        raise LaunchValueError(f"grouped_matmul: counts are 0 to {rows}, the rows of a group; they are {there}")
-    if not masked and not all(0 <= begin <= end <= rows for begin, end in zip([0, *there], there, strict=False)):
-        raise LaunchValueError(f"grouped_matmul: offs rise from 0 to {rows}, the rows of a; they are {there}")
-
-
-def grouped_kernel(
-    shape_a, experts: int, n: int, dtype: str, b_k_major: bool, a_width: int, b_width: int, on_gpu: bool,
-    masked: bool = False, activation: str | None = None,
-):  # fmt: skip
-    """The kernel (A, B, scales of both where they are e4m3, OFFS) -> C for A of this shape, all rows of all groups, `experts` matrices
-    and `n` columns of C."""
-    t, k = shape_a
-    kind = NAMES[dtype.removeprefix("torch.")]
-    scaled = kind == e4m3
-    out, epilogue = bf16 if scaled else kind, Epilogue(activation=activation, scales="block" if scaled else None)
-    each, gated = -(-t // experts), epilogue.gated
-    found = engine(on_gpu, kind, a_width, b_width, width_of(n * 2)) if experts <= MOST_GROUPS else ""
-    if found.startswith("sm_10"):
-        c = blackwell_cut(each, n, experts, gated, scaled)
-        return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
-    if found:
-        c = (
-            blocks_of(each, n, True, gated, experts)
-            if scaled
-            else configuration(each, n, k, experts, 16, b_k_major, True, gated)
-        )
-        return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
-    widths = min(a_width, 16), min(b_width, 16)
-    return mma_kernel(kind, out, True, b_k_major, *widths, epilogue=epilogue, grouped=True, masked=masked)
-
-
-PARTED = Config(128, 256, 4, overlap=False, swing=False)
-
-
-def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool):
-    """The kernel (A, G, OFFS) -> C of the products A[rows of e]^T G[rows of e], (E, K, N), of A (T, K) and G (T, N)."""
-    kind = NAMES[dtype.removeprefix("torch.")]
-    widths = width_of(k * 2), width_of(n * 2)
-    if experts <= MOST_GROUPS and engine(on_gpu, kind, *widths) == "sm_90a":
-        return product_kernel(PARTED, kind, False, False, kind, parted=True)
-    return mma_kernel(kind, kind, False, False, *(min(each, 16) for each in widths), parted=True)

@@ -1,0 +1,186 @@
+"""What products are made of: which types and shapes of operands, biases and scales go together; what a call is told that does not fit."""
+
+import functools
+
+from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._call import contents
+from pyptx.kernels._epilogue import ACTIVATIONS, GATED, Epilogue
+from pyptx.types import bf16, e4m3, f16, f32, s8, s32
+
+__all__ = [
+    "ARGUMENTS", "KNOWN", "NAMES", "broadcast", "check_ends", "check_groups", "epilogue_of", "gated_columns", "line_of", "shape_of", "size",
+    "types_of", "width_of",
+]  # fmt: skip
+
+ARGUMENTS = ("a", "b", "bias", "residual", "scale_a", "scale_b")
+# Types of operands, and of what their product may be; the first where no `out` says another.
+RESULTS = {bf16: (bf16, f32), f16: (f16, f32), f32: (f32,), e4m3: (bf16, f16, f32), s8: (s32,)}
+NAMES = {"bfloat16": bf16, "float16": f16, "float32": f32, "float8_e4m3fn": e4m3, "int8": s8, "int32": s32}
+
+
+def types_of(given, activation, out_type) -> tuple:
+    """The PTX types of tensors by the names of theirs (None for one that is None), checked."""
+    legal = {"a": RESULTS, "b": RESULTS, "bias": REAL, "residual": REAL, "scale_a": (f32,), "scale_b": (f32,)}
+    types = []
+    for name, spelled in zip(ARGUMENTS, given, strict=True):
+        if spelled is not None and NAMES.get(spelled) not in legal[name]:
+            known = ", ".join(each for each, dtype in NAMES.items() if dtype in legal[name])
+            raise LaunchTypeError(f"matmul: `{name}` is of {spelled}; legal are {known}")
+        types.append(spelled and NAMES[spelled])
+    if types[0] != types[1]:
+        raise LaunchTypeError(f"matmul: `a` is of {given[0]} and `b` of {given[1]}; they have one type")
+    if activation is not None and activation not in KNOWN:
+        raise LaunchValueError(f"matmul: activation is None, {', '.join(map(repr, KNOWN))}, not {activation!r}")
+    if (types[4] is None) != (types[5] is None):
+        raise LaunchTypeError("matmul: scale_a and scale_b are given together")
+    if types[0] == s8 and (activation or any(types[2:])):
+        raise LaunchTypeError("matmul: a product of int8 is int32, without bias, activation, residual or scales")
+    results = RESULTS[types[0]]
+    if out_type is not None and NAMES.get(out_type) not in results:
+        known = ", ".join(name for name, dtype in NAMES.items() if dtype in results)
+        raise LaunchTypeError(f"matmul: `out` is of {out_type}; of {given[0]} it may be {known}")
+    return (*types, results[0] if out_type is None else NAMES[out_type])
+
+
+REAL, KNOWN = (bf16, f16, f32), (*ACTIVATIONS, *GATED)
+
+
+def shape_of(a, b, bias, residual, scale_a, scale_b, out, activation=None) -> tuple:
+    """The shape of the result of tensors of these shapes, checked."""
+    if len(a) < 2 or len(b) < 2:
+        raise LaunchValueError(f"matmul: a {tuple(a)} and b {tuple(b)} have at least two dimensions")
+    if a[-1] != b[-2]:
+        raise LaunchValueError(f"matmul: a {tuple(a)} has {a[-1]} columns, but b {tuple(b)} has {b[-2]} rows")
+    shape = (
+        *broadcast(a, b),
+        a[-2],
+        gated_columns("matmul", b[-1], activation, scale_a is not None and is_blocks(scale_a, scale_b, a, b)),
+    )
+    if bias is not None and tuple(bias) != (b[-1],):
+        raise LaunchValueError(f"matmul: bias has shape {tuple(bias)}, not {(b[-1],)}")
+    for name, have in (("residual", residual), ("out", out)):
+        if have is not None and tuple(have) != shape:
+            raise LaunchValueError(f"matmul: {name} has shape {tuple(have)}, not {shape}")
+    if scale_a is not None:
+        if is_blocks(scale_a, scale_b, a, b):
+            return shape
+        counts = size(scale_a), size(scale_b)
+        rows, columns = size(shape[:-1]), size(shape[:-2]) * b[-1]
+        if counts not in ((1, 1), (rows, columns), (rows, b[-1])):
+            raise LaunchValueError(
+                f"matmul: scales have {counts[0]} and {counts[1]} elements; legal are 1 and 1, or {rows} and {b[-1]}, or "
+                "shapes (M, K / 128) and (K / 128, N / 128) of matrices"
+            )
+    return shape
+
+
+def gated_columns(name: str, columns: int, activation, blocks: bool) -> int:
+    """Of the result of a matrix of so many: half of them where they are gates and ups; `blocks`: that may have scales of 128."""
+    if activation not in GATED:
+        return columns
+    if columns % 2 or (blocks and columns % 128):
+        what = "a multiple of 128, where it has scales" if blocks else "gates and as many ups"
+        raise LaunchValueError(f"{name}: b has {columns} columns; of {activation!r} it has {what}")
+    return columns // 2
+
+
+def is_blocks(scale_a, scale_b, a, b) -> bool:
+    """Whether scales of these shapes are of blocks: one for 128 of a row of a, one for 128 x 128 of b."""
+    blocks = -(-a[-1] // 128)
+    return len(b) == 2 == len(a) and tuple(scale_a) == (a[-2], blocks) and tuple(scale_b) == (blocks, -(-b[-1] // 128))
+
+
+def line_of(count: int, shape) -> tuple:
+    """The shape of one line for all of a batch: columns, or gates and ups."""
+    return shape[-1:] if count == shape[-1] else shape[-2:]
+
+
+def size(shape) -> int:
+    return functools.reduce(lambda x, y: x * y, shape, 1)
+
+
+def broadcast(a, b) -> tuple:
+    one, two = tuple(a[:-2]), tuple(b[:-2])
+    if one == two or not two:
+        return one
+    length = max(len(one), len(two))
+    one, two = (1,) * (length - len(one)) + one, (1,) * (length - len(two)) + two
+    if any(x != y and 1 not in (x, y) for x, y in zip(one, two, strict=True)):
+        raise LaunchValueError(f"matmul: leading dimensions of a {tuple(a)} and b {tuple(b)} do not broadcast")
+    return tuple(max(x, y) if 0 not in (x, y) else 0 for x, y in zip(one, two, strict=True))
+
+
+def width_of(*multiples: int) -> int:
+    """The largest power of two up to 32, a sector of L2, that divides all."""
+    bits = 32
+    for each in multiples:
+        bits |= each
+    return bits & -bits
+
+
+def epilogue_of(types, activation, shapes, flat) -> tuple[Epilogue, list]:
+    """The epilogue, and the shapes that its tensors (bias, residual, scale_a, scale_b; None for one that is None) have in the
+    kernel's eyes, for a result of the shape `flat`."""
+    _, _, bias, residual, scale_a, _ = types
+    *batch, m, n = flat
+    halves = Epilogue(activation=activation).halves
+    scales, parts = None, [None, None]
+    if scale_a is not None:
+        single = size(shapes[4]) == 1 == size(shapes[5])
+        scales = "tensor" if single else "row"
+        parts = [(1,), (1,)] if single else [(*batch, m), (*batch, *halves, n)]
+        if not single and is_blocks(shapes[4], shapes[5], *shapes[:2]):
+            scales, parts = "block", [tuple(shapes[4])[::-1], tuple(shapes[5])]
+    found = [bias and (*halves, n), residual and flat, *parts]
+    return Epilogue(bias, activation, residual, scales), found
+
+
+# Of groups.
+
+
+def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
+    """Raises for what does not fit; the columns of the result."""
+    name = str(a.dtype).removeprefix("torch.")
+    if (offs is None) == (counts is None):
+        raise LaunchTypeError("grouped_matmul: one of offs, of a (T, K), and counts, of a (E, R, K), is given")
+    scaled, masked = scale_a is not None, counts is not None
+    if scaled != (scale_b is not None):
+        raise LaunchTypeError("grouped_matmul: scale_a and scale_b are given together")
+    if name not in (("float8_e4m3fn",) if scaled else ("bfloat16", "float16")) or a.dtype != b.dtype:
+        raise LaunchTypeError(
+            f"grouped_matmul: a is of {name} and b of {b.dtype}; legal are two of bfloat16 or of float16, with scale_a and scale_b of float8_e4m3fn"
+        )
+    if activation is not None and activation not in KNOWN:
+        raise LaunchValueError(f"grouped_matmul: activation is None, {', '.join(map(repr, KNOWN))}, not {activation!r}")
+    check_shapes_of_groups(a, b, counts if masked else offs, masked)
+    columns = gated_columns("grouped_matmul", b.shape[2], activation, scaled)
+    if scaled:
+        blocks = -(-a.shape[-1] // 128)
+        wanted = (*a.shape[:-1], blocks), (b.shape[0], blocks, -(-b.shape[2] // 128))
+        for given, name, shape in ((scale_a, "scale_a", wanted[0]), (scale_b, "scale_b", wanted[1])):
+            if not str(given.dtype).endswith("float32") or tuple(given.shape) != shape:
+                raise LaunchValueError(
+                    f"grouped_matmul: {name} is {given.dtype} {tuple(given.shape)}; legal is float32 {shape}"
+                )
+    return columns
+
+
+def check_shapes_of_groups(a, b, ends, masked: bool):
+    name, rows = ("counts", "(E, R, K)") if masked else ("offs", "(T, K)")
+    if not str(ends.dtype).endswith("int32"):
+        raise LaunchTypeError(f"grouped_matmul: {name} is of {ends.dtype}; legal is int32")
+    fits = len(a.shape) == 2 + masked and len(b.shape) == 3 and a.shape[-1] == b.shape[1]
+    if not fits or tuple(ends.shape) != (b.shape[0],) or (masked and a.shape[0] != b.shape[0]):
+        shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and {name} {tuple(ends.shape)}"
+        raise LaunchValueError(f"grouped_matmul: {shapes} are not {rows}, (E, K, N) and (E,)")
+
+
+def check_ends(ends, rows: int, masked: bool):
+    """What the CPU has of offs or counts, for the simulator; a GPU would wait for it."""
+    there = contents(ends)
+    if there is None:
+        return
+    if masked and not all(0 <= count <= rows for count in there):
+        raise LaunchValueError(f"grouped_matmul: counts are 0 to {rows}, the rows of a group; they are {there}")
+    if not masked and not all(0 <= begin <= end <= rows for begin, end in zip([0, *there], there, strict=False)):
+        raise LaunchValueError(f"grouped_matmul: offs rise from 0 to {rows}, the rows of a; they are {there}")
