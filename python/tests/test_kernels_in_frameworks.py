@@ -50,3 +50,25 @@ def test_products_on_the_meta_device():
     assert kernels.matmul(a, b[0]).shape == (12, 16)
     with torch.autocast("cpu", torch.bfloat16):
         assert kernels.matmul(a, b[0]).shape == (12, 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("window", (1, 2, 3, None)), ("softcap", (1.0, 2.0, 3.5)), ("scale", (1.0, 2.0, 3.5, None))]
+)
+def test_compiled_with_options_of_attention_that_change(name, values):
+    """Numbers become symbols, of which Dynamo knows the class and no attribute."""
+    torch.compiler.reset()
+    q = torch.randn(1, 2, 6, 64).bfloat16()
+    compiled = torch.compile(
+        lambda q, n: kernels.attention(q, q, q, **{name: n}), backend="eager", fullgraph=True, dynamic=True
+    )
+    for value in values:
+        assert torch.equal(compiled(q, value), kernels.attention(q, q, q, **{name: value}))
+
+
+def test_compiled_with_a_normalized_shape_that_changes():
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x, n: kernels.layer_norm(x, n), backend="eager", fullgraph=True, dynamic=True)
+    for n in (8, 12, 20):
+        x = torch.randn(3, n)
+        assert torch.equal(compiled(x, n), kernels.layer_norm(x))

@@ -38,10 +38,8 @@ class Masks:
             raise LaunchValueError(f"attention: window is a number of keys, 1 or more, not {self.window!r}")
         for name in ("softcap", "scale"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, str) or not hasattr(value, "__float__")):
-                raise LaunchTypeError(f"attention: {name} is a number, not {value!r}")
-            if hasattr(value, "__dlpack__"):
-                raise LaunchTypeError(f"attention: {name} is a number, not {type(value).__name__}: float({name})")
+            if value is not None and not isinstance(value, (int, float)):
+                check_number(name, value)
         if self.softcap is not None and not 0 < self.softcap < LARGEST:
             raise LaunchValueError(f"attention: softcap is positive and finite, not {self.softcap!r}")
         if self.scale is not None and not 0 < self.scale < LARGEST:
@@ -67,6 +65,13 @@ class Masks:
         return options
 
 
+def check_number(name: str, value):
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise LaunchTypeError(f"attention: {name} is a number, not {value!r}")
+    if hasattr(value, "__dlpack__"):
+        raise LaunchTypeError(f"attention: {name} is a number, not {type(value).__name__}: float({name})")
+
+
 class Described(NamedTuple):
     """What a tensor is, without its memory."""
 
@@ -83,8 +88,9 @@ def described(name: str, tensor) -> Described:
 
 
 def is_integer(value) -> bool:
-    whole = isinstance(value, int) or hasattr(value, "__index__")
-    return whole and not isinstance(value, bool) and not hasattr(value, "__dlpack__")
+    if isinstance(value, int):  # also a symbol of torch.compile, which may not be asked for attributes
+        return not isinstance(value, bool)
+    return hasattr(value, "__index__") and not hasattr(value, "__dlpack__")
 
 
 def by_autocast(*tensors):

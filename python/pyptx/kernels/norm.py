@@ -219,7 +219,7 @@ def shape_and_vectors(name: str, shape, weight, *bias) -> tuple:
 
 
 def is_sizes(shape) -> bool:
-    return isinstance(shape, (tuple, list)) or (hasattr(shape, "__index__") and not getattr(shape, "shape", ()))
+    return isinstance(shape, (int, tuple, list)) or (hasattr(shape, "__index__") and not getattr(shape, "shape", ()))
 
 
 def over_trailing(function: RowFunction, x, shape, vectors, out, eps):
