@@ -183,6 +183,9 @@ def ctaid_y() -> Reg:
 def pragma(value: str) -> None:
     """.pragma "value";
 
+    "nounroll" is for the loop at whose label it stands [PTX 12.1].  In the body of `ptx.range_` it comes behind the loop's condition, where the
+    assembler ignores it; for all loops of a kernel, `raw_directives=[("pragma", ('"nounroll";',))]` of @kernel stands in front of the body.
+
     Example:
         ptx.pragma("nounroll")
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import importlib
 import re
 import subprocess
@@ -135,3 +137,31 @@ print(k.ptx())
 """
     done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and ".entry k" in done.stdout, done.stderr
+
+
+def imported(path: Path, names: dict, everywhere: bool):
+    """Names of the package's modules that a file imports when it is loaded; `everywhere`: also in functions.  Not those for type checkers."""
+    todo = list(ast.parse(path.read_text()).body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo += node.orelse
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name in names)
+        elif isinstance(node, ast.ImportFrom):
+            inside = [f"{node.module}.{each.name}" for each in node.names]
+            yield from (
+                each if each in names else node.module for each in inside if each in names or node.module in names
+            )
+        elif everywhere or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            todo += ast.iter_child_nodes(node)
+
+
+@pytest.mark.parametrize(("within", "everywhere"), [("pyptx", False), ("pyptx.kernels", True)])
+def test_imports_have_no_circle(within, everywhere):
+    """Outside of kernels an object may import what shows it, a picture or a page, where it is asked to."""
+    root = Path(pyptx.__file__).parent
+    files = {".".join(("pyptx", *path.relative_to(root).with_suffix("").parts)): path for path in root.rglob("*.py")}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items() if name.startswith(within)}
+    graph = {name: set(imported(path, files, everywhere)) - {name, within} for name, path in files.items()}
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(files) > 20
