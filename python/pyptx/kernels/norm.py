@@ -197,7 +197,10 @@ def rms_norm(
         told = {"x": x, "normalized_shape": normalized_shape, "weight": weight, "eps": eps, "out": out}
         return rms_norm(**renamed(rms_norm, named, {"input": "x"}, told))
     eps = EPSILON if eps is None else eps
-    if weight is None and (normalized_shape is None or is_weight(normalized_shape)):
+    if weight is None and (
+        normalized_shape is None
+        or (not isinstance(normalized_shape, int) and getattr(normalized_shape, "ndim", 0) == 1)
+    ):
         return RMS_NORM((x, normalized_shape), out, eps=eps)  # the weight: what most calls say
     shape, weight = shape_and_vectors("rms_norm", normalized_shape, weight)
     if shape is None:
@@ -216,11 +219,6 @@ def shape_and_vectors(name: str, shape, weight, *bias) -> tuple:
         if len(getattr(vector, "shape", (1,))) != 1:
             shape = tuple(vector.shape)
     return shape, weight, *bias
-
-
-def is_weight(shape) -> bool:
-    """Whether a vector came in its place.  Symbols of torch.compile are ints, which may not be asked for attributes."""
-    return not isinstance(shape, int) and getattr(shape, "ndim", 0) == 1
 
 
 def is_sizes(shape) -> bool:
@@ -451,7 +449,10 @@ def layer_norm(
     if named:
         told = {"x": x, "normalized_shape": normalized_shape, "weight": weight, "bias": bias, "eps": eps, "out": out}
         return layer_norm(**renamed(layer_norm, named, {"input": "x"}, told))
-    if bias is None and ((normalized_shape is None and weight is None) or is_weight(normalized_shape)):
+    if bias is None and (
+        (normalized_shape is None and weight is None)
+        or (not isinstance(normalized_shape, int) and getattr(normalized_shape, "ndim", 0) == 1)
+    ):
         return LAYER_NORM((x, normalized_shape, weight), out, eps=eps)  # weight and bias: what most calls say
     shape, weight, bias = shape_and_vectors("layer_norm", normalized_shape, weight, bias)
     if weight is None and bias is not None:
