@@ -1,5 +1,7 @@
 """Ready-made kernels with what they were not meant for: refused by name, and nothing is read as what it is not."""
 
+import typing
+
 import numpy as np
 import pytest
 
@@ -101,6 +103,7 @@ def test_tensors_by_the_names_of_torch():
         )
         assert torch.equal(compiled(x), own)
     assert torch.equal(kernels.layer_norm(x, np.int64(8)), kernels.layer_norm(x))
+    assert "named" in typing.get_type_hints(kernels.softmax)
 
 
 @pytest.mark.parametrize("shape", [(3, 0), (2, 3, 0), (2, 0, 3)])

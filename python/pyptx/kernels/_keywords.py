@@ -5,12 +5,24 @@ The functions take these as `**named`, which is empty at nearly all calls: a dec
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypedDict
 
 from pyptx.errors import LaunchTypeError
 
-__all__ = ["Input", "Nothing", "Operands", "no_such_argument", "renamed"]
+if sys.version_info >= (3, 11):
+    from typing import Unpack
+else:
+
+    class Unpack:
+        """Of typing since 3.11."""
+
+        def __class_getitem__(cls, item):
+            return item
+
+
+__all__ = ["Input", "Nothing", "Operands", "Unpack", "no_such_argument", "renamed"]
 
 
 class Nothing(TypedDict):

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import _core, differentiable_kernel
 from pyptx._arch import detect_arch
@@ -59,12 +59,9 @@ from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
 from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward, taken_together
 from pyptx.kernels._attention_sums import PAD
 from pyptx.kernels._call import compiling, constant_for_compiler, is_loose, kept
-from pyptx.kernels._keywords import Nothing, no_such_argument
+from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._target import simulated
 from pyptx.types import bf16
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 

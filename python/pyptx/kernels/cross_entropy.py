@@ -9,20 +9,17 @@ The forward against an index, without smoothing, reads a row once, however long.
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, columns, last, matrix
-from pyptx.kernels._keywords import Input, renamed
+from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import Split, from_short, paired, row_kernel
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.types import f32, pred, s32, s64, u32
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["cross_entropy"]
 
@@ -187,7 +184,7 @@ OF_PROBABILITIES = RowFunction(
 
 def cross_entropy(
     logits: Any = None, target: Any = None, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean",
-    label_smoothing: float = 0.0, dim: int | None = None, **named: "Unpack[Input]",
+    label_smoothing: float = 0.0, dim: int | None = None, **named: Unpack[Input],
 ) -> Any:  # fmt: skip
     """The cross entropy of logits and the true classes, as torch.nn.functional.cross_entropy; the losses are f32.
 

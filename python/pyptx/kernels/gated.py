@@ -8,18 +8,15 @@ its derivative is s + x s (1 - s) 2 z'.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import ptx
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, matrix
-from pyptx.kernels._keywords import Nothing, no_such_argument
+from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import row_kernel
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["geglu", "swiglu"]
 
@@ -95,7 +92,7 @@ def halves(name: str, gate, up) -> tuple:
     return gate[..., : columns // 2], gate[..., columns // 2 :]
 
 
-def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: "Unpack[Nothing]") -> Any:
+def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothing]) -> Any:
     """silu(gate) * up, element by element, as torch.nn.functional.silu(gate) * up.  f32, f16 or bf16, computed in f32.
 
     swiglu(x) takes the first half of each row for gate and the second for up; they are copied first.
@@ -105,7 +102,7 @@ def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: "Unpack[Nothi
     return SWIGLU(halves("swiglu", gate, up), out)
 
 
-def geglu(gate: Any, up: Any = None, *, approximate: str = "none", out: Any = None, **named: "Unpack[Nothing]") -> Any:
+def geglu(gate: Any, up: Any = None, *, approximate: str = "none", out: Any = None, **named: Unpack[Nothing]) -> Any:
     """gelu(gate) * up, as torch.nn.functional.gelu(gate, approximate=approximate) * up: with the error function, absolute error
     below 4e-7 of |gate up|, or "tanh".  geglu(x): of the halves of its rows, as `swiglu`.
     """

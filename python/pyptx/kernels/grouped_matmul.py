@@ -2,23 +2,20 @@
 
 import functools
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import differentiable_kernel
 from pyptx.kernels._call import check_arrays
-from pyptx.kernels._keywords import Nothing, no_such_argument
+from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._matmul_arguments import check_ends, check_groups, width_of
 from pyptx.kernels._matmul_choice import grouped_kernel, parted_kernel
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["grouped_matmul"]
 
 
 def grouped_matmul(
     a: Any, b: Any, offs: Any = None, *, counts: Any = None, activation: str | None = None, out: Any = None,
-    scale_a: Any = None, scale_b: Any = None, **named: "Unpack[Nothing]",
+    scale_a: Any = None, scale_b: Any = None, **named: Unpack[Nothing],
 ) -> Any:  # fmt: skip
     """Groups of rows of a, each times a matrix of b; both bf16 or f16, f32 accumulation.  b (E, K, N) may be transposed, `w.mT` of w
     (E, N, K), without a copy.  Where a group's rows are is an int32 tensor (E,) on the device, which the host never reads:

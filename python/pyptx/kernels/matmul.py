@@ -2,25 +2,22 @@
 _matmul_stream.py (few rows) and _matmul_mma.py (mma.sync)."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import _core
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import check_arrays
 from pyptx.kernels._epilogue import GATED
-from pyptx.kernels._keywords import Operands, renamed
+from pyptx.kernels._keywords import Operands, Unpack, renamed
 from pyptx.kernels._matmul_arguments import ARGUMENTS
 from pyptx.kernels._target import simulated
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["matmul"]
 
 
 def matmul(
     a: Any = None, b: Any = None, *, out: Any = None, bias: Any = None, activation: str | None = None, residual: Any = None,
-    scale_a: Any = None, scale_b: Any = None, **named: "Unpack[Operands]",
+    scale_a: Any = None, scale_b: Any = None, **named: Unpack[Operands],
 ) -> Any:  # fmt: skip
     """activation(scale_a scale_b (a @ b) + bias) + residual, as torch.matmul; f32 accumulation.
 

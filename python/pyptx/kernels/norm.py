@@ -12,21 +12,18 @@ The sums over rows: each of some hundred CTAs adds up the rows that it meets, an
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import Tile, ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
-from pyptx.kernels._keywords import Input, Nothing, no_such_argument, renamed
+from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import Split, in_registers, of_norms, paired, row_kernel
 from pyptx.kernels._rows_totals import Totals
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["add_rms_norm", "layer_norm", "rms_norm"]
 
@@ -185,7 +182,7 @@ RMS_NORM = RowFunction(
 
 def rms_norm(
     x: Any = None, normalized_shape: Any = None, weight: Any = None, eps: float | None = 1e-6, *, out: Any = None,
-    **named: "Unpack[Input]",
+    **named: Unpack[Input],
 ) -> Any:  # fmt: skip
     """x / sqrt(mean(x x) + eps) * weight over the last dimensions, as torch.nn.functional.rms_norm.
 
@@ -313,7 +310,7 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
 ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, needed=3, names="x residual weight", eps=1e-6)
 
 
-def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, **named: "Unpack[Nothing]") -> Any:
+def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, **named: Unpack[Nothing]) -> Any:
     """(rms_norm(s, weight), s) of s = x + residual, rounded to the residual's type: one pass over memory instead of two.
     Differentiable."""
     for name in named:
@@ -439,7 +436,7 @@ LAYER_NORM = RowFunction(
 
 def layer_norm(
     x: Any = None, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: float = 1e-5, *,
-    out: Any = None, **named: "Unpack[Input]",
+    out: Any = None, **named: Unpack[Input],
 ) -> Any:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, as torch.nn.functional.layer_norm.
 

@@ -4,12 +4,12 @@ s = max |x| / 448 over a row, over 128 columns of a row, or over 128 x 128 eleme
 max |x| is taken as 1e-12 at least, so that zeros stay zeros; NaN and infinity make all that shares their scale NaN.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, matrix
-from pyptx.kernels._keywords import Nothing, no_such_argument
+from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import (
     LOAD,
     STORE,
@@ -26,9 +26,6 @@ from pyptx.kernels._registers import (
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import row_kernel, vector_of
 from pyptx.types import e4m3, f32, u32, u64
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["quantize_fp8"]
 
@@ -203,7 +200,7 @@ def blocks_in(size: int) -> int:
     return -(-size // BLOCK)
 
 
-def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None, **named: "Unpack[Nothing]") -> tuple[Any, Any]:
+def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None, **named: Unpack[Nothing]) -> tuple[Any, Any]:
     """(q, s): x as float8_e4m3fn and the f32 scales that give it back, x is about q s; as `matmul` takes both.
 
     x: f32, f16 or bf16, (..., N).  block: None, a scale for each row, s (..., 1); 128, one for 128 columns of a row, s (..., N / 128),

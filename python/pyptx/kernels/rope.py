@@ -6,17 +6,14 @@ Su et al., RoFormer, arXiv 2104.09864.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, matrix
-from pyptx.kernels._keywords import Nothing, no_such_argument
+from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
 from pyptx.types import f32, pred, s32, s64, u32, u64
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["rope"]
 
@@ -218,7 +215,7 @@ ROPE_AT = RopeFunction(
 
 def rope(
     x: Any, cos: Any, sin: Any, *, positions: Any = None, interleaved: bool = False, seq_dim: int = -2, out: Any = None,
-    **named: "Unpack[Nothing]",
+    **named: Unpack[Nothing],
 ) -> Any:  # fmt: skip
     """Rotary position embedding of x, whose last dimension is a head of D elements, of which the first R turn.
 

@@ -6,7 +6,7 @@ log_softmax: y = x - max - log(sum(exp(x - max))).  For the gradient g of y: dx 
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyptx import ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
@@ -25,16 +25,13 @@ from pyptx.kernels._call import (
     spelled,
     widened_by_autocast,
 )
-from pyptx.kernels._keywords import Input, renamed
+from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._registers import fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import paired, row_kernel
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.kernels._softmax_columns import LANES, column_softmax
 from pyptx.types import f32
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -94,7 +91,7 @@ def by_result(name: str, make) -> tuple[RowFunction, RowFunction]:
 SOFTMAX, LOG_SOFTMAX = by_result("softmax", make_softmax), by_result("log_softmax", make_log_softmax)
 
 
-def softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None, **named: "Unpack[Input]") -> Any:
+def softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None, **named: Unpack[Input]) -> Any:
     """exp(x) / sum(exp(x)) over a dimension, as torch.softmax; f32, f16 or bf16, computed in f32.
 
     dim: any.  Packed memory is read as it lies; else rows that do not lie in the last dimension are copied first, and the result is a view of
@@ -108,7 +105,7 @@ def softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None,
     return over_rows("softmax", SOFTMAX, x, dim, dtype, out)
 
 
-def log_softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None, **named: "Unpack[Input]") -> Any:
+def log_softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None, **named: Unpack[Input]) -> Any:
     """The logarithm of `softmax`, as torch.log_softmax."""
     if named:
         return log_softmax(
