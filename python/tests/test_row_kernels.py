@@ -217,7 +217,7 @@ def test_cross_entropy_of_long_rows(n, dtype, split):
     [
         (norm.rms_norm_backward_kernel, 2, {"norm": 1}),
         (norm.layer_norm_backward_kernel, 3, {"norm": 2}),
-        (norm.add_rms_norm_backward_kernel, 3, {"kept": 24}),
+        (norm.add_rms_norm_backward_kernel, 3, {"kept_f32": 24}),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

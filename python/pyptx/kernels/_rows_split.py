@@ -142,10 +142,11 @@ class Split:
 
     @classmethod
     def wide_looping(
-        cls, n: int, bits: int, norm: int = 0, deep: int = LONG + 1, deep_f32: int = LONG + 1, kept: int = 32
+        cls, n: int, bits: int, norm: int = 0, deep: int = LONG + 1, deep_f32: int = LONG + 1, kept_f32: int = 32
     ) -> "Split":
         """The same on a GPU with clusters.  `norm`: as of `wide`; rows of the norms are pipelined.  `deep`, `deep_f32`: the length from which on
-        rows of 16 bits, and of f32, are 32 elements a thread.  `kept`: elements of a thread of a cluster whose sums stay in registers."""
+        rows of 16 bits, and of f32, are 32 elements a thread.  `kept_f32`: elements of rows of f32 whose sums a thread of a cluster keeps in
+        registers."""
         if norm and n >= SHORT + (norm == 1 or bits == 32) and _aligned(n, bits):
             ctas = max(2, _cluster(n / (0.75 * LONG)))
             if norm == 2 and bits == 16 and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
@@ -159,7 +160,8 @@ class Split:
             return replace(cls.looping(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
         ctas = _cluster(n / (512 * 16))
-        return cls(n, vector, min(512, max(128, _whole_warps(n / ctas / 16))), ctas=ctas, kept=kept, hopper=True)
+        threads, kept = min(512, max(128, _whole_warps(n / ctas / 16))), 32 if bits == 16 else kept_f32
+        return cls(n, vector, threads, ctas=ctas, kept=kept, hopper=True)
 
     @property
     def each(self) -> int:

@@ -264,9 +264,8 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
             row.store(Y, row.map(lambda s, w, r=r: mul(mul(s, r), w), s, w))
         ptx.ret()
 
-    looping = looping_kernels(
-        add_rms_norm_backward_kernel, split, x_type, residual_type, w_type, kept=24
-    )  # four rows beside them
+    types = x_type, residual_type, w_type
+    looping = looping_kernels(add_rms_norm_backward_kernel, split, *types, kept_f32=24)  # four rows beside the sums
 
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
