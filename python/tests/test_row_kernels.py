@@ -157,6 +157,32 @@ def test_rows_that_are_summed_a_row_ahead(name, n, dtype, rows, split, monkeypat
         compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
 
 
+@pytest.mark.parametrize("name", ["rms_norm_alone", "layer_norm_alone", "softmax", "log_softmax"])
+def test_rows_so_long_that_two_barely_have_room(name, split, monkeypatch):
+    """One cluster goes over three rows of nine vectors a thread: the row ahead is there as a whole when it is summed."""
+    few_clusters(monkeypatch, split, 1)
+    n = 135168
+    assert split.Split.wide(n, 32).each == 9
+    x = torch.randn(3, n)
+    with pyptx.simulator(check="all"):
+        assert distance(FUNCTIONS[name][0](x), FUNCTIONS[name][1](x.double())) < 3e-6
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_rings_have_room_for_the_row_ahead(bits):
+    types = (bf16 if bits == 16 else f32,)
+    found = set()
+    for n in (*range(64, 500_000, 1000), 131_072, 151_936, 202_048, 262_144):
+        for arrays, split in (
+            *((arrays, Split.wide(n, bits, arrays=arrays, norm=norm)) for arrays in (1, 2) for norm in (0, 1, 2)),
+            *((2, Split.wide_looping(n, bits, norm=norm)) for norm in (1, 2)),
+        ):
+            if split.pipelined:
+                found.add(split.each)
+                assert split.places(types * arrays) > 2 * split.each
+    assert len(found) > 5
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize(
     "n, dtype", [(12296, torch.bfloat16), (20488, torch.bfloat16), (65528, torch.bfloat16), (20484, torch.float32)]

@@ -112,10 +112,10 @@ class Split:
 
     @classmethod
     def _pipelined(cls, n: int, bits: int, ctas: int, threads: int, more: int, most: int = 3) -> "Split":
-        """`more`: vectors of a ring besides a row; `most`: rows of a ring."""
+        """`more`: vectors of a ring besides a row; `most`: rows of a ring.  Two rows are there, and a vector is on its way, at least."""
         threads = min(512, max(128, threads))
         made = cls(n, 128 // bits, threads, ctas=ctas, kept=40, hopper=True, resident=512 // threads, pipelined=True)
-        return replace(made, depth=min(most * made.each, made.each + more))
+        return replace(made, depth=min(most * made.each, max(made.each + more, 2 * made.each + 1)))
 
     @classmethod
     def _other(cls, n: int, bits: int, arrays: int, most: int, norm: int) -> "Split":
@@ -216,8 +216,8 @@ class Split:
 
     def _places(self, size: int) -> int:
         """Vectors of a thread of a pipelined row, each of so many bytes: more than two rows; 0 where there is no room."""
-        found = (SHARED // self.resident - self.beside) // (size * self.threads)
-        return min(self.depth, found) if found > 2 * self.each else 0
+        found = min(self.depth, (SHARED // self.resident - self.beside) // (size * self.threads))
+        return found if found > 2 * self.each else 0
 
     def pitch(self, types: Sequence) -> int:
         """Bytes of one vector of each thread of a CTA."""
