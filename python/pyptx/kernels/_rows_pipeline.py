@@ -4,7 +4,7 @@ before is worked on.
     sums of row 0, sent
     for each row i:  sums of row i + 1, sent;  those of row i, received;  the body
 
-so that no warp waits for what a message takes.  Three rows are in shared memory, or more: i, i + 1, and what is on its way.
+so that no warp waits for what a message takes.  Rows i and i + 1 are in shared memory as a whole, and what is on its way.
 """
 
 from pyptx import ptx, reg
