@@ -174,8 +174,8 @@ def test_rings_have_room_for_the_row_ahead(bits):
     found = set()
     for n in (*range(64, 500_000, 1000), 131_072, 151_936, 202_048, 262_144):
         for arrays, split in (
-            *((arrays, Split.wide(n, bits, arrays=arrays, norm=norm)) for arrays in (1, 2) for norm in (0, 1, 2)),
-            *((2, Split.wide_looping(n, bits, norm=norm)) for norm in (1, 2)),
+            *((arrays, Split.wide(n, bits, arrays=arrays, norm=which)) for arrays in (1, 2) for which in (0, 1, 2)),
+            *((2, Split.wide_looping(n, bits, norm=which)) for which in (1, 2)),
         ):
             if split.pipelined:
                 found.add(split.each)
