@@ -188,6 +188,17 @@ def check_arrays(name: str, names, tensors, out, rows: int, needed: int | None =
             raise LaunchTypeError(f"{name}: {which} has no dimension, and so no rows")
 
 
+def rank_of(name: str, which: str, array) -> int:
+    """Of an array that `RowFunction` checks later, in less time."""
+    try:
+        rank = len(array.shape)
+    except (AttributeError, RuntimeError, TypeError):  # nested tensors of torch raise
+        rank = 0
+    if not rank:
+        check_arrays(name, (which,), (array,), None, 1)
+    return rank
+
+
 def is_loose(tensor) -> bool:
     """Sparse, nested or of a library, whose elements do not lie as shape and strides say."""
     if getattr(tensor, "is_nested", False) is True:

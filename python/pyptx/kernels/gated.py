@@ -12,7 +12,7 @@ from typing import Any
 
 from pyptx import ptx
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import RowFunction, check_arrays, matrix
+from pyptx.kernels._call import RowFunction, matrix, rank_of
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
 from pyptx.kernels._rows import Row
@@ -85,7 +85,7 @@ def halves(name: str, gate, up) -> tuple:
     """Gate and up, which may be the halves of one array's rows."""
     if up is not None:
         return gate, up
-    check_arrays(name, ("gate",), (gate,), None, 1)
+    rank_of(name, "gate", gate)
     columns = gate.shape[-1]
     if columns % 2:
         raise LaunchValueError(f"{name}: rows of {columns} elements have no halves: pass gate and up")

@@ -14,7 +14,6 @@ from pyptx.kernels._call import (
     TYPES,
     RowFunction,
     back,
-    check_arrays,
     compiling,
     constant_for_compiler,
     dense,
@@ -22,6 +21,7 @@ from pyptx.kernels._call import (
     kept,
     last,
     matrix,
+    rank_of,
     spelled,
     widened_by_autocast,
 )
@@ -168,8 +168,7 @@ def over_columns(name: str, x, dim: int, out):
 
 
 def over_rows(name: str, functions, x, dim: int, dtype, out):
-    check_arrays(name, ("x",), (x,), out, 1)
-    rank = len(x.shape)
+    rank = rank_of(name, "x", x)
     if type(dim) is not int or not -rank <= dim < rank:
         raise LaunchValueError(f"{name}: dim is one of {rank} dimensions, not {dim!r}")
     its, wide = spelled(getattr(x, "dtype", None)), False
