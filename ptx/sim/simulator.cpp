@@ -287,15 +287,23 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     }
   }
 
+  // Clusters take over others while these have not begun: the machine holds one at first, or with a seed a few.
+  static std::size_t room_at_first(const Launch& launch) {
+    return launch.program.takes_over ? std::size_t{1} << launch.options.seed % 4 : resident_at_first;
+  }
+
   // Clusters may wait for each other: whoever does not end gives way to the next. Whoever only looks at memory sleeps
   // until another has changed some; when all do, each may look for longer.
   static void take_turns(Launch& launch, std::uint64_t count) {
     std::deque<Turns> resident;
-    std::size_t room = resident_at_first;
+    std::size_t room = room_at_first(launch);
     std::uint64_t stalled = 0;  // turns one after the other
     std::size_t asleep = 0;
+    while (launch.program.takes_over && launch.next < std::min<std::uint64_t>(count, room))
+      resident.push_back({std::make_unique<Cluster>(launch, launch.next++)});
     while ((launch.next < count || !resident.empty()) && launch.stop_at == ~0ull) {
-      if (resident.size() == room && asleep == room) room = std::min(2 * room, most_resident);
+      const bool full = resident.size() == room && asleep == room;
+      if (full && (stalled || !launch.program.takes_over)) room = std::min(2 * room, most_resident);
       const bool begins = launch.next < count && resident.size() < room;
       if (begins)
         resident.push_back({std::make_unique<Cluster>(launch, launch.next++)});

@@ -278,3 +278,34 @@ def steal(X, Y):
     ptx.bar.sync(0)
     ptx.bra("next", pred=cancelled)
     ptx.ret()
+
+
+@kernel(
+    in_specs=(Tile("N", u32),), out_specs=(Tile("N", u32),), grid=lambda N: (N,), block=(32, 1, 1), arch="sm_100a"
+)  # fmt: skip
+def taken_by(X, Y):
+    """Y[i] = X[the CTA that does the work of CTA i]; it waits for answers with a scope beyond itself."""
+    px, py = ptx.global_ptrs(X, Y)
+    smem.alloc(u64, (2,), align=16, name="response")
+    full, lane = smem.mbarrier(1), reg.from_(ptx.special.tid.x(), u32)
+    own, block, value = reg.from_(ptx.special.ctaid.x(), u32), reg.from_(ptx.special.ctaid.x(), u32), reg.scalar(u32)
+    answer, parity, here = reg.scalar(b128), reg.scalar(u32, init=0), reg.scalar(u32)
+    ptx.inst.mov.u32(here, "response")
+    with ptx.if_(lane == 0):
+        ptx.mbarrier.init(full[0], 1)
+    ptx.bar.sync(0)
+    ptx.label("next")
+    with ptx.if_(lane == 0):
+        ptx.inst.ld.global_.u32(value, ptx.addr(px + own * 4))
+        ptx.inst.st.global_.u32(ptx.addr(py + block * 4), value)
+        ptx.clusterlaunchcontrol.try_cancel(ptx.addr(here), full[0], space="shared::cta")
+        ptx.mbarrier.arrive_expect_tx(full[0], 16)
+    ptx.mbarrier.wait(full[0], parity, sem="acquire", scope="cluster")
+    ptx.inst.ld.shared.b128(answer, ptx.addr(here))
+    cancelled = ptx.clusterlaunchcontrol.is_canceled(answer)
+    ptx.clusterlaunchcontrol.first_ctaid_of("get_first_ctaid::x", answer, dst=block, pred=cancelled)
+    ptx.inst.xor.b32(parity, parity, 1)
+    ptx.fence.proxy_async_shared_cta()
+    ptx.bar.sync(0)
+    ptx.bra("next", pred=cancelled)
+    ptx.ret()

@@ -21,9 +21,10 @@ from copy_kernels import (  # noqa: E402
     multimem,
     pair_load,
     steal,
+    taken_by,
 )
 
-from pyptx import Tile, types  # noqa: E402
+from pyptx import Tile, simulator, types  # noqa: E402
 from pyptx.errors import LaunchValueError, SimulationError  # noqa: E402
 from pyptx.specs import Im2col  # noqa: E402
 from pyptx.types import bf16, e4m3, e5m2, f16, f32, f64, s8, s16, s32, s64, u8, u16, u32  # noqa: E402
@@ -418,6 +419,15 @@ def test_what_a_cluster_sends(send, expected):
 def test_ctas_take_over_those_that_have_not_started():
     x = torch.arange(128, dtype=torch.int32).view(torch.uint32)
     assert steal(x).view(torch.int32).tolist() == list(range(1, 129))
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize(("seed", "ctas"), [(0, 1), (4, 1), (1, 2), (2, 4), (3, 8)])
+def test_a_schedule_chooses_how_many_ctas_start_before_they_take_over_others(seed, ctas):
+    x = torch.arange(64, dtype=torch.int32).view(torch.uint32)
+    with simulator.options(seed=seed):
+        done_by = taken_by(x).view(torch.int32).tolist()
+    assert max(done_by) < ctas and done_by[:ctas] == list(range(ctas))
 
 
 @pytest.mark.parametrize("device", [GPU], indirect=True)

@@ -27,6 +27,7 @@ struct Bound {
   bool excuses = false;       // but those that have exited
   bool late = false;          // its results come later (Op::late)
   bool communicates = false;  // CTAs may talk through it
+  bool takes_over = false;    // it takes over CTAs that have not begun
   bool discards = false;      // makes global memory undefined again
   Uses uses = Uses::decides;
   const char* why = nullptr;   // why the row is not simulated

@@ -85,7 +85,8 @@ constexpr WarpBody sem_clusterlaunchcontrol_try_cancel{[](const isa::Match& m) -
   return {.run = m.has("multicast::cluster::all") ? &control_of_launch::try_cancel<true>
                                                   : &control_of_launch::try_cancel<false>,
           .whole_warp = true,
-          .communicates = true};
+          .communicates = true,
+          .takes_over = true};
 }};
 constexpr WarpBody sem_clusterlaunchcontrol_is_canceled{
     [](const isa::Match&) -> Bound { return {.run = &control_of_launch::is_canceled, .whole_warp = true}; }};

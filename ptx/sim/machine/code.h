@@ -104,6 +104,7 @@ struct Program {
   bool prints = false;        // lines come in the order of CTAs: one core
   bool discards = false;      // global memory may become undefined again
   bool communicates = false;  // CTAs may wait for each other or race on atomics: run them in one order
+  bool takes_over = false;    // clusters ask for those that have not begun
 
   bool is(std::uint32_t pc, isa::Trait trait) const { return traits[pc] >> static_cast<int>(trait) & 1; }
 };

@@ -328,6 +328,7 @@ void FunctionDecoder::instruction(const ir::Statement& statement, std::uint32_t 
   op.manner = manner(*selection.match);
   op.element = static_cast<std::uint8_t>(std::max<int>(1, isa::info(op.type).bits / 8));
   program_.communicates |= bound.communicates;
+  program_.takes_over |= bound.takes_over;
   program_.discards |= bound.discards;
   op.synchronises =
       bound.communicates || op.manner.order != Order::weak || selection.match->form->is(isa::Trait::synchronises);
