@@ -136,6 +136,10 @@ TEST_CASE("barriers") {
   expect(Code::barrier_deadlock,
          kernel("setp.ge.u32 %p1, %r1, 32;\n@%p1 bra A;\nbar.sync 0, 64;\nbra B;\nA:\nbar.sync 1, 64;\nB:"),
          shape(1, 64), {"warp 0, lanes 0-31", "waits at barrier 1, 32 of 64"});
+  // Warps of which the same is true are one line.
+  expect(Code::barrier_deadlock,
+         kernel("setp.ge.u32 %p1, %r1, 96;\n@%p1 bra A;\nbar.sync 0, 128;\nbra B;\nA:\nbar.sync 1, 64;\nB:"),
+         shape(1, 128), {"warps 0-2, lanes 0-31", "waits at barrier 0, 96 of 128", "warp 3, lanes 0-31"});
   expect(Code::divergent_barrier,
          kernel("setp.ge.u32 %p1, %r1, 16;\n@%p1 bra A;\nbar.sync 0;\nbra B;\nA:\nbar.sync 0;\nB:"), shape(1, 32),
          {"lanes 0-15", "lanes 16-31"});
@@ -164,6 +168,9 @@ TEST_CASE("mbarriers") {
   misuse(init + "mbarrier.init.shared.b64 [full], 2;", {"mbarrier.inval"});
   misuse(b + "mov.u32 %r3, 0;\nmbarrier.init.shared.b64 [full], %r3;", {"0 arrivals"});
   misuse(init + "mbarrier.arrive.shared.b64 %rd2, [full], 3;", {"3 times", "2 of 2"});
+  misuse(b + "mbarrier.init.shared.b64 [full], 1;\nmbarrier.arrive.expect_tx.shared.b64 _, [full], 16;\n"
+             "mbarrier.arrive.expect_tx.shared.b64 _, [full], 16;",
+         {"arrives, and this phase waits for 0 of 1 more, and for bytes"});
   misuse(init + "mbarrier.arrive.noComplete.shared.b64 %rd2, [full], 2;", {".noComplete"});
   misuse(init + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [full], 1048576;", {"tx-count"});
   misuse(init + "ld.shared.u32 %r3, [full+4];", {"`full`", "lives"});

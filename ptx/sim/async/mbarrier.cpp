@@ -13,7 +13,10 @@ namespace ptx::sim {
 std::string arrive(Cta& cta, std::uint32_t offset, std::uint32_t count, bool drop, std::uint32_t pc) {
   Mbarrier& b = cta.mbarriers.at(offset);
   if (count == 0 || count > b.pending) {
-    return cat("arrives ", count, " times, and this phase waits for ", b.pending, " of ", b.expected, " more");
+    const std::string often = count == 1 ? "" : cat(' ', count, " times");
+    const char* const bytes =
+        b.pending == 0 ? ", and for bytes; whoever arrives for the next phase waits for this one first" : "";
+    return cat("arrives", often, ", and this phase waits for ", b.pending, " of ", b.expected, " more", bytes);
   }
   b.pending -= count;
   if (drop) b.expected -= count;

@@ -49,8 +49,13 @@ std::string describe_mbarrier(const Cta& cta, const Warp& w, const Wait& wait) {
   if (found == cta.mbarriers.end()) return out + ", which is no longer one";
   const Mbarrier& b = found->second;
   out += ": " + progress(b);
-  for (const std::uint32_t pc : b.arrivals)
-    out += cat(pc == b.arrivals[0] ? "; arrivals come from " : ", ", place_name(w, pc));
+  std::vector<std::string> places;  // two instructions of one line are one place
+  for (const std::uint32_t pc : b.arrivals) {
+    const std::string place = place_name(w, pc);
+    if (std::find(places.begin(), places.end(), place) != places.end()) continue;
+    out += cat(places.empty() ? "; arrivals come from " : ", ", place);
+    places.push_back(place);
+  }
   return b.arrivals.empty() ? out + "; nobody has ever arrived" : out;
 }
 
@@ -282,28 +287,62 @@ Diagnostic describe_fault(const Warp& warp, Code code, std::uint32_t pc, int lan
   return d;
 }
 
+namespace {
+
+// Warps of one CTA of which the same is true.
+struct Standing {
+  const Cta* cta;
+  std::vector<std::uint32_t> warps;
+  std::string what;
+};
+
+// "warp 3", "warps 0-3, 6"
+std::string warp_list(const std::vector<std::uint32_t>& warps) {
+  std::string out = warps.size() == 1 ? "warp " : "warps ";
+  for (std::size_t i = 0; i < warps.size();) {
+    std::size_t last = i;
+    while (last + 1 < warps.size() && warps[last + 1] == warps[last] + 1) ++last;
+    out += cat(i ? ", " : "", warps[i], last == i ? "" : cat('-', warps[last]));
+    i = last + 1;
+  }
+  return out;
+}
+
+std::vector<Standing> standings(const Cluster& cluster) {
+  std::vector<Standing> out;
+  for (const auto& cta : cluster.ctas) {
+    const std::size_t first = out.size();
+    const auto add = [&](const Warp& w, std::string what) {
+      const auto same = std::find_if(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(),
+                                     [&](const Standing& s) { return s.what == what; });
+      if (same == out.end()) return void(out.push_back({cta.get(), {w.index}, std::move(what)}));
+      if (same->warps.back() != w.index) same->warps.push_back(w.index);
+    };
+    const auto stands = [&](const Warp& w, const Fragment& f, std::uint32_t pc) {
+      const bool behind = !f.ready() && f.wait.kind != Wait::Kind::lanes;  // pc is behind the instruction that waits
+      add(w, cat("lanes ", lane_list(f.mask), " at ", place_name(w, behind ? pc - 1 : pc), describe_wait(*cta, w, f)));
+    };
+    for (const auto& w : cta->warps) {
+      if (w->current.mask) stands(*w, w->current, w->pc);
+      for (const Fragment& f : w->others) stands(*w, f, f.pc);
+      if (const Mask gone = ~w->live; gone && w->live)
+        add(*w, cat("lanes ", lane_list(gone), " have exited or are not there"));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<std::string> where_warps_stand(const Cluster& cluster) {
   std::vector<std::string> out;
   constexpr std::size_t most = 16;
-  std::size_t more = 0;
-  for (const auto& cta : cluster.ctas) {
-    for (const auto& w : cta->warps) {
-      auto add = [&](const Fragment& f, std::uint32_t pc) {
-        if (out.size() == most) return void(++more);
-        const bool behind = !f.ready() && f.wait.kind != Wait::Kind::lanes;  // pc is behind the instruction that waits
-        out.push_back(cat("CTA ", triple(cta->id), ", warp ", w->index, ", lanes ", lane_list(f.mask), " at ",
-                          place_name(*w, behind ? pc - 1 : pc), describe_wait(*cta, *w, f)));
-      };
-      if (w->current.mask) add(w->current, w->pc);
-      for (const Fragment& f : w->others) add(f, f.pc);
-      if (const Mask gone = ~w->live; gone && w->live) {
-        if (out.size() < most)
-          out.push_back(cat("CTA ", triple(cta->id), ", warp ", w->index, ", lanes ", lane_list(gone),
-                            " have exited or are not there"));
-      }
-    }
+  const std::vector<Standing> all = standings(cluster);
+  for (const Standing& s : all) {
+    if (out.size() == most) break;
+    out.push_back(cat("CTA ", triple(s.cta->id), ", ", warp_list(s.warps), ", ", s.what));
   }
-  if (more) out.push_back(cat("and ", more, " more"));
+  if (all.size() > most) out.push_back(cat("and ", all.size() - most, " more"));
   // The mbarriers that nobody waits for: an arrival may have gone to the wrong one.
   std::size_t others = 0;
   for (const auto& cta : cluster.ctas) {
