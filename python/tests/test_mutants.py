@@ -122,7 +122,6 @@ MUTANTS = [
     ("mma", r"cp\.async\.wait_group 1;", 0, "", "PTX5054 PTX5012"),
     ("mma", r"bar\.sync 0;", 0, "", "PTX5050 PTX5054 PTX5012"),
     ("pair", r"tcgen05\.fence::after_thread_sync;", 2, "", "PTX5058"),
-    ("pair", r"tcgen05\.wait::ld\.sync\.aligned;", 0, "", "PTX5013"),
     ("pair", r"tcgen05\.commit\.cta_group::2.*;", 0, "", "PTX5020"),
     ("pair", r"tcgen05\.commit\.cta_group::2.*;", -1, "", "PTX5020"),
     ("pair", r"mov\.u16 (%rs\d+), 3;", 0, "mov.u16 {0}, 1;", "PTX5020"),

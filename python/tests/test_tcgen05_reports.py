@@ -10,9 +10,9 @@ np = pytest.importorskip("numpy", reason="skipped: no numpy")
 
 from tensor_memory_kernels import LANES, make_probe, run_probe  # noqa: E402
 
-from pyptx import Tile, kernel, ptx, reg, simulator, smem  # noqa: E402
+from pyptx import Tile, _core, kernel, ptx, reg, simulator, smem  # noqa: E402
 from pyptx.errors import PtxError, SimulationError  # noqa: E402
-from pyptx.types import b32, bf16, f32, u32  # noqa: E402
+from pyptx.types import b32, bf16, e4m3, f32, u16, u32, ue8m0  # noqa: E402
 
 NOTHING = np.zeros(1, np.uint32)
 A, B = 0, 4096  # offsets of 128 x 16 bf16 each
@@ -258,20 +258,58 @@ def test_both_ctas_of_a_pair_allocate():
 
 
 def read_early(waits: bool):
+    """Column 1 = column 0 + 1."""
+
     def everyone(place):
-        value = reg.scalar(b32)
-        ptx.tcgen05.ld([value], place.tensor + ((place.tid >> 5) << 21), shape="32x32b", count=1)
+        value, own = reg.scalar(b32), place.tensor + ((place.tid >> 5) << 21)
+        ptx.tcgen05.ld([value], own, shape="32x32b", count=1)
         if waits:
             ptx.tcgen05.wait_ld()
-        ptx.inst.st.shared.b32(ptx.addr(place.shared + place.tid * 4), value)
+        ptx.inst.add.u32(value, value, 1)
+        ptx.tcgen05.st(own + 1, [value], shape="32x32b", count=1)
+        ptx.tcgen05.wait_st()
+        ptx.tcgen05.wait_ld()
 
     return everyone
 
 
-def test_registers_are_not_read_before_wait_ld():
-    run(everyone=read_early(True))
-    text = report(everyone=read_early(False))
-    assert "PTX5013" in text and "without tcgen05.wait::ld in between" in text and "test_tcgen05_reports.py" in text
+@pytest.mark.parametrize("check", ["none", "all"])
+@pytest.mark.parametrize("waits", [True, False])
+def test_registers_may_be_read_before_wait_ld(waits, check):
+    """Who reads a register waits by itself (manual 9.7.16.6.4.5)."""
+    tensor = np.arange(LANES * 32, dtype=np.uint32).reshape(LANES, 32)
+    want = tensor.copy()
+    want[:, 1] = tensor[:, 0] + 1
+    with simulator(check=check):
+        got = run_probe(make_probe(32, 8192, None, read_early(waits)), tensor, np.zeros(8192, np.uint8))
+    np.testing.assert_array_equal(got, want)
+
+
+SCALED = dict(a_dtype=e4m3, b_dtype=e4m3, scale_dtype=ue8m0)
+
+
+@pytest.mark.parametrize(
+    "at, which", [(28, "the scale factors of A in columns 28 to 31"), (0, "the scale factors of A in columns 0 to 3")]
+)
+def test_what_a_product_reads_lies_outside_of_d(at, which):
+    def issue(place, at=at):
+        bits, scales = legal_bits(**SCALED), dict(scale_vec_a=place.tensor + at, scale_vec_b=place.tensor + 40)
+        multiply(place, bits, "kind::mxf8f6f4", **scales, scale_vectorsize="scale_vec::1X", enable_input_d=False)
+
+    text = report(issue)
+    assert f"has {which} of tensor memory, and D in columns 0 to 31" in text and "test_tcgen05_reports.py" in text
+    run(lambda place: issue(place, 32))
+
+
+def test_a_in_tensor_memory_lies_outside_of_d():
+    def issue(place):
+        b = ptx.tcgen05.descriptor(place.shared, byte_offset=B, leading_bytes=128, stride_bytes=256, swizzle="NONE")
+        bits = reg.from_(legal_bits(), u32)
+        ptx.tcgen05.mma(
+            place.tensor, place.tensor + 24, b, bits, kind="kind::f16", a_is_tmem=True, enable_input_d=False
+        )
+
+    assert "has A in columns 24 to 31 of tensor memory, and D in columns 0 to 31" in report(issue)
 
 
 def test_a_store_without_its_wait_is_not_there():
@@ -349,3 +387,94 @@ def test_other_schedules_give_the_same(seed):
     plain = run_probe(probe, tensor, shared)
     with simulator.options(seed=seed):
         np.testing.assert_array_equal(run_probe(probe, tensor, shared), plain)
+
+
+# ---- fences
+
+
+def passed_on(fence: str) -> str:
+    """Warp 0 stores two columns, and warp 4 loads them behind a barrier."""
+    return f"""
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{{
+  .shared .align 4 .b32 slot;
+  .reg .pred %first, %last;
+  .reg .b32 %thread, %tensor, %a, %b, %w;
+  mov.u32 %thread, %tid.x;
+  shr.u32 %w, %thread, 5;
+  setp.eq.u32 %first, %w, 0;
+  setp.eq.u32 %last, %w, 4;
+  @%first tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
+  bar.sync 0;
+  ld.shared.b32 %tensor, [slot];
+  @!%first bra stored;
+  tcgen05.st.sync.aligned.32x32b.x1.b32 [%tensor], {{%thread}};
+  tcgen05.st.sync.aligned.32x32b.x1.b32 [%tensor+1], {{%thread}};
+  tcgen05.wait::st.sync.aligned;
+stored:
+  bar.sync 0;
+  {fence}
+  @!%last bra loaded;
+  tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%a}}, [%tensor];
+  tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%b}}, [%tensor+1];
+  tcgen05.wait::ld.sync.aligned;
+loaded:
+  bar.sync 0;
+  @%first tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tensor, 32;
+  ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(("fence", "reports"), [("", 1), ("tcgen05.fence::after_thread_sync;", 2)])
+def test_a_kernel_without_any_fence_has_one_report_of_them(fence, reports):
+    """CUTLASS' and Triton's kernels have none."""
+    with simulator(check="all", raises=False) as found:
+        _core.run_text(
+            passed_on(fence).encode(), "k.ptx", "", (1, 1, 1), (160, 1, 1), (1, 1, 1), 0, [np.zeros(1, np.uint32)]
+        )
+    assert [each.code for each in found.reports] == [5058] * reports
+    assert ("no thread has executed a tcgen05.fence" in str(found.reports[0])) == (fence == "")
+
+
+# ---- copies to pairs
+
+
+@kernel(
+    in_specs=(Tile(8, 32, u32, tma_box=(8, 32)),), out_specs=(Tile(2, 32, u32),),
+    grid=(4, 1, 1), cluster=(4, 1, 1), block=(32, 1, 1), arch="sm_100a",
+)  # fmt: skip
+def to_two_pairs(X, Y):
+    """One copy to all CTAs of two pairs, which the mbarrier of each even one counts for its pair; Y = the first row in each odd one."""
+    map_x = X.tma_desc()
+    (py,) = ptx.global_ptrs(Y)
+    smem.alloc(u32, (8, 32), align=128, name="data")
+    full, lane = smem.mbarrier(1, name="full"), reg.from_(ptx.special.tid.x(), u32)
+    rank, value = reg.from_(ptx.special.cluster_ctarank(), u32), reg.scalar(u32)
+    with ptx.if_(lane == 0):
+        ptx.mbarrier.init(full[0], 1)
+        ptx.fence.mbarrier_init()
+        ptx.mbarrier.arrive_expect_tx(full[0], 2048)
+    ptx.cluster.sync()
+    with ptx.if_((rank | lane) == 0):
+        all_ = reg.from_(15, u16)
+        ptx.tensor_copy.load(ptx.addr(smem.base("data")), map_x, (0, 0), full[0], cta_group=2, multicast_mask=all_)
+    with ptx.if_((rank & 1) == 0):
+        ptx.mbarrier.wait(full[0], 0, sem="acquire", scope="cluster")
+        odd = ptx.cluster.map_shared_u32(smem.base("data"), rank + 1)
+        ptx.inst.ld.shared__cluster.u32(value, ptx.addr(odd + lane * 4))
+        ptx.inst.st.global_.u32(ptx.addr(py + (rank * 16 + lane) * 4), value)
+    ptx.cluster.sync()
+    ptx.ret()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_copy_to_two_pairs_is_waited_for_at_the_mbarrier_of_each(seed):
+    x = np.arange(256, dtype=np.uint32).reshape(8, 32)
+    with simulator(check="all", seed=seed, raises=False) as found:
+        y = to_two_pairs(x)
+    assert [str(each) for each in found.reports] == []
+    np.testing.assert_array_equal(np.asarray(y), np.stack([x[0], x[0]]))

@@ -165,12 +165,12 @@ def make_product(mistake: str = "", tiles: int = TILES):
     return product
 
 
-MMA, LOAD, COPY, WAIT, STORE = "tcgen05.mma", "tcgen05.ld", "cp.async.bulk.tensor", "mbarrier.try_wait", "st.global"
+MMA, LOAD, COPY, WAIT = "tcgen05.mma", "tcgen05.ld", "cp.async.bulk.tensor", "mbarrier.try_wait"
 # The code of each mistake's first report, and the instructions that it names.
 MISTAKES = {
     "no fence before": ("PTX5058", MMA, LOAD),
     "no fence after": ("PTX5058", MMA, LOAD),
-    "no wait::ld": ("PTX5013", LOAD, STORE),
+    "no wait::ld": ("PTX5054", MMA, LOAD),
     "no arrival at drained": ("PTX5020", WAIT),
     "one warp arrives at drained": ("PTX5020", WAIT),
     "wrong phase of drained": ("PTX5020", WAIT),

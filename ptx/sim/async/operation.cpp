@@ -190,11 +190,20 @@ void Operations::wait_warpgroup(Warp& warp, std::uint64_t product) {
   if (Observer* const observer = warp.cta.launch.observer) observer->waited(warp, warp.live, Group::products, product);
 }
 
-void Operations::wait_pipe(Warp& warp, Pipe pipe) {
+void Operations::finish_pipe(Warp& warp, Pipe pipe) {
   for (auto o = pending_.begin(); o != pending_.end() && warp.event != Event::fault;) {
     const auto at = o++;
     if (at->pipe == pipe && at->agent.warp == &warp) finish(at);
   }
+}
+
+void Operations::finish_loads(Warp& warp) {
+  finish_pipe(warp, Pipe::tensor_load);
+  if (Observer* const observer = warp.cta.launch.observer) observer->loaded(warp, begun_);
+}
+
+void Operations::wait_pipe(Warp& warp, Pipe pipe) {
+  finish_pipe(warp, pipe);
   if (Observer* const observer = warp.cta.launch.observer)
     observer->waited(warp, warp.live, pipe == Pipe::tensor_load ? Group::tensor_loads : Group::tensor_stores, begun_);
 }

@@ -44,6 +44,7 @@ struct Operation {
   Combine combine = nullptr;                       // nullptr: a copy
   std::function<bool(const Operation&)> effect{};  // or this instead of reading and writing; false after a fault
   Pipe pipe = Pipe::none;
+  bool follows = false;       // in its pipe behind what other threads have begun: a product or a shift (9.7.16.6.2)
   std::uint64_t product = 0;  // of wgmma: counted from 1 in the warpgroup
   std::uint32_t fill = 0;     // the bytes outside, over and over
   bool to_tf32 = false;       // of a tensor copy whose map has elements of .tf32
@@ -87,7 +88,10 @@ class Operations {
   void wait_group(Warp& warp, int lane, std::uint32_t most, bool read);
   // wgmma.wait_group: the products of the warp's warpgroup up to this one.
   void wait_warpgroup(Warp& warp, std::uint64_t product);
-  // tcgen05.wait: the warp's own of this pipe.
+  // The warp's own of this pipe; wait_pipe, which is tcgen05.wait, also tells that they are over.
+  void finish_pipe(Warp& warp, Pipe pipe);
+  // The warp's own tcgen05.ld, since one of its registers is read.
+  void finish_loads(Warp& warp);
   void wait_pipe(Warp& warp, Pipe pipe);
   // All of tensor memory that threads of this CTA have begun; the first product, copy or shift among it.
   std::optional<Agent> finish_tensor_memory(const Cta& cta);

@@ -105,6 +105,12 @@ bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, co
   for (int i = 0; i < coordinates->count; ++i) at[i] = static_cast<s32>(row32(w, coordinates[i])[lane]);
   const int rank = rows ? 2 : coordinates->count;
   if (rank != map.rank) return bad_map(w, lane, cat("copies in ", rank, " dimensions; the map has ", map.rank)), false;
+  if (rows && map.box[1] != 1)
+    return bad_map(
+               w, lane,
+               cat("copies four rows by a map whose box has ", map.box[1],
+                   " rows; in the modes .tile::gather4 and .tile::scatter4 the box has one row (manual 5.5.3.4.1)")),
+           false;
   if (!begins_well<mode>(w, lane, map, {at, static_cast<std::size_t>(rank)}, kind)) return false;
   if (mode == Mode::pixels && kind != Access::read && reaches_outside(map))
     return bad_map(

@@ -372,7 +372,7 @@ void load(Warp& w, const Op& op, Mask active) {
   const auto from = rectangle(w, op, address, op.sources > 1 ? &op.operands[op.destinations + 1] : nullptr, active);
   if (!from) return;
   Frame& frame = *w.current.frame;
-  const Origin awaited{.pc = w.pc - 1, .awaits = "tcgen05.wait::ld"};
+  const Origin awaited{.pc = w.pc - 1, .awaits = load_is_over};
   if (w.cta.launch.options.uninitialised) {
     for (int i = 0; i < op.destinations; ++i) {
       if (op.operands[i].slot == 0) continue;
@@ -384,7 +384,10 @@ void load(Warp& w, const Op& op, Mask active) {
   Operation o{.agent = agent(w, std::countr_zero(active)), .op = &op};
   o.effect = Load{*from, w.current.frame, active};
   o.pipe = Pipe::tensor_load;
-  w.cta.cluster.operations.begin(std::move(o));
+  Operations& operations = w.cta.cluster.operations;
+  operations.begin(std::move(o));
+  // Nothing says of a register that it is still to come.
+  if (!w.cta.launch.options.uninitialised) operations.finish_pipe(w, Pipe::tensor_load);
 }
 
 struct Store {
@@ -495,10 +498,10 @@ struct Copy {
   }
 };
 
-void begin_on_tensor_core(Warp& w, const Op& op, int lane, std::function<bool(const Operation&)> effect) {
+void begin_on_tensor_core(Warp& w, const Op& op, int lane, std::function<bool(const Operation&)> effect, bool follows) {
   Operation o{.agent = agent(w, lane), .op = &op};
   o.effect = std::move(effect);
-  o.pipe = Pipe::tensor_core;
+  o.pipe = Pipe::tensor_core, o.follows = follows;
   w.cta.cluster.operations.begin(std::move(o));
 }
 
@@ -514,7 +517,7 @@ void copy(Warp& w, const Op& op, Mask active) {
     for (const auto& cta : ctas) {
       if (!is_allocated(agent(w, lane), *cta, to, plan.few ? 97 : TensorMemory::lanes, plan.units * 4)) return;
     }
-    begin_on_tensor_core(w, op, lane, Copy{ctas, *from, to});
+    begin_on_tensor_core(w, op, lane, Copy{ctas, *from, to}, false);
   });
 }
 
@@ -549,7 +552,7 @@ void shift(Warp& w, const Op& op, Mask active) {
     for (const auto& cta : ctas) {
       if (!is_allocated(agent(w, lane), *cta, at, 32, 8)) return;
     }
-    begin_on_tensor_core(w, op, lane, Shift{ctas, at});
+    begin_on_tensor_core(w, op, lane, Shift{ctas, at}, true);
   });
 }
 

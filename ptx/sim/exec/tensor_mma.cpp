@@ -62,6 +62,9 @@ struct Product {
 
   u32 columns() const { return static_cast<u32>(shape.n) / path.parts; }  // of D in a lane
   u32 lane(u32 row, u32 part) const { return d.lane + path.lane(row, part); }
+  u32 metadata_columns() const {
+    return mma->kind == MmaKind::f16 || mma->kind == MmaKind::tf32 ? shape.selector + 1 : 2;
+  }
   bool is_allocated(const Agent& agent) const;
   bool operator()(const Operation& o) const;
 
@@ -538,11 +541,10 @@ bool Product::is_allocated(const Agent& agent) const {
     return sim::is_allocated(agent, cta, at, lanes, columns);
   };
   const u32 lanes = path.half ? 112 : TensorMemory::lanes, rows = path.rows;
-  const u32 words = mma->kind == MmaKind::f16 || mma->kind == MmaKind::tf32 ? shape.selector + 1 : 2;
   for (const auto& cta : ctas) {
     if (!holds(*cta, d, lanes, columns())) return false;
     if (mma->a_in_tensor && !holds(*cta, a_tensor, lanes, 8)) return false;
-    if (mma->sparse && !holds(*cta, metadata, lanes, words)) return false;
+    if (mma->sparse && !holds(*cta, metadata, lanes, metadata_columns())) return false;
     if (!mma->scaled()) continue;
     if (!holds(*cta, scale_a, TensorMemory::lanes, (rows + 31) / 32)) return false;
     if (!holds(*cta, scale_b, TensorMemory::lanes, (columns() + 31) / 32)) return false;
@@ -624,6 +626,21 @@ struct Issue {
     buffers = static_cast<u8>(mma.keeps ? buffers | own : buffers & ~own);
     return true;
   }
+  // What the product reads lies in no column of D, which it writes meanwhile.
+  bool apart() {
+    const u32 end = p.d.column + p.columns(), rows = p.path.rows;
+    const auto meets = [&](std::string_view which, TensorAddress at, u32 count) {
+      if (at.column + count <= p.d.column || end <= at.column) return false;
+      return !refuse(cat("has ", which, " in columns ", at.column, " to ", at.column + count - 1,
+                         " of tensor memory, and D in columns ", p.d.column, " to ", end - 1));
+    };
+    const TensorMma& mma = *p.mma;
+    if (mma.a_in_tensor && meets("A", p.a_tensor, 8)) return false;
+    if (mma.sparse && meets("the metadata", p.metadata, p.metadata_columns())) return false;
+    if (!mma.scaled()) return true;
+    return !meets("the scale factors of A", p.scale_a, (rows + 31) / 32) &&
+           !meets("the scale factors of B", p.scale_b, (p.columns() + 31) / 32);
+  }
   bool mask(const Operand* first) {
     if (first->absent) return true;
     for (int i = 0; i < first->count && i < 8; ++i) p.disabled[i] = row32(w, first[i])[lane];
@@ -685,9 +702,10 @@ void multiply_matrices(Warp& w, const Op& op, Mask active) {
     product.ctas = living_group(w, lane, product.mma->pair);
     if (product.ctas.empty()) return;
     Operation o{.agent = agent(w, lane), .op = &op};
-    if (!Issue{w, op, lane, product}.read() || !product.is_allocated(o.agent)) return;
+    Issue issue{w, op, lane, product};
+    if (!issue.read() || !issue.apart() || !product.is_allocated(o.agent)) return;
     o.effect = std::move(product);
-    o.pipe = Pipe::tensor_core;
+    o.pipe = Pipe::tensor_core, o.follows = true;
     w.cta.cluster.operations.begin(std::move(o));
   });
 }

@@ -171,15 +171,25 @@ Site reader(const Warp& w, const Origin& from, int lane) {
 }
 std::string of_memory(const Origin& from, const Site& site) {
   Text what;
-  what << "reads " << from.bytes << (from.bytes == 1 ? " byte" : " bytes") << " at 0x";
-  what.hex(from.address) << (from.tensor ? " of tensor memory" : "") << (site.owner.empty() ? "" : " of ") << site.owner
-                         << ", of which byte " << from.missing << " was never written";
+  what << "reads ";
+  if (from.tensor) {
+    what << "lane " << (from.address >> 16) << ", column " << (from.address & 0xffff)
+         << " of tensor memory, which was never written";
+    return what.take();
+  }
+  what << from.bytes << (from.bytes == 1 ? " byte" : " bytes") << " at 0x";
+  what.hex(from.address) << (site.owner.empty() ? "" : " of ") << site.owner << ", of which byte " << from.missing
+                         << " was never written";
   return what.take();
 }
 std::vector<std::string> needs(Warp& w, const Origin& from, int lane) {
   std::vector<std::string> notes;
   if (from.pc != w.pc - 1) notes.push_back(cat(mentioned(w, w, w.pc - 1, lane), " needs the value"));
-  if (from.tensor && !w.cta.tensor.undefined_by.empty()) notes.push_back(w.cta.tensor.undefined_by);
+  if (!from.tensor) return notes;
+  notes.push_back(w.cta.tensor.undefined_by.empty()
+                      ? "what tcgen05.mma and tcgen05.cp write is there once a thread has waited for the mbarrier of a "
+                        "later tcgen05.commit, in the lanes and columns of the instruction descriptor's M and N"
+                      : w.cta.tensor.undefined_by);
   return notes;
 }
 
@@ -235,6 +245,19 @@ void store(Warp& w, const Op& op, Mask active, Handler handler) {
   }
 }
 
+// A register that tcgen05.ld gives is there when an instruction reads it, also in front of tcgen05.wait::ld (manual
+// 9.7.16.6.4.5). Of memory that says nothing.
+bool finishes_loads(Warp& w, const Op& op, Mask active) {
+  const Frame& frame = *w.current.frame;
+  const auto comes = [&](const Operand& o) {
+    return o.slot != 0 && (active & ~frame.initialised[o.slot]) && origin(frame, o).awaits == load_is_over;
+  };
+  const std::span sources(op.operands + op.destinations, op.sources);
+  if (std::none_of(sources.begin(), sources.end(), comes)) return false;
+  w.cta.cluster.operations.finish_loads(w);
+  return true;
+}
+
 }  // namespace
 
 Undefined::Undefined(const Frame& frame) : bits(frame.registers.size()), origins(frame.initialised.size()) {
@@ -268,6 +291,7 @@ void set_undefined(Frame& frame, const Operand& o, int lane, CellBits bits, cons
 }
 
 void run_undefined(Warp& w, const Op& op, Mask active, Handler handler) {
+  if (finishes_loads(w, op, active) && w.event == Event::fault) return;
   if (op.uses == Uses::passes) return pass_on(w, op, active, handler);
   if (op.uses == Uses::stores) return store(w, op, active, handler);
   const Frame& frame = *w.current.frame;

@@ -29,10 +29,20 @@ const char* wrong(Code code) {
     default: return "nothing orders the two";
   }
 }
+// Of two operations the later of which writes.
+const char* mend_refill(Access earlier) {
+  if (earlier != Access::read)
+    return "if both belong there, a thread waits for the first before the second begins; else the address, the "
+           "coordinates, the box or the multicast mask of one of them is wrong";
+  return "who reads waits for its reads (wgmma.wait_group, tcgen05.wait::ld, the mbarrier of tcgen05.commit, the group "
+         "of a copy), then arrives at an mbarrier for which every thread that writes here has waited";
+}
 const char* mend(Code code, bool of_map) {
   switch (code) {
     case Code::data_race: return "a barrier, or a release by the first thread that the second acquires, orders them";
-    case Code::narrow_scope: return "give both sides the scope of both threads: .cluster, .gpu";
+    case Code::narrow_scope:
+      return "give every release and acquire that leads from one to the other, arrivals and waits too, a scope that "
+             "includes both threads: .cluster, .gpu";
     case Code::missing_order:
       return "write the flag with .release and read it with .acquire, or put fences around relaxed accesses";
     case Code::collective_order:
@@ -132,7 +142,10 @@ void Races::find_same_lines() {
 void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint64_t address) {
   if (!asks_for(checks_, code)) return;
   if (same_line_.empty()) find_same_lines();
-  const auto [at, fresh] = known_.try_emplace({code, same_line_[s.pc], same_line_[d.pc]}, found_.size());
+  // A kernel without any tcgen05.fence has one report for all of its pairs.
+  const bool unfenced = code == Code::missing_tensor_fence && !tensor_fence_;
+  const auto [at, fresh] =
+      known_.try_emplace({code, unfenced ? ~0u : same_line_[s.pc], unfenced ? ~0u : same_line_[d.pc]}, found_.size());
   if (!fresh) {
     if (at->second < found_.size()) ++found_[at->second].times;
     return;
@@ -155,10 +168,16 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
       << (s.operation ? cat("what ", name(s.thread, lane), " began") : name(s.thread, lane)) << ' ' << did(s.kind)
       << " at " << place(s.pc) << "; " << wrong(code);
   }
+  const bool refills = code == Code::missing_wait && d.operation && s.operation && d.kind != Access::read;
   Diagnostic diagnostic(code, program.places[d.pc], t.take());
-  diagnostic.notes = {
-      cat("the other is ", place(s.pc), " of ", name(s.thread, lane)),
-      exits && code == Code::missing_wait ? before_exit : mend(code, d.manner.proxy == Proxy::tensormap)};
+  diagnostic.notes = {cat("the other is ", place(s.pc), " of ", name(s.thread, lane)),
+                      exits && code == Code::missing_wait ? before_exit
+                      : refills                           ? mend_refill(s.kind)
+                                                          : mend(code, d.manner.proxy == Proxy::tensormap)};
+  if (unfenced)
+    diagnostic.notes.emplace_back(
+        "no thread has executed a tcgen05.fence so far, and kernels of CUTLASS 4.2 and Triton 3.9 never do; this "
+        "stands for all such pairs, and check=\"all,-missing_tensor_fence\" passes over them");
   if (const auto w = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == d.thread; });
       w != warps_.end() && (w->second->went_on.lanes >> d.lane & 1))
     diagnostic.notes.push_back(refusal(w->second->went_on, d.lane));

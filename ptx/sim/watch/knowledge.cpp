@@ -12,8 +12,10 @@ namespace {
 void learn(View& view, const View& from, std::initializer_list<View::Kind> kinds) {
   for (const View::Kind kind : kinds) view.of[kind] = join(view.of[kind], from.of[kind]);
 }
+// tcgen05.fence::after_thread_sync orders what the thread itself begins behind it, not what other threads do.
 void learn_all(View& view, const View& from) {
   for (std::size_t i = 0; i < View::kinds; ++i) {
+    if (i == View::tensor_after) continue;
     // Mostly the clocks that know too much are the true one.
     const bool same = i >= View::any_scope && view.of[i] == view.of[View::base] && from.of[i] == from.of[View::base];
     if (!same) view.of[i] = join(view.of[i], from.of[i]);
@@ -22,6 +24,8 @@ void learn_all(View& view, const View& from) {
 // The scope was too narrow; or the accesses order nothing.
 void learn_beyond_scope(View& view, const View& from) { learn(view, from, {View::any_scope, View::any_order}); }
 void learn_beyond_order(View& view, const View& from) { learn(view, from, {View::any_order}); }
+// What relaxed accesses tell: they order tensor memory where the fences of tcgen05 stand around them (9.7.16.6.3).
+void learn_relaxed(View& view, const View& from) { learn(view, from, {View::tensor_before, View::any_order}); }
 
 // Moments that are known for good, of others or of one's own.
 void add(View& view, std::span<const Moment> moments) {
@@ -133,8 +137,9 @@ Races::Meeting& Races::meeting(const Channel& c) {
 void Races::gather(Meeting& m, std::uint64_t home, const Watched& w, const View& view, const Manner& manner) {
   const bool near = w.cta == home;
   View& into = near ? m.gathering.near : m.gathering.far;
-  if (!releases(manner.order)) return learn_beyond_order(into, view);
-  includes(manner.scope, w.cta, home) ? learn_all(into, view) : learn_beyond_scope(into, view);
+  const bool wide = includes(manner.scope, w.cta, home);
+  if (!releases(manner.order)) return wide ? learn_relaxed(into, view) : learn_beyond_order(into, view);
+  wide ? learn_all(into, view) : learn_beyond_scope(into, view);
 }
 
 void Races::flush(Meeting& m, std::uint64_t home) {
@@ -182,7 +187,7 @@ void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner&
       if (!(p.lanes & mask)) continue;
       const View view = published(w, p.view, p.lanes & mask, time);
       const bool ordered = channel.kind == Channel::Kind::barrier || releases(manner.order);
-      ordered ? learn_all(m.gathering.near, view) : learn_beyond_order(m.gathering.near, view);
+      ordered ? learn_all(m.gathering.near, view) : learn_relaxed(m.gathering.near, view);
     }
     if (channel.kind == Channel::Kind::barrier) arrive_at_barrier(m, w, mask, channel.object, warp.pc - 1, stays);
     if (channel.kind == Channel::Kind::cluster_barrier && !releases(manner.order)) release_by_fences(m, w, mask);
@@ -282,11 +287,10 @@ void Races::passed(Warp& warp, Mask mask, const Channel& channel, const Manner& 
       rest &= ~together;
       const bool ordered = acquires(manner.order);
       change(w, together, [&](View& v, Mask) {
-        ordered ? learn_all(v, m.last.near) : learn_beyond_order(v, m.last.near);
+        ordered ? learn_all(v, m.last.near) : learn_relaxed(v, m.last.near);
         const bool wide = manner.scope > Scope::cta;
-        ordered&& wide ? learn_all(v, m.last.far)
-        : ordered      ? learn_beyond_scope(v, m.last.far)
-                       : learn_beyond_order(v, m.last.far);
+        if (ordered) return wide ? learn_all(v, m.last.far) : learn_beyond_scope(v, m.last.far);
+        wide ? learn_relaxed(v, m.last.far) : learn_beyond_order(v, m.last.far);
       });
       if (ordered) continue;
       for (Mask each = together; each; each &= each - 1) {
@@ -297,7 +301,7 @@ void Races::passed(Warp& warp, Mask mask, const Channel& channel, const Manner& 
     return;
   }
   const bool ordered = channel.kind == Channel::Kind::barrier || acquires(manner.order) || manner.order == Order::weak;
-  change(w, mask, [&](View& v, Mask) { ordered ? learn_all(v, m.last.near) : learn_beyond_order(v, m.last.near); });
+  change(w, mask, [&](View& v, Mask) { ordered ? learn_all(v, m.last.near) : learn_relaxed(v, m.last.near); });
 }
 
 // Whether the lane knows of all who made the last phase complete.
@@ -336,7 +340,9 @@ void Races::met(Warp& warp, Mask mask) {
   const Time time = tick(w);
   View all;
   for (const Part& p : w.parts) {
-    if (p.lanes & mask) learn_all(all, published(w, p.view, p.lanes & mask, time));
+    if (!(p.lanes & mask)) continue;
+    learn_all(all, published(w, p.view, p.lanes & mask, time));
+    learn(all, p.view, {View::tensor_after});  // tcgen05 instructions are a whole warp's, or of a lane that it chooses
   }
   if ((mask & w.present) == w.present) {
     const Moment whole{w.who, time};
@@ -388,6 +394,7 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
     });
   }
   if (fence == Fence::tensor_before || fence == Fence::tensor_after) {
+    tensor_fence_ = true;
     change(w, mask, [&](View& v, Mask some) {
       Known& before = v.of[View::tensor_before];
       if (fence == Fence::tensor_before) before = join(before, published(w, v, some, time).of[View::base]);
@@ -408,7 +415,12 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
 void Races::fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) {
   Watched& w = watched(warp);
   acquire_fence(w, lane, manner.scope);
-  maps_[{who_thread(w.who, lane), flat(map)}] = view_of(w, lane).of[View::tensormap];
+  constexpr std::size_t most = 4;  // of a thread: others may have learned of an earlier fence and not of the last
+  std::vector<Acquired>& all = maps_[flat(map)];
+  const Who thread = who_thread(w.who, lane);
+  const auto own = [&](const Acquired& a) { return a.thread == thread; };
+  if (std::ranges::count_if(all, own) == most) all.erase(std::ranges::find_if(all, own));
+  all.push_back({thread, tick(w), view_of(w, lane).of[View::tensormap]});
 }
 
 void Races::acquire_fence(Watched& w, int lane, Scope scope) {
@@ -457,7 +469,10 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
     if (now && both) {
       if (unlearned) change(w, unlearned, [&](View& v, Mask) { learn_all(v, r.view); });
     } else if (!before) {
-      change(w, fresh, [&](View& v, Mask) { now ? learn_beyond_scope(v, r.view) : learn_beyond_order(v, r.view); });
+      change(w, fresh, [&](View& v, Mask) {
+        if (now) return learn_beyond_scope(v, r.view);
+        both&& acquires ? learn_relaxed(v, r.view) : learn_beyond_order(v, r.view);
+      });
     }
     if (before) continue;
     for (Mask rest = !now && acquires && r.ordered ? fresh : 0; rest; rest &= rest - 1) {
@@ -519,6 +534,43 @@ void Races::know_as_group(Ongoing& product, const Warp& warp) {
   }
 }
 
+void Races::loaded(Warp& warp, std::uint64_t through) {
+  Watched& w = watched(warp);
+  loaded_[w.who] = {static_cast<Time>(through), tick(w)};
+}
+
+// A product comes behind what other threads have begun before, if the fences order the instructions (9.7.16.6.4.3).
+void Races::follow(Ongoing& now, const Operation& o) {
+  std::vector<Begun>& all = begun_[o.agent.warp->cta.cluster.index];
+  const Who thread = who_thread(now.thread, now.lane);
+  auto own = std::ranges::find(all, thread, &Begun::thread);
+  if (own == all.end()) own = all.insert(own, {thread, now.writes, {}, {}});
+  own->operations.push_back({now.begun, now.time});
+  Known& after = now.view.of[View::tensor_after];
+  for (const Begun& other : all) {
+    if (other.thread == thread || !o.follows) continue;
+    const Time known = known_until(after, other.thread);
+    const auto next = std::ranges::upper_bound(other.operations, known, {}, &Begun::One::begun);
+    if (next == other.operations.begin()) continue;
+    const Moment before{other.stream, std::prev(next)->time};
+    after = join(after, {&before, 1}), own->behind = join(own->behind, {&before, 1});
+  }
+  if (own->behind) sim::add(now.view, *own->behind);  // over when its product is: a commit tells so
+}
+
+// Whether it follows s in the pipe, as far as this clock knows of the beginning of s.
+bool Races::follows(const Doer& d, const Site& s, const Known& clock) const {
+  if (!d.follows || !s.operation) return false;
+  const auto all = begun_.find(cta_number(s.thread) / launch_.cluster.count());
+  if (all == begun_.end()) return false;
+  for (const Begun& other : all->second) {
+    if (other.stream != s.who) continue;
+    const auto one = std::ranges::lower_bound(other.operations, s.time, {}, &Begun::One::time);
+    return one != other.operations.end() && known_until(clock, other.thread) >= one->begun;
+  }
+  return false;
+}
+
 void Races::began(const Operation& o) {
   Watched& w = watched(*o.agent.warp);
   const int lane = o.agent.lane;
@@ -528,13 +580,15 @@ void Races::began(const Operation& o) {
   now.thread = w.who, now.lane = lane, now.signals = o.signals;
   if (o.pipe != Pipe::none) {
     const bool together = o.pipe == Pipe::warpgroup;
-    now.piped = true;
+    now.piped = true, now.follows = o.follows;
     now.reads = now.writes = pipe(o.pipe, *o.agent.warp, lane);
     now.time = static_cast<Time>(together ? o.product : o.agent.operation);
     if (together) know_as_group(now, *o.agent.warp);
     now.signals.clear();
     const Moment before{now.writes, now.time};  // those before it, and itself: a product reads the D that it writes
-    if (o.pipe == Pipe::tensor_core) sim::add(now.view, {&before, 1});  // they go one behind the other (9.7.16.6.2)
+    if (o.pipe != Pipe::tensor_core) return;
+    sim::add(now.view, {&before, 1});  // they go one behind the other (9.7.16.6.2)
+    follow(now, o);
     return;
   }
   if (o.group == Operation::no_group) {
@@ -651,13 +705,16 @@ void Races::over(Cluster& cluster) {
     const Who first = who_cta(self), next = who_cta(self + 1);
     erase_between(copies_, first, next);
     erase_between(bulk_, first, next);
+    erase_between(loaded_, first, next);
     erase_between(pipes_, std::pair(first, Pipe{}), std::pair(next, Pipe{}));
-    erase_between(maps_, std::pair(first, std::uint64_t{0}), std::pair(next, std::uint64_t{0}));
+    for (auto& [at, all] : maps_)
+      std::erase_if(all, [&](const Acquired& a) { return first <= a.thread && a.thread < next; });
     std::erase_if(meetings_, [&](const auto& m) {
       return std::get<1>(m.first) == self && std::get<0>(m.first) != Channel::Kind::cluster_barrier;
     });
   }
   meetings_.erase({Channel::Kind::cluster_barrier, cluster.index, 0});
+  begun_.erase(cluster.index);
   last_warp_ = nullptr, last_visit_ = {};
 }
 

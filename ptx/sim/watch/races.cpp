@@ -133,7 +133,7 @@ void Races::touched(const Touch& t) {
   if (t.memory && t.memory != &t.warp.cta) {
     for (Mask rest = t.lanes; rest; rest &= rest - 1) {
       d.lane = std::countr_zero(rest);
-      visit(d, site, first, t.warp.cta);
+      visit(d, site, {t.space, t.memory, t.at[d.lane] & t.mask, t.bytes}, t.warp.cta);
     }
   }
   if (strong) synchronise(w, t, base, d, false);
@@ -206,6 +206,16 @@ void Races::forget_operation(std::uint64_t key) {
   last_ongoing_ = nullptr, found_over_ = {};
 }
 
+// Which of its mbarriers tells of these bytes: that beside them or, with cta_group::2, that of the pair.
+static const Operation::Signal& signal_of(std::span<const Operation::Signal> all, const Location& where) {
+  const auto* const host = static_cast<const Cta*>(where.memory);
+  const auto beside = std::ranges::find_if(all, [&](const Operation::Signal& s) { return s.cta == host; });
+  if (beside != all.end()) return *beside;
+  const auto of_pair =
+      std::ranges::find_if(all, [&](const Operation::Signal& s) { return host && s.cta->rank / 2 == host->rank / 2; });
+  return of_pair == all.end() ? all.front() : *of_pair;
+}
+
 void Races::by_operation(const Agent& agent, const Location& where, Access kind, Manner manner) {
   Ongoing* const found = ongoing(operation_key(agent));
   if (!found) return;
@@ -213,9 +223,7 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   Who stream = writes(kind) ? o.writes : o.reads;
   Time time = o.time;
   if (!o.signals.empty()) {  // it is over when that mbarrier's phase is
-    const auto beside = std::find_if(o.signals.begin(), o.signals.end(),
-                                     [&](const Operation::Signal& s) { return s.cta == where.memory; });
-    const Operation::Signal& s = beside == o.signals.end() ? o.signals.front() : *beside;
+    const Operation::Signal& s = signal_of(o.signals, where);
     Meeting& m = meeting({Channel::Kind::mbarrier, s.cta, s.offset});
     if (!m.stream) m.stream = new_stream();
     stream = m.stream, time = m.phase + 1;
@@ -224,7 +232,7 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   const auto bytes = static_cast<std::uint32_t>(where.bytes);
   const View& view = agent.each ? o.each : o.view;
   Doer d{&view, stream, o.thread, o.lane, agent.pc, bytes, manner, kind, true, o.begun};
-  d.each = agent.each;
+  d.each = agent.each, d.follows = o.follows;
   const Site& last = sites_[last_of_operations_];
   const bool same = last.who == d.who && last.thread == d.thread && last.time == time && last.pc == d.pc &&
                     last.kind == kind && last.operation && last.bytes == bytes;
@@ -432,7 +440,7 @@ bool Races::is_known(Doer& d, std::uint32_t site, std::uint64_t address) const {
   const View::Kind fenced = tensor                    ? View::tensor_after
                             : address < shared_window ? View::async_global
                                                       : View::async_shared;
-  if (known_until(d.view->of[View::base], s.who) < s.time) return false;
+  if (!(fences && tensor) && known_until(d.view->of[View::base], s.who) < s.time) return false;
   if (fences && known_until(d.view->of[fenced], s.who) < s.time) return false;
   d.over_before = d.over, d.over = site;
   return true;
@@ -557,29 +565,28 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   const View& v = *d.view;
   const bool own = !d.operation && !s.operation && s.who == d.who && lane == d.lane;
   if (d.manner.proxy == Proxy::read_only && writes(s.kind)) return Code::data_race;  // whatever stands between
+  const bool tensor = address >= tensor_window;
+  if (tensor && knows(v.of[View::tensor_after], s, lane)) return std::nullopt;
   if (own || knows(v.of[View::base], s, lane)) {
-    if (address >= tensor_window) {
-      const bool fenced = s.thread == d.thread || frees(d.pc) || knows(v.of[View::tensor_after], s, lane);
+    if (tensor) {
+      const bool fenced = s.thread == d.thread || frees(d.pc);
       return fenced ? std::nullopt : std::optional(Code::missing_tensor_fence);
     }
     if (s.manner.proxy != Proxy::generic || d.manner.proxy == Proxy::generic) return std::nullopt;
     if (d.manner.proxy == Proxy::tensormap) {
-      const Who reader = who_thread(d.thread, d.lane);
-      const auto behind = maps_.upper_bound({reader, address});
-      const auto map = behind == maps_.begin() ? maps_.end() : std::prev(behind);
-      const bool fenced = map != maps_.end() && map->first.first == reader && address - map->first.second < 128 &&
-                          knows(map->second, s, lane);
-      return fenced ? std::nullopt : std::optional(Code::missing_proxy_fence);
+      return acquired(d, s, lane, address) ? std::nullopt : std::optional(Code::missing_proxy_fence);
     }
     if (knows(v.of[address < shared_window ? View::async_global : View::async_shared], s, lane)) return std::nullopt;
     return writes(s.kind) ? Code::missing_proxy_fence : Code::loose_reuse;
   }
-  if (morally_strong(d, s) || (address >= tensor_window && frees(s.pc)) || is_executed(d, s, lane)) return std::nullopt;
+  if (morally_strong(d, s) || (tensor && frees(s.pc)) || is_executed(d, s, lane)) return std::nullopt;
+  if (tensor && frees(d.pc) && is_loaded(d, s)) return std::nullopt;
+  if (tensor && follows(d, s, v.of[View::any_order])) return Code::missing_tensor_fence;
   if (s.fenced_init && knows(v.of[View::any_order], s, lane)) return std::nullopt;
   const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
   const bool reuses = refills || (d.operation && !writes(s.kind));
   if (knows(v.of[View::any_scope], s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
-  if (knows(v.of[View::any_order], s, lane)) return Code::missing_order;
+  if (knows(v.of[View::any_order], s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
   if (!d.operation && !s.operation && knows(v.of[View::collective], s, lane)) return Code::collective_order;
   if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
     const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
@@ -592,6 +599,19 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (s.time >= d.begun && launch_.program.is(s.pc, isa::Trait::begins_mbarrier)) return Code::data_race;
   if (s.time >= d.begun || (d.first && writes(d.kind))) return Code::missing_wait;
   return writes(s.kind) ? Code::data_race : Code::stage_reused;
+}
+
+// Whether a fence that acquires the map stands on the way from the one to the other: of this thread, or of one that it
+// has synchronised with since (manual 8.9.5), in the same CTA.
+bool Races::acquired(const Doer& d, const Site& s, int lane, std::uint64_t address) const {
+  const auto behind = maps_.upper_bound(address);
+  if (behind == maps_.begin() || address - std::prev(behind)->first >= 128) return false;
+  return std::ranges::any_of(std::prev(behind)->second, [&](const Acquired& a) {
+    const bool known =
+        a.thread == who_thread(d.thread, d.lane) ||
+        (cta_of(a.thread) == cta_of(d.thread) && known_until(d.view->of[View::base], a.thread) >= a.time);
+    return known && knows(a.covers, s, lane);
+  });
 }
 
 // A copy over another's bytes that somebody has read since: that reader waited for the earlier one, or was reported.
@@ -608,6 +628,13 @@ bool Races::comes_first(const Doer& d, Touches earlier) const {
 // tcgen05.dealloc: it comes behind all that touches its columns, and needs no fence for that; what comes behind it has
 // been given the columns anew.
 bool Races::frees(std::uint32_t pc) const { return launch_.program.is(pc, isa::Trait::frees_columns); }
+
+// Columns may be freed behind a tcgen05.ld whose registers have been read, also without wait::ld; CuTe's kernels do.
+bool Races::is_loaded(const Doer& d, const Site& s) const {
+  const auto at = loaded_.find(s.thread);
+  return s.operation && s.kind == Access::read && at != loaded_.end() && s.time <= at->second.through &&
+         known_until(d.view->of[View::base], s.thread) >= at->second.time;
+}
 
 // mbarrier.inval comes behind what was done to the mbarrier before an instruction with a member mask, if it is ordered
 // behind any of those lanes. That instruction orders no memory, but all of them have executed what stands before it,

@@ -77,6 +77,7 @@ class Races final : public Observer {
   void fenced(Warp& warp, Mask lanes, Fence fence, const Manner& manner) override;
   void fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) override;
   void waited(Warp& warp, Mask lanes, Group group, std::uint64_t through) override;
+  void loaded(Warp& warp, std::uint64_t through) override;
   void exited(Warp& warp, Mask lanes) override;
   void ended(Cta& cta) override;
   void over(Cluster& cluster) override;
@@ -108,6 +109,7 @@ class Races final : public Observer {
     Time begun = 0;      // of an operation
     bool first = false;  // nobody has written these bytes before
     bool each = false;   // of a product: Agent::each
+    bool follows = false;
     // Sites of which it is known that all of their accesses are over, and may be followed by this one.
     std::uint32_t over = 0, over_before = 0;
   };
@@ -203,6 +205,7 @@ class Races final : public Observer {
     int lane = 0;
     bool copy = false;          // cp.async
     bool piped = false;         // of tcgen05, or a product
+    bool follows = false;       // Operation::follows
     Who reads = 0, writes = 0;  // streams, where it signals no mbarrier
     Time time = 0;
     std::vector<Operation::Signal> signals{};
@@ -265,6 +268,10 @@ class Races final : public Observer {
   bool fills_again(const Doer& doer, Touches earlier) const;
   bool comes_first(const Doer& doer, Touches earlier) const;
   bool frees(std::uint32_t pc) const;
+  bool is_loaded(const Doer& doer, const Site& site) const;
+  bool acquired(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
+  void follow(Ongoing& now, const Operation& operation);
+  bool follows(const Doer& doer, const Site& site, const Known& clock) const;
   Touches add(const Doer& doer, Touches to, std::uint32_t site);
   void drop_earlier(std::vector<Lanes>& set) const;
   void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
@@ -352,12 +359,30 @@ class Races final : public Observer {
   std::map<ChannelKey, Meeting> meetings_;
   std::map<std::uint64_t, Released> releases_;  // by address
   std::uint64_t versions_ = 0;
-  std::vector<Release> sequential_;                      // of fence.sc
-  std::unordered_map<std::uint64_t, Ongoing> ongoing_;   // by cluster and number
-  std::map<Who, Copies> copies_;                         // by thread
-  std::map<std::pair<Who, Pipe>, Who> pipes_;            // by thread, warp or warpgroup
-  std::map<Who, std::pair<Who, Who>> bulk_;              // by thread: reads, writes
-  std::map<std::pair<Who, std::uint64_t>, Known> maps_;  // what .acquire of a map covers
+  std::vector<Release> sequential_;                     // of fence.sc
+  std::unordered_map<std::uint64_t, Ongoing> ongoing_;  // by cluster and number
+  std::map<Who, Copies> copies_;                        // by thread
+  std::map<std::pair<Who, Pipe>, Who> pipes_;           // by thread, warp or warpgroup
+  struct Loaded {  // what a warp's tcgen05.ld up to number `through` give has been in its registers since `time`
+    Time through, time;
+  };
+  std::map<Who, Loaded> loaded_;  // by warp
+  struct Begun {                  // what a thread has begun of tcgen05.mma, cp and shift
+    struct One {
+      Time begun, time;  // in the thread's time; its number in the stream
+    };
+    Who thread, stream;
+    std::vector<One> operations;
+    Known behind;  // what its products have followed of other threads
+  };
+  std::unordered_map<std::uint64_t, std::vector<Begun>> begun_;  // by cluster
+  std::map<Who, std::pair<Who, Who>> bulk_;                      // by thread: reads, writes
+  struct Acquired {                                              // a map, by fence.proxy.tensormap::generic.acquire
+    Who thread;
+    Time time;
+    Known covers;
+  };
+  std::map<std::uint64_t, std::vector<Acquired>> maps_;  // by the map's address
   std::unordered_map<std::uint64_t, Left> left_;         // by CTA
   struct Visit {
     const void* host = nullptr;
@@ -373,6 +398,7 @@ class Races final : public Observer {
   };
   std::vector<Found> found_;
   std::map<std::tuple<Code, std::uint32_t, std::uint32_t>, std::size_t> known_;
+  bool tensor_fence_ = false;             // a thread has executed one
   std::vector<std::uint32_t> same_line_;  // by pc: the first with its line and mnemonic; an unrolled loop has many
 };
 

@@ -71,6 +71,9 @@ class Together final : public Observer {
   void waited(Warp& warp, Mask lanes, Group group, std::uint64_t through) override {
     tell([&](Observer& o) { o.waited(warp, lanes, group, through); });
   }
+  void loaded(Warp& warp, std::uint64_t through) override {
+    tell([&](Observer& o) { o.loaded(warp, through); });
+  }
   void exited(Warp& warp, Mask lanes) override {
     tell([&](Observer& o) { o.exited(warp, lanes); });
   }
