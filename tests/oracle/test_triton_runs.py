@@ -1,0 +1,115 @@
+"""Triton's kernels of the corpus that `make corpus` fills, for tensor cores of Hopper and Blackwell, on the simulator as they are: their numbers, and no
+report; those for Blackwell have one, of the fences of tcgen05 that they lack (docs/sanitizer.md)."""
+
+import mmap
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pyptx
+from pyptx import _core
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+CACHE = Path(os.environ.get("PYPTX_CORPUS") or Path.home() / ".cache/pyptx/corpus") / "ptx"
+SHARED = 200 << 10  # bytes, more than any of them takes
+M, N, K = 256, 128, 192
+draw = np.random.default_rng(1)
+
+
+def half(*shape):
+    return draw.integers(-3, 4, shape).astype("f2")
+
+
+def brain(x):
+    return torch.from_numpy(x.astype("f4")).bfloat16().view(torch.int16).numpy().view("u2")
+
+
+def eighth(x):  # e5m2 is the upper byte of f16
+    return (x.view("u2") >> 8).astype("u1")
+
+
+def sizes(*numbers):
+    return [np.uint32(each) for each in numbers]
+
+
+def product(a, b, out, tile, block=128, x=lambda x: x):
+    def made():
+        wanted = a.astype("f4") @ b.astype("f4")
+        right = x(a), x(b), np.zeros((M, N), out)
+        grid = (M // tile[0] * (N // tile[1]), 1, 1)
+        return "matmul", grid, block, [*right, *sizes(M, N, K)], 2, lambda got: (got == wanted).all()
+
+    return made
+
+
+def by_descriptors():
+    a, b = half(M, K), half(K, N)
+    given = [a, np.ascontiguousarray(b.T), np.zeros((M, N), "f2"), *sizes(M, N, K)]
+    wanted = a.astype("f4") @ b.astype("f4")
+    return "matmul_descriptor", (M // 128, N // 128, 1), 128, given, 2, lambda got: (got == wanted).all()
+
+
+def attention():
+    n, d = 256, 64
+    q, k, v = (half(n, d) for _ in "qkv")
+    s = np.where(np.tril(np.ones((n, n))) > 0, q.astype("f8") @ k.astype("f8").T * 0.125, -np.inf)
+    p = np.exp2(s - s.max(1, keepdims=True))
+    wanted = p @ v.astype("f8") / p.sum(1, keepdims=True)
+    given = [q, k, v, np.zeros((n, d), "f2"), np.uint32(n), np.float32(0.125)]
+    return "attention", (n // 128, 1, 1), 128, given, 3, lambda got: np.abs(got - wanted).max() < 6e-3
+
+
+def scaled():
+    x, y = (torch.from_numpy(draw.integers(-2, 3, (128, 128))).float() for _ in "xy")
+    sx, sy = (draw.integers(126, 129, (128, 4)).astype("u1") for _ in "xy")
+
+    def wide(s):
+        return np.repeat(2.0 ** (s.astype("f8") - 127), 32, 1)
+
+    wanted = (x.double().numpy() * wide(sx)) @ (y.double().numpy() * wide(sy).T)
+    bits = [
+        x.to(torch.float8_e4m3fn).view(torch.uint8).numpy(),
+        sx,
+        y.to(torch.float8_e5m2).view(torch.uint8).numpy(),
+        sy,
+    ]
+    return "scaled", (1, 1, 1), 128, [*bits, np.zeros((128, 128), "f4")], 4, lambda got: (got == wanted).all()
+
+
+MADE = {
+    "matmul_bf16": product(half(M, K), half(K, N), "f4", (128, 128), x=brain),
+    "matmul_fp16": product(half(M, K), half(K, N), "f2", (128, 64)),
+    "matmul_deep": product(half(M, K), half(K, N), "f2", (128, 64), block=256),
+    "matmul_fp8": product(half(M, K), half(K, N), "f2", (128, 128), x=eighth),
+    "matmul_descriptor": by_descriptors,
+    "attention": attention,
+    "scaled": scaled,
+}
+
+
+def in_pages(array):
+    """At the start of a page, as a GPU's memory is."""
+    copy = np.frombuffer(mmap.mmap(-1, array.nbytes), array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("name", MADE)
+def test_it_gives_its_numbers(name, target):
+    path = CACHE / f"triton_{name}.{target}.triton-3.9.ptx"
+    if not path.exists():
+        pytest.skip("skipped: no corpus (make corpus)")
+    entry, grid, block, given, out, is_right = MADE[name]()
+    given = [in_pages(each) if isinstance(each, np.ndarray) else each.tobytes() for each in given]
+    scratch = [in_pages(np.zeros(1 << 16, "u1")) for _ in range(2)]
+    with pyptx.simulator(check="all", raises=False) as run:
+        _core.run_text(path.read_bytes(), path.name, entry, grid, (block, 1, 1), (1, 1, 1), SHARED, [*given, *scratch])
+        failing = run.explore(3)
+    fences = [5058] if target == "sm_100a" else []
+    assert [report.code for report in run.reports] == fences, run.reports[0]
+    assert is_right(given[out].astype("f8")), "other numbers"
+    assert failing is None or [report.code for report in failing.reports] == fences, str(failing)
