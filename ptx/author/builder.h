@@ -169,6 +169,16 @@ class Builder {
   // Ends the kernel: settles what could not be known before (see settle.cpp), checks the whole function, and gives the
   // module away. Refused if a block is open or the check has errors. Nothing else may be called afterwards but name().
   Built finish();
+  // Afterwards: the registers of the text. A product may have become one of 64 bits.
+  struct Settled {
+    std::shared_ptr<const std::vector<ir::Register>> registers;  // as they were declared
+    std::unordered_map<ir::RegisterId, ir::RegisterId> became;
+    const ir::Register& of(ir::RegisterId id) const {
+      const auto found = became.find(id);
+      return (*registers)[found == became.end() ? id : found->second];
+    }
+  };
+  Settled settled() const;
   // Ends the body of a function, which becomes part of the module of the builder that it was begun in. A function
   // without results needs no `ret` at its end.
   void finish_function();

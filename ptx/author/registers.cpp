@@ -339,7 +339,7 @@ std::optional<Reg> Builder::named(std::string_view name) const {
 
 std::string Builder::name(const Reg& reg) const {
   if (reg.special) return std::string(Name::from_id(reg.id).view());
-  const auto& registers = state_->finished ? state_->names : state_->function.registers;
+  const auto& registers = state_->finished ? *state_->names : state_->function.registers;
   return reg.id < registers.size() ? ir::name(registers[reg.id]) : std::string();
 }
 

@@ -118,6 +118,7 @@ class Settling {
       mul.match = mnemonic->matches.empty() ? nullptr : &mnemonic->matches.front();
       f_.operands[mul.first].id = wide;
       dead_[source] = true;
+      s_.became[source] = wide;
       return;
     }
     ir::Instruction made = f_.instructions[index];
@@ -349,7 +350,7 @@ void find_tile_copies(const Builder::State& s, Built& built) {
 }  // namespace
 
 void settle(Builder::State& s, const Options& options, Built& built) {
-  s.names = s.function.registers;
+  s.names = std::make_shared<const std::vector<ir::Register>>(s.function.registers);
   find_tile_copies(s, built);
   settle_shared(s, options, built);
   Settling settling(s);
@@ -372,6 +373,8 @@ Builder::Written Builder::written() const {
   made.text = ir::emit(now.draft->module);
   return made;
 }
+
+Builder::Settled Builder::settled() const { return {state_->names, state_->became}; }
 
 std::uint64_t Builder::shared_bytes() const { return state_->shared_bytes; }
 void Builder::force_dynamic_shared(bool force) { state_->force_dynamic = force; }

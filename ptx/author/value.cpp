@@ -27,7 +27,7 @@ const Reg RegArray::operator[](std::uint32_t i) const {
 std::string RegArray::base() const {
   check_alive(builder);
   const Builder::State& s = builder->state();
-  return std::string((s.finished ? s.names : s.function.registers)[first].base.view());
+  return std::string((s.finished ? *s.names : s.function.registers)[first].base.view());
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -116,6 +117,8 @@ struct Record {
   std::vector<Parameter> parameters;
   std::uint32_t parameter_bytes = 0;
   std::vector<Allocated> allocated;  // shared memory, as Built has it
+  std::shared_ptr<const std::vector<MadeRegisters>>
+      registers;             // of the author's program in this process; null: unknown
   std::vector<Place> lines;  // the author's place of line i of the PTX text ([0] unused, as ir::emit gives them)
 };
 

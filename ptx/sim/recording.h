@@ -82,6 +82,7 @@ struct Writer {
   launch::Dim3 cta{0, 0, 0}, thread{0, 0, 0};
   Place place{};
   std::string_view instruction{};
+  std::string value{};  // "`%f3` (`total`, k.py:12)": the register that it stored, if the author has a name for it
 };
 
 // How a run goes on behind a stop.

@@ -368,6 +368,7 @@ Expected<std::shared_ptr<launch::Program>> Simulator::prepare(std::string_view p
   if (Diagnostics wrong = check::check(lowered.module); has_error(wrong)) return wrong;
   auto program = decode(lowered.module, record.entry, record.lines, record.allocated);
   if (!program) return program.why();
+  (*program)->registers = record.registers;
   return std::shared_ptr<launch::Program>(std::make_shared<SimulatedProgram>(std::move(*program), settings_));
 }
 

@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "ptx/base/allocated.h"
 #include "ptx/launch/executor.h"
 #include "ptx/sim/checks.h"
 
@@ -31,6 +34,8 @@ struct Options {
   Observer* observer = nullptr;            // is told of every access (watch/observer.h); the run then takes one core
   std::shared_ptr<Recording> recording{};  // what runs leave behind (recording.h)
   void (*print)(const Printed&) = nullptr;  // of lines that threads print; none: to the standard output
+  // Asked at reports and stops: the author's name of each register, array by array; empty: none that is certain.
+  std::vector<std::string> (*call_registers)(const std::vector<MadeRegisters>&) = nullptr;
 };
 
 struct Statistics {

@@ -39,6 +39,8 @@ class Stop {
     isa::Type type;
     std::uint32_t written = 0;
     std::vector<std::uint64_t> low, high;  // 32; `high` is empty unless the register has 128 bits
+    std::string called;                    // the author's name: "row"; or empty
+    Place made{};                          // where; of a register that has such a name
   };
   std::vector<Register> registers() const;  // of the function that runs, in the order of the text
 

@@ -209,9 +209,14 @@ class Run:
 
     def writer(self, address: int) -> tuple[str, int] | None:
         """File and line that wrote the byte at this address of the host last, in the last launch; None: no line did."""
+        file, line, _ = self._writer(address)
+        return (file, line) if line else None
+
+    def _writer(self, address: int) -> tuple[str, int, str]:
+        """The same, and the register that the line stored there, if the author has a name for it; line 0: no line did."""
         self._asked("writers")
         found = self._recording.writer(address)
-        return found and (found[2], found[3])
+        return (found[2], found[3], found[5]) if found else ("", 0, "")
 
     def _asked(self, what: str):
         if not self._recorded[what]:

@@ -18,6 +18,8 @@ nb::list lines_of(const std::vector<Place>& lines) {
 }  // namespace
 
 void init_built(nb::module_& m) {
+  nb::class_<RegistersOfModule>(m, "MadeRegisters", "Registers that an author's program has, and where it got them")
+      .def_prop_ro("rows", [](const RegistersOfModule& self) { return tuples_of(rows_of(*self.all)); });
   nb::class_<BuiltModule>(m, "Module", "One kernel as instructions: what a trace made")
       .def(
           "emit",
@@ -65,6 +67,7 @@ void init_built(nb::module_& m) {
             return rows;
           },
           "(name, array, offset, bytes, file, line) of shared memory; array: the dynamic memory of which it is a part")
+      .def_prop_ro("registers", [](const BuiltModule& self) { return RegistersOfModule{self.registers}; })
       .def_prop_ro("notes", [](const BuiltModule& self) { return nb::cast(self.built.notes); });
 }
 

@@ -61,6 +61,7 @@ nb::object next(Range& range) {
   author::Builder& builder = active();
   if (range.turns++ == 0) {
     const isa::Type type = range.type.is_none() ? isa::Type::none : type_argument(range.type);
+    const Returning here(builder, by::loop);
     return make(author::begin_range(builder, operand(range.start, builder), operand(range.stop, builder),
                                     operand(range.step, builder), type));
   }
@@ -75,6 +76,8 @@ Range range(nb::object start, nb::object stop, nb::object step, nb::object type)
 
 nb::object param(nb::handle type, const std::string& name, nb::object into) {
   author::Builder& builder = active();
+  static const Name by("param");
+  const Returning here(builder, by);
   std::optional<author::Reg> destination;
   if (!into.is_none()) destination = reg_argument(into, "dst=");
   return make(builder.param(type_argument(type), name, destination));
@@ -84,13 +87,16 @@ nb::tuple global_pointers(nb::args tensors) {
   author::Builder& builder = active();
   std::vector<std::string> names;
   for (nb::handle tensor : tensors) names.push_back(name_argument(tensor));
-  nb::list pointers;
-  for (const author::Reg& reg : builder.global_pointers(names)) pointers.append(make(reg));
-  return nb::tuple(pointers);
+  static const Name by("global_ptrs");
+  const Returning here(builder, by);
+  return nb::borrow<nb::tuple>(make_all(builder.global_pointers(names)));
 }
 
 nb::object address_of(nb::handle base, nb::object offset) {
-  author::Builder& builder = active();
+  Traced& builder = active();
+  static const Name by("(addr");
+  if (const auto* reg = as_reg(base)) builder.use(*reg, by, 0);
+  if (const auto* reg = as_reg(offset)) builder.use(*reg, by, 1);
   const auto* element = as_compound(base);  // table[i], which is an address
   if (element && offset.is_none() &&
       (element->literal != author::Operand::Literal::none || element->ir.kind == ir::Operand::Kind::element))
@@ -529,14 +535,16 @@ Example:
     ring = ptx.pipeline(4)
     stage, phase = ring.advance())")
       .def_prop_ro("n_stages", [](const Ring& ring) { return ring.pipeline.stages; })
-      .def_prop_ro("cursor", [](const Ring& ring) { return make(ring.pipeline.cursor); })
-      .def_prop_ro("phase", [](const Ring& ring) { return make(ring.pipeline.phase); })
+      .def_prop_ro("cursor", [](const Ring& ring) { return wrapped(ring.pipeline.cursor); })
+      .def_prop_ro("phase", [](const Ring& ring) { return wrapped(ring.pipeline.phase); })
       .def(
           "advance",
           [](const Ring& ring) {
-            active();
+            author::Builder& builder = active();
+            static const Name by("advance");
+            const Returning here(builder, by);
             const auto position = ring.pipeline.advance();
-            return nb::make_tuple(make(position.stage), make(position.phase));
+            return nb::borrow<nb::tuple>(make_all(std::array{position.stage, position.phase}));
           },
           R"((stage, phase) of the next slot: five instructions on the ring's registers.
 
@@ -567,6 +575,8 @@ void init_registers(nb::module_& m) {
       "scalar",
       [](nb::handle type, nb::object init, std::optional<std::string> name, int vector) {
         author::Builder& builder = active();
+        static const Name by("scalar");
+        const Returning here(builder, by);
         const isa::Type wanted = type_argument(type);
         if (vector != 1)
           return make(builder.vector_register(wanted, static_cast<std::uint8_t>(vector), name.value_or("")));
@@ -584,10 +594,8 @@ Example:
       [](nb::handle type, nb::args names, int vector) {
         std::vector<std::string> list;
         for (nb::handle name : names) list.push_back(text_of(name));
-        nb::list made;
-        for (const author::Reg& reg : active().scalars(type_argument(type), list, static_cast<std::uint8_t>(vector)))
-          made.append(make(reg));
-        return nb::tuple(made);
+        return nb::borrow<nb::tuple>(
+            make_all(active().scalars(type_argument(type), list, static_cast<std::uint8_t>(vector))));
       },
       nb::arg("dtype"), nb::arg("names"), nb::arg("vector") = 1,
       nb::sig("def scalars(dtype: PtxType, *names: str, vector: int = 1) -> tuple[Reg, ...]"),
@@ -612,9 +620,12 @@ Example:
   m.def(
       "array",
       [](nb::handle type, std::int64_t count, std::optional<std::string> name, int vector) {
-        author::Builder& builder = active();
+        Traced& builder = active();
         if (count < 1 || count > 65536)
           builder.refuse(Code::bad_argument, cat("an array has 1 to 65536 registers, not ", count));
+        static const Name by("array"), of_python("wgmma_frag");  // the latter calls this
+        const bool wrapped = builder.author().wrappers == 1;
+        const Returning here(builder, wrapped ? of_python : by, wrapped);
         return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count),
                                   name ? std::string_view(*name) : std::string_view(),
                                   static_cast<std::uint8_t>(vector)));
@@ -628,7 +639,14 @@ Example:
     ptx.inst.ld.global_.v4.f32(list(v), ptx.addr(px))
     ptx.inst.add.f32(v[0], v[0], v[1]))");
   m.def(
-      "alloc", [](nb::handle type) { return make(active().alloc(type_argument(type))); }, nb::arg("dtype"),
+      "alloc",
+      [](nb::handle type) {
+        author::Builder& builder = active();
+        static const Name by("alloc");
+        const Returning here(builder, by);
+        return make(builder.alloc(type_argument(type)));
+      },
+      nb::arg("dtype"),
       R"(A register of the other family of names, %af0; `scalar` otherwise.
 
 Example:
@@ -639,6 +657,8 @@ Example:
         author::Builder& builder = active();
         if (count < 1 || count > 65536)
           builder.refuse(Code::bad_argument, cat("an array has 1 to 65536 registers, not ", count));
+        static const Name by("alloc_array");
+        const Returning here(builder, by);
         return make(builder.alloc_array(type_argument(type), static_cast<std::uint32_t>(count)));
       },
       nb::arg("dtype"), nb::arg("count"), R"(Registers of the other family of names; `array` otherwise.
@@ -649,6 +669,8 @@ Example:
       "from_",
       [](nb::handle source, nb::handle type) {
         author::Builder& builder = active();
+        static const Name by("from_");
+        const Returning here(builder, by);
         return make(builder.from(operand(source, builder), type_argument(type)));
       },
       nb::arg("src"), nb::arg("dtype"),

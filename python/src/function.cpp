@@ -19,6 +19,8 @@ using families::Template;
 // What is kept for a function as long as the process lives. Of an INSTRUCTION, what a call would look for in its row.
 struct Entry {
   const Definition* definition;
+  Name asks;  // "(" and the name
+  Name name;  // in the family
   std::vector<Parameter> parameters;
   std::vector<PyObject*> names;          // interned, by parameter
   std::vector<std::uint8_t> positional;  // parameters by position
@@ -116,7 +118,7 @@ void bind(Call& call, PyObject* self, PyObject* const* args, std::size_t count, 
 
 // For helpers, which write no instruction, outside of a kernel.
 author::Builder& no_kernel() {
-  static author::Builder& builder = *new author::Builder(author::Options{});
+  static author::Builder& builder = *new Traced(author::Options{});
   return builder;
 }
 
@@ -125,7 +127,11 @@ PyObject* vectorcall(PyObject* object, PyObject* const* args, std::size_t flagge
       [&] {
         Entry& entry = *cast(object)->entry;
         Call call(entry, entry.definition->guarded || tracing() ? active() : no_kernel());
-        bind(call, cast(object)->self, args, static_cast<std::size_t>(PyVectorcall_NARGS(flagged)), names);
+        const Returning here(call.builder, entry.name);
+        const auto positional = static_cast<std::size_t>(PyVectorcall_NARGS(flagged));
+        for (std::size_t i = 0; i < positional; ++i)
+          if (const author::Reg* reg = as_reg(args[i])) traced(call.builder).use(*reg, entry.asks, i);
+        bind(call, cast(object)->self, args, positional, names);
         return call.entry.definition->call(call).release().ptr();
       },
       nullptr);
@@ -256,11 +262,7 @@ const families::Parameter* first_operand(const Template& form) {
 // What the call returns: the registers that it made, or the destination that it was given.
 nb::object result_of(Call& call, const isa::Mnemonic& mnemonic, std::span<const author::Reg> made) {
   if (made.size() == 1) return make(made[0]);
-  if (!made.empty()) {
-    nb::list all;
-    for (const author::Reg& reg : made) all.append(make(reg));
-    return nb::tuple(all);
-  }
+  if (!made.empty()) return make_all(made);
   if (!call.entry.destination) return nb::none();
   PyObject* first = call.values[*call.entry.destination];
   const auto& patterns = mnemonic.matches.front().operands;
@@ -663,6 +665,7 @@ void read_row(Entry& entry, const Template& form) {
 nb::object make_function(const Definition& definition) {
   auto* entry = new Entry;  // kept for the process, as its module
   entry->definition = &definition, entry->parameters = parameters_of(definition);
+  entry->name = Name(definition.name), entry->asks = Name(cat('(', definition.name));
   if (definition.form) read_row(*entry, *definition.form);
   PTX_CHECK(entry->parameters.size() <= Call::most, "a call has room for the arguments of every function");
   for (std::size_t i = 0; i < entry->parameters.size(); ++i) {

@@ -64,20 +64,21 @@ std::vector<Argument> arguments(nb::handle values, author::Builder& builder) {
 // Nothing, one register, or a tuple of them.
 nb::object results(const std::vector<author::Reg>& made) {
   if (made.empty()) return nb::none();
-  if (made.size() == 1) return make(made.front());
-  nb::list all;
-  for (const author::Reg& reg : made) all.append(make(reg));
-  return nb::tuple(all);
+  return made.size() == 1 ? make(made.front()) : make_all(made);
 }
 
-// What a body gets: a register for a value, a tuple for a structure, an address for bytes.
-nb::tuple taken() {
+// What a body gets: a register for a value, a tuple for a structure, an address for bytes. `names`: its parameters.
+nb::tuple taken(const std::vector<std::string>& names) {
   author::Builder& builder = active();
   nb::list made;
   for (const Argument& one : author::arguments(builder)) {
+    const std::string& name = names.at(made.size());
     nb::list fields;
-    for (const Operand& o : one)
-      fields.append(o.is_register() ? make(author::Reg{o.builder, o.ir.id, o.type}) : make(builder.address(o)));
+    for (const Operand& o : one) {
+      const std::string called = one.size() == 1 ? name : cat(name, '[', fields.size(), ']');
+      fields.append(o.is_register() ? make(author::Reg{o.builder, o.ir.id, o.type}, Name(called))
+                                    : make(builder.address(o)));
+    }
     made.append(fields.size() == 1 ? nb::object(fields[0]) : nb::object(nb::tuple(fields)));
   }
   return nb::tuple(made);
@@ -103,11 +104,12 @@ void init_calls(nb::module_& m) {
           if (line != 0) options.place = Place{Name(file), line, 0};
           return author::declare(builder, std::move(options));
         });
-  m.def("take_arguments", taken, "The arguments of the function whose body is being written.");
+  m.def("take_arguments", taken, nb::arg("names"), "The arguments of the function whose body is being written.");
   m.def(
       "call_function",
       [](const Function& function, nb::handle values, nb::object pred, bool uniform) {
         author::Builder& builder = active();
+        const Returning here(builder, Name(function.name()), 1);  // Function.__call__ is Python's
         return results(author::call(builder, function, arguments(values, builder), {guard(pred, builder), uniform}));
       },
       nb::arg("function"), nb::arg("values"), nb::arg("pred").none(), nb::arg("uniform"));

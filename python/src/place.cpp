@@ -17,6 +17,7 @@ struct KnownCode {
   nb::object keep_alive;  // a freed code object's address could come back as another's
   Name file;
   bool ours = false;
+  std::uint32_t number = 0;          // of numbered() + 1
   std::vector<std::uint32_t> lines;  // by instruction, 0: not read yet
   int misses = 0;
 };
@@ -29,6 +30,12 @@ std::string& package_folder() {
 std::unordered_map<PyCodeObject*, KnownCode>& codes() {
   static auto* map = new std::unordered_map<PyCodeObject*, KnownCode>;  // outlives the interpreter on purpose
   return *map;
+}
+
+// Those whose registers may be asked for by name, long after their trace.
+std::vector<std::pair<nb::object, Name>>& numbered() {
+  static auto* list = new std::vector<std::pair<nb::object, Name>>;  // as above
+  return *list;
 }
 
 std::pair<PyCodeObject* const, KnownCode>* latest = nullptr;  // most lines are of the function of the line before
@@ -52,7 +59,12 @@ KnownCode& code_of(PyFrameObject* frame) {
   const std::string file = nb::cast<std::string>(nb::str(owned.attr("co_filename")));
   const std::string& folder = package_folder();
   const bool ours = !folder.empty() && file.starts_with(folder) && !file.starts_with(folder + "kernels/");
-  return map.emplace(code, KnownCode{owned, Name(file), ours, {}}).first->second;
+  std::uint32_t number = 0;
+  if (!ours && numbered().size() < most) {
+    numbered().emplace_back(owned, Name(file));
+    number = static_cast<std::uint32_t>(numbered().size());
+  }
+  return map.emplace(code, KnownCode{owned, Name(file), ours, number, {}}).first->second;
 }
 
 // All lines. One at a time is quadratic for a body of 10,000 calls.
@@ -84,8 +96,7 @@ long offset_of(PyFrameObject* frame) {
   return value;
 }
 
-std::uint32_t line_of(PyFrameObject* frame, KnownCode& code) {
-  const long value = offset_of(frame);
+std::uint32_t line_of(PyFrameObject* frame, KnownCode& code, long value) {
   if (value < 0) {
     PyErr_Clear();
     return static_cast<std::uint32_t>(PyFrame_GetLineNumber(frame));
@@ -102,23 +113,35 @@ std::uint32_t line_of(PyFrameObject* frame, KnownCode& code) {
 
 }  // namespace
 
-Place author_place() {
+Place author_place() { return author().place; }
+
+Author author() {
   PyFrameObject* frame = PyEval_GetFrame();
   nb::object owner;
-  while (frame) {
+  for (std::uint32_t wrappers = 0; frame; ++wrappers) {
     KnownCode& code = code_of(frame);
-    if (!code.ours) return Place{code.file, line_of(frame, code), 0};
+    if (!code.ours) {
+      const long offset = offset_of(frame);
+      return {{code.file, line_of(frame, code, offset), 0},
+              offset < 0 ? 0 : code.number,
+              static_cast<std::uint32_t>(offset),
+              wrappers};
+    }
     owner = nb::getattr(nb::handle(reinterpret_cast<PyObject*>(frame)), "f_back");
     frame = owner.is_none() ? nullptr : reinterpret_cast<PyFrameObject*>(owner.ptr());
   }
   return {};
 }
 
+nb::object author_code(std::uint32_t code) { return code == 0 ? nb::none() : numbered()[code - 1].first; }
+Name author_file(std::uint32_t code) { return numbered()[code - 1].second; }
+
 void init_place(nb::module_& m) {
   m.def("set_package_folder", [](std::string folder) {
     package_folder() = std::move(folder);
     forget_codes();
   });
+  m.def("author_code", author_code, "A code object of the author's, by its number in what a trace made; or None");
   m.def("author_place", [] {
     const Place place = author_place();
     return nb::make_tuple(std::string(place.file.view()), place.line);

@@ -13,6 +13,7 @@
 #include "ptx/base/text.h"
 #include "ptx/launch/serial.h"
 #include "ptx/launch/signature.h"
+#include "python/src/built.h"
 #include "python/src/launch.h"
 
 namespace ptx::python {
@@ -203,6 +204,12 @@ void init_record(nb::module_& m) {
               self.allocated.push_back({Name(name), Name(array), offset, bytes, {Name(file), line, 0}});
           },
           nb::arg("pieces"), "The author's shared memory, as Module.allocated has it")
+      .def(
+          "registers",
+          [](Record& self, const RegistersOfModule* made) {
+            self.registers = made ? std::make_shared<const std::vector<MadeRegisters>>(rows_of(*made->all)) : nullptr;
+          },
+          nb::arg("made").none(), "The author's registers, as Module.registers has them")
       .def(
           "repeat",
           [](Record& self, std::uint32_t copies, int axis) { value_or_raise(launch::repeat(self, copies, axis)); },

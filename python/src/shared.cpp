@@ -76,6 +76,7 @@ void need_matrix(const SharedAlloc& alloc, nb::handle key) {
 
 nb::object get_item(const SharedAlloc& alloc, nb::handle key) {
   author::Builder& builder = active();
+  const Returning here(builder, by::index);
   if (const nb::handle index = element_key(alloc, key)) return make(alloc.shared.load(operand(index, builder)));
   if (PyTuple_Check(key.ptr())) {
     need_matrix(alloc, key);
@@ -263,7 +264,12 @@ Example:
     ptx.bar.sync(0))");
   m.def(
       "smem_base",
-      [](const std::optional<std::string>& name) { return make(author::shared_base(active(), name.value_or(""))); },
+      [](const std::optional<std::string>& name) {
+        author::Builder& builder = active();
+        static const Name by("base");
+        const Returning here(builder, by);
+        return make(author::shared_base(builder, name.value_or("")));
+      },
       nb::arg("name") = nb::none(),
       R"(The address of dynamic shared memory in a register: of the kernel's `extern_smem` unless a name is given.
 
@@ -278,6 +284,8 @@ Example:
       "smem_load",
       [](nb::handle type, nb::handle where) {
         author::Builder& builder = active();
+        static const Name by("load");
+        const Returning here(builder, by);
         return make(author::load(builder, type_argument(type), address(where, builder)));
       },
       nb::arg("dtype"), nb::arg("address"), R"(ld.shared into a new register.
@@ -302,6 +310,8 @@ Example:
         author::Builder& builder = active();
         const author::Swizzle kind = swizzle_argument(builder, swizzle);
         if (kind == author::Swizzle::none) return offset;
+        static const Name by("apply_swizzle");
+        const Returning here(builder, by);
         return make(author::apply_swizzle(reg_argument(offset, "a swizzled offset"), kind));
       },
       nb::arg("logical_offset"), nb::arg("swizzle").none(),

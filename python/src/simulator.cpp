@@ -14,6 +14,7 @@
 #include "ptx/sim/recording.h"
 #include "ptx/sim/stop.h"
 #include "python/src/diagnostics.h"
+#include "python/src/registers.h"
 
 namespace ptx::python {
 namespace {
@@ -34,6 +35,19 @@ void print_line(const sim::Printed& line) {
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("a line that a kernel prints");
   }
+}
+
+// The author's names of registers. Whatever goes wrong there, a report has the names of the text.
+std::vector<std::string> call_registers(const std::vector<MadeRegisters>& made) {
+  const Locked lock;
+  const nb::error_scope raised;
+  try {
+    const nb::object names = nb::module_::import_("pyptx.body.registers").attr("names")(tuples_of(made));
+    return nb::cast<std::vector<std::string>>(names);
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("the author's names of registers");
+  }
+  return {};
 }
 
 nb::tuple triple(const launch::Dim3& d) { return nb::make_tuple(d.x, d.y, d.z); }
@@ -91,7 +105,7 @@ void init_stop(nb::module_& m) {
              nb::list out;
              for (const auto& r : s.at().registers())
                out.append(nb::make_tuple(text(r.name), text(isa::info(r.type).name), r.written, nb::cast(r.low),
-                                         nb::cast(r.high)));
+                                         nb::cast(r.high), text(r.called), text(r.made.file.view()), r.made.line));
              return out;
            })
       .def("shared",
@@ -194,7 +208,7 @@ void init_recording(nb::module_& m) {
             const std::optional<sim::Writer> w = r.writer(address);
             if (!w) return nb::none();
             return nb::make_tuple(triple(w->cta), triple(w->thread), text(w->place.file.view()), w->place.line,
-                                  text(w->instruction));
+                                  text(w->instruction), text(w->value));
           },
           nb::arg("address"))
       .def("set_stops", set_stops, nb::arg("breakpoints"), nb::arg("at_once"), nb::arg("function").none());
@@ -231,7 +245,7 @@ std::shared_ptr<Recording> use_recording(const std::optional<std::shared_ptr<Rec
 }  // namespace
 
 void init_simulator(nb::module_& m) {
-  sim::simulator().use({.interrupted = &interrupted, .print = &print_line});
+  sim::simulator().use({.interrupted = &interrupted, .print = &print_line, .call_registers = &call_registers});
   init_stop(m);
   init_recording(m);
   m.def(

@@ -19,18 +19,23 @@ namespace {
 
 struct Trace {
   explicit Trace(author::Options options) : builder(std::move(options)) {}
-  Trace(author::Options options, const author::Module& module, nb::dict memo)
-      : builder(std::move(options), module.draft()), memo(std::move(memo)) {}
-  Trace(const author::Function& function, Trace& caller) : builder(function, caller.builder), memo(caller.memo) {}
-  author::Builder builder;
+  Trace(author::Options options, const author::Module& module, nb::dict memo,
+        std::shared_ptr<ModuleRegisters> registers)
+      : builder(std::move(options), module.draft()), memo(std::move(memo)), registers(std::move(registers)) {}
+  Trace(const author::Function& function, Trace& caller)
+      : builder(function, caller.builder), memo(caller.memo), registers(caller.registers) {}
+  Traced builder;
   nb::dict memo;              // of the module: what functions and variables of Python became in it
   PyObject* outer = nullptr;  // the trace that was active when this one was entered
+
+  std::shared_ptr<ModuleRegisters> registers = std::make_shared<ModuleRegisters>();  // of the module
 };
 
 // A module of several kernels while it is written.
 struct Modules {
   author::Module module;
   nb::dict memo;
+  std::shared_ptr<ModuleRegisters> registers = std::make_shared<ModuleRegisters>();
 };
 
 thread_local Trace* current = nullptr;
@@ -182,7 +187,7 @@ void init_modules(nb::module_& m) {
                 options_of(std::move(name), all.target, {}, std::move(extern_shared), dynamic_shared,
                            std::move(directives), linking, std::move(attributes), all.address_size, as_written, bits);
             options.version = all.version;
-            return new Trace(std::move(options), self.module, self.memo);
+            return new Trace(std::move(options), self.module, self.memo, self.registers);
           },
           nb::arg("name"), nb::arg("extern_smem") = "", nb::arg("smem") = 0,
           nb::arg("directives") = std::vector<std::string>{}, nb::arg("linkage") = "visible",
@@ -193,7 +198,7 @@ void init_modules(nb::module_& m) {
           "finish",
           [](Modules& self, const std::vector<BuiltModule>& kernels) {
             const author::Built whole = self.module.finish();
-            std::vector<BuiltModule> made{BuiltModule(whole)};
+            std::vector<BuiltModule> made{BuiltModule(whole, self.registers)};
             for (const BuiltModule& kernel : kernels) {
               made.push_back(kernel);
               made.back().built.module = whole.module;
@@ -263,7 +268,7 @@ PyObject* active_owner() { return current_owner; }
 
 bool tracing() { return current != nullptr; }
 
-author::Builder& active() {
+Traced& active() {
   if (!current) {
     PyErr_SetString(
         PyExc_RuntimeError,
@@ -271,7 +276,7 @@ author::Builder& active() {
         "that traces it.");
     throw nb::python_error();
   }
-  current->builder.set_place(author_place());
+  current->builder.set_author(author());
   return current->builder;
 }
 
@@ -338,12 +343,15 @@ PyObject* raw_emit(PyObject*, PyObject* text) {
 PyObject* emit(const isa::Mnemonic& mnemonic, PyObject* const* args, std::size_t count, PyObject* names) {
   return caught(
       [&] {
-        author::Builder& builder = active();
+        Traced& builder = active();
         const ir::Guard guarded = guard_of(names, args + count, builder);
         std::array<author::Operand, 8> few;
         std::vector<author::Operand> many(count > few.size() ? count : 0);
         author::Operand* list = count > few.size() ? many.data() : few.data();
-        for (std::size_t i = 0; i < count; ++i) list[i] = operand(args[i], builder);
+        for (std::size_t i = 0; i < count; ++i) {
+          if (const author::Reg* reg = as_reg(args[i])) builder.use(*reg, by::operand_of_instruction, i);
+          list[i] = operand(args[i], builder);
+        }
         builder.emit(&mnemonic, {list, count}, guarded);
         PyObject* result = count != 0 && as_reg(args[0]) ? args[0] : Py_None;
         Py_INCREF(result);
@@ -382,7 +390,7 @@ void init_trace(nb::module_& m) {
           nb::arg("kind").none(), nb::arg("error").none(), nb::arg("traceback").none())
       .def("tma_desc",
            [](Trace& t, const std::string& tensor) {
-             t.builder.set_place(author_place());
+             t.builder.set_author(author());
              return make(t.builder.tensor_map(tensor));
            })
       .def(
@@ -392,7 +400,11 @@ void init_trace(nb::module_& m) {
             return new Trace(function, t);
           },
           nb::rv_policy::take_ownership)
-      .def("finish_function", [](Trace& t) { t.builder.finish_function(); })
+      .def("finish_function",
+           [](Trace& t) {
+             t.builder.finish_function();
+             t.registers->push_back(t.builder.take());
+           })
       .def_prop_ro("written",
                    [](const Trace& t) {
                      author::Builder::Written made = t.builder.written();
@@ -417,7 +429,11 @@ void init_trace(nb::module_& m) {
                      const isa::Version version = t.builder.options().version;
                      return nb::make_tuple(version.major, version.minor);
                    })
-      .def("finish", [](Trace& t) { return BuiltModule(t.builder.finish()); });
+      .def("finish", [](Trace& t) {
+        author::Built built = t.builder.finish();
+        t.registers->push_back(t.builder.take());
+        return BuiltModule(std::move(built), t.registers);
+      });
   init_modules(m);
   m.def("current_trace", [] { return current_owner ? nb::borrow(current_owner) : nb::none(); });
   m.def("is_special_register", [](const std::string& name) { return isa::special_register(name) != nullptr; });

@@ -8,6 +8,7 @@
 #include "ptx/author/builder.h"
 #include "ptx/base/text.h"
 #include "python/src/module.h"
+#include "python/src/registers.h"
 
 namespace ptx::python {
 
@@ -33,12 +34,15 @@ std::string shown(nb::handle value);        // repr(), 80 bytes of it
 std::string text_of(nb::handle value);      // of a str; WrongKind for something else, and for what is no UTF-8
 
 // The trace that the calling thread is in, its builder told the author's place; RuntimeError outside of one.
-author::Builder& active();
+Traced& active();
 bool tracing();            // whether a kernel is being traced
 PyObject* active_owner();  // borrowed: the Trace object, which keeps the builder alive
 
 // Values, each a raw Python type with the library's value in it. They keep the trace that made them alive.
 nb::object make(const author::Reg& reg);
+nb::object make(const author::Reg& reg, Name called);    // an argument, by the name of its parameter
+nb::object wrapped(const author::Reg& reg);              // of the inside of another object: it gets no name
+nb::object make_all(std::span<const author::Reg> regs);  // a tuple
 nb::object make(const author::RegArray& array);
 nb::object make(const author::Not& negated);
 nb::object make(const author::Part& part);

@@ -77,12 +77,24 @@ PyObject* not_a_number(PyObject* value) {
       nullptr);
 }
 
+// Where an operator stands; and what it gives.
+Spot note_operator(Traced& builder, PyObject* a, PyObject* b) {
+  if (const auto* reg = unbox<author::Reg>(a)) builder.use(*reg, by::operand_of_operation, 0);
+  if (const auto* reg = unbox<author::Reg>(b)) builder.use(*reg, by::operand_of_operation, 1);
+  return builder.here(by::operation);
+}
+PyObject* given(Traced& builder, const author::Reg& reg, const Spot& spot) {
+  if (!reg.special) builder.give(reg.id, spot);
+  return box(reg);
+}
+
 PyObject* binary(PyObject* a, PyObject* b, Binary operation) {
   if (!number_like(a) || !number_like(b)) return not_a_number(number_like(a) ? b : a);
   return caught(
       [&] {
-        author::Builder& builder = active();
-        return box(operation(operand(a, builder), operand(b, builder)));
+        Traced& builder = active();
+        const Spot here = note_operator(builder, a, b);
+        return given(builder, operation(operand(a, builder), operand(b, builder)), here);
       },
       nullptr);
 }
@@ -96,8 +108,9 @@ PyObject* shift(PyObject* a, PyObject* b, Shift operation, const char* op) {
   if (!left || !number_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
-        author::Builder& builder = active();
-        return box(operation(mine(*left, builder), operand(b, builder)));
+        Traced& builder = active();
+        const Spot here = note_operator(builder, a, b);
+        return given(builder, operation(mine(*left, builder), operand(b, builder)), here);
       },
       nullptr);
 }
@@ -121,8 +134,9 @@ PyObject* logic(PyObject* a, PyObject* b, Binary operation) {
   if (!number_like(b) && !predicate_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
-        author::Builder& builder = active();
-        return box(operation(operand(a, builder), operand(b, builder)));
+        Traced& builder = active();
+        const Spot here = note_operator(builder, a, b);
+        return given(builder, operation(operand(a, builder), operand(b, builder)), here);
       },
       nullptr);
 }
@@ -228,11 +242,21 @@ PyObject* bit_or(PyObject* a, PyObject* b) {
 PyObject* invert(PyObject* a) {
   const author::Reg& reg = self_of<author::Reg>(a);
   if (is_predicate(&reg)) return box(author::Not{reg}, owner_of<author::Reg>(a));
-  return caught([&] { return box(author::not_(mine(reg, active()))); }, nullptr);
+  return caught(
+      [&] {
+        Traced& builder = active();
+        return given(builder, author::not_(mine(reg, builder)), builder.here(by::operation));
+      },
+      nullptr);
 }
 
 PyObject* negative(PyObject* a) {
-  return caught([&] { return box(author::neg(mine(self_of<author::Reg>(a), active()))); }, nullptr);
+  return caught(
+      [&] {
+        Traced& builder = active();
+        return given(builder, author::neg(mine(self_of<author::Reg>(a), builder)), builder.here(by::operation));
+      },
+      nullptr);
 }
 
 PyObject* compare(PyObject* a, PyObject* b, int operation) {
@@ -241,11 +265,12 @@ PyObject* compare(PyObject* a, PyObject* b, int operation) {
   if (!number_like(b) && !predicate_like(b)) Py_RETURN_NOTIMPLEMENTED;
   return caught(
       [&] {
-        author::Builder& builder = active();
+        Traced& builder = active();
+        const Spot here = builder.here(by::operation);
         const auto op = operations[operation];
         if (author::has_halves(self_of<author::Reg>(a).type))
           return box(author::compare_halves(op, operand(a, builder), operand(b, builder)));
-        return box(author::compare(op, operand(a, builder), operand(b, builder)));
+        return given(builder, author::compare(op, operand(a, builder), operand(b, builder)), here);
       },
       nullptr);
 }
@@ -285,12 +310,18 @@ Py_hash_t reg_hash(PyObject* self) {
   return static_cast<Py_hash_t>((std::uint64_t{reg.id} << 1 | reg.special) * 0x9E3779B97F4A7C15ull >> 2);
 }
 
+Name name_of(author::Reg (*operation)(const author::Reg&, const author::Operand&)) {
+  static const Name max("max"), min("min");
+  return operation == &author::max ? max : min;
+}
+
 template <author::Reg (*operation)(const author::Reg&, const author::Operand&)>
 PyObject* method(PyObject* self, PyObject* other) {
   return caught(
       [&] {
-        author::Builder& builder = active();
-        return box(operation(mine(self_of<author::Reg>(self), builder), operand(other, builder)));
+        Traced& builder = active();
+        const Spot here = builder.here(name_of(operation));
+        return given(builder, operation(mine(self_of<author::Reg>(self), builder), operand(other, builder)), here);
       },
       nullptr);
 }
@@ -610,8 +641,27 @@ nb::object checked(const Value& value) {
 
 }  // namespace
 
-nb::object make(const author::Reg& reg) { return checked(reg); }
-nb::object make(const author::RegArray& array) { return checked(array); }
+nb::object make(const author::Reg& reg) {
+  Returning::give(reg);
+  return checked(reg);
+}
+nb::object make(const author::Reg& reg, Name called) {
+  traced(*reg.builder).give(reg.id, called);
+  return checked(reg);
+}
+nb::object make_all(std::span<const author::Reg> regs) {
+  nb::list all;
+  for (const author::Reg& reg : regs) {
+    Returning::give(reg, all.size());
+    all.append(checked(reg));
+  }
+  return nb::tuple(all);
+}
+nb::object wrapped(const author::Reg& reg) { return checked(reg); }
+nb::object make(const author::RegArray& array) {
+  Returning::give(array);
+  return checked(array);
+}
 nb::object make(const author::Not& negated) { return checked(negated); }
 nb::object make(const author::Part& part) { return checked(part); }
 nb::object make(const author::Pair& pair) { return checked(pair); }

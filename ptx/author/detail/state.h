@@ -178,7 +178,8 @@ struct Builder::State {
   bool force_dynamic = false;
   std::uint32_t smem_names = 0, mbar_names = 0;
 
-  std::vector<ir::Register> names;  // registers as they were, for name() after finish()
+  std::shared_ptr<const std::vector<ir::Register>> names;     // registers as they were, for name() after finish()
+  std::unordered_map<ir::RegisterId, ir::RegisterId> became;  // products that are of 64 bits alone
   bool finished = false;
 
   ir::Register& declare(isa::Type type, Name base, std::int32_t index);

@@ -140,11 +140,11 @@ void give_back(Warp& w, Warpgroup::Member& member, std::uint64_t product) {
       const Operand& row = o.rows[i];
       if (row.slot == 0) continue;
       if (const Mask touched = o.frame->initialised[row.slot]) {
-        const ir::Register& r = o.frame->function.slot_registers[row.slot];
-        return w.fault_at(
-            o.pc, Code::barrier_misuse, std::countr_zero(touched),
-            cat("has `", ir::name(r), "` as an accumulator of this; it is written before wgmma.wait_group"),
-            writers_of(w, row, o.pc));
+        const FunctionCode& function = o.frame->function;
+        const std::string name = w.cta.launch.names.describe(function.name, function.slot_registers[row.slot]);
+        return w.fault_at(o.pc, Code::barrier_misuse, std::countr_zero(touched),
+                          cat("has ", name, " as an accumulator of this; it is written before wgmma.wait_group"),
+                          writers_of(w, row, o.pc));
       }
       o.frame->initialised[row.slot] = full_mask;
     }

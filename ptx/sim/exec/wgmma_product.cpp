@@ -177,11 +177,12 @@ bool Product::read_registers_of_a(const Operation& o, Work& work) const {
       const bool is_register = operand.bank == Bank::registers;
       const auto* now = reinterpret_cast<const std::byte*>(part.frame->registers.data()) + operand.offset;
       if (is_register && std::memcmp(now, part.a[r], sizeof part.a[r]) != 0) {
-        const ir::Register& name = part.frame->function.slot_registers[operand.slot];
-        o.agent.warp->fault_at(
-            o.agent.pc, Code::barrier_misuse, o.agent.lane,
-            cat("has `", ir::name(name), "` as a part of A of this; it is written before wgmma.wait_group"),
-            writers_of(*o.agent.warp, operand, o.agent.pc));
+        const FunctionCode& function = part.frame->function;
+        const std::string name =
+            o.agent.warp->cta.launch.names.describe(function.name, function.slot_registers[operand.slot]);
+        o.agent.warp->fault_at(o.agent.pc, Code::barrier_misuse, o.agent.lane,
+                               cat("has ", name, " as a part of A of this; it is written before wgmma.wait_group"),
+                               writers_of(*o.agent.warp, operand, o.agent.pc));
         return false;
       }
       for (int lane = 0; lane < lanes; ++lane) {

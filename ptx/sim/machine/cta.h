@@ -21,6 +21,7 @@
 #include "ptx/sim/memory/tensor_memory.h"
 #include "ptx/sim/recording.h"
 #include "ptx/sim/simulator.h"
+#include "ptx/sim/watch/names.h"
 
 namespace ptx::sim {
 
@@ -76,6 +77,7 @@ struct Launch {
   std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
   std::vector<Report> faults{};  // of cluster stop_at
   std::vector<Report> noted{};
+  RegisterNames names{program, options};
   Statistics statistics{};
 };
 

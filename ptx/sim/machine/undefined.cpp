@@ -337,6 +337,17 @@ void settle_load(Warp& w, const Op& op) {
   w.unwritten.lanes = 0;
 }
 
+// Of a register of any function: a value may have come from a caller.
+static std::string name_of(const Warp& w, const ir::Register& reg) {
+  const Launch& launch = w.cta.launch;
+  for (const FunctionCode& f : launch.program.functions) {
+    const auto& all = f.slot_registers;
+    if (!std::less<>()(&reg, all.data()) && std::less<>()(&reg, all.data() + all.size()))
+      return launch.names.describe(f.name, reg);
+  }
+  return cat('`', ir::name(reg), '`');
+}
+
 void report_undefined(Warp& w, const Operand& o, Mask unknown) {
   const int lane = std::countr_zero(unknown);
   const Frame& frame = *w.current.frame;
@@ -361,8 +372,7 @@ void report_undefined(Warp& w, const Operand& o, Mask unknown) {
   }
   const bool itself = from.never_written == &frame.function.slot_registers[o.slot];
   w.fault(Code::uninitialised_register, lane,
-          itself ? cat("reads `", ir::name(*from.never_written), "`, which it never wrote")
-                 : cat("uses a value made of `", ir::name(*from.never_written), "`, which it never wrote"));
+          cat(itself ? "reads " : "uses a value made of ", name_of(w, *from.never_written), ", which it never wrote"));
 }
 
 }  // namespace ptx::sim

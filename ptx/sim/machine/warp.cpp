@@ -401,7 +401,11 @@ void Warp::fault(Code code, int lane, std::string what, std::vector<std::string>
 void Warp::fault_at(std::uint32_t at, Code code, int lane, std::string what, std::vector<std::string> notes) {
   event = Event::fault;
   Site site = site_of(*this, at, lane);
-  if (accessing) site_accesses(site, *this, *accessing);
+  if (accessing) {
+    site_accesses(site, *this, *accessing);
+    if (std::string address = cta.launch.names.describe_address(at, accessing->space); !address.empty())
+      notes.push_back(std::move(address));
+  }
   accessing.reset();
   mentioned.insert(mentioned.begin(), std::move(site));
   cta.launch.report(cta.cluster.index, describe_fault(*this, code, at, lane, std::move(what), std::move(notes)),

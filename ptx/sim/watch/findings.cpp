@@ -181,6 +181,11 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
   if (const auto w = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == d.thread; });
       w != warps_.end() && (w->second->went_on.lanes >> d.lane & 1))
     diagnostic.notes.push_back(refusal(w->second->went_on, d.lane));
+  const isa::Space space = address >= shared_window ? isa::Space::shared : isa::Space::global;
+  const std::string own = d.operation ? "" : launch_.names.describe_address(d.pc, space);
+  const std::string other = s.operation || exits || s.pc == d.pc ? "" : launch_.names.describe_address(s.pc, space);
+  if (!own.empty()) diagnostic.notes.push_back(own);
+  if (!other.empty()) diagnostic.notes.push_back(cat("of the other, ", other));
   found_.push_back({{std::move(diagnostic),
                      {site(d.thread, d.lane, d.pc, d.bytes, address), site(s.thread, lane, s.pc, s.bytes, address)}},
                     1});

@@ -5,6 +5,7 @@
 #include "ptx/base/text.h"
 #include "ptx/sim/exec/wgmma_product.h"
 #include "ptx/sim/machine/code.h"
+#include "ptx/sim/watch/names.h"
 #include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
@@ -102,9 +103,8 @@ void ProductFences::executing(Warp& warp, std::uint32_t pc, Mask) {
 // A register that a product under way has for A, written.
 void ProductFences::overwrites(const Warp& warp, std::uint32_t pc, const Row& row, const Touch& before) {
   if (!before.product || before.product <= member_of(warp).waited) return;
-  const ir::Register& r = warp.current.frame->function.slot_registers[row.slot];
   report(Code::barrier_misuse, warp, pc, before.product_pc,
-         cat("writes `", ir::name(r), "`, which ", place_name(warp, before.product_pc),
+         cat("writes ", register_name(warp, row.slot), ", which ", place_name(warp, before.product_pc),
              " has as a part of A; nothing waited for that product"));
 }
 
@@ -112,13 +112,12 @@ void ProductFences::overwrites(const Warp& warp, std::uint32_t pc, const Row& ro
 void ProductFences::judge(Warp& warp, std::uint32_t pc, const Row& row, const Touch& before) {
   const std::vector<Op>& ops = launch_.program.ops;
   if (before.use == row.use && (row.use == Use::multiplies || same_shape(ops[before.pc], ops[pc]))) return;
-  const ir::Register& r = warp.current.frame->function.slot_registers[row.slot];
   const char* did = before.use == Use::reads    ? "reads it"
                     : before.use == Use::writes ? "writes it"
                                                 : "is another product that has it";
   report(Code::missing_product_fence, warp, pc, before.pc,
-         cat("has `", ir::name(r), row.use == Use::multiplies ? "` for A" : "` as an accumulator", ", and ",
-             place_name(warp, before.pc), ' ', did, "; no wgmma.fence stands between"));
+         cat("has ", register_name(warp, row.slot), row.use == Use::multiplies ? " for A" : " as an accumulator",
+             ", and ", place_name(warp, before.pc), ' ', did, "; no wgmma.fence stands between"));
 }
 
 void ProductFences::report(Code code, const Warp& warp, std::uint32_t pc, std::uint32_t other, std::string what) {

@@ -238,9 +238,9 @@ void tell_names(Diagnostic& diagnostic, const Program& program) {
     notes.push_back(cat(name, " is allocated at ", v.place.file.view(), ':', v.place.line, text.empty() ? "" : ": `",
                         text, text.empty() ? "" : "`"));
   }
-  // A register that the author's line calls otherwise.
+  // A register that the author's line calls otherwise, and whose name nobody knows.
   const auto quote = diagnostic.message.find("`%"), end = diagnostic.message.find('`', quote + 1);
-  if (quote != std::string::npos && end != std::string::npos) {
+  if (quote != std::string::npos && end != std::string::npos && !diagnostic.message.substr(end).starts_with("` (`")) {
     const std::string text = text_of(diagnostic.place);
     if (!text.empty() && text.find(diagnostic.message.substr(quote + 1, end - quote - 1)) == text.npos)
       notes.push_back(cat("the line is `", text, '`'));

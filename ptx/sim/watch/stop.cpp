@@ -22,7 +22,7 @@ std::string text_of(const ir::Register& r) {
 }
 
 Stop::Register value_of(const Warp& w, std::string name, isa::Type type, const Operand& row) {
-  Stop::Register out{std::move(name), type, w.current.frame->initialised[row.slot], {}, {}};
+  Stop::Register out{std::move(name), type, w.current.frame->initialised[row.slot], {}, {}, {}, {}};
   const std::byte* bytes = w.row(row);
   for (int i = 0; i < lanes; ++i) {
     std::uint64_t low = 0, high = 0;
@@ -42,13 +42,16 @@ Stop::Register value_of(const Warp& w, std::string name, isa::Type type, const O
 
 std::vector<Stop::Register> Stop::registers() const {
   std::vector<Register> out;
-  for (const NamedRow& r : warp_.current.frame->function.registers) {
+  const FunctionCode& function = warp_.current.frame->function;
+  for (const NamedRow& r : function.registers) {
+    const RegisterNames::Called* called = warp_.cta.launch.names.find(function.name, r.name);
     for (std::uint8_t c = 0; c < r.name.vector; ++c) {
       Operand row = r.row;
       row.offset += static_cast<std::uint32_t>(c) * row.cell * sim::lanes;
       row.slot += c;
       const std::string part = r.name.vector > 1 ? cat('.', "xyzw"[c]) : std::string();
       out.push_back(value_of(warp_, text_of(r.name) + part, r.name.type, row));
+      if (called) out.back().called = called->name + part, out.back().made = called->place;
     }
   }
   return out;

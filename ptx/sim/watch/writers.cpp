@@ -29,12 +29,28 @@ void Writers::accessed(const Agent& agent, const Location& where, Access kind, c
   const std::uint64_t cta = (std::uint64_t{w.cta.id.z} * grid.y + w.cta.id.y) * grid.x + w.cta.id.x;
   const std::uint64_t thread = cta * w.cta.threads + w.index * lanes + static_cast<std::uint64_t>(agent.lane);
   const auto next = static_cast<std::uint32_t>(written.by_whom.size() + 1);
-  const auto [number, fresh] = known_[index].try_emplace(std::uint64_t{agent.pc} << 40 | thread, next);
+  const auto [number, fresh] = known_[index].try_emplace(std::uint64_t{agent.pc} << thread_bits | thread, next);
   if (fresh)
-    written.by_whom.push_back(
-        {w.cta.id, thread_id(w, agent.lane), launch_.program.places[agent.pc], launch_.program.mnemonics[agent.pc]});
+    written.by_whom.push_back({w.cta.id,
+                               thread_id(w, agent.lane),
+                               launch_.program.places[agent.pc],
+                               launch_.program.mnemonics[agent.pc],
+                               {}});
   const auto first = written.by.begin() + static_cast<std::ptrdiff_t>(where.offset - range->begin);
   std::fill_n(first, where.bytes, number->second);
+}
+
+std::vector<Recording::Written> Writers::take() {
+  std::unordered_map<std::uint32_t, std::string> stored;  // by pc
+  for (std::size_t i = 0; i < written_.size(); ++i) {
+    for (const auto& [key, number] : known_[i]) {
+      const auto pc = static_cast<std::uint32_t>(key >> thread_bits);
+      const auto [found, fresh] = stored.try_emplace(pc);
+      if (fresh) found->second = launch_.names.describe_stored(pc);
+      written_[i].by_whom[number - 1].value = found->second;
+    }
+  }
+  return std::move(written_);
 }
 
 }  // namespace ptx::sim

@@ -18,7 +18,7 @@ class Difference:
     """The first element that differs.  `there`: its value on the GPU, or by the other kernel; `here`: its value on the simulator.
 
     `file`, `line`: the instruction that wrote the element last on the simulator; line 0: none did.  `count`: the number of elements
-    of the array that differ.
+    of the array that differ.  `value`: the register that the instruction stored, if it has a name: "`%f3` (`total`, k.py:12)".
     """
 
     output: str
@@ -28,12 +28,14 @@ class Difference:
     file: str
     line: int
     count: int
+    value: str = ""
 
     def __str__(self) -> str:
         index = ", ".join(map(str, self.index))
         wrote = f"{self.file}:{self.line}" if self.line else "nothing"
+        value = f" from {self.value}" if self.value else ""
         others = f", and {self.count - 1} more elements" if self.count > 1 else ""
-        return f"`{self.output}`[{index}] is {self.there} there and {self.here} on the simulator, where {wrote} wrote it{others}"
+        return f"`{self.output}`[{index}] is {self.there} there and {self.here} on the simulator, where {wrote} wrote it{value}{others}"
 
 
 def diff(
@@ -168,15 +170,17 @@ def _first(name: str, there: Any, here: Any, rtol: float, atol: float, run: Any)
     index = tuple(int(i) for i in numpy.unravel_index(where[0], wrong.shape))
     strides = _strides(here)
     byte = sum(i * stride for i, stride in zip(index, strides, strict=True))
-    wrote = run.writer(address + byte) or ("", 0)
+    file, line, value = run._writer(address + byte)
     shown = (two_numbers if two_numbers is not None else two)[index]
     return Difference(
         name,
         index,
         (one_numbers if one_numbers is not None else one)[index].item(),
         shown.item(),
-        *wrote,
+        file,
+        line,
         int(where.size),
+        value,
     )
 
 

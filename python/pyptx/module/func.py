@@ -233,7 +233,7 @@ class Function(Generic[R]):
         blocks.check(self._fn)
         body = trace.begin_function(handle)
         with body:
-            result = self._fn(*_core.take_arguments(), **template)
+            result = self._fn(*_core.take_arguments([row[0] for row in self._signature.params]), **template)
             blocks.check_ran(result, self.__name__)
             if result is not None:
                 _core.ret(*result if isinstance(result, (tuple, list)) else (result,))

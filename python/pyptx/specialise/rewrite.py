@@ -38,6 +38,11 @@ class Changed:
         return len(self._module.instructions)
 
     @property
+    def registers(self) -> None:
+        """The pass may have given a name of the text to another register."""
+        return None
+
+    @property
     def lines(self) -> list[tuple[str, int]]:
         """The author's line of each line of the text; what the pass wrote has none."""
         traced = self._traced.lines

@@ -97,6 +97,7 @@ class Specialisation:
             return first.reshaped(record)
         record.lines(self.module.lines)
         record.allocated(self.module.allocated)
+        record.registers(self.module.registers)
         plan = _core.Plan.make(self.text(), record, device)
         if remarks := plan.remarks:
             from pyptx.launch import resources

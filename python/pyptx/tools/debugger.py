@@ -25,12 +25,16 @@ def action_of(answer: Any) -> int:
 
 @dataclass(frozen=True)
 class Register:
-    """A register of the warp.  `bits`: of each lane; `written`: whether an instruction has written it there."""
+    """A register of the warp.  `bits`: of each lane; `written`: whether an instruction has written it there.  `called`: the author's
+    name, "row" or "acc[3]", and where it was made; empty if that is not certain."""
 
     name: str
     type: str
     bits: list[int]
     written: list[bool]
+    called: str = ""
+    file: str = ""
+    line: int = 0
 
     @property
     def values(self) -> Any:
@@ -53,11 +57,12 @@ class Register:
         return self.values[lane]
 
     def __str__(self) -> str:
+        name = f"{self.called} ({self.name}, {self.file}:{self.line})" if self.called else self.name
         if not any(self.written):
-            return f"{self.name} .{self.type}: nothing has written it"
+            return f"{name} .{self.type}: nothing has written it"
         shown = [_shown(value) if known else "?" for value, known in zip(self.values, self.written, strict=True)]
         same = len(set(shown)) == 1
-        return f"{self.name} .{self.type}: {shown[0] + ' in all lanes' if same else ' '.join(shown)}"
+        return f"{name} .{self.type}: {shown[0] + ' in all lanes' if same else ' '.join(shown)}"
 
 
 def _shown(value: Any) -> str:
@@ -65,16 +70,38 @@ def _shown(value: Any) -> str:
 
 
 class Registers(Mapping[str, Register]):
-    """The registers of the function that runs, by the name that the author gave, else the text's: "acc", "%f0" or "f0"."""
+    """The registers of the function that runs, by the author's names or the text's: "row", "acc[3]", "%f0" or "f0".  The keys are the
+    names of the text.
+
+    Several registers of one name are "row #1", "row #2", in the order in which the body made them.
+    """
 
     def __init__(self, found: list[Register]):
         self._found = {one.name: one for one in found}
+        self.named = {one.called: one for one in found if one.called}
+
+    def all(self, name: str) -> list[Register]:
+        """The register of this name; or all those of an array, or of a name that several have."""
+        for found in (self._found.get(name), self.named.get(name)):
+            if found is not None:
+                return [found]
+        several = [one for called, one in self.named.items() if called.startswith((f"{name}[", f"{name} #"))]
+        if several:
+            return several
+        found = self._found.get(f"%{name}") or self._found.get(name.removeprefix("%"))
+        if found is None:
+            raise KeyError(f"no register {name!r} here; there are {self._names() or 'none'}")
+        return [found]
+
+    def _names(self) -> str:
+        return ", ".join(f"{one.called} ({name})" if one.called else name for name, one in self._found.items())
 
     def __getitem__(self, name: str) -> Register:
-        found = self._found.get(name) or self._found.get(f"%{name}") or self._found.get(name.removeprefix("%"))
-        if found is None:
-            raise KeyError(f"no register {name!r} here; there are {', '.join(self._found) or 'none'}")
-        return found
+        found = self.all(name)
+        if len(found) == 1:
+            return found[0]
+        which = ", ".join(f"{one.called} ({one.name}, {one.file}:{one.line})" for one in found)
+        raise KeyError(f"{len(found)} registers are called {name!r}: {which}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found)
@@ -166,9 +193,9 @@ class Stop:
     def registers(self) -> Registers:
         """Those of the function that runs."""
         found = []
-        for name, kind, written, low, high in self._now.registers():
+        for name, kind, written, low, high, *called in self._now.registers():
             bits = [a | b << 64 for a, b in zip(low, high or [0] * 32, strict=True)]
-            found.append(Register(name, kind, bits, [bool(written >> lane & 1) for lane in range(32)]))
+            found.append(Register(name, kind, bits, [bool(written >> lane & 1) for lane in range(32)], *called))
         return Registers(found)
 
     @property
@@ -204,7 +231,8 @@ class Debugger:
     HELP = """\
   s, step        to the warp's next instruction      n, line        to its next line
   c, continue    to the next breakpoint              q, quit        ends the run
-  p NAME         a register, in all lanes            r, registers   all that were written
+  p NAME         registers, in all lanes             r, registers   all that were written
+  v, names       all that have a name in the source
   m NAME         shared memory; m: its names         b, mbarriers   their phases and counts
   w, warps       where they stand                    l, list        the lines around"""
 
@@ -239,9 +267,11 @@ class Debugger:
 
     def _lines(self, stop: Stop, command: str, names: tuple[str, ...]) -> list[str]:
         if command in ("p", "print") and names:
-            return [str(stop.registers[name]) for name in names]
+            return [str(one) for name in names for one in stop.registers.all(name)]
         if command in ("r", "registers"):
             return [str(one) for one in stop.registers.values() if any(one.written)]
+        if command in ("v", "names"):
+            return [str(one) for one in stop.registers.named.values()] or ["no register has a name in the source"]
         if command in ("m", "memory"):
             if not names:
                 return [f"{name or '(dynamic)'}: {len(one.data)} bytes" for name, one in stop.shared.items()]
