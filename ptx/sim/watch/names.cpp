@@ -11,12 +11,12 @@ namespace ptx::sim {
 namespace {
 
 // A text declares %f1 by itself or as one of %f<4>: the whole name counts.
-std::uint64_t key(Name function, const ir::Register& reg) {
+std::uint64_t name_key(Name function, const ir::Register& reg) {
   return std::uint64_t{function.id()} << 32 | Name(ir::name(reg)).id();
 }
 
 // Of the access; nullptr: which of several is not said, or none has this space.
-const Operand* address_of(const Op& op, isa::Space space) {
+const Operand* address_operand(const Op& op, isa::Space space) {
   if (op.uses == Uses::loads) return &op.operands[op.destinations];
   if (op.uses == Uses::stores) return &op.operands[0];
   const Operand* found = nullptr;
@@ -47,7 +47,7 @@ void RegisterNames::ask() const {
       if (name.empty() || !made.base.view().starts_with('%')) continue;  // the author's own is in the text
       ir::Register reg;
       reg.base = made.base, reg.index = made.index + static_cast<std::int32_t>(i);
-      const auto [known, fresh] = names_.try_emplace(key(made.function, reg), Called{name, made.place});
+      const auto [known, fresh] = names_.try_emplace(name_key(made.function, reg), Called{name, made.place});
       if (!fresh) known->second.name.clear();  // two blocks have a register of this name
     }
   }
@@ -56,7 +56,7 @@ void RegisterNames::ask() const {
 const RegisterNames::Called* RegisterNames::find(Name function, const ir::Register& reg) const {
   std::call_once(asked_, [&] { ask(); });
   if (names_.empty()) return nullptr;
-  const auto found = names_.find(key(function, reg));
+  const auto found = names_.find(name_key(function, reg));
   return found == names_.end() || found->second.name.empty() ? nullptr : &found->second;
 }
 
@@ -67,7 +67,7 @@ std::string RegisterNames::describe(Name function, const ir::Register& reg) cons
 }
 
 std::string RegisterNames::describe_address(std::uint32_t pc, isa::Space space) const {
-  const Operand* o = address_of(program_.ops[pc], space);
+  const Operand* o = address_operand(program_.ops[pc], space);
   const std::string reg = o ? named(pc, *o) : std::string();
   if (reg.empty()) return {};
   const std::string offset = o->displacement > 0   ? cat(" + ", o->displacement)
