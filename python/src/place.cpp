@@ -141,7 +141,6 @@ void init_place(nb::module_& m) {
     package_folder() = std::move(folder);
     forget_codes();
   });
-  m.def("author_code", author_code, "A code object of the author's, by its number in what a trace made; or None");
   m.def("author_place", [] {
     const Place place = author_place();
     return nb::make_tuple(std::string(place.file.view()), place.line);

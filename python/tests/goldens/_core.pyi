@@ -319,6 +319,9 @@ class Record:
     def allocated(self, pieces: Sequence[tuple[str, str, int, int, str, int]]) -> None:
         """The author's shared memory, as Module.allocated has it"""
 
+    def registers(self, made: MadeRegisters | None) -> None:
+        """The author's registers, as Module.registers has them"""
+
     def repeat(self, copies: int, axis: int) -> None:
         """
         That many grids in one launch, side by side along an axis of the grid; tensors have them as first dimension
@@ -478,6 +481,12 @@ from pyptx._inst import Inst
 
 inst: Inst
 
+class MadeRegisters:
+    """Registers that an author's program has, and where it got them"""
+
+    @property
+    def rows(self) -> list: ...
+
 class Module:
     """One kernel as instructions: what a trace made"""
 
@@ -519,6 +528,9 @@ class Module:
         """
         (name, array, offset, bytes, file, line) of shared memory; array: the dynamic memory of which it is a part
         """
+
+    @property
+    def registers(self) -> MadeRegisters: ...
 
     @property
     def notes(self) -> object: ...
@@ -1010,7 +1022,7 @@ class Function:
 
 def declare_function(arg0: str, arg1: object, arg2: object, arg3: bool, arg4: Sequence[str], arg5: str, arg6: str, arg7: str, arg8: int, arg9: bool, arg10: bool, arg11: Sequence[tuple[str, str]], arg12: Sequence[tuple[str, str]], /) -> Function: ...
 
-def take_arguments() -> tuple:
+def take_arguments(names: Sequence[str]) -> tuple:
     """The arguments of the function whose body is being written."""
 
 def call_function(function: Function, values: object, pred: object | None, uniform: bool) -> object: ...
