@@ -76,7 +76,7 @@ Range range(nb::object start, nb::object stop, nb::object step, nb::object type)
 
 nb::object param(nb::handle type, const std::string& name, nb::object into) {
   author::Builder& builder = active();
-  static const Name by("param");
+  static const By by("param");
   const Returning here(builder, by);
   std::optional<author::Reg> destination;
   if (!into.is_none()) destination = reg_argument(into, "dst=");
@@ -87,14 +87,14 @@ nb::tuple global_pointers(nb::args tensors) {
   author::Builder& builder = active();
   std::vector<std::string> names;
   for (nb::handle tensor : tensors) names.push_back(name_argument(tensor));
-  static const Name by("global_ptrs");
+  static const By by("global_ptrs");
   const Returning here(builder, by);
   return nb::borrow<nb::tuple>(make_all(builder.global_pointers(names)));
 }
 
 nb::object address_of(nb::handle base, nb::object offset) {
   Traced& builder = active();
-  static const Name by("(addr");
+  static const By by("(addr");
   if (const auto* reg = as_reg(base)) builder.use(*reg, by, 0);
   if (const auto* reg = as_reg(offset)) builder.use(*reg, by, 1);
   const auto* element = as_compound(base);  // table[i], which is an address
@@ -541,7 +541,7 @@ Example:
           "advance",
           [](const Ring& ring) {
             author::Builder& builder = active();
-            static const Name by("advance");
+            static const By by("advance");
             const Returning here(builder, by);
             const auto position = ring.pipeline.advance();
             return nb::borrow<nb::tuple>(make_all(std::array{position.stage, position.phase}));
@@ -575,7 +575,7 @@ void init_registers(nb::module_& m) {
       "scalar",
       [](nb::handle type, nb::object init, std::optional<std::string> name, int vector) {
         author::Builder& builder = active();
-        static const Name by("scalar");
+        static const By by("scalar");
         const Returning here(builder, by);
         const isa::Type wanted = type_argument(type);
         if (vector != 1)
@@ -623,7 +623,7 @@ Example:
         Traced& builder = active();
         if (count < 1 || count > 65536)
           builder.refuse(Code::bad_argument, cat("an array has 1 to 65536 registers, not ", count));
-        static const Name by("array"), of_python("wgmma_frag");  // the latter calls this
+        static const By by("array"), of_python("wgmma_frag");  // the latter calls this
         const bool wrapped = builder.author().wrappers == 1;
         const Returning here(builder, wrapped ? of_python : by, wrapped);
         return make(builder.array(type_argument(type), static_cast<std::uint32_t>(count),
@@ -642,7 +642,7 @@ Example:
       "alloc",
       [](nb::handle type) {
         author::Builder& builder = active();
-        static const Name by("alloc");
+        static const By by("alloc");
         const Returning here(builder, by);
         return make(builder.alloc(type_argument(type)));
       },
@@ -657,7 +657,7 @@ Example:
         author::Builder& builder = active();
         if (count < 1 || count > 65536)
           builder.refuse(Code::bad_argument, cat("an array has 1 to 65536 registers, not ", count));
-        static const Name by("alloc_array");
+        static const By by("alloc_array");
         const Returning here(builder, by);
         return make(builder.alloc_array(type_argument(type), static_cast<std::uint32_t>(count)));
       },
@@ -669,7 +669,7 @@ Example:
       "from_",
       [](nb::handle source, nb::handle type) {
         author::Builder& builder = active();
-        static const Name by("from_");
+        static const By by("from_");
         const Returning here(builder, by);
         return make(builder.from(operand(source, builder), type_argument(type)));
       },

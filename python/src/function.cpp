@@ -19,8 +19,8 @@ using families::Template;
 // What is kept for a function as long as the process lives. Of an INSTRUCTION, what a call would look for in its row.
 struct Entry {
   const Definition* definition;
-  Name asks;  // "(" and the name
-  Name name;  // in the family
+  By asks{""};  // "(" and the name
+  By name{""};  // in the family
   std::vector<Parameter> parameters;
   std::vector<PyObject*> names;          // interned, by parameter
   std::vector<std::uint8_t> positional;  // parameters by position
@@ -665,7 +665,7 @@ void read_row(Entry& entry, const Template& form) {
 nb::object make_function(const Definition& definition) {
   auto* entry = new Entry;  // kept for the process, as its module
   entry->definition = &definition, entry->parameters = parameters_of(definition);
-  entry->name = Name(definition.name), entry->asks = Name(cat('(', definition.name));
+  entry->name = By(definition.name), entry->asks = By(cat('(', definition.name));
   if (definition.form) read_row(*entry, *definition.form);
   PTX_CHECK(entry->parameters.size() <= Call::most, "a call has room for the arguments of every function");
   for (std::size_t i = 0; i < entry->parameters.size(); ++i) {

@@ -109,7 +109,7 @@ void init_calls(nb::module_& m) {
       "call_function",
       [](const Function& function, nb::handle values, nb::object pred, bool uniform) {
         author::Builder& builder = active();
-        const Returning here(builder, Name(function.name()), 1);  // Function.__call__ is Python's
+        const Returning here(builder, By(function.name()), 1);  // Function.__call__ is Python's
         return results(author::call(builder, function, arguments(values, builder), {guard(pred, builder), uniform}));
       },
       nb::arg("function"), nb::arg("values"), nb::arg("pred").none(), nb::arg("uniform"));

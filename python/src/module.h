@@ -67,12 +67,13 @@ Place author_place();
 // The same, with the instruction of the code object that called. `wrappers`: frames of the package in between.
 struct Author {
   Place place{};
-  std::uint32_t code = 0, offset = 0;  // code: for author_code(); 0: unknown
+  std::uint16_t code = 0;  // for author_code(); 0: unknown
+  std::uint32_t offset = 0;
   std::uint32_t wrappers = 0;
 };
 Author author();
-nb::object author_code(std::uint32_t code);  // None if it is not kept
-Name author_file(std::uint32_t code);        // of one that is
+nb::object author_code(std::uint32_t code);                    // None if it is not kept
+Place author_place(std::uint32_t code, std::uint32_t offset);  // of one that is
 
 // Phases of pyptx.errors.
 enum class Phase { parse, authoring, assembler, launch, simulation };

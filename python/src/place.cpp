@@ -17,7 +17,7 @@ struct KnownCode {
   nb::object keep_alive;  // a freed code object's address could come back as another's
   Name file;
   bool ours = false;
-  std::uint32_t number = 0;          // of numbered() + 1
+  std::uint16_t number = 0;          // of numbered() + 1
   std::vector<std::uint32_t> lines;  // by instruction, 0: not read yet
   int misses = 0;
 };
@@ -59,10 +59,10 @@ KnownCode& code_of(PyFrameObject* frame) {
   const std::string file = nb::cast<std::string>(nb::str(owned.attr("co_filename")));
   const std::string& folder = package_folder();
   const bool ours = !folder.empty() && file.starts_with(folder) && !file.starts_with(folder + "kernels/");
-  std::uint32_t number = 0;
+  std::uint16_t number = 0;
   if (!ours && numbered().size() < most) {
     numbered().emplace_back(owned, Name(file));
-    number = static_cast<std::uint32_t>(numbered().size());
+    number = static_cast<std::uint16_t>(numbered().size());
   }
   return map.emplace(code, KnownCode{owned, Name(file), ours, number, {}}).first->second;
 }
@@ -123,7 +123,7 @@ Author author() {
     if (!code.ours) {
       const long offset = offset_of(frame);
       return {{code.file, line_of(frame, code, offset), 0},
-              offset < 0 ? 0 : code.number,
+              offset < 0 ? std::uint16_t{0} : code.number,
               static_cast<std::uint32_t>(offset),
               wrappers};
     }
@@ -134,7 +134,15 @@ Author author() {
 }
 
 nb::object author_code(std::uint32_t code) { return code == 0 ? nb::none() : numbered()[code - 1].first; }
-Name author_file(std::uint32_t code) { return numbered()[code - 1].second; }
+Place author_place(std::uint32_t code, std::uint32_t offset) {
+  const auto& [owned, file] = numbered()[code - 1];
+  const auto known = codes().find(reinterpret_cast<PyCodeObject*>(owned.ptr()));
+  if (known != codes().end() && offset / 2 < known->second.lines.size() && known->second.lines[offset / 2] != 0)
+    return {file, known->second.lines[offset / 2], 0};
+  KnownCode again{owned, file, false, 0, {}};
+  read_lines(again);
+  return {file, offset / 2 < again.lines.size() ? again.lines[offset / 2] : 0, 0};
+}
 
 void init_place(nb::module_& m) {
   m.def("set_package_folder", [](std::string folder) {

@@ -7,6 +7,24 @@
 
 namespace ptx::python {
 
+namespace {
+struct Words {
+  std::vector<Name> words{Name()};
+  std::unordered_map<Name, std::uint16_t> numbers;
+};
+Words& words() {  // under Python's lock
+  static Words& all = *new Words;
+  return all;
+}
+}  // namespace
+
+By::By(std::string_view word) {
+  Words& all = words();
+  const auto [found, fresh] = all.numbers.try_emplace(Name(word), static_cast<std::uint16_t>(all.words.size()));
+  if (fresh && all.words.size() <= 0xffff) all.words.push_back(Name(word));
+  number = found->second < all.words.size() && all.words[found->second] == found->first ? found->second : 0;
+}
+
 FunctionRegisters Traced::take() {
   return {Name(options().name), options().place, std::move(noted_), std::move(arrays_), std::move(called_), settled()};
 }
@@ -32,9 +50,8 @@ MadeRegisters row_of(const FunctionRegisters& f, ir::RegisterId id, const Spot& 
   MadeRegisters row;
   row.function = f.function, row.base = r.base, row.index = r.index;
   row.element = spot.element == Spot::alone ? -1 : static_cast<std::int32_t>(spot.element), row.code = spot.code,
-  row.offset = spot.offset, row.by = spot.by;
-  row.place = {spot.code ? author_file(spot.code) : f.place.file, spot.code ? std::uint32_t{spot.line} : f.place.line,
-               0};
+  row.offset = 2 * spot.at, row.by = words().words[spot.by];
+  row.place = spot.code ? author_place(spot.code, row.offset) : f.place;
   return row;
 }
 

@@ -2,7 +2,9 @@
 // (pyptx/body/registers.py). A trace may make thousands, so a note is a few numbers; all else waits until it is asked.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,13 +14,19 @@
 
 namespace ptx::python {
 
+// A word of MadeRegisters::by, as a number.
+struct By {
+  std::uint16_t number = 0;
+  explicit By(std::string_view word);
+};
+
 // An instruction of a code object, which asked for a register or has it as an operand.
 struct Spot {
   static constexpr std::uint32_t alone = 0xff;
-  std::uint32_t code = 0, offset = 0;                // code: of author_code(); 0: unknown
-  std::uint32_t line : 24 = 0, element : 8 = alone;  // element: of a tuple; or which operand
-  Name by;                                           // MadeRegisters::by
+  std::uint16_t code = 0, by = 0;                  // code: of author_code(); 0: unknown
+  std::uint32_t at : 24 = 0, element : 8 = alone;  // at: half the offset; element: of a tuple, or which operand
 };
+static_assert(sizeof(Spot) == 8);
 
 struct Noted {  // of a register
   Spot made, used;
@@ -62,9 +70,9 @@ class Traced : public author::Builder {
   void set_author(const Author& author) { author_ = author, set_place(author.place); }
   const Author& author() const { return author_; }
   // Where the author is; nowhere, unless that many frames of the package stand between the author's call and this.
-  Spot here(Name by, std::uint32_t wrappers = 0) const {
-    const bool known = author_.wrappers == wrappers && author_.place.line < 1u << 24;
-    return {known ? author_.code : 0, author_.offset, author_.place.line & 0xffffff, Spot::alone, by};
+  Spot here(By by, std::uint32_t wrappers = 0) const {
+    const bool known = author_.wrappers == wrappers && by.number != 0 && author_.offset >> 25 == 0;
+    return {known ? author_.code : std::uint16_t{0}, by.number, author_.offset / 2 & 0xffffff, Spot::alone};
   }
   // What the author's expression there gave. The first place counts.
   void give(ir::RegisterId id, const Spot& spot) {
@@ -76,7 +84,7 @@ class Traced : public author::Builder {
   }
   void give(ir::RegisterId id, Name called) { called_.emplace_back(id, called); }
   // The author's expression here has this register as an operand.
-  void use(const author::Reg& reg, Name by, std::size_t operand) {
+  void use(const author::Reg& reg, By by, std::size_t operand) {
     if (reg.special || reg.builder != this || operand >= Spot::alone) return;
     Spot& used = noted_[reg.id].used;
     if (used.code != 0) return;
@@ -98,7 +106,7 @@ inline Traced& traced(author::Builder& builder) { return static_cast<Traced&>(bu
 // While it lives, what make() wraps is what the author's call of the function `by` returns. Made right behind active().
 class Returning {
  public:
-  explicit Returning(author::Builder& builder, Name by, std::uint32_t wrappers = 0)
+  explicit Returning(author::Builder& builder, By by, std::uint32_t wrappers = 0)
       : traced_(traced(builder)), outer_(traced_.returning_), spot_(traced_.here(by, wrappers)) {
     traced_.returning_ = this;
   }
@@ -117,8 +125,8 @@ class Returning {
 
 // What is no call, as MadeRegisters::by has it; what has a register as an operand begins with "(".
 namespace by {
-inline const Name operation("+"), index("["), loop(":");  // a + b, a[i], for i in a
-inline const Name operand_of_operation("(+"), operand_of_instruction("(");
+inline const By operation("+"), index("["), loop(":");  // a + b, a[i], for i in a
+inline const By operand_of_operation("(+"), operand_of_instruction("(");
 }  // namespace by
 
 }  // namespace ptx::python

@@ -266,7 +266,7 @@ Example:
       "smem_base",
       [](const std::optional<std::string>& name) {
         author::Builder& builder = active();
-        static const Name by("base");
+        static const By by("base");
         const Returning here(builder, by);
         return make(author::shared_base(builder, name.value_or("")));
       },
@@ -284,7 +284,7 @@ Example:
       "smem_load",
       [](nb::handle type, nb::handle where) {
         author::Builder& builder = active();
-        static const Name by("load");
+        static const By by("load");
         const Returning here(builder, by);
         return make(author::load(builder, type_argument(type), address(where, builder)));
       },
@@ -310,7 +310,7 @@ Example:
         author::Builder& builder = active();
         const author::Swizzle kind = swizzle_argument(builder, swizzle);
         if (kind == author::Swizzle::none) return offset;
-        static const Name by("apply_swizzle");
+        static const By by("apply_swizzle");
         const Returning here(builder, by);
         return make(author::apply_swizzle(reg_argument(offset, "a swizzled offset"), kind));
       },

@@ -310,8 +310,8 @@ Py_hash_t reg_hash(PyObject* self) {
   return static_cast<Py_hash_t>((std::uint64_t{reg.id} << 1 | reg.special) * 0x9E3779B97F4A7C15ull >> 2);
 }
 
-Name name_of(author::Reg (*operation)(const author::Reg&, const author::Operand&)) {
-  static const Name max("max"), min("min");
+By name_of(author::Reg (*operation)(const author::Reg&, const author::Operand&)) {
+  static const By max("max"), min("min");
   return operation == &author::max ? max : min;
 }
 
