@@ -95,3 +95,32 @@ TEST_CASE("the places of accesses that are over are let go, and a race behind ma
   REQUIRE(found.size() == 1);
   CHECK(found[0].code == Code::data_race);
 }
+
+// What each of them has released to the counter is one thing to who reads it: else this takes minutes.
+TEST_CASE("a thousand CTAs that meet by a counter") {
+  const auto meet = [](std::string_view before, std::string_view after) {
+    const std::string text = cat(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.global .u32 came;\n.visible .entry k(.param .u64 p) {\n.reg "
+        ".pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %ctaid.x;\n"
+        "mul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd2, %rd1, %rd2;\nst.global.u32 [%rd2], %r1;\n",
+        before,
+        "\nred.relaxed.gpu.global.add.u32 [came], 1;\nAGAIN:\nld.relaxed.gpu.global.u32 %r2, [came];\n"
+        "setp.lt.u32 %p1, %r2, 1056;\n@%p1 bra AGAIN;\n",
+        after,
+        "\nxor.b32 %r3, %r1, 7;\nmul.wide.u32 %rd3, %r3, 4;\nadd.u64 %rd3, %rd1, %rd3;\n"
+        "ld.global.u32 %r4, [%rd3];\nst.global.u32 [%rd2+4224], %r4;\nret;\n}\n");
+    sim_test::Fixture f;
+    f.grid = {1056, 1, 1}, f.block = {1, 1, 1};
+    f.arguments = {{"out", "8448", {}}};
+    return sim_test::run(text, f, {.checks = *sim::checks_named("all")}).diagnostics;
+  };
+  for (const char* fence : {"fence.acq_rel.gpu;", "fence.sc.gpu;"}) {
+    const Diagnostics found = meet(fence, fence);
+    CHECK_MESSAGE(found.empty(), to_string(found));
+  }
+  const auto code = [](const Diagnostics& found) { return found.empty() ? Code::syntax_error : found[0].code; };
+  CHECK(code(meet("fence.acq_rel.gpu;", "")) == Code::missing_order);
+  CHECK(code(meet("", "fence.acq_rel.gpu;")) == Code::missing_order);
+  CHECK(code(meet("fence.acq_rel.cta;", "fence.acq_rel.gpu;")) == Code::narrow_scope);
+  CHECK(code(meet("fence.acq_rel.gpu;", "fence.acq_rel.cta;")) == Code::narrow_scope);
+}

@@ -42,6 +42,7 @@ void erase_between(Map& map, const Key& first, const Key& next) {
 
 std::uint64_t key_of(const Cta& cta, std::uint64_t operation) { return cta.cluster.index << 32 | operation; }
 bool releases(Order order) { return order == Order::release || order == Order::acq_rel || order == Order::sc; }
+bool is_wide(Scope scope) { return scope >= Scope::gpu; }  // of all CTAs
 bool acquires(Order order) { return order == Order::acquire || order == Order::acq_rel || order == Order::sc; }
 
 }  // namespace
@@ -437,11 +438,15 @@ void Races::acquire_fence(Watched& w, int lane, Scope scope) {
 // Each is ordered behind all before it, as far as their scopes go.
 void Races::sequential_fence(Watched& w, int lane, Scope scope) {
   const Mask bit = Mask{1} << lane;
+  const bool wide = is_wide(scope);
+  if (wide) change(w, bit, [&](View& v, Mask) { learn_all(v, wide_sequential_); });
   for (const Release& r : sequential_) {
+    if (wide && is_wide(r.scope)) continue;
     const bool both = includes(r.scope, r.cta, w.cta) && includes(scope, w.cta, r.cta);
     change(w, bit, [&](View& v, Mask) { both ? learn_all(v, r.view) : learn_beyond_scope(v, r.view); });
   }
   const View out = published(w, view_of(w, lane), bit, w.stamp - 1);
+  if (wide) learn_all(wide_sequential_, out);
   for (Release& r : sequential_) {
     if (r.scope == scope && r.cta == w.cta) return learn_all(r.view, out);
   }
@@ -462,25 +467,49 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
   if (l.address != address || l.version != version || l.pc != d.pc) l = {address, version, d.pc, l.site, 0, 0};
   const Mask fresh = mask & ~l.lanes, unlearned = fresh & ~l.learned;
   if (!fresh) return;
-  for (const Release& r : found->second.all) {
-    if (r.bytes != width(d.pc, d.bytes)) continue;  // of another size, it is not observed (manual 8.9.2)
-    const bool both = includes(r.scope, r.cta, w.cta) && includes(d.manner.scope, w.cta, r.cta);
-    const bool now = acquires && r.ordered && sim::acquires(d.manner.order);
+  (before ? l.learned : l.lanes) |= fresh;
+  const std::uint32_t bytes = width(d.pc, d.bytes);  // releases of another size are not observed (manual 8.9.2)
+  const std::vector<Sum>& sums = found->second.sums;
+  const auto sum = std::find_if(sums.begin(), sums.end(), [&](const Sum& s) { return s.bytes == bytes; });
+  if (sum == sums.end()) return;
+  const auto learns = [&](const View& view, bool ordered, bool both, std::size_t needed) {
+    const bool now = acquires && ordered && sim::acquires(d.manner.order);
     if (now && both) {
-      if (unlearned) change(w, unlearned, [&](View& v, Mask) { learn_all(v, r.view); });
+      if (unlearned) change(w, unlearned, [&](View& v, Mask) { learn_all(v, view); });
     } else if (!before) {
       change(w, fresh, [&](View& v, Mask) {
-        if (now) return learn_beyond_scope(v, r.view);
-        both&& acquires ? learn_relaxed(v, r.view) : learn_beyond_order(v, r.view);
+        if (now) return learn_beyond_scope(v, view);
+        both&& acquires ? learn_relaxed(v, view) : learn_beyond_order(v, view);
       });
     }
-    if (before) continue;
-    for (Mask rest = !now && acquires && r.ordered ? fresh : 0; rest; rest &= rest - 1) {
+    if (before) return;
+    for (Mask rest = !now && acquires && ordered ? fresh : 0; rest; rest &= rest - 1) {
       Held& h = held(w, std::countr_zero(rest));
-      learn_all(both ? h.read[needed(w.cta, r.cta)] : h.narrow, r.view);
+      learn_all(both ? h.read[needed] : h.narrow, view);
     }
+  };
+  // A thousand CTAs that meet by a counter have each released to it: what many know is learned at once.
+  const bool wide = is_wide(d.manner.scope);
+  for (const bool ordered : {false, true}) {
+    learns(sum->all[ordered], ordered, false, 0);
+    if (wide) learns(sum->wide[ordered], ordered, true, 2);
   }
-  (before ? l.learned : l.lanes) |= fresh;
+  for (const Release& r : found->second.all) {
+    const std::size_t scope = needed(w.cta, r.cta);
+    const bool both = includes(r.scope, r.cta, w.cta) && includes(d.manner.scope, w.cta, r.cta);
+    const bool told = wide && is_wide(r.scope) && (scope == 2 || !r.ordered);
+    if (r.bytes == bytes && both && !told) learns(r.view, r.ordered, true, scope);
+  }
+}
+
+void Races::Sum::add(Scope scope, bool ordered, const View& view) {
+  learn_all(all[ordered], view);
+  if (is_wide(scope)) learn_all(wide[ordered], view);
+}
+
+Races::Sum& Races::sum_of(std::vector<Sum>& sums, std::uint32_t bytes) {
+  const auto found = std::find_if(sums.begin(), sums.end(), [&](const Sum& s) { return s.bytes == bytes; });
+  return found != sums.end() ? *found : sums.emplace_back(Sum{.bytes = bytes});
 }
 
 // An atomic continues what was released there before, and a strong write what its own thread has; any other begins
@@ -488,12 +517,17 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
 void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doer& d) {
   const Manner& manner = d.manner;
   const std::uint32_t bytes = width(d.pc, d.bytes);
-  auto& [all, version] = releases_[address];
+  auto& [all, sums, version] = releases_[address];
   version = ++versions_;
   const Mask bit = Mask{1} << lane;
   const Who thread = who_thread(w.who, lane);
-  if (d.kind != Access::update) std::erase_if(all, [&](const Release& r) { return r.thread != thread; });
+  if (d.kind != Access::update) {
+    std::erase_if(all, [&](const Release& r) { return r.thread != thread; });
+    sums.clear();
+    for (const Release& r : all) sum_of(sums, r.bytes).add(r.scope, r.ordered, r.view);
+  }
   auto put = [&](Scope scope, bool ordered, const View& view) {
+    sum_of(sums, bytes).add(scope, ordered, view);
     for (Release& r : all) {
       if (r.scope != scope || r.cta != w.cta || r.ordered != ordered || r.bytes != bytes) continue;
       if (r.thread != thread) r.thread = 0;

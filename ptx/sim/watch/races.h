@@ -171,8 +171,15 @@ class Races final : public Observer {
     View view;
     Who thread = 0;  // if it is one
   };
+  // What all releases of one size to a place are together.
+  struct Sum {
+    std::uint32_t bytes;
+    std::array<View, 2> all{}, wide{};  // by `ordered`; wide: those of .gpu and .sys, which are for all CTAs
+    void add(Scope scope, bool ordered, const View& view);
+  };
   struct Released {
     std::vector<Release> all{};
+    std::vector<Sum> sums{};
     std::uint64_t version = 0;  // another after each change
   };
   // What has come to a channel, and what those who pass learn; from the CTA that has it, and from others.
@@ -304,6 +311,7 @@ class Races final : public Observer {
   bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
   std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
   void read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before);
+  static Sum& sum_of(std::vector<Sum>& sums, std::uint32_t bytes);
   void write_release(Watched& w, int lane, std::uint64_t address, const Doer& d);
   std::vector<Moment> finished_groups(Who thread, Group group, std::uint64_t through) const;
   void acquire_fence(Watched& w, int lane, Scope scope);
@@ -360,6 +368,7 @@ class Races final : public Observer {
   std::map<std::uint64_t, Released> releases_;  // by address
   std::uint64_t versions_ = 0;
   std::vector<Release> sequential_;                     // of fence.sc
+  View wide_sequential_;                                // of those of .gpu and .sys
   std::unordered_map<std::uint64_t, Ongoing> ongoing_;  // by cluster and number
   std::map<Who, Copies> copies_;                        // by thread
   std::map<std::pair<Who, Pipe>, Who> pipes_;           // by thread, warp or warpgroup
