@@ -20,8 +20,10 @@
 #include "ptx/launch/limits.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/machine/decode.h"
+#include "ptx/sim/memory/heap.h"
 #include "ptx/sim/memory/tensor_map.h"
 #include "ptx/sim/watch/kept.h"
+#include "ptx/sim/watch/lost_blocks.h"
 #include "ptx/sim/watch/print.h"
 #include "ptx/sim/watch/watch.h"
 #include "ptx/syntax/parse.h"
@@ -31,6 +33,7 @@ namespace ptx::sim {
 struct Simulator::Settings {
   mutable std::mutex mutex;
   Options options;
+  Heap heap;
 
   Options get() const {
     const std::lock_guard lock(mutex);
@@ -96,7 +99,7 @@ Zeros zeros(std::size_t size) {
 
 class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_this<SimulatedProgram> {
  public:
-  SimulatedProgram(std::unique_ptr<sim::Program> program, std::shared_ptr<const Simulator::Settings> settings)
+  SimulatedProgram(std::unique_ptr<sim::Program> program, std::shared_ptr<Simulator::Settings> settings)
       : program_(std::move(program)), settings_(std::move(settings)) {}
 
   Expected<Done> run(const launch::Record& record, std::span<const std::byte> parameters,
@@ -119,6 +122,8 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     }
   }
 
+  Heap& heap() override { return settings_->heap; }
+
   Expected<Done> run(const launch::Record& record, std::span<const std::byte> parameters,
                      std::span<const launch::Buffer> buffers, const Options& options) override {
     const bool own = program_->cluster && record.cluster.count() == 1;
@@ -132,7 +137,9 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
                   .cluster = cluster,
                   .dynamic_shared = record.dynamic_shared,
                   .architecture = *(device ? device : arch::architecture(90)),
-                  .dependent = record.attributes.dependent};
+                  .dependent = record.attributes.dependent,
+                  .heap = &heap(),
+                  .number = heap().new_launch()};
     std::vector<Zeros> shadows;
     place_memory(launch, record, parameters, buffers, shadows);
     for (std::uint32_t rank = 1; rank < cluster.count() && !program_->shared_addresses.empty(); ++rank)
@@ -142,6 +149,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     run_clusters(launch);
     last_run = launch.statistics;
     if (launch.faults.empty()) check_outputs(launch, buffers);
+    if (launch.faults.empty()) report_lost_blocks(launch);
     launch.faults.insert(launch.faults.begin(), launch.noted.begin(), launch.noted.end());
     Diagnostics found;
     for (Report& report : watch.end(std::move(launch.faults))) found.push_back(std::move(report.diagnostic));
@@ -171,6 +179,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     const auto block = reinterpret_cast<std::uint64_t>(launch.parameters.data());
     launch.memory.add(
         {block, block + std::max<std::size_t>(parameters.size(), 1), "the parameters", nullptr, false, false, true});
+    launch.memory.add(heap());
     const auto workspace = reinterpret_cast<std::uint64_t>(&launch.workspace);
     launch.memory.add({workspace, workspace + sizeof launch.workspace, "the workspace of the grid"});
     for (ModuleVariable& v : program_->variables) {
@@ -212,7 +221,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     const std::uint64_t count = launch.clusters();
     const std::uint32_t machine = std::max(1u, std::thread::hardware_concurrency());
     const std::uint64_t cores =
-        program_->communicates || program_->prints || launch.observer
+        program_->communicates || program_->ordered || launch.observer
             ? 1
             : std::min<std::uint64_t>(launch.options.cores ? launch.options.cores : machine, count);
     in_threads(launch, cores, [&] { program_->communicates ? take_turns(launch, count) : one_by_one(launch, count); });
@@ -335,7 +344,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
   };
 
   std::unique_ptr<sim::Program> program_;
-  std::shared_ptr<const Simulator::Settings> settings_;
+  std::shared_ptr<Simulator::Settings> settings_;
 };
 
 }  // namespace

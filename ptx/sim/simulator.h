@@ -26,6 +26,7 @@ enum class Schedule : std::uint8_t {
 struct Options {
   std::uint32_t cores = 0;                 // 0: all of the machine. CTAs that may talk to each other always run on one
   std::uint64_t budget = 1ull << 32;       // instructions of warps that a launch may execute: some minutes
+  std::uint64_t heap = 8 << 20;            // bytes that kernels may have of malloc, as of a device at first
   std::uint64_t seed = 0;                  // other schedules of warps and fragments; 0: the plain one
   Schedule schedule = Schedule::random;    // what a seed changes
   bool uninitialised = true;               // report what comes of registers, memory and outputs that nothing wrote

@@ -39,6 +39,7 @@ class Options:
     schedule: the kind of schedule.  "random": warps take turns after few instructions, in random order.  "synchronisation": warps
     have random priorities, which change at a few of the instructions that synchronise.
     checks: rules of docs/sanitizer.md, separated by commas; or "all", or "none".
+    heap: the number of bytes that `malloc` of kernels may have given and not got back; beyond them it returns 0.
 
     Example:
         assert pyptx.simulator.Options(seed=3).budget == 1 << 32
@@ -50,9 +51,11 @@ class Options:
     uninitialised: bool = True
     schedule: Schedule = "random"
     checks: str = "none"
+    heap: int = 8 << 20
 
     def __post_init__(self):
-        for name, least, most in (("cores", 0, 1 << 10), ("budget", 1, (1 << 63) - 1), ("seed", 0, (1 << 63) - 1)):
+        ranges = {"cores": (0, 1 << 10), "budget": (1, (1 << 63) - 1), "seed": (0, (1 << 63) - 1), "heap": (0, 1 << 40)}
+        for name, (least, most) in ranges.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not hasattr(value, "__index__"):
                 raise TypeError(f"{name} of the simulator must be an int, not {value!r}")
@@ -85,9 +88,9 @@ def current() -> Options:
     Example:
         assert pyptx.simulator.current().seed == 0
     """
-    *plain, schedule, checks = _core.simulator_options()
+    *plain, schedule, checks, heap = _core.simulator_options()
     names = [row.name for row in fields(Options)]
-    return Options(**dict(zip(names, [*plain, _SCHEDULES[schedule], checks], strict=True)))
+    return Options(**dict(zip(names, [*plain, _SCHEDULES[schedule], checks, heap], strict=True)))
 
 
 def changed(before: Options, changes: dict[str, Any]) -> Options:
@@ -103,7 +106,7 @@ def changed(before: Options, changes: dict[str, Any]) -> Options:
 
 @contextmanager
 def options(**changes: Any) -> Iterator[Options]:
-    """Changes options inside `with`: cores, budget, seed, uninitialised, schedule.  The others stay.
+    """Changes options inside `with`: cores, budget, seed, uninitialised, schedule, heap.  The others stay.
 
     Example:
         with pyptx.simulator.options(seed=3, budget=10_000):
@@ -155,6 +158,7 @@ class Simulator:
         schedule: Schedule | None = None,
         budget: int | None = None,
         cores: int | None = None,
+        heap: int | None = None,
         lines: bool = True,
         trace: bool = True,
         launches: bool = True,
@@ -165,7 +169,7 @@ class Simulator:
 
         check: "uninitialised", which holds anyhow; "all", or names of rules of docs/sanitizer.md, beside it ("all,-data_race" leaves
         one out); "none".
-        seed, schedule, budget, cores: see `Options`; those that are not given stay.
+        seed, schedule, budget, cores, heap: see `Options`; those that are not given stay.
         lines, trace, launches, writers: what is recorded, for `run.lines()`, `run.trace`, `run.explore()` and `run.writer()`.  A
         launch that records lines, a trace or writers runs on one core, several times slower.
         raises: False: a launch that ends with a report counts as done, with what it wrote until then.
@@ -177,7 +181,7 @@ class Simulator:
         """
         from pyptx.simulated import Run  # not by `import pyptx`: it needs time
 
-        told = {"seed": seed, "schedule": schedule, "budget": budget, "cores": cores}
+        told = {"seed": seed, "schedule": schedule, "budget": budget, "cores": cores, "heap": heap}
         chosen = {name: value for name, value in told.items() if value is not None}
         recorded = {"lines": lines, "trace": trace, "launches": launches, "writers": writers, "raises": raises}
         return Run({**chosen, **_checks(check)}, recorded)

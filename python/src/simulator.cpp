@@ -216,12 +216,13 @@ void init_recording(nb::module_& m) {
 }
 
 void use_options(std::uint32_t cores, std::uint64_t budget, std::uint64_t seed, bool uninitialised, int schedule,
-                 const std::string& checks) {
+                 const std::string& checks, std::uint64_t heap) {
   sim::Options now = sim::simulator().options();
   const auto named = sim::checks_named(checks);
   if (!named) throw nb::value_error(named.why().front().message.c_str());
   now.cores = cores, now.budget = budget, now.seed = seed, now.uninitialised = uninitialised;
   now.schedule = static_cast<sim::Schedule>(schedule), now.checks = *named;
+  now.heap = heap;
   sim::simulator().use(now);
 }
 
@@ -253,11 +254,11 @@ void init_simulator(nb::module_& m) {
       [] {
         const sim::Options now = sim::simulator().options();
         return nb::make_tuple(now.cores, now.budget, now.seed, now.uninitialised, static_cast<int>(now.schedule),
-                              names_of(now.checks));
+                              names_of(now.checks), now.heap);
       },
-      "(cores, budget, seed, uninitialised, schedule, checks) of the simulator");
+      "(cores, budget, seed, uninitialised, schedule, checks, heap) of the simulator");
   m.def("use_simulator_options", use_options, nb::arg("cores"), nb::arg("budget"), nb::arg("seed"),
-        nb::arg("uninitialised"), nb::arg("schedule"), nb::arg("checks"));
+        nb::arg("uninitialised"), nb::arg("schedule"), nb::arg("checks"), nb::arg("heap"));
   m.def("use_simulator_recording", use_recording, nb::arg("recording").none(),
         nb::sig("def use_simulator_recording(recording: SimulatorRecording | None) -> SimulatorRecording | None"),
         "From now on runs leave in it what they find; returns the one before");

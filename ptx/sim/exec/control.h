@@ -43,7 +43,10 @@ inline void call(Warp& w, const Op& op, Mask active) {
   if (plan.system) return plan.system(w, op, active);
   if (!plan.missing.empty()) {
     return w.fault(Code::bad_call, std::countr_zero(active),
-                   cat("calls `", plan.missing.view(), "`, of which the text has no body"));
+                   cat("calls `", plan.missing.view(), "`, of which the text has no body",
+                       plan.missing.view().find("cuda") == std::string_view::npos
+                           ? ""
+                           : "; the simulator has malloc and free of the device's runtime, and launches no kernels"));
   }
   // Through a register: the threads of one function go together, the others come back to this instruction.
   const auto* pointers = reinterpret_cast<const std::byte*>(w.row(plan.pointer));

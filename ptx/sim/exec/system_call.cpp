@@ -7,7 +7,9 @@
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
+#include "ptx/sim/memory/heap.h"
 #include "ptx/sim/watch/print.h"
+#include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
 
@@ -16,39 +18,45 @@ namespace {
 constexpr std::size_t most_text = 1 << 16;  // bytes of one string
 constexpr int most_width = 4096;
 
-// Memory of one thread by generic addresses, read as vprintf reads it.
+// From an address on: how much of the kernel's there is, and where. No bytes: nothing.
+struct Available {
+  std::byte* data = nullptr;
+  u8* states = nullptr;  // what is defined of each byte; nullptr: nobody keeps that
+  std::uint64_t bytes = 0;
+};
+
+// Memory of one thread by generic addresses, as vprintf reads it.
 class Reader {
  public:
   Reader(Warp& w, int lane) : w_(w), lane_(lane) {}
 
-  // How many bytes there are from `address` on, and where; 0: nothing of the kernel's is there.
-  std::uint64_t available(std::uint64_t address, const std::byte*& data) const {
+  Available at(std::uint64_t address) const {
     const std::uint64_t offset = address & ~window_mask;
     if ((address & window_mask) == local_window) {
-      if (offset >= w_.local.stride) return 0;
-      data = w_.local.bytes.data() + static_cast<std::size_t>(lane_) * w_.local.stride + offset;
-      return w_.local.stride - offset;
+      if (offset >= w_.local.stride) return {};
+      const std::size_t begin = static_cast<std::size_t>(lane_) * w_.local.stride + offset;
+      return {w_.local.bytes.data() + begin, w_.local.shadow.data() + begin, w_.local.stride - offset};
     }
     if ((address & window_mask) == shared_window) {
       const auto& ctas = w_.cta.cluster.ctas;
-      if (shared_rank(address) >= ctas.size()) return 0;
-      const std::vector<std::byte>& bytes = ctas[shared_rank(address)]->shared.bytes;
-      const std::uint64_t at = address & shared_offset_mask, size = bytes.size();
-      if (at >= size) return 0;
-      data = bytes.data() + at;
-      return size - at;
+      if (shared_rank(address) >= ctas.size()) return {};
+      SharedMemory& shared = ctas[shared_rank(address)]->shared;
+      const std::uint64_t begin = address & shared_offset_mask, size = shared.bytes.size();
+      if (begin >= size) return {};
+      return {shared.bytes.data() + begin, shared.shadow.data() + begin, size - begin};
     }
     const Range* range = w_.cta.launch.memory.find(address);
-    data = reinterpret_cast<const std::byte*>(address);
-    return range ? range->end - address : 0;
+    if (!range) return {};
+    return {reinterpret_cast<std::byte*>(address), range->shadow ? range->shadow + (address - range->begin) : nullptr,
+            range->end - address};
   }
   // Up to its zero byte. False: it does not end where it may be read.
   bool string(std::uint64_t address, std::string& out) const {
-    const std::byte* data = nullptr;
-    const std::uint64_t size = std::min<std::uint64_t>(available(address, data), most_text);
-    const void* end = size ? std::memchr(data, 0, size) : nullptr;
+    const Available piece = at(address);
+    const std::uint64_t size = std::min<std::uint64_t>(piece.bytes, most_text);
+    const void* end = size ? std::memchr(piece.data, 0, size) : nullptr;
     if (!end) return false;
-    out.assign(reinterpret_cast<const char*>(data), static_cast<const char*>(end));
+    out.assign(reinterpret_cast<const char*>(piece.data), static_cast<const char*>(end));
     return true;
   }
 
@@ -68,7 +76,7 @@ std::uint64_t argument(const Warp& w, const Op& op, std::size_t i, int lane) {
   std::memcpy(&value, bytes_of(w, p, lane), std::min<std::size_t>(p.bytes, sizeof value));
   return value;
 }
-void give_result(Warp& w, const Op& op, int lane, std::uint32_t value) {
+void give_result(Warp& w, const Op& op, int lane, std::uint64_t value) {
   if (op.call->results.empty()) return;
   const Passed& p = op.call->results.front();
   auto* to = const_cast<std::byte*>(bytes_of(w, p, lane));
@@ -110,11 +118,11 @@ class Formatter {
   T next() {
     T value{};
     at_ = (at_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
-    const std::byte* data = nullptr;
-    if (reader_.available(at_, data) < sizeof(T)) {
+    const Available piece = reader_.at(at_);
+    if (piece.bytes < sizeof(T)) {
       problem = "gives vprintf fewer values than its format names";
     } else {
-      std::memcpy(&value, data, sizeof(T));
+      std::memcpy(&value, piece.data, sizeof(T));
     }
     at_ += sizeof(T), ++arguments;
     return value;
@@ -213,12 +221,113 @@ void assert_failed(Warp& w, const Op& op, Mask active) {
               static_cast<std::uint32_t>(argument(w, op, 2, lane)), function.empty() ? "" : cat(", in ", function)));
 }
 
+HeapCall heap_call(const Warp& w, int lane, const char* did) {
+  return {cat(thread_name(w, lane), ' ', did, " at ", place_name(w, w.pc - 1)), site_of(w, w.pc - 1, lane)};
+}
+std::uint64_t allocated(Warp& w, int lane, std::uint64_t bytes) {
+  Launch& launch = w.cta.launch;
+  return launch.heap->allocate(bytes, launch.options.heap, launch.number, heap_call(w, lane, "allocated"));
+}
+
+void allocate(Warp& w, const Op& op, Mask active) {
+  if (op.call->arguments.size() != 1) return takes(w, active, "malloc", 1, op.call->arguments.size());
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (active >> lane & 1) give_result(w, op, lane, allocated(w, lane, argument(w, op, 0, lane)));
+  }
+}
+
+// cudaMalloc(where the address goes, bytes): 0, or 2 (cudaErrorMemoryAllocation)
+void runtime_allocate(Warp& w, const Op& op, Mask active) {
+  if (op.call->arguments.size() != 2) return takes(w, active, "cudaMalloc", 2, op.call->arguments.size());
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    const Available to = Reader(w, lane).at(argument(w, op, 0, lane));
+    if (to.bytes < sizeof(std::uint64_t))
+      return w.fault(Code::out_of_bounds, lane, "gives cudaMalloc no place for an address");
+    const std::uint64_t address = allocated(w, lane, argument(w, op, 1, lane));
+    if (address) std::memcpy(to.data, &address, sizeof address);
+    if (address && to.states) std::memset(to.states, written, sizeof address);
+    give_result(w, op, lane, address ? 0 : 2);
+  }
+}
+
+// What is wrong with freeing what begins at no block in use.
+void bad_free(Warp& w, int lane, std::uint64_t address) {
+  Text what;
+  what << "frees 0x";
+  what.hex(address);
+  const Heap::Block block = w.cta.launch.heap->near(address);
+  const Range* range = w.cta.launch.memory.find(address);
+  if (block && block->range.begin == address) {
+    what << " again, " << block->text() << " and " << block->freed->by;
+    w.mentioned.push_back(block->freed->site);
+  } else if (block) {
+    const bool inside = address > block->range.begin;
+    what << ", " << (inside ? address - block->range.begin : block->range.begin - address) << " bytes "
+         << (inside ? "behind" : "before") << " the start of " << block->text();
+    w.mentioned.push_back(block->allocated.site);
+  } else {
+    const bool shared = (address & window_mask) == shared_window, local = (address & window_mask) == local_window;
+    what << ", which no malloc gave"
+         << (range    ? cat(": it is in `", range->name, '`')
+             : shared ? ": it is in shared memory"
+             : local  ? ": it is in local memory"
+                      : "");
+  }
+  w.fault(Code::bad_free, lane, what.take());
+}
+
+void free_block(Warp& w, const Op& op, Mask active) {
+  if (op.call->arguments.size() != 1) return takes(w, active, "free", 1, op.call->arguments.size());
+  Launch& launch = w.cta.launch;
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!(active >> lane & 1)) continue;
+    give_result(w, op, lane, 0);  // of cudaFree
+    const std::uint64_t address = argument(w, op, 0, lane);
+    if (address == 0) continue;
+    const Range* range = launch.memory.find(address);
+    if (launch.observer && range && range->heap && range->begin == address) {
+      const Location all{isa::Space::global, nullptr, address, range->end - address};
+      launch.observer->accessed({&w, lane, w.pc - 1}, all, Access::write, op.manner);
+    }
+    if (!launch.heap->free(address, heap_call(w, lane, "freed"), launch.observer != nullptr))
+      return bad_free(w, lane, address);
+  }
+}
+
+struct SystemCall {
+  std::string_view name;
+  Handler run;
+  bool in_order;
+};
+// The names of the device's runtime are those of libcudadevrt and of its headers.
+constexpr SystemCall known[] = {
+    {"vprintf", &vprintf, true},
+    {"__assertfail", &assert_failed, false},
+    {"malloc", &allocate, true},
+    {"free", &free_block, true},
+    {"cudaMalloc", &runtime_allocate, true},
+    {"cudaFree", &free_block, true},
+    {"__cudaCDP2Malloc", &runtime_allocate, true},
+    {"__cudaCDP2Free", &free_block, true},
+};
+
+const SystemCall* find_known(std::string_view function) {
+  const auto at =
+      std::find_if(std::begin(known), std::end(known), [&](const SystemCall& k) { return k.name == function; });
+  return at == std::end(known) ? nullptr : at;
+}
+
 }  // namespace
 
 Handler system_call(std::string_view function) {
-  if (function == "vprintf") return &vprintf;
-  if (function == "__assertfail") return &assert_failed;
-  return nullptr;
+  const SystemCall* const one = find_known(function);
+  return one ? one->run : nullptr;
+}
+
+bool acts_in_order(std::string_view function) {
+  const SystemCall* const one = find_known(function);
+  return one && one->in_order;
 }
 
 }  // namespace ptx::sim

@@ -102,8 +102,8 @@ struct Program {
   std::uint32_t reserved_shared = 0;  // bytes of it that are the system's; 0: the text does not ask where they lie
   std::deque<ModuleVariable> variables;
   std::shared_ptr<const std::vector<MadeRegisters>> registers;  // of the author, as the launch record has them
-  bool prints = false;                                          // lines come in the order of CTAs: one core
-  bool discards = false;                                        // global memory may become undefined again
+  bool ordered = false;       // prints, or has memory of the heap: CTAs run one behind the other, on one core
+  bool discards = false;      // global memory may become undefined again
   bool communicates = false;  // CTAs may wait for each other or race on atomics: run them in one order
   bool takes_over = false;    // clusters ask for those that have not begun
 

@@ -47,6 +47,8 @@ struct Launch {
   std::uint32_t dynamic_shared = 0;
   const arch::Architecture& architecture;
   bool dependent = false;        // launch::Attributes
+  Heap* heap = nullptr;          // of the simulator
+  std::uint64_t number = 0;      // that the heap gave it
   Observer* observer = nullptr;  // of the watched engine; it is told from one core
   GlobalMemory memory{};
   std::vector<Line> parameters{};  // the block; tensor maps in it are aligned to 64 bytes

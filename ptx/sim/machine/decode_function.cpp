@@ -481,7 +481,7 @@ void FunctionDecoder::call_operands(Use& use, const Selection& selection, Op& op
     } else {
       plan.missing = Name::from_id(callee->id);
       plan.system = system_call(plan.missing.view());
-      program_.prints |= plan.system != nullptr;
+      program_.ordered |= plan.system && acts_in_order(plan.missing.view());
     }
   }
   for (const Passed& p : plan.arguments) {
@@ -623,7 +623,9 @@ Operand FunctionDecoder::symbol(Use& use, Name name, std::int64_t offset, std::u
     }
     case Resolved::Kind::none: break;
   }
-  refuse(use.place, cat("the simulator has no variable `", name.view(), "`"));
+  refuse(use.place,
+         cat("`", name.view(), "` is neither a variable nor a function that the simulator has; kernels that ",
+             "launch kernels are not simulated"));
   return constants_.row(0, cell);
 }
 

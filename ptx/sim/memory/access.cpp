@@ -6,6 +6,7 @@
 #include "ptx/base/text.h"
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
+#include "ptx/sim/memory/heap.h"
 #include "ptx/sim/watch/report.h"
 
 namespace ptx::sim {
@@ -211,10 +212,22 @@ void local(Request& r) {
   }
 }
 
+// What a block of the heap has to do with an access of no buffer; "": none is near.
+std::string describe_heap(Warp& w, u64 address, const HeapBlock& block) {
+  const Range& range = block.range;
+  w.mentioned.push_back(block.allocated.site);
+  if (block.freed) w.mentioned.push_back(block.freed->site);
+  const std::string of = cat(block.text(), block.freed ? cat(" and ", block.freed->by) : std::string());
+  if (address < range.begin) return cat(", ", range.begin - address, " bytes before the start of ", of);
+  if (address >= range.end) return cat(", ", address - range.end, " bytes past the end of ", of);
+  return cat(block.freed ? ", of " : ", the last of them past the end of ", of);
+}
+
 std::string describe_global(const Request& r, u64 address) {
   const u64 window = address & window_mask;
   if (window == shared_window) return ": that is a generic address of shared memory";
   if (window == local_window) return ": that is a generic address of local memory";
+  if (const Heap::Block block = r.w.cta.launch.heap->near(address)) return describe_heap(r.w, address, *block);
   const Range* near = r.w.cta.launch.memory.nearest(address);
   if (!near) return "; the kernel has no buffers";
   constexpr u64 far = 1ull << 32;
@@ -224,6 +237,13 @@ std::string describe_global(const Request& r, u64 address) {
   if (address < near->begin) return cat(", ", near->begin - address, " bytes before the start", of);
   if (address >= near->end) return cat(", ", address - near->end, " bytes past the end", of);
   return cat(", ", address + r.bytes - near->end, " bytes of them past the end", of);
+}
+
+// An address that no range holds may be of memory that was freed.
+Code no_memory(const Launch& launch, u64 address) {
+  const Heap::Block block = launch.heap->near(address);
+  const bool inside = block && block->freed && address >= block->range.begin && address < block->range.end;
+  return inside ? Code::use_after_free : Code::out_of_bounds;
 }
 
 bool range_holds(Request& r, const Range& range) {
@@ -252,10 +272,10 @@ bool global(Request& r, bool one_by_one) {
   if (!holds(range)) {
     if (!one_by_one && r.low != r.high) return false;
     const u64 address = r.low;
-    r.w.fault(Code::out_of_bounds, r.lane_of(address), r.text(address, describe_global(r, address)));
+    r.w.fault(no_memory(r.w.cta.launch, address), r.lane_of(address), r.text(address, describe_global(r, address)));
     return true;
   }
-  r.w.recent = range;
+  if (!range->heap) r.w.recent = range;
   if (!range_holds(r, *range)) return true;
   const auto space = range->constant ? isa::Space::const_ : range->parameter ? isa::Space::param : isa::Space::global;
   if (r.observer) r.tell(space, nullptr, ~0ull, range);
@@ -355,7 +375,8 @@ std::optional<Location> locate(Warp& w, const Operand& address, int lane, u64 by
   if (address.space == isa::Space::local || window == local_window)
     return refuse(Code::out_of_bounds, at, " of local memory, which this instruction does not reach");
   const Range* range = w.cta.launch.memory.find(at);
-  if (bytes && (!range || range->end - at < bytes)) return refuse(Code::out_of_bounds, at, describe_global(r, at));
+  if (bytes && (!range || range->end - at < bytes))
+    return refuse(no_memory(w.cta.launch, at), at, describe_global(r, at));
   if (range && kind != Access::read && !range->writable)
     return refuse(Code::read_only_memory, at, cat(" of `", range->name, "`, which a kernel may only read"));
   return Location{isa::Space::global, nullptr, at, bytes};
@@ -377,6 +398,13 @@ Bytes reach(const Agent& agent, const Location& where, Access kind, const Manner
   Bytes bytes = bytes_at(where);
   if (where.space == isa::Space::global) {
     const Range* range = launch.memory.find(where.offset);
+    if (!range && where.bytes != 0) {  // it was there when the operation began
+      const Heap::Block block = launch.heap->near(where.offset);
+      agent.warp->fault(Code::use_after_free, agent,
+                        cat("began this; it ", verb(kind), ' ', describe(launch.program, where),
+                            block ? describe_heap(*agent.warp, where.offset, *block) : ", which was freed"));
+      return {};
+    }
     if (range && range->shadow) bytes.states = range->shadow + (where.offset - range->begin);
   }
   return bytes;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ptx/sim/memory/heap.h"
+
 namespace ptx::sim {
 
 void GlobalMemory::add(Range range) {
@@ -18,7 +20,7 @@ const Range* GlobalMemory::find(std::uint64_t address) const {
     if (r.begin > address) break;
     if (address < r.end && (!best || r.end - address > best->end - address)) best = &r;
   }
-  return best;
+  return best || !heap_ ? best : heap_->find(address);
 }
 
 const Range* GlobalMemory::nearest(std::uint64_t address) const {

@@ -41,18 +41,24 @@ struct Range {
   bool constant = false, parameter = false;
   bool input = false;  // of the call
   bool fresh = false;  // an output: the kernel is to write all of it
+  bool heap = false;   // what malloc gave: it goes when it is freed
 };
+
+class Heap;
 
 class GlobalMemory {
  public:
   void add(Range range);
-  // The range that holds `address`; nullptr: none.
+  void add(const Heap& heap) { heap_ = &heap; }
+  // The range that holds `address`, also one of the heap; nullptr: none.
   const Range* find(std::uint64_t address) const;
-  // For messages: the range that ends before or starts after the address most closely.
+  const std::vector<Range>& ranges() const { return ranges_; }  // without those of the heap
+  // For messages: of them, the range that ends before or starts after the address most closely.
   const Range* nearest(std::uint64_t address) const;
 
  private:
   std::vector<Range> ranges_;  // by address
+  const Heap* heap_ = nullptr;
 };
 
 struct NamedBytes {  // a variable in a memory, for messages

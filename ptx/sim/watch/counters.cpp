@@ -71,9 +71,10 @@ void Counters::accessed(const Agent& agent, const Location& where, Access, const
   touched_.operation = agent.operation;
   if (shared) return void(touched_.at.emplace_back(agent.lane, where.offset));
   // From the start of the buffer: on a GPU allocations begin at multiples of 256, here wherever the host put them.
-  if (!range_ || where.offset < range_->begin || where.offset >= range_->end)
-    range_ = launch_.memory.find(where.offset);
-  const std::uint64_t begin = range_ ? range_->begin : 0;
+  const bool known = range_ && where.offset >= range_->begin && where.offset < range_->end;
+  const Range* const range = known ? range_ : launch_.memory.find(where.offset);
+  const std::uint64_t begin = range ? range->begin : 0;
+  if (range && !range->heap) range_ = range;
   touched_.at.emplace_back(agent.lane, where.offset - begin + (begin / sector * sector));
 }
 

@@ -120,6 +120,7 @@ std::string Races::owner(std::uint64_t address) const {
   }
   const Range* range = launch_.memory.find(address);
   if (!range) return describe(launch_.program, {isa::Space::global, nullptr, address, 1});
+  if (range->heap) return cat("byte ", address - range->begin, " of ", range->name);
   return address == range->begin ? cat('`', range->name, '`') : cat('`', range->name, "`+", address - range->begin);
 }
 
@@ -157,8 +158,10 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
     return operation ? cat("what ", name(thread, l), " began here") : name(thread, l);
   };
   Text t;
+  const CallPlan* const call = program.ops[d.pc].call;
+  const bool gives_back = frees(d.pc) || (call && call->missing.view() == "free");
   t << instruction_name(program, d.pc) << ": " << subject(d.thread, d.lane, d.operation) << ' '
-    << (frees(d.pc) ? "frees" : does(d.kind)) << ' ';
+    << (gives_back ? "frees" : does(d.kind)) << ' ';
   const bool exits = s.bytes == 0;
   if (exits) {
     t << "shared memory of CTA " << triple(cta_id(launch_, (address - shared_window) >> shared_rank_shift))

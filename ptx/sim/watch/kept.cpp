@@ -48,6 +48,7 @@ class Again {
 
   Expected<Done> run(const Options& options) {
     kept_.program->set_variables(kept_.variables);
+    kept_.program->heap().set(kept_.heap);
     return kept_.program->run(kept_.record, parameters_, buffers_, options);
   }
 
@@ -125,18 +126,15 @@ void keep(Recording& recording, std::shared_ptr<RunsAgain> program, const launch
     kept->memory.push_back({begin, {data, data + (end - begin)}});
   }
   kept->variables = program->variables();
+  kept->heap = program->heap().state();
   kept->program = std::move(program), kept->record = record;
   kept->parameters.assign(parameters.begin(), parameters.end());
   kept->buffers.assign(buffers.begin(), buffers.end());
   recording.kept.push_back(std::move(kept));
 }
 
-std::optional<Failing> explore(Recording& recording, std::uint64_t schedules, const Options& options, bool compare) {
-  std::vector<std::shared_ptr<const Recording::Kept>> kept;
-  {
-    const std::lock_guard lock(recording.mutex);
-    kept = recording.kept;
-  }
+static std::optional<Failing> explore_kept(const std::vector<std::shared_ptr<const Recording::Kept>>& kept,
+                                           std::uint64_t schedules, const Options& options, bool compare) {
   std::vector<std::unique_ptr<Again>> plain;
   for (std::uint64_t seed = 0; seed <= schedules; ++seed) {
     for (std::uint32_t i = 0; i < kept.size(); ++i) {
@@ -166,6 +164,20 @@ std::optional<Failing> explore(Recording& recording, std::uint64_t schedules, co
     }
   }
   return std::nullopt;
+}
+
+std::optional<Failing> explore(Recording& recording, std::uint64_t schedules, const Options& options, bool compare) {
+  std::vector<std::shared_ptr<const Recording::Kept>> kept;
+  {
+    const std::lock_guard lock(recording.mutex);
+    kept = recording.kept;
+  }
+  if (kept.empty()) return std::nullopt;
+  Heap& heap = kept.front()->program->heap();
+  const Heap::State now = heap.state();
+  std::optional<Failing> failing = explore_kept(kept, schedules, options, compare);
+  heap.set(now);
+  return failing;
 }
 
 }  // namespace ptx::sim

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ptx/launch/executor.h"
+#include "ptx/sim/memory/heap.h"
 #include "ptx/sim/recording.h"
 #include "ptx/sim/simulator.h"
 
@@ -20,6 +21,7 @@ class RunsAgain : public launch::Program {
   // The bytes of the module's variables, which a launch leaves to the next.
   virtual std::vector<std::byte> variables() const = 0;
   virtual void set_variables(std::span<const std::byte> bytes) = 0;
+  virtual Heap& heap() = 0;  // which launches share
 };
 
 struct Recording::Kept {
@@ -33,6 +35,7 @@ struct Recording::Kept {
   };
   std::vector<Memory> memory;
   std::vector<std::byte> variables;
+  Heap::State heap;
 };
 
 void keep(Recording& recording, std::shared_ptr<RunsAgain> program, const launch::Record& record,

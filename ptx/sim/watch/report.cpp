@@ -13,6 +13,7 @@
 #include "ptx/sim/machine/code.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/memory/access.h"
+#include "ptx/sim/memory/heap.h"
 
 namespace ptx::sim {
 
@@ -158,7 +159,10 @@ void site_accesses(Site& site, const Warp& warp, const Accessing& a) {
     site.space = "local", site.address = a.address & ~window_mask;
   } else {
     site.space = "global", site.address = a.address;
-    if (const Range* range = launch.memory.nearest(a.address)) {
+    const Range* const range = launch.memory.nearest(a.address);
+    if (launch.heap->near(a.address)) {
+      site.owner = "the heap";
+    } else if (range) {
       const auto offset = static_cast<std::int64_t>(a.address - range->begin);
       site.owner = cat('`', range->name, '`', offset > 0 ? "+" : "", offset ? cat(offset) : std::string());
     }

@@ -21,7 +21,7 @@ std::size_t Writers::of(const Range& range) {
 void Writers::accessed(const Agent& agent, const Location& where, Access kind, const Manner&) {
   if (kind == Access::read || where.space != isa::Space::global) return;
   const Range* range = launch_.memory.find(where.offset);
-  if (!range) return;
+  if (!range || range->heap) return;  // the heap is no memory of the caller's
   const std::size_t index = of(*range);
   Recording::Written& written = written_[index];
   const Warp& w = *agent.warp;
