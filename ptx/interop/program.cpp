@@ -47,9 +47,11 @@ void describe(const ir::Module& module, std::string_view name, Entry& entry) {
   const ir::Function& function = entry_of(module, name);
   entry.name = std::string(function.name.view());
   entry.target = module.target;
-  for (const ir::Variable& parameter : function.parameters)
-    entry.parameters.push_back(
-        {std::string(parameter.name.view()), static_cast<std::uint32_t>(ir::bytes(parameter)), parameter.alignment});
+  for (const ir::Variable& parameter : function.parameters) {
+    const bool array = !parameter.dims.empty() && !parameter.alignment;  // that is aligned as its elements are
+    entry.parameters.push_back({std::string(parameter.name.view()), static_cast<std::uint32_t>(ir::bytes(parameter)),
+                                array ? isa::info(parameter.type).bits / 8 : parameter.alignment});
+  }
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 import pyptx
-from pyptx.tools import buffers, completion, exports, files, shows, sources
+from pyptx.tools import buffers, completion, exports, files, shows, sources, structs
 
 _SUGARS = ("none", "names", "flow", "all")
 _STATUS = """\
@@ -252,7 +252,8 @@ def _add_launch_of(run: argparse.ArgumentParser):
         metavar="ARG",
         help="the next argument: 5 or 1.5, a number of the parameter's type; i32:5, f32:1.5 and the like, a number of this "
         "type; in:HEX, a buffer with these bytes; out:N, a buffer of N zero bytes that is printed at the end; FILE.npy, a "
-        "buffer with this array; out:FILE.npy, the same, written back at the end",
+        "buffer with this array; out:FILE.npy, the same, written back at the end; struct:FIELD,FIELD, a struct of such arguments; "
+        "bytes:HEX, bytes:FILE.bin, a parameter with these bytes; @N, the N-th buffer again, from 0; @N+8, from its byte 8 on",
     )
     run.add_argument(
         "--show",
@@ -278,6 +279,12 @@ def _add_schedules(run: argparse.ArgumentParser):
         type=_size(2**63 - 1, 1),
         metavar="N",
         help="end the launch after N instructions of warps; default: 2^32",
+    )
+    run.add_argument(
+        "--heap",
+        type=_size(2**40),
+        metavar="N",
+        help="malloc of the kernel may give N bytes before it returns 0; default: 8388608, as of a GPU",
     )
     run.add_argument("--cores", type=_size(2**10), default=0, metavar="N", help="use N cores; default: all")
     run.add_argument(
@@ -465,11 +472,11 @@ def _run(arguments) -> int:
     from pyptx.errors import PtxError
     from pyptx.tools import watched
 
-    given: list[buffers.Argument] = arguments.args
-    _refuse_odd(given, arguments.show)
+    given: list[structs.Given] = arguments.args
+    _refuse_odd([one for _, one in structs.each_buffer([""] * len(given), given)], arguments.show)
     text, run = files.read(arguments.file), watched.run_of(arguments)
     try:
-        buffers.typed(given, text, arguments.entry or "")
+        structs.settle(given, text, arguments.entry or "")
         with run, watched.quiet(arguments):
             names = _core.run_text(
                 text,
@@ -479,7 +486,7 @@ def _run(arguments) -> int:
                 arguments.block,
                 arguments.cluster,
                 arguments.smem,
-                [argument.value for argument in given],
+                [structs.passed(one) for one in given],
             )
             failing = run.explore(arguments.explore) if arguments.explore else None
     except (PtxError, ValueError) as error:
@@ -491,11 +498,12 @@ def _run(arguments) -> int:
     if failing:
         print(f"with --schedule synchronisation --seed {failing.seed}:\n{failing}", file=sys.stderr)
         return 1
-    buffers.write_back(given)
+    every = list(structs.each_buffer(names, given))
+    buffers.write_back([one for _, one in every])
     if arguments.json:
         return 0
-    for name, one in zip(names, given, strict=True):
-        if arguments.show and one.is_buffer:
+    for name, one in every:
+        if arguments.show:
             element = one.element if arguments.show == "own" else arguments.show
             _print(f"{name}: ", buffers.text(one.value, element))
         elif one.is_output and not one.file:
@@ -561,8 +569,8 @@ def _refuse_odd(given: list[buffers.Argument], show: str | None):
         if written.count(file) > 1:
             raise files.Unusable(f"{files.shown(file)}: two arguments would be written to it")
     for index, one in enumerate(given):
-        if show and one.is_buffer and len(one.value) % buffers.width(show):
-            raise files.Unusable(f"argument {index} has {len(one.value)} bytes, no whole number of {show}")
+        if show and len(one.value) % buffers.width(show):
+            raise files.Unusable(f"buffer {index} has {len(one.value)} bytes, no whole number of {show}")
 
 
 def _cache(arguments) -> int:
@@ -612,9 +620,9 @@ def _size(most: int, least: int = 0) -> Callable[[str], int]:
     return size
 
 
-def _argument(text: str) -> buffers.Argument:
+def _argument(text: str) -> structs.Given:
     try:
-        return buffers.argument(text)
+        return structs.argument(text)
     except files.Unusable as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     except ValueError as error:

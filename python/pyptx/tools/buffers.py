@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pyptx.tools import files
 
-__all__ = ["SHOWN", "Argument", "argument", "text", "typed", "write_back"]
+__all__ = ["SHOWN", "Argument", "argument", "of_type", "text", "write_back"]
 
 _INTEGERS = {
     **{f"{sign}{8 << n}": code for n, code in enumerate("bhiq") for sign in "is"},
@@ -39,7 +39,7 @@ _MOST_HEADER = 10_000  # bytes, as NumPy's own limit
 class Argument:
     """`value` is bytes for a scalar, memory for a buffer; `element` is an .npy file's own type, where one can be shown.
 
-    `number` is a scalar whose type the kernel says: `typed` makes its bytes.
+    `number` is a scalar whose type the kernel says: `of_type` makes its bytes.
     """
 
     value: bytes | bytearray | memoryview
@@ -68,31 +68,18 @@ def argument(text: str) -> Argument:
     if text.endswith(".npy"):
         return _npy(value) if colon and kind == "out" else _npy(text, written=False)
     raise ValueError(
-        f"legal: TYPE:VALUE ({', '.join(_INTEGERS | _FLOATS)}), a number, in:HEX, out:N, FILE.npy, out:FILE.npy"
+        f"legal: TYPE:VALUE ({', '.join(_INTEGERS | _FLOATS)}), a number, in:HEX, out:N, FILE.npy, out:FILE.npy, "
+        "struct:FIELD,FIELD, bytes:HEX, @N for the N-th buffer again"
     )
 
 
-def typed(given: list[Argument], source: bytes, entry: str) -> None:
-    """Gives each number without a type the bytes of its parameter.  ValueError says which number does not fit.
-
-    Where the text has no such entry, or one with other parameters, nothing is done: whoever runs it says so.
-    """
-    if not any(one.number for one in given):
-        return
-    from pyptx import parser
-
-    entries = [each for each in parser.parse(source).functions if each.is_entry and entry in ("", each.name)]
-    if len(entries) != 1 or len(entries[0].params) != len(given):
-        return
-    for one, parameter in zip(given, entries[0].params, strict=True):
-        if one.number:
-            one.value = _of_type(one.number, parameter)
-
-
-def _of_type(number: str, parameter) -> bytes:
+def of_type(number: str, parameter) -> bytes:
+    """The bytes of a number whose type the parameter says.  ValueError where it does not fit."""
     kind = next((word[1:] for word in parameter.text.split() if word[1:] in _INTEGERS | _FLOATS), "")
     if not kind or "[" in parameter.text:
-        raise ValueError(f"{parameter.name} is `{parameter.text.strip()}`, not one number")
+        raise ValueError(
+            f"{parameter.name} is `{parameter.text.strip()}`, not one number: struct:FIELD,FIELD or bytes:HEX"
+        )
     if kind[0] == "b" and not re.fullmatch(_WHOLE, number):  # bits: no type says which
         raise ValueError(f"{parameter.name} is a .{kind}: give the type of {number}, for example f32:{number}")
     try:

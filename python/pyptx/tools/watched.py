@@ -23,6 +23,7 @@ def run_of(arguments: Any) -> Run:
             schedule=arguments.schedule,
             budget=arguments.budget,
             cores=arguments.cores,
+            heap=arguments.heap,
             lines=arguments.counters or arguments.json,
             trace=bool(arguments.trace),
             launches=bool(arguments.explore),

@@ -5713,7 +5713,7 @@ def replay(text: str, record: bytes, inputs: Sequence[tuple[str, Sequence[int], 
 
 def run_text(text: bytes, file: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared: int, arguments: list) -> list[str]:
     """
-    Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards. Returns the names of the parameters
+    Runs an .entry of PTX text on the simulator; buffers (writable objects) hold what it wrote afterwards. A list is a struct: its bits and buffers, one behind the other. Returns the names of the parameters
     """
 
 class SimulatorStop:
@@ -5760,10 +5760,10 @@ def explore(recording: SimulatorRecording, schedules: int, compare: bool) -> obj
 
 def simulator_options() -> tuple:
     """
-    (cores, budget, seed, uninitialised, schedule, checks) of the simulator
+    (cores, budget, seed, uninitialised, schedule, checks, heap) of the simulator
     """
 
-def use_simulator_options(cores: int, budget: int, seed: int, uninitialised: bool, schedule: int, checks: str) -> None: ...
+def use_simulator_options(cores: int, budget: int, seed: int, uninitialised: bool, schedule: int, checks: str, heap: int) -> None: ...
 
 def use_simulator_recording(recording: SimulatorRecording | None) -> SimulatorRecording | None:
     """From now on runs leave in it what they find; returns the one before"""
