@@ -10,6 +10,7 @@
 // A launch that records anything but reports runs on one core.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -102,6 +103,7 @@ struct Recording {
   bool raises = true;                          // false: a launch that ends with reports counts as done
   std::vector<Place> breakpoints{};            // column is ignored; a file may be the end of a path
   bool stops_at_once = false;                  // before the first instruction of a launch
+  std::atomic<bool> stops_soon = false;        // before the next instruction: any thread may ask for it
   std::function<Next(const Stop&)> stopped{};  // asked at each stop, on the thread that launched
 
   // Found. Under `mutex` while runs go on.

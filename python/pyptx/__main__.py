@@ -477,7 +477,7 @@ def _run(arguments) -> int:
     text, run = files.read(arguments.file), watched.run_of(arguments)
     try:
         structs.settle(given, text, arguments.entry or "")
-        with run, watched.quiet(arguments):
+        with run, watched.quiet(arguments), watched.interruptible(arguments, run):
             names = _core.run_text(
                 text,
                 files.shown(arguments.file),

@@ -269,11 +269,15 @@ class Run:
         self._each = then or Debugger()
         self._set_stops()
 
+    def stop_soon(self) -> None:
+        """Stops a launch that runs before its next instruction, if it may stop at all: if `breakpoint` or `stop_at_once` was called."""
+        self._recording.stop_soon()
+
     def _set_stops(self):
         def stopped(now) -> int:
             stop = Stop(now)
             for (file, line), then in self._breakpoints:
-                if stop.line == line and (not file or ("/" + stop.file).endswith("/" + file)):
+                if stop.is_at(file, line):
                     self._last = then
                     self._met.add((file, line))
                     return action_of(then(stop))

@@ -211,6 +211,7 @@ void init_recording(nb::module_& m) {
                                   text(w->instruction), text(w->value));
           },
           nb::arg("address"))
+      .def("stop_soon", [](Recording& r) { r.stops_soon = true; })
       .def("set_stops", set_stops, nb::arg("breakpoints"), nb::arg("at_once"), nb::arg("function").none());
   m.def("explore", explore, nb::arg("recording"), nb::arg("schedules"), nb::arg("compare"));
 }

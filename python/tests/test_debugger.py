@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 np = pytest.importorskip("numpy", reason="skipped: no numpy")
@@ -164,3 +169,97 @@ def test_a_breakpoint_that_no_launch_comes_to_is_warned_of():
         with pyptx.simulator() as run:
             run.breakpoint(f"test_debugger.py:{line}", lambda stop: None)
             halved(X64)
+
+
+COMPILED = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.file 1 "k.cu"
+.visible .entry k(.param .u64 p)
+{
+	.reg .b32 %r<3>;
+	.reg .b64 %d;
+	.loc 1 3 1
+	ld.param.u64 %d, [p];
+	mov.u32 %r1, %tid.x;
+	.loc 1 4 1
+	add.u32 %r1, %r1, 5;
+	mul.lo.u32 %r1, %r1, 2;
+LOOP:
+	.loc 1 6 1
+	add.u32 %r1, %r1, 1;
+	.loc 1 4 1
+	st.global.u32 [%d], %r1;
+	.loc 1 6 1
+	bra LOOP;
+}
+"""
+
+
+def test_steps_and_breakpoints_are_of_the_source(tmp_path, monkeypatch, capsys):
+    """Of the lines that .loc names, where it names any."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.ptx").write_text(COMPILED)
+    (tmp_path / "k.cu").write_text("".join(f"line {n};\n" for n in range(1, 10)))
+    commands = iter(["n", "n", "s", "o", "n", "l", "q"])
+    monkeypatch.setattr("builtins.input", lambda prompt="": next(commands))
+    assert main(["run", "k.ptx", "--break", "k.cu:4", "--arg", "out:4"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    stops = [line.split(" at ")[1] for line in out if line.startswith("CTA")]
+    assert [stop.partition(": ")[0] for stop in stops] == [
+        "k.ptx:13 (`add.u32` of k.cu:4)",
+        "k.ptx:17 (`add.u32` of k.cu:6)",
+        "k.ptx:19 (`st.global.u32` of k.cu:4)",
+        "k.ptx:21 (`bra` of k.cu:6)",
+        "k.ptx:17 (`add.u32` of k.cu:6)",
+    ]
+    assert out[1] == ">    4 line 4;"
+    assert [line for line in out if "line 10" in line or "   2 line 2;" in line] == ["     2 line 2;"]
+    assert ">   17 	add.u32 %r1, %r1, 1;" in out
+
+
+def test_what_is_no_command_is_said(tmp_path, monkeypatch, capsys):
+    (tmp_path / "k.ptx").write_text(COMPILED)
+    commands = iter(["where", "h", "p", "q"])
+    monkeypatch.setattr("builtins.input", lambda prompt="": next(commands))
+    assert main(["run", str(tmp_path / "k.ptx"), "--debug", "--arg", "out:4"]) == 1
+    out = capsys.readouterr().out
+    assert "'where' is no command, or lacks a name; there are" in out and out.count("no command") == 2
+    assert out.count("s, step") == 3
+
+
+def interrupted(arguments: list[str], *, typed: str = "", times: int = 1):
+    """`pyptx run` with Ctrl-C while it runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "pyptx", "run", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        ),  # a shell's background jobs ignore it
+    )
+    process.stdin.write(typed)
+    process.stdin.flush()
+    for _ in range(times):
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_an_interrupt_says_where_the_run_stood(tmp_path):
+    (tmp_path / "k.ptx").write_text(COMPILED)
+    trace = tmp_path / "t.json"
+    status, out, err = interrupted([str(tmp_path / "k.ptx"), "--arg", "out:4", "--counters", "--trace", str(trace)])
+    assert status == 130
+    assert "PTX5041 the run was ended from outside" in err and "CTA (0,0,0), warp 0, lanes 0 at" in err
+    assert "add.u32" in out and "traceEvents" in trace.read_text()
+
+
+def test_an_interrupt_stops_a_run_under_the_debugger(tmp_path):
+    (tmp_path / "k.ptx").write_text(COMPILED)
+    status, out, _ = interrupted([str(tmp_path / "k.ptx"), "--arg", "out:4", "--debug"], typed="c\n")
+    assert status == 1 and out.count("CTA (0, 0, 0) warp 0 at") == 2  # the input has ended: quit

@@ -324,12 +324,26 @@ static void let_others_run(Cluster& cluster) {
   launch.noted.erase(launch.noted.begin() + static_cast<std::ptrdiff_t>(noted), launch.noted.end());
 }
 
+// Whoever ends a run wants to know where it was.
+static void tell_where_ended(Cluster& cluster) {
+  Launch& launch = cluster.launch;
+  if (launch.options.recording && launch.options.recording->stopped) return;  // there they have seen it
+  const std::lock_guard lock(launch.mutex);
+  for (Report& fault : launch.faults) {
+    if (fault.diagnostic.code == Code::interrupted && fault.diagnostic.notes.empty())
+      fault.diagnostic.notes = where_warps_stand(cluster);
+  }
+}
+
 bool Cluster::run_on(std::uint64_t steps, std::uint64_t patience) {
   stalled_ = false;
   Stall stall(*this);
   for (std::uint64_t used = 0; used < steps;) {
     const auto [ran, stopped] = by_priority() ? run_first(stall) : run_all(stall);
-    if (stopped) return let_others_run(*this), true;
+    if (stopped) {
+      tell_where_ended(*this);
+      return let_others_run(*this), true;
+    }
     used += ran;
     executed += ran;
     stall.look();

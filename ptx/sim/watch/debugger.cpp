@@ -19,26 +19,34 @@ bool names(const Place& wanted, const Place& place) {
 
 }  // namespace
 
-Debugger::Debugger(const Program& program, const Recording& recording) : program_(program), recording_(recording) {
-  for (const Place& place : program.places) {
-    breaks_.push_back(std::any_of(recording.breakpoints.begin(), recording.breakpoints.end(),
-                                  [&](const Place& wanted) { return names(wanted, place); }));
-  }
+Debugger::Debugger(const Program& program, Recording& recording) : program_(program), recording_(recording) {
+  const auto is_wanted = [&](const Place& place) {
+    return place.line && std::any_of(recording.breakpoints.begin(), recording.breakpoints.end(),
+                                     [&](const Place& wanted) { return names(wanted, place); });
+  };
+  for (std::size_t pc = 0; pc < program.places.size(); ++pc)
+    breaks_.push_back({is_wanted(program.places[pc]), is_wanted(program.sources[pc])});
   if (recording.stops_at_once) next_ = Next::instruction;
 }
 
-bool Debugger::stops(const Warp& w, std::uint32_t pc, bool new_line) const {
-  if (breaks_[pc] && new_line) return true;
+// A line is that of the source, where the text was compiled from one.
+bool Debugger::stops(const Warp& w, std::uint32_t pc, Comes comes) const {
+  if ((breaks_[pc].line && comes.line) || (breaks_[pc].source && comes.source)) return true;
   if (next_ == Next::run || (stepping_ && stepping_ != &w)) return false;
-  return next_ == Next::instruction || new_line;
+  return next_ == Next::instruction || (program_.sources[pc].line ? comes.source : comes.line);
 }
 
 void Debugger::executing(Warp& w, std::uint32_t pc, Mask active) {
-  const Place& place = program_.places[pc];
+  const Place &place = program_.places[pc], &source = program_.sources[pc];
   const auto [at, fresh] = at_.try_emplace(&w);
-  const bool new_line = fresh || !same_line(at->second.line, place) || pc <= at->second.pc;  // or once more
-  at->second = {place, pc};
-  if (!stops(w, pc, new_line)) return;
+  const bool again = fresh || pc <= at->second.pc;
+  const Comes comes{again || !same_line(at->second.line, place), again || !same_line(at->second.source, source)};
+  at->second = {place, source, pc};
+  if (recording_.stops_soon.exchange(false)) {
+    next_ = Next::instruction, stepping_ = nullptr;
+  } else if (!stops(w, pc, comes)) {
+    return;
+  }
   next_ = recording_.stopped(Stop(w, pc, active));
   stepping_ = next_ == Next::run ? nullptr : &w;
   if (next_ != Next::end) return;

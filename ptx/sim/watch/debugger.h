@@ -12,20 +12,23 @@ namespace ptx::sim {
 
 class Debugger final : public Observer {
  public:
-  Debugger(const Program& program, const Recording& recording);
+  Debugger(const Program& program, Recording& recording);
   void executing(Warp& warp, std::uint32_t pc, Mask active) override;
   void accessed(const Agent&, const Location&, Access, const Manner&) override {}
 
  private:
   struct At {  // where a warp executed last
-    Place line;
+    Place line, source;
     std::uint32_t pc = 0;
   };
-  bool stops(const Warp& warp, std::uint32_t pc, bool new_line) const;
+  struct Comes {  // to another line than before
+    bool line = false, source = false;
+  };
+  bool stops(const Warp& warp, std::uint32_t pc, Comes comes) const;
 
   const Program& program_;
-  const Recording& recording_;
-  std::vector<bool> breaks_;  // by pc
+  Recording& recording_;
+  std::vector<Comes> breaks_;  // by pc: at whose line there is a breakpoint
   Next next_ = Next::run;
   const Warp* stepping_ = nullptr;  // whose next step is asked for; nullptr: anyone's
   std::unordered_map<const Warp*, At> at_;

@@ -15,6 +15,12 @@ std::uint64_t begin_of(const launch::Buffer& b) { return reinterpret_cast<std::u
 
 using Memory = Recording::Kept::Memory;
 
+std::uint64_t heap_bytes(const Heap::State& heap) {
+  std::uint64_t bytes = 0;
+  for (const Heap::Saved& saved : heap) bytes += saved.storage.size() + saved.shadow.size();
+  return bytes;
+}
+
 // The memory that the buffers cover, in pieces that do not touch.
 std::vector<std::pair<std::uint64_t, std::uint64_t>> covered(std::span<const launch::Buffer> buffers) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> all, out;
@@ -115,8 +121,10 @@ void keep(Recording& recording, std::shared_ptr<RunsAgain> program, const launch
   auto kept = std::make_shared<Recording::Kept>();
   const auto pieces = covered(buffers);
   const std::lock_guard lock(recording.mutex);
-  std::uint64_t bytes = 0;
+  kept->heap = program->heap().state();
+  std::uint64_t bytes = heap_bytes(kept->heap);
   for (const auto& one : recording.kept) {
+    bytes += heap_bytes(one->heap);
     for (const Memory& p : one->memory) bytes += p.bytes.size();
   }
   for (const auto& [begin, end] : pieces) bytes += end - begin;
@@ -126,7 +134,6 @@ void keep(Recording& recording, std::shared_ptr<RunsAgain> program, const launch
     kept->memory.push_back({begin, {data, data + (end - begin)}});
   }
   kept->variables = program->variables();
-  kept->heap = program->heap().state();
   kept->program = std::move(program), kept->record = record;
   kept->parameters.assign(parameters.begin(), parameters.end());
   kept->buffers.assign(buffers.begin(), buffers.end());

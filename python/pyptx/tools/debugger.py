@@ -176,18 +176,31 @@ class Standing:
 class Stop:
     """A run that is stopped before an instruction.  It is valid while the function of the breakpoint runs.
 
-    `thread`, `cta`, `warp`, `lanes`: who is about to execute it; `lanes` is a mask.
+    `thread`, `cta`, `warp`, `lanes`: who is about to execute it; `lanes` is a mask.  `source` is "k.cu:6" where the text was compiled
+    from that line, else "".
     """
 
     def __init__(self, now: _core.SimulatorStop):
         self._now = now
         self.cta, self.thread, self.file, self.line, self.instruction = now.site[:5]
         self.warp, self.lanes = now.warp, now.lanes
+        self.source = now.site[9]
 
     def __str__(self) -> str:
-        source = linecache.getline(self.file, self.line).strip()
-        at = f"CTA {self.cta} warp {self.warp} at {self.file}:{self.line} (`{self.instruction}`)"
-        return f"{at}: {source}" if source else at
+        line = linecache.getline(self.file, self.line).strip()
+        of = f" of {self.source}" if self.source else ""
+        at = f"CTA {self.cta} warp {self.warp} at {self.file}:{self.line} (`{self.instruction}`{of})"
+        return "\n".join([f"{at}: {line}" if line else at, *self._source_lines(0)])
+
+    def is_at(self, file: str, line: int) -> bool:
+        """Whether it stands at this line of a file, or of any ("")."""
+        source, _, of = self.source.rpartition(":")
+        places = [(self.file, self.line), *([(source, int(of))] if of else [])]
+        return any(line == at and (not file or f"/{name}".endswith(f"/{file}")) for name, at in places)
+
+    def _source_lines(self, around: int) -> list[str]:
+        file, _, line = self.source.rpartition(":")
+        return _lines_of(file, int(line), around) if line else []
 
     @property
     def registers(self) -> Registers:
@@ -217,6 +230,11 @@ class Stop:
         return [Standing(*row) for row in self._now.warps()]
 
 
+def _lines_of(file: str, line: int, around: int) -> list[str]:
+    lines = [(n, linecache.getline(file, n).rstrip("\n")) for n in range(max(1, line - around), line + around + 1)]
+    return [f"{'>' if n == line else ' '} {n:4} {text}" for n, text in lines if text]
+
+
 def _numpy() -> Any:
     try:
         import numpy
@@ -234,24 +252,31 @@ class Debugger:
   p NAME         registers, in all lanes             r, registers   all that were written
   v, names       all that have a name in the source
   m NAME         shared memory; m: its names         b, mbarriers   their phases and counts
-  w, warps       where they stand                    l, list        the lines around"""
+  w, warps       where they stand                    l, list        the lines around
+  o, source      those of the source                 h, help        these commands"""
 
     def __init__(self, read: Callable[[str], str] | None = None, write: Callable[[str], Any] | None = None):
         self._read, self._write = read or input, write or print
         self._last = "step"
+        self.asks = False  # it waits for a command
+        self.awaited = False  # somebody has asked for a stop
 
     def __call__(self, stop: Stop) -> str:
         import shlex
 
+        self.awaited = False
         self._write(str(stop))
         while True:
             try:
+                self.asks = True
                 words = shlex.split(self._read("(pyptx) ")) or self._last.split()
             except EOFError:
                 return "quit"
             except ValueError as error:
                 self._write(str(error))
                 continue
+            finally:
+                self.asks = False
             self._last = " ".join(words)
             answer = {"s": "step", "n": "line", "c": "continue", "q": "quit"}.get(words[0], words[0])
             if answer in _ACTIONS:
@@ -281,10 +306,11 @@ class Debugger:
         if command in ("w", "warps"):
             return [str(one) for one in stop.warps]
         if command in ("l", "list"):
-            around = range(max(1, stop.line - 4), stop.line + 5)
-            lines = [(n, linecache.getline(stop.file, n).rstrip("\n")) for n in around]
-            return [f"{'>' if n == stop.line else ' '} {n:4} {text}" for n, text in lines if text]
-        return self.HELP.split("\n")
+            return _lines_of(stop.file, stop.line, 4)
+        if command in ("o", "source"):
+            return stop._source_lines(4) or [f"no source is known here{stop.source and f': {stop.source}'}"]
+        help = self.HELP.split("\n")
+        return help if command in ("h", "help") else [f"{command!r} is no command, or lacks a name; there are", *help]
 
 
 def _named(found: Mapping[str, SharedMemory], name: str) -> SharedMemory:
