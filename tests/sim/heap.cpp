@@ -188,3 +188,9 @@ TEST_CASE("the device's runtime has memory, and launches nothing") {
                 "call.uni (r), __cudaCDP2LaunchDeviceV2, (a, s); }\n"),
          {"__cudaCDP2LaunchDeviceV2", "launches no kernels"});
 }
+
+TEST_CASE("a kernel that names another kernel is refused") {
+  const std::string text = std::string(declarations) + ".visible .entry child(.param .u64 p) { ret; }\n" +
+                           kernel("mov.u64 %rd2, child;\nst.global.u64 [%rd1], %rd2;\n").substr(declarations.size());
+  expect(Code::cannot_simulate, text, {"`child`", "kernels that launch kernels are not simulated"});
+}
