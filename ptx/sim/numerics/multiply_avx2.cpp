@@ -26,14 +26,25 @@ struct Avx2 : Lanes<8> {
     const __m128i halves = _mm_packs_epi32(low, _mm256_extracti128_si256(bits_of<__m256i>(x), 1));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(halves, halves));
   }
-  // Rounded to nearest, and one step back where that went beyond.
-  PTX_INLINE static Floats cut(const Ints& x) {
-    const Ints sign = x & std::numeric_limits<std::int32_t>::min(), size = x < 0 ? -x : x;
-    const Floats near = __builtin_convertvector(size, Floats);
-    const Ints beyond = __builtin_convertvector(near, Ints) > size;
-    return bits_of<Floats>((bits_of<Ints>(near) + beyond) | sign);
-  }
+  PTX_INLINE static Floats cut(const Ints& x) { return __builtin_convertvector(x, Floats); }  // TowardsZero
 };
+
+// AVX2 converts as the thread's mode says. Nothing else here rounds: products are exact, and scales powers of two.
+class TowardsZero {
+ public:
+  TowardsZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | _MM_ROUND_TOWARD_ZERO); }
+  ~TowardsZero() { _mm_setcsr(before_); }
+  TowardsZero(const TowardsZero&) = delete;
+
+ private:
+  unsigned before_;
+};
+
+// A function of its own: the compiler does not know that the mode matters, and might convert before it is set.
+PTX_TARGET [[gnu::noinline]] void multiply_towards_zero(const TensorCore& core, int m, int n, int k, Factorised a,
+                                                        Factorised b, const float* c, float* d, int stride) {
+  multiply_by_bytes<Avx2>(core, m, n, k, a, b, c, d, stride);
+}
 
 }  // namespace
 
@@ -44,7 +55,8 @@ bool has_avx2() {
 
 PTX_TARGET void multiply_avx2(const TensorCore& core, int m, int n, int k, Factorised a, Factorised b, const float* c,
                               float* d, int stride) {
-  multiply_by_bytes<Avx2>(core, m, n, k, a, b, c, d, stride);
+  const TowardsZero mode;
+  multiply_towards_zero(core, m, n, k, a, b, c, d, stride);
 }
 
 }  // namespace ptx::sim

@@ -30,7 +30,7 @@ constexpr int most_below = 63, no_factor = 127;                             // t
 constexpr int field = 23;                                                   // where f32 has its exponent
 constexpr int least_top = 26 << field;                                      // of a block without terms
 constexpr int least_exponent = static_cast<int>(plain_factor.least) - 127;  // tops begin with it: no sum overflows
-constexpr int together = 4;                                                 // rows
+constexpr int together = 6, fewer = 4;                                      // rows
 constexpr int at_once = 16;  // products whose cut values, and one sum, stay below 3 * 2^30
 
 #define PTX_INLINE PTX_TARGET [[gnu::always_inline]] inline
@@ -128,18 +128,18 @@ PTX_INLINE void find_tops(int products, const std::uint32_t* row, const Columns&
   using Bytes = typename Machine::Bytes;
   for (int column = 0; column < columns.stride; column += 4 * width) {
     Bytes least[rows];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int r = 0; r < rows; ++r) least[r] = Bytes{} + 255;
     const std::uint8_t* below = columns.below.data() + column;
     for (int i = 0; i < products; ++i, below += columns.stride) {
       const Words own = load<Words>(below);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
       for (int r = 0; r < rows; ++r) {
         const Bytes both = bits_of<Bytes>(own + row[r * products + i]);  // no byte carries
         least[r] = both < least[r] ? both : least[r];
       }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int r = 0; r < rows; ++r) std::memcpy(out + r * columns.stride + column, &least[r], sizeof least[r]);
   }
 }
@@ -161,7 +161,7 @@ PTX_INLINE bool add(const Block& block, const std::int32_t* row_top, const std::
   Floats scale[rows];
   Ints sum[rows], large{};
   const Ints tops = (load<Ints>(column_top) + 127) << field;
-#pragma GCC unroll 4
+#pragma GCC unroll 6
   for (int r = 0; r < rows; ++r) {  // exponents stay in the field of f32 that they come from and go to
     const Floats own = load<Floats>(c + r * block.stride);
     const Ints less = Machine::widen(below + r * below_stride);
@@ -177,15 +177,15 @@ PTX_INLINE bool add(const Block& block, const std::int32_t* row_top, const std::
     const int end = std::min(begin + at_once, block.products);
     for (int i = begin; i < end; ++i, b += block.b_stride) {
       const Floats factor = load<Floats>(b);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
       for (int r = 0; r < rows; ++r)
         sum[r] += __builtin_convertvector(factor * block.a[r * block.a_stride + i] * scale[r], Ints);
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int r = 0; r < rows; ++r) large |= sum[r] + ((1 << 30) - 1);  // negative where beyond 2^30, wrapped or not
   }
   if (Machine::any_negative(large)) return false;
-#pragma GCC unroll 4
+#pragma GCC unroll 6
   for (int r = 0; r < rows; ++r) {
     const Ints bits = bits_of<Ints>(Machine::cut(sum[r])) & static_cast<std::int32_t>(block.kept);
     const Floats result = bits_of<Floats>(bits) * bits_of<Floats>((254 << field) - bits_of<Ints>(scale[r]));
@@ -235,10 +235,14 @@ PTX_INLINE void multiply_by_bytes(const TensorCore& core, int m, int n, int k, F
       const Factorised lines{block_a.values + row * a.stride, block_a.exponents + row * a.stride, a.stride};
       const float* const from = c + row * stride;
       float* const to = d + row * stride;
-      if (m - row >= together) {
+      const int left = m - row;  // 64 and 128 are sixes and fours
+      if (left >= together && left % together != 2) {
         add_rows<Machine, together>(core, n, products, row, lines, block_b, all, columns, below.data(), from, to,
                                     stride);
         row += together;
+      } else if (left >= fewer) {
+        add_rows<Machine, fewer>(core, n, products, row, lines, block_b, all, columns, below.data(), from, to, stride);
+        row += fewer;
       } else {
         add_rows<Machine, 1>(core, n, products, row, lines, block_b, all, columns, below.data(), from, to, stride);
         ++row;
