@@ -251,7 +251,12 @@ bool Operations::finish_awaited() {
 
 bool Operations::finish_any(std::uint64_t random) {
   if (pending_.empty()) return false;
-  finish(std::next(pending_.begin(), static_cast<std::ptrdiff_t>(random % pending_.size())));
+  const auto at = std::next(pending_.begin(), static_cast<std::ptrdiff_t>(random % pending_.size()));
+  Warp* const loads = at->pipe == Pipe::tensor_load ? at->agent.warp : nullptr;
+  const std::uint64_t through = at->agent.operation;
+  finish(at);
+  // Whoever reads the registers from now on finds nothing to wait for.
+  if (Observer* const observer = cluster_.launch.observer; observer && loads) observer->loaded(*loads, through);
   return true;
 }
 

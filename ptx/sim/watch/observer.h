@@ -135,7 +135,8 @@ class Observer {
   virtual void fenced_map(Warp&, int /*lane*/, const Location& /*map*/, const Manner&) {}  // its .acquire
   // The threads have waited for their copies or bulk groups up to number `through`, or for what their warp has begun.
   virtual void waited(Warp&, Mask, Group, std::uint64_t /*through*/) {}
-  // The warp has read registers that its tcgen05.ld up to number `through` give, and has not waited for them.
+  // What the warp's tcgen05.ld up to number `through` give is in its registers: they were read, or came early. It has
+  // not waited for them.
   virtual void loaded(Warp&, std::uint64_t /*through*/) {}
   virtual void exited(Warp&, Mask) {}
   virtual void ended(Cta&) {}     // none of its threads lives
