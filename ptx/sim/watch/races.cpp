@@ -18,13 +18,7 @@ constexpr bool writes(Access kind) { return kind != Access::read; }
 
 }  // namespace
 
-Races::Races(const Launch& launch, Checks checks)
-    : launch_(launch),
-      checks_(checks),
-      waits_for_loads_(std::ranges::any_of(launch.program.mnemonics,
-                                           [](std::string_view m) { return m.starts_with("tcgen05.wait::ld"); })) {
-  sites_.emplace_back();
-}
+Races::Races(const Launch& launch, Checks checks) : launch_(launch), checks_(checks) { sites_.emplace_back(); }
 
 Races::Watched& Races::watched(Warp& warp) {
   if (&warp == last_warp_) return *last_watched_;
@@ -635,12 +629,11 @@ bool Races::comes_first(const Doer& d, Touches earlier) const {
 // been given the columns anew.
 bool Races::frees(std::uint32_t pc) const { return launch_.program.is(pc, isa::Trait::frees_columns); }
 
-// Columns may be freed behind a tcgen05.ld whose registers have been read, also without wait::ld; CuTe's kernels do. A
-// kernel without any wait::ld has forgotten it.
+// Columns may be freed behind a tcgen05.ld whose registers have been read, also without wait::ld; CuTe's kernels do.
 bool Races::is_loaded(const Doer& d, const Site& s) const {
   const auto at = loaded_.find(s.thread);
-  return waits_for_loads_ && s.operation && s.kind == Access::read && at != loaded_.end() &&
-         s.time <= at->second.through && known_until(d.view->of[View::base], s.thread) >= at->second.time;
+  return s.operation && s.kind == Access::read && at != loaded_.end() && s.time <= at->second.through &&
+         known_until(d.view->of[View::base], s.thread) >= at->second.time;
 }
 
 // mbarrier.inval comes behind what was done to the mbarrier before an instruction with a member mask, if it is ordered

@@ -338,7 +338,6 @@ class Races final : public Observer {
 
   const Launch& launch_;
   Checks checks_;
-  bool waits_for_loads_;  // the kernel has a tcgen05.wait::ld
   std::vector<Recording::Unfinished> beside_;
   Who launch_before_ = 0;  // a stream
   Time now_ = 2;           // so that even who has done nothing has a time before this to tell of
