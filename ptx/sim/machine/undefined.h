@@ -18,7 +18,8 @@ inline constexpr std::size_t trial_row = 16 * lanes;  // bytes of a row that hol
 CellBits cell_at(const std::byte* row, const Operand& o, int lane);
 void set_cell(std::byte* row, const Operand& o, int lane, CellBits value);
 
-inline constexpr const char* load_is_over = "tcgen05.wait::ld";
+// Compared by its address, which an array has once.
+inline constexpr char load_is_over[] = "tcgen05.wait::ld";
 
 // Where an undefined value comes from, for messages.
 struct Origin {
