@@ -140,8 +140,7 @@ void give_back(Warp& w, Warpgroup::Member& member, std::uint64_t product) {
       const Operand& row = o.rows[i];
       if (row.slot == 0) continue;
       if (const Mask touched = o.frame->initialised[row.slot]) {
-        const FunctionCode& function = o.frame->function;
-        const std::string name = w.cta.launch.names.describe(function.name, function.slot_registers[row.slot]);
+        const std::string name = register_name(w, *o.frame, row.slot);
         return w.fault_at(o.pc, Code::barrier_misuse, std::countr_zero(touched),
                           cat("has ", name, " as an accumulator of this; it is written before wgmma.wait_group"),
                           writers_of(w, row, o.pc));

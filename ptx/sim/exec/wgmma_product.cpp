@@ -177,9 +177,7 @@ bool Product::read_registers_of_a(const Operation& o, Work& work) const {
       const bool is_register = operand.bank == Bank::registers;
       const auto* now = reinterpret_cast<const std::byte*>(part.frame->registers.data()) + operand.offset;
       if (is_register && std::memcmp(now, part.a[r], sizeof part.a[r]) != 0) {
-        const FunctionCode& function = part.frame->function;
-        const std::string name =
-            o.agent.warp->cta.launch.names.describe(function.name, function.slot_registers[operand.slot]);
+        const std::string name = register_name(*o.agent.warp, *part.frame, operand.slot);
         o.agent.warp->fault_at(o.agent.pc, Code::barrier_misuse, o.agent.lane,
                                cat("has ", name, " as a part of A of this; it is written before wgmma.wait_group"),
                                writers_of(*o.agent.warp, operand, o.agent.pc));

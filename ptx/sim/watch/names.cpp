@@ -89,9 +89,12 @@ std::string RegisterNames::named(std::uint32_t pc, const Operand& o) const {
   return find(function.name, reg) ? describe(function.name, reg) : std::string();
 }
 
+std::string register_name(const Warp& warp, const Frame& frame, std::uint32_t slot) {
+  return warp.cta.launch.names.describe(frame.function.name, frame.function.slot_registers[slot]);
+}
+
 std::string register_name(const Warp& warp, std::uint32_t slot) {
-  const FunctionCode& function = warp.current.frame->function;
-  return warp.cta.launch.names.describe(function.name, function.slot_registers[slot]);
+  return register_name(warp, *warp.current.frame, slot);
 }
 
 }  // namespace ptx::sim

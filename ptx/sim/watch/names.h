@@ -12,6 +12,7 @@
 
 namespace ptx::sim {
 
+struct Frame;
 struct Operand;
 struct Options;
 struct Program;
@@ -45,7 +46,8 @@ class RegisterNames {
   mutable std::unordered_map<std::uint64_t, Called> names_;  // by function and name in the text
 };
 
-// describe() of a register of the function that the warp is in.
+// describe() of a register of a frame of the warp; of the function that it is in.
+std::string register_name(const Warp& warp, const Frame& frame, std::uint32_t slot);
 std::string register_name(const Warp& warp, std::uint32_t slot);
 
 }  // namespace ptx::sim

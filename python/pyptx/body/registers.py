@@ -102,9 +102,8 @@ class _Source:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.ends: dict[tuple[int, int], ast.AST] = {}  # calls and subscripts; no two of them end at one place
         self.spans: dict[tuple[int, int, int, int], ast.AST] = {}  # operators
-        self.loops: dict[
-            tuple[int, int, int, int], ast.For
-        ] = {}  # by themselves, as Python 3.11 has it, or what they run over
+        # By themselves, as Python 3.11 has it, and by what they run over.
+        self.loops: dict[tuple[int, int, int, int], ast.For] = {}
         self.bound: set[str] = set()
         self.modules: set[str] = set()  # names of pyptx.ptx
         for node in ast.walk(self.tree):

@@ -318,9 +318,8 @@ def directives_of(split, over_rows: bool):
         row, told = split(N), []
         if row.resident:
             told.append(("minnctapersm", (row.resident,)))
-        if (
-            over_rows and not row.fits
-        ):  # its loops have few turns: ptxas would write them out, with more values than registers
+        # Loops over such a row have few turns: ptxas would write them out, with more values than registers.
+        if over_rows and not row.fits:
             told.append(("pragma", ('"nounroll";',)))
         return tuple(told)
 
