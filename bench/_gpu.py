@@ -34,13 +34,18 @@ def milliseconds(torch, function, launches: int) -> float:
     return start.elapsed_time(end) / launches
 
 
+def turns(arms, round_: int) -> list:
+    """Names, every other time backwards: at the limit of power, who comes behind a frugal one is up to 2 % quicker."""
+    return list(arms) if round_ % 2 == 0 else list(arms)[::-1]
+
+
 def interleaved(torch, arms: dict, rounds: int, launches: int, rest: float) -> dict[str, list[float]]:
     """Milliseconds a launch of functions that take turns, by rounds; the device rests so many seconds before each turn."""
     times: dict[str, list[float]] = {name: [] for name in arms}
     for round_ in range(rounds + 1):
-        for name, arm in arms.items():
+        for name in turns(arms, round_):
             time.sleep(rest)
-            elapsed = milliseconds(torch, arm, launches)
+            elapsed = milliseconds(torch, arms[name], launches)
             if round_:  # the first warms caches and clocks
                 times[name].append(elapsed)
     return times
@@ -61,8 +66,8 @@ def device_times(torch, graphs: dict, rounds: int, nodes: int) -> dict[str, list
     """Microseconds a node, by rounds that replay one graph after the other; three more at the start warm caches and clocks."""
     times: dict[str, list[float]] = {name: [] for name in graphs}
     for round_ in range(rounds + 3):
-        for name, graph in graphs.items():
-            elapsed = milliseconds(torch, graph.replay, 1)
+        for name in turns(graphs, round_):
+            elapsed = milliseconds(torch, graphs[name].replay, 1)
             if round_ >= 3:
                 times[name].append(elapsed * 1e3 / nodes)
     return times

@@ -109,7 +109,7 @@ class Bench:
             count = max(2, int(4e8 / (n * k * 2)))
             weights, source = [self.randn(n, k) for _ in range(count)], self.randn(n * k)
             target = self.torch.empty_like(source)
-            for m in (1, 16, 64, 128):
+            for m in (1, 8, 16, 32, 64, 128):
                 a, out = self.randn(m, k), self.randn(m, n)
                 turns = {
                     "ours": lambda w, a=a, out=out: self.kernels.matmul(a, w.mT, out=out),
@@ -201,10 +201,16 @@ class Bench:
     def fp8(self):
         self.header("fp8, TFLOP/s (ratio to our bf16)", "blocks", "tensors", "torch._scaled_mm", "our bf16")
         torch, one = self.torch, self.torch.ones(1, device="cuda")
-        for m, n, k in ((4096, 4096, 7168), (4096, 7168, 16384)):
+        for m, n, k in (
+            (4096, 4096, 7168),
+            (4096, 7168, 16384),
+            (4096, 24576, 1536),
+            (4096, 2112, 7168),
+            (4096, 7168, 2048),
+        ):
             wide, wider = self.randn(m, k), self.randn(n, k)
             a, b = wide.to(torch.float8_e4m3fn), wider.to(torch.float8_e4m3fn)
-            blocks = torch.rand(k // 128, m, device="cuda").mT, torch.rand(k // 128, n // 128, device="cuda")
+            blocks = torch.rand(k // 128, m, device="cuda").mT, torch.rand(k // 128, -(-n // 128), device="cuda")
             arms = {
                 "blocks": lambda a=a, b=b, s=blocks: self.kernels.matmul(a, b.mT, scale_a=s[0], scale_b=s[1]),
                 "tensors": lambda a=a, b=b: self.kernels.matmul(a, b.mT, scale_a=one, scale_b=one),

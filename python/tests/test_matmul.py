@@ -96,12 +96,13 @@ CUTS = [
     Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
     Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS, Config.split(128, 64, 3), Config.split(128, 96, 4), Config.split(64, 128, 4, 1, parts=4),
     Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
+    Config(64, 48, 3, 1, ahead=2), Config(64, 112, 3, 1, cm=2, ahead=4),
 ]  # fmt: skip
 TURNED = [
     Config(64, 64, 3, 1, turned=True), Config(64, 256, 3, 1, turned=True), Config(128, 144, 4, turned=True), Config(128, 128, 3, cm=2, turned=True),
-    Config(128, 160, 3, cn=2, overlap=False, turned=True), Config(64, 96, 3, 1, turned=True),
+    Config(128, 160, 3, cn=2, overlap=False, turned=True), Config(64, 96, 3, 1, turned=True), Config(64, 64, 3, 1, cn=2, turned=True, ahead=4),
 ]  # fmt: skip
-STREAMS = [StreamConfig(32, 3, 64, 3, once=True, batch=4), StreamConfig(24, 2, 64, 3, once=True, batch=8), StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True)]  # fmt: skip
+STREAMS = [StreamConfig(32, 3, 64, 3, once=True, batch=4), StreamConfig(24, 2, 64, 3, once=True, batch=8), StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True), StreamConfig(32, 2, 64, 2, once=True, batch=4, deep=2, late=True, ahead=2), StreamConfig(16, 1, 128, 2, late=True, ahead=1)]  # fmt: skip
 eights = st.integers(1, 40).map(lambda i: 8 * i)
 both_majors = st.tuples(st.booleans(), st.booleans())
 
@@ -156,6 +157,29 @@ def test_a_cta_of_many_tiles_stores_what_it_made(bn, monkeypatch):
     assert distance(kernel(a, b), a.double() @ b.double().mT) < 5e-3
 
 
+@pytest.mark.parametrize("k", [64, 256, 384, 512, 640])
+def test_scales_of_blocks_over_many_tiles(k, monkeypatch):
+    """Each tile's first two steps begin while the one before is stored; of a K of one step, the second adds zeros."""
+    monkeypatch.setattr(_matmul_hopper, "MULTIPROCESSORS", 2)
+    kernel = product_kernel.__wrapped__(BLOCKS, e4m3, epilogue=Epilogue(scales="block"))
+    a, b = (torch.randn(rows, k).to(torch.float8_e4m3fn) for rows in (264, 456))
+    blocks = -(-k // 128)
+    one, two = torch.rand(blocks, 264) + 0.5, torch.rand(blocks, 4) + 0.5
+    of_a = one.mT.repeat_interleave(128, 1)[:, :k]
+    of_b = two.mT.repeat_interleave(128, 0)[:456].repeat_interleave(128, 1)[:, :k]
+    with pyptx.simulator(check="all"):
+        assert distance(kernel(a, b, one, two), (a.double() * of_a) @ (b.double() * of_b).mT) < 5e-3
+
+
+@pytest.mark.parametrize(("m", "ahead"), [(1, 0), (64, 4), (128, 4)])
+def test_weights_are_asked_for_before_the_kernel_ahead_has_ended(m, ahead):
+    with kernels.simulated_target("sm_90a"):
+        text = kernel_of(Problem(m, 4096, 4096, None, bf16, bf16, on_gpu=False)).ptx()
+    before, behind = text.split("griddepcontrol.wait")
+    assert before.count("prefetch.tensormap") >= 2 and before.count("cp.async.bulk.prefetch.tensor") == ahead
+    assert "cp.async.bulk.tensor" not in before and "L2::evict_first" in behind and "prefetch" not in behind
+
+
 def test_turned_has_no_epilogue():
     for more in ({"epilogue": Epilogue(activation="silu")}, {"out": f32}, {"grouped": True}):
         with pytest.raises(
@@ -199,8 +223,9 @@ def test_a_stream_has_two_stages():
 
 
 def test_a_warpgroup_has_64_rows_with_scales_of_blocks():
-    with pytest.raises(ValueError, match="a warpgroup has 64 rows"):
-        product_kernel(Config(256, 128, 4, overlap=False, swing=False), e4m3, epilogue=Epilogue(scales="block"))
+    for config in (Config(256, 128, 4), Config(128, 128, 6, overlap=False), Config(128, 192, 4)):
+        with pytest.raises(ValueError, match="a warpgroup has 64 rows, and tiles of up to 128 columns overlap"):
+            product_kernel(config, e4m3, epilogue=Epilogue(scales="block"))
 
 
 @settings(deadline=None, max_examples=12)
@@ -662,14 +687,9 @@ def test_ctas_that_share_ragged_rows(config, k_major):
 
 
 def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():
-    assert [stream_of(m, n, k).parts for m, n, k in ((128, 2112, 7168), (128, 4096, 4096), (256, 1536, 7168), (256, 4096, 14336), (32, 6144, 4096), (32, 4096, 4096))] == [3, 2, 4, 2, 2, 2]  # fmt: skip
-    assert [blocks_of(m, n).bn for m, n in ((4096, 24576), (4096, 2112), (4096, 4096), (128, 128))] == [
-        192,
-        192,
-        128,
-        128,
-    ]
-    assert blocks_of(4096, 24576, gated=True).bn == 128
+    assert [stream_of(m, n, k).parts for m, n, k in ((128, 2112, 7168), (128, 4096, 4096), (256, 1536, 7168), (256, 4096, 14336), (32, 6144, 4096), (32, 4096, 4096))] == [3, 2, 4, 2, 1, 2]  # fmt: skip
+    assert [blocks_of(m, n).bn for m, n in ((4096, 24576), (4096, 2112), (4096, 4096), (128, 128))] == [128, 192, 128, 128]  # fmt: skip
+    assert blocks_of(4096, 2112, gated=True).bn == 128
     assert [configuration(2048, n, 4096, 8, 16, True, grouped=True).cn for n in (4096, 256)] == [2, 1]
 
 

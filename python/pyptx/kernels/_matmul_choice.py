@@ -125,12 +125,15 @@ def in_thirds(n: int) -> bool:
     return 32 < -(-n // 64) <= 39
 
 
+AHEAD = 4  # steps of the weights
 PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
-SHORT_PAIR, SHORT_PAIR_OF_KN = Config(64, 112, 9, consumers=1, cm=2), Config(64, 128, 8, consumers=1, cm=2)
-HALVES = Config(64, 64, 12, consumers=1, cn=2, turned=True)
-FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
+# Of up to 128 rows: where B is much larger than A, it comes from memory.
+SHORT_PAIR = Config(64, 112, 9, consumers=1, cm=2, ahead=AHEAD)
+SHORT_PAIR_OF_KN = Config(64, 128, 8, consumers=1, cm=2, ahead=AHEAD)
+HALVES = Config(64, 64, 12, consumers=1, cn=2, turned=True, ahead=AHEAD)
+FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True, ahead=AHEAD)
 
 
 def fills_once(p: Problem) -> Config | None:
@@ -178,13 +181,13 @@ def inside(c: Config, p: Problem) -> Config:
 
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction.  Two CTAs share their rows of A.
-BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, overlap=False, swing=False)
-# Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.4 of the time of one of the others.
-WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, overlap=False, swing=False), 1.4
+BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, swing=False)
+# Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.5 of the time of one of the others.
+WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, overlap=False, swing=False), 1.5
 # Of 64 rows, and of 128.
 ONCE = (
-    (Config(64, 48, 12, consumers=1), Config(64, 112, 8, consumers=1)),
-    (Config(128, 48, 8), Config(128, 112, 5), Config(128, 224, 3)),
+    (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
+    (Config(128, 48, 8, ahead=AHEAD), Config(128, 112, 5, ahead=AHEAD), Config(128, 224, 3, ahead=AHEAD)),
 )
 
 
@@ -216,6 +219,7 @@ def slim(bn: int, alone: float, pair: float) -> list:
 CANDIDATES = (
     (Config(128, 256, 4), (0.687, 1.79), (0.672, 1.97)),
     (Config(128, 224, 3), (0.593, 2.11), (0.685, 1.45)),
+    (Config(128, 208, 4), (0.547, 2.50), None),
     (Config(128, 208, 5, turned=True), None, (0.547, 2.00)),
     (Config(128, 192, 4), (0.500, 1.94), (0.492, 2.03)),
     (Config(128, 176, 5), (0.460, 2.40), None),
@@ -332,6 +336,10 @@ def for_output(c: Config, bits: int) -> Config:
     return replace(c, overlap=False, stages=min(c.stages, room // ((c.bm + -(-c.bn // 64) * 64) * ROW)))
 
 
+# The next kernel's CTAs begin when this one's have asked for all they need, and fetch what else they could not before this one has ended.
+LATE = {"late": True, "ahead": 2}
+
+
 @functools.lru_cache(4096)
 def stream_of(m: int, n: int, k: int) -> StreamConfig:
     """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
@@ -347,22 +355,23 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
         return StreamConfig.of(-(-m // 8) * 8, parts, 64, batch=8)
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
-        if rows >= 128 and not once:
-            return made(1, 128, 2)
-        return made(1, 128, 4 if rows >= 64 else 1, 1 if rows >= 64 else 2, once)
+        if rows >= 64:
+            return made(1, 128, 4 if once or rows == 64 else 2, 1, once, ahead=AHEAD)
+        return made(1, 128, 1, 2, once, **({} if once else LATE))
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
-        return made(2, 128, 1, 2, batch=4) if rows == 8 else made(2, 64, 1, 3, batch=4)
+        return made(2, 128, 1, 2, batch=4) if rows == 8 else made(1, 64, 1, 2, True)
     if rows == 128 and in_thirds(n) and k >= 4096:
-        return made(3, 64, batch=4)
+        return made(3, 64, batch=4, deep=2, **LATE)
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
     if rows < 64:
-        resident = 3 if parts == 4 or (parts == 2 and rows < 32) else 2
-    else:
-        resident = 2 if rows == 64 and parts == 1 else 1
-    share = 4 if rows == 128 and parts == 1 and n <= 64 * 112 else 1
-    return made(parts, 64, share, resident, True, batch=4 if rows >= 64 and parts > 1 else 1)
+        return made(parts, 64, 1, 3 if parts == 4 or (parts == 2 and rows < 32) else 2, True)
+    if parts > 1:
+        return made(parts, 64, 1, 1, True, batch=4, deep=2, **LATE)
+    if rows == 64:
+        return made(1, 64, 1, 2, True)
+    return made(1, 64, 4 if n <= 64 * 112 else 1, 1, True, ahead=AHEAD)
 
 
 def streams() -> list[StreamConfig]:

@@ -18,11 +18,11 @@ as copies clip what lies outside and fill it with zeros.
 """
 
 import functools
-import math
 from dataclasses import replace
 
 from pyptx import ptx, reg, smem
-from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue
+from pyptx.kernels._epilogue import NOTHING, Epilogue
+from pyptx.kernels._matmul_blocks import BlockSums, PairedSums
 from pyptx.kernels._matmul_store import BUFFERS, Store, chunk_of
 from pyptx.kernels._matmul_tiles import (
     MOST_GROUPS,
@@ -33,11 +33,11 @@ from pyptx.kernels._matmul_tiles import (
     Config,
     Groups,
     Operand,
-    Place,
     Ring,
     Tiles,
     address,
     copied,
+    fetch_maps,
     keep_ends,
     kernel_of_tiles,
     mask,
@@ -85,6 +85,8 @@ class Product:
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
         thread = reg.from_(ptx.special.tid.x(), u32)
         warpgroup = thread >> 7
+        with ptx.if_(thread == 32):
+            fetch_maps(self.maps)
         with ptx.if_(thread == 0):
             for stage in range(c.stages):
                 ptx.mbarrier.init(self.full[stage], 1)
@@ -94,6 +96,9 @@ class Product:
             ptx.cluster.sync()
         else:
             ptx.bar.sync(0)
+        if c.ahead:
+            with ptx.if_(thread == 0):
+                self.fetch_ahead()
         # All of the above may run beside the kernel before, and the next kernel's beside this one.
         ptx.griddepcontrol.wait()
         ptx.griddepcontrol.launch_dependents()
@@ -108,6 +113,9 @@ class Product:
         self.steps, self.first_step = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), 0
         if c.parts > 1:
             self.split_steps()
+        elif c.overlap and self.epilogue.scales == "block":  # a step behind K copies zeros
+            steps, self.steps = self.steps, reg.scalar(u32)
+            ptx.inst.max.u32(self.steps, steps, 2)
         with ptx.if_(warpgroup == 0):
             if self.registers:
                 ptx.setmaxnreg(self.registers[0], inc=False)
@@ -136,6 +144,18 @@ class Product:
             return Groups(self.c, self.columns, self.ends, role, self.masked)
         return Tiles(self.c, self.batched, self.columns)
 
+    def fetch_ahead(self):
+        """The first steps of B to L2: whoever writes B now writes it there."""
+        c, tiles = self.c, Tiles(self.c, False, self.columns)
+        row, column = tiles.place(tiles.first, tiles.down(ptx.param(u32, tiles.rows)))
+        of = (self.a, self.maps[0], tiles.rn, row) if c.turned else (self.b, self.maps[1], tiles.rm, column)
+        operand, tensor_map, rank, start = of
+        k = reg.scalar(u32, init=0)
+        for _ in range(c.ahead):
+            for _, where in self.part_of(operand, rank, (start, k, None))[1]:
+                ptx.tensor_copy.prefetch(tensor_map, where)
+            k += self.a.bk
+
     # The producer.
 
     def produce(self):
@@ -145,6 +165,10 @@ class Product:
         shared_a = mask(((1 << c.cn * c.cm) - 1) // ((1 << c.cm) - 1), tiles.rm) if c.cn > 1 else None
         shared_b = mask((1 << c.cm) - 1, tiles.rn * c.cm) if c.cm > 1 else None
         step = reg.scalar(s32, init=-self.a.bk if c.swing else self.a.bk)
+        hints = [None, None]
+        if c.ahead:
+            hints[not c.turned] = reg.scalar(u64)
+            ptx.inst.createpolicy.fractional.L2__evict_first.b64(hints[not c.turned])
         for row, column, batch, expert, *_ in tiles.places():
             k = reg.scalar(u32, init=0) if c.parts == 1 else copied(self.first_step * self.a.bk)
             if c.swing:
@@ -161,23 +185,28 @@ class Product:
                 ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
                 to = base + ring.stage * self.stage_bytes
                 of_b = expert if self.grouped else batch
-                self.copy(self.a, self.maps[0], tiles.rn, (to, 0), (row, k, batch), full, shared_a)
-                self.copy(self.b, self.maps[1], tiles.rm, (to, self.a.bytes), (column, k, of_b), full, shared_b)
+                for operand, tensor_map, rank, offset, start, multicast, hint in (
+                    (self.a, self.maps[0], tiles.rn, 0, (row, k, batch), shared_a, hints[0]),
+                    (self.b, self.maps[1], tiles.rm, self.a.bytes, (column, k, of_b), shared_b, hints[1]),
+                ):
+                    first, copies = self.part_of(operand, rank, start)
+                    into = to + first if operand.share > 1 else to
+                    for at, where in copies:
+                        there = ptx.addr(into, offset + at)
+                        ptx.tensor_copy.load(there, tensor_map, where, full, multicast_mask=multicast, cache_hint=hint)
                 ptx.inst.add.s32(k, k, step)
                 ring.advance()
 
-    def copy(self, operand: Operand, tensor_map, rank, to, start, bar, multicast):
-        """This CTA's part of a tile, from `start` (row, k, matrix of a batch) to the address and offset `to`."""
-        (to, offset), (row, k, batch) = to, start
+    def part_of(self, operand: Operand, rank, start):
+        """This CTA's part of a tile that begins at `start` (row, k, matrix of a batch): its first byte in the tile, and of each copy, the byte
+        behind that and the coordinates."""
+        (row, k, batch), first = start, 0
         if operand.share > 1:
             rows, along, size = operand.part
             row, k = row + rank * rows if rows else row, k + rank * along if along else k
-            to = to + rank * size
-        for rows, at in operand.copies():
-            where = operand.where(row, rows, k)
-            if batch is not None:
-                where = (*where, batch)
-            ptx.tensor_copy.load(ptx.addr(to, offset + at), tensor_map, where, bar, multicast_mask=multicast)
+            first = rank * size
+        places = [(at, operand.where(row, rows, k)) for rows, at in operand.copies()]
+        return first, [(at, where if batch is None else (*where, batch)) for at, where in places]
 
     # A consumer.
 
@@ -198,12 +227,18 @@ class Product:
             self.gather(thread, consumer)
             return
         store = Store(self, thread, consumer, self.columns)
+        first = consumer * (self.blocks * 64)
+        if self.epilogue.scales == "block":
+            sums = (PairedSums if c.overlap else BlockSums)(self, store, thread)
+            for place in self.tiles("consume").places(sums.begin):
+                sums.sum(place._replace(row=place.row + first))
+            sums.end()
+            store.finish()
+            return
         for place in self.tiles("consume").places():
-            place = place._replace(row=place.row + consumer * (self.blocks * 64))
+            place = place._replace(row=place.row + first)
             if self.parted:
                 self.sum_lines(thread + consumer * WARPGROUP, place.batch)
-            elif self.epilogue.scales == "block":
-                self.sum_blocks(place, thread)
             else:
                 self.sum(store)
             store.pack(self.acc, place)
@@ -370,48 +405,6 @@ class Product:
         ptx.fence.proxy_async_shared_cta()
         ptx.bar.sync(self.c.consumers + 1, threads)
 
-    def sum_blocks(self, place: Place, thread):
-        """The same with scales for each 128 of K: what tensor cores add up goes to f32 registers by fma, as they keep about 14 bits
-        of products of fp8.  The fma of one step run beside the wgmma of the next, whose sums are in other registers; of tiles that
-        are too wide for those, beside the wgmma of the other warpgroup."""
-        first = place.row + (thread >> 5) * 16 + ((thread & 31) >> 2)
-        rows = [first, first + 8]
-        m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
-        columns, width = (
-            ([place.column, place.column + n], n + n) if self.epilogue.gated else (self.blocks_at(place.column), n)
-        )
-        scales = BlockScales(self.more, rows, m, columns, width, place.expert, place.end)
-        for each in self.acc[0]:
-            ptx.inst.mov.f32(each, 0.0)
-        left = copied(self.steps)  # steps that have not begun
-        one = Step(self, scales)
-        one.load(left > 0)
-        if self.c.bn > 128:
-            for _ in ptx.range_(0, self.steps, dtype=u32):
-                left -= 1
-                one.begin()
-                one.finish(0, left > 0)
-            return
-        two = Step(self, scales)
-        two.load(left > 1)
-        one.begin()
-        for _ in ptx.range_(0, (left - 1) >> 1, dtype=u32):
-            left -= 2
-            two.begin()
-            one.finish(1, left > 0)
-            one.begin()
-            two.finish(1, left > 1)
-        with ptx.if_(left == 2):
-            two.begin()
-            one.finish(1)
-            two.finish(0)
-        with ptx.else_():
-            one.finish(0)
-
-    def blocks_at(self, column) -> list:
-        """A column of each part of the tile that lies in one block of 128 columns."""
-        return [column + at if at else column for at in range(0, self.c.bn, math.gcd(self.c.bn, 128))]
-
     def prepare_release(self, thread):
         c = self.c
         self.before = reg.scalar(u32)
@@ -426,36 +419,6 @@ class Product:
             ptx.mbarrier.arrive_cluster(ptx.addr(self.there + stage * 8), pred=self.releases)
         else:
             ptx.mbarrier.arrive(self.empty[stage], pred=self.releases)
-
-
-class Step:
-    """A step through K with scales of its own: what it adds up, its scales, the stage that it reads."""
-
-    def __init__(self, product: Product, scales: BlockScales):
-        self.product, self.scales = product, scales
-        self.sums, self.raw, self.stage = reg.array(f32, len(product.acc[0])), scales.registers(), reg.scalar(u32)
-
-    def load(self, there_is):
-        self.scales.load(self.raw, there_is)
-
-    def begin(self):
-        position = self.product.position
-        self.product.issue([self.sums], first=True)
-        ptx.inst.mov.u32(self.stage, position.stage)
-        position.advance()
-
-    def finish(self, newer: int, again=None):
-        """Waits until all but the `newer` steps are done, and adds this one's sums.  `again`: whether this one's registers serve a
-        later step, whose scales are loaded meanwhile."""
-        ptx.wgmma.wait_group(newer)
-        self.product.release(self.stage)
-        factors = self.scales.factors(self.raw)
-        if again is not None:
-            self.load(again)
-        acc = self.product.acc[0]
-        for i, value in enumerate(self.sums):
-            of_rows = factors[i * len(factors) // len(acc)]  # of gates, or of ups; of blocks of B
-            ptx.inst.fma.rn.f32(acc[i], value, of_rows[i // 2 % 2], acc[i])
 
 
 def fours(registers) -> list:
@@ -488,8 +451,8 @@ def product_kernel(
     if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.overlap or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters, overlap or swing")
     product = Product(c, a, b, out, batched or parted, epilogue, grouped, masked, parted)
-    if epilogue.scales == "block" and product.blocks > 1:
-        raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows")
+    if epilogue.scales == "block" and (product.blocks > 1 or c.overlap != (c.bn <= 128)):
+        raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows, and tiles of up to 128 columns overlap")
     if c.parts > 1 and (c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes):
         raise ValueError(f"{c}: parts of K want one tile a cluster, and room for it in the stages")
     if epilogue.gated and (c.cm * c.parts > 1 or product.columns % product.chunk):

@@ -442,6 +442,8 @@ def mma_kernel(
     def grid(M, N, L=1, E=0):
         return ((-(-M // BM) + E) * -(-N // columns), 1, L)
 
+    # On a multiprocessor, if their values fit into 128 registers.
+    two = min(a_width, b_width) >= 4 and epilogue.scales != "block"
     more = epilogue.tiles(batch, grouped)
     grids = lambda M, N: grid(M, N)  # noqa: E731
     if batched:
@@ -459,6 +461,7 @@ def mma_kernel(
         grid=grids,
         block=(THREADS, 1, 1),
         reqntid=True,
+        raw_directives=(("minnctapersm", (2,)),) if two else None,
         batch="L" if batched else "M" if a_k_major and not grouped and epilogue.scales != "block" else None,
         arch="sm_89" if dtype == e4m3 else "sm_80",
     )(

@@ -66,19 +66,27 @@ class Store:
 
     def pack(self, accumulators, place: Place):
         """Finishes the values of a tile and keeps them until they are stored."""
+        self.keep(place)
+        self.convert(accumulators)
+
+    def keep(self, place: Place):
+        """Where the tile is that waits to be stored."""
+        kept = self.row, self.column, self.batch, self.end, *self.own
+        for into, value in zip(kept, (*place[:3], place.end, *(place.own or (None, None))), strict=True):
+            if into is not None:
+                ptx.inst.mov.u32(into, value)
+        ptx.inst.mov.u32(self.waiting, 1)
+
+    def convert(self, accumulators):
+        """The kept tile's values of C."""
         out = self.product.out
-        self.epilogue(accumulators, *place[:3])
+        self.epilogue(accumulators, self.row, self.column, self.batch)
         for acc, packed in zip(accumulators, self.packed, strict=True):
             for i, into in enumerate(packed):
                 if out.bits == 32:
                     ptx.inst.mov.b32(into, acc[i])
                 else:
                     getattr(ptx.inst.cvt.rn, out.name + "x2").f32(into, acc[2 * i + 1], acc[2 * i])
-        kept = self.row, self.column, self.batch, self.end, *self.own
-        for into, value in zip(kept, (*place[:3], place.end, *(place.own or (None, None))), strict=True):
-            if into is not None:
-                ptx.inst.mov.u32(into, value)
-        ptx.inst.mov.u32(self.waiting, 1)
 
     def epilogue(self, accumulators, row, column, batch):
         if self.product.epilogue == NOTHING:

@@ -3,10 +3,12 @@
 B's columns are what wgmma calls rows (64 of a warpgroup), and A's few rows its columns, 8 to 128.  One warp keeps some 200 KB of
 tensor copies in flight, over the ends of tiles, and one or two warpgroups multiply.  Where there are too few tiles for all
 multiprocessors, the CTAs of a cluster take parts of K, and add up what they have through distributed shared memory, always in
-the same order.
+the same order.  L2 evicts B, which is read once, before A and what other kernels left there; but that of more than 128 rows may be
+small enough to stay.
 """
 
 import functools
+import itertools
 from dataclasses import dataclass, replace
 
 from pyptx import Tile, kernel, ptx, reg, smem
@@ -20,6 +22,7 @@ from pyptx.kernels._matmul_tiles import (
     Ring,
     address,
     copied,
+    fetch_maps,
     mask,
     quotient,
 )
@@ -32,7 +35,8 @@ __all__ = ["StreamConfig", "stream_kernel"]
 @dataclass(frozen=True)
 class StreamConfig:
     """`rows`: of A, a multiple of 8; `parts`: of K, and `share`: neighbours that share A, whose product is the CTAs of a cluster; `bn`: columns of
-    B of a CTA; `stages`: of 128 bytes of K."""
+    B of a CTA; `stages`: of `deep` times 128 bytes of K; `late`: the next kernel may begin when the last stage of a tile is asked for, else
+    with this one; `ahead`: stages of B that go to L2 before the kernel ahead has ended."""
 
     rows: int
     parts: int
@@ -42,6 +46,9 @@ class StreamConfig:
     resident: int = 1  # CTAs of a multiprocessor
     once: bool = False  # whether there are not more tiles than clusters; so it is where K is in parts
     batch: int = 1  # quads of the result whose parts are loaded before the first is added
+    deep: int = 1
+    late: bool = False
+    ahead: int = 0
 
     @classmethod
     def of(
@@ -50,7 +57,7 @@ class StreamConfig:
         """With as many stages as there is room for."""
         made = cls(rows, parts, bn, 1, share, resident, once or parts > 1, **more)
         room = 226_000 // resident - 1_500 - (0 if made.once else rows * made.pitch)
-        stages = min(16, room // ((rows + bn) * ROW))
+        stages = min(16 // made.deep, room // ((rows + bn) * ROW * made.deep))
         if stages < 2:  # one is free when the next one's products have been started
             raise ValueError(f"{made}: there is room for {stages} stages; a stream has two at least")
         return replace(made, stages=stages)
@@ -74,7 +81,8 @@ class Stream:
 
     def __init__(self, c: StreamConfig, a: Operand, b: Operand, out: PtxType, epilogue: Epilogue, whole: bool):
         self.c, self.a, self.b, self.out, self.epilogue, self.whole = c, a, b, out, epilogue, whole
-        self.stage_bytes = a.bytes + b.bytes
+        self.stage_bytes = c.deep * (a.bytes + b.bytes)
+        self.bk = c.deep * a.bk
 
     def write(self, A, B, C, **more):
         c, self.more = self.c, more
@@ -86,6 +94,9 @@ class Stream:
         self.staged = self.ring if c.once else smem.alloc(u8, result, align=128)
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
         thread = reg.from_(ptx.special.tid.x(), u32)
+        producer = thread == c.consumers * WARPGROUP
+        with ptx.if_(producer):
+            fetch_maps(self.maps)
         with ptx.if_(thread == 0):
             for stage in range(c.stages):
                 ptx.mbarrier.init(self.full[stage], 1)
@@ -98,12 +109,16 @@ class Stream:
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
         self.part, self.member = rank >> (c.share.bit_length() - 1), rank & (c.share - 1)
         self.n = ptx.param(u32, "N")
-        steps = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1)
+        steps = (ptx.param(u32, "K") + (self.bk - 1)) >> (self.bk.bit_length() - 1)
         self.first = over(self.part * steps, c.parts)
         self.last = over((self.part + 1) * steps, c.parts)
+        if c.ahead:
+            with ptx.if_(producer):
+                self.fetch_ahead()
         ptx.griddepcontrol.wait()
-        ptx.griddepcontrol.launch_dependents()
-        with ptx.if_(thread == c.consumers * WARPGROUP):
+        if not c.late:
+            ptx.griddepcontrol.launch_dependents()
+        with ptx.if_(producer):
             self.produce()
         with ptx.if_(thread < c.consumers * WARPGROUP):
             self.consume(thread)
@@ -125,26 +140,47 @@ class Stream:
     def place(self, tile):
         return (tile * self.c.share + self.member) * self.c.bn
 
+    def fetch_ahead(self):
+        """The first stages of B to L2: whoever writes B now writes it there."""
+        column = self.place(reg.from_(ptx.sreg("%clusterid.x"), u32))
+        k = copied(self.first * self.bk)
+        for _ in range(self.c.ahead * self.c.deep):
+            for _, where in self.copies_of_b(column, k):
+                ptx.tensor_copy.prefetch(self.maps[1], where)
+            k += self.a.bk
+
+    def copies_of_b(self, column, k):
+        """(byte, coordinates) of each copy of 128 bytes of K."""
+        for rows, at in self.b.copies():
+            place = column + rows if rows else column
+            yield at, (k, place) if self.b.k_major else (place, k)
+
     def produce(self):
-        ring, base = Ring(self.c.stages), address(self.ring)
-        share = self.c.share
-        group = mask((1 << share) - 1, self.part * share) if share > 1 else None
-        mine = self.member * (self.c.rows // share) if share > 1 else None
+        c, ring, base = self.c, Ring(self.c.stages), address(self.ring)
+        group = mask((1 << c.share) - 1, self.part * c.share) if c.share > 1 else None
+        mine = self.member * (c.rows // c.share) if c.share > 1 else None
+        hint = None
+        if c.rows <= 128:
+            hint = reg.scalar(u64)
+            ptx.inst.createpolicy.fractional.L2__evict_first.b64(hint)
         for column in self.tiles():
-            k = copied(self.first * self.a.bk)
-            for _ in ptx.range_(self.first, self.last, dtype=u32):
+            k = copied(self.first * self.bk)
+            for step in ptx.range_(self.first, self.last, dtype=u32):
+                if c.late:
+                    with ptx.if_(step + 1 == self.last):
+                        ptx.griddepcontrol.launch_dependents()
                 full = self.full[ring.stage]
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
                 ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
                 to = base + ring.stage * self.stage_bytes
-                for rows, at in self.b.copies():
-                    place = column + rows if rows else column
-                    where = (k, place) if self.b.k_major else (place, k)
-                    ptx.tensor_copy.load(ptx.addr(to, at), self.maps[1], where, full)
-                row, into = (0, to) if mine is None else (mine, to + mine * ROW)
-                where = (k, row)
-                ptx.tensor_copy.load(ptx.addr(into, self.b.bytes), self.maps[0], where, full, multicast_mask=group)
-                k += self.a.bk
+                for block in range(c.deep):
+                    for at, where in self.copies_of_b(column, k):
+                        there = ptx.addr(to, block * self.b.bytes + at)
+                        ptx.tensor_copy.load(there, self.maps[1], where, full, cache_hint=hint)
+                    row, into = (0, to) if mine is None else (mine, to + mine * ROW)
+                    there = ptx.addr(into, c.deep * self.b.bytes + block * self.a.bytes)
+                    ptx.tensor_copy.load(there, self.maps[0], (k, row), full, multicast_mask=group)
+                    k += self.a.bk
                 ring.advance()
 
     def consume(self, thread):
@@ -153,7 +189,7 @@ class Stream:
         consumer, lane = thread >> 7, thread & 31
         start = address(self.ring)
         desc_b = self.b.descriptor(start + consumer * (64 * ROW))
-        desc_a = self.a.descriptor(start + self.b.bytes)
+        desc_a = self.a.descriptor(start + c.deep * self.b.bytes)
         if c.share > 1:
             there = reg.scalar(u32)
             ptx.inst.mapa.shared__cluster.u32(there, address(self.empty), self.part * c.share + lane)
@@ -197,15 +233,15 @@ class Stream:
 
     def issue(self, acc, b, a):
         ptx.wgmma.fence()
-        for step in range(ROW // 32):
+        for block, step in itertools.product(range(self.c.deep), range(ROW // 32)):
             ptx.wgmma.mma_async(
                 shape=(64, self.c.rows, 256 // self.a.dtype.bits),
                 dtype_d=f32,
                 dtype_a=self.b.multiplied,
                 dtype_b=self.a.multiplied,
                 d=acc,
-                a=b + step * self.b.step,
-                b=a + step * self.a.step,
+                a=b + (block * self.b.bytes // WORD + step * self.b.step),
+                b=a + (block * self.a.bytes // WORD + step * self.a.step),
                 scale_d=True,
                 trans_a=int(not self.b.k_major),
             )

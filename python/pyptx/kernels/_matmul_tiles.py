@@ -10,7 +10,7 @@ from pyptx.types import PtxType, b16, b32, f32, pred, s32, tf32, u32, u64
 
 __all__ = [
     "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
-    "keep_ends", "kernel_of_tiles", "mask", "quotient", "within",
+    "fetch_maps", "keep_ends", "kernel_of_tiles", "mask", "quotient", "within",
 ]  # fmt: skip
 
 MULTIPROCESSORS = 132  # of an H200
@@ -35,6 +35,7 @@ class Config:
     fill a row outside of it with zeros takes a copy some 12 clocks, ten times what a row of the matrix does.  What it has in common with the
     tile before, that one stores.
     l2: what L2 reads at a time.
+    ahead: steps of B, weights that are read once, that go to L2 before the kernel ahead has ended; L2 evicts them before A, then.
     """
 
     bm: int = 128
@@ -50,6 +51,7 @@ class Config:
     turned: bool = False
     inside: bool = False
     l2: str = "256B"
+    ahead: int = 0
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
@@ -166,12 +168,14 @@ class Tiles:
         """Tiles of so many rows."""
         return quotient(rows + (self.c.bm * self.c.cm - 1), self.c.bm * self.c.cm)
 
-    def places(self):
-        """A loop over them."""
+    def places(self, begin=None):
+        """A loop over them.  `begin` writes what comes before a tile's place is known."""
         down = self.down(ptx.param(u32, self.rows))
         in_one = down * self.across
         count = in_one * ptx.param(u32, "L") if self.batched else in_one
         for t in ptx.range_(self.first, count, self.step):
+            if begin:
+                begin()
             batch = quotient(t, in_one) if self.batched else None
             place = Place(*self.place(t - batch * in_one if self.batched else t, down), batch)
             yield self.moved(place) if self.c.inside else place
@@ -207,15 +211,15 @@ class Groups(Tiles):
         super().__init__(c, False, columns)
         self.ends, self.role, self.masked = address(ends), role, masked
 
-    def places(self):
+    def places(self, begin=None):
         experts = ptx.param(u32, "E")
         t = copied(self.first)
         before = reg.scalar(u32, init=0)  # tiles of the experts before
         expert, start, end = reg.scalar(u32, init=0), reg.scalar(u32, init=0), reg.scalar(u32, init=0)
         down = reg.scalar(u32, init=0)
         room = quotient(ptx.param(u32, "M"), experts) if self.masked else None
-        begin, found, done = (f"{self.role}_{name}" for name in ("next", "found", "done"))
-        ptx.label(begin)
+        again, found, done = (f"{self.role}_{name}" for name in ("next", "found", "done"))
+        ptx.label(again)
         inside = t - before
         ptx.bra(found, pred=inside < down * self.across)
         # This expert's tiles are taken; on to the next one, which there may not be.
@@ -227,12 +231,14 @@ class Groups(Tiles):
         within(start, end, expert, room)
         ptx.inst.mov.u32(down, self.down(end - start))
         expert += 1
-        ptx.bra(begin)
+        ptx.bra(again)
         ptx.label(found)
+        if begin:
+            begin()
         row, column = self.place(inside, down)
         yield Place(start + row, column, None, expert - 1, end)
         t += self.step
-        ptx.bra(begin)
+        ptx.bra(again)
         ptx.label(done)
 
 
@@ -273,6 +279,12 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
         dependent_launch=True,
         arch=arch,
     )(with_tensors(name, ("A", "B", *more, "C"), body.write))
+
+
+def fetch_maps(maps):
+    """Tensor maps, for which the first copies would wait some 0.3 us."""
+    for each in maps:
+        ptx.inst.prefetch.tensormap(ptx.addr(each))
 
 
 def keep_ends(OFFS, ends, thread, threads: int, groups: str = "E"):
