@@ -65,6 +65,12 @@ class Bench:
         graphs = {name: graph_of(self.torch, arm, nodes) for name, arm in arms.items()}
         return device_times(self.torch, graphs, self.rounds, nodes)
 
+    def bursts(self, arms, launches: int, rest: float):
+        """Milliseconds a launch of graphs of so many, after a rest: what a call costs the host does not count."""
+        graphs = {name: graph_of(self.torch, arm, launches).replay for name, arm in arms.items()}
+        rows = self.interleaved(graphs, 1, rest)
+        return {name: [elapsed / launches for elapsed in row] for name, row in rows.items()}
+
     # What is measured.
 
     def burst(self):
@@ -149,7 +155,7 @@ class Bench:
                 "fp8": lambda given=given: self.kernels.grouped_matmul(*given[0], **given[1]),
                 "torch": lambda a=a, b=b, offs=offs: self.torch._grouped_mm(a, b.mT, offs),
             }
-            self.report(f"{t} x {n} x {k}, {experts}", 2 * t * n * k / 1e9, self.interleaved(arms, 8, 0.2))
+            self.report(f"{t} x {n} x {k}, {experts}", 2 * t * n * k / 1e9, self.bursts(arms, 8, 0.2))
 
     def scaled(self, a, b, offs, out):
         """Arguments of grouped_matmul for these as fp8."""
@@ -180,7 +186,7 @@ class Bench:
                 "torch": lambda a=a, b=b, out=out: torch.bmm(a, b.mT, out=out),
             }  # fmt: skip
             flops = 2 * int(counts.sum()) * n * k
-            self.report(f"{experts} x {rows} x {n} x {k}", flops / 1e9, self.interleaved(arms, 8, 0.2))
+            self.report(f"{experts} x {rows} x {n} x {k}", flops / 1e9, self.bursts(arms, 8, 0.2))
 
     def gated(self):
         self.header("swiglu, TFLOP/s (ratio)", "in the epilogue", "behind the product", "torch.mm, then torch")
@@ -196,7 +202,7 @@ class Bench:
                 "behind": lambda behind=behind: behind(kernels.matmul, kernels.swiglu),
                 "torch": lambda behind=behind: behind(self.torch.mm, lambda gate, up: silu(gate) * up),
             }
-            self.report(f"{m} x {n} x {k}", 4 * m * n * k / 1e9, self.interleaved(arms, 8, 0.2))
+            self.report(f"{m} x {n} x {k}", 4 * m * n * k / 1e9, self.bursts(arms, 8, 0.2))
 
     def fp8(self):
         self.header("fp8, TFLOP/s (ratio to our bf16)", "blocks", "tensors", "torch._scaled_mm", "our bf16")
@@ -219,7 +225,7 @@ class Bench:
                 ),
                 "bf16": lambda a=wide, b=wider: self.kernels.matmul(a, b.mT),
             }
-            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.interleaved(arms, 8, 0.3))
+            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.bursts(arms, 8, 0.3))
 
     def mx(self):
         torch = self.torch
@@ -241,7 +247,7 @@ class Bench:
                 s, t = (torch.rand(rows, k // block, device="cuda").to(factor) for rows in (m, n))
                 arms[name] = lambda a=a, b=b, s=s, t=t: self.kernels.matmul(a, b.mT, scale_a=s, scale_b=t.mT)
             arms["bf16"] = lambda a=wide, b=wider: self.kernels.matmul(a, b.mT)
-            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.interleaved(arms, 8, 0.3))
+            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.bursts(arms, 8, 0.3))
 
     def tune(self):
         import numpy

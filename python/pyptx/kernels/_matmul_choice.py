@@ -129,11 +129,9 @@ AHEAD = 4  # steps of the weights
 PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
-# Of up to 128 rows: where B is much larger than A, it comes from memory.
-SHORT_PAIR = Config(64, 112, 9, consumers=1, cm=2, ahead=AHEAD)
-SHORT_PAIR_OF_KN = Config(64, 128, 8, consumers=1, cm=2, ahead=AHEAD)
-HALVES = Config(64, 64, 12, consumers=1, cn=2, turned=True, ahead=AHEAD)
-FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True, ahead=AHEAD)
+SHORT_PAIR, SHORT_PAIR_OF_KN = Config(64, 112, 9, consumers=1, cm=2), Config(64, 128, 8, consumers=1, cm=2)
+HALVES = Config(64, 64, 12, consumers=1, cn=2, turned=True)
+FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
 
 
 def fills_once(p: Problem) -> Config | None:
@@ -148,7 +146,7 @@ def fills_once(p: Problem) -> Config | None:
     if p.epilogue == NOTHING:
         if 96 < p.m <= FOUR.bn and 88 < -(-p.n // 64) <= 120:
             return FOUR
-        if FOUR.bn < p.m <= 128 and in_halves(p.n):
+        if FOUR.bn < p.m <= 128 and in_halves(p.n) and not p.b_k_major:  # else a stream is quicker
             return HALVES
         if p.m > 176 and p.k <= 8192 and in_halves(p.n):  # else a stream in parts of K is quicker
             return next(c for c, *_ in CANDIDATES if c.cn == 2 and c.turned and 2 * c.bn >= p.m)
@@ -359,12 +357,14 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
             return made(1, 128, 4 if once or rows == 64 else 2, 1, once, ahead=AHEAD)
         return made(1, 128, 1, 2, once, **({} if once else LATE))
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
-        return made(2, 128, 1, 2, batch=4) if rows == 8 else made(1, 64, 1, 2, True)
+        return made(2, 128, 1, 2, batch=4) if rows == 8 else made(2, 64, 1, 3, batch=4, **(LATE if rows == 32 else {}))
     if rows == 128 and in_thirds(n) and k >= 4096:
         return made(3, 64, batch=4, deep=2, **LATE)
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
+    if rows == 16 and parts == 1:
+        return made(1, 64, 1, 2, True, deep=2, ahead=1)
     if rows < 64:
         return made(parts, 64, 1, 3 if parts == 4 or (parts == 2 and rows < 32) else 2, True)
     if parts > 1:

@@ -1,8 +1,8 @@
 """C = A B by mma.sync, for GPUs since sm_80 and for every shape: what the copy engine cannot address takes this way on Hopper, too.
 
-A CTA of eight warps makes a tile of 128 x 128, a warp 64 x 32 of it.  Tiles of A and B, 128 bytes of K, go through a ring of three
-stages: by cp.async, of as many bytes as the rows' alignment allows, and element by element where it allows nothing.  The words of
-16 bytes of a row are swizzled, so that ldmatrix, which reads eight rows at once, meets each bank once.
+A CTA makes a tile of 128 x 128, a warp 64 x 32 or 64 x 64 of it; two CTAs share a multiprocessor.  Tiles of A and B, 128 bytes of K,
+go through a ring of three stages: by cp.async of 16 or 8 bytes, as the rows' alignment allows, else by registers, 4 bytes or an element at a
+time.  The words of 16 bytes of a row are swizzled, so that ldmatrix, which reads eight rows at once, meets each bank once.
 """
 
 import functools
@@ -17,7 +17,7 @@ from pyptx.types import PtxType, b16, b32, bf16, e4m3, f16, f32, pred, s8, s32, 
 __all__ = ["mma_kernel"]
 
 BM = BN = 128
-STAGES, THREADS, ROW = 3, 256, 128  # ROW: bytes of a row of a tile in shared memory
+STAGES, ROW = 3, 128  # ROW: bytes of a row of a tile in shared memory
 SHAPES = {bf16: (16, 8, 16), f16: (16, 8, 16), tf32: (16, 8, 8), f32: (16, 8, 8), s8: (16, 8, 32), e4m3: (16, 8, 32)}
 GROUP = 8  # rows of tiles that are taken together: what runs at one time is close to a square
 
@@ -41,27 +41,31 @@ class Matrix:
     def bk(self) -> int:
         return ROW // self.size
 
+    @property
+    def by_copies(self) -> bool:
+        """By cp.async; shorter ones are slower than words that pass registers."""
+        return self.width >= 8
+
 
 class Loader:
     """Copies tiles of one matrix into the ring."""
 
-    def __init__(self, matrix: Matrix, pointer, first, rows, k_size, thread):
+    def __init__(self, matrix: Matrix, pointer, first, rows, k_size, thread, threads: int):
         # Of the tile as it lies in memory: `high` lines of `wide` elements, which are cut into pieces of `width` bytes.
-        self.matrix = matrix
+        self.matrix, self.threads = matrix, threads
         self.rows, self.k_size, self.first = rows, k_size, first
         self.pitch = k_size if matrix.k_major else rows + rows if matrix.halves else rows
         wide = matrix.bk if matrix.k_major else BM
-        self.piece = max(1, (matrix.width if matrix.width >= 4 else 16) // matrix.size)
+        self.piece = max(1, (matrix.width if matrix.by_copies else 16) // matrix.size)
         self.across = wide // self.piece
         self.high = BM if matrix.k_major else matrix.bk
-        self.count = self.across * self.high // THREADS
+        self.count = self.across * self.high // threads
         self.line, place = thread >> (self.across.bit_length() - 1), thread & (self.across - 1)
         self.place = place * self.piece
         self.pointer = pointer
-        self.thread = thread
 
     def lines_apart(self) -> int:
-        return THREADS // self.across
+        return self.threads // self.across
 
     def to(self, i: int):
         """Where the thread's i-th piece goes, from the beginning of the tile."""
@@ -74,10 +78,11 @@ class Loader:
         swizzled = byte ^ ((line & 7) << 4)
         return line * ROW + swizzled + block
 
-    def fetch(self, k, stage):
-        """Starts the copies of the tile at column `k` of K; returns the pieces that `put` stores."""
+    def fetch(self, k, stage, half: int | None = None):
+        """Starts the copies of the tile at column `k` of K, or of a half of it; returns what finishes them."""
         m, pieces = self.matrix, []
-        for i in range(self.count):
+        some = range(self.count) if half is None else range(self.count // 2 * half, self.count // 2 * (half + 1))
+        for i in some:
             line = self.line + i * self.lines_apart()
             row, further = self.row(line if m.k_major else self.place)
             row, column = (row, k + self.place) if m.k_major else (k + line, row)
@@ -90,7 +95,7 @@ class Loader:
             source = self.pointer + (at + column) * m.size
             left = reg.scalar(u32)
             ptx.inst.sub.u32(left, width, column)
-            if m.width >= 4:
+            if m.by_copies:
                 # Bytes that lie inside; the rest of the piece becomes zeros.
                 bytes_ = reg.scalar(u32, init=0)
                 ptx.inst.min.u32(left, left, self.piece)
@@ -99,8 +104,13 @@ class Loader:
                 copy = ptx.inst.cp.async_.cg if m.width == 16 else ptx.inst.cp.async_.ca
                 copy.shared.global_(ptx.addr(stage + self.to(i)), ptx.addr(source), m.width, bytes_)
             else:
-                pieces.append(self.elements(source, left, inside))
-        return pieces
+                pieces.append((self.to(i), self.elements(source, left, inside)))
+
+        def finish():
+            for to, piece in pieces:
+                ptx.inst.st.shared.v4.b32(ptx.addr(stage + to), piece)
+
+        return finish
 
     def row(self, line):
         """The row of the matrix that is a line of the tile; for an up that of its gate, and how many rows it lies further."""
@@ -111,8 +121,9 @@ class Loader:
         return self.first + (((line >> 5) << 4) + (line & 15)), further
 
     def elements(self, source, left, inside):
-        """16 bytes in four registers, element by element."""
-        size = self.matrix.size
+        """16 bytes in four registers, element by element; or by 4 bytes, which lie inside of the matrix together."""
+        size = max(self.matrix.size, self.matrix.width)
+        each = size // self.matrix.size
         words = []
         kind, load = {
             1: (b16, ptx.inst.ld.global_.nc.u8),
@@ -122,7 +133,7 @@ class Loader:
         values = []
         for i in range(16 // size):
             value = reg.scalar(kind, init=0)
-            load(value, ptx.addr(source, i * size), pred=inside & (left > i))
+            load(value, ptx.addr(source, i * size), pred=inside & (left > i * each))
             values.append(value)
         if size == 4:
             return values
@@ -138,10 +149,6 @@ class Loader:
             words.append(reg.scalar(b32))
             ptx.inst.mov.b32(words[-1], [low, high])
         return words
-
-    def put(self, pieces, stage):
-        for i, piece in enumerate(pieces):
-            ptx.inst.st.shared.v4.b32(ptx.addr(stage + self.to(i)), piece)
 
 
 class Fragments:
@@ -191,6 +198,10 @@ class Tensor:
         self.a, self.b, self.out, self.epilogue, self.batched = a, b, out, epilogue, batched
         self.grouped, self.masked, self.parted = grouped, masked, parted
         self.columns = BN // 2 if epilogue.gated else BN  # of C, in a tile
+        # Eights of columns of a warp: eight read less from shared memory, four leave threads that wait for memory.
+        few = epilogue.gated or epilogue.scales == "block" or a.width == b.width == 16 or min(a.width, b.width) < 4
+        self.eights = 4 if few else 8
+        self.threads = 1024 // self.eights
         self.acc_type = s32 if a.dtype == s8 else f32
 
     def write(self, A, B, C, OFFS=None, **more):
@@ -223,29 +234,30 @@ class Tensor:
         self.finisher = Finisher(self.epilogue, more, self.n, whole=False)
         base = reg.scalar(u32)
         ptx.inst.mov.u32(base, ring.name)
-        loaders = Loader(self.a, pa, row, rows, k_size, thread), Loader(self.b, pb, column, self.n, k_size, thread)
+        loaders = [
+            Loader(matrix, pointer, first, size, k_size, thread, self.threads)
+            for matrix, pointer, first, size in ((self.a, pa, row, rows), (self.b, pb, column, self.n))
+        ]
         steps = quotient(k_size + (self.a.bk - 1), self.a.bk)
         stage, ahead = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
         k = reg.scalar(u32, init=0)
 
-        def fetch():
-            to = base + ahead * (2 * BM * ROW)
-            pieces = [each.fetch(k, to + i * (BM * ROW)) for i, each in enumerate(loaders)]
+        def fetch(number: int, half: int | None = None):
+            """Starts to copy a tile of A (0) or of B, or a half of it; returns what finishes that."""
+            return loaders[number].fetch(k, base + (ahead * (2 * BM * ROW) + number * (BM * ROW)), half)
+
+        def fetched():
             ptx.cp.async_.commit_group()
             k.__iadd__(self.a.bk)
             next_stage(ahead)
-            return pieces, to
-
-        def put(fetched):
-            pieces, to = fetched
-            for i, each in enumerate(loaders):
-                each.put(pieces[i], to + i * (BM * ROW))
 
         for _ in range(STAGES - 1):
-            put(fetch())
-        warp_row, warp_column = (warp & 1) * 64, (warp >> 1) * 32
+            for number in range(2):
+                fetch(number)()
+            fetched()
+        warp_row, warp_column = (warp & 1) * 64, (warp >> 1) * (8 * self.eights)
         reads_a, reads_b = Fragments(self.a, True, warp_row, lane), Fragments(self.b, False, warp_column, lane)
-        acc = [[reg.array(self.acc_type, 4) for _ in range(4)] for _ in range(4)]
+        acc = [[reg.array(self.acc_type, 4) for _ in range(self.eights)] for _ in range(4)]
         fill(acc, 0)
         blocks = None
         if self.epilogue.scales == "block":
@@ -255,18 +267,24 @@ class Tensor:
             blocks = BlockScales(more, [first + 8 * i for i in range(8)], rows, columns, self.width, *group)
             total = acc
             acc = [[reg.array(f32, 4) for _ in range(4)] for _ in range(4)]
+        halves = min(self.a.width, self.b.width) == 4  # registers would be too few for more at a time
         for _ in ptx.range_(0, steps, dtype=u32):
             ptx.cp.async_.wait_group(STAGES - 2)
             ptx.bar.sync(0)  # this stage is there for all, and all have read the one that is fetched next
-            fetched = fetch()
             here = base + stage * (2 * BM * ROW)
             if blocks:
                 fill(acc, 0)
+            both = [] if halves else [fetch(0), fetch(1)]
             for step in range(ROW // 32):
+                half = fetch(step // 2, step % 2) if halves else None
                 self.multiply(acc, reads_a, reads_b, here, step)
+                if half:
+                    half()
             if blocks:
                 promote(total, acc, blocks.next() * (1 if gated else 2))
-            put(fetched)
+            for finish in both:
+                finish()
+            fetched()
             next_stage(stage)
         if blocks:
             acc = total
@@ -277,7 +295,7 @@ class Tensor:
 
     def multiply(self, acc, reads_a, reads_b, here, step: int):
         rows = [reads_a.load(here, 16 * i, step) for i in range(4)]
-        columns = [reads_b.load(here + BM * ROW, 16 * i, step) for i in range(2)]
+        columns = [reads_b.load(here + BM * ROW, 16 * i, step) for i in range(self.eights // 2)]
         dtype = tf32 if self.a.dtype == f32 else self.a.dtype
         if dtype == tf32:
             for registers in (*rows, *columns):
@@ -341,7 +359,7 @@ class Tensor:
         store = ptx.inst.st.global_
         one, two = (store.b16, store.v2.b16) if size == 2 else (store.b32, store.v2.b32)
         gated = self.epilogue.gated
-        tiles = range(2 if gated else 4)
+        tiles = range(2 if gated else self.eights)
         columns = [self.finisher.columns(column + 8 * j, 2, self.batch) for j in tiles]
         for i, line in enumerate(acc):
             for half in range(2):
@@ -353,9 +371,7 @@ class Tensor:
                     c = column + 8 * j
                     to = pointer + (at + c) * size
                     inside = (r < self.m) & (c < self.n)
-                    values = [
-                        value for tile in line[j :: 2 if gated else 4] for value in list(tile)[2 * half : 2 * half + 2]
-                    ]
+                    values = [value for tile in line[j :: len(tiles)] for value in list(tile)[2 * half : 2 * half + 2]]
                     values = finish(values, c, columns[j])
                     values = narrowed(values, self.out)
                     two(ptx.addr(to), values, pred=inside & even)
@@ -442,8 +458,8 @@ def mma_kernel(
     def grid(M, N, L=1, E=0):
         return ((-(-M // BM) + E) * -(-N // columns), 1, L)
 
-    # On a multiprocessor, if their values fit into 128 registers.
-    two = min(a_width, b_width) >= 4 and epilogue.scales != "block"
+    # CTAs of a multiprocessor, where their values fit into its registers.
+    two = body.threads == 128 or (min(a_width, b_width) == 16 and dtype != f32 and epilogue.scales != "block")
     more = epilogue.tiles(batch, grouped)
     grids = lambda M, N: grid(M, N)  # noqa: E731
     if batched:
@@ -459,7 +475,7 @@ def mma_kernel(
         out_specs=(Tile(*(("E",) if parted else batch), "M", "N", out, whole=not grouped),),
         raw_params=[("u32", name) for name in ("M", "N", "K", *(("E",) if grouped else ()))],
         grid=grids,
-        block=(THREADS, 1, 1),
+        block=(body.threads, 1, 1),
         reqntid=True,
         raw_directives=(("minnctapersm", (2,)),) if two else None,
         batch="L" if batched else "M" if a_k_major and not grouped and epilogue.scales != "block" else None,
