@@ -157,18 +157,22 @@ def test_a_cta_of_many_tiles_stores_what_it_made(bn, monkeypatch):
     assert distance(kernel(a, b), a.double() @ b.double().mT) < 5e-3
 
 
+@pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("k", [64, 256, 384, 512, 640])
-def test_scales_of_blocks_over_many_tiles(k, monkeypatch):
+def test_scales_of_blocks_over_many_tiles(k, residual, monkeypatch):
     """Each tile's first two steps begin while the one before is stored; of a K of one step, the second adds zeros."""
     monkeypatch.setattr(_matmul_hopper, "MULTIPROCESSORS", 2)
-    kernel = product_kernel.__wrapped__(BLOCKS, e4m3, epilogue=Epilogue(scales="block"))
+    kernel = product_kernel.__wrapped__(
+        BLOCKS, e4m3, epilogue=Epilogue(None, None, bf16 if residual else None, "block")
+    )
     a, b = (torch.randn(rows, k).to(torch.float8_e4m3fn) for rows in (264, 456))
     blocks = -(-k // 128)
-    one, two = torch.rand(blocks, 264) + 0.5, torch.rand(blocks, 4) + 0.5
+    one, two, more = torch.rand(blocks, 264) + 0.5, torch.rand(blocks, 4) + 0.5, torch.randn(264, 456).bfloat16()
     of_a = one.mT.repeat_interleave(128, 1)[:, :k]
     of_b = two.mT.repeat_interleave(128, 0)[:456].repeat_interleave(128, 1)[:, :k]
+    wanted = (a.double() * of_a) @ (b.double() * of_b).mT + (more.double() if residual else 0)
     with pyptx.simulator(check="all"):
-        assert distance(kernel(a, b, one, two), (a.double() * of_a) @ (b.double() * of_b).mT) < 5e-3
+        assert distance(kernel(a, b, one, two, *([more] if residual else [])), wanted) < 5e-3
 
 
 @pytest.mark.parametrize(("m", "ahead"), [(1, 0), (64, 4), (128, 4)])
@@ -794,6 +798,8 @@ def test_groups_and_blocks_assemble():
     sizes = {"M": 4096, "N": 4096, "K": 4096}
     grouped = product_kernel(CONFIGS[0], bf16, grouped=True).resources(**sizes, E=8)
     blocks = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block")).resources(**sizes, KB=32, NB=32)
+    epilogue = Epilogue(bf16, "gelu", bf16, scales="block")
+    assert product_kernel(BLOCKS, e4m3, epilogue=epilogue).resources(**sizes, KB=32, NB=32).spill_stores == 0
     for config in (WIDE_BLOCKS, replace(WIDE_BLOCKS, cm=2)):
         wide = product_kernel(config, e4m3, epilogue=Epilogue(scales="block"), grouped=config == WIDE_BLOCKS)
         wide = wide.resources(**sizes, KB=32, NB=32, **({"E": 8} if config == WIDE_BLOCKS else {}))
@@ -808,12 +814,15 @@ def test_groups_and_blocks_assemble():
 
 @needs_ptxas
 @pytest.mark.parametrize("width", [16, 8, 4, 2])
-@pytest.mark.parametrize("b_k_major", [True, False])
-def test_mma_has_registers_for_all(width, b_k_major):
-    """For two CTAs of a multiprocessor, but of 2 bytes."""
-    found = mma_kernel(bf16, bf16, True, b_k_major, width, width).resources(M=4096, N=4096, K=4096)
+@pytest.mark.parametrize("majors", [(True, True), (True, False), (False, True)], ids=str)
+def test_mma_has_registers_for_all(width, majors):
+    """For two CTAs of a multiprocessor, where they were measured."""
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    found = mma_kernel(bf16, bf16, *majors, width, width).resources(**sizes)
     assert found.spill_stores == 0
-    assert found.registers * found.threads <= 1 << 15 or width == 2
+    assert found.registers * found.threads <= 1 << 15 or width == 2 or not majors[0]
+    finished = mma_kernel(bf16, bf16, *majors, width, width, False, Epilogue(bf16, "silu", bf16)).resources(**sizes)
+    assert finished.spill_stores == 0
 
 
 @needs_ptxas

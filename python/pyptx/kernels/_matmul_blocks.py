@@ -25,7 +25,7 @@ __all__ = ["BlockSums", "PairedSums"]
 class BlockSums:
     """One tile after the other, in the product's accumulators; each is stored before the next begins."""
 
-    begin = None
+    ahead = None  # what comes before a tile's place is known
 
     def __init__(self, product: Product, store: Store, thread):
         self.product, self.store, self.acc = product, store, product.acc[0]
@@ -68,18 +68,22 @@ class PairedSums(BlockSums):
         super().__init__(product, store, thread)
         self.two = Step(product)
         self.clear()
+        if product.epilogue.residual is None:  # else registers would be too few beside two steps
+            self.ahead = self.begin
 
     def begin(self):
         self.one.begin()
         self.two.begin()
 
     def sum(self, place: Place):
+        if not self.ahead:
+            self.begin()
         one, two, scales = self.one, self.two, self.scales(place)
         one.start(scales)
         two.start(scales, ptx.param(u32, "K") > self.product.a.bk)
-        with ptx.if_(self.store.waiting == 1):
-            self.store_before()
-            self.clear()
+        if self.ahead:
+            with ptx.if_(self.store.waiting == 1):
+                self.store_before()
         left = self.product.steps - 2  # steps that have not begun
         for _ in ptx.range_(0, left >> 1, dtype=u32):
             for step in (one, two):
@@ -95,14 +99,18 @@ class PairedSums(BlockSums):
             one.finish(1)
             two.finish(0)
         self.store.keep(place)
+        if not self.ahead:
+            self.store_before()
 
     def store_before(self):
         self.store.convert([self.acc])
         self.store.all()
+        self.clear()
 
     def end(self):
-        with ptx.if_(self.store.waiting == 1):
-            self.store_before()
+        if self.ahead:
+            with ptx.if_(self.store.waiting == 1):
+                self.store_before()
 
 
 class Step:

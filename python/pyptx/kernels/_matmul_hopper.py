@@ -230,7 +230,7 @@ class Product:
         first = consumer * (self.blocks * 64)
         if self.epilogue.scales == "block":
             sums = (PairedSums if c.overlap else BlockSums)(self, store, thread)
-            for place in self.tiles("consume").places(sums.begin):
+            for place in self.tiles("consume").places(sums.ahead):
                 sums.sum(place._replace(row=place.row + first))
             sums.end()
             store.finish()

@@ -198,8 +198,10 @@ class Tensor:
         self.a, self.b, self.out, self.epilogue, self.batched = a, b, out, epilogue, batched
         self.grouped, self.masked, self.parted = grouped, masked, parted
         self.columns = BN // 2 if epilogue.gated else BN  # of C, in a tile
-        # Eights of columns of a warp: eight read less from shared memory, four leave threads that wait for memory.
-        few = epilogue.gated or epilogue.scales == "block" or a.width == b.width == 16 or min(a.width, b.width) < 4
+        # Eights of columns of a warp: eight read less from shared memory; four leave threads that wait for memory, and registers.
+        narrow = min(a.width, b.width)
+        few = epilogue.gated or epilogue.scales == "block" or a.width == b.width == 16 or narrow < 4
+        few |= narrow == 4 and (not a.k_major or epilogue != NOTHING)
         self.eights = 4 if few else 8
         self.threads = 1024 // self.eights
         self.acc_type = s32 if a.dtype == s8 else f32
@@ -477,7 +479,7 @@ def mma_kernel(
         grid=grids,
         block=(body.threads, 1, 1),
         reqntid=True,
-        raw_directives=(("minnctapersm", (2,)),) if two else None,
+        raw_directives=(("minnctapersm", (2 if two else 1,)),),
         batch="L" if batched else "M" if a_k_major and not grouped and epilogue.scales != "block" else None,
         arch="sm_89" if dtype == e4m3 else "sm_80",
     )(
