@@ -7,12 +7,12 @@ from pyptx import ptx, reg
 from pyptx.types import b16, b32, bf16, e4m3, f16, f32, u32
 
 __all__ = [
-    "LOAD", "LOG2_E", "STORE", "add", "apply", "apply_to", "bytes_of", "constant", "copied", "exp", "fma", "log", "move", "mul", "narrowed", "neg",
+    "LOAD", "LOG2_E", "STORE", "STORE_SHARED", "add", "apply", "apply_to", "bytes_of", "constant", "copied", "divided", "exp", "fma", "log", "move", "mul", "narrowed", "neg",
     "reciprocal", "registers", "smem_address", "square", "sub", "tree", "widened",
 ]  # fmt: skip
 
 LOG2_E = math.log2(math.e)
-LOAD, STORE = ptx.inst.ld.global_.nc, ptx.inst.st.global_
+LOAD, STORE, STORE_SHARED = ptx.inst.ld.global_.nc, ptx.inst.st.global_, ptx.inst.st.shared
 
 # Arithmetic: each call writes an instruction, or few, into a new register.
 
@@ -87,7 +87,7 @@ def move(instruction, base, offset: int, bits: list, count: int, **guard):
         where = ptx.addr(base, offset + each * i)
         spelled = getattr(getattr(instruction, f"v{len(some)}") if len(some) > 1 else instruction, f"b{8 * each}")
         value = some if len(some) > 1 else some[0]
-        spelled(*((where, value) if instruction is STORE else (value, where)), **guard)
+        spelled(*((where, value) if instruction in (STORE, STORE_SHARED) else (value, where)), **guard)
 
 
 def widened(bits, dtype) -> list:
@@ -147,6 +147,12 @@ def tree(values: Sequence, combine):
             combine(low, low, high)
         values = values[:half]
     return values[0]
+
+
+def divided(number, each) -> tuple:
+    """(the quotient, the remainder) of u32."""
+    whole = apply_to(reg.scalar(u32), ptx.inst.div.u32, number, each)
+    return whole, number - whole * each
 
 
 def copied(register):

@@ -16,6 +16,7 @@ from pyptx.kernels._registers import (
     apply,
     apply_to,
     bytes_of,
+    divided,
     move,
     mul,
     registers,
@@ -24,7 +25,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import row_kernel, vector_of
+from pyptx.kernels._rows_split import Split, row_kernel, vector_of
 from pyptx.types import e4m3, f32, u32, u64
 
 __all__ = ["quantize_fp8"]
@@ -42,20 +43,24 @@ def larger(into, value, **guard):
     ptx.inst.max.NaN.f32(into, into, value, **guard)
 
 
-def scale_and_inverse(largest):
-    """s and 1 / s for the largest magnitude, which may be NaN."""
+def inverse_scale(largest):
+    """1 / s for the largest magnitude, which may be NaN, and becomes SMALLEST at least."""
     larger(largest, SMALLEST)
-    return apply(ptx.inst.div.rn.f32, largest, LARGEST), apply(ptx.inst.div.rn.f32, LARGEST, largest)
+    return apply(ptx.inst.div.rn.f32, LARGEST, largest)
+
+
+def store_scale(place, largest):
+    ptx.inst.st.global_.f32(ptx.addr(place), apply(ptx.inst.div.rn.f32, largest, LARGEST))
 
 
 def make_by_row(split, dtype):
     @row_kernel((matrix(dtype),), (matrix(e4m3), Tile("M", f32)), split, arch="sm_89")
     def quantize_fp8_rows(X, Q, S):
         for row, x in Row.each(split(X.shape[1]), X):
-            scale, inverse = scale_and_inverse(row.max(row.map(magnitude, x)))
+            inverse = inverse_scale(largest := row.max(row.map(magnitude, x)))
             row.store(Q, row.map(lambda x, inverse=inverse: mul(x, inverse), x), last=True)
             with ptx.if_(row.thread == 0):
-                ptx.inst.st.global_.f32(ptx.addr(row.of_row(S)), scale)
+                store_scale(row.of_row(S), largest)
         ptx.ret()
 
     return quantize_fp8_rows, None
@@ -114,54 +119,66 @@ def largest_of(values, lanes: int):
     return mine
 
 
-def block_kernel(dtype, scales: Tile, **launch):
-    """The decorator of a kernel of a matrix, which also makes scales."""
-    raw = [("u32", "M"), ("u32", "B")]
-    outputs = matrix(e4m3), scales
-    return kernel(in_specs=(matrix(dtype),), out_specs=outputs, raw_params=raw, arch="sm_89", **launch)
+def block_kernel(split, dtype, scales: Tile, **launch):
+    """The decorator of a kernel of a matrix, which also makes scales; on a GPU with clusters it begins while the one before ends."""
+    raw, wide = [("u32", "M"), ("u32", "B")], split.func == Split.wide
+    outputs, arch = (matrix(e4m3), scales), "sm_90" if wide else "sm_89"
+    return kernel(
+        in_specs=(matrix(dtype),), out_specs=outputs, raw_params=raw, arch=arch, dependent_launch=wide, **launch
+    )
 
 
-def make_by_blocks_of_rows(_, dtype):
-    """A warp takes UNROLL rows of the same columns; their loads are in flight at once."""
+def begin(split):
+    if split.func == Split.wide:
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
+
+
+def make_by_blocks_of_rows(split, dtype):
+    """A warp takes UNROLL rows of the same columns; their loads are in flight at once.  CTAs side by side take columns side by side."""
+
+    def beside(N) -> int:
+        return -(-N // (BLOCK * WARPS * Lanes(N, dtype).across)) or 1
 
     def grid(M, N):
-        pieces = WARPS * Lanes(N, dtype).across
-        return (-(-M // UNROLL), -(-N // (BLOCK * pieces)), 1)
+        return (-(-M // UNROLL) * beside(N), 1, 1)
 
-    @block_kernel(dtype, Tile("M", "B", f32), grid=grid, block=(32 * WARPS, 1, 1), batch="M")
+    @block_kernel(split, dtype, Tile("M", "B", f32), grid=grid, block=(32 * WARPS, 1, 1), batch="M")
     def quantize_fp8_blocks_of_rows(X, Q, S, *, B):
+        begin(split)
         share = Lanes(X.shape[1], dtype)
         x, q, s = ptx.global_ptrs(X, Q, S)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
-        block = (reg.from_(ptx.special.ctaid.y(), u32) * WARPS + warp) * share.across + piece
-        column = block * BLOCK + within
-        first = reg.from_(ptx.special.ctaid.x(), u32) * UNROLL
+        above, place = divided(reg.from_(ptx.special.ctaid.x(), u32), beside(X.shape[1]))
+        block = (place * WARPS + warp) * share.across + piece
+        column, first = block * BLOCK + within, above * UNROLL
         rows = [first + i for i in range(UNROLL)]
         vectors = [list(share.vectors(row, column, m)) for row in rows]
         loaded = [share.load(x, some) for some in vectors]
         for row, some, bits in zip(rows, vectors, loaded, strict=True):
             values = share.values(bits)
-            scale, inverse = scale_and_inverse(largest_of(values, share.lanes))
+            inverse = inverse_scale(largest := largest_of(values, share.lanes))
             share.store(q, some, values, inverse)
             with ptx.if_((within == 0) & (block < blocks) & (row < m)):
-                ptx.inst.st.global_.f32(ptx.addr(s + (row * blocks + block) * 4), scale)
+                store_scale(s + (row * blocks + block) * 4, largest)
         ptx.ret()
 
     return quantize_fp8_blocks_of_rows, None
 
 
-def make_by_squares(_, dtype):
+def make_by_squares(split, dtype):
     """A CTA takes 128 x 128 elements and keeps them in registers until it knows the largest."""
     warps = 8
 
-    @block_kernel(dtype, Tile("P", "B", f32), grid=lambda P, B: (P, B, 1), block=(32 * warps, 1, 1))
+    @block_kernel(split, dtype, Tile("P", "B", f32), grid=lambda P, B: (P * B, 1, 1), block=(32 * warps, 1, 1))
     def quantize_fp8_squares(X, Q, S, *, P, B):
+        begin(split)
         share = Lanes(X.shape[1], dtype)
         x, q, s = ptx.global_ptrs(X, Q, S)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
-        above, block = reg.from_(ptx.special.ctaid.x(), u32), reg.from_(ptx.special.ctaid.y(), u32)
+        above, block = divided(reg.from_(ptx.special.ctaid.x(), u32), blocks)
         first, column = above * BLOCK + warp * share.across + piece, block * BLOCK + within
         together = warps * share.across
         vectors = [list(share.vectors(first + i, column, m)) for i in range(0, BLOCK, together)]
@@ -173,11 +190,11 @@ def make_by_squares(_, dtype):
         ptx.inst.st.shared.f32(ptx.addr(base + warp * 4), of_warp, pred=(thread & 31) == 0)
         ptx.bar.sync(0)
         parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(base, 4 * i)) for i in range(warps)]
-        scale, inverse = scale_and_inverse(tree(parts, ptx.inst.max.NaN.f32))
+        inverse = inverse_scale(largest := tree(parts, ptx.inst.max.NaN.f32))
         for some, bits in zip(vectors, loaded, strict=True):
             share.store(q, some, share.values(bits), inverse)
         with ptx.if_(thread == 0):
-            ptx.inst.st.global_.f32(ptx.addr(s + (above * blocks + block) * 4), scale)
+            store_scale(s + (above * blocks + block) * 4, largest)
         ptx.ret()
 
     return quantize_fp8_squares, None
