@@ -118,6 +118,11 @@ def test_columns_under_transforms():
             torch.testing.assert_close(traced(y), theirs(y, 1))
 
 
+def test_rows_of_gates_are_cut_where_vectors_stay_whole():
+    cut = {4096: 4096, 5120: 2560, 8192: 4096, 14336: 3584, 6148: 6148, 8191: 8191, 151936: 4748, 16390: 8195}
+    assert {n: _call.shorter(n) for n in cut} == cut
+
+
 @devices
 def test_results_of_long_rows_of_gates(device):
     """Whose rows are cut."""

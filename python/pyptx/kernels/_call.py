@@ -231,8 +231,9 @@ def check_shapes(name: str, names, tensors, out):
 
 
 def shorter(columns: int) -> int:
-    """Half a row, or half of that, until it is short enough for one CTA, or odd."""
-    while columns > 8192 and columns % 2 == 0:
+    """Half a row, or half of that, until it is short enough for one CTA, or odd; and until a thread has two vectors of it, if those stay whole: with
+    four of each of five matrices in registers too few CTAs are resident."""
+    while columns % 2 == 0 and (columns > 8192 or (columns > 4096 and columns % 16 == 0)):
         columns //= 2
     return columns
 
