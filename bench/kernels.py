@@ -31,7 +31,7 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
     from pyptx.kernels._call import chosen, has_clusters, shorter
 
     F = torch.nn.functional
-    x, u, g = (torch.randn(rows, columns, device="cuda", dtype=dtype) for _ in range(3))
+    x, u, g, gs = (torch.randn(rows, columns, device="cuda", dtype=dtype) for _ in range(4))
     w, b = (torch.randn(columns, device="cuda", dtype=dtype) for _ in range(2))
     y, target = torch.empty_like(x), torch.randint(0, columns, (rows,), device="cuda")
     wide = has_clusters(x)
@@ -69,6 +69,7 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
         "quantize_fp8 squares": (q, lambda: kernels.quantize_fp8(x, block=(128, 128)), None),
         "rms_norm backward": (3, backward("rms_norm", 2, x, w, g), None),
         "layer_norm backward": (3, backward("layer_norm", 3, x, w, b, g), None),
+        "add_rms_norm backward": (6, backward("add_rms_norm", 3, x, u, w, g, gs), None),
         "softmax backward": (3, backward("softmax", 1, x, g), lambda: torch._softmax_backward_data(g, x, -1, dtype)),
         "swiglu backward": (5, backward("swiglu", 2, *(each.view(-1, shorter(columns)) for each in (x, u, g))), None),
         "cross_entropy backward": (2, backward("cross_entropy", 2, x, target, pull), None),

@@ -1,4 +1,4 @@
-"""What the kernels over rows share: a row of a matrix in the registers of a CTA, of a warp, or of a cluster.
+"""What the kernels over rows share: a row of a matrix in the registers of a CTA, of some of its warps, or of a cluster.
 
     row = Row(split(X.shape[1]))                  # this CTA's row
     x, w = row.load(X), row.load(W)               # 16 bytes a load, f32 from here on
@@ -23,6 +23,7 @@ from pyptx.kernels._registers import (
     STORE,
     apply,
     apply_to,
+    divided,
     move,
     narrowed,
     widened,
@@ -50,15 +51,19 @@ class Row:
         thread = reg.from_(ptx.special.tid.x(), u32)
         self.index = reg.from_(ptx.special.ctaid.x(), u32)
         in_cta = thread
-        warp, lane, rank = thread >> 5, thread & (WARP - 1), None
+        warp, lane, rank, group = thread >> 5, thread & (WARP - 1), None, None
+        self.worker = self.index
         if split.rows > 1:
-            thread, self.index = lane, self.index * split.rows + warp
+            group, thread = (warp, lane) if split.threads == WARP else divided(thread, split.threads)
+            warp = thread >> 5
+            self.index = self.index * split.rows + group
         if split.ctas > 1:
             rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
             thread = rank * split.threads + thread
-            self.index = self.index >> (split.ctas.bit_length() - 1)
-        self.thread = thread  # among those of the row
-        self.agree = Agreement(split, in_cta, lane, warp, rank)
+            self.index = self.worker = self.index >> (split.ctas.bit_length() - 1)
+        self.thread, self.in_cta = thread, in_cta  # among those of the row, and of the CTA
+        self.group = group  # which of the CTA's rows
+        self.agree = Agreement(split, in_cta, lane, warp, rank, group)
         self.passes = 0  # over the row so far, each behind a value that its threads had to find
         self.same = Identity(self, in_cta) if split.packed else None
         self.again = (
@@ -129,11 +134,16 @@ class Row:
                 for tensor, base, stored in each.deferred:
                     each.move(STORE, tensor, base, k, at, narrowed(stored.vector(k, at), tensor.dtype))
 
-    def over(self, m, step, *tensors, shared=(), first: Callable | None = None, medians=None):
-        """A loop over the rows index, index + step, ... below m, with those of `tensors`, the vectors that all rows share, and the results of
-        what `first` makes of the values of both: Totals, or Exponentials.  While one row is worked on the next is on its way, if there is
-        room.  `index` is the row's in the body, and what it was behind.  `medians`: a tensor whose `median` the body asks for."""
-        index, fetched = self.index, tensors and self.split.places([tensor.dtype for tensor in tensors]) > 0
+    def over(self, m, workers, *tensors, shared=(), first: Callable | None = None, medians=None):
+        """A loop over the rows below m that are this worker's, one of so many, each of which has `split.rows` at a time, with those of `tensors`, the
+        vectors that all rows share, and the results of what `first` makes of the values of both: Totals, or Exponentials.  While one row is
+        worked on the next is on its way, if there is room.  `index` is the row's in the body, and what it was behind.  `medians`: a tensor whose
+        `median` the body asks for."""
+        index, step = self.index, workers
+        if self.split.rows > 1:  # neighbouring rows are different workers', of which each has some if there are few
+            index = self.index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, self.group, workers, self.worker)
+            step = workers * self.split.rows
+        fetched = tensors and self.split.places([tensor.dtype for tensor in tensors]) > 0
         held = self.held + sum(self.registers_of(tensor) for tensor in tensors)
         in_front = fetched and self.split.pipelined and first is not None
         if in_front:
@@ -211,10 +221,17 @@ class Row:
 
     def element(self, tensor, column):
         """The value in the column that a register names, of this row of a matrix or of a vector, for the threads that ask."""
-        size = tensor.dtype.bits // 8
-        bits = reg.scalar(b32 if size == 4 else b16)
-        (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(self.place(tensor, column)))
-        return apply(ptx.inst.mov.b32, bits) if size == 4 else widened(bits, tensor.dtype)[0]
+        return self.value(tensor, self.fetched(tensor, column))
+
+    def fetched(self, tensor, column, **guard):
+        """The bits of the `element`, which nobody waits for before the `value` is asked for."""
+        size, zero = tensor.dtype.bits // 8, {"init": 0} if guard else {}
+        bits = reg.scalar(b32 if size == 4 else b16, **zero)
+        (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(self.place(tensor, column)), **guard)
+        return bits
+
+    def value(self, tensor, bits):
+        return apply(ptx.inst.mov.b32, bits) if tensor.dtype == f32 else widened(bits, tensor.dtype)[0]
 
     def store_element(self, tensor, column, value):
         (bits,) = narrowed([value], tensor.dtype)

@@ -16,21 +16,21 @@ from pyptx.types import f32, u32
 
 __all__ = ["Agreement", "over_warps", "warp_max"]
 
-MOST_WARPS = 32
-
 
 class Agreement:
-    """Of the threads of a row; `warp`, `lane`, `thread`: of the CTA, `rank`: its own in the cluster, if there is one."""
+    """Of the threads of a row.  `thread`: of the CTA; `lane`; `warp`: of those of the row in the CTA; `rank`: the CTA's in the cluster, if there
+    is one; `group`: which of the CTA's rows, if it has several."""
 
-    def __init__(self, split: Split, thread, lane, warp, rank):
+    def __init__(self, split: Split, thread, lane, warp, rank, group):
         self.warp, self.lane = warp, lane
         self.warps = split.threads // 32
         self.partials = self.messages = None
-        if split.ctas > 1:
-            sender, slots = rank * self.warps + warp, 4 if split.pipelined else 2
+        if split.ctas > 1 or split.pipelined:
+            sender, slots = warp if rank is None else rank * self.warps + warp, 4 if split.pipelined else 2
             self.messages = Messages(split.ctas, self.warps, sender, slots, thread, lane)
         elif self.warps > 1:
-            self.partials = Exchange(MOST_WARPS)
+            self.partials = Exchange(self.warps, group, split.rows)
+            self.barrier = (0,) if group is None else (group + 1, split.threads)
         self.turn = 0  # agreements so far
         self.before = None  # in a loop with messages: a register, those of earlier rounds, which `turn` does not count
 
@@ -68,19 +68,25 @@ class Agreement:
         """NaN where there is one."""
         return self._of([value], ptx.inst.max.NaN.f32, warp_max, -math.inf)[0]
 
+    def all_of(self, results: list) -> list[list]:
+        """What each warp of the CTA has, in all threads."""
+        base = self.partials.address(self.turn % 2)
+        self.turn += 1
+        slot = base + self.warp * 4
+        with ptx.if_(self.lane == 0):
+            for i, each in enumerate(results):
+                ptx.inst.st.shared.f32(ptx.addr(slot, i * self.partials.pitch), each)
+        ptx.bar.sync(*self.barrier)
+        return list(
+            zip(*(gathered(base, i * self.partials.pitch, self.warps) for i in range(len(results))), strict=True)
+        )
+
     def _of(self, results: list, combine, over_warp, empty: float) -> list:
         """Registers of each thread, combined over the row."""
         for each in results:
             over_warp(each)
         if self.partials:
-            base = self.partials.address(self.turn % 2)
-            self.turn += 1
-            slot = base + self.warp * 4
-            with ptx.if_(self.lane == 0):
-                for i, each in enumerate(results):
-                    ptx.inst.st.shared.f32(ptx.addr(slot, i * MOST_WARPS * 4), each)
-            ptx.bar.sync(0)
-            gather(results, base, 4 * MOST_WARPS, self.warps, combine)
+            results = [tree(column, combine) for column in zip(*self.all_of(results), strict=True)]
         elif self.messages:
             parts = self.exchange(results, [empty] * len(results))
             results = over_warps(parts, combine, over_warp)
@@ -90,37 +96,39 @@ class Agreement:
 def over_warps(parts: Sequence, combine, over_warp) -> list:
     """Of what each lane has received, in all lanes."""
     results = [tree(column, combine) for column in zip(*parts, strict=True)]
-    for each in results:
+    for each in results if over_warp else ():
         over_warp(each)
     return results
 
 
-def gather(results, base, pitch: int, count: int, combine):
-    """Each result of the `count` values that lie side by side."""
-    for i, each in enumerate(results):
-        parts = []
-        while len(parts) < count:
-            where = ptx.addr(base, i * pitch + len(parts) * 4)
-            if count - len(parts) >= 4:
-                parts += (four := [reg.scalar(f32) for _ in range(4)])
-                ptx.inst.ld.shared.v4.f32(four, where)
-            else:
-                parts.append(apply(ptx.inst.ld.shared.f32, where))
-        ptx.inst.mov.f32(each, tree(parts, combine))
+def gathered(base, offset: int, count: int) -> list:
+    """The `count` values that lie side by side."""
+    parts = []
+    while len(parts) < count:
+        where = ptx.addr(base, offset + len(parts) * 4)
+        if count - len(parts) >= 4:
+            parts += (four := [reg.scalar(f32) for _ in range(4)])
+            ptx.inst.ld.shared.v4.f32(four, where)
+        else:
+            parts.append(apply(ptx.inst.ld.shared.f32, where))
+    return parts
 
 
 class Exchange:
-    """Where warps leave what the others read: two halves, of up to four results of `count` each."""
+    """Where warps leave what the others read: two halves, of up to four results of `count` each; for each of so many `groups`."""
 
-    def __init__(self, count: int):
-        self.count, self.half = count, 4 * count * 4  # bytes
-        self.memory = smem.alloc(f32, (2, 4, count), align=2 * self.half)
+    def __init__(self, count: int, group, groups: int):
+        count = 1 << max(2, (count - 1).bit_length())
+        self.pitch, self.half = 4 * count, 4 * count * 4  # bytes
+        self.memory, self.group = smem.alloc(f32, (groups, 2, 4, count), align=2 * self.half), group
         self.halves = None
 
     def address(self, half: int):
         if self.halves is not None:
             return self.halves[half]
         base = smem_address(self.memory)
+        if self.group is not None:
+            base = base + self.group * (2 * self.half)
         return base + self.half if half else base
 
     def begin_loop(self):

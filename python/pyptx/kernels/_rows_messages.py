@@ -1,4 +1,5 @@
-"""What the warps of a cluster tell each other: each sends up to four numbers to every CTA, by st.async, where an mbarrier object counts them.
+"""What the warps of a cluster tell each other: each sends up to four numbers to every CTA, by st.async, where an mbarrier object counts them.  The
+warps of one CTA store them where all of it finds them.
 
 barrier.cluster in its place takes more than a microsecond: the assembler makes of it MEMBAR.ALL.GPU, which waits for all stores to global
 memory that came before, and CCTL.IVALL, which empties L1.
@@ -13,14 +14,15 @@ from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import apply_to, constant, smem_address
 from pyptx.types import f32, u8, u32
 
-__all__ = ["Messages"]
+__all__ = ["FEW", "Messages"]
 
 HEAD = 16  # bytes of a slot in front of the messages: an mbarrier object
 SIZE = 16  # of a message at most
+FEW = 8  # warps of a CTA, of which each thread combines the results by itself
 
 
 class Messages:
-    """`warps` of each of `ctas` CTAs of a cluster; `sender`: this warp's number among all.  A turn may be sent when the turn `slots` / 2 before it
+    """`warps` of each of `ctas` CTAs of a cluster, or of one CTA; `sender`: this warp's number among all.  A turn may be sent when the turn `slots` / 2 before it
     has been received."""
 
     def __init__(self, ctas: int, warps: int, sender, slots: int, thread, lane):
@@ -32,14 +34,18 @@ class Messages:
             for slot in range(slots):
                 ptx.mbarrier.init(ptx.addr(self.base, slot * self.pitch), self.count)
             ptx.fence.mbarrier_init()
+        self.everywhere = ctas == 1 and self.count <= FEW  # whether each lane receives what all warps have sent
 
     def announce(self):
         """That this CTA is ready to receive."""
-        ptx.inst.barrier.cluster.arrive.relaxed()
+        if self.ctas > 1:
+            ptx.inst.barrier.cluster.arrive.relaxed()
+        else:
+            ptx.bar.sync(0)
 
     def enter(self):
         """Waits, once, until all CTAs are."""
-        if not self.entered:
+        if not self.entered and self.ctas > 1:
             ptx.inst.barrier.cluster.wait()
             self.entered = True
 
@@ -51,12 +57,18 @@ class Messages:
         return apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, slot, self.pitch, self.base), parity
 
     def send(self, turn, values: Sequence):
-        """Lane c to CTA c."""
+        """Lane c to CTA c; within a CTA by its own memory."""
         self.enter()
         width = width_of(values)
         values = [*values, *values[: width - len(values)]]
         here, _ = self.place(turn)
         ptx.warp.sync(0xFFFFFFFF)  # all lanes have read what they received before
+        if self.ctas == 1:
+            with ptx.if_(self.lane == 0):
+                store = getattr(ptx.inst.st.shared, f"v{width}") if width > 1 else ptx.inst.st.shared
+                store.f32(ptx.addr(here + self.sender * (4 * width), HEAD), values if width > 1 else values[0])
+                ptx.mbarrier.arrive(ptx.addr(here))
+            return
         with ptx.if_(self.lane < self.ctas):
             there = apply_to(reg.scalar(u32), ptx.inst.mapa.shared__cluster.u32, here, self.lane)
             ptx.mbarrier.arrive_expect_tx_cluster(ptx.addr(there), 4 * width)
@@ -70,6 +82,11 @@ class Messages:
         ptx.mbarrier.wait(ptx.addr(here), parity)
         width = width_of(empty)
         load = getattr(ptx.inst.ld.shared, f"v{width}") if width > 1 else ptx.inst.ld.shared
+        if self.everywhere:
+            found = [[reg.scalar(f32) for _ in range(width)] for _ in range(self.count)]
+            for i, part in enumerate(found):
+                load.f32(part if width > 1 else part[0], ptx.addr(here, HEAD + i * 4 * width))
+            return [part[: len(empty)] for part in found]
         found, at = [], here + self.lane * (4 * width)
         for first in range(0, self.count, 32):
             part = [constant(empty[min(i, len(empty) - 1)]) for i in range(width)]

@@ -19,7 +19,8 @@ class Ahead:
         self.places, self.pitch = row.split.places(types), row.split.pitch(types)
         self.total = self.places * self.pitch
         thread = reg.from_(ptx.special.tid.x(), u32)
-        base = smem_address(smem.alloc(u8, self.total, align=16))
+        self.memory = smem.alloc(u8, self.total, align=16)
+        base = smem_address(self.memory)
         self.bases = []  # of the thread's vector of each, in the first place
         for size in self.sizes:
             self.bases.append(base + thread * size)

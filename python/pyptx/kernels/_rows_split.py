@@ -27,7 +27,7 @@ MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one
 class Split:
     """How threads share a row of n elements: `vector` elements at a time, `threads` of each of `ctas` CTAs, which are a cluster.
 
-    `rows` rows a CTA, each a warp's, where rows are short.  The figures are measured on an H200.
+    `rows` rows a CTA, each of so many threads, where rows are short.  The figures are measured on an H200.
     """
 
     n: int
@@ -39,7 +39,8 @@ class Split:
     hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
     ring: bool = False  # whether CTAs go over rows that arrive in shared memory
     early: bool = False  # whether an element that is asked for is loaded beside the row
-    resident: int = 0  # CTAs of a multiprocessor, where rows stay in registers as they lie in memory, or are pipelined
+    resident: int = 0  # CTAs of a multiprocessor, of kernels whose registers are chosen for that
+    packed: bool = False  # whether the row stays in registers as it lies in memory
     batch: int = 1  # rows that stay in registers side by side
     pipelined: bool = False  # whether a row of a ring is summed while the one in front is not done
     depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
@@ -56,11 +57,15 @@ class Split:
 
     @classmethod
     def reading(cls, n: int, bits: int) -> "Split":
-        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something."""
+        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; longer rows stay
+        as they lie in memory, so that a multiprocessor has 1,024 threads."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:
             return cls(n, vector, WARP, rows=4)
-        return cls(n, vector, 128 if vectors <= 1024 else 256, early=True)
+        made = cls(n, vector, 128 if vectors <= 1024 else 256, early=True)
+        if 6 <= made.each <= 8 and _aligned(n, bits):
+            return replace(made, packed=True, resident=1024 // made.threads)
+        return made
 
     @classmethod
     def wide(
@@ -98,7 +103,8 @@ class Split:
         batch = 2 if norm == 1 and size <= (64 if half else 256) * 1024 else 1
         ctas = _cluster(size * batch / (share * 1024))
         threads = max(128, _whole_warps(size * batch / ctas / PACKED))
-        return cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=1024 // threads, batch=batch)
+        made = cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=1024 // threads, batch=batch)
+        return replace(made, packed=True)
 
     @classmethod
     def _through_ring(cls, n: int, bits: int, arrays: int) -> "Split | None":
@@ -108,7 +114,7 @@ class Split:
         vectors = n * bits // 128
         ctas = max(2, _cluster(vectors / 2048))
         made = cls._pipelined(n, bits, ctas, _whole_warps(vectors / ctas / 4), 8 if arrays == 1 else 6)
-        return made if made._places(16 * arrays) else None
+        return made if made._places(16 * arrays * made.threads) else None
 
     @classmethod
     def _pipelined(cls, n: int, bits: int, ctas: int, threads: int, more: int, most: int = 3) -> "Split":
@@ -141,22 +147,45 @@ class Split:
         return cls(n, vector, min(512, max(128, _whole_warps(n / 16))), kept=16)
 
     @classmethod
-    def wide_looping(
-        cls, n: int, bits: int, norm: int = 0, deep: int = LONG + 1, deep_f32: int = LONG + 1, kept_f32: int = 32
-    ) -> "Split":
-        """The same on a GPU with clusters.  `norm`: as of `wide`; rows of the norms are pipelined.  `deep`, `deep_f32`: the length from which on
-        rows of 16 bits, and of f32, are 32 elements a thread.  `kept_f32`: elements of rows of f32 whose sums a thread of a cluster keeps in
-        registers."""
-        if norm and n >= SHORT + (norm == 1 or bits == 32) and _aligned(n, bits):
-            ctas = max(2, _cluster(n / (0.75 * LONG)))
-            if norm == 2 and bits == 16 and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
-                ctas = min(4, ctas)
+    def wide_looping(cls, n: int, bits: int, norm: int = 1, matrices: int = 2, kept_f32: int = 32) -> "Split":
+        """The same on a GPU with clusters.  `norm`: as of `wide`; `matrices`: that are read together; `kept_f32`: elements of rows of f32 whose sums
+        a thread of a cluster keeps in registers."""
+        return (_aligned(n, bits) and cls._looping_over_aligned(n, bits, norm, matrices)) or cls._looping_over_other(
+            n, bits, kept_f32
+        )
+
+    @classmethod
+    def _looping_over_aligned(cls, n: int, bits: int, norm: int, matrices: int) -> "Split | None":
+        """Short rows: several a CTA, so that few partial sums come of many threads.  Others: pipelined, and so are those of layer_norm in 16 bits
+        that more than a warp shares, which wait for four results each; of f32 they are not, where CTAs of their own are faster."""
+        half = bits == 16
+        if n <= SHORT and (norm == 1 or (half and n <= 32 * WARP)):
+            return cls._several(n, bits, 32 if half and matrices == 2 else 16)
+        if n < SHORT or (n == SHORT and not half):
+            ctas = 1 if n <= SHORT // 2 else 2
+            return cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6) if half else None
+        ctas = max(2, _cluster(n / (0.75 * LONG)))
+        if norm == 2 and half and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
+            ctas = min(4, ctas)
+        while ctas <= MOST_CTAS:
             made = cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, 2 + norm)
-            if made.values <= 32 and made._places(2 * 16):
+            made = made if matrices == 2 or bits == 16 else replace(made, resident=1)
+            if made.values <= 40 and made._places(matrices * 16 * made.threads):
                 return made
-        if (deep if bits == 16 else deep_f32) <= n <= LONG:
+            ctas *= 2
+        return None
+
+    @classmethod
+    def _several(cls, n: int, bits: int, each: int) -> "Split":
+        """As many rows, of `each` elements a thread, as one CTA of a multiprocessor has at a time."""
+        threads = _whole_warps(n / each)
+        return cls(n, 128 // bits, threads, rows=512 // threads, kept=each, hopper=True, resident=1)
+
+    @classmethod
+    def _looping_over_other(cls, n: int, bits: int, kept_f32: int) -> "Split":
+        if bits == 16 and SHORT // 2 <= n <= LONG:
             return cls(n, vector_of(n, bits), min(512, max(128, _whole_warps(n / 32))), kept=32, hopper=True)
-        if n <= LONG // 2:
+        if n <= SHORT:
             return replace(cls.looping(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
         ctas = _cluster(n / (512 * 16))
@@ -179,11 +208,6 @@ class Split:
         return self.each * self.vector
 
     @property
-    def packed(self) -> bool:
-        """Whether the row stays in registers as it lies in memory."""
-        return self.resident > 0 and not self.pipelined
-
-    @property
     def fits(self) -> bool:
         """Whether the row stays in registers."""
         return self.values <= self.kept
@@ -200,11 +224,12 @@ class Split:
             return 0
         pitch = self.pitch(types)
         if self.pipelined:
-            return self._places(pitch // self.threads)
+            return self._places(pitch)
         least = self.each + -(-min(self.each * pitch, IN_FLIGHT) // pitch)
-        for room in (SHARED // 2, SHARED) if self.hopper else (99 * 1024,):
+        rooms = (SHARED // self.resident,) if self.resident else (SHARED // 2, SHARED) if self.hopper else (99 * 1024,)
+        for room in rooms:
             if (found := (room - self.beside) // pitch) >= least and (room == SHARED or self.threads <= 512):
-                return min(3 * self.each, found)
+                return min((6 if self.resident else 3) * self.each, found)
         return 0
 
     @property
@@ -214,9 +239,9 @@ class Split:
             return BESIDE
         return BESIDE // 2 + (64 if self.pipelined else 32) * self.ctas * self.threads // WARP
 
-    def _places(self, size: int) -> int:
-        """Vectors of a thread of a pipelined row, each of so many bytes: more than two rows; 0 where there is no room."""
-        found = min(self.depth, (SHARED // self.resident - self.beside) // (size * self.threads))
+    def _places(self, pitch: int) -> int:
+        """Vectors of a thread of a pipelined row, of so many bytes together: more than two rows; 0 where there is no room."""
+        found = min(self.depth, (SHARED // self.resident - self.beside) // pitch)
         return found if found > 2 * self.each else 0
 
     def pitch(self, types: Sequence) -> int:
@@ -228,9 +253,9 @@ class Split:
         return (self.ring or self.pipelined) and self.places(types) > 0
 
     def workers(self, rows: int, types: Sequence) -> int:
-        """How many CTAs, or warps of them, go over matrices of these types and so many rows: what is resident at once, or as few as make it no
+        """How many CTAs, or clusters of them, go over matrices of these types and so many rows: what is resident at once, or as few as make it no
         longer.  More than rows are of no harm, where their number is not known: they add zeros to the sums."""
-        if self.pipelined:
+        if self.resident:
             ctas = CLUSTERS[self.ctas] * self.resident
         else:
             resident = 65536 // (64 * self.threads * self.rows)
@@ -239,8 +264,8 @@ class Split:
             ctas = MULTIPROCESSORS * max(1, resident) // self.ctas
         if type(rows) is int:
             turns = -(-rows // (ctas * self.rows))
-            ctas = max(1, -(-rows // (max(1, turns) * self.rows)))
-        return ctas * self.rows
+            ctas = -(-rows // (turns * self.rows)) if turns > 1 else min(ctas, max(1, rows))
+        return ctas
 
 
 def vector_of(n: int, bits: int) -> int:
@@ -273,8 +298,8 @@ def paired(split, more: int = 1):
 
 
 def from_short(split):
-    """The way to share rows that are not as fast as memory from SHORT elements on, among CTAs of 512 threads at most."""
-    return functools.partial(split.func, **split.keywords, least=SHORT, most=512)
+    """The way to share rows that are not as fast as memory from half of SHORT elements on, among CTAs of 512 threads at most."""
+    return functools.partial(split.func, **split.keywords, least=SHORT // 2, most=512)
 
 
 def of_norms(split, norm: int):
@@ -295,7 +320,7 @@ def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: boo
         row = split(N)
         if not over_rows and row.loops(matrices):
             return (clusters_of(row, M, matrices) * row.ctas, 1, 1)
-        return (-(-(P if over_rows else M) // (row.rows * row.batch)) * row.ctas, 1, 1)
+        return ((P if over_rows else -(-M // (row.rows * row.batch))) * row.ctas, 1, 1)
 
     told = {"grid": lambda N, P: grid(N, P=P)} if over_rows else {"grid": lambda N, M: grid(N, M), "batch": "M"}
     wide = split.func in (Split.wide, Split.wide_looping)

@@ -1,8 +1,21 @@
 """Sums over rows, one a column, of a worker that goes over many: what gradients of weights are made of."""
 
-from pyptx import ptx
-from pyptx.kernels._registers import STORE, constant, copied
+import math
+
+from pyptx import ptx, reg, smem
+from pyptx.kernels._registers import (
+    STORE,
+    STORE_SHARED,
+    apply_to,
+    constant,
+    copied,
+    move,
+    registers,
+    smem_address,
+    tree,
+)
 from pyptx.kernels._rows_values import Values
+from pyptx.types import f32, u8, u64
 
 __all__ = ["Sums"]
 
@@ -11,7 +24,7 @@ class Sums:
     """What rows add up to: in registers until `store`, or in memory where the row is not kept."""
 
     def __init__(self, row, tensor):
-        self.row, self.tensor, self.base = row, tensor, row.address(tensor)
+        self.row, self.tensor, self.base = row, tensor, row.address(tensor, row.worker)
         zeros = [constant(0.0) for _ in range(row.split.vector)]
         if row.split.fits:
             row.held += row.split.values
@@ -33,6 +46,33 @@ class Sums:
             row.move(STORE, self.tensor, self.base, k, at, sums)
 
     def store(self):
-        if self.row.split.fits:
+        if self.row.split.rows > 1:
+            self.store_of_groups()
+        elif self.row.split.fits:
             for k, sums in enumerate(self.kept):
                 self.row.move(STORE, self.tensor, self.base, k, None, sums)
+
+    def store_of_groups(self):
+        """Those of the CTA's rows added up, in the memory where rows have been."""
+        row, split = self.row, self.row.split
+        pitch = 4 * split.n  # bytes of the sums of a group
+        memory = row.ahead.memory if row.ahead else smem.alloc(u8, pitch * split.rows, align=16)
+        base = smem_address(memory)
+        mine = base + row.group * pitch + row.thread * (4 * split.vector)
+        ptx.bar.sync(0)
+        for k, sums in enumerate(self.kept):
+            move(STORE_SHARED, mine, k * split.threads * 4 * split.vector, sums, 4 * split.vector, **row.guard(k))
+        ptx.bar.sync(0)
+        vector, threads = math.gcd(split.n, 4), split.threads * split.rows
+        (pointer,) = ptx.global_ptrs(self.tensor)
+        for at in range(0, split.n, threads * vector):
+            column = row.in_cta * vector + at
+            guard = {} if at + threads * vector <= split.n else {"pred": column < split.n}
+            parts = []
+            for i in range(split.rows):
+                parts.append(registers(f32, vector, init=0.0))
+                move(ptx.inst.ld.shared, base + column * 4, i * pitch, parts[-1], 4 * vector, **guard)
+            whole = [tree(values, ptx.inst.add.f32) for values in zip(*parts, strict=True)]
+            place = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, column, 4, pointer)
+            ptx.inst.mad.wide.u32(place, row.worker, pitch, place)
+            move(STORE, place, 0, whole, 4 * vector, **guard)

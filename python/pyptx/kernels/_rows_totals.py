@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pyptx import ptx
 from pyptx.kernels._registers import apply, constant, copied, exp, mul, sub, tree
 from pyptx.kernels._rows_agreement import over_warps, warp_max
+from pyptx.kernels._rows_messages import FEW
 from pyptx.kernels._rows_values import Values
 
 __all__ = ["LOWEST", "Exponentials", "Totals", "below", "max_of_row"]
@@ -59,7 +60,8 @@ class Totals:
         return results
 
     def combined(self, parts: Sequence) -> list:
-        return over_warps(parts, ptx.inst.add.f32, ptx.warp.reduce_sum)
+        messages = self.row.agree.messages
+        return over_warps(parts, ptx.inst.add.f32, None if messages.everywhere else ptx.warp.reduce_sum)
 
 
 class Exponentials:
@@ -75,6 +77,10 @@ class Exponentials:
             return self.in_one_pass()
         if row.whole and row.agree.messages:
             return self.combined(row.agree.exchange(self.of_warp(), self.empty))
+        # Not beside another matrix, for which there are no registers.
+        if row.whole and row.agree.partials and row.agree.warps <= FEW and self.weights is self.beside:
+            largest, parts = self.relative(row.agree.all_of(self.of_warp()))
+            return [largest, *(tree(column, ptx.inst.add.f32) for column in zip(*parts, strict=True))]
         largest = max_of_row(row, self.x)
         return [largest, *self.sums(largest).now()]
 
@@ -91,13 +97,19 @@ class Exponentials:
         return [largest, *self.sums(largest).of_warp()]
 
     def combined(self, parts: Sequence) -> list:
+        largest, parts = self.relative(parts, warp_max)
+        return [largest, *over_warps(parts, ptx.inst.add.f32, ptx.warp.reduce_sum)]
+
+    def relative(self, parts: Sequence, largest_of=lambda value: None) -> tuple:
+        """(the largest of all, the sums relative to it) of what warps have found."""
         largest = tree([copied(part[0]) for part in parts], ptx.inst.max.NaN.f32)
-        warp_max(largest)
-        for part in parts:
-            scale = exp(sub(part[0], largest))
-            for i in range(1, 3 if self.weights else 2):
-                part[i] = mul(part[i], scale)
-        return [largest, *over_warps([part[1:] for part in parts], ptx.inst.add.f32, ptx.warp.reduce_sum)]
+        largest_of(largest)
+        scaled = 2 if self.weights else 1  # sums of exponentials, which come first
+        found = []
+        for own, *sums in parts:
+            scale = exp(sub(own, largest))
+            found.append([mul(each, scale) if i < scaled else each for i, each in enumerate(sums)])
+        return largest, found
 
     def in_one_pass(self) -> list:
         """Of a row that is not kept: each thread has the largest that it met, and a sum relative to it."""

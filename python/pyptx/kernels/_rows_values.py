@@ -21,13 +21,12 @@ class Identity:
         self.address = smem_address(smem.alloc(u32, (1,)))
         with ptx.if_(thread == 0):
             ptx.inst.st.shared.u32(ptx.addr(self.address), 0x3210)  # of prmt: each byte where it is
+        ptx.bar.sync(0)
 
     def __call__(self, bits: list) -> list:
         turn = self.row.passes
         if turn == 0 or bits[0].dtype.bits != 32:
             return bits
-        if not self.selectors and self.row.split.ctas > 1:  # there was no barrier yet
-            ptx.bar.sync(0)
         if turn not in self.selectors:
             self.selectors[turn] = apply_to(reg.scalar(b32), ptx.inst.ld.shared.b32, ptx.addr(self.address))
         return [apply_to(reg.scalar(each.dtype), ptx.inst.prmt.b32, each, each, self.selectors[turn]) for each in bits]

@@ -90,9 +90,8 @@ def gradient_of_index(row: Row, x, X, T, W, G, DX, ignore_index: int, smoothing:
         with ptx.if_(target.inside):
             ptx.inst.mov.f32(its_weight, row.element(W, target.column))
         true = mul(true, its_weight)
-    mine, its = target.inside & row.has(target.column), constant(0.0)
-    with ptx.if_(mine):
-        ptx.inst.mov.f32(its, row.element(X, target.column))
+    mine = target.inside & row.has(target.column)
+    its = row.fetched(X, target.column, pred=mine)
     largest, total = Exponentials(row, x).now()
     everywhere = mul(g, -smoothing / row.split.n) if smoothing else None
     sums = true
@@ -107,6 +106,7 @@ def gradient_of_index(row: Row, x, X, T, W, G, DX, ignore_index: int, smoothing:
 
     row.store(DX, row.map(gradient, x, *((weight,) if weight else ())), last=True)
     with ptx.if_(mine):  # once more, by the thread that wrote it: cheaper than to look for the true column everywhere
+        its = row.value(X, its)
         row.store_element(DX, target.column, sub(gradient(its, *([its_weight] if weight else [])), true))
 
 

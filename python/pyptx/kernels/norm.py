@@ -45,9 +45,6 @@ def looping_kernels(make, split, *types, **more):
     )
 
 
-DEEP = 4096  # elements of a row of 16 bits, from which on a thread of a backward has 32 of them: fewer threads tell each other something
-
-
 def inverse_root(total, n: int, eps: float):
     """1 / sqrt(total / n + eps)"""
     r = apply(ptx.inst.fma.rn.f32, total, of_one(n), eps)
@@ -123,16 +120,14 @@ def rms_norm_without_weight(split, x_type):
 
 
 def rms_norm_gradients(split, x_type, w_type):
-    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, norm=1, deep=DEEP, deep_f32=2 * DEEP + 1)
+    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type)
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
     def backward(x, w, g, *, eps=1e-6):
         rows, n = x.shape
         hopper = has_clusters(x)
         kernel, share = looping[hopper]
-        # Twice as many as are resident measured better of short rows of 16 bits.
-        turns = 2 if hopper and x_type.bits == 16 and n < DEEP else 1
-        dx, dw = kernel(x, w, g, eps=eps, P=turns * share(n).workers(rows, (x_type, x_type)))
+        dx, dw = kernel(x, w, g, eps=eps, P=share(n).workers(rows, (x_type, x_type)))
         return dx, sums[hopper](dw)
 
     return backward
@@ -265,7 +260,9 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
         ptx.ret()
 
     types = x_type, residual_type, w_type
-    looping = looping_kernels(add_rms_norm_backward_kernel, split, *types, kept_f32=24)  # four rows beside the sums
+    looping = looping_kernels(
+        add_rms_norm_backward_kernel, split, *types, kept_f32=24, matrices=4
+    )  # four rows beside the sums
 
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
@@ -362,7 +359,7 @@ def layer_norm_without_weight(split, x_type):
 
 
 def layer_norm_gradients(split, x_type, w_type, b_type):
-    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type, norm=2, deep=2 * DEEP)
+    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type, norm=2)
     sums = [column_sums(*filter(None, (w_type, b_type)), hopper=hopper) for hopper in (False, True)]
 
     def backward(x, w, *b_and_g, eps=1e-5):

@@ -381,7 +381,7 @@ def _normalised(split: Split, inputs, spaces, outputs, rank: int, room: int, eps
     n, dtype = X.shape[1], X.dtype
     exchange = Exchange(spaces, rank, room)
     row, count = Row(split), ptx.param(u32, "R")
-    step = reg.from_(ptx.sreg("%nctaid.x"), u32) * split.rows
+    workers = reg.from_(ptx.sreg("%nctaid.x"), u32)
     x = ptx.global_ptrs(X)[0] + _offset(row, dtype)
     stride = n * dtype.bits // 8  # bytes of a row
 
@@ -390,7 +390,7 @@ def _normalised(split: Split, inputs, spaces, outputs, rank: int, room: int, eps
 
     for other in exchange.others:
         to = exchange.slot(other, rank) + _offset(row, dtype)
-        for _ in row.over(count, step):
+        for _ in row.over(count, workers):
             sent = Part(row, dtype, [line(x, row.index + count * other)])
             for k, at in row.steps():
                 row.move(STORE, X, line(to, row.index), k, at, sent.bits(0, k, at))
@@ -398,7 +398,7 @@ def _normalised(split: Split, inputs, spaces, outputs, rank: int, room: int, eps
     exchange.wait(0)
     froms = [x if each == rank else exchange.slot(rank, each) + _offset(row, dtype) for each in range(exchange.ranks)]
     w = row.load(W)
-    for _ in row.over(count, step):
+    for _ in row.over(count, workers):
         own = row.index + count * rank
         h = Part(row, dtype, [line(base, own if each == rank else row.index) for each, base in enumerate(froms)])
         if residual:
