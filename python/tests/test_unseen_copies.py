@@ -129,7 +129,7 @@ def conv(mistake):
         "no acquire": "PTX5053",
         "acquire cta": NONE,
         "replace no wait": "PTX5054",
-        "smem map no sync": NONE,
+        "smem map no sync": "PTX5050",
         "one lane copies": "PTX5020",
         "wrong dim": "PTX5010",
         "stride bad": WRONG,

@@ -13,11 +13,12 @@ namespace control_of_launch {
 using namespace async_detail;
 
 inline void copy_map(Warp& w, const Op& op, Mask active) {
-  const int lane = std::countr_zero(active);  // one copy of the warp
+  const int lane = std::countr_zero(active);  // one copy of the warp; which lane reads is open
   const auto to = locate(w, op.operands[0], lane, 128, 128, Access::write);
   const auto from = to ? locate(w, op.operands[1], lane, 128, 128, Access::read) : std::nullopt;
   if (!from) return;
-  const Bytes source = reach(agent(w, lane), *from, Access::read, {});
+  Bytes source;
+  each_lane(w, active, [&](int reader) { source = reach(agent(w, reader), *from, Access::read, {}); });
   const Bytes target = reach(agent(w, lane), *to, Access::write, {});
   std::memcpy(target.data, source.data, 128);
   if (target.states) std::memcpy(target.states, source.states, 128);

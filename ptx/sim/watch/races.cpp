@@ -586,13 +586,14 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
   const bool reuses = refills || (d.operation && !writes(s.kind));
   if (knows(v.of[View::any_scope], s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
+  if (!d.operation && is_narrow(d, s)) return Code::narrow_scope;
   if (knows(v.of[View::any_order], s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
   if (!d.operation && !s.operation && knows(v.of[View::collective], s, lane)) return Code::collective_order;
   if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
     const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
     return after || d.operation || writes(s.kind) ? Code::missing_wait : Code::data_race;
   }
-  if (!d.operation) return is_narrow(d, s) ? Code::narrow_scope : Code::data_race;
+  if (!d.operation) return Code::data_race;
   // A thread and an operation that was begun before, as far as one can tell; or the other way round.
   const bool own_thread = s.thread == d.thread && lane == d.lane && !d.each;
   if (own_thread) return Code::missing_wait;
