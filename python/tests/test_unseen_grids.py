@@ -41,7 +41,9 @@ def multistage(mistake):
     )
     def k(A, B, C):
         pa, pb, pc = ptx.global_ptrs(A, B, C)
-        ring = smem.alloc(bf16, (STAGES, 2, 64, BK), align=128, name="ring")  # rows of 64 bytes, 16-byte chunks swizzled
+        ring = smem.alloc(
+            bf16, (STAGES, 2, 64, BK), align=128, name="ring"
+        )  # rows of 64 bytes, 16-byte chunks swizzled
         tid = reg.from_(ptx.special.tid.x(), u32)
         lane, warp = tid & 31, tid >> 5
         row, chunk = tid >> 2, tid & 3
@@ -53,8 +55,14 @@ def multistage(mistake):
             for matrix, p in ((0, pa), (1, pb)):
                 for half in range(2):
                     r = row + 32 * half
-                    to = smem.base("ring") + stage * 8192 + (r * 64 + chunk * 16 if mistake("swizzle of the fill") else place(r, chunk))
-                    inst.cp.async_.cg.shared.global_(ptx.addr(to, matrix * 4096), ptx.addr(p + r * (K * 2) + block * (BK * 2) + chunk * 16), 16)
+                    to = (
+                        smem.base("ring")
+                        + stage * 8192
+                        + (r * 64 + chunk * 16 if mistake("swizzle of the fill") else place(r, chunk))
+                    )
+                    inst.cp.async_.cg.shared.global_(
+                        ptx.addr(to, matrix * 4096), ptx.addr(p + r * (K * 2) + block * (BK * 2) + chunk * 16), 16
+                    )
 
         for s in range(STAGES if mistake("prologue of all stages") else STAGES - 1):
             fill(s, s)
@@ -90,11 +98,15 @@ def multistage(mistake):
                 b = [reg.array(b32, 4) for _ in range(2)]
                 for i in range(2):
                     r = (warp & 1) * 32 + 16 * i + (lane & 15)
-                    inst.ldmatrix.sync.aligned.m8n8.x4.shared.b16(list(a[i]), ptx.addr(at + place(r, (lane >> 4) + 2 * half)))
+                    inst.ldmatrix.sync.aligned.m8n8.x4.shared.b16(
+                        list(a[i]), ptx.addr(at + place(r, (lane >> 4) + 2 * half))
+                    )
                     r = (warp >> 1) * 32 + 16 * i + (lane & 7) + ((lane >> 4) << 3)
                     if mistake("rows of ldmatrix swapped"):
                         r = (warp >> 1) * 32 + 16 * i + (lane & 15)
-                    inst.ldmatrix.sync.aligned.m8n8.x4.shared.b16(list(b[i]), ptx.addr(at + place(r, ((lane >> 3) & 1) + 2 * half), 4096))
+                    inst.ldmatrix.sync.aligned.m8n8.x4.shared.b16(
+                        list(b[i]), ptx.addr(at + place(r, ((lane >> 3) & 1) + 2 * half), 4096)
+                    )
                 for i in range(2):
                     for j in range(4):
                         d = list(acc[4 * i + j])
@@ -115,7 +127,9 @@ def multistage(mistake):
                 for half in range(2):
                     r = (warp & 1) * 32 + 16 * i + 8 * half + (lane >> 2)
                     c = (warp >> 1) * 32 + 8 * j + (lane & 3) * 2
-                    inst.st.shared.v2.f32(ptx.addr(ring, (r * 64 + c) * 4), [acc[4 * i + j][2 * half], acc[4 * i + j][2 * half + 1]])
+                    inst.st.shared.v2.f32(
+                        ptx.addr(ring, (r * 64 + c) * 4), [acc[4 * i + j][2 * half], acc[4 * i + j][2 * half + 1]]
+                    )
         if not mistake("epilogue without bar"):
             ptx.bar.sync(0)
         v = reg.array(f32, 4)
@@ -300,7 +314,10 @@ def queue(mistake):
                 q = cell()
                 if not mistake("pops without looking"):
                     until(
-                        ptx.addr(q), pos + 1, relaxed=mistake("takes relaxed"), cta_scope=mistake("takes for its CTA"),
+                        ptx.addr(q),
+                        pos + 1,
+                        relaxed=mistake("takes relaxed"),
+                        cta_scope=mistake("takes for its CTA"),
                         weak=mistake("takes by a weak load"),
                     )
 

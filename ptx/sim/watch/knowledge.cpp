@@ -31,7 +31,7 @@ void learn_relaxed(View& view, const View& from) { learn(view, from, {View::tens
 void add(View& view, std::span<const Moment> moments) {
   const Known before = view.of[View::base];
   view.of[View::base] = join(before, moments);
-  for (const View::Kind kind : {View::any_scope, View::any_order, View::collective})
+  for (const View::Kind kind : {View::any_scope, View::any_order, View::collective, View::executed})
     view.of[kind] = view.of[kind] == before ? view.of[View::base] : join(view.of[kind], moments);
 }
 
@@ -545,10 +545,12 @@ void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doe
 
 // ---- operations
 
+Who Races::first_of_group(const Warp& warp) const { return who_warp(number(warp.cta), warp.index & ~3u); }
+
 // The stream of what a thread has begun of tcgen05, or its warp; or a warpgroup, of wgmma.
 Who& Races::pipe(Pipe pipe, const Warp& warp, int lane) {
   const std::uint64_t cta = number(warp.cta);
-  const Who whole = who_warp(cta, pipe == Pipe::warpgroup ? warp.index & ~3u : warp.index);
+  const Who whole = pipe == Pipe::warpgroup ? first_of_group(warp) : who_warp(cta, warp.index);
   Who& stream = pipes_[{pipe == Pipe::tensor_core ? who_thread(whole, lane) : whole, pipe}];
   if (!stream) stream = new_stream();
   return stream;
@@ -566,6 +568,16 @@ void Races::know_as_group(Ongoing& product, const Warp& warp) {
     for (std::size_t kind = 0; kind < View::kinds; ++kind)
       product.each.of[kind] = meet(product.each.of[kind], own.of[kind]);
   }
+  products_[first_of_group(warp)].emplace_back(product.time, product.view.of[View::executed]);
+}
+
+// A product is over, so each warp of the warpgroup has come to it, with what it read before in its registers.
+Known Races::executed_before(const Warp& warp, Time through) {
+  auto& all = products_[first_of_group(warp)];
+  const auto behind = std::ranges::upper_bound(all, through, {}, &std::pair<Time, Known>::first);
+  if (behind == all.begin()) return {};
+  all.erase(all.begin(), std::prev(behind));
+  return all.front().second;
 }
 
 void Races::loaded(Warp& warp, std::uint64_t through) {
@@ -666,7 +678,11 @@ void Races::waited(Warp& warp, Mask mask, Group group, std::uint64_t through) {
                        : group == Group::tensor_stores ? Pipe::tensor_store
                                                        : Pipe::warpgroup;
     const Moment over{pipe(which, warp, 0), static_cast<Time>(through)};
-    change(w, mask, [&](View& v, Mask) { sim::add(v, {&over, 1}); });
+    const Known read = which == Pipe::warpgroup ? executed_before(warp, over.time) : Known{};
+    change(w, mask, [&](View& v, Mask) {
+      sim::add(v, {&over, 1});
+      v.of[View::executed] = join(v.of[View::executed], read);
+    });
     return;
   }
   for (Mask rest = mask; rest; rest &= rest - 1) {
@@ -740,6 +756,7 @@ void Races::over(Cluster& cluster) {
     erase_between(copies_, first, next);
     erase_between(bulk_, first, next);
     erase_between(loaded_, first, next);
+    erase_between(products_, first, next);
     erase_between(pipes_, std::pair(first, Pipe{}), std::pair(next, Pipe{}));
     for (auto& [at, all] : maps_)
       std::erase_if(all, [&](const Acquired& a) { return first <= a.thread && a.thread < next; });

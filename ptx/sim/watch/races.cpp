@@ -54,7 +54,7 @@ bool Races::is_watched(isa::Space space, const Range* range) const {
 
 std::uint32_t Races::new_site(const Doer& d, Time time) {
   if (free_sites_.empty() && sites_.size() >= collect_at_) collect_sites();
-  const Site made{d.who, d.thread, time, d.pc, d.bytes, d.manner, d.kind, d.operation, false, d.begun};
+  const Site made{d.who, d.thread, time, d.pc, d.bytes, d.manner, d.kind, d.operation, false, d.begun, now_};
   if (free_sites_.empty()) {
     sites_.push_back(made);
     return static_cast<std::uint32_t>(sites_.size() - 1);
@@ -586,6 +586,8 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
   const bool reuses = refills || (d.operation && !writes(s.kind));
   if (knows(v.of[View::any_scope], s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
+  // A stage whose reader multiplied what it read, by wgmma, and was released behind the product by another thread.
+  if (d.operation && !s.operation && !writes(s.kind) && knows(v.of[View::executed], s, lane)) return Code::loose_reuse;
   if (!d.operation && is_narrow(d, s)) return Code::narrow_scope;
   if (knows(v.of[View::any_order], s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
   if (!d.operation && !s.operation && knows(v.of[View::collective], s, lane)) return Code::collective_order;
@@ -597,8 +599,11 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   // A thread and an operation that was begun before, as far as one can tell; or the other way round.
   const bool own_thread = s.thread == d.thread && lane == d.lane && !d.each;
   if (own_thread) return Code::missing_wait;
-  if (s.time >= d.begun && launch_.program.is(s.pc, isa::Trait::begins_mbarrier)) return Code::data_race;
-  if (s.time >= d.begun || (d.first && writes(d.kind))) return Code::missing_wait;
+  const bool behind =
+      (writes(s.kind) ? s.made : s.time) >= d.begun;  // a reader may have come for what was there before
+  if (behind && launch_.program.is(s.pc, isa::Trait::begins_mbarrier)) return Code::data_race;
+  if (writes(s.kind) && launch_.program.is(d.pc, isa::Trait::async_stores)) return Code::data_race;
+  if (behind || (d.first && writes(d.kind))) return Code::missing_wait;
   return writes(s.kind) ? Code::data_race : Code::stage_reused;
 }
 

@@ -42,6 +42,7 @@ struct View {
     any_scope,
     any_order,
     collective,
+    executed,  // and what the warps of a warpgroup have read before a product of theirs that is over
     kinds
   };
   std::array<Known, kinds> of{};
@@ -95,6 +96,7 @@ class Races final : public Observer {
     bool operation;
     bool fenced_init = false;  // an mbarrier.init that fence.mbarrier_init has followed
     Time begun = 0;            // of a copy, in its thread's time; else 0
+    Time made = 0;             // the launch's time at the first of these accesses
   };
   // Who does an access now, and what they know.
   struct Doer {
@@ -331,7 +333,9 @@ class Races final : public Observer {
   launch::Dim3 thread_id(Who thread, int lane) const;
   sim::Site site(Who thread, int lane, std::uint32_t pc, std::uint64_t bytes, std::uint64_t address) const;
   std::string owner(std::uint64_t address) const;
+  Who first_of_group(const Warp& warp) const;
   void know_as_group(Ongoing& product, const Warp& warp);
+  Known executed_before(const Warp& warp, Time through);
   Who& pipe(Pipe pipe, const Warp& warp, int lane);
 
   static constexpr std::size_t least_to_collect = 1 << 16;
@@ -372,6 +376,8 @@ class Races final : public Observer {
   std::unordered_map<std::uint64_t, Ongoing> ongoing_;  // by cluster and number
   std::map<Who, Copies> copies_;                        // by thread
   std::map<std::pair<Who, Pipe>, Who> pipes_;           // by thread, warp or warpgroup
+  // What the warps of a warpgroup had done before its products: by its first warp, with the product's number.
+  std::map<Who, std::vector<std::pair<Time, Known>>> products_;
   struct Loaded {  // what a warp's tcgen05.ld up to number `through` give has been in its registers since `time`
     Time through, time;
   };
