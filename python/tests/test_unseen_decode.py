@@ -8,7 +8,7 @@ import unseen
 from unseen import NONE, WRONG, integers, kernel_with, torch
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.types import b32, f32, s32, u32
+from pyptx.types import f32, s32, u32
 
 inst = ptx.inst
 CLUSTER = {"sem": "acquire", "scope": "cluster"}
@@ -153,11 +153,11 @@ def decode(mistake):
             ptx.cluster.sync()
         # 16 numbers of each CTA
         with ptx.if_(tid < D // CTAS):
-            m, l, all_m = reg.array(f32, CTAS), reg.array(f32, CTAS), reg.scalar(f32, init=-64.0)
+            m, sums, all_m = reg.array(f32, CTAS), reg.array(f32, CTAS), reg.scalar(f32, init=-64.0)
             total, out = reg.scalar(f32, init=0.0), reg.scalar(f32, init=0.0)
             peers = [ptx.cluster.map_shared_u32(smem.base("partial"), c) for c in range(CTAS)]
             for c in range(CTAS):
-                inst.ld.shared__cluster.v2.f32([m[c], l[c]], ptx.addr(peers[c], D * 4))
+                inst.ld.shared__cluster.v2.f32([m[c], sums[c]], ptx.addr(peers[c], D * 4))
                 inst.max.f32(all_m, all_m, m[c])
             if mistake("maximum of its own"):
                 inst.mov.f32(all_m, top)
@@ -167,7 +167,7 @@ def decode(mistake):
                 inst.ex2.approx.ftz.f32(s, s)
                 inst.ld.shared__cluster.f32(x, ptx.addr(peers[c] + (rank * (D // CTAS) + tid) * 4))
                 inst.fma.rn.f32(out, x, s, out)
-                inst.fma.rn.f32(total, l[c], s, total)
+                inst.fma.rn.f32(total, sums[c], s, total)
             inst.st.global_.f32(ptx.addr(po + (rank * (D // CTAS) + tid) * 4), out)
             with ptx.if_(tid == 0):
                 inst.st.global_.f32(ptx.addr(ps + rank * 4), total)
@@ -437,7 +437,7 @@ def histogram(mistake):
     )
     def k(X, Y):
         px, py = ptx.global_ptrs(X, Y)
-        counts = smem.alloc(s32, (BINS // CTAS,), align=16, name="counts")
+        smem.alloc(s32, (BINS // CTAS,), align=16, name="counts")
         full = smem.mbarrier(1, name="full")
         tid = reg.from_(ptx.special.tid.x(), u32)
         rank = reg.from_(ptx.special.cluster_ctarank(), u32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 import unseen
-from unseen import NONE, WRONG, integers, kernel_with, torch
+from unseen import WRONG, integers, kernel_with, torch
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.types import b32, bf16, f32, s32, u32
@@ -81,15 +81,12 @@ def multistage(mistake):
             if not (mistake("no bar") or mistake("wait behind the bar") or mistake("bar behind the fill")):
                 ptx.bar.sync(0)
 
-            def refill():
-                with ptx.if_(block + (STAGES - 1) < BLOCKS):
-                    fill(ahead, block + (STAGES - 1))
-                    if mistake("tail commits nothing"):
-                        inst.cp.async_.commit_group()
-                if not mistake("tail commits nothing"):
+            with ptx.if_(block + (STAGES - 1) < BLOCKS):
+                fill(ahead, block + (STAGES - 1))
+                if mistake("tail commits nothing"):
                     inst.cp.async_.commit_group()
-
-            refill()
+            if not mistake("tail commits nothing"):
+                inst.cp.async_.commit_group()
             if mistake("bar behind the fill"):
                 ptx.bar.sync(0)
             at = smem.base("ring") + stage * 8192
@@ -171,7 +168,7 @@ def last_block(mistake):
     )
     def k(X, W, TICKET, Y):
         px, pw, pt, py = ptx.global_ptrs(X, W, TICKET, Y)
-        sums = smem.alloc(f32, (2, 4), align=16, name="sums")
+        smem.alloc(f32, (2, 4), align=16, name="sums")
         last = smem.alloc(u32, (1,), name="last")
         tid = reg.from_(ptx.special.tid.x(), u32)
         cta = reg.from_(ptx.special.ctaid.x(), u32)
@@ -292,7 +289,7 @@ def queue(mistake):
                     until(ptx.addr(q), pos, relaxed=False, cta_scope=False)
                 data = cta * EACH + i
 
-                def publish():
+                def publish(q=q):
                     flag = ptx.addr(q)
                     if mistake("publishes relaxed"):
                         inst.st.relaxed.gpu.global_.u32(flag, pos + 1)
@@ -321,7 +318,7 @@ def queue(mistake):
                         weak=mistake("takes by a weak load"),
                     )
 
-                def give_back():
+                def give_back(q=q):
                     if mistake("gives back nothing"):
                         return
                     if mistake("gives back relaxed"):

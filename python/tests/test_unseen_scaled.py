@@ -50,6 +50,7 @@ def epilogue(tid, tensor, columns):
         "out of rows": WRONG,
         "no done wait": "PTX5054",
         "tile mode": "PTX5020",
+        "stride into the next array": "PTX5010",
     }
 )
 def moe(mistake):
@@ -113,7 +114,7 @@ def moe(mistake):
                         ptx.tcgen05.descriptor(
                             smem.base(n),
                             byte_offset=s * rows * 128 + 32 * step,
-                            stride_bytes=1024,
+                            stride_bytes=2048 if s and n == "a" and mistake("stride into the next array") else 1024,
                             swizzle="NONE" if n == "a" and mistake("swizzle none desc") else "128B",
                             leading_bytes=16,
                         )

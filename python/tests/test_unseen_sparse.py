@@ -277,9 +277,7 @@ def by_tcgen05(mistake, element, k_step):
                         (i * (2 * width) + half * width, 0),
                         full[st],
                     )
-                ptx.cp_async_bulk.load(
-                    ptx.addr(smem.base("meta") + st * META), ptx.addr(pe + i * META), META, full[st]
-                )
+                ptx.cp_async_bulk.load(ptx.addr(smem.base("meta") + st * META), ptx.addr(pe + i * META), META, full[st])
         with ptx.if_(tid == 32):
             ring = ptx.pipeline(ST)
             for i in ptx.range_(0, STAGES, 1):

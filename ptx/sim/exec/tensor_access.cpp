@@ -487,6 +487,8 @@ struct Copy {
     const CopyPlan& plan = *static_cast<const CopyPlan*>(o.op->plan);
     for (const auto& cta : ctas) {
       if (!is_allocated(o.agent, *cta, to, plan.few ? 97 : TensorMemory::lanes, plan.units * 4)) return false;
+      if (Observer* const observer = cta->launch.observer)
+        observer->multiplies(o.agent, *cta, {"what it copies", from, isa::Type::b8, plan.rows, plan.units});
       for (u32 quarter = 0; quarter < 4; ++quarter) {
         for (u32 i = 0; i < (plan.few ? 1u : 32u); ++i) {
           const u32 source = plan.few ? quarter : plan.lanes_of[quarter] * 32 + i;

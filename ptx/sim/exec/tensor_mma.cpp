@@ -224,9 +224,12 @@ bool read_matrix(const Operation& o, Cta& cta, const TensorMma& mma, const Matri
   return true;
 }
 
-void tell_matrix(const Operation& o, const Cta& cta, char which, const Matrix& m) {
+void tell_matrix(const Operation& o, const Cta& cta, const TensorMma& mma, std::string_view which, const Matrix& m) {
+  const bool along_k = !m.mn_major && m.first == 0;
+  const u32 bits = mma.four_bits() ? 4 : std::max(8u, static_cast<u32>(isa::info(m.type).bits));
   if (Observer* const observer = cta.launch.observer)
-    observer->multiplies(o.agent, cta, {which, m.descriptor.start, m.descriptor.swizzle, m.type});
+    observer->multiplies(o.agent, cta,
+                         {which, m.descriptor, m.type, along_k ? m.rows : 0, m.k * bits / 8 / unit_bytes});
 }
 
 void tell_unwritten(const Operation& o, Cta& cta, std::string_view what) {
@@ -239,7 +242,7 @@ bool Product::read_b(const Operation& o, Work& w) const {
   std::fill_n(w.b_defined, n, true);
   for (u32 i = 0; i < ctas.size(); ++i) {
     const Matrix matrix{b, shape.b, shape.transpose_b, column_shift, each, k};
-    tell_matrix(o, *ctas[i], 'B', matrix);
+    tell_matrix(o, *ctas[i], *mma, "B", matrix);
     u32* const out = w.b + i * each;
     const auto unwritten = [&](u32 row) { w.b_defined[i * each + row] = false; };
     if (!read_matrix(o, *ctas[i], *mma, matrix, {out, n, true}, w.raw, unwritten)) return false;
@@ -269,7 +272,7 @@ bool Product::read_a(const Operation& o, Cta& cta, u32 part, Work& w) const {
   if (!mma->a_in_tensor) {
     if (part != 0) return true;  // as it was for the first
     const Matrix matrix{a, shape.a, shape.transpose_a, 0, path.rows, stored};
-    tell_matrix(o, cta, 'A', matrix);
+    tell_matrix(o, cta, *mma, "A", matrix);
     const auto unwritten = [&](u32 row) { w.a_defined[row] = false; };
     if (!read_matrix(o, cta, *mma, matrix, {w.a, stored, false}, w.raw, unwritten)) return false;
   } else {  // 8 columns; numbers of 6 and 4 bits in bytes

@@ -134,7 +134,8 @@ bool Product::read_shared(const Operation& o, char which, Work& work) const {
   const Manner manner{o.op->manner.order, o.op->manner.scope, Proxy::async};
   const bool wants_written = cta.launch.options.uninitialised;
   if (Observer* const observer = cta.launch.observer)
-    observer->multiplies(reader, cta, {which, descriptor.start, descriptor.swizzle, is_a ? plan->a : plan->b});
+    observer->multiplies(reader, cta,
+                         {is_a ? "A" : "B", descriptor, is_a ? plan->a : plan->b, mn_major ? 0 : down, across});
   const Bytes all =
       cta.launch.observer ? Bytes{} : reach(reader, {isa::Space::shared_cta, &cta, 0, size}, Access::read, manner);
   const Places places(descriptor, mn_major, across);

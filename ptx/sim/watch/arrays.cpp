@@ -101,6 +101,13 @@ void Arrays::find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t s
     }
   }
   for (std::uint32_t pc = first; pc < end; ++pc) {
+    const std::string_view name = launch_.program.mnemonics[pc];
+    if (name.starts_with("wgmma.mma_async") || name.starts_with("tcgen05.mma") || name.starts_with("tcgen05.cp")) {
+      for (const Operand& o : std::span(ops[pc].operands + ops[pc].destinations, ops[pc].sources)) {
+        const std::uint32_t array = o.cell == 8 ? array_of(o) : unknown;
+        if (array >= first_array && !is_local(array)) descriptors_[pc].push_back(array);
+      }
+    }
     const Operand* const address = address_of(ops[pc]);
     if (!address) continue;
     const std::uint32_t array = array_of(*address);
@@ -114,13 +121,18 @@ void Arrays::find_arrays(std::uint32_t first, std::uint32_t end, std::uint32_t s
 // The array of the address in the instruction at `pc`; nullptr: nobody's, or it was reported.
 const NamedBytes* Arrays::array_at(std::uint32_t pc) const {
   if (array_[pc] < first_array || known_.contains(pc)) return nullptr;
-  const std::vector<NamedBytes>& shared = launch_.program.shared_variables;
-  const std::uint32_t i = array_[pc] - first_array;
-  return is_local(array_[pc]) ? &launch_.program.local_variables[i - shared.size()] : &shared[i];
+  return &bytes_of(array_[pc]);
 }
 
-void Arrays::report(Warp& w, std::uint32_t pc, int lane, Access kind, const Location& where, const NamedBytes& array) {
+const NamedBytes& Arrays::bytes_of(std::uint32_t array) const {
+  const std::vector<NamedBytes>& shared = launch_.program.shared_variables;
+  const std::uint32_t i = array - first_array;
+  return is_local(array) ? launch_.program.local_variables[i - shared.size()] : shared[i];
+}
+
+void Arrays::report(Warp& w, std::uint32_t pc, int lane, Access kind, const Location& where, std::uint32_t made_of) {
   known_.insert(pc);
+  const NamedBytes& array = bytes_of(made_of);
   Site site = site_of(w, pc, lane);
   site_accesses(site, w, {where.space, where.offset, static_cast<unsigned>(where.bytes)});
   for (const NamedBytes& v : launch_.program.local_variables) {
@@ -135,20 +147,20 @@ void Arrays::report(Warp& w, std::uint32_t pc, int lane, Access kind, const Loca
           ", by an address made of that of `", array.name, "`, which has ", array.end - array.begin, " bytes");
   std::vector<std::string> notes;
   std::vector<Site> sites{std::move(site)};
-  if (const std::uint32_t taken = taken_at(pc); taken != pc) {
+  if (const std::uint32_t taken = taken_at(pc, made_of); taken != pc) {
     notes.push_back(cat("the address of `", array.name, "` is taken at ", place_name(w, taken)));
     sites.push_back(site_of(w, taken, lane));
   }
   reports_.push_back({describe_fault(w, Code::out_of_bounds, pc, lane, what, std::move(notes)), std::move(sites)});
 }
 
-// The nearest instruction above `pc` in the text that takes the address of the array which `pc` uses; or `pc` itself.
-std::uint32_t Arrays::taken_at(std::uint32_t pc) const {
+// The nearest instruction above `pc` in the text that takes the address of the array; or `pc` itself.
+std::uint32_t Arrays::taken_at(std::uint32_t pc, std::uint32_t array) const {
   for (std::uint32_t at = pc + 1; at-- > 0;) {
     const Op& op = launch_.program.ops[at];
     for (int i = 0; i < op.destinations + op.sources; ++i) {
       const auto made = addresses_.find(op.operands[i].offset);
-      if (op.operands[i].bank == Bank::constants && made != addresses_.end() && made->second == array_[pc]) return at;
+      if (op.operands[i].bank == Bank::constants && made != addresses_.end() && made->second == array) return at;
     }
   }
   return pc;
@@ -164,12 +176,31 @@ void Arrays::began(const Operation& o) {
       const std::uint64_t begin = run.at.offset, end = begin + run.at.bytes;
       if (!shared || run.outside || (begin >= array->begin && end <= array->end)) continue;
       const std::uint64_t at = begin >= array->begin && begin < array->end ? array->end : begin;
-      report(*o.agent.warp, o.agent.pc, o.agent.lane, kind, {run.at.space, run.at.memory, at, end - at}, *array);
+      report(*o.agent.warp, o.agent.pc, o.agent.lane, kind, {run.at.space, run.at.memory, at, end - at},
+             array_[o.agent.pc]);
       return true;
     }
     return shared;
   };
   if (!look(o.to, o.combine ? Access::update : Access::write)) look(o.from, Access::read);
+}
+
+// A product, by the address in a descriptor: its last rows along K.
+void Arrays::multiplies(const Agent& agent, const Cta& cta, const MatrixRead& read) {
+  const auto found = descriptors_.find(agent.pc);
+  if (found == descriptors_.end() || known_.contains(agent.pc)) return;
+  const auto array = std::ranges::find_if(found->second, [&](std::uint32_t a) {
+    return bytes_of(a).begin <= read.descriptor.start && read.descriptor.start < bytes_of(a).end;
+  });
+  if (array == found->second.end()) return;
+  for (std::uint32_t line = read.lines - std::min(read.lines, 8u); line < read.lines; ++line) {
+    for (std::uint32_t unit = 0; unit < read.units; ++unit) {
+      const std::uint32_t at = read.descriptor.at(false, line, unit);
+      if (at < bytes_of(*array).end) continue;
+      return report(*agent.warp, agent.pc, agent.lane, Access::read,
+                    {isa::Space::shared_cta, const_cast<Cta*>(&cta), at, 16}, *array);
+    }
+  }
 }
 
 void Arrays::touched(const Touch& t) {
@@ -179,7 +210,7 @@ void Arrays::touched(const Touch& t) {
   for (int lane = 0; lane < lanes; ++lane) {
     const std::uint64_t at = t.at[lane] & t.mask;
     if (!(t.lanes >> lane & 1) || (at >= array->begin && at + t.bytes <= array->end)) continue;
-    report(t.warp, t.pc, lane, t.kind, {t.space, t.memory, at, t.bytes}, *array);
+    report(t.warp, t.pc, lane, t.kind, {t.space, t.memory, at, t.bytes}, array_[t.pc]);
     return;
   }
 }

@@ -1,5 +1,6 @@
 // Whether a product reads a matrix as the tensor copy laid it out that brought it: with the same swizzle, and f16 as
-// f16. Bytes that anything else wrote since are not asked about, nor are those of interleaved maps.
+// f16, and whole patterns of it. Bytes that anything else wrote since are not asked about, nor are those of interleaved
+// maps.
 #pragma once
 
 #include <set>

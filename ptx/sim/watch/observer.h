@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "ptx/arch/descriptor.h"
 #include "ptx/arch/element.h"
 #include "ptx/arch/matrix.h"
 #include "ptx/sim/machine/op.h"
@@ -88,12 +89,12 @@ struct Layout {
   arch::Element element;
 };
 
-// A matrix of a product, in shared memory from `start` on.
+// A matrix in shared memory that a product, or tcgen05.cp, reads by a descriptor.
 struct MatrixRead {
-  char which;  // 'A' or 'B'
-  std::uint32_t start;
-  arch::Swizzle swizzle;
+  std::string_view which;
+  arch::MatrixDescriptor descriptor;
   isa::Type type;
+  std::uint32_t lines, units;  // rows along K, and units of 16 bytes of each; no lines: they run along M or N
 };
 
 class Observer {
