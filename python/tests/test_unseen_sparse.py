@@ -8,7 +8,7 @@ import pytest
 import unseen
 from unseen import NONE, REFUSED, WRONG, integers, kernel_with, torch
 
-from pyptx import Layout, Tile, kernel, ptx, reg, smem, types
+from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.types import b32, bf16, e4m3, f16, f32, u8, u32
 
 inst = ptx.inst

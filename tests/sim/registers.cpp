@@ -66,7 +66,9 @@ TEST_CASE("the warps of a warpgroup change their registers together") {
   REQUIRE(!others.diagnostics.empty());
   CHECK(others.diagnostics[0].code == Code::divergent_barrier);
   CHECK(said(others).find("of its warpgroup executes another setmaxnreg") != std::string::npos);
-  const auto early = run(dec + "\n" + dec, inc);
+  CHECK(said(run(one + "\n@!%p " + dec, "")) == "");  // the same at two places
+  CHECK(said(run(dec + "\n" + dec, inc)) == "");      // the second changes nothing
+  const auto early = run("setmaxnreg.dec.sync.aligned.u32 32;\n" + dec, inc);
   REQUIRE(!early.diagnostics.empty());
   CHECK(early.diagnostics[0].code == Code::divergent_barrier);
   CHECK(said(early).find("has not come to the one before") != std::string::npos);

@@ -128,6 +128,7 @@ struct StoreRows {
     }
     const Mask rows = addresses(plan);
     Where where;
+    if constexpr (Engine::watched) where.rows = reinterpret_cast<const std::byte*>(memory.bytes);
     if (!access<Engine>(w, op, op.operands[0], rows, 16, Access::write, where)) return;
     for (int lane = 0; lane < lanes; ++lane) {
       if (rows >> lane & 1) std::memcpy(reinterpret_cast<void*>(where.at[lane]), memory.bytes[lane], 16);

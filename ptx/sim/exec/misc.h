@@ -31,15 +31,22 @@ inline void sleep(Warp& w, const Op&, Mask) { w.yields = true, w.event = Event::
 inline std::uint32_t count_of(const Op& op, Warp& w) {
   return *reinterpret_cast<const std::uint32_t*>(w.row(op.operands[0]));
 }
-// All warps of a warpgroup execute the same setmaxnreg, and come together before the next one. False after a fault.
+// All warps of a warpgroup execute the same setmaxnreg, and come together before the next one. One that asks for what
+// the warp has does not count: Triton 3.9 writes two in a row. False after a fault.
 inline bool is_in_step(Warp& w) {
+  const std::vector<Op>& ops = w.cta.launch.program.ops;
+  const auto asks_for = [&](std::uint32_t pc) { return count_of(ops[pc], w); };
+  const auto same = [&](std::uint32_t a, std::uint32_t b) {
+    return ops[a].run.watched == ops[b].run.watched && asks_for(a) == asks_for(b);
+  };
+  if (!w.register_changes.empty() && asks_for(w.register_changes.back()) == asks_for(w.pc - 1)) return true;
   w.register_changes.push_back(w.pc - 1);
   const std::size_t count = w.register_changes.size();
   for (const auto& other : w.cta.warps) {
     const std::vector<std::uint32_t>& its = other->register_changes;
     if (other->index / Warpgroup::warps != w.index / Warpgroup::warps || other.get() == &w) continue;
     const bool early = count > 1 && its.size() + 1 < count;
-    if (!early && (its.size() < count || its[count - 1] == w.pc - 1)) continue;
+    if (!early && (its.size() < count || same(its[count - 1], w.pc - 1))) continue;
     w.fault(Code::divergent_barrier, 0,
             early ? cat("executes its second setmaxnreg, and warp ", other->index,
                         " of its warpgroup has not come to the one before")

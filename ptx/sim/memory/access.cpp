@@ -53,8 +53,8 @@ struct Request {
   }
   // Before addresses become the host's: `mask` has the bits of an address that are the offset.
   void tell(isa::Space space, void* memory, u64 mask, const Range* range = nullptr) const {
-    observer->touched(
-        {w, w.pc - 1, space, memory, where.at, mask, active, bytes, access, manner, range, where.vain, where.stored});
+    observer->touched({w, w.pc - 1, space, memory, where.at, mask, active, bytes, access, manner, range, where.vain,
+                       where.stored, where.rows});
   }
   void scan() {
     const u64 first = where.at[std::countr_zero(active)];
@@ -330,7 +330,7 @@ bool access(Warp& w, const Op& op, const Operand& base, Mask active, unsigned by
   for (int i = 0; i < lanes; ++i) {  // several memories or buffers
     if (!(active >> i & 1)) continue;
     Where one;
-    one.vain = where.vain, one.stored = where.stored;
+    one.vain = where.vain, one.stored = where.stored, one.rows = where.rows;
     Request single{w, op.manner, base.space, Mask{1} << i, bytes, kind, one, observer, unwritten};
     std::fill(std::begin(one.at), std::end(one.at), where.at[i]);
     single.scan();

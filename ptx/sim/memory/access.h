@@ -16,6 +16,7 @@ struct Where {
   alignas(64) u64 at[lanes];        // host addresses; those of inactive lanes are of an active one
   bool vain = false;                // of an update, before it: it will leave memory as it is
   const Operand* stored = nullptr;  // of st: the first of the elements
+  const std::byte* rows = nullptr;  // of stmatrix: what each lane stores
 };
 
 // What a read does that meets bytes which nothing wrote: it is a fault, or it notes them in Warp::unwritten, and the

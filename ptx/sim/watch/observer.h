@@ -56,6 +56,7 @@ struct Touch {
   const Range* range;               // of global memory
   bool vain = false;                // an update that leaves memory as it is
   const Operand* stored = nullptr;  // by st: the first of the elements
+  const std::byte* rows = nullptr;  // by stmatrix: what each lane stores, one behind the other
 };
 
 // An object that threads synchronise by arriving at it and waiting for it.

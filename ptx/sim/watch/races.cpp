@@ -651,21 +651,39 @@ bool Races::is_executed(const Doer& d, const Site& s, int lane) const {
   return knows(d.view->of[View::collective], s, lane);
 }
 
-// Lanes of one instruction that store the same value to the same address: whichever comes last, that value is there
-// (a race of uniform size, manual 8.7.2).
-bool Races::is_equal(const Doer& d, const Site& s, int lane) const {
-  if (!touching_ || !touching_->stored || s.operation || s.who != d.who || s.pc != d.pc || s.bytes != d.bytes)
-    return false;
-  const Touch& t = *touching_;
-  if (lane > d.lane || !(t.lanes >> lane & 1) || ((t.at[lane] ^ t.at[d.lane]) & t.mask)) return false;
-  const unsigned count = t.stored->count, bytes = t.bytes / count;
-  for (unsigned i = 0; i < count; ++i) {
+// What an st or stmatrix stores for a lane, in order; empty if it is not known.
+static std::vector<std::byte> stored_by(const Touch& t, int lane) {
+  if (t.rows) return {t.rows + lane * t.bytes, t.rows + (lane + 1) * t.bytes};
+  std::vector<std::byte> out;
+  for (unsigned i = 0; t.stored && i < t.stored->count; ++i) {
     const Operand& o = t.stored[i];
-    if (o.absent) return false;
-    const std::byte* const row = t.warp.row(o);
-    if (std::memcmp(row + lane * o.cell, row + d.lane * o.cell, bytes) != 0) return false;
+    if (o.absent) return {};
+    const std::byte* const value = t.warp.row(o) + lane * o.cell;
+    out.insert(out.end(), value, value + t.bytes / t.stored->count);
   }
-  return true;
+  return out;
+}
+
+// Lanes of one instruction that store the same value to the same address: whichever comes last, that value is there
+// (a race of uniform size, manual 8.7.2). Or warps of a CTA of which each stores, with all of its lanes, what is there
+// already: Triton stores so what several warps have.
+bool Races::is_equal(const Doer& d, const Site& s, int lane) const {
+  if (!touching_ || s.operation || s.pc != d.pc || s.bytes != d.bytes || s.kind != Access::write) return false;
+  const Touch& t = *touching_;
+  if (s.who == d.who) {
+    if (lane > d.lane || !(t.lanes >> lane & 1) || ((t.at[lane] ^ t.at[d.lane]) & t.mask)) return false;
+    const std::vector<std::byte> own = stored_by(t, d.lane);
+    return !own.empty() && own == stored_by(t, lane);
+  }
+  if (cta_of(s.who) != cta_of(d.who) || t.space != isa::Space::shared_cta || t.memory != &t.warp.cta) return false;
+  const bool whole = t.rows || std::popcount(t.lanes) == lanes;
+  for (Mask rest = whole ? t.lanes : 0; rest; rest &= rest - 1) {
+    const int i = std::countr_zero(rest);
+    const std::vector<std::byte> value = stored_by(t, i);
+    const std::byte* const there = t.warp.cta.shared.bytes.data() + (t.at[i] & t.mask);
+    if (value.empty() || std::memcmp(value.data(), there, value.size()) != 0) return false;
+  }
+  return whole;
 }
 
 // Two strong accesses that would not race if their scopes had both threads.
