@@ -118,4 +118,4 @@ def test_it_gives_its_numbers(name, seed, tmp_path):
         left = _core.replay(text, *call[:2], [], call[2])
     wanted = (a.double() @ b.double().T + beta * c.double()).numpy()
     assert (np.frombuffer(left[-1], np.float32).reshape(M, N) == wanted).all()
-    assert [report.code for report in run.reports] == [5058], run.reports[0]  # they have no tcgen05.fence
+    assert [str(report) for report in run.reports] == []

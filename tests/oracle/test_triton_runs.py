@@ -1,5 +1,5 @@
 """Triton's kernels of the corpus that `make corpus` fills, for tensor cores of Hopper and Blackwell, on the simulator as they are: their numbers, and no
-report; those for Blackwell have one, of the fences of tcgen05 that they lack (docs/sanitizer.md)."""
+report."""
 
 import mmap
 import os
@@ -109,7 +109,6 @@ def test_it_gives_its_numbers(name, target):
     with pyptx.simulator(check="all", raises=False) as run:
         _core.run_text(path.read_bytes(), path.name, entry, grid, (block, 1, 1), (1, 1, 1), SHARED, [*given, *scratch])
         failing = run.explore(3)
-    fences = [5058] if target == "sm_100a" else []
-    assert [report.code for report in run.reports] == fences, run.reports[0]
+    assert [str(report) for report in run.reports] == []
     assert is_right(given[out].astype("f8")), "other numbers"
-    assert failing is None or [report.code for report in failing.reports] == fences, str(failing)
+    assert failing is None, str(failing)

@@ -121,9 +121,12 @@ void count_bytes(Warp& w, const Op& op, Mask active) {
   });
 }
 
-// Bits 20 to 31 of a state: whose it is. (Two mbarriers 32 KiB apart have the same.)
-constexpr u64 owner_mask = 0xfff00000;
-inline u64 owner_bits(const Location& at) { return (at.offset / size) << 20 & owner_mask; }
+// Bits 20 to 31 and 56 to 63 of a state: whose it is. Between them is its phase, of which 24 bits tell enough.
+constexpr u64 owner_mask = 0xff000000fff00000;
+inline u64 owner_bits(const Location& at) {
+  const u64 which = at.offset / size;
+  return (which & 0xfff) << 20 | which >> 12 << 56;
+}
 
 // {state, }[addr]{, count or txCount}
 template <bool drop, bool expects, bool no_complete>
@@ -131,7 +134,7 @@ void arrive_on(Warp& w, const Op& op, Mask active) {
   for_objects(w, op, active, [&](int lane, const Location& at, Mbarrier& b) {
     Cta& cta = *static_cast<Cta*>(at.memory);
     const auto offset = static_cast<u32>(at.offset);
-    const u64 state = b.state() | owner_bits(at);
+    const u64 state = (b.state() & ~owner_mask) | owner_bits(at);
     const u32 count = expects ? 1 : number(w, op, lane, 1);
     if (no_complete && count == b.pending && b.tx == 0) {
       return wrong(w, at, lane, "completes the phase with .noComplete");
@@ -178,7 +181,8 @@ void wait_for(Warp& w, const Op& op, Mask active) {
     if (at.memory != &w.cta) return wrong(w, at, lane, "waits for an mbarrier of another CTA");
     if (!parity && (row64(w, given)[lane] & owner_mask) != owner_bits(at))
       return wrong(w, at, lane, "waits with a state that no arrival at this mbarrier returned");
-    const u64 phase = parity ? b.phase - ((b.phase ^ row32(w, given)[lane]) & 1) : row64(w, given)[lane] >> 32;
+    const auto state_ahead = [&] { return static_cast<s64>(((row64(w, given)[lane] >> 32) - b.phase) << 40) >> 40; };
+    const u64 phase = parity ? b.phase - ((b.phase ^ row32(w, given)[lane]) & 1) : b.phase + state_ahead();
     if (phase != b.phase && phase + 1 != b.phase) {
       return wrong(w, at, lane, cat("waits for phase ", phase, ", and phase ", b.phase, " has begun"));
     }

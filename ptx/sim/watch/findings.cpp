@@ -19,10 +19,12 @@ const char* wrong(Code code) {
     case Code::narrow_scope: return "the scope leaves one of the two threads out";
     case Code::missing_order: return "only relaxed accesses lead from one to the other, and these order nothing else";
     case Code::collective_order:
+    case Code::relayed_order:
       return "only instructions with a member mask lead from one to the other, and these order no memory";
     case Code::equal_stores: return "nothing orders the two, which store the same value";
     case Code::missing_proxy_fence: return "the two use different proxies, and no proxy fence stands between";
-    case Code::missing_tensor_fence: return "tcgen05.fence is missing before or behind what orders the two threads";
+    case Code::missing_tensor_fence:
+    case Code::no_tensor_fence: return "tcgen05.fence is missing before or behind what orders the two threads";
     case Code::missing_wait: return "that finishes by itself, and nobody on the way here waited for it";
     case Code::stage_reused: return "nothing says that the reader is done";
     case Code::loose_reuse: return "what orders the two lacks a proxy fence, or a scope with both threads";
@@ -46,15 +48,14 @@ const char* mend(Code code, bool of_map) {
     case Code::missing_order:
       return "write the flag with .release and read it with .acquire, or put fences around relaxed accesses";
     case Code::collective_order:
-      return "bar.warp.sync beside the shfl, vote, match, redux or elect; tiles of cooperative groups with more than "
-             "32 "
-             "threads lack it, and check=\"all,-collective_order\" passes over them";
+    case Code::relayed_order: return "bar.warp.sync beside the shfl, vote, match, redux or elect";
     case Code::equal_stores: return "one lane alone stores it";
     case Code::missing_proxy_fence:
       return of_map ? "fence.proxy.tensormap::generic: .release by the writer, and .acquire of the map's 128 bytes by "
                       "the thread that begins the copy"
                     : "fence.proxy.async by the writer, before it releases, or by the thread that begins the operation";
     case Code::missing_tensor_fence:
+    case Code::no_tensor_fence:
       return "tcgen05.fence::before_thread_sync, then the synchronisation, then tcgen05.fence::after_thread_sync; "
              "tcgen05.commit implies the first";
     case Code::missing_wait:
@@ -143,8 +144,8 @@ void Races::find_same_lines() {
 void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint64_t address) {
   if (!asks_for(checks_, code)) return;
   if (same_line_.empty()) find_same_lines();
-  // A kernel without any tcgen05.fence has one report for all of its pairs.
-  const bool unfenced = code == Code::missing_tensor_fence && !tensor_fence_;
+  // A module without any tcgen05.fence has one report for all of its pairs.
+  const bool unfenced = code == Code::no_tensor_fence;
   const auto [at, fresh] =
       known_.try_emplace({code, unfenced ? ~0u : same_line_[s.pc], unfenced ? ~0u : same_line_[d.pc]}, found_.size());
   if (!fresh) {
@@ -177,10 +178,7 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
                       exits && code == Code::missing_wait ? before_exit
                       : refills                           ? mend_refill(s.kind)
                                                           : mend(code, d.manner.proxy == Proxy::tensormap)};
-  if (unfenced)
-    diagnostic.notes.emplace_back(
-        "no thread has executed a tcgen05.fence so far, and kernels of CUTLASS 4.2 and Triton 3.9 never do; this "
-        "stands for all such pairs, and check=\"all,-missing_tensor_fence\" passes over them");
+  if (unfenced) diagnostic.notes.emplace_back("the module has no tcgen05.fence; this stands for all such pairs");
   if (const auto w = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == d.thread; });
       w != warps_.end() && (w->second->went_on.lanes >> d.lane & 1))
     diagnostic.notes.push_back(refusal(w->second->went_on, d.lane));

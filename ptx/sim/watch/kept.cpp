@@ -37,7 +37,8 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> covered(std::span<const lau
   return out;
 }
 
-// One run on memory of its own: where a buffer lay, its copy lies, with the same alignment.
+// One run on memory of its own: where a buffer lay, its copy lies, with the same alignment. What buffers have of each
+// other's addresses (pointers to groups, tensor maps) are those of the copies.
 class Again {
  public:
   explicit Again(const Recording::Kept& kept) : kept_(kept), parameters_(kept.parameters), buffers_(kept.buffers) {
@@ -50,16 +51,19 @@ class Again {
     }
     for (launch::Buffer& b : buffers_) b.data = reinterpret_cast<void*>(moved(begin_of(b)));
     for (const launch::Parameter& p : kept.record.parameters) move_parameter(p);
+    for (std::size_t i = 0; i < begins_.size(); ++i) move_addresses(begins_[i], kept.memory[i].bytes.size());
   }
 
   Expected<Done> run(const Options& options) {
     kept_.program->set_variables(kept_.variables);
     kept_.program->heap().set(kept_.heap);
-    return kept_.program->run(kept_.record, parameters_, buffers_, options);
+    Expected<Done> done = kept_.program->run(kept_.record, parameters_, buffers_, options);
+    blocks_ = kept_.program->heap().in_use();
+    return done;
   }
 
   // The first byte that differs from the other run's, as a buffer's; empty: none. Addresses of one place in the two
-  // copies are the same: those of tensor maps, say.
+  // copies are the same, those of tensor maps, say; so are addresses of memory that both have of malloc.
   std::string difference(const Again& other) const {
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       const auto* mine = static_cast<const std::byte*>(buffers_[i].data);
@@ -88,7 +92,15 @@ class Again {
       const std::uint64_t offset = mine - begins_[i];
       if (offset <= kept_.memory[i].bytes.size() && its - other.begins_[i] == offset) return true;
     }
-    return false;
+    const Range *const own = block_at(mine), *const its_block = other.block_at(its);
+    return own && its_block && own->end - own->begin == its_block->end - its_block->begin &&
+           mine - own->begin == its - its_block->begin;
+  }
+  const Range* block_at(std::uint64_t address) const {
+    const auto behind = std::ranges::upper_bound(blocks_, address, {}, [](const auto& b) { return b->range.begin; });
+    if (behind == blocks_.begin()) return nullptr;
+    const Range& range = (*std::prev(behind))->range;
+    return address < range.end ? &range : nullptr;
   }
   std::uint64_t moved(std::uint64_t address) const {
     for (std::size_t i = 0; i < begins_.size(); ++i) {
@@ -96,6 +108,12 @@ class Again {
       if (address >= p.begin && address - p.begin < p.bytes.size()) return begins_[i] + (address - p.begin);
     }
     return address;
+  }
+  void move_addresses(std::uint64_t begin, std::uint64_t bytes) {
+    for (std::uint64_t at = (begin + 7) & ~std::uint64_t{7}; at + 8 <= begin + bytes; at += 8) {
+      auto* const word = reinterpret_cast<std::uint64_t*>(at);
+      if (const std::uint64_t now = moved(*word); now != *word) *word = now;
+    }
   }
   void move_parameter(const launch::Parameter& p) {
     if (p.kind == launch::Parameter::Kind::scalar) return;
@@ -112,6 +130,7 @@ class Again {
   std::vector<launch::Buffer> buffers_;
   std::vector<std::vector<std::byte>> storage_;
   std::vector<std::uint64_t> begins_;
+  std::vector<Heap::Block> blocks_;  // in use behind the run, by address
 };
 
 }  // namespace

@@ -395,7 +395,6 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
     });
   }
   if (fence == Fence::tensor_before || fence == Fence::tensor_after) {
-    tensor_fence_ = true;
     change(w, mask, [&](View& v, Mask some) {
       Known& before = v.of[View::tensor_before];
       if (fence == Fence::tensor_before) before = join(before, published(w, v, some, time).of[View::base]);

@@ -18,7 +18,13 @@ constexpr bool writes(Access kind) { return kind != Access::read; }
 
 }  // namespace
 
-Races::Races(const Launch& launch, Checks checks) : launch_(launch), checks_(checks) { sites_.emplace_back(); }
+Races::Races(const Launch& launch, Checks checks)
+    : launch_(launch),
+      checks_(checks),
+      tensor_fences_(std::ranges::any_of(launch.program.mnemonics,
+                                         [](const auto& name) { return name.starts_with("tcgen05.fence"); })) {
+  sites_.emplace_back();
+}
 
 Races::Watched& Races::watched(Warp& warp) {
   if (&warp == last_warp_) return *last_watched_;
@@ -557,6 +563,7 @@ void Races::check(const Doer& d, Touches earlier, std::uint64_t address) {
 void Races::judge(const Doer& d, const Site& s, int lane, std::uint64_t address) {
   auto code = verdict(d, s, lane, address);
   if (code == Code::data_race && is_equal(d, s, lane)) code = Code::equal_stores, equal_ = true;
+  if (code == Code::missing_tensor_fence && !tensor_fences_) code = Code::no_tensor_fence;
   if (code) report(*code, d, s, lane, address);
 }
 
@@ -590,7 +597,8 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (d.operation && !s.operation && !writes(s.kind) && knows(v.of[View::executed], s, lane)) return Code::loose_reuse;
   if (!d.operation && is_narrow(d, s)) return Code::narrow_scope;
   if (knows(v.of[View::any_order], s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
-  if (!d.operation && !s.operation && knows(v.of[View::collective], s, lane)) return Code::collective_order;
+  if (!d.operation && !s.operation && knows(v.of[View::collective], s, lane))
+    return is_relayed(d, s, lane) ? Code::relayed_order : Code::collective_order;
   if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
     const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
     return after || d.operation || writes(s.kind) ? Code::missing_wait : Code::data_race;
@@ -605,6 +613,15 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (writes(s.kind) && launch_.program.is(d.pc, isa::Trait::async_stores)) return Code::data_race;
   if (behind || (d.first && writes(d.kind))) return Code::missing_wait;
   return writes(s.kind) ? Code::data_race : Code::stage_reused;
+}
+
+// Whether the instruction with a member mask comes behind what the warp of d has learned, or read: all of its lanes
+// have executed that.
+bool Races::is_relayed(const Doer& d, const Site& s, int lane) const {
+  if (s.who == d.who) return !writes(s.kind);
+  const auto own = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == d.who; });
+  return own != warps_.end() &&
+         std::ranges::any_of(own->second->parts, [&](const Part& p) { return knows(p.view.of[View::base], s, lane); });
 }
 
 // Whether a fence that acquires the map stands on the way from the one to the other: of this thread, or of one that it

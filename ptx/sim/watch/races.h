@@ -273,6 +273,7 @@ class Races final : public Observer {
   Touches forget(const Doer& doer, Touches earlier);
   std::uint32_t width(std::uint32_t pc, std::uint32_t bytes) const;
   bool morally_strong(const Doer& doer, const Site& site) const;
+  bool is_relayed(const Doer& doer, const Site& earlier, int lane) const;
   bool is_narrow(Doer doer, Site site) const;
   bool fills_again(const Doer& doer, Touches earlier) const;
   bool comes_first(const Doer& doer, Touches earlier) const;
@@ -413,7 +414,7 @@ class Races final : public Observer {
   };
   std::vector<Found> found_;
   std::map<std::tuple<Code, std::uint32_t, std::uint32_t>, std::size_t> known_;
-  bool tensor_fence_ = false;             // a thread has executed one
+  const bool tensor_fences_;              // the text has some
   std::vector<std::uint32_t> same_line_;  // by pc: the first with its line and mnemonic; an unrolled loop has many
 };
 
