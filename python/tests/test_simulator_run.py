@@ -14,7 +14,7 @@ import pyptx  # noqa: E402
 from pyptx import Tile, kernel, ptx, reg, smem  # noqa: E402
 from pyptx.__main__ import main  # noqa: E402
 from pyptx.errors import SimulationError  # noqa: E402
-from pyptx.types import f32, u32  # noqa: E402
+from pyptx.types import f32, u32, u64  # noqa: E402
 
 
 @kernel(**OF_64)
@@ -229,6 +229,26 @@ def test_explore_passes_what_synchronises():
         reverse(X64)
     assert run.explore(20) is None
     assert not run.reports
+
+
+def test_explore_passes_addresses_that_buffers_and_results_hold():
+    @kernel(in_specs=(Tile(2, u64), Tile(64, u32)), out_specs=(Tile(64, u32), Tile(64, u64)), block=(64, 1, 1))
+    def follows(POINTERS, X, Y, BLOCKS):
+        ptx.declare(".extern .func (.param .b64 r) malloc (.param .b64 n);")
+        pp, py, pb = ptx.global_ptrs(POINTERS, Y, BLOCKS)
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        at, x = reg.scalar(u64), reg.scalar(u32)
+        ptx.inst.ld.global_.u64(at, ptx.addr(pp, 8))
+        ptx.inst.ld.u32(x, ptx.addr(at + thread * 4))
+        ptx.inst.st.global_.u32(ptx.addr(py + thread * 4), x)
+        block = ptx.function("malloc")(32, returns=u64)
+        ptx.inst.st.global_.u64(ptx.addr(pb + thread * 8), block)
+        ptx.ret()
+
+    x = np.arange(64, dtype=np.uint32)
+    with pyptx.simulator(check="all") as run:
+        y, _ = follows(np.array([0, x.ctypes.data], np.uint64), x)
+    assert (y == x).all() and run.explore(5) is None
 
 
 def test_seeds_of_synchronisation_are_pure():

@@ -164,3 +164,87 @@ KERNELS = {
     "narrow": (narrow, "*fp16 *fp8e5 *fp16", {"B": 512}),
     "scaled": (scaled, "*fp8e4nv *u8 *fp8e5 *u8 *fp32", {"BM": 128, "BN": 128, "BK": 128}),
 }
+
+
+@triton.jit
+def tiles_in_turn(
+    a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PROGRAMS: tl.constexpr, ROLES: tl.constexpr
+):
+    da = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    db = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    dc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    across = tl.cdiv(N, BN)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(M, BM) * across, PROGRAMS, flatten=True, warp_specialize=ROLES):
+        m, n = tile // across * BM, tile % across * BN
+        acc = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            acc = tl.dot(da.load([m, k]), db.load([n, k]).T, acc)
+        dc.store([m, n], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def attention_by_roles(q, k, v, o, n, scale, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    dq = tl.make_tensor_descriptor(q, [n, D], [D, 1], [BM, D])
+    dk = tl.make_tensor_descriptor(k, [n, D], [D, 1], [BN, D])
+    dv = tl.make_tensor_descriptor(v, [n, D], [D, 1], [BN, D])
+    do = tl.make_tensor_descriptor(o, [n, D], [D, 1], [BM, D])
+    m = tl.program_id(0) * BM
+    top = tl.zeros([BM], tl.float32) - float("inf")
+    norm = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    x = dq.load([m, 0])
+    for s in tl.range(0, n, BN, warp_specialize=True):
+        p = tl.dot(x, dk.load([s, 0]).T) * scale
+        high = tl.maximum(top, tl.max(p, 1))
+        p = tl.exp2(p - high[:, None])
+        fix = tl.exp2(top - high)
+        norm = norm * fix + tl.sum(p, 1)
+        acc = tl.dot(p.to(x.dtype), dv.load([s, 0]), acc * fix[:, None])
+        top = high
+    do.store([m, 0], (acc / norm[:, None]).to(o.dtype.element_ty))
+
+
+@triton.jit
+def tiles_over_locks(a, b, c, locks, K, N, total, each, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Stream-K: whoever ends a tile stores it, whoever began it adds to that."""
+    deep, across = K // BK, N // BN
+    begin = tl.program_id(0) * each
+    last = tl.minimum(begin + each, total)
+    while begin < last:
+        end = tl.minimum(begin + (deep - begin % deep), last)
+        tile = begin // deep
+        rm, rn = tile // across * BM + tl.arange(0, BM), tile % across * BN + tl.arange(0, BN)
+        rk = begin % deep * BK + tl.arange(0, BK)
+        acc = tl.zeros((BM, BN), tl.float32)
+        for _ in range(begin, end):
+            acc += tl.dot(tl.load(a + rm[:, None] * K + rk[None, :]), tl.load(b + rk[:, None] * N + rn[None, :]))
+            rk += BK
+        to = c + rm[:, None] * N + rn[None, :]
+        if end % deep == 0:
+            tl.store(to, acc)
+            if begin % deep != 0:
+                tl.atomic_xchg(locks + tile, 1)
+        else:
+            while tl.atomic_cas(locks + tile, 1, 1) != 1:
+                pass
+            tl.atomic_add(to, acc, sem="relaxed")
+        begin = end
+
+
+@triton.jit
+def order(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    tl.store(o + i, tl.sort(v))
+    tl.store(o + B + i, tl.cumsum(v, 0))
+    tl.store(o + 2 * B + i, tl.gather(v, (i * 7) & (B - 1), 0))
+
+
+TILES = {"BM": 128, "BN": 64, "BK": 64, "PROGRAMS": 2}
+KERNELS |= {
+    "tiles_in_turn": (tiles_in_turn, "*fp16 *fp16 *fp16 i32 i32 i32", TILES | {"ROLES": False}),
+    "tiles_by_roles": (tiles_in_turn, "*fp16 *fp16 *fp16 i32 i32 i32", TILES | {"ROLES": True}),
+    "attention_by_roles": (attention_by_roles, "*fp16 *fp16 *fp16 *fp16 i32 fp32", {"D": 64, "BM": 128, "BN": 64}),
+    "tiles_over_locks": (tiles_over_locks, "*fp16 *fp16 *fp32 *i32 i32 i32 i32 i32", {"BM": 64, "BN": 64, "BK": 32}),
+    "order": (order, "*i32 *i32", {"B": 512}),
+}
