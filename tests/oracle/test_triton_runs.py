@@ -95,10 +95,10 @@ def by_roles():
 
 
 def over_locks():
-    a, b = half(M, K), half(K, N)
-    given = [a, b, np.zeros((M, N), "f4"), np.zeros(16, "i4"), *sizes(K, N, 48, 16)]
+    a, b = half(64, 96), half(96, 128)
+    given = [a, b, np.zeros((64, 128), "f4"), np.zeros(16, "i4"), *sizes(96, 128, 6, 4)]
     wanted = a.astype("f4") @ b.astype("f4")
-    return "tiles_over_locks", (3, 1, 1), 0, given, 2, lambda got: (got == wanted).all()
+    return "tiles_over_locks", (2, 1, 1), 0, given, 2, lambda got: (got == wanted).all()
 
 
 def order():
