@@ -46,6 +46,7 @@ namespace {
 thread_local Statistics last_run;
 
 constexpr std::uint64_t turn = 1 << 20;          // instructions of one cluster before another has its turn
+constexpr std::uint64_t watched_turn = 1 << 16;  // the same where each takes far longer
 constexpr std::size_t resident_at_first = 512;   // clusters that have begun and not ended
 constexpr std::size_t most_resident = 132 * 32;  // where all others wait: what an H200 holds
 constexpr std::uint64_t patience = 16;           // turns in which a stalled cluster may still find a change
@@ -308,6 +309,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
     std::size_t room = room_at_first(launch);
     std::uint64_t stalled = 0;  // turns one after the other
     std::size_t asleep = 0;
+    const std::uint64_t most = launch.observer ? watched_turn : turn;
     while (launch.program.takes_over && launch.next < std::min<std::uint64_t>(count, room))
       resident.push_back({std::make_unique<Cluster>(launch, launch.next++)});
     while ((launch.next < count || !resident.empty()) && launch.stop_at == ~0ull) {
@@ -323,7 +325,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
       if (one.asleep && !quiet) continue;
       const std::uint64_t steps = quiet ? std::max(least_patient, patient / resident.size()) : 0;
       const std::uint64_t changes = one.cluster->polling.changes;
-      const bool ended = one.cluster->run(turn, steps), stalls = !ended && one.cluster->stalled();
+      const bool ended = one.cluster->run(quiet ? turn : most, steps), stalls = !ended && one.cluster->stalled();
       if (ended || one.cluster->polling.changes != changes || (quiet && !stalls)) {
         for (Turns& other : resident) other.asleep = false;
         asleep = 0;
