@@ -3,9 +3,10 @@
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
-from pyptx.errors import LaunchTypeError  # noqa: E402
+from pyptx.errors import AuthoringValueError, LaunchTypeError, LaunchValueError  # noqa: E402
 
 F = torch.nn.functional
 
@@ -72,3 +73,94 @@ def test_compiled_with_a_normalized_shape_that_changes():
     for n in (8, 12, 20):
         x = torch.randn(3, n)
         assert torch.equal(compiled(x, n), kernels.layer_norm(x))
+
+
+def half(*shape):
+    return torch.randn(shape).bfloat16()
+
+
+def numbers(*values):
+    return torch.tensor(values, dtype=torch.int32)
+
+
+PACKED = [half(19, 2, 64) for _ in range(3)]
+HEADS = [half(1, 2, 9, 64) for _ in range(3)]
+CALLS = {
+    "matmul": (kernels.matmul, half(4, 6, 64), half(64, 32)),
+    "matmul of fp8": (lambda a, b, s: kernels.matmul(a, b, scale_a=s, scale_b=s), half(6, 64).to(torch.float8_e4m3fn), half(64, 32).to(torch.float8_e4m3fn), torch.ones(1)),
+    "grouped_matmul": (kernels.grouped_matmul, half(24, 64), half(4, 64, 32), numbers(3, 3, 10, 24)),
+    "grouped_matmul of fp8": (
+        lambda a, b, ends, s, t: kernels.grouped_matmul(a, b, ends, scale_a=s, scale_b=t), half(24, 128).to(torch.float8_e4m3fn),
+        half(2, 128, 128).to(torch.float8_e4m3fn), numbers(10, 24), torch.rand(24, 1), torch.rand(2, 1, 1),
+    ),
+    "attention of sequences": (lambda q, k, v, begins: kernels.attention(q, k, v, cu_seqlens=begins), *PACKED, numbers(0, 5, 19)),
+    "attention under a mask": (lambda q, k, v, mask: kernels.attention(q, k, v, mask=mask), *HEADS, torch.rand(9, 9) > 0.3),
+    "attention from pages": (
+        lambda q, k, v, lengths, table: kernels.attention(q, k, v, lengths=lengths, block_table=table), half(1, 2, 1, 64), half(3, 16, 2, 64),
+        half(3, 16, 2, 64), numbers(40), numbers(1, 0, 2)[None],
+    ),
+    "rope": (kernels.rope, half(2, 6, 64), torch.rand(6, 32), torch.rand(6, 32)),
+    "rope at positions": (lambda x, cos, sin, at: kernels.rope(x, cos, sin, positions=at), half(2, 6, 64), torch.rand(6, 32), torch.rand(6, 32), torch.arange(6)),
+    "quantize_fp8": (lambda x: kernels.quantize_fp8(x, block=128)[1], half(4, 6, 300)),
+    "quantize_fp8 of squares": (lambda x: kernels.quantize_fp8(x, block=(128, 128))[1], half(140, 300)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("way", ["torch.jit.trace", "make_fx", "vmap"])
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_calls_that_are_traced(name, way, target):
+    """Sizes are tensors, or symbols; tensors have no address."""
+    call, *given = CALLS[name]
+    with kernels.simulated_target(target):
+        wanted = call(*given)
+        if way == "vmap":
+            got = torch.vmap(call)(*(each[None] for each in given))[0]
+        elif way == "make_fx":
+            got = make_fx(lambda *given: call(*given), tracing_mode="symbolic")(*given)(*given)
+        else:
+            got = torch.jit.trace(call, tuple(given), check_trace=False)(*given)
+    assert torch.equal(got.float(), wanted.float())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_traced_product_takes_other_sizes():
+    with kernels.simulated_target("sm_90a"):
+        traced = torch.jit.trace(kernels.matmul, (half(8, 64), half(64, 32)), check_trace=False)
+        x, w = half(200, 32), half(24, 32).mT
+        assert torch.equal(traced(x, w), kernels.matmul(x, w))
+
+
+@pytest.mark.parametrize("name", ["matmul", "grouped_matmul", "softmax", "add_rms_norm"])
+def test_results_that_are_changed_in_place(name):
+    """As those of torch's operators, which are no views."""
+    x, w = torch.randn(3, 5, 16).bfloat16().requires_grad_(), torch.randn(3, 16, 16).bfloat16()
+    y = {
+        "matmul": lambda: kernels.matmul(x, w[0]),
+        "grouped_matmul": lambda: kernels.grouped_matmul(x, w, counts=numbers(5, 5, 5)),
+        "softmax": lambda: kernels.softmax(x, 1),
+        "add_rms_norm": lambda: kernels.add_rms_norm(x, x, w[0, 0])[0],
+    }[name]()
+    before = torch.autograd.grad(y.float().sum(), x, retain_graph=True)[0]
+    y += 1
+    y.mul_(2)
+    assert torch.equal(torch.autograd.grad(y.float().sum(), x)[0], 2 * before)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (kernels.softmax, "the directives of kernel softmax depend on N, which is not known: give N="),
+        (lambda x: kernels.quantize_fp8(x, block=(128, 128)), "quantize_fp8_squares: dimension [PB] of the result is left open"),
+    ],
+    ids=["columns", "blocks"],
+)  # fmt: skip
+def test_sizes_that_an_exported_program_cannot_leave_open(call, message):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return call(x)
+
+    shapes = ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},)
+    with pytest.raises((AuthoringValueError, LaunchValueError), match=message):
+        torch.export.export(Model(), (torch.randn(6, 256),), dynamic_shapes=shapes)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._attention_cache import STRIDES
 from pyptx.kernels._attention_plan import BIAS
-from pyptx.kernels._call import autocast_type, check_apart, compiling, contents, copied_to, is_loose
+from pyptx.kernels._call import address_of, autocast_type, check_apart, compiling, contents, copied_to, is_loose
 from pyptx.types import bf16, f16
 
 TYPES = {"float16": f16, "bfloat16": bf16}
@@ -432,7 +432,7 @@ def bias_of(mask, q, k):
         mask = where(mask, q)
     strides = stride_of(mask)
     odd = any(stride % 2 for stride, size in zip(strides[:3], sizes, strict=False) if size > 1)
-    begins = 0 if compiling(mask) or not hasattr(mask, "data_ptr") else mask.data_ptr() % 4
+    begins = hasattr(mask, "data_ptr") and (address_of(mask) or 0) % 4
     if sizes[3] != whole[3] or whole[3] % 2 or strides[3] != 1 or odd or begins:
         pairs = filled(q, (*sizes[:3], -(-whole[3] // 2) * 2), 0.0, type_name(q))
         mask = written(pairs, whole[3], mask)

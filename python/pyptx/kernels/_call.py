@@ -3,6 +3,7 @@
 import functools
 import math
 import re
+import sys
 
 from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
@@ -210,12 +211,16 @@ def is_loose(tensor) -> bool:
     return tensor.layout is not torch.strided
 
 
-def check_numbers(name: str, options, defaults):
+def check_numbers(name: str, options: dict, defaults):
+    """Makes numbers of what torch.jit.trace has as tensors."""
     for key, value in options.items():
         default = defaults[key]
         if type(default) is float and (isinstance(value, str) or not hasattr(value, "__float__")):
             raise LaunchTypeError(f"{name}: {key} is a number, not {value!r}")
         if hasattr(value, "__dlpack__"):  # which may hold another one at the next call
+            if hasattr(value, "item") and jit_traces():  # where sizes are tensors
+                options[key] = value.item()
+                continue
             raise LaunchTypeError(f"{name}: {key} is a number, not {type(value).__name__}: float({key})")
         if type(default) is int and (isinstance(value, (str, float)) or not hasattr(value, "__index__")):
             raise LaunchTypeError(f"{name}: {key} is an integer, not {value!r}")
@@ -244,6 +249,11 @@ def compiling(tensor) -> bool:
     import torch
 
     return torch.compiler.is_compiling()
+
+
+def jit_traces() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.jit.is_tracing()
 
 
 AUTOCAST = ("cuda",)  # devices on which torch computes norms and softmax in f32 inside torch.autocast
@@ -346,7 +356,9 @@ def shares_memory(one, other) -> bool:
         import numpy
 
         return numpy.may_share_memory(one, other)
-    if any(not hasattr(each, "untyped_storage") or compiling(each) or each.numel() == 0 for each in (one, other)):
+    if any(
+        not hasattr(each, "untyped_storage") or address_of(each) is None or not each.numel() for each in (one, other)
+    ):
         return False
     (first, end, step, stretch), (first_, end_, step_, stretch_) = extent(one), extent(other)
     if end <= first_ or end_ <= first:
@@ -372,8 +384,18 @@ def contents(tensor) -> list | None:
     """The numbers in it, where they are in the memory of the CPU and nobody traces."""
     if type(tensor).__module__ == "numpy":
         return tensor.tolist()
-    plain = type(tensor).__module__ == "torch" and tensor.device.type == "cpu" and not compiling(tensor)
+    plain = type(tensor).__module__ == "torch" and tensor.device.type == "cpu" and address_of(tensor) is not None
     return tensor.tolist() if plain else None
+
+
+def address_of(tensor) -> int | None:
+    """Of a tensor of torch; None of one that has no memory of its own, as those that the compiler traces and vmap's."""
+    if compiling(tensor):
+        return None
+    try:
+        return tensor.data_ptr()
+    except RuntimeError:
+        return None
 
 
 def viewed(array, rows: int, columns: int):

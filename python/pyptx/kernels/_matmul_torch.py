@@ -88,11 +88,11 @@ def scaled(given, activation, out):
 # Calls that are not remembered ask for these; a look-up of each attribute of torch would take as long as the answer.
 any_autocast, compiling = torch._C._is_any_autocast_enabled, torch.compiler.is_compiling
 transforms, modes = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
-gradients = torch.is_grad_enabled
+gradients, jit_traces = torch.is_grad_enabled, torch.jit.is_tracing
 
 
 def must_trace(given) -> bool:
-    if compiling() or transforms() or modes():
+    if compiling() or transforms() or modes() or jit_traces():
         return True
     grad = gradients()
     return any([each is not None and (type(each) not in PLAIN or (grad and each.requires_grad)) for each in given])
@@ -294,7 +294,12 @@ def flatten(a: Seen, b: Seen, shape) -> tuple:
 
 
 def op(a, b, bias, residual, scale_a, scale_b, activation):
-    return run((a, b, bias, residual, scale_a, scale_b), activation)
+    return no_view(run((a, b, bias, residual, scale_a, scale_b), activation))
+
+
+def no_view(made):
+    """The same memory: a result of an op that is a view of another tensor may not be changed in place where gradients are recorded."""
+    return made.new_empty(0).set_(made) if made._is_view() else made
 
 
 def fake(a, b, bias, residual, scale_a, scale_b, activation):
@@ -307,8 +312,8 @@ def fake(a, b, bias, residual, scale_a, scale_b, activation):
 
 
 def setup_context(ctx, inputs, output):
-    a, b, bias, residual, scale_a, _, ctx.activation = inputs
-    if scale_a is not None or not a.dtype.is_floating_point or a.element_size() == 1:
+    a, b, bias, residual, *_, ctx.activation = inputs
+    if not has_gradient(inputs):
         raise LaunchTypeError("matmul: products with scales, of fp8 or int8, have no gradient")
     ctx.save_for_backward(a, b, bias)
     ctx.biased, ctx.residual = bias is not None, None if residual is None else residual.dtype
@@ -367,7 +372,12 @@ Product = transformable("matmul", setup_context, backward)
 
 
 def product(*given):
-    return Product.apply(*given) if is_transformed() else torch.ops.pyptx.matmul(*given)
+    return Product.apply(*given) if is_transformed() and has_gradient(given) else torch.ops.pyptx.matmul(*given)
+
+
+def has_gradient(given) -> bool:
+    a, scale = given[0], given[4]
+    return scale is None and a.dtype.is_floating_point and a.element_size() > 1
 
 
 def multiplied(a, b):
@@ -541,7 +551,11 @@ GroupedProduct = transformable("grouped_matmul", setup_grouped, backward_grouped
 
 
 def grouped_product(*given):
-    return GroupedProduct.apply(*given) if is_transformed() else torch.ops.pyptx.grouped_matmul(*given)
+    return (
+        GroupedProduct.apply(*given)
+        if is_transformed() and given[3] is None
+        else torch.ops.pyptx.grouped_matmul(*given)
+    )
 
 
 LIBRARY = torch.library.Library("pyptx", "FRAGMENT")

@@ -144,7 +144,7 @@ def make_by_blocks_of_rows(split, dtype):
         return (-(-M // UNROLL) * beside(N), 1, 1)
 
     @block_kernel(split, dtype, Tile("M", "B", f32), grid=grid, block=(32 * WARPS, 1, 1), batch="M")
-    def quantize_fp8_blocks_of_rows(X, Q, S, *, B):
+    def quantize_fp8_blocks_of_rows(X, Q, S):
         begin(split)
         share = Lanes(X.shape[1], dtype)
         x, q, s = ptx.global_ptrs(X, Q, S)
@@ -172,7 +172,7 @@ def make_by_squares(split, dtype):
     warps = 8
 
     @block_kernel(split, dtype, Tile("P", "B", f32), grid=lambda P, B: (P * B, 1, 1), block=(32 * warps, 1, 1))
-    def quantize_fp8_squares(X, Q, S, *, P, B):
+    def quantize_fp8_squares(X, Q, S):
         begin(split)
         share = Lanes(X.shape[1], dtype)
         x, q, s = ptx.global_ptrs(X, Q, S)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyptx import _core, _locks
 from pyptx.body import blocks
 from pyptx.body.frozen import frozen
-from pyptx.body.tensor_spec import Sizes
+from pyptx.body.tensor_spec import Sizes, UnknownSize
 from pyptx.errors import AuthoringTypeError, AuthoringValueError
 from pyptx.specialise.nesting import Writing
 from pyptx.specialise.options import Options, spelled_directives
@@ -120,7 +120,13 @@ def directives_of(options: Options, signature: Signature, template, known: Mappi
     """Those of the .entry, with the block's sizes where the author asked for them."""
     own = list(options.directives)
     if callable(of_sizes := options.raw_directives):
-        own += spelled_directives(None, of_sizes(*(known[name] for name in inspect.signature(of_sizes).parameters)))
+        asked = list(inspect.signature(of_sizes).parameters)
+        if missing := [name for name in asked if name not in known]:
+            raise UnknownSize(
+                f"the directives of kernel {signature.name} depend on {missing[0]}, which is not known: give {missing[0]}=..., "
+                "or call the kernel with tensors"
+            )
+        own += spelled_directives(None, of_sizes(*(known[name] for name in asked)))
     if options.reqntid is not True:
         return own
     return [*own, ".reqntid " + ", ".join(map(str, signature.block.of(known, template)))]

@@ -34,6 +34,10 @@ def embedded(name: str, arrays, template: str = "", **numbers):
         raise NotImplementedError(f"kernel {kernel.__name__} writes its inputs: exported programs carry none that do")
     open_sizes = family.sizes(arrays, {**values, **numbers})
     fixed = {symbol: size for symbol, size in open_sizes.items() if isinstance(size, int)}
+    for symbol in open_sizes.keys() - fixed.keys() - signature.bound:
+        raise LaunchValueError(
+            f"{kernel.__name__}: dimension {symbol} of the result is left open, and no input has it: in an exported program it is a number"
+        )
     found = kernel.specialise_for(signature.split(values)._replace(sizes=fixed))
     module = found.kept(("export", tuple(fixed.items())), lambda: _module(found, fixed))
     grid = _grid(signature.grid.parts(open_sizes, found.template))
