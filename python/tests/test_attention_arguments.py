@@ -131,7 +131,7 @@ CALLS = [
     ({"causal": "no"}, LaunchTypeError, "causal is True or False, not 'no'"),
     ({"causal": torch.tensor(True)}, LaunchTypeError, "causal is True or False"),
     ({"window": True}, LaunchValueError, "window is a number of keys"),
-    ({"window": (0, 0)}, LaunchValueError, "window is a number of keys"),
+    ({"window": (0, 0, 0)}, LaunchValueError, "window is a number of keys"),
     ({"scale": math.inf}, LaunchValueError, "scale is positive and finite, not inf"),
     ({"scale": math.nan}, LaunchValueError, "scale is positive and finite, not nan"),
     ({"scale": 10**400}, LaunchValueError, "scale is positive and finite"),
@@ -259,3 +259,78 @@ def test_memory_of_numpy_that_the_result_shares():
     with pytest.raises(LaunchValueError, match="out shares memory with v"):
         kernels.attention(q, k, v, out=v)
     assert kernels.attention(q, k, v, out=q) is q
+
+
+def within(queries: int, keys: int, before, behind, causal: bool):
+    """Which keys count, as flash_attn's window_size has it."""
+    far = torch.arange(keys) - (torch.arange(queries)[:, None] + keys - queries)
+    counts = torch.ones(queries, keys, dtype=torch.bool)
+    counts &= far <= (0 if causal else math.inf if behind in (None, -1) else behind)
+    return counts & (far >= (-math.inf if before in (None, -1) else -before))
+
+
+@targets
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [(20, 3), (0, 0), (-1, 30), (30, None), (0, 40)])
+def test_windows_of_two_sides(window, causal, target):
+    q, k, v = tensors("cpu", (1, 2, 90, 64), (1, 1, 150, 64), (1, 1, 150, 64))
+    counts = within(90, 150, *window, causal)
+    exact = [each.double().requires_grad_() for each in (q, k, v)]
+    want = torch.nn.functional.scaled_dot_product_attention(*exact, attn_mask=counts, enable_gqa=True)
+    leaves = [each.requires_grad_() for each in (q, k, v)]
+    with kernels.simulated_target(target):
+        o = kernels.attention(*leaves, window=window, causal=causal)
+        found = torch.autograd.grad(o.sum(), leaves)
+        packed = [each.detach()[0].transpose(0, 1) for each in (q, k, v)]
+        rows = kernels.attention(*packed, window=window, causal=causal, cu_seqlens=(numbers(0, 90), numbers(0, 150)))
+        one = kernels.attention(q.detach()[:, :, -1:], k.detach(), v.detach(), window=window, causal=causal, lengths=numbers(150))  # fmt: skip
+        few = kernels.attention(*(each.detach().to(FP8) for each in (q, k, v)), window=window, causal=causal)
+    near(o, want)
+    near(rows.transpose(0, 1)[None], want)
+    near(one, want[:, :, -1:])
+    near(few, want, 8e-2)
+    for got, wanted in zip(found, torch.autograd.grad(want.sum(), exact), strict=True):
+        if window != (0, 0) and (window, causal) != ((0, 40), True):  # a key alone: no gradient of scores
+            near(got, wanted, 2e-2)
+
+
+@pytest.mark.parametrize("window", [(1,), (1, 2, 3), (1.5, 2), ("a", 1), (-2, 3), [1, 2], (True, 1)])
+def test_windows_that_are_none(window):
+    q = torch.ones(1, 1, 8, 64).bfloat16()
+    with pytest.raises(LaunchValueError, match="window is a number of keys, 1 or more, or a pair of the keys before"):
+        kernels.attention(q, q, q, window=window)
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("softmax_scale", "here it is scale;"), ("dropout_p", "here it is left out: there is no dropout"), ("alibi_slopes", "here it is mask, a tensor"),
+        ("cu_seqlens_q", "here it is cu_seqlens, a pair"), ("max_seqlen_k", "here it is left out: it is not needed"), ("return_lse", "here it is lse=True"),
+        ("k_descale", "here it is scale_k"), ("page_table", "here it is block_table"), ("cache_seqlens", "here it is lengths"), ("query", "here it is q"),
+    ],
+)  # fmt: skip
+def test_names_of_other_libraries(name, here):
+    q = torch.ones(1, 1, 8, 64).bfloat16()
+    with pytest.raises(LaunchTypeError, match=f"attention: no argument '{name}': {here}"):
+        kernels.attention(q, q, q, **{name: 1})
+
+
+def test_gradients_of_caches_and_of_e4m3_are_refused():
+    q, k, v = tensors("cpu", *[(1, 2, 9, 64)] * 3)
+    one, narrow = q[:, :, :1].clone().requires_grad_(), [each.to(FP8) for each in (q, k, v)]
+    pages = [torch.ones(2, 8, 2, 64).bfloat16()] * 2, {"lengths": numbers(9), "block_table": numbers(0, 1)[None]}
+    calls = [
+        lambda: kernels.attention(one, k, v, lengths=numbers(9)),
+        lambda: kernels.attention(one, *pages[0], **pages[1]),
+        lambda: kernels.attention(one, *narrow[1:]),
+        lambda: kernels.attention(one, *narrow[1:], scale_k=torch.ones(1)),
+        lambda: kernels.attention(narrow[0], narrow[1].requires_grad_(), narrow[2]),
+        lambda: kernels.attention(*narrow, sinks=torch.ones(2, requires_grad=True)),
+    ]
+    for call in calls:
+        with pytest.raises(
+            LaunchValueError, match=r"there is no gradient; legal are torch.no_grad\(\) and .detach\(\)"
+        ):
+            call()
+        with torch.no_grad():
+            call()

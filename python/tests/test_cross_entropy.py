@@ -174,5 +174,45 @@ def test_refusals():
         LaunchValueError, match=r"target has shape \(24,\); for logits \(3, 8, 4\) legal are \(3, 4\) and \(3, 8\)"
     ):
         kernels.cross_entropy(x[..., None].expand(3, 8, 4), torch.zeros(24, dtype=torch.int64))
-    with pytest.raises(LaunchValueError, match="dimension 'N': 8 and 4"):
+    with pytest.raises(LaunchValueError, match="weight has shape"):
         kernels.cross_entropy(x, target, torch.ones(4))
+
+
+def test_weights_that_are_none():
+    x, target = torch.randn(4, 8), torch.tensor([0, 7, 3, 3])
+    for weight in (torch.ones(7), torch.ones(4, 8)):
+        with pytest.raises(
+            LaunchValueError, match=r"cross_entropy: weight has shape .*, not \(8,\): one for each class"
+        ):
+            kernels.cross_entropy(x, target, weight)
+    with pytest.raises(LaunchTypeError, match="cross_entropy: `weight` is list"):
+        kernels.cross_entropy(x, target, [1.0] * 8)
+
+
+def test_gradients_of_weights():
+    """Beside indices there is none, also where the mean is divided by them; beside probabilities it is torch's."""
+    x, target, weight = torch.randn(4, 8), torch.tensor([0, 7, 3, 3]), torch.rand(8, requires_grad=True)
+    for reduction in ("mean", "sum", "none"):
+        with pytest.raises(LaunchTypeError, match="weight gets no gradient beside indices"):
+            kernels.cross_entropy(x, target, weight, reduction=reduction)
+        with torch.no_grad():
+            kernels.cross_entropy(x, target, weight, reduction=reduction)
+    p = torch.rand(4, 8)
+    got, wanted = (torch.autograd.grad(f(x, p, weight), weight)[0] for f in (kernels.cross_entropy, F.cross_entropy))
+    torch.testing.assert_close(got, wanted)
+
+
+def test_gradients_that_jax_would_take_for_0():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    x, target, ones = jax.numpy.ones((4, 8)), jax.numpy.array([0, 7, 3, 3]), jax.numpy.ones(8)
+    with pytest.raises(
+        LaunchTypeError, match="weighted_cross_entropy: argument `W` gets no gradient: pass jax.lax.stop"
+    ):
+        jax.grad(lambda w: kernels.cross_entropy(x, target, w))(ones)
+    slope = jax.grad(lambda x, w: kernels.cross_entropy(x, target, jax.lax.stop_gradient(w)), argnums=(0, 1))
+    assert not slope(x, ones)[1].any()
+    table = jax.numpy.ones((4, 4))
+    with pytest.raises(LaunchTypeError, match="rope: argument `COS` gets no gradient"):
+        jax.jit(jax.grad(lambda cos: kernels.rope(x, cos, table).sum()))(table)
+    slopes = jax.jit(jax.vmap(jax.grad(lambda x, cos: kernels.rope(x, cos, table).sum()), (0, None)))(x[None], table)
+    assert slopes.shape == (1, 4, 8)

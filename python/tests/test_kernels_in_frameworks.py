@@ -164,3 +164,32 @@ def test_sizes_that_an_exported_program_cannot_leave_open(call, message):
     shapes = ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},)
     with pytest.raises((AuthoringValueError, LaunchValueError), match=message):
         torch.export.export(Model(), (torch.randn(6, 256),), dynamic_shapes=shapes)
+
+
+ATTENDED = [half(1, 2, 9, 64).requires_grad_() for _ in range(3)]
+ROW, WEIGHT = torch.randn(4, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        (kernels.rms_norm, (ROW, WEIGHT)),
+        (kernels.layer_norm, (ROW, WEIGHT)),
+        (kernels.add_rms_norm, (ROW, ROW, WEIGHT)),
+        (kernels.softmax, (ROW,)),
+        (kernels.swiglu, (ROW,)),
+        (lambda x: kernels.rope(x, torch.ones(4, 4), torch.ones(4, 4)), (ROW,)),
+        (kernels.attention, ATTENDED),
+    ],
+    ids=["rms_norm", "layer_norm", "add_rms_norm", "softmax", "swiglu", "rope", "attention"],
+)
+def test_second_derivatives_are_refused_when_they_are_asked_for(call, given):
+    """Not before: torch makes first ones with create_graph=True, too."""
+    leaves = list(dict.fromkeys(given))
+    y = call(*given)
+    y = y[0] if isinstance(y, tuple) else y
+    first = torch.autograd.grad(y.square().sum(), leaves, retain_graph=True)
+    graph = torch.autograd.grad(y.square().sum(), leaves, create_graph=True)
+    assert all(torch.equal(*pair) for pair in zip(first, graph, strict=True))
+    with pytest.raises(LaunchValueError, match="no second derivative|_backward: this kernel has no backward"):
+        torch.autograd.grad(sum(each.float().sum() for each in graph), leaves)

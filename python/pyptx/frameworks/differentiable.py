@@ -31,6 +31,7 @@ class DifferentiableKernel:
         self.saved = tuple(range(self.inputs)) if save_for_backward is None else tuple(save_for_backward)
         self.saved_outputs = tuple(save_outputs)
         self.with_gradient = self.inputs if num_grad_inputs is None else num_grad_inputs
+        self.refuses_others = False  # whether JAX may not ask for gradients of further inputs, which are 0
         self._check()
         self.accepted = _keywords_of(backward_kernel)
         self._jax: dict = {}  # by keyword arguments

@@ -13,7 +13,16 @@ from typing import NamedTuple
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._attention_cache import STRIDES
 from pyptx.kernels._attention_plan import BIAS
-from pyptx.kernels._call import address_of, autocast_type, check_apart, compiling, contents, copied_to, is_loose
+from pyptx.kernels._call import (
+    address_of,
+    autocast_type,
+    check_apart,
+    compiling,
+    contents,
+    copied_to,
+    is_loose,
+    recorded,
+)
 from pyptx.types import bf16, f16
 
 TYPES = {"float16": f16, "bfloat16": bf16}
@@ -27,15 +36,18 @@ class Masks:
     """What of a call says which keys count, and how much."""
 
     causal: bool
-    window: int | None
+    window: int | tuple | None
     softcap: float | None
     scale: float | None
 
     def __post_init__(self):
         if hasattr(self.causal, "__dlpack__") or self.causal not in (True, False):
             raise LaunchTypeError(f"attention: causal is True or False, not {self.causal!r}")
-        if self.window is not None and (not is_integer(self.window) or self.window < 1):
-            raise LaunchValueError(f"attention: window is a number of keys, 1 or more, not {self.window!r}")
+        if not self._has_a_window():
+            raise LaunchValueError(
+                "attention: window is a number of keys, 1 or more, or a pair of the keys before a query's own and behind it, -1 or None "
+                f"where all count; not {self.window!r}"
+            )
         for name in ("softcap", "scale"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, (int, float)):
@@ -47,19 +59,41 @@ class Masks:
                 f"attention: scale is positive and finite, not {self.scale!r}; scale q by yourself for others"
             )
 
+    def _has_a_window(self) -> bool:
+        """Or none, as it should be."""
+        if isinstance(self.window, tuple):
+            return len(self.window) == 2 and all(
+                [each is None or (is_integer(each) and each >= -1) for each in self.window]
+            )
+        return self.window is None or (is_integer(self.window) and self.window >= 1)
+
+    @property
+    def sides(self) -> tuple:
+        """How many keys count before a query's own and behind it; None where all do."""
+        if self.window is None:
+            before = behind = None
+        elif isinstance(self.window, tuple):
+            before, behind = [None if each is None or each < 0 else min(int(each), FAR) for each in self.window]
+        else:
+            before = behind = min(int(self.window) - 1, FAR)
+        if self.causal:
+            return before, 0
+        return before, FAR if before is not None and behind is None else behind
+
     @property
     def flags(self) -> tuple[bool, bool, bool]:
         """right, left, softcap of a plan."""
-        return bool(self.causal or self.window is not None), self.window is not None, self.softcap is not None
+        before, behind = self.sides
+        return behind is not None, before is not None, self.softcap is not None
 
     def options(self, width: int, shift) -> dict:
         """Runtime scalars: query i sees the keys up to i + shift where causal."""
         options: dict = {"scale": 1 / math.sqrt(width) if self.scale is None else float(self.scale)}
-        reach = 0 if self.window is None else min(int(self.window) - 1, FAR)
-        if self.causal or self.window is not None:
-            options["shift"] = shift if self.causal else shift + reach
-        if self.window is not None:
-            options["reach"] = reach if self.causal else 2 * reach
+        before, behind = self.sides
+        if behind is not None:
+            options["shift"] = shift + behind if behind else shift
+        if before is not None:
+            options["reach"] = before + behind
         if self.softcap is not None:
             options["cap"] = float(self.softcap)
         return options
@@ -406,13 +440,13 @@ def check_beside_mask(others: dict):
         )
 
 
-def recorded(tensor) -> bool:
-    """Whether operations on tensors of torch are recorded for gradients."""
-    if not hasattr(tensor, "requires_grad"):
-        return False
-    import torch
-
-    return torch.is_grad_enabled()
+def refuse_gradients(*tensors):
+    """Of caches and of e4m3; what asks for them is not known where the compiler traces: then the kernel says it."""
+    asked = not compiling(tensors[0]) and any([getattr(each, "requires_grad", False) for each in tensors])
+    if asked and recorded(tensors[0]):
+        raise LaunchValueError(
+            f"attention: with lengths, block_table, or k and v in {FP8} there is no gradient; legal are torch.no_grad() and .detach()"
+        )
 
 
 def bias_of(mask, q, k):

@@ -10,6 +10,7 @@ from pyptx.kernels._attention_backward_mma import MmaKeys, MmaQueries, mma_dq_ke
 from pyptx.kernels._attention_dq import QueryGradient, dq_kernel
 from pyptx.kernels._attention_sums import PAD, finish_kernel, prepare_kernel, sinks_kernel
 from pyptx.kernels._attention_wide import Wide, wide_kernel
+from pyptx.kernels._call import differentiated_once
 
 __all__ = ["gradient"]
 
@@ -47,6 +48,7 @@ def gradient(
     else:
         over_queries = None if adds else dq_kernel(dtype, QueryGradient(width, values, keys, **masks))
 
+    @differentiated_once
     def attention_gradient(q, k, v, *others, scale, shift=None, reach=None, cap=None):
         *beside, o, lse, do, dlse = others
         if mma:

@@ -169,7 +169,9 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
     gradients = function.gradients
     if gradients is None:
         gradients = sum(each is not None and each not in INDICES.values() for each in types)
-    return differentiable_kernel(forward, backward, save_for_backward=function.saved, num_grad_inputs=gradients)
+    made = differentiable_kernel(forward, backward, save_for_backward=function.saved, num_grad_inputs=gradients)
+    made.refuses_others = True
+    return made
 
 
 def check_arrays(name: str, names, tensors, out, rows: int, needed: int | None = None):
@@ -243,6 +245,15 @@ def shorter(columns: int) -> int:
     return columns
 
 
+def recorded(tensor) -> bool:
+    """Whether operations on tensors of torch are recorded for gradients."""
+    if not hasattr(tensor, "requires_grad"):
+        return False
+    import torch
+
+    return torch.is_grad_enabled()
+
+
 def compiling(tensor) -> bool:
     if not hasattr(tensor, "storage_offset"):  # not of torch
         return False
@@ -298,6 +309,12 @@ def constant_for_compiler(function):
     """torch.compile calls it and keeps the result: what torch.compiler.assume_constant_result does, without torch."""
     function._dynamo_marked_constant = True
     return function
+
+
+def differentiated_once(backward):
+    """Marks a backward of several kernels, none of which has a derivative."""
+    backward.is_differentiable = False
+    return backward
 
 
 def kept(holder, key: tuple, value) -> str:

@@ -49,9 +49,12 @@ def renamed(function: Callable, named: dict, own: dict[str, str], told: dict) ->
     return told
 
 
-def no_such_argument(function: Callable, unknown: str) -> LaunchTypeError:
-    """The error to raise for a name that is no argument."""
+def no_such_argument(function: Callable, unknown: str, elsewhere: dict[str, str] | None = None) -> LaunchTypeError:
+    """The error to raise for a name that is no argument.  `elsewhere`: names of other libraries, and what they are here."""
     there = [name for name in inspect.signature(function).parameters if name != "named"]
     near = difflib.get_close_matches(unknown, there, 1, 0.5)
-    said = f"did you mean {near[0]}? " if near else ""
+    if elsewhere and unknown in elsewhere:
+        said = f"here it is {elsewhere[unknown]}; "
+    else:
+        said = f"did you mean {near[0]}? " if near else ""
     return LaunchTypeError(f"{function.__name__}: no argument {unknown!r}: {said}there are {', '.join(there)}")

@@ -41,7 +41,7 @@ from pyptx.kernels._attention_arguments import (
     log2,
     of_nothing,
     packed,
-    recorded,
+    refuse_gradients,
     result_of,
     scale_numbers,
     scales_of_heads,
@@ -58,7 +58,7 @@ from pyptx.kernels._attention_gradient import gradient
 from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
 from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward, taken_together
 from pyptx.kernels._attention_sums import PAD
-from pyptx.kernels._call import compiling, constant_for_compiler, is_loose, kept
+from pyptx.kernels._call import compiling, constant_for_compiler, is_loose, kept, recorded
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._target import simulated
 from pyptx.types import bf16
@@ -67,9 +67,23 @@ __all__ = ["attention", "scaled_dot_product_attention"]
 
 PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # a tile after the other
 
+ELSEWHERE = {  # names of torch, flash_attn and its kin
+    **dict.fromkeys(("softmax_scale", "sm_scale"), "scale"),
+    **dict.fromkeys(("dropout_p", "dropout"), "left out: there is no dropout"),
+    **dict.fromkeys(("attn_mask", "attn_bias", "bias", "key_padding_mask", "alibi_slopes"), "mask, a tensor that is added to scores, or of bool"),
+    **dict.fromkeys(("return_lse", "return_softmax_lse", "return_attn_probs"), "lse=True"),
+    **dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), "cu_seqlens, a pair of q's and k's"),
+    **dict.fromkeys(("max_seqlen", "max_seqlen_q", "max_seqlen_k", "num_splits"), "left out: it is not needed"),
+    **dict.fromkeys(("cache_seqlens", "seqused_k", "kv_lens"), "lengths"),
+    **dict.fromkeys(("s_aux", "sink", "learnable_sink"), "sinks"),
+    **{f"{name}_descale": f"scale_{name}" for name in "qkv"},
+    "is_causal": "causal", "window_size": "window", "page_table": "block_table", "enable_gqa": "left out: HK divides H",
+    "query": "q", "key": "k", "value": "v",
+}  # fmt: skip
+
 
 def attention(
-    q: Any, k: Any, v: Any, *, causal: bool = False, window: int | None = None, softcap: float | None = None,
+    q: Any, k: Any, v: Any, *, causal: bool = False, window: int | tuple | None = None, softcap: float | None = None,
     scale: float | None = None, mask: Any = None, scale_q: Any = None, scale_k: Any = None, scale_v: Any = None, sinks: Any = None,
     cu_seqlens: Any = None, lengths: Any = None, block_table: Any = None, lse: bool = False,
     deterministic: bool = False, out: Any = None, **named: Unpack[Nothing],
@@ -82,7 +96,8 @@ def attention(
     do not begin at multiples of 16 bytes, is copied first.
 
     - causal: query i sees the keys up to i + N - M: the last query sees all.
-    - window: an int w: a query sees its own key and the w - 1 before it, and without `causal` the w - 1 behind it.
+    - window: an int w: a query sees its own key and the w - 1 before it, and without `causal` the w - 1 behind it.  Or a pair, as
+      flash_attn's window_size: so many keys before its own and behind it, -1 for all.
     - softcap: scores s become softcap tanh(s / softcap).
     - scale: 1 / sqrt(D) if not given; positive.
     - mask: what is added to scores, in q's type, or bool, True where a key counts: (B, H, M, N), or 1 or nothing where all have
@@ -111,7 +126,7 @@ def attention(
         o = kernels.attention(q, k, v, causal=True)
     """
     for name in named:
-        raise no_such_argument(attention, name)
+        raise no_such_argument(attention, name, ELSEWHERE)
     scales = (scale_q, scale_k, scale_v)
     if all(each is None for each in (mask, *scales, cu_seqlens, lengths, block_table, out)):
         told = {"causal": causal, "window": window, "softcap": softcap, "scale": scale, "top_left": False}
@@ -133,6 +148,8 @@ def attention(
         check_beside_mask(others | {"block_table": block_table})
         return _masked(q, k, v, mask, masks, sinks, lse, out)
     cached, narrow = lengths is not None or block_table is not None, type_name(described("k", k)) == FP8
+    if cached or narrow:
+        refuse_gradients(q, k, v, sinks, *scales)
     if any(each is not None for each in scales) and not narrow:
         raise LaunchValueError(f"attention: scale_q, scale_k, scale_v are of {FP8}, not of {type_name(k)}")
     if narrow and (cached or type_name(described("q", q)) != FP8):
@@ -202,9 +219,12 @@ class Dense(_core.Choice):
         sinks = tensors[3]
         masks = Masks(causal, window, softcap, scale)
         scales = (None, None, None)
-        if type_name(described("q", q)) == FP8:
+        narrow = type_name(described("k", k)) == FP8
+        if narrow:
+            refuse_gradients(q, k, v, sinks)
+        if narrow and type_name(described("q", q)) == FP8:
             result = _fp8(q, k, v, masks, scales, sinks, None, lse, out)
-        elif type_name(described("k", k)) == FP8:
+        elif narrow:
             result = _cached(q, k, v, masks, scales, sinks, None, None, None, lse, out)
         else:
             result = _attention(q, k, v, masks, sinks, top_left, lse, deterministic, out)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, check_arrays, columns, last, matrix
+from pyptx.kernels._call import RowFunction, check_arrays, columns, last, matrix, recorded
 from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
@@ -216,6 +216,8 @@ def cross_entropy(
         dim = class_dimension(logits, target, indices, dim)
         logits = last(logits, dim)
         target = target if indices else last(target, dim)
+    if weight is not None:
+        check_weight(weight, logits.shape[-1], indices)
     if not indices:
         return of_probabilities(logits, target, weight, reduction, label_smoothing)
     losses = CROSS_ENTROPY((logits, target, weight), ignore_index=ignore_index, label_smoothing=float(label_smoothing))
@@ -226,6 +228,17 @@ def cross_entropy(
         return losses.sum() / counted.sum()
     weights = weight[target * counted % logits.shape[-1]]
     return losses.sum() / (weights * counted).sum(dtype=losses.dtype)
+
+
+def check_weight(weight, classes, indices: bool):
+    """One for each class; a gradient has it beside probabilities alone."""
+    check_arrays("cross_entropy", ("weight",), (weight,), None, 1)
+    if len(weight.shape) != 1 or weight.shape[0] != classes:
+        raise LaunchValueError(
+            f"cross_entropy: weight has shape {tuple(weight.shape)}, not {(classes,)}: one for each class"
+        )
+    if indices and recorded(weight) and weight.requires_grad:
+        raise LaunchTypeError("cross_entropy: weight gets no gradient beside indices; pass .detach()")
 
 
 def class_dimension(logits, target, indices: bool, dim: int | None) -> int:

@@ -19,17 +19,18 @@ def dot_product_attention(
 ) -> Any:  # fmt: skip
     """jax.nn.dot_product_attention by `attention`: query (B, T, N, H), key and value (B, S, K, H), or without B.
 
-    What that does not take, as bias, mask, sequence lengths, f32, or a window that reaches less far to one side, goes to JAX's
-    own, and so does all with an `implementation`.  As there, `is_causal` counts from the first query.  A query that sees no key has
-    result 0, where JAX's own code for all platforms takes the mean of the values.
+    What that does not take, as bias, mask, sequence lengths, or f32, goes to JAX's own, and so does all with an `implementation`.  As
+    there, `is_causal` counts from the first query.  A query that sees no key has result 0, where JAX's own code for all platforms takes
+    the mean of the values.
 
     Example:
         x = jax.numpy.ones((1, 70, 2, 64), jax.numpy.bfloat16)
         o = kernels.dot_product_attention(x, x, x, is_causal=True)
     """
     others = bias, mask, query_seq_lengths, key_value_seq_lengths, implementation
-    window = window_of(local_window_size, is_causal)
-    if any(each is not None for each in others) or window == 0 or not takes(query, key, value, scale):
+    window = window_of(local_window_size)
+    beyond = window is not None and min(window) < 0
+    if any(each is not None for each in others) or beyond or not takes(query, key, value, scale):
         from jax.nn import dot_product_attention as theirs
 
         return theirs(
@@ -46,12 +47,9 @@ def dot_product_attention(
     return (o, lse) if return_residual else o
 
 
-def window_of(size, causal: bool) -> int | None:
-    """The window of `attention`; 0 where that has none as this."""
-    if size is None:
-        return None
-    before, behind = (size, size) if isinstance(size, int) else size
-    return before + 1 if before >= 0 and ((causal and behind >= 0) or before == behind) else 0
+def window_of(size) -> tuple[int, int] | None:
+    """How many keys count before a query's own and behind it."""
+    return (size, size) if isinstance(size, int) else size
 
 
 def takes(q, k, v, scale) -> bool:

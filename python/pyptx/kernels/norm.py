@@ -16,7 +16,7 @@ from typing import Any
 
 from pyptx import Tile, ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, columns, has_clusters, matrix
+from pyptx.kernels._call import RowFunction, columns, differentiated_once, has_clusters, matrix
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
@@ -123,6 +123,7 @@ def rms_norm_gradients(split, x_type, w_type):
     looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type)
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
+    @differentiated_once
     def backward(x, w, g, *, eps=1e-6):
         rows, n = x.shape
         hopper = has_clusters(x)
@@ -266,6 +267,7 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
 
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
+    @differentiated_once
     def backward(x, residual, w, g, gs, *, eps=1e-6):
         kernel, share = looping[has_clusters(x)]
         p = share(x.shape[1]).workers(x.shape[0], 2 * (x_type, residual_type))
@@ -362,6 +364,7 @@ def layer_norm_gradients(split, x_type, w_type, b_type):
     looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type, norm=2)
     sums = [column_sums(*filter(None, (w_type, b_type)), hopper=hopper) for hopper in (False, True)]
 
+    @differentiated_once
     def backward(x, w, *b_and_g, eps=1e-5):
         hopper = has_clusters(x)
         kernel, share = looping[hopper]

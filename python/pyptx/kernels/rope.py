@@ -10,7 +10,7 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, check_arrays, matrix
+from pyptx.kernels._call import RowFunction, check_arrays, differentiated_once, matrix
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
 from pyptx.types import f32, pred, s32, s64, u32, u64
@@ -188,6 +188,7 @@ def make_rope(_, x_type, *types):
 
     chosen = rope_at_positions if position_type else rope
 
+    @differentiated_once
     def backward(*tensors, interleaved=False, inner=1, S, ROWS=None):
         *tables, g = tensors
         scalars = {"S": S} if ROWS is None else {"S": S, "ROWS": ROWS}

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -440,6 +441,17 @@ def gradients(of, saved, cotangents, keywords) -> tuple:
     return made[: of.with_gradient] + (None,) * (of.inputs - of.with_gradient)
 
 
+def refuse_gradients(of, wanted):
+    """LaunchTypeError where a derivative is wanted for an input that has none, if the kernel does not leave it 0."""
+    if not of.refuses_others:
+        return
+    names = of.forward_kernel.signature.input_names
+    for name in [name for name, want in list(zip(names, wanted, strict=True))[of.with_gradient :] if want]:
+        raise LaunchTypeError(
+            f"{of.forward_kernel.__name__}: argument `{name}` gets no gradient: pass jax.lax.stop_gradient of it"
+        )
+
+
 def _arrays(values) -> list:
     """What jax.grad passes on of a NumPy array is neither that nor an array of JAX."""
     return [
@@ -454,16 +466,20 @@ def differentiable(of, keywords):
     def function(*arrays):
         return of.forward_kernel(*_arrays(arrays), **keywords)
 
-    def run(*arrays):
-        arrays = _arrays(arrays)
+    def run(*primals):
+        refuse_gradients(of, [each.perturbed for each in primals])
+        arrays = _arrays([each.value for each in primals])
         results = function(*arrays)
         return results, of.residuals(arrays, results)
 
     def back(saved, cotangents):
         cotangents = cotangents if isinstance(cotangents, tuple) else (cotangents,)
-        return gradients(of, saved, cotangents, keywords)
+        whole = [
+            jax.numpy.zeros(each.shape, each.dtype) if isinstance(each, SymbolicZero) else each for each in cotangents
+        ]
+        return gradients(of, saved, whole, keywords)
 
-    function.defvjp(run, back)
+    function.defvjp(run, back, symbolic_zeros=True)  # so that `run` is told which arrays a derivative is wanted for
 
     def call(*arrays):
         try:  # outside of the function, so that the gradient of what all devices have is the sum of theirs

@@ -30,6 +30,9 @@ class KernelPrimitive(_Base):
         return self.of.forward_kernel(*arrays, **dict(self.keywords))
 
     def vjp_fwd(self, nonzeros, *arrays):
+        from pyptx.frameworks.jax import call
+
+        call.refuse_gradients(self.of, nonzeros)
         results = self(*arrays)
         return results, self.of.residuals(arrays, results)
 

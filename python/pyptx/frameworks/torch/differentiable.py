@@ -7,6 +7,7 @@ import contextlib
 import torch
 
 from pyptx import _core
+from pyptx.errors import LaunchValueError
 from pyptx.frameworks.identity import fingerprint, reached
 from pyptx.frameworks.torch import call, ops
 from pyptx.kernel import Kernel
@@ -15,18 +16,18 @@ __all__ = ["DifferentiableOp"]
 
 
 class _Once(torch.autograd.Function):
-    """A backward kernel where torch also asks how to differentiate it (`create_graph`, as torch.func.vjp has it):
-    what refuses is the second derivative, if there is one."""
+    """A backward where torch also asks how to differentiate it (`create_graph`, as torch.func.vjp has it): what refuses is the second
+    derivative, if there is one."""
 
     @staticmethod
-    def forward(ctx, kernel, keywords, *arrays):
-        ctx.kernel = kernel
-        results = call.call(kernel, arrays, keywords)
+    def forward(ctx, owner, keywords, *arrays):
+        ctx.owner = owner
+        results = owner.run_backward(arrays, keywords)
         return results if isinstance(results, torch.Tensor) else tuple(results)
 
     @staticmethod
     def backward(ctx, *gradients):
-        ops.family_of(ctx.kernel).no_backward("this kernel has no backward")
+        ctx.owner.no_second_derivative()
 
 
 class DifferentiableOp:
@@ -59,6 +60,17 @@ class DifferentiableOp:
     def no_tangents(self):
         ops.family_of(self.forward_kernel).no_tangents()
 
+    def run_backward(self, arrays, keywords):
+        kernel = self.of.backward_kernel
+        if isinstance(kernel, Kernel):  # by its op, which refuses a second derivative
+            return call.call(kernel, arrays, keywords)
+        return kernel(*arrays, **keywords)
+
+    def no_second_derivative(self):
+        if isinstance(self.of.backward_kernel, Kernel):
+            ops.family_of(self.of.backward_kernel).no_backward("this kernel has no backward")
+        raise LaunchValueError(f"{self.forward_kernel.__name__}: it has no second derivative")
+
     # What torch.library.register_autograd asks for.
 
     def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):
@@ -69,12 +81,12 @@ class DifferentiableOp:
 
     def backward(self, ctx, *gradients):
         arrays = (*ctx.saved_tensors, *(gradient.contiguous() for gradient in gradients))
-        if isinstance(self.of.backward_kernel, Kernel) and _is_recorded(arrays):
-            results = _Once.apply(self.of.backward_kernel, ctx.keywords, *arrays)
-        elif isinstance(self.of.backward_kernel, Kernel):  # by its op, which refuses a second derivative
-            results = call.call(self.of.backward_kernel, arrays, ctx.keywords)
+        kernel = self.of.backward_kernel
+        once = isinstance(kernel, Kernel) or getattr(kernel, "is_differentiable", True) is False
+        if once and _is_recorded(arrays):
+            results = _Once.apply(self, ctx.keywords, *arrays)
         else:
-            results = self.of.backward_kernel(*arrays, **ctx.keywords)
+            results = self.run_backward(arrays, ctx.keywords)
         results = results if isinstance(results, (tuple, list)) else (results,)
         if len(results) < self.of.with_gradient:
             raise TypeError(
