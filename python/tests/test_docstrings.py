@@ -29,6 +29,7 @@ from pyptx import (
     cache,
     emitter,
     kernel,
+    kernels,
     parser,
     pictures,
     ptx,
@@ -150,6 +151,19 @@ def test_public_function(path, monkeypatch, tmp_path):
         if "nvdisasm" not in str(error):
             raise
         pytest.skip("skipped: no nvdisasm")
+
+
+@pytest.mark.parametrize("name", kernels.__all__)
+def test_kernel_of_the_library(name):
+    """What it takes, what it raises, and an example."""
+    scope = {"kernels": kernels, "torch": pytest.importorskip("torch", reason="skipped: no torch")}
+    value = getattr(kernels, name)
+    doc = inspect.getdoc(value) or ""
+    assert "Raises" in doc or "which says types and errors" in doc or "says what it takes" in doc
+    if "jax" in (example := example_of(doc)):
+        scope["jax"] = pytest.importorskip("jax", reason="skipped: no jax")
+    assert f"kernels.{name}(" in example
+    exec(compile(example, name, "exec"), scope)
 
 
 def made_of_a_row(example: str, parameters) -> ast.Call | None:

@@ -27,7 +27,7 @@ simulated = Simulated()
 @contextmanager
 def simulated_target(target: str) -> Iterator[None]:
     """Inside `with`, products and attention of arrays in the CPU's memory are made by the kernels that a GPU of this target runs, "sm_90a" or "sm_100a",
-    on the simulator.  It holds for the whole process.  ValueError for other targets, which all have the kernels of "sm_80".
+    on the simulator.  It holds for the whole process.  Raises ValueError for other targets, which all have the kernels of "sm_80".
 
     Example:
         a = torch.randn(128, 64).bfloat16()

@@ -119,7 +119,7 @@ def attention(
 
     Differentiable without lengths or block_table, in f16 and bf16.  A query that sees no key has result 0 and lse -inf.  Few
     queries against many keys share the keys among CTAs.  What is in cu_seqlens, lengths and block_table is checked on the
-    simulator alone: a GPU goes where it says.
+    simulator alone: a GPU goes where it says.  Raises LaunchTypeError and LaunchValueError for types, shapes and options that do not fit.
 
     Example:
         q, k, v = (torch.randn(1, 2, 100, 64, dtype=torch.bfloat16) for _ in range(3))
@@ -172,7 +172,11 @@ def scaled_dot_product_attention(
     """torch.nn.functional.scaled_dot_product_attention by `attention`.  What that does not take, as dropout, f32, or a mask beside
     gradients, goes to torch's own.
 
-    As there, `is_causal` counts from the first query: query i sees the keys up to i.
+    As there, `is_causal` counts from the first query: query i sees the keys up to i.  Raises what torch's raises.
+
+    Example:
+        q = torch.randn(1, 2, 100, 64, dtype=torch.bfloat16)
+        o = kernels.scaled_dot_product_attention(q, q, q, is_causal=True)
     """
     from torch.nn import functional
 

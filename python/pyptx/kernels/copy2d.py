@@ -18,6 +18,11 @@ MATRIX = Tile("M", "N", f32, tma_box=(BOX, BOX))
     block=(32, 1, 1), arch="sm_90",
 )  # fmt: skip
 def copy2d(X, Y):
+    """A copy of a matrix (M, N) of f32, N a multiple of 4, by GPUs since sm_90.  Raises LaunchTypeError and LaunchValueError for others.
+
+    Example:
+        y = kernels.copy2d(torch.randn(40, 68))
+    """
     source, target = X.tma_desc(), Y.tma_desc()
     box = smem.alloc(f32, (BOX, BOX), align=128)
     full = smem.mbarrier(1)

@@ -195,6 +195,12 @@ def cross_entropy(
     weight: of each class.  label_smoothing: the part of the target, from 0 to 1, that all classes share.
     ignore_index: rows whose target this is have loss and gradient 0 and do not count in the mean.
     reduction: "mean" (with indices and weight: divided by the sum of the rows' weights), "sum" or "none".
+
+    Differentiable by logits, and by probabilities.  Raises LaunchTypeError for other types and for a weight that wants a gradient beside
+    indices, LaunchValueError for shapes and options that do not fit.
+
+    Example:
+        loss = kernels.cross_entropy(torch.randn(4, 100), torch.tensor([1, 2, 99, -100]), label_smoothing=0.1)
     """
     if named:
         told = {
@@ -225,7 +231,7 @@ def cross_entropy(
         return losses if reduction == "none" else losses.sum()
     counted = target != ignore_index
     if weight is None:
-        return losses.sum() / counted.sum()
+        return losses.sum() / counted.sum(dtype=losses.dtype)
     weights = weight[target * counted % logits.shape[-1]]
     return losses.sum() / (weights * counted).sum(dtype=losses.dtype)
 

@@ -21,7 +21,7 @@ def dot_product_attention(
 
     What that does not take, as bias, mask, sequence lengths, or f32, goes to JAX's own, and so does all with an `implementation`.  As
     there, `is_causal` counts from the first query.  A query that sees no key has result 0, where JAX's own code for all platforms takes
-    the mean of the values.
+    the mean of the values.  Raises what JAX's raises.
 
     Example:
         x = jax.numpy.ones((1, 70, 2, 64), jax.numpy.bfloat16)

@@ -41,12 +41,21 @@ def of_two(X, Y, Z, compute):
 
 @vectors(2)
 def add(X, Y, Z):
-    """z = x + y."""
+    """z = x + y, of vectors (N,) of f32.  Raises LaunchTypeError and LaunchValueError for others.
+
+    Example:
+        z = kernels.add(torch.ones(100), torch.ones(100))
+    """
     of_two(X, Y, Z, lambda x, y, pred: ptx.inst.add.f32(x, x, y, pred=pred))
 
 
 @vectors(2, ("f32", "alpha"))
 def scaled_add(X, Y, Z):
-    """z = x + alpha * y, rounded once.  alpha is an argument of the call: `scaled_add(x, y, alpha=0.5)`."""
+    """z = x + alpha * y, rounded once, of vectors (N,) of f32.  alpha is an argument of the call.  Raises LaunchTypeError and
+    LaunchValueError for others.
+
+    Example:
+        z = kernels.scaled_add(torch.ones(100), torch.ones(100), alpha=0.5)
+    """
     alpha = ptx.param(f32, "alpha")
     of_two(X, Y, Z, lambda x, y, pred: ptx.inst.fma.rn.f32(x, alpha, y, x, pred=pred))

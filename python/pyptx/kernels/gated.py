@@ -95,7 +95,13 @@ def halves(name: str, gate, up) -> tuple:
 def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothing]) -> Any:
     """silu(gate) * up, element by element, as torch.nn.functional.silu(gate) * up.  f32, f16 or bf16, computed in f32.
 
-    swiglu(x) takes the first half of each row for gate and the second for up; they are copied first.
+    gate, up: of one shape, (..., N).  swiglu(x) takes the first half of each row for gate and the second for up; they are copied first.
+    Differentiable.
+
+    Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
+
+    Example:
+        y = kernels.swiglu(torch.randn(4, 64), torch.randn(4, 64))
     """
     for name in named:
         raise no_such_argument(swiglu, name)
@@ -104,7 +110,10 @@ def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothin
 
 def geglu(gate: Any, up: Any = None, *, approximate: str = "none", out: Any = None, **named: Unpack[Nothing]) -> Any:
     """gelu(gate) * up, as torch.nn.functional.gelu(gate, approximate=approximate) * up: with the error function, absolute error
-    below 4e-7 of |gate up|, or "tanh".  geglu(x): of the halves of its rows, as `swiglu`.
+    below 4e-7 of |gate up|, or "tanh".  geglu(x): of the halves of its rows, as `swiglu`, which says types and errors.
+
+    Example:
+        y = kernels.geglu(torch.randn(4, 64), torch.randn(4, 64), approximate="tanh")
     """
     for name in named:
         raise no_such_argument(geglu, name)

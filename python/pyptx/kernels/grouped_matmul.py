@@ -31,6 +31,10 @@ def grouped_matmul(
 
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.  offs and counts themselves are checked on the
     simulator alone: a GPU goes where they say.
+
+    Example:
+        tokens, experts = torch.randn(30, 64).bfloat16(), torch.randn(4, 64, 48).bfloat16()
+        y = kernels.grouped_matmul(tokens, experts, torch.tensor([13, 13, 14, 30], dtype=torch.int32))
     """
     for name in named:
         raise no_such_argument(grouped_matmul, name)

@@ -34,6 +34,10 @@ def matmul(
     The same inputs give the same bits.
 
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.
+
+    Example:
+        x, w = torch.randn(4, 64).bfloat16(), torch.randn(48, 64).bfloat16()
+        y = kernels.matmul(x, w.mT, bias=torch.zeros(48), activation="gelu")
     """
     if named:
         told = {"a": a, "b": b, "out": out, "bias": bias, "activation": activation, "residual": residual}

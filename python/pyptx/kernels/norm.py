@@ -185,6 +185,11 @@ def rms_norm(
     x: f32, f16 or bf16, of any leading dimensions; weight: of `normalized_shape`, of one of these types.  rms_norm(x, w) is
     rms_norm(x, w.shape, w); without both, the last dimension is normalized.  eps=None: 2^-23, as torch has it.  Computed in f32,
     rounded once.  Differentiable.
+
+    Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
+
+    Example:
+        y = kernels.rms_norm(torch.randn(2, 4, 64), torch.ones(64), eps=1e-5)
     """
     if named:
         told = {"x": x, "normalized_shape": normalized_shape, "weight": weight, "eps": eps, "out": out}
@@ -310,7 +315,15 @@ ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, needed=3, names
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, **named: Unpack[Nothing]) -> Any:
     """(rms_norm(s, weight), s) of s = x + residual, rounded to the residual's type: one pass over memory instead of two.
-    Differentiable."""
+
+    x, residual: f32, f16 or bf16, (..., N), of one shape; weight: (N,), of one of these types.  Differentiable.
+
+    Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
+
+    Example:
+        x, residual = torch.randn(2, 4, 64), torch.randn(2, 4, 64)
+        y, residual = kernels.add_rms_norm(x, residual, torch.ones(64))
+    """
     for name in named:
         raise no_such_argument(add_rms_norm, name)
     return ADD_RMS_NORM((x, residual, weight), eps=eps)
@@ -441,6 +454,11 @@ def layer_norm(
 
     x: f32, f16 or bf16, of any leading dimensions; weight and bias: of `normalized_shape`, of one of these types; both, one or none.
     layer_norm(x, w, b) is layer_norm(x, w.shape, w, b).  Computed in f32, rounded once.  Differentiable.
+
+    Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
+
+    Example:
+        y = kernels.layer_norm(torch.randn(2, 4, 64), torch.ones(64), torch.zeros(64))
     """
     if named:
         told = {"x": x, "normalized_shape": normalized_shape, "weight": weight, "bias": bias, "eps": eps, "out": out}

@@ -225,11 +225,13 @@ def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None, **named:
     s = max |x| / 448 of what shares it, at least 1e-12 / 448; q = x (448 / max |x|), rounded to nearest, ties to even.
     No derivative.
 
-        q, s = quantize_fp8(x, block=128)                     # activations (M, K)
-        r, t = quantize_fp8(w, block=(128, 128))              # weights (N, K)
-        y = matmul(q, r.mT, scale_a=s, scale_b=t.mT)
-
     Raises LaunchTypeError for other types, LaunchValueError for other blocks.
+
+    Example:
+        x, w = torch.randn(20, 256), torch.randn(48, 256)
+        q, s = kernels.quantize_fp8(x, block=128)                     # activations (M, K)
+        r, t = kernels.quantize_fp8(w, block=(128, 128))              # weights (N, K)
+        y = kernels.matmul(q, r.mT, scale_a=s, scale_b=t.mT)
     """
     for name in named:
         raise no_such_argument(quantize_fp8, name)

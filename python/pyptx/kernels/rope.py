@@ -225,10 +225,12 @@ def rope(
     place i has line i where there are none, and one outside the L lines makes NaN.  interleaved: pairs are elements 2 i and 2 i + 1 (GPT-J), not i and
     i + R / 2 (GPT-NeoX, Llama).  Differentiable by x.
 
-        angles = torch.outer(torch.arange(S), 10000.0 ** (-torch.arange(0, D, 2) / D))
-        q = rope(q, angles.cos(), angles.sin())
-
     Raises LaunchValueError for shapes that do not fit, LaunchTypeError for other types and where cos or sin want a gradient.
+
+    Example:
+        S, D = 6, 64
+        angles = torch.outer(torch.arange(S), 10000.0 ** (-torch.arange(0, D, 2) / D))
+        q = kernels.rope(torch.randn(2, 3, S, D), angles.cos(), angles.sin())
     """
     for name in named:
         raise no_such_argument(rope, name)

@@ -97,6 +97,11 @@ def softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None,
     dim: any.  Packed memory is read as it lies; else rows that do not lie in the last dimension are copied first, and the result is a view of
     rows.
     dtype: of the result, as if x had been of it: the f32 result of bf16 or f16 is not rounded to x's type.  Differentiable.
+
+    Raises LaunchTypeError for other types, LaunchValueError for a dim that x does not have.
+
+    Example:
+        y = kernels.softmax(torch.randn(4, 100), dim=0)
     """
     if named:
         return softmax(**renamed(softmax, named, {"input": "x"}, {"x": x, "dim": dim, "dtype": dtype, "out": out}))
@@ -106,7 +111,11 @@ def softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None,
 
 
 def log_softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None, **named: Unpack[Input]) -> Any:
-    """The logarithm of `softmax`, as torch.log_softmax."""
+    """The logarithm of `softmax`, as torch.log_softmax: `softmax` says what it takes.
+
+    Example:
+        y = kernels.log_softmax(torch.randn(4, 100), dim=-1)
+    """
     if named:
         return log_softmax(
             **renamed(log_softmax, named, {"input": "x"}, {"x": x, "dim": dim, "dtype": dtype, "out": out})
