@@ -193,3 +193,27 @@ def test_second_derivatives_are_refused_when_they_are_asked_for(call, given):
     assert all(torch.equal(*pair) for pair in zip(first, graph, strict=True))
     with pytest.raises(LaunchValueError, match="no second derivative|_backward: this kernel has no backward"):
         torch.autograd.grad(sum(each.float().sum() for each in graph), leaves)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "call",
+    [
+        kernels.softmax,
+        kernels.swiglu,
+        lambda x: kernels.matmul(x, x.mT),
+        lambda x: kernels.rope(x, torch.ones(4, 4), torch.ones(4, 4)),
+        lambda x: kernels.cross_entropy(x, torch.arange(4)),
+        lambda x: kernels.attention(*[x.bfloat16().expand(1, 1, 4, 8)] * 3),
+    ],
+    ids=["softmax", "swiglu", "matmul", "rope", "cross_entropy", "attention"],
+)
+def test_compiled_autograd(call):
+    """The forward is eager, the compiler gets the graph of the backward."""
+    torch.compiler.reset()
+    x = torch.randn(4, 8, requires_grad=True)
+    loss = call(x).float().square().sum()
+    wanted = torch.autograd.grad(loss, x, retain_graph=True)[0]
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
+        got = torch.autograd.grad(loss, x)[0]
+    torch.testing.assert_close(got, wanted)

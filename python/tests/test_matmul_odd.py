@@ -48,6 +48,9 @@ def test_sizes_of_none_and_one(m, n, k):
     da, db = torch.autograd.grad(kernels.matmul(a, b).sum(), (a, b))
     assert close(da, ones @ b.double().mT, size=ones @ b.double().mT.abs())
     assert close(db, a.double().mT @ ones, size=a.double().mT.abs() @ ones)
+    da, db = torch.autograd.grad(kernels.matmul(a.expand(2, m, k), b).sum(), (a, b))  # rows of more dimensions
+    assert close(da, 2 * ones @ b.double().mT, size=2 * ones @ b.double().mT.abs())
+    assert close(db, 2 * a.double().mT @ ones, size=2 * a.double().mT.abs() @ ones)
     x, w = (each.detach().numpy() for each in (a, b))
     assert np.allclose(kernels.matmul(x, w), x @ w, rtol=1e-2, atol=1e-2)
 

@@ -343,7 +343,7 @@ def backward(ctx, g):
     db = None
     if needs[1]:
         if b.dim() == 2 and a.dim() > 2:
-            db = multiplied(a.reshape(-1, a.shape[-1]).mT, dz.reshape(-1, dz.shape[-1]))
+            db = multiplied(a.flatten(0, -2).mT, dz.flatten(0, -2))
         else:
             db = reduced(multiplied(a.mT, dz), b.shape)
     dbias = dz.sum(dim=tuple(range(dz.dim() - 1)), dtype=bias.dtype) if ctx.biased and needs[2] else None

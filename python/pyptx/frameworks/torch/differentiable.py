@@ -62,7 +62,8 @@ class DifferentiableOp:
 
     def run_backward(self, arrays, keywords):
         kernel = self.of.backward_kernel
-        if isinstance(kernel, Kernel):  # by its op, which refuses a second derivative
+        # By its op, which refuses a second derivative; Dynamo, which traces this for compiled autograd, knows the kernel itself.
+        if isinstance(kernel, Kernel) and not torch.compiler.is_compiling():
             return call.call(kernel, arrays, keywords)
         return kernel(*arrays, **keywords)
 
