@@ -114,7 +114,7 @@ def test_refusals():
     x, (cos, sin) = torch.randn(4, 5, 64), tables(20, 32)
     for given, options, wanted in (
         ((x, cos, sin), {"seq_dim": 0}, r"seq_dim is -2 of \(..., S, D\) or -3"),
-        ((x, cos, sin), {"positions": torch.zeros(3, dtype=torch.int64)}, r"legal are \(5,\), \(4, 5\)"),
+        ((x, cos, sin), {"positions": torch.zeros(3, dtype=torch.int64)}, r"legal are \(5,\), \(1, 5\), \(4, 5\)"),
         ((x, cos[:3], sin[:3]), {}, "have 3 lines for 5 positions"),
         ((x, cos, sin[:3]), {}, r"have one shape \(L, R / 2\), where R is at most 64"),
         ((x, *tables(20, 64)), {}, "where R is at most 64"),
@@ -140,3 +140,16 @@ def test_a_position_outside_the_tables_is_nan(index, interleaved, device):
         wrong = [not 0 <= place < 5 for place in places]
         assert torch.equal(y[..., :16].isnan(), torch.tensor(wrong, device=device)[:, None].expand(2, 5, 16))
         assert torch.equal(y[..., 16:], x[..., 16:])
+
+
+def test_positions_of_all_sequences():
+    """(1, S), as transformers pass them."""
+    x, at = torch.randn(3, 2, 5, 16), torch.tensor([[4, 0, 7, 1, 1]])
+    cos, sin = tables(8, 8)
+    wanted = kernels.rope(x, cos, sin, positions=at[0])
+    assert torch.equal(kernels.rope(x, cos, sin, positions=at), wanted)
+    assert torch.equal(kernels.rope(x, cos, sin, positions=at.expand(3, 5)), wanted)
+    heads_inside = kernels.rope(x.transpose(1, 2), cos, sin, positions=at, seq_dim=-3)
+    assert torch.equal(heads_inside.transpose(1, 2), wanted)
+    one = torch.vmap(lambda x, at: kernels.rope(x, cos, sin, positions=at))(x, at.expand(3, 1, 5))
+    assert torch.equal(one, wanted)

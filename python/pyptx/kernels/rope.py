@@ -221,7 +221,7 @@ def rope(
     """Rotary position embedding of x, whose last dimension is a head of D elements, of which the first R turn.
 
     x: (..., S, D), or with seq_dim=-3 (..., S, H, D); f32, f16 or bf16, computed in f32 and rounded once.  cos, sin: (L, R / 2), with
-    L >= S; of these types, too.  positions: the line of cos and sin for each place, int32 or int64, (S,) or (B, S) with B = x.shape[0];
+    L >= S; of these types, too.  positions: the line of cos and sin for each place, int32 or int64, (S,), (1, S) or (B, S) with B = x.shape[0];
     place i has line i where there are none, and one outside the L lines makes NaN.  interleaved: pairs are elements 2 i and 2 i + 1 (GPT-J), not i and
     i + R / 2 (GPT-NeoX, Llama).  Differentiable by x.
 
@@ -243,7 +243,8 @@ def rope(
         raise LaunchTypeError("rope: cos and sin get no gradient; pass .detach()")
     if positions is None:
         return ROPE((x, cos, sin, None), out, interleaved=interleaved, inner=inner, S=places)
-    rows = math.prod(x.shape[:-1]) // (x.shape[0] if len(positions.shape) == 2 else 1)
+    each = len(positions.shape) == 2 and positions.shape[0] > 1  # sequence of the batch has positions of its own
+    rows = math.prod(x.shape[:-1]) // (x.shape[0] if each else 1)
     return ROPE_AT((x, cos, sin, positions), out, interleaved=interleaved, inner=inner, S=places, ROWS=rows)
 
 
@@ -261,9 +262,9 @@ def places_of(x, cos, sin, positions, seq_dim: int) -> tuple:
         )
     if positions is None and cos.shape[0] < places:
         raise LaunchValueError(f"rope: cos and sin have {cos.shape[0]} lines for {places} positions")
-    if positions is not None and tuple(positions.shape) not in ((places,), (shape[0], places)):
+    if positions is not None and tuple(positions.shape) not in ((places,), (1, places), (shape[0], places)):
         raise LaunchValueError(
-            f"rope: positions have shape {tuple(positions.shape)}; legal are {(places,)}, {(shape[0], places)}"
+            f"rope: positions have shape {tuple(positions.shape)}; legal are {(places,)}, {(1, places)}, {(shape[0], places)}"
         )
     if columns > LONGEST:
         raise LaunchValueError(f"rope: heads have at most {LONGEST} elements, not {columns}")
