@@ -266,3 +266,24 @@ def test_what_is_refused(error, message, call):
     with pytest.raises(error) as raised:
         call(torch.randn(4, 8), torch.randn(8, 6))
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("name", [None, "relu", "gelu", "silu", "swiglu", "geglu"])
+def test_second_derivatives(name):
+    """Of a penalty on gradients, as torch has it."""
+
+    def exact(a, b, c):
+        z = a @ b + c
+        if name in ("swiglu", "geglu"):
+            return (F.silu if name == "swiglu" else F.gelu)(z[:, :6]) * z[:, 6:]
+        return getattr(F, name)(z) if name else z
+
+    def penalty(product, given):
+        first = torch.autograd.grad(product(*given).square().sum(), given, create_graph=True)
+        return torch.autograd.grad(sum(each.square().sum() for each in first), given)
+
+    given = [torch.randn(shape, requires_grad=True) for shape in ((5, 16), (16, 12), (12,))]
+    doubles = [each.detach().double().requires_grad_() for each in given]
+    found = penalty(lambda a, b, c: kernels.matmul(a, b, bias=c, activation=name), given)
+    for got, wanted in zip(found, penalty(exact, doubles), strict=True):
+        assert float((got.double() - wanted).norm()) < 6e-3 * float(wanted.norm())

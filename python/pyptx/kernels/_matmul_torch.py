@@ -322,10 +322,19 @@ def setup_context(ctx, inputs, output):
 DERIVATIVES = {
     "relu": lambda g, z: torch.ops.aten.threshold_backward(g, z, 0),
     "gelu": torch.ops.aten.gelu_backward,
-    "silu": torch.ops.aten.silu_backward,
-    "swiglu": lambda g, z: through_gate(g, z, torch.ops.aten.silu, torch.ops.aten.silu_backward),
+    "silu": lambda g, z: through_silu(g, z),
+    "swiglu": lambda g, z: through_gate(g, z, torch.ops.aten.silu, through_silu),
     "geglu": lambda g, z: through_gate(g, z, torch.ops.aten.gelu, torch.ops.aten.gelu_backward),
 }
+
+
+def through_silu(g, z):
+    """torch's own has no second derivative."""
+    if not torch.is_grad_enabled():
+        return torch.ops.aten.silu_backward(g, z)
+    wide = z.float()
+    s = torch.sigmoid(wide)
+    return (g * (s * (1 + wide * (1 - s)))).to(z.dtype)
 
 
 def through_gate(g, z, activation, derivative):
