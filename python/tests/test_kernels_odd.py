@@ -1,5 +1,6 @@
 """Ready-made kernels with what they were not meant for: refused by name, and nothing is read as what it is not."""
 
+import sys
 import typing
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import kernels  # noqa: E402
-from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.errors import AuthoringValueError, LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.types import f32  # noqa: E402
 
 NESTED = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)])
 X, HEADS = torch.ones(4, 8), torch.ones(1, 2, 8, 64, dtype=torch.bfloat16)
@@ -110,3 +112,13 @@ def test_tensors_by_the_names_of_torch():
 def test_tensors_of_no_elements(shape):
     assert kernels.softmax(torch.ones(shape)).shape == shape
     assert kernels.softmax(torch.ones(shape), out=torch.ones(shape)).shape == shape
+
+
+def test_text_of_no_size():
+    """The command `pyptx export` says how sizes are given."""
+    softmax = sys.modules["pyptx.kernels.softmax"].SOFTMAX[0].kernel(f32)
+    assert ".reqntid 128" in softmax.ptx(N=100)
+    with pytest.raises(
+        AuthoringValueError, match="the directives of kernel softmax depend on N, which is not known: give N="
+    ):
+        softmax.ptx()
