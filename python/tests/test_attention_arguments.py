@@ -12,6 +12,7 @@ from test_attention import agrees, near, reference, tensors  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.kernels._attention_fp8 import transpose_kernel  # noqa: E402
 
 targets = pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
 FP8 = torch.float8_e4m3fn
@@ -334,3 +335,12 @@ def test_gradients_of_caches_and_of_e4m3_are_refused():
             call()
         with torch.no_grad():
             call()
+
+
+def test_more_heads_than_a_grid_has_along_z():
+    """Of the kernel that turns v of e4m3 around."""
+    made = transpose_kernel(64)
+    assert made.grid(65_537, 40, 700) == (3 * 65_537, 1, 1)
+    v = torch.randint(0, 120, (3, 700, 40), dtype=torch.uint8)
+    turned = made(v.view(FP8), NP=704).view(torch.uint8).view(3, 40, 44, 4, 2, 2)
+    assert torch.equal(turned.transpose(3, 4).reshape(3, 40, 704)[..., :700], v.mT)

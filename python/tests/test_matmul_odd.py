@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.kernels._matmul_mma import mma_kernel  # noqa: E402
+from pyptx.types import f32  # noqa: E402
 
 F = torch.nn.functional
 TYPES = {torch.bfloat16: 1e-2, torch.float32: 2e-3}
@@ -287,3 +289,11 @@ def test_second_derivatives(name):
     found = penalty(lambda a, b, c: kernels.matmul(a, b, bias=c, activation=name), given)
     for got, wanted in zip(found, penalty(exact, doubles), strict=True):
         assert float((got.double() - wanted).norm()) < 6e-3 * float(wanted.norm())
+
+
+def test_many_matrices():
+    """More than a grid has along y or z; of several tiles each."""
+    made = mma_kernel(f32, f32, batched=True)
+    assert made.grid(130, 200, 70_000) == (4 * 70_000, 1, 1)
+    a, b = torch.randn(3, 130, 20), torch.randn(3, 200, 20)
+    assert close(made(a, b), product(a, b.mT), torch.float32)

@@ -12,7 +12,7 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import Warpgroup, descriptor, write
 from pyptx.kernels._attention_plan import WIDE, Forward, k_major
 from pyptx.kernels._attention_sums import padded_begin, place_of
-from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
+from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, divided, quotient, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b16, b32, e4m3, f32, s32, u8, u32, u64
@@ -198,7 +198,7 @@ def transpose_kernel(columns: int = 128, ragged: bool = False):
         ),
         out_specs=(Tile("L", "DV", "NP", e4m3, align=16),),
         raw_params=[("u32", name) for name in ("N", "DV", "NP", *["L", "P"] * ragged)],
-        grid=lambda L, DV, NP: (-(-NP // keys), -(-DV // columns), L),
+        grid=lambda L, DV, NP: (-(-NP // keys) * L, -(-DV // columns), 1),  # x alone has room for many heads
         block=(THREADS, 1, 1),
         reqntid=True,
         dependent_launch=True,
@@ -214,9 +214,8 @@ def transpose_kernel(columns: int = 128, ragged: bool = False):
         base = reg.scalar(u32)
         ptx.inst.mov.u32(base, memory.name)
         thread = reg.from_(ptx.special.tid.x(), u32)
-        first_key = reg.from_(ptx.special.ctaid.x(), u32) * keys
-        first = reg.from_(ptx.special.ctaid.y(), u32) * columns
-        line = reg.from_(ptx.special.ctaid.z(), u32)
+        line, place = quotient(reg.from_(ptx.special.ctaid.x(), u32), divided(padded + (keys - 1), keys))
+        first_key, first = place * keys, reg.from_(ptx.special.ctaid.y(), u32) * columns
         lane, group = thread & (lanes - 1), thread >> (lanes.bit_length() - 1)
         column = first + (lane << 2)
         key = first_key + (group << 4)

@@ -219,9 +219,12 @@ class Tensor:
             row, column, expert, self.m = self.place_in_group(OFFS)
             pb = pb + product(expert, self.width, k_size) * self.b.size
         else:
-            number = reg.from_(ptx.special.ctaid.x(), u32)
-            row, column = self.place(number, quotient(self.m + (BM - 1), BM))
-        batch = reg.from_(ptx.special.ctaid.z(), u32)
+            number, down = reg.from_(ptx.special.ctaid.x(), u32), quotient(self.m + (BM - 1), BM)
+            if self.batched or self.parted:  # the grid's x alone has room for many matrices
+                in_one = down * quotient(self.n + (self.columns - 1), self.columns)
+                batch = quotient(number, in_one)
+                number = number - batch * in_one
+            row, column = self.place(number, down)
         if self.parted:
             start, k_size = self.part_of_k(OFFS, batch, k_size)
             pa, pb = pa + product(start, self.m, 1) * self.a.size, pb + product(start, self.n, 1) * self.b.size
@@ -458,7 +461,7 @@ def mma_kernel(
         return Tile(*lead, *shape, matrix.dtype, align=matrix.width if matrix.width >= 4 else 0)
 
     def grid(M, N, L=1, E=0):
-        return ((-(-M // BM) + E) * -(-N // columns), 1, L)
+        return ((-(-M // BM) + E) * -(-N // columns) * L, 1, 1)
 
     # CTAs of a multiprocessor, where their values fit into its registers.
     two = body.threads == 128 or (min(a_width, b_width) == 16 and dtype != f32 and epilogue.scales != "block")
