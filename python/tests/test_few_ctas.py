@@ -64,7 +64,7 @@ def turns(c: Config, kernel, m: int, n: int, *batch: int) -> float:
 
 
 CONFIGS = [
-    Config(64, 64, 3, 1), Config(64, 64, 2, 1, swing=False), Config(128, 96, 3), Config(128, 64, 3, overlap=False), Config(256, 64, 3),
+    Config(64, 64, 3, 1), Config(64, 64, 3, 1, ahead=2), Config(64, 64, 2, 1, swing=False), Config(128, 96, 3), Config(128, 64, 3, overlap=False), Config(256, 64, 3),
     Config(192, 64, 3, 3), Config(64, 64, 3, 1, cm=2), Config(64, 64, 3, 1, cn=2), Config(64, 64, 3, 1, cm=2, cn=2), Config(128, 64, 3, cm=2),
     Config(64, 64, 3, 1, turned=True), Config(64, 48, 3, 1, cn=2, turned=True), Config(64, 64, 3, 1, cm=4, turned=True),
     Config(64, 64, 3, 1, inside=True), Config(64, 64, 3, 1, cm=2, inside=True), Config(128, 80, 3, turned=True, inside=True),
@@ -146,8 +146,8 @@ def blocks_of(rows: int, k: int, size: int, *lead: int):
     return data, factors, data.double() * wide[..., :rows, :k]
 
 
-@pytest.mark.parametrize("c", [Config(128, 128, 3, overlap=False, swing=False), Config(128, 160, 3, overlap=False, swing=False), Config(128, 128, 3, cn=2, overlap=False, swing=False)], ids=str)  # fmt: skip
-@pytest.mark.parametrize("k", [64, 528])
+@pytest.mark.parametrize("c", [Config(128, 128, 3, swing=False), Config(128, 160, 3, overlap=False, swing=False), Config(128, 128, 3, cn=2, swing=False)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("k", [64, 208, 272, 528])
 def test_products_with_scales_of_blocks(c, k, monkeypatch):
     (a, one, wide), (b, two, columns) = blocks_of(264, k, 1), blocks_of(2 * c.bn * c.cn + 24, k, 128)
     kernel = hopper(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block"))
@@ -155,9 +155,26 @@ def test_products_with_scales_of_blocks(c, k, monkeypatch):
     assert distance(kernel(a, b, one, two), wide @ columns.mT) < 5e-3
 
 
+@pytest.mark.parametrize("k", [64, 208, 528])
+@pytest.mark.parametrize("finished", [False, True])
+def test_finished_products_with_scales_of_blocks(finished, k, monkeypatch):
+    """With a bias and a residual, or with gates."""
+    m, n, c = 264, 280 if finished else 192, Config(128, 128, 3, swing=False)
+    (a, one, wide), (b, two, columns) = blocks_of(m, k, 1), blocks_of(n if finished else 2 * n, k, 128)
+    more = {"bias": bf16, "residual": bf16} if finished else {"activation": "swiglu"}
+    kernel = hopper(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block", **more))
+    if finished:
+        bias, residual = half(n), half(m, n)
+        got, wanted = kernel(a, b, one, two, bias, residual), wide @ columns.mT + bias.double() + residual.double()
+    else:
+        gate, up = (wide @ columns.mT).chunk(2, -1)
+        got, wanted = kernel(a, b.view(2, n, k), one, two), F.silu(gate) * up
+    assert distance(got, wanted) < 5e-3
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_groups_with_scales_of_blocks(masked, monkeypatch):
-    c = Config(128, 128, 3, overlap=False, swing=False)
+    c = Config(128, 128, 3, swing=False)
     (a, one, wide), (b, two, columns) = blocks_of(900, 272, 1), blocks_of(256, 272, 128, 3)
     told = (0, 300, 170) if masked else (0, 333, 860)
     kernel = hopper(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block"), grouped=True, masked=masked)
@@ -180,7 +197,7 @@ def test_groups_of_lines(c, monkeypatch):
         start = end
 
 
-@pytest.mark.parametrize("c", [StreamConfig(16, 1, 64, 3), StreamConfig(24, 1, 128, 2), StreamConfig(32, 1, 64, 3, 2), StreamConfig(8, 1, 64, 3, resident=2)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("c", [StreamConfig(16, 1, 64, 3), StreamConfig(16, 1, 64, 3, ahead=2), StreamConfig(24, 1, 128, 2), StreamConfig(32, 1, 64, 3, 2), StreamConfig(8, 1, 64, 3, resident=2)], ids=str)  # fmt: skip
 @pytest.mark.parametrize("k", [8, 264])
 @pytest.mark.parametrize("k_major", [True, False])
 def test_streams(c, k, k_major, monkeypatch):
