@@ -276,7 +276,7 @@ def attend(*shapes, dtype=torch.bfloat16, **told):
 @pytest.mark.parametrize(
     "told", [{}, {"causal": True}, {"causal": True, "window": 70, "softcap": 5.0}, {"window": 70}, {"sinks": torch.tensor([0.5, 3.0, -1.0])}], ids=str
 )  # fmt: skip
-@pytest.mark.parametrize(("width", "values"), [(64, 64), (128, 128), (192, 128), (256, 256), (72, 40)])
+@pytest.mark.parametrize(("width", "values"), [(64, 64), (128, 128), (256, 256), (72, 40)])
 def test_attention(width, values, told, few):
     """Three heads or more of two tiles, the second with few rows; keys of four blocks, of rings of two stages."""
     made = few(1)
