@@ -161,6 +161,7 @@ struct Module {
   std::string target = "sm_90a";      // whole list: "sm_90a, debug"
   std::uint8_t address_size = 64;     // 0: not written
   Place version_place, target_place;  // of the two directives, where the module was text
+  std::string generator;  // "NVIDIA NVVM Compiler", as the comment before .version says; empty: an author's text
 
   struct Item {                                                             // order of the text
     enum class Kind : std::uint8_t { variable, function, directive } kind;  // directive: index into texts

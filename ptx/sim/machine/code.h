@@ -75,7 +75,8 @@ struct ModuleVariable {
 inline constexpr std::uint32_t reserved_in_use = 288;
 
 struct Program {
-  int architecture = 0;  // of the target: 90
+  int architecture = 0;    // of the target: 90
+  bool generated = false;  // by a compiler, as the text says
   std::vector<Op> ops;
   std::vector<Place> places;                // of each op
   std::vector<Place> sources;               // of each op: what the text was compiled from, as its .loc says

@@ -194,6 +194,7 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   }
   const Reach reach(module, *root);
   auto program = std::make_unique<Program>();
+  program->generated = !module.generator.empty();
   if (const auto* hardware = arch::architecture(std::string_view(module.target).substr(0, module.target.find(','))))
     program->architecture = hardware->is;
   program->cluster = required(*root, ".reqnctapercluster");

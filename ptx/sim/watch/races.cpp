@@ -21,8 +21,9 @@ constexpr bool writes(Access kind) { return kind != Access::read; }
 Races::Races(const Launch& launch, Checks checks)
     : launch_(launch),
       checks_(checks),
-      tensor_fences_(std::ranges::any_of(launch.program.mnemonics,
-                                         [](const auto& name) { return name.starts_with("tcgen05.fence"); })) {
+      tensor_fences_(!launch.program.generated || std::ranges::any_of(launch.program.mnemonics, [](const auto& name) {
+        return name.starts_with("tcgen05.fence");
+      })) {
   sites_.emplace_back();
 }
 

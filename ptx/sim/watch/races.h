@@ -414,7 +414,7 @@ class Races final : public Observer {
   };
   std::vector<Found> found_;
   std::map<std::tuple<Code, std::uint32_t, std::uint32_t>, std::size_t> known_;
-  const bool tensor_fences_;              // the text has some
+  const bool tensor_fences_;              // the text has some, or an author wrote it
   std::vector<std::uint32_t> same_line_;  // by pc: the first with its line and mnemonic; an unrolled loop has many
 };
 
