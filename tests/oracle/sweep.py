@@ -6,6 +6,7 @@ patterns (NaN, infinities and subnormals in), half have numbers of like size, wh
 
 import argparse
 import ctypes
+import itertools
 import mmap
 import random
 import sys
@@ -155,6 +156,7 @@ class Wmma(Case):
 
 
 ORDERED = "489cde"
+UNORDERED = "12346789bcde"  # two parts of four in either order
 
 
 def floating(name: str, shape: str, registers, types, **more) -> Case:
@@ -162,10 +164,37 @@ def floating(name: str, shape: str, registers, types, **more) -> Case:
     return Case(name, f"mma.sync.aligned.{shape}.row.col.{d}.{a}.{b}.{c}", registers, types, **more)
 
 
-def sparse(name: str, shape: str, registers, types, selector: int, values: str = ORDERED) -> Case:
+def sparse(k: int, registers, types, selector: int, saturate: str = "", ordered: bool = True) -> Case:
     d, a, b, c = types
-    mnemonic = f"mma.sp::ordered_metadata.sync.aligned.{shape}.row.col.{d}.{a}.{b}.{c}"
-    return Case(f"{name}_{selector}", mnemonic, registers, types, values, f", {selector}")
+    values = "4e" if a == "tf32" else ORDERED if ordered else UNORDERED
+    variant = "sp::ordered_metadata" if ordered else "sp"
+    mnemonic = f"mma.{variant}.sync.aligned.m16n8k{k}.row.col{saturate}.{d}.{a}.{b}.{c}"
+    name = f"sp_{'_'.join(types)}_k{k}{saturate}_{selector}{'' if ordered else '_unordered'}"
+    return Case(name, mnemonic, registers, types, values, f", {selector}")
+
+
+def sparse_cases() -> list[Case]:
+    """Every type, shape and selector, and each type once more by metadata in any order."""
+    out: list[Case] = []
+
+    def add(shapes, d: str, a: str, b: str, saturate: str = ""):
+        """Of shapes (k, registers of A and of B, selectors)."""
+        sums = 2 if d == "f16" else 4
+        for k, words, selectors in shapes:
+            for ordered in (True, False):
+                for selector in range(selectors if ordered else 1):
+                    out.append(sparse(k, (sums, words, words, sums), (d, a, b, d), selector, saturate, ordered))
+
+    for d, kind in (("f32", "f16"), ("f16", "f16"), ("f32", "bf16")):
+        add(((16, 2, 4), (32, 4, 2)), d, kind, kind)
+    add(((8, 2, 4), (16, 4, 2)), "f32", "tf32", "tf32")
+    for a in ("e4m3", "e5m2"):
+        for b in ("e4m3", "e5m2"):
+            add(((64, 4, 1),), "f32", a, b)
+    for bits in (8, 4):
+        for x, y, saturate in itertools.product("us", "us", ("", ".satfinite")):
+            add(((256 // bits, 2, 2), (512 // bits, 4, 1)), "s32", f"{x}{bits}", f"{y}{bits}", saturate)
+    return out
 
 
 def cases() -> list[Case]:
@@ -181,11 +210,10 @@ def cases() -> list[Case]:
                 out.append(floating(f"{x}_{y}_k{2 * k}_f32", f"m16n8k{2 * k}", (4, a, b, 4), ("f32", x, y, "f32")))
                 out.append(floating(f"{x}_{y}_k{2 * k}_f16", f"m16n8k{2 * k}", (2, a, b, 2), ("f16", x, y, "f16")))
     for m, k, a, b, c in ((8, 4, 1, 1, 2), (16, 4, 2, 1, 4), (16, 8, 4, 2, 4), (16, 16, 8, 4, 4)):
-        out.append(floating(f"f64_m{m}k{k}", f"m{m}n8k{k}", (c, a, b, c), ("f64",) * 4))
-    for rounding in ("rz", "rm", "rp"):
-        case = floating(f"f64_{rounding}", "m16n8k16", (4, 8, 4, 4), ("f64",) * 4)
-        case.mnemonic += "." + rounding
-        out.append(case)
+        for rounding in ("", ".rz", ".rm", ".rp"):
+            case = floating(f"f64_m{m}k{k}{rounding}", f"m{m}n8k{k}", (c, a, b, c), ("f64",) * 4)
+            case.mnemonic += rounding
+            out.append(case)
     for bits, shapes in ((8, ("m8n8k16", "m16n8k16", "m16n8k32")), (4, ("m8n8k32", "m16n8k32", "m16n8k64"))):
         for shape, registers in zip(shapes, ((2, 1, 1, 2), (4, 2, 1, 4), (4, 4, 2, 4)), strict=True):
             for x in "us":
@@ -198,21 +226,7 @@ def cases() -> list[Case]:
         for op in ("xor", "and"):
             mnemonic = f"mma.sync.aligned.{shape}.row.col.s32.b1.b1.s32.{op}.popc"
             out.append(Case(f"b1_{op}_{shape}", mnemonic, registers, ("s32", "b1", "b1", "s32")))
-    for k, ab, selectors in ((16, 2, range(4)), (32, 4, range(2))):
-        for s in selectors:
-            out.append(sparse(f"sp_f16_k{k}_f32", f"m16n8k{k}", (4, ab, ab, 4), ("f32", "f16", "f16", "f32"), s))
-            out.append(sparse(f"sp_f16_k{k}_f16", f"m16n8k{k}", (2, ab, ab, 2), ("f16", "f16", "f16", "f16"), s))
-            out.append(sparse(f"sp_bf16_k{k}", f"m16n8k{k}", (4, ab, ab, 4), ("f32", "bf16", "bf16", "f32"), s))
-            out.append(
-                sparse(f"sp_tf32_k{k // 2}", f"m16n8k{k // 2}", (4, ab, ab, 4), ("f32", "tf32", "tf32", "f32"), s, "4e")
-            )
-    for s in range(2):
-        out.append(sparse("sp_s8_k32", "m16n8k32", (4, 2, 2, 4), ("s32", "s8", "s8", "s32"), s))
-        out.append(sparse("sp_s4_k64", "m16n8k64", (4, 2, 2, 4), ("s32", "s4", "u4", "s32"), s))
-    out.append(sparse("sp_u8_k64", "m16n8k64", (4, 4, 4, 4), ("s32", "u8", "s8", "s32"), 0))
-    out.append(sparse("sp_u4_k128", "m16n8k128", (4, 4, 4, 4), ("s32", "u4", "s4", "s32"), 0))
-    out.append(sparse("sp_e4m3_k64", "m16n8k64", (4, 4, 4, 4), ("f32", "e4m3", "e5m2", "f32"), 0))
-    return out
+    return out + sparse_cases()
 
 
 WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))

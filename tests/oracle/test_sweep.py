@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import sweep_wgmma
+from gpu_differences import INSTANCES, VERSION, lines_of
 from run_fixtures import Gpu
 from sweep import cases, compare, inputs, on_simulator, video_cases, wmma_cases
 
@@ -73,6 +74,22 @@ def test_each_wgmma_form_has_as_many_outputs_as_asked():
         assert len(case.inputs()) == case.ctas * (16 + sweep_wgmma.SHARED + 512 * (case.registers() + 5))
         count[case.form()] += case.outputs()
     assert len(count) == 2 * len(sweep_wgmma.KINDS) - 1 and min(count.values()) >= 100_000
+
+
+@pytest.mark.skipif(not INSTANCES.exists(), reason="skipped: no oracle_instances")
+def test_each_product_of_a_warp_is_swept():
+    """Of those that the rows have for sm_90a, without the layouts of wmma; `.rn` says nothing, and m8n8k4 of f16 is a subroutine (see cases)."""
+
+    def form(mnemonic: str) -> tuple:
+        opcode, *modifiers = mnemonic.split(".")
+        silent = {"rn", "row", "col"} if opcode == "wmma" else {"rn"}
+        return opcode, *sorted(x for x in modifiers if x not in silent)
+
+    texts = [line.split("\t") for line in lines_of(INSTANCES, VERSION)]
+    legal = {text.split(" ")[0] for verdict, _, _, _, text in texts if verdict == "legal"}
+    asked = {form(x) for x in legal if x.startswith(("mma.", "wmma.mma."))}
+    asked = {x for x in asked if not (x[0] == "mma" and {"m8n8k4", "f16"} <= set(x))}
+    assert len(asked) > 90 and asked <= {form(case.mnemonic) for case in cases() + wmma_cases()}
 
 
 def test_the_matrices_of_wmma_are_those_of_numpy():

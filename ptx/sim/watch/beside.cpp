@@ -52,9 +52,12 @@ void Races::look_beside(const Touch& t) {
 
 void Races::look_beside(const Agent& agent, const Location& where, Access kind) {
   Watched& w = watched(*agent.warp);
-  const auto own =
-      agent.operation ? ongoing_.find(agent.warp->cta.cluster.index << 32 | agent.operation) : ongoing_.end();
-  const View& view = own == ongoing_.end() ? view_of(w, agent.lane) : own->second.view;
+  const std::uint64_t key = agent.warp->cta.cluster.index << 32 | agent.operation;
+  const auto own = agent.operation ? ongoing_.find(key) : ongoing_.end();
+  const auto copy = agent.operation ? copying_.find(key) : copying_.end();
+  const View& view = own != ongoing_.end()    ? own->second.view
+                     : copy != copying_.end() ? copy->second.all->view
+                                              : view_of(w, agent.lane);
   look_beside(w.who, agent.lane, agent.pc, view, kind, where.offset, where.bytes);
 }
 

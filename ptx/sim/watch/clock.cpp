@@ -99,4 +99,15 @@ Time known_until(const Known& clock, Who who) {
   return time;
 }
 
+std::uint32_t known_lanes(const Known& clock, Who warp, Time time) {
+  if (known_until(clock, warp) >= time) return ~0u;
+  if (!clock) return 0;
+  std::uint32_t out = 0;
+  auto at = std::ranges::upper_bound(*clock, warp, {}, &Moment::who);
+  for (; at != clock->end() && warp_of(at->who) == warp; ++at) {
+    if (at->time >= time) out |= 1u << (at->who - warp - 1);
+  }
+  return out;
+}
+
 }  // namespace ptx::sim

@@ -11,10 +11,11 @@ namespace ptx::sim {
 
 using Time = std::uint32_t;
 
-// Whose time: a CTA's (all of its threads), a warp's, a thread's, or that of a stream of operations. Those of a CTA
-// sort behind each other: itself, then each warp followed by its lanes.
+// Whose time: a CTA's (all of its threads), a warp's, a thread's, that of their copies (cp.async), or that of a stream
+// of operations. Those of a CTA sort behind each other: itself, then each warp followed by its lanes; so do their
+// copies.
 using Who = std::uint64_t;
-constexpr Who stream_bit = Who{1} << 63;
+constexpr Who stream_bit = Who{1} << 63, copies_bit = Who{1} << 62;
 constexpr Who who_cta(std::uint64_t cta) { return (cta + 1) << 16; }
 constexpr Who who_warp(std::uint64_t cta, std::uint32_t warp) { return who_cta(cta) | Who{warp + 1} << 8; }
 constexpr Who who_thread(Who warp, int lane) { return warp | static_cast<Who>(lane + 1); }
@@ -42,5 +43,8 @@ Known meet(const Known& a, const Known& b);
 
 // Up to when `who` is known: its own time, or its warp's or CTA's.
 Time known_until(const Known& clock, Who who);
+
+// The lanes of a warp, or of its copies, that are known until then at least.
+std::uint32_t known_lanes(const Known& clock, Who warp, Time time);
 
 }  // namespace ptx::sim

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t sector = 32;  // bytes
 constexpr int banks = 32;             // of 4 bytes
 
-using Touches = std::vector<std::pair<int, std::uint64_t>>;
+using WordsOfLanes = std::vector<std::pair<int, std::uint64_t>>;
 
 // Distinct pieces of `size` bytes, in order.
 std::vector<std::uint64_t> pieces(std::span<const std::pair<int, std::uint64_t>> touches, std::uint64_t bytes,
@@ -26,7 +26,7 @@ std::vector<std::uint64_t> pieces(std::span<const std::pair<int, std::uint64_t>>
   return out;
 }
 
-void add_wavefronts(const Touches& touches, std::uint64_t bytes, LineCount& count) {
+void add_wavefronts(const WordsOfLanes& touches, std::uint64_t bytes, LineCount& count) {
   const int together = bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8;  // lanes that are served at a time
   for (auto begin = touches.begin(); begin != touches.end();) {
     const int group = begin->first / together;
@@ -39,7 +39,7 @@ void add_wavefronts(const Touches& touches, std::uint64_t bytes, LineCount& coun
   }
 }
 
-void add_sectors(const Touches& touches, std::uint64_t bytes, LineCount& count) {
+void add_sectors(const WordsOfLanes& touches, std::uint64_t bytes, LineCount& count) {
   count.sectors += pieces(touches, bytes, sector).size();
   count.ideal_sectors += (pieces(touches, bytes, 1).size() + sector - 1) / sector;
 }

@@ -49,7 +49,7 @@ bool acquires(Order order) { return order == Order::acquire || order == Order::a
 
 // The time of what the warp publishes now; what it does later is later.
 Time Races::tick(Watched& w) {
-  if (w.stamped) w.stamp = ++now_, w.stamped = w.touched = false;
+  if (w.stamped) w.stamp = ++now_, w.stamped = w.touched = false, w.copies = nullptr;
   return w.stamp - 1;
 }
 
@@ -62,22 +62,24 @@ Time Races::begin(Watched& w) {
   return w.stamp;
 }
 
-// All that these lanes have done until then.
-std::span<const Moment> Races::done_by(const Watched& w, Mask mask, Time time, Moment (&out)[lanes]) {
+// All that these lanes have done until then: how many moments, which are put into `out`.
+std::size_t Races::done_by(const Watched& w, Mask mask, Time time, Moment* out) {
   std::size_t count = 0;
   if ((mask & w.present) == w.present) {
     out[count++] = {w.who, time};
   } else {
     for (Mask rest = mask; rest; rest &= rest - 1) out[count++] = {who_thread(w.who, std::countr_zero(rest)), time};
   }
-  return {out, count};
+  return count;
 }
 
-// What others learn from these lanes: what they know, and all that they have done.
-View Races::published(const Watched& w, const View& view, Mask mask, Time time) {
-  Moment moments[lanes];
+// What others learn from these lanes: what they know, all that they have done, and their copies that are over.
+View Races::published(const Watched& w, const View& view, Mask mask, Time time, const Copied& copied) {
+  Moment moments[2 * lanes + 1];
+  std::size_t count = done_by(w, mask, time, moments);
+  count += copied_by(w.who, w.present, mask, copied, moments + count);
   View out = view;
-  sim::add(out, done_by(w, mask, time, moments));
+  sim::add(out, {moments, count});
   return out;
 }
 
@@ -86,27 +88,35 @@ const View& Races::view_of(const Watched& w, int lane) {
   return part->view;
 }
 
-// f(view, lanes) on what each of these lanes knows; lanes that know the same stay together.
+// f(view, lanes) on what each of these lanes knows; lanes that know the same stay together, so that no two parts do.
 template <class F>
 void Races::change(Watched& w, Mask mask, F f) {
   const std::size_t count = w.parts.size();
+  std::uint64_t fresh = 0;  // parts that may be as another is
   for (std::size_t i = 0; i < count; ++i) {
     const Mask some = w.parts[i].lanes & mask;
     if (!some) continue;
     Part changed{some, w.parts[i].view};
     f(changed.view, some);
+    if (changed.view == w.parts[i].view) continue;
     if (some == w.parts[i].lanes) {
       w.parts[i] = std::move(changed);
-    } else if (!(changed.view == w.parts[i].view)) {
+      fresh |= std::uint64_t{1} << i;
+    } else {
       w.parts[i].lanes &= ~some;
+      fresh |= std::uint64_t{1} << w.parts.size();
       w.parts.push_back(std::move(changed));
     }
   }
-  for (std::size_t i = 0; i < w.parts.size(); ++i) {
-    for (std::size_t j = w.parts.size() - 1; j > i; --j) {
-      if (!(w.parts[j].view == w.parts[i].view)) continue;
-      w.parts[i].lanes |= w.parts[j].lanes;
-      w.parts.erase(w.parts.begin() + static_cast<std::ptrdiff_t>(j));
+  while (fresh) {
+    const auto last = static_cast<std::size_t>(63 - std::countl_zero(fresh));
+    fresh &= ~(std::uint64_t{1} << last);
+    for (std::size_t i = w.parts.size(); i-- > 0;) {
+      if (i == last || !(w.parts[i].view == w.parts[last].view)) continue;
+      const auto [first, second] = std::minmax(i, last);
+      w.parts[first].lanes |= w.parts[second].lanes;
+      w.parts.erase(w.parts.begin() + static_cast<std::ptrdiff_t>(second));
+      break;
     }
   }
 }
@@ -145,7 +155,7 @@ void Races::gather(Meeting& m, std::uint64_t home, const Watched& w, const View&
 
 void Races::flush(Meeting& m, std::uint64_t home) {
   if (!m.recent) return;
-  gather(m, home, *m.recent, published(*m.recent, m.view, m.lanes, m.time), m.manner);
+  gather(m, home, *m.recent, published(*m.recent, m.view, m.lanes, m.time, m.copied), m.manner);
   m.recent = nullptr;
 }
 
@@ -172,7 +182,7 @@ void Races::release_by_fences(Meeting& m, const Watched& w, Mask mask) {
   for (Mask rest = mask; rest; rest &= rest - 1) {
     const Held* const h = w.held[static_cast<std::size_t>(std::countr_zero(rest))].get();
     if (!h || !h->released) continue;
-    const View out = published(w, h->release, rest & (~rest + 1), h->released);
+    const View out = published(w, h->release, rest & (~rest + 1), h->released, {});
     h->scope >= Scope::cluster ? learn_all(m.gathering.near, out) : learn_beyond_scope(m.gathering.near, out);
   }
 }
@@ -186,9 +196,16 @@ void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner&
     const Time time = tick(w);
     for (const Part& p : w.parts) {
       if (!(p.lanes & mask)) continue;
+      if (channel.kind == Channel::Kind::barrier) {  // warps of a CTA mostly know the same
+        Moment moments[2 * lanes + 1];
+        std::size_t count = done_by(w, p.lanes & mask, time, moments);
+        count += copied_by(w.who, w.present, p.lanes & mask, w.copied, moments + count);
+        m.done.insert(m.done.end(), moments, moments + count);
+        learn_all(m.gathering.near, p.view);
+        continue;
+      }
       const View view = published(w, p.view, p.lanes & mask, time);
-      const bool ordered = channel.kind == Channel::Kind::barrier || releases(manner.order);
-      ordered ? learn_all(m.gathering.near, view) : learn_relaxed(m.gathering.near, view);
+      releases(manner.order) ? learn_all(m.gathering.near, view) : learn_relaxed(m.gathering.near, view);
     }
     if (channel.kind == Channel::Kind::barrier) arrive_at_barrier(m, w, mask, channel.object, warp.pc - 1, stays);
     if (channel.kind == Channel::Kind::cluster_barrier && !releases(manner.order)) release_by_fences(m, w, mask);
@@ -199,22 +216,24 @@ void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner&
   const View& view = view_of(w, lane);
   const Held* const fence = w.held[static_cast<std::size_t>(lane)].get();
   if (!releases(manner.order) && fence && fence->released) {  // fence.release; arrive.relaxed
-    const View out = published(w, fence->release, mask, fence->released);
+    const View out = published(w, fence->release, mask, fence->released, {});
     gather(m, home, w, out, {Order::release, std::min(fence->scope, manner.scope), Proxy::generic});
   }
   if (m.recent == &w && m.pc == warp.pc && !w.touched && m.view == view) {
     m.lanes |= mask, m.time = tick(w);
-    return;
+  } else {
+    flush(m, home);
+    m.recent = &w, m.lanes = mask, m.time = tick(w), m.pc = warp.pc, m.manner = manner, m.view = view;
   }
-  flush(m, home);
-  m.recent = &w, m.lanes = mask, m.time = tick(w), m.pc = warp.pc, m.manner = manner, m.view = view;
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const auto each = static_cast<std::size_t>(std::countr_zero(rest));
+    m.copied.until[each] = w.copied.until[each], m.copied.last[each] = w.copied.last[each];
+  }
 }
 
 // cp.async.mbarrier.arrive: it comes behind the copies that the thread had begun.
 void Races::arrived(const Operation& o, const Channel& channel) {
   Meeting& m = meeting(channel);
-  const Watched& w = watched(*o.agent.warp);
-  std::vector<Moment> moments;
   if (o.pipe != Pipe::none) {  // tcgen05.commit, which implies the fence before it
     const Moment done{pipe(o.pipe, *o.agent.warp, o.agent.lane), static_cast<Time>(o.agent.operation)};
     sim::add(m.gathering.near, {&done, 1});
@@ -224,12 +243,12 @@ void Races::arrived(const Operation& o, const Channel& channel) {
       learn_all(m.gathering.near, own->second.view);
     return;
   }
-  for (Mask rest = o.copies_of; rest; rest &= rest - 1) {
-    const auto copies = copies_.find(who_thread(w.who, std::countr_zero(rest)));
-    if (copies != copies_.end()) moments.push_back({copies->second.stream, static_cast<Time>(o.copies_before - 1)});
-  }
-  std::sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) { return a.who < b.who; });
-  sim::add(m.gathering.near, moments);
+  const auto own = ongoing_.find(key_of(o.agent.warp->cta, o.agent.operation));
+  if (own == ongoing_.end()) return;
+  Moment moments[lanes];
+  const std::size_t count = done_by(watched(*o.agent.warp), o.copies_of, own->second.begun - 1, moments);
+  for (Moment& moment : std::span(moments, count)) moment.who = who_copies(moment.who);
+  sim::add(m.gathering.near, {moments, count});
 }
 
 void Races::completed(const Channel& channel) {
@@ -262,7 +281,15 @@ void Races::completed(const Channel& channel) {
     if (cta.barriers[channel.object].expected == 0) with_exited(cta);
     std::uint32_t live = 0;
     for (const auto& w : cta.warps) live += static_cast<std::uint32_t>(std::popcount(w->live));
-    if (m.all_stay && m.came == live) {  // all of the CTA until now: one number says it
+    const bool whole = m.all_stay && m.came == live;
+    if (whole) std::erase_if(m.done, [](const Moment& moment) { return !(moment.who & copies_bit); });
+    std::ranges::sort(
+        m.done, [](const Moment& a, const Moment& b) { return a.who != b.who ? a.who < b.who : a.time > b.time; });
+    const auto rest = std::ranges::unique(m.done, {}, &Moment::who);
+    m.done.erase(rest.begin(), rest.end());
+    sim::add(m.gathering.near, m.done);
+    m.done.clear();
+    if (whole) {  // all of the CTA until now: one number says it
       const Moment all{who_cta(number(cta)), now_++};
       sim::add(m.gathering.near, {&all, 1});
       for (const auto& warp : cta.warps) {
@@ -309,7 +336,10 @@ void Races::passed(Warp& warp, Mask mask, const Channel& channel, const Manner& 
 bool Races::tells_nothing(const Watched& w, int lane, const Meeting& m) {
   const View& v = view_of(w, lane);
   const auto is_known = [&](const Moment& of) {
-    const bool own = of.who == who_thread(w.who, lane) || (of.who == w.who && std::has_single_bit(w.present));
+    const Who alone = std::has_single_bit(w.present) ? w.who : 0;
+    const bool copies = of.who & copies_bit && of.time <= w.copied.until[static_cast<std::size_t>(lane)];
+    const Who whose = copies ? of.who & ~copies_bit : of.who;
+    const bool own = whose == who_thread(w.who, lane) || whose == alone;
     return own || known_until(v.of[View::any_order], of.who) >= of.time ||
            known_until(v.of[View::collective], of.who) >= of.time;
   };
@@ -354,8 +384,10 @@ void Races::met(Warp& warp, Mask mask) {
 
 void Races::gathered(Warp& warp, Mask mask) {
   Watched& w = watched(warp);
-  Moment moments[lanes];
-  const std::span<const Moment> done = done_by(w, mask, tick(w), moments);
+  Moment moments[2 * lanes + 1];
+  std::size_t count = done_by(w, mask, tick(w), moments);
+  count += copied_by(w.who, w.present, mask, w.copied, moments + count);
+  const std::span<const Moment> done(moments, count);
   Known all;
   for (const Part& p : w.parts) {
     if (p.lanes & mask) all = join(all, p.view.of[View::collective]);
@@ -409,6 +441,8 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
     if (!releases(manner.order)) continue;
     Held& h = held(w, lane);
     h.released = time, h.scope = manner.scope, h.release = view_of(w, lane);
+    Moment copies{};
+    sim::add(h.release, {&copies, copied_by(w.who, w.present, Mask{1} << lane, w.copied, &copies)});
   }
 }
 
@@ -459,8 +493,6 @@ void Races::sequential_fence(Watched& w, int lane, Scope scope) {
 void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before) {
   const auto found = releases_.find(address);
   if (found == releases_.end()) return;
-  const bool acquires =
-      d.kind != Access::update || launch_.program.ops[d.pc].destinations != 0;  // red acquires nothing
   auto& l = w.looked;
   const std::uint64_t version = found->second.version;
   if (l.address != address || l.version != version || l.pc != d.pc) l = {address, version, d.pc, l.site, 0, 0};
@@ -468,36 +500,38 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
   if (!fresh) return;
   (before ? l.learned : l.lanes) |= fresh;
   const std::uint32_t bytes = width(d.pc, d.bytes);  // releases of another size are not observed (manual 8.9.2)
-  const std::vector<Sum>& sums = found->second.sums;
-  const auto sum = std::find_if(sums.begin(), sums.end(), [&](const Sum& s) { return s.bytes == bytes; });
-  if (sum == sums.end()) return;
   const auto learns = [&](const View& view, bool ordered, bool both, std::size_t needed) {
-    const bool now = acquires && ordered && sim::acquires(d.manner.order);
+    if (d.kind == Access::update && !ordered && !view.of[View::tensor_before]) return;  // see is_told_by_update
+    const bool now = ordered && acquires(d.manner.order);
     if (now && both) {
       if (unlearned) change(w, unlearned, [&](View& v, Mask) { learn_all(v, view); });
     } else if (!before) {
       change(w, fresh, [&](View& v, Mask) {
         if (now) return learn_beyond_scope(v, view);
-        both&& acquires ? learn_relaxed(v, view) : learn_beyond_order(v, view);
+        both ? learn_relaxed(v, view) : learn_beyond_order(v, view);
       });
     }
     if (before) return;
-    for (Mask rest = !now && acquires && ordered ? fresh : 0; rest; rest &= rest - 1) {
+    for (Mask rest = !now && ordered ? fresh : 0; rest; rest &= rest - 1) {
       Held& h = held(w, std::countr_zero(rest));
       learn_all(both ? h.read[needed] : h.narrow, view);
     }
   };
   // A thousand CTAs that meet by a counter have each released to it: what many know is learned at once.
-  const bool wide = is_wide(d.manner.scope);
+  const auto& [all, sums, changed] = found->second;
+  const auto sum = std::ranges::find(sums, bytes, &Sum::bytes);
+  const bool summed = sum != sums.end(), wide = is_wide(d.manner.scope);
   for (const bool ordered : {false, true}) {
-    learns(sum->all[ordered], ordered, false, 0);
-    if (wide) learns(sum->wide[ordered], ordered, true, 2);
+    if (summed) learns(sum->all[ordered], ordered, false, 0);
+    if (summed && wide) learns(sum->wide[ordered], ordered, true, 2);
   }
-  for (const Release& r : found->second.all) {
+  for (const Release& r : all) {
+    if (r.bytes != bytes) continue;
     const std::size_t scope = needed(w.cta, r.cta);
     const bool both = includes(r.scope, r.cta, w.cta) && includes(d.manner.scope, w.cta, r.cta);
-    const bool told = wide && is_wide(r.scope) && (scope == 2 || !r.ordered);
-    if (r.bytes == bytes && both && !told) learns(r.view, r.ordered, true, scope);
+    const bool told = summed && wide && is_wide(r.scope) && (scope == 2 || !r.ordered);
+    if (!summed) learns(r.view, r.ordered, false, 0);
+    if (both && !told) learns(r.view, r.ordered, true, scope);
   }
 }
 
@@ -506,9 +540,29 @@ void Races::Sum::add(Scope scope, bool ordered, const View& view) {
   if (is_wide(scope)) learn_all(wide[ordered], view);
 }
 
-Races::Sum& Races::sum_of(std::vector<Sum>& sums, std::uint32_t bytes) {
-  const auto found = std::find_if(sums.begin(), sums.end(), [&](const Sum& s) { return s.bytes == bytes; });
-  return found != sums.end() ? *found : sums.emplace_back(Sum{.bytes = bytes});
+void Races::Released::sum(const Release& r) {
+  auto found = std::ranges::find(sums, r.bytes, &Sum::bytes);
+  if (found == sums.end()) found = sums.insert(found, Sum{.bytes = r.bytes});
+  found->add(r.scope, r.ordered, r.view);
+}
+
+void Races::Released::add(Release release) {
+  const auto like = std::ranges::find_if(all, [&](const Release& r) {
+    return r.scope == release.scope && r.cta == release.cta && r.ordered == release.ordered && r.bytes == release.bytes;
+  });
+  if (!sums.empty()) sum(release);
+  if (like != all.end()) {
+    if (like->thread != release.thread) like->thread = 0;
+    return learn_all(like->view, release.view);
+  }
+  all.push_back(std::move(release));
+  if (sums.empty() && all.size() > few) std::ranges::for_each(all, [&](const Release& r) { sum(r); });
+}
+
+// Another write than an atomic: what others have released is gone.
+void Races::Released::keep(Who thread) {
+  std::erase_if(all, [&](const Release& r) { return r.thread != thread; });
+  sums.clear();
 }
 
 // An atomic continues what was released there before, and a strong write what its own thread has; any other begins
@@ -516,30 +570,26 @@ Races::Sum& Races::sum_of(std::vector<Sum>& sums, std::uint32_t bytes) {
 void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doer& d) {
   const Manner& manner = d.manner;
   const std::uint32_t bytes = width(d.pc, d.bytes);
-  auto& [all, sums, version] = releases_[address];
-  version = ++versions_;
+  Released& released = releases_[address];
+  released.version = ++versions_;
   const Mask bit = Mask{1} << lane;
   const Who thread = who_thread(w.who, lane);
-  if (d.kind != Access::update) {
-    std::erase_if(all, [&](const Release& r) { return r.thread != thread; });
-    sums.clear();
-    for (const Release& r : all) sum_of(sums, r.bytes).add(r.scope, r.ordered, r.view);
-  }
-  auto put = [&](Scope scope, bool ordered, const View& view) {
-    sum_of(sums, bytes).add(scope, ordered, view);
-    for (Release& r : all) {
-      if (r.scope != scope || r.cta != w.cta || r.ordered != ordered || r.bytes != bytes) continue;
-      if (r.thread != thread) r.thread = 0;
-      return learn_all(r.view, view);
-    }
-    all.push_back({scope, w.cta, ordered, bytes, view, thread});
+  if (d.kind != Access::update) released.keep(thread);
+  auto put = [&](Scope scope, bool ordered, View view) {
+    released.add({scope, w.cta, ordered, bytes, std::move(view), thread});
   };
   const Time time = tick(w);
-  const View own = published(w, view_of(w, lane), bit, time);
+  const View& view = view_of(w, lane);
   const Held* const h = w.held[static_cast<std::size_t>(lane)].get();
-  if (releases(manner.order)) return put(manner.scope, true, own);
-  put(manner.scope, false, own);
-  if (h && h->released) put(std::min(h->scope, manner.scope), true, published(w, h->release, bit, h->released));
+  if (releases(manner.order)) return put(manner.scope, true, published(w, view, bit, time));
+  View told;  // what learn_relaxed takes
+  Moment moments[3];
+  std::size_t count = done_by(w, bit, time, moments);
+  count += copied_by(w.who, w.present, bit, w.copied, moments + count);
+  told.of[View::tensor_before] = view.of[View::tensor_before];
+  told.of[View::any_order] = join(view.of[View::any_order], {moments, count});
+  put(manner.scope, false, std::move(told));
+  if (h && h->released) put(std::min(h->scope, manner.scope), true, published(w, h->release, bit, h->released, {}));
 }
 
 // ---- operations
@@ -653,26 +703,10 @@ void Races::finished(const Operation& o) {
   forget_operation(found->first);
 }
 
-void Races::began(Warp& warp, const ThreadCopy& copy) {
-  Watched& w = watched(warp);
-  Copies& all = copies_[who_thread(w.who, copy.lane)];
-  if (!all.stream) all.stream = new_stream();
-  const auto serial = static_cast<Time>(copy.serial);
-  if (all.groups.empty() || all.groups.back().first != copy.group) {
-    if (all.groups.size() > 64) all.groups.erase(all.groups.begin(), all.groups.begin() + 32);
-    all.groups.emplace_back(copy.group, serial);
-  }
-  all.groups.back().second = serial;
-  Ongoing& now = ongoing_[key_of(warp.cta, copy.operation)];
-  now.begun = begin(w);
-  now.view = published(w, view_of(w, copy.lane), Mask{1} << copy.lane, now.begun - 1);
-  now.thread = w.who, now.lane = copy.lane, now.copy = true;
-  now.reads = now.writes = all.stream, now.time = serial;
-}
-
 void Races::waited(Warp& warp, Mask mask, Group group, std::uint64_t through) {
   Watched& w = watched(warp);
-  if (group != Group::copies && group != Group::bulk && group != Group::bulk_reads) {
+  if (group == Group::copies) return wait_for_copies(w, mask, through);
+  if (group != Group::bulk && group != Group::bulk_reads) {
     const auto which = group == Group::tensor_loads    ? Pipe::tensor_load
                        : group == Group::tensor_stores ? Pipe::tensor_store
                                                        : Pipe::warpgroup;
@@ -693,15 +727,7 @@ void Races::waited(Warp& warp, Mask mask, Group group, std::uint64_t through) {
 
 std::vector<Moment> Races::finished_groups(Who thread, Group group, std::uint64_t through) const {
   std::vector<Moment> over;
-  if (group == Group::copies) {
-    const auto found = copies_.find(thread);
-    if (found == copies_.end()) return over;
-    Time last = 0;
-    for (const auto& [number, serial] : found->second.groups) {
-      if (number < through) last = serial;
-    }
-    if (last) over.push_back({found->second.stream, last});
-  } else if (const auto found = bulk_.find(thread); found != bulk_.end()) {
+  if (const auto found = bulk_.find(thread); found != bulk_.end()) {
     over.push_back({found->second.first, static_cast<Time>(through)});
     if (group == Group::bulk) over.push_back({found->second.second, static_cast<Time>(through)});
   }
@@ -752,7 +778,6 @@ void Races::over(Cluster& cluster) {
     left_.erase(self);
     erase_between(releases_, begin, begin + cta->shared.bytes.size());
     const Who first = who_cta(self), next = who_cta(self + 1);
-    erase_between(copies_, first, next);
     erase_between(bulk_, first, next);
     erase_between(loaded_, first, next);
     erase_between(products_, first, next);

@@ -87,7 +87,7 @@ void Races::collect_sites() {
   for (const auto& [cta, from] : visits_) {
     for (const auto& [who, site] : from) used[site] = true;
   }
-  memo_site_ = 0, memo_clock_ = nullptr, last_visit_ = {}, found_over_ = {};
+  memo_site_ = 0, memo_clock_ = nullptr, last_visit_ = {}, asked_ = {}, last_of_copies_ = {};
   for (std::size_t i = sites_.size(); i-- > 0;) {
     if (!used[i]) free_sites_.push_back(static_cast<std::uint32_t>(i));
   }
@@ -124,12 +124,12 @@ void Races::touched(const Touch& t) {
   if (vain && updates_again(w, t, place)) return;
   Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
   const std::uint32_t site = site_of(w, d);
-  w.touched = w.stamped = true;
+  w.touched = w.stamped = true, w.copies = nullptr;
   if (strong && t.kind == Access::read && is_one_place(t) && looks_again(w, t, base, site)) return;
   if (strong) synchronise(w, t, base, d, true);
   touching_ = &t;
   for (const Part& part : w.parts) {
-    d.view = &part.view, d.over = d.over_before = 0;
+    d.view = &part.view, d.copied = &w.copied, d.asks = {};
     if (t.kind == Access::read && !strong && read_in_stripes(d, site, t, base, part.lanes & t.lanes)) continue;
     for (Mask rest = part.lanes & t.lanes; rest; rest &= rest - 1) {
       d.lane = std::countr_zero(rest);
@@ -158,10 +158,12 @@ void Races::synchronise(Watched& w, const Touch& t, std::uint64_t base, const Do
   for (std::uint32_t element = 0; element < t.bytes; element += width(t.pc, t.bytes)) {
     const auto place = [&](int lane) { return base + (t.at[lane] & t.mask) + element; };
     const bool together = t.kind == Access::read && is_one_place(t);
+    const bool red = t.kind == Access::update && launch_.program.ops[t.pc].destinations == 0;
     if (together) read_releases(w, t.lanes, place(std::countr_zero(t.lanes)), d, before);
     for (Mask rest = together ? 0 : t.lanes; rest; rest &= rest - 1) {
       const int lane = std::countr_zero(rest);
-      if (t.kind != Access::write) read_releases(w, Mask{1} << lane, place(lane), d, before);
+      if (t.kind == Access::update && !before) w.updated[static_cast<std::size_t>(lane)] = place(lane);
+      if (t.kind != Access::write && !red) read_releases(w, Mask{1} << lane, place(lane), d, before);
       if (!before && t.kind != Access::read) write_release(w, lane, place(lane), d);
     }
   }
@@ -189,12 +191,13 @@ void Races::accessed(const Agent& agent, const Location& where, Access kind, con
   const bool global = where.space == isa::Space::global;
   if (!beside_.empty() && global) look_beside(agent, where, kind);
   if (!is_watched(where.space, global ? launch_.memory.find(where.offset) : nullptr)) return;
-  if (agent.operation) return by_operation(agent, where, kind, manner);
+  if (agent.operation) return by_copy(agent, where, kind, manner) ? void() : by_operation(agent, where, kind, manner);
   Watched& w = watched(*agent.warp);
   const auto bytes = static_cast<std::uint32_t>(where.bytes);
   Doer d{&view_of(w, agent.lane), w.who, w.who, agent.lane, agent.pc, bytes, manner, kind, false};
+  d.copied = &w.copied;
   const std::uint32_t site = site_of(w, d);
-  w.stamped = true;
+  w.stamped = true, w.copies = nullptr;
   if (manner.order == Order::weak) w.touched = true;
   touch(d, site, flat(where), where.bytes);
   visit(d, site, where, agent.warp->cta);
@@ -210,7 +213,7 @@ Races::Ongoing* Races::ongoing(std::uint64_t key) {
 
 void Races::forget_operation(std::uint64_t key) {
   ongoing_.erase(key);
-  last_ongoing_ = nullptr, found_over_ = {};
+  last_ongoing_ = nullptr, asked_ = {};
 }
 
 // Which of its mbarriers tells of these bytes: that beside them or, with cta_group::2, that of the pair.
@@ -246,13 +249,16 @@ void Races::by_operation(const Agent& agent, const Location& where, Access kind,
   const std::uint32_t site = same ? last_of_operations_ : new_site(d, time);
   if (o.piped) sites_[site].begun = 0;
   last_of_operations_ = site;
-  const std::uint64_t at = flat(where), window = at >> 56;
-  if (found_over_.view == &view && found_over_.window == window)
-    d.over = found_over_.over, d.over_before = found_over_.over_before;
-  touch(d, site, at, where.bytes);
-  found_over_ = {&view, window, d.over, d.over_before};
+  touch_again(d, site, flat(where), where.bytes);
   if (where.memory) visit(d, site, where, agent.warp->cta);
-  if (o.copy && writes(kind)) forget_operation(operation_key(agent));
+}
+
+// touch, by one who remembers what it found to be over the last time.
+void Races::touch_again(Doer& d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t window = address >> 56;
+  if (asked_.view == d.view && asked_.begun == d.begun && asked_.window == window) d.asks = asked_.asks;
+  touch(d, site, address, bytes);
+  asked_ = {d.view, d.begun, window, d.asks};
 }
 
 // Whoever begins an operation knows who made the mbarriers that it signals; arrivals need no order among each other.
@@ -437,7 +443,7 @@ bool Races::is_over(Doer& d, Touches earlier, std::uint64_t address) const {
 
 // The same of all accesses of a site. False where it takes more to tell.
 bool Races::is_known(Doer& d, std::uint32_t site, std::uint64_t address) const {
-  if (site == d.over || site == d.over_before) return true;
+  if (site == d.asks.over || site == d.asks.over_before) return true;
   const Site& s = sites_[site];
   if (d.manner.proxy == Proxy::read_only && writes(s.kind)) return false;
   const bool tensor = address >= tensor_window;
@@ -449,13 +455,13 @@ bool Races::is_known(Doer& d, std::uint32_t site, std::uint64_t address) const {
                                                       : View::async_shared;
   if (!(fences && tensor) && known_until(d.view->of[View::base], s.who) < s.time) return false;
   if (fences && known_until(d.view->of[fenced], s.who) < s.time) return false;
-  d.over_before = d.over, d.over = site;
+  d.asks.over_before = d.asks.over, d.asks.over = site;
   return true;
 }
 
 // Whoever knows a weak write knows what that write knew, and a thread that does not races with it: all that was before
 // is forgotten. Of a strong one that does not follow, since others may come unordered and be right.
-void Races::write_cell(const Doer& d, std::uint32_t site, TouchCell& cell, std::uint64_t address) {
+void Races::write_cell(Doer& d, std::uint32_t site, TouchCell& cell, std::uint64_t address) {
   if (cell.reads) check(d, cell.reads, address);
   if (std::exchange(equal_, false)) return sets_.drop(cell.reads), void(cell = {add(d, cell.writes, site), 0});
   if (d.manner.order == Order::weak) {
@@ -468,38 +474,54 @@ void Races::write_cell(const Doer& d, std::uint32_t site, TouchCell& cell, std::
 }
 
 // Without the strong accesses that this strong one stands for.
-Touches Races::forget(const Doer& d, Touches earlier) {
+Touches Races::forget(Doer& d, Touches earlier) {
   if (!earlier) return 0;
   if (std::vector<Lanes>* const set = sets_.set(earlier)) {
-    for (Lanes& l : *set) {
-      for (Mask rest = l.mask; rest; rest &= rest - 1) {
-        const int lane = std::countr_zero(rest);
-        if (stands_for(d, sites_[l.site], lane)) l.mask &= ~(Mask{1} << lane);
-      }
-    }
+    for (Lanes& l : *set) l.mask &= ~stood_for(d, l.site);
     std::erase_if(*set, [](const Lanes& l) { return l.mask == 0; });
     if (!set->empty()) return earlier;
     sets_.drop(earlier);
     return 0;
   }
-  return stands_for(d, sites_[earlier >> 5], static_cast<int>(earlier & 31)) ? 0 : earlier;
+  return stands_for(d, earlier >> 5, static_cast<int>(earlier & 31)) ? 0 : earlier;
+}
+
+// Whether whoever is morally strong with the access of now would be so with that one, or need not be with either.
+bool Races::includes_manner(const Doer& d, const Site& s) {
+  return d.manner.order == Order::weak || (s.manner.order != Order::weak && s.manner.scope >= d.manner.scope);
 }
 
 // Whether whoever is right towards the access of now is right towards that one before it.
 bool Races::stands_for(const Doer& d, const Site& s, int lane) const {
   const bool own = !d.operation && !s.operation && s.who == d.who && lane == d.lane;
-  if (!own && !knows(d.view->of[View::base], s, lane)) return false;
-  return d.manner.order == Order::weak || (s.manner.order != Order::weak && s.manner.scope >= d.manner.scope);
+  return (own || knows(d, View::base, s, lane)) && includes_manner(d, s);
 }
 
-Touches Races::add(const Doer& d, Touches to, std::uint32_t site) {
+// The lanes of a site that it stands for.
+Mask Races::stood_for(Doer& d, std::uint32_t site) const {
+  const Site& s = sites_[site];
+  const bool own = stands_for(d, site, d.lane);
+  if (is_stream(s.who)) return own ? full_mask : 0;
+  const Mask known = includes_manner(d, s) ? known_lanes(d.view->of[View::base], s.who, s.time) : 0;
+  return known | (own ? Mask{1} << d.lane : 0);
+}
+
+// The same, where an operation asks of an operation again and again.
+bool Races::stands_for(Doer& d, std::uint32_t site, int lane) const {
+  std::uint32_t& apart = d.asks.apart[site % d.asks.apart.size()];
+  if (apart == site) return false;
+  if (stands_for(d, sites_[site], lane)) return true;
+  if (d.operation && is_stream(sites_[site].who)) apart = site;
+  return false;
+}
+
+Touches Races::add(Doer& d, Touches to, std::uint32_t site) {
   const Touches own = site << 5 | static_cast<Touches>(d.lane);
   if (!to || to == own) return own;
   const Mask bit = Mask{1} << d.lane;
   if (!(to & set_bit)) {
-    const Site& s = sites_[to >> 5];
     const int lane = static_cast<int>(to & 31);
-    if (stands_for(d, s, lane)) return own;
+    if (stands_for(d, to >> 5, lane)) return own;
     return sets_.make({{to >> 5, Mask{1} << lane}, {site, bit}});
   }
   std::vector<Lanes>& set = *sets_.set(to);
@@ -537,8 +559,17 @@ void Races::drop_earlier(std::vector<Lanes>& set) const {
 
 // ---- order
 
-bool Races::knows(const Known& clock, const Site& s, int lane) const {
-  return known_until(clock, s.operation ? s.who : who_thread(s.who, lane)) >= s.time;
+bool Races::knows(const Known& clock, const Site& s, int lane) {
+  return known_until(clock, is_stream(s.who) ? s.who : who_thread(s.who, lane)) >= s.time;
+}
+
+// By this clock of its view, or by what its thread has done and waited for itself.
+bool Races::knows(const Doer& d, View::Kind kind, const Site& s, int lane) {
+  if (lane == d.lane && s.who == d.thread && s.time <= d.done) return true;
+  if (lane == d.lane && s.who == who_copies(d.thread) && d.copied &&
+      s.time <= d.copied->until[static_cast<std::size_t>(lane)])
+    return true;
+  return knows(d.view->of[kind], s, lane);
 }
 
 void Races::check(const Doer& d, Touches earlier, std::uint64_t address) {
@@ -575,7 +606,7 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (d.manner.proxy == Proxy::read_only && writes(s.kind)) return Code::data_race;  // whatever stands between
   const bool tensor = address >= tensor_window;
   if (tensor && knows(v.of[View::tensor_after], s, lane)) return std::nullopt;
-  if (own || knows(v.of[View::base], s, lane)) {
+  if (own || knows(d, View::base, s, lane)) {
     if (tensor) {
       const bool fenced = s.thread == d.thread || frees(d.pc);
       return fenced ? std::nullopt : std::optional(Code::missing_tensor_fence);
@@ -590,21 +621,21 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (morally_strong(d, s) || (tensor && frees(s.pc)) || is_executed(d, s, lane)) return std::nullopt;
   if (tensor && frees(d.pc) && is_loaded(d, s)) return std::nullopt;
   if (tensor && follows(d, s, v.of[View::any_order])) return Code::missing_tensor_fence;
-  if (s.fenced_init && knows(v.of[View::any_order], s, lane)) return std::nullopt;
+  if (s.fenced_init && knows(d, View::any_order, s, lane)) return std::nullopt;
   const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
   const bool reuses = refills || (d.operation && !writes(s.kind));
-  if (knows(v.of[View::any_scope], s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
+  if (knows(d, View::any_scope, s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
   // A stage whose reader multiplied what it read, by wgmma, and was released behind the product by another thread.
   if (d.operation && !s.operation && !writes(s.kind) && knows(v.of[View::executed], s, lane)) return Code::loose_reuse;
   if (!d.operation && is_narrow(d, s)) return Code::narrow_scope;
-  if (knows(v.of[View::any_order], s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
-  if (!d.operation && !s.operation && knows(v.of[View::collective], s, lane))
+  if (knows(d, View::any_order, s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
+  if (!d.operation && !s.operation && knows(d, View::collective, s, lane))
     return is_relayed(d, s, lane) ? Code::relayed_order : Code::collective_order;
   if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
     const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
     return after || d.operation || writes(s.kind) ? Code::missing_wait : Code::data_race;
   }
-  if (!d.operation) return Code::data_race;
+  if (!d.operation) return is_told_by_update(s, lane, address) ? Code::missing_order : Code::data_race;
   // A thread and an operation that was begun before, as far as one can tell; or the other way round.
   const bool own_thread = s.thread == d.thread && lane == d.lane && !d.each;
   if (own_thread) return Code::missing_wait;
@@ -623,6 +654,19 @@ bool Races::is_relayed(const Doer& d, const Site& s, int lane) const {
   const auto own = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == d.who; });
   return own != warps_.end() &&
          std::ranges::any_of(own->second->parts, [&](const Part& p) { return knows(p.view.of[View::base], s, lane); });
+}
+
+// Whether its warp would know of s if its updates told what others have released to their places. Without an order they
+// do not, and this is asked of them only here: kernels with many atomics would pay for what names a race.
+bool Races::is_told_by_update(const Site& s, int lane, std::uint64_t address) const {
+  const auto own = touching_ ? warps_.find(&touching_->warp) : warps_.end();
+  return own != warps_.end() && std::ranges::any_of(own->second->updated, [&](std::uint64_t place) {
+           if (place == address && touching_->kind == Access::update) return false;  // what it races with came since
+           const auto found = releases_.find(place);
+           return found != releases_.end() && std::ranges::any_of(found->second.all, [&](const Release& r) {
+                    return knows(r.view.of[View::any_order], s, lane);
+                  });
+         });
 }
 
 // Whether a fence that acquires the map stands on the way from the one to the other: of this thread, or of one that it
@@ -666,7 +710,7 @@ bool Races::is_loaded(const Doer& d, const Site& s) const {
 bool Races::is_executed(const Doer& d, const Site& s, int lane) const {
   if (!launch_.program.is(d.pc, isa::Trait::ends_mbarrier) || s.operation || s.manner.order == Order::weak)
     return false;
-  return knows(d.view->of[View::collective], s, lane);
+  return knows(d, View::collective, s, lane);
 }
 
 // What an st or stmatrix stores for a lane, in order; empty if it is not known.

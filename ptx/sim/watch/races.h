@@ -98,6 +98,17 @@ class Races final : public Observer {
     Time begun = 0;            // of a copy, in its thread's time; else 0
     Time made = 0;             // the launch's time at the first of these accesses
   };
+  // Until when the copies of each lane are over, since it has waited for them. It knows that itself; others learn it as
+  // they learn what it has done.
+  struct Copied {
+    std::array<Time, lanes> until{};  // none begins between the last that is over and this; 0: it has begun none
+    std::array<Time, lanes> last{};   // when the last of those began; 0: none is over
+  };
+  // What a doer has found of sites, and will find again.
+  struct Asks {
+    std::uint32_t over = 0, over_before = 0;  // all of their accesses are over, and may be followed by this one
+    std::array<std::uint32_t, 16> apart{};    // it does not stand for them; each lies at its number's last bits
+  };
   // Who does an access now, and what they know.
   struct Doer {
     const View* view;
@@ -112,8 +123,9 @@ class Races final : public Observer {
     bool first = false;  // nobody has written these bytes before
     bool each = false;   // of a product: Agent::each
     bool follows = false;
-    // Sites of which it is known that all of their accesses are over, and may be followed by this one.
-    std::uint32_t over = 0, over_before = 0;
+    const Copied* copied = nullptr;  // what it knows beside the view: of its thread's copies;
+    Time done = 0;                   // a copy, of what its thread did before
+    Asks asks{};
   };
   // What one lane's fences hold back: what a later strong write releases, and what a later fence acquires.
   struct Held {
@@ -126,6 +138,23 @@ class Races final : public Observer {
   struct Part {
     Mask lanes;
     View view;
+  };
+  // Copies that lanes with one view have begun by one instruction.
+  struct Copies {
+    View view;
+    Who thread;  // the warp
+    Time begun;
+    std::uint32_t pc;
+    Mask lanes;
+    Copied copied;
+  };
+  struct Copying {  // one of them
+    std::shared_ptr<const Copies> all;
+    int lane;
+  };
+  struct CopyGroup {
+    std::uint32_t number;
+    Time first, last;
   };
   // Lanes that heard no from a test_wait or try_wait of one mbarrier, of this phase.
   struct Asked {
@@ -148,6 +177,10 @@ class Races final : public Observer {
     std::vector<Part> parts;                            // lanes that know the same
     std::vector<std::pair<Time, std::uint32_t>> sites;  // by pc: the site of that time
     std::array<std::unique_ptr<Held>, lanes> held;
+    std::array<std::uint64_t, lanes> updated{};  // where each lane's last strong update was
+    Copied copied{};
+    std::array<std::vector<CopyGroup>, lanes> copy_groups;           // of copies that no wait has covered
+    std::shared_ptr<Copies> copies{};                                // the last, as long as the warp does nothing else
     std::map<std::pair<std::uint32_t, std::uint32_t>, Asked> asked;  // by pc and offset
     WentOn went_on{};
     // Lanes that have read by this instruction what was released there, and would learn nothing by it again.
@@ -180,9 +213,13 @@ class Races final : public Observer {
     void add(Scope scope, bool ordered, const View& view);
   };
   struct Released {
+    static constexpr std::size_t few = 3;  // so many have no sums
     std::vector<Release> all{};
     std::vector<Sum> sums{};
     std::uint64_t version = 0;  // another after each change
+    void add(Release release);
+    void sum(const Release& release);
+    void keep(Who thread);
   };
   // What has come to a channel, and what those who pass learn; from the CTA that has it, and from others.
   struct Gathered {
@@ -190,7 +227,8 @@ class Races final : public Observer {
   };
   struct Meeting {
     Gathered gathering, last;
-    std::uint32_t came = 0;  // lanes, in this phase
+    std::vector<Moment> done{};  // of a barrier: what those who came have done, beside what they know
+    std::uint32_t came = 0;      // lanes, in this phase
     bool all_stay = true;
     std::uint32_t phase = 0;
     Who stream = 0;  // of operations that complete on it; of a barrier, its phases
@@ -205,6 +243,7 @@ class Races final : public Observer {
     std::uint32_t pc = 0;
     Manner manner{};
     View view{};
+    Copied copied{};
   };
   struct Ongoing {  // an operation
     View view;
@@ -212,16 +251,11 @@ class Races final : public Observer {
     Time begun = 0;
     Who thread = 0;
     int lane = 0;
-    bool copy = false;          // cp.async
     bool piped = false;         // of tcgen05, or a product
     bool follows = false;       // Operation::follows
     Who reads = 0, writes = 0;  // streams, where it signals no mbarrier
     Time time = 0;
     std::vector<Operation::Signal> signals{};
-  };
-  struct Copies {  // a thread's cp.async
-    Who stream = 0;
-    std::vector<std::pair<std::uint32_t, Time>> groups{};  // number, and the last copy of it
   };
   struct Left {  // of a CTA's threads that exited
     View view;
@@ -258,23 +292,28 @@ class Races final : public Observer {
   void forget_earlier(std::vector<Stripe>& stripes) const;
   void write_stripes(Doer& doer, TouchBlock& block, std::uint32_t words, std::uint64_t address);
   void lay_in_cells(std::uint64_t address);
-  void write_cell(const Doer& doer, std::uint32_t site, TouchCell& cell, std::uint64_t address);
+  void write_cell(Doer& doer, std::uint32_t site, TouchCell& cell, std::uint64_t address);
   void check(const Doer& doer, Touches earlier, std::uint64_t address);
   void judge(const Doer& doer, const Site& site, int lane, std::uint64_t address);
   std::optional<Code> verdict(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
-  bool knows(const Known& clock, const Site& site, int lane) const;
+  static bool knows(const Known& clock, const Site& site, int lane);
+  static bool knows(const Doer& doer, View::Kind kind, const Site& site, int lane);
   bool is_executed(const Doer& doer, const Site& site, int lane) const;
   bool is_equal(const Doer& doer, const Site& site, int lane) const;
   bool stands_for(const Doer& doer, const Site& site, int lane) const;
+  bool stands_for(Doer& doer, std::uint32_t site, int lane) const;
+  static bool includes_manner(const Doer& doer, const Site& site);
+  Mask stood_for(Doer& doer, std::uint32_t site) const;
   bool is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site);
   void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
   bool looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const;
   bool updates_again(const Watched& w, const Touch& t, std::uint64_t address) const;
-  Touches forget(const Doer& doer, Touches earlier);
+  Touches forget(Doer& doer, Touches earlier);
   std::uint32_t width(std::uint32_t pc, std::uint32_t bytes) const;
   bool morally_strong(const Doer& doer, const Site& site) const;
   bool is_relayed(const Doer& doer, const Site& earlier, int lane) const;
   bool is_narrow(Doer doer, Site site) const;
+  bool is_told_by_update(const Site& site, int lane, std::uint64_t address) const;
   bool fills_again(const Doer& doer, Touches earlier) const;
   bool comes_first(const Doer& doer, Touches earlier) const;
   bool frees(std::uint32_t pc) const;
@@ -282,13 +321,20 @@ class Races final : public Observer {
   bool acquired(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
   void follow(Ongoing& now, const Operation& operation);
   bool follows(const Doer& doer, const Site& site, const Known& clock) const;
-  Touches add(const Doer& doer, Touches to, std::uint32_t site);
+  Touches add(Doer& doer, Touches to, std::uint32_t site);
   void drop_earlier(std::vector<Lanes>& set) const;
   void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
   static bool knows_of(const View& view, std::uint64_t cta);
   static Code too_late(const Doer& d, std::uint64_t host);
   void signals(const Operation& operation, const Ongoing& ongoing);
   void by_operation(const Agent& agent, const Location& where, Access kind, Manner manner);
+  void touch_again(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
+
+  // copies.cpp: cp.async of threads.
+  static Who who_copies(Who who) { return who | copies_bit; }
+  bool by_copy(const Agent& agent, const Location& where, Access kind, const Manner& manner);
+  static void wait_for_copies(Watched& w, Mask mask, std::uint64_t through);
+  static std::size_t copied_by(Who warp, Mask present, Mask mask, const Copied& copied, Moment* out);
 
   // beside.cpp: the launch before.
   void look_beside(const Touch& touch);
@@ -299,8 +345,11 @@ class Races final : public Observer {
   // knowledge.cpp: who learns what.
   Time tick(Watched& w);
   Time begin(Watched& w);
-  static std::span<const Moment> done_by(const Watched& w, Mask mask, Time time, Moment (&out)[lanes]);
-  static View published(const Watched& w, const View& view, Mask lanes, Time time);
+  static std::size_t done_by(const Watched& w, Mask mask, Time time, Moment* out);
+  static View published(const Watched& w, const View& view, Mask lanes, Time time, const Copied& copied);
+  static View published(const Watched& w, const View& view, Mask lanes, Time time) {
+    return published(w, view, lanes, time, w.copied);
+  }
   template <class F>
   static void change(Watched& w, Mask lanes, F f);
   static const View& view_of(const Watched& w, int lane);
@@ -314,7 +363,6 @@ class Races final : public Observer {
   bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
   std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
   void read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before);
-  static Sum& sum_of(std::vector<Sum>& sums, std::uint32_t bytes);
   void write_release(Watched& w, int lane, std::uint64_t address, const Doer& d);
   std::vector<Moment> finished_groups(Who thread, Group group, std::uint64_t through) const;
   void acquire_fence(Watched& w, int lane, Scope scope);
@@ -350,20 +398,22 @@ class Races final : public Observer {
   TouchPlane plane_;
   TouchSets sets_;
   std::vector<Site> sites_;
-  std::vector<std::uint32_t> free_sites_;      // nothing refers to them
-  std::size_t collect_at_ = least_to_collect;  // so many sites
-  std::uint32_t last_of_operations_ = 0;       // the site that was made last for an operation
+  std::vector<std::uint32_t> free_sites_;          // nothing refers to them
+  std::size_t collect_at_ = least_to_collect;      // so many sites
+  std::uint32_t last_of_operations_ = 0;           // the site that was made last for an operation
+  std::array<std::uint32_t, 2> last_of_copies_{};  // of reads, of writes
   std::unordered_map<const Warp*, std::unique_ptr<Watched>> warps_;
   const Warp* last_warp_ = nullptr;
   Watched* last_watched_ = nullptr;
   Ongoing* last_ongoing_ = nullptr;  // of number last_operation_
   std::uint64_t last_operation_ = 0;
-  // What an operation found to be over in the window of an address, and may find again (Doer::over).
+  // What an operation found in the window of an address.
   struct {
     const View* view = nullptr;
+    Time begun = 0;
     std::uint64_t window = 0;
-    std::uint32_t over = 0, over_before = 0;
-  } found_over_;
+    Asks asks{};
+  } asked_;
   std::vector<WentOn> went_on_;      // of warps of clusters that are over
   const Touch* touching_ = nullptr;  // a store, while it is judged
   bool equal_ = false;               // it writes beside another lane's store of the same value
@@ -375,7 +425,7 @@ class Races final : public Observer {
   std::vector<Release> sequential_;                     // of fence.sc
   View wide_sequential_;                                // of those of .gpu and .sys
   std::unordered_map<std::uint64_t, Ongoing> ongoing_;  // by cluster and number
-  std::map<Who, Copies> copies_;                        // by thread
+  std::unordered_map<std::uint64_t, Copying> copying_;  // likewise
   std::map<std::pair<Who, Pipe>, Who> pipes_;           // by thread, warp or warpgroup
   // What the warps of a warpgroup had done before its products: by its first warp, with the product's number.
   std::map<Who, std::vector<std::pair<Time, Known>>> products_;
